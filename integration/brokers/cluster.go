@@ -1,0 +1,145 @@
+package brokers
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// Cluster is a set of running nodes. Its methods may be called from several goroutines.
+type Cluster struct {
+	options Options
+	id      string // the cluster id, another one for each cluster
+	nodes   []*Node
+	dir     string   // everything the cluster has on disk
+	lock    *os.File // held as long as dir is in use
+	ports   ports
+}
+
+// Node is one broker, and controller, of a cluster. Faults are injected here. Each method returns when the change has happened.
+type Node struct {
+	cluster        *Cluster
+	id             int
+	controllerPort int
+	brokerPorts    map[Listener]int
+
+	mu      sync.Mutex // held during each change of the machine
+	machine machine
+	paused  bool
+	running bool
+}
+
+func newCluster(o Options) (*Cluster, error) {
+	dir, lock, err := newDir()
+	if err != nil {
+		return nil, fmt.Errorf("brokers: %w", err)
+	}
+	c := &Cluster{options: o, id: newUUID(), dir: dir, lock: lock}
+	for i := range o.Nodes {
+		c.nodes = append(c.nodes, &Node{cluster: c, id: i + 1, brokerPorts: map[Listener]int{}})
+	}
+	return c, nil
+}
+
+// newUUID gives 16 random bytes as Kafka prints them. Those that begin with a dash are not taken, as Kafka does.
+func newUUID() string {
+	for {
+		b := make([]byte, 16)
+		rand.Read(b)
+		if s := base64.RawURLEncoding.EncodeToString(b); s[0] != '-' {
+			return s
+		}
+	}
+}
+
+// launch reserves the ports, makes the machines and starts them all.
+func (c *Cluster) launch(ctx context.Context, s source) error {
+	if err := c.takePorts(); err != nil {
+		return err
+	}
+	if err := s.prepare(ctx, c); err != nil {
+		return err
+	}
+	for _, n := range c.nodes {
+		m, err := s.machine(ctx, c, n)
+		if err != nil {
+			return fmt.Errorf("brokers: node %d: %w", n.id, err)
+		}
+		n.machine = m
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	began := time.Now()
+	if err := c.each(func(n *Node) error { return n.Start(ctx) }); err != nil {
+		return err
+	}
+	c.options.Logf("brokers: Kafka %s, %d node(s) on %v after %s", c.options.Version, len(c.nodes), c.Addrs(),
+		time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+func (c *Cluster) takePorts() (err error) {
+	for _, n := range c.nodes {
+		if n.controllerPort, err = c.ports.take(); err != nil {
+			return err
+		}
+		for _, l := range c.listeners() {
+			if n.brokerPorts[l], err = c.ports.take(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) listeners() []Listener { return append([]Listener{Plain}, c.options.Listeners...) }
+
+// each runs fn for all nodes at once and joins the errors.
+func (c *Cluster) each(fn func(*Node) error) error {
+	errs := make([]error, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.nodes {
+		wg.Go(func() { errs[i] = fn(n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Addrs are the addresses of all nodes, for a client without encryption.
+func (c *Cluster) Addrs() []string { return c.AddrsOf(Plain) }
+
+// AddrsOf are the addresses of all nodes for one listener, which must be Plain or have been asked for.
+func (c *Cluster) AddrsOf(l Listener) []string {
+	var addrs []string
+	for _, n := range c.nodes {
+		addrs = append(addrs, n.Addr(l))
+	}
+	return addrs
+}
+
+// Nodes are the nodes, by rising id.
+func (c *Cluster) Nodes() []*Node { return c.nodes }
+
+// Node returns the node with this id: 1 to 3.
+func (c *Cluster) Node(id int) *Node { return c.nodes[id-1] }
+
+// Close ends all nodes at once, without order, and removes what the cluster had on disk.
+func (c *Cluster) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := c.each(func(n *Node) error {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.machine == nil {
+			return nil
+		}
+		return n.machine.remove(ctx)
+	})
+	c.ports.release()
+	return errors.Join(err, removeDir(c.dir, c.lock))
+}

@@ -1,0 +1,89 @@
+package brokers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// properties are the server properties of one node: settings for quick faults, then what o.Config overrides.
+func (c *Cluster) properties(n *Node, dataDir string) map[string]string {
+	replicas := strconv.Itoa(len(c.nodes))
+	quorum := strconv.Itoa(len(c.nodes)/2 + 1)
+	p := map[string]string{
+		"process.roles":                  "broker,controller",
+		"node.id":                        strconv.Itoa(n.id),
+		"controller.quorum.voters":       c.voters(),
+		"controller.listener.names":      "CONTROLLER",
+		"inter.broker.listener.name":     string(Plain),
+		"log.dirs":                       dataDir,
+		"num.partitions":                 "4",
+		"default.replication.factor":     replicas,
+		"auto.create.topics.enable":      "false",
+		"log.cleaner.dedupe.buffer.size": "8388608", // the default of 128 MiB does not fit the heap of a test broker
+
+		// Internal topics: 4 partitions instead of 50 make them quick to create and to load after a restart.
+		"offsets.topic.num.partitions":             "4",
+		"offsets.topic.replication.factor":         replicas,
+		"transaction.state.log.num.partitions":     "4",
+		"transaction.state.log.replication.factor": replicas,
+		"transaction.state.log.min.isr":            quorum,
+
+		// A killed broker is declared dead after 2 s and, restarted, is back after 4 to 8 s instead of 14 s.
+		"broker.session.timeout.ms":    "2000",
+		"broker.heartbeat.interval.ms": "400",
+
+		// Group members may have sessions of 1 s, and a rebalance starts at once.
+		"group.min.session.timeout.ms":             "1000",
+		"group.initial.rebalance.delay.ms":         "0",
+		"group.consumer.min.session.timeout.ms":    "1000",
+		"group.consumer.session.timeout.ms":        "2000",
+		"group.consumer.min.heartbeat.interval.ms": "100",
+		"group.consumer.heartbeat.interval.ms":     "500",
+
+		// A transaction past its timeout is aborted within half a second of it; the default looks every 10 s.
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+	}
+	if c.options.Version != Old {
+		p["share.coordinator.state.topic.replication.factor"] = replicas
+		p["share.coordinator.state.topic.min.isr"] = quorum
+	}
+	c.listenerProperties(n, p)
+	maps.Copy(p, c.options.Config)
+	return p
+}
+
+func (c *Cluster) voters() string {
+	var v []string
+	for _, n := range c.nodes {
+		v = append(v, fmt.Sprintf("%d@127.0.0.1:%d", n.id, n.controllerPort))
+	}
+	return strings.Join(v, ",")
+}
+
+// listenerProperties adds the plain listener, the controller's, and those that were asked for.
+func (c *Cluster) listenerProperties(n *Node, p map[string]string) {
+	addresses := []string{fmt.Sprintf("CONTROLLER://127.0.0.1:%d", n.controllerPort)}
+	protocols := []string{"CONTROLLER:PLAINTEXT"}
+	var advertised []string
+	for _, l := range c.listeners() {
+		a := fmt.Sprintf("%s://%s", l, n.Addr(l))
+		addresses, advertised = append(addresses, a), append(advertised, a)
+		protocols = append(protocols, fmt.Sprintf("%s:%s", l, l.protocol()))
+	}
+	p["listeners"] = strings.Join(addresses, ",")
+	p["advertised.listeners"] = strings.Join(advertised, ",")
+	p["listener.security.protocol.map"] = strings.Join(protocols, ",")
+}
+
+// writeProperties gives the text of a Java properties file, in a fixed order.
+func writeProperties(p map[string]string) []byte {
+	var b strings.Builder
+	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`)
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		fmt.Fprintf(&b, "%s=%s\n", name, escape.Replace(p[name]))
+	}
+	return []byte(b.String())
+}
