@@ -1,0 +1,112 @@
+package wheel
+
+// run is a chain in seq order, with its length in chunks.
+type run struct {
+	chain
+	n int
+}
+
+// sort puts a chain of entries that are all due at d in the order of seq. It is a merge sort over whole chunks that
+// begins with the order that is there, so a chain in order costs one look at each entry, and it needs no memory beyond
+// a few chunks.
+func (s *slabs) sort(c *chain, d digits) {
+	// Invariant: each run is at least twice as long as the one above it, so there are never more than bits in an id.
+	var room [32]run
+	stack := room[:0]
+	for rest := c.head; rest != 0; {
+		var r run
+		r, rest = s.nextRun(rest)
+		for len(stack) > 0 && stack[len(stack)-1].n < 2*r.n {
+			r = s.merge(stack[len(stack)-1], r, d)
+			stack = stack[:len(stack)-1]
+		}
+		stack = append(stack, r)
+	}
+	for len(stack) > 1 {
+		last := len(stack) - 1
+		stack[last-1] = s.merge(stack[last-1], stack[last], d)
+		stack = stack[:last]
+	}
+	*c = stack[0].chain
+}
+
+// nextRun cuts off the chunks that are in order one after the other, each sorted within. It also returns what follows.
+func (s *slabs) nextRun(head id) (run, id) {
+	r := run{chain{head, head}, 1}
+	c := s.at(head)
+	c.sort()
+	for c.next != 0 {
+		next := s.at(c.next)
+		next.sort()
+		if next.seq[0] < c.seq[c.len()-1] {
+			break
+		}
+		r.tail = c.next
+		r.n++
+		c = next
+	}
+	rest := c.next
+	c.next = 0
+	return r, rest
+}
+
+// sort orders a chunk by seq, where all entries have the same due.
+func (c *chunk) sort() {
+	for i := int32(1); i < c.len(); i++ {
+		seq, ref := c.seq[i], c.ref[i]
+		j := i
+		for ; j > 0 && c.seq[j-1] > seq; j-- {
+			c.seq[j], c.ref[j] = c.seq[j-1], c.ref[j-1]
+		}
+		c.seq[j], c.ref[j] = seq, ref
+	}
+}
+
+// merge makes one run of two.
+func (s *slabs) merge(a, b run, d digits) run {
+	if s.lastSeq(a.chain) <= s.firstSeq(b.chain) {
+		s.link(&a.chain, b.chain)
+		return run{a.chain, a.n + b.n}
+	}
+	out := run{n: a.n + b.n}
+	left, right := reader{s, a.chain, 0}, reader{s, b.chain, 0}
+	for left.head != 0 && right.head != 0 {
+		if left.seq() <= right.seq() {
+			left.moveTo(&out.chain, d)
+		} else {
+			right.moveTo(&out.chain, d)
+		}
+	}
+	left.moveRest(&out.chain, d)
+	right.moveRest(&out.chain, d)
+	return out
+}
+
+// reader eats a chain from its front and gives each chunk back when nothing of it is left.
+type reader struct {
+	s *slabs
+	chain
+	i int32
+}
+
+func (r *reader) seq() int64 { return r.s.at(r.head).seq[r.i] }
+
+// moveTo moves one entry to the end of another chain.
+func (r *reader) moveTo(out *chain, d digits) {
+	c := r.s.at(r.head)
+	r.s.append(out, d, c.seq[r.i], c.ref[r.i])
+	if r.i++; r.i == c.len() {
+		r.i = 0
+		r.s.dropHead(&r.chain)
+	}
+}
+
+// moveRest moves what is left; whole chunks go as they are.
+func (r *reader) moveRest(out *chain, d digits) {
+	for r.i != 0 {
+		r.moveTo(out, d)
+	}
+	if r.head != 0 {
+		r.s.link(out, r.chain)
+	}
+}

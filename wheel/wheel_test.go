@@ -1,0 +1,189 @@
+package wheel
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// model is the plain thing that a wheel must equal: a slice sorted by (due, seq).
+type model struct {
+	now     Tick
+	lastSeq int64 // the seq taken last at now; nothing at now may be added at or below it
+	entries []Entry
+}
+
+func byKey(a, b Entry) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) }
+
+func (m *model) add(e Entry) {
+	i, _ := slices.BinarySearchFunc(m.entries, e, byKey)
+	m.entries = slices.Insert(m.entries, i, e)
+}
+
+func (m *model) has(due Tick, seq int64) bool {
+	_, ok := slices.BinarySearchFunc(m.entries, Entry{Due: due, Seq: seq}, byKey)
+	return ok
+}
+
+func (m *model) take(now Tick, max int) []Entry {
+	n := 0
+	for n < min(max, len(m.entries)) && m.entries[n].Due <= now {
+		n++
+	}
+	out := slices.Clone(m.entries[:n])
+	m.entries = slices.Delete(m.entries, 0, n)
+	if n > 0 {
+		m.now, m.lastSeq = out[n-1].Due, out[n-1].Seq
+	}
+	return out
+}
+
+func (m *model) takeFrom(due Tick) []Entry {
+	i, _ := slices.BinarySearchFunc(m.entries, Entry{Due: due, Seq: math.MinInt64}, byKey)
+	out := slices.Clone(m.entries[i:])
+	m.entries = m.entries[:i]
+	return out
+}
+
+// pair drives a wheel and its model alike.
+type pair struct {
+	*rapid.T
+	w   *Wheel
+	m   model
+	ref uint64
+}
+
+// due draws mostly from what happens (soon, the same again, a slot's or level's edge) and sometimes from all of int64.
+func (p *pair) due() Tick {
+	gap := rapid.OneOf(
+		rapid.Int64Range(0, 3),
+		rapid.Int64Range(0, 600),
+		rapid.Int64Range(0, 1<<18),
+		rapid.Map(rapid.IntRange(0, 62), func(i int) int64 { return 1 << i }),
+		rapid.Int64Range(0, math.MaxInt64),
+	).Draw(p.T, "gap")
+	if due := p.m.now + Tick(gap); due >= p.m.now {
+		return due
+	}
+	return math.MaxInt64
+}
+
+func (p *pair) add(due Tick, seq int64) {
+	if p.m.has(due, seq) || due == p.m.now && seq <= p.m.lastSeq {
+		return
+	}
+	p.ref++
+	p.w.Add(due, seq, p.ref)
+	p.m.add(Entry{due, seq, p.ref})
+}
+
+func (p *pair) seq() int64 {
+	return rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64()).Draw(p.T, "seq")
+}
+
+// held picks a due at or near one that is held.
+func (p *pair) near() Tick {
+	if len(p.m.entries) == 0 || rapid.IntRange(0, 9).Draw(p.T, "anywhere") == 0 {
+		return p.due()
+	}
+	e := p.m.entries[rapid.IntRange(0, len(p.m.entries)-1).Draw(p.T, "near")]
+	return e.Due + Tick(rapid.IntRange(-1, 1).Draw(p.T, "by"))
+}
+
+func (p *pair) check() {
+	p.Helper()
+	if err := check(p.w); err != nil {
+		p.Fatal(err)
+	}
+	if got, want := p.w.Len(), len(p.m.entries); got != want {
+		p.Fatalf("Len is %d, want %d", got, want)
+	}
+	if got, want := p.w.Now(), p.m.now; got != want {
+		p.Fatalf("Now is %d, want %d", got, want)
+	}
+	next, ok := p.w.Next()
+	if ok != (len(p.m.entries) > 0) || ok && next != p.m.entries[0].Due {
+		p.Fatalf("Next is %d, %t with %d entries", next, ok, len(p.m.entries))
+	}
+}
+
+func TestWheelEqualsSortedSlice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := Tick(rapid.OneOf(
+			rapid.Just(int64(0)),
+			rapid.Int64Range(1_700_000_000_000, 1_800_000_000_000),
+			rapid.Int64(),
+		).Draw(t, "now"))
+		p := &pair{T: t, w: New(now), m: model{now: now, lastSeq: math.MinInt64}}
+		p.check()
+		t.Repeat(map[string]func(*rapid.T){
+			"":          func(*rapid.T) { p.check() },
+			"add":       func(t *rapid.T) { p.T = t; p.add(p.due(), p.seq()) },
+			"add burst": func(t *rapid.T) { p.T = t; p.addBurst() },
+			"take":      func(t *rapid.T) { p.T = t; p.take() },
+			"take from": func(t *rapid.T) { p.T = t; p.takeFrom() },
+			"remove":    func(t *rapid.T) { p.T = t; p.remove() },
+		})
+	})
+}
+
+// addBurst adds many entries at one due or over a stretch, so that slots hold several chunks.
+func (p *pair) addBurst() {
+	due, seq := p.due(), rapid.Int64Range(0, 1000).Draw(p.T, "first seq")
+	stretch := rapid.SampledFrom([]Tick{1, 1, 7, 300, 100_000}).Draw(p.T, "stretch")
+	step := rapid.SampledFrom([]int64{1, 3, -1, 7919}).Draw(p.T, "step")
+	for i := range rapid.IntRange(1, 300).Draw(p.T, "count") {
+		if at := due + Tick(i)*7919%stretch; at >= due {
+			p.add(at, seq+int64(i)*step%3001)
+		}
+	}
+}
+
+func (p *pair) take() {
+	now := p.near()
+	count := rapid.OneOf(rapid.IntRange(0, 3), rapid.IntRange(0, 400)).Draw(p.T, "max")
+	kept := Entry{1, 2, 3}
+	got := p.w.Take(now, []Entry{kept}, count)
+	want := append([]Entry{kept}, p.m.take(now, count)...)
+	if !slices.Equal(got, want) {
+		p.Fatalf("Take(%d, %d)\n got %v\nwant %v", now, count, got, want)
+	}
+}
+
+func (p *pair) takeFrom() {
+	if rapid.IntRange(0, 2).Draw(p.T, "skip") > 0 {
+		return // or nothing would ever pile up
+	}
+	due := p.near()
+	var got []Entry
+	n := p.w.TakeFrom(due, func(e Entry) { got = append(got, e) })
+	slices.SortFunc(got, byKey)
+	if want := p.m.takeFrom(due); !slices.Equal(got, want) || n != len(want) {
+		p.Fatalf("TakeFrom(%d) is %d\n got %v\nwant %v", due, n, got, want)
+	}
+}
+
+func (p *pair) remove() {
+	for range rapid.IntRange(1, 50).Draw(p.T, "count") {
+		p.removeOne()
+	}
+}
+
+func (p *pair) removeOne() {
+	e := Entry{Due: p.due(), Seq: p.seq()}
+	if len(p.m.entries) > 0 {
+		e = p.m.entries[rapid.IntRange(0, len(p.m.entries)-1).Draw(p.T, "which")]
+		e.Due += Tick(rapid.SampledFrom([]int{0, 0, 0, 0, 1, -1}).Draw(p.T, "miss"))
+	}
+	i, want := slices.BinarySearchFunc(p.m.entries, e, byKey)
+	ref, ok := p.w.Remove(e.Due, e.Seq)
+	if ok != want || ok && ref != p.m.entries[i].Ref {
+		p.Fatalf("Remove(%d, %d) is %d, %t", e.Due, e.Seq, ref, ok)
+	}
+	if ok {
+		p.m.entries = slices.Delete(p.m.entries, i, i+1)
+	}
+}
