@@ -1,0 +1,269 @@
+package state
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// These errors can be returned when reading or writing a checkpoint.
+var (
+	// ErrNotOurs: the commit metadata is empty or somebody else's. The offset was set by a tool, or mirrored.
+	ErrNotOurs = errors.New("state: commit metadata is not ours")
+	// ErrUnknownVersion: the metadata is ours, but of a version that this program does not know. Never a guess.
+	ErrUnknownVersion = errors.New("state: unknown version of commit metadata")
+	// ErrCorrupt: the metadata is of our version, and wrong; or bytes in the store are.
+	ErrCorrupt = errors.New("state: corrupt value")
+	// ErrMetadataTooLong: the checkpoint does not fit into MaxMetadata.
+	ErrMetadataTooLong = errors.New("state: commit metadata is too long")
+)
+
+// MaxMetadata is what a broker accepts by default (offset.metadata.max.bytes).
+const MaxMetadata = 4096
+
+// version is the first word of our metadata.
+const version = "dw1"
+
+// Checkpoint is what must survive of one partition of a delay topic. Offset is the committed offset itself, the rest
+// travels as text in the metadata of the same commit; doc.go shows the form.
+type Checkpoint struct {
+	TopicID   [4]byte // the first bytes of the topic id: another id means that the topic was made anew
+	Offset    int64   // every record below it has been accepted
+	Watermark Key     // every accepted record at or below it is resolved
+	LowWater  int64   // no pending record lies below this offset. Invariant: LowWater <= Offset
+	Writer    string  // who may have an open transaction on the partition; empty when nobody may
+	Appended  bool    // records of ours may lie at or above Offset
+	// Parsers tells from which offset on which parser configuration holds, in rising order of From.
+	Parsers []ParserEpoch
+}
+
+// ParserEpoch is the parser configuration that holds from an offset on, until the next one's.
+type ParserEpoch struct {
+	From int64
+	Spec string // printable ASCII without ';', ':' and space
+}
+
+// Metadata is the checkpoint less its offset, as text. What cannot be read back is not written: that is ErrCorrupt.
+func (c Checkpoint) Metadata() (string, error) {
+	if err := c.check(); err != nil {
+		return "", err
+	}
+	b := make([]byte, 0, 128)
+	b = append(b, version+" t="...)
+	b = hex.AppendEncode(b, c.TopicID[:])
+	b = append(b, " w="...)
+	b = c.Watermark.appendText(b)
+	b = fmt.Appendf(b, " l=%d", c.LowWater)
+	if c.Writer != "" {
+		b = append(b, " x="...)
+		b = appendEscaped(b, c.Writer)
+	}
+	if c.Appended {
+		b = append(b, " a=1"...)
+	}
+	for i, p := range c.Parsers {
+		sep := ";"
+		if i == 0 {
+			sep = " c="
+		}
+		b = fmt.Appendf(b, "%s%d:%s", sep, p.From, p.Spec)
+	}
+	if len(b) > MaxMetadata {
+		return "", fmt.Errorf("%w: %d bytes, at most %d", ErrMetadataTooLong, len(b), MaxMetadata)
+	}
+	return string(b), nil
+}
+
+// ParseCheckpoint reads a committed offset and its metadata. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
+func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
+	words := strings.Split(metadata, " ")
+	if err := checkVersion(words[0]); err != nil {
+		return Checkpoint{}, err
+	}
+	if len(metadata) > MaxMetadata {
+		return Checkpoint{}, fmt.Errorf("%w: metadata of %d bytes, at most %d", ErrCorrupt, len(metadata), MaxMetadata)
+	}
+	c := Checkpoint{Offset: offset}
+	seen := ""
+	for _, word := range words[1:] {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok || len(name) != 1 || name[0] < 'a' || name[0] > 'z' {
+			return Checkpoint{}, fmt.Errorf("%w: metadata has %q where a field is expected", ErrCorrupt, word)
+		}
+		if strings.Contains(seen, name) {
+			return Checkpoint{}, fmt.Errorf("%w: metadata has field %s twice", ErrCorrupt, name)
+		}
+		seen += name
+		if err := c.set(name, value); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+	for _, name := range []string{"t", "w", "l"} {
+		if !strings.Contains(seen, name) {
+			return Checkpoint{}, fmt.Errorf("%w: metadata has no field %s", ErrCorrupt, name)
+		}
+	}
+	if err := c.check(); err != nil {
+		return Checkpoint{}, err
+	}
+	return c, nil
+}
+
+// checkVersion judges the first word: "dw" and a number is ours.
+func checkVersion(word string) error {
+	digits, ours := strings.CutPrefix(word, "dw")
+	if !ours || digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return ErrNotOurs
+	}
+	if word != version {
+		return fmt.Errorf("%w: %s, known is %s", ErrUnknownVersion, word, version)
+	}
+	return nil
+}
+
+func (c *Checkpoint) set(name, value string) (err error) {
+	switch name {
+	case "t":
+		err = parseTopicID(&c.TopicID, value)
+	case "w":
+		c.Watermark, err = parseKey(value)
+	case "l":
+		c.LowWater, err = parseCount(value)
+	case "x":
+		c.Writer, err = unescape(value)
+	case "a":
+		c.Appended = true
+		if value != "1" {
+			err = fmt.Errorf("%q is not 1", value)
+		}
+	case "c":
+		c.Parsers, err = parseParsers(value)
+	default:
+		return fmt.Errorf("%w: field %s of %s", ErrUnknownVersion, name, version)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: metadata field %s: %w", ErrCorrupt, name, err)
+	}
+	return nil
+}
+
+// check holds for what is written and for what is read.
+func (c *Checkpoint) check() error {
+	switch {
+	case c.Offset < 0 || c.LowWater < 0 || c.Watermark.Due < 0 || c.Watermark.Seq < 0:
+		return fmt.Errorf("%w: a negative number in %+v", ErrCorrupt, *c)
+	case c.LowWater > c.Offset:
+		return fmt.Errorf("%w: low water %d is above offset %d", ErrCorrupt, c.LowWater, c.Offset)
+	}
+	last := int64(-1)
+	for _, p := range c.Parsers {
+		if p.From <= last {
+			return fmt.Errorf("%w: parser configurations are not in rising order of offset: %d after %d", ErrCorrupt, p.From, last)
+		}
+		if !validSpec(p.Spec) {
+			return fmt.Errorf("%w: %q is not a parser configuration", ErrCorrupt, p.Spec)
+		}
+		last = p.From
+	}
+	return nil
+}
+
+// ParserAt is the parser configuration that holds for the record at an offset; false when none is known.
+func (c *Checkpoint) ParserAt(offset int64) (spec string, ok bool) {
+	for _, p := range c.Parsers {
+		if p.From > offset {
+			break
+		}
+		spec, ok = p.Spec, true
+	}
+	return spec, ok
+}
+
+// DropParsersBelow forgets the configurations that hold only for offsets below the low water: no replay reads there.
+func (c *Checkpoint) DropParsersBelow(lowWater int64) {
+	n := 0
+	for n+1 < len(c.Parsers) && c.Parsers[n+1].From <= lowWater {
+		n++
+	}
+	c.Parsers = c.Parsers[n:]
+}
+
+func parseTopicID(id *[4]byte, value string) error {
+	if b, err := hex.DecodeString(value); err != nil || len(b) != len(id) || strings.ToLower(value) != value {
+		return fmt.Errorf("%q is not 8 digits of lower case hex", value)
+	} else {
+		copy(id[:], b)
+	}
+	return nil
+}
+
+func parseParsers(value string) ([]ParserEpoch, error) {
+	var out []ParserEpoch
+	for entry := range strings.SplitSeq(value, ";") {
+		from, spec, ok := strings.Cut(entry, ":")
+		if !ok {
+			return nil, fmt.Errorf("%q is not from:spec", entry)
+		}
+		n, err := parseCount(from)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ParserEpoch{From: n, Spec: spec})
+	}
+	return out, nil
+}
+
+func validSpec(spec string) bool {
+	for i := range len(spec) {
+		if b := spec[i]; b <= ' ' || b > '~' || b == ';' || b == ':' {
+			return false
+		}
+	}
+	return spec != ""
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// plain tells whether a byte of a writer's name stands for itself.
+func plain(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '.' || b == '_' || b == '-'
+}
+
+// appendEscaped writes the bytes of a name that are not plain as %XX, since group names may hold anything.
+func appendEscaped(dst []byte, name string) []byte {
+	for i := range len(name) {
+		if b := name[i]; plain(b) {
+			dst = append(dst, b)
+		} else {
+			dst = append(dst, '%', upperHex[b>>4], upperHex[b&15])
+		}
+	}
+	return dst
+}
+
+// unescape accepts only what appendEscaped writes.
+func unescape(text string) (string, error) {
+	name := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		b := text[i]
+		if b == '%' {
+			if i+2 >= len(text) {
+				return "", fmt.Errorf("%q ends within an escape", text)
+			}
+			hi, lo := strings.IndexByte(upperHex, text[i+1]), strings.IndexByte(upperHex, text[i+2])
+			if hi < 0 || lo < 0 || plain(byte(hi<<4|lo)) {
+				return "", fmt.Errorf("%q has a wrong escape", text)
+			}
+			b = byte(hi<<4 | lo)
+			i += 2
+		} else if !plain(b) {
+			return "", fmt.Errorf("%q has a byte that must be escaped", text)
+		}
+		name = append(name, b)
+	}
+	if len(name) == 0 {
+		return "", errors.New("an empty name")
+	}
+	return string(name), nil
+}

@@ -1,0 +1,103 @@
+package state
+
+import (
+	"iter"
+	"math"
+	"time"
+)
+
+// Ledger counts what is pending in one partition, by stretch of log and by stretch of due time, and so knows the low
+// water, from where a replay gives what the store has not, and how much is due when. Each call costs a few
+// nanoseconds, and memory depends on how far the log is pending and on how far ahead, never on the number of records.
+//
+// It belongs to the goroutine that owns the partition, and has no lock.
+type Ledger struct {
+	log    logTable
+	due    agenda
+	bytes  int64
+	low    int64 // the highest low water given so far. Invariant: no record below it is pending
+	origin int64 // where the ledger began: a stretch of log that began before it is reported from here
+}
+
+// NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.
+func NewLedger(low int64) *Ledger {
+	return &Ledger{log: newLogTable(low), low: low, origin: low}
+}
+
+// Add counts a record that became pending; offset is where its current copy lies in the log. Stored tells that the store
+// holds it, or will with the batch that is open; otherwise only memory does.
+func (l *Ledger) Add(k Key, offset int64, bytes int, stored bool) {
+	l.log.add(pending, offset)
+	if !stored {
+		l.log.add(unsaved, offset)
+	}
+	l.due.add(k.Due, int64(bytes))
+	l.bytes += int64(bytes)
+}
+
+// Remove takes back an Add, with the same values, and stored as it is by now.
+func (l *Ledger) Remove(k Key, offset int64, bytes int, stored bool) {
+	l.log.remove(pending, offset)
+	if !stored {
+		l.log.remove(unsaved, offset)
+	}
+	l.due.remove(k.Due, int64(bytes))
+	l.bytes -= int64(bytes)
+}
+
+// Stored tells that the store holds a pending record from now on.
+func (l *Ledger) Stored(offset int64) { l.log.remove(unsaved, offset) }
+
+// Unstored tells that only memory holds a pending record from now on.
+func (l *Ledger) Unstored(offset int64) { l.log.add(unsaved, offset) }
+
+// Hold keeps Resume at or below an offset whose record is not pending but must be seen by a replay all the same, because
+// its outcome is not decided: a late or refused record before its offset is committed, a record in the turn in flight.
+func (l *Ledger) Hold(offset int64) { l.log.add(unsaved, offset) }
+
+// Release takes back a Hold.
+func (l *Ledger) Release(offset int64) { l.log.remove(unsaved, offset) }
+
+// Low is the low water: the start of the first stretch of log (1024 offsets) with a pending record, or end when nothing is
+// pending. It is at most end, which is the offset up to which everything has been accepted, and never goes back.
+func (l *Ledger) Low(end int64) int64 {
+	low := end
+	if start, ok := l.log.start(pending); ok {
+		low = min(start, end)
+	}
+	l.low = max(l.low, low)
+	return min(l.low, end)
+}
+
+// Resume is the same over what only memory holds: a replay from here gives what the store has not. It goes back when a
+// record that was stored is Unstored, or an offset held.
+func (l *Ledger) Resume(end int64) int64 {
+	if start, ok := l.log.start(unsaved); ok {
+		return min(max(start, l.origin), end)
+	}
+	return end
+}
+
+// Len is the number of pending records.
+func (l *Ledger) Len() int { return int(l.log.total[pending]) }
+
+// Unsaved is the number of offsets that only memory holds, or that are held.
+func (l *Ledger) Unsaved() int { return int(l.log.total[unsaved]) }
+
+// Bytes is the sum of what was given to Add.
+func (l *Ledger) Bytes() int64 { return l.bytes }
+
+// Agenda tells for each duration how much is due by then: from the beginning of time until now plus the duration.
+// A bucket across that instant counts in proportion.
+func (l *Ledger) Agenda(now int64, within ...time.Duration) []Stretch {
+	out := make([]Stretch, len(within))
+	for i, d := range within {
+		to := now + d.Milliseconds()
+		records, bytes := l.due.until(to)
+		out[i] = Stretch{From: math.MinInt64, To: to + 1, Records: records, Bytes: bytes}
+	}
+	return out
+}
+
+// Dues walks through the buckets of due time in rising order; none is empty.
+func (l *Ledger) Dues() iter.Seq[Stretch] { return l.due.all() }
