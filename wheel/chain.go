@@ -6,17 +6,17 @@ type chain struct {
 }
 
 // append adds one entry at the end.
-func (s *slabs) append(c *chain, d digits, seq int64, ref uint64) {
+func (s *slabs) append(c *chain, d digits, it item) {
 	if c.tail != 0 {
 		t := s.at(c.tail)
 		if n := t.len(); n < chunkLen && t.tag&^0xff == tagOf(d) {
-			t.set(n, d, seq, ref)
+			t.set(n, d, it)
 			t.tag++
 			return
 		}
 	}
 	i := s.get(tagOf(d) + 1)
-	s.at(i).set(0, d, seq, ref)
+	s.at(i).set(0, d, it)
 	s.link(c, chain{i, i})
 }
 
@@ -40,11 +40,11 @@ func (s *slabs) dropHead(c *chain) {
 	s.put(i)
 }
 
-func (s *slabs) firstSeq(c chain) int64 { return s.at(c.head).seq[0] }
+func (s *slabs) firstSeq(c chain) int64 { return s.at(c.head).items[0].seq }
 
 func (s *slabs) lastSeq(c chain) int64 {
 	t := s.at(c.tail)
-	return t.seq[t.len()-1]
+	return t.items[t.len()-1].seq
 }
 
 // remove takes one entry out of a slot. Chunks that have become small enough for it are made one, so that removals
@@ -57,7 +57,7 @@ func (s *slabs) remove(from *slot, d digits, seq int64) (ref uint64, ok bool) {
 		if j < 0 {
 			continue
 		}
-		ref = c.ref[j]
+		ref = c.items[j].ref
 		c.delete(j)
 		if c.len() == start {
 			s.unlink(from, before, i)
@@ -75,7 +75,7 @@ func (c *chunk) find(start int32, d digits, seq int64) int32 {
 		return -1
 	}
 	for i := start; i < c.len(); i++ {
-		if c.seq[i] == seq && c.due(i) == d {
+		if c.items[i].seq == seq && c.due(i) == d {
 			return i
 		}
 	}
@@ -106,7 +106,7 @@ func (s *slabs) join(c *chain, a, b id) {
 		return
 	}
 	for i := range from.len() {
-		to.set(to.len(), from.due(i), from.seq[i], from.ref[i])
+		to.set(to.len(), from.due(i), from.items[i])
 		to.tag++
 	}
 	to.next = from.next

@@ -64,11 +64,11 @@ func (c *checker) slot(k int, i uint8, s *slot, here bool) {
 		c.require(start < ch.len() && ch.len() <= chunkLen, "chunk %d: holds %d entries from %d", j, ch.len(), start)
 		for e := start; e < ch.len(); e++ {
 			d := ch.due(e)
-			c.require(d >= w.cursor, "%d:%d is below the cursor", d.tick(), ch.seq[e])
-			c.require(d.level(w.cursor) == k && d.at(k) == i, "%d:%d is in level %d slot %d", d.tick(), ch.seq[e], k, i)
-			c.require(s.min <= d && d <= s.max, "%d:%d is outside its slot's min and max", d.tick(), ch.seq[e])
-			c.require(!here || ch.seq[e] >= lastSeq, "%d:%d is out of order", d.tick(), ch.seq[e])
-			least, lastSeq = min(least, d), ch.seq[e]
+			c.require(d >= w.cursor, "%d:%d is below the cursor", d.tick(), ch.items[e].seq)
+			c.require(d.level(w.cursor) == k && d.at(k) == i, "%d:%d is in level %d slot %d", d.tick(), ch.items[e].seq, k, i)
+			c.require(s.min <= d && d <= s.max, "%d:%d is outside its slot's min and max", d.tick(), ch.items[e].seq)
+			c.require(!here || ch.items[e].seq >= lastSeq, "%d:%d is out of order", d.tick(), ch.items[e].seq)
+			least, lastSeq = min(least, d), ch.items[e].seq
 			c.entries++
 		}
 		last = j

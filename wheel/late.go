@@ -2,26 +2,20 @@ package wheel
 
 import "unsafe"
 
-// lateEntry is an entry due at the cursor.
-type lateEntry struct {
-	seq int64
-	ref uint64
-}
-
-// lateHeap is a binary heap by seq.
-type lateHeap []lateEntry
+// lateHeap is a binary heap by seq of entries due at the cursor.
+type lateHeap []item
 
 // keepLate is how much of an empty heap is kept for the next time.
 const keepLate = 1024
 
-func (h lateHeap) bytes() int { return cap(h) * int(unsafe.Sizeof(lateEntry{})) }
+func (h lateHeap) bytes() int { return cap(h) * int(unsafe.Sizeof(item{})) }
 
-func (h *lateHeap) push(seq int64, ref uint64) {
-	*h = append(*h, lateEntry{seq, ref})
+func (h *lateHeap) push(it item) {
+	*h = append(*h, it)
 	h.up(len(*h) - 1)
 }
 
-func (h *lateHeap) pop() lateEntry {
+func (h *lateHeap) pop() item {
 	top := (*h)[0]
 	h.delete(0)
 	return top

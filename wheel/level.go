@@ -49,7 +49,7 @@ type slot struct {
 }
 
 // put appends an entry to the slot where it belongs, seen from the cursor.
-func (w *Wheel) put(d digits, seq int64, ref uint64) {
+func (w *Wheel) put(d digits, it item) {
 	k := d.level(w.cursor)
 	l := w.levels[k]
 	if l == nil {
@@ -62,7 +62,7 @@ func (w *Wheel) put(d digits, seq int64, ref uint64) {
 		w.occupy(k, i, slot{min: d, max: d})
 	}
 	s.min, s.max = min(s.min, d), max(s.max, d)
-	w.chunks.append(&s.chain, d, seq, ref)
+	w.chunks.append(&s.chain, d, it)
 }
 
 // occupy fills an empty slot.
@@ -108,7 +108,7 @@ func (w *Wheel) cascade(s slot) {
 	for s.head != 0 {
 		c := w.chunks.at(s.head)
 		for i := range c.len() {
-			w.put(c.due(i), c.seq[i], c.ref[i])
+			w.put(c.due(i), c.items[i])
 		}
 		w.chunks.dropHead(&s.chain)
 	}

@@ -17,19 +17,25 @@ const (
 // id names a chunk. Chunk 0 is never used, so that 0 is "none".
 type id uint32
 
-// chunk is some entries of one slot. It has no pointers, so the garbage collector never looks inside.
+// chunk is some entries of one slot. It has no pointers, so the garbage collector never looks inside. What comes first is
+// touched most: a chunk of few entries costs two cache lines.
 type chunk struct {
-	seq [chunkLen]int64
-	ref [chunkLen]uint64
+	tag  uint32 // digits 5 to 7 of every due, then how many entries are held
+	next id     // the next of the chain, or of the free chunks
 
 	// The due in three parts: digits 0 to 3, digit 4, and in tag digits 5 to 7, which all entries of a chunk share.
 	// A slot of level 5 or below (34 years and less ahead, in milliseconds) has these in common anyway; above, an entry
 	// that differs opens a chunk of its own.
-	low [chunkLen]uint32
 	mid [chunkLen]uint8
+	low [chunkLen]uint32
 
-	tag  uint32 // digits 5 to 7, then how many entries are held
-	next id     // the next of the chain, or of the free chunks
+	items [chunkLen]item
+}
+
+// item is what an entry holds beside its due.
+type item struct {
+	seq int64
+	ref uint64
 }
 
 func tagOf(d digits) uint32 { return uint32(d>>40) << 8 }
@@ -40,18 +46,17 @@ func (c *chunk) due(i int32) digits {
 	return digits(c.tag>>8)<<40 | digits(c.mid[i])<<32 | digits(c.low[i])
 }
 
-func (c *chunk) set(i int32, d digits, seq int64, ref uint64) {
-	c.seq[i], c.ref[i] = seq, ref
+func (c *chunk) set(i int32, d digits, it item) {
 	c.low[i], c.mid[i] = uint32(d), uint8(d>>32)
+	c.items[i] = it
 }
 
 // delete closes the gap that entry i leaves.
 func (c *chunk) delete(i int32) {
 	n := c.len()
-	copy(c.seq[i:n], c.seq[i+1:n])
-	copy(c.ref[i:n], c.ref[i+1:n])
-	copy(c.low[i:n], c.low[i+1:n])
 	copy(c.mid[i:n], c.mid[i+1:n])
+	copy(c.low[i:n], c.low[i+1:n])
+	copy(c.items[i:n], c.items[i+1:n])
 	c.tag--
 }
 

@@ -10,11 +10,19 @@ type run struct {
 // begins with the order that is there, so a chain in order costs one look at each entry, and it needs no memory beyond
 // a few chunks.
 func (s *slabs) sort(c *chain, d digits) {
+	r, rest := s.nextRun(c.head)
+	if rest != 0 {
+		r = s.sortRuns(r, rest, d)
+	}
+	*c = r.chain
+}
+
+// sortRuns merges a run with all that follow it.
+func (s *slabs) sortRuns(r run, rest id, d digits) run {
 	// Invariant: each run is at least twice as long as the one above it, so there are never more than bits in an id.
 	var room [32]run
-	stack := room[:0]
-	for rest := c.head; rest != 0; {
-		var r run
+	stack := append(room[:0], r)
+	for rest != 0 {
 		r, rest = s.nextRun(rest)
 		for len(stack) > 0 && stack[len(stack)-1].n < 2*r.n {
 			r = s.merge(stack[len(stack)-1], r, d)
@@ -27,7 +35,7 @@ func (s *slabs) sort(c *chain, d digits) {
 		stack[last-1] = s.merge(stack[last-1], stack[last], d)
 		stack = stack[:last]
 	}
-	*c = stack[0].chain
+	return stack[0]
 }
 
 // nextRun cuts off the chunks that are in order one after the other, each sorted within. It also returns what follows.
@@ -38,7 +46,7 @@ func (s *slabs) nextRun(head id) (run, id) {
 	for c.next != 0 {
 		next := s.at(c.next)
 		next.sort()
-		if next.seq[0] < c.seq[c.len()-1] {
+		if next.items[0].seq < c.items[c.len()-1].seq {
 			break
 		}
 		r.tail = c.next
@@ -52,13 +60,13 @@ func (s *slabs) nextRun(head id) (run, id) {
 
 // sort orders a chunk by seq, where all entries have the same due.
 func (c *chunk) sort() {
-	for i := int32(1); i < c.len(); i++ {
-		seq, ref := c.seq[i], c.ref[i]
-		j := i
-		for ; j > 0 && c.seq[j-1] > seq; j-- {
-			c.seq[j], c.ref[j] = c.seq[j-1], c.ref[j-1]
+	items := c.items[:c.len()]
+	for i := 1; i < len(items); i++ {
+		it, j := items[i], i
+		for ; j > 0 && items[j-1].seq > it.seq; j-- {
+			items[j] = items[j-1]
 		}
-		c.seq[j], c.ref[j] = seq, ref
+		items[j] = it
 	}
 }
 
@@ -89,12 +97,12 @@ type reader struct {
 	i int32
 }
 
-func (r *reader) seq() int64 { return r.s.at(r.head).seq[r.i] }
+func (r *reader) seq() int64 { return r.s.at(r.head).items[r.i].seq }
 
 // moveTo moves one entry to the end of another chain.
 func (r *reader) moveTo(out *chain, d digits) {
 	c := r.s.at(r.head)
-	r.s.append(out, d, c.seq[r.i], c.ref[r.i])
+	r.s.append(out, d, c.items[r.i])
 	if r.i++; r.i == c.len() {
 		r.i = 0
 		r.s.dropHead(&r.chain)

@@ -64,23 +64,23 @@ func (w *Wheel) Bytes() int {
 func (w *Wheel) Add(due Tick, seq int64, ref uint64) {
 	d := digitsOf(due)
 	if d > w.cursor {
-		w.put(d, seq, ref)
+		w.put(d, item{seq, ref})
 	} else {
-		w.putHere(d, seq, ref)
+		w.putHere(d, item{seq, ref})
 	}
 	w.n++
 }
 
 // putHere puts an entry into the slot that the cursor stands on, which stays in order.
-func (w *Wheel) putHere(d digits, seq int64, ref uint64) {
+func (w *Wheel) putHere(d digits, it item) {
 	if d < w.cursor {
-		panic(fmt.Sprintf("wheel: BUG: added %d:%d below the cursor, %d", d.tick(), seq, w.Now()))
+		panic(fmt.Sprintf("wheel: BUG: added %d:%d below the cursor, %d", d.tick(), it.seq, w.Now()))
 	}
-	if s := w.here(); s != nil && s.head != 0 && seq < w.chunks.lastSeq(s.chain) {
-		w.late.push(seq, ref)
+	if s := w.here(); s != nil && s.head != 0 && it.seq < w.chunks.lastSeq(s.chain) {
+		w.late.push(it)
 		return
 	}
-	w.put(d, seq, ref)
+	w.put(d, it)
 }
 
 // here is the slot that the cursor stands on; nil before level 0 is first used.
@@ -139,12 +139,12 @@ func (w *Wheel) takeHere(dst []Entry, max int) []Entry {
 		c := w.chunks.at(s.head)
 		i, n := s.start, c.len()
 		for ; i < n && max > 0; max-- {
-			if len(w.late) > 0 && w.late[0].seq < c.seq[i] {
+			if len(w.late) > 0 && w.late[0].seq < c.items[i].seq {
 				l := w.late.pop()
 				dst = append(dst, Entry{due, l.seq, l.ref})
 				continue
 			}
-			dst = append(dst, Entry{due, c.seq[i], c.ref[i]})
+			dst = append(dst, Entry{due, c.items[i].seq, c.items[i].ref})
 			i++
 		}
 		s.start = i
@@ -196,11 +196,11 @@ func (w *Wheel) takeSlotFrom(k int, i uint8, d digits, fn func(Entry)) {
 		c := w.chunks.at(s.head)
 		for j := start; j < c.len(); j++ {
 			if e := c.due(j); e < d {
-				w.put(e, c.seq[j], c.ref[j])
+				w.put(e, c.items[j])
 				continue
 			}
 			w.n--
-			fn(Entry{c.due(j).tick(), c.seq[j], c.ref[j]})
+			fn(Entry{c.due(j).tick(), c.items[j].seq, c.items[j].ref})
 		}
 		w.chunks.dropHead(&s.chain)
 	}
