@@ -1,0 +1,111 @@
+package topics
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Delivered is what a delivered record says of where it comes from.
+type Delivered struct {
+	Topic     string // the delay topic
+	Partition int32
+	Origin    Origin // Request.First: the request as it was written, and when it was due
+	Fired     int64  // hand-over to the producer, ms since the epoch
+	Attempt   int    // attempts before this one; zero leaves delay-attempt out
+	Bare      bool   // write none of this (headers.emit: none)
+}
+
+// AppendDelivered appends to dst the headers of a delivered record: those of in
+// as they are and in their order, less the request headers, and then what d
+// says. The new values are formatted into buf, which is returned with dst; the
+// values of in are not copied. With room in both it does not allocate.
+func AppendDelivered(dst, in []kgo.RecordHeader, d Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
+	for i := range in {
+		if !IsRequestHeader(in[i].Key) {
+			dst = append(dst, in[i])
+		}
+	}
+	if d.Bare {
+		return dst, buf
+	}
+	w := writer{headers: dst, buf: buf}
+	w.number(HeaderDue, d.Origin.Due)
+	w.number(HeaderFired, d.Fired)
+	w.text(HeaderSourceTopic, d.Topic)
+	w.number(HeaderSourcePartition, int64(d.Partition))
+	w.number(HeaderSourceOffset, d.Origin.Offset)
+	w.number(HeaderSourceTimestamp, d.Origin.Timestamp)
+	if d.Attempt > 0 {
+		w.number(HeaderAttempt, int64(d.Attempt))
+	}
+	return w.headers, w.buf
+}
+
+// Retry is what a retry record carries for us.
+type Retry struct {
+	TopicID [4]byte // of the delay topic that it is appended to
+	Due     int64   // the next attempt, ms since the epoch
+	Attempt int     // attempts so far
+	Origin  Origin  // Request.First of the record that was tried
+}
+
+// AppendRetry appends to dst the headers of a retry record, which is an
+// ordinary request: the user's headers and the target stay; the due time is
+// absolute, and there is no id, since with one it would replace a later request
+// of the user. It belongs in the partition that the record came from.
+func AppendRetry(dst, in []kgo.RecordHeader, r Retry, buf []byte) ([]kgo.RecordHeader, []byte) {
+	for i := range in {
+		switch fieldOf(in[i].Key) {
+		case other, fieldTopic, fieldKey, fieldPartition:
+			dst = append(dst, in[i])
+		}
+	}
+	w := writer{headers: dst, buf: buf}
+	w.number(HeaderUntil, r.Due)
+	if r.Attempt > 0 {
+		w.number(HeaderAttempt, int64(r.Attempt))
+	}
+	w.reference(HeaderOrigin, reference{r.TopicID, r.Origin.Offset, r.Origin.Timestamp, r.Origin.Due})
+	return w.headers, w.buf
+}
+
+// Resolve returns the headers of a resolve record: a record of this one header,
+// without key and value, in the same partition of the delay topic. It says that
+// the record at offset, whose key is (due, seq), is resolved.
+func Resolve(topicID [4]byte, offset, due, seq int64) []kgo.RecordHeader {
+	var w writer
+	w.reference(HeaderResolve, reference{topicID, offset, due, seq})
+	return w.headers
+}
+
+// writer appends headers, with their values one after the other in buf.
+type writer struct {
+	headers []kgo.RecordHeader
+	buf     []byte
+}
+
+func (w *writer) number(name string, n int64) {
+	start := len(w.buf)
+	w.buf = strconv.AppendInt(w.buf, n, 10)
+	w.take(name, start)
+}
+
+func (w *writer) text(name, value string) {
+	start := len(w.buf)
+	w.buf = append(w.buf, value...)
+	w.take(name, start)
+}
+
+func (w *writer) reference(name string, r reference) {
+	start := len(w.buf)
+	w.buf = r.appendTo(w.buf)
+	w.take(name, start)
+}
+
+// take makes a header of what buf holds from start. A later append may move buf
+// to a new array; the value stays in the old one.
+func (w *writer) take(name string, start int) {
+	w.headers = append(w.headers, kgo.RecordHeader{Key: name, Value: slices.Clip(w.buf[start:])})
+}

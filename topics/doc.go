@@ -1,0 +1,139 @@
+// Package topics holds what duewheel expects of Kafka: the headers by which a
+// record asks to be delivered later, those that it is delivered with, and the
+// topics themselves.
+//
+// # Use
+//
+// NewRoute makes a Route of the configuration of one delay topic. Its Parser
+// reads each record into a Request, or says in a Refusal why it cannot; then
+// Route.Refuse judges the request by the configuration. AppendDelivered,
+// AppendDeadLetter, AppendRetry and Resolve make the headers of what is
+// written. Create and Check set topics up and look after them.
+//
+// The two judgements are apart because they are repeated differently. What
+// Parse says follows from the record and the parser's Spec alone, so a replay
+// finds it again, and a record that it refuses was never pending. What Refuse
+// says follows from the configuration of the moment: a replay does not ask
+// again, so a refusal is written down, in the log, as a resolve record.
+//
+// # Ownership
+//
+// Parser and Route do not change once made, and any number of goroutines may
+// use them. There is no clock in this package: time is an argument. A Request
+// points into the headers it was read from; the Append functions write into
+// slices of the caller, and what they return points into those and into the
+// headers they were given.
+//
+// # Headers of a request
+//
+// A header name is compared exactly. Of several headers with one name the last
+// counts; one that is null or empty is absent.
+//
+//	delay-until             when: an epoch time, or RFC 3339
+//	delay-for               how long from the record's timestamp; delay-until wins
+//	delay-target-topic      where to; else the route's target
+//	delay-target-key        the key there; else the record's own
+//	delay-target-partition  the partition there, decimal; else by key
+//
+// Values of the first two are text unless they cannot be text (not UTF-8, or
+// with control characters): then they are an integer of 8 bytes, big-endian.
+// White space around text does not count.
+//
+//	delay-until: 1767225605          below 1e11 it is seconds,
+//	             1767225605123       below 1e14 milliseconds,
+//	             1767225605123456    below 1e17 microseconds, else nanoseconds;
+//	             1767225605.123      decimals and exponents are fine;
+//	             1.767225605123E9    below 1e8 it is refused. Binary: s and ms only
+//	             2026-01-01T00:00:05.123Z, 2026-01-01 01:00:05.123+01:00
+//	delay-for:   300000              milliseconds, also binary
+//	             5m 1h30m 1.5s 2d 1w ns us µs ms s m h d w
+//	             PT5M P1DT2H PT1.5S  ISO 8601; P1M and P1Y by the calendar, in UTC
+//
+// A due time is rounded up to a millisecond: never early. One in the past is
+// due at once; so is a negative delay. It must lie between 1e8 s (1973) and
+// 1e11 s (5138), and a delay below 292 years.
+//
+// These names are known and not supported yet; a record that has one goes to
+// the dead letter topic, since to ignore it would do something else than what
+// was asked:
+//
+//	delay-id delay-cancel delay-expires delay-every delay-cron delay-zone
+//	delay-count delay-target-key-null
+//
+// So does a record with any other name that begins with "delay-". On a route
+// with a fixed delay, delay-until and delay-for are refused likewise.
+//
+// # Headers of a delivered record
+//
+// All headers of the request in their order, byte for byte, less those whose
+// name begins with "delay-"; then, unless the route says otherwise, as decimal
+// text and times in epoch milliseconds:
+//
+//	delay-due               when it was due
+//	delay-fired             when it was handed to the producer
+//	delay-source-topic      the delay topic
+//	delay-source-partition  its partition
+//	delay-source-offset     the record's offset there
+//	delay-source-timestamp  and its timestamp
+//	delay-attempt           attempts before this one, if there were any
+//
+// Topic, partition and offset name the request as it was written, whatever was
+// retried since: they are what a consumer tells doubles by. delay-hops is
+// reserved for delay topics in a chain.
+//
+// # Headers of a dead letter
+//
+// Key, value and all headers of the record, request headers too, so that to
+// write it to the delay topic again is to ask again; and, as text, in place of
+// those of an earlier trip:
+//
+//	__delay.errors.topic .partition .offset .timestamp   the record
+//	__delay.errors.stage      PARSE, AUTHORIZE, STORE or PRODUCE
+//	__delay.errors.code       a Code
+//	__delay.errors.message    for people
+//	__delay.errors.header     name=value of the header to blame, at most 256
+//	                          bytes of each; 0x… when the value is not text
+//	__delay.errors.instance   the process that wrote it
+//	__delay.errors.attempts   attempts to deliver
+//	__delay.errors.cut        only when the dead letter topic could not take all
+//	                          of it: bytes of key, value, headers and all in all
+//
+// # Records of ours in a delay topic
+//
+// They are told by one header whose value is the first four bytes of the topic
+// id in hex and three numbers, none negative, without leading zeros:
+//
+//	<8 hex>:<number>:<number>:<number>      a8098c1a:8812:1767225605123:8812
+//
+// A value with another topic id, or with an offset at or above the record's
+// own, is not ours: topics are mirrored and made anew, and headers copied.
+//
+// A retry is an ordinary request with its own offset as seq. Where it is not
+// ours, it still is that request, without attempt and origin.
+//
+//	delay-until     the next attempt, epoch ms; instead of delay-until, delay-for
+//	delay-attempt   attempts so far; absent when zero
+//	delay-origin    <topic id>:<first offset>:<its timestamp>:<its due time>
+//	delay-target-*  as they were; and the user's headers
+//
+// A resolve record has no key and no value and this one header. Where it is not
+// ours, it is refused: it never was a request.
+//
+//	delay-resolve   <topic id>:<offset of the record>:<its due time>:<its seq>
+//
+// A carried copy is an earlier record that is written again, as it was with its
+// request headers, so that the log below it can be trimmed. The parser "p1" of
+// this version neither writes nor knows them; it sees an ordinary request and
+// passes over these two headers. A version that does will use another Spec, on
+// which this one stops instead of guessing.
+//
+//	delay-seq       <topic id>:<seq, the first offset>:<due time>:<first timestamp>
+//	delay-from      the offset that it was copied from, decimal
+//
+// # Failure
+//
+// Bytes from Kafka can be anything. Each record gives a Request or a Refusal in
+// time linear in its size; nothing panics, and nothing of a record stops a
+// partition. Only ErrUnknownParser does, which says that another version wrote
+// the checkpoint.
+package topics

@@ -1,0 +1,270 @@
+package topics
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Kind is what a record of a delay topic is.
+type Kind uint8
+
+// The kinds of records. KindCopy is never parsed by "p1", which knows no
+// copies: a parser that does will have another spec.
+const (
+	KindRequest Kind = iota
+	KindResolve
+	KindCopy
+)
+
+// Request is what a record of a delay topic asks for. Its slices point into
+// the record's headers and live as long as they do.
+type Request struct {
+	Kind Kind
+
+	Due       int64  // ms since the epoch, rounded up, above zero
+	Target    []byte // topic; the route's fixed one when the record names none, nil when there is neither
+	Key       []byte // of the delivered record, when HasKey
+	HasKey    bool   // false: the record's own key
+	Partition int32  // of the target topic; -1: by key
+
+	Retry   bool   // appended by us after an attempt to deliver: Attempt and Origin hold
+	Attempt int    // attempts so far
+	Origin  Origin // the request that the retry stands for
+
+	// Of KindResolve: the record at ResolveOffset, whose key is (ResolveDue,
+	// ResolveSeq), is resolved.
+	ResolveOffset int64
+	ResolveDue    int64
+	ResolveSeq    int64
+}
+
+// Origin names the request as its producer wrote it. A retry carries it along,
+// so that the delivered record names the first offset, however often it was tried.
+type Origin struct {
+	Offset    int64
+	Timestamp int64 // ms since the epoch
+	Due       int64 // ms since the epoch
+}
+
+// First returns the origin of a request that was read at an offset: the one it
+// carries, or else itself.
+func (q *Request) First(offset, timestampMillis int64) Origin {
+	if q.Retry {
+		return q.Origin
+	}
+	return Origin{Offset: offset, Timestamp: timestampMillis, Due: q.Due}
+}
+
+// ErrUnknownParser means that a checkpoint names a parser that this version
+// does not have. Nothing else gives the same keys, so the partition must stop.
+var ErrUnknownParser = errors.New("topics: unknown parser")
+
+// Parser reads requests. It is a pure function of the record and of its spec:
+// what it says of a record it says for ever (design rule 10), because a replay
+// must find the keys that the first reading found. A change of what any
+// header means is therefore a new spec. It may be used by many goroutines.
+type Parser struct {
+	delay  int64  // ms of a fixed-delay route, 0: by header
+	target []byte // the route's fixed target
+}
+
+// Spec names the parser of a route: "p1", or "p1+300000" with a fixed delay of
+// five minutes. It has no ';', ':' or space, so it fits in commit metadata.
+func Spec(delay time.Duration) string {
+	if delay <= 0 {
+		return "p1"
+	}
+	return "p1+" + strconv.FormatInt(ceilMillis(delay), 10)
+}
+
+// ParserFor returns the parser that Spec named, without a fixed target, or
+// ErrUnknownParser.
+func ParserFor(spec string) (*Parser, error) {
+	if spec == "p1" {
+		return &Parser{}, nil
+	}
+	digits, fixed := strings.CutPrefix(spec, "p1+")
+	delay, ok := parseCount([]byte(digits))
+	if !fixed || !ok || delay == 0 || delay > maxDelayMillis {
+		return nil, fmt.Errorf("%w %q", ErrUnknownParser, spec)
+	}
+	return &Parser{delay: delay}, nil
+}
+
+// Parse reads one record. The error is a *Refusal; it depends on the record
+// alone, and the record is then resolved without a resolve record. What depends
+// on the configuration of today is Route.Refuse's to say.
+func (p *Parser) Parse(headers []kgo.RecordHeader, timestampMillis, offset int64, topicID [4]byte) (Request, error) {
+	q := Request{Partition: -1, Target: p.target}
+	var at [fields]int32 // one more than the index of the last header of a name
+	var seen uint32      // by field
+	for i := range headers {
+		if f := fieldOf(headers[i].Key); f != other {
+			at[f] = int32(i) + 1
+			seen |= 1 << f
+		}
+	}
+	if seen>>fieldResolve != 0 {
+		if r := special(&q, headers, &at, offset, topicID); r != nil {
+			return Request{}, r
+		}
+		if q.Kind == KindResolve {
+			return q, nil
+		}
+	}
+	if at[fieldOrigin] != 0 {
+		q.retry(value(headers, at[fieldOrigin]), value(headers, at[fieldAttempt]), offset, topicID)
+	}
+	if r := p.due(&q, headers, &at, timestampMillis); r != nil {
+		return Request{}, r
+	}
+	if r := target(&q, headers, &at); r != nil {
+		return Request{}, r
+	}
+	return q, nil
+}
+
+// value returns the value of a header by what Parse noted of it. An empty value
+// is an absent header (kcat -H name, an outbox column that is null).
+func value(headers []kgo.RecordHeader, at int32) []byte {
+	if at == 0 {
+		return nil
+	}
+	return headers[at-1].Value
+}
+
+// special deals with the headers that ordinary records do not have.
+func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset int64, topicID [4]byte) *Refusal {
+	if v := value(headers, at[fieldResolve]); len(v) > 0 {
+		ref, ok := parseReference(v)
+		// Ours has this header and nothing else, and looks back.
+		if !ok || len(headers) != 1 || ref.topicID != topicID || ref.a >= offset || ref.c > ref.a {
+			return refuse(CodeUnsupportedHeader, StageParse, HeaderResolve, v,
+				"only duewheel writes this header, and this one does not belong to this topic and offset")
+		}
+		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq = KindResolve, ref.a, ref.b, ref.c
+		return nil
+	}
+	for i, name := range reserved {
+		if v := value(headers, at[int(fieldReserved)+i]); len(v) > 0 {
+			return refuse(CodeUnsupportedHeader, StageParse, name, v, "this version does not support it yet")
+		}
+	}
+	if at[fieldUnknown] == 0 {
+		return nil
+	}
+	for i := range headers {
+		name := headers[i].Key
+		if fieldOf(name) != fieldUnknown || len(headers[i].Value) == 0 {
+			continue
+		}
+		meant := ""
+		if n := nearest(name); n != "" {
+			meant = ": did you mean " + n + "?"
+		}
+		return refuse(CodeUnsupportedHeader, StageParse, name, headers[i].Value,
+			"names that begin with %s belong to duewheel, and this one is unknown%s", HeaderPrefix, meant)
+	}
+	return nil
+}
+
+// retry takes over what a retry record of ours carries. One of another topic
+// (mirrored, or made up), or that does not look back, is an ordinary request.
+func (q *Request) retry(origin, attempt []byte, offset int64, topicID [4]byte) {
+	ref, ok := parseReference(origin)
+	if !ok || ref.topicID != topicID || ref.a >= offset {
+		return
+	}
+	n, ok := parseCount(attempt)
+	if len(attempt) > 0 && (!ok || n > 1<<30) {
+		return
+	}
+	q.Retry, q.Attempt, q.Origin = true, int(n), Origin{Offset: ref.a, Timestamp: ref.b, Due: ref.c}
+}
+
+// due works out the due time of a request.
+func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, base int64) *Refusal {
+	until, wait := value(headers, at[fieldUntil]), value(headers, at[fieldFor])
+	header, raw := HeaderUntil, until
+	var f fault
+	switch {
+	case p.delay > 0 && !q.Retry: // a retry's due time is absolute, here too
+		if len(until) == 0 && len(wait) == 0 {
+			header, raw = "", nil
+			q.Due, f = after(base, p.delay)
+			break
+		}
+		if len(until) == 0 {
+			header, raw = HeaderFor, wait
+		}
+		f = fault{CodeUnsupportedHeader, "the delay of this topic is fixed by its route, so a record cannot choose its own"}
+	case len(until) > 0:
+		q.Due, f = parseUntil(until)
+	case len(wait) > 0:
+		header, raw = HeaderFor, wait
+		q.Due, f = parseFor(wait, base)
+	default:
+		return noDue(headers)
+	}
+	switch f.code {
+	case "":
+		return nil
+	case CodeUnsupportedHeader:
+		return refuse(f.code, StageParse, header, raw, "%s", f.why)
+	}
+	return refuse(f.code, StageParse, header, raw, "%s%s", f.why, hint(header, raw))
+}
+
+// noDue is the refusal of a record without a due time; it looks for the usual slip.
+func noDue(headers []kgo.RecordHeader) *Refusal {
+	for _, h := range headers {
+		if low := strings.ToLower(h.Key); low != h.Key && (low == HeaderUntil || low == HeaderFor) {
+			return refuse(CodeNoDue, StageParse, h.Key, h.Value, "header names are lower case: write %s", low)
+		}
+	}
+	return refuse(CodeNoDue, StageParse, "", nil, "neither %s nor %s is set", HeaderUntil, HeaderFor)
+}
+
+// target reads where to deliver.
+func target(q *Request, headers []kgo.RecordHeader, at *[fields]int32) *Refusal {
+	if raw := value(headers, at[fieldTopic]); len(raw) > 0 {
+		q.Target = trim(raw)
+		if !validTopic(q.Target) {
+			return refuse(CodeInvalidTarget, StageParse, HeaderTargetTopic, raw,
+				"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
+		}
+	}
+	if raw := value(headers, at[fieldKey]); len(raw) > 0 {
+		q.Key, q.HasKey = raw, true
+	}
+	if raw := value(headers, at[fieldPartition]); len(raw) > 0 {
+		n, ok := parseCount(trim(raw))
+		if !ok || n > 1<<31-1 {
+			return refuse(CodeInvalidPartition, StageParse, HeaderTargetPartition, raw, "a partition is a decimal number from 0")
+		}
+		q.Partition = int32(n)
+	}
+	return nil
+}
+
+// validTopic is Kafka's own rule for topic names.
+func validTopic[T ~string | ~[]byte](name T) bool {
+	if len(name) == 0 || len(name) > 249 || string(name) == "." || string(name) == ".." {
+		return false
+	}
+	for i := range len(name) {
+		if !topicByte(name[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func topicByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+}

@@ -1,0 +1,257 @@
+package topics
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// T is the instant of most tests: 2026-01-01T00:00:05.123Z.
+const T = 1767225605123
+
+var (
+	ourID   = [4]byte{0xa8, 0x09, 0x8c, 0x1a}
+	otherID = [4]byte{0xa8, 0x09, 0x8c, 0x1b}
+)
+
+// headers makes headers of names and values that take turns.
+func headers(pairs ...string) []kgo.RecordHeader {
+	var hs []kgo.RecordHeader
+	for i := 0; i < len(pairs); i += 2 {
+		hs = append(hs, kgo.RecordHeader{Key: pairs[i], Value: []byte(pairs[i+1])})
+	}
+	return hs
+}
+
+func parser(t testing.TB, spec string) *Parser {
+	t.Helper()
+	p, err := ParserFor(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		headers []kgo.RecordHeader
+		want    Request
+	}{
+		{
+			name:    "every request header",
+			headers: headers("delay-until", "1767225605123", "delay-target-topic", "orders", "delay-target-key", "k", "delay-target-partition", "7"),
+			want:    Request{Due: T, Target: []byte("orders"), Key: []byte("k"), HasKey: true, Partition: 7},
+		},
+		{
+			name:    "no target is no fault of the record",
+			headers: headers("delay-until", "1767225605123"),
+			want:    Request{Due: T, Partition: -1},
+		},
+		{
+			name:    "the last header of a name counts",
+			headers: headers("delay-for", "1s", "delay-for", "2s", "delay-target-topic", "a", "delay-target-topic", "b"),
+			want:    Request{Due: T + 2000, Target: []byte("b"), Partition: -1},
+		},
+		{
+			name:    "an empty last header makes the name absent",
+			headers: headers("delay-until", "1", "delay-until", "", "delay-for", "1s", "delay-target-key", "k", "delay-target-key", ""),
+			want:    Request{Due: T + 1000, Partition: -1},
+		},
+		{
+			name:    "delay-until wins over delay-for",
+			headers: headers("delay-for", "whatever", "delay-until", "1767225605"),
+			want:    Request{Due: 1767225605000, Partition: -1},
+		},
+		{
+			name:    "a reserved header without a value is absent",
+			headers: headers("delay-for", "1s", "delay-cancel", "", "delay-id", "x", "delay-id", "", "delay-nonsense", ""),
+			want:    Request{Due: T + 1000, Partition: -1},
+		},
+		{
+			name:    "white space around text does not count, but a key is bytes",
+			headers: headers("delay-for", " 1s\r\n", "delay-target-topic", "\torders ", "delay-target-partition", " 0 ", "delay-target-key", " k "),
+			want:    Request{Due: T + 1000, Target: []byte("orders"), Key: []byte(" k "), HasKey: true, Partition: 0},
+		},
+		{
+			name:    "emitted headers from outside mean nothing",
+			headers: headers("delay-for", "1s", "delay-due", "9", "delay-attempt", "4", "delay-source-offset", "x", "delay-hops", "3"),
+			want:    Request{Due: T + 1000, Partition: -1},
+		},
+		{
+			name:    "what looks like a copy is an ordinary request",
+			headers: headers("delay-for", "1s", "delay-seq", "a8098c1a:3:9:9", "delay-from", "4"),
+			want:    Request{Due: T + 1000, Partition: -1},
+		},
+		{
+			name:    "names are compared exactly",
+			headers: headers("Delay-Until", "1", "delay-for", "1s", "delay", "x", "adelay-for", "9s"),
+			want:    Request{Due: T + 1000, Partition: -1},
+		},
+		{
+			name:    "a due time in the past is due at once, not refused",
+			headers: headers("delay-until", "2001-01-01T00:00:00Z"),
+			want:    Request{Due: 978307200000, Partition: -1},
+		},
+		{
+			name:    "retry of ours",
+			headers: headers("delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1a:41:1767225600000:1767225601000"),
+			want: Request{Due: T, Partition: -1, Retry: true, Attempt: 3,
+				Origin: Origin{Offset: 41, Timestamp: 1767225600000, Due: 1767225601000}},
+		},
+		{
+			name:    "a throttled record was not attempted",
+			headers: headers("delay-until", "1767225605123", "delay-origin", "a8098c1a:0:0:0"),
+			want:    Request{Due: T, Partition: -1, Retry: true},
+		},
+		{
+			name:    "retry of another topic",
+			headers: headers("delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1b:41:1:1"),
+			want:    Request{Due: T, Partition: -1},
+		},
+		{
+			name:    "retry that does not look back",
+			headers: headers("delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1a:42:1:1"),
+			want:    Request{Due: T, Partition: -1},
+		},
+		{
+			name:    "retry with an attempt that is no number",
+			headers: headers("delay-until", "1767225605123", "delay-attempt", "-3", "delay-origin", "a8098c1a:41:1:1"),
+			want:    Request{Due: T, Partition: -1},
+		},
+		{
+			name:    "resolve record",
+			headers: headers("delay-resolve", "a8098c1a:41:1767225605123:7"),
+			want:    Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ourID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, got, tt.want)
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		headers []kgo.RecordHeader
+		code    Code
+		header  string
+		message string // a part of it
+	}{
+		{"nothing", nil, CodeNoDue, "", "neither delay-until nor delay-for"},
+		{"only a target", headers("delay-target-topic", "orders"), CodeNoDue, "", "neither"},
+		{"capital letters", headers("Delay-Until", "1"), CodeNoDue, "Delay-Until", "write delay-until"},
+		{"unparsable delay-until does not fall back to delay-for", headers("delay-until", "soon", "delay-for", "1s"), CodeUnparsableDue, "delay-until", "RFC 3339"},
+		{"unparsable delay-for", headers("delay-for", "soon"), CodeUnparsableDue, "delay-for", "PT5M"},
+		{"epoch days", headers("delay-until", "20454"), CodeDueOutOfRange, "delay-until", "in days it is 2026-01-01T00:00:00.000Z"},
+		{"target with a blank", headers("delay-for", "1s", "delay-target-topic", "or ders"), CodeInvalidTarget, "delay-target-topic", "249"},
+		{"target in quotes", headers("delay-for", "1s", "delay-target-topic", `"orders"`), CodeInvalidTarget, "delay-target-topic", "249"},
+		{"target of blanks", headers("delay-for", "1s", "delay-target-topic", "  "), CodeInvalidTarget, "delay-target-topic", "249"},
+		{"target ..", headers("delay-for", "1s", "delay-target-topic", ".."), CodeInvalidTarget, "delay-target-topic", "249"},
+		{"long target", headers("delay-for", "1s", "delay-target-topic", strings.Repeat("a", 250)), CodeInvalidTarget, "delay-target-topic", "249"},
+		{"negative partition", headers("delay-for", "1s", "delay-target-partition", "-1"), CodeInvalidPartition, "delay-target-partition", "decimal"},
+		{"large partition", headers("delay-for", "1s", "delay-target-partition", "2147483648"), CodeInvalidPartition, "delay-target-partition", "decimal"},
+		{"reserved", headers("delay-for", "1s", "delay-cancel", "x"), CodeUnsupportedHeader, "delay-cancel", "not support"},
+		{"reserved before no due", headers("delay-cron", "0 9 * * *"), CodeUnsupportedHeader, "delay-cron", "not support"},
+		{"misspelt", headers("delay-untill", "1", "delay-for", "1s"), CodeUnsupportedHeader, "delay-untill", "did you mean delay-until?"},
+		{"unknown", headers("delay-everything-else", "1"), CodeUnsupportedHeader, "delay-everything-else", "unknown"},
+		{"unknown after an absent unknown", headers("delay-xxxxxxxx", "", "delay-yyyyyyyy", "1"), CodeUnsupportedHeader, "delay-yyyyyyyy", "unknown"},
+		{"the bare prefix", headers("delay-", "1"), CodeUnsupportedHeader, "delay-", "unknown"},
+		{"resolve of another topic", headers("delay-resolve", "a8098c1b:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve that does not look back", headers("delay-resolve", "a8098c1a:42:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve of a seq above its offset", headers("delay-resolve", "a8098c1a:41:1:42"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve with another header", headers("delay-resolve", "a8098c1a:41:1:1", "a", "b"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ourID)
+			var r *Refusal
+			if !errors.As(err, &r) {
+				t.Fatalf("got %+v, %v, want a refusal", got, err)
+			}
+			if r.Code != tt.code || r.Header != tt.header || r.Stage != StageParse || !strings.Contains(r.Message, tt.message) {
+				t.Errorf("got %s of %q in %s: %s\nwant %s of %q: … %s …", r.Code, r.Header, r.Stage, r.Message, tt.code, tt.header, tt.message)
+			}
+		})
+	}
+}
+
+func TestFixedDelayNeedsNoHeaderAndTakesNone(t *testing.T) {
+	p := parser(t, Spec(5*time.Minute))
+	q, err := p.Parse(headers("a", "b", "delay-target-topic", "orders"), T, 42, ourID)
+	if err != nil || q.Due != T+300_000 || string(q.Target) != "orders" {
+		t.Errorf("got %+v, %v", q, err)
+	}
+	for _, name := range []string{HeaderUntil, HeaderFor} {
+		_, err := p.Parse(headers(name, "1767225605123"), T, 42, ourID)
+		var r *Refusal
+		if !errors.As(err, &r) || r.Code != CodeUnsupportedHeader || r.Header != name || !strings.Contains(r.Message, "fixed by its route") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	// A route may have been given its fixed delay after a retry was written.
+	q, err = p.Parse(headers(HeaderUntil, "1767225605123", HeaderOrigin, "a8098c1a:41:1:1"), T, 42, ourID)
+	if err != nil || q.Due != T || !q.Retry {
+		t.Errorf("retry: got %+v, %v", q, err)
+	}
+}
+
+func TestDelayNeedsATimestamp(t *testing.T) {
+	for _, base := range []int64{-1, -1 << 63, 1e14 + 1, 1<<63 - 1} {
+		for _, spec := range []string{"p1", "p1+1000"} {
+			hs := headers("delay-for", "P1M")
+			if spec != "p1" {
+				hs = nil
+			}
+			_, err := parser(t, spec).Parse(hs, base, 42, ourID)
+			var r *Refusal
+			if !errors.As(err, &r) || r.Code != CodeDueOutOfRange {
+				t.Errorf("%s at %d: got %v", spec, base, err)
+			}
+		}
+	}
+}
+
+func TestSpec(t *testing.T) {
+	for _, tt := range []struct {
+		delay time.Duration
+		want  string
+	}{
+		{0, "p1"},
+		{-time.Second, "p1"},
+		{5 * time.Minute, "p1+300000"},
+		{1, "p1+1"},
+		{1<<63 - 1, "p1+9223372036855"},
+	} {
+		if got := Spec(tt.delay); got != tt.want {
+			t.Errorf("Spec(%v) = %q, want %q", tt.delay, got, tt.want)
+		}
+		if p := parser(t, tt.want); p.delay != max(ceilMillis(tt.delay), 0) {
+			t.Errorf("ParserFor(%q) delays by %d ms", tt.want, p.delay)
+		}
+	}
+	for _, bad := range []string{"", "p2", "p1+", "p1+0", "p1+-1", "p1+1s", "p1 ", "p1+99999999999999999"} {
+		if p, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
+			t.Errorf("ParserFor(%q) = %v, %v, want ErrUnknownParser", bad, p, err)
+		}
+	}
+}
+
+func TestRefusalKeepsLittle(t *testing.T) {
+	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), T, 42, ourID)
+	var r *Refusal
+	if !errors.As(err, &r) || len(r.Value) != 256 || len(r.Message) > 1000 {
+		t.Errorf("value of %d bytes, message of %d", len(r.Value), len(r.Message))
+	}
+	_, err = parser(t, "p1").Parse(headers("delay-"+strings.Repeat("x", 1<<20), "1"), T, 42, ourID)
+	if !errors.As(err, &r) || len(r.Header) != 256 {
+		t.Errorf("header of %d bytes", len(r.Header))
+	}
+}

@@ -1,0 +1,34 @@
+package topics
+
+import (
+	"math/bits"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// batchOverhead is the header of a record batch of version 2: base offset 8,
+// length 4, leader epoch 4, magic 1, CRC 4, attributes 2, last offset delta 4,
+// two timestamps 16, producer id 8, epoch 2, base sequence 4, count 4.
+const batchOverhead = 61
+
+// RecordSize returns the bytes of a batch that holds one record and is not
+// compressed: what a broker compares with max.message.bytes. It is exact.
+func RecordSize(key, value []byte, headers []kgo.RecordHeader) int {
+	// Attributes, timestamp delta and offset delta are a zero byte each.
+	n := 3 + bytesSize(key) + bytesSize(value) + varintSize(len(headers))
+	for i := range headers {
+		n += varintSize(len(headers[i].Key)) + len(headers[i].Key) + bytesSize(headers[i].Value)
+	}
+	return batchOverhead + varintSize(n) + n
+}
+
+// bytesSize is the length as a varint and the bytes; null has length -1.
+func bytesSize(b []byte) int {
+	if b == nil {
+		return 1
+	}
+	return varintSize(len(b)) + len(b)
+}
+
+// varintSize is the length of n >= 0 as a zigzag varint: seven bits a byte.
+func varintSize(n int) int { return (bits.Len64(uint64(n)<<1|1) + 6) / 7 }
