@@ -1,0 +1,278 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// arrival is a record seen in a target or dead-letter topic, as far as it is judged.
+type arrival struct {
+	print
+	at      place
+	target  uint16
+	code    Codes
+	retried bool        // it names, or came by way of, a later attempt
+	record  *kgo.Record // nil when it was seen before its request and is gone
+}
+
+// Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known.
+func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
+	c.counts.Delivered++
+	p := fromDelivered(r.Headers)
+	rt := c.routes[string(p.topic)]
+	if !p.named() || rt == nil {
+		c.deliveredBare(r, seen)
+		return
+	}
+	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
+	if s := src.at(offset); s.is(isRetry) {
+		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "names a retry record, not the request"}, r)
+		offset = s.due
+	}
+	if rt.NoHeaders {
+		p.problem = "has emitted headers, which the route leaves out"
+	}
+	if p.problem != "" {
+		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: p.problem}, r)
+	}
+	a := arrival{
+		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, p.timestamp),
+		at:    c.place(r), target: c.targetIndex(r.Topic), retried: p.attempt > 0, record: r,
+	}
+	c.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: p.timestamp})
+}
+
+// moment is when a record was delivered, as far as is known.
+type moment struct {
+	seen  time.Time
+	fired int64 // -1: not known
+	from  int64 // the timestamp of the request
+}
+
+func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
+	s := src.at(offset)
+	first := c.arrived(src, s, offset, a)
+	switch {
+	case s.is(requested):
+		c.judgeDelivered(src, s, offset, a)
+	case first:
+		s.print, s.target = a.print, a.target
+	case !s.is(died) && (s.print != a.print || s.target != a.target):
+		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "differs from what arrived first"}, a.record)
+	}
+	s.flags |= delivered
+	due := a.due
+	if s.is(requested) {
+		due = s.due
+	}
+	c.judgeTime(src.name(offset), due, a.record, m)
+	if first && !m.seen.IsZero() {
+		c.lateness.record(due, m.from, m.seen)
+		if l := c.byTarget[a.record.Topic]; l != nil {
+			l.record(due, m.from, m.seen)
+		}
+	}
+}
+
+// arrived counts an arrival and tells whether it is the first of its request.
+func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
+	if s.arrivals < math.MaxUint8 {
+		s.arrivals++
+	}
+	if s.arrivals > 1 {
+		c.counts.Doubled++
+		if !c.config.AllowDoubles {
+			detail := fmt.Sprintf("seen %d times, first at %s, now at %s", s.arrivals, c.where(s.place), c.where(a.at))
+			c.faultOf(Fault{Kind: Doubled, Source: src.name(offset), Detail: detail}, a.record)
+		}
+		return false
+	}
+	s.place = a.at
+	if a.retried {
+		s.flags |= retried
+	}
+	if s.is(requested) {
+		*c.waiting(s)--
+	}
+	return true
+}
+
+// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of whoever saw it.
+func (c *Checker) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
+	earliest := due - c.config.Skew.Milliseconds()
+	early := func(what string, at int64) {
+		c.faultOf(Fault{Kind: Early, Source: of, Detail: fmt.Sprintf("%s %d, %d ms before due %d", what, at, due-at, due)}, r)
+	}
+	switch {
+	case m.fired >= 0 && m.fired < earliest:
+		early("fired at", m.fired)
+	case r.Timestamp.UnixMilli() < earliest:
+		early("written at", r.Timestamp.UnixMilli())
+	case !m.seen.IsZero() && m.seen.UnixMilli() < earliest:
+		early("seen at", m.seen.UnixMilli())
+	}
+}
+
+func (c *Checker) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
+	if !s.is(mayDeliver) {
+		detail := fmt.Sprintf("seen at %s, and should be dead-lettered: %s", c.where(a.at), Codes(s.codes))
+		c.faultOf(Fault{Kind: BadDelivered, Source: src.name(offset), Detail: detail}, a.record)
+		return
+	}
+	if wrong := c.differences(src, s, offset, a); len(wrong) > 0 {
+		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: strings.Join(wrong, ", ")}, a.record)
+	}
+}
+
+func (c *Checker) differences(src *source, s *slot, offset int64, a arrival) (wrong []string) {
+	if a.due != s.due && !(a.retried && a.due == src.retries[offset].due) {
+		wrong = append(wrong, fmt.Sprintf("due %d, not %d", a.due, s.due))
+	}
+	if a.key != s.key {
+		wrong = append(wrong, "key")
+	}
+	if a.value != s.value {
+		wrong = append(wrong, "value")
+	}
+	if a.headers != s.headers {
+		wrong = append(wrong, "headers or delay-source-timestamp")
+	}
+	to := c.places[a.at.partition()]
+	switch {
+	case a.target != s.target:
+		wrong = append(wrong, fmt.Sprintf("target %s, not %s", to.topic, c.targets[s.target]))
+	case s.partition >= 0 && to.partition != int32(s.partition):
+		wrong = append(wrong, fmt.Sprintf("partition %d, not %d", to.partition, s.partition))
+	case s.partition < 0 && a.record != nil && c.misplaced(a.record):
+		wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key", to.partition))
+	}
+	return wrong
+}
+
+// misplaced tells whether a record with a key is not where Java's producer would put it.
+func (c *Checker) misplaced(r *kgo.Record) bool {
+	t := c.targetsBy[r.Topic]
+	if t == nil || t.Partitions == 0 || r.Key == nil {
+		return false
+	}
+	return c.java.Partition(r, t.Partitions) != int(r.Partition)
+}
+
+// DeadLettered takes a committed record of a dead-letter topic.
+func (c *Checker) DeadLettered(r *kgo.Record) {
+	c.counts.DeadLettered++
+	p := fromDeadLetter(r.Headers)
+	rt := c.routes[string(p.topic)]
+	if !p.named() || rt == nil {
+		c.faultOf(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "names no request"}, r)
+		return
+	}
+	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
+	if rt.DeadLetter != r.Topic {
+		p.problem = "dead letter topic " + r.Topic + ", not " + rt.DeadLetter
+	}
+	if p.problem != "" {
+		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: p.problem}, r)
+	}
+	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.place(r), code: codeOf(p.code), record: r}
+	s := src.at(offset)
+	if s.is(isRetry) {
+		offset, a.retried = s.due, true
+		s = src.at(offset)
+	}
+	first := c.arrived(src, s, offset, a)
+	switch {
+	case s.is(requested):
+		if !s.is(mayDeliver) || a.retried {
+			c.judgeDead(src, s, offset, a)
+			break
+		}
+		ask := read(r.Headers)
+		key := r.Key
+		if len(ask.key) > 0 {
+			key = ask.key
+		}
+		a.print = c.hash.asDelivered(key, r.Value, r.Headers, 0, p.timestamp)
+		c.judgeDead(src, s, offset, a)
+	case first:
+		s.print, s.codes = a.print, uint16(a.code)
+	}
+	s.flags |= died
+}
+
+// judgeDead compares a dead letter with the request, whose fingerprint in the slot must be of the same sort.
+func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
+	if !s.is(mayDie) {
+		detail := fmt.Sprintf("seen at %s with code %s, and should be delivered to %s", c.where(a.at), a.code, c.targets[s.target])
+		c.faultOf(Fault{Kind: GoodDeadLettered, Source: src.name(offset), Detail: detail}, a.record)
+		return
+	}
+	var wrong []string
+	if s.codes != 0 && Codes(s.codes)&a.code == 0 {
+		wrong = append(wrong, fmt.Sprintf("code %s, not %s", a.code, Codes(s.codes)))
+	}
+	if a.value != s.value {
+		wrong = append(wrong, "value")
+	}
+	// The processor has rewritten what a retry asks for.
+	if !a.retried && a.key != s.key {
+		wrong = append(wrong, "key")
+	}
+	if !a.retried && a.headers != s.headers {
+		wrong = append(wrong, "headers or timestamp")
+	}
+	if len(wrong) > 0 {
+		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "dead letter: " + strings.Join(wrong, ", ")}, a.record)
+	}
+}
+
+// judgeLate judges what arrived before its request was read. Got is what the arrivals left in the slot; the first of them is
+// compared in full.
+func (c *Checker) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectation) {
+	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes), retried: got.is(retried)}
+	first := got.flags & (delivered | died)
+	if first == delivered|died {
+		if first = delivered; c.letters[c.places[a.at.partition()].topic] {
+			first = died
+		}
+	}
+	if first == delivered || got.is(delivered) && !s.is(mayDeliver) {
+		c.judgeDelivered(src, s, r.Offset, a)
+	}
+	if first == died || got.is(died) && !s.is(mayDie) {
+		as := *s
+		as.print = c.hash.asDead(r, e.Due, r.Timestamp.UnixMilli())
+		c.judgeDead(src, &as, r.Offset, a)
+	}
+}
+
+// retry takes a retry record: from now on its origin is ordered by it.
+func (c *Checker) retry(src *source, r *kgo.Record, origin, due int64) {
+	s := src.at(r.Offset)
+	if s.is(isRetry) {
+		return // read again
+	}
+	c.counts.Retried++
+	if last, ok := src.retries[origin]; !ok || last.offset < r.Offset {
+		src.retries[origin] = retry{due: due, offset: r.Offset}
+	}
+	got := *s
+	*s = slot{print: print{due: origin}, flags: isRetry}
+	if got.arrivals == 0 {
+		return
+	}
+	// A dead letter that names the retry was seen before it.
+	a := arrival{print: got.print, at: got.place, code: Codes(got.codes), retried: true}
+	o := src.at(origin)
+	first := c.arrived(src, o, origin, a)
+	if o.is(requested) {
+		c.judgeDead(src, o, origin, a)
+	} else if first {
+		o.print, o.codes = a.print, uint16(a.code)
+	}
+	o.flags |= died
+}

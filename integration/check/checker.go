@@ -1,0 +1,237 @@
+package check
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Checker compares what was requested with what arrived. It belongs to one goroutine.
+type Checker struct {
+	config  Config
+	until   int64 // due times above are not waited for
+	hash    hasher
+	routes  map[string]*route // by delay topic
+	letters map[string]bool   // dead-letter topics
+
+	targets   []string           // by index
+	targetsBy map[string]*target // those that exist
+	places    []topicPartition   // by index
+	placesBy  map[topicPartition]int
+	sources   map[topicPartition]*source
+	contents  contents // of routes without emitted headers
+
+	lateness *Lateness
+	byTarget map[string]*Lateness
+	java     kgo.TopicPartitioner
+	counts   Counts
+	faults   [kinds]Found
+}
+
+type topicPartition struct {
+	topic     string
+	partition int32
+}
+
+// Counts are numbers of records.
+type Counts struct {
+	Requested    int64 // committed requests
+	Outstanding  int64 // of these: due by Config.Until, and not seen yet
+	Later        int64 // of these: due later, and not seen yet
+	Bad          int64 // of these: must be dead-lettered
+	Delivered    int64 // seen in target topics
+	DeadLettered int64 // seen in dead-letter topics
+	Doubled      int64 // seen again, whether allowed or not
+	Retried      int64 // retry records
+	Resolved     int64 // resolve records
+	Faults       int64 // found so far
+}
+
+// New makes a checker, or says what is wrong with a configuration.
+func New(config Config) (*Checker, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	config.fill()
+	c := &Checker{
+		config:    config,
+		until:     math.MaxInt64,
+		hash:      hasher{maphash.MakeSeed()},
+		routes:    make(map[string]*route),
+		letters:   make(map[string]bool),
+		targetsBy: make(map[string]*target),
+		placesBy:  make(map[topicPartition]int),
+		sources:   make(map[topicPartition]*source),
+		lateness:  newLateness(),
+		byTarget:  make(map[string]*Lateness),
+		java:      kgo.StickyKeyPartitioner(nil).ForTopic(""),
+	}
+	if !config.Until.IsZero() {
+		c.until = config.Until.UnixMilli()
+	}
+	for _, t := range config.Targets {
+		c.targetsBy[t.Topic] = &target{Target: t, index: c.targetIndex(t.Topic)}
+		c.byTarget[t.Topic] = newLateness()
+	}
+	denied := make(map[string]bool)
+	for _, r := range config.Routes {
+		denied[r.Topic] = true
+		c.letters[r.DeadLetter] = true
+		rt := &route{Route: r, targets: c.targetsBy, denied: denied}
+		if rt.Expect == nil {
+			rt.Expect = rt.expect
+		}
+		c.routes[r.Topic] = rt
+		if r.NoHeaders && c.contents == nil {
+			c.contents = make(contents)
+		}
+	}
+	return c, nil
+}
+
+// Counts returns what was seen so far.
+func (c *Checker) Counts() Counts { return c.counts }
+
+// Observe takes a record of any of the topics; seen is when a consumer saw it.
+func (c *Checker) Observe(r *kgo.Record, seen time.Time) {
+	switch {
+	case c.routes[r.Topic] != nil:
+		c.Requested(r)
+	case c.letters[r.Topic]:
+		c.DeadLettered(r)
+	default:
+		c.Delivered(r, seen)
+	}
+}
+
+// Requested takes a committed record of a delay topic. Records that a processor wrote there itself are recognised.
+func (c *Checker) Requested(r *kgo.Record) {
+	src := c.source(r.Topic, r.Partition)
+	if src == nil {
+		c.fault(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "not a delay topic of this check", Request: clone(r)})
+		return
+	}
+	if src.resolves(r) {
+		c.counts.Resolved++
+		return
+	}
+	if origin, due, ok := src.retryOf(r); ok {
+		c.retry(src, r, origin, due)
+		return
+	}
+	e := src.route.Expect(r)
+	if e.Outcome == Ignore {
+		return
+	}
+	s := src.at(r.Offset)
+	if s.is(requested) {
+		return // read again
+	}
+	got := *s
+	c.want(s, r, e)
+	if got.arrivals > 0 {
+		c.judgeLate(src, s, &got, r, e)
+	}
+	if src.route.NoHeaders && s.is(mayDeliver) {
+		c.learn(src, s, r, e)
+	}
+}
+
+// want turns a slot into that of a request.
+func (c *Checker) want(s *slot, r *kgo.Record, e Expectation) {
+	timestamp := r.Timestamp.UnixMilli()
+	s.flags |= requested
+	s.partition = int16(e.Partition)
+	s.codes = uint16(e.Codes)
+	s.target = c.targetIndex(e.Target)
+	switch e.Outcome {
+	case DeadLetter:
+		s.flags |= mayDie
+		s.print = c.hash.asDead(r, e.Due, timestamp)
+		c.counts.Bad++
+	case Either:
+		s.flags |= mayDie
+		fallthrough
+	default:
+		s.flags |= mayDeliver
+		s.print = c.hash.asDelivered(e.Key, r.Value, r.Headers, e.Due, timestamp)
+	}
+	c.counts.Requested++
+	if s.arrivals == 0 {
+		*c.waiting(s)++
+	}
+}
+
+// waiting is the count that a request belongs to until it is seen.
+func (c *Checker) waiting(s *slot) *int64 {
+	if s.due > c.until {
+		return &c.counts.Later
+	}
+	return &c.counts.Outstanding
+}
+
+func (c *Checker) where(p place) string {
+	at := c.places[p.partition()]
+	return fmt.Sprintf("%s/%d@%d", at.topic, at.partition, p.offset())
+}
+
+func (c *Checker) place(r *kgo.Record) place {
+	key := topicPartition{r.Topic, r.Partition}
+	i, ok := c.placesBy[key]
+	if !ok {
+		key.topic = strings.Clone(key.topic)
+		i = len(c.places)
+		c.places = append(c.places, key)
+		c.placesBy[key] = i
+	}
+	return placeOf(i, r.Offset)
+}
+
+// source returns what is remembered of a partition, or nil when its topic is no delay topic.
+func (c *Checker) source(topic string, partition int32) *source {
+	key := topicPartition{topic, partition}
+	if s := c.sources[key]; s != nil {
+		return s
+	}
+	rt := c.routes[topic]
+	if rt == nil {
+		return nil
+	}
+	s := &source{topic: rt.Topic, partition: partition, route: rt, pages: make(map[int64]*page), retries: make(map[int64]retry)}
+	c.sources[topicPartition{rt.Topic, partition}] = s
+	return s
+}
+
+// targetIndex numbers a target topic, existing or not.
+func (c *Checker) targetIndex(topic string) uint16 {
+	if t := c.targetsBy[topic]; t != nil {
+		return t.index
+	}
+	for i, t := range c.targets {
+		if t == topic {
+			return uint16(i)
+		}
+	}
+	c.targets = append(c.targets, strings.Clone(topic))
+	return uint16(len(c.targets) - 1)
+}
+
+func (c *Checker) faultOf(f Fault, arrived *kgo.Record) {
+	if arrived != nil && len(c.faults[f.Kind].First) < c.config.Keep {
+		f.Arrived = clone(arrived)
+	}
+	c.fault(f)
+}
+
+func (c *Checker) fault(f Fault) {
+	c.counts.Faults++
+	found := &c.faults[f.Kind]
+	found.Count++
+	if len(found.First) < c.config.Keep {
+		found.First = append(found.First, f)
+	}
+}

@@ -1,0 +1,264 @@
+package check
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// due is when the good request of a case is due.
+var due = now.Add(time.Minute)
+
+// outcome is what a case makes of one good and one bad request.
+type outcome struct {
+	w         *world
+	good, bad *kgo.Record // requests
+	arrivals  []*kgo.Record
+}
+
+func honest() *outcome {
+	o := &outcome{w: newWorld()}
+	o.good = o.w.request("k", "v", "trace=1", "delay-until="+millis(due), "delay-target-topic=orders", "trace=2")
+	o.bad = o.w.request("k", "v", "delay-until=soon", "delay-target-topic=orders", "trace=3")
+	o.arrivals = []*kgo.Record{o.w.deliver(o.good, due), o.w.condemn(o.bad, "unparsable_due")}
+	return o
+}
+
+// TestChecker breaks each promise in turn, and looks for that fault and no other, whichever topic is read first.
+func TestChecker(t *testing.T) {
+	tests := []struct {
+		name   string
+		spoil  func(o *outcome)
+		want   map[Kind]int64
+		detail string
+	}{
+		{name: "an honest processor", spoil: func(o *outcome) {}},
+		{"a good request is not seen", func(o *outcome) { o.arrivals = o.arrivals[1:] }, map[Kind]int64{Missing: 1}, "delivered to orders"},
+		{"a bad request is not seen", func(o *outcome) { o.arrivals = o.arrivals[:1] }, map[Kind]int64{Missing: 1}, "dead-lettered"},
+		{"delivered twice", func(o *outcome) { o.arrivals = append(o.arrivals, o.w.deliver(o.good, due)) }, map[Kind]int64{Doubled: 1}, "seen 2 times"},
+		{"dead-lettered twice", func(o *outcome) { o.arrivals = append(o.arrivals, o.w.condemn(o.bad, "unparsable_due")) }, map[Kind]int64{Doubled: 1}, "requests.dead/0@1"},
+		{"fired early", func(o *outcome) { set(o.arrivals[0], "delay-fired", millis(due.Add(-time.Millisecond))) }, map[Kind]int64{Early: 1}, "fired"},
+		{"written early", func(o *outcome) { o.arrivals[0].Timestamp = due.Add(-time.Millisecond) }, map[Kind]int64{Early: 1}, "written"},
+		{"the key", func(o *outcome) { o.arrivals[0].Key = []byte("K") }, map[Kind]int64{Altered: 1}, "key"},
+		{"a null key", func(o *outcome) { o.arrivals[0].Key = nil }, map[Kind]int64{Altered: 1}, "key"},
+		{"the value", func(o *outcome) { o.arrivals[0].Value = []byte("v ") }, map[Kind]int64{Altered: 1}, "value"},
+		{"a header's value", func(o *outcome) { o.arrivals[0].Headers[0].Value = []byte("0") }, map[Kind]int64{Altered: 1}, "headers"},
+		{"a header is gone", func(o *outcome) { drop(o.arrivals[0], "trace") }, map[Kind]int64{Altered: 1}, "headers"},
+		{"the order of headers", func(o *outcome) {
+			h := o.arrivals[0].Headers
+			h[0], h[1] = h[1], h[0]
+		}, map[Kind]int64{Altered: 1}, "headers"},
+		{"a header is new", func(o *outcome) {
+			o.arrivals[0].Headers = append(o.arrivals[0].Headers, kgo.RecordHeader{Key: "x"})
+		}, map[Kind]int64{Altered: 1}, "headers"},
+		{"a request header is left", func(o *outcome) {
+			o.arrivals[0].Headers = append(o.arrivals[0].Headers, o.good.Headers[1])
+		}, map[Kind]int64{Altered: 1}, "delay-until was delivered"},
+		{"an emitted header is gone", func(o *outcome) { drop(o.arrivals[0], "delay-fired") }, map[Kind]int64{Altered: 1}, "absent"},
+		{"an emitted header is no number", func(o *outcome) { set(o.arrivals[0], "delay-fired", "soon") }, map[Kind]int64{Altered: 1}, "delay-fired"},
+		{"another due time", func(o *outcome) { set(o.arrivals[0], "delay-due", millis(due.Add(-1e9))) }, map[Kind]int64{Altered: 1}, "due"},
+		{"another timestamp", func(o *outcome) { set(o.arrivals[0], "delay-source-timestamp", "7") }, map[Kind]int64{Altered: 1}, "timestamp"},
+		{"another target", func(o *outcome) { o.arrivals[0].Topic = "bills.de"; o.arrivals[0].Partition = 1 }, map[Kind]int64{Altered: 1}, "target bills.de, not orders"},
+		{"a dead letter's value", func(o *outcome) { o.arrivals[1].Value = nil }, map[Kind]int64{Altered: 1}, "value"},
+		{"a dead letter's headers", func(o *outcome) { drop(o.arrivals[1], "trace") }, map[Kind]int64{Altered: 1}, "headers"},
+		{"a dead letter's code", func(o *outcome) { set(o.arrivals[1], errorPrefix+"code", "no_target") }, map[Kind]int64{Altered: 1}, "code no_target"},
+		{"a dead letter without a reason", func(o *outcome) { drop(o.arrivals[1], errorPrefix+"message") }, map[Kind]int64{Altered: 1}, "message is absent"},
+		{"the good one is dead-lettered", func(o *outcome) { o.arrivals[0] = o.w.condemn(o.good, "unknown_target") }, map[Kind]int64{GoodDeadLettered: 1}, "unknown_target"},
+		{"the bad one is delivered", func(o *outcome) { o.arrivals[1] = o.w.deliver(o.bad, due) }, map[Kind]int64{BadDelivered: 1}, "unparsable_due"},
+		{"delivered and dead-lettered", func(o *outcome) {
+			o.arrivals = append(o.arrivals, o.w.condemn(o.good, "too_large"))
+		}, map[Kind]int64{Doubled: 1, GoodDeadLettered: 1}, ""},
+		{"an aborted request is delivered", func(o *outcome) {
+			aborted := o.w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+			o.arrivals = append(o.arrivals, o.w.deliver(aborted, due))
+		}, map[Kind]int64{Stray: 1}, "no committed request"},
+		{"without provenance", func(o *outcome) { drop(o.arrivals[0], "delay-source-offset") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
+		{"of an unknown topic", func(o *outcome) { set(o.arrivals[0], "delay-source-topic", "x") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
+	}
+	for _, tt := range tests {
+		for _, first := range []string{"requests", "arrivals"} {
+			t.Run(tt.name+"/"+first+" first", func(t *testing.T) {
+				o := honest()
+				tt.spoil(o)
+				c := newChecker(t, o.w.config)
+				read := [][]*kgo.Record{{o.good, o.bad}, o.arrivals}
+				if first == "arrivals" {
+					read[0], read[1] = read[1], read[0]
+				}
+				for _, records := range read {
+					feed(c, records...)
+				}
+				expectFaults(t, c, tt.want, tt.detail)
+			})
+		}
+	}
+}
+
+func newChecker(t *testing.T, config Config) *Checker {
+	t.Helper()
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// feed observes records, a minute and a second after now.
+func feed(c *Checker, records ...*kgo.Record) {
+	for _, r := range records {
+		c.Observe(r, now.Add(61*time.Second))
+	}
+}
+
+func expectFaults(t *testing.T, c *Checker, want map[Kind]int64, detail string) {
+	t.Helper()
+	r := c.Report()
+	for _, k := range Kinds() {
+		if r.Count(k) != want[k] {
+			t.Errorf("%s: %d, want %d", k, r.Count(k), want[k])
+		}
+	}
+	if (r.Err() != nil) != (len(want) > 0) {
+		t.Errorf("Err() = %v", r.Err())
+	}
+	if !strings.Contains(r.String(), detail) {
+		t.Errorf("the report does not say %q", detail)
+	}
+	if t.Failed() {
+		t.Log(r)
+	}
+}
+
+// TestSeenEarly: the clock of whoever saw a record counts as well, less the skew that is granted.
+func TestSeenEarly(t *testing.T) {
+	for skew, want := range map[time.Duration]map[Kind]int64{0: {Early: 1}, 5 * time.Millisecond: nil} {
+		o := honest()
+		o.w.config.Skew = skew
+		c := newChecker(t, o.w.config)
+		feed(c, o.good, o.bad, o.arrivals[1])
+		c.Delivered(o.arrivals[0], due.Add(-5*time.Millisecond))
+		expectFaults(t, c, want, "")
+	}
+}
+
+// TestOrder: what was requested first is delivered first, for one source partition, key, target and due time; not beyond.
+func TestOrder(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		key  [2]string
+		due  [2]time.Time
+		want map[Kind]int64
+	}{
+		{"same key and due time", [2]string{"a", "a"}, [2]time.Time{due, due}, map[Kind]int64{Disordered: 1}},
+		{"another key", [2]string{"a", "b"}, [2]time.Time{due, due}, nil},
+		{"another due time", [2]string{"a", "a"}, [2]time.Time{due, due.Add(-time.Millisecond)}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			c := newChecker(t, w.config)
+			var q [2]*kgo.Record
+			for i := range q {
+				q[i] = w.request(tt.key[i], "v", "delay-until="+millis(tt.due[i]), "delay-target-topic=orders")
+			}
+			feed(c, q[0], q[1], w.deliver(q[1], tt.due[1]), w.deliver(q[0], tt.due[0]))
+			expectFaults(t, c, tt.want, "")
+		})
+	}
+}
+
+// TestRetry: a retry record asks for nothing of its own; its origin is delivered, and ordered by the retry.
+func TestRetry(t *testing.T) {
+	w := newWorld()
+	again := due.Add(time.Second)
+	headers := []string{"a=b", "delay-until=" + millis(due), "delay-target-topic=orders"}
+	q, other := w.request("k", "v", headers...), w.request("k", "v", headers...)
+	r := w.retry(q, due, again)
+	late := w.deliver(other, due)
+	d := w.deliver(q, due)
+	d.Timestamp = again
+	d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-attempt", Value: []byte("1")})
+
+	t.Run("delivered", func(t *testing.T) {
+		c := newChecker(t, w.config)
+		feed(c, q, other, r, late, d)
+		expectFaults(t, c, nil, "retried 1")
+	})
+	t.Run("the other one was not overtaken, had there been no retry", func(t *testing.T) {
+		c := newChecker(t, w.config)
+		feed(c, q, other, late, d)
+		expectFaults(t, c, map[Kind]int64{Disordered: 1}, "")
+	})
+	t.Run("not delivered", func(t *testing.T) {
+		c := newChecker(t, w.config)
+		feed(c, q, other, r, late)
+		expectFaults(t, c, map[Kind]int64{Missing: 1}, "requests/1@0")
+	})
+	t.Run("delivered as if it were a request", func(t *testing.T) {
+		c := newChecker(t, w.config)
+		feed(c, q, other, r, late, d)
+		wrong := w.deliver(r, again)
+		feed(c, wrong)
+		if got := c.Report(); got.Count(Doubled) != 1 || got.Count(Altered) == 0 {
+			t.Error(got)
+		}
+	})
+	t.Run("dead-lettered by the name of the retry, seen before it", func(t *testing.T) {
+		config := w.config
+		config.Targets = []Target{{Topic: "orders", MayVanish: true}}
+		c := newChecker(t, config)
+		letter := w.condemn(r, "unknown_target")
+		feed(c, letter, q, other, r, late)
+		expectFaults(t, c, nil, "dead-lettered 1")
+	})
+	t.Run("of another topic: an ordinary request", func(t *testing.T) {
+		foreign := w.retry(q, due, again)
+		set(foreign, "delay-origin", strings.Replace(string(foreign.Headers[len(foreign.Headers)-1].Value), "abcdef01", "abcdef02", 1))
+		c := newChecker(t, w.config)
+		feed(c, q, other, foreign, late, d)
+		expectFaults(t, c, map[Kind]int64{Missing: 1, Disordered: 1}, "")
+	})
+}
+
+// TestResolve: a resolve record asks for nothing; what only looks like one must be dead-lettered.
+func TestResolve(t *testing.T) {
+	w := newWorld()
+	q := w.request("k", "v", "delay-until="+millis(now.Add(9999*24*time.Hour)), "delay-target-topic=orders")
+	resolve := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{fmt.Sprintf("delay-resolve=abcdef01:%d:5:%d", q.Offset, q.Offset)})})
+	ahead := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{"delay-resolve=abcdef01:99:5:99"})})
+	c := newChecker(t, w.config)
+	feed(c, q, resolve, w.condemn(q, "too_far_ahead"), ahead, w.condemn(ahead, "unsupported_header"))
+	expectFaults(t, c, nil, "requested 2 (2 bad")
+	if c.Counts().Resolved != 1 {
+		t.Errorf("Resolved = %d", c.Counts().Resolved)
+	}
+}
+
+// TestDoublesAllowed: an at_least_once group may deliver again what it delivered, but nothing else, and not something else.
+func TestDoublesAllowed(t *testing.T) {
+	o := honest()
+	o.w.config.AllowDoubles = true
+	c := newChecker(t, o.w.config)
+	feed(c, o.good, o.bad)
+	feed(c, o.arrivals...)
+	feed(c, o.w.deliver(o.good, due))
+	expectFaults(t, c, nil, "doubled 1")
+	again := o.w.deliver(o.good, due)
+	again.Value = []byte("x")
+	feed(c, again)
+	expectFaults(t, c, map[Kind]int64{Altered: 1}, "doubled 2")
+}
+
+// TestUntil: what is due later is neither waited for nor missed.
+func TestUntil(t *testing.T) {
+	o := honest()
+	o.w.config.Until = due.Add(-time.Millisecond)
+	c := newChecker(t, o.w.config)
+	feed(c, o.good, o.bad, o.arrivals[1])
+	if n := c.Counts(); n.Outstanding != 0 || n.Later != 1 {
+		t.Errorf("%+v", n)
+	}
+	expectFaults(t, c, nil, "")
+}

@@ -1,0 +1,169 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Config says what was promised.
+type Config struct {
+	// Routes are the delay topics, as the processor is configured.
+	Routes []Route
+	// Targets are the target topics that exist. A request for any other topic must be dead-lettered.
+	Targets []Target
+	// AllowDoubles counts what arrives twice without calling it a fault: for at_least_once groups whose process was killed.
+	AllowDoubles bool
+	// Until is the last due time that is waited for and missed; requests due later may or may not arrive. Zero is no bound.
+	Until time.Time
+	// Skew is by how much the clock of a processor may be ahead of that of whoever calls Delivered. Defaults to none.
+	Skew time.Duration
+	// Keep is how many faults of each kind are kept in full. Defaults to 10.
+	Keep int
+}
+
+// Route is a delay topic and what may be asked for in it.
+type Route struct {
+	Topic string
+	// TopicID tells the processor's own records from what others wrote in their likeness. A Watch asks the cluster for it; when
+	// zero, any topic id is believed.
+	TopicID [16]byte
+	// Target is where requests go that name no target topic. Empty: they must name one.
+	Target string
+	// Delay makes the due time of every request: its timestamp plus Delay. Zero: requests carry their due time.
+	Delay time.Duration
+	// Allow are the target topics that requests may name; * stands for any run of characters. Target is always allowed.
+	Allow []string
+	// MaxDelay is how far ahead a request may be due. Zero is no bound.
+	MaxDelay time.Duration
+	// DeadLetter defaults to Topic + ".dead".
+	DeadLetter string
+	// NoHeaders says that delivered records carry no emitted headers. They are then known by their content alone.
+	NoHeaders bool
+	// Expect says what must become of a request. Defaults to what its headers say.
+	Expect func(r *kgo.Record) Expectation
+}
+
+// Target is a topic in which requests arrive.
+type Target struct {
+	Topic string
+	// Partitions is how many there are: a record with a key must be in the partition that Java's producer would choose. Zero:
+	// any partition is right, unless one was asked for. A Watch does not fill it in, as partitions may be added.
+	Partitions int
+	// MaxBytes is its max.message.bytes. Zero: nothing is too large.
+	MaxBytes int
+	// MayVanish says that it is deleted meanwhile: its records may be delivered or dead-lettered.
+	MayVanish bool
+}
+
+// Outcome is what must become of a request.
+type Outcome uint8
+
+// Outcomes.
+const (
+	Ignore     Outcome = iota // it is no request
+	Deliver                   // it must be delivered
+	DeadLetter                // it must be dead-lettered
+	Either                    // one of both
+)
+
+// Expectation is what must become of one request.
+type Expectation struct {
+	Outcome   Outcome
+	Due       int64  // epoch ms, rounded up
+	Target    string // topic
+	Key       []byte // of the delivered record; nil is null
+	Partition int32  // asked for in the target topic; negative is none
+	Codes     Codes  // acceptable reasons of a dead letter; zero is any
+}
+
+// Codes is a set of reasons for which a request is dead-lettered.
+type Codes uint16
+
+// The reasons, as __delay.errors.code names them.
+const (
+	NoDue Codes = 1 << iota
+	UnparsableDue
+	DueOutOfRange
+	NoTarget
+	TargetNotAllowed
+	UnknownTarget
+	TooLarge
+	TooFarAhead
+	UnsupportedHeader
+	InvalidTarget
+	InvalidPartition
+	Rejected
+	otherCode
+)
+
+var codeNames = []string{
+	"no_due", "unparsable_due", "due_out_of_range", "no_target", "target_not_allowed", "unknown_target", "too_large",
+	"too_far_ahead", "unsupported_header", "invalid_target", "invalid_partition",
+	"rejected", "other",
+}
+
+func codeOf(name []byte) Codes {
+	for i, n := range codeNames {
+		if string(name) == n {
+			return 1 << i
+		}
+	}
+	return otherCode
+}
+
+func (c Codes) String() string {
+	if c == 0 {
+		return "any"
+	}
+	var names []string
+	for i, n := range codeNames {
+		if c&(1<<i) != 0 {
+			names = append(names, n)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+func (c *Config) fill() {
+	if c.Keep == 0 {
+		c.Keep = 10
+	}
+	c.Routes = append([]Route(nil), c.Routes...)
+	for i := range c.Routes {
+		if c.Routes[i].DeadLetter == "" {
+			c.Routes[i].DeadLetter = c.Routes[i].Topic + ".dead"
+		}
+	}
+}
+
+func (c *Config) validate() error {
+	var problems []error
+	if len(c.Routes) == 0 {
+		problems = append(problems, errors.New("no routes"))
+	}
+	use := make(map[string]string)
+	claim := func(topic, as string) {
+		if other, ok := use[topic]; ok && other != as {
+			problems = append(problems, fmt.Errorf("topic %q is both %s and %s", topic, other, as))
+		}
+		use[topic] = as
+	}
+	for _, r := range c.Routes {
+		if use[r.Topic] == "delay topic" {
+			problems = append(problems, fmt.Errorf("delay topic %q named twice", r.Topic))
+		}
+		claim(r.Topic, "delay topic")
+		claim(r.DeadLetter, "dead-letter topic")
+	}
+	for _, t := range c.Targets {
+		claim(t.Topic, "target topic")
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("check: %w", errors.Join(problems...))
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package check
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// route is a Route made ready.
+type route struct {
+	Route
+	targets map[string]*target
+	denied  map[string]bool // every delay topic of the configuration
+}
+
+type target struct {
+	Target
+	index uint16
+}
+
+// doubtful is how far beyond MaxDelay a request may still be accepted: the processor judges when it reads a record, which
+// may be later than the timestamp by which the checker judges.
+const doubtful = time.Hour
+
+// added is more than emitted headers can add to the size of a record. Between the size with and without it, a record may be
+// too large or not.
+const added = 1024
+
+// asked is what the headers of a request ask for. The last header of a name counts; an empty one is as good as absent.
+type asked struct {
+	until, lasting, topic, key, partition []byte
+	unsupported                           bool
+}
+
+func read(headers []kgo.RecordHeader) asked {
+	var a asked
+	for _, h := range headers {
+		if !strings.HasPrefix(h.Key, prefix) {
+			continue
+		}
+		switch h.Key {
+		case "delay-until":
+			a.until = h.Value
+		case "delay-for":
+			a.lasting = h.Value
+		case "delay-target-topic":
+			a.topic = h.Value
+		case "delay-target-key":
+			a.key = h.Value
+		case "delay-target-partition":
+			a.partition = h.Value
+		default:
+			a.unsupported = a.unsupported || !emitted(h.Key) && len(h.Value) > 0
+		}
+	}
+	return a
+}
+
+// expect says what must become of a request, by its headers alone.
+func (rt *route) expect(r *kgo.Record) Expectation {
+	a := read(r.Headers)
+	e := Expectation{Outcome: Deliver, Key: r.Key, Partition: -1}
+	if len(a.key) > 0 {
+		e.Key = a.key
+	}
+	if a.unsupported {
+		e.refuse(UnsupportedHeader)
+	}
+	rt.expectDue(&e, a, r.Timestamp.UnixMilli())
+	rt.expectTarget(&e, a, r)
+	return e
+}
+
+func (e *Expectation) refuse(c Codes) {
+	e.Outcome = DeadLetter
+	e.Codes |= c
+}
+
+// doubt makes an outcome open unless it is already settled for another reason.
+func (e *Expectation) doubt(c Codes) {
+	if e.Outcome == Deliver {
+		e.Outcome = Either
+	}
+	e.Codes |= c
+}
+
+func (rt *route) expectDue(e *Expectation, a asked, timestamp int64) {
+	switch {
+	case rt.Delay > 0:
+		if len(a.until) > 0 || len(a.lasting) > 0 {
+			e.refuse(UnsupportedHeader)
+		}
+		e.Due = timestamp + ceilMillis(rt.Delay)
+		return
+	case len(a.until) > 0:
+		due, ok := parseUntil(a.until)
+		if !ok {
+			e.refuse(UnparsableDue | DueOutOfRange)
+			return
+		}
+		e.Due = due
+	case len(a.lasting) > 0:
+		wait, ok := parseFor(a.lasting)
+		if !ok || wait > math.MaxInt64-timestamp {
+			e.refuse(UnparsableDue | DueOutOfRange)
+			return
+		}
+		e.Due = timestamp + max(wait, 0)
+	default:
+		e.refuse(NoDue)
+		return
+	}
+	if limit := rt.MaxDelay.Milliseconds(); limit > 0 {
+		switch ahead := e.Due - timestamp; {
+		case ahead > limit+doubtful.Milliseconds():
+			e.refuse(TooFarAhead | DueOutOfRange)
+		case ahead > limit:
+			e.doubt(TooFarAhead)
+		}
+	}
+}
+
+func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
+	name := a.topic
+	if len(name) == 0 {
+		name = []byte(rt.Target)
+	}
+	if len(name) == 0 {
+		e.refuse(NoTarget)
+		return
+	}
+	if !validTopic(name) {
+		e.refuse(InvalidTarget)
+		return
+	}
+	if !rt.allowed(string(name)) {
+		e.refuse(TargetNotAllowed)
+		return
+	}
+	t := rt.targets[string(name)]
+	if t == nil {
+		e.refuse(UnknownTarget)
+		return
+	}
+	e.Target = t.Topic
+	if t.MayVanish {
+		e.doubt(UnknownTarget)
+	}
+	if t.MaxBytes > 0 {
+		switch size := contentSize(r); {
+		case size > t.MaxBytes:
+			e.refuse(TooLarge)
+		case size+added > t.MaxBytes:
+			e.doubt(TooLarge)
+		}
+	}
+	if len(a.partition) > 0 {
+		n, err := strconv.ParseInt(string(a.partition), 10, 16)
+		switch {
+		case err != nil || n < 0:
+			e.refuse(InvalidPartition)
+		case t.Partitions > 0 && n >= int64(t.Partitions):
+			e.refuse(InvalidPartition)
+		default:
+			e.Partition = int32(n)
+		}
+	}
+}
+
+func validTopic(name []byte) bool {
+	return len(name) <= 249 && len(bytes.TrimLeft(name, topicBytes)) == 0
+}
+
+const topicBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+// allowed: the route's own target, or one that Allow names; never an internal topic or a delay topic.
+func (rt *route) allowed(name string) bool {
+	if strings.HasPrefix(name, "__") || rt.denied[name] {
+		return false
+	}
+	if name == rt.Target {
+		return true
+	}
+	for _, pattern := range rt.Allow {
+		if match(pattern, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// match tells whether a name fits a pattern in which * stands for any run of characters.
+func match(pattern, name string) bool {
+	head, rest, star := strings.Cut(pattern, "*")
+	if !star {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, head) {
+		return false
+	}
+	name = name[len(head):]
+	for i := 0; i <= len(name); i++ {
+		if match(rest, name[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+// contentSize is what of a record would be there on delivery too; a lower bound of its size.
+func contentSize(r *kgo.Record) int {
+	size := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		if !strings.HasPrefix(h.Key, prefix) {
+			size += len(h.Key) + len(h.Value)
+		}
+	}
+	return size
+}
+
+// parseUntil reads an instant: a whole number of seconds, milliseconds, microseconds or nanoseconds since 1970 by its size, or
+// RFC 3339. What it cannot read must be dead-lettered, so tests keep to these forms.
+func parseUntil(v []byte) (millis int64, ok bool) {
+	n, isNumber := number(v)
+	if !isNumber {
+		t, err := time.Parse(time.RFC3339Nano, string(v))
+		if err != nil {
+			return 0, false
+		}
+		return t.Add(time.Millisecond - 1).UnixMilli(), true
+	}
+	switch {
+	case n < 1e8:
+		return 0, false
+	case n < 1e11:
+		return n * 1000, true
+	case n < 1e14:
+		return n, true
+	case n < 1e17:
+		return ceilDiv(n, 1000), true
+	}
+	return ceilDiv(n, 1e6), true
+}
+
+// parseFor reads a duration: a whole number of milliseconds, or one of Go, or one of ISO 8601 in hours, minutes and seconds.
+func parseFor(v []byte) (millis int64, ok bool) {
+	if n, isNumber := number(v); isNumber {
+		return n, true
+	}
+	text := string(v)
+	if iso, found := strings.CutPrefix(text, "PT"); found {
+		text = strings.ToLower(iso)
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, false
+	}
+	return ceilMillis(d), true
+}
+
+// number reads decimal digits, or eight bytes big-endian as Java's LongSerializer writes them: such a number of milliseconds
+// begins with a zero byte, which text never does.
+func number(v []byte) (int64, bool) {
+	if len(v) == 8 && v[0] == 0 {
+		return int64(binary.BigEndian.Uint64(v)), true
+	}
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	return n, err == nil
+}
+
+func ceilMillis(d time.Duration) int64 { return ceilDiv(int64(d), 1e6) }
+
+func ceilDiv(n, by int64) int64 {
+	q := n / by
+	if n%by > 0 {
+		q++
+	}
+	return q
+}

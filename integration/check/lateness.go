@@ -1,0 +1,59 @@
+package check
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Lateness is how much later than due records were seen, and how long nothing was seen that was due.
+type Lateness struct {
+	// Micros holds what became due after it was requested, in microseconds.
+	Micros *hdrhistogram.Histogram
+	// OverdueMicros holds what was due already when it was requested, counted from the timestamp of the request.
+	OverdueMicros *hdrhistogram.Histogram
+	// Gap is the longest time for which something that was due waited while nothing was seen at all; GapEnd is its end.
+	Gap    time.Duration
+	GapEnd time.Time
+	// First and Last are when records were first and last seen.
+	First, Last time.Time
+
+	before time.Time // seen last before Last
+}
+
+const (
+	longest = 24 * time.Hour // what a histogram holds; anything later counts as this
+	digits  = 3              // significant; a histogram takes some 250 KB
+)
+
+func newLateness() *Lateness {
+	return &Lateness{
+		Micros:        hdrhistogram.New(1, longest.Microseconds(), digits),
+		OverdueMicros: hdrhistogram.New(1, longest.Microseconds(), digits),
+	}
+}
+
+func (l *Lateness) record(due, timestamp int64, seen time.Time) {
+	histogram, since := l.Micros, time.UnixMilli(due)
+	if due <= timestamp {
+		histogram, since = l.OverdueMicros, time.UnixMilli(timestamp)
+	}
+	_ = histogram.RecordValue(min(max(seen.Sub(since), 0), longest).Microseconds()) // in range
+	if l.First.IsZero() {
+		l.First = seen
+	}
+	if seen.After(l.Last) {
+		l.before, l.Last = l.Last, seen
+	}
+	if l.before.After(since) {
+		since = l.before
+	}
+	if gap := seen.Sub(since); gap > l.Gap {
+		l.Gap, l.GapEnd = gap, seen
+	}
+}
+
+// Quantile returns a quantile of Micros, as 0.99.
+func (l *Lateness) Quantile(q float64) time.Duration {
+	return time.Duration(l.Micros.ValueAtQuantile(q*100)) * time.Microsecond
+}

@@ -1,0 +1,99 @@
+package check
+
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
+// slot is what is remembered of one offset of a delay topic. Whichever comes first, the request or its arrival, leaves its
+// fingerprint; the other is compared with it. No pointers, so that millions of slots cost the garbage collector nothing.
+type slot struct {
+	print
+	place     place  // where it was first seen; valid when arrivals > 0
+	codes     uint16 // acceptable reasons of a dead letter, by bit; zero is any. Before the request is known: the reason seen
+	target    uint16 // index into Checker.targets; before the request is known: where it was delivered
+	partition int16  // asked for in the target topic; negative is none
+	arrivals  uint8  // stays at its largest value
+	flags     flag
+}
+
+// print is a fingerprint: of a record as it must be delivered, or as it must be dead-lettered.
+type print struct {
+	due     int64  // epoch ms
+	key     uint64 // wide, since order is judged among records of one key
+	value   uint32
+	headers uint32 // with the timestamp of the request
+}
+
+type flag uint8
+
+const (
+	requested  flag = 1 << iota // a committed request is known
+	mayDeliver                  // it may be delivered
+	mayDie                      // it may be dead-lettered
+	delivered                   // it was seen in a target topic
+	died                        // it was seen in a dead-letter topic
+	retried                     // it first arrived on a later attempt
+	isRetry                     // no request: a retry record; due is the offset of its origin
+)
+
+func (s *slot) is(f flag) bool { return s.flags&f != 0 }
+
+// place is a position in a target or dead-letter topic: the index of the partition above, 40 bits of offset below.
+type place uint64
+
+const offsetBits = 40
+
+func placeOf(partition int, offset int64) place {
+	return place(partition)<<offsetBits | place(offset)
+}
+
+func (p place) partition() int { return int(p >> offsetBits) }
+func (p place) offset() int64  { return int64(p & (1<<offsetBits - 1)) }
+
+const pageSlots = 1 << 12
+
+type page [pageSlots]slot
+
+// source is one partition of a delay topic.
+type source struct {
+	topic     string
+	partition int32
+	route     *route
+	pages     map[int64]*page // by offset / pageSlots
+	retries   map[int64]retry // by offset of the origin: its last attempt
+}
+
+// retry is the last retry record of an origin: the key by which the processor orders it.
+type retry struct{ due, offset int64 }
+
+func (s *source) name(offset int64) Source { return Source{s.topic, s.partition, offset} }
+
+// at returns the slot of an offset, new if need be.
+func (s *source) at(offset int64) *slot {
+	n := offset / pageSlots
+	p := s.pages[n]
+	if p == nil {
+		p = new(page)
+		s.pages[n] = p
+	}
+	return &p[offset%pageSlots]
+}
+
+// slots yields what is remembered, in offset order.
+func (s *source) slots() iter.Seq2[int64, *slot] {
+	return func(yield func(int64, *slot) bool) {
+		for _, n := range slices.Sorted(maps.Keys(s.pages)) {
+			p := s.pages[n]
+			for i := range p {
+				if p[i].flags == 0 {
+					continue
+				}
+				if !yield(n*pageSlots+int64(i), &p[i]) {
+					return
+				}
+			}
+		}
+	}
+}
