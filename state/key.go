@@ -114,3 +114,6 @@ func decodeKey(b []byte) (part, Key, error) {
 		Seq: int64(binary.BigEndian.Uint64(b[partLen+8:]) ^ signBit),
 	}, nil
 }
+
+// decodePart reads a part number of partLen bytes.
+func decodePart(b []byte) part { return part(binary.BigEndian.Uint32(b)) }

@@ -1,0 +1,248 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// engine is one opened pebble database, from Open until it fails or is closed.
+//
+// Pebble has three habits that do not suit a cache behind a log: what it cannot go on from it hands to Logger.Fatalf,
+// which is expected to end the process; a flush that fails is tried again at once and for ever; and a writer waits
+// for flushes without a way out. So Fatalf and every background error mark the engine as failed, which closes the
+// database; and writers wait here, for a flush or the failure, before they enter pebble, where nothing makes them wait.
+type engine struct {
+	db  *pebble.DB
+	log *slog.Logger
+
+	memTable uint64
+	unseen   atomic.Int64  // bytes written since the memtables were last looked at
+	room     sync.Mutex    // held by the one writer that waits for room; the others queue behind it
+	progress chan struct{} // one token when a flush or a compaction has ended
+	failed   chan struct{} // closed at the first failure
+
+	mu     sync.Mutex
+	err    error // the first failure
+	users  int   // calls that are inside db
+	ending bool  // no more users
+	idle   sync.Cond
+	closed chan struct{} // closed when the database is, err2 being what that gave
+	err2   error
+}
+
+const (
+	minMemTable = 1 << 20
+	maxMemTable = 64 << 20
+	// maxSublevels is how far compactions may fall behind before writers wait for them.
+	maxSublevels = 1000
+)
+
+// openEngine opens or creates the database. Whatever goes wrong comes back as an error, a panic on wrong bytes too.
+func openEngine(o Options, lock *pebble.Lock) (e *engine, err error) {
+	e = &engine{
+		log:      o.Logger,
+		memTable: uint64(min(max(o.MemoryBudget/4, minMemTable), maxMemTable)),
+		progress: make(chan struct{}, 1),
+		failed:   make(chan struct{}),
+		closed:   make(chan struct{}),
+	}
+	e.idle.L = &e.mu
+	defer func() {
+		if r := recover(); r != nil {
+			e, err = nil, fmt.Errorf("%w: %v", ErrCorrupt, r)
+		}
+	}()
+	// Memtables are reserved within the cache, so this is the budget for both.
+	cache := pebble.NewCache(o.MemoryBudget)
+	defer cache.Unref()
+	opts := e.options(o.FS)
+	opts.Cache, opts.Lock = cache, lock
+	db, err := pebble.Open(o.Dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.db = db
+	err = e.err
+	e.mu.Unlock()
+	if err != nil {
+		return nil, errors.Join(err, e.close())
+	}
+	return e, nil
+}
+
+// options are those that measured best for keys of 20 bytes and values of 100 B to 1 KB that come in any order, are read
+// once in rising order, and are then deleted from the low end.
+func (e *engine) options(fs vfs.FS) *pebble.Options {
+	o := &pebble.Options{
+		FS:                          fs,
+		DisableWAL:                  true, // the log is Kafka's
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		MemTableSize:                e.memTable,
+		MemTableStopWritesThreshold: 1 << 20, // never: makeRoom does it
+		L0CompactionThreshold:       2,
+		L0StopWritesThreshold:       math.MaxInt32, // the same
+		LBaseMaxBytes:               64 << 20,
+		MaxOpenFiles:                256,
+		FlushDelayDeleteRange:       5 * time.Second, // else disk space comes back only when the memtable is full
+		// With one at a time, those that only drop deleted tables starve behind the others.
+		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		Logger:                     (*engineLog)(e),
+		EventListener: &pebble.EventListener{
+			BackgroundError: e.fail,
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.fail(fmt.Errorf("%w: %w", ErrCorrupt, i.Details)) },
+			FlushEnd:        func(pebble.FlushInfo) { e.signal() },
+			CompactionEnd:   func(pebble.CompactionInfo) { e.signal() },
+		},
+	}
+	o.Levels[0].BlockSize = 32 << 10
+	o.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.MinLZCompression }
+	o.Experimental.ReadSamplingMultiplier = -1 // everything is read once: compacting what was read is of no use
+	return o
+}
+
+func (e *engine) signal() {
+	select {
+	case e.progress <- struct{}{}:
+	default:
+	}
+}
+
+// fail marks the engine as failed. What is in memtables is lost, and the database on disk is what it was after some
+// batch. Pebble calls this with its own locks held.
+func (e *engine) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return
+	}
+	if pebble.IsCorruptionError(err) {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	e.err = fmt.Errorf("%w: %w", ErrFailed, err)
+	close(e.failed)
+	if e.db != nil && !e.ending {
+		e.log.Warn("store failed", "err", err)
+		e.ending = true
+		go e.end() // else pebble would try its flush again and again
+	}
+}
+
+// failure is why the engine failed, nil while it works.
+func (e *engine) failure() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// enter must succeed before db is used, and leave follows it.
+func (e *engine) enter() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.err != nil:
+		return e.err
+	case e.ending:
+		return ErrClosed
+	}
+	e.users++
+	return nil
+}
+
+func (e *engine) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.users--; e.users == 0 {
+		e.idle.Broadcast()
+	}
+}
+
+// end closes the database when the last user has left.
+func (e *engine) end() {
+	e.mu.Lock()
+	for e.users > 0 {
+		e.idle.Wait()
+	}
+	e.mu.Unlock()
+	e.err2 = e.db.Close()
+	close(e.closed)
+}
+
+// close ends the engine and waits until the database is closed, whoever closes it.
+func (e *engine) close() error {
+	e.mu.Lock()
+	first := !e.ending
+	e.ending = true
+	e.mu.Unlock()
+	if first {
+		e.end()
+	}
+	<-e.closed
+	return e.err2
+}
+
+// flush makes everything that was written durable.
+func (e *engine) flush() error {
+	done, err := e.db.AsyncFlush()
+	if err != nil {
+		e.fail(err)
+		return e.failure()
+	}
+	select {
+	case <-done:
+		return nil
+	case <-e.failed:
+		return e.failure()
+	}
+}
+
+// apply writes a batch. It returns when readers see it; it is durable with the next flush.
+func (e *engine) apply(b *pebble.Batch) error {
+	e.unseen.Add(int64(b.Len()))
+	if err := e.db.Apply(b, pebble.NoSync); err != nil {
+		e.fail(err)
+	}
+	return e.failure()
+}
+
+// makeRoom waits while flushes or compactions are too far behind. Two full memtables may wait for their flush.
+func (e *engine) makeRoom() error {
+	if e.unseen.Load() < int64(e.memTable/8) {
+		return nil
+	}
+	e.room.Lock()
+	defer e.room.Unlock()
+	for {
+		seen := e.unseen.Load()
+		m := e.db.Metrics()
+		if m.MemTable.Size <= 2*e.memTable+e.memTable/2 && m.Levels[0].Sublevels < maxSublevels {
+			e.unseen.Add(-seen)
+			return nil
+		}
+		select {
+		case <-e.progress:
+		case <-e.failed:
+			return e.failure()
+		}
+	}
+}
+
+// engineLog passes pebble's words on.
+type engineLog engine
+
+func (l *engineLog) Infof(format string, args ...any)  { l.log.Debug(fmt.Sprintf(format, args...)) }
+func (l *engineLog) Errorf(format string, args ...any) { l.log.Warn(fmt.Sprintf(format, args...)) }
+
+// Fatalf returns, which pebble does not expect; but what is called after it fails as well, and ends.
+func (l *engineLog) Fatalf(format string, args ...any) {
+	(*engine)(l).fail(fmt.Errorf(format, args...))
+}

@@ -1,0 +1,87 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Position goes with each batch, atomically. After a crash the store is what it was after some batch, so the position that
+// it then shows belongs to exactly the records that it holds.
+type Position struct {
+	Resume    int64 // the smallest offset that was held only in memory: a replay from here gives what the store has not
+	Offset    int64 // the checkpoint's offset at that time
+	Watermark Key   // the committed watermark at that time
+	LowWater  int64
+}
+
+// PartitionID names what the store keeps apart.
+type PartitionID struct {
+	Group     string
+	Topic     string
+	TopicID   [16]byte
+	Partition int32
+}
+
+// String is group/topic/partition, for logs and errors.
+func (id PartitionID) String() string {
+	return fmt.Sprintf("%s/%s/%d", id.Group, id.Topic, id.Partition)
+}
+
+// The keys of part 0: a letter, and for the last two the part that they tell about.
+const (
+	layoutTag   = 'a' // sorts first, and is the first that is written
+	idTag       = 'i'
+	positionTag = 'p'
+)
+
+// layout names the bytes of doc.go. A database of another layout is dropped.
+const layout = "duewheel 1"
+
+func layoutKey() []byte { return append(appendPart(nil, 0), layoutTag) }
+
+func idKey(p part) []byte { return appendPart(append(appendPart(nil, 0), idTag), p) }
+
+func positionKey(p part) []byte { return appendPart(append(appendPart(nil, 0), positionTag), p) }
+
+const positionLen = 5 * 8
+
+func appendPosition(dst []byte, p Position) []byte {
+	for _, n := range [...]int64{p.Resume, p.Offset, p.Watermark.Due, p.Watermark.Seq, p.LowWater} {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(n))
+	}
+	return dst
+}
+
+func decodePosition(b []byte) (Position, error) {
+	if len(b) != positionLen {
+		return Position{}, fmt.Errorf("%w: a position of %d bytes, want %d", ErrCorrupt, len(b), positionLen)
+	}
+	n := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
+	return Position{Resume: n(0), Offset: n(1), Watermark: Key{Due: n(2), Seq: n(3)}, LowWater: n(4)}, nil
+}
+
+func appendID(dst []byte, id PartitionID) []byte {
+	dst = append(dst, id.TopicID[:]...)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(id.Partition))
+	dst = binary.AppendUvarint(dst, uint64(len(id.Topic)))
+	dst = append(dst, id.Topic...)
+	return append(dst, id.Group...)
+}
+
+func decodeID(b []byte) (PartitionID, error) {
+	var id PartitionID
+	fixed := len(id.TopicID) + 4
+	if len(b) < fixed {
+		return PartitionID{}, fmt.Errorf("%w: a partition's name of %d bytes", ErrCorrupt, len(b))
+	}
+	copy(id.TopicID[:], b)
+	id.Partition = int32(binary.BigEndian.Uint32(b[len(id.TopicID):]))
+	b = b[fixed:]
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)-used) {
+		return PartitionID{}, fmt.Errorf("%w: a partition's name ends within the topic", ErrCorrupt)
+	}
+	id.Topic = string(b[used : used+int(n)])
+	id.Group = string(b[used+int(n):])
+	return id, nil
+}

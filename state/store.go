@@ -1,0 +1,363 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"regexp"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// These errors can be returned when opening or using a store.
+var (
+	// ErrLocked: another process has the directory, or another Store of this one.
+	ErrLocked = errors.New("state: the store is in use")
+	// ErrClosed: the store was closed.
+	ErrClosed = errors.New("state: the store is closed")
+	// ErrFailed: the disk failed or gave wrong bytes. Nothing more can be read or written until Reopen, and what was
+	// committed since the last flush is gone: catch up from the position that the store then shows.
+	ErrFailed = errors.New("state: the store failed")
+	// ErrEnded: the partition was opened again since this handle was.
+	ErrEnded = errors.New("state: the partition was opened again")
+)
+
+// Options of a store.
+type Options struct {
+	// Dir holds the database, and is made when it is not there.
+	Dir string
+	// FS is the file system. Defaults to the operating system's.
+	FS vfs.FS
+	// MemoryBudget is what block cache and memtables take together. Defaults to 128 MiB. A memtable is a quarter of it, 64
+	// MiB at most: smaller ones are flushed more often, and are rewritten more often by compactions.
+	MemoryBudget int64
+	// Logger gets pebble's words at debug level, and one line when the database is dropped or fails. Defaults to none.
+	Logger *slog.Logger
+}
+
+const defaultMemoryBudget = 128 << 20
+
+func (o Options) withDefaults() (Options, error) {
+	if o.MemoryBudget == 0 {
+		o.MemoryBudget = defaultMemoryBudget
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.FS == nil {
+		o.FS = vfs.Default
+		// Locks within one process go by name.
+		dir, err := filepath.Abs(o.Dir)
+		if err != nil {
+			return o, fmt.Errorf("open store: %w", err)
+		}
+		o.Dir = dir
+	}
+	return o, nil
+}
+
+// Store is the one database of a process, which its lanes share. It may be used from several goroutines.
+type Store struct {
+	options Options
+	lock    *pebble.Lock
+
+	mu     sync.Mutex // taken before a slot's
+	engine *engine
+	slots  map[name]*slot
+	next   part // the number of the next new part
+	closed bool
+}
+
+// name is a PartitionID less the topic id: what can be in the store only once.
+type name struct {
+	group, topic string
+	partition    int32
+}
+
+func (id PartitionID) name() name { return name{id.Group, id.Topic, id.Partition} }
+
+// slot is what the store knows of a partition, whoever has it open.
+type slot struct {
+	id   PartitionID
+	part part
+
+	mu       sync.Mutex
+	holder   *Partition // the handle that may write; nil when none was opened yet
+	position Position
+	used     bool // position was written
+}
+
+// Open opens the store in a directory, or makes it. A database that does not open is dropped and made anew, with a line in
+// the log: its records are in Kafka.
+func Open(o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
+	}
+	lock, err := pebble.LockDirectory(o.Dir, o.FS)
+	if err != nil {
+		if pe := (*fs.PathError)(nil); !errors.As(err, &pe) {
+			err = fmt.Errorf("%w: %w", ErrLocked, err)
+		}
+		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
+	}
+	s := &Store{options: o, lock: lock}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return s, nil
+}
+
+// open opens the database; when that does not succeed, a new one in its place.
+func (s *Store) open() error {
+	err := s.load()
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("open store %s: %w", s.options.Dir, err)
+	}
+	s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "err", err)
+	if err := s.wipe(); err != nil {
+		return fmt.Errorf("drop store %s: %w", s.options.Dir, err)
+	}
+	if err := s.load(); err != nil {
+		return fmt.Errorf("make store %s: %w", s.options.Dir, err)
+	}
+	return nil
+}
+
+// load opens the database and reads the table of its partitions.
+func (s *Store) load() error {
+	e, err := openEngine(s.options, s.lock)
+	if err != nil {
+		return err
+	}
+	slots, next, err := loadSlots(e)
+	if err != nil {
+		return errors.Join(err, e.close())
+	}
+	s.engine, s.slots, s.next = e, slots, next
+	return nil
+}
+
+// own matches the names of pebble's files, so that dropping a database leaves everything else in its directory alone.
+var own = regexp.MustCompile(`^(\d+\.(sst|blob|log|dbtmp)|\d+-\d+\.log|(MANIFEST|OPTIONS)-\d+|CURRENT(\..*)?|marker\..*|temporary\..*)$`)
+
+// wipe removes the database, but for its lock.
+func (s *Store) wipe() error {
+	files := s.options.FS
+	names, err := files.List(s.options.Dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if own.MatchString(name) {
+			err = errors.Join(err, files.Remove(files.PathJoin(s.options.Dir, name)))
+		}
+	}
+	return err
+}
+
+// loadSlots reads part 0, and writes the layout into a database that is new.
+func loadSlots(e *engine) (map[name]*slot, part, error) {
+	iter, err := e.db.NewIter(&pebble.IterOptions{UpperBound: appendPart(nil, 1)})
+	if err != nil {
+		return nil, 0, err
+	}
+	t := table{slots: map[name]*slot{}, parts: map[part]*slot{}, next: 1}
+	for iter.First(); iter.Valid() && err == nil; iter.Next() {
+		err = t.read(iter.Key(), iter.Value())
+	}
+	if err = errors.Join(err, iter.Close()); err != nil {
+		return nil, 0, err
+	}
+	if !t.known {
+		err = e.db.Set(layoutKey(), []byte(layout), pebble.NoSync)
+	}
+	return t.slots, t.next, err
+}
+
+// table is part 0 as it is being read, in the order of the tags.
+type table struct {
+	known bool // the layout was there
+	slots map[name]*slot
+	parts map[part]*slot
+	next  part
+}
+
+func (t *table) read(key, value []byte) error {
+	if string(key) == string(layoutKey()) {
+		if t.known = string(value) == layout; !t.known {
+			return fmt.Errorf("%w: layout %q, want %q", ErrCorrupt, value, layout)
+		}
+		return nil
+	}
+	if !t.known || len(key) != len(idKey(0)) {
+		return fmt.Errorf("%w: key %x in the table of partitions", ErrCorrupt, key)
+	}
+	p := decodePart(key[partLen+1:])
+	switch tag := key[partLen]; tag {
+	case idTag:
+		id, err := decodeID(value)
+		if err != nil {
+			return err
+		}
+		if p == 0 || t.slots[id.name()] != nil {
+			return fmt.Errorf("%w: part %d is %v", ErrCorrupt, p, id)
+		}
+		sl := &slot{id: id, part: p}
+		t.slots[id.name()], t.parts[p] = sl, sl
+		t.next = max(t.next, p+1)
+		return nil
+	case positionTag:
+		position, err := decodePosition(value)
+		if err != nil {
+			return err
+		}
+		sl := t.parts[p]
+		if sl == nil {
+			return fmt.Errorf("%w: a position of part %d, which has no name", ErrCorrupt, p)
+		}
+		sl.position, sl.used = position, true
+		return nil
+	default:
+		return fmt.Errorf("%w: tag %q in the table of partitions", ErrCorrupt, tag)
+	}
+}
+
+// Partition opens a partition's part of the store, and ends every earlier handle of it. What a topic of the same name and
+// another id left behind is dropped.
+func (s *Store) Partition(id PartitionID) (*Partition, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.engine
+	if err := e.enter(); err != nil {
+		return nil, fmt.Errorf("open %v: %w", id, err)
+	}
+	defer e.leave()
+	sl := s.slots[id.name()]
+	if sl == nil || sl.id.TopicID != id.TopicID {
+		var err error
+		if sl, err = s.newSlot(id, sl); err != nil {
+			return nil, fmt.Errorf("open %v: %w", id, err)
+		}
+	}
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.holder = &Partition{engine: e, slot: sl, stale: sl.used}
+	return sl.holder, nil
+}
+
+// newSlot gives a partition a part of the store, in place of an old one if there is one.
+func (s *Store) newSlot(id PartitionID, old *slot) (*slot, error) {
+	if s.next == math.MaxUint32 {
+		return nil, fmt.Errorf("%w: no part numbers left", ErrCorrupt)
+	}
+	b := s.engine.db.NewBatch()
+	defer b.Close()
+	if old != nil {
+		old.mu.Lock()
+		defer old.mu.Unlock()
+		if err := errors.Join(forget(b, old.part), b.Delete(idKey(old.part), nil)); err != nil {
+			return nil, err
+		}
+	}
+	sl := &slot{id: id, part: s.next}
+	if err := b.Set(idKey(sl.part), appendID(nil, id), nil); err != nil {
+		return nil, err
+	}
+	if err := s.engine.apply(b); err != nil {
+		return nil, err
+	}
+	if old != nil {
+		old.holder = nil
+	}
+	s.slots[id.name()] = sl
+	s.next++
+	return sl, nil
+}
+
+// forget deletes the records and the position of a part.
+func forget(b *pebble.Batch, p part) error {
+	return errors.Join(b.DeleteRange(appendPart(nil, p), appendPart(nil, p+1), nil), b.Delete(positionKey(p), nil))
+}
+
+// Partitions lists what the store holds something of, or held when it was opened, in no order.
+func (s *Store) Partitions() []PartitionID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]PartitionID, 0, len(s.slots))
+	for _, sl := range s.slots {
+		ids = append(ids, sl.id)
+	}
+	return ids
+}
+
+// Err is why the store failed, nil while it works.
+func (s *Store) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.engine.failure()
+}
+
+// Reopen opens a store again that has failed, dropping it when it was corrupt. All handles are of no use then. It does
+// nothing when the store has not failed, or has been opened again already.
+func (s *Store) Reopen() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cause := s.engine.failure()
+	if s.closed || cause == nil {
+		return nil
+	}
+	_ = s.engine.close() // of no interest any more
+	if errors.Is(cause, ErrCorrupt) {
+		s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "err", cause)
+		if err := s.wipe(); err != nil {
+			return fmt.Errorf("drop store %s: %w", s.options.Dir, err)
+		}
+	}
+	return s.open()
+}
+
+// Flush makes everything that was committed durable.
+func (s *Store) Flush() error {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	return e.flush()
+}
+
+// Close flushes and closes the store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var err error
+	if e := s.engine; e.enter() == nil {
+		err = e.flush()
+		e.leave()
+		err = errors.Join(err, e.close())
+	} else {
+		<-e.closed // it failed, and what it says on the way out is of no interest any more
+	}
+	if err = errors.Join(err, s.lock.Close()); err != nil {
+		return fmt.Errorf("close store %s: %w", s.options.Dir, err)
+	}
+	return nil
+}
