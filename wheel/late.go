@@ -21,6 +21,18 @@ func (h *lateHeap) pop() item {
 	return top
 }
 
+// after tells how many of some items in order go before the first late one.
+func (h lateHeap) after(items []item) int {
+	if len(h) == 0 {
+		return len(items)
+	}
+	n := 0
+	for n < len(items) && items[n].seq <= h[0].seq {
+		n++
+	}
+	return n
+}
+
 // remove searches the whole heap.
 func (h *lateHeap) remove(seq int64) (ref uint64, ok bool) {
 	for i, e := range *h {

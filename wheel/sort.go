@@ -10,6 +10,10 @@ type run struct {
 // begins with the order that is there, so a chain in order costs one look at each entry, and it needs no memory beyond
 // a few chunks.
 func (s *slabs) sort(c *chain, d digits) {
+	if c.head == c.tail {
+		s.at(c.head).sort()
+		return
+	}
 	r, rest := s.nextRun(c.head)
 	if rest != 0 {
 		r = s.sortRuns(r, rest, d)

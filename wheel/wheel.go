@@ -134,33 +134,33 @@ func (w *Wheel) Take(now Tick, dst []Entry, max int) []Entry {
 
 // takeHere takes at most max entries due at the cursor: it merges the slot with what came late.
 func (w *Wheel) takeHere(dst []Entry, max int) []Entry {
-	s, due := w.here(), w.cursor.tick()
-	for max > 0 && s != nil && s.head != 0 {
-		c := w.chunks.at(s.head)
-		i, n := s.start, c.len()
-		for ; i < n && max > 0; max-- {
-			if len(w.late) > 0 && w.late[0].seq < c.items[i].seq {
-				l := w.late.pop()
-				dst = append(dst, Entry{due, l.seq, l.ref})
-				continue
-			}
-			dst = append(dst, Entry{due, c.items[i].seq, c.items[i].ref})
-			i++
+	s, due, end := w.here(), w.Now(), len(dst)+max
+	for len(dst) < end && s != nil && s.head != 0 {
+		ready := w.chunks.at(s.head).items[s.start:w.chunks.at(s.head).len()]
+		n := min(w.late.after(ready), end-len(dst))
+		if n == 0 {
+			dst = append(dst, w.late.pop().entry(due))
+			continue
 		}
-		s.start = i
-		if i == n {
-			s.start = 0
-			w.chunks.dropHead(&s.chain)
+		for _, it := range ready[:n] {
+			dst = append(dst, it.entry(due))
 		}
-		if s.head == 0 {
-			w.vacate(0, w.cursor.at(0))
+		if s.start += int32(n); n == len(ready) {
+			w.dropHere(s)
 		}
 	}
-	for ; max > 0 && len(w.late) > 0; max-- {
-		l := w.late.pop()
-		dst = append(dst, Entry{due, l.seq, l.ref})
+	for len(dst) < end && len(w.late) > 0 {
+		dst = append(dst, w.late.pop().entry(due))
 	}
 	return dst
+}
+
+// dropHere gives back the first chunk at the cursor, of which everything has been taken.
+func (w *Wheel) dropHere(s *slot) {
+	s.start = 0
+	if w.chunks.dropHead(&s.chain); s.head == 0 {
+		w.vacate(0, w.cursor.at(0))
+	}
 }
 
 // TakeFrom removes every entry with a due of at least due and calls fn for each, in no particular order; it returns how
@@ -179,7 +179,7 @@ func (w *Wheel) TakeFrom(due Tick, fn func(Entry)) int {
 	}
 	if d <= w.cursor {
 		for _, l := range w.late {
-			fn(Entry{w.Now(), l.seq, l.ref})
+			fn(l.entry(w.Now()))
 		}
 		w.n -= len(w.late)
 		w.late = nil
@@ -200,7 +200,7 @@ func (w *Wheel) takeSlotFrom(k int, i uint8, d digits, fn func(Entry)) {
 				continue
 			}
 			w.n--
-			fn(Entry{c.due(j).tick(), c.items[j].seq, c.items[j].ref})
+			fn(c.items[j].entry(c.due(j).tick()))
 		}
 		w.chunks.dropHead(&s.chain)
 	}
