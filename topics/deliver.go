@@ -67,7 +67,7 @@ func AppendRetry(dst, in []kgo.RecordHeader, r Retry, buf []byte) ([]kgo.RecordH
 	if r.Attempt > 0 {
 		w.number(HeaderAttempt, int64(r.Attempt))
 	}
-	w.reference(HeaderOrigin, reference{r.TopicID, r.Origin.Offset, r.Origin.Timestamp, r.Origin.Due})
+	w.reference(HeaderOrigin, reference{r.TopicID, r.Origin.Offset, max(r.Origin.Timestamp, -1), r.Origin.Due})
 	return w.headers, w.buf
 }
 

@@ -101,7 +101,8 @@
 // # Records of ours in a delay topic
 //
 // They are told by one header whose value is the first four bytes of the topic
-// id in hex and three numbers, none negative, without leading zeros:
+// id in hex and three numbers without leading zeros, none negative (but for a
+// timestamp that is missing: -1):
 //
 //	<8 hex>:<number>:<number>:<number>      a8098c1a:8812:1767225605123:8812
 //

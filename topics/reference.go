@@ -3,14 +3,16 @@ package topics
 import "strconv"
 
 // reference is the value of an internal header: a topic id, so that nothing of
-// ours is believed in another topic, and three numbers. As text:
+// ours is believed in another topic, an offset there, and two more numbers. As
+// text:
 //
-//	<first 4 bytes of the topic id, 8 hex>:<a>:<b>:<c>
+//	<first 4 bytes of the topic id, 8 hex>:<offset>:<b>:<c>
 //
-// Invariant: a, b and c are not negative.
+// Invariant: no number is negative, but for -1 in b, which is how Kafka writes
+// a timestamp that is missing.
 type reference struct {
-	topicID [4]byte
-	a, b, c int64
+	topicID      [4]byte
+	offset, b, c int64
 }
 
 func (r reference) appendTo(b []byte) []byte {
@@ -18,7 +20,7 @@ func (r reference) appendTo(b []byte) []byte {
 	for _, x := range r.topicID {
 		b = append(b, hex[x>>4], hex[x&15])
 	}
-	for _, n := range [...]int64{r.a, r.b, r.c} {
+	for _, n := range [...]int64{r.offset, r.b, r.c} {
 		b = append(b, ':')
 		b = strconv.AppendInt(b, n, 10)
 	}
@@ -38,7 +40,7 @@ func parseReference(b []byte) (r reference, ok bool) {
 		r.topicID[i] = high<<4 | low
 	}
 	rest := b[8:]
-	for _, n := range [...]*int64{&r.a, &r.b, &r.c} {
+	for i, n := range [...]*int64{&r.offset, &r.b, &r.c} {
 		if len(rest) == 0 || rest[0] != ':' {
 			return reference{}, false
 		}
@@ -46,10 +48,15 @@ func parseReference(b []byte) (r reference, ok bool) {
 		for end < len(rest) && rest[end] != ':' {
 			end++
 		}
-		if *n, ok = parseCount(rest[1:end]); !ok || rest[1] == '0' && end > 2 {
+		digits := rest[1:end]
+		rest = rest[end:]
+		if i == 1 && string(digits) == "-1" {
+			*n = -1
+			continue
+		}
+		if *n, ok = parseCount(digits); !ok || digits[0] == '0' && len(digits) > 1 {
 			return reference{}, false
 		}
-		rest = rest[end:]
 	}
 	return r, len(rest) == 0
 }

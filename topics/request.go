@@ -47,7 +47,7 @@ type Request struct {
 // so that the delivered record names the first offset, however often it was tried.
 type Origin struct {
 	Offset    int64
-	Timestamp int64 // ms since the epoch
+	Timestamp int64 // ms since the epoch, -1 when the record has none
 	Due       int64 // ms since the epoch
 }
 
@@ -143,11 +143,11 @@ func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset i
 	if v := value(headers, at[fieldResolve]); len(v) > 0 {
 		ref, ok := parseReference(v)
 		// Ours has this header and nothing else, and looks back.
-		if !ok || len(headers) != 1 || ref.topicID != topicID || ref.a >= offset || ref.c > ref.a {
+		if !ok || len(headers) != 1 || ref.topicID != topicID || ref.offset >= offset || ref.b < 0 || ref.c > ref.offset {
 			return refuse(CodeUnsupportedHeader, StageParse, HeaderResolve, v,
 				"only duewheel writes this header, and this one does not belong to this topic and offset")
 		}
-		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq = KindResolve, ref.a, ref.b, ref.c
+		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq = KindResolve, ref.offset, ref.b, ref.c
 		return nil
 	}
 	for i, name := range reserved {
@@ -177,14 +177,14 @@ func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset i
 // (mirrored, or made up), or that does not look back, is an ordinary request.
 func (q *Request) retry(origin, attempt []byte, offset int64, topicID [4]byte) {
 	ref, ok := parseReference(origin)
-	if !ok || ref.topicID != topicID || ref.a >= offset {
+	if !ok || ref.topicID != topicID || ref.offset >= offset {
 		return
 	}
 	n, ok := parseCount(attempt)
 	if len(attempt) > 0 && (!ok || n > 1<<30) {
 		return
 	}
-	q.Retry, q.Attempt, q.Origin = true, int(n), Origin{Offset: ref.a, Timestamp: ref.b, Due: ref.c}
+	q.Retry, q.Attempt, q.Origin = true, int(n), Origin{Offset: ref.offset, Timestamp: ref.b, Due: ref.c}
 }
 
 // due works out the due time of a request.

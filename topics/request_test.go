@@ -108,6 +108,12 @@ func TestParse(t *testing.T) {
 			want:    Request{Due: T, Partition: -1, Retry: true},
 		},
 		{
+			name:    "retry of a record without a timestamp",
+			headers: headers("delay-until", "1767225605123", "delay-attempt", "1", "delay-origin", "a8098c1a:41:-1:1767225601000"),
+			want: Request{Due: T, Partition: -1, Retry: true, Attempt: 1,
+				Origin: Origin{Offset: 41, Timestamp: -1, Due: 1767225601000}},
+		},
+		{
 			name:    "retry of another topic",
 			headers: headers("delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1b:41:1:1"),
 			want:    Request{Due: T, Partition: -1},
@@ -168,6 +174,7 @@ func TestParseRefuses(t *testing.T) {
 		{"resolve of another topic", headers("delay-resolve", "a8098c1b:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 		{"resolve that does not look back", headers("delay-resolve", "a8098c1a:42:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 		{"resolve of a seq above its offset", headers("delay-resolve", "a8098c1a:41:1:42"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve of a negative due time", headers("delay-resolve", "a8098c1a:41:-1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 		{"resolve with another header", headers("delay-resolve", "a8098c1a:41:1:1", "a", "b"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

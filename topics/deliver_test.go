@@ -1,0 +1,212 @@
+package topics
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+)
+
+// show prints headers, one a line; a null value is printed as null.
+func show(hs []kgo.RecordHeader) string {
+	var s strings.Builder
+	for _, h := range hs {
+		if h.Value == nil {
+			fmt.Fprintf(&s, "%s null\n", h.Key)
+			continue
+		}
+		fmt.Fprintf(&s, "%s=%s\n", h.Key, h.Value)
+	}
+	return s.String()
+}
+
+// mixed are headers of every sort, with a user's header twice.
+func mixed() []kgo.RecordHeader {
+	return append(headers(
+		"traceparent", "00-1", "delay-until", "1767225605123", "a", "1", "delay-target-topic", "orders",
+		"delay-target-key", "k", "delay-due", "forged", "delay-source-topic", "forged", "a", "2", "delay-attempt", "9",
+		"delay-for", "1s", "delay-origin", "forged", "delay-seq", "forged", "Delay-For", "mine", "delay-id", "x",
+		"__delay.errors.code", "old", "__delay.errors.cut", "old"), kgo.RecordHeader{Key: "null"})
+}
+
+func TestAppendDelivered(t *testing.T) {
+	d := Delivered{Topic: "delay-requests", Partition: 3, Fired: T + 2,
+		Origin: Origin{Offset: 42, Timestamp: T - 5000, Due: T}, Attempt: 0}
+	const users = "traceparent=00-1\na=1\na=2\nDelay-For=mine\n__delay.errors.code=old\n__delay.errors.cut=old\nnull null\n"
+	const ours = `delay-due=1767225605123
+delay-fired=1767225605125
+delay-source-topic=delay-requests
+delay-source-partition=3
+delay-source-offset=42
+delay-source-timestamp=1767225600123
+`
+	got, _ := AppendDelivered(nil, mixed(), d, nil)
+	equal(t, show(got), users+ours)
+	d.Attempt = 2
+	got, _ = AppendDelivered(nil, mixed(), d, nil)
+	equal(t, show(got), users+ours+"delay-attempt=2\n")
+	d.Bare = true
+	got, _ = AppendDelivered(nil, mixed(), d, nil)
+	equal(t, show(got), users)
+}
+
+func TestAppendRetry(t *testing.T) {
+	r := Retry{TopicID: ourID, Due: T, Attempt: 1, Origin: Origin{Offset: 42, Timestamp: 7, Due: 8}}
+	const kept = "traceparent=00-1\na=1\ndelay-target-topic=orders\ndelay-target-key=k\na=2\nDelay-For=mine\n" +
+		"__delay.errors.code=old\n__delay.errors.cut=old\nnull null\ndelay-until=1767225605123\n"
+	got, _ := AppendRetry(nil, mixed(), r, nil)
+	equal(t, show(got), kept+"delay-attempt=1\ndelay-origin=a8098c1a:42:7:8\n")
+	r.Attempt = 0
+	got, _ = AppendRetry(nil, mixed(), r, nil)
+	equal(t, show(got), kept+"delay-origin=a8098c1a:42:7:8\n")
+}
+
+func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
+	p := parser(t, "p1")
+	hs := headers("a", "1", "delay-for", "5s", "delay-target-topic", "orders", "delay-target-partition", "1")
+	q, err := p.Parse(hs, T, 42, ourID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Origin{Offset: 42, Timestamp: T, Due: T + 5000}
+	length := 0
+	for attempt := 1; attempt < 9; attempt++ {
+		offset := int64(41 + attempt)
+		hs, _ = AppendRetry(nil, hs, Retry{TopicID: ourID, Due: T + int64(attempt)*60_000, Attempt: attempt, Origin: q.First(offset, T)}, nil)
+		if length > 0 && len(hs) != length {
+			t.Fatalf("%d headers, then %d", length, len(hs))
+		}
+		length = len(hs)
+		if q, err = p.Parse(hs, T+2, offset+1, ourID); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, q, Request{Due: T + int64(attempt)*60_000, Target: []byte("orders"), Partition: 1, Retry: true, Attempt: attempt, Origin: want})
+		// In a topic that is made anew it is an ordinary request for the same instant.
+		foreign, err := p.Parse(hs, T+2, offset+1, otherID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, foreign, Request{Due: T + int64(attempt)*60_000, Target: []byte("orders"), Partition: 1})
+	}
+}
+
+func TestResolve(t *testing.T) {
+	hs := Resolve(ourID, 41, T, 7)
+	equal(t, show(hs), "delay-resolve=a8098c1a:41:1767225605123:7\n")
+	for _, spec := range []string{"p1", "p1+1000"} {
+		q, err := parser(t, spec).Parse(hs, T, 42, ourID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, q, Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7})
+	}
+}
+
+// What the user wrote comes out unchanged, in order, whatever dst and buf hold
+// and however small they are.
+func TestAppendKeepsWhatIsThere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SampledFrom([]string{"a", "b", "delay-until", "delay-due", "delay-x", "__delay.errors.code", "Delay-For"})
+		in := rapid.SliceOf(rapid.Custom(func(t *rapid.T) kgo.RecordHeader {
+			return kgo.RecordHeader{Key: names.Draw(t, "name"), Value: rapid.SliceOf(rapid.Byte()).Draw(t, "value")}
+		})).Draw(t, "in")
+		before := show(in)
+		dst := make([]kgo.RecordHeader, 1, rapid.IntRange(1, 20).Draw(t, "room"))
+		dst[0] = kgo.RecordHeader{Key: "first"}
+		buf := append(make([]byte, 0, rapid.IntRange(5, 300).Draw(t, "bytes")), "first"...)
+		got, buf := AppendDelivered(dst, in, Delivered{Topic: "d", Origin: Origin{Offset: 1, Timestamp: 2, Due: 3}, Fired: 4}, buf)
+		var want []kgo.RecordHeader
+		for _, h := range in {
+			if !strings.HasPrefix(h.Key, "delay-") {
+				want = append(want, h)
+			}
+		}
+		ours := "delay-due=3\ndelay-fired=4\ndelay-source-topic=d\ndelay-source-partition=0\ndelay-source-offset=1\ndelay-source-timestamp=2\n"
+		if show(got) != "first null\n"+show(want)+ours || show(in) != before || !bytes.HasPrefix(buf, []byte("first")) {
+			t.Fatalf("got\n%s of\n%s", show(got), before)
+		}
+		// A second record in the same slices leaves the first one alone.
+		first := show(got)
+		_, _ = AppendDelivered(got, in, Delivered{Topic: "another"}, buf)
+		if show(got) != first {
+			t.Fatalf("got\n%s, was\n%s", show(got), first)
+		}
+	})
+}
+
+func TestAppendDeadLetter(t *testing.T) {
+	d := DeadLetter{
+		Topic: "delay-requests", Partition: 3, Offset: 42, Timestamp: T, Instance: "host-1", Attempts: 4,
+		Refusal: &Refusal{Code: CodeUnparsableDue, Stage: StageParse, Header: "delay-until", Value: []byte("soon"), Message: "no"},
+	}
+	const ours = `__delay.errors.topic=delay-requests
+__delay.errors.partition=3
+__delay.errors.offset=42
+__delay.errors.timestamp=1767225605123
+__delay.errors.stage=PARSE
+__delay.errors.code=unparsable_due
+__delay.errors.message=no
+__delay.errors.header=delay-until=soon
+__delay.errors.instance=host-1
+__delay.errors.attempts=4
+`
+	in := mixed()
+	kept := show(slices.DeleteFunc(slices.Clone(in), func(h kgo.RecordHeader) bool { return strings.HasPrefix(h.Key, "__delay.errors.") }))
+	got, buf := AppendDeadLetter(nil, in, d, nil)
+	equal(t, show(got), kept+ours)
+	again, _ := AppendDeadLetter(nil, got, d, buf)
+	equal(t, show(again), kept+ours)
+
+	d.Refusal = &Refusal{Code: CodeUnparsableDue, Stage: StageParse, Header: "delay-\xff", Value: []byte{0, 0xff}, Message: "no"}
+	got, _ = AppendDeadLetter(nil, nil, d, nil)
+	if !strings.Contains(show(got), "\n__delay.errors.header=delay-\uFFFD=0x00ff\n") {
+		t.Errorf("got\n%s", show(got))
+	}
+	d.Refusal = &Refusal{Code: CodeNoDue, Stage: StageParse, Message: "no"}
+	got, _ = AppendDeadLetter(nil, nil, d, nil)
+	if strings.Contains(show(got), "__delay.errors.header") {
+		t.Errorf("got\n%s", show(got))
+	}
+}
+
+func TestFitDeadLetter(t *testing.T) {
+	record := func(key, value, header int) *kgo.Record {
+		hs, _ := AppendDeadLetter(nil, headers("h", strings.Repeat("h", header)), DeadLetter{Refusal: &Refusal{Code: CodeTooLarge}}, nil)
+		return &kgo.Record{Key: make([]byte, key), Value: make([]byte, value), Headers: hs}
+	}
+	for _, tt := range []struct {
+		name               string
+		key, value, header int
+		limit              int
+		cut                bool
+	}{
+		{"it fits", 10, 100, 10, 2000, false},
+		{"the value goes first", 10, 5000, 10, 2000, true},
+		{"then the key", 5000, 5000, 10, 2000, true},
+		{"then the headers", 5000, 5000, 5000, 2000, true},
+		{"headers alone", 0, 0, 5000, 2000, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := record(tt.key, tt.value, tt.header)
+			whole := RecordSize(r.Key, r.Value, r.Headers)
+			if got := FitDeadLetter(r, tt.limit); got != tt.cut {
+				t.Errorf("cut: got %v, want %v", got, tt.cut)
+			}
+			size := RecordSize(r.Key, r.Value, r.Headers)
+			if size > tt.limit || r.Key == nil || r.Value == nil {
+				t.Errorf("%d bytes, limit %d; key %v, value %v", size, tt.limit, r.Key == nil, r.Value == nil)
+			}
+			if tt.cut && tt.header == 10 && size < tt.limit-8 {
+				t.Errorf("%d bytes were left of %d", size, tt.limit)
+			}
+			note := fmt.Sprintf("%s=key=%d value=%d headers=2 size=%d\n", HeaderErrorCut, tt.key, tt.value, whole)
+			if got := show(r.Headers); strings.Contains(got, HeaderErrorCut) != tt.cut || !strings.Contains(got, "__delay.errors.code=too_large") {
+				t.Errorf("headers\n%s, want %s", got, note)
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package topics
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// vector is a row of testdata/due.json: bytes as producers write them, and what
+// "p1" makes of them for ever. A row that changes is a new parser.
+type vector struct {
+	About  string
+	Kind   string // until, for
+	Text   string
+	Hex    string
+	Due    string // for: counted from T
+	Absent bool
+	Code   Code
+	// Message is a part of the refusal's.
+	Message string
+}
+
+func (v vector) bytes(t *testing.T) []byte {
+	if v.Hex == "" {
+		return []byte(v.Text)
+	}
+	b, err := hex.DecodeString(v.Hex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func vectors(t *testing.T) (vs []vector) {
+	t.Helper()
+	file, err := os.Open("testdata/due.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	d := json.NewDecoder(file)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&vs); err != nil {
+		t.Fatal(err)
+	}
+	return vs
+}
+
+func TestDueVectors(t *testing.T) {
+	p := parser(t, "p1")
+	for _, v := range vectors(t) {
+		t.Run(v.Kind+"/"+v.About+"/"+v.Text+v.Hex, func(t *testing.T) {
+			q, err := p.Parse([]kgo.RecordHeader{{Key: "delay-" + v.Kind, Value: v.bytes(t)}}, T, 42, ourID)
+			if v.Due != "" {
+				if err != nil || format(q.Due) != v.Due {
+					t.Errorf("got %s, %v, want %s", format(q.Due), err, v.Due)
+				}
+				return
+			}
+			code := v.Code
+			if v.Absent {
+				code = CodeNoDue
+			}
+			var r *Refusal
+			if !errors.As(err, &r) || r.Code != code || !strings.Contains(r.Message, v.Message) {
+				t.Errorf("got %s, %v, want %s: … %s …", format(q.Due), err, code, v.Message)
+			}
+		})
+	}
+}
+
+func TestMonthsGoByTheCalendarOfTheRecord(t *testing.T) {
+	for _, tt := range []struct{ base, delay, want string }{
+		{"2026-01-31T12:00:00.001Z", "P1M", "2026-02-28T12:00:00.001Z"},
+		{"2028-01-31T12:00:00.000Z", "P1M", "2028-02-29T12:00:00.000Z"},
+		{"2028-02-29T00:00:00.000Z", "P1Y", "2029-02-28T00:00:00.000Z"},
+		{"2028-02-29T00:00:00.000Z", "P4Y", "2032-02-29T00:00:00.000Z"},
+		{"2026-11-30T23:59:59.999Z", "P3M", "2027-02-28T23:59:59.999Z"},
+		{"2026-12-31T00:00:00.000Z", "P12M", "2027-12-31T00:00:00.000Z"},
+		{"2026-01-31T00:00:00.000Z", "P1MT24H", "2026-03-01T00:00:00.000Z"},
+		{"2026-05-31T00:00:00.000Z", "P-1M61D", "2026-06-30T00:00:00.000Z"},
+		{"1970-01-01T00:00:00.000Z", "P1M", "1970-02-01T00:00:00.000Z"},
+		{"2026-01-01T00:00:00.000Z", "P-5000Y", "2026-01-01T00:00:00.000Z"},
+	} {
+		base, err := time.Parse(time.RFC3339, tt.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due, f := parseFor([]byte(tt.delay), base.UnixMilli())
+		if got := format(due); f.code != "" || got != tt.want {
+			t.Errorf("%s and %s: got %s, %s, want %s", tt.base, tt.delay, got, f.why, tt.want)
+		}
+	}
+}
+
+func TestDueIsAboveZero(t *testing.T) {
+	for _, delay := range []string{"0", "-1", "-P1Y", "-5m"} {
+		if due, f := parseFor([]byte(delay), 0); due != 1 || f.code != "" {
+			t.Errorf("%s at 0: got %d, %s, want 1", delay, due, f.why)
+		}
+	}
+}
+
+func TestCeilMillis(t *testing.T) {
+	for d, want := range map[time.Duration]int64{
+		0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, -1: 0, -time.Millisecond: -1, -time.Millisecond - 1: -1,
+	} {
+		if got := ceilMillis(d); got != want {
+			t.Errorf("ceilMillis(%d) = %d, want %d", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package topics
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func route(t testing.TB, r Route, denied ...string) *Route {
+	t.Helper()
+	if r.Topic == "" {
+		r.Topic, r.DeadLetter = "delay-requests", "delay-requests.dead"
+	}
+	made, err := NewRoute(r, denied...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestAllowed(t *testing.T) {
+	denied := []string{"delay-5m", "billing.delay"}
+	for _, tt := range []struct {
+		name  string
+		route Route
+		yes   string
+		no    string
+	}{
+		{"nothing is allowed by default", Route{}, "", "orders delay-requests"},
+		{"the fixed target is", Route{Target: "orders"}, "orders", "order orderss Orders"},
+		{"literals, and the fixed target beside them", Route{Target: "orders", Allow: []string{"a", "b.c"}}, "orders a b.c", "b bxc"},
+		{"* is any run of characters", Route{Allow: []string{"billing.*", "*-eu", "a*b*c"}},
+			"billing. billing.x billing.x.y -eu x-eu abc axbxc abbcc", "billing xbilling.x eu abcd"},
+		{"never an internal topic, a delay topic or a dead letter topic", Route{Allow: []string{"*", "delay-5m", "__x"}},
+			"orders _x", "__consumer_offsets __x delay-5m billing.delay delay-requests delay-requests.dead"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := route(t, tt.route, denied...)
+			for _, target := range strings.Fields(tt.yes) {
+				if !r.Allowed([]byte(target)) {
+					t.Errorf("%s is not allowed", target)
+				}
+			}
+			for _, target := range strings.Fields(tt.no) {
+				if r.Allowed([]byte(target)) {
+					t.Errorf("%s is allowed", target)
+				}
+			}
+		})
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	day := 24 * time.Hour
+	for _, tt := range []struct {
+		name  string
+		route Route
+		q     Request
+		want  Code // "": may be held
+	}{
+		{"allowed", Route{Allow: []string{"a"}}, Request{Target: []byte("a"), Due: T}, ""},
+		{"no target", Route{Allow: []string{"a"}}, Request{Due: T}, CodeNoTarget},
+		{"another target", Route{Allow: []string{"a"}}, Request{Target: []byte("b"), Due: T}, CodeTargetNotAllowed},
+		{"as far ahead as may be", Route{Target: "a", MaxDelay: day}, Request{Target: []byte("a"), Due: T + day.Milliseconds()}, ""},
+		{"too far ahead", Route{Target: "a", MaxDelay: day}, Request{Target: []byte("a"), Due: T + day.Milliseconds() + 1}, CodeTooFarAhead},
+		{"no bound", Route{Target: "a"}, Request{Target: []byte("a"), Due: maxDueMillis}, ""},
+		{"a resolve record has no target", Route{Target: "a"}, Request{Kind: KindResolve}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := route(t, tt.route).Refuse(&tt.q, T)
+			switch {
+			case r == nil && tt.want == "":
+			case r == nil || r.Code != tt.want || r.Stage == "" || r.Message == "":
+				t.Errorf("got %+v, want %q", r, tt.want)
+			}
+		})
+	}
+}
+
+func TestRouteParserKnowsTheFixedTarget(t *testing.T) {
+	r := route(t, Route{Target: "orders", Delay: time.Minute})
+	if r.Spec() != "p1+60000" {
+		t.Errorf("spec %q", r.Spec())
+	}
+	older, err := r.ParserFor("p1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]*Parser{"its own": r.Parser(), "of an older checkpoint": older} {
+		hs := headers()
+		if p == older {
+			hs = headers("delay-for", "60000")
+		}
+		q, err := p.Parse(hs, T, 42, ourID)
+		if err != nil || string(q.Target) != "orders" || q.Due != T+60_000 {
+			t.Errorf("%s: got %+v, %v", name, q, err)
+		}
+	}
+	if _, err := r.ParserFor("p9"); !errors.Is(err, ErrUnknownParser) {
+		t.Errorf("p9: got %v", err)
+	}
+}
+
+func TestNewRouteReportsEveryProblem(t *testing.T) {
+	_, err := NewRoute(Route{Topic: "a b", DeadLetter: "", Delay: -1, MaxDelay: -1, Allow: []string{"x y", ""}, Target: "p/q"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, part := range []string{"topic is not", "dead_letter", "delay -1ns", "max_delay -1ns", `"x y"`, `has ""`, `target "p/q"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is missing in:\n%v", part, err)
+		}
+	}
+	for _, r := range []Route{
+		{Topic: "a", DeadLetter: "a"},
+		{Topic: "a", DeadLetter: "b", Target: "a"},
+		{Topic: "a", DeadLetter: "b", Target: "b"},
+		{Topic: "a", DeadLetter: "b", Target: "other-delay"},
+		{Topic: "a", DeadLetter: "b", Target: "__x"},
+	} {
+		if _, err := NewRoute(r, "other-delay"); err == nil {
+			t.Errorf("%+v was taken", r)
+		}
+	}
+}
