@@ -2,9 +2,7 @@ package brokers
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,26 +45,35 @@ func javaVersion(ctx context.Context) (int, error) {
 }
 
 func (jvm) prepare(ctx context.Context, c *Cluster) error {
-	_, err := jars(ctx, c.options.Version, c.options.Logf)
+	_, err := prepareTemplate(ctx, c.options)
 	return err
 }
 
 func (jvm) machine(ctx context.Context, c *Cluster, n *Node) (machine, error) {
-	libs, err := jars(ctx, c.options.Version, c.options.Logf)
+	t, err := prepareTemplate(ctx, c.options)
 	if err != nil {
 		return nil, err
 	}
+	return newJVMMachine(c, n, t, t.useArchive())
+}
+
+// newJVMMachine lays out the folder of one node: formatted data, properties, and a log to come.
+func newJVMMachine(c *Cluster, n *Node, t template, archive []string) (*jvmMachine, error) {
 	home := filepath.Join(c.dir, fmt.Sprintf("node-%d", n.id))
 	data := filepath.Join(home, "data")
-	if err := format(ctx, c, n, libs, data); err != nil {
+	if err := t.format(data, c.id, n.id); err != nil {
 		return nil, err
 	}
 	config := filepath.Join(home, "server.properties")
 	if err := os.WriteFile(config, writeProperties(c.properties(n, data)), 0o600); err != nil {
 		return nil, err
 	}
-	args := append(javaFlags(c.options.Measure), "-cp", filepath.Join(libs, "*"), "kafka.Kafka", config)
-	return &jvmMachine{args: args, logFile: filepath.Join(home, "server.log")}, nil
+	args := append(javaFlags(c.options.Measure), archive...)
+	return &jvmMachine{
+		args:      append(args, "kafka.Kafka", config),
+		classPath: t.classPath,
+		logFile:   filepath.Join(home, "server.log"),
+	}, nil
 }
 
 // javaFlags: a test broker lives for seconds, so the quick compiler alone is better than both; a measured one gets both.
@@ -75,15 +82,31 @@ func javaFlags(measure bool) []string {
 	if measure {
 		flags = []string{"-Xms1g", "-Xmx1g", "-XX:+UseG1GC"}
 	}
-	return append(flags, "-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.showDateTime=true",
-		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-Dorg.slf4j.simpleLogger.showShortLogName=true")
+	return append(append(flags, "-Djava.awt.headless=true"), logFlags...)
+}
+
+// logFlags leave out the lists of all settings, which are most of a broker's log.
+var logFlags = []string{
+	"-Dorg.slf4j.simpleLogger.showDateTime=true",
+	"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+	"-Dorg.slf4j.simpleLogger.showShortLogName=true",
+	"-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
+	"-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
+}
+
+// javaCommand names the class path in the environment, where it does not drown the arguments in `ps`.
+func javaCommand(ctx context.Context, classPath string, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "java", args...)
+	cmd.Env = append(os.Environ(), "CLASSPATH="+classPath)
+	return cmd
 }
 
 // jvmMachine is one broker process. Its log is appended to over restarts.
 type jvmMachine struct {
-	args    []string
-	logFile string
-	process *process // nil before the first start
+	args      []string
+	classPath string
+	logFile   string
+	process   *process // nil before the first start
 }
 
 func (m *jvmMachine) start(context.Context) error {
@@ -92,7 +115,7 @@ func (m *jvmMachine) start(context.Context) error {
 		return err
 	}
 	defer log.Close() // the child has its own
-	cmd := exec.Command("java", m.args...)
+	cmd := javaCommand(context.Background(), m.classPath, m.args)
 	cmd.Stdout, cmd.Stderr = log, log
 	m.process, err = spawn(cmd)
 	return err
@@ -118,38 +141,3 @@ func (m *jvmMachine) remove(context.Context) error {
 func (m *jvmMachine) died() <-chan struct{} { return m.process.done }
 
 func (m *jvmMachine) log(context.Context) ([]byte, error) { return os.ReadFile(m.logFile) }
-
-// format gives a node its formatted data folder. StorageTool runs once for a version, which takes a second or two; a copy only
-// needs ids of its own.
-func format(ctx context.Context, c *Cluster, n *Node, libs, data string) error {
-	template, err := cached(filepath.Base(libs)+"-formatted", func(dir string) error {
-		return storageTool(ctx, c, n, libs, dir)
-	})
-	if err != nil {
-		return err
-	}
-	if err := os.CopyFS(data, os.DirFS(template)); err != nil {
-		return err
-	}
-	meta := map[string]string{"version": "1", "cluster.id": c.id, "node.id": strconv.Itoa(n.id), "directory.id": newUUID()}
-	return os.WriteFile(filepath.Join(data, "meta.properties"), writeProperties(meta), 0o644)
-}
-
-func storageTool(ctx context.Context, c *Cluster, n *Node, libs, dir string) error {
-	plain := *c
-	plain.options.Config, plain.options.Listeners = nil, nil
-	properties := maps.Clone(plain.properties(n, dir))
-	config := filepath.Join(c.dir, "format.properties")
-	if err := os.WriteFile(config, writeProperties(properties), 0o644); err != nil {
-		return err
-	}
-	args := append(javaFlags(false), "-cp", filepath.Join(libs, "*"), "kafka.tools.StorageTool", "format", "-t", c.id, "-c", config)
-	out, err := exec.CommandContext(ctx, "java", args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("format the data folder: %w\n%s", err, out)
-	}
-	if !exists(filepath.Join(dir, "bootstrap.checkpoint")) {
-		return errors.New("format the data folder: no bootstrap.checkpoint")
-	}
-	return nil
-}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // ready returns when the node's port is open and a metadata answer from it names the node itself and a controller: from then
@@ -24,8 +24,9 @@ func (n *Node) ready(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	admin := kadm.NewClient(client)
-	return poll(ctx, died, func(ctx context.Context) error { return n.registered(ctx, admin) })
+	// The seed is asked, not the cluster: the client's own view may be another node's, and some seconds old.
+	seed := client.SeedBrokers()[0]
+	return poll(ctx, died, func(ctx context.Context) error { return n.registered(ctx, seed) })
 }
 
 func (n *Node) portOpen(ctx context.Context) error {
@@ -36,17 +37,22 @@ func (n *Node) portOpen(ctx context.Context) error {
 	return conn.Close()
 }
 
-func (n *Node) registered(ctx context.Context, admin *kadm.Client) error {
+func (n *Node) registered(ctx context.Context, seed *kgo.Broker) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	m, err := admin.BrokerMetadata(ctx)
-	switch {
-	case err != nil:
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{} // none; nil would be all
+	answer, err := seed.Request(ctx, request)
+	if err != nil {
 		return err
-	case m.Controller < 0:
+	}
+	m := answer.(*kmsg.MetadataResponse)
+	itself := func(b kmsg.MetadataResponseBroker) bool { return b.NodeID == n.ID() }
+	switch {
+	case m.ControllerID < 0:
 		return errors.New("no controller yet")
-	case !slices.Contains(m.Brokers.NodeIDs(), n.ID()):
-		return fmt.Errorf("brokers %v answer, not yet this one", m.Brokers.NodeIDs())
+	case !slices.ContainsFunc(m.Brokers, itself):
+		return fmt.Errorf("metadata has %d brokers, not yet this one", len(m.Brokers))
 	}
 	return nil
 }
