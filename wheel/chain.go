@@ -7,17 +7,17 @@ type chain struct {
 
 // append adds one entry at the end.
 func (s *slabs) append(c *chain, d digits, it item) {
-	if c.tail != 0 {
-		t := s.at(c.tail)
-		if n := t.len(); n < chunkLen && t.tag&^0xff == tagOf(d) {
-			t.set(n, d, it)
-			t.tag++
-			return
-		}
+	if c.head == 0 || !s.at(c.tail).takes(d) {
+		s.grow(c, tagOf(d))
 	}
-	i := s.get(tagOf(d) + 1)
-	s.at(i).set(0, d, it)
+	s.at(c.tail).add(d, it)
+}
+
+// grow adds an empty chunk at the end; an entry must follow at once.
+func (s *slabs) grow(c *chain, tag uint32) *chunk {
+	i := s.get(tag)
 	s.link(c, chain{i, i})
+	return s.at(i)
 }
 
 // link adds a whole chain at the end.
@@ -106,8 +106,7 @@ func (s *slabs) join(c *chain, a, b id) {
 		return
 	}
 	for i := range from.len() {
-		to.set(to.len(), from.due(i), from.items[i])
-		to.tag++
+		to.add(from.due(i), from.items[i])
 	}
 	to.next = from.next
 	if c.tail == b {

@@ -48,7 +48,8 @@ type slot struct {
 	min, max digits
 }
 
-// put appends an entry to the slot where it belongs, seen from the cursor.
+// put appends an entry to the slot where it belongs, seen from the cursor. Most of the wheel's time is spent here, so what
+// it calls for most entries is inlined.
 func (w *Wheel) put(d digits, it item) {
 	k := d.level(w.cursor)
 	l := w.levels[k]
@@ -60,9 +61,18 @@ func (w *Wheel) put(d digits, it item) {
 	s := &l.slots[i]
 	if s.head == 0 {
 		w.occupy(k, i, slot{min: d, max: d})
+		w.chunks.grow(&s.chain, tagOf(d))
 	}
-	s.min, s.max = min(s.min, d), max(s.max, d)
-	w.chunks.append(&s.chain, d, it)
+	c := w.chunks.at(s.tail)
+	if !c.takes(d) {
+		c = w.chunks.grow(&s.chain, tagOf(d))
+	}
+	c.add(d, it)
+	if d < s.min {
+		s.min = d
+	} else if d > s.max {
+		s.max = d
+	}
 }
 
 // occupy fills an empty slot.
@@ -107,8 +117,8 @@ func (w *Wheel) cascade(s slot) {
 	}
 	for s.head != 0 {
 		c := w.chunks.at(s.head)
-		for i := range c.len() {
-			w.put(c.due(i), c.items[i])
+		for i, it := range c.items[:c.len()] {
+			w.put(c.due(int32(i)), it)
 		}
 		w.chunks.dropHead(&s.chain)
 	}

@@ -45,13 +45,21 @@ func tagOf(d digits) uint32 { return uint32(d>>40) << 8 }
 
 func (c *chunk) len() int32 { return int32(c.tag & 0xff) }
 
+// takes tells whether an entry due at d may be added.
+func (c *chunk) takes(d digits) bool {
+	return c.len() < chunkLen && c.tag>>8 == tagOf(d)>>8
+}
+
 func (c *chunk) due(i int32) digits {
 	return digits(c.tag>>8)<<40 | digits(c.mid[i])<<32 | digits(c.low[i])
 }
 
-func (c *chunk) set(i int32, d digits, it item) {
+// add appends an entry that the chunk takes.
+func (c *chunk) add(d digits, it item) {
+	i := c.tag & 0xff
 	c.low[i], c.mid[i] = uint32(d), uint8(d>>32)
 	c.items[i] = it
+	c.tag++
 }
 
 // delete closes the gap that entry i leaves.
@@ -63,7 +71,7 @@ func (c *chunk) delete(i int32) {
 	c.tag--
 }
 
-// slabs is where chunks come from.
+// slabs is where chunks come from. The zero value has none; the first is made when it is needed.
 type slabs struct {
 	list []*[slabLen]chunk
 	free id  // the first of the chunks that were given back
