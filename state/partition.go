@@ -11,21 +11,15 @@ import (
 // second, and each range delete that a memtable holds is looked at by each Scan.
 const trimBytes = 1 << 20
 
-// maxBatch keeps the open batch well below the 4 GiB at which pebble panics.
-const maxBatch = 1 << 30
-
 // Partition is a handle on one partition's part of the store: records beyond the near window, in the order of their keys.
 //
 // It belongs to the goroutine that owns the partition and has no lock of its own; only whether it still may write is
-// decided under one, together with the write. When one of its methods has returned an error, the handle is of no
-// further use, and neither is what was put since the last Commit.
+// decided under one, together with the write. When Commit, Trim, Drop or Scan has returned an error, the handle is of
+// no further use, and neither is what was put since the last Commit.
 type Partition struct {
 	engine *engine
 	slot   *slot
-
-	batch *pebble.Batch // the open batch, nil when it is empty
-	start []byte        // scratch for keys
-	end   []byte
+	batch  *openBatch // nil while it is empty
 
 	// What Trim was told, and how far range deletes were written. Scan begins above trimmed, so in between is only
 	// disk space that is not given back yet. Invariant: deleted <= trimmed.
@@ -45,161 +39,117 @@ func (p *Partition) Position() (Position, bool) {
 // Put adds a record to the open batch, and copies the value. The key must be above the zero key.
 func (p *Partition) Put(key Key, value []byte) error {
 	if !(Key{}).Less(key) {
-		return fmt.Errorf("state: put %v: a key must be above the zero key", key)
+		return p.wrap("put", fmt.Errorf("key %v is not above the zero key", key))
 	}
-	b, err := p.open("put", keyLen+len(value))
-	if err != nil {
-		return err
+	b := p.open()
+	if err := b.put(key, value); err != nil {
+		return p.wrap("put", err)
 	}
 	if !p.trimmed.Less(key) {
-		if err := p.untrim(b); err != nil {
-			return err
-		}
+		// A put below what was trimmed is rare, since what comes at or below the watermark is late and does not get
+		// here. The range delete that may be owed is written first.
+		b.clear = later(b.clear, p.trimmed)
+		p.trimmed, p.deleted = Key{}, Key{}
 	}
-	op := b.SetDeferred(keyLen, len(value))
-	putKey(op.Key, p.slot.part, key)
-	copy(op.Value, value)
 	p.moved += keyLen + len(value)
-	return op.Finish()
+	return nil
+}
+
+// later is the greater of two keys.
+func later(a, b Key) Key {
+	if a.Less(b) {
+		return b
+	}
+	return a
 }
 
 // Delete adds the removal of one record to the open batch.
 func (p *Partition) Delete(key Key) error {
-	b, err := p.open("delete", keyLen)
-	if err != nil {
-		return err
-	}
-	op := b.DeleteDeferred(keyLen)
-	putKey(op.Key, p.slot.part, key)
-	return op.Finish()
+	p.open().delete(key)
+	return nil
 }
 
-// open gives the open batch, with room for so many more bytes.
-func (p *Partition) open(what string, more int) (_ *pebble.Batch, err error) {
+// open gives the open batch.
+func (p *Partition) open() *openBatch {
 	if p.batch == nil {
-		if p.batch, err = p.newBatch(what); err != nil {
-			return nil, err
-		}
+		p.batch = batches.Get().(*openBatch)
 	}
-	if p.batch.Len()+more > maxBatch {
-		return nil, p.wrap(what, fmt.Errorf("the open batch would be larger than %d bytes", maxBatch))
-	}
-	return p.batch, nil
+	return p.batch
 }
 
-// newBatch enters the engine, so that the database is not closed while it makes one.
-func (p *Partition) newBatch(what string) (*pebble.Batch, error) {
-	if err := p.engine.enter(); err != nil {
-		return nil, p.wrap(what, err)
+// discard empties the open batch.
+func (p *Partition) discard() {
+	if p.batch != nil {
+		p.batch.release()
+		p.batch = nil
 	}
-	defer p.engine.leave()
-	return p.engine.db.NewBatch(), nil
-}
-
-// untrim writes the range delete that is owed, since a record is about to be put below it. That is rare: what comes
-// at or below the watermark is late, and does not get here.
-func (p *Partition) untrim(b *pebble.Batch) error {
-	err := p.deleteRange(b, p.trimmed)
-	p.trimmed, p.deleted = Key{}, Key{}
-	return err
 }
 
 // Commit writes the open batch together with the position that belongs to it: both or neither. It does not wait for
-// the disk, only for room when flushes are behind.
+// the disk, only for room when flushes are far behind.
 func (p *Partition) Commit(pos Position) error {
-	b, err := p.open("commit", positionLen)
-	if err != nil {
-		return err
-	}
-	p.start = appendPosition(p.start[:0], pos)
-	if err := b.Set(positionKey(p.slot.part), p.start, nil); err != nil {
-		return p.wrap("commit", err)
-	}
-	p.batch = nil
-	return p.write("commit", b, func(s *slot) { s.position, s.used = pos, true })
+	defer p.discard()
+	return p.write("commit", func(b *pebble.Batch) error {
+		err := p.open().write(b, p.slot.part)
+		return errors.Join(err, b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
+	}, func(s *slot) { s.position, s.used = pos, true })
 }
 
 // Trim removes every record at or below a key. It takes effect for Scan at once; the disk space comes back some time after.
 func (p *Partition) Trim(upTo Key) error {
-	if !p.trimmed.Less(upTo) {
-		return p.check("trim")
+	if p.trimmed.Less(upTo) {
+		p.trimmed = upTo
 	}
-	p.trimmed = upTo
-	if p.moved < trimBytes && !p.stale {
-		return p.check("trim")
+	if p.deleted == p.trimmed || p.moved < trimBytes && !p.stale {
+		return p.write("trim", nil, nil)
 	}
-	b, err := p.newBatch("trim")
-	if err != nil {
-		return err
+	// Each range delete begins where the one before ended: overlapping ones would be cut into ever more fragments.
+	from, to := appendPart(nil, p.slot.part), appendAfter(nil, p.slot.part, p.trimmed)
+	if p.deleted != (Key{}) {
+		from = appendAfter(nil, p.slot.part, p.deleted)
 	}
-	if err := p.deleteRange(b, upTo); err != nil {
-		return p.wrap("trim", err)
-	}
-	p.moved, p.stale = 0, false
-	return p.write("trim", b, nil)
-}
-
-// deleteRange adds a range delete up to a key, from where the last one ended: overlapping ones would be cut into ever
-// more fragments.
-func (p *Partition) deleteRange(b *pebble.Batch, upTo Key) error {
-	if p.deleted == (Key{}) {
-		p.start = appendPart(p.start[:0], p.slot.part)
-	} else {
-		p.start = appendAfter(p.start[:0], p.slot.part, p.deleted)
-	}
-	p.end = appendAfter(p.end[:0], p.slot.part, upTo)
-	p.deleted = upTo
-	return b.DeleteRange(p.start, p.end, nil)
+	p.deleted, p.moved, p.stale = p.trimmed, 0, false
+	return p.write("trim", func(b *pebble.Batch) error { return b.DeleteRange(from, to, nil) }, nil)
 }
 
 // Drop forgets everything, the open batch and the position included. The handle stays good.
 func (p *Partition) Drop() error {
-	p.batch = nil
-	b, err := p.newBatch("drop")
-	if err != nil {
-		return err
-	}
-	if err := forget(b, p.slot.part); err != nil {
-		return p.wrap("drop", err)
-	}
+	p.discard()
 	p.trimmed, p.deleted, p.moved, p.stale = Key{}, Key{}, 0, false
-	return p.write("drop", b, func(s *slot) { s.position, s.used = Position{}, false })
+	return p.write("drop", func(b *pebble.Batch) error { return forget(b, p.slot.part) },
+		func(s *slot) { s.position, s.used = Position{}, false })
 }
 
 // write applies a batch if the handle has not ended, and what it means for the slot with it. Both lie within one lock,
-// which Store.Partition takes as well: a write that was on its way when the partition was opened again fails.
-func (p *Partition) write(what string, b *pebble.Batch, then func(*slot)) error {
-	if err := p.engine.enter(); err != nil {
+// which Store.Partition takes as well: a write that was on its way when the partition was opened again fails. Without
+// a fill there is nothing to write, and it tells only whether there could be.
+func (p *Partition) write(what string, fill func(*pebble.Batch) error, then func(*slot)) error {
+	e := p.engine
+	if err := e.enter(); err != nil {
 		return p.wrap(what, err)
 	}
-	defer p.engine.leave()
-	if err := p.engine.makeRoom(); err != nil {
-		return p.wrap(what, err)
+	defer e.leave()
+	var b *pebble.Batch
+	if fill != nil {
+		b = e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(keptBatch))
+		defer b.Close() // back to pebble's pool
+		if err := errors.Join(fill(b), e.makeRoom()); err != nil {
+			return p.wrap(what, err)
+		}
 	}
 	p.slot.mu.Lock()
 	defer p.slot.mu.Unlock()
 	if p.slot.holder != p {
 		return p.wrap(what, ErrEnded)
 	}
-	if err := p.engine.apply(b); err != nil {
+	if b == nil {
+		return nil
+	}
+	if err := e.apply(b); err != nil {
 		return p.wrap(what, err)
 	}
 	if then != nil {
 		then(p.slot)
-	}
-	_ = b.Close() // back to pebble's pool; it has nothing to say
-	return nil
-}
-
-// check is what write would say.
-func (p *Partition) check(what string) error {
-	if err := p.engine.failure(); err != nil {
-		return p.wrap(what, err)
-	}
-	p.slot.mu.Lock()
-	defer p.slot.mu.Unlock()
-	if p.slot.holder != p {
-		return p.wrap(what, ErrEnded)
 	}
 	return nil
 }
@@ -207,52 +157,42 @@ func (p *Partition) check(what string) error {
 // Scan calls fn for each committed record above a key, in rising order of keys, until fn returns false. The value is
 // valid only until fn returns. Deleted ranges lie below the key, so they cost nothing.
 func (p *Partition) Scan(after Key, fn func(k Key, value []byte) bool) error {
-	if err := p.engine.enter(); err != nil {
-		return p.wrap("scan", err)
-	}
-	defer p.engine.leave()
-	if err := p.check("scan"); err != nil {
+	if err := p.write("scan", nil, nil); err != nil {
 		return err
 	}
-	if after.Less(p.trimmed) {
-		after = p.trimmed
+	e := p.engine
+	if err := e.enter(); err != nil {
+		return p.wrap("scan", err)
 	}
+	defer e.leave()
+	if err := p.scan(later(after, p.trimmed), fn); err != nil {
+		e.fail(err) // wrong bytes or a bad disk
+		return p.wrap("scan", e.failure())
+	}
+	return nil
+}
+
+func (p *Partition) scan(after Key, fn func(k Key, value []byte) bool) error {
 	iter, err := p.engine.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendAfter(nil, p.slot.part, after),
 		UpperBound: appendPart(nil, p.slot.part+1),
 	})
 	if err != nil {
-		return p.broken(err)
+		return err
 	}
-	err = p.each(iter, fn)
-	if err = errors.Join(err, iter.Close()); err != nil {
-		return p.broken(err)
-	}
-	return nil
-}
-
-func (p *Partition) each(iter *pebble.Iterator, fn func(k Key, value []byte) bool) error {
-	for iter.First(); iter.Valid(); iter.Next() {
-		_, k, err := decodeKey(iter.Key())
-		if err != nil {
-			return err
+	for more := iter.First(); more; more = more && iter.Next() {
+		var k Key
+		var value []byte
+		if _, k, err = decodeKey(iter.Key()); err != nil {
+			break
 		}
-		value, err := iter.ValueAndErr()
-		if err != nil {
-			return err
+		if value, err = iter.ValueAndErr(); err != nil {
+			break
 		}
 		p.moved += keyLen + len(value)
-		if !fn(k, value) {
-			return nil
-		}
+		more = fn(k, value)
 	}
-	return nil
-}
-
-// broken takes a read error for the failure of the store that it is.
-func (p *Partition) broken(err error) error {
-	p.engine.fail(err)
-	return p.wrap("scan", p.engine.failure())
+	return errors.Join(err, iter.Close())
 }
 
 // Bytes is about how much disk the partition's records take, counted in whole tables and without the memtables.

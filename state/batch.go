@@ -1,0 +1,94 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+const (
+	// maxBatch keeps a batch well below the 4 GiB at which pebble panics.
+	maxBatch = 1 << 30
+	// keptBatch is the size up to which the memory of a batch is used again.
+	keptBatch = 4 << 20
+)
+
+// openBatch collects what the next Commit writes. It is sorted before it goes to pebble, which makes random due times
+// two to three times faster to write: each insertion into the memtable begins where the one before ended.
+type openBatch struct {
+	ops    []op
+	values []byte
+	// A range delete up to here goes first, when it is not zero.
+	clear Key
+}
+
+// op is a put, or a delete when size is negative. Its value begins at values[at]; seq tells which of two ops on one
+// key was called last.
+type op struct {
+	key      Key
+	at, size int32
+	seq      int32
+}
+
+func (b *openBatch) put(k Key, value []byte) error {
+	if len(b.values)+len(value)+(len(b.ops)+1)*keyLen > maxBatch {
+		return fmt.Errorf("the open batch would be larger than %d bytes", maxBatch)
+	}
+	b.ops = append(b.ops, op{k, int32(len(b.values)), int32(len(value)), int32(len(b.ops))})
+	b.values = append(b.values, value...)
+	return nil
+}
+
+func (b *openBatch) delete(k Key) {
+	b.ops = append(b.ops, op{key: k, size: -1, seq: int32(len(b.ops))})
+}
+
+// write turns the batch into pebble's, without what an op on the same key has overtaken.
+func (b *openBatch) write(out *pebble.Batch, p part) error {
+	if b.clear != (Key{}) {
+		if err := out.DeleteRange(appendPart(nil, p), appendAfter(nil, p, b.clear), nil); err != nil {
+			return err
+		}
+	}
+	if !slices.IsSortedFunc(b.ops, op.compare) {
+		slices.SortFunc(b.ops, op.compare)
+	}
+	for i, o := range b.ops {
+		if i+1 < len(b.ops) && b.ops[i+1].key == o.key {
+			continue
+		}
+		var d *pebble.DeferredBatchOp
+		if o.size < 0 {
+			d = out.DeleteDeferred(keyLen)
+		} else {
+			d = out.SetDeferred(keyLen, int(o.size))
+			copy(d.Value, b.values[o.at:o.at+o.size])
+		}
+		putKey(d.Key, p, o.key)
+		if err := d.Finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o op) compare(with op) int {
+	if c := o.key.Compare(with.key); c != 0 {
+		return c
+	}
+	return int(o.seq) - int(with.seq)
+}
+
+// batches are shared by all partitions, of which few have one open at the same time.
+var batches = sync.Pool{New: func() any { return new(openBatch) }}
+
+// release gives the batch back, but for the memory of an unusually large one.
+func (b *openBatch) release() {
+	if cap(b.values) > keptBatch {
+		*b = openBatch{}
+	}
+	*b = openBatch{ops: b.ops[:0], values: b.values[:0]}
+	batches.Put(b)
+}
