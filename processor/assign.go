@@ -1,0 +1,286 @@
+package processor
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// take acts on what the membership has handed over. Until h.taken is closed the group does not
+// give a revoked partition to anyone else.
+func (l *lane) take(ctx context.Context, h handover) {
+	defer close(h.taken)
+	if h.from != l.membership {
+		return // a stay that is over
+	}
+	if len(h.assigned) > 0 {
+		l.p.counters.rebalances.Add(1)
+		l.log.Info("partitions assigned", "partitions", h.assigned)
+		l.restore(ctx, h.assigned)
+	}
+	if len(h.revoked) == 0 {
+		return
+	}
+	l.p.counters.rebalances.Add(1)
+	l.log.Info("partitions revoked", "partitions", h.revoked, "lost", h.lost)
+	again := l.cancelRestores(h.revoked)
+	if !h.lost {
+		// A turn that is under way is decided first: its checkpoint is ours to write.
+		l.awaitTurn(ctx)
+	}
+	l.drop(ctx, h.revoked)
+	l.restore(ctx, again)
+}
+
+// awaitTurn waits until the turn in flight is decided, or gives it up when that takes too long
+// for a rebalance to wait; what it did is then unknown.
+func (l *lane) awaitTurn(ctx context.Context) {
+	if l.turn == nil {
+		return
+	}
+	t := time.NewTimer(l.cfg.TurnTimeout + time.Second)
+	defer t.Stop()
+	select {
+	case t := <-l.decided:
+		l.took(ctx, t)
+	case <-t.C:
+		l.endTurn()
+		l.took(ctx, <-l.decided)
+	}
+}
+
+// drop forgets partitions without writing anything.
+func (l *lane) drop(ctx context.Context, tps []topicPartition) {
+	gone := map[string][]int32{}
+	for _, tp := range tps {
+		l.forget(tp)
+		if l.parts[tp] == nil {
+			continue
+		}
+		gone[tp.topic] = append(gone[tp.topic], tp.partition)
+		delete(l.parts, tp)
+	}
+	if len(gone) == 0 {
+		return
+	}
+	l.stopPoll(ctx)
+	l.reader.RemoveConsumePartitions(gone)
+	l.reader.ResumeFetchPartitions(gone)
+	l.reorder()
+}
+
+// restart starts one partition over: its memory and, when the store is to blame, its part of the
+// store are worth nothing.
+func (l *lane) restart(ctx context.Context, p *partition, why error) {
+	if l.parts[p.tp] != p {
+		return
+	}
+	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.topic, "partition", p.tp.partition, "error", why)
+	if p.inTurn {
+		// The turn's outcome would find the partition gone; its records are in the log.
+		l.awaitTurn(ctx)
+	}
+	if l.parts[p.tp] != p {
+		return // the turn's end has already done it
+	}
+	l.drop(ctx, []topicPartition{p.tp})
+	l.restore(ctx, []topicPartition{p.tp})
+}
+
+// adopt takes over a partition whose restore has come to an end.
+func (l *lane) adopt(ctx context.Context, r restored) {
+	if _, ok := l.restores[r.from]; !ok {
+		return // given up meanwhile
+	}
+	if r.lostMembership != nil {
+		l.endMembership(ctx, r.lostMembership)
+		return
+	}
+	if r.p == nil { // the last word of this restore
+		delete(l.restores, r.from)
+		return
+	}
+	p := r.p
+	delete(r.from.left, p.tp)
+	l.parts[p.tp] = p
+	l.reorder()
+	l.remember(p.tp, p)
+	if p.phase == PhaseStopped {
+		l.log.Error("partition is stopped until somebody decides", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.err)
+		return
+	}
+	l.stopPoll(ctx)
+	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.topic: {p.tp.partition: kgo.NewOffset().At(p.start)}})
+	l.log.Info("partition restored; catching up", "topic", p.tp.topic, "partition", p.tp.partition,
+		"offset", p.committed.Offset, "watermark", p.committed.Watermark, "low_water", p.committed.LowWater, "start", p.start, "end", p.logEnd)
+}
+
+func (l *lane) reorder() {
+	l.order = l.order[:0]
+	for _, p := range l.parts {
+		l.order = append(l.order, p)
+	}
+	slices.SortFunc(l.order, func(a, b *partition) int {
+		return cmp.Or(cmp.Compare(a.tp.topic, b.tp.topic), cmp.Compare(a.tp.partition, b.tp.partition))
+	})
+}
+
+// endMembership leaves the group and joins it as a new member, so that nothing that was sent in
+// the old one's name can take effect.
+func (l *lane) endMembership(ctx context.Context, why error) {
+	l.log.Warn("leaving the group to join it anew", "error", why)
+	l.cancelRestores(nil)
+	l.awaitTurn(ctx)
+	var all []topicPartition
+	for tp := range l.parts {
+		all = append(all, tp)
+	}
+	l.drop(ctx, all)
+	old := l.membership
+	old.leave()
+	for {
+		m, err := l.join()
+		if err == nil {
+			l.membership = m
+			return
+		}
+		l.log.Error("join the group", "error", err)
+		if !sleep(ctx, time.Second) {
+			return
+		}
+	}
+}
+
+// freshEnd is how recently the end of the log must have been asked for a catch-up to be over.
+const freshEnd = time.Second
+
+// settleCatchUps makes partitions live that have read to the end of the log, and asks again for
+// the end where the answer is old: what was in the log before must be honoured.
+func (l *lane) settleCatchUps(ctx context.Context, now int64) {
+	var ask []*partition
+	for _, p := range l.order {
+		if p.phase != PhaseCatchUp || p.position < p.logEnd && p.queue == nil {
+			continue
+		}
+		if p.queue == nil && time.Since(p.endAsked) > freshEnd {
+			ask = append(ask, p)
+			continue
+		}
+		if err := l.goLive(p, now); err != nil {
+			l.restart(ctx, p, err)
+			return
+		}
+		p.committedAt, p.liveAfter = time.Now(), time.Since(p.since)
+		l.log.Info("partition is live", "topic", p.tp.topic, "partition", p.tp.partition,
+			"pending", p.pending(), "position", p.position, "after", p.liveAfter.Round(time.Millisecond))
+	}
+	l.askEnds(ctx, ask)
+}
+
+// logEnds are answers about where logs begin and end.
+type logEnds struct {
+	asked time.Time
+	of    map[*partition]logBounds
+	err   error
+}
+
+// askEnds asks in the background where the logs of partitions end.
+func (l *lane) askEnds(ctx context.Context, ps []*partition) {
+	if l.asking || len(ps) == 0 {
+		return
+	}
+	l.asking = true
+	l.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		e := logEnds{asked: time.Now(), of: map[*partition]logBounds{}}
+		tps := make([]topicPartition, len(ps))
+		for i, p := range ps {
+			tps[i] = p.tp
+		}
+		bounds, err := askBounds(ctx, l.reader, tps)
+		e.err = err
+		for _, p := range ps {
+			if b, ok := bounds[p.tp]; ok && b.err == nil {
+				e.of[p] = b
+			}
+		}
+		l.ends <- e
+	})
+}
+
+func (l *lane) tookEnds(e logEnds) {
+	l.asking = false
+	if e.err != nil {
+		l.log.Warn("ask for the ends of logs", "error", e.err)
+	}
+	for p, b := range e.of {
+		if l.parts[p.tp] != p {
+			continue
+		}
+		p.logStart, p.endAsked = b.start, e.asked
+		p.logEnd = b.end(p.committed.Appended)
+	}
+}
+
+// tidy does what need not be done at every step.
+func (l *lane) tidy(ctx context.Context, now int64) {
+	l.joined.Store(l.membership.member().valid())
+	l.nearPublished.Store(l.nearBytes)
+	for _, p := range l.order {
+		if p.phase == PhaseStopped {
+			if time.Since(p.since) > stoppedRetry {
+				l.restart(ctx, p, p.err)
+				return
+			}
+			continue
+		}
+		if err := l.tidyStore(p); err != nil {
+			l.restart(ctx, p, err)
+			return
+		}
+	}
+	var old []*partition
+	for _, p := range l.order {
+		if p.live() && time.Since(p.endAsked) > 10*time.Second {
+			old = append(old, p)
+		}
+	}
+	l.askEnds(ctx, old)
+	for _, p := range l.order {
+		l.publish(p, now)
+	}
+}
+
+// stoppedRetry is how often a stopped partition looks whether somebody has decided.
+const stoppedRetry = 30 * time.Second
+
+const (
+	trimRecords  = 100_000 // records delivered that make a range delete worth its while
+	syncInterval = 5 * time.Second
+)
+
+// tidyStore deletes behind the watermark what was delivered, and writes the position now and
+// then, so that a restart has little to read again.
+func (l *lane) tidyStore(p *partition) error {
+	if p.store == nil || !p.live() {
+		return nil
+	}
+	if p.spent >= trimRecords || p.spent > 0 && time.Since(p.syncedAt) > syncInterval {
+		if err := l.sync(p); err != nil {
+			return err
+		}
+		if err := p.store.Trim(p.committed.Watermark); err != nil {
+			return p.describe("delete delivered records from the store of", err)
+		}
+		p.spent = 0
+	}
+	if p.far() > 0 && time.Since(p.syncedAt) > syncInterval {
+		p.syncedAt, p.dirty = time.Now(), true
+		return l.sync(p)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package processor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// randomName is what no other process calls itself.
+func randomName() string { return strings.ToLower(rand.Text()[:10]) }
+
+// writerName is how a lane signs its checkpoints; its transactional ids begin with it.
+func writerName(group, instance string, lane int) string {
+	return fmt.Sprintf("%s-%s-%d", group, instance, lane)
+}
+
+// newReader makes the client that a lane reads its partitions with. Partitions are added and
+// removed by the lane; group membership is another client's affair.
+func newReader(cfg *Config, fetchBytes int32) (*kgo.Client, error) {
+	return kgo.NewClient(append(clientOpts(cfg),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // they advance the position: our own appends make logs end in markers
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxBytes(fetchBytes),
+		kgo.FetchMaxPartitionBytes(fetchBytes/2),
+		kgo.FetchMaxWait(time.Second),
+		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
+	)...)
+}
+
+func clientOpts(cfg *Config) []kgo.Opt {
+	opts := make([]kgo.Opt, 0, len(cfg.Client)+12)
+	opts = append(opts, kgo.ClientID("duewheel"), kgo.SoftwareNameAndVersion("duewheel", "1"))
+	return append(opts, cfg.Client...)
+}
+
+// producer is one of the two transactional producers of a lane, or the idempotent one of an
+// at_least_once lane. It is used by one turn at a time.
+type producer struct {
+	cfg             *Config
+	transactionalID string // empty: idempotent only
+	maxBytes        func(topic string) int32
+
+	cl       *kgo.Client
+	explicit bool // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
+}
+
+func (p *producer) opts(explicit bool) []kgo.Opt {
+	opts := append(clientOpts(p.cfg),
+		kgo.ProducerLinger(0),
+		kgo.ManualFlushing(),
+		kgo.MaxBufferedRecords(1<<30),
+		kgo.ProducerBatchMaxBytesFn(p.maxBytes),
+		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
+		kgo.UnknownTopicRetries(1),
+		kgo.MetadataMinAge(100*time.Millisecond),
+	)
+	if p.transactionalID == "" {
+		return opts
+	}
+	opts = append(opts, kgo.TransactionalID(p.transactionalID), kgo.TransactionTimeout(p.cfg.TransactionTimeout))
+	if explicit {
+		v := kversion.Stable()
+		v.SetMaxKeyVersion(28, 4) // TxnOffsetCommit v5 means the implicit protocol of KIP-890
+		opts = append(opts, kgo.MaxVersions(v))
+	}
+	return opts
+}
+
+// renew replaces the client by a new one with the same transactional id. When it returns nil,
+// whatever the id had open has been aborted, and nothing that the old client has on its way can
+// take effect any more (InitProducerID raises the epoch, KIP-98).
+func (p *producer) renew(ctx context.Context) error {
+	p.close()
+	cl, err := kgo.NewClient(p.opts(p.explicit)...)
+	if err != nil {
+		return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
+	}
+	if p.transactionalID != "" {
+		explicit, err := needsAddOffsets(ctx, cl)
+		if err == nil && explicit != p.explicit {
+			cl.Close()
+			p.explicit = explicit
+			if cl, err = kgo.NewClient(p.opts(explicit)...); err != nil {
+				return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
+			}
+		}
+		if err == nil {
+			_, _, err = cl.ProducerID(ctx)
+		}
+		if err != nil {
+			cl.Close()
+			return fmt.Errorf("start producer %s: %w", p.transactionalID, err)
+		}
+	}
+	p.cl = cl
+	return nil
+}
+
+func (p *producer) close() {
+	if p.cl != nil {
+		p.cl.Close()
+		p.cl = nil
+	}
+}
+
+// needsAddOffsets reports whether the cluster's transaction.version is below 2 (KIP-890 part 2),
+// so that a partition has to be added to a transaction before an offset may be committed in it.
+func needsAddOffsets(ctx context.Context, cl *kgo.Client) (bool, error) {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range resp.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel < 2, nil
+		}
+	}
+	return true, nil
+}
+
+// partitioner sends a record where it asks to go, else where Java's default partitioner would.
+type partitioner struct{ byKey kgo.Partitioner }
+
+// anyPartition is the Record.Partition of a record that does not ask for one.
+const anyPartition = -1
+
+func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
+	return topicPartitioner{p.byKey.ForTopic(topic)}
+}
+
+type topicPartitioner struct{ byKey kgo.TopicPartitioner }
+
+func (t topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
+	return r.Partition != anyPartition || t.byKey.RequiresConsistency(r)
+}
+
+func (t topicPartitioner) Partition(r *kgo.Record, n int) int {
+	if r.Partition != anyPartition {
+		return int(r.Partition)
+	}
+	return t.byKey.Partition(r, n)
+}
+
+func (t topicPartitioner) OnNewBatch() {
+	if o, ok := t.byKey.(kgo.TopicPartitionerOnNewBatch); ok {
+		o.OnNewBatch()
+	}
+}
+
+// isShutdown reports errors that only mean that a client was closed.
+func isShutdown(err error) bool {
+	return errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled)
+}

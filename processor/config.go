@@ -1,0 +1,216 @@
+package processor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"runtime"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Guarantee is what a consumer of the target topics may rely on.
+type Guarantee string
+
+const (
+	// ExactlyOnce puts the due records and the checkpoint in one Kafka transaction.
+	ExactlyOnce Guarantee = "exactly_once"
+	// AtLeastOnce produces without transactions and writes the checkpoint a few times a
+	// second: lower latency, and after a crash what followed the last checkpoint comes again.
+	AtLeastOnce Guarantee = "at_least_once"
+)
+
+// Config is everything a Processor needs to know. Only Client, Group and Routes have no default.
+type Config struct {
+	// Client holds the options every Kafka client of the processor is made with: brokers, TLS,
+	// SASL, client id, dialer.
+	Client []kgo.Opt
+
+	// Group is the consumer group; its committed offsets are the checkpoints, and it is the
+	// prefix of every transactional id.
+	Group string
+
+	// Routes are the delay topics, one each.
+	Routes []topics.Route
+
+	// Guarantee defaults to ExactlyOnce.
+	Guarantee Guarantee
+
+	// Lanes is the number of group members in this process. Defaults to the number of CPUs, at
+	// most 4. A lane keeps one core busy; more lanes than partitions are idle.
+	Lanes int
+
+	// StateDir is where the store keeps far records. Defaults to "duewheel-state". It is a
+	// cache: it may be deleted while the processor is down, at the cost of a longer restore.
+	StateDir string
+
+	// MemoryBudget bounds near records, the store's cache and the fetch buffers together.
+	// Defaults to 256 MiB. Lowering it makes the near window shrink sooner, so more records
+	// take the way through the store.
+	MemoryBudget int64
+
+	// SessionTimeout is how long the group waits for a replica that went silent. Defaults to
+	// 10 s. Lowering it shortens failover and makes a long pause of the process cost its
+	// membership; the broker's group.min.session.timeout.ms (6 s) bounds it.
+	SessionTimeout time.Duration
+
+	// HeartbeatInterval defaults to 500 ms. Rebalances are noticed at a heartbeat.
+	HeartbeatInterval time.Duration
+
+	// TransactionTimeout is when the broker aborts a transaction whose replica is gone. Defaults
+	// to 30 s. It must stay below the broker's transaction.max.timeout.ms.
+	TransactionTimeout time.Duration
+
+	// NearWindow is how far ahead of the clock records are kept in memory; what is due later is
+	// kept in the store. Defaults to 30 s. Raising it costs memory and a longer replay after a
+	// restart; it shrinks by itself when the memory budget is used up.
+	NearWindow time.Duration
+
+	// BatchRecords and BatchBytes bound one transaction. Default to 20,000 records and 16 MiB.
+	// Larger batches raise throughput under a burst, and the latency of what is in them.
+	BatchRecords int
+	BatchBytes   int64
+
+	// CommitInterval is how long a checkpoint may lag behind while nothing is due (exactly_once,
+	// defaults to 1 s), or ever (at_least_once, defaults to 250 ms).
+	CommitInterval time.Duration
+
+	// TurnTimeout bounds how long a turn waits for its records to be acknowledged before it is
+	// given up and the targets that did not answer are taken for troubled. Defaults to 5 s.
+	TurnTimeout time.Duration
+
+	// RetryBackoff is after what time a record is tried again whose target was in trouble.
+	// Defaults to 5 s. Each try writes the record to the delay topic once more.
+	RetryBackoff time.Duration
+
+	// UnknownTargetAfter is how long brokers must have answered that a target does not exist
+	// before its records are dead-lettered. Defaults to 5 s.
+	UnknownTargetAfter time.Duration
+
+	// AcceptLoss lets a partition go on although its log starts above its low water, which means
+	// that the topic has lost pending records. Defaults to false: the partition stops.
+	AcceptLoss bool
+
+	// Instance names this process in writer names and dead-letter headers. Defaults to random
+	// letters; it must never be used again by another process.
+	Instance string
+
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+
+	// Now reads the wall clock. Defaults to time.Now. Tests step it.
+	Now func() time.Time
+
+	// FS is the file system of the store. Defaults to the operating system's.
+	FS vfs.FS
+}
+
+// withDefaults returns c with every unset field filled in.
+func (c Config) withDefaults() Config {
+	c.Guarantee = cmp.Or(c.Guarantee, ExactlyOnce)
+	c.Lanes = cmp.Or(c.Lanes, min(runtime.GOMAXPROCS(0), 4))
+	c.StateDir = cmp.Or(c.StateDir, "duewheel-state")
+	c.MemoryBudget = cmp.Or(c.MemoryBudget, 256<<20)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, 500*time.Millisecond)
+	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, 30*time.Second)
+	c.NearWindow = cmp.Or(c.NearWindow, 30*time.Second)
+	c.BatchRecords = cmp.Or(c.BatchRecords, 20_000)
+	c.BatchBytes = cmp.Or(c.BatchBytes, 16<<20)
+	c.TurnTimeout = cmp.Or(c.TurnTimeout, 5*time.Second)
+	c.RetryBackoff = cmp.Or(c.RetryBackoff, 5*time.Second)
+	c.UnknownTargetAfter = cmp.Or(c.UnknownTargetAfter, 5*time.Second)
+	if c.CommitInterval == 0 {
+		c.CommitInterval = time.Second
+		if c.Guarantee == AtLeastOnce {
+			c.CommitInterval = 250 * time.Millisecond
+		}
+	}
+	if c.Instance == "" {
+		c.Instance = randomName()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.FS == nil {
+		c.FS = vfs.Default
+	}
+	return c
+}
+
+// minMemory is what a processor needs at least: the store's smallest cache and memtables, one
+// fetch, and room for a batch.
+const minMemory = 32 << 20
+
+var validGroup = regexp.MustCompile(`^[^\s\x00-\x1f]+$`)
+
+// validate reports everything that is wrong with a configuration whose defaults are filled in.
+func (c Config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(c.Client) == 0 {
+		bad("no client options: brokers are missing")
+	}
+	switch {
+	case c.Group == "":
+		bad("group id is empty")
+	case !validGroup.MatchString(c.Group) || len(c.Group) > 200:
+		bad("group id %q: at most 200 characters, no white space", c.Group)
+	}
+	if len(c.Routes) == 0 {
+		bad("no routes: name at least one delay topic")
+	}
+	seen := map[string]bool{}
+	for _, r := range c.Routes {
+		if seen[r.Topic] {
+			bad("route %q is given twice", r.Topic)
+		}
+		seen[r.Topic] = true
+	}
+	if c.Guarantee != ExactlyOnce && c.Guarantee != AtLeastOnce {
+		bad("guarantee %q: it is %s or %s", c.Guarantee, ExactlyOnce, AtLeastOnce)
+	}
+	if c.Lanes < 1 || c.Lanes > 64 {
+		bad("lanes is %d: 1 to 64", c.Lanes)
+	}
+	if c.MemoryBudget < minMemory {
+		bad("memory budget of %d bytes is too small: at least %d", c.MemoryBudget, minMemory)
+	}
+	if c.HeartbeatInterval*3 > c.SessionTimeout {
+		bad("heartbeat interval %v must be at most a third of the session timeout %v", c.HeartbeatInterval, c.SessionTimeout)
+	}
+	for _, d := range []struct {
+		name string
+		is   time.Duration
+		min  time.Duration
+	}{
+		{"session timeout", c.SessionTimeout, 100 * time.Millisecond},
+		{"heartbeat interval", c.HeartbeatInterval, 10 * time.Millisecond},
+		{"transaction timeout", c.TransactionTimeout, time.Second},
+		{"near window", c.NearWindow, 10 * time.Millisecond},
+		{"commit interval", c.CommitInterval, 10 * time.Millisecond},
+		{"turn timeout", c.TurnTimeout, 100 * time.Millisecond},
+		{"retry backoff", c.RetryBackoff, 10 * time.Millisecond},
+		{"unknown target after", c.UnknownTargetAfter, 10 * time.Millisecond},
+	} {
+		if d.is < d.min {
+			bad("%s is %v: at least %v", d.name, d.is, d.min)
+		}
+	}
+	if c.TurnTimeout >= c.TransactionTimeout {
+		bad("turn timeout %v must be below the transaction timeout %v", c.TurnTimeout, c.TransactionTimeout)
+	}
+	if c.BatchRecords < 1 || c.BatchBytes < 1 {
+		bad("batch bounds must be positive")
+	}
+	return errors.Join(errs...)
+}

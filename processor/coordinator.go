@@ -1,0 +1,367 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// topicPartition names a partition of a delay topic.
+type topicPartition struct {
+	topic     string
+	partition int32
+}
+
+func (tp topicPartition) String() string { return fmt.Sprintf("%s/%d", tp.topic, tp.partition) }
+
+// topicID is Kafka's id of a topic; another one under the same name means that the topic was
+// deleted and made anew.
+type topicID [16]byte
+
+func (id topicID) short() [4]byte { return [4]byte(id[:4]) }
+
+// member is a group membership as the broker checks it: id and generation (or epoch, KIP-848).
+type member struct {
+	id         string
+	generation int32
+	instance   *string
+}
+
+// valid must hold before any offset commit is sent: the broker accepts a commit of generation -1
+// without a member although the group is active.
+func (m member) valid() bool { return m.id != "" && m.generation >= 0 }
+
+// commitEntry is the checkpoint of one partition, ready to be sent.
+type commitEntry struct {
+	tp       topicPartition
+	id       topicID
+	offset   int64
+	metadata string
+}
+
+// coordinator sends requests to the coordinator of one group, each exactly once: kgo would
+// repeat what was not answered, and a repeated offset commit may arrive late and take a
+// checkpoint back.
+type coordinator struct {
+	group string
+
+	mu     sync.Mutex
+	broker int32
+	known  bool
+}
+
+var errNoCoordinator = errors.New("processor: group coordinator not known")
+
+// requestTimeout is how long a coordinator may take to answer one request.
+const requestTimeout = 10 * time.Second
+
+func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known {
+		return c.broker, nil
+	}
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = 0, c.group, []string{c.group}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
+	}
+	node, code := resp.NodeID, resp.ErrorCode
+	if len(resp.Coordinators) > 0 {
+		node, code = resp.Coordinators[0].NodeID, resp.Coordinators[0].ErrorCode
+	}
+	if err := kerr.ErrorForCode(code); err != nil {
+		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
+	}
+	c.broker, c.known = node, true
+	return node, nil
+}
+
+func (c *coordinator) forget() {
+	c.mu.Lock()
+	c.known = false
+	c.mu.Unlock()
+}
+
+// send sends req once to the coordinator. An error that wraps errUnanswered means that it may
+// have been carried out.
+func (c *coordinator) send(ctx context.Context, cl *kgo.Client, req kmsg.Request) (kmsg.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	node, err := c.find(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	b := cl.Broker(int(node))
+	resp, err := b.Request(ctx, req)
+	if err == nil {
+		return resp, nil
+	}
+	c.forget()
+	if notSent(err) || unknownBroker(err) {
+		return nil, fmt.Errorf("%w: %w", errNoCoordinator, err)
+	}
+	return nil, fmt.Errorf("%w: %w", errUnanswered, err)
+}
+
+// unknownBroker reports kgo's "unknown broker", which it does not export: the client has not
+// seen that broker in its metadata, so nothing was sent.
+func unknownBroker(err error) bool { return err != nil && err.Error() == "unknown broker" }
+
+// retryCoordinator repeats do, which sends one request, while its answer says that nothing was
+// done and that it should be tried again, for as long as ctx allows.
+func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error) error {
+	for try := 0; ; try++ {
+		err := do()
+		if err == nil || judge(err) != verdictRetry {
+			return err
+		}
+		pause := 2 * time.Millisecond // the markers of the transaction before are on their way (CONCURRENT_TRANSACTIONS)
+		if moved(err) {
+			c.forget()
+			refreshBrokers(ctx, cl)
+			pause = min(time.Duration(try+1)*20*time.Millisecond, 500*time.Millisecond)
+		} else if errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			pause = 20 * time.Millisecond
+		} else if try > 500 {
+			return err
+		}
+		if !sleep(ctx, pause) {
+			return err
+		}
+	}
+}
+
+// refreshBrokers makes cl learn of brokers that it has not heard of.
+func refreshBrokers(ctx context.Context, cl *kgo.Client) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	req.RequestWith(ctx, cl) // best effort: the caller tries again anyway
+}
+
+// sleep waits for d and reports whether ctx still goes on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// commit is a plain offset commit, sent once.
+func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entries []commitEntry) error {
+	if !m.valid() {
+		return kerr.UnknownMemberID
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, m.id, m.generation, m.instance
+	for _, of := range byTopic(entries) {
+		t := kmsg.NewOffsetCommitRequestTopic()
+		t.Topic, t.TopicID = of[0].tp.topic, of[0].id
+		for i := range of {
+			p := kmsg.NewOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset, p.Metadata = of[i].tp.partition, of[i].offset, &of[i].metadata
+			t.Partitions = append(t.Partitions, p)
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	kresp, err := c.send(ctx, cl, req)
+	if err != nil {
+		return fmt.Errorf("commit offsets: %w", err)
+	}
+	for _, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("commit offset of %s/%d: %w", t.Topic, p.Partition, err)
+			}
+		}
+	}
+	return nil
+}
+
+// txnCommit adds the checkpoints to the transaction that is open on cl (KIP-447).
+func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transactionalID string, m member, entries []commitEntry) error {
+	if !m.valid() {
+		return kerr.UnknownMemberID
+	}
+	id, epoch, err := cl.ProducerID(ctx)
+	if err != nil {
+		return fmt.Errorf("producer id of %s: %w", transactionalID, err)
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = transactionalID, c.group, id, epoch
+	req.MemberID, req.Generation, req.InstanceID = m.id, m.generation, m.instance
+	for _, of := range byTopic(entries) {
+		t := kmsg.NewTxnOffsetCommitRequestTopic()
+		t.Topic, t.TopicID = of[0].tp.topic, of[0].id
+		for i := range of {
+			p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+			p.Partition, p.Offset, p.Metadata = of[i].tp.partition, of[i].offset, &of[i].metadata
+			t.Partitions = append(t.Partitions, p)
+		}
+		req.Topics = append(req.Topics, t)
+	}
+	kresp, err := c.send(ctx, cl, req)
+	if err != nil {
+		return fmt.Errorf("commit offsets of transaction %s: %w", transactionalID, err)
+	}
+	for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("commit offset of %s/%d in transaction %s: %w", t.Topic, p.Partition, transactionalID, err)
+			}
+		}
+	}
+	return nil
+}
+
+// addOffsets adds the group's offsets to the transaction that is open on cl: what a cluster asks
+// for whose transaction.version is below 2.
+func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactionalID string) error {
+	id, epoch, err := cl.ProducerID(ctx)
+	if err != nil {
+		return fmt.Errorf("producer id of %s: %w", transactionalID, err)
+	}
+	for {
+		req := kmsg.NewPtrAddOffsetsToTxnRequest()
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = transactionalID, id, epoch, c.group
+		resp, err := req.RequestWith(ctx, cl)
+		if err != nil {
+			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, errUnanswered, err)
+		}
+		err = kerr.ErrorForCode(resp.ErrorCode)
+		if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, 2*time.Millisecond) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("add offsets to transaction %s: %w", transactionalID, err)
+		}
+		return nil
+	}
+}
+
+// byTopic groups entries, keeping their order.
+func byTopic(entries []commitEntry) [][]commitEntry {
+	var groups [][]commitEntry
+	at := map[string]int{}
+	for _, e := range entries {
+		i, ok := at[e.tp.topic]
+		if !ok {
+			i = len(groups)
+			at[e.tp.topic] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], e)
+	}
+	return groups
+}
+
+// fetched is what the coordinator knows of one partition.
+type fetched struct {
+	offset   int64 // -1: nothing is committed
+	metadata string
+	unstable bool // a transaction holds the offset (UNSTABLE_OFFSET_COMMIT, KIP-447)
+	err      error
+}
+
+// fetch reads committed offsets; stable refuses those that an open transaction may change.
+func (c *coordinator) fetch(ctx context.Context, cl *kgo.Client, ids map[topicPartition]topicID, stable bool) (map[topicPartition]fetched, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = stable
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = c.group
+	parts := map[string][]int32{}
+	idOf := map[string]topicID{}
+	nameOf := map[topicID]string{}
+	for tp, id := range ids {
+		parts[tp.topic] = append(parts[tp.topic], tp.partition)
+		idOf[tp.topic], nameOf[id] = id, tp.topic
+	}
+	for topic, ps := range parts {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.TopicID, t.Partitions = topic, idOf[topic], ps
+		g.Topics = append(g.Topics, t)
+	}
+	req.Groups = append(req.Groups, g)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := req.RequestWith(ctx, cl) // kgo maps the request to what the broker speaks, and may repeat it: it changes nothing
+	if err != nil {
+		return nil, fmt.Errorf("fetch offsets of group %s: %w", c.group, err)
+	}
+	if len(resp.Groups) != 1 {
+		return nil, fmt.Errorf("fetch offsets of group %s: %d groups in the answer", c.group, len(resp.Groups))
+	}
+	if err := kerr.ErrorForCode(resp.Groups[0].ErrorCode); err != nil {
+		return nil, fmt.Errorf("fetch offsets of group %s: %w", c.group, err)
+	}
+	out := make(map[topicPartition]fetched, len(ids))
+	for _, t := range resp.Groups[0].Topics {
+		name := t.Topic
+		if name == "" {
+			name = nameOf[t.TopicID]
+		}
+		for _, p := range t.Partitions {
+			f := fetched{offset: p.Offset}
+			if p.Metadata != nil {
+				f.metadata = *p.Metadata
+			}
+			err := kerr.ErrorForCode(p.ErrorCode)
+			if f.unstable = errors.Is(err, kerr.UnstableOffsetCommit); !f.unstable {
+				f.err = err
+			}
+			out[topicPartition{name, p.Partition}] = f
+		}
+	}
+	return out, nil
+}
+
+// fence ends whatever the writer has open: InitProducerID with its transactional ids aborts it,
+// and the writer, should it wake up, is told that it is fenced (KIP-98, KIP-447).
+func fence(ctx context.Context, cl *kgo.Client, writer string, timeout time.Duration) error {
+	for _, id := range transactionalIDs(writer) {
+		for {
+			req := kmsg.NewPtrInitProducerIDRequest()
+			req.TransactionalID, req.TransactionTimeoutMillis = &id, int32(timeout.Milliseconds())
+			req.ProducerID, req.ProducerEpoch = -1, -1
+			resp, err := req.RequestWith(ctx, cl)
+			if err == nil {
+				err = kerr.ErrorForCode(resp.ErrorCode)
+			}
+			if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, 5*time.Millisecond) {
+				continue // it is being aborted
+			}
+			if err != nil {
+				return fmt.Errorf("fence %s: %w", id, err)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// transactionalIDs are those of the two producers of a writer that take turns.
+func transactionalIDs(writer string) [2]string { return [2]string{writer + "-0", writer + "-1"} }
+
+// entry turns a checkpoint into what is sent.
+func entry(tp topicPartition, id topicID, c state.Checkpoint) (commitEntry, error) {
+	md, err := c.Metadata()
+	if err != nil {
+		return commitEntry{}, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	}
+	return commitEntry{tp: tp, id: id, offset: c.Offset, metadata: md}, nil
+}

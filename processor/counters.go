@@ -1,0 +1,236 @@
+package processor
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// counters are what the lanes count. Lanes add, anyone reads.
+type counters struct {
+	topics      map[string]*topicCounters // by delay topic; set once
+	deadLetters labelled                  // by code
+	refused     labelled                  // by code
+	turns       labelled                  // by outcome
+	turnTime    histogram
+	rebalances  atomic.Int64
+	retried     atomic.Int64
+	fenced      atomic.Int64
+	decidedAt   atomic.Int64 // ms
+}
+
+func newCounters(topics []string) *counters {
+	c := &counters{topics: map[string]*topicCounters{}}
+	for _, t := range topics {
+		c.topics[t] = &topicCounters{}
+	}
+	return c
+}
+
+// labelled is a counter for each of a few labels.
+type labelled struct {
+	mu sync.Mutex
+	m  map[string]int64
+}
+
+func (l *labelled) add(label string, n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.m == nil {
+		l.m = map[string]int64{}
+	}
+	l.m[label] += n
+}
+
+func (l *labelled) snapshot() map[string]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.m)
+}
+
+// turn counts a turn that was decided.
+func (c *counters) turn(t *turn) {
+	if t.plain || len(t.took) == 0 {
+		return
+	}
+	c.turns.add(t.outcome.String(), 1)
+	c.turnTime.observe(time.Since(t.began), 1)
+	c.decidedAt.Store(t.answered.UnixMilli())
+}
+
+// outputs counts what a turn has delivered. Records of one target that were due at the same ms
+// are observed together.
+func (c *counters) outputs(t *turn) {
+	answered := t.answered.UnixMilli()
+	outs := t.render.outputs
+	for i := 0; i < len(outs); {
+		o := &outs[i]
+		n := 1
+		switch o.kind {
+		case outDeadLetter:
+			c.deadLetters.add(string(o.code), 1)
+		case outRetry:
+			c.retried.Add(1)
+		case outDelivered:
+			for i+n < len(outs) && outs[i+n].kind == outDelivered && outs[i+n].target == o.target && outs[i+n].due == o.due && outs[i+n].part == o.part {
+				n++
+			}
+			late := max(time.Duration(answered-o.due)*time.Millisecond, 0)
+			o.target.stats.lateness.observe(late, int64(n))
+			o.target.stats.delivered.Add(int64(n))
+			o.target.succeeded()
+			o.part.p.stats.delivered.Add(int64(n))
+		}
+		i += n
+	}
+}
+
+// assignedSet is the partitions of this process by lane, for whoever asks.
+type assignedSet struct {
+	mu sync.Mutex
+	m  map[assignedKey]*partition // nil: being restored
+}
+
+type assignedKey struct {
+	lane int
+	tp   topicPartition
+}
+
+// remember shows a partition in Stats; nil means that it is being restored.
+func (l *lane) remember(tp topicPartition, p *partition) {
+	a := &l.p.assigned
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.m == nil {
+		a.m = map[assignedKey]*partition{}
+	}
+	a.m[assignedKey{l.n, tp}] = p
+}
+
+func (l *lane) forget(tp topicPartition) {
+	l.p.assigned.mu.Lock()
+	defer l.p.assigned.mu.Unlock()
+	delete(l.p.assigned.m, assignedKey{l.n, tp})
+}
+
+// pending is how many records the partition holds that are not resolved.
+func (p *partition) pending() int64 {
+	if p.queue != nil {
+		return int64(p.queue.len())
+	}
+	return int64(p.ledger.Len() + len(p.late))
+}
+
+// agendaWithin is what the agenda in Stats looks ahead.
+var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
+
+// publish renews the picture that others may look at.
+func (l *lane) publish(p *partition, now int64) {
+	s := &PartitionStats{
+		Topic: p.tp.topic, Partition: p.tp.partition, Lane: l.n, Phase: p.phase,
+		Offset: p.committed.Offset, LowWater: p.committed.LowWater, WatermarkDue: p.committed.Watermark.Due,
+		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.committedAt,
+	}
+	if p.err != nil {
+		s.Error = p.err.Error()
+	}
+	if p.ledger != nil {
+		s.Pending = p.pending()
+		s.PendingBytes = p.ledger.Bytes() + p.lateBytes
+		s.Near = int64(p.wheel.Len())
+		if p.queue != nil {
+			s.PendingBytes, s.Near = p.queue.bytes, s.Pending
+		}
+		if due, ok := p.nextDue(); ok {
+			s.NextDue = max(due, 1)
+		}
+		s.Overdue = int64(len(p.late))
+		for i, st := range p.ledger.Agenda(now, append([]time.Duration{0}, agendaWithin...)...) {
+			if i == 0 {
+				s.Overdue += int64(st.Records)
+				continue
+			}
+			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i-1], Records: int64(st.Records), Bytes: int64(st.Bytes)})
+		}
+	}
+	if p.live() {
+		s.RestoreTime = p.liveAfter
+	}
+	p.picture.Store(s)
+}
+
+// Stats takes a picture of the processor.
+func (p *Processor) Stats() Stats {
+	s := Stats{
+		Instance: p.cfg.Instance, Lanes: len(p.lanes),
+		DeadLetter: p.counters.deadLetters.snapshot(), Refused: p.counters.refused.snapshot(),
+		Transactions: p.counters.turns.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
+		Rebalances: p.counters.rebalances.Load(), Retried: p.counters.retried.Load(),
+		ClockSkew: time.Duration(p.skew.Load()), ClockSteps: p.clock.stepCount(),
+		LastTransactions: time.UnixMilli(p.counters.decidedAt.Load()),
+	}
+	for _, l := range p.lanes {
+		s.NearBytes += l.nearPublished.Load()
+	}
+	if store := p.openStore.Load(); store != nil {
+		if m, err := store.Metrics(); err == nil {
+			s.StoreBytes = int64(m.DiskBytes)
+		}
+	}
+	s.Partitions = p.pictures()
+	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
+		c := p.counters.topics[name]
+		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load()})
+	}
+	p.targets.mu.RLock()
+	for _, t := range p.targets.m {
+		st := t.state.Load()
+		ts := TargetStats{Target: t.name, Delivered: t.stats.delivered.Load(), Lateness: t.stats.lateness.snapshot()}
+		if st.status != targetReady {
+			ts.Trouble = st.status.String() + ": " + st.why
+		}
+		s.Targets = append(s.Targets, ts)
+	}
+	p.targets.mu.RUnlock()
+	slices.SortFunc(s.Targets, func(a, b TargetStats) int { return cmp.Compare(a.Target, b.Target) })
+	return s
+}
+
+func (p *Processor) pictures() []PartitionStats {
+	p.assigned.mu.Lock()
+	defer p.assigned.mu.Unlock()
+	var out []PartitionStats
+	for key, pt := range p.assigned.m {
+		restoring := PartitionStats{Topic: key.tp.topic, Partition: key.tp.partition, Lane: key.lane, Phase: PhaseRestoring}
+		if pt == nil {
+			out = append(out, restoring)
+		} else if pic := pt.picture.Load(); pic != nil {
+			out = append(out, *pic)
+		} else {
+			out = append(out, restoring)
+		}
+	}
+	slices.SortFunc(out, func(a, b PartitionStats) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out
+}
+
+// Ready reports whether every lane has joined the group and every assigned partition is live and
+// not held up, and lists those that are not. A replica without partitions is ready.
+func (p *Processor) Ready() (bool, []PartitionStats) {
+	ready := true
+	for _, l := range p.lanes {
+		ready = ready && l.joined.Load()
+	}
+	var not []PartitionStats
+	for _, s := range p.pictures() {
+		if s.Phase != PhaseLive || s.Error != "" {
+			not = append(not, s)
+		}
+	}
+	return ready && len(not) == 0, not
+}

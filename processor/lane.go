@@ -1,0 +1,522 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// lane is one member of the group: it reads its partitions, keeps their pending records and
+// delivers them. One goroutine owns it all; whoever else has something to say hands over on a
+// channel.
+type lane struct {
+	// Set once.
+	p           *Processor
+	cfg         *Config
+	n           int
+	writer      string // how it signs checkpoints; empty in at_least_once, which leaves nothing open
+	log         *slog.Logger
+	coordinator *coordinator
+	windowMax   int64 // ms
+	nearBudget  int64
+
+	// Handed over from other goroutines.
+	handovers chan handover
+	restored  chan restored
+	decided   chan *turn
+	fetched   chan kgo.Fetches
+	renewed   chan struct{}
+	ends      chan logEnds
+
+	stepped       atomic.Int64 // ms: when the loop last took a step
+	joined        atomic.Bool  // it has been a member of the group
+	nearPublished atomic.Int64
+
+	// Owned by the lane's goroutine.
+	reader     *kgo.Client
+	producers  []*producer
+	renderers  []*renderer
+	next       int // whose turn it is
+	membership *membership
+	parts      map[topicPartition]*partition
+	order      []*partition // parts in a fixed order, for turns to take in rotation
+	restores   map[*restore]struct{}
+	turn       *turn
+	endTurn    context.CancelFunc
+	renewing   bool
+	polling    bool
+	endPoll    context.CancelFunc
+	asking     bool
+	window     int64 // ms ahead of the clock that is kept in memory
+	nearBytes  int64
+	rotation   int
+	scratch    []byte
+	balancedAt time.Time
+	tidiedAt   time.Time
+	wg         sync.WaitGroup // goroutines that the lane has started
+}
+
+func newLane(p *Processor, n int) *lane {
+	l := &lane{
+		p: p, cfg: &p.cfg, n: n,
+		log:         p.cfg.Logger.With("lane", n),
+		coordinator: &coordinator{group: p.cfg.Group},
+		windowMax:   p.cfg.NearWindow.Milliseconds(),
+		nearBudget:  p.nearBudget() / int64(p.cfg.Lanes),
+		handovers:   make(chan handover),
+		restored:    make(chan restored),
+		decided:     make(chan *turn, 1),
+		fetched:     make(chan kgo.Fetches, 1),
+		renewed:     make(chan struct{}, 1),
+		ends:        make(chan logEnds, 1),
+		parts:       map[topicPartition]*partition{},
+		restores:    map[*restore]struct{}{},
+	}
+	l.window = l.windowMax
+	if p.cfg.Guarantee == ExactlyOnce {
+		l.writer = writerName(p.cfg.Group, p.cfg.Instance, n)
+	}
+	return l
+}
+
+// run works until ctx ends, then finishes the open turn, writes the checkpoints and leaves.
+func (l *lane) run(ctx context.Context) (err error) {
+	if l.reader, err = newReader(l.cfg, l.p.fetchBytes()); err != nil {
+		return fmt.Errorf("make reader: %w", err)
+	}
+	defer l.reader.Close()
+	defer l.wg.Wait()
+	ids := []string{""}
+	if l.cfg.Guarantee == ExactlyOnce {
+		ids = nil
+		for _, id := range transactionalIDs(l.writer) {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range ids {
+		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, maxBytes: l.p.targets.maxBatchBytes})
+		l.renderers = append(l.renderers, &renderer{l: l})
+	}
+	defer func() {
+		for _, p := range l.producers {
+			p.close()
+		}
+	}()
+	l.renew(ctx)
+	// The group is joined when there is a producer to deliver with.
+	for l.renewing {
+		select {
+		case <-l.renewed:
+			l.renewing = false
+		case <-ctx.Done():
+			<-l.renewed
+			return nil
+		}
+	}
+	if l.membership, err = l.join(); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := l.step(ctx); err != nil {
+			return err
+		}
+		l.wait(ctx)
+	}
+	l.shutdown()
+	return nil
+}
+
+// step does everything that can be done now without waiting.
+func (l *lane) step(ctx context.Context) error {
+	now := l.p.clock.now()
+	l.stepped.Store(time.Now().UnixMilli())
+	if time.Since(l.balancedAt) >= 5*time.Millisecond {
+		l.balancedAt = time.Now()
+		if err := l.balance(now); err != nil {
+			l.storeFailed(ctx, err)
+		}
+	}
+	for _, p := range l.order {
+		if err := l.load(p, now); err != nil {
+			l.restart(ctx, p, err)
+			return nil // order has changed
+		}
+	}
+	l.settleCatchUps(ctx, now)
+	l.beginTurn(ctx, now)
+	if time.Since(l.tidiedAt) >= 250*time.Millisecond {
+		l.tidiedAt = time.Now()
+		l.tidy(ctx, now)
+	}
+	if !l.polling {
+		l.poll(ctx)
+	}
+	return nil
+}
+
+// wait waits for the next thing to happen and takes it in.
+func (l *lane) wait(ctx context.Context) {
+	timer := time.NewTimer(l.pause())
+	defer timer.Stop()
+	select {
+	case fs := <-l.fetched:
+		l.polling = false
+		l.acceptAll(ctx, fs)
+	case h := <-l.handovers:
+		l.take(ctx, h)
+	case r := <-l.restored:
+		l.adopt(ctx, r)
+	case t := <-l.decided:
+		l.took(ctx, t)
+	case <-l.renewed:
+		l.renewing = false
+	case e := <-l.ends:
+		l.tookEnds(e)
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// pause is how long nothing has to be done: until the next record is due, exactly, or the next
+// look at whether a checkpoint is to be written.
+func (l *lane) pause() time.Duration {
+	pause := 100 * time.Millisecond
+	if l.turn != nil || l.renewing {
+		return pause // its end wakes us
+	}
+	for _, p := range l.order {
+		if due, ok := p.nextDue(); ok {
+			if d := l.p.clock.until(due); d < pause {
+				pause = d
+			}
+		}
+	}
+	return max(pause, 0)
+}
+
+const pollRecords = 10_000 // how many records are accepted in one step: some ms of work
+
+// poll lets the reader look for records; they arrive on fetched.
+func (l *lane) poll(ctx context.Context) {
+	ctx, l.endPoll = context.WithCancel(ctx)
+	l.polling = true
+	l.wg.Go(func() { l.fetched <- l.reader.PollRecords(ctx, pollRecords) })
+}
+
+// stopPoll takes in what the reader has, and leaves it alone: only then may partitions be added
+// or removed, so that nothing from before turns up after.
+func (l *lane) stopPoll(ctx context.Context) {
+	if !l.polling {
+		return
+	}
+	l.endPoll()
+	fs := <-l.fetched
+	l.polling = false
+	l.acceptAll(ctx, fs)
+}
+
+// acceptAll takes in what was read.
+func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
+	l.endPoll()
+	now := l.p.clock.now()
+	var failed []*partition
+	var why []error
+	fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
+		p := l.parts[topicPartition{ftp.Topic, ftp.Partition}]
+		if p == nil || p.phase == PhaseStopped || p.phase == PhaseRestoring {
+			return
+		}
+		err := ftp.Err
+		for _, r := range ftp.Records {
+			if err != nil {
+				break
+			}
+			err = l.accept(p, r, now)
+		}
+		if err == nil {
+			err = l.sync(p)
+		}
+		if n := len(ftp.Records); n > 0 && ftp.Records[n-1].Attrs.IsControl() && p.live() {
+			l.p.skew.Store(int64(ftp.Records[n-1].Timestamp.Sub(l.p.clock.time())))
+		}
+		if err != nil && !isShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
+			failed, why = append(failed, p), append(why, err)
+		}
+	})
+	for i, p := range failed {
+		l.restart(ctx, p, why[i])
+	}
+}
+
+// beginTurn starts the next turn if there is something to do.
+func (l *lane) beginTurn(ctx context.Context, now int64) {
+	if l.turn != nil || l.renewing || len(l.order) == 0 {
+		return
+	}
+	m := l.membership.member()
+	if !m.valid() {
+		return
+	}
+	t := &turn{l: l, member: m, began: time.Now()}
+	if l.cfg.Guarantee == AtLeastOnce {
+		// A steady stream of due records must not keep the checkpoint from being written.
+		if t.parts = l.staleCheckpoints(); len(t.parts) == 0 {
+			t.parts = l.dueRecords(now)
+		} else {
+			t.plain = true
+		}
+	} else {
+		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
+		t.parts = l.dueRecords(now)
+		t.plain = len(t.parts) == 0
+		t.parts = append(t.parts, l.staleCheckpoints()...)
+	}
+	if len(t.parts) > 0 {
+		l.start(ctx, t)
+	}
+}
+
+// dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch.
+func (l *lane) dueRecords(now int64) []*part {
+	var parts []*part
+	records, bytes := l.cfg.BatchRecords, l.cfg.BatchBytes
+	for i := range l.order {
+		p := l.order[(i+l.rotation)%len(l.order)]
+		if !p.live() || records <= 0 || bytes <= 0 {
+			continue
+		}
+		pt := p.prepare(now, records, bytes)
+		if pt == nil {
+			continue
+		}
+		records -= len(pt.items)
+		for i := range pt.items {
+			bytes -= int64(len(pt.items[i].run))
+		}
+		p.inTurn = true
+		p.judge = pt.to.Watermark
+		parts = append(parts, pt)
+	}
+	l.rotation++
+	return parts
+}
+
+// staleCheckpoints takes the checkpoints that have moved on and have not been written for some
+// time, of partitions that are not in the turn already.
+func (l *lane) staleCheckpoints() []*part {
+	var out []*part
+	for _, p := range l.order {
+		if !p.live() || p.inTurn || time.Since(p.committedAt) < l.cfg.CommitInterval {
+			continue
+		}
+		if pt := p.prepareCommit(); pt != nil {
+			out = append(out, pt)
+		}
+	}
+	return out
+}
+
+// start hands a turn to its goroutine.
+func (l *lane) start(ctx context.Context, t *turn) {
+	if !t.plain {
+		t.producer, t.render = l.producers[l.next], l.renderers[l.next]
+		t.render.reset()
+		l.next = (l.next + 1) % len(l.producers)
+	}
+	for _, pt := range t.parts {
+		pt.p.inTurn = true
+	}
+	l.turn = t
+	// What has begun is finished even when the processor is told to stop.
+	ctx, l.endTurn = context.WithCancel(context.WithoutCancel(ctx))
+	l.wg.Go(func() {
+		t.run(ctx)
+		l.decided <- t
+	})
+}
+
+// took takes in what became of a turn.
+func (l *lane) took(ctx context.Context, t *turn) {
+	l.endTurn()
+	l.turn = nil
+	l.p.counters.turn(t)
+	for _, h := range t.held {
+		l.hold(h)
+	}
+	if t.outcome != outcomeUnknown { // a producer that was renewed in vain says nothing about targets
+		for topic, err := range t.blamed {
+			l.p.targets.failed(topic, err)
+		}
+	}
+	switch t.outcome {
+	case outcomeDone:
+		l.tookDone(t)
+	case outcomeAborted:
+		l.log.Warn("turn given up, and tried again", "error", t.err, "partitions", len(t.took))
+		for _, pt := range t.took {
+			pt.p.inTurn = false
+			if len(pt.items) > 0 {
+				pt.p.repeat, pt.p.repeatAt = pt, 0
+			}
+			pt.p.committedAt = time.Now() // a refused checkpoint waits for its next time
+		}
+		if judge(t.err) == verdictStop {
+			for _, pt := range t.took {
+				pt.p.err, pt.p.repeatAt = t.err, l.p.clock.now()+time.Second.Milliseconds()
+			}
+		}
+	case outcomeUnknown:
+		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.took))
+		l.tookUnknown(ctx, t)
+	}
+}
+
+func (l *lane) hold(h heldPart) {
+	p := h.part.p
+	p.inTurn = false
+	p.repeat, p.repeatAt = h.part, l.p.clock.now()+l.cfg.RetryBackoff.Milliseconds()/4
+	if p.err == nil || p.err.Error() != h.why.Error() {
+		l.log.Warn("partition is held up", "topic", p.tp.topic, "partition", p.tp.partition, "error", h.why)
+	}
+	p.err = h.why
+}
+
+func (l *lane) tookDone(t *turn) {
+	now := time.Now()
+	for _, pt := range t.took {
+		p := pt.p
+		p.inTurn, p.err = false, nil
+		if t.plain {
+			p.written(pt.to, len(p.held), now)
+			p.done.Offset, p.done.LowWater = pt.to.Offset, pt.to.LowWater
+			p.done.Appended, p.done.Parsers = pt.to.Appended, pt.to.Parsers
+			continue
+		}
+		p.settle(pt)
+		if end := t.ownEnds[pt]; end > 0 {
+			p.ownEnd = max(p.ownEnd, end)
+		}
+		if l.cfg.Guarantee == ExactlyOnce {
+			p.written(pt.to, len(p.held), now)
+		}
+	}
+	if t.render != nil {
+		l.p.counters.outputs(t)
+	}
+}
+
+// tookUnknown drops what was remembered of the partitions of a turn that may or may not have
+// happened. A plain commit that was not answered ends the membership as well, because a late
+// copy of it must find its generation gone.
+func (l *lane) tookUnknown(ctx context.Context, t *turn) {
+	if t.plain {
+		l.endMembership(ctx, t.err)
+		return
+	}
+	var tps []topicPartition
+	for _, pt := range t.took {
+		tps = append(tps, pt.p.tp)
+	}
+	t.render.forget()
+	l.renew(ctx)
+	l.drop(ctx, tps)
+	l.restore(ctx, tps)
+}
+
+// renew replaces every producer, for as long as it takes. Until that is done no turn begins.
+func (l *lane) renew(ctx context.Context) {
+	if l.renewing {
+		return
+	}
+	l.renewing = true
+	l.wg.Go(func() {
+		for {
+			err := l.renewAll(ctx)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			l.log.Warn("producers are not ready; trying again", "error", err)
+			if !sleep(ctx, 500*time.Millisecond) {
+				break
+			}
+		}
+		l.renewed <- struct{}{}
+	})
+}
+
+func (l *lane) renewAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var errs []error
+	for _, p := range l.producers {
+		errs = append(errs, p.renew(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// storeFailed starts every partition over: the store is a cache.
+func (l *lane) storeFailed(ctx context.Context, err error) {
+	l.log.Error("store", "error", err)
+	for _, p := range l.order {
+		l.restart(ctx, p, err)
+	}
+}
+
+// shutdown finishes what is open, writes the checkpoints, and leaves the group.
+func (l *lane) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.TurnTimeout+requestTimeout)
+	defer cancel()
+	l.cancelRestores(nil)
+	l.stopPoll(ctx)
+	if l.turn != nil {
+		select {
+		case t := <-l.decided:
+			l.took(ctx, t)
+		case <-ctx.Done():
+			l.endTurn()
+			<-l.decided
+		}
+	}
+	if m := l.membership.member(); m.valid() && !l.renewing {
+		t := &turn{l: l, plain: true, member: m}
+		for _, p := range l.order {
+			if pt := p.prepareCommit(); p.live() && pt != nil {
+				t.parts = append(t.parts, pt)
+			}
+		}
+		if len(t.parts) > 0 {
+			t.run(ctx)
+			if t.outcome == outcomeDone {
+				l.tookDone(t)
+			} else {
+				l.log.Warn("last checkpoints not written", "error", t.err)
+			}
+		}
+	}
+	for _, p := range l.order {
+		if p.store != nil && p.live() && p.far() > 0 {
+			p.dirty = true
+			if err := l.sync(p); err != nil {
+				l.log.Warn("store", "error", err)
+			}
+		}
+	}
+	l.membership.leave()
+	// Callbacks of the leaving client do not wait any more; what they still hand over is nobody's.
+	for {
+		select {
+		case <-l.handovers:
+		case <-l.restored:
+		case <-l.membership.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A membership is one stay of a lane in the consumer group. Its client only joins, heartbeats
+// and is told which partitions it has; it never reads, because reading is the reader's affair
+// and starts where the checkpoint says, not where the client would.
+//
+// The client calls back on goroutines of its own. The callbacks touch nothing: they hand over to
+// the lane, and a revocation waits until the lane has let go, so that nobody else is given the
+// partition while this lane still writes for it.
+type membership struct {
+	cl    *kgo.Client
+	ended chan struct{} // closed when the stay is over and callbacks must not wait any more
+	done  chan struct{} // closed when the client is closed
+}
+
+// handover is what a callback of the membership tells the lane.
+type handover struct {
+	from     *membership
+	assigned []topicPartition
+	revoked  []topicPartition
+	lost     bool          // revoked: the group has already given them away
+	taken    chan struct{} // closed by the lane when it has acted
+}
+
+func (l *lane) join() (*membership, error) {
+	m := &membership{ended: make(chan struct{}), done: make(chan struct{})}
+	tell := func(h handover) {
+		h.from, h.taken = m, make(chan struct{})
+		select {
+		case l.handovers <- h:
+		case <-m.ended:
+			return
+		}
+		select {
+		case <-h.taken:
+		case <-m.ended:
+		}
+	}
+	var topics []string
+	for _, r := range l.cfg.Routes {
+		topics = append(topics, r.Topic)
+	}
+	opts := append(clientOpts(l.cfg),
+		kgo.ConsumerGroup(l.cfg.Group),
+		kgo.ConsumeTopics(topics...),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(l.cfg.SessionTimeout),
+		// A rebalance waits this long for a member that stopped answering; a revocation here
+		// waits for a turn, which TurnTimeout bounds.
+		kgo.RebalanceTimeout(max(l.cfg.SessionTimeout, l.cfg.TurnTimeout+2*time.Second)),
+		kgo.HeartbeatInterval(l.cfg.HeartbeatInterval),
+		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.MetadataMaxAge(30*time.Second), // how soon added partitions are taken up
+		kgo.DisableAutoCommit(),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
+			tell(handover{assigned: flatten(ps)})
+		}),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
+			tell(handover{revoked: flatten(ps)})
+		}),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
+			tell(handover{revoked: flatten(ps), lost: true})
+		}),
+		// The client must not wait for offsets to be stable, nor look them up in the log: it
+		// never reads.
+		kgo.AdjustFetchOffsetsFn(func(_ context.Context, os map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			for _, ps := range os {
+				for p := range ps {
+					ps[p] = kgo.NewOffset().At(0)
+				}
+			}
+			return os, nil
+		}),
+	)
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("make group member: %w", err)
+	}
+	cl.PauseFetchTopics(topics...)
+	m.cl = cl
+	return m, nil
+}
+
+// watch drains the errors of the member's client, which it reports like fetches, until the
+// membership ends.
+func (m *membership) watch(ctx context.Context, l *lane) {
+	for {
+		fs := m.cl.PollFetches(ctx)
+		if fs.IsClientClosed() || ctx.Err() != nil {
+			return
+		}
+		fs.EachError(func(topic string, partition int32, err error) {
+			l.log.Warn("group member", "topic", topic, "partition", partition, "error", err)
+		})
+	}
+}
+
+// leave ends the stay: callbacks stop waiting, and the group is told. It returns at once; done
+// is closed when the client is.
+func (m *membership) leave() {
+	select {
+	case <-m.ended:
+		return
+	default:
+	}
+	close(m.ended)
+	go func() {
+		defer close(m.done)
+		m.cl.Close()
+	}()
+}
+
+func (m *membership) member() member {
+	id, gen := m.cl.GroupMetadata()
+	return member{id: id, generation: gen}
+}
+
+func flatten(ps map[string][]int32) []topicPartition {
+	var out []topicPartition
+	for topic, parts := range ps {
+		for _, p := range parts {
+			out = append(out, topicPartition{topic, p})
+		}
+	}
+	return out
+}

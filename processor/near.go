@@ -1,0 +1,138 @@
+package processor
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// near holds the bytes of records that are due soon, in chunks. The records of a chunk are due
+// within the same stretch of time, so that a chunk is given back whole once that stretch has
+// been delivered: nothing is moved and nothing is collected one record at a time. The chunks
+// hold no pointers, so the garbage collector does not look into them.
+//
+// A ref names a record: its chunk and where in it. near is owned by the lane.
+type near struct {
+	chunks []chunk
+	free   []uint32         // indices of chunks that hold nothing
+	open   map[int64]uint32 // by stretch of due time: the chunk that takes what comes
+	bytes  int64            // allocated
+}
+
+type chunk struct {
+	buf     []byte // len is what is used
+	live    int    // records in it that are still needed
+	stretch int64
+	isOpen  bool
+}
+
+// ref is a chunk's index, the record's place in it, and whether the store holds it too.
+type ref uint64
+
+const (
+	offBits            = 18
+	maxChunk           = 1 << offBits
+	minChunk           = 4 << 10
+	storedBit      ref = 1 << 63
+	stretchMillis      = 2048 // the width of a stretch: a few dozen of them in a near window
+	lengthPrefix       = 4
+	initialCapacty     = 16
+)
+
+func (r ref) stored() bool { return r&storedBit != 0 }
+func (r ref) chunk() uint32 {
+	return uint32((r &^ storedBit) >> offBits)
+}
+func (r ref) offset() int { return int(r & (maxChunk - 1)) }
+
+func newNear() *near { return &near{open: make(map[int64]uint32, initialCapacty)} }
+
+// alloc makes room for a record of at most size bytes that is due at dueMillis. The caller
+// appends to the slice, which never moves, and hands the result to commit.
+func (n *near) alloc(dueMillis int64, size int) (uint32, []byte) {
+	stretch := dueMillis / stretchMillis
+	need := size + lengthPrefix
+	i, ok := n.open[stretch]
+	if !ok || cap(n.chunks[i].buf)-len(n.chunks[i].buf) < need {
+		want := minChunk
+		if ok {
+			want = min(2*cap(n.chunks[i].buf), maxChunk)
+			n.close(i)
+		}
+		i = n.newChunk(stretch, max(want, need))
+	}
+	c := &n.chunks[i]
+	at := len(c.buf)
+	return i, c.buf[at : at+lengthPrefix : cap(c.buf)]
+}
+
+// commit keeps what the caller of alloc has appended.
+func (n *near) commit(i uint32, run []byte, stored bool) ref {
+	c := &n.chunks[i]
+	at := len(c.buf)
+	if len(run) > cap(c.buf)-at {
+		panic(fmt.Sprintf("processor: BUG: a record of %d bytes in room for %d", len(run), cap(c.buf)-at))
+	}
+	binary.LittleEndian.PutUint32(run, uint32(len(run)-lengthPrefix))
+	c.buf = c.buf[:at+len(run)]
+	c.live++
+	r := ref(i)<<offBits | ref(at)
+	if stored {
+		r |= storedBit
+	}
+	return r
+}
+
+// put copies a run.
+func (n *near) put(dueMillis int64, run []byte, stored bool) ref {
+	i, b := n.alloc(dueMillis, len(run))
+	return n.commit(i, append(b, run...), stored)
+}
+
+// get returns the run of a record. It stays valid until the record is released.
+func (n *near) get(r ref) []byte {
+	b := n.chunks[r.chunk()].buf[r.offset():]
+	size := binary.LittleEndian.Uint32(b)
+	return b[lengthPrefix : lengthPrefix+size : lengthPrefix+size]
+}
+
+// release says that a record is not needed any more.
+func (n *near) release(r ref) {
+	i := r.chunk()
+	c := &n.chunks[i]
+	if c.live--; c.live > 0 {
+		return
+	}
+	if c.live < 0 {
+		panic("processor: BUG: a record is released twice")
+	}
+	if c.isOpen {
+		n.close(i)
+	}
+	n.bytes -= int64(cap(c.buf))
+	*c = chunk{}
+	n.free = append(n.free, i)
+}
+
+func (n *near) newChunk(stretch int64, size int) uint32 {
+	c := chunk{buf: make([]byte, 0, size), stretch: stretch, isOpen: true}
+	n.bytes += int64(size)
+	var i uint32
+	if k := len(n.free); k > 0 {
+		i = n.free[k-1]
+		n.free = n.free[:k-1]
+		n.chunks[i] = c
+	} else {
+		i = uint32(len(n.chunks))
+		n.chunks = append(n.chunks, c)
+	}
+	n.open[stretch] = i
+	return i
+}
+
+func (n *near) close(i uint32) {
+	c := &n.chunks[i]
+	c.isOpen = false
+	if n.open[c.stretch] == i {
+		delete(n.open, c.stretch)
+	}
+}

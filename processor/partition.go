@@ -1,0 +1,346 @@
+package processor
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// partition is what a lane holds of one partition of a delay topic. The pending records are
+// split by key: those up to the horizon are in the wheel and in memory, those above it in the
+// store. A fixed-delay route has a queue instead of both.
+//
+// Invariants: done.Watermark <= judge. Every pending record has a key above judge, or belongs to
+// the turn in flight. Nothing in late has a key above judge, refusals apart. Every key in the
+// wheel is at or below horizon, every key that only the store holds is above it.
+type partition struct {
+	// Set once, when the partition is assigned.
+	tp      topicPartition
+	id      topicID
+	route   *topics.Route
+	log     *slog.Logger
+	since   time.Time // when its restore began
+	stats   *topicCounters
+	picture atomic.Pointer[PartitionStats] // published by the lane, read by anyone
+
+	// Owned by the lane, as is everything below.
+	phase   Phase
+	err     error // why it is stopped or held up
+	parsers []parserFrom
+
+	committed   state.Checkpoint // as last committed
+	committedAt time.Time
+	done        state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
+	judge       state.Key        // W of the turn in flight, or else of done: what arrives is judged by it
+	accepted    int64            // O as found: below it arrivals are a replay
+	start       int64            // where reading began
+	position    int64            // the next offset to be read
+	ownEnd      int64            // records of ours lie below this offset
+	logStart    int64
+	logEnd      int64 // E, as last asked
+	endAsked    time.Time
+	liveAfter   time.Duration // from since until it was live
+
+	late      []item // resolved when O passes, in offset order
+	lateBytes int64
+	repeat    *part // what an aborted turn has left: the same O, W and records are tried again
+	repeatAt  int64 // ms
+	inTurn    bool
+
+	wheel    *wheel.Wheel
+	near     *near
+	horizon  state.Key // what has a key at or above it is in the store
+	ledger   *state.Ledger
+	store    *state.Partition
+	dirty    bool // the store has an open batch
+	syncedAt time.Time
+	spent    int     // records delivered that the store still holds
+	held     []int64 // offsets that the store's resume stays below until the checkpoint is committed
+	queue    *queue  // of a fixed-delay route; nil: wheel and store
+	paused   bool
+}
+
+// parserFrom is the parser that holds from an offset on (design rule 10).
+type parserFrom struct {
+	from   int64
+	parser *topics.Parser
+}
+
+func (p *partition) parserAt(offset int64) *topics.Parser {
+	for i := len(p.parsers) - 1; i > 0; i-- {
+		if offset >= p.parsers[i].from {
+			return p.parsers[i].parser
+		}
+	}
+	return p.parsers[0].parser
+}
+
+func (p *partition) live() bool { return p.phase == PhaseLive }
+
+// item is one record that a turn resolves.
+type item struct {
+	ref     ref
+	run     []byte // the record, in near
+	key     state.Key
+	offset  int64
+	refusal *topics.Refusal // dead-letter it; nil: deliver it
+	resolve bool            // and write a resolve record, because its key is above the watermark
+	stored  bool            // the store holds it too
+	acked   bool            // at_least_once: what is written for it has been acknowledged
+}
+
+// part is what one turn does for one partition.
+type part struct {
+	p     *partition
+	to    state.Checkpoint
+	items []item
+}
+
+// pend keeps a record that is to be delivered later.
+func (p *partition) pend(key state.Key, offset int64, bytes int, r ref) {
+	p.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(r))
+	p.ledger.Add(key, offset, bytes, r.stored())
+}
+
+// takeDue moves what is due into items, at most records and about bytes of it, and returns them
+// with the bytes that they take. What is moved no longer counts as pending.
+func (p *partition) takeDue(now int64, items []item, records int, bytes int64) ([]item, int64) {
+	var took int64
+	var buf [256]wheel.Entry
+	for records > 0 && took < bytes {
+		n := min(records, len(buf))
+		if each := p.ledger.Bytes() / int64(max(p.ledger.Len(), 1)); each > 0 {
+			n = int(min(int64(n), (bytes-took)/each+1))
+		}
+		got := p.wheel.Take(wheel.Tick(now), buf[:0], n)
+		for _, e := range got {
+			r := ref(e.Ref)
+			run := p.near.get(r)
+			offset, err := recordOffset(run)
+			if err != nil {
+				panic("processor: BUG: " + err.Error())
+			}
+			it := item{ref: r, run: run, key: state.Key{Due: int64(e.Due), Seq: e.Seq}, offset: offset, stored: r.stored()}
+			p.ledger.Remove(it.key, offset, len(run), it.stored)
+			if !it.stored {
+				p.ledger.Hold(offset)
+			}
+			items = append(items, it)
+			took += int64(len(run))
+		}
+		records -= len(got)
+		if len(got) < n {
+			break
+		}
+	}
+	return items, took
+}
+
+// nextDue is when the partition has something to do next; false: not before it reads more.
+func (p *partition) nextDue() (int64, bool) {
+	switch {
+	case !p.live() || p.inTurn:
+		return 0, false
+	case p.repeat != nil:
+		return p.repeatAt, true
+	case len(p.late) > 0:
+		return 0, true
+	case p.queue != nil:
+		return p.queue.nextDue()
+	}
+	due, ok := p.wheel.Next()
+	if p.far() > 0 && (!ok || int64(due) > p.horizon.Due) {
+		return p.horizon.Due, true // the store may have something right above it
+	}
+	return int64(due), ok
+}
+
+// prepare makes the next turn's part of this partition, or nil when there is nothing to deliver.
+func (p *partition) prepare(now int64, records int, bytes int64) *part {
+	if p.repeat != nil {
+		if now < p.repeatAt {
+			return nil
+		}
+		out := p.repeat
+		p.repeat = nil
+		return out
+	}
+	if p.queue != nil {
+		return p.prepareQueue(now, records, bytes)
+	}
+	to := p.done
+	to.Offset = p.position
+	items := []item(nil)
+	n, took := p.lateUpTo(records, bytes)
+	if n > 0 {
+		items = append(make([]item, 0, n), p.late[:n]...)
+		p.late, p.lateBytes = p.late[n:], p.lateBytes-took
+	}
+	if len(p.late) > 0 {
+		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
+		to.Offset = p.late[0].offset
+	} else {
+		// The clock of a partition is the later of the wall clock and W (design rule 1).
+		clock := max(now, p.done.Watermark.Due)
+		items, _ = p.takeDue(clock, items, records-n, bytes-took)
+		if k := len(items); k > n {
+			to.Watermark = items[k-1].key
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	p.finish(&to)
+	return &part{p: p, to: to, items: items}
+}
+
+// far is how many pending records only the store holds.
+func (p *partition) far() int { return p.ledger.Len() - p.wheel.Len() }
+
+// lateUpTo says how many of the late list fit into a turn.
+func (p *partition) lateUpTo(records int, bytes int64) (n int, took int64) {
+	for n < len(p.late) && n < records && (took < bytes || n == 0) {
+		took += int64(len(p.late[n].run))
+		n++
+	}
+	return n, took
+}
+
+// prepareCommit makes a part without records: a checkpoint that has moved on.
+func (p *partition) prepareCommit() *part {
+	to := p.done
+	if p.repeat == nil {
+		to.Offset = p.position
+		if p.queue != nil {
+			to.Offset = p.queue.first(p.position)
+		} else if len(p.late) > 0 {
+			to.Offset = p.late[0].offset
+		}
+	}
+	p.finish(&to)
+	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater {
+		return nil
+	}
+	return &part{p: p, to: to}
+}
+
+// finish fills in what follows from O.
+func (p *partition) finish(to *state.Checkpoint) {
+	if p.queue != nil {
+		to.LowWater = to.Offset
+	} else {
+		to.LowWater = max(p.ledger.Low(to.Offset), p.done.LowWater)
+	}
+	to.Appended = p.ownEnd > to.Offset
+	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)
+	to.DropParsersBelow(to.LowWater)
+}
+
+// settle forgets the records of a part that has been decided: they are resolved.
+func (p *partition) settle(pt *part) {
+	for i := range pt.items {
+		it := &pt.items[i]
+		p.near.release(it.ref)
+		if it.stored {
+			p.spent++
+		} else if p.queue == nil {
+			p.held = append(p.held, it.offset)
+		}
+	}
+	p.done = pt.to
+}
+
+// written notes that a checkpoint has been committed.
+func (p *partition) written(to state.Checkpoint, releasable int, now time.Time) {
+	p.committed, p.committedAt = to, now
+	for _, offset := range p.held[:releasable] {
+		p.ledger.Release(offset)
+	}
+	p.held = append(p.held[:0], p.held[releasable:]...)
+}
+
+// queue holds the records of a fixed-delay route in the order of the log: a record waits for
+// those before it, O is the first undelivered one, and reading pauses when enough is held.
+type queue struct {
+	items []item
+	head  int
+	bytes int64
+}
+
+func (q *queue) push(it item) {
+	q.items = append(q.items, it)
+	q.bytes += int64(len(it.run))
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+// nextDue is when the head is due; a refused record is due at once.
+func (q *queue) nextDue() (int64, bool) {
+	if q.len() == 0 {
+		return 0, false
+	}
+	return q.items[q.head].key.Due, true
+}
+
+// first is the offset of the head, or position when nothing is held.
+func (q *queue) first(position int64) int64 {
+	if q.len() == 0 {
+		return position
+	}
+	return q.items[q.head].offset
+}
+
+// last is the due time of the newest record.
+func (q *queue) last() int64 {
+	if q.len() == 0 {
+		return 0
+	}
+	return q.items[len(q.items)-1].key.Due
+}
+
+// take moves what is due from the head.
+func (q *queue) take(now int64, records int, bytes int64) []item {
+	n, took := 0, int64(0)
+	for n < q.len() && n < records && took < bytes && q.items[q.head+n].key.Due <= now {
+		took += int64(len(q.items[q.head+n].run))
+		n++
+	}
+	out := append(make([]item, 0, n), q.items[q.head:q.head+n]...)
+	clear(q.items[q.head : q.head+n])
+	q.head += n
+	q.bytes -= took
+	if q.head > len(q.items)/2 {
+		k := copy(q.items, q.items[q.head:])
+		clear(q.items[k:])
+		q.items, q.head = q.items[:k], 0
+	}
+	return out
+}
+
+func (p *partition) prepareQueue(now int64, records int, bytes int64) *part {
+	items := p.queue.take(now, records, bytes)
+	if len(items) == 0 {
+		return nil
+	}
+	to := p.done
+	to.Offset = p.queue.first(p.position)
+	p.finish(&to)
+	return &part{p: p, to: to, items: items}
+}
+
+// describe renders an error with the partition's coordinates.
+func (p *partition) describe(what string, err error) error {
+	return fmt.Errorf("%s %s: %w", what, p.tp, err)
+}
+
+// topicCounters count what happens to the records of one delay topic. Lanes add, anyone reads.
+type topicCounters struct {
+	accepted  atomic.Int64
+	delivered atomic.Int64
+	late      atomic.Int64
+}

@@ -1,0 +1,123 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Processor delivers the records of delay topics when they are due. Make one with New and let
+// Run work; everything else may be called from any goroutine at any time.
+type Processor struct {
+	cfg       Config
+	routes    map[string]*topics.Route
+	clock     *clock
+	targets   *targets
+	counters  *counters
+	store     *state.Store                // set by Run, before the lanes start
+	openStore atomic.Pointer[state.Store] // the same, for Stats
+	lanes     []*lane
+	skew      atomic.Int64 // ns: broker's clock minus ours
+	running   atomic.Bool
+
+	assigned assignedSet
+}
+
+// New checks the configuration and fills in its defaults. It starts nothing and opens nothing.
+// The error names everything that is wrong.
+func New(cfg Config) (*Processor, error) {
+	cfg = cfg.withDefaults()
+	errs := []error{cfg.validate()}
+	var internal, names []string
+	for _, r := range cfg.Routes {
+		internal = append(internal, r.Topic, r.DeadLetter)
+		names = append(names, r.Topic)
+	}
+	routes := map[string]*topics.Route{}
+	for _, r := range cfg.Routes {
+		route, err := topics.NewRoute(r, internal...)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		routes[r.Topic] = route
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names)}
+	p.clock = newClock(cfg.Now, cfg.Logger)
+	p.targets = newTargets(&p.cfg)
+	for n := range cfg.Lanes {
+		p.lanes = append(p.lanes, newLane(p, n))
+	}
+	return p, nil
+}
+
+// The memory budget is shared out: half for near records, a quarter for the store, the rest for
+// fetches that have not been taken in and for turns.
+func (p *Processor) nearBudget() int64  { return p.cfg.MemoryBudget / 2 }
+func (p *Processor) storeBudget() int64 { return p.cfg.MemoryBudget / 4 }
+func (p *Processor) fetchBytes() int32 {
+	return int32(min(max(p.cfg.MemoryBudget/int64(16*p.cfg.Lanes), 1<<20), 16<<20))
+}
+
+// Run works until ctx ends. Then it finishes what has begun, writes the checkpoints, leaves the
+// group, closes the store and returns nil. Every other return is an error that it could not go
+// on with.
+func (p *Processor) Run(ctx context.Context) (err error) {
+	if p.running.Swap(true) {
+		return errors.New("processor: Run was called before")
+	}
+	p.store, err = state.Open(state.Options{
+		Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	p.openStore.Store(p.store)
+	defer func() { err = errors.Join(err, p.store.Close()) }()
+	defer p.openStore.Store(nil)
+	cl, err := kgo.NewClient(clientOpts(&p.cfg)...)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	defer cl.Close()
+	for _, r := range p.routes { // known before the first record needs them
+		p.targets.of([]byte(r.DeadLetter))
+		p.targets.of([]byte(r.Topic))
+		if r.Target != "" {
+			p.targets.of([]byte(r.Target))
+		}
+	}
+	// Targets are watched until the last lane has ended: its last turn asks for them.
+	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
+	var watch errgroup.Group
+	watch.Go(func() error { p.targets.run(watching, cl); return nil })
+	lanes, ctx := errgroup.WithContext(ctx)
+	for _, l := range p.lanes {
+		lanes.Go(func() error { return l.run(ctx) })
+	}
+	err = lanes.Wait()
+	stopWatching()
+	watch.Wait()
+	return err
+}
+
+// Alive reports whether every lane has taken a step lately.
+func (p *Processor) Alive() bool {
+	for _, l := range p.lanes {
+		if at := l.stepped.Load(); at != 0 && time.Since(time.UnixMilli(at)) > 30*time.Second {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,170 @@
+package processor
+
+import (
+	"encoding/binary"
+	"errors"
+	"unsafe"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A pending record is kept as one run of bytes, the same in memory and in the store, so that
+// moving it between the two is a copy:
+//
+//	offset     uvarint   where the log holds it now
+//	timestamp  varint    ms
+//	flags      1 byte    1: the key is null, 2: the value is null
+//	key        uvarint length, bytes
+//	value      uvarint length, bytes
+//	headers    uvarint count, then for each: uvarint length, key; uvarint length+1, value (0: null)
+//
+// It is the record as it stands in the log. What it asks for is read from its headers again
+// when it is due, because the log, not this process, decides what a record means.
+
+var errCorruptRecord = errors.New("processor: corrupt stored record")
+
+const (
+	flagNullKey = 1 << iota
+	flagNullValue
+)
+
+// record is a pending record as it stands in the log. Its bytes belong to whoever holds the
+// run that it was decoded from.
+type record struct {
+	offset    int64
+	timestamp int64 // ms
+	key       []byte
+	value     []byte
+	headers   []kgo.RecordHeader
+}
+
+// appendRecord appends the run of r to dst.
+func appendRecord(dst []byte, r *kgo.Record) []byte {
+	dst = binary.AppendUvarint(dst, uint64(r.Offset))
+	dst = binary.AppendVarint(dst, r.Timestamp.UnixMilli())
+	var flags byte
+	if r.Key == nil {
+		flags |= flagNullKey
+	}
+	if r.Value == nil {
+		flags |= flagNullValue
+	}
+	dst = append(dst, flags)
+	dst = appendBytes(dst, r.Key)
+	dst = appendBytes(dst, r.Value)
+	dst = binary.AppendUvarint(dst, uint64(len(r.Headers)))
+	for _, h := range r.Headers {
+		dst = binary.AppendUvarint(dst, uint64(len(h.Key)))
+		dst = append(dst, h.Key...)
+		if h.Value == nil {
+			dst = append(dst, 0)
+			continue
+		}
+		dst = binary.AppendUvarint(dst, uint64(len(h.Value))+1)
+		dst = append(dst, h.Value...)
+	}
+	return dst
+}
+
+func appendBytes(dst, b []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(b)))
+	return append(dst, b...)
+}
+
+// recordSizeBound is at least the length of the run of r.
+func recordSizeBound(r *kgo.Record) int {
+	n := 2*binary.MaxVarintLen64 + 1 + 3*binary.MaxVarintLen32 + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += 2*binary.MaxVarintLen32 + len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// decodeRecord reads a run into r, reusing r's headers. Key, value and headers point into b.
+func decodeRecord(b []byte, r *record) error {
+	d := decoder{b: b}
+	r.offset = int64(d.uvarint())
+	r.timestamp = d.varint()
+	flags := d.byte()
+	r.key, r.value = d.bytes(), d.bytes()
+	if flags&flagNullKey != 0 {
+		r.key = nil
+	}
+	if flags&flagNullValue != 0 {
+		r.value = nil
+	}
+	n := d.uvarint()
+	if n > uint64(len(d.b)) { // each header takes two bytes at least
+		return errCorruptRecord
+	}
+	r.headers = r.headers[:0]
+	for range n {
+		k := d.bytes()
+		var v []byte
+		if m := d.uvarint(); m > 0 {
+			v = d.take(m - 1)
+		}
+		r.headers = append(r.headers, kgo.RecordHeader{Key: unsafe.String(unsafe.SliceData(k), len(k)), Value: v})
+	}
+	if d.bad || len(d.b) != 0 {
+		return errCorruptRecord
+	}
+	return nil
+}
+
+// recordOffset reads only the offset of a run.
+func recordOffset(b []byte) (int64, error) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 {
+		return 0, errCorruptRecord
+	}
+	return int64(v), nil
+}
+
+// decoder reads from the front of b; after the first mistake it is bad and yields zeros.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) byte() byte {
+	if len(d.b) == 0 {
+		d.bad = true
+		return 0
+	}
+	c := d.b[0]
+	d.b = d.b[1:]
+	return c
+}
+
+func (d *decoder) bytes() []byte { return d.take(d.uvarint()) }
+
+func (d *decoder) take(n uint64) []byte {
+	if n > uint64(len(d.b)) {
+		d.bad, d.b = true, nil
+		return nil
+	}
+	v := d.b[:n:n]
+	d.b = d.b[n:]
+	return v
+}

@@ -1,0 +1,239 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// output is one record that a turn produces, and what it is counted as once it is decided.
+type output struct {
+	rec    *kgo.Record
+	kind   outputKind
+	item   *item
+	part   *part
+	target *target // of a delivery
+	due    int64   // ms, as first asked for: lateness counts from it
+	code   topics.Code
+}
+
+type outputKind int
+
+const (
+	outDelivered outputKind = iota
+	outDeadLetter
+	outRetry
+	outResolve
+)
+
+// appends reports whether the output goes to the delay topic itself.
+func (k outputKind) appends() bool { return k == outRetry || k == outResolve }
+
+const (
+	// lookupWait is how long a turn waits for the first look at a target that nobody has asked
+	// for before; then its records are carried on.
+	lookupWait = 300 * time.Millisecond
+	recBlock   = 1024 // records are handed out from blocks, which must not move
+)
+
+// renderer turns items into records to produce. Its memory is used again by the next turn that
+// the same producer runs, so that a delivered record costs no allocation.
+type renderer struct {
+	l       *lane
+	rec     record
+	blocks  [][]kgo.Record
+	used    int
+	headers []kgo.RecordHeader
+	buf     []byte
+	outputs []output
+	acked   []*kgo.Record // scratch of produce
+}
+
+func (r *renderer) reset() {
+	for i := range r.blocks {
+		clear(r.blocks[i])
+	}
+	r.used, r.headers, r.buf, r.outputs = 0, r.headers[:0], r.buf[:0], r.outputs[:0]
+}
+
+// forget gives up memory that a client may still be looking at.
+func (r *renderer) forget() { *r = renderer{l: r.l} }
+
+func (r *renderer) newRecord() *kgo.Record {
+	b, i := r.used/recBlock, r.used%recBlock
+	if b == len(r.blocks) {
+		r.blocks = append(r.blocks, make([]kgo.Record, recBlock))
+	}
+	r.used++
+	rec := &r.blocks[b][i]
+	rec.Partition = anyPartition
+	return rec
+}
+
+// errHeld means that a part cannot be tried now, because a record in it can go nowhere.
+type errHeld struct{ why string }
+
+func (e errHeld) Error() string { return e.why }
+
+// part renders every item of a part, or none and an errHeld.
+func (r *renderer) part(ctx context.Context, pt *part, now int64) error {
+	outputs, used, headers, buf := len(r.outputs), r.used, len(r.headers), len(r.buf)
+	for i := range pt.items {
+		it := &pt.items[i]
+		if it.acked {
+			continue
+		}
+		if err := r.item(ctx, pt, it, now); err != nil {
+			for b := used; b < r.used; b++ {
+				r.blocks[b/recBlock][b%recBlock] = kgo.Record{}
+			}
+			r.outputs, r.used, r.headers, r.buf = r.outputs[:outputs], used, r.headers[:headers], r.buf[:buf]
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) error {
+	p, rec := pt.p, &r.rec
+	if err := decodeRecord(it.run, rec); err != nil {
+		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
+	}
+	if it.refusal != nil {
+		return r.deadLetter(ctx, pt, it, it.refusal, origin(rec), 0)
+	}
+	req, err := p.parserAt(rec.offset).Parse(rec.headers, rec.timestamp, rec.offset, p.id.short())
+	if err != nil {
+		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal), origin(rec), 0)
+	}
+	first := req.First(rec.offset, rec.timestamp)
+	if refusal := refuseNow(p, &req, now); refusal != nil {
+		return r.deadLetter(ctx, pt, it, refusal, first, req.Attempt)
+	}
+	t := r.l.p.targets.of(req.Target)
+	st := r.l.p.targets.await(ctx, t, lookupWait)
+	switch {
+	case st.status == targetMissing:
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name), first, req.Attempt)
+	case st.status != targetReady:
+		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, st.why))
+	case req.Partition >= st.partitions:
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeInvalidPartition, topics.HeaderTargetPartition,
+			"the topic %s has partitions 0 to %d", t.name, st.partitions-1), first, req.Attempt)
+	}
+	out := r.newRecord()
+	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.key, rec.value, req.Partition
+	if req.HasKey {
+		out.Key = req.Key
+	}
+	d := topics.Delivered{Topic: p.tp.topic, Partition: p.tp.partition, Origin: first, Fired: now, Attempt: req.Attempt, Bare: !p.route.EmitHeaders}
+	at := len(r.headers)
+	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.headers, d, r.buf)
+	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
+	switch size := topics.RecordSize(out.Key, out.Value, out.Headers); {
+	case size > int(st.maxBytes):
+		r.drop(out)
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge, "",
+			"%d bytes with the headers that are added, and the topic %s takes %d", size, t.name, st.maxBytes), first, req.Attempt)
+	case st.compacted && out.Key == nil:
+		r.drop(out)
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name), first, req.Attempt)
+	}
+	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, due: first.Due})
+	return nil
+}
+
+// drop takes back the last new record.
+func (r *renderer) drop(rec *kgo.Record) {
+	r.headers = r.headers[:len(r.headers)-len(rec.Headers)]
+	*rec = kgo.Record{}
+	r.used--
+}
+
+// refuseNow judges a request by the configuration of today: what was allowed when it was
+// accepted may not be any more. How far ahead it was due was judged then.
+func refuseNow(p *partition, req *topics.Request, now int64) *topics.Refusal {
+	if len(req.Target) > 0 && p.route.Allowed(req.Target) {
+		return nil
+	}
+	return p.route.Refuse(req, now)
+}
+
+func produceRefusal(code topics.Code, header, format string, args ...any) *topics.Refusal {
+	return &topics.Refusal{Code: code, Stage: topics.StageProduce, Header: header, Message: fmt.Sprintf(format, args...)}
+}
+
+// deadLetter renders an item that cannot be delivered, and with it the resolve record that it
+// may need.
+func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *topics.Refusal, first topics.Origin, attempts int) error {
+	p, rec := pt.p, &r.rec
+	t := r.l.p.targets.of([]byte(p.route.DeadLetter))
+	st := r.l.p.targets.await(ctx, t, lookupWait)
+	if st.status != targetReady {
+		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.name, notReady(st))}
+	}
+	out := r.newRecord()
+	out.Topic, out.Key, out.Value = t.name, rec.key, rec.value
+	at := len(r.headers)
+	r.headers, r.buf = topics.AppendDeadLetter(r.headers, rec.headers, topics.DeadLetter{
+		Topic: p.tp.topic, Partition: p.tp.partition, Offset: first.Offset, Timestamp: first.Timestamp,
+		Refusal: refusal, Instance: r.l.cfg.Instance, Attempts: attempts,
+	}, r.buf)
+	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
+	topics.FitDeadLetter(out, int(st.maxBytes))
+	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, code: refusal.Code})
+	if !it.resolve {
+		return nil
+	}
+	res := r.newRecord()
+	res.Topic, res.Partition = p.tp.topic, p.tp.partition
+	res.Headers = topics.Resolve(p.id.short(), rec.offset, it.key.Due, it.key.Seq)
+	r.outputs = append(r.outputs, output{rec: res, kind: outResolve, item: it, part: pt})
+	return nil
+}
+
+// origin is what a record that cannot be parsed is known by.
+func origin(rec *record) topics.Origin {
+	return topics.Origin{Offset: rec.offset, Timestamp: rec.timestamp}
+}
+
+func notReady(st *targetState) string {
+	if st.status == targetUnknown {
+		return "not looked up yet"
+	}
+	return st.why
+}
+
+// carryOn renders a record whose target is in trouble as a new request for later (design
+// section 6). On a fixed-delay route it waits where it is, and so do those behind it.
+func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.Request, now int64, why string) error {
+	p, rec := pt.p, &r.rec
+	if p.queue != nil {
+		return errHeld{why}
+	}
+	t := r.l.p.targets.of([]byte(p.tp.topic))
+	st := r.l.p.targets.await(ctx, t, lookupWait)
+	if st.status != targetReady {
+		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.name, notReady(st))}
+	}
+	out := r.newRecord()
+	out.Topic, out.Partition, out.Key, out.Value = p.tp.topic, p.tp.partition, rec.key, rec.value
+	at := len(r.headers)
+	r.headers, r.buf = topics.AppendRetry(r.headers, rec.headers, topics.Retry{
+		TopicID: p.id.short(),
+		Due:     now + r.l.cfg.RetryBackoff.Milliseconds(),
+		Attempt: req.Attempt + 1,
+		Origin:  req.First(rec.offset, rec.timestamp),
+	}, r.buf)
+	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
+	if topics.RecordSize(out.Key, out.Value, out.Headers) > int(st.maxBytes) {
+		r.drop(out)
+		return errHeld{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.offset)}
+	}
+	r.outputs = append(r.outputs, output{rec: out, kind: outRetry, item: it, part: pt})
+	return nil
+}

@@ -1,0 +1,98 @@
+package processor
+
+import (
+	"time"
+)
+
+// Stats is a picture of the processor at one moment, for metrics, probes and people. It is
+// assembled from counters that the lanes keep; taking it never stops a lane.
+type Stats struct {
+	Instance   string
+	Lanes      int
+	Partitions []PartitionStats // those assigned to this process, by topic and partition
+	Topics     []TopicStats     // counters by delay topic
+	Targets    []TargetStats    // counters by target topic
+	DeadLetter map[string]int64 // records dead-lettered, by code
+	Refused    map[string]int64 // header parse outcomes other than ok, by code
+
+	Transactions     map[string]int64 // turns by outcome: committed, aborted, unknown
+	TransactionTime  Histogram        // from begin to decision
+	Rebalances       int64
+	Retried          int64         // records carried on because their target was in trouble
+	ClockSkew        time.Duration // broker's clock minus ours, as last measured
+	ClockSteps       int64
+	NearBytes        int64 // memory held for near records
+	StoreBytes       int64 // on disk
+	LastTransactions time.Time
+}
+
+// Phase is where a partition stands between being assigned and being given up.
+type Phase string
+
+const (
+	PhaseRestoring Phase = "restoring" // fetching the checkpoint, fencing, claiming
+	PhaseCatchUp   Phase = "catching_up"
+	PhaseLive      Phase = "live"
+	PhaseStopped   Phase = "stopped" // an error that a person must decide on
+)
+
+// PartitionStats is what is known of one assigned partition.
+type PartitionStats struct {
+	Topic     string
+	Partition int32
+	Lane      int
+	Phase     Phase
+	Error     string // why it is stopped, and what to do; empty otherwise
+
+	Offset       int64 // O, as committed
+	LowWater     int64 // L, as committed
+	WatermarkDue int64 // ms
+	Position     int64 // next offset to be read
+	LogStart     int64 // as last asked
+	LogEnd       int64 // as last asked
+
+	Pending      int64
+	PendingBytes int64
+	Near         int64 // of those, held in memory
+	Overdue      int64 // pending and due before now, approximately
+	NextDue      int64 // ms; 0 when nothing is pending
+
+	CheckpointAt time.Time     // when the checkpoint was last committed
+	RestoreTime  time.Duration // from assignment to live, the last time
+	Agenda       []AgendaEntry // how much is due within the next minute, hour, day
+}
+
+// AgendaEntry says how many pending records are due within a time from now.
+type AgendaEntry struct {
+	Within  time.Duration
+	Records int64
+	Bytes   int64
+}
+
+// TopicStats counts what happened to the records of one delay topic.
+type TopicStats struct {
+	Topic     string
+	Accepted  int64
+	Delivered int64
+	Late      int64 // accepted when their key was at or below the watermark
+}
+
+// TargetStats counts what was delivered to one target topic.
+type TargetStats struct {
+	Target    string
+	Delivered int64
+	Trouble   string // empty, or why records for it are carried on
+	Lateness  Histogram
+}
+
+// Histogram is a cumulative histogram in seconds with the upper bounds of HistogramBounds.
+type Histogram struct {
+	Counts []int64 // one a bound, not cumulative, and one more for what is above
+	Sum    float64 // seconds
+}
+
+// HistogramBounds are the upper bounds, in seconds, of every Histogram.
+var HistogramBounds = []float64{
+	0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5,
+	1, 2.5, 5, 10, 30, 60, 300, 1800, 3600,
+}

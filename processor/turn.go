@@ -1,0 +1,321 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A turn is what a lane has decided to do at one moment: the records that are due, where they
+// go, and the checkpoint that says so. In exactly_once it is one Kafka transaction (KIP-98 with
+// the group metadata of KIP-447), and either all of it happens or nothing. It runs on a goroutine
+// of its own, because the lane goes on reading meanwhile; the lane begins no other until this one
+// is decided.
+type turn struct {
+	l        *lane
+	parts    []*part
+	producer *producer
+	render   *renderer
+	plain    bool // no records: an offset commit outside a transaction
+	member   member
+	began    time.Time
+
+	// What became of it; set before it is handed back to the lane.
+	outcome  outcome
+	err      error
+	held     []heldPart       // not tried: as if the turn had not begun for them
+	took     []*part          // what the outcome is about
+	ownEnds  map[*part]int64  // records of ours that were appended lie below
+	blamed   map[string]error // targets that did not take their records
+	answered time.Time
+}
+
+type heldPart struct {
+	part *part
+	why  error
+}
+
+type outcome int
+
+const (
+	// outcomeDone: it happened.
+	outcomeDone outcome = iota
+	// outcomeAborted: it is known not to have happened; it is as if it had begun later.
+	outcomeAborted
+	// outcomeUnknown: nobody knows. What was remembered of its partitions is worth nothing.
+	outcomeUnknown
+)
+
+func (o outcome) String() string { return [...]string{"committed", "aborted", "unknown"}[o] }
+
+// run carries the turn out and returns when it is decided, or when ctx ends, which makes it
+// unknown.
+func (t *turn) run(ctx context.Context) {
+	defer func() { t.answered = t.l.p.clock.time() }()
+	if t.plain {
+		t.commitPlain(ctx)
+		return
+	}
+	now := t.l.p.clock.now()
+	for _, pt := range t.parts {
+		if err := t.render.part(ctx, pt, max(now, pt.p.done.Watermark.Due)); err != nil {
+			t.held = append(t.held, heldPart{pt, err})
+			continue
+		}
+		t.took = append(t.took, pt)
+	}
+	if len(t.took) == 0 {
+		return
+	}
+	t.ownEnds = map[*part]int64{}
+	for i := range t.render.outputs {
+		if o := &t.render.outputs[i]; o.kind.appends() {
+			o.part.to.Appended = true
+		}
+	}
+	if t.l.cfg.Guarantee == AtLeastOnce {
+		t.runPlainly(ctx)
+		return
+	}
+	t.runTransaction(ctx)
+}
+
+// commitPlain writes the checkpoints of partitions for which nothing is due. It is sent once: a
+// copy that arrives late would take the checkpoint back.
+func (t *turn) commitPlain(ctx context.Context) {
+	t.took = t.parts
+	entries, err := t.entries()
+	if err == nil {
+		err = t.l.coordinator.commit(ctx, t.l.reader, t.member, entries)
+	}
+	if err == nil {
+		return
+	}
+	t.err, t.outcome = err, outcomeAborted
+	if judge(err) == verdictUnknown {
+		t.outcome = outcomeUnknown
+	}
+}
+
+func (t *turn) entries() ([]commitEntry, error) {
+	entries := make([]commitEntry, 0, len(t.took))
+	for _, pt := range t.took {
+		e, err := entry(pt.p.tp, pt.p.id, pt.to)
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// runTransaction is the exactly_once turn: offsets first, so that an open transaction always
+// shows on its partitions (design rule 9), then the records, then the decision.
+func (t *turn) runTransaction(ctx context.Context) {
+	work, cancel := context.WithTimeout(ctx, t.l.cfg.TurnTimeout)
+	defer cancel()
+	entries, err := t.entries()
+	if err != nil {
+		t.outcome, t.err = outcomeAborted, err
+		return
+	}
+	if err = t.producer.cl.BeginTransaction(); err == nil {
+		err = t.addOffsets(work, entries)
+	}
+	if err == nil {
+		err = t.produce(work)
+	}
+	if err != nil {
+		t.abort(ctx, err)
+		return
+	}
+	// Only when every record has been acknowledged: kgo answers nil for a transaction that it
+	// has turned into an abort (design rule 8).
+	end, cancelEnd := context.WithTimeout(ctx, requestTimeout)
+	defer cancelEnd()
+	if err := t.producer.cl.EndTransaction(end, kgo.TryCommit); err != nil {
+		t.outcome, t.err = outcomeUnknown, fmt.Errorf("end transaction %s: %w", t.producer.transactionalID, err)
+	}
+}
+
+// addOffsets puts the checkpoints into the transaction.
+func (t *turn) addOffsets(ctx context.Context, entries []commitEntry) error {
+	cl, id := t.producer.cl, t.producer.transactionalID
+	if t.producer.explicit {
+		if err := t.l.coordinator.addOffsets(ctx, cl, id); err != nil {
+			return err
+		}
+	}
+	return t.l.coordinator.retry(ctx, cl, func() error {
+		return t.l.coordinator.txnCommit(ctx, cl, id, t.member, entries)
+	})
+}
+
+// abort makes sure that a turn that has not been asked to commit cannot happen any more: the
+// producer is replaced by one with the same id, which aborts what is open. If that is not
+// answered, or if somebody else has taken over the id, the outcome is unknown.
+func (t *turn) abort(ctx context.Context, why error) {
+	t.err, t.outcome = why, outcomeUnknown
+	if v := judge(why); v == verdictFenced || errors.Is(why, errUnanswered) {
+		return
+	}
+	renew, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	t.render.forget() // the old client may still hold its records
+	if err := t.producer.renew(renew); err != nil {
+		t.err = errors.Join(why, err)
+		return
+	}
+	t.outcome = outcomeAborted
+}
+
+// runPlainly is the at_least_once turn: the records alone. The checkpoint follows by a plain
+// commit, so what is delivered between the two comes again after a crash.
+func (t *turn) runPlainly(ctx context.Context) {
+	work, cancel := context.WithTimeout(ctx, t.l.cfg.TurnTimeout)
+	defer cancel()
+	err := t.produce(work)
+	if err == nil {
+		return
+	}
+	t.outcome, t.err = outcomeAborted, err
+	t.render.forget()
+	if err := t.producer.renew(ctx); err != nil {
+		t.outcome, t.err = outcomeUnknown, errors.Join(t.err, err)
+	}
+}
+
+// slow is after what time a turn begins to ask what is wrong with the targets that it waits for.
+const slow = 300 * time.Millisecond
+
+// produce hands the records to the producer and waits until all are acknowledged. When it
+// fails, the targets to blame are noted, and (for at_least_once) what was acknowledged.
+func (t *turn) produce(ctx context.Context) error {
+	outs := t.render.outputs
+	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{})}
+	promise := w.promise
+	for i := range outs {
+		t.producer.cl.Produce(context.Background(), outs[i].rec, promise)
+	}
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		t.producer.cl.Flush(ctx)
+	}()
+	tick := time.NewTicker(slow)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.done:
+			<-flushed
+			if err := t.failure(w); err != nil {
+				return err
+			}
+			for i := range outs {
+				if o := &outs[i]; o.kind.appends() {
+					t.ownEnds[o.part] = max(t.ownEnds[o.part], o.rec.Offset+1)
+				}
+			}
+			t.render.acked = w.acked
+			return nil
+		case <-ctx.Done():
+			if err := t.failure(w); err != nil {
+				return err
+			}
+			return fmt.Errorf("records not acknowledged within %v: %w", t.l.cfg.TurnTimeout, ctx.Err())
+		case <-tick.C:
+			for _, o := range t.silent(w) {
+				name := o.rec.Topic
+				if st := t.l.p.targets.suspect(name); st.status != targetReady {
+					t.failure(w)
+					return fmt.Errorf("produce to %s: %s", name, st.why)
+				}
+			}
+		}
+	}
+}
+
+// failure says what went wrong so far, and notes who is to blame: targets that refused, or did
+// not answer. An error of the producer itself is nobody's.
+func (t *turn) failure(w *acks) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left == 0 && len(w.failed) == 0 {
+		return nil
+	}
+	t.blamed = map[string]error{}
+	var first error
+	for topic, err := range w.failed {
+		if isTargets(err) {
+			t.blamed[topic] = err
+		}
+		if first == nil || isShutdown(first) {
+			first = fmt.Errorf("produce to %s: %w", topic, err)
+		}
+	}
+	acked := make(map[*kgo.Record]bool, len(w.acked))
+	for _, r := range w.acked {
+		acked[r] = true
+	}
+	for i := range t.render.outputs {
+		o := &t.render.outputs[i]
+		if !acked[o.rec] && w.failed[o.rec.Topic] == nil && first == nil {
+			t.blamed[o.rec.Topic] = errUnanswered
+		}
+		if t.l.cfg.Guarantee == AtLeastOnce {
+			o.item.acked = acked[o.rec] // the last output of an item is produced last
+		}
+	}
+	return first
+}
+
+// silent lists one output of each topic that has not acknowledged all.
+func (t *turn) silent(w *acks) []*output {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	acked := make(map[*kgo.Record]bool, len(w.acked))
+	for _, r := range w.acked {
+		acked[r] = true
+	}
+	seen := map[string]bool{}
+	var out []*output
+	for i := range t.render.outputs {
+		o := &t.render.outputs[i]
+		if !acked[o.rec] && !seen[o.rec.Topic] {
+			seen[o.rec.Topic] = true
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// acks collects the promises of one turn's records.
+type acks struct {
+	mu     sync.Mutex
+	left   int
+	acked  []*kgo.Record
+	failed map[string]error // by topic: the first error that was not a consequence of another
+	done   chan struct{}    // closed when nothing is left
+}
+
+func (w *acks) promise(r *kgo.Record, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.acked = append(w.acked, r)
+	} else {
+		if w.failed == nil {
+			w.failed = map[string]error{}
+		}
+		if old := w.failed[r.Topic]; old == nil || isShutdown(old) {
+			w.failed[r.Topic] = err
+		}
+	}
+	if w.left--; w.left == 0 {
+		close(w.done)
+	}
+}
