@@ -33,6 +33,9 @@ type Options struct {
 	// Provider forces one. Defaults to DUEWHEEL_TEST_KAFKA, and without it to the first that is there.
 	Provider Provider
 
+	// Faults says that nodes will be frozen, killed or restarted, which external brokers leave out.
+	Faults bool
+
 	// Measure gives the broker a larger heap and the JVM's full compiler. It starts slower and then runs much faster: for
 	// benchmarks.
 	Measure bool
@@ -58,6 +61,9 @@ const startLimit = 3 * time.Minute
 // end of each node's log is shown and the whole log is kept.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short leaves out what needs a Kafka")
+	}
 	if o.Logf == nil {
 		o.Logf = t.Logf
 	}
@@ -89,11 +95,18 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := newCluster(o)
+	if provider == External {
+		return attach(ctx, o)
+	}
+	// Before the cluster, since its start is bounded and a download is not.
+	if err := sources[provider].prepare(ctx, o); err != nil {
+		return nil, err
+	}
+	c, err := newCluster(o, provider)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.launch(ctx, provider); err != nil {
+	if err := c.launch(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

@@ -13,12 +13,14 @@ import (
 
 // Cluster is a set of running nodes. Its methods may be called from several goroutines.
 type Cluster struct {
-	options Options
-	id      string // the cluster id, another one for each cluster
-	nodes   []*Node
-	dir     string   // everything the cluster has on disk
-	lock    *os.File // held as long as dir is in use
-	ports   ports
+	options  Options
+	provider Provider
+	id       string // the cluster id, another one for each cluster
+	nodes    []*Node
+	security *Security
+	dir      string   // everything the cluster has on disk; none for external brokers
+	lock     *os.File // held as long as dir is in use
+	ports    ports
 }
 
 // Node is one broker, and controller, of a cluster. Faults are injected here. Each method returns when the change has happened.
@@ -26,7 +28,7 @@ type Node struct {
 	cluster        *Cluster
 	id             int
 	controllerPort int
-	brokerPorts    map[Listener]int
+	addrs          map[Listener]string
 
 	mu      sync.Mutex // held during each change of the machine
 	machine machine
@@ -34,14 +36,21 @@ type Node struct {
 	running bool
 }
 
-func newCluster(o Options) (*Cluster, error) {
+// newCluster makes a cluster with everything but its machines. It is closed also when it never starts.
+func newCluster(o Options, p Provider) (*Cluster, error) {
 	dir, lock, err := newDir()
 	if err != nil {
 		return nil, fmt.Errorf("brokers: %w", err)
 	}
-	c := &Cluster{options: o, id: newUUID(), dir: dir, lock: lock}
+	c := &Cluster{options: o, provider: p, id: newUUID(), dir: dir, lock: lock}
 	for i := range o.Nodes {
-		c.nodes = append(c.nodes, &Node{cluster: c, id: i + 1, brokerPorts: map[Listener]int{}})
+		c.nodes = append(c.nodes, &Node{cluster: c, id: i + 1, addrs: map[Listener]string{}})
+	}
+	if c.security, err = newSecurity(dir); err == nil {
+		err = c.takePorts()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("brokers: %w", err), c.Close())
 	}
 	return c, nil
 }
@@ -57,28 +66,25 @@ func newUUID() string {
 	}
 }
 
-// launch reserves the ports, makes the machines and starts them all.
-func (c *Cluster) launch(ctx context.Context, s source) error {
-	if err := c.takePorts(); err != nil {
-		return err
-	}
-	if err := s.prepare(ctx, c); err != nil {
-		return err
-	}
+// launch makes the machines and starts them all.
+func (c *Cluster) launch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	began := time.Now()
 	for _, n := range c.nodes {
-		m, err := s.machine(ctx, c, n)
+		m, err := sources[c.provider].machine(ctx, c, n)
 		if err != nil {
 			return fmt.Errorf("brokers: node %d: %w", n.id, err)
 		}
 		n.machine = m
 	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
-	began := time.Now()
 	if err := c.each(func(n *Node) error { return n.Start(ctx) }); err != nil {
 		return err
 	}
-	c.options.Logf("brokers: Kafka %s, %d node(s) on %v after %s", c.options.Version, len(c.nodes), c.Addrs(),
+	if err := c.createUser(ctx); err != nil {
+		return err
+	}
+	c.options.Logf("brokers: Kafka %s from %s on %v after %s", c.options.Version, c.provider, c.Addrs(),
 		time.Since(began).Round(time.Millisecond))
 	return nil
 }
@@ -89,9 +95,11 @@ func (c *Cluster) takePorts() (err error) {
 			return err
 		}
 		for _, l := range c.listeners() {
-			if n.brokerPorts[l], err = c.ports.take(); err != nil {
+			port, err := c.ports.take()
+			if err != nil {
 				return err
 			}
+			n.addrs[l] = fmt.Sprintf("127.0.0.1:%d", port)
 		}
 	}
 	return nil
@@ -122,6 +130,12 @@ func (c *Cluster) AddrsOf(l Listener) []string {
 	return addrs
 }
 
+// Security is what clients need for the listeners other than Plain.
+func (c *Cluster) Security() *Security { return c.security }
+
+// Provider is where the brokers come from.
+func (c *Cluster) Provider() Provider { return c.provider }
+
 // Nodes are the nodes, by rising id.
 func (c *Cluster) Nodes() []*Node { return c.nodes }
 
@@ -141,5 +155,8 @@ func (c *Cluster) Close() error {
 		return n.machine.remove(ctx)
 	})
 	c.ports.release()
+	if c.dir == "" {
+		return err
+	}
 	return errors.Join(err, removeDir(c.dir, c.lock))
 }

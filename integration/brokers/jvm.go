@@ -44,8 +44,8 @@ func javaVersion(ctx context.Context) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-func (jvm) prepare(ctx context.Context, c *Cluster) error {
-	_, err := prepareTemplate(ctx, c.options)
+func (jvm) prepare(ctx context.Context, o Options) error {
+	_, err := prepareTemplate(ctx, o)
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 func (n *Node) ID() int32 { return int32(n.id) }
 
 // Addr is the node's address for one listener.
-func (n *Node) Addr(l Listener) string { return fmt.Sprintf("127.0.0.1:%d", n.brokerPorts[l]) }
+func (n *Node) Addr(l Listener) string { return n.addrs[l] }
 
 // Start starts a node that was stopped or killed, over the same data and ports, and returns when it answers for itself.
 // In a cluster of three that means that a majority runs.

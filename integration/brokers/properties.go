@@ -63,21 +63,6 @@ func (c *Cluster) voters() string {
 	return strings.Join(v, ",")
 }
 
-// listenerProperties adds the plain listener, the controller's, and those that were asked for.
-func (c *Cluster) listenerProperties(n *Node, p map[string]string) {
-	addresses := []string{fmt.Sprintf("CONTROLLER://127.0.0.1:%d", n.controllerPort)}
-	protocols := []string{"CONTROLLER:PLAINTEXT"}
-	var advertised []string
-	for _, l := range c.listeners() {
-		a := fmt.Sprintf("%s://%s", l, n.Addr(l))
-		addresses, advertised = append(addresses, a), append(advertised, a)
-		protocols = append(protocols, fmt.Sprintf("%s:%s", l, l.protocol()))
-	}
-	p["listeners"] = strings.Join(addresses, ",")
-	p["advertised.listeners"] = strings.Join(advertised, ",")
-	p["listener.security.protocol.map"] = strings.Join(protocols, ",")
-}
-
 // writeProperties gives the text of a Java properties file, in a fixed order.
 func writeProperties(p map[string]string) []byte {
 	var b strings.Builder

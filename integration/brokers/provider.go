@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Provider names where brokers come from.
@@ -16,12 +17,12 @@ const (
 	JVM      Provider = "jvm"      // a JDK, with jars by Maven
 )
 
-// source is one provider: whether it is there, and a machine for each node.
+// source makes the machines of the providers that start brokers themselves.
 type source interface {
 	// available says nil, or why not together with what to do about it.
 	available(ctx context.Context, o Options) error
 	// prepare does what is done once for a cluster: fetch jars, build an image.
-	prepare(ctx context.Context, c *Cluster) error
+	prepare(ctx context.Context, o Options) error
 	// machine makes the machine of one node, not yet started.
 	machine(ctx context.Context, c *Cluster, n *Node) (machine, error)
 }
@@ -38,31 +39,34 @@ type machine interface {
 	log(ctx context.Context) ([]byte, error)
 }
 
-func sources() []struct {
-	name Provider
-	source
-} {
-	return []struct {
-		name Provider
-		source
-	}{{JVM, jvm{}}}
-}
+var sources = map[Provider]source{JVM: jvm{}}
 
 // choose returns the forced provider, or the first that is there.
-func choose(ctx context.Context, o Options) (source, error) {
+func choose(ctx context.Context, o Options) (Provider, error) {
+	candidates := []Provider{External, JVM}
+	if o.Provider != "" {
+		if !slices.Contains(candidates, o.Provider) {
+			return "", fmt.Errorf("%w: DUEWHEEL_TEST_KAFKA=%s is none of %v", ErrNoProvider, o.Provider, candidates)
+		}
+		candidates = []Provider{o.Provider}
+	}
 	var missing []error
-	for _, s := range sources() {
-		if o.Provider != "" && o.Provider != s.name {
-			continue
-		}
-		err := s.available(ctx, o)
+	for _, p := range candidates {
+		err := available(ctx, p, o)
 		if err == nil {
-			return s.source, nil
+			return p, nil
 		}
-		missing = append(missing, fmt.Errorf("%s: %w", s.name, err))
+		missing = append(missing, fmt.Errorf("%s: %w", p, err))
 	}
-	if len(missing) == 0 {
-		return nil, fmt.Errorf("%w: DUEWHEEL_TEST_KAFKA=%s is not external, docker or jvm", ErrNoProvider, o.Provider)
+	return "", fmt.Errorf("%w:\n%w", ErrNoProvider, errors.Join(missing...))
+}
+
+func available(ctx context.Context, p Provider, o Options) error {
+	if p != External {
+		return sources[p].available(ctx, o)
 	}
-	return nil, fmt.Errorf("%w:\n%w", ErrNoProvider, errors.Join(missing...))
+	if len(externalAddrs()) == 0 {
+		return errors.New("set DUEWHEEL_TEST_BROKERS to addresses of a Kafka that tests may use: host:port,host:port")
+	}
+	return nil
 }

@@ -63,14 +63,11 @@ func classPath(libs ...string) (string, error) {
 func (t template) make(ctx context.Context, o Options, dir string) error {
 	o.Logf("brokers: preparing a data folder and a class archive for Kafka %s", o.Version)
 	t.dir = dir
-	c, err := newCluster(Options{Version: o.Version, Nodes: 1, Logf: o.Logf})
+	c, err := newCluster(Options{Version: o.Version, Nodes: 1, Logf: o.Logf}, JVM)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.takePorts(); err != nil {
-		return err
-	}
 	n := c.nodes[0]
 	if err := t.storageTool(ctx, c, n); err != nil {
 		return err
