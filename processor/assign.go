@@ -30,9 +30,23 @@ func (l *lane) take(ctx context.Context, h handover) {
 	if !h.lost {
 		// A turn that is under way is decided first: its checkpoint is ours to write.
 		l.awaitTurn(ctx)
+		if l.cfg.Guarantee == AtLeastOnce {
+			l.lastCheckpoints(ctx, l.of(h.revoked)) // else what was acknowledged comes again
+		}
 	}
 	l.drop(ctx, h.revoked)
 	l.restore(ctx, again)
+}
+
+// of returns those of the named partitions that the lane has.
+func (l *lane) of(tps []topicPartition) []*partition {
+	var ps []*partition
+	for _, tp := range tps {
+		if p := l.parts[tp]; p != nil {
+			ps = append(ps, p)
+		}
+	}
+	return ps
 }
 
 // awaitTurn waits until the turn in flight is decided, or gives it up when that takes too long

@@ -483,22 +483,7 @@ func (l *lane) shutdown() {
 			<-l.decided
 		}
 	}
-	if m := l.membership.member(); m.valid() && !l.renewing {
-		t := &turn{l: l, plain: true, member: m}
-		for _, p := range l.order {
-			if pt := p.prepareCommit(); p.live() && pt != nil {
-				t.parts = append(t.parts, pt)
-			}
-		}
-		if len(t.parts) > 0 {
-			t.run(ctx)
-			if t.outcome == outcomeDone {
-				l.tookDone(t)
-			} else {
-				l.log.Warn("last checkpoints not written", "error", t.err)
-			}
-		}
-	}
+	l.lastCheckpoints(ctx, l.order)
 	for _, p := range l.order {
 		if p.store != nil && p.live() && p.far() > 0 {
 			p.dirty = true
@@ -519,4 +504,26 @@ func (l *lane) shutdown() {
 			return
 		}
 	}
+}
+
+// lastCheckpoints writes the checkpoints of partitions that are about to be given up, so that
+// their next owner has little or nothing to do again.
+func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
+	t := &turn{l: l, plain: true, member: l.membership.member()}
+	for _, p := range ps {
+		if !p.live() || p.inTurn {
+			continue
+		}
+		if pt := p.prepareCommit(); pt != nil {
+			t.parts = append(t.parts, pt)
+		}
+	}
+	if len(t.parts) == 0 || !t.member.valid() {
+		return
+	}
+	if t.run(ctx); t.outcome != outcomeDone {
+		l.log.Warn("last checkpoints not written", "error", t.err)
+		return
+	}
+	l.tookDone(t)
 }
