@@ -40,8 +40,7 @@ func (s *slabs) dropHead(c *chain) {
 	s.put(i)
 }
 
-func (s *slabs) firstSeq(c chain) int64 { return s.at(c.head).items[0].seq }
-
+// lastSeq is the seq of the last entry. There must be one.
 func (s *slabs) lastSeq(c chain) int64 {
 	t := s.at(c.tail)
 	return t.items[t.len()-1].seq

@@ -61,7 +61,10 @@ func (c *checker) slot(k int, i uint8, s *slot, here bool) {
 			return
 		}
 		ch := w.chunks.at(j)
-		c.require(start < ch.len() && ch.len() <= chunkLen, "chunk %d: holds %d entries from %d", j, ch.len(), start)
+		if ch.len() <= start || ch.len() > chunkLen {
+			c.require(false, "chunk %d: holds %d entries from %d", j, ch.len(), start)
+			return
+		}
 		for e := start; e < ch.len(); e++ {
 			d := ch.due(e)
 			c.require(d >= w.cursor, "%d:%d is below the cursor", d.tick(), ch.items[e].seq)

@@ -76,10 +76,6 @@ func (c *chunk) sort() {
 
 // merge makes one run of two.
 func (s *slabs) merge(a, b run, d digits) run {
-	if s.lastSeq(a.chain) <= s.firstSeq(b.chain) {
-		s.link(&a.chain, b.chain)
-		return run{a.chain, a.n + b.n}
-	}
 	out := run{n: a.n + b.n}
 	left, right := reader{s, a.chain, 0}, reader{s, b.chain, 0}
 	for left.head != 0 && right.head != 0 {

@@ -84,7 +84,7 @@ func (p *pair) seq() int64 {
 	return rapid.OneOf(rapid.Int64Range(0, 1000), rapid.Int64()).Draw(p.T, "seq")
 }
 
-// held picks a due at or near one that is held.
+// near picks a due at or near one that is held.
 func (p *pair) near() Tick {
 	if len(p.m.entries) == 0 || rapid.IntRange(0, 9).Draw(p.T, "anywhere") == 0 {
 		return p.due()
@@ -110,24 +110,33 @@ func (p *pair) check() {
 	}
 }
 
-func TestWheelEqualsSortedSlice(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		now := Tick(rapid.OneOf(
-			rapid.Just(int64(0)),
-			rapid.Int64Range(1_700_000_000_000, 1_800_000_000_000),
-			rapid.Int64(),
-		).Draw(t, "now"))
-		p := &pair{T: t, w: New(now), m: model{now: now, lastSeq: math.MinInt64}}
-		p.check()
-		t.Repeat(map[string]func(*rapid.T){
-			"":          func(*rapid.T) { p.check() },
-			"add":       func(t *rapid.T) { p.T = t; p.add(p.due(), p.seq()) },
-			"add burst": func(t *rapid.T) { p.T = t; p.addBurst() },
-			"take":      func(t *rapid.T) { p.T = t; p.take() },
-			"take from": func(t *rapid.T) { p.T = t; p.takeFrom() },
-			"remove":    func(t *rapid.T) { p.T = t; p.remove() },
-		})
+func TestWheelEqualsSortedSlice(t *testing.T) { rapid.Check(t, equalsSortedSlice) }
+
+func FuzzWheelEqualsSortedSlice(f *testing.F) { f.Fuzz(rapid.MakeFuzz(equalsSortedSlice)) }
+
+func equalsSortedSlice(t *rapid.T) {
+	now := Tick(rapid.OneOf(
+		rapid.Just(int64(0)),
+		rapid.Int64Range(1_700_000_000_000, 1_800_000_000_000),
+		rapid.Int64(),
+	).Draw(t, "now"))
+	p := &pair{T: t, w: New(now), m: model{now: now, lastSeq: math.MinInt64}}
+	t.Repeat(map[string]func(*rapid.T){
+		"":          func(*rapid.T) { p.check() },
+		"add":       func(t *rapid.T) { p.T = t; p.add(p.due(), p.seq()) },
+		"add burst": func(t *rapid.T) { p.T = t; p.addBurst() },
+		"add late":  func(t *rapid.T) { p.T = t; p.addLate() },
+		"take":      func(t *rapid.T) { p.T = t; p.take() },
+		"take from": func(t *rapid.T) { p.T = t; p.takeFrom() },
+		"remove":    func(t *rapid.T) { p.T = t; p.remove() },
 	})
+}
+
+// addLate adds at the cursor, where the order must be kept.
+func (p *pair) addLate() {
+	for range rapid.IntRange(1, 20).Draw(p.T, "count") {
+		p.add(p.m.now, p.seq())
+	}
 }
 
 // addBurst adds many entries at one due or over a stretch, so that slots hold several chunks.
@@ -185,5 +194,67 @@ func (p *pair) removeOne() {
 	}
 	if ok {
 		p.m.entries = slices.Delete(p.m.entries, i, i+1)
+	}
+}
+
+// A million at one due, added out of order and taken in batches, with entries coming meanwhile: right behind what was
+// taken last, and far behind.
+func TestAMillionAtOneDue(t *testing.T) {
+	const n, due = 1_000_000, Tick(5)
+	w := New(0)
+	for i := range int64(n) {
+		w.Add(due, i*611_953%n*2, 0) // every even seq, since 611,953 is prime
+	}
+	var dst []Entry
+	last, taken, added := int64(-1), 0, 0
+	for w.Len() > 0 {
+		dst = w.Take(due, dst[:0], 1000)
+		for _, e := range dst {
+			if e.Seq <= last {
+				t.Fatalf("took %d after %d", e.Seq, last)
+			}
+			last = e.Seq
+		}
+		taken += len(dst)
+		if last%2 == 0 && w.Len() > 0 {
+			w.Add(due, last+1, 0)
+			w.Add(due, last+1_000_001, 0)
+			added += 2
+		}
+	}
+	if taken != n+added || added < n/1000 {
+		t.Errorf("took %d of %d", taken, n+added)
+	}
+}
+
+func TestAddBelowTheCursorPanics(t *testing.T) {
+	defer func() {
+		if got, want := recover(), "wheel: BUG: added 9:3 below the cursor, 10"; got != want {
+			t.Errorf("panic with %v, want %q", got, want)
+		}
+	}()
+	New(10).Add(9, 3, 0)
+}
+
+func TestLevelOfDue(t *testing.T) {
+	for _, c := range []struct {
+		cursor, due Tick
+		want        int
+	}{
+		{0, 0, 0},
+		{0, 255, 0},
+		{0, 256, 1},
+		{255, 256, 1},
+		{256, 511, 0},
+		{1, 1 << 40, 5},
+		{1<<40 - 1, 1 << 40, 5},
+		{-1, 0, 7},
+		{-256, -1, 0},
+		{-257, -1, 1},
+		{math.MinInt64, math.MaxInt64, 7},
+	} {
+		if got := digitsOf(c.due).level(digitsOf(c.cursor)); got != c.want {
+			t.Errorf("level of %d seen from %d is %d, want %d", c.due, c.cursor, got, c.want)
+		}
 	}
 }
