@@ -70,6 +70,18 @@ func must(t *testing.T, steps ...func(context.Context) error) {
 	}
 }
 
+// eventually waits until ok.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not after 30 s: %s", what)
+		}
+	}
+}
+
 // What was acknowledged outlives an orderly restart and a kill -9, on the same address, with both versions.
 func TestDataSurvivesRestartAndKill(t *testing.T) {
 	for _, version := range []string{brokers.Latest, brokers.Old} {

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// Cluster is a set of running nodes. Its methods may be called from several goroutines.
+// Cluster is a set of running nodes. Its methods may be called from several goroutines, but for Connect and Close.
 type Cluster struct {
 	options  Options
 	provider Provider
 	id       string // the cluster id, another one for each cluster
 	nodes    []*Node
 	security *Security
-	dir      string   // everything the cluster has on disk; none for external brokers
+	workers  []*Worker
+	dir      string   // everything the cluster has on disk
 	lock     *os.File // held as long as dir is in use
 	ports    ports
 }
@@ -154,9 +155,9 @@ func (c *Cluster) Close() error {
 		}
 		return n.machine.remove(ctx)
 	})
-	c.ports.release()
-	if c.dir == "" {
-		return err
+	for _, w := range c.workers {
+		err = errors.Join(err, w.Close())
 	}
+	c.ports.release()
 	return errors.Join(err, removeDir(c.dir, c.lock))
 }

@@ -2,6 +2,7 @@ package brokers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -39,23 +40,32 @@ func attach(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.fitsExternal(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{options: o, provider: External}
+	dir, lock, err := newDir()
+	if err != nil {
+		return nil, fmt.Errorf("brokers: %w", err)
+	}
+	c := &Cluster{options: o, provider: External, dir: dir, lock: lock}
 	for i, addr := range externalAddrs() {
 		c.nodes = append(c.nodes, &Node{
 			cluster: c, id: i + 1, addrs: map[Listener]string{Plain: addr}, machine: attached{}, running: true,
 		})
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	if err := client.Ping(ctx); err != nil {
-		return nil, fmt.Errorf("%w: DUEWHEEL_TEST_BROKERS=%v does not answer: %w", ErrNoProvider, c.Addrs(), err)
+	if err := c.answers(ctx); err != nil {
+		err = fmt.Errorf("%w: DUEWHEEL_TEST_BROKERS=%v does not answer: %w", ErrNoProvider, c.Addrs(), err)
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+func (c *Cluster) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(c.Opts(Plain)...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Ping(ctx)
 }
 
 // attached is the machine of an external broker.

@@ -11,20 +11,26 @@ import (
 	"strings"
 )
 
-// The broker's jars: a POM for each version, resolved once into a folder named after the POM's hash. A changed POM is another
-// folder, so nothing there is ever stale.
-const brokerPOM = `<project xmlns="http://maven.apache.org/POM/4.0.0">
+// pom names the jars of one purpose. They are resolved once into a folder named after the POM's hash: a changed POM is another
+// folder, so nothing there is ever stale. slf4j-simple writes to standard error, which is the log file of a node.
+func pom(artifacts ...string) string {
+	var b strings.Builder
+	b.WriteString(`<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>com.github.duewheel</groupId>
   <artifactId>test-broker</artifactId>
   <version>1</version>
   <packaging>pom</packaging>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>VERSION</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
-  </dependencies>
-</project>
-`
+`)
+	for _, a := range append(artifacts, "org.slf4j:slf4j-simple:1.7.36") {
+		part := strings.Split(a, ":")
+		fmt.Fprintf(&b, "    <dependency><groupId>%s</groupId><artifactId>%s</artifactId><version>%s</version></dependency>\n",
+			part[0], part[1], part[2])
+	}
+	b.WriteString("  </dependencies>\n</project>\n")
+	return b.String()
+}
 
 // mavenGoal is pinned: without a version Maven takes whatever its own release names.
 const mavenGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -80,12 +86,22 @@ func keyOf(kind string, parts ...string) string {
 	return kind + "-" + hex.EncodeToString(sum[:8])
 }
 
-// jars returns the folder with the jars of a broker.
-func jars(ctx context.Context, version string, logf func(string, ...any)) (string, error) {
-	pom := strings.ReplaceAll(brokerPOM, "VERSION", version)
-	return cached(keyOf("kafka-"+version, pom, mavenGoal), func(dir string) error {
-		logf("brokers: fetching the jars of Kafka %s with Maven", version)
-		return resolve(ctx, pom, dir)
+// brokerJars returns the folder with what kafka.Kafka needs.
+func brokerJars(ctx context.Context, version string, logf func(string, ...any)) (string, error) {
+	return jars(ctx, "kafka-"+version, logf, "org.apache.kafka:kafka_2.13:"+version)
+}
+
+// connectJars returns the folder with what a Connect worker needs, the file connectors among it.
+func connectJars(ctx context.Context, version string, logf func(string, ...any)) (string, error) {
+	return jars(ctx, "connect-"+version, logf,
+		"org.apache.kafka:connect-runtime:"+version, "org.apache.kafka:connect-file:"+version)
+}
+
+func jars(ctx context.Context, name string, logf func(string, ...any), artifacts ...string) (string, error) {
+	text := pom(artifacts...)
+	return cached(keyOf(name, text, mavenGoal), func(dir string) error {
+		logf("brokers: fetching the jars of %s with Maven", name)
+		return resolve(ctx, text, dir)
 	})
 }
 

@@ -101,6 +101,18 @@ func javaCommand(ctx context.Context, classPath string, args []string) *exec.Cmd
 	return cmd
 }
 
+// spawnJava starts a Java program that writes to the end of a log file.
+func spawnJava(classPath string, args []string, logFile string) (*process, error) {
+	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the child has its own
+	cmd := javaCommand(context.Background(), classPath, args)
+	cmd.Stdout, cmd.Stderr = log, log
+	return spawn(cmd)
+}
+
 // jvmMachine is one broker process. Its log is appended to over restarts.
 type jvmMachine struct {
 	args      []string
@@ -109,15 +121,8 @@ type jvmMachine struct {
 	process   *process // nil before the first start
 }
 
-func (m *jvmMachine) start(context.Context) error {
-	log, err := os.OpenFile(m.logFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	defer log.Close() // the child has its own
-	cmd := javaCommand(context.Background(), m.classPath, m.args)
-	cmd.Stdout, cmd.Stderr = log, log
-	m.process, err = spawn(cmd)
+func (m *jvmMachine) start(context.Context) (err error) {
+	m.process, err = spawnJava(m.classPath, m.args, m.logFile)
 	return err
 }
 

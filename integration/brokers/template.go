@@ -28,7 +28,7 @@ func (t template) useArchive() []string {
 func (t template) writeArchive() []string { return []string{"-XX:ArchiveClassesAtExit=" + t.archive()} }
 
 func prepareTemplate(ctx context.Context, o Options) (template, error) {
-	libs, err := jars(ctx, o.Version, o.Logf)
+	libs, err := brokerJars(ctx, o.Version, o.Logf)
 	if err != nil {
 		return template{}, err
 	}
