@@ -1,0 +1,257 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Severity is how bad a Problem is.
+type Severity int
+
+const (
+	// Warning: a fault of a broker could lose records, or some record could
+	// not be delivered.
+	Warning Severity = iota
+	// Error: records are lost or stuck without any fault.
+	Error
+)
+
+func (s Severity) String() string {
+	if s == Error {
+		return "error"
+	}
+	return "warning"
+}
+
+// MarshalText writes the severity as a word.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Problem is something about a topic that is not as it should be.
+type Problem struct {
+	Severity Severity
+	Topic    string
+	What     string // what is so
+	Why      string // what comes of it
+	Mend     string // a command
+}
+
+func (p Problem) String() string {
+	return fmt.Sprintf("%s: topic %s: %s: %s (%s)", p.Severity, p.Topic, p.What, p.Why, p.Mend)
+}
+
+// Check looks at the topics of a configuration and says what is wrong, the
+// errors first. The error tells that it could not look.
+func Check(ctx context.Context, adm *kadm.Client, want Expect) ([]Problem, error) {
+	delay, dead := want.names()
+	targets := want.targets()
+	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead, targets))
+	if err != nil {
+		return nil, err
+	}
+	if err := lookInto(ctx, adm, slices.Concat(delay, dead), all); err != nil {
+		return nil, err
+	}
+	x := examination{want: want, brokers: brokers, facts: all}
+	for _, r := range want.Routes {
+		x.delayTopic(r)
+	}
+	for _, topic := range dead {
+		x.deadLetterTopic(topic)
+	}
+	for _, topic := range targets {
+		x.target(topic)
+	}
+	slices.SortStableFunc(x.problems, func(a, b Problem) int { return int(b.Severity) - int(a.Severity) })
+	return x.problems, nil
+}
+
+// targets returns the targets that are named without *.
+func (want *Expect) targets() (names []string) {
+	for _, r := range want.Routes {
+		for name, allowed := range r.allowed {
+			if allowed && r.Allowed([]byte(name)) {
+				names = append(names, name)
+			}
+		}
+	}
+	return unique(names)
+}
+
+// examination is one call of Check.
+type examination struct {
+	want     Expect
+	brokers  int
+	facts    map[string]facts
+	problems []Problem
+}
+
+func (x *examination) report(s Severity, topic, mend, what, why string) {
+	x.problems = append(x.problems, Problem{Severity: s, Topic: topic, What: what, Why: why, Mend: mend})
+}
+
+func (x *examination) bootstrap() string {
+	if x.want.Bootstrap == "" {
+		return "$BROKERS"
+	}
+	return x.want.Bootstrap
+}
+
+// set is the command that changes a setting.
+func (x *examination) set(topic, name, value string) string {
+	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=%s",
+		x.bootstrap(), topic, name, value)
+}
+
+func (x *examination) delayTopic(r *Route) {
+	f, ok := x.present(r.Topic, Error, "duewheel topics create", "nothing can be delayed")
+	if !ok {
+		return
+	}
+	if policy, ok := f.settings["cleanup.policy"]; ok && policy != "delete" {
+		x.report(Error, r.Topic, x.set(r.Topic, "cleanup.policy", "delete"),
+			"cleanup.policy is "+policy, "compaction removes records that are not delivered yet")
+	}
+	x.retention(r, f)
+	if n, ok := f.number("retention.bytes"); ok && n >= 0 {
+		x.report(Error, r.Topic, x.set(r.Topic, "retention.bytes", "-1"),
+			fmt.Sprintf("retention.bytes is %d", n), "a topic that grows beyond it loses records that are not delivered yet")
+	}
+	x.durability(r.Topic, f)
+	x.rights(r.Topic, Error, f, kadm.OpRead, kadm.OpWrite)
+}
+
+// retention: Kafka deletes what is older, delivered or not.
+func (x *examination) retention(r *Route, f facts) {
+	n, ok := f.number("retention.ms")
+	if !ok || n < 0 {
+		return
+	}
+	keep := time.Duration(min(n, maxDelayMillis-1)) * time.Millisecond
+	wait, named := r.MaxDelay, "max_delay"
+	if r.Delay > 0 {
+		wait, named = r.Delay, "delay"
+	}
+	mend := x.set(r.Topic, "retention.ms", "-1")
+	what := fmt.Sprintf("retention.ms is %d", n)
+	switch {
+	case wait == 0:
+		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait longer than %s, and is lost then", keep))
+	case keep <= wait:
+		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait %s (%s), and is lost after %s", wait, named, keep))
+	default:
+		x.report(Warning, r.Topic, mend, what,
+			fmt.Sprintf("a record that waits %s is lost if duewheel does not run for %s, or retries it for so long", wait, keep-wait))
+	}
+}
+
+func (x *examination) deadLetterTopic(topic string) {
+	f, ok := x.present(topic, Error, "duewheel topics create", "a record that cannot be delivered holds up its partition")
+	if !ok {
+		return
+	}
+	if policy, ok := f.settings["cleanup.policy"]; ok && strings.Contains(policy, "compact") {
+		x.report(Error, topic, x.set(topic, "cleanup.policy", "delete"),
+			"cleanup.policy is "+policy, "it refuses records without a key, and keeps only the last one of each key")
+	}
+	var need int64
+	for _, d := range x.want.delayTopicsOf(topic) {
+		n, _ := x.facts[d].number("max.message.bytes")
+		need = max(need, n+DeadLetterRoom)
+	}
+	if n, ok := f.number("max.message.bytes"); ok && n < need {
+		x.report(Error, topic, x.set(topic, "max.message.bytes", strconv.FormatInt(need, 10)),
+			fmt.Sprintf("max.message.bytes is %d", n),
+			fmt.Sprintf("a large dead letter is cut down; it takes %d, 64 KiB more than its delay topics", need))
+	}
+	x.durability(topic, f)
+	x.rights(topic, Error, f, kadm.OpWrite)
+}
+
+func (x *examination) target(topic string) {
+	create := fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --create --topic %s", x.bootstrap(), topic)
+	if f, ok := x.present(topic, Warning, create, "records for it cannot be delivered"); ok {
+		x.rights(topic, Warning, f, kadm.OpWrite)
+	}
+}
+
+// present reports a topic that cannot be used at all.
+func (x *examination) present(topic string, s Severity, create, why string) (facts, bool) {
+	f, listed := x.facts[topic]
+	switch {
+	case !listed || errors.Is(f.missing, kerr.UnknownTopicOrPartition):
+		x.report(s, topic, create, "it does not exist", why)
+		return f, false
+	case f.missing != nil:
+		x.report(s, topic, x.allow(topic, "Describe"), f.missing.Error(), why)
+		return f, false
+	}
+	if f.leaderless > 0 {
+		x.report(Error, topic, fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --describe --unavailable-partitions --topic %s", x.bootstrap(), topic),
+			fmt.Sprintf("%d of %d partitions have no leader", f.leaderless, f.partitions), "they can be neither read nor written")
+	}
+	if f.unreadable != nil {
+		x.report(Warning, topic, x.allow(topic, "DescribeConfigs"),
+			"its configuration cannot be read: "+f.unreadable.Error(), "retention and durability are not checked")
+	}
+	return f, true
+}
+
+// rights reports what we may not do. Records of ours are written to the delay
+// topic, too.
+func (x *examination) rights(topic string, s Severity, f facts, need ...kadm.ACLOperation) {
+	for _, op := range need {
+		if len(f.rights) > 0 && !slices.Contains(f.rights, op) {
+			word := "read"
+			if op == kadm.OpWrite {
+				word = "write"
+			}
+			x.report(s, topic, x.allow(topic, strings.ToUpper(word[:1])+word[1:]), "duewheel may not "+word+" it", "its records are stuck")
+		}
+	}
+}
+
+// allow is the command that gives a right.
+func (x *examination) allow(topic, operation string) string {
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> --operation %s --topic %s",
+		x.bootstrap(), operation, topic)
+}
+
+// durability: what an acknowledged write must survive.
+func (x *examination) durability(topic string, f facts) {
+	if enough := min(3, x.brokers); f.replication < enough {
+		x.report(Warning, topic, fmt.Sprintf("kafka-reassign-partitions.sh --bootstrap-server %s --execute --reassignment-json-file <file naming %d replicas for each partition>", x.bootstrap(), enough),
+			fmt.Sprintf("it has %s", plural(f.replication, "replica")), "a broker that is lost takes records along")
+	}
+	n, ok := f.number("min.insync.replicas")
+	switch insync := int(n); {
+	case !ok:
+	case insync > f.replication:
+		x.report(Error, topic, x.set(topic, "min.insync.replicas", strconv.Itoa(max(1, f.replication-1))),
+			fmt.Sprintf("min.insync.replicas is %d of %s", insync, plural(f.replication, "replica")), "nothing can be written")
+	case insync < 2 && f.replication >= 3:
+		x.report(Warning, topic, x.set(topic, "min.insync.replicas", "2"),
+			fmt.Sprintf("min.insync.replicas is %d", insync), "a write may be acknowledged by one broker alone and be lost with it")
+	case insync == f.replication && f.replication > 1:
+		x.report(Warning, topic, x.set(topic, "min.insync.replicas", strconv.Itoa(f.replication-1)),
+			fmt.Sprintf("min.insync.replicas is %d of %d replicas", insync, f.replication), "nothing can be written while any broker is down")
+	}
+	if f.settings["unclean.leader.election.enable"] == "true" {
+		x.report(Warning, topic, x.set(topic, "unclean.leader.election.enable", "false"),
+			"unclean.leader.election.enable is true", "an election may drop acknowledged records")
+	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,201 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// DeadLetterRoom is how much more than its delay topics a dead letter topic
+// must take in one record: the headers that say what was wrong.
+const DeadLetterRoom = 64 << 10
+
+// Expect is what the topics of a configuration should be.
+type Expect struct {
+	// Routes name the delay topics, dead letter topics and targets.
+	Routes []*Route
+
+	// Partitions is how many Create gives a delay topic: as many lanes can
+	// share it. It cannot be lowered later. Defaults to 12.
+	Partitions int32
+
+	// Replication is how many replicas Create gives each partition. Defaults to
+	// three, or as many as there are brokers.
+	Replication int16
+
+	// MaxMessageBytes is the largest record that Create lets a delay topic
+	// take. Zero means the broker's default.
+	MaxMessageBytes int
+
+	// Bootstrap is what the commands in a Problem name as the broker address.
+	// Defaults to $BROKERS.
+	Bootstrap string
+}
+
+// Created is a topic that Create made, or that was there.
+type Created struct {
+	Topic       string
+	Existed     bool // and was left as it is
+	Partitions  int32
+	Replication int16
+	Configs     map[string]string // what was set
+}
+
+// Create makes the delay topics and dead letter topics that are missing, as
+// Check wants them. It changes nothing about a topic that is there, and makes no
+// targets. What was made is returned with an error, too.
+func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, error) {
+	delay, dead := want.names()
+	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead))
+	if err != nil {
+		return nil, err
+	}
+	c := creation{adm: adm, facts: all, replication: want.Replication}
+	if c.replication == 0 {
+		c.replication = int16(min(3, brokers))
+	}
+	limit := map[string]string{}
+	if want.MaxMessageBytes > 0 {
+		limit["max.message.bytes"] = strconv.Itoa(want.MaxMessageBytes)
+	}
+	partitions := want.Partitions
+	if partitions == 0 {
+		partitions = 12
+	}
+	for _, topic := range delay {
+		c.create(ctx, topic, partitions, limit)
+	}
+	if c.err != nil {
+		return c.made, c.err // the dead letter topics follow from these
+	}
+	for _, topic := range dead {
+		if c.exists(topic) {
+			c.made = append(c.made, c.existing(topic))
+			continue
+		}
+		largest, err := largest(ctx, adm, want.delayTopicsOf(topic))
+		if err != nil {
+			c.err = errors.Join(c.err, err)
+			continue
+		}
+		// Few records, and none is in a hurry: one partition keeps them in order.
+		c.create(ctx, topic, 1, map[string]string{"max.message.bytes": strconv.Itoa(largest + DeadLetterRoom)})
+	}
+	return c.made, c.err
+}
+
+// names returns the delay topics and the dead letter topics, each once.
+func (want *Expect) names() (delay, dead []string) {
+	for _, r := range want.Routes {
+		delay, dead = append(delay, r.Topic), append(dead, r.DeadLetter)
+	}
+	return unique(delay), unique(dead)
+}
+
+func unique(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (want *Expect) delayTopicsOf(deadLetter string) (delay []string) {
+	for _, r := range want.Routes {
+		if r.DeadLetter == deadLetter {
+			delay = append(delay, r.Topic)
+		}
+	}
+	return delay
+}
+
+// creation is one call of Create.
+type creation struct {
+	adm         *kadm.Client
+	facts       map[string]facts
+	replication int16
+	made        []Created
+	err         error
+}
+
+func (c *creation) exists(topic string) bool {
+	f, ok := c.facts[topic]
+	return ok && f.missing == nil
+}
+
+func (c *creation) existing(topic string) Created {
+	f := c.facts[topic]
+	return Created{Topic: topic, Existed: true, Partitions: int32(f.partitions), Replication: int16(f.replication)}
+}
+
+// create makes one topic, with what both kinds need and with more.
+func (c *creation) create(ctx context.Context, topic string, partitions int32, more map[string]string) {
+	if c.exists(topic) {
+		c.made = append(c.made, c.existing(topic))
+		return
+	}
+	set := map[string]string{
+		"cleanup.policy":                 "delete",
+		"retention.ms":                   "-1",
+		"min.insync.replicas":            strconv.Itoa(int(min(2, max(1, c.replication-1)))),
+		"unclean.leader.election.enable": "false",
+	}
+	maps.Copy(set, more)
+	configs := make(map[string]*string, len(set))
+	for k, v := range set {
+		configs[k] = &v
+	}
+	r, err := c.adm.CreateTopic(ctx, partitions, c.replication, configs, topic)
+	switch {
+	case errors.Is(err, kerr.TopicAlreadyExists): // made by another process since
+		c.made = append(c.made, Created{Topic: topic, Existed: true, Partitions: partitions, Replication: c.replication})
+	case err != nil:
+		if r.ErrMessage != "" {
+			err = fmt.Errorf("%w: %s", err, r.ErrMessage)
+		}
+		c.err = errors.Join(c.err, fmt.Errorf("create topic %s: %w", topic, err))
+	default:
+		c.made = append(c.made, Created{Topic: topic, Partitions: partitions, Replication: c.replication, Configs: set})
+	}
+}
+
+// largest returns the largest record that any of the topics takes. A topic that
+// has just been made may be unknown to the broker that is asked.
+func largest(ctx context.Context, adm *kadm.Client, topics []string) (int, error) {
+	for attempt := 0; ; attempt++ {
+		n, err := askLargest(ctx, adm, topics)
+		if attempt == 50 || !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return n, err
+		}
+		again := time.NewTimer(100 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			again.Stop()
+			return 0, errors.Join(err, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
+
+func askLargest(ctx context.Context, adm *kadm.Client, topics []string) (int, error) {
+	all := make(map[string]facts)
+	if err := lookInto(ctx, adm, topics, all); err != nil {
+		return 0, err
+	}
+	most := 0
+	for topic, f := range all {
+		if f.unreadable != nil {
+			return 0, fmt.Errorf("read configuration of %s: %w", topic, f.unreadable)
+		}
+		n, ok := f.number("max.message.bytes")
+		if !ok {
+			return 0, fmt.Errorf("topic %s: the broker does not tell max.message.bytes", topic)
+		}
+		most = max(most, int(n))
+	}
+	return most, nil
+}

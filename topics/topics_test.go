@@ -1,0 +1,340 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+// admin starts a fake cluster and returns a client of it.
+func admin(t *testing.T, brokers int, opts ...kfake.Opt) (*kadm.Client, *kfake.Cluster) {
+	t.Helper()
+	c, err := kfake.NewCluster(append(opts, kfake.NumBrokers(brokers))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return client(t, c), c
+}
+
+func client(t *testing.T, c *kfake.Cluster, opts ...kgo.Opt) *kadm.Client {
+	t.Helper()
+	adm, err := kadm.NewOptClient(append(opts, kgo.SeedBrokers(c.ListenAddrs()...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(adm.Close)
+	return adm
+}
+
+func expect(t *testing.T, routes ...Route) Expect {
+	t.Helper()
+	var want Expect
+	for _, r := range routes {
+		want.Routes = append(want.Routes, route(t, r))
+	}
+	return want
+}
+
+// lines prints problems for comparison: severity, topic and what.
+func lines(problems []Problem) (s []string) {
+	for _, p := range problems {
+		s = append(s, fmt.Sprintf("%s %s: %s", p.Severity, p.Topic, p.What))
+	}
+	return s
+}
+
+func check(t *testing.T, adm *kadm.Client, want Expect, problems ...string) []Problem {
+	t.Helper()
+	got, err := Check(t.Context(), adm, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, lines(got), problems)
+	for _, p := range got {
+		if p.Why == "" || p.Mend == "" || !strings.Contains(p.String(), p.Mend) {
+			t.Errorf("says too little: %s", p)
+		}
+	}
+	return got
+}
+
+func TestWhatCreateMakesIsWhatCheckWants(t *testing.T) {
+	for brokers, replication := range map[int]int16{1: 1, 2: 2, 3: 3, 4: 3} {
+		adm, _ := admin(t, brokers)
+		want := expect(t, Route{Topic: "d1", DeadLetter: "dead", Target: "d1.out"}, Route{Topic: "d2", DeadLetter: "dead", Delay: time.Minute})
+		check(t, adm, want,
+			"error d1: it does not exist", "error d2: it does not exist", "error dead: it does not exist",
+			"warning d1.out: it does not exist")
+		made, err := Create(t.Context(), adm, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, topic := range []string{"d1", "d2", "dead"} {
+			if got := made[i]; got.Topic != topic || got.Existed || got.Replication != replication || got.Partitions != []int32{12, 12, 1}[i] {
+				t.Errorf("%d brokers: got %+v", brokers, got)
+			}
+		}
+		insync := map[int16]string{1: "1", 2: "1", 3: "2"}[replication]
+		both := map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "min.insync.replicas": insync, "unclean.leader.election.enable": "false"}
+		equal(t, made[0].Configs, both)
+		both["max.message.bytes"] = "1114124" // 1048588, which is Kafka's default, and 64 KiB
+		equal(t, made[2].Configs, both)
+		check(t, adm, want, "warning d1.out: it does not exist")
+
+		again, err := Create(t.Context(), adm, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range again {
+			if !c.Existed || c.Partitions != made[i].Partitions || c.Replication != made[i].Replication {
+				t.Errorf("the second time: %+v", c)
+			}
+		}
+	}
+}
+
+func TestCreateTakesWhatItIsTold(t *testing.T) {
+	adm, _ := admin(t, 3)
+	want := expect(t, Route{Topic: "d", DeadLetter: "dead"})
+	want.Partitions, want.Replication, want.MaxMessageBytes = 5, 2, 2_000_000
+	made, err := Create(t.Context(), adm, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, dead := made[0], made[1]; d.Partitions != 5 || d.Replication != 2 || d.Configs["max.message.bytes"] != "2000000" ||
+		dead.Replication != 2 || dead.Configs["max.message.bytes"] != "2065536" {
+		t.Errorf("got %+v", made)
+	}
+}
+
+func TestCreateTellsWhatItCouldNotMake(t *testing.T) {
+	adm, _ := admin(t, 1)
+	want := expect(t, Route{Topic: "d", DeadLetter: "dead"})
+	want.Replication = 3
+	made, err := Create(t.Context(), adm, want)
+	if err == nil || !strings.Contains(err.Error(), "create topic d: INVALID_REPLICATION_FACTOR") || len(made) != 0 {
+		t.Errorf("got %v, %v", made, err)
+	}
+}
+
+// A topic that was made a moment ago may be unknown to the broker asked next.
+func TestCreateWaitsForATopicToBeKnown(t *testing.T) {
+	adm, c := admin(t, 1)
+	refused := 0
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if refused++; refused > 2 {
+			return nil, nil, false
+		}
+		resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		for _, r := range kreq.(*kmsg.DescribeConfigsRequest).Resources {
+			resp.Resources = append(resp.Resources, kmsg.DescribeConfigsResponseResource{
+				ErrorCode: kerr.UnknownTopicOrPartition.Code, ResourceName: r.ResourceName, ResourceType: r.ResourceType})
+		}
+		return resp, nil, true
+	})
+	made, err := Create(t.Context(), adm, expect(t, Route{Topic: "d", DeadLetter: "dead"}))
+	if err != nil || len(made) != 2 || refused != 3 {
+		t.Errorf("got %v, %v after %d refusals", made, err, refused)
+	}
+}
+
+func TestCreateEndsWithItsContext(t *testing.T) {
+	adm, c := admin(t, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		cancel()
+		resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		resp.Resources = append(resp.Resources, kmsg.DescribeConfigsResponseResource{
+			ErrorCode: kerr.UnknownTopicOrPartition.Code, ResourceName: "d", ResourceType: kmsg.ConfigResourceTypeTopic})
+		return resp, nil, true
+	})
+	made, err := Create(ctx, adm, expect(t, Route{Topic: "d", DeadLetter: "dead"}))
+	if err == nil || len(made) != 1 {
+		t.Errorf("got %v, %v", made, err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	type configs = map[string]string
+	day := 24 * time.Hour
+	plainRoute := Route{Topic: "d", DeadLetter: "dead", MaxDelay: 3 * day}
+	good := configs{"retention.ms": "-1", "min.insync.replicas": "2", "max.message.bytes": "1000000"}
+	goodDead := configs{"min.insync.replicas": "2", "max.message.bytes": "1065536"}
+	with := func(base configs, pairs ...string) configs {
+		c := configs{}
+		for k, v := range base {
+			c[k] = v
+		}
+		for i := 0; i < len(pairs); i += 2 {
+			c[pairs[i]] = pairs[i+1]
+		}
+		return c
+	}
+	for _, tt := range []struct {
+		name        string
+		route       Route
+		delay, dead configs
+		replication int16 // 0: 3
+		want        []string
+	}{
+		{name: "as it should be", delay: good, dead: goodDead},
+		{name: "compacted", delay: with(good, "cleanup.policy", "compact,delete"), dead: with(goodDead, "cleanup.policy", "compact"),
+			want: []string{"error d: cleanup.policy is compact,delete", "error dead: cleanup.policy is compact"}},
+		{name: "retention below max_delay", delay: with(good, "retention.ms", "259200000"), dead: goodDead,
+			want: []string{"error d: retention.ms is 259200000"}},
+		{name: "retention above max_delay", delay: with(good, "retention.ms", "259200001"), dead: goodDead,
+			want: []string{"warning d: retention.ms is 259200001"}},
+		{name: "retention without max_delay", route: Route{Topic: "d", DeadLetter: "dead"}, delay: with(good, "retention.ms", "99999999999999"), dead: goodDead,
+			want: []string{"error d: retention.ms is 99999999999999"}},
+		{name: "retention below a fixed delay", route: Route{Topic: "d", DeadLetter: "dead", Delay: 2 * day, MaxDelay: time.Second}, delay: with(good, "retention.ms", "86400000"), dead: goodDead,
+			want: []string{"error d: retention.ms is 86400000"}},
+		{name: "retention by size", delay: with(good, "retention.bytes", "1000000000"), dead: goodDead,
+			want: []string{"error d: retention.bytes is 1000000000"}},
+		{name: "dead letter topic too narrow", delay: good, dead: with(goodDead, "max.message.bytes", "1065535"),
+			want: []string{"error dead: max.message.bytes is 1065535"}},
+		{name: "one replica", delay: with(good, "min.insync.replicas", "1"), dead: with(goodDead, "min.insync.replicas", "1"), replication: 1,
+			want: []string{"warning d: it has 1 replica", "warning dead: it has 1 replica"}},
+		{name: "one in sync is enough", delay: with(good, "min.insync.replicas", "1"), dead: goodDead,
+			want: []string{"warning d: min.insync.replicas is 1"}},
+		{name: "all must be in sync", delay: with(good, "min.insync.replicas", "3"), dead: goodDead,
+			want: []string{"warning d: min.insync.replicas is 3 of 3 replicas"}},
+		{name: "more in sync than there are", delay: with(good, "min.insync.replicas", "4"), dead: goodDead,
+			want: []string{"error d: min.insync.replicas is 4 of 3 replicas"}},
+		{name: "errors come first", delay: with(good, "min.insync.replicas", "1"), dead: with(goodDead, "cleanup.policy", "compact"),
+			want: []string{"error dead: cleanup.policy is compact", "warning d: min.insync.replicas is 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			adm, _ := admin(t, 3)
+			replication := tt.replication
+			if replication == 0 {
+				replication = 3
+			}
+			for topic, set := range map[string]configs{"d": tt.delay, "dead": tt.dead} {
+				ptrs := make(map[string]*string)
+				for k, v := range set {
+					ptrs[k] = &v
+				}
+				if _, err := adm.CreateTopic(t.Context(), 2, replication, ptrs, topic); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.route.Topic == "" {
+				tt.route = plainRoute
+			}
+			want := expect(t, tt.route)
+			want.Bootstrap = "localhost:9092"
+			for _, p := range check(t, adm, want, tt.want...) {
+				if !strings.Contains(p.Mend, "--bootstrap-server localhost:9092") {
+					t.Errorf("the command names no broker: %s", p.Mend)
+				}
+				// What the command of a setting says mends it.
+				_, change, ok := strings.Cut(p.Mend, " --add-config ")
+				if !ok {
+					continue
+				}
+				name, value, _ := strings.Cut(change, "=")
+				if _, err := adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: name, Value: &value}}, p.Topic); err != nil {
+					t.Fatal(err)
+				}
+				after, err := Check(t.Context(), adm, want)
+				if err != nil || slices.Contains(lines(after), lines([]Problem{p})[0]) {
+					t.Errorf("%s does not mend it: %v, %v", p.Mend, lines(after), err)
+				}
+			}
+		})
+	}
+}
+
+// The fake broker has no such setting, and no topic without a leader.
+func TestCheckOfWhatOnlyRealBrokersHave(t *testing.T) {
+	x := examination{brokers: 1}
+	x.durability("d", facts{replication: 1, settings: map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}})
+	x.facts = map[string]facts{"d": {partitions: 3, leaderless: 2}}
+	x.present("d", Error, "", "")
+	equal(t, lines(x.problems), []string{"warning d: unclean.leader.election.enable is true", "error d: 2 of 3 partitions have no leader"})
+
+	f := factsOf(kadm.TopicDetail{Partitions: kadm.PartitionDetails{
+		0: {Leader: 1, Replicas: []int32{1, 2, 3}},
+		1: {Leader: -1, Replicas: []int32{2, 3}},
+	}})
+	if f.partitions != 2 || f.replication != 2 || f.leaderless != 1 {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// Each right that is lacking is named, and what can be seen is still checked.
+func TestCheckWithoutRights(t *testing.T) {
+	allow := func(topic string, ops ...kmsg.ACLOperation) (acls []kfake.ACL) {
+		for _, op := range ops {
+			acls = append(acls, kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic,
+				Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true})
+		}
+		return acls
+	}
+	const read, write, describe, configs = kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe, kmsg.ACLOperationDescribeConfigs
+	for _, tt := range []struct {
+		name string
+		acls []kfake.ACL
+		want []string
+	}{
+		{
+			name: "every right that is needed",
+			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe)),
+		},
+		{
+			name: "no writing",
+			acls: slices.Concat(allow("d", read, describe, configs), allow("dead", describe, configs), allow("out", describe)),
+			want: []string{"error d: duewheel may not write it", "error dead: duewheel may not write it", "warning out: duewheel may not write it"},
+		},
+		{
+			name: "no reading",
+			acls: slices.Concat(allow("d", write, describe, configs), allow("dead", write, describe, configs), allow("out", write)),
+			want: []string{"error d: duewheel may not read it"},
+		},
+		{
+			name: "not even seeing",
+			acls: slices.Concat(allow("dead", write, describe, configs), allow("out", write, describe)),
+			want: []string{"error d: " + kerr.TopicAuthorizationFailed.Error()},
+		},
+		{
+			name: "a target unseen",
+			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs)),
+			want: []string{"warning out: " + kerr.TopicAuthorizationFailed.Error()},
+		},
+		{
+			name: "no configuration",
+			acls: slices.Concat(allow("d", read, write, describe), allow("dead", write, describe, configs), allow("out", write, describe)),
+			want: []string{"warning d: its configuration cannot be read: " + kerr.TopicAuthorizationFailed.Error()},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, c := admin(t, 1, kfake.EnableSASL(), kfake.EnableACLs(),
+				kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "wheel", "wheel", tt.acls...))
+			as := func(name string) *kadm.Client {
+				return client(t, c, kgo.SASL(plain.Auth{User: name, Pass: name}.AsMechanism()))
+			}
+			want := expect(t, Route{Topic: "d", DeadLetter: "dead", Target: "out"})
+			root := as("root")
+			if _, err := Create(t.Context(), root, want); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := root.CreateTopic(t.Context(), 1, 1, nil, "out"); err != nil {
+				t.Fatal(err)
+			}
+			check(t, as("wheel"), want, tt.want...)
+		})
+	}
+}
