@@ -1,0 +1,198 @@
+package admin
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+// Collector turns a processor's Stats into metrics, one picture a scrape.
+type Collector struct {
+	stats func() processor.Stats
+	now   func() time.Time
+}
+
+// NewCollector returns a collector of stats. now is the processor's clock.
+func NewCollector(stats func() processor.Stats, now func() time.Time) *Collector {
+	return &Collector{stats: stats, now: now}
+}
+
+const namespace = "duewheel_"
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(namespace+name, help, labels, nil)
+}
+
+// Counters and histograms of the whole process.
+var (
+	descAccepted     = desc("records_accepted_total", "Records read from a delay topic and taken over.", "topic")
+	descDelivered    = desc("records_delivered_total", "Records of a delay topic delivered to their targets.", "topic")
+	descLate         = desc("records_late_total", "Records accepted when a later due time of their partition had been resolved.", "topic")
+	descToTarget     = desc("target_records_delivered_total", "Records delivered to a target topic.", "target")
+	descTrouble      = desc("target_in_trouble", "1 while a target's records are carried on because it does not take them.", "target")
+	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus due, by target topic.", "target")
+	descDeadLettered = desc("records_dead_lettered_total", "Records written to a dead letter topic.", "code")
+	descParsed       = desc("header_parse_total", "Requests whose headers could not be taken.", "outcome")
+	descRetried      = desc("records_retried_total", "Records carried on because their target was in trouble.")
+	descTurns        = desc("transactions_total", "Transactions by outcome.", "outcome")
+	descTurnTime     = desc("transaction_duration_seconds", "Transactions from begin to decision.")
+	descRebalances   = desc("rebalances_total", "Rebalances that this process took part in.")
+	descClockSteps   = desc("clock_steps_total", "Steps of the wall clock that were noticed.")
+	descClockSkew    = desc("clock_skew_seconds", "The broker's clock minus ours.")
+	descLanes        = desc("lanes", "Group members in this process.")
+	descAssigned     = desc("assigned_partitions", "Partitions assigned to this process.")
+	descNearBytes    = desc("near_bytes", "Memory held for records inside the near window.")
+	descStoreBytes   = desc("store_bytes", "Size of the local store on disk.")
+)
+
+// Gauges of one partition.
+var (
+	descPending      = partitionDesc("pending_records", "Records accepted and not delivered yet.")
+	descPendingBytes = partitionDesc("pending_bytes", "Bytes of the records that are pending.")
+	descNear         = partitionDesc("near_records", "Of the pending records, those held in memory.")
+	descOverdue      = partitionDesc("overdue_records", "Of the pending records, those due before now.")
+	descNextDue      = partitionDesc("next_due_timestamp_seconds", "Due time of the next record; absent when nothing is pending.")
+	descOldest       = partitionDesc("oldest_overdue_seconds", "For how long the next record has been due; 0 when it is not.")
+	descWithin       = desc("due_within_records", "Pending records due within a time from now.", "topic", "partition", "window")
+	descReady        = partitionDesc("partition_ready", "1 when the partition is live.")
+	descStopped      = partitionDesc("partition_stopped", "1 when the partition waits for a person to decide.")
+	descRestore      = partitionDesc("partition_restore_seconds", "From assignment to live, the last time.")
+	descOffset       = partitionDesc("checkpoint_offset", "Offset of the checkpoint: all below it is accepted.")
+	descLowWater     = partitionDesc("checkpoint_low_water", "Low water of the checkpoint: a replay begins there.")
+	descWatermark    = partitionDesc("watermark_timestamp_seconds", "Due time up to which everything is resolved.")
+	descAge          = partitionDesc("checkpoint_age_seconds", "Time since the checkpoint was committed.")
+	descPosition     = partitionDesc("position", "Offset of the next record to be read.")
+	descLogStart     = partitionDesc("log_start_offset", "First offset of the delay topic's log.")
+	descLogEnd       = partitionDesc("log_end_offset", "End of the delay topic's log.")
+)
+
+func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help, "topic", "partition") }
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descAccepted, descDelivered, descLate, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
+		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descLanes, descAssigned, descNearBytes, descStoreBytes,
+		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
+		descOffset, descLowWater, descWatermark, descAge, descPosition, descLogStart, descLogEnd,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	s, now := c.stats(), c.now()
+	m := metrics(ch)
+	for _, t := range s.Topics {
+		m.counter(descAccepted, float64(t.Accepted), t.Topic)
+		m.counter(descDelivered, float64(t.Delivered), t.Topic)
+		m.counter(descLate, float64(t.Late), t.Topic)
+	}
+	for _, t := range s.Targets {
+		m.counter(descToTarget, float64(t.Delivered), t.Target)
+		m.gauge(descTrouble, bit(t.Trouble != ""), t.Target)
+		m.histogram(descLateness, t.Lateness, t.Target)
+	}
+	m.counters(descDeadLettered, s.DeadLetter)
+	m.counters(descParsed, s.Refused)
+	m.counters(descTurns, s.Transactions)
+	m.counter(descRetried, float64(s.Retried))
+	m.histogram(descTurnTime, s.TransactionTime)
+	m.counter(descRebalances, float64(s.Rebalances))
+	m.counter(descClockSteps, float64(s.ClockSteps))
+	m.gauge(descClockSkew, s.ClockSkew.Seconds())
+	m.gauge(descLanes, float64(s.Lanes))
+	m.gauge(descAssigned, float64(len(s.Partitions)))
+	m.gauge(descNearBytes, float64(s.NearBytes))
+	m.gauge(descStoreBytes, float64(s.StoreBytes))
+	for i := range s.Partitions {
+		m.partition(&s.Partitions[i], now)
+	}
+}
+
+// metrics is where the samples of one scrape go.
+type metrics chan<- prometheus.Metric
+
+func (m metrics) partition(p *processor.PartitionStats, now time.Time) {
+	labels := []string{p.Topic, strconv.Itoa(int(p.Partition))}
+	m.gauge(descPending, float64(p.Pending), labels...)
+	m.gauge(descPendingBytes, float64(p.PendingBytes), labels...)
+	m.gauge(descNear, float64(p.Near), labels...)
+	m.gauge(descOverdue, float64(p.Overdue), labels...)
+	if p.NextDue > 0 {
+		m.gauge(descNextDue, float64(p.NextDue)/1000, labels...)
+		m.gauge(descOldest, max(0, now.Sub(time.UnixMilli(p.NextDue)).Seconds()), labels...)
+	} else {
+		m.gauge(descOldest, 0, labels...)
+	}
+	for _, a := range p.Agenda {
+		m.gauge(descWithin, float64(a.Records), labels[0], labels[1], window(a.Within))
+	}
+	m.gauge(descReady, bit(p.Phase == processor.PhaseLive), labels...)
+	m.gauge(descStopped, bit(p.Phase == processor.PhaseStopped), labels...)
+	m.gauge(descRestore, p.RestoreTime.Seconds(), labels...)
+	m.gauge(descOffset, float64(p.Offset), labels...)
+	m.gauge(descLowWater, float64(p.LowWater), labels...)
+	m.gauge(descWatermark, float64(p.WatermarkDue)/1000, labels...)
+	if !p.CheckpointAt.IsZero() {
+		m.gauge(descAge, max(0, now.Sub(p.CheckpointAt).Seconds()), labels...)
+	}
+	m.gauge(descPosition, float64(p.Position), labels...)
+	m.gauge(descLogStart, float64(p.LogStart), labels...)
+	m.gauge(descLogEnd, float64(p.LogEnd), labels...)
+}
+
+func (m metrics) counter(d *prometheus.Desc, v float64, labels ...string) {
+	m <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+func (m metrics) counters(d *prometheus.Desc, byLabel map[string]int64) {
+	for label, v := range byLabel {
+		m.counter(d, float64(v), label)
+	}
+}
+
+func (m metrics) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	m <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+// histogram turns counts by bucket into the cumulative ones that Prometheus reads. The last count,
+// of what is above every bound, is only in the total.
+func (m metrics) histogram(d *prometheus.Desc, h processor.Histogram, labels ...string) {
+	buckets := make(map[float64]uint64, len(processor.HistogramBounds))
+	var sum uint64
+	for i, bound := range processor.HistogramBounds {
+		if i < len(h.Counts) {
+			sum += uint64(h.Counts[i])
+		}
+		buckets[bound] = sum
+	}
+	if n := len(processor.HistogramBounds); n < len(h.Counts) {
+		sum += uint64(h.Counts[n])
+	}
+	m <- prometheus.MustNewConstHistogram(d, sum, h.Sum, buckets, labels...)
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// window names a time ahead as people do: 1m, 1h, 1d.
+func window(d time.Duration) string {
+	for _, u := range []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
+		if d >= u.size && d%u.size == 0 {
+			return strconv.FormatInt(int64(d/u.size), 10) + u.name
+		}
+	}
+	return d.String()
+}

@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+// Source is what the port reports on: a *processor.Processor.
+type Source interface {
+	Stats() processor.Stats
+	Ready() (bool, []processor.PartitionStats)
+	Alive() bool
+}
+
+// Options is what a handler needs.
+type Options struct {
+	Source   Source
+	Gatherer prometheus.Gatherer
+	// Stopping is closed when the process begins to stop: from then on it is not ready. It may be nil.
+	Stopping <-chan struct{}
+}
+
+// NewHandler returns the handler of the admin port.
+func NewHandler(o Options) http.Handler {
+	h := &handler{Options: o}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /livez", h.live)
+	mux.HandleFunc("GET /healthz", h.live)
+	mux.HandleFunc("GET /readyz", h.ready)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "duewheel: /metrics /livez /readyz /healthz")
+	})
+	return mux
+}
+
+type handler struct{ Options }
+
+func (h *handler) live(w http.ResponseWriter, _ *http.Request) {
+	if !h.Source.Alive() {
+		http.Error(w, "a lane has not taken a step for a while", http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// readiness is the body of /readyz.
+type readiness struct {
+	Ready      bool        `json:"ready"`
+	Reason     string      `json:"reason,omitempty"`
+	Partitions []partition `json:"partitions,omitempty"` // those that are not live
+}
+
+type partition struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Phase     string `json:"phase"`
+	Error     string `json:"error,omitempty"`
+	// Position and End tell how far a catch-up has come.
+	Position int64 `json:"position,omitempty"`
+	End      int64 `json:"end,omitempty"`
+}
+
+func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
+	var r readiness
+	var rest []processor.PartitionStats
+	r.Ready, rest = h.Source.Ready()
+	for _, p := range rest {
+		r.Partitions = append(r.Partitions, partition{
+			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Position: p.Position, End: p.LogEnd,
+		})
+	}
+	select {
+	case <-h.Stopping:
+		r.Ready, r.Reason = false, "stopping"
+	default:
+		switch {
+		case r.Ready:
+		case len(rest) == 0:
+			r.Reason = "not in the group yet"
+		default:
+			r.Reason = fmt.Sprintf("%d partitions are not live", len(rest))
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if !r.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(r) // whoever asked has gone
+}

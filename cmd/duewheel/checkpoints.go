@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// checkpointRow is one partition, as `checkpoints --json` prints it.
+type checkpointRow struct {
+	Group     string `json:"group"`
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    *int64 `json:"offset"` // null: nothing is committed
+	Behind    int64  `json:"behind"` // records of the log that are not accepted yet
+
+	WatermarkDue int64    `json:"watermark_due,omitempty"` // ms
+	WatermarkSeq int64    `json:"watermark_seq,omitempty"`
+	LowWater     int64    `json:"low_water"`
+	Writer       string   `json:"writer,omitempty"`
+	Appended     bool     `json:"appended,omitempty"`
+	Parsers      []string `json:"parsers,omitempty"` // <from>:<spec>
+
+	LogStart int64  `json:"log_start"`
+	LogEnd   int64  `json:"log_end"`
+	Metadata string `json:"metadata,omitempty"` // as committed, where it cannot be read
+	Problem  string `json:"problem,omitempty"`
+
+	checkpoint *state.Checkpoint
+}
+
+func newCheckpointsCommand(f *flags) *cobra.Command {
+	var asJSON bool
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "checkpoints",
+		Short: "Print the checkpoints of a group",
+		Long: `Print what is committed for every partition of the group's delay topics: the offset up
+to which records are accepted, the watermark up to which they are resolved, and the
+low water from which a replay begins. It reads only, and disturbs nobody.`,
+		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withAdmin(f, func(adm *kadm.Client, s settings) error {
+				rows, err := readCheckpoints(cmd.Context(), adm, s, only)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					enc := json.NewEncoder(cmd.OutOrStdout())
+					enc.SetIndent("", "  ")
+					return enc.Encode(rows)
+				}
+				return printCheckpoints(cmd.OutOrStdout(), rows)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringSliceVarP(&only, "topic", "t", nil, "only these delay `topics`")
+	cmd.AddCommand(newResetCommand(f))
+	return cmd
+}
+
+// withAdmin calls fn with an admin client and settings that name a group.
+func withAdmin(f *flags, fn func(*kadm.Client, settings) error) error {
+	cl, s, err := f.connect()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return fn(kadm.NewClient(cl), s)
+}
+
+var errNoGroup = errors.New("group.id is missing: give it in the file, as " + envName("group.id") + " or with -g")
+
+// readCheckpoints returns a row for each partition of the topics asked for: those of only, else the
+// routes' and all that the group has committed for.
+func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []string) ([]checkpointRow, error) {
+	if s.Group == "" {
+		return nil, errNoGroup
+	}
+	committed, err := adm.FetchOffsets(ctx, s.Group)
+	if err != nil {
+		return nil, fmt.Errorf("fetch offsets of group %s: %w", s.Group, err)
+	}
+	names := only
+	if len(names) == 0 {
+		names = sorted(committed)
+		for _, r := range s.Routes {
+			names = append(names, r.Topic)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("group %s has committed nothing, and no route or -t names a topic", s.Group)
+	}
+	details, err := adm.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	starts, err := adm.ListStartOffsets(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("list start offsets: %w", err)
+	}
+	ends, err := adm.ListEndOffsets(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("list end offsets: %w", err)
+	}
+	var rows []checkpointRow
+	for _, topic := range names {
+		detail := details[topic]
+		if detail.Err != nil {
+			return nil, fmt.Errorf("topic %s: %w", topic, detail.Err)
+		}
+		for _, p := range detail.Partitions.Numbers() {
+			row := checkpointRow{Group: s.Group, Topic: topic, Partition: p}
+			start, _ := starts.Lookup(topic, p)
+			end, _ := ends.Lookup(topic, p)
+			row.LogStart, row.LogEnd = start.Offset, end.Offset
+			c, ok := committed.Lookup(topic, p)
+			row.judge(c, ok, detail.ID)
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// judge fills in what is committed, and says what keeps a processor from going on from it.
+func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
+	r.Behind = r.LogEnd - r.LogStart
+	switch {
+	case !ok || c.At < 0:
+		return
+	case c.Err != nil:
+		r.Problem = c.Err.Error()
+		return
+	}
+	r.Offset, r.Behind = &c.At, max(0, r.LogEnd-c.At)
+	checkpoint, err := state.ParseCheckpoint(c.At, c.Metadata)
+	if err != nil {
+		r.Metadata = c.Metadata
+		r.Problem = "unreadable: " + err.Error()
+		if errors.Is(err, state.ErrNotOurs) {
+			r.Problem = "not a checkpoint of ours: `duewheel checkpoints reset` chooses the way on"
+		}
+		return
+	}
+	r.checkpoint = &checkpoint
+	r.WatermarkDue, r.WatermarkSeq = checkpoint.Watermark.Due, checkpoint.Watermark.Seq
+	r.LowWater, r.Writer, r.Appended = checkpoint.LowWater, checkpoint.Writer, checkpoint.Appended
+	for _, p := range checkpoint.Parsers {
+		r.Parsers = append(r.Parsers, fmt.Sprintf("%d:%s", p.From, p.Spec))
+	}
+	switch {
+	case checkpoint.TopicID != [4]byte(id[:4]):
+		r.Problem = "of another topic of this name: the topic was made anew"
+	case r.LogStart > checkpoint.LowWater:
+		r.Problem = fmt.Sprintf("the log begins at %d: it has lost pending records", r.LogStart)
+	case c.At > r.LogEnd:
+		r.Problem = fmt.Sprintf("beyond the end of the log, %d", r.LogEnd)
+	}
+}
+
+func printCheckpoints(w io.Writer, rows []checkpointRow) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TOPIC\tPARTITION\tOFFSET\tBEHIND\tWATERMARK\tLOW WATER\tLOG\tWRITER\tNOTE")
+	for _, r := range rows {
+		offset, watermark, low, note := "-", "-", "-", r.Problem
+		if r.Offset != nil {
+			offset = fmt.Sprint(*r.Offset)
+		} else if note == "" {
+			note = "nothing committed: begins at the start of the log"
+		}
+		if r.checkpoint != nil {
+			low = fmt.Sprint(r.LowWater)
+			if r.WatermarkDue > 0 {
+				watermark = fmt.Sprintf("%s:%d", time.UnixMilli(r.WatermarkDue).UTC().Format("2006-01-02T15:04:05.000Z"), r.WatermarkSeq)
+			}
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%d..%d\t%s\t%s\n", r.Topic, r.Partition, offset, r.Behind, watermark, low, r.LogStart, r.LogEnd, r.Writer, note)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// clientOpts says how to reach the cluster. Every client of every command is made with it. The
+// error holds every problem.
+func (s *settings) clientOpts() ([]kgo.Opt, error) {
+	var errs []error
+	if len(s.Brokers) == 0 {
+		errs = append(errs, fmt.Errorf("kafka.brokers is missing: give it in the file, as %s, or with -b", envName("kafka.brokers")))
+	}
+	opts := []kgo.Opt{kgo.SeedBrokers(s.Brokers...), kgo.ClientID(cmp.Or(s.ClientID, "duewheel"))}
+	if s.Rack != "" {
+		opts = append(opts, kgo.Rack(s.Rack))
+	}
+	config, err := s.TLS.config()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if config != nil {
+		opts = append(opts, kgo.DialTLSConfig(config))
+	}
+	auth, err := s.SASL.option()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if auth != nil {
+		opts = append(opts, auth)
+	}
+	return opts, errors.Join(errs...)
+}
+
+// config returns nil where TLS is off.
+func (t *tlsSettings) config() (*tls.Config, error) {
+	enabled := *t != tlsSettings{}
+	if t.Enabled != nil {
+		enabled = *t.Enabled
+	}
+	if !enabled {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
+	var errs []error
+	if t.CA != "" || t.CAFile != "" {
+		pem, err := pemOf(t.CA, t.CAFile)
+		c.RootCAs = x509.NewCertPool()
+		if err == nil && !c.RootCAs.AppendCertsFromPEM(pem) {
+			err = errors.New("no certificate in it; PEM is wanted")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("kafka.tls.ca%s: %w", fileSuffix(t.CAFile), err))
+		}
+	}
+	if err := t.ownCertificate(c); err != nil {
+		errs = append(errs, err)
+	}
+	if t.VerifyHostname != nil && !*t.VerifyHostname && !t.InsecureSkipVerify {
+		verifyChainOnly(c)
+	}
+	return c, errors.Join(errs...)
+}
+
+// ownCertificate is mTLS. The files are read again for every connection, so that a renewed
+// certificate is taken up without a restart.
+func (t *tlsSettings) ownCertificate(c *tls.Config) error {
+	hasCert, hasKey := t.Cert+t.CertFile != "", t.Key+t.KeyFile != ""
+	switch {
+	case !hasCert && !hasKey:
+		return nil
+	case !hasKey:
+		return fmt.Errorf("kafka.tls.cert%s is given without kafka.tls.key_file", fileSuffix(t.CertFile))
+	case !hasCert:
+		return fmt.Errorf("kafka.tls.key%s is given without kafka.tls.cert_file", fileSuffix(t.KeyFile))
+	}
+	read := func() (*tls.Certificate, error) {
+		cert, err := pemOf(t.Cert, t.CertFile)
+		if err != nil {
+			return nil, err
+		}
+		key, err := pemOf(t.Key, t.KeyFile)
+		if err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(cert, key)
+		return &pair, err
+	}
+	if _, err := read(); err != nil {
+		return fmt.Errorf("kafka.tls.cert%s and kafka.tls.key%s: %w", fileSuffix(t.CertFile), fileSuffix(t.KeyFile), err)
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return read() }
+	return nil
+}
+
+// verifyChainOnly is what a Java client does with an empty ssl.endpoint.identification.algorithm:
+// the chain must be good, the name on the certificate is not looked at.
+func verifyChainOnly(c *tls.Config) {
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		opts := x509.VerifyOptions{Roots: c.RootCAs, Intermediates: x509.NewCertPool()}
+		for _, cert := range s.PeerCertificates[1:] {
+			opts.Intermediates.AddCert(cert)
+		}
+		_, err := s.PeerCertificates[0].Verify(opts)
+		return err
+	}
+}
+
+func pemOf(inline, path string) ([]byte, error) {
+	if inline != "" {
+		return []byte(inline), nil
+	}
+	return os.ReadFile(path)
+}
+
+func fileSuffix(path string) string {
+	if path == "" {
+		return ""
+	}
+	return "_file"
+}
+
+// option returns nil where SASL is off.
+func (a *saslSettings) option() (kgo.Opt, error) {
+	enabled := a.Mechanism != "" || a.Username != "" || a.Password != ""
+	if a.Enabled != nil {
+		enabled = *a.Enabled
+	}
+	if !enabled {
+		return nil, nil
+	}
+	switch {
+	case a.Mechanism == "":
+		return nil, errors.New("kafka.sasl.mechanism is missing: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+	case a.Username == "" || a.Password == "":
+		return nil, fmt.Errorf("kafka.sasl.username and kafka.sasl.password are both needed for %s", a.Mechanism)
+	}
+	switch a.Mechanism {
+	case "SCRAM-SHA-256":
+		return kgo.SASL(scram.Auth{User: a.Username, Pass: a.Password}.AsSha256Mechanism()), nil
+	case "SCRAM-SHA-512":
+		return kgo.SASL(scram.Auth{User: a.Username, Pass: a.Password}.AsSha512Mechanism()), nil
+	default:
+		return kgo.SASL(plain.Auth{User: a.Username, Pass: a.Password}.AsMechanism()), nil
+	}
+}

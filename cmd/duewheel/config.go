@@ -1,0 +1,274 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knadh/koanf/maps"
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+)
+
+const (
+	envPrefix = "DUEWHEEL_"
+	// envForTests begins variables that steer the tests of the project. They are no settings.
+	envForTests = "DUEWHEEL_TEST_"
+	// maxRoutes bounds the place that a path may name, so that a slip cannot ask for a billion.
+	maxRoutes = 1000
+)
+
+// sources is where settings come from, in rising order: what a later one says counts.
+type sources struct {
+	File          string
+	Env           []string // NAME=value, as os.Environ gives them
+	CommandConfig string   // a client.properties
+	X             []string // name=value
+	Flags         map[string]any
+}
+
+// loader puts the layers together and keeps every problem for the end.
+type loader struct {
+	merged *koanf.Koanf
+	origin map[string]string // by path: how a message names the place of a value
+	errs   []error
+}
+
+// load reads every source and returns what they say together. The error holds every problem, one
+// a line; the settings are usable as far as they were understood.
+func load(src sources) (settings, error) {
+	l := &loader{merged: koanf.New("."), origin: map[string]string{}}
+	l.loadFile(src.File)
+	l.loadEnv(src.Env)
+	l.loadCommandConfig(src.CommandConfig)
+	l.loadX(src.X)
+	l.add(src.Flags, func(path string) string { return shown(path) })
+	s := l.settings()
+	return s, errors.Join(l.errs...)
+}
+
+func (l *loader) bad(format string, args ...any) {
+	l.errs = append(l.errs, fmt.Errorf(format, args...))
+}
+
+// add puts a layer of known paths above those before it.
+func (l *loader) add(layer map[string]any, origin func(path string) string) {
+	for path := range layer {
+		l.origin[path] = origin(path)
+		// A secret given here takes the place of one given below in the other form.
+		if base, ok := strings.CutSuffix(path, "_file"); ok {
+			l.forget(layer, base)
+		} else {
+			l.forget(layer, path+"_file")
+		}
+	}
+	if err := l.merged.Load(confmap.Provider(layer, "."), nil); err != nil {
+		l.bad("put settings together: %w", err)
+	}
+}
+
+func (l *loader) forget(layer map[string]any, path string) {
+	isSecret := slices.ContainsFunc(keys, func(k key) bool {
+		return k.secret && (k.name == path || k.name+"_file" == path)
+	})
+	if _, both := layer[path]; isSecret && !both {
+		l.merged.Delete(path)
+	}
+}
+
+func (l *loader) loadFile(path string) {
+	if path == "" {
+		return
+	}
+	name := filepath.Base(path)
+	k := koanf.New(".")
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		var pathError *os.PathError
+		if errors.As(err, &pathError) {
+			l.bad("read configuration: %w", err)
+		} else {
+			l.bad("%s: %w", name, err)
+		}
+		return
+	}
+	raw := k.Raw()
+	if routes, ok := raw["routes"].([]any); ok {
+		raw["routes"] = byPlace(routes)
+	}
+	flat, _ := maps.Flatten(raw, nil, ".")
+	layer := map[string]any{}
+	for _, path := range sorted(flat) {
+		v := flat[path]
+		if m, ok := v.(map[string]any); isSection(general(path)) && (v == nil || ok && len(m) == 0) {
+			continue // an empty section says nothing
+		}
+		if !l.known(path, name+": ") || v == nil {
+			continue
+		}
+		expanded, err := expandAll(v)
+		if err != nil {
+			l.bad("%s: %s: %w", name, shown(path), err)
+			continue
+		}
+		layer[path] = expanded
+	}
+	l.add(layer, func(path string) string { return name + ": " + shown(path) })
+}
+
+// byPlace makes a list a section, so that the environment and flags can reach into it.
+func byPlace(list []any) map[string]any {
+	m := map[string]any{}
+	for i, v := range list {
+		m[strconv.Itoa(i)] = v
+	}
+	return m
+}
+
+func expandAll(v any) (any, error) {
+	switch v := v.(type) {
+	case string:
+		return expand(v, os.LookupEnv)
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			var err error
+			if out[i], err = expandAll(item); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+// known reports whether a path can be set, and notes the nearest one when it cannot.
+func (l *loader) known(path, where string) bool {
+	g := general(path)
+	switch {
+	case slices.Contains(names(), g):
+		return l.placeInRange(path, where)
+	case isSection(g):
+		var below []string
+		for _, name := range names() {
+			if strings.HasPrefix(name, g+".") {
+				below = append(below, name[len(g)+1:])
+			}
+		}
+		l.bad("%s%s holds keys of its own: %s", where, shown(path), strings.Join(below, ", "))
+	default:
+		l.bad("%sunknown key %s; the nearest known one is %s", where, shown(path), shown(nearest(g, names())))
+	}
+	return false
+}
+
+func (l *loader) placeInRange(path, where string) bool {
+	if m := listPlace.FindStringSubmatch(path); m != nil {
+		if n, err := strconv.Atoi(m[1]); err != nil || n >= maxRoutes {
+			l.bad("%s%s: there is room for %d routes", where, shown(path), maxRoutes)
+			return false
+		}
+	}
+	return true
+}
+
+var envPlace = regexp.MustCompile(`^` + envPrefix + `ROUTES_(\d+)_`)
+
+// loadEnv takes DUEWHEEL_ variables. An empty one counts as not set, as containers leave them.
+func (l *loader) loadEnv(env []string) {
+	paths := map[string]string{}
+	for _, name := range names() {
+		paths[envName(name)] = name
+	}
+	layer := map[string]any{}
+	for _, entry := range slices.Sorted(slices.Values(env)) {
+		name, v, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envForTests) || v == "" {
+			continue
+		}
+		place := envPlace.FindStringSubmatch(name)
+		general := envPlace.ReplaceAllString(name, envPrefix+"ROUTES_N_")
+		path, ok := paths[general]
+		if !ok {
+			l.bad("unknown environment variable %s; the nearest known one is %s", name, nearest(general, sorted(paths)))
+			continue
+		}
+		if place != nil {
+			path = strings.Replace(path, ".N.", "."+place[1]+".", 1)
+		}
+		if l.placeInRange(path, "") {
+			layer[path] = v
+		}
+	}
+	l.add(layer, envName)
+}
+
+// settings turns the merged text into values.
+func (l *loader) settings() settings {
+	var s settings
+	for _, path := range l.merged.Keys() {
+		if m := listPlace.FindStringSubmatch(path); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			s.Routes = append(s.Routes, make([]routeSettings, max(0, n+1-len(s.Routes)))...)
+		}
+	}
+	all := l.merged.All()
+	for _, k := range keys {
+		for _, path := range sorted(all) {
+			if v, ok := l.value(k, path, all); ok {
+				if err := k.set(&s, place(path), v); err != nil {
+					l.bad("%s: %w", l.origin[path], err)
+				}
+			}
+		}
+	}
+	return s
+}
+
+// value returns what path says for key k, if path belongs to k: itself, or the file that holds it.
+func (l *loader) value(k key, path string, all map[string]any) (any, bool) {
+	g := general(path)
+	if g == k.name {
+		return all[path], true
+	}
+	if !k.secret || g != k.name+"_file" {
+		return nil, false
+	}
+	if _, both := all[strings.TrimSuffix(path, "_file")]; both {
+		l.bad("%s: both the value and the file that holds it are given", l.origin[path])
+		return nil, false
+	}
+	name, err := asString(all[path])
+	if err == nil {
+		name, err = readSecret(name)
+	}
+	if err != nil {
+		l.bad("%s: %w", l.origin[path], err)
+		return nil, false
+	}
+	return name, true
+}
+
+// place is the place in a list that a path names.
+func place(path string) int {
+	if m := listPlace.FindStringSubmatch(path); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		return n
+	}
+	return 0
+}
+
+func sorted[V any](m map[string]V) []string {
+	all := make([]string, 0, len(m))
+	for name := range m {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// resetting is what `checkpoints reset` was asked for.
+type resetting struct {
+	topic       string
+	partitions  []int32
+	toBeginning bool
+	toOffset    int64
+	force       bool
+}
+
+func newResetCommand(f *flags) *cobra.Command {
+	var r resetting
+	cmd := &cobra.Command{
+		Use:   "reset -t <topic> (--to-beginning | --to-offset <offset>)",
+		Short: "Choose where a stopped partition goes on",
+		Long: `Write a new checkpoint for a partition that stopped because its committed offset was not
+written by duewheel: set by a tool, or mirrored from another cluster.
+
+  --to-beginning  takes every record of the log for pending: nothing is lost, and what
+                  had been delivered before is delivered again.
+  --to-offset     begins at an offset: what lies below it is never delivered.
+
+A partition whose checkpoint is sound is left alone, unless --force is given. The group
+must be empty: stop its processors first.`,
+		Example: "  duewheel checkpoints reset -c duewheel.yaml -t delay-requests -p 3 --to-beginning",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withAdmin(f, func(adm *kadm.Client, s settings) error {
+				return r.run(cmd.Context(), adm, s, cmd.OutOrStdout())
+			})
+		},
+	}
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.StringVarP(&r.topic, "topic", "t", "", "delay topic")
+	p.Int32SliceVarP(&r.partitions, "partition", "p", nil, "only these `partitions`; without it all that need it")
+	p.BoolVar(&r.toBeginning, "to-beginning", false, "go on from the start of the log")
+	p.Int64Var(&r.toOffset, "to-offset", -1, "go on from this `offset`")
+	p.BoolVar(&r.force, "force", false, "also where the checkpoint is sound")
+	_ = cmd.MarkFlagRequired("topic")
+	cmd.MarkFlagsOneRequired("to-beginning", "to-offset")
+	cmd.MarkFlagsMutuallyExclusive("to-beginning", "to-offset")
+	return cmd
+}
+
+func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdout io.Writer) error {
+	if s.Group == "" {
+		return errNoGroup
+	}
+	if err := mustBeEmpty(ctx, adm, s.Group); err != nil {
+		return err
+	}
+	rows, err := readCheckpoints(ctx, adm, s, []string{r.topic})
+	if err != nil {
+		return err
+	}
+	if rows, err = r.choose(rows); err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(stdout, "every checkpoint is sound: nothing was changed (--force resets all the same)")
+		return err
+	}
+	details, err := adm.ListTopics(ctx, r.topic)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	offsets := kadm.Offsets{}
+	for _, row := range rows {
+		at := row.LogStart
+		if !r.toBeginning {
+			at = r.toOffset
+		}
+		metadata, err := row.resetTo(at, details[r.topic].ID, s.Routes).Metadata()
+		if err != nil {
+			return fmt.Errorf("checkpoint of %s/%d: %w", row.Topic, row.Partition, err)
+		}
+		offsets.Add(kadm.Offset{Topic: row.Topic, Partition: row.Partition, At: at, LeaderEpoch: -1, Metadata: metadata})
+	}
+	// The broker takes such a commit even while the group is active, so this is asked as late as can be.
+	if err := mustBeEmpty(ctx, adm, s.Group); err != nil {
+		return err
+	}
+	done, err := adm.CommitOffsets(ctx, s.Group, offsets)
+	if err != nil {
+		return fmt.Errorf("commit offsets of group %s: %w", s.Group, err)
+	}
+	for _, row := range rows {
+		if o, _ := done.Lookup(row.Topic, row.Partition); o.Err != nil {
+			return fmt.Errorf("commit offset of %s/%d: %w", row.Topic, row.Partition, o.Err)
+		}
+		was := "nothing"
+		if row.Offset != nil {
+			was = fmt.Sprint(*row.Offset)
+		}
+		o, _ := offsets.Lookup(row.Topic, row.Partition)
+		if _, err := fmt.Fprintf(stdout, "%s/%d: was %s, goes on from %d\n", row.Topic, row.Partition, was, o.At); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose returns the partitions to reset, or why it must not be done.
+func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
+	var chosen []checkpointRow
+	for _, p := range r.partitions {
+		if !slices.ContainsFunc(rows, func(row checkpointRow) bool { return row.Partition == p }) {
+			return nil, fmt.Errorf("%s has no partition %d", r.topic, p)
+		}
+	}
+	for _, row := range rows {
+		named := slices.Contains(r.partitions, row.Partition)
+		if len(r.partitions) > 0 && !named {
+			continue
+		}
+		sound := row.Problem == ""
+		if sound && !r.force {
+			if named {
+				return nil, fmt.Errorf("%s/%d has a sound checkpoint, or none and begins at the start of the log anyway; --force resets it all the same",
+					row.Topic, row.Partition)
+			}
+			continue
+		}
+		if !r.toBeginning && (r.toOffset < row.LogStart || r.toOffset > row.LogEnd) {
+			return nil, fmt.Errorf("%s/%d: offset %d is outside of the log, %d to %d", row.Topic, row.Partition, r.toOffset, row.LogStart, row.LogEnd)
+		}
+		chosen = append(chosen, row)
+	}
+	return chosen, nil
+}
+
+// resetTo says: all below offset is done with, nothing at or above it is. Records of ours, written
+// before the reset, may lie above it. A writer that was known stays named, so that the next owner
+// can abort what it left open.
+func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSettings) state.Checkpoint {
+	c := state.Checkpoint{
+		TopicID:  [4]byte(id[:4]),
+		Offset:   offset,
+		LowWater: offset,
+		Writer:   r.Writer,
+		Appended: true,
+	}
+	for _, route := range routes {
+		if route.Topic == r.Topic {
+			c.Parsers = []state.ParserEpoch{{From: offset, Spec: topics.Spec(route.Delay)}}
+		}
+	}
+	return c
+}
+
+// mustBeEmpty returns an error while the group has members. Groups of both protocols are asked for.
+func mustBeEmpty(ctx context.Context, adm *kadm.Client, group string) error {
+	described, err := adm.DescribeGroups(ctx, group)
+	if err != nil {
+		return fmt.Errorf("describe group %s: %w", group, err)
+	}
+	g := described[group]
+	members, groupState := len(g.Members), g.State
+	if groupState == "Dead" || g.Err != nil {
+		newer, err := adm.DescribeConsumerGroups(ctx, group)
+		switch {
+		case err == nil && newer[group].Err == nil:
+			members, groupState = len(newer[group].Members), newer[group].State
+		case g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound):
+			return fmt.Errorf("describe group %s: %w", group, g.Err)
+		}
+	}
+	if members > 0 || !slices.Contains([]string{"", "Empty", "Dead"}, groupState) {
+		return fmt.Errorf("group %s is active (%s, %d members): stop its processors first", group, groupState, members)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"cmp"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// flags are those that every command takes which talks to a cluster.
+type flags struct {
+	file          string
+	brokers       []string
+	x             []string
+	commandConfig string
+	group         string
+	logLevel      string
+}
+
+func newRootCommand() *cobra.Command {
+	var f flags
+	root := &cobra.Command{
+		Use:   "duewheel",
+		Short: "Hold Kafka records and deliver each to its target topic when it is due",
+		Long: `duewheel reads records from delay topics and delivers each to its target topic
+when it is due, exactly once. It needs nothing but Kafka.
+
+Settings come from a YAML file (-c), the environment (DUEWHEEL_KAFKA_BROKERS ...)
+and flags, in rising order. -X and --command-config take the names of the Java
+client and of librdkafka, and ours.`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	p := root.PersistentFlags()
+	p.SortFlags = false
+	p.StringVarP(&f.file, "config", "c", "", "YAML `file` with settings")
+	p.StringSliceVarP(&f.brokers, "bootstrap-server", "b", nil, "brokers to begin with, `host:port[,host:port]`")
+	p.StringArrayVarP(&f.x, "property", "X", nil, "one setting, `name=value`; may be repeated")
+	p.StringVar(&f.commandConfig, "command-config", "", "a client.properties `file`")
+	p.StringVarP(&f.group, "group", "g", "", "consumer `group`")
+	p.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error")
+	root.AddCommand(
+		newRunCommand(&f),
+		newDemoCommand(),
+		newProduceCommand(&f),
+		newCheckpointsCommand(&f),
+		newTopicsCommand(&f),
+		newVersionCommand(),
+	)
+	return root
+}
+
+// load puts the settings of a command together.
+func (f *flags) load() (settings, error) {
+	layer := map[string]any{}
+	if len(f.brokers) > 0 {
+		var brokers []any
+		for _, b := range f.brokers {
+			brokers = append(brokers, b)
+		}
+		layer["kafka.brokers"] = brokers
+	}
+	if f.group != "" {
+		layer["group.id"] = f.group
+	}
+	if f.logLevel != "" {
+		layer["log.level"] = f.logLevel
+	}
+	return load(sources{File: f.file, Env: os.Environ(), CommandConfig: f.commandConfig, X: f.x, Flags: layer})
+}
+
+// connect returns a client for a command that asks or writes something and ends.
+func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
+	s, err := f.load()
+	opts, clientErr := s.clientOpts()
+	if err := joinLines(err, clientErr); err != nil {
+		return nil, s, err
+	}
+	cl, err := kgo.NewClient(append(opts, more...)...)
+	return cl, s, err
+}
+
+func (s *settings) logger(w io.Writer) *slog.Logger {
+	o := &slog.HandlerOptions{Level: s.LogLevel}
+	if cmp.Or(s.LogFormat, "text") == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duewheel/duewheel/admin"
+	"github.com/duewheel/duewheel/processor"
+)
+
+func newRunCommand(f *flags) *cobra.Command {
+	var acceptLoss bool
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run the processor until SIGTERM",
+		Long: `Run the processor. SIGTERM and SIGINT end it in order: it stops polling, finishes the
+open transaction, commits, leaves the group and flushes its store. A second signal
+ends it at once; what was open is then aborted by whoever takes over.`,
+		Example: "  duewheel run -c duewheel.yaml\n" +
+			"  DUEWHEEL_KAFKA_BROKERS=kafka:9092 duewheel run -c duewheel.yaml -X lanes=2",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := f.load()
+			s.AcceptLoss = s.AcceptLoss || acceptLoss
+			return runProcessor(cmd.Context(), s, err, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on although a delay topic has lost pending records")
+	return cmd
+}
+
+// runProcessor runs until ctx ends. loadErr is what was wrong with the settings so far: it is
+// reported together with what the processor has to say of them.
+func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writer) error {
+	logger := s.logger(stderr)
+	registry := newRegistry()
+	config, configErr := s.processorConfig(logger)
+	opts, clientErr := s.clientOpts()
+	config.Client = append(opts, kgo.WithHooks(admin.NewClientMetrics(registry)))
+	// The first New is there for its judgement: nothing is written to disk before the settings are good.
+	_, err := processor.New(config)
+	if err := joinLines(loadErr, clientErr, configErr, err); err != nil {
+		return err
+	}
+	dir, lock, err := claimStateDir(cmp.Or(s.StateDir, defaultStateDir))
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	config.StateDir = dir
+	p, err := processor.New(config)
+	if err != nil {
+		return err
+	}
+	registry.MustRegister(admin.NewCollector(p.Stats, time.Now))
+	listener, err := admin.Listen(s.AdminListen)
+	if err != nil {
+		return fmt.Errorf("admin.listen: %w", err)
+	}
+	logger.Info("starting", "version", version(), "group", s.Group, "state", dir, "admin", "http://"+listener.Addr().String())
+	return serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
+}
+
+// serveAndRun keeps the admin port open as long as the processor runs, so that a probe sees it stop.
+func serveAndRun(ctx context.Context, p *processor.Processor, l net.Listener, r *prometheus.Registry, beside func(context.Context)) error {
+	handler := admin.NewHandler(admin.Options{Source: p, Gatherer: r, Stopping: ctx.Done()})
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	running, stopRunning := context.WithCancel(ctx)
+	defer stopRunning()
+	var g errgroup.Group
+	g.Go(func() error {
+		defer stopRunning() // a processor without its port is not what was asked for
+		return admin.Serve(serving, l, handler)
+	})
+	g.Go(func() error {
+		defer stopServing()
+		defer stopRunning()
+		return p.Run(running)
+	})
+	g.Go(func() error { beside(running); return nil })
+	return g.Wait()
+}
+
+func newRegistry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	b := readBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "duewheel_build_info", Help: "1, with what this program was built from.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
+	})
+	info.Set(1)
+	r.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}

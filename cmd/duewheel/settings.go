@@ -1,0 +1,73 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+// settings is what file, environment and flags say once they are put together. A zero value
+// means that nothing was said: whoever uses it fills in the default.
+type settings struct {
+	Brokers  []string
+	ClientID string
+	Rack     string
+	TLS      tlsSettings
+	SASL     saslSettings
+
+	Group              string
+	SessionTimeout     time.Duration
+	HeartbeatInterval  time.Duration
+	TransactionTimeout time.Duration
+
+	Guarantee          processor.Guarantee
+	Lanes              int
+	StateDir           string
+	MemoryBudget       int64
+	NearWindow         time.Duration
+	BatchRecords       int
+	BatchBytes         int64
+	CommitInterval     time.Duration
+	TurnTimeout        time.Duration
+	RetryBackoff       time.Duration
+	UnknownTargetAfter time.Duration
+	AcceptLoss         bool
+	Instance           string
+
+	Routes []routeSettings
+
+	AdminListen string
+	LogLevel    slog.Level
+	LogFormat   string
+}
+
+// tlsSettings says how to speak TLS. Certificates come as files, or as PEM text as the Java
+// client's ssl.keystore.key does.
+type tlsSettings struct {
+	Enabled            *bool // nil: as soon as anything else is set
+	CA, CAFile         string
+	Cert, CertFile     string
+	Key, KeyFile       string
+	ServerName         string
+	VerifyHostname     *bool
+	InsecureSkipVerify bool
+}
+
+type saslSettings struct {
+	Enabled   *bool // nil: as soon as a mechanism is set
+	Mechanism string
+	Username  string
+	Password  string
+}
+
+// routeSettings is one entry of routes.
+type routeSettings struct {
+	Topic      string
+	Target     string
+	Delay      time.Duration
+	Allow      []string
+	MaxDelay   time.Duration
+	DeadLetter string
+	Emit       string // all or none
+}

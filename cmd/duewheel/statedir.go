@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// maxProcesses is how many processes of one host may share a state directory.
+const maxProcesses = 1000
+
+// claimStateDir returns the first of <dir>/0, <dir>/1 ... that no other process uses, and what to
+// close when this process uses it no more. A lock file beside each says whether it is in use; the
+// operating system frees it when the process ends, however it ends. A process that starts again
+// finds the same directory in this way, and with it the records that it had stored.
+func claimStateDir(dir string) (string, io.Closer, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", nil, fmt.Errorf("state.dir: %w", err)
+	}
+	for n := range maxProcesses {
+		path := filepath.Join(dir, strconv.Itoa(n))
+		lock, err := vfs.Default.Lock(path + ".lock")
+		var pathError *fs.PathError
+		switch {
+		case err == nil:
+			return path, lock, nil
+		case errors.As(err, &pathError):
+			return "", nil, fmt.Errorf("state.dir: %w", err)
+		}
+	}
+	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+func newTopicsCommand(f *flags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "topics",
+		Short: "Create or check the topics of a configuration",
+		Args:  cobra.NoArgs,
+	}
+	cmd.AddCommand(newTopicsCheckCommand(f), newTopicsCreateCommand(f))
+	return cmd
+}
+
+func newTopicsCheckCommand(f *flags) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say what is wrong with the topics, and how to mend it",
+		Long: `Look at the delay topics, dead letter topics and targets of a configuration: whether they
+are there, keep what is pending, and survive the loss of a broker. Every finding comes
+with the command that mends it. The exit code is 1 when records are lost or stuck as
+things are, 0 when there are warnings only.`,
+		Example: "  duewheel topics check -c duewheel.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withTopics(f, func(adm *kadm.Client, want topics.Expect) error {
+				problems, err := topics.Check(cmd.Context(), adm, want)
+				if err != nil {
+					return err
+				}
+				return printProblems(cmd.OutOrStdout(), problems, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newTopicsCreateCommand(f *flags) *cobra.Command {
+	var partitions int32
+	var replication int16
+	var largest string
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Create the delay and dead letter topics that are missing",
+		Long: `Create the delay topics and dead letter topics of a configuration with what they need:
+cleanup.policy=delete, retention.ms=-1, three replicas or as many as there are brokers,
+min.insync.replicas, no unclean leader election, and room in the dead letter topics for
+the headers that say what was wrong. Topics that are there are left as they are, and
+targets are not made.`,
+		Example: "  duewheel topics create -c duewheel.yaml --partitions 24",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withTopics(f, func(adm *kadm.Client, want topics.Expect) error {
+				want.Partitions, want.Replication = partitions, replication
+				if largest != "" {
+					n, err := asSize(largest)
+					if err != nil {
+						return fmt.Errorf("--max-message-bytes: %w", err)
+					}
+					want.MaxMessageBytes = int(n)
+				}
+				made, err := topics.Create(cmd.Context(), adm, want)
+				return errors.Join(printCreated(cmd.OutOrStdout(), made), err)
+			})
+		},
+	}
+	cmd.Flags().Int32Var(&partitions, "partitions", 0, "`partitions` of a new delay topic (default 12)")
+	cmd.Flags().Int16Var(&replication, "replication", 0, "`replicas` of a new topic (default 3, or as many as there are brokers)")
+	cmd.Flags().StringVar(&largest, "max-message-bytes", "", "largest record of a new delay topic, a `size` (default: the broker's)")
+	return cmd
+}
+
+func withTopics(f *flags, fn func(*kadm.Client, topics.Expect) error) error {
+	return withAdmin(f, func(adm *kadm.Client, s settings) error {
+		want, err := s.expectation()
+		if err != nil {
+			return err
+		}
+		return fn(adm, want)
+	})
+}
+
+// expectation is what the topics of a configuration should be.
+func (s *settings) expectation() (topics.Expect, error) {
+	if len(s.Routes) == 0 {
+		return topics.Expect{}, errors.New("no routes: name the configuration with -c")
+	}
+	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ",")}
+	var denied []string
+	for _, r := range s.Routes {
+		denied = append(denied, r.Topic, r.route().DeadLetter)
+	}
+	var errs []error
+	for _, r := range s.Routes {
+		route, err := topics.NewRoute(r.route(), denied...)
+		errs = append(errs, err)
+		want.Routes = append(want.Routes, route)
+	}
+	return want, joinLines(errs...)
+}
+
+func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(append([]topics.Problem{}, problems...)); err != nil {
+			return err
+		}
+	} else if len(problems) == 0 {
+		fmt.Fprintln(w, "all topics are as they should be")
+	} else {
+		for _, p := range problems {
+			fmt.Fprintf(w, "%s: %s: %s\n    why:  %s\n    mend: %s\n", p.Severity, p.Topic, p.What, p.Why, p.Mend)
+		}
+	}
+	if slices.ContainsFunc(problems, func(p topics.Problem) bool { return p.Severity == topics.Error }) {
+		return errShown
+	}
+	return nil
+}
+
+func printCreated(w io.Writer, made []topics.Created) error {
+	for _, t := range made {
+		if t.Existed {
+			fmt.Fprintf(w, "%s is there already: %d partitions, %d replicas\n", t.Topic, t.Partitions, t.Replication)
+			continue
+		}
+		var configs []string
+		for _, name := range sorted(t.Configs) {
+			configs = append(configs, name+"="+t.Configs[name])
+		}
+		fmt.Fprintf(w, "%s created: %d partitions, %d replicas, %s\n", t.Topic, t.Partitions, t.Replication, strings.Join(configs, " "))
+	}
+	return nil
+}
+
+// warnOfTopics makes the checks of `duewheel topics check` and logs what is wrong. It stops nothing:
+// a topic may be mended while the processor runs.
+func warnOfTopics(ctx context.Context, s settings, opts []kgo.Opt, logger *slog.Logger) {
+	checking, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	problems, err := checkTopics(checking, s, opts)
+	if err != nil && ctx.Err() == nil {
+		logger.Warn("topics were not checked", "error", err)
+	}
+	for _, p := range problems {
+		logger.Warn("topic is not as it should be", "topic", p.Topic, "severity", p.Severity, "what", p.What, "why", p.Why, "mend", p.Mend)
+	}
+}
+
+// checkTimeout is long enough for brokers that are just starting.
+const checkTimeout = 30 * time.Second
+
+func checkTopics(ctx context.Context, s settings, opts []kgo.Opt) ([]topics.Problem, error) {
+	want, err := s.expectation()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	return topics.Check(ctx, kadm.NewClient(cl), want)
+}

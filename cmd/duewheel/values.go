@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A value comes as what YAML made of it, or as text from the environment and the flags. The
+// functions here accept both.
+
+func asString(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case int, int64, uint64, float64, bool:
+		return fmt.Sprint(v), nil
+	}
+	return "", fmt.Errorf("%v is not one value", v)
+}
+
+func asInt(v any) (int, error) {
+	s, err := asString(v)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a whole number", s)
+	}
+	return n, nil
+}
+
+func asBool(v any) (bool, error) {
+	if b, ok := v.(bool); ok {
+		return b, nil
+	}
+	s, err := asString(v)
+	if err != nil {
+		return false, err
+	}
+	switch strings.ToLower(strings.TrimSpace(s)) {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is not true or false", s)
+}
+
+// asList takes a list, or text with commas between the items.
+func asList(v any) ([]string, error) {
+	var items []string
+	if list, ok := v.([]any); ok {
+		for _, item := range list {
+			s, err := asString(item)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, s)
+		}
+	} else {
+		s, err := asString(v)
+		if err != nil {
+			return nil, err
+		}
+		items = strings.Split(s, ",")
+	}
+	kept := items[:0]
+	for _, item := range items {
+		if item = strings.TrimSpace(item); item != "" {
+			kept = append(kept, item)
+		}
+	}
+	return kept, nil
+}
+
+var durationPart = regexp.MustCompile(`^(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h|d|w)`)
+
+var durationUnits = map[string]time.Duration{
+	"ns": 1, "us": time.Microsecond, "µs": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
+	"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+}
+
+// asDuration takes Go's durations, and days and weeks: 250ms, 1h30m, 366d. A number without a unit
+// is refused, since it is a different duration to everybody.
+func asDuration(v any) (time.Duration, error) {
+	s, err := asString(v)
+	if err != nil {
+		return 0, err
+	}
+	rest := strings.TrimSpace(s)
+	if _, err := strconv.ParseFloat(rest, 64); err == nil && rest != "0" {
+		return 0, fmt.Errorf("%s has no unit: write %sms, %ss or the like", rest, rest, rest)
+	}
+	if rest == "0" {
+		return 0, nil
+	}
+	bad := fmt.Errorf("%q is not a duration such as 250ms, 10s, 1h30m or 7d", s)
+	if rest == "" {
+		return 0, bad
+	}
+	var sum float64
+	for rest != "" {
+		m := durationPart.FindStringSubmatch(rest)
+		if m == nil {
+			return 0, bad
+		}
+		n, _ := strconv.ParseFloat(m[1], 64)
+		sum += n * float64(durationUnits[m[2]])
+		rest = rest[len(m[0]):]
+	}
+	if sum >= math.MaxInt64 {
+		return 0, bad
+	}
+	return time.Duration(sum), nil
+}
+
+var sizeForm = regexp.MustCompile(`^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$`)
+
+var sizeUnits = map[string]float64{
+	"": 1, "b": 1,
+	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
+	"m": 1 << 20, "mib": 1 << 20, "mb": 1e6,
+	"g": 1 << 30, "gib": 1 << 30, "gb": 1e9,
+	"t": 1 << 40, "tib": 1 << 40, "tb": 1e12,
+}
+
+// asSize takes bytes, or a number with a unit: 256MiB, 1GiB, 500MB.
+func asSize(v any) (int64, error) {
+	s, err := asString(v)
+	if err != nil {
+		return 0, err
+	}
+	m := sizeForm.FindStringSubmatch(strings.TrimSpace(s))
+	if m == nil {
+		return 0, fmt.Errorf("%q is not a size such as 256MiB or 1GiB", s)
+	}
+	unit, ok := sizeUnits[strings.ToLower(m[2])]
+	n, _ := strconv.ParseFloat(m[1], 64)
+	if !ok || n*unit >= math.MaxInt64 {
+		return 0, fmt.Errorf("%q is not a size such as 256MiB or 1GiB", s)
+	}
+	return int64(n * unit), nil
+}
+
+var reference = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// expand puts the environment's values in place of ${NAME} and ${NAME:-otherwise}. $${ stands for
+// ${ itself. A name that is not set is an error: an empty password is never what was meant.
+func expand(s string, lookup func(string) (string, bool)) (string, error) {
+	var missing string
+	out := reference.ReplaceAllStringFunc(s, func(ref string) string {
+		if strings.HasPrefix(ref, "$$") {
+			return ref[1:]
+		}
+		m := reference.FindStringSubmatch(ref)
+		if v, ok := lookup(m[1]); ok {
+			return v
+		}
+		if m[2] != "" {
+			return m[3]
+		}
+		missing = ref
+		return ref
+	})
+	if missing != "" {
+		return "", fmt.Errorf("%s is not set in the environment", missing)
+	}
+	return out, nil
+}
+
+// readSecret returns what a file holds less the line end that editors and echo put there.
+func readSecret(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
+}

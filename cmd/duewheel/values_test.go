@@ -1,0 +1,95 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestAsDuration(t *testing.T) {
+	for _, test := range []struct {
+		in   any
+		want time.Duration
+		err  string
+	}{
+		{"250ms", 250 * time.Millisecond, ""},
+		{"1h30m", 90 * time.Minute, ""},
+		{"1.5s", 1500 * time.Millisecond, ""},
+		{"366d", 366 * 24 * time.Hour, ""},
+		{"2w1d", 15 * 24 * time.Hour, ""},
+		{" 10s ", 10 * time.Second, ""},
+		{0, 0, ""},
+		{30, 0, "30 has no unit: write 30ms, 30s or the like"},
+		{"1.5", 0, "1.5 has no unit: write 1.5ms, 1.5s or the like"},
+		{"-5s", 0, `"-5s" is not a duration such as 250ms, 10s, 1h30m or 7d`},
+		{"5 s", 0, `"5 s" is not a duration such as 250ms, 10s, 1h30m or 7d`},
+		{"", 0, `"" is not a duration such as 250ms, 10s, 1h30m or 7d`},
+		{" ", 0, `" " is not a duration such as 250ms, 10s, 1h30m or 7d`},
+		{"999999999w", 0, `"999999999w" is not a duration such as 250ms, 10s, 1h30m or 7d`},
+		{[]any{"5s"}, 0, "[5s] is not one value"},
+	} {
+		got, err := asDuration(test.in)
+		if got != test.want || errText(err) != test.err {
+			t.Errorf("asDuration(%v) = %v, %v; want %v, %s", test.in, got, err, test.want, test.err)
+		}
+	}
+}
+
+func TestAsSize(t *testing.T) {
+	for _, test := range []struct {
+		in   any
+		want int64
+		err  string
+	}{
+		{"256MiB", 256 << 20, ""},
+		{268435456, 256 << 20, ""},
+		{"1.5 gib", 3 << 29, ""},
+		{"500MB", 500_000_000, ""},
+		{"64k", 64 << 10, ""},
+		{"-1", 0, `"-1" is not a size such as 256MiB or 1GiB`},
+		{"1MiBs", 0, `"1MiBs" is not a size such as 256MiB or 1GiB`},
+		{"99999999TiB", 0, `"99999999TiB" is not a size such as 256MiB or 1GiB`},
+	} {
+		got, err := asSize(test.in)
+		if got != test.want || errText(err) != test.err {
+			t.Errorf("asSize(%v) = %v, %v; want %v, %s", test.in, got, err, test.want, test.err)
+		}
+	}
+}
+
+func TestExpand(t *testing.T) {
+	env := map[string]string{"USER": "alice", "EMPTY": ""}
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	for _, test := range []struct{ in, want, err string }{
+		{"${USER}:${USER}", "alice:alice", ""},
+		{"${EMPTY}", "", ""},
+		{"${NONE:-otherwise}", "otherwise", ""},
+		{"${NONE:-}", "", ""},
+		{"$${USER} costs $5", "${USER} costs $5", ""},
+		{"${NONE}", "", "${NONE} is not set in the environment"},
+	} {
+		got, err := expand(test.in, lookup)
+		if got != test.want || errText(err) != test.err {
+			t.Errorf("expand(%q) = %q, %v; want %q, %s", test.in, got, err, test.want, test.err)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"broker", "brokers", 1}, {"mechansim", "mechanism", 1}, {"kitten", "sitting", 3},
+	} {
+		if got := distance(test.a, test.b); got != test.want {
+			t.Errorf("distance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
