@@ -12,14 +12,16 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // engine is one opened pebble database, from Open until it fails or is closed.
 //
-// Pebble has three habits that do not suit a cache behind a log: what it cannot go on from it hands to Logger.Fatalf,
-// which is expected to end the process; a flush that fails is tried again at once and for ever; and a writer waits
-// for flushes without a way out. So Fatalf and every background error mark the engine as failed, which closes the
-// database; and writers wait here, for a flush or the failure, before they enter pebble, where nothing makes them wait.
+// Pebble has three habits that do not suit a cache behind a log. What it cannot go on from it hands to Logger.Fatalf,
+// which is expected to end the process. A flush that fails is tried again at once and for ever. And a writer waits for
+// flushes without a way out. So Fatalf and every background error mark the engine as failed: from that moment nothing
+// on disk changes any more, and the database is closed. Writers wait here, for a flush or the failure, before they
+// enter pebble, where nothing makes them wait.
 type engine struct {
 	db  *pebble.DB
 	log *slog.Logger
@@ -64,7 +66,7 @@ func openEngine(o Options, lock *pebble.Lock) (e *engine, err error) {
 	// Memtables are reserved within the cache, so this is the budget for both.
 	cache := pebble.NewCache(o.MemoryBudget)
 	defer cache.Unref()
-	opts := e.options(o.FS)
+	opts := e.options(e.fence(o.FS))
 	opts.Cache, opts.Lock = cache, lock
 	db, err := pebble.Open(o.Dir, opts)
 	if err != nil {
@@ -75,7 +77,8 @@ func openEngine(o Options, lock *pebble.Lock) (e *engine, err error) {
 	err = e.err
 	e.mu.Unlock()
 	if err != nil {
-		return nil, errors.Join(err, e.close())
+		_ = e.close() // the first error tells more
+		return nil, err
 	}
 	return e, nil
 }
@@ -110,6 +113,22 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 	return o
 }
 
+// fence is a file system through which nothing is changed once the engine has failed. Without it, pebble would go on
+// after a failed sync of its manifest: it would flush the same memtable a second time beside an edit that may well be on
+// disk, and the next process would find each of its records twice and panic in a compaction.
+func (e *engine) fence(fs vfs.FS) vfs.FS {
+	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			select {
+			case <-e.failed:
+				return ErrFailed
+			default:
+			}
+		}
+		return nil
+	}))
+}
+
 func (e *engine) signal() {
 	select {
 	case e.progress <- struct{}{}:
@@ -125,7 +144,7 @@ func (e *engine) fail(err error) {
 	if e.err != nil {
 		return
 	}
-	if pebble.IsCorruptionError(err) {
+	if pebble.IsCorruptionError(err) && !errors.Is(err, ErrCorrupt) {
 		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	e.err = fmt.Errorf("%w: %w", ErrFailed, err)
@@ -244,5 +263,11 @@ func (l *engineLog) Errorf(format string, args ...any) { l.log.Warn(fmt.Sprintf(
 
 // Fatalf returns, which pebble does not expect; but what is called after it fails as well, and ends.
 func (l *engineLog) Fatalf(format string, args ...any) {
-	(*engine)(l).fail(fmt.Errorf(format, args...))
+	err := errors.New(fmt.Sprintf(format, args...))
+	for _, arg := range args {
+		if cause, ok := arg.(error); ok && cause.Error() == err.Error() {
+			err = cause // so that it can be told what it was
+		}
+	}
+	(*engine)(l).fail(err)
 }

@@ -143,7 +143,8 @@ func (s *Store) load() error {
 	}
 	slots, next, err := loadSlots(e)
 	if err != nil {
-		return errors.Join(err, e.close())
+		_ = e.close() // the first error tells more
+		return err
 	}
 	s.engine, s.slots, s.next = e, slots, next
 	return nil
@@ -169,12 +170,12 @@ func (s *Store) wipe() error {
 
 // loadSlots reads part 0, and writes the layout into a database that is new.
 func loadSlots(e *engine) (map[name]*slot, part, error) {
-	iter, err := e.db.NewIter(&pebble.IterOptions{UpperBound: appendPart(nil, 1)})
+	iter, err := e.db.NewIter(nil)
 	if err != nil {
 		return nil, 0, err
 	}
 	t := table{slots: map[name]*slot{}, parts: map[part]*slot{}, next: 1}
-	for iter.First(); iter.Valid() && err == nil; iter.Next() {
+	for iter.First(); iter.Valid() && err == nil && !(t.known && isRecord(iter.Key())); iter.Next() {
 		err = t.read(iter.Key(), iter.Value())
 	}
 	if err = errors.Join(err, iter.Close()); err != nil {
@@ -185,6 +186,9 @@ func loadSlots(e *engine) (map[name]*slot, part, error) {
 	}
 	return t.slots, t.next, err
 }
+
+// isRecord tells that a key lies behind part 0.
+func isRecord(key []byte) bool { return len(key) >= partLen && decodePart(key) != 0 }
 
 // table is part 0 as it is being read, in the order of the tags.
 type table struct {

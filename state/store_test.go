@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
 )
 
 // openStore opens a store that is closed when the test ends.
@@ -29,7 +30,7 @@ func openStore(t testing.TB, o Options) *Store {
 	return s
 }
 
-func openPartition(t testing.TB, s *Store, id PartitionID) *Partition {
+func openPartition(t rapid.TB, s *Store, id PartitionID) *Partition {
 	t.Helper()
 	p, err := s.Partition(id)
 	if err != nil {
@@ -43,7 +44,7 @@ func orders(partition int32) PartitionID {
 }
 
 // keys reads all that a Scan gives.
-func keys(t testing.TB, p *Partition, after Key) []Key {
+func keys(t rapid.TB, p *Partition, after Key) []Key {
 	t.Helper()
 	var got []Key
 	if err := p.Scan(after, func(k Key, _ []byte) bool { got = append(got, k); return true }); err != nil {
@@ -52,7 +53,7 @@ func keys(t testing.TB, p *Partition, after Key) []Key {
 	return got
 }
 
-func must(t testing.TB, err error) {
+func must(t rapid.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
