@@ -50,23 +50,30 @@ func (h *baseline) take() Entry {
 // benchStart is an ordinary time in milliseconds.
 const benchStart = Tick(1_790_000_000_123)
 
-// spread is entries in the order in which they come, due at random within ten minutes.
-func spread(n int) []Entry {
+// spread is entries in the order in which they come, due at random within a stretch.
+func spread(n, within int) []Entry {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := make([]Entry, n)
 	for i := range out {
-		out[i] = Entry{benchStart + Tick(r.IntN(600_000)), int64(i), uint64(i)}
+		out[i] = Entry{benchStart + Tick(r.IntN(within)), int64(i), uint64(i)}
 	}
 	return out
 }
 
 var benchSizes = []int{1_000_000, 10_000_000}
 
-// BenchmarkInsertExpire fills a wheel and empties it in batches of 1000. The figures are for one entry.
+const (
+	aMinute    = 60_000
+	tenMinutes = 10 * aMinute
+)
+
+// BenchmarkInsertExpire fills a wheel and empties it in batches of 1000. The figures are for one entry. The fewer entries
+// a tick has, the more a tick's own cost weighs.
 func BenchmarkInsertExpire(b *testing.B) {
 	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("wheel/n=%d", n), func(b *testing.B) { benchmarkWheel(b, spread(n)) })
-		b.Run(fmt.Sprintf("heap/n=%d", n), func(b *testing.B) { benchmarkBaseline(b, spread(n)) })
+		b.Run(fmt.Sprintf("wheel/minutes=1/n=%d", n), func(b *testing.B) { benchmarkWheel(b, spread(n, aMinute)) })
+		b.Run(fmt.Sprintf("wheel/minutes=10/n=%d", n), func(b *testing.B) { benchmarkWheel(b, spread(n, tenMinutes)) })
+		b.Run(fmt.Sprintf("heap/minutes=10/n=%d", n), func(b *testing.B) { benchmarkBaseline(b, spread(n, tenMinutes)) })
 	}
 }
 
@@ -87,7 +94,7 @@ func benchmarkWheel(b *testing.B, entries []Entry) {
 
 		start = time.Now()
 		for w.Len() > 0 {
-			dst = w.Take(benchStart+600_000, dst[:0], 1000)
+			dst = w.Take(benchStart+tenMinutes, dst[:0], 1000)
 		}
 		expire += time.Since(start)
 		rounds++
@@ -127,7 +134,7 @@ func BenchmarkGC(b *testing.B) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
 			w := New(benchStart)
-			for _, e := range spread(n) {
+			for _, e := range spread(n, tenMinutes) {
 				w.Add(e.Due, e.Seq, e.Ref)
 			}
 			for b.Loop() {
@@ -154,7 +161,7 @@ func BenchmarkOneDue(b *testing.B) {
 func BenchmarkPause(b *testing.B) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
-			entries := spread(n)
+			entries := spread(n, tenMinutes)
 			dst := make([]Entry, 0, 1000)
 			var longest time.Duration
 			for b.Loop() {
@@ -164,11 +171,27 @@ func BenchmarkPause(b *testing.B) {
 				}
 				for w.Len() > 0 {
 					start := time.Now()
-					dst = w.Take(benchStart+600_000, dst[:0], 1000)
+					dst = w.Take(benchStart+tenMinutes, dst[:0], 1000)
 					longest = max(longest, time.Since(start))
 				}
 			}
 			b.ReportMetric(longest.Seconds()*1000, "ms-longest")
 		})
+	}
+}
+
+// BenchmarkRemove removes at random: it searches a slot of 65 seconds.
+func BenchmarkRemove(b *testing.B) {
+	entries := spread(benchSizes[0], tenMinutes)
+	w := New(benchStart)
+	for _, e := range entries {
+		w.Add(e.Due, e.Seq, e.Ref)
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	for b.Loop() {
+		e := entries[r.IntN(len(entries))]
+		if _, ok := w.Remove(e.Due, e.Seq); ok {
+			w.Add(e.Due, e.Seq, e.Ref)
+		}
 	}
 }

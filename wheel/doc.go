@@ -22,7 +22,7 @@
 // A due is read as eight digits of base 256, and there is a level for each digit, a ring of 256 slots. An entry lies in
 // the level of the highest digit in which its due differs from the cursor, in the slot that this digit of its due names.
 //
-//	               cursor 02 . 41 . 07    (higher digits are 0)
+//	               cursor 02 . 41 . 07    (digits in hexadecimal; the higher ones are 0)
 //
 //	level 2   00 01 02 03 04 05 06 ...    03.xx.xx  lies here: it differs in digit 2
 //	                ▲  ■     ■

@@ -60,12 +60,12 @@ func heap() int64 {
 // The ways to become smaller, each down to a tenth and then to nothing.
 func TestMemoryIsGivenBack(t *testing.T) {
 	const n = 300_000
-	removed := 0 // seqs are given out from 0 and removed in the same order
-	entries := spread(n)
+	removed := 0
+	entries := spread(n, tenMinutes)
 	for name, reduce := range map[string]func(w *Wheel, n int){
-		"taken": func(w *Wheel, n int) { w.Take(benchStart+600_000, nil, n) },
+		"taken": func(w *Wheel, n int) { w.Take(benchStart+tenMinutes, nil, n) },
 		"taken from the far end": func(w *Wheel, n int) {
-			for due := benchStart + 600_000; n > 0; due -= 100 {
+			for due := benchStart + tenMinutes; n > 0; due -= 10_000 {
 				n -= w.TakeFrom(due, func(Entry) {})
 			}
 		},

@@ -164,7 +164,8 @@ func (w *Wheel) dropHere(s *slot) {
 }
 
 // TakeFrom removes every entry with a due of at least due and calls fn for each, in no particular order; it returns how
-// many there were. fn must not call the wheel.
+// many there were. fn must not call the wheel. It looks at every entry in the slot in which due lies, so a far end is
+// better taken in few steps.
 func (w *Wheel) TakeFrom(due Tick, fn func(Entry)) int {
 	d, before := digitsOf(due), w.n
 	for k, l := range w.levels {

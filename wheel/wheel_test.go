@@ -197,10 +197,10 @@ func (p *pair) removeOne() {
 	}
 }
 
-// A million at one due, added out of order and taken in batches, with entries coming meanwhile: right behind what was
+// Very many at one due, added out of order and taken in batches, with entries coming meanwhile: right behind what was
 // taken last, and far behind.
-func TestAMillionAtOneDue(t *testing.T) {
-	const n, due = 1_000_000, Tick(5)
+func TestManyAtOneDue(t *testing.T) {
+	const n, due = 200_000, Tick(5)
 	w := New(0)
 	for i := range int64(n) {
 		w.Add(due, i*611_953%n*2, 0) // every even seq, since 611,953 is prime
@@ -218,7 +218,7 @@ func TestAMillionAtOneDue(t *testing.T) {
 		taken += len(dst)
 		if last%2 == 0 && w.Len() > 0 {
 			w.Add(due, last+1, 0)
-			w.Add(due, last+1_000_001, 0)
+			w.Add(due, last+100_001, 0)
 			added += 2
 		}
 	}
