@@ -50,18 +50,20 @@ func (l *lane) of(tps []topicPartition) []*partition {
 }
 
 // awaitTurn waits until the turn in flight is decided, or gives it up when that takes too long
-// for a rebalance to wait; what it did is then unknown.
+// for a rebalance to wait; what it did is then unknown. No other begins meanwhile.
 func (l *lane) awaitTurn(ctx context.Context) {
 	if l.turn == nil {
 		return
 	}
+	l.draining = true
+	defer func() { l.draining = false }()
 	t := time.NewTimer(l.cfg.TurnTimeout + time.Second)
 	defer t.Stop()
 	select {
 	case t := <-l.decided:
 		l.took(ctx, t)
 	case <-t.C:
-		l.endTurn()
+		l.turn.cancel()
 		l.took(ctx, <-l.decided)
 	}
 }
@@ -93,7 +95,7 @@ func (l *lane) restart(ctx context.Context, p *partition, why error) {
 		return
 	}
 	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.topic, "partition", p.tp.partition, "error", why)
-	if p.inTurn {
+	if p.turns > 0 {
 		// The turn's outcome would find the partition gone; its records are in the log.
 		l.awaitTurn(ctx)
 	}

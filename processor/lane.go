@@ -47,8 +47,9 @@ type lane struct {
 	parts      map[topicPartition]*partition
 	order      []*partition // parts in a fixed order, for turns to take in rotation
 	restores   map[*restore]struct{}
-	turn       *turn
-	endTurn    context.CancelFunc
+	turn       *turn // in flight
+	ahead      *turn // rendered while that is in flight, because more was due than fitted into it
+	draining   bool  // nothing may begin when the turn in flight is decided
 	renewing   bool
 	polling    bool
 	endPoll    context.CancelFunc
@@ -254,9 +255,16 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	}
 }
 
-// beginTurn starts the next turn if there is something to do.
+// beginTurn starts the next turn if there is something to do. While a turn is in flight that
+// could not hold all that was due, the next is rendered ahead.
 func (l *lane) beginTurn(ctx context.Context, now int64) {
-	if l.turn != nil || l.renewing || len(l.order) == 0 {
+	if l.renewing || len(l.order) == 0 {
+		return
+	}
+	if l.turn != nil {
+		if l.turn.full && l.ahead == nil {
+			l.beginAhead(ctx, now)
+		}
 		return
 	}
 	m := l.membership.member()
@@ -267,24 +275,66 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 	if l.cfg.Guarantee == AtLeastOnce {
 		// A steady stream of due records must not keep the checkpoint from being written.
 		if t.parts = l.staleCheckpoints(); len(t.parts) == 0 {
-			t.parts = l.dueRecords(now)
+			t.parts, t.full = l.dueRecords(now)
 		} else {
 			t.plain = true
 		}
 	} else {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
-		t.parts = l.dueRecords(now)
+		t.parts, t.full = l.dueRecords(now)
 		t.plain = len(t.parts) == 0
 		t.parts = append(t.parts, l.staleCheckpoints()...)
 	}
 	if len(t.parts) > 0 {
+		l.turn = t
 		l.start(ctx, t)
 	}
 }
 
-// dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch.
-func (l *lane) dueRecords(now int64) []*part {
-	var parts []*part
+// beginAhead takes the next batch out and has it rendered. It begins when the turn in flight is
+// decided and has happened, and is put back otherwise.
+func (l *lane) beginAhead(ctx context.Context, now int64) {
+	t := &turn{l: l, began: time.Now(), begin: make(chan bool, 1)}
+	if t.parts, t.full = l.dueRecords(now); len(t.parts) > 0 {
+		l.ahead = t
+		l.start(ctx, t)
+	}
+}
+
+// release lets the turn begin that was rendered ahead, or puts it back.
+func (l *lane) release(ctx context.Context, begin bool) {
+	t := l.ahead
+	if t == nil {
+		return
+	}
+	l.ahead = nil
+	t.member, t.began = l.membership.member(), time.Now()
+	if begin && !l.renewing && !l.draining && t.member.valid() {
+		for _, pt := range t.parts {
+			// The turn before may have appended above this one's O.
+			pt.to.Appended = pt.to.Appended || pt.p.ownEnd > pt.to.Offset
+		}
+		l.turn = t
+		t.begin <- true
+		return
+	}
+	t.begin <- false
+	<-l.decided
+	for _, pt := range t.parts {
+		pt.p.turns--
+		l.putBack(pt, 0)
+	}
+}
+
+// putBack keeps a part to be tried again, behind those that were there before.
+func (l *lane) putBack(pt *part, at int64) {
+	pt.p.repeat = append(pt.p.repeat, pt)
+	pt.p.repeatAt = max(pt.p.repeatAt, at)
+}
+
+// dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch, and
+// says whether they were reached.
+func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
 	records, bytes := l.cfg.BatchRecords, l.cfg.BatchBytes
 	for i := range l.order {
 		p := l.order[(i+l.rotation)%len(l.order)]
@@ -299,12 +349,11 @@ func (l *lane) dueRecords(now int64) []*part {
 		for i := range pt.items {
 			bytes -= int64(len(pt.items[i].run))
 		}
-		p.inTurn = true
-		p.judge = pt.to.Watermark
+		p.turns++
 		parts = append(parts, pt)
 	}
 	l.rotation++
-	return parts
+	return parts, records <= 0 || bytes <= 0
 }
 
 // staleCheckpoints takes the checkpoints that have moved on and have not been written for some
@@ -312,10 +361,11 @@ func (l *lane) dueRecords(now int64) []*part {
 func (l *lane) staleCheckpoints() []*part {
 	var out []*part
 	for _, p := range l.order {
-		if !p.live() || p.inTurn || time.Since(p.committedAt) < l.cfg.CommitInterval {
+		if !p.live() || p.turns > 0 || time.Since(p.committedAt) < l.cfg.CommitInterval {
 			continue
 		}
 		if pt := p.prepareCommit(); pt != nil {
+			p.turns++
 			out = append(out, pt)
 		}
 	}
@@ -329,73 +379,82 @@ func (l *lane) start(ctx context.Context, t *turn) {
 		t.render.reset()
 		l.next = (l.next + 1) % len(l.producers)
 	}
-	for _, pt := range t.parts {
-		pt.p.inTurn = true
-	}
-	l.turn = t
 	// What has begun is finished even when the processor is told to stop.
-	ctx, l.endTurn = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	l.wg.Go(func() {
 		t.run(ctx)
 		l.decided <- t
 	})
 }
 
-// took takes in what became of a turn.
+// took takes in what became of the turn in flight.
 func (l *lane) took(ctx context.Context, t *turn) {
-	l.endTurn()
+	t.cancel()
 	l.turn = nil
 	l.p.counters.turn(t)
-	for _, h := range t.held {
-		l.hold(h)
-	}
-	if t.outcome != outcomeUnknown { // a producer that was renewed in vain says nothing about targets
+	if t.outcome != outcomeUnknown { // then a producer was in trouble, which says nothing about targets
 		for topic, err := range t.blamed {
 			l.p.targets.failed(topic, err)
 		}
+	}
+	for _, pt := range t.parts {
+		pt.p.turns--
+	}
+	for _, h := range t.held {
+		l.hold(h)
 	}
 	switch t.outcome {
 	case outcomeDone:
 		l.tookDone(t)
 	case outcomeAborted:
-		l.log.Warn("turn given up, and tried again", "error", t.err, "partitions", len(t.took))
-		for _, pt := range t.took {
-			pt.p.inTurn = false
-			if len(pt.items) > 0 {
-				pt.p.repeat, pt.p.repeatAt = pt, 0
-			}
-			pt.p.committedAt = time.Now() // a refused checkpoint waits for its next time
-		}
-		if judge(t.err) == verdictStop {
-			for _, pt := range t.took {
-				pt.p.err, pt.p.repeatAt = t.err, l.p.clock.now()+time.Second.Milliseconds()
-			}
-		}
-	case outcomeUnknown:
+		l.log.Warn("turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
+		l.tookAborted(t)
+	}
+	l.release(ctx, t.outcome == outcomeDone && len(t.held) == 0)
+	if t.outcome == outcomeUnknown {
 		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.took))
 		l.tookUnknown(ctx, t)
 	}
 }
 
+// hold keeps a part that could not be tried.
 func (l *lane) hold(h heldPart) {
 	p := h.part.p
-	p.inTurn = false
-	p.repeat, p.repeatAt = h.part, l.p.clock.now()+l.cfg.RetryBackoff.Milliseconds()/4
+	l.putBack(h.part, l.p.clock.now()+l.cfg.RetryBackoff.Milliseconds()/4)
 	if p.err == nil || p.err.Error() != h.why.Error() {
 		l.log.Warn("partition is held up", "topic", p.tp.topic, "partition", p.tp.partition, "error", h.why)
 	}
 	p.err = h.why
 }
 
+// tookAborted keeps the parts of a turn that is known not to have happened: the same O, W and
+// records are tried again, so partitions that stay do not pay for a rebalance with a catch-up.
+func (l *lane) tookAborted(t *turn) {
+	at := int64(0)
+	if judge(t.err) == verdictStop {
+		at = l.p.clock.now() + time.Second.Milliseconds()
+	}
+	for _, pt := range t.took {
+		if len(pt.items) > 0 {
+			l.putBack(pt, at)
+		}
+		if at > 0 {
+			pt.p.err = t.err
+		}
+		pt.p.committedAt = time.Now() // a checkpoint that was refused waits for its next time
+	}
+}
+
 func (l *lane) tookDone(t *turn) {
 	now := time.Now()
 	for _, pt := range t.took {
 		p := pt.p
-		p.inTurn, p.err = false, nil
+		p.err = nil
 		if t.plain {
 			p.written(pt.to, len(p.held), now)
-			p.done.Offset, p.done.LowWater = pt.to.Offset, pt.to.LowWater
-			p.done.Appended, p.done.Parsers = pt.to.Appended, pt.to.Parsers
+			if p.done = pt.to; len(p.repeat) == 0 {
+				p.planned = pt.to
+			}
 			continue
 		}
 		p.settle(pt)
@@ -474,15 +533,7 @@ func (l *lane) shutdown() {
 	defer cancel()
 	l.cancelRestores(nil)
 	l.stopPoll(ctx)
-	if l.turn != nil {
-		select {
-		case t := <-l.decided:
-			l.took(ctx, t)
-		case <-ctx.Done():
-			l.endTurn()
-			<-l.decided
-		}
-	}
+	l.awaitTurn(ctx)
 	l.lastCheckpoints(ctx, l.order)
 	for _, p := range l.order {
 		if p.store != nil && p.live() && p.far() > 0 {
@@ -511,7 +562,7 @@ func (l *lane) shutdown() {
 func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 	t := &turn{l: l, plain: true, member: l.membership.member()}
 	for _, p := range ps {
-		if !p.live() || p.inTurn {
+		if !p.live() {
 			continue
 		}
 		if pt := p.prepareCommit(); pt != nil {

@@ -36,7 +36,8 @@ type partition struct {
 	committed   state.Checkpoint // as last committed
 	committedAt time.Time
 	done        state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
-	judge       state.Key        // W of the turn in flight, or else of done: what arrives is judged by it
+	planned     state.Checkpoint // as the last part that was made will leave it, or else done
+	judge       state.Key        // W of planned: what arrives is judged by it
 	accepted    int64            // O as found: below it arrivals are a replay
 	start       int64            // where reading began
 	position    int64            // the next offset to be read
@@ -48,9 +49,9 @@ type partition struct {
 
 	late      []item // resolved when O passes, in offset order
 	lateBytes int64
-	repeat    *part // what an aborted turn has left: the same O, W and records are tried again
-	repeatAt  int64 // ms
-	inTurn    bool
+	repeat    []*part // what turns that did not happen have left: the same O, W and records, in this order
+	repeatAt  int64   // ms
+	turns     int     // undecided turns that have a part of it: two at most
 
 	wheel    *wheel.Wheel
 	near     *near
@@ -97,6 +98,7 @@ type item struct {
 // part is what one turn does for one partition.
 type part struct {
 	p     *partition
+	from  state.Key // W before
 	to    state.Checkpoint
 	items []item
 }
@@ -144,9 +146,9 @@ func (p *partition) takeDue(now int64, items []item, records int, bytes int64) (
 // nextDue is when the partition has something to do next; false: not before it reads more.
 func (p *partition) nextDue() (int64, bool) {
 	switch {
-	case !p.live() || p.inTurn:
+	case !p.live() || p.turns > 0:
 		return 0, false
-	case p.repeat != nil:
+	case len(p.repeat) > 0:
 		return p.repeatAt, true
 	case len(p.late) > 0:
 		return 0, true
@@ -162,18 +164,18 @@ func (p *partition) nextDue() (int64, bool) {
 
 // prepare makes the next turn's part of this partition, or nil when there is nothing to deliver.
 func (p *partition) prepare(now int64, records int, bytes int64) *part {
-	if p.repeat != nil {
+	if len(p.repeat) > 0 {
 		if now < p.repeatAt {
 			return nil
 		}
-		out := p.repeat
-		p.repeat = nil
+		out := p.repeat[0]
+		p.repeat = p.repeat[1:]
 		return out
 	}
 	if p.queue != nil {
 		return p.prepareQueue(now, records, bytes)
 	}
-	to := p.done
+	to := p.planned
 	to.Offset = p.position
 	items := []item(nil)
 	n, took := p.lateUpTo(records, bytes)
@@ -186,7 +188,7 @@ func (p *partition) prepare(now int64, records int, bytes int64) *part {
 		to.Offset = p.late[0].offset
 	} else {
 		// The clock of a partition is the later of the wall clock and W (design rule 1).
-		clock := max(now, p.done.Watermark.Due)
+		clock := max(now, p.judge.Due)
 		items, _ = p.takeDue(clock, items, records-n, bytes-took)
 		if k := len(items); k > n {
 			to.Watermark = items[k-1].key
@@ -195,8 +197,15 @@ func (p *partition) prepare(now int64, records int, bytes int64) *part {
 	if len(items) == 0 {
 		return nil
 	}
+	return p.plan(to, items)
+}
+
+// plan makes a part and takes it for what will happen.
+func (p *partition) plan(to state.Checkpoint, items []item) *part {
 	p.finish(&to)
-	return &part{p: p, to: to, items: items}
+	from := p.judge
+	p.planned, p.judge = to, to.Watermark
+	return &part{p: p, from: from, to: to, items: items}
 }
 
 // far is how many pending records only the store holds.
@@ -214,7 +223,7 @@ func (p *partition) lateUpTo(records int, bytes int64) (n int, took int64) {
 // prepareCommit makes a part without records: a checkpoint that has moved on.
 func (p *partition) prepareCommit() *part {
 	to := p.done
-	if p.repeat == nil {
+	if len(p.repeat) == 0 {
 		to.Offset = p.position
 		if p.queue != nil {
 			to.Offset = p.queue.first(p.position)
@@ -234,7 +243,7 @@ func (p *partition) finish(to *state.Checkpoint) {
 	if p.queue != nil {
 		to.LowWater = to.Offset
 	} else {
-		to.LowWater = max(p.ledger.Low(to.Offset), p.done.LowWater)
+		to.LowWater = max(p.ledger.Low(to.Offset), p.planned.LowWater)
 	}
 	to.Appended = p.ownEnd > to.Offset
 	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)
@@ -327,10 +336,9 @@ func (p *partition) prepareQueue(now int64, records int, bytes int64) *part {
 	if len(items) == 0 {
 		return nil
 	}
-	to := p.done
+	to := p.planned
 	to.Offset = p.queue.first(p.position)
-	p.finish(&to)
-	return &part{p: p, to: to, items: items}
+	return p.plan(to, items)
 }
 
 // describe renders an error with the partition's coordinates.

@@ -272,7 +272,8 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	if c.Appended {
 		p.ownEnd = p.logEnd
 	}
-	p.committed, p.done, p.judge, p.accepted, p.position, p.start = c, c, c.Watermark, c.Offset, c.LowWater, c.LowWater
+	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
+	p.accepted, p.position, p.start = c.Offset, c.LowWater, c.LowWater
 	if p.route.Delay > 0 && c.LowWater == c.Offset {
 		p.queue = &queue{}
 	}

@@ -21,8 +21,11 @@ type turn struct {
 	producer *producer
 	render   *renderer
 	plain    bool // no records: an offset commit outside a transaction
+	full     bool // more is due than fits
 	member   member
 	began    time.Time
+	cancel   context.CancelFunc
+	begin    chan bool // not nil: rendered ahead, and told here whether to go on
 
 	// What became of it; set before it is handed back to the lane.
 	outcome  outcome
@@ -48,9 +51,13 @@ const (
 	outcomeAborted
 	// outcomeUnknown: nobody knows. What was remembered of its partitions is worth nothing.
 	outcomeUnknown
+	// outcomeNotBegun: it was rendered ahead, and then not wanted.
+	outcomeNotBegun
 )
 
-func (o outcome) String() string { return [...]string{"committed", "aborted", "unknown"}[o] }
+func (o outcome) String() string {
+	return [...]string{"committed", "aborted", "unknown", "not begun"}[o]
+}
 
 // run carries the turn out and returns when it is decided, or when ctx ends, which makes it
 // unknown.
@@ -60,16 +67,30 @@ func (t *turn) run(ctx context.Context) {
 		t.commitPlain(ctx)
 		return
 	}
+	t.renderParts(ctx)
+	if t.begin != nil && !<-t.begin {
+		t.outcome = outcomeNotBegun
+		return
+	}
+	if len(t.took) == 0 {
+		return
+	}
+	if t.l.cfg.Guarantee == AtLeastOnce {
+		t.runPlainly(ctx)
+		return
+	}
+	t.runTransaction(ctx)
+}
+
+// renderParts makes the records of every part that can be tried now.
+func (t *turn) renderParts(ctx context.Context) {
 	now := t.l.p.clock.now()
 	for _, pt := range t.parts {
-		if err := t.render.part(ctx, pt, max(now, pt.p.done.Watermark.Due)); err != nil {
+		if err := t.render.part(ctx, pt, max(now, pt.from.Due)); err != nil {
 			t.held = append(t.held, heldPart{pt, err})
 			continue
 		}
 		t.took = append(t.took, pt)
-	}
-	if len(t.took) == 0 {
-		return
 	}
 	t.ownEnds = map[*part]int64{}
 	for i := range t.render.outputs {
@@ -77,11 +98,6 @@ func (t *turn) run(ctx context.Context) {
 			o.part.to.Appended = true
 		}
 	}
-	if t.l.cfg.Guarantee == AtLeastOnce {
-		t.runPlainly(ctx)
-		return
-	}
-	t.runTransaction(ctx)
 }
 
 // commitPlain writes the checkpoints of partitions for which nothing is due. It is sent once: a
