@@ -6,11 +6,14 @@ type chain struct {
 }
 
 // append adds one entry at the end.
-func (s *slabs) append(c *chain, d digits, it item) {
-	if c.head == 0 || !s.at(c.tail).takes(d) {
-		s.grow(c, tagOf(d))
+func (s *slabs) append(c *chain, d digits, it item) { s.room(c, d).add(d, it) }
+
+// room is the chunk to which the next entry is appended; it must follow at once.
+func (s *slabs) room(c *chain, d digits) *chunk {
+	if c.head != 0 && s.at(c.tail).takes(d) {
+		return s.at(c.tail)
 	}
-	s.at(c.tail).add(d, it)
+	return s.grow(c, tagOf(d))
 }
 
 // grow adds an empty chunk at the end; an entry must follow at once.

@@ -77,44 +77,60 @@ func (c *chunk) sort() {
 // merge makes one run of two.
 func (s *slabs) merge(a, b run, d digits) run {
 	out := run{n: a.n + b.n}
-	left, right := reader{s, a.chain, 0}, reader{s, b.chain, 0}
+	left, right := s.read(a.chain), s.read(b.chain)
 	for left.head != 0 && right.head != 0 {
-		if left.seq() <= right.seq() {
-			left.moveTo(&out.chain, d)
-		} else {
-			right.moveTo(&out.chain, d)
+		c := s.room(&out.chain, d)
+		for c.len() < chunkLen && len(left.items) > 0 && len(right.items) > 0 {
+			if left.items[0].seq <= right.items[0].seq {
+				c.add(d, left.take())
+			} else {
+				c.add(d, right.take())
+			}
 		}
+		s.advance(&left)
+		s.advance(&right)
 	}
-	left.moveRest(&out.chain, d)
-	right.moveRest(&out.chain, d)
+	s.drain(&left, &out.chain, d)
+	s.drain(&right, &out.chain, d)
 	return out
 }
 
-// reader eats a chain from its front and gives each chunk back when nothing of it is left.
+// reader eats a chain from its front. Its items are what is left in the first chunk.
 type reader struct {
-	s *slabs
 	chain
-	i int32
+	items []item
 }
 
-func (r *reader) seq() int64 { return r.s.at(r.head).items[r.i].seq }
+func (s *slabs) read(c chain) reader {
+	head := s.at(c.head)
+	return reader{c, head.items[:head.len()]}
+}
 
-// moveTo moves one entry to the end of another chain.
-func (r *reader) moveTo(out *chain, d digits) {
-	c := r.s.at(r.head)
-	r.s.append(out, d, c.items[r.i])
-	if r.i++; r.i == c.len() {
-		r.i = 0
-		r.s.dropHead(&r.chain)
+func (r *reader) take() item {
+	it := r.items[0]
+	r.items = r.items[1:]
+	return it
+}
+
+// advance goes on to the chunk that follows, and gives back the one before, when nothing is left in that.
+func (s *slabs) advance(r *reader) {
+	if len(r.items) > 0 {
+		return
+	}
+	if s.dropHead(&r.chain); r.head != 0 {
+		*r = s.read(r.chain)
 	}
 }
 
-// moveRest moves what is left; whole chunks go as they are.
-func (r *reader) moveRest(out *chain, d digits) {
-	for r.i != 0 {
-		r.moveTo(out, d)
+// drain moves what is left to the end of a chain; whole chunks go as they are.
+func (s *slabs) drain(r *reader, out *chain, d digits) {
+	if r.head == 0 {
+		return
 	}
-	if r.head != 0 {
-		r.s.link(out, r.chain)
+	for len(r.items) > 0 {
+		s.append(out, d, r.take())
+	}
+	if s.dropHead(&r.chain); r.head != 0 {
+		s.link(out, r.chain)
 	}
 }
