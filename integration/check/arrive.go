@@ -16,6 +16,7 @@ type arrival struct {
 	target  uint16
 	code    Codes
 	retried bool        // it names, or came by way of, a later attempt
+	cut     *large      // of a dead letter: what it had to leave out
 	record  *kgo.Record // nil when it was seen before its request and is gone
 }
 
@@ -123,13 +124,13 @@ func (c *Checker) judgeDelivered(src *source, s *slot, offset int64, a arrival) 
 		c.faultOf(Fault{Kind: BadDelivered, Source: src.name(offset), Detail: detail}, a.record)
 		return
 	}
-	if wrong := c.differences(src, s, offset, a); len(wrong) > 0 {
+	if wrong := c.differences(s, a); len(wrong) > 0 {
 		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: strings.Join(wrong, ", ")}, a.record)
 	}
 }
 
-func (c *Checker) differences(src *source, s *slot, offset int64, a arrival) (wrong []string) {
-	if a.due != s.due && !(a.retried && a.due == src.retries[offset].due) {
+func (c *Checker) differences(s *slot, a arrival) (wrong []string) {
+	if a.due != s.due {
 		wrong = append(wrong, fmt.Sprintf("due %d, not %d", a.due, s.due))
 	}
 	if a.key != s.key {
@@ -179,6 +180,8 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: p.problem}, r)
 	}
 	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.place(r), code: codeOf(p.code), record: r}
+	a.cut = c.cutDown(r, p)
+	_, _, _, a.retried = src.ours(p.origin, math.MaxInt64)
 	s := src.at(offset)
 	if s.is(isRetry) {
 		offset, a.retried = s.due, true
@@ -200,6 +203,9 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		c.judgeDead(src, s, offset, a)
 	case first:
 		s.print, s.codes = a.print, uint16(a.code)
+		if a.cut != nil {
+			src.cut[offset] = *a.cut
+		}
 	}
 	s.flags |= died
 }
@@ -215,7 +221,11 @@ func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	if s.codes != 0 && Codes(s.codes)&a.code == 0 {
 		wrong = append(wrong, fmt.Sprintf("code %s, not %s", a.code, Codes(s.codes)))
 	}
-	if a.value != s.value {
+	if a.cut != nil {
+		if whole := src.large[offset]; *a.cut != whole {
+			wrong = append(wrong, fmt.Sprintf("cut from %d bytes, not %d, or another beginning", a.cut.length, whole.length))
+		}
+	} else if a.value != s.value {
 		wrong = append(wrong, "value")
 	}
 	// The processor has rewritten what a retry asks for.
@@ -239,6 +249,10 @@ func (c *Checker) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectat
 		if first = delivered; c.letters[c.places[a.at.partition()].topic] {
 			first = died
 		}
+	}
+	if cut, ok := src.cut[r.Offset]; ok {
+		a.cut = &cut
+		delete(src.cut, r.Offset)
 	}
 	if first == delivered || got.is(delivered) && !s.is(mayDeliver) {
 		c.judgeDelivered(src, s, r.Offset, a)

@@ -79,7 +79,7 @@ func New(config Config) (*Checker, error) {
 	}
 	denied := make(map[string]bool)
 	for _, r := range config.Routes {
-		denied[r.Topic] = true
+		denied[r.Topic], denied[r.DeadLetter] = true, true
 		c.letters[r.DeadLetter] = true
 		rt := &route{Route: r, targets: c.targetsBy, denied: denied}
 		if rt.Expect == nil {
@@ -95,6 +95,18 @@ func New(config Config) (*Checker, error) {
 
 // Counts returns what was seen so far.
 func (c *Checker) Counts() Counts { return c.counts }
+
+// Expect says what must become of a record of a delay topic.
+func (c *Checker) Expect(r *kgo.Record) Expectation {
+	src := c.source(r.Topic, r.Partition)
+	if src == nil || src.resolves(r) {
+		return Expectation{}
+	}
+	if _, _, ok := src.retryOf(r); ok {
+		return Expectation{}
+	}
+	return src.route.Expect(r)
+}
 
 // Observe takes a record of any of the topics; seen is when a consumer saw it.
 func (c *Checker) Observe(r *kgo.Record, seen time.Time) {
@@ -133,6 +145,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	got := *s
 	c.want(s, r, e)
+	if e.Codes&TooLarge != 0 && len(r.Value) >= headBytes {
+		src.large[r.Offset] = large{len(r.Value), c.hash.bytes(r.Value[:headBytes])}
+	}
 	if got.arrivals > 0 {
 		c.judgeLate(src, s, &got, r, e)
 	}
@@ -201,7 +216,8 @@ func (c *Checker) source(topic string, partition int32) *source {
 	if rt == nil {
 		return nil
 	}
-	s := &source{topic: rt.Topic, partition: partition, route: rt, pages: make(map[int64]*page), retries: make(map[int64]retry)}
+	s := &source{topic: rt.Topic, partition: partition, route: rt, pages: make(map[int64]*page),
+		retries: make(map[int64]retry), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

@@ -27,58 +27,60 @@ func honest() *outcome {
 	return o
 }
 
-// TestChecker breaks each promise in turn, and looks for that fault and no other, whichever topic is read first.
+// cases break each promise in turn.
+var cases = []struct {
+	name   string
+	spoil  func(o *outcome)
+	want   map[Kind]int64
+	detail string
+}{
+	{name: "an honest processor", spoil: func(o *outcome) {}},
+	{"a good request is not seen", func(o *outcome) { o.arrivals = o.arrivals[1:] }, map[Kind]int64{Missing: 1}, "delivered to orders"},
+	{"a bad request is not seen", func(o *outcome) { o.arrivals = o.arrivals[:1] }, map[Kind]int64{Missing: 1}, "dead-lettered"},
+	{"delivered twice", func(o *outcome) { o.arrivals = append(o.arrivals, o.w.deliver(o.good, due)) }, map[Kind]int64{Doubled: 1}, "seen 2 times"},
+	{"dead-lettered twice", func(o *outcome) { o.arrivals = append(o.arrivals, o.w.condemn(o.bad, "unparsable_due")) }, map[Kind]int64{Doubled: 1}, "requests.dead/0@1"},
+	{"fired early", func(o *outcome) { set(o.arrivals[0], "delay-fired", millis(due.Add(-time.Millisecond))) }, map[Kind]int64{Early: 1}, "fired"},
+	{"written early", func(o *outcome) { o.arrivals[0].Timestamp = due.Add(-time.Millisecond) }, map[Kind]int64{Early: 1}, "written"},
+	{"the key", func(o *outcome) { o.arrivals[0].Key = []byte("K") }, map[Kind]int64{Altered: 1}, "key"},
+	{"a null key", func(o *outcome) { o.arrivals[0].Key = nil }, map[Kind]int64{Altered: 1}, "key"},
+	{"the value", func(o *outcome) { o.arrivals[0].Value = []byte("v ") }, map[Kind]int64{Altered: 1}, "value"},
+	{"a header's value", func(o *outcome) { o.arrivals[0].Headers[0].Value = []byte("0") }, map[Kind]int64{Altered: 1}, "headers"},
+	{"a header is gone", func(o *outcome) { drop(o.arrivals[0], "trace") }, map[Kind]int64{Altered: 1}, "headers"},
+	{"the order of headers", func(o *outcome) {
+		h := o.arrivals[0].Headers
+		h[0], h[1] = h[1], h[0]
+	}, map[Kind]int64{Altered: 1}, "headers"},
+	{"a header is new", func(o *outcome) {
+		o.arrivals[0].Headers = append(o.arrivals[0].Headers, kgo.RecordHeader{Key: "x"})
+	}, map[Kind]int64{Altered: 1}, "headers"},
+	{"a request header is left", func(o *outcome) {
+		o.arrivals[0].Headers = append(o.arrivals[0].Headers, o.good.Headers[1])
+	}, map[Kind]int64{Altered: 1}, "delay-until was delivered"},
+	{"an emitted header is gone", func(o *outcome) { drop(o.arrivals[0], "delay-fired") }, map[Kind]int64{Altered: 1}, "absent"},
+	{"an emitted header is no number", func(o *outcome) { set(o.arrivals[0], "delay-fired", "soon") }, map[Kind]int64{Altered: 1}, "delay-fired"},
+	{"another due time", func(o *outcome) { set(o.arrivals[0], "delay-due", millis(due.Add(-1e9))) }, map[Kind]int64{Altered: 1}, "due"},
+	{"another timestamp", func(o *outcome) { set(o.arrivals[0], "delay-source-timestamp", "7") }, map[Kind]int64{Altered: 1}, "timestamp"},
+	{"another target", func(o *outcome) { o.arrivals[0].Topic = "bills.de"; o.arrivals[0].Partition = 1 }, map[Kind]int64{Altered: 1}, "target bills.de, not orders"},
+	{"a dead letter's value", func(o *outcome) { o.arrivals[1].Value = nil }, map[Kind]int64{Altered: 1}, "value"},
+	{"a dead letter's headers", func(o *outcome) { drop(o.arrivals[1], "trace") }, map[Kind]int64{Altered: 1}, "headers"},
+	{"a dead letter's code", func(o *outcome) { set(o.arrivals[1], errorPrefix+"code", "no_target") }, map[Kind]int64{Altered: 1}, "code no_target"},
+	{"a dead letter without a reason", func(o *outcome) { drop(o.arrivals[1], errorPrefix+"message") }, map[Kind]int64{Altered: 1}, "message is absent"},
+	{"the good one is dead-lettered", func(o *outcome) { o.arrivals[0] = o.w.condemn(o.good, "unknown_target") }, map[Kind]int64{GoodDeadLettered: 1}, "unknown_target"},
+	{"the bad one is delivered", func(o *outcome) { o.arrivals[1] = o.w.deliver(o.bad, due) }, map[Kind]int64{BadDelivered: 1}, "unparsable_due"},
+	{"delivered and dead-lettered", func(o *outcome) {
+		o.arrivals = append(o.arrivals, o.w.condemn(o.good, "too_large"))
+	}, map[Kind]int64{Doubled: 1, GoodDeadLettered: 1}, ""},
+	{"an aborted request is delivered", func(o *outcome) {
+		aborted := o.w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+		o.arrivals = append(o.arrivals, o.w.deliver(aborted, due))
+	}, map[Kind]int64{Stray: 1}, "no committed request"},
+	{"without provenance", func(o *outcome) { drop(o.arrivals[0], "delay-source-offset") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
+	{"of an unknown topic", func(o *outcome) { set(o.arrivals[0], "delay-source-topic", "x") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
+}
+
+// TestChecker looks for the fault of each case and no other, whichever topic is read first.
 func TestChecker(t *testing.T) {
-	tests := []struct {
-		name   string
-		spoil  func(o *outcome)
-		want   map[Kind]int64
-		detail string
-	}{
-		{name: "an honest processor", spoil: func(o *outcome) {}},
-		{"a good request is not seen", func(o *outcome) { o.arrivals = o.arrivals[1:] }, map[Kind]int64{Missing: 1}, "delivered to orders"},
-		{"a bad request is not seen", func(o *outcome) { o.arrivals = o.arrivals[:1] }, map[Kind]int64{Missing: 1}, "dead-lettered"},
-		{"delivered twice", func(o *outcome) { o.arrivals = append(o.arrivals, o.w.deliver(o.good, due)) }, map[Kind]int64{Doubled: 1}, "seen 2 times"},
-		{"dead-lettered twice", func(o *outcome) { o.arrivals = append(o.arrivals, o.w.condemn(o.bad, "unparsable_due")) }, map[Kind]int64{Doubled: 1}, "requests.dead/0@1"},
-		{"fired early", func(o *outcome) { set(o.arrivals[0], "delay-fired", millis(due.Add(-time.Millisecond))) }, map[Kind]int64{Early: 1}, "fired"},
-		{"written early", func(o *outcome) { o.arrivals[0].Timestamp = due.Add(-time.Millisecond) }, map[Kind]int64{Early: 1}, "written"},
-		{"the key", func(o *outcome) { o.arrivals[0].Key = []byte("K") }, map[Kind]int64{Altered: 1}, "key"},
-		{"a null key", func(o *outcome) { o.arrivals[0].Key = nil }, map[Kind]int64{Altered: 1}, "key"},
-		{"the value", func(o *outcome) { o.arrivals[0].Value = []byte("v ") }, map[Kind]int64{Altered: 1}, "value"},
-		{"a header's value", func(o *outcome) { o.arrivals[0].Headers[0].Value = []byte("0") }, map[Kind]int64{Altered: 1}, "headers"},
-		{"a header is gone", func(o *outcome) { drop(o.arrivals[0], "trace") }, map[Kind]int64{Altered: 1}, "headers"},
-		{"the order of headers", func(o *outcome) {
-			h := o.arrivals[0].Headers
-			h[0], h[1] = h[1], h[0]
-		}, map[Kind]int64{Altered: 1}, "headers"},
-		{"a header is new", func(o *outcome) {
-			o.arrivals[0].Headers = append(o.arrivals[0].Headers, kgo.RecordHeader{Key: "x"})
-		}, map[Kind]int64{Altered: 1}, "headers"},
-		{"a request header is left", func(o *outcome) {
-			o.arrivals[0].Headers = append(o.arrivals[0].Headers, o.good.Headers[1])
-		}, map[Kind]int64{Altered: 1}, "delay-until was delivered"},
-		{"an emitted header is gone", func(o *outcome) { drop(o.arrivals[0], "delay-fired") }, map[Kind]int64{Altered: 1}, "absent"},
-		{"an emitted header is no number", func(o *outcome) { set(o.arrivals[0], "delay-fired", "soon") }, map[Kind]int64{Altered: 1}, "delay-fired"},
-		{"another due time", func(o *outcome) { set(o.arrivals[0], "delay-due", millis(due.Add(-1e9))) }, map[Kind]int64{Altered: 1}, "due"},
-		{"another timestamp", func(o *outcome) { set(o.arrivals[0], "delay-source-timestamp", "7") }, map[Kind]int64{Altered: 1}, "timestamp"},
-		{"another target", func(o *outcome) { o.arrivals[0].Topic = "bills.de"; o.arrivals[0].Partition = 1 }, map[Kind]int64{Altered: 1}, "target bills.de, not orders"},
-		{"a dead letter's value", func(o *outcome) { o.arrivals[1].Value = nil }, map[Kind]int64{Altered: 1}, "value"},
-		{"a dead letter's headers", func(o *outcome) { drop(o.arrivals[1], "trace") }, map[Kind]int64{Altered: 1}, "headers"},
-		{"a dead letter's code", func(o *outcome) { set(o.arrivals[1], errorPrefix+"code", "no_target") }, map[Kind]int64{Altered: 1}, "code no_target"},
-		{"a dead letter without a reason", func(o *outcome) { drop(o.arrivals[1], errorPrefix+"message") }, map[Kind]int64{Altered: 1}, "message is absent"},
-		{"the good one is dead-lettered", func(o *outcome) { o.arrivals[0] = o.w.condemn(o.good, "unknown_target") }, map[Kind]int64{GoodDeadLettered: 1}, "unknown_target"},
-		{"the bad one is delivered", func(o *outcome) { o.arrivals[1] = o.w.deliver(o.bad, due) }, map[Kind]int64{BadDelivered: 1}, "unparsable_due"},
-		{"delivered and dead-lettered", func(o *outcome) {
-			o.arrivals = append(o.arrivals, o.w.condemn(o.good, "too_large"))
-		}, map[Kind]int64{Doubled: 1, GoodDeadLettered: 1}, ""},
-		{"an aborted request is delivered", func(o *outcome) {
-			aborted := o.w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
-			o.arrivals = append(o.arrivals, o.w.deliver(aborted, due))
-		}, map[Kind]int64{Stray: 1}, "no committed request"},
-		{"without provenance", func(o *outcome) { drop(o.arrivals[0], "delay-source-offset") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
-		{"of an unknown topic", func(o *outcome) { set(o.arrivals[0], "delay-source-topic", "x") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
-	}
-	for _, tt := range tests {
+	for _, tt := range cases {
 		for _, first := range []string{"requests", "arrivals"} {
 			t.Run(tt.name+"/"+first+" first", func(t *testing.T) {
 				o := honest()
@@ -249,6 +251,41 @@ func TestDoublesAllowed(t *testing.T) {
 	again.Value = []byte("x")
 	feed(c, again)
 	expectFaults(t, c, map[Kind]int64{Altered: 1}, "doubled 2")
+}
+
+// TestCut: a dead letter that its topic could not take whole says how long it was, and begins as it did.
+func TestCut(t *testing.T) {
+	value := strings.Repeat("0123456789", 2000)
+	for _, tt := range []struct {
+		name, note, value string
+		want              map[Kind]int64
+	}{
+		{"the beginning", "key=1 value=20000 headers=2 size=20200", value[:5000], nil},
+		{"another beginning", "key=1 value=20000 headers=2 size=20200", value[1:5001], map[Kind]int64{Altered: 1}},
+		{"another length", "key=1 value=20001 headers=2 size=20200", value[:5000], map[Kind]int64{Altered: 1}},
+		{"next to nothing", "key=1 value=20000 headers=2 size=20200", value[:100], map[Kind]int64{Altered: 1}},
+		{"a cut that is none", "key=1 value=20000 headers=2 size=20200", value, map[Kind]int64{Altered: 1}},
+		{"nothing said", "", value[:5000], map[Kind]int64{Altered: 1}},
+	} {
+		for _, first := range []string{"request", "letter"} {
+			t.Run(tt.name+"/"+first+" first", func(t *testing.T) {
+				w := newWorld()
+				q := w.request("k", value, "delay-for=1", "delay-target-topic=orders")
+				letter := w.condemn(q, "too_large")
+				letter.Value = []byte(tt.value)
+				if tt.note != "" {
+					letter.Headers = append(letter.Headers, parse([]string{errorPrefix + "cut=" + tt.note})...)
+				}
+				c := newChecker(t, w.config)
+				if first == "request" {
+					feed(c, q, letter)
+				} else {
+					feed(c, letter, q)
+				}
+				expectFaults(t, c, tt.want, "")
+			})
+		}
+	}
 }
 
 // TestUntil: what is due later is neither waited for nor missed.

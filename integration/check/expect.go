@@ -15,7 +15,7 @@ import (
 type route struct {
 	Route
 	targets map[string]*target
-	denied  map[string]bool // every delay topic of the configuration
+	denied  map[string]bool // every delay topic and dead-letter topic of the configuration
 }
 
 type target struct {
@@ -178,7 +178,7 @@ func validTopic(name []byte) bool {
 
 const topicBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// allowed: the route's own target, or one that Allow names; never an internal topic or a delay topic.
+// allowed: the route's own target, or one that Allow names; never an internal topic, a delay topic or a dead-letter topic.
 func (rt *route) allowed(name string) bool {
 	if strings.HasPrefix(name, "__") || rt.denied[name] {
 		return false

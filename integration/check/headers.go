@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"encoding/hex"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strconv"
@@ -33,7 +34,7 @@ type provenance struct {
 	topic                        []byte
 	partition, offset, timestamp int64
 	due, fired, attempt          int64  // delivered records
-	code                         []byte // dead letters
+	code, cut, origin            []byte // dead letters
 	problem                      string
 }
 
@@ -96,6 +97,9 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 	for _, h := range headers {
 		name, ok := strings.CutPrefix(h.Key, errorPrefix)
 		if !ok {
+			if h.Key == "delay-origin" {
+				p.origin = h.Value
+			}
 			continue
 		}
 		if slices.Contains(seen, name) {
@@ -114,6 +118,8 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 			p.once(&p.timestamp, h)
 		case "code":
 			p.code = h.Value
+		case "cut":
+			p.cut = h.Value
 		}
 	}
 	for _, name := range []string{"timestamp", "stage", "code", "message"} {
@@ -122,6 +128,20 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 		}
 	}
 	return p
+}
+
+// cutDown reads what a dead letter says of what it had to leave out, "key=1 value=2 headers=3 size=4", or returns nil. Only
+// values are large in tests, so nothing else may be cut.
+func (c *Checker) cutDown(r *kgo.Record, p provenance) *large {
+	if p.cut == nil {
+		return nil
+	}
+	var key, value int
+	_, err := fmt.Sscanf(string(p.cut), "key=%d value=%d", &key, &value)
+	if err != nil || key != len(r.Key) || value <= len(r.Value) || len(r.Value) < headBytes {
+		return &large{}
+	}
+	return &large{value, c.hash.bytes(r.Value[:headBytes])}
 }
 
 // ours reads a header that a processor writes into a delay topic for itself: <4 bytes of the topic id in hex>:<a>:<b>:<c>. It
@@ -156,7 +176,7 @@ func (s *source) resolves(r *kgo.Record) bool {
 	return ok && seq <= offset
 }
 
-// retries tells whether a record is a retry, of which origin, and for when.
+// retryOf tells whether a record is a retry, of which origin, and for when.
 func (s *source) retryOf(r *kgo.Record) (origin, due int64, ok bool) {
 	var mark, until []byte
 	for _, h := range r.Headers {

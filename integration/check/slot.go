@@ -63,7 +63,17 @@ type source struct {
 	route     *route
 	pages     map[int64]*page // by offset / pageSlots
 	retries   map[int64]retry // by offset of the origin: its last attempt
+	large     map[int64]large // requests that may be cut down, by offset
+	cut       map[int64]large // dead letters that were, and came before their request
 }
+
+// large is what is remembered of a value of which a dead letter may hold only the beginning.
+type large struct {
+	length int    // of the whole value
+	head   uint64 // hash of the first headBytes
+}
+
+const headBytes = 1 << 10
 
 // retry is the last retry record of an origin: the key by which the processor orders it.
 type retry struct{ due, offset int64 }

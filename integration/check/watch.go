@@ -204,7 +204,7 @@ func (w *Watch) ends(ctx context.Context) (map[topicPartition]int64, error) {
 	for {
 		ends, err := w.tryEnds(ctx)
 		var refused *kerr.Error
-		if err == nil || errors.As(err, &refused) && !refused.Retriable {
+		if err == nil || errors.Is(err, kgo.ErrClientClosed) || errors.As(err, &refused) && !refused.Retriable {
 			return ends, err
 		}
 		select { // a broker that is being restarted
