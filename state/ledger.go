@@ -12,16 +12,15 @@ import (
 //
 // It belongs to the goroutine that owns the partition, and has no lock.
 type Ledger struct {
-	log    logTable
-	due    agenda
-	bytes  int64
-	low    int64 // the highest low water given so far. Invariant: no record below it is pending
-	origin int64 // where the ledger began: a stretch of log that began before it is reported from here
+	log   logTable
+	due   agenda
+	bytes int64
+	low   int64 // the highest low water given so far. Invariant: no record below it is pending
 }
 
 // NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.
 func NewLedger(low int64) *Ledger {
-	return &Ledger{log: newLogTable(low), low: low, origin: low}
+	return &Ledger{log: newLogTable(low), low: low}
 }
 
 // Add counts a record that became pending; offset is where its current copy lies in the log. Stored tells that the store
@@ -73,7 +72,7 @@ func (l *Ledger) Low(end int64) int64 {
 // record that was stored is Unstored, or an offset held.
 func (l *Ledger) Resume(end int64) int64 {
 	if start, ok := l.log.start(unsaved); ok {
-		return min(max(start, l.origin), end)
+		return min(start, end)
 	}
 	return end
 }

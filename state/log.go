@@ -21,8 +21,11 @@ type logTable struct {
 	// Where the first stretch that is not empty may be, for each kind: none is below. Moves up as stretches empty,
 	// and down when a count is added below it.
 	low [kinds]int64
-	// How many are counted, for each kind.
-	total [kinds]int64
+	// The smallest offset that was counted since there were none, for each kind: a bound that is finer than a stretch,
+	// and exact while counts come and go. Without it, the first record after a rest would seem to lie below a low
+	// water that was given during the rest.
+	floor [kinds]int64
+	total [kinds]int64 // how many are counted, for each kind
 }
 
 // kind is what is counted.
@@ -86,7 +89,10 @@ func (t *logTable) add(k kind, offset int64) {
 	} else if p.n[i][k] == 0 {
 		panic(fmt.Sprintf("state: BUG: more than 65535 records counted within 1024 offsets from %d", s<<stretchBits))
 	}
-	t.total[k]++
+	if t.total[k]++; t.total[k] == 1 {
+		t.floor[k] = offset
+	}
+	t.floor[k] = min(t.floor[k], offset)
 	t.low[k] = min(t.low[k], s)
 }
 
@@ -123,8 +129,9 @@ func (t *logTable) trim() {
 	}
 }
 
-// start is the first offset of the first stretch with a count; false when nothing is counted. Each stretch is passed once
-// while counts are added above it, so the cost is O(1) for each record.
+// start is where the first stretch with a count begins, or somewhat later if nothing is counted before that; false
+// when nothing is counted at all. Each stretch is passed once while counts are added above it, so the cost is O(1) for
+// each record.
 func (t *logTable) start(k kind) (int64, bool) {
 	if t.total[k] == 0 {
 		return 0, false
@@ -138,7 +145,7 @@ func (t *logTable) start(k kind) (int64, bool) {
 		}
 		if p.n[s&(pageSize-1)][k] > 0 {
 			t.low[k] = s
-			return s << stretchBits, true
+			return max(s<<stretchBits, t.floor[k]), true
 		}
 		s++
 	}

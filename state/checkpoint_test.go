@@ -1,0 +1,156 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"pgregory.net/rapid"
+)
+
+func TestCheckpointScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/checkpoint", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "parse":
+				var offset int64
+				d.ScanArgs(t, "offset", &offset)
+				c, err := ParseCheckpoint(offset, d.Input)
+				if err != nil {
+					return fmt.Sprintf("%s: %v\n", kindOf(err), err)
+				}
+				return fmt.Sprintf("id=%x offset=%d watermark=%v low=%d writer=%q appended=%v parsers=%v\n",
+					c.TopicID, c.Offset, c.Watermark, c.LowWater, c.Writer, c.Appended, c.Parsers)
+			case "parsers":
+				c, err := ParseCheckpoint(1_000_000, "dw1 t=00000000 w=0:0 l=0 c="+d.Input)
+				must(t, err)
+				var low, at int64
+				if d.MaybeScanArgs(t, "below", &low) {
+					c.DropParsersBelow(low)
+				}
+				if d.MaybeScanArgs(t, "at", &at) {
+					spec, ok := c.ParserAt(at)
+					return fmt.Sprintf("%q %v\n", spec, ok)
+				}
+				return fmt.Sprintln(c.Parsers)
+			default:
+				d.Fatalf(t, "unknown command")
+				return ""
+			}
+		})
+	})
+}
+
+func kindOf(err error) string {
+	for name, kind := range map[string]error{
+		"ErrNotOurs": ErrNotOurs, "ErrUnknownVersion": ErrUnknownVersion, "ErrCorrupt": ErrCorrupt,
+		"ErrMetadataTooLong": ErrMetadataTooLong, "ErrEnded": ErrEnded,
+	} {
+		if errors.Is(err, kind) {
+			return name
+		}
+	}
+	return "another error"
+}
+
+func anyCheckpoint() *rapid.Generator[Checkpoint] {
+	return rapid.Custom(func(t *rapid.T) Checkpoint {
+		offset := rapid.Int64Min(0).Draw(t, "offset")
+		c := Checkpoint{
+			TopicID:   [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "id")),
+			Offset:    offset,
+			Watermark: Key{rapid.Int64Min(0).Draw(t, "due"), rapid.Int64Min(0).Draw(t, "seq")},
+			LowWater:  rapid.Int64Range(0, offset).Draw(t, "low"),
+			Writer:    rapid.String().Draw(t, "writer"),
+			Appended:  rapid.Bool().Draw(t, "appended"),
+		}
+		from := int64(-1)
+		for _, step := range rapid.SliceOfN(rapid.Int64Range(1, 1<<50), 0, 5).Draw(t, "steps") {
+			from += step
+			c.Parsers = append(c.Parsers, ParserEpoch{from, rapid.StringMatching(`[!-9<-~]{1,12}`).Draw(t, "spec")})
+		}
+		return c
+	})
+}
+
+func TestCheckpointRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := anyCheckpoint().Draw(t, "checkpoint")
+		text, err := want.Metadata()
+		must(t, err)
+		got, err := ParseCheckpoint(want.Offset, text)
+		must(t, err)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\ngot  %+v\nwant %+v", text, got, want)
+		}
+	})
+}
+
+// The text is made for people, and other tools read it: it does not change by accident.
+func TestMetadataText(t *testing.T) {
+	c := Checkpoint{
+		TopicID: [4]byte{0x1f, 0, 0xab, 0x09}, Offset: 9000, Watermark: Key{1767225605123, 8812}, LowWater: 7001,
+		Writer: "billing team/eu-4f-0", Appended: true, Parsers: []ParserEpoch{{0, "p1"}, {8000, "p1+300000"}},
+	}
+	got, err := c.Metadata()
+	must(t, err)
+	want := "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team%2Feu-4f-0 a=1 c=0:p1;8000:p1+300000"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestMetadataRefusesWhatCannotBeReadBack(t *testing.T) {
+	good := Checkpoint{Offset: 10, LowWater: 5}
+	for name, c := range map[string]struct {
+		change func(*Checkpoint)
+		want   error
+	}{
+		"low water above offset": {func(c *Checkpoint) { c.LowWater = 11 }, ErrCorrupt},
+		"negative offset":        {func(c *Checkpoint) { c.Offset, c.LowWater = -1, -1 }, ErrCorrupt},
+		"negative watermark":     {func(c *Checkpoint) { c.Watermark.Due = -1 }, ErrCorrupt},
+		"parser with a space":    {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, "p 1"}} }, ErrCorrupt},
+		"parser with a colon":    {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, "p:1"}} }, ErrCorrupt},
+		"empty parser":           {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, ""}} }, ErrCorrupt},
+		"parsers out of order":   {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{5, "a"}, {5, "b"}} }, ErrCorrupt},
+		"long writer":            {func(c *Checkpoint) { c.Writer = strings.Repeat("/", MaxMetadata/3) }, ErrMetadataTooLong},
+	} {
+		broken := good
+		c.change(&broken)
+		if _, err := broken.Metadata(); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	exact := good
+	text, err := exact.Metadata()
+	must(t, err)
+	exact.Writer = strings.Repeat("w", MaxMetadata-len(text)-len(" x="))
+	if text, err = exact.Metadata(); err != nil || len(text) != MaxMetadata {
+		t.Errorf("%d bytes: %v, want %d bytes", len(text), err, MaxMetadata)
+	}
+}
+
+func FuzzParseCheckpoint(f *testing.F) {
+	f.Add(int64(9000), "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team a=1 c=0:p1;8000:p1+300000")
+	f.Add(int64(0), "dw2 t=1")
+	f.Add(int64(0), "")
+	f.Fuzz(func(t *testing.T, offset int64, text string) {
+		c, err := ParseCheckpoint(offset, text)
+		if err != nil {
+			if kindOf(err) == "another error" {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		again, err := c.Metadata()
+		if err != nil {
+			t.Fatalf("%q is read as %+v, which cannot be written: %v", text, c, err)
+		}
+		if got, err := ParseCheckpoint(offset, again); err != nil || !reflect.DeepEqual(got, c) {
+			t.Errorf("%q is read as %+v, and then as %+v, %v", text, c, got, err)
+		}
+	})
+}
