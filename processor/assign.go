@@ -155,8 +155,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 		all = append(all, tp)
 	}
 	l.drop(ctx, all)
-	old := l.membership
-	old.leave()
+	l.leave(l.membership)
 	for {
 		m, err := l.join()
 		if err == nil {

@@ -49,6 +49,7 @@ type lane struct {
 	restores   map[*restore]struct{}
 	turn       *turn // in flight
 	ahead      *turn // rendered while that is in flight, because more was due than fitted into it
+	timeouts   int   // turns in a row that ran out of time: batches are halved for each
 	draining   bool  // nothing may begin when the turn in flight is decided
 	renewing   bool
 	polling    bool
@@ -198,8 +199,11 @@ func (l *lane) pause() time.Duration {
 			}
 		}
 	}
-	return max(pause, 0)
+	return max(pause, leastPause)
 }
+
+// leastPause keeps a lane from spinning while something is due that cannot be tried yet.
+const leastPause = 200 * time.Microsecond
 
 const pollRecords = 10_000 // how many records are accepted in one step: some ms of work
 
@@ -335,7 +339,7 @@ func (l *lane) putBack(pt *part, at int64) {
 // dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch, and
 // says whether they were reached.
 func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
-	records, bytes := l.cfg.BatchRecords, l.cfg.BatchBytes
+	records, bytes := l.cfg.BatchRecords>>l.timeouts, l.cfg.BatchBytes>>l.timeouts
 	for i := range l.order {
 		p := l.order[(i+l.rotation)%len(l.order)]
 		if !p.live() || records <= 0 || bytes <= 0 {
@@ -379,6 +383,7 @@ func (l *lane) start(ctx context.Context, t *turn) {
 		t.render.reset()
 		l.next = (l.next + 1) % len(l.producers)
 	}
+	t.patience = l.timeouts
 	// What has begun is finished even when the processor is told to stop.
 	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	l.wg.Go(func() {
@@ -405,8 +410,14 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	}
 	switch t.outcome {
 	case outcomeDone:
+		if !t.plain && len(t.took) > 0 {
+			l.timeouts = max(l.timeouts-1, 0)
+		}
 		l.tookDone(t)
 	case outcomeAborted:
+		if errors.Is(t.err, context.DeadlineExceeded) {
+			l.timeouts = min(l.timeouts+1, 5)
+		}
 		l.log.Warn("turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
 		l.tookAborted(t)
 	}
@@ -480,7 +491,9 @@ func (l *lane) tookUnknown(ctx context.Context, t *turn) {
 	}
 	var tps []topicPartition
 	for _, pt := range t.took {
-		tps = append(tps, pt.p.tp)
+		if l.parts[pt.p.tp] == pt.p { // else it was lost meanwhile
+			tps = append(tps, pt.p.tp)
+		}
 	}
 	t.render.forget()
 	l.renew(ctx)
@@ -543,7 +556,7 @@ func (l *lane) shutdown() {
 			}
 		}
 	}
-	l.membership.leave()
+	l.leave(l.membership)
 	// Callbacks of the leaving client do not wait any more; what they still hand over is nobody's.
 	for {
 		select {

@@ -86,15 +86,15 @@ func (l *lane) join() (*membership, error) {
 	}
 	cl.PauseFetchTopics(topics...)
 	m.cl = cl
+	l.wg.Go(func() { m.watch(l) })
 	return m, nil
 }
 
-// watch drains the errors of the member's client, which it reports like fetches, until the
-// membership ends.
-func (m *membership) watch(ctx context.Context, l *lane) {
+// watch logs the errors of the member's client, which it reports like fetches, until it is closed.
+func (m *membership) watch(l *lane) {
 	for {
-		fs := m.cl.PollFetches(ctx)
-		if fs.IsClientClosed() || ctx.Err() != nil {
+		fs := m.cl.PollFetches(context.Background())
+		if fs.IsClientClosed() {
 			return
 		}
 		fs.EachError(func(topic string, partition int32, err error) {
@@ -103,19 +103,19 @@ func (m *membership) watch(ctx context.Context, l *lane) {
 	}
 }
 
-// leave ends the stay: callbacks stop waiting, and the group is told. It returns at once; done
-// is closed when the client is.
-func (m *membership) leave() {
+// leave ends a stay: callbacks stop waiting, and the group is told. It returns at once; done is
+// closed when the client is.
+func (l *lane) leave(m *membership) {
 	select {
 	case <-m.ended:
 		return
 	default:
 	}
 	close(m.ended)
-	go func() {
+	l.wg.Go(func() {
 		defer close(m.done)
 		m.cl.Close()
-	}()
+	})
 }
 
 func (m *membership) member() member {

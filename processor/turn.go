@@ -24,6 +24,7 @@ type turn struct {
 	full     bool // more is due than fits
 	member   member
 	began    time.Time
+	patience int // turns in a row before this one that ran out of time
 	cancel   context.CancelFunc
 	begin    chan bool // not nil: rendered ahead, and told here whether to go on
 
@@ -132,7 +133,7 @@ func (t *turn) entries() ([]commitEntry, error) {
 // runTransaction is the exactly_once turn: offsets first, so that an open transaction always
 // shows on its partitions (design rule 9), then the records, then the decision.
 func (t *turn) runTransaction(ctx context.Context) {
-	work, cancel := context.WithTimeout(ctx, t.l.cfg.TurnTimeout)
+	work, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
 	entries, err := t.entries()
 	if err != nil {
@@ -156,6 +157,12 @@ func (t *turn) runTransaction(ctx context.Context) {
 	if err := t.producer.cl.EndTransaction(end, kgo.TryCommit); err != nil {
 		t.outcome, t.err = outcomeUnknown, fmt.Errorf("end transaction %s: %w", t.producer.transactionalID, err)
 	}
+}
+
+// timeout is how long the turn may take up to its decision. A batch that has run out of time is
+// tried again as it is, so it gets more.
+func (t *turn) timeout() time.Duration {
+	return min(t.l.cfg.TurnTimeout<<t.patience, t.l.cfg.TransactionTimeout*4/5)
 }
 
 // addOffsets puts the checkpoints into the transaction.
@@ -192,7 +199,7 @@ func (t *turn) abort(ctx context.Context, why error) {
 // runPlainly is the at_least_once turn: the records alone. The checkpoint follows by a plain
 // commit, so what is delivered between the two comes again after a crash.
 func (t *turn) runPlainly(ctx context.Context) {
-	work, cancel := context.WithTimeout(ctx, t.l.cfg.TurnTimeout)
+	work, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
 	err := t.produce(work)
 	if err == nil {
@@ -242,7 +249,7 @@ func (t *turn) produce(ctx context.Context) error {
 			if err := t.failure(w); err != nil {
 				return err
 			}
-			return fmt.Errorf("records not acknowledged within %v: %w", t.l.cfg.TurnTimeout, ctx.Err())
+			return fmt.Errorf("records not acknowledged within %v: %w", t.timeout(), ctx.Err())
 		case <-tick.C:
 			for _, o := range t.silent(w) {
 				name := o.rec.Topic

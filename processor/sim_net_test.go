@@ -1,0 +1,359 @@
+//go:build synctests
+
+package processor
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// link is all that one simulated process sees of the network: every connection of its clients
+// goes through it, request by request. What was written is on its way whatever becomes of the
+// client, as with a kernel's socket buffers, so a request can arrive late, and twice.
+type link struct {
+	world *world
+	name  string
+
+	mu    sync.Mutex
+	rng   *rand.Rand
+	thaw  chan struct{} // not nil: nothing passes until it is closed
+	dead  bool
+	wires map[*wire]struct{}
+	rules []*rule
+}
+
+// rule is what happens to the next requests of a kind.
+type rule struct {
+	key   kmsg.Key
+	match func(kmsg.Request) bool // nil: every one
+	count int                     // how many are left; negative: no bound
+
+	do   fate
+	wait chan struct{} // fateHold: until when
+	hits chan struct{} // not nil: told of each hit; buffered
+	code int16         // fateAnswer: an error in place of the answer
+}
+
+type fate int
+
+const (
+	fateHold      fate = iota // it is not delivered before wait is closed
+	fateCutBefore             // the connection breaks, and it never arrives
+	fateCutAfter              // it is carried out, and the connection breaks before the answer
+)
+
+func newLink(w *world, name string, seed uint64) *link {
+	return &link{world: w, name: name, rng: rand.New(rand.NewPCG(seed, 1)), wires: map[*wire]struct{}{}}
+}
+
+var errUnplugged = &net.OpError{Op: "dial", Net: "fake", Err: errors.New("unplugged")}
+
+// dial is the dialer of the process's clients.
+func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if l.isDead() {
+		return nil, errUnplugged
+	}
+	l.mu.Lock()
+	thaw := l.thaw
+	l.mu.Unlock()
+	if thaw != nil {
+		select {
+		case <-thaw:
+		case <-ctx.Done():
+			return nil, &net.OpError{Op: "dial", Net: "fake", Err: ctx.Err()}
+		}
+	}
+	server, err := l.world.network.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "fake", Err: err}
+	}
+	client, far := net.Pipe()
+	w := &wire{link: l, client: far, server: server, cut: make(chan struct{}), asked: map[int32]*frame{}, queue: make(chan *frame, 4096)}
+	l.mu.Lock()
+	dead := l.dead
+	if !dead {
+		l.wires[w] = struct{}{}
+	}
+	l.mu.Unlock()
+	if dead {
+		client.Close()
+		w.close()
+		return nil, errUnplugged
+	}
+	l.world.wg.Go(w.listen)
+	l.world.wg.Go(w.forward)
+	l.world.wg.Go(w.back)
+	return client, nil
+}
+
+// freeze stops everything that is on its way, in both directions, and gives back what lets it
+// go on.
+func (l *link) freeze() (thaw func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.thaw != nil {
+		return func() {}
+	}
+	ch := make(chan struct{})
+	l.thaw = ch
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.thaw == ch {
+			close(ch)
+			l.thaw = nil
+		}
+	}
+}
+
+// kill unplugs the process for good.
+func (l *link) kill() {
+	l.mu.Lock()
+	l.dead = true
+	wires := l.wires
+	l.wires = map[*wire]struct{}{}
+	if l.thaw != nil {
+		close(l.thaw)
+		l.thaw = nil
+	}
+	l.rules = nil
+	l.mu.Unlock()
+	for w := range wires {
+		w.close()
+	}
+}
+
+func (l *link) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+// on adds a rule. It gives back a channel that is told of each hit.
+func (l *link) on(r rule) <-chan struct{} {
+	r.hits = make(chan struct{}, 64)
+	if r.count == 0 {
+		r.count = 1
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rules = append(l.rules, &r)
+	return r.hits
+}
+
+// clear drops every rule; what is held goes on when its own channel says so.
+func (l *link) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rules = nil
+}
+
+// judge finds the rule for a request.
+func (l *link) judge(f *frame) *rule {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.rules {
+		if r.count == 0 || r.key != f.key || r.match != nil && !r.match(f.request()) {
+			continue
+		}
+		if r.count > 0 {
+			r.count--
+		}
+		select {
+		case r.hits <- struct{}{}:
+		default:
+		}
+		return r
+	}
+	return nil
+}
+
+// pass waits for the time that a frame takes, and while the link is frozen.
+func (l *link) pass(w *wire) bool {
+	l.mu.Lock()
+	delay := time.Duration(l.rng.Int64N(int64(l.world.latency) + 1))
+	l.mu.Unlock()
+	t := time.NewTimer(delay)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.cut:
+		return false
+	}
+	l.mu.Lock()
+	thaw := l.thaw
+	l.mu.Unlock()
+	if thaw == nil {
+		return true
+	}
+	select {
+	case <-thaw:
+		return true
+	case <-w.cut:
+		return false
+	}
+}
+
+// wire is one connection.
+type wire struct {
+	link   *link
+	client net.Conn // our end of the client's pipe
+	server net.Conn
+	queue  chan *frame // requests that were written and not delivered yet
+	once   sync.Once
+	cut    chan struct{}
+
+	mu    sync.Mutex
+	asked map[int32]*frame // by correlation id
+}
+
+type frame struct {
+	bytes   []byte // with its size
+	key     kmsg.Key
+	version int16
+	corr    int32
+	rule    *rule
+}
+
+// request parses the frame.
+func (f *frame) request() kmsg.Request {
+	req := kmsg.RequestForKey(int16(f.key))
+	req.SetVersion(f.version)
+	b := f.bytes[12:]
+	n := int(int16(binary.BigEndian.Uint16(b)))
+	b = b[2+max(n, 0):]
+	if req.IsFlexible() {
+		b = b[1:] // no tags
+	}
+	if err := req.ReadFrom(b); err != nil {
+		panic(fmt.Sprintf("request %d version %d: %v", f.key, f.version, err))
+	}
+	return req
+}
+
+func (w *wire) close() {
+	w.once.Do(func() {
+		close(w.cut)
+		w.client.Close()
+		w.server.Close()
+		w.link.mu.Lock()
+		delete(w.link.wires, w)
+		w.link.mu.Unlock()
+	})
+}
+
+// listen takes what the client writes. When the client hangs up, what it wrote is delivered
+// all the same.
+func (w *wire) listen() {
+	defer close(w.queue)
+	for {
+		b, err := readFrame(w.client)
+		if err != nil {
+			return
+		}
+		f := &frame{bytes: b, key: kmsg.Key(binary.BigEndian.Uint16(b[4:])), version: int16(binary.BigEndian.Uint16(b[6:])), corr: int32(binary.BigEndian.Uint32(b[8:]))}
+		select {
+		case w.queue <- f:
+		case <-w.cut:
+			return
+		}
+	}
+}
+
+func readFrame(c net.Conn) ([]byte, error) {
+	b := make([]byte, 4, 512)
+	if _, err := io.ReadFull(c, b); err != nil {
+		return nil, err
+	}
+	b = append(b, make([]byte, binary.BigEndian.Uint32(b))...)
+	_, err := io.ReadFull(c, b[4:])
+	return b, err
+}
+
+// forward delivers requests in order.
+func (w *wire) forward() {
+	defer w.server.Close()
+	for f := range w.queue {
+		if !w.link.pass(w) {
+			break
+		}
+		f.rule = w.link.judge(f)
+		if f.rule != nil {
+			switch f.rule.do {
+			case fateHold:
+				select {
+				case <-f.rule.wait:
+				case <-w.cut:
+				}
+			case fateCutBefore:
+				w.close()
+			}
+		}
+		select {
+		case <-w.cut:
+		default:
+		}
+		w.mu.Lock()
+		w.asked[f.corr] = f
+		w.mu.Unlock()
+		if _, err := w.server.Write(f.bytes); err != nil {
+			w.close()
+		}
+	}
+	for range w.queue { // listen must not hang on a full queue
+	}
+}
+
+// back brings the answers.
+func (w *wire) back() {
+	defer w.close()
+	for {
+		b, err := readFrame(w.server)
+		if err != nil {
+			return
+		}
+		corr := int32(binary.BigEndian.Uint32(b[4:]))
+		w.mu.Lock()
+		f := w.asked[corr]
+		delete(w.asked, corr)
+		w.mu.Unlock()
+		if f == nil {
+			continue
+		}
+		if f.rule != nil && f.rule.do == fateCutAfter {
+			return
+		}
+		if f.key == kmsg.OffsetFetch {
+			b = unstableAnswers(f, b)
+		}
+		if !w.link.pass(w) {
+			return
+		}
+		if _, err := w.client.Write(b); err != nil {
+			// The client has hung up. What it wrote before is still carried out.
+			w.drain()
+			return
+		}
+	}
+}
+
+// drain reads answers that nobody wants, until all requests were carried out.
+func (w *wire) drain() {
+	for {
+		if _, err := readFrame(w.server); err != nil {
+			return
+		}
+	}
+}
+
+var _ = kfake.VirtualNetwork{}
