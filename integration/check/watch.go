@@ -204,12 +204,14 @@ func (w *Watch) ends(ctx context.Context) (map[topicPartition]int64, error) {
 	for {
 		ends, err := w.tryEnds(ctx)
 		var refused *kerr.Error
-		if err == nil || errors.Is(err, kgo.ErrClientClosed) || errors.As(err, &refused) && !refused.Retriable {
+		if err == nil || errors.As(err, &refused) && !refused.Retriable {
 			return ends, err
 		}
 		select { // a broker that is being restarted
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w for the ends of topics: %w", ErrWaiting, err)
+		case <-w.done:
+			return nil, w.ended("for the ends of topics")
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -251,7 +253,7 @@ func (w *Watch) until(ctx context.Context, wanting func() string) error {
 		case what == "":
 			return nil
 		case finished:
-			return fmt.Errorf("%w %s: the watch was stopped", ErrWaiting, what)
+			return w.ended(what)
 		}
 		select {
 		case <-changed:
@@ -259,6 +261,16 @@ func (w *Watch) until(ctx context.Context, wanting func() string) error {
 			return errors.Join(fmt.Errorf("%w %s: %w", ErrWaiting, what, context.Cause(ctx)), trouble)
 		}
 	}
+}
+
+// ended is the error of who waits for a reader that has ended.
+func (w *Watch) ended(what string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lost != nil {
+		return w.lost
+	}
+	return fmt.Errorf("%w %s: the watch was stopped", ErrWaiting, what)
 }
 
 // Report judges what was read so far, as if it were all. Call Settle before, or Stop instead, unless things go on.
