@@ -63,6 +63,9 @@ func TestAppendRetry(t *testing.T) {
 	r.Attempt = 0
 	got, _ = AppendRetry(nil, mixed(), r, nil)
 	equal(t, show(got), kept+"delay-origin=a8098c1a:42:7:8\n")
+	r.Origin.Timestamp = -7 // no timestamp of Kafka's
+	got, _ = AppendRetry(nil, mixed(), r, nil)
+	equal(t, show(got), kept+"delay-origin=a8098c1a:42:-1:8\n")
 }
 
 func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
@@ -128,6 +131,11 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 		ours := "delay-due=3\ndelay-fired=4\ndelay-source-topic=d\ndelay-source-partition=0\ndelay-source-offset=1\ndelay-source-timestamp=2\n"
 		if show(got) != "first null\n"+show(want)+ours || show(in) != before || !bytes.HasPrefix(buf, []byte("first")) {
 			t.Fatalf("got\n%s of\n%s", show(got), before)
+		}
+		for _, h := range got[len(want)+1:] {
+			if cap(h.Value) != len(h.Value) {
+				t.Fatalf("to append to %s would overwrite the next", h.Key)
+			}
 		}
 		// A second record in the same slices leaves the first one alone.
 		first := show(got)

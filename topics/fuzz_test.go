@@ -212,7 +212,8 @@ func FuzzInstant(f *testing.F) {
 
 // FuzzReference: what is read is written again byte for byte.
 func FuzzReference(f *testing.F) {
-	for _, s := range []string{"a8098c1a:0:1:9223372036854775807", "A8098c1a:0:1:2", "a8098c1a:00:1:2", "a8098c1a:0:1", "a8098c1a:-1:1:2", "a8098c1a:1:-1:2"} {
+	for _, s := range []string{"a8098c1a:0:1:9223372036854775807", "A8098c1a:0:1:2", "a8098c1a:00:1:2", "a8098c1a:0:1", "a8098c1a:-1:1:2", "a8098c1a:1:-1:2",
+		"a8098c1a:1:2:3:4", "a8098c1a:1:2:3:", "a8098c1a:1:1:9999999999999999999"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

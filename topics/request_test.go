@@ -251,6 +251,16 @@ func TestSpec(t *testing.T) {
 	}
 }
 
+func TestRefusalOutlivesTheRecord(t *testing.T) {
+	hs := headers("delay-until", "soon")
+	_, err := parser(t, "p1").Parse(hs, T, 42, ourID)
+	copy(hs[0].Value, "gone")
+	var r *Refusal
+	if !errors.As(err, &r) || string(r.Value) != "soon" {
+		t.Errorf("got %v with %q", err, r.Value)
+	}
+}
+
 func TestRefusalKeepsLittle(t *testing.T) {
 	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), T, 42, ourID)
 	var r *Refusal

@@ -250,13 +250,9 @@ func (s span) after(base int64) (int64, fault) {
 // addMonths: 31 January and one month is 28 or 29 February.
 func addMonths(millis, months int64) int64 {
 	year, month, day := time.UnixMilli(millis).UTC().Date()
-	total := int64(year)*12 + int64(month) - 1 + months
-	y, m := total/12, total%12
-	if m < 0 {
-		y, m = y-1, m+12
-	}
-	last := time.Date(int(y), time.Month(m+2), 0, 0, 0, 0, 0, time.UTC).Day()
-	date := time.Date(int(y), time.Month(m+1), min(day, last), 0, 0, 0, 0, time.UTC)
+	month += time.Month(months) // time.Date takes any
+	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	date := time.Date(year, month, min(day, last), 0, 0, 0, 0, time.UTC)
 	const dayMillis = 24 * 60 * 60 * 1000
 	return date.UnixMilli() + millis%dayMillis
 }

@@ -119,12 +119,37 @@ func TestCreateTakesWhatItIsTold(t *testing.T) {
 }
 
 func TestCreateTellsWhatItCouldNotMake(t *testing.T) {
-	adm, _ := admin(t, 1)
+	adm, c := admin(t, 1)
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
+		t.Error("asked about a topic that was not made")
+		return nil, nil, false
+	})
 	want := expect(t, Route{Topic: "d", DeadLetter: "dead"})
 	want.Replication = 3
 	made, err := Create(t.Context(), adm, want)
 	if err == nil || !strings.Contains(err.Error(), "create topic d: INVALID_REPLICATION_FACTOR") || len(made) != 0 {
 		t.Errorf("got %v, %v", made, err)
+	}
+}
+
+func TestCreateAtTheSameTimeAsAnother(t *testing.T) {
+	adm, c := admin(t, 1)
+	if _, err := adm.CreateTopic(t.Context(), 3, 1, nil, "d"); err != nil {
+		t.Fatal(err)
+	}
+	c.ControlKey(int16(kmsg.Metadata), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		for i, topic := range kreq.(*kmsg.MetadataRequest).Topics {
+			if topic.Topic != nil && *topic.Topic == "d" { // not made yet when we look
+				other := "not-made-yet"
+				kreq.(*kmsg.MetadataRequest).Topics[i].Topic = &other
+			}
+		}
+		return nil, nil, false
+	})
+	made, err := Create(t.Context(), adm, expect(t, Route{Topic: "d", DeadLetter: "dead"}))
+	if err != nil || len(made) != 2 || !made[0].Existed || made[1].Existed {
+		t.Errorf("got %+v, %v", made, err)
 	}
 }
 
@@ -266,11 +291,11 @@ func TestCheckOfWhatOnlyRealBrokersHave(t *testing.T) {
 	x.present("d", Error, "", "")
 	equal(t, lines(x.problems), []string{"warning d: unclean.leader.election.enable is true", "error d: 2 of 3 partitions have no leader"})
 
-	f := factsOf(kadm.TopicDetail{Partitions: kadm.PartitionDetails{
-		0: {Leader: 1, Replicas: []int32{1, 2, 3}},
-		1: {Leader: -1, Replicas: []int32{2, 3}},
-	}})
-	if f.partitions != 2 || f.replication != 2 || f.leaderless != 1 {
+	partitions := kadm.PartitionDetails{0: {Leader: -1, Replicas: []int32{2, 3}}}
+	for p := range int32(30) {
+		partitions[p+1] = kadm.PartitionDetail{Leader: 1, Replicas: []int32{1, 2, 3}}
+	}
+	if f := factsOf(kadm.TopicDetail{Partitions: partitions}); f.partitions != 31 || f.replication != 2 || f.leaderless != 1 {
 		t.Errorf("got %+v", f)
 	}
 }
