@@ -41,8 +41,8 @@ type lane struct {
 	// Owned by the lane's goroutine.
 	reader     *kgo.Client
 	producers  []*producer
-	renderers  []*renderer
-	next       int // whose turn it is
+	renderers  [2]*renderer
+	next       int // whose turn it is, of producers and renderers
 	membership *membership
 	parts      map[topicPartition]*partition
 	order      []*partition // parts in a fixed order, for turns to take in rotation
@@ -103,7 +103,9 @@ func (l *lane) run(ctx context.Context) (err error) {
 	}
 	for _, id := range ids {
 		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, maxBytes: l.p.targets.maxBatchBytes})
-		l.renderers = append(l.renderers, &renderer{l: l})
+	}
+	for i := range l.renderers {
+		l.renderers[i] = &renderer{l: l}
 	}
 	defer func() {
 		for _, p := range l.producers {
@@ -379,9 +381,9 @@ func (l *lane) staleCheckpoints() []*part {
 // start hands a turn to its goroutine.
 func (l *lane) start(ctx context.Context, t *turn) {
 	if !t.plain {
-		t.producer, t.render = l.producers[l.next], l.renderers[l.next]
+		t.producer, t.render = l.producers[l.next%len(l.producers)], l.renderers[l.next]
 		t.render.reset()
-		l.next = (l.next + 1) % len(l.producers)
+		l.next = 1 - l.next
 	}
 	t.patience = l.timeouts
 	// What has begun is finished even when the processor is told to stop.

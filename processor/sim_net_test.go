@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -40,8 +39,7 @@ type rule struct {
 
 	do   fate
 	wait chan struct{} // fateHold: until when
-	hits chan struct{} // not nil: told of each hit; buffered
-	code int16         // fateAnswer: an error in place of the answer
+	hits chan struct{} // told of each hit; buffered
 }
 
 type fate int
@@ -78,7 +76,7 @@ func (l *link) dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, &net.OpError{Op: "dial", Net: "fake", Err: err}
 	}
 	client, far := net.Pipe()
-	w := &wire{link: l, client: far, server: server, cut: make(chan struct{}), asked: map[int32]*frame{}, queue: make(chan *frame, 4096)}
+	w := &wire{link: l, client: far, server: server, cut: make(chan struct{}), asked: map[int32]*frame{}, queue: make(chan *frame, 256)}
 	l.mu.Lock()
 	dead := l.dead
 	if !dead {
@@ -280,9 +278,10 @@ func readFrame(c net.Conn) ([]byte, error) {
 	return b, err
 }
 
-// forward delivers requests in order.
+// forward delivers requests in order, and hangs up when the last one was answered.
 func (w *wire) forward() {
 	defer w.server.Close()
+	defer w.settle()
 	for f := range w.queue {
 		if !w.link.pass(w) {
 			break
@@ -299,10 +298,6 @@ func (w *wire) forward() {
 				w.close()
 			}
 		}
-		select {
-		case <-w.cut:
-		default:
-		}
 		w.mu.Lock()
 		w.asked[f.corr] = f
 		w.mu.Unlock()
@@ -314,9 +309,27 @@ func (w *wire) forward() {
 	}
 }
 
+// settle waits until every request was answered, for as long as a broker may take for one.
+func (w *wire) settle() {
+	for range 500 {
+		w.mu.Lock()
+		n := len(w.asked)
+		w.mu.Unlock()
+		select {
+		case <-w.cut:
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		if n == 0 {
+			return
+		}
+	}
+}
+
 // back brings the answers.
 func (w *wire) back() {
 	defer w.close()
+	hungUp := false
 	for {
 		b, err := readFrame(w.server)
 		if err != nil {
@@ -327,7 +340,7 @@ func (w *wire) back() {
 		f := w.asked[corr]
 		delete(w.asked, corr)
 		w.mu.Unlock()
-		if f == nil {
+		if f == nil || hungUp {
 			continue
 		}
 		if f.rule != nil && f.rule.do == fateCutAfter {
@@ -340,20 +353,7 @@ func (w *wire) back() {
 			return
 		}
 		if _, err := w.client.Write(b); err != nil {
-			// The client has hung up. What it wrote before is still carried out.
-			w.drain()
-			return
+			hungUp = true // what it wrote before is carried out all the same
 		}
 	}
 }
-
-// drain reads answers that nobody wants, until all requests were carried out.
-func (w *wire) drain() {
-	for {
-		if _, err := readFrame(w.server); err != nil {
-			return
-		}
-	}
-}
-
-var _ = kfake.VirtualNetwork{}

@@ -65,6 +65,7 @@ func (o outcome) String() string {
 func (t *turn) run(ctx context.Context) {
 	defer func() { t.answered = t.l.p.clock.time() }()
 	if t.plain {
+		t.took = t.parts
 		t.commitPlain(ctx)
 		return
 	}
@@ -73,14 +74,23 @@ func (t *turn) run(ctx context.Context) {
 		t.outcome = outcomeNotBegun
 		return
 	}
-	if len(t.took) == 0 {
-		return
+	for i := range t.render.outputs {
+		if o := &t.render.outputs[i]; o.kind.appends() {
+			o.part.to.Appended = true
+		}
 	}
-	if t.l.cfg.Guarantee == AtLeastOnce {
+	switch {
+	case len(t.took) == 0:
+	case t.l.cfg.Guarantee == AtLeastOnce:
 		t.runPlainly(ctx)
-		return
+	case len(t.render.outputs) == 0:
+		// Everything with records in it is held up. A transaction without a record is one that
+		// kgo would not end (design rule 8).
+		t.plain = true
+		t.commitPlain(ctx)
+	default:
+		t.runTransaction(ctx)
 	}
-	t.runTransaction(ctx)
 }
 
 // renderParts makes the records of every part that can be tried now.
@@ -94,17 +104,11 @@ func (t *turn) renderParts(ctx context.Context) {
 		t.took = append(t.took, pt)
 	}
 	t.ownEnds = map[*part]int64{}
-	for i := range t.render.outputs {
-		if o := &t.render.outputs[i]; o.kind.appends() {
-			o.part.to.Appended = true
-		}
-	}
 }
 
 // commitPlain writes the checkpoints of partitions for which nothing is due. It is sent once: a
 // copy that arrives late would take the checkpoint back.
 func (t *turn) commitPlain(ctx context.Context) {
-	t.took = t.parts
 	entries, err := t.entries()
 	if err == nil {
 		err = t.l.coordinator.commit(ctx, t.l.reader, t.member, entries)
@@ -201,6 +205,9 @@ func (t *turn) abort(ctx context.Context, why error) {
 func (t *turn) runPlainly(ctx context.Context) {
 	work, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
+	if len(t.render.outputs) == 0 {
+		return // all of it was acknowledged before
+	}
 	err := t.produce(work)
 	if err == nil {
 		return

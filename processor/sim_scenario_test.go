@@ -1,0 +1,44 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// scenario runs a test in a bubble with a world of its own.
+func scenario(t *testing.T, cfg worldConfig, run func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cfg)
+		defer w.close()
+		run(w)
+	})
+}
+
+// What is pending survives a crash, near and far, with and without a disk.
+func TestSimDeliverCrashRestart(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(guarantee), func(t *testing.T) {
+			scenario(t, worldConfig{guarantee: guarantee, partitions: 2}, func(w *world) {
+				p := w.start("a", nil)
+				for i := range 40 {
+					r := request(fmt.Sprint(i), in(time.Duration(i)*500*time.Millisecond))
+					r.Partition = int32(i % 2)
+					w.send(r)
+				}
+				w.until("live", func() bool { return p.live(2) })
+				time.Sleep(4 * time.Second)
+				disk := p.kill()
+				p = w.start("a", disk)
+				time.Sleep(5 * time.Second)
+				p.kill()
+				w.start("a", nil)
+				w.finish()
+			})
+		})
+	}
+}

@@ -1,0 +1,411 @@
+//go:build synctests
+
+package processor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/integration/check"
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// testingT is what a test and a property of rapid have in common.
+type testingT interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Failed() bool
+}
+
+// world is a cluster, the processes that run on it, and the checker that watches the topics. All
+// of it lives in one synctest bubble, so that hours pass in seconds, and nothing happens at the
+// same time by chance: every request takes a time of its own that the seed decides.
+type world struct {
+	t       testingT
+	cfg     worldConfig
+	cluster *kfake.Cluster
+	network kfake.VirtualNetwork
+	latency time.Duration // requests and answers take up to this long
+	outside []kgo.Opt     // for clients of the world itself
+	watch   *check.Watch
+	client  *kgo.Client // produces requests
+	rng     *rand.Rand
+	wg      sync.WaitGroup
+
+	processes []*process
+	began     time.Time
+	furthest  map[topicPartition]state.Checkpoint // as seen by inspect
+
+	mu  sync.Mutex
+	log []string
+}
+
+// worldConfig is what tests may choose. Its zero value is good.
+type worldConfig struct {
+	seed       uint64
+	guarantee  Guarantee
+	partitions int32 // of the delay topic; defaults to 1
+	brokers    int   // defaults to 1
+	skew       time.Duration
+	fixed      bool // there is a fixed-delay route besides
+	quiet      bool // no checker: the test looks for itself
+	tune       func(*Config)
+}
+
+const (
+	simGroup = "g"
+	simTopic = "requests"
+	simFixed = "soon"
+	session  = 2 * time.Second
+)
+
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // where a bubble's clock begins
+
+func newWorld(t testingT, cfg worldConfig) *world {
+	t.Helper()
+	cfg.partitions = max(cfg.partitions, 1)
+	cfg.brokers = max(cfg.brokers, 1)
+	if cfg.guarantee == "" {
+		cfg.guarantee = ExactlyOnce
+	}
+	w := &world{t: t, cfg: cfg, latency: time.Millisecond, rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{}}
+	var ports []int
+	for i := range cfg.brokers {
+		ports = append(ports, 9092+i)
+	}
+	c, err := kfake.NewCluster(
+		kfake.NumBrokers(cfg.brokers), kfake.Ports(ports...), kfake.ListenFn(w.network.Listen),
+		kfake.GroupMinSessionTimeout(100*time.Millisecond),
+		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
+		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
+	)
+	if err != nil {
+		t.Fatalf("make cluster: %v", err)
+	}
+	w.cluster = c
+	answerPartitionByPartition(c)
+	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(w.network.DialContext), kgo.MetadataMinAge(10 * time.Millisecond)}
+	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
+		t.Fatalf("make client: %v", err)
+	}
+	if !cfg.quiet {
+		if w.watch, err = check.Start(context.Background(), w.expectations(), w.outside...); err != nil {
+			t.Fatalf("start the checker: %v", err)
+		}
+	}
+	return w
+}
+
+func (w *world) routes() []topics.Route {
+	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", EmitHeaders: true, MaxDelay: 30 * 24 * time.Hour}}
+	if w.cfg.fixed {
+		r = append(r, topics.Route{Topic: simFixed, Target: "orders", Delay: 3 * time.Second, DeadLetter: simFixed + ".dead", EmitHeaders: true})
+	}
+	return r
+}
+
+func (w *world) expectations() check.Config {
+	c := check.Config{
+		Targets:      []check.Target{{Topic: "orders", Partitions: 2}, {Topic: "bills", Partitions: 2}},
+		AllowDoubles: w.cfg.guarantee == AtLeastOnce,
+		Skew:         w.cfg.skew,
+	}
+	for _, r := range w.routes() {
+		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})
+	}
+	return c
+}
+
+// close ends the world; every process must have been stopped.
+func (w *world) close() {
+	for _, p := range w.processes {
+		if !p.ended {
+			p.kill()
+		}
+	}
+	for _, p := range w.processes {
+		<-p.done
+	}
+	if w.watch != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		w.watch.Stop(ctx)
+	}
+	w.client.Close()
+	w.cluster.Close()
+	w.wg.Wait()
+	if w.t.Failed() {
+		w.t.Logf("%s", w.history())
+	}
+}
+
+// note writes a line into the history that is printed when a test fails.
+func (w *world) note(format string, args ...any) {
+	line := fmt.Sprintf("%9.3f ", time.Since(w.began).Seconds()) + fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, line)
+}
+
+func (w *world) history() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	const shown = 400
+	if n := len(w.log); n > shown {
+		return fmt.Sprintf("... %d lines before\n", n-shown) + strings.Join(w.log[n-shown:], "\n")
+	}
+	return strings.Join(w.log, "\n")
+}
+
+// fail ends the test with the history.
+func (w *world) fail(format string, args ...any) {
+	w.t.Helper()
+	w.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), w.history())
+}
+
+// until waits for a condition.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	for range 200_000 {
+		if holds() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	w.fail("waited in vain for: %s", what)
+}
+
+// process is one run of the processor and the machine that it runs on.
+type process struct {
+	w     *world
+	name  string
+	link  *link
+	fs    *vfs.MemFS
+	skew  atomic.Int64
+	p     *Processor
+	stop  context.CancelFunc
+	done  chan struct{}
+	err   error // of Run; set when done is closed
+	ended bool  // killed or stopped
+}
+
+// start starts a process on a disk; nil is an empty one.
+func (w *world) start(name string, disk *vfs.MemFS) *process {
+	w.t.Helper()
+	if disk == nil {
+		disk = vfs.NewCrashableMem()
+	}
+	p := &process{w: w, name: name, fs: disk, done: make(chan struct{})}
+	p.link = newLink(w, name, w.rng.Uint64())
+	cfg := Config{
+		Client: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(p.link.dial)},
+		Group:  simGroup, Routes: w.routes(), Guarantee: w.cfg.guarantee, Lanes: 1,
+		StateDir: "state", FS: disk, MemoryBudget: minMemory,
+		SessionTimeout: session, HeartbeatInterval: 200 * time.Millisecond,
+		NearWindow: 5 * time.Second, Instance: fmt.Sprintf("%s-%d", name, len(w.processes)),
+		RetryBackoff: 2 * time.Second, UnknownTargetAfter: 3 * time.Second,
+		Now:    func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
+		Logger: slog.New(simLog{w: w, name: name}),
+	}
+	if w.cfg.tune != nil {
+		w.cfg.tune(&cfg)
+	}
+	var err error
+	if p.p, err = New(cfg); err != nil {
+		w.fail("%v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stop = cancel
+	w.processes = append(w.processes, p)
+	w.note("---- %s starts", name)
+	go func() {
+		defer close(p.done)
+		p.err = p.p.Run(ctx)
+		w.note("---- %s has ended: %v", name, p.err)
+	}()
+	return p
+}
+
+// kill ends a process as kill -9 does, and gives back its disk: the operating system lives on,
+// so nothing that was written is lost.
+func (p *process) kill() *vfs.MemFS { return p.crash(100) }
+
+// crash ends a process; of what was not synced, only a part is on its disk.
+func (p *process) crash(unsynced int) *vfs.MemFS {
+	p.w.note("---- %s is killed", p.name)
+	p.ended = true
+	p.link.kill()
+	disk := p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(p.w.rng.Uint64(), 0))})
+	p.stop()
+	return disk
+}
+
+// shut stops a process as SIGTERM does, waits for it, and gives back its disk.
+func (p *process) shut() *vfs.MemFS {
+	p.w.t.Helper()
+	p.w.note("---- %s is told to stop", p.name)
+	p.ended = true
+	p.stop()
+	<-p.done
+	if p.err != nil {
+		p.w.t.Errorf("%s: %v", p.name, p.err)
+	}
+	p.link.kill()
+	return p.fs
+}
+
+// live reports whether the process has partitions of the delay topic, all live.
+func (p *process) live(n int) bool {
+	live := 0
+	for _, s := range p.p.Stats().Partitions {
+		if s.Phase == PhaseLive && s.Topic == simTopic {
+			live++
+		}
+	}
+	return live == n
+}
+
+// simLog writes a process's log into the world's history.
+type simLog struct {
+	w     *world
+	name  string
+	attrs string
+}
+
+func (simLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h simLog) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", a.Key, a.Value); return true })
+	if r.Level >= slog.LevelInfo {
+		h.w.note("%s %s: %s%s%s", h.name, r.Level, r.Message, h.attrs, b.String())
+	}
+	return nil
+}
+
+func (h simLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		h.attrs += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+	}
+	return h
+}
+
+func (h simLog) WithGroup(string) slog.Handler { return h }
+
+// request is a record of the delay topic that asks to be delivered to orders.
+func request(key string, due time.Time) *kgo.Record {
+	return &kgo.Record{Topic: simTopic, Key: []byte(key), Value: []byte("value of " + key), Headers: []kgo.RecordHeader{
+		{Key: "trace", Value: []byte(key)},
+		{Key: topics.HeaderUntil, Value: []byte(strconv.FormatInt(due.UnixMilli(), 10))},
+		{Key: topics.HeaderTargetTopic, Value: []byte("orders")},
+	}}
+}
+
+// send produces requests, in order.
+func (w *world) send(rs ...*kgo.Record) {
+	w.t.Helper()
+	if err := w.client.ProduceSync(context.Background(), rs...).FirstErr(); err != nil {
+		w.fail("produce requests: %v", err)
+	}
+	for _, r := range rs {
+		w.note("request %s/%d@%d", r.Topic, r.Partition, r.Offset)
+	}
+}
+
+// in is a time from now.
+func in(d time.Duration) time.Time { return time.Now().Add(d) }
+
+// arrived waits until everything that was requested has arrived, and fails on any fault.
+func (w *world) arrived() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	if err := w.watch.Wait(ctx); err != nil {
+		w.fail("%v", err)
+	}
+	w.clean()
+}
+
+// clean fails on any fault seen so far.
+func (w *world) clean() {
+	w.t.Helper()
+	if r := w.watch.Report(); w.watch.Counts().Faults > 0 {
+		w.fail("%v", r)
+	}
+}
+
+// finish stops every process, starts a new one with an empty disk, which has nothing but the log
+// and the checkpoints, and checks everything.
+func (w *world) finish() {
+	w.t.Helper()
+	w.arrived()
+	for _, p := range w.processes {
+		if !p.ended {
+			p.shut()
+		}
+	}
+	last := w.start("last", nil)
+	w.until("the last process is live", func() bool { return last.live(int(w.cfg.partitions)) })
+	time.Sleep(3 * time.Second)
+	w.arrived()
+	last.shut()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := w.watch.Settle(ctx); err != nil {
+		w.fail("%v", err)
+	}
+	if err := w.watch.Report().Err(); err != nil {
+		w.fail("%v", err)
+	}
+}
+
+// checkpoint is what the group has committed for a partition of the delay topic.
+func (w *world) checkpoint(partition int32) (state.Checkpoint, bool) {
+	info := w.cluster.GroupInfo(simGroup)
+	if info == nil {
+		return state.Checkpoint{}, false
+	}
+	c, ok := info.Commits[simTopic][partition]
+	if !ok {
+		return state.Checkpoint{}, false
+	}
+	cp, err := state.ParseCheckpoint(c.Offset, c.Metadata)
+	if err != nil {
+		w.fail("checkpoint %d %q: %v", c.Offset, c.Metadata, err)
+	}
+	return cp, true
+}
+
+// inspect fails when a checkpoint has gone back (design rule 4), or leads its log.
+func (w *world) inspect() {
+	w.t.Helper()
+	for partition := range w.cfg.partitions {
+		c, ok := w.checkpoint(partition)
+		if !ok {
+			continue
+		}
+		tp := topicPartition{simTopic, partition}
+		was := w.furthest[tp]
+		if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater {
+			w.fail("checkpoint of %s went back:\n was %+v\n is  %+v", tp, was, c)
+		}
+		if c.LowWater > c.Offset || c.Offset > w.cluster.PartitionInfo(simTopic, partition).HighWatermark {
+			w.fail("checkpoint of %s is impossible: %+v", tp, c)
+		}
+		w.furthest[tp] = c
+	}
+}
