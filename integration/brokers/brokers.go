@@ -99,14 +99,15 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		return attach(ctx, o)
 	}
 	// Before the cluster, since its start is bounded and a download is not.
-	if err := sources[provider].prepare(ctx, o); err != nil {
+	newMachine, err := sources[provider].prepare(ctx, o)
+	if err != nil {
 		return nil, err
 	}
 	c, err := newCluster(o, provider)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.launch(ctx); err != nil {
+	if err := c.launch(ctx, newMachine); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

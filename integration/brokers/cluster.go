@@ -68,12 +68,12 @@ func newUUID() string {
 }
 
 // launch makes the machines and starts them all.
-func (c *Cluster) launch(ctx context.Context) error {
+func (c *Cluster) launch(ctx context.Context, newMachine maker) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	began := time.Now()
 	for _, n := range c.nodes {
-		m, err := sources[c.provider].machine(ctx, c, n)
+		m, err := newMachine(ctx, c, n)
 		if err != nil {
 			return fmt.Errorf("brokers: node %d: %w", n.id, err)
 		}

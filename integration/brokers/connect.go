@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/duewheel/duewheel/integration/brokers/properties"
 )
 
 // Worker is a standalone Kafka Connect worker, a child process like a broker of the JVM provider.
@@ -88,7 +90,7 @@ func (c *Cluster) startWorker(libs string, connectors []map[string]string) (*Wor
 		contents = append(contents, connector)
 	}
 	for i, file := range files {
-		if err := os.WriteFile(file, writeProperties(contents[i]), 0o644); err != nil {
+		if err := os.WriteFile(file, properties.File(contents[i]), 0o644); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"syscall"
+
+	"github.com/duewheel/duewheel/integration/brokers/properties"
 )
 
 // jvm runs each node as a child process: the quickest to start, and faults are plain signals.
@@ -44,17 +46,14 @@ func javaVersion(ctx context.Context) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-func (jvm) prepare(ctx context.Context, o Options) error {
-	_, err := prepareTemplate(ctx, o)
-	return err
-}
-
-func (jvm) machine(ctx context.Context, c *Cluster, n *Node) (machine, error) {
-	t, err := prepareTemplate(ctx, c.options)
+func (jvm) prepare(ctx context.Context, o Options) (maker, error) {
+	t, err := prepareTemplate(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return newJVMMachine(c, n, t, t.useArchive())
+	return func(_ context.Context, c *Cluster, n *Node) (machine, error) {
+		return newJVMMachine(c, n, t, t.useArchive())
+	}, nil
 }
 
 // newJVMMachine lays out the folder of one node: formatted data, properties, and a log to come.
@@ -65,7 +64,7 @@ func newJVMMachine(c *Cluster, n *Node, t template, archive []string) (*jvmMachi
 		return nil, err
 	}
 	config := filepath.Join(home, "server.properties")
-	if err := os.WriteFile(config, writeProperties(c.properties(n, data)), 0o600); err != nil {
+	if err := os.WriteFile(config, properties.File(c.properties(n, data)), 0o600); err != nil {
 		return nil, err
 	}
 	args := append(javaFlags(c.options.Measure), archive...)

@@ -3,7 +3,6 @@ package brokers
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -61,14 +60,4 @@ func (c *Cluster) voters() string {
 		v = append(v, fmt.Sprintf("%d@127.0.0.1:%d", n.id, n.controllerPort))
 	}
 	return strings.Join(v, ",")
-}
-
-// writeProperties gives the text of a Java properties file, in a fixed order.
-func writeProperties(p map[string]string) []byte {
-	var b strings.Builder
-	escape := strings.NewReplacer(`\`, `\\`, "\n", `\n`)
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		fmt.Fprintf(&b, "%s=%s\n", name, escape.Replace(p[name]))
-	}
-	return []byte(b.String())
 }

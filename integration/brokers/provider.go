@@ -21,11 +21,12 @@ const (
 type source interface {
 	// available says nil, or why not together with what to do about it.
 	available(ctx context.Context, o Options) error
-	// prepare does what is done once for a cluster: fetch jars, build an image.
-	prepare(ctx context.Context, o Options) error
-	// machine makes the machine of one node, not yet started.
-	machine(ctx context.Context, c *Cluster, n *Node) (machine, error)
+	// prepare does what is done once for a cluster and may take minutes the first time: fetch jars, build an image.
+	prepare(ctx context.Context, o Options) (maker, error)
 }
+
+// maker makes the machine of one node, not yet started.
+type maker func(ctx context.Context, c *Cluster, n *Node) (machine, error)
 
 // machine runs one node. Its methods are called one at a time.
 type machine interface {
@@ -39,11 +40,11 @@ type machine interface {
 	log(ctx context.Context) ([]byte, error)
 }
 
-var sources = map[Provider]source{JVM: jvm{}}
+var sources = map[Provider]source{Docker: docker{}, JVM: jvm{}}
 
 // choose returns the forced provider, or the first that is there.
 func choose(ctx context.Context, o Options) (Provider, error) {
-	candidates := []Provider{External, JVM}
+	candidates := []Provider{External, Docker, JVM}
 	if o.Provider != "" {
 		if !slices.Contains(candidates, o.Provider) {
 			return "", fmt.Errorf("%w: DUEWHEEL_TEST_KAFKA=%s is none of %v", ErrNoProvider, o.Provider, candidates)
@@ -59,6 +60,12 @@ func choose(ctx context.Context, o Options) (Provider, error) {
 		missing = append(missing, fmt.Errorf("%s: %w", p, err))
 	}
 	return "", fmt.Errorf("%w:\n%w", ErrNoProvider, errors.Join(missing...))
+}
+
+// Have says nil when this provider is there, else why it is not and what to do about it.
+func Have(ctx context.Context, p Provider) error {
+	_, err := choose(ctx, Options{Provider: p})
+	return err
 }
 
 func available(ctx context.Context, p Provider, o Options) error {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/duewheel/duewheel/integration/brokers/properties"
 )
 
 // template is what is prepared once for each version of Kafka and of Java: the jars, a formatted data folder, and an archive
@@ -85,7 +87,7 @@ func (t template) make(ctx context.Context, o Options, dir string) error {
 
 func (t template) storageTool(ctx context.Context, c *Cluster, n *Node) error {
 	config := filepath.Join(c.dir, "format.properties")
-	if err := os.WriteFile(config, writeProperties(c.properties(n, t.data())), 0o644); err != nil {
+	if err := os.WriteFile(config, properties.File(c.properties(n, t.data())), 0o644); err != nil {
 		return err
 	}
 	args := append(javaFlags(false), "kafka.tools.StorageTool", "format", "-t", c.id, "-c", config)
@@ -103,5 +105,5 @@ func (t template) format(data, clusterID string, nodeID int) error {
 	meta := map[string]string{
 		"version": "1", "cluster.id": clusterID, "node.id": strconv.Itoa(nodeID), "directory.id": newUUID(),
 	}
-	return os.WriteFile(filepath.Join(data, "meta.properties"), writeProperties(meta), 0o644)
+	return os.WriteFile(filepath.Join(data, "meta.properties"), properties.File(meta), 0o644)
 }

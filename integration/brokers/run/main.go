@@ -38,7 +38,11 @@ func run(ctx context.Context) error {
 		o.Config[name] = value
 		return nil
 	})
+	have := flag.String("have", "", "only say whether this provider is there: external, docker or jvm")
 	flag.Parse()
+	if *have != "" {
+		return brokers.Have(ctx, brokers.Provider(*have))
+	}
 
 	c, err := brokers.New(ctx, o)
 	if err != nil {

@@ -1,0 +1,50 @@
+# Targets explain themselves: `make` prints the line behind the ## of each.
+
+GO          ?= go
+STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK  = golang.org/x/vuln/cmd/govulncheck@v1.8.0
+
+# How long all integration tests may take; go test gives up after 10 minutes by default.
+INTEGRATION_LIMIT = 20m
+
+.DEFAULT_GOAL = help
+.PHONY: help build test check unit integration docker docker-if-there kafka vuln
+
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
+		printf '  %-14s %s\n' "$$target" "$$text"; done
+
+build: ## build ./duewheel
+	$(GO) build -o duewheel ./cmd/duewheel
+
+test: check unit integration docker-if-there ## everything, on a real Kafka: needs a JDK 17 with Maven, or a Docker engine
+	@echo "make test: all passed"
+
+check: ## gofmt, go vet, staticcheck
+	@bad=$$(gofmt -l .); if [ -n "$$bad" ]; then echo "run gofmt -w on:"; echo "$$bad"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+
+unit: ## tests that need no broker, with the race detector
+	$(GO) test -race -short ./...
+
+integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
+	$(GO) test -count=1 -timeout $(INTEGRATION_LIMIT) ./integration/...
+
+# By convention a test that is to run in containers has Docker in its name.
+docker: ## the smoke tests in containers
+	DUEWHEEL_TEST_KAFKA=docker $(GO) test -count=1 -run Docker ./integration/...
+
+# Whoever sets DOCKER_HOST says that there is an engine, so one that does not answer is then a failure.
+docker-if-there:
+	@if [ -n "$$DOCKER_HOST" ] || $(GO) run ./integration/brokers/run -have docker; then \
+		$(MAKE) --no-print-directory docker; \
+	else \
+		echo "no Docker engine answers: the smoke tests in containers are left out"; \
+	fi
+
+kafka: ## a Kafka on this machine to try things with, until Ctrl-C
+	$(GO) run ./integration/brokers/run
+
+vuln: ## govulncheck, which needs to reach vuln.go.dev
+	$(GO) run $(GOVULNCHECK) ./...
