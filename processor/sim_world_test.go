@@ -368,9 +368,11 @@ func (w *world) finish() {
 	if err := w.watch.Settle(ctx); err != nil {
 		w.fail("%v", err)
 	}
-	if err := w.watch.Report().Err(); err != nil {
+	r := w.watch.Report()
+	if err := r.Err(); err != nil {
 		w.fail("%v", err)
 	}
+	w.t.Logf("%v after %v", r, time.Since(w.began).Round(time.Second))
 }
 
 // checkpoint is what the group has committed for a partition of the delay topic.
