@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,8 +50,9 @@ type Created struct {
 }
 
 // Create makes the delay topics and dead letter topics that are missing, as
-// Check wants them. It changes nothing about a topic that is there, and makes no
-// targets. What was made is returned with an error, too.
+// Check wants them, and waits until they can be used. It changes nothing about a
+// topic that is there, and makes no targets. What was made is returned with an
+// error, too.
 func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, error) {
 	delay, dead := want.names()
 	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead))
@@ -88,7 +90,7 @@ func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, erro
 		// Few records, and none is in a hurry: one partition keeps them in order.
 		c.create(ctx, topic, 1, map[string]string{"max.message.bytes": strconv.Itoa(largest + DeadLetterRoom)})
 	}
-	return c.made, c.err
+	return c.made, errors.Join(c.err, c.settle(ctx))
 }
 
 // names returns the delay topics and the dead letter topics, each once.
@@ -163,22 +165,53 @@ func (c *creation) create(ctx context.Context, topic string, partitions int32, m
 	}
 }
 
-// largest returns the largest record that any of the topics takes. A topic that
-// has just been made may be unknown to the broker that is asked.
-func largest(ctx context.Context, adm *kadm.Client, topics []string) (int, error) {
-	for attempt := 0; ; attempt++ {
-		n, err := askLargest(ctx, adm, topics)
-		if attempt == 50 || !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return n, err
+// settle waits until what was made is known and has leaders: the broker that
+// answers a create is not the one that answers next.
+func (c *creation) settle(ctx context.Context) error {
+	var topics []string
+	for _, t := range c.made {
+		if !t.Existed {
+			topics = append(topics, t.Topic)
 		}
-		again := time.NewTimer(100 * time.Millisecond)
+	}
+	return untilKnown(ctx, func() error {
+		all, _, err := look(ctx, c.adm, topics)
+		if err != nil {
+			return err
+		}
+		for _, topic := range topics {
+			if f := all[topic]; f.missing != nil || f.partitions == 0 || f.leaderless > 0 {
+				return fmt.Errorf("topic %s was made and cannot be used yet: %w", topic, cmp.Or(f.missing, error(kerr.LeaderNotAvailable)))
+			}
+		}
+		return nil
+	})
+}
+
+// untilKnown tries again for some seconds while brokers have not heard of a topic.
+func untilKnown(ctx context.Context, try func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := try()
+		if err == nil || attempt == 100 || !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) {
+			return err
+		}
+		again := time.NewTimer(50 * time.Millisecond)
 		select {
 		case <-ctx.Done():
 			again.Stop()
-			return 0, errors.Join(err, ctx.Err())
+			return errors.Join(err, ctx.Err())
 		case <-again.C:
 		}
 	}
+}
+
+// largest returns the largest record that any of the topics takes.
+func largest(ctx context.Context, adm *kadm.Client, topics []string) (n int, err error) {
+	err = untilKnown(ctx, func() error {
+		n, err = askLargest(ctx, adm, topics)
+		return err
+	})
+	return n, err
 }
 
 func askLargest(ctx context.Context, adm *kadm.Client, topics []string) (int, error) {

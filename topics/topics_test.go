@@ -153,13 +153,14 @@ func TestCreateAtTheSameTimeAsAnother(t *testing.T) {
 	}
 }
 
-// A topic that was made a moment ago may be unknown to the broker asked next.
-func TestCreateWaitsForATopicToBeKnown(t *testing.T) {
+// Brokers that have not heard of a new topic yet, as real ones have not for some
+// milliseconds, are asked again.
+func TestCreateWaitsUntilTopicsCanBeUsed(t *testing.T) {
 	adm, c := admin(t, 1)
-	refused := 0
+	described, listed := 0, 0
 	c.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
-		if refused++; refused > 2 {
+		if described++; described > 2 {
 			return nil, nil, false
 		}
 		resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
@@ -169,9 +170,34 @@ func TestCreateWaitsForATopicToBeKnown(t *testing.T) {
 		}
 		return resp, nil, true
 	})
+	c.ControlKey(int16(kmsg.Metadata), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.MetadataRequest)
+		if described == 0 || len(req.Topics) == 0 { // to look for what is there, or for brokers
+			return nil, nil, false
+		}
+		listed++
+		resp := req.ResponseKind().(*kmsg.MetadataResponse)
+		for _, topic := range req.Topics {
+			mt := kmsg.NewMetadataResponseTopic()
+			mt.Topic = topic.Topic
+			mp := kmsg.NewMetadataResponseTopicPartition()
+			switch listed {
+			case 1:
+				mt.ErrorCode = kerr.UnknownTopicOrPartition.Code
+			case 2:
+				mp.Leader, mp.ErrorCode = -1, kerr.LeaderNotAvailable.Code
+				mt.Partitions = append(mt.Partitions, mp)
+			default:
+				return nil, nil, false
+			}
+			resp.Topics = append(resp.Topics, mt)
+		}
+		return resp, nil, true
+	})
 	made, err := Create(t.Context(), adm, expect(t, Route{Topic: "d", DeadLetter: "dead"}))
-	if err != nil || len(made) != 2 || refused != 3 {
-		t.Errorf("got %v, %v after %d refusals", made, err, refused)
+	if err != nil || len(made) != 2 || described != 3 || listed != 3 {
+		t.Errorf("got %v, %v; asked %d and %d times", made, err, described, listed)
 	}
 }
 
