@@ -190,16 +190,9 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	first := c.arrived(src, s, offset, a)
 	switch {
 	case s.is(requested):
-		if !s.is(mayDeliver) || a.retried {
-			c.judgeDead(src, s, offset, a)
-			break
+		if s.is(mayDeliver) {
+			a.print = c.hash.asSpared(r, p.timestamp)
 		}
-		ask := read(r.Headers)
-		key := r.Key
-		if len(ask.key) > 0 {
-			key = ask.key
-		}
-		a.print = c.hash.asDelivered(key, r.Value, r.Headers, 0, p.timestamp)
 		c.judgeDead(src, s, offset, a)
 	case first:
 		s.print, s.codes = a.print, uint16(a.code)

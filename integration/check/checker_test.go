@@ -15,7 +15,8 @@ var due = now.Add(time.Minute)
 // outcome is what a case makes of one good and one bad request.
 type outcome struct {
 	w         *world
-	good, bad *kgo.Record // requests
+	good, bad *kgo.Record   // requests
+	more      []*kgo.Record // further requests
 	arrivals  []*kgo.Record
 }
 

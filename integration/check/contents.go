@@ -2,6 +2,7 @@ package check
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -75,6 +76,28 @@ func (c *Checker) deliverAlike(a *alike, r *kgo.Record, seen time.Time) {
 		}
 	}
 	s := q.src.at(q.offset)
+	for _, h := range r.Headers {
+		if strings.HasPrefix(h.Key, prefix) {
+			c.faultOf(Fault{Kind: Altered, Source: q.src.name(q.offset), Detail: "header " + h.Key + " was delivered"}, r)
+		}
+	}
 	it := arrival{print: s.print, at: c.place(r), target: s.target, record: r}
 	c.deliver(q.src, q.offset, it, moment{seen: seen, fired: -1, from: q.timestamp})
+}
+
+// judgeContents finds what is left over at the end.
+func (c *Checker) judgeContents(all contents) {
+	for _, a := range all {
+		for _, b := range a.early {
+			r := b.record
+			f := Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "names no request, and none is like it"}
+			if len(a.requests) > 0 {
+				c.counts.Doubled++
+				f.Kind, f.Source, f.Detail = Doubled, a.requests[0].src.name(a.requests[0].offset), "seen more often than requested"
+			}
+			if f.Kind == Stray || !c.config.AllowDoubles {
+				c.faultOf(f, r)
+			}
+		}
+	}
 }

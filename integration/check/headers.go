@@ -208,6 +208,20 @@ func (x hasher) asDelivered(key, value []byte, headers []kgo.RecordHeader, due, 
 	}
 }
 
+// asSpared is the fingerprint of a dead letter as if it had been delivered, for requests of which either may become.
+func (x hasher) asSpared(letter *kgo.Record, timestamp int64) print {
+	key := letter.Key
+	if a := read(letter.Headers); len(a.key) > 0 {
+		key = a.key
+	}
+	return print{
+		key: x.bytes(key), value: uint32(x.bytes(letter.Value)),
+		headers: x.headers(letter.Headers, timestamp, func(name string) bool {
+			return !strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, errorPrefix)
+		}),
+	}
+}
+
 // asDead is the fingerprint of a record as it must be dead-lettered.
 func (x hasher) asDead(r *kgo.Record, due, timestamp int64) print {
 	return print{

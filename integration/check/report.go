@@ -67,14 +67,9 @@ func (c *Checker) Report() *Report {
 	end := Checker{config: c.config, faults: found, counts: c.counts, until: c.until, targets: c.targets, places: c.places}
 	for _, src := range c.sortedSources() {
 		end.judgeEnd(src)
-		end.judgeOrder(src)
+		end.judgeOrder(src, sorted)
 	}
-	for _, a := range c.contents {
-		for _, b := range a.early {
-			r := b.record
-			end.faultOf(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "names no request, and none is like it"}, r)
-		}
-	}
+	end.judgeContents(c.contents)
 	return &Report{Counts: end.counts, Found: end.faults, Lateness: c.lateness, ByTarget: c.byTarget}
 }
 
@@ -119,12 +114,12 @@ const sorted = 1 << 20
 
 // judgeOrder finds what was delivered before an earlier one of the same group. Deliveries are taken in as many parts as keep
 // memory bounded; a group is never split.
-func (c *Checker) judgeOrder(src *source) {
+func (c *Checker) judgeOrder(src *source, atATime int) {
 	n := 0
 	for range src.slots() {
 		n++
 	}
-	parts := uint64(n/sorted + 1)
+	parts := uint64(n/atATime + 1)
 	for part := range parts {
 		var turns []turn
 		for offset, s := range src.slots() {
