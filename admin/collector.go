@@ -93,6 +93,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.counter(descLate, float64(t.Late), t.Topic)
 	}
 	for _, t := range s.Targets {
+		if t.Delivered == 0 && t.Trouble == "" {
+			continue // known, and nothing to say of it: a dead letter topic, say
+		}
 		m.counter(descToTarget, float64(t.Delivered), t.Target)
 		m.gauge(descTrouble, bit(t.Trouble != ""), t.Target)
 		m.histogram(descLateness, t.Lateness, t.Target)
@@ -143,8 +146,11 @@ func (m metrics) partition(p *processor.PartitionStats, now time.Time) {
 	}
 	m.gauge(descPosition, float64(p.Position), labels...)
 	m.gauge(descLogStart, float64(p.LogStart), labels...)
-	m.gauge(descLogEnd, float64(p.LogEnd), labels...)
+	m.gauge(descLogEnd, float64(logEnd(p)), labels...)
 }
+
+// logEnd is where a log ends at least: it was asked for a while ago, and may have been read further.
+func logEnd(p *processor.PartitionStats) int64 { return max(p.LogEnd, p.Position) }
 
 func (m metrics) counter(d *prometheus.Desc, v float64, labels ...string) {
 	m <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)

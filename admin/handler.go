@@ -73,7 +73,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	r.Ready, rest = h.Source.Ready()
 	for _, p := range rest {
 		r.Partitions = append(r.Partitions, partition{
-			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Position: p.Position, End: p.LogEnd,
+			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Position: p.Position, End: logEnd(&p),
 		})
 	}
 	select {

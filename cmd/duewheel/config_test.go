@@ -141,7 +141,9 @@ func TestLaterSourcesCount(t *testing.T) {
 		want  int
 	}{
 		{"file", func() {}, 1},
-		{"environment", func() { src.Env = []string{"DUEWHEEL_LANES=2", "PATH=/bin", "DUEWHEEL_TEST_BROKERS=x", "DUEWHEEL_STATE_DIR="} }, 2},
+		{"environment", func() {
+			src.Env = []string{"DUEWHEEL_LANES=2", "PATH=/bin", "DUEWHEEL_TEST_BROKERS=x", "DUEWHEEL_STATE_DIR="}
+		}, 2},
 		{"-X", func() { src.X = []string{"lanes=3"} }, 3},
 		{"flag", func() { src.Flags = map[string]any{"lanes": "4"} }, 4},
 	}

@@ -66,6 +66,7 @@ type demo struct {
 	started time.Time     // when it did; set before begun is closed
 	watch   *watch
 	stats   func() processor.Stats
+	every   int // of the records that wait, one in every is shown
 }
 
 func runDemo(ctx context.Context, length time.Duration, rate int, stdout, stderr io.Writer) error {
@@ -77,7 +78,7 @@ func runDemo(ctx context.Context, length time.Duration, rate int, stdout, stderr
 		return err
 	}
 	defer cluster.Close()
-	d := &demo{broker: cluster.ListenAddrs()[0], begun: make(chan struct{}), watch: newWatch()}
+	d := &demo{broker: cluster.ListenAddrs()[0], begun: make(chan struct{}), watch: newWatch(), every: max(1, rate/6)}
 	dir, err := os.MkdirTemp("", "duewheel-demo-")
 	if err != nil {
 		return err

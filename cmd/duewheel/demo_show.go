@@ -20,7 +20,7 @@ func (d *demo) show(ctx context.Context, out io.Writer) error {
 }
 
 func (d *demo) showLines(ctx context.Context, out io.Writer) error {
-	for _, line := range append(d.title(), d.advice()...) {
+	for _, line := range append(append(d.title(), d.advice()...), "") {
 		fmt.Fprintln(out, line)
 	}
 	select {
@@ -53,7 +53,7 @@ func (d *demo) samples(c counts, now time.Time) string {
 	if len(c.latest) > 0 {
 		s = append(s, fmt.Sprintf("#%d came %s late", c.latest[0].id, millis(c.latest[0].late)))
 	}
-	next, far := d.watch.soonest(1)
+	next, far := d.watch.soonest(1, d.every)
 	for _, q := range append(next, far...) {
 		s = append(s, fmt.Sprintf("#%d is due %s", q.id, until(q.due, now)))
 	}
@@ -69,23 +69,26 @@ func (d *demo) pending() int64 {
 	return n
 }
 
-// title is what stands above everything.
+// title is what stands above everything. No line is longer than 80 characters, so that what is
+// there to be copied is never cut.
 func (d *demo) title() []string {
-	return []string{
-		fmt.Sprintf("duewheel demo: a broker on %s, metrics on http://%s/metrics; Ctrl-C ends it", d.broker, d.admin),
-		"",
-	}
+	return []string{fmt.Sprintf("demo: broker %s, metrics http://%s/metrics, Ctrl-C ends", d.broker, d.admin), ""}
 }
 
 // advice is what to try from another terminal.
 func (d *demo) advice() []string {
+	duewheel := "duewheel"
+	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
+		duewheel = "go run ./cmd/duewheel" // where `go run` put it is nobody's business
+	}
 	return []string{
 		"Try from another terminal:",
-		fmt.Sprintf("  duewheel produce -b %s -t %s --to orders --for 10s -k me -v hello", d.broker, demoRequests),
-		fmt.Sprintf("  echo hello | kcat -P -b %s -t %s -H delay-for=10s -H delay-target-topic=orders", d.broker, demoRequests),
+		fmt.Sprintf(`  %s produce -b %s -t %s \`, duewheel, d.broker, demoRequests),
+		"    --to orders --for 10s -k me -v hello",
+		fmt.Sprintf(`  echo hello | kcat -P -b %s -t %s \`, d.broker, demoRequests),
+		"    -H delay-for=10s -H delay-target-topic=orders",
 		fmt.Sprintf(`  kcat -C -u -b %s -t orders -o end -f '%%T %%k %%s %%h\n'`, d.broker),
-		fmt.Sprintf("  duewheel checkpoints -b %s -g %s", d.broker, demoGroup),
-		"",
+		fmt.Sprintf("  %s checkpoints -b %s -g %s", duewheel, d.broker, demoGroup),
 	}
 }
 
@@ -137,24 +140,28 @@ func frame(lines []string, width, height int) string {
 	return b.String()
 }
 
-// tableRows is how many records each half of the table lists.
-const tableRows = 6
+// The table lists tableNear records that are due soon, tableFar that are due far ahead, and as many
+// that were delivered; so all of it fits on 24 lines.
+const (
+	tableNear = 5
+	tableFar  = 3
+)
 
 func (d *demo) table(now time.Time, rate *meter) []string {
 	c := d.watch.counts()
-	next, far := d.watch.soonest(tableRows)
-	lines := d.title()
-	lines = append(lines,
-		fmt.Sprintf("  asked %-9d pending %-9d delivered %-9d (%.0f/s)   dead-lettered %d   yours %d",
+	next, far := d.watch.soonest(tableNear, d.every)
+	waits := append(next, far[max(0, len(far)-tableFar):]...)
+	lines := append(d.title(),
+		fmt.Sprintf("  asked %d  pending %d  delivered %d (%.0f/s)  dead-lettered %d  yours %d",
 			c.asked, d.pending(), c.delivered, rate.perSecond(now, c.delivered), c.deadLettered, c.yours),
-		fmt.Sprintf("  lateness p50 %s, p99 %s, max %s   early %d   doubled %d", millis(c.p50), millis(c.p99), millis(c.max), c.early, c.doubled),
+		fmt.Sprintf("  lateness p50 %s, p99 %s, max %s  early %d  doubled %d", millis(c.p50), millis(c.p99), millis(c.max), c.early, c.doubled),
 		"",
-		fmt.Sprintf("  %-38s  %s", "WAITS", "DELIVERED"),
+		fmt.Sprintf("  %-38s  %s", "WAITS, some of it", "DELIVERED"),
 	)
-	for i := range tableRows {
+	for i := range tableNear + tableFar {
 		left, right := "", ""
-		if i < len(next) {
-			left = fmt.Sprintf("#%-7d %-18s %s", next[i].id, next[i].target, until(next[i].due, now))
+		if i < len(waits) {
+			left = fmt.Sprintf("#%-7d %-18s %s", waits[i].id, waits[i].target, until(waits[i].due, now))
 		}
 		if i < len(c.latest) {
 			a := c.latest[i]
@@ -162,13 +169,9 @@ func (d *demo) table(now time.Time, rate *meter) []string {
 			if a.yours {
 				name = "yours"
 			}
-			right = fmt.Sprintf("%-8s %-18s %s late", name, a.target, millis(a.late))
+			right = fmt.Sprintf("%-8s %-18s %s", name, a.target, millis(a.late))
 		}
-		lines = append(lines, fmt.Sprintf("  %-38s  %s", left, right))
-	}
-	lines = append(lines, "", "  FAR AHEAD")
-	for _, q := range far {
-		lines = append(lines, fmt.Sprintf("  #%-7d %-18s %s", q.id, q.target, until(q.due, now)))
+		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %-38s  %s", left, right), " "))
 	}
 	return append(append(lines, ""), d.advice()...)
 }

@@ -212,8 +212,9 @@ func (w *watch) missing(cut int64) int {
 	return n
 }
 
-// soonest returns the next few that wait, and the few that wait longest.
-func (w *watch) soonest(n int) (next, far []request) {
+// soonest returns the next n that wait, of one in every, so that a countdown can be followed; and
+// the n that wait longest.
+func (w *watch) soonest(n, every int) (next, far []request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := make([]request, 0, len(w.waiting))
@@ -221,11 +222,16 @@ func (w *watch) soonest(n int) (next, far []request) {
 		all = append(all, q)
 	}
 	slices.SortFunc(all, func(a, b request) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.id, b.id)) })
-	next = all[:min(n, len(all))]
-	if rest := all[len(next):]; len(rest) > 0 {
-		far = rest[max(0, len(rest)-n):]
+	rest := all
+	for i, q := range all {
+		if len(next) == n {
+			break
+		}
+		if q.id%int64(every) == 0 {
+			next, rest = append(next, q), all[i+1:]
+		}
 	}
-	return next, far
+	return next, slices.Clone(rest[max(0, len(rest)-n):])
 }
 
 // counts is what the screen shows.

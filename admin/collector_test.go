@@ -1,0 +1,213 @@
+package admin
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+var now = time.UnixMilli(1_800_000_000_000)
+
+func collect(s processor.Stats) *Collector {
+	return NewCollector(func() processor.Stats { return s }, func() time.Time { return now })
+}
+
+// expect compares the metrics that text names with what a collector gives.
+func expect(t *testing.T, c prometheus.Collector, text string) {
+	t.Helper()
+	var names []string
+	for line := range strings.Lines(text) {
+		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			names = append(names, strings.Fields(name)[0])
+		}
+	}
+	if err := testutil.CollectAndCompare(c, strings.NewReader(text), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPartitionMetrics(t *testing.T) {
+	expect(t, collect(processor.Stats{Partitions: []processor.PartitionStats{
+		{
+			Topic: "delays", Partition: 0, Phase: processor.PhaseLive, Pending: 7, PendingBytes: 700, Near: 3, Overdue: 2,
+			NextDue: now.UnixMilli() - 1500, CheckpointAt: now.Add(-2 * time.Second), LowWater: 40, Offset: 90, Position: 110, LogEnd: 100,
+			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 5}, {Within: time.Hour, Records: 6}, {Within: 24 * time.Hour, Records: 7}},
+		},
+		{Topic: "delays", Partition: 1, Phase: processor.PhaseStopped},
+	}}), `
+# HELP duewheel_pending_records Records accepted and not delivered yet.
+# TYPE duewheel_pending_records gauge
+duewheel_pending_records{partition="0",topic="delays"} 7
+duewheel_pending_records{partition="1",topic="delays"} 0
+# HELP duewheel_next_due_timestamp_seconds Due time of the next record; absent when nothing is pending.
+# TYPE duewheel_next_due_timestamp_seconds gauge
+duewheel_next_due_timestamp_seconds{partition="0",topic="delays"} 1.7999999985e+09
+# HELP duewheel_oldest_overdue_seconds For how long the next record has been due; 0 when it is not.
+# TYPE duewheel_oldest_overdue_seconds gauge
+duewheel_oldest_overdue_seconds{partition="0",topic="delays"} 1.5
+duewheel_oldest_overdue_seconds{partition="1",topic="delays"} 0
+# HELP duewheel_due_within_records Pending records due within a time from now.
+# TYPE duewheel_due_within_records gauge
+duewheel_due_within_records{partition="0",topic="delays",window="1d"} 7
+duewheel_due_within_records{partition="0",topic="delays",window="1h"} 6
+duewheel_due_within_records{partition="0",topic="delays",window="1m"} 5
+# HELP duewheel_partition_ready 1 when the partition is live.
+# TYPE duewheel_partition_ready gauge
+duewheel_partition_ready{partition="0",topic="delays"} 1
+duewheel_partition_ready{partition="1",topic="delays"} 0
+# HELP duewheel_partition_stopped 1 when the partition waits for a person to decide.
+# TYPE duewheel_partition_stopped gauge
+duewheel_partition_stopped{partition="0",topic="delays"} 0
+duewheel_partition_stopped{partition="1",topic="delays"} 1
+# HELP duewheel_checkpoint_age_seconds Time since the checkpoint was committed.
+# TYPE duewheel_checkpoint_age_seconds gauge
+duewheel_checkpoint_age_seconds{partition="0",topic="delays"} 2
+# HELP duewheel_checkpoint_low_water Low water of the checkpoint: a replay begins there.
+# TYPE duewheel_checkpoint_low_water gauge
+duewheel_checkpoint_low_water{partition="0",topic="delays"} 40
+duewheel_checkpoint_low_water{partition="1",topic="delays"} 0
+# HELP duewheel_log_end_offset End of the delay topic's log.
+# TYPE duewheel_log_end_offset gauge
+duewheel_log_end_offset{partition="0",topic="delays"} 110
+duewheel_log_end_offset{partition="1",topic="delays"} 0
+# HELP duewheel_assigned_partitions Partitions assigned to this process.
+# TYPE duewheel_assigned_partitions gauge
+duewheel_assigned_partitions 2
+`)
+}
+
+// Stats count each bucket by itself; Prometheus reads them summed up, the last one in the total only.
+func TestLatenessIsCumulative(t *testing.T) {
+	counts := make([]int64, len(processor.HistogramBounds)+1)
+	counts[0], counts[1], counts[len(counts)-2], counts[len(counts)-1] = 5, 3, 2, 1
+	var want strings.Builder
+	want.WriteString("# HELP duewheel_lateness_seconds The delivering commit's answer minus due, by target topic.\n# TYPE duewheel_lateness_seconds histogram\n")
+	for i, bound := range processor.HistogramBounds {
+		n := "8"
+		switch i {
+		case 0:
+			n = "5"
+		case len(processor.HistogramBounds) - 1:
+			n = "10"
+		}
+		want.WriteString(`duewheel_lateness_seconds_bucket{target="orders",le="` + strconv.FormatFloat(bound, 'g', -1, 64) + `"} ` + n + "\n")
+	}
+	want.WriteString(`duewheel_lateness_seconds_bucket{target="orders",le="+Inf"} 11
+duewheel_lateness_seconds_sum{target="orders"} 9000.5
+duewheel_lateness_seconds_count{target="orders"} 11
+`)
+	expect(t, collect(processor.Stats{Targets: []processor.TargetStats{
+		{Target: "orders", Delivered: 11, Lateness: processor.Histogram{Counts: counts, Sum: 9000.5}},
+	}}), want.String())
+}
+
+func TestCounters(t *testing.T) {
+	expect(t, collect(processor.Stats{
+		Topics:       []processor.TopicStats{{Topic: "delays", Accepted: 12, Delivered: 9, Late: 1}},
+		Targets:      []processor.TargetStats{{Target: "a", Delivered: 4}, {Target: "b", Delivered: 5, Trouble: "no leader"}, {Target: "c"}},
+		DeadLetter:   map[string]int64{"no_due": 2},
+		Refused:      map[string]int64{"no_due": 2},
+		Transactions: map[string]int64{"committed": 30, "aborted": 1},
+		Retried:      3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond,
+	}), `
+# HELP duewheel_records_accepted_total Records read from a delay topic and taken over.
+# TYPE duewheel_records_accepted_total counter
+duewheel_records_accepted_total{topic="delays"} 12
+# HELP duewheel_records_delivered_total Records of a delay topic delivered to their targets.
+# TYPE duewheel_records_delivered_total counter
+duewheel_records_delivered_total{topic="delays"} 9
+# HELP duewheel_target_records_delivered_total Records delivered to a target topic.
+# TYPE duewheel_target_records_delivered_total counter
+duewheel_target_records_delivered_total{target="a"} 4
+duewheel_target_records_delivered_total{target="b"} 5
+# HELP duewheel_target_in_trouble 1 while a target's records are carried on because it does not take them.
+# TYPE duewheel_target_in_trouble gauge
+duewheel_target_in_trouble{target="a"} 0
+duewheel_target_in_trouble{target="b"} 1
+# HELP duewheel_records_dead_lettered_total Records written to a dead letter topic.
+# TYPE duewheel_records_dead_lettered_total counter
+duewheel_records_dead_lettered_total{code="no_due"} 2
+# HELP duewheel_transactions_total Transactions by outcome.
+# TYPE duewheel_transactions_total counter
+duewheel_transactions_total{outcome="aborted"} 1
+duewheel_transactions_total{outcome="committed"} 30
+# HELP duewheel_clock_skew_seconds The broker's clock minus ours.
+# TYPE duewheel_clock_skew_seconds gauge
+duewheel_clock_skew_seconds -1.5
+`)
+}
+
+// Describe and Collect must name the same metrics, and the names must follow Prometheus' rules.
+func TestMetricsAreConsistent(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(collect(processor.Stats{
+		Partitions: []processor.PartitionStats{{Topic: "delays", NextDue: 1, CheckpointAt: now, Agenda: []processor.AgendaEntry{{Within: 90 * time.Second}}}},
+		Topics:     []processor.TopicStats{{Topic: "delays"}},
+		Targets:    []processor.TargetStats{{Target: "orders", Delivered: 1}},
+		DeadLetter: map[string]int64{"no_due": 1}, Refused: map[string]int64{"no_due": 1}, Transactions: map[string]int64{"committed": 1},
+	}))
+	NewClientMetrics(r)
+	if _, err := r.Gather(); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.GatherAndLint(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// Several clients share one hook, and a client may come and go.
+func TestClientMetricsAreShared(t *testing.T) {
+	r := prometheus.NewRegistry()
+	m := NewClientMetrics(r)
+	for range 3 {
+		cl, err := kgo.NewClient(kgo.WithHooks(m), kgo.SeedBrokers("127.0.0.1:1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl.Close()
+	}
+	meta := kgo.BrokerMetadata{NodeID: 2}
+	m.OnBrokerConnect(meta, 0, nil, nil)
+	m.OnBrokerConnect(meta, 0, nil, errors.New("refused"))
+	m.OnBrokerDisconnect(meta, nil)
+	m.OnBrokerE2E(meta, 0, kgo.BrokerE2E{BytesWritten: 10, BytesRead: 20})
+	m.OnBrokerE2E(meta, 0, kgo.BrokerE2E{BytesWritten: 1, WriteErr: errors.New("broken")})
+	m.OnBrokerThrottle(meta, time.Second, true)
+	m.OnProduceBatchWritten(meta, "orders", 0, kgo.ProduceBatchMetrics{NumRecords: 5, UncompressedBytes: 500})
+	m.OnFetchBatchRead(meta, "delays", 0, kgo.FetchBatchMetrics{NumRecords: 6, UncompressedBytes: 600})
+	want := `
+# HELP duewheel_kafka_connects_total Connections opened.
+# TYPE duewheel_kafka_connects_total counter
+duewheel_kafka_connects_total{node_id="2"} 1
+# HELP duewheel_kafka_write_bytes_total Bytes written.
+# TYPE duewheel_kafka_write_bytes_total counter
+duewheel_kafka_write_bytes_total{node_id="2"} 11
+# HELP duewheel_kafka_write_errors_total Requests that could not be written.
+# TYPE duewheel_kafka_write_errors_total counter
+duewheel_kafka_write_errors_total{node_id="2"} 1
+# HELP duewheel_kafka_produce_records_total Records produced.
+# TYPE duewheel_kafka_produce_records_total counter
+duewheel_kafka_produce_records_total{node_id="2",topic="orders"} 5
+# HELP duewheel_kafka_fetch_bytes_total Bytes of records fetched, after decompression.
+# TYPE duewheel_kafka_fetch_bytes_total counter
+duewheel_kafka_fetch_bytes_total{node_id="2",topic="delays"} 600
+`
+	err := testutil.GatherAndCompare(r, strings.NewReader(want),
+		"duewheel_kafka_connects_total", "duewheel_kafka_write_bytes_total", "duewheel_kafka_write_errors_total",
+		"duewheel_kafka_produce_records_total", "duewheel_kafka_fetch_bytes_total")
+	if err != nil {
+		t.Error(err)
+	}
+}

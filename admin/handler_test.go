@@ -1,0 +1,150 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a processor in whatever state a test needs.
+type fake struct {
+	stats processor.Stats
+	ready bool
+	rest  []processor.PartitionStats
+	dead  bool
+}
+
+func (f *fake) Stats() processor.Stats                    { return f.stats }
+func (f *fake) Ready() (bool, []processor.PartitionStats) { return f.ready, f.rest }
+func (f *fake) Alive() bool                               { return !f.dead }
+
+func TestProbes(t *testing.T) {
+	stopping := make(chan struct{})
+	close(stopping)
+	restoring := processor.PartitionStats{Topic: "delays", Partition: 3, Phase: processor.PhaseCatchUp, Position: 120, LogEnd: 400}
+	stopped := processor.PartitionStats{Topic: "delays", Partition: 4, Phase: processor.PhaseStopped, Error: "not ours: choose"}
+	for _, test := range []struct {
+		name, path string
+		source     fake
+		stopping   chan struct{}
+		code       int
+		body       string
+	}{
+		{"alive", "/livez", fake{}, nil, 200, "ok\n"},
+		{"alive by its other name", "/healthz", fake{}, nil, 200, "ok\n"},
+		{"a lane hangs", "/livez", fake{dead: true}, nil, 503, "a lane has not taken a step for a while\n"},
+		{"ready", "/readyz", fake{ready: true}, nil, 200, "{\n  \"ready\": true\n}\n"},
+		{"not joined", "/readyz", fake{}, nil, 503, "{\n  \"ready\": false,\n  \"reason\": \"not in the group yet\"\n}\n"},
+		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},
+		{"partitions that are not live", "/readyz", fake{rest: []processor.PartitionStats{restoring, stopped}}, nil, 503, `{
+  "ready": false,
+  "reason": "2 partitions are not live",
+  "partitions": [
+    {
+      "topic": "delays",
+      "partition": 3,
+      "phase": "catching_up",
+      "position": 120,
+      "end": 400
+    },
+    {
+      "topic": "delays",
+      "partition": 4,
+      "phase": "stopped",
+      "error": "not ours: choose"
+    }
+  ]
+}
+`},
+		{"what there is", "/", fake{}, nil, 200, "duewheel: /metrics /livez /readyz /healthz\n"},
+		{"nothing else", "/debug/pprof/", fake{}, nil, 404, "404 page not found\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := NewHandler(Options{Source: &test.source, Gatherer: prometheus.NewRegistry(), Stopping: test.stopping})
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", test.path, nil))
+			if w.Code != test.code || w.Body.String() != test.body {
+				t.Errorf("%d %s\nwant %d %s", w.Code, w.Body, test.code, test.body)
+			}
+		})
+	}
+}
+
+func TestProbesOnlyRead(t *testing.T) {
+	h := NewHandler(Options{Source: &fake{}, Gatherer: prometheus.NewRegistry()})
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("POST", "/livez", nil))
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST answered %d", w.Code)
+	}
+}
+
+// An address that was asked for is taken or refused; without one the next free port is found.
+func TestListen(t *testing.T) {
+	first, err := Listen("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	second, err := Listen("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if first.Addr().(*net.TCPAddr).Port >= second.Addr().(*net.TCPAddr).Port || !first.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		t.Errorf("first %v, second %v", first.Addr(), second.Addr())
+	}
+	if l, err := Listen(first.Addr().String()); err == nil {
+		l.Close()
+		t.Errorf("%v was given twice", first.Addr())
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	for range 20 {
+		l, err := Listen("127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() {
+			served <- Serve(ctx, l, NewHandler(Options{Source: &fake{}, Gatherer: prometheus.NewRegistry()}))
+		}()
+		client := &http.Client{Transport: &http.Transport{}}
+		resp, err := client.Get("http://" + l.Addr().String() + "/livez")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		client.CloseIdleConnections()
+		cancel()
+		if err := <-served; err != nil || !strings.HasPrefix(string(body), "ok") {
+			t.Errorf("served %q, ended with %v", body, err)
+		}
+	}
+}
+
+func TestServeReportsABrokenListener(t *testing.T) {
+	l, err := Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := Serve(t.Context(), l, http.NotFoundHandler()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("ended with %v", err)
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// fill writes n records to each partition of a topic.
+func fill(t *testing.T, addr, topic string, partitions, n int) {
+	t.Helper()
+	cl := client(t, addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for p := range partitions {
+		for range n {
+			r := &kgo.Record{Topic: topic, Partition: int32(p), Value: []byte("x"), Headers: []kgo.RecordHeader{
+				{Key: "delay-for", Value: []byte("1ms")}, {Key: "delay-target-topic", Value: []byte("orders")},
+			}}
+			if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func commit(t *testing.T, addr, topic string, partition int32, offset int64, metadata string) {
+	t.Helper()
+	o := kadm.Offsets{}
+	o.Add(kadm.Offset{Topic: topic, Partition: partition, At: offset, LeaderEpoch: -1, Metadata: metadata})
+	if err := kadm.NewClient(client(t, addr)).CommitAllOffsets(t.Context(), "g", o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// metadataOf is a sound checkpoint of a topic.
+func metadataOf(t *testing.T, c *kfake.Cluster, topic string, low int64) string {
+	t.Helper()
+	id := c.TopicInfo(topic).TopicID
+	m, err := state.Checkpoint{
+		TopicID: [4]byte(id[:4]), Offset: 4, LowWater: low, Watermark: state.Key{Due: 1_800_000_000_123, Seq: 2},
+		Writer: "g-abc-0", Parsers: []state.ParserEpoch{{From: 0, Spec: "p1"}},
+	}.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func rowsOf(t *testing.T, addr string, more ...string) map[int32]checkpointRow {
+	t.Helper()
+	out, err := command(t, "", append([]string{"checkpoints", "-b", addr, "-g", "g", "-t", "delays", "--json"}, more...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []checkpointRow
+	if err := json.Unmarshal([]byte(out), &rows); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	m := map[int32]checkpointRow{}
+	for _, r := range rows {
+		m[r.Partition] = r
+	}
+	return m
+}
+
+func TestCheckpoints(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 6})
+	fill(t, addr, "delays", 6, 6)
+	commit(t, addr, "delays", 1, 4, metadataOf(t, c, "delays", 3))
+	commit(t, addr, "delays", 2, 4, "set by hand")
+	commit(t, addr, "delays", 3, 4, "dw2 t=00000000")
+	commit(t, addr, "delays", 4, 4, "dw1 t=00000000 w=0:0 l=3")
+	commit(t, addr, "delays", 5, 4, metadataOf(t, c, "delays", 0))
+	if err := c.DeleteRecords("delays", 5, 2); err != nil {
+		t.Fatal(err)
+	}
+	rows := rowsOf(t, addr)
+	for p, want := range map[int32]string{
+		0: "",
+		1: "",
+		2: "not a checkpoint of ours: `duewheel checkpoints reset` chooses the way on",
+		3: "unreadable: state: unknown version of commit metadata: dw2, known is dw1",
+		4: "of another topic of this name: the topic was made anew",
+		5: "the log begins at 2: it has lost pending records",
+	} {
+		if got := rows[p].Problem; got != want {
+			t.Errorf("partition %d: problem %q, want %q", p, got, want)
+		}
+	}
+	if r := rows[0]; r.Offset != nil || r.Behind != 6 {
+		t.Errorf("nothing committed: %+v", r)
+	}
+	if r := rows[1]; *r.Offset != 4 || r.Behind != 2 || r.LowWater != 3 || r.WatermarkDue != 1_800_000_000_123 || r.WatermarkSeq != 2 ||
+		r.Writer != "g-abc-0" || fmt.Sprint(r.Parsers) != "[0:p1]" || r.LogEnd != 6 {
+		t.Errorf("a sound checkpoint: %+v", r)
+	}
+	if r := rows[2]; r.Metadata != "set by hand" {
+		t.Errorf("foreign metadata: %+v", r)
+	}
+	out, err := command(t, "", "checkpoints", "-b", addr, "-g", "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimPrefix(`
+TOPIC   PARTITION  OFFSET  BEHIND  WATERMARK                   LOW WATER  LOG   WRITER   NOTE
+delays  0          -       6       -                           -          0..6           nothing committed: begins at the start of the log
+delays  1          4       2       2027-01-15T08:00:00.123Z:2  3          0..6  g-abc-0  `, "\n")
+	if !strings.HasPrefix(out, want) {
+		t.Errorf("got:\n%s\nwant it to begin:\n%s", out, want)
+	}
+}
+
+func TestReset(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 3})
+	fill(t, addr, "delays", 3, 6)
+	if err := c.DeleteRecords("delays", 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	sound := metadataOf(t, c, "delays", 3)
+	commit(t, addr, "delays", 0, 4, sound)
+	commit(t, addr, "delays", 1, 4, "")
+	commit(t, addr, "delays", 2, 5, "mirrored")
+	reset := func(args ...string) (string, error) {
+		return command(t, "", append([]string{"checkpoints", "reset", "-b", addr, "-g", "g", "-X", "routes[0].topic=delays", "-X", "routes[0].delay=5m", "-t", "delays"}, args...)...)
+	}
+	for _, test := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"no way chosen", "at least one of the flags in the group [to-beginning to-offset] is required", nil},
+		{"both ways", "if any flags in the group [to-beginning to-offset] are set none of the others can be; [to-beginning to-offset] were all set", []string{"--to-beginning", "--to-offset", "3"}},
+		{"a partition that is not there", "delays has no partition 9", []string{"--to-beginning", "-p", "9"}},
+		{"outside of the log", "delays/2: offset 0 is outside of the log, 1 to 6", []string{"--to-offset", "0", "-p", "2"}},
+		{"a sound one by name", "delays/0 has a sound checkpoint, or none and begins at the start of the log anyway; --force resets it all the same", []string{"--to-beginning", "-p", "0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := reset(test.args...); errText(err) != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+	if out, err := reset("--to-offset", "3", "-p", "1"); err != nil || out != "delays/1: was 4, goes on from 3\n" {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	if out, err := reset("--to-beginning"); err != nil || out != "delays/2: was 5, goes on from 1\n" {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	rows := rowsOf(t, addr)
+	for p, want := range map[int32]int64{0: 4, 1: 3, 2: 1} {
+		r := rows[p]
+		if r.Problem != "" || *r.Offset != want {
+			t.Errorf("partition %d goes on from %d (%s), want %d", p, *r.Offset, r.Problem, want)
+		}
+		if p > 0 && (r.LowWater != want || r.WatermarkDue != 0 || !r.Appended || fmt.Sprint(r.Parsers) != fmt.Sprintf("[%d:p1+300000]", want)) {
+			t.Errorf("partition %d: %+v", p, r)
+		}
+	}
+	if out, err := reset("--to-beginning"); err != nil || !strings.HasPrefix(out, "every checkpoint is sound: nothing was changed") {
+		t.Errorf("printed %q, %v", out, err)
+	}
+	// The writer stays named: it may have left a transaction open.
+	if _, err := reset("--to-beginning", "--force", "-p", "0"); err != nil {
+		t.Fatal(err)
+	}
+	if r := rowsOf(t, addr)[0]; *r.Offset != 0 || r.Writer != "g-abc-0" {
+		t.Errorf("forced: %+v", r)
+	}
+}
+
+func TestResetRefusesAnActiveGroup(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	commit(t, addr, "delays", 0, 0, "")
+	member := client(t, addr, kgo.ConsumerGroup("g"), kgo.ConsumeTopics("delays"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	adm := kadm.NewClient(client(t, addr))
+	for mustBeEmpty(ctx, adm, "g") == nil && ctx.Err() == nil {
+		polling, stop := context.WithTimeout(ctx, patience/1000)
+		member.PollFetches(polling)
+		stop()
+	}
+	_, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning")
+	if err == nil || !strings.HasPrefix(err.Error(), "group g is active (") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The whole way: a partition stops at an offset set by a tool, reset chooses, and it goes on.
+func TestResetLetsAStoppedPartitionGoOn(t *testing.T) {
+	for _, test := range []struct {
+		way  []string
+		want int
+	}{
+		{[]string{"--to-beginning"}, 6},
+		{[]string{"--to-offset", "4"}, 2},
+	} {
+		t.Run(strings.Join(test.way, " "), func(t *testing.T) {
+			_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+			fill(t, addr, "delays", 1, 6)
+			commit(t, addr, "delays", 0, 3, "")
+			if _, err := command(t, "", append([]string{"checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays"}, test.way...)...); err != nil {
+				t.Fatal(err)
+			}
+			stop, log := start(t, addr, t.TempDir())
+			defer func() {
+				if err := stop(); err != nil {
+					t.Errorf("run ended with %v\n%s", err, log)
+				}
+			}()
+			records := fetch(t, addr, "orders", test.want)
+			if got := headers(records[0])["delay-source-offset"]; got != fmt.Sprint(6-test.want) {
+				t.Errorf("the first delivered is from offset %s", got)
+			}
+			if len(records) != test.want {
+				t.Errorf("%d records delivered, want %d", len(records), test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,350 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// patience is how long a test waits for something that takes milliseconds when all is well.
+const patience = 30 * time.Second
+
+// cluster starts an embedded broker with topics of some partitions each.
+func cluster(t *testing.T, topics map[string]int32) (*kfake.Cluster, string) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for topic, partitions := range topics {
+		if err := c.CreateTopic(topic, partitions, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c, c.ListenAddrs()[0]
+}
+
+func client(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// command runs one and returns its output.
+func command(t *testing.T, stdin string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out bytes.Buffer
+	err := run(ctx, args, strings.NewReader(stdin), &out, io.Discard)
+	return out.String(), err
+}
+
+// fetch returns the next n records of a topic.
+func fetch(t *testing.T, addr, topic string, n int) []*kgo.Record {
+	t.Helper()
+	cl := client(t, addr, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var records []*kgo.Record
+	for len(records) < n {
+		f := cl.PollFetches(ctx)
+		if err := f.Err(); err != nil {
+			t.Fatalf("%d of %d records of %s: %v", len(records), n, topic, err)
+		}
+		records = append(records, f.Records()...)
+	}
+	return records
+}
+
+func headers(r *kgo.Record) map[string]string {
+	m := map[string]string{}
+	for _, h := range r.Headers {
+		m[h.Key] = string(h.Value)
+	}
+	return m
+}
+
+func TestProduce(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 2})
+	out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "5m", "-k", "17", "-v", "hello",
+		"-H", "a=b=c", "-H", "none", "--to-key", "18", "--to-partition", "3", "-p", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^delays/1@0, due 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ \(in (5m0s|4m59\.999s|5m0\.001s)\) to orders\n$`).MatchString(out) {
+		t.Errorf("printed %q", out)
+	}
+	r := fetch(t, addr, "delays", 1)[0]
+	want := map[string]string{
+		"delay-for": "5m", "delay-target-topic": "orders", "delay-target-key": "18", "delay-target-partition": "3", "a": "b=c", "none": "",
+	}
+	if got := headers(r); !maps.Equal(got, want) || string(r.Key) != "17" || string(r.Value) != "hello" || r.Partition != 1 {
+		t.Errorf("record %s=%s on %d with %v", r.Key, r.Value, r.Partition, got)
+	}
+	if h := r.Headers[5]; h.Key != "none" || h.Value != nil {
+		t.Errorf("a header without a value is %q, want null", h.Value)
+	}
+}
+
+func TestProduceLinesAndNulls(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	out, err := command(t, "one\ntwo\n\n", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--until", "2100-01-01T00:00:00Z")
+	if err != nil || out != "3 records to delays\n" {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--null-value"); err != nil {
+		t.Fatal(err)
+	}
+	records := fetch(t, addr, "delays", 4)
+	for i, want := range []string{"one", "two", ""} {
+		if r := records[i]; string(r.Value) != want || r.Value == nil || r.Key != nil {
+			t.Errorf("record %d is %q=%q", i, r.Key, r.Value)
+		}
+	}
+	if records[3].Value != nil {
+		t.Errorf("--null-value wrote %q", records[3].Value)
+	}
+}
+
+// What would be dead-lettered is refused before it is sent, and --no-check sends it.
+func TestProduceChecks(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n"+
+		"  - {topic: delays, targets: {allow: [orders]}, max_delay: 1d}\n  - {topic: fixed, target: orders, delay: 5m}\n")
+	for _, test := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"no due time", "no_due: neither delay-until nor delay-for is set", []string{"-b", addr, "-t", "delays", "--to", "orders"}},
+		{"a slip in a header's name", "unsupported_header", []string{"-b", addr, "-t", "delays", "--for", "5m", "-H", "delay-untill=1"}},
+		{"a target that is not allowed", "target_not_allowed", []string{"-c", config, "-t", "delays", "--for", "5m", "--to", "payroll"}},
+		{"too far ahead", "too_far_ahead", []string{"-c", config, "-t", "delays", "--for", "2d", "--to", "orders"}},
+		{"a delay of its own on a fixed route", "unsupported_header", []string{"-c", config, "-t", "fixed", "--for", "2d"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := command(t, "", append([]string{"produce", "-v", "x"}, test.args...)...)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+	out, err := command(t, "", "produce", "-c", config, "-t", "fixed", "-v", "x")
+	if err != nil || !strings.Contains(out, "to orders") {
+		t.Errorf("a fixed route needs no header: %q, %v", out, err)
+	}
+	if out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "-v", "x", "--no-check"); err != nil || out != "delays/0@0\n" {
+		t.Errorf("--no-check: %q, %v", out, err)
+	}
+}
+
+func TestProduceToNowhere(t *testing.T) {
+	_, addr := cluster(t, nil)
+	_, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--for", "1s", "--to", "orders", "-v", "x")
+	want := "produce to delays: UNKNOWN_TOPIC_OR_PARTITION: This server does not host this topic-partition.; `duewheel topics create` makes the topics of a configuration"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, err := command(t, "", "version")
+	if err != nil || !regexp.MustCompile(`^duewheel \S+ \(go1\.\S+, \w+/\w+\)\n$`).MatchString(out) {
+		t.Errorf("printed %q, %v", out, err)
+	}
+	if out, err = command(t, "", "version", "--json"); err != nil || !strings.HasPrefix(out, `{"version":`) {
+		t.Errorf("printed %q, %v", out, err)
+	}
+}
+
+func TestCommandsSayWhatIsMissing(t *testing.T) {
+	noBrokers := "kafka.brokers is missing: give it in the file, as DUEWHEEL_KAFKA_BROKERS, or with -b"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"produce", "-t", "delays", "--for", "1s", "-v", "x"}, noBrokers},
+		{[]string{"checkpoints"}, noBrokers},
+		{[]string{"checkpoints", "-b", "127.0.0.1:1"}, "group.id is missing: give it in the file, as DUEWHEEL_GROUP_ID or with -g"},
+		{[]string{"topics", "check", "-b", "127.0.0.1:1"}, "no routes: name the configuration with -c"},
+		{[]string{"topics", "create", "-X", "lanes=x"}, "2 problems:\n  -X lanes: \"x\" is not a whole number\n  " + noBrokers},
+		{[]string{"run", "-b", "127.0.0.1:1", "-X", "near_window=1us"}, "3 problems:\n" +
+			"  group.id is missing: give it in the file or as DUEWHEEL_GROUP_ID\n" +
+			"  routes[0].topic is missing: give it in the file or as DUEWHEEL_ROUTES_0_TOPIC\n" +
+			"  near window is 1µs: at least 10ms"},
+		{[]string{"demo", "--rate", "0"}, "--rate 0: 1 to 100000"},
+		{[]string{"sing"}, `unknown command "sing" for "duewheel"`},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			_, err := command(t, "", test.args...)
+			if err == nil || err.Error() != test.want {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+			if left, _ := os.ReadDir("."); len(left) > 0 {
+				t.Errorf("left %v behind", left)
+			}
+		})
+	}
+}
+
+func TestTopics(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}]\n")
+	out, err := command(t, "", "topics", "check", "-c", config)
+	if err != errShown || !strings.Contains(out, "error: delays: it does not exist\n    why:  nothing can be delayed\n    mend: duewheel topics create\n") {
+		t.Errorf("check before: %v\n%s", err, out)
+	}
+	out, err = command(t, "", "topics", "create", "-c", config, "--partitions", "3", "--max-message-bytes", "2MiB")
+	if err != nil || !strings.Contains(out, "delays created: 3 partitions, 1 replicas, cleanup.policy=delete max.message.bytes=2097152 ") {
+		t.Errorf("create: %v\n%s", err, out)
+	}
+	if n := len(c.PartitionInfos("delays")); n != 3 {
+		t.Errorf("delays has %d partitions", n)
+	}
+	out, err = command(t, "", "topics", "create", "-c", config)
+	if err != nil || !strings.Contains(out, "delays is there already: 3 partitions, 1 replicas\n") {
+		t.Errorf("create again: %v\n%s", err, out)
+	}
+	if out, err = command(t, "", "topics", "check", "-c", config); err != nil || strings.Contains(out, "error:") {
+		t.Errorf("check after: %v\n%s", err, out)
+	}
+	if out, err = command(t, "", "topics", "check", "-c", config, "--json"); err != nil || !strings.HasPrefix(out, "[") {
+		t.Errorf("check as JSON: %v\n%s", err, out)
+	}
+}
+
+// lockedBuffer takes log lines while a test reads them.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// A processor is started and stopped several times, each time with a request of its own; the
+// records that wait meanwhile are delivered by whichever runs.
+func TestRunStartsAndStops(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 2, "orders": 1})
+	dir := t.TempDir()
+	for i := range 4 {
+		if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--for", "50ms", "--to", "orders", "-v", "x"); err != nil {
+			t.Fatal(err)
+		}
+		stop, log := start(t, addr, dir)
+		records := fetch(t, addr, "orders", i+1)
+		if len(records) != i+1 {
+			t.Errorf("%d records delivered, want %d", len(records), i+1)
+		}
+		if err := stop(); err != nil {
+			t.Fatalf("run ended with %v\n%s", err, log)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "0")); err != nil {
+		t.Errorf("the state directory: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "1*")); len(left) > 0 {
+		t.Errorf("one process after the other used %v", left)
+	}
+	adm := kadm.NewClient(client(t, addr))
+	if err := mustBeEmpty(t.Context(), adm, "g"); err != nil {
+		t.Errorf("a process that ended has not left the group: %v", err)
+	}
+}
+
+// start runs a processor and returns what stops it and its log.
+func start(t *testing.T, addr, dir string, more ...string) (stop func() error, log *lockedBuffer) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	log = &lockedBuffer{}
+	ended := make(chan error, 1)
+	args := append([]string{"run", "-b", addr, "-g", "g", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders",
+		"-X", "state.dir=" + dir, "-X", "admin.listen=127.0.0.1:0"}, more...)
+	go func() { ended <- run(ctx, args, nil, io.Discard, log) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { _ = stop() })
+	return stop, log
+}
+
+func TestStateDirectories(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	var names []string
+	var locks []io.Closer
+	for range 3 {
+		name, lock, err := claimStateDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, locks = append(names, filepath.Base(name)), append(locks, lock)
+	}
+	if want := []string{"0", "1", "2"}; !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+	if err := locks[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	name, lock, err := claimStateDir(dir)
+	if err != nil || filepath.Base(name) != "1" {
+		t.Errorf("got %s, %v; the one that is free again is 1", name, err)
+	}
+	lock.Close()
+	file := writeFile(t, "file", "")
+	if _, _, err := claimStateDir(file); err == nil || !strings.HasPrefix(err.Error(), "state.dir: ") {
+		t.Errorf("a file instead of a directory: %v", err)
+	}
+}
+
+// The first signal ends the context, the second the process.
+func TestSignals(t *testing.T) {
+	exited := make(chan int, 1)
+	ctx, stop := untilSignal(t.Context(), func(code int) { exited <- code })
+	defer stop()
+	signal := func() {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal()
+	<-ctx.Done()
+	select {
+	case code := <-exited:
+		t.Fatalf("exit %d at the first signal", code)
+	default:
+	}
+	signal()
+	if code := <-exited; code != 130 {
+		t.Errorf("exit %d", code)
+	}
+}
