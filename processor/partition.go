@@ -230,8 +230,10 @@ func (p *partition) prepareCommit() *part {
 		} else if len(p.late) > 0 {
 			to.Offset = p.late[0].offset
 		}
+		p.finish(&to)
 	}
-	p.finish(&to)
+	// Otherwise the ledger has given up records that are to be tried again, so the low water
+	// that it knows would leave them behind: that of the last decision stands.
 	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater {
 		return nil
 	}

@@ -135,10 +135,10 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.headers, d, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	switch size := topics.RecordSize(out.Key, out.Value, out.Headers); {
-	case size > int(st.maxBytes):
+	case !st.fits(size):
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge, "",
-			"%d bytes with the headers that are added, and the topic %s takes %d", size, t.name, st.maxBytes), first, req.Attempt)
+			"%d bytes with the headers that are added, and the topic %s takes %d", size, t.name, st.recordBytes()), first, req.Attempt)
 	case st.compacted && out.Key == nil:
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name), first, req.Attempt)
@@ -184,7 +184,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 		Refusal: refusal, Instance: r.l.cfg.Instance, Attempts: attempts,
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	topics.FitDeadLetter(out, int(st.maxBytes))
+	topics.FitDeadLetter(out, st.recordBytes())
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, code: refusal.Code})
 	if !it.resolve {
 		return nil
@@ -230,7 +230,7 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.
 		Origin:  req.First(rec.offset, rec.timestamp),
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	if topics.RecordSize(out.Key, out.Value, out.Headers) > int(st.maxBytes) {
+	if !st.fits(topics.RecordSize(out.Key, out.Value, out.Headers)) {
 		r.drop(out)
 		return errHeld{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.offset)}
 	}

@@ -103,6 +103,16 @@ func (ts *targets) maxBatchBytes(topic string) int32 {
 	return max(min(ts.of([]byte(topic)).state.Load().maxBytes, 1<<30), 512)
 }
 
+// batchPrefix is the length that stands before a batch in a produce request. The client counts
+// it when it compares a batch with its limit; brokers do not.
+const batchPrefix = 4
+
+// fits reports whether a record of this size (topics.RecordSize) can be produced to the target.
+func (s *targetState) fits(size int) bool { return size <= s.recordBytes() }
+
+// recordBytes is the size of the largest record that can be produced to the target.
+func (s *targetState) recordBytes() int { return int(s.maxBytes) - batchPrefix }
+
 // failed notes that a turn was given up because of this target. Once may be an accident: a
 // leader moved while the turn ran. Twice in a row, and its records are carried on until it is
 // seen to be well.
