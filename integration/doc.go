@@ -1,0 +1,12 @@
+// Package integration has the tests of the whole: duewheel on a real Kafka, from the delay topic to the target topics, while
+// processes and brokers are killed. It proves what a fake cannot: real transactions and their timeouts, real rebalances, real
+// coordinators that move, other people's clients.
+//
+// The tests take their brokers from package brokers, their requests from package load and their verdict from package check,
+// which knows topics alone. `go test -short` leaves them out; without a Kafka to run they fail and say what to install.
+//
+// The test binary is also the process that is killed: with a configuration in its environment it is a replica of a group.
+//
+// Each test prints what it has seen (go test -v). What is chosen at random follows from a seed that is printed too;
+// DUEWHEEL_TEST_SEED sets it.
+package integration

@@ -1,0 +1,221 @@
+package integration
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/integration/check"
+	"github.com/duewheel/duewheel/integration/load"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// setting says what topics a test plays with. The zero value is a delay topic of 4 partitions and one target.
+type setting struct {
+	partitions   int32             // of the delay topic; 4
+	targets      int               // 1
+	targetConfig map[string]string // of each target
+	deadConfig   map[string]string // of the dead-letter topic
+	replicas     int16             // of each topic; the cluster's default
+	route        func(*topics.Route)
+	check        func(*check.Config)
+	seed         uint64
+}
+
+// stage is what one test plays on: its own topics and group on a cluster, and a watch that judges everything in them.
+type stage struct {
+	t       *testing.T
+	cluster *brokers.Cluster
+	client  *kgo.Client
+	admin   *kadm.Client
+	name    string // begins the names of all that the test makes
+	route   topics.Route
+	targets []string
+	watch   *check.Watch
+	log     *journal
+	dir     string // where processors keep their stores
+	seed    uint64
+	loads   uint64 // so far
+}
+
+const (
+	targetPartitions = 3
+	maxDelay         = 366 * 24 * time.Hour
+)
+
+func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
+	t.Helper()
+	client, err := kgo.NewClient(c.Opts(brokers.Plain)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-") + "-" + rand.Text()[:6])
+	s := &stage{t: t, cluster: c, client: client, admin: kadm.NewClient(client), name: name, log: newJournal(t), dir: t.TempDir(), seed: set.seed}
+	s.route = topics.Route{Topic: name, DeadLetter: name + ".dead", Allow: []string{name + ".target-*"}, MaxDelay: maxDelay, EmitHeaders: true}
+	if set.route != nil {
+		set.route(&s.route)
+	}
+	for i := range max(set.targets, 1) {
+		s.targets = append(s.targets, fmt.Sprintf("%s.target-%d", name, i))
+	}
+	replicas := cmp.Or(set.replicas, -1)
+	s.create(cmp.Or(set.partitions, 4), replicas, nil, s.route.Topic)
+	s.create(1, replicas, set.deadConfig, s.route.DeadLetter)
+	s.create(targetPartitions, replicas, set.targetConfig, s.targets...)
+	s.startWatch(set)
+	t.Cleanup(s.leave)
+	return s
+}
+
+func (s *stage) startWatch(set setting) {
+	s.t.Helper()
+	config := check.Config{Routes: []check.Route{{
+		Topic: s.route.Topic, Target: s.route.Target, Delay: s.route.Delay, Allow: s.route.Allow,
+		MaxDelay: s.route.MaxDelay, DeadLetter: s.route.DeadLetter, NoHeaders: !s.route.EmitHeaders,
+	}}}
+	for _, target := range s.targets {
+		config.Targets = append(config.Targets, check.Target{Topic: target, Partitions: targetPartitions})
+	}
+	if set.check != nil {
+		set.check(&config)
+	}
+	var err error
+	if s.watch, err = check.Start(s.t.Context(), config, s.opts()...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) opts() []kgo.Opt { return s.cluster.Opts(brokers.Plain) }
+
+// create makes topics. Delay topics must not lose what is pending, so none of them has a retention.
+func (s *stage) create(partitions int32, replicas int16, config map[string]string, names ...string) {
+	s.t.Helper()
+	forever := "-1"
+	configs := map[string]*string{"retention.ms": &forever}
+	for k, v := range maps.All(config) {
+		configs[k] = &v
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	created, err := s.admin.CreateTopics(ctx, partitions, replicas, configs, names...)
+	if err == nil {
+		err = created.Error()
+	}
+	if err != nil {
+		s.t.Fatalf("create topics: %v", err)
+	}
+	eventually(s.t, func() string { // brokers learn of a topic after it was made
+		topics, err := s.admin.ListTopics(ctx, names...)
+		if err == nil {
+			err = topics.Error()
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// leave removes the topics from brokers that outlive the test.
+func (s *stage) leave() {
+	if s.cluster.Provider() != brokers.External {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	all := append([]string{s.route.Topic, s.route.DeadLetter}, s.targets...)
+	if _, err := s.admin.DeleteTopics(ctx, all...); err != nil {
+		s.t.Logf("delete topics: %v", err)
+	}
+}
+
+// load writes requests as several crowds at the same time, and returns when all are acknowledged. Topics, targets and the seed are
+// the stage's unless set.
+func (s *stage) load(crowds ...load.Config) load.Totals {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
+	totals := make([]load.Totals, len(crowds))
+	for i, c := range crowds {
+		c = s.loadConfig(c)
+		group.Go(func() (err error) {
+			totals[i], err = load.Run(ctx, c, s.opts()...)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		s.t.Fatalf("load: %v", err)
+	}
+	return sum(totals)
+}
+
+func sum(totals []load.Totals) load.Totals {
+	all := totals[0]
+	for _, t := range totals[1:] {
+		all.Committed, all.Aborted, all.Unknown = all.Committed+t.Committed, all.Aborted+t.Aborted, all.Unknown+t.Unknown
+		for bad, n := range t.Bad {
+			all.Bad[bad] += n
+		}
+		for topic, n := range t.Topics {
+			all.Topics[topic] += n
+		}
+		all.Elapsed = max(all.Elapsed, t.Elapsed)
+	}
+	return all
+}
+
+func (s *stage) loadConfig(c load.Config) load.Config {
+	s.loads++
+	c.Seed = s.seed + s.loads
+	c.Topics = []string{s.route.Topic}
+	if c.Targets == nil && s.route.Target == "" {
+		c.Targets = s.targets
+	}
+	if c.Unknown == "" {
+		c.Unknown = s.name + ".target-unknown"
+	}
+	if c.TargetPartitions == 0 {
+		c.TargetPartitions = targetPartitions
+	}
+	return c
+}
+
+// arrive waits until every request that was written has arrived.
+func (s *stage) arrive() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	if err := s.watch.Wait(ctx); err != nil {
+		s.t.Error(err)
+		s.judge()
+		s.t.FailNow()
+	}
+}
+
+// judge gives the verdict over all that was written and has arrived. Processors have been stopped.
+func (s *stage) judge() *check.Report {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	report, err := s.watch.Stop(ctx)
+	if err != nil {
+		s.t.Error(err)
+	}
+	s.t.Log(report)
+	if report.Err() != nil {
+		s.t.Error(check.ErrFaults)
+	}
+	return report
+}
