@@ -26,6 +26,7 @@ func writerName(group, instance string, lane int) string {
 func newReader(cfg *Config, fetchBytes int32) (*kgo.Client, error) {
 	return kgo.NewClient(append(clientOpts(cfg),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.WithPools(&fetchPool{}),
 		kgo.KeepControlRecords(), // they advance the position: our own appends make logs end in markers
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxBytes(fetchBytes),

@@ -59,6 +59,7 @@ type lane struct {
 	nearBytes  int64
 	rotation   int
 	scratch    []byte
+	spare      [][]item // memory of parts that have been settled
 	balancedAt time.Time
 	tidiedAt   time.Time
 	wg         sync.WaitGroup // goroutines that the lane has started
@@ -236,21 +237,24 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	var why []error
 	fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
 		p := l.parts[topicPartition{ftp.Topic, ftp.Partition}]
-		if p == nil || p.phase == PhaseStopped || p.phase == PhaseRestoring {
+		if p == nil || p.phase == PhaseStopped {
+			for _, r := range ftp.Records {
+				r.Recycle()
+			}
 			return
 		}
 		err := ftp.Err
 		for _, r := range ftp.Records {
-			if err != nil {
-				break
+			if err == nil {
+				err = l.accept(p, r, now)
 			}
-			err = l.accept(p, r, now)
+			if r.Attrs.IsControl() && p.live() { // stamped by the broker
+				l.p.skew.Store(int64(r.Timestamp.Sub(l.p.clock.time())))
+			}
+			r.Recycle() // what was accepted has been copied
 		}
 		if err == nil {
 			err = l.sync(p)
-		}
-		if n := len(ftp.Records); n > 0 && ftp.Records[n-1].Attrs.IsControl() && p.live() {
-			l.p.skew.Store(int64(ftp.Records[n-1].Timestamp.Sub(l.p.clock.time())))
 		}
 		if err != nil && !isShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
 			failed, why = append(failed, p), append(why, err)
@@ -347,7 +351,7 @@ func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
 		if !p.live() || records <= 0 || bytes <= 0 {
 			continue
 		}
-		pt := p.prepare(now, records, bytes)
+		pt := p.prepare(now, l.items(), records, bytes)
 		if pt == nil {
 			continue
 		}
@@ -471,6 +475,7 @@ func (l *lane) tookDone(t *turn) {
 			continue
 		}
 		p.settle(pt)
+		l.recycle(pt)
 		if end := t.ownEnds[pt]; end > 0 {
 			p.ownEnd = max(p.ownEnd, end)
 		}
@@ -501,6 +506,26 @@ func (l *lane) tookUnknown(ctx context.Context, t *turn) {
 	l.renew(ctx)
 	l.drop(ctx, tps)
 	l.restore(ctx, tps)
+}
+
+// items returns memory for the items of a part.
+func (l *lane) items() []item {
+	k := len(l.spare)
+	if k == 0 {
+		return nil
+	}
+	out := l.spare[k-1]
+	l.spare = l.spare[:k-1]
+	return out
+}
+
+// recycle keeps the memory of a part that has been settled.
+func (l *lane) recycle(pt *part) {
+	if cap(pt.items) > 0 && len(l.spare) < 8 {
+		clear(pt.items)
+		l.spare = append(l.spare, pt.items[:0])
+	}
+	pt.items = nil
 }
 
 // renew replaces every producer, for as long as it takes. Until that is done no turn begins.

@@ -128,10 +128,9 @@ func (p *partition) takeDue(now int64, items []item, records int, bytes int64) (
 				panic("processor: BUG: " + err.Error())
 			}
 			it := item{ref: r, run: run, key: state.Key{Due: int64(e.Due), Seq: e.Seq}, offset: offset, stored: r.stored()}
-			p.ledger.Remove(it.key, offset, len(run), it.stored)
-			if !it.stored {
-				p.ledger.Hold(offset)
-			}
+			// Not pending any more. What only memory holds goes on holding the store's resume
+			// back, until it is released.
+			p.ledger.Remove(it.key, offset, len(run), true)
 			items = append(items, it)
 			took += int64(len(run))
 		}
@@ -162,25 +161,27 @@ func (p *partition) nextDue() (int64, bool) {
 	return int64(due), ok
 }
 
-// prepare makes the next turn's part of this partition, or nil when there is nothing to deliver.
-func (p *partition) prepare(now int64, records int, bytes int64) *part {
+// prepare makes the next turn's part of this partition in the memory of items, or nil when there
+// is nothing to deliver.
+func (p *partition) prepare(now int64, items []item, records int, bytes int64) *part {
 	if len(p.repeat) > 0 {
 		if now < p.repeatAt {
 			return nil
 		}
 		out := p.repeat[0]
 		p.repeat = p.repeat[1:]
+		// The turn that it waited for may have appended above its O.
+		out.to.Appended = out.to.Appended || p.ownEnd > out.to.Offset
 		return out
 	}
 	if p.queue != nil {
-		return p.prepareQueue(now, records, bytes)
+		return p.prepareQueue(now, items, records, bytes)
 	}
 	to := p.planned
 	to.Offset = p.position
-	items := []item(nil)
 	n, took := p.lateUpTo(records, bytes)
 	if n > 0 {
-		items = append(make([]item, 0, n), p.late[:n]...)
+		items = append(items, p.late[:n]...)
 		p.late, p.lateBytes = p.late[n:], p.lateBytes-took
 	}
 	if len(p.late) > 0 {
@@ -315,13 +316,13 @@ func (q *queue) last() int64 {
 }
 
 // take moves what is due from the head.
-func (q *queue) take(now int64, records int, bytes int64) []item {
+func (q *queue) take(now int64, out []item, records int, bytes int64) []item {
 	n, took := 0, int64(0)
 	for n < q.len() && n < records && took < bytes && q.items[q.head+n].key.Due <= now {
 		took += int64(len(q.items[q.head+n].run))
 		n++
 	}
-	out := append(make([]item, 0, n), q.items[q.head:q.head+n]...)
+	out = append(out, q.items[q.head:q.head+n]...)
 	clear(q.items[q.head : q.head+n])
 	q.head += n
 	q.bytes -= took
@@ -333,8 +334,8 @@ func (q *queue) take(now int64, records int, bytes int64) []item {
 	return out
 }
 
-func (p *partition) prepareQueue(now int64, records int, bytes int64) *part {
-	items := p.queue.take(now, records, bytes)
+func (p *partition) prepareQueue(now int64, items []item, records int, bytes int64) *part {
+	items = p.queue.take(now, items, records, bytes)
 	if len(items) == 0 {
 		return nil
 	}

@@ -51,6 +51,12 @@ type renderer struct {
 	buf     []byte
 	outputs []output
 	acked   []*kgo.Record // scratch of produce
+	now     time.Time     // the timestamp of what is delivered
+
+	// What the last record's target was found to be: neighbours mostly share it.
+	target  *target
+	state   *targetState
+	allowed *topics.Route // by this route
 }
 
 func (r *renderer) reset() {
@@ -58,6 +64,7 @@ func (r *renderer) reset() {
 		clear(r.blocks[i])
 	}
 	r.used, r.headers, r.buf, r.outputs = 0, r.headers[:0], r.buf[:0], r.outputs[:0]
+	r.target, r.state, r.allowed = nil, nil, nil
 }
 
 // forget gives up memory that a client may still be looking at.
@@ -70,7 +77,7 @@ func (r *renderer) newRecord() *kgo.Record {
 	}
 	r.used++
 	rec := &r.blocks[b][i]
-	rec.Partition = anyPartition
+	rec.Partition, rec.Timestamp = anyPartition, r.now
 	return rec
 }
 
@@ -111,11 +118,14 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal), origin(rec), 0)
 	}
 	first := req.First(rec.offset, rec.timestamp)
-	if refusal := refuseNow(p, &req, now); refusal != nil {
-		return r.deadLetter(ctx, pt, it, refusal, first, req.Attempt)
+	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.name {
+		if refusal := refuseNow(p, &req, now); refusal != nil {
+			return r.deadLetter(ctx, pt, it, refusal, first, req.Attempt)
+		}
+		r.target, r.allowed = r.l.p.targets.of(req.Target), p.route
+		r.state = r.l.p.targets.await(ctx, r.target, lookupWait)
 	}
-	t := r.l.p.targets.of(req.Target)
-	st := r.l.p.targets.await(ctx, t, lookupWait)
+	t, st := r.target, r.state
 	switch {
 	case st.status == targetMissing:
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name), first, req.Attempt)

@@ -152,6 +152,9 @@ func (t *target) succeeded() {
 
 // await waits until it is known whether t can take records, for at most wait.
 func (ts *targets) await(ctx context.Context, t *target, wait time.Duration) *targetState {
+	if s := t.state.Load(); s.status != targetUnknown {
+		return s
+	}
 	deadline := time.Now().Add(wait)
 	for {
 		s := t.state.Load()

@@ -95,7 +95,8 @@ func (t *turn) run(ctx context.Context) {
 
 // renderParts makes the records of every part that can be tried now.
 func (t *turn) renderParts(ctx context.Context) {
-	now := t.l.p.clock.now()
+	t.render.now = t.l.p.clock.time()
+	now := t.render.now.UnixMilli()
 	for _, pt := range t.parts {
 		if err := t.render.part(ctx, pt, max(now, pt.from.Due)); err != nil {
 			t.held = append(t.held, heldPart{pt, err})
