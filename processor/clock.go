@@ -18,6 +18,7 @@ type clock struct {
 	mu       sync.Mutex
 	ahead    time.Duration // wall minus monotonic time, as believed
 	doubtful time.Time     // since when the wall clock has been ahead of that, in monotonic time; zero: it is not
+	doubted  time.Duration // by how much since then, at least; a further step has to last as long again
 	steps    int64
 }
 
@@ -48,6 +49,7 @@ func (c *clock) time() time.Time {
 	defer c.mu.Unlock()
 	mono := time.Since(c.start)
 	ahead := time.Duration(c.wall().UnixNano()) - mono
+	c.doubted = min(c.doubted, ahead)
 	switch d := ahead - c.ahead; {
 	case d < -stepAtLeast:
 		c.steps++
@@ -55,10 +57,10 @@ func (c *clock) time() time.Time {
 		c.ahead, c.doubtful = ahead, time.Time{}
 	case d <= stepAtLeast:
 		c.ahead, c.doubtful = ahead, time.Time{}
-	case c.doubtful.IsZero():
+	case c.doubtful.IsZero() || ahead-c.doubted > stepAtLeast:
 		c.steps++
 		c.log.Warn("the wall clock jumped ahead; waiting to see whether it stays", "by", d, "wait", stepPersists)
-		c.doubtful = time.Now()
+		c.doubtful, c.doubted = time.Now(), ahead
 	case time.Since(c.doubtful) >= stepPersists:
 		c.log.Info("the wall clock stayed ahead; following it", "by", d)
 		c.ahead, c.doubtful = ahead, time.Time{}

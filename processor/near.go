@@ -52,7 +52,8 @@ func (n *near) alloc(dueMillis int64, size int) (uint32, []byte) {
 	stretch := dueMillis / stretchMillis
 	need := size + lengthPrefix
 	i, ok := n.open[stretch]
-	if !ok || cap(n.chunks[i].buf)-len(n.chunks[i].buf) < need {
+	// A ref can name the first maxChunk bytes of a chunk; only a single large record goes beyond.
+	if !ok || len(n.chunks[i].buf) >= maxChunk || cap(n.chunks[i].buf)-len(n.chunks[i].buf) < need {
 		want := minChunk
 		if ok {
 			want = min(2*cap(n.chunks[i].buf), maxChunk)

@@ -1,0 +1,81 @@
+package processor
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A wrong clock is one that has been stepped by hand.
+type wrongClock struct{ by time.Duration }
+
+func (w *wrongClock) now() time.Time { return time.Now().Add(w.by) }
+
+// Each case steps the wall clock at given instants, and says what the clock shows at others,
+// both relative to where it began. The clock is read every 100 ms, as a lane does.
+func TestClock(t *testing.T) {
+	type at = map[time.Duration]time.Duration
+	const ms, s = time.Millisecond, time.Second
+	for _, c := range []struct {
+		name  string
+		steps at // at an instant: how far the wall clock is off from then on
+		shows at // at an instant: how far the clock is off
+		count int64
+	}{
+		{name: "it keeps time", shows: at{0: 0, s: 0, 10 * s: 0}},
+		{name: "a small step is believed", steps: at{s: 100 * ms}, shows: at{1100 * ms: 100 * ms}},
+		{name: "a small step back is believed", steps: at{s: -100 * ms}, shows: at{1100 * ms: -100 * ms}},
+		{name: "a step forward must last", steps: at{s: 10 * s},
+			shows: at{1100 * ms: 0, 5900 * ms: 0, 6100 * ms: 10 * s}, count: 1},
+		{name: "a step forward that is taken back was never believed", steps: at{s: 10 * s, 4 * s: 0},
+			shows: at{1100 * ms: 0, 3900 * ms: 0, 4100 * ms: 0, 12 * s: 0}, count: 1},
+		{name: "a step back is believed at once", steps: at{s: -10 * s}, shows: at{1100 * ms: -10 * s, 9 * s: -10 * s}, count: 1},
+		{name: "back and forward again", steps: at{s: -10 * s, 2 * s: 0},
+			shows: at{1100 * ms: -10 * s, 2100 * ms: -10 * s, 7100 * ms: 0}, count: 2},
+		{name: "a further step has to last as long again", steps: at{s: s, 5500 * ms: 3600 * s, 7 * s: s},
+			shows: at{6100 * ms: 0, 6900 * ms: 0, 12100 * ms: s}, count: 2},
+		{name: "what comes back in between has to last as well", steps: at{s: 3600 * s, 2 * s: s, 5500 * ms: 3600 * s, 7 * s: s},
+			shows: at{6900 * ms: 0, 12100 * ms: s}, count: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wall := &wrongClock{}
+				clock := newClock(wall.now, slog.New(slog.DiscardHandler))
+				began := time.Now()
+				for passed := time.Duration(0); passed <= 13*s; passed += 100 * ms {
+					if by, ok := c.steps[passed]; ok {
+						wall.by = by
+					}
+					got := clock.time().Sub(time.Now())
+					if want, ok := c.shows[passed]; ok && got != want {
+						t.Errorf("after %v the clock is off by %v, want %v", time.Since(began), got, want)
+					}
+					time.Sleep(100 * ms)
+				}
+				if clock.stepCount() != c.count {
+					t.Errorf("%d steps were seen, want %d", clock.stepCount(), c.count)
+				}
+			})
+		})
+	}
+}
+
+// The clock shows a ms only when all of it has come: what is due at that ms is not early.
+func TestClockRoundsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newClock(time.Now, slog.New(slog.DiscardHandler))
+		due := clock.now() + 5
+		time.Sleep(5*time.Millisecond - 1)
+		if got := clock.now(); got >= due {
+			t.Errorf("it shows %d a ns before %d", got, due)
+		}
+		if got := clock.until(due); got != 1 {
+			t.Errorf("%v until then, want 1ns", got)
+		}
+		time.Sleep(1)
+		if got := clock.now(); got != due {
+			t.Errorf("it shows %d at %d", got, due)
+		}
+	})
+}

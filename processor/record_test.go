@@ -1,0 +1,164 @@
+package processor
+
+import (
+	"bytes"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+)
+
+// plain turns a decoded record into one of kgo's, to compare and to encode again.
+func (r *record) plain() *kgo.Record {
+	return &kgo.Record{
+		Offset: r.offset, Timestamp: time.UnixMilli(r.timestamp),
+		Key: r.key, Value: r.value, Headers: r.headers,
+	}
+}
+
+// sameBytes also tells null from empty, as Kafka does.
+func sameBytes(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
+
+func sameRecord(a, b *kgo.Record) bool {
+	if a.Offset != b.Offset || a.Timestamp.UnixMilli() != b.Timestamp.UnixMilli() ||
+		!sameBytes(a.Key, b.Key) || !sameBytes(a.Value, b.Value) || len(a.Headers) != len(b.Headers) {
+		return false
+	}
+	for i := range a.Headers {
+		if a.Headers[i].Key != b.Headers[i].Key || !sameBytes(a.Headers[i].Value, b.Headers[i].Value) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestRecordIdentity(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rec  kgo.Record
+	}{
+		{"null key and value", kgo.Record{Timestamp: time.UnixMilli(0)}},
+		{"empty key and value are not null", kgo.Record{Key: []byte{}, Value: []byte{}, Timestamp: time.UnixMilli(1)}},
+		{"a record without a timestamp", kgo.Record{Key: []byte("k"), Timestamp: time.UnixMilli(-1)}},
+		{"headers keep their order, doubles, null and empty values", kgo.Record{
+			Offset: math.MaxInt64, Timestamp: time.UnixMilli(1767225605123), Key: []byte("k"), Value: []byte("v"),
+			Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "b"}, {Key: "a", Value: []byte{}}, {Key: "", Value: []byte{0, 255}}},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := appendRecord(nil, &c.rec)
+			if got, bound := len(run), recordSizeBound(&c.rec); got > bound {
+				t.Errorf("run of %d bytes, bound is %d", got, bound)
+			}
+			var got record
+			if err := decodeRecord(run, &got); err != nil {
+				t.Fatal(err)
+			}
+			if !sameRecord(got.plain(), &c.rec) {
+				t.Errorf("got %+v, want %+v", got.plain(), &c.rec)
+			}
+			offset, err := recordOffset(run)
+			if err != nil || offset != c.rec.Offset {
+				t.Errorf("offset is %d, %v; want %d", offset, err, c.rec.Offset)
+			}
+		})
+	}
+}
+
+// What is decoded does not keep what the record before had.
+func TestRecordReuse(t *testing.T) {
+	var r record
+	long := appendRecord(nil, &kgo.Record{Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "a"}, {Key: "b"}}})
+	short := appendRecord(nil, &kgo.Record{Offset: 1})
+	for _, run := range [][]byte{long, short} {
+		if err := decodeRecord(run, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.key != nil || r.value != nil || len(r.headers) != 0 || r.offset != 1 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// A run that was cut short, or has something behind it, is corrupt.
+func TestRecordCorrupt(t *testing.T) {
+	run := appendRecord(nil, &kgo.Record{
+		Offset: 300, Timestamp: time.UnixMilli(1767225605123), Key: []byte("key"), Value: []byte("value"),
+		Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "b"}},
+	})
+	var r record
+	for n := range run {
+		if err := decodeRecord(run[:n], &r); err == nil {
+			t.Errorf("%d of %d bytes are taken for a record: %+v", n, len(run), r)
+		}
+	}
+	if err := decodeRecord(append(run, 0), &r); err == nil {
+		t.Error("a byte too many is ignored")
+	}
+	if _, err := recordOffset(nil); err == nil {
+		t.Error("no bytes have an offset")
+	}
+	// A count of headers that no run could hold must not be allocated.
+	huge := appendRecord(nil, &kgo.Record{})
+	huge = append(huge[:len(huge)-1], 0xff, 0xff, 0xff, 0xff, 0x0f)
+	if err := decodeRecord(huge, &r); err == nil {
+		t.Error("four billion headers in no bytes")
+	}
+}
+
+// anyRecord draws a record.
+func anyRecord(t *rapid.T) *kgo.Record {
+	blob := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 0, 40))
+	r := &kgo.Record{
+		Offset:    rapid.Int64Min(0).Draw(t, "offset"),
+		Timestamp: time.UnixMilli(rapid.Int64Range(-1, 1<<45).Draw(t, "timestamp")),
+		Key:       blob.Draw(t, "key"), Value: blob.Draw(t, "value"),
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "headers") {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: rapid.StringN(0, 8, 16).Draw(t, "name"), Value: blob.Draw(t, "of")})
+	}
+	return r
+}
+
+func TestRecordIdentityProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRecord(t)
+		run := appendRecord([]byte("before"), r)[len("before"):]
+		if len(run) > recordSizeBound(r) {
+			t.Fatalf("run of %d bytes, bound is %d", len(run), recordSizeBound(r))
+		}
+		var got record
+		if err := decodeRecord(run, &got); err != nil {
+			t.Fatal(err)
+		}
+		if !sameRecord(got.plain(), r) {
+			t.Fatalf("got %+v, want %+v", got.plain(), r)
+		}
+	})
+}
+
+// Any bytes are a record or an error, never a panic; what was decoded means the same when it is
+// encoded again.
+func FuzzDecodeRecord(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(appendRecord(nil, &kgo.Record{}))
+	f.Add(appendRecord(nil, &kgo.Record{Offset: 1 << 40, Key: []byte{}, Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "h"}, {Key: "i", Value: []byte("1")}}}))
+	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r, again record
+		if err := decodeRecord(b, &r); err != nil {
+			return
+		}
+		if offset, err := recordOffset(b); err != nil || offset != r.offset {
+			t.Fatalf("offset %d, %v; the record says %d", offset, err, r.offset)
+		}
+		if err := decodeRecord(appendRecord(nil, r.plain()), &again); err != nil {
+			t.Fatal(err)
+		}
+		if !sameRecord(r.plain(), again.plain()) {
+			t.Fatalf("got %+v, want %+v", again, r)
+		}
+	})
+}
