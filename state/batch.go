@@ -20,8 +20,7 @@ const (
 type openBatch struct {
 	ops    []op
 	values []byte
-	// A range delete up to here goes first, when it is not zero.
-	clear Key
+	below  bool // something was put at or below what was trimmed
 }
 
 // op is a put, or a delete when size is negative. Its value begins at values[at]; seq tells which of two ops on one
@@ -45,13 +44,13 @@ func (b *openBatch) delete(k Key) {
 	b.ops = append(b.ops, op{key: k, size: -1, seq: int32(len(b.ops))})
 }
 
+// trim removes what was put at or below a key.
+func (b *openBatch) trim(upTo Key) {
+	b.ops = slices.DeleteFunc(b.ops, func(o op) bool { return !upTo.Less(o.key) })
+}
+
 // write turns the batch into pebble's, without what an op on the same key has overtaken.
 func (b *openBatch) write(out *pebble.Batch, p part) error {
-	if b.clear != (Key{}) {
-		if err := out.DeleteRange(appendPart(nil, p), appendAfter(nil, p, b.clear), nil); err != nil {
-			return err
-		}
-	}
 	if !slices.IsSortedFunc(b.ops, op.compare) {
 		slices.SortFunc(b.ops, op.compare)
 	}

@@ -45,12 +45,7 @@ func (p *Partition) Put(key Key, value []byte) error {
 	if err := b.put(key, value); err != nil {
 		return p.wrap("put", err)
 	}
-	if !p.trimmed.Less(key) {
-		// A put below what was trimmed is rare, since what comes at or below the watermark is late and does not get
-		// here. The range delete that may be owed is written first.
-		b.clear = later(b.clear, p.trimmed)
-		p.trimmed, p.deleted = Key{}, Key{}
-	}
+	b.below = b.below || !p.trimmed.Less(key)
 	p.moved += keyLen + len(value)
 	return nil
 }
@@ -90,13 +85,26 @@ func (p *Partition) discard() {
 func (p *Partition) Commit(pos Position) error {
 	defer p.discard()
 	return p.write("commit", func(b *pebble.Batch) error {
-		err := p.open().write(b, p.slot.part)
-		return errors.Join(err, b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
+		open := p.open()
+		if open.below {
+			// It has a record at or below what was trimmed. That is rare, since what comes at or below the watermark is
+			// late and does not get here. What Trim owes goes first, and Scan begins at the start again.
+			if err := b.DeleteRange(appendPart(nil, p.slot.part), appendAfter(nil, p.slot.part, p.trimmed), nil); err != nil {
+				return err
+			}
+			p.trimmed, p.deleted = Key{}, Key{}
+		}
+		return errors.Join(open.write(b, p.slot.part), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
 	}, func(s *slot) { s.position, s.used = pos, true })
 }
 
-// Trim removes every record at or below a key. It takes effect for Scan at once; the disk space comes back some time after.
+// Trim removes every record at or below a key, also from the open batch. It takes effect for Scan at once. On disk it
+// does so some time after, so a later handle may still see what was trimmed through this one: like every owner it
+// scans from its watermark.
 func (p *Partition) Trim(upTo Key) error {
+	if p.batch != nil {
+		p.batch.trim(upTo)
+	}
 	if p.trimmed.Less(upTo) {
 		p.trimmed = upTo
 	}
