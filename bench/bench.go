@@ -1,249 +1,168 @@
-// Package bench measures duewheel on a real cluster: throughput against a plain copy loop, what
-// is written for each delayed record, lateness at a steady rate, and what happens when very many
-// records are due at one instant.
-//
-// A case makes topics and a consumer group of its own, runs a processor in this process, checks
-// every record with the checker, and deletes what it made. Where two things are compared they are
-// measured in the same run, one after the other, because machines differ more than programs do.
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/duewheel/duewheel/integration/check"
-	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/topics"
 )
 
-// Options are what a run of the benchmark needs to know.
+// Options are what a run of the benchmark needs to know. Only Client has no default.
 type Options struct {
-	Client     []kgo.Opt // brokers, TLS, SASL
-	Cases      []string  // names; nil: all
-	Records    int       // of a throughput case; defaults to 1,000,000
-	Partitions int       // of every topic; defaults to 4
-	Lanes      int       // defaults to the processor's default
-	Seconds    int       // of a lateness case; defaults to 20
-	Progress   io.Writer // nil: silent
-	Logger     *slog.Logger
+	// Client says how to reach the cluster: brokers, TLS, SASL.
+	Client []kgo.Opt
+	// Cases are the names of those to run, as Cases lists them. Defaults to all.
+	Cases []string
+	// Records of a throughput case. Defaults to 1,000,000. With fewer, starts and ends count more.
+	Records int
+	// Rate is how many records are due in a second of a lateness case. Defaults to 10,000.
+	Rate int
+	// For is how long a lateness case is measured, after a warm-up of a quarter of it. Defaults to 20 s.
+	For time.Duration
+	// Burst is how many records are due at one instant. Defaults to 100,000.
+	Burst int
+	// Rounds is how often whatever has medians is run. Defaults to 3.
+	Rounds int
+	// Partitions of every topic. Defaults to 4.
+	Partitions int
+	// Lanes of the processor. Defaults to the processor's own default.
+	Lanes int
+	// Dir is where the processor's state directory is made. Defaults to the system's directory for
+	// temporary files, which is in memory on some machines: then the store's disk is not measured.
+	Dir string
+	// Progress is told what happens. Defaults to nobody.
+	Progress io.Writer
+	// Logger is the processor's. Defaults to none.
+	Logger *slog.Logger
+
+	settle time.Duration // between what has been prepared and the first due time
 }
 
-// Result is one line of the table.
-type Result struct {
-	Case     string             `json:"case"`
-	What     string             `json:"what"`
-	Figures  map[string]float64 `json:"figures"`
-	Measured string             `json:"measured"`
-	Goal     string             `json:"goal"`
-	Met      bool               `json:"met"`
-	Checked  string             `json:"checked"` // what the checker says
-}
-
-// runner holds what the cases share.
-type runner struct {
-	o   Options
-	cl  *kgo.Client
-	adm *kadm.Client
-	id  string
-}
-
-// Cases names every case in the order in which they run.
-func Cases() []string {
-	return []string{"throughput", "store", "writes", "lateness", "lateness-alo", "instant"}
-}
-
-// Run runs the cases and returns what they measured. An error of one does not keep the others
-// from running.
-func Run(ctx context.Context, o Options) ([]Result, error) {
-	if o.Records == 0 {
-		o.Records = 1_000_000
+func (o Options) withDefaults() Options {
+	if len(o.Cases) == 0 {
+		o.Cases = Cases()
 	}
-	if o.Partitions == 0 {
-		o.Partitions = 4
-	}
-	if o.Seconds == 0 {
-		o.Seconds = 20
-	}
+	o.Records = cmp.Or(o.Records, 1_000_000)
+	o.Rate = cmp.Or(o.Rate, 10_000)
+	o.For = cmp.Or(o.For, 20*time.Second)
+	o.Burst = cmp.Or(o.Burst, 100_000)
+	o.Rounds = cmp.Or(o.Rounds, 3)
+	o.Partitions = cmp.Or(o.Partitions, 4)
+	o.settle = cmp.Or(o.settle, 2*time.Second)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Cases == nil {
-		o.Cases = Cases()
+	return o
+}
+
+// validate reports everything that is wrong with options whose defaults are filled in.
+func (o Options) validate() error {
+	var errs []error
+	if len(o.Client) == 0 {
+		errs = append(errs, errors.New("bench: no client options: brokers are missing"))
+	}
+	for _, name := range o.Cases {
+		if !slices.Contains(Cases(), name) {
+			errs = append(errs, fmt.Errorf("bench: no case %q; there are %s", name, strings.Join(Cases(), ", ")))
+		}
+	}
+	for _, n := range []struct {
+		name string
+		is   int
+		max  int
+	}{
+		// Indices of records are kept in 32 bits, and a cluster should survive a mistyped number.
+		{"records", o.Records, 1 << 30},
+		{"rate", o.Rate, 1_000_000},
+		{"burst", o.Burst, 1 << 30},
+		{"rounds", o.Rounds, 1000},
+		{"partitions", o.Partitions, 1000},
+	} {
+		if n.is < 1 || n.is > n.max {
+			errs = append(errs, fmt.Errorf("bench: %s is %d: 1 to %d", n.name, n.is, n.max))
+		}
+	}
+	if o.For < 100*time.Millisecond || o.For > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("bench: a lateness case of %v: 100ms to 24h", o.For))
+	}
+	return errors.Join(errs...)
+}
+
+// all is every case, in the order in which they run: throughput first, which also leaves a broker
+// with a compiler behind it warm.
+var all = []struct {
+	name string
+	run  func(*runner, context.Context) ([]Result, error)
+}{
+	{"throughput", (*runner).throughput},
+	{"store", (*runner).store},
+	{"writes", (*runner).writes},
+	{"lateness", (*runner).latenessExactlyOnce},
+	{"lateness-alo", (*runner).latenessAtLeastOnce},
+	{"instant", (*runner).instant},
+}
+
+// Cases names every case in the order in which they run.
+func Cases() []string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// runner holds what the cases share.
+type runner struct {
+	o    Options
+	adm  *kadm.Client
+	id   string // begins every name of this run
+	made []made // what is to be deleted, in the order in which it was made
+}
+
+// Run runs the cases and returns what they measured. An error of one does not keep the others
+// from running; the end of ctx does.
+func Run(ctx context.Context, o Options) ([]Result, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
 	}
 	cl, err := kgo.NewClient(o.Client...)
 	if err != nil {
 		return nil, err
 	}
 	defer cl.Close()
-	r := &runner{o: o, cl: cl, adm: kadm.NewClient(cl), id: "bench-" + strings.ToLower(rand.Text()[:6])}
+	r := &runner{o: o, adm: kadm.NewClient(cl), id: "duewheel-bench-" + strings.ToLower(rand.Text()[:6])}
 	var results []Result
 	var errs []error
-	for _, name := range o.Cases {
-		rs, err := r.run(ctx, name)
+	for _, c := range all {
+		if !slices.Contains(o.Cases, c.name) || ctx.Err() != nil {
+			continue
+		}
+		rs, err := c.run(r, ctx)
+		for i := range rs {
+			rs[i].judge()
+		}
 		results = append(results, rs...)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		if err := errors.Join(err, r.clean(ctx, 0)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
 		}
 	}
-	return results, errors.Join(errs...)
-}
-
-func (r *runner) run(ctx context.Context, name string) ([]Result, error) {
-	switch name {
-	case "throughput":
-		return r.throughput(ctx, false)
-	case "store":
-		return r.throughput(ctx, true)
-	case "lateness":
-		return r.lateness(ctx, processor.ExactlyOnce)
-	case "lateness-alo":
-		return r.lateness(ctx, processor.AtLeastOnce)
-	case "instant":
-		return r.instant(ctx)
-	}
-	return nil, fmt.Errorf("no such case; there are %s", strings.Join(Cases(), ", "))
+	return results, errors.Join(append(errs, ctx.Err())...)
 }
 
 // progress tells the person who waits.
 func (r *runner) progress(format string, args ...any) {
 	fmt.Fprintf(r.o.Progress, format+"\n", args...)
-}
-
-// stage is a set of topics and a group for one measurement.
-type stage struct {
-	r                   *runner
-	delay, target, dead string
-	group               string
-	dir                 string
-}
-
-func (r *runner) stage(ctx context.Context, name string) (*stage, func(), error) {
-	base := r.id + "-" + name
-	s := &stage{r: r, delay: base, target: base + ".out", dead: base + ".dead", group: base}
-	for _, t := range []string{s.delay, s.target, s.dead} {
-		cfg := map[string]*string{"retention.ms": kadm.StringPtr("-1")}
-		if _, err := r.adm.CreateTopic(ctx, int32(r.o.Partitions), -1, cfg, t); err != nil {
-			return nil, nil, fmt.Errorf("make topic %s: %w", t, err)
-		}
-	}
-	dir, err := os.MkdirTemp("", "duewheel-bench-")
-	if err != nil {
-		return nil, nil, err
-	}
-	s.dir = dir
-	return s, func() {
-		ctx := context.WithoutCancel(ctx)
-		r.adm.DeleteTopics(ctx, s.delay, s.target, s.dead)
-		r.adm.DeleteGroups(ctx, s.group)
-		os.RemoveAll(dir)
-	}, nil
-}
-
-// processor starts a processor for the stage; stop ends it.
-func (s *stage) processor(ctx context.Context, change func(*processor.Config)) (p *processor.Processor, stop func() error, err error) {
-	cfg := processor.Config{
-		Client: s.r.o.Client, Group: s.group, Lanes: s.r.o.Lanes, StateDir: s.dir, Logger: s.r.o.Logger,
-		Routes: []topics.Route{{Topic: s.delay, Target: s.target, DeadLetter: s.dead, EmitHeaders: true, MaxDelay: 24 * time.Hour}},
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	if p, err = processor.New(cfg); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	go func() { done <- p.Run(ctx) }()
-	return p, func() error { cancel(); return <-done }, nil
-}
-
-// ready waits until every partition of the stage is live.
-func (s *stage) ready(ctx context.Context, p *processor.Processor) error {
-	return waitFor(ctx, func() bool {
-		ok, _ := p.Ready()
-		live := 0
-		for _, ps := range p.Stats().Partitions {
-			if ps.Phase == processor.PhaseLive {
-				live++
-			}
-		}
-		return ok && live == s.r.o.Partitions
-	})
-}
-
-// checkAll reads every topic of the stage once more and judges every record.
-func (s *stage) checkAll(ctx context.Context) (string, error) {
-	report, err := check.Read(ctx, check.Config{
-		Routes:  []check.Route{{Topic: s.delay, Target: s.target, DeadLetter: s.dead}},
-		Targets: []check.Target{{Topic: s.target}},
-	}, s.r.o.Client...)
-	if err != nil {
-		return "", err
-	}
-	if err := report.Err(); err != nil {
-		return report.String(), err
-	}
-	return report.String(), nil
-}
-
-func waitFor(ctx context.Context, done func() bool) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// fill writes n requests of 100 bytes, due as due says, as fast as the cluster takes them.
-func (s *stage) fill(ctx context.Context, n int, due func(i int) int64) error {
-	cl, err := kgo.NewClient(append(s.r.o.Client[:len(s.r.o.Client):len(s.r.o.Client)],
-		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(5*time.Millisecond))...)
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	value := []byte(strings.Repeat("v", 100))
-	var failed error
-	for i := range n {
-		cl.Produce(ctx, &kgo.Record{
-			Topic: s.delay, Value: value,
-			Headers: []kgo.RecordHeader{{Key: "delay-until", Value: strconv.AppendInt(nil, due(i), 10)}},
-		}, func(_ *kgo.Record, err error) {
-			if err != nil && failed == nil {
-				failed = err
-			}
-		})
-	}
-	return errors.Join(cl.Flush(ctx), failed)
-}
-
-// delivered is how many records of a topic a read_committed consumer could see, with the markers
-// between them.
-func (r *runner) ends(ctx context.Context, topic string) (int64, error) {
-	offs, err := r.adm.ListCommittedOffsets(ctx, topic)
-	if err != nil {
-		return 0, err
-	}
-	var sum int64
-	offs.Each(func(o kadm.ListedOffset) { sum += o.Offset })
-	return sum, offs.Error()
 }

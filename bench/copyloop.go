@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// copyBatches are how many records the copy loop takes into one transaction. The best of them counts.
+var copyBatches = []int{5_000, 20_000, 50_000}
+
+// copyLoop is the yardstick: franz-go's exactly-once consume, transform, produce, with records copied as they
+// are. It returns records a second, from the first poll that returned records to the last commit.
+func (s *stage) copyLoop(ctx context.Context, batch, n int) (rate float64, err error) {
+	name := fmt.Sprintf("%s.copy-%d", s.name, batch)
+	defer func(mark int) { err = errors.Join(err, s.r.clean(ctx, mark)) }(len(s.r.made))
+	s.r.made = append(s.r.made, made{group: name})
+	if err := s.r.newTopic(ctx, name, s.r.o.Partitions); err != nil {
+		return 0, err
+	}
+	runtime.GC()
+	sess, err := kgo.NewGroupTransactSession(append(s.r.o.Client[:len(s.r.o.Client):len(s.r.o.Client)],
+		kgo.ConsumerGroup(name),
+		kgo.TransactionalID(name),
+		kgo.ConsumeTopics(s.delays...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.RequireStableFetchOffsets(),
+		kgo.ProducerLinger(0),             // a full transaction is not waited for
+		kgo.MaxBufferedRecords(2*batch+1), // nor does a large one block in the middle
+	)...)
+	if err != nil {
+		return 0, err
+	}
+	defer sess.Close()
+	var began time.Time
+	for copied := 0; copied < n; {
+		fetches := sess.PollRecords(ctx, batch)
+		if err := fetches.Err(); err != nil {
+			return 0, fmt.Errorf("copy loop: %w", err)
+		}
+		if fetches.NumRecords() == 0 {
+			continue
+		}
+		if began.IsZero() {
+			began = time.Now()
+		}
+		taken, err := s.copyBatch(ctx, sess, name, fetches, min(batch, n-copied))
+		if err != nil {
+			return 0, fmt.Errorf("copy loop: %w", err)
+		}
+		copied += taken
+	}
+	return float64(n) / time.Since(began).Seconds(), nil
+}
+
+// copyBatch copies at least want records in one transaction, beginning with those that were fetched.
+func (s *stage) copyBatch(ctx context.Context, sess *kgo.GroupTransactSession, to string, fetches kgo.Fetches, want int) (taken int, err error) {
+	if err := sess.Begin(); err != nil {
+		return 0, err
+	}
+	for {
+		fetches.EachRecord(func(r *kgo.Record) {
+			sess.Produce(ctx, &kgo.Record{Topic: to, Key: r.Key, Value: r.Value, Headers: r.Headers}, nil)
+		})
+		if taken += fetches.NumRecords(); taken >= want {
+			break
+		}
+		fetches = sess.PollRecords(ctx, want-taken)
+		if err := fetches.Err(); err != nil {
+			_, endErr := sess.End(context.WithoutCancel(ctx), kgo.TryAbort)
+			return 0, errors.Join(err, endErr)
+		}
+	}
+	switch committed, err := sess.End(ctx, kgo.TryCommit); {
+	case err != nil:
+		return 0, err
+	case !committed:
+		return 0, errors.New("a transaction was aborted") // a rebalance, though the loop is alone in its group
+	}
+	return taken, nil
+}

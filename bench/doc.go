@@ -1,0 +1,37 @@
+// Package bench measures duewheel on a real cluster: throughput against a plain copy loop, what
+// is written for each delayed record, lateness at a steady rate, and what happens when very many
+// records are due at one instant.
+//
+//	results, err := bench.Run(ctx, bench.Options{Client: []kgo.Opt{kgo.SeedBrokers(addrs...)}})
+//	bench.WriteTable(os.Stdout, results)
+//
+// A case makes topics and consumer groups of its own, all of whose names begin with
+// "duewheel-bench-", runs a processor in this process, has every record judged by the checker
+// of integration/check, and deletes what it made, also when it fails or its context ends. Only a
+// killed process leaves something behind.
+//
+// # How it is measured
+//
+// Less formally: against what somebody would write by hand, on the same records, in the same
+// minutes, because machines differ more than programs do.
+//
+//   - Records have 100 bytes that no compression can make smaller, all of them different, and no
+//     key. Clients keep franz-go's defaults except where the code says why not.
+//   - What is compared with something is run several times, alternating with it, and the medians
+//     are reported. Before each run the garbage of the one before is collected.
+//   - Lateness is what a read_committed consumer in this process sees: the moment at which its poll
+//     returns the record, less the due time that the record's value names. Percentiles are exact:
+//     every single lateness is kept, and sorted at the end.
+//   - Nothing is taken out: no run, and no record but those of a warm-up, which come first and are
+//     told apart by a mark in their value.
+//
+// # Who owns what
+//
+// Run belongs to one goroutine. Two runs on one cluster do not disturb each other's topics, only each
+// other's figures.
+//
+// # Failure
+//
+// An error of one case does not keep the others from running. A case whose records were not all
+// delivered once, on time, in order and unaltered reports no figures but the faults.
+package bench

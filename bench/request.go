@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// valueBytes is the size of every record's value.
+const valueBytes = 100
+
+// stamp is what a value begins with, so that a consumer knows a record without its headers.
+type stamp struct {
+	due   int64  // ms
+	mark  uint32 // which part of the case it belongs to
+	index uint32 // within that part
+}
+
+const stampBytes = 16
+
+// value writes the value of a record: its stamp, and noise that differs from record to record and that
+// no compression makes smaller.
+func (s stamp) value() []byte {
+	b := make([]byte, stampBytes, valueBytes+8)
+	binary.BigEndian.PutUint64(b, uint64(s.due))
+	binary.BigEndian.PutUint32(b[8:], s.mark)
+	binary.BigEndian.PutUint32(b[12:], s.index)
+	for x := noise(uint64(s.mark)<<32 | uint64(s.index)); len(b) < valueBytes; x = noise(x) {
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return b[:valueBytes:valueBytes]
+}
+
+// stampOf reads what value wrote.
+func stampOf(value []byte) (stamp, bool) {
+	if len(value) != valueBytes {
+		return stamp{}, false
+	}
+	return stamp{
+		due:  int64(binary.BigEndian.Uint64(value)),
+		mark: binary.BigEndian.Uint32(value[8:]), index: binary.BigEndian.Uint32(value[12:]),
+	}, true
+}
+
+// noise is SplitMix64: the same input always gives the same output, and neighbours have nothing in common.
+func noise(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func (s stamp) request(topic string) *kgo.Record {
+	return &kgo.Record{
+		Topic: topic, Value: s.value(),
+		Headers: []kgo.RecordHeader{{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, s.due, 10)}},
+	}
+}
+
+// writer writes requests, spread evenly over partitions.
+type writer struct {
+	cl     *kgo.Client
+	failed atomic.Pointer[error] // the first
+}
+
+func (r *runner) newWriter() (*writer, error) {
+	cl, err := r.client(kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(2*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	return &writer{cl: cl}, nil
+}
+
+// write hands over a record. Acked, if any, is called when it is acknowledged.
+func (w *writer) write(ctx context.Context, rec *kgo.Record, acked func()) {
+	w.cl.Produce(ctx, rec, func(_ *kgo.Record, err error) {
+		switch {
+		case err != nil:
+			w.failed.CompareAndSwap(nil, &err)
+		case acked != nil:
+			acked()
+		}
+	})
+}
+
+// end waits until everything is acknowledged.
+func (w *writer) end(ctx context.Context) error {
+	err := w.cl.Flush(ctx)
+	w.cl.Close()
+	if first := w.failed.Load(); first != nil {
+		return errors.Join(*first, err)
+	}
+	return err
+}
+
+// fill writes n requests as fast as the cluster takes them, to all delay topics in turn.
+func (s *stage) fill(ctx context.Context, n int, make func(i int) stamp) error {
+	w, err := s.r.newWriter()
+	if err != nil {
+		return err
+	}
+	for i := 0; i < n && ctx.Err() == nil && w.failed.Load() == nil; i++ {
+		w.write(ctx, make(i).request(s.delays[i%len(s.delays)]), nil)
+	}
+	return errors.Join(w.end(ctx), ctx.Err())
+}
+
+// pace writes n requests one after the other, the i-th of them at start plus i intervals.
+func (s *stage) pace(ctx context.Context, n int, start time.Time, interval time.Duration, make func(i int) stamp, acked func(topic int)) error {
+	w, err := s.r.newWriter()
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(max(interval, time.Millisecond))
+	defer tick.Stop()
+	for i := 0; i < n && w.failed.Load() == nil; {
+		for until := min(n, int(time.Since(start)/interval)+1); i < until; i++ {
+			topic := i % len(s.delays)
+			w.write(ctx, make(i).request(s.delays[topic]), func() {
+				if acked != nil {
+					acked(topic)
+				}
+			})
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(w.end(ctx), ctx.Err())
+		}
+	}
+	return w.end(ctx)
+}

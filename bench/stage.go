@@ -1,0 +1,221 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/integration/check"
+	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// stage is where one measurement plays: delay topics that hold the requests, and the target, dead
+// letter topic and group of one processor.
+type stage struct {
+	r            *runner
+	name         string
+	delays       []string
+	partitions   int // of all delay topics together
+	target, dead string
+	group        string
+	dir          string // of the processor's state
+}
+
+// newStage makes delay topics, each with so many partitions, and what else a processor needs.
+func (r *runner) newStage(ctx context.Context, name string, delays, partitions int) (*stage, error) {
+	s := &stage{r: r, name: r.id + "-" + name, partitions: delays * partitions}
+	for i := range delays {
+		topic := s.name
+		if delays > 1 {
+			topic += "-" + strconv.Itoa(i)
+		}
+		if err := r.newTopic(ctx, topic, partitions); err != nil {
+			return nil, err
+		}
+		s.delays = append(s.delays, topic)
+	}
+	return s, s.afresh(ctx, "run")
+}
+
+// afresh gives the stage another target, dead letter topic, group and state directory: a processor that
+// starts now knows nothing of one before, and takes in all requests once more.
+func (s *stage) afresh(ctx context.Context, run string) error {
+	s.group = s.name + "." + run
+	s.target, s.dead = s.group+".out", s.group+".dead"
+	s.r.made = append(s.r.made, made{group: s.group})
+	dir, err := os.MkdirTemp(s.r.o.Dir, "duewheel-bench-")
+	if err != nil {
+		return fmt.Errorf("make a state directory: %w", err)
+	}
+	s.dir = dir
+	s.r.made = append(s.r.made, made{dir: dir})
+	return errors.Join(s.r.newTopic(ctx, s.target, s.r.o.Partitions), s.r.newTopic(ctx, s.dead, 1))
+}
+
+// newTopic makes a topic with the durability that `duewheel topics create` gives to delay topics, and
+// waits until it can be used.
+func (r *runner) newTopic(ctx context.Context, topic string, partitions int) error {
+	md, err := r.adm.BrokerMetadata(ctx)
+	if err != nil {
+		return fmt.Errorf("list brokers: %w", err)
+	}
+	replicas := min(3, len(md.Brokers))
+	insync := "1"
+	if replicas >= 3 {
+		insync = "2"
+	}
+	r.made = append(r.made, made{topic: topic})
+	_, err = r.adm.CreateTopic(ctx, int32(partitions), int16(replicas), map[string]*string{
+		"cleanup.policy": kadm.StringPtr("delete"), "retention.ms": kadm.StringPtr("-1"), "min.insync.replicas": &insync,
+	}, topic)
+	if err != nil {
+		return fmt.Errorf("make topic %s: %w", topic, err)
+	}
+	for {
+		offsets, err := r.adm.ListEndOffsets(ctx, topic)
+		if err == nil && offsets.Error() == nil && len(offsets[topic]) == partitions {
+			return nil
+		}
+		if !sleep(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("wait for topic %s: %w", topic, ctx.Err())
+		}
+	}
+}
+
+// running is a processor at work.
+type running struct {
+	*processor.Processor
+	s      *stage
+	cancel context.CancelFunc
+	done   chan struct{} // closed when Run has returned
+	err    error         // what it returned; set before done is closed
+}
+
+// start starts a processor. The garbage of whatever ran before is collected first.
+func (s *stage) start(ctx context.Context, change func(*processor.Config)) (*running, error) {
+	cfg := processor.Config{Client: s.r.o.Client, Group: s.group, Lanes: s.r.o.Lanes, StateDir: s.dir, Logger: s.r.o.Logger}
+	for _, topic := range s.delays {
+		cfg.Routes = append(cfg.Routes, topics.Route{
+			Topic: topic, Target: s.target, DeadLetter: s.dead, EmitHeaders: true, MaxDelay: 366 * 24 * time.Hour,
+		})
+	}
+	change(&cfg)
+	p, err := processor.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	runtime.GC()
+	ctx, cancel := context.WithCancel(ctx)
+	run := &running{Processor: p, s: s, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(run.done)
+		run.err = p.Run(ctx)
+	}()
+	return run, nil
+}
+
+// stop ends the processor and returns what it ended with. It may be called again.
+func (p *running) stop() error {
+	p.cancel()
+	<-p.done
+	return p.err
+}
+
+// accepted and delivered are how many records were, in all delay topics.
+func (p *running) accepted() (n int64) {
+	for _, t := range p.Stats().Topics {
+		n += t.Accepted
+	}
+	return n
+}
+
+func (p *running) delivered() (n int64) {
+	for _, t := range p.Stats().Topics {
+		n += t.Delivered
+	}
+	return n
+}
+
+// live is how many partitions are delivering.
+func (p *running) live() (n int64) {
+	for _, ps := range p.Stats().Partitions {
+		if ps.Phase == processor.PhaseLive {
+			n++
+		}
+	}
+	return n
+}
+
+// ready waits until every partition of the delay topics is live.
+func (p *running) ready(ctx context.Context) error {
+	return p.until(ctx, "partitions live", int64(p.s.partitions), p.live)
+}
+
+const (
+	lookEvery = 5 * time.Millisecond // costs a few tenths of a percent of a core
+	tellEvery = 2 * time.Second
+	stuck     = time.Minute // longer than any rebalance or transaction takes
+)
+
+// until waits until count has come to want. It ends with an error when the processor ends, or when nothing
+// moves for a long time.
+func (p *running) until(ctx context.Context, what string, want int64, count func() int64) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	n, moved, told := int64(0), time.Now(), time.Now()
+	for {
+		now := count()
+		if now >= want {
+			return nil
+		}
+		if now != n {
+			n, moved = now, time.Now()
+		}
+		if time.Since(told) >= tellEvery {
+			told = time.Now()
+			p.s.r.progress("  %s of %s %s", thousands(n), thousands(want), what)
+		}
+		if time.Since(moved) > stuck {
+			return fmt.Errorf("%d of %d %s, and none more within %v", n, want, what, stuck)
+		}
+		select {
+		case <-tick.C:
+		case <-p.done:
+			return errors.Join(fmt.Errorf("%d of %d %s when the processor ended", now, want, what), p.err)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// check has every record judged. It returns what is to be said of them, or the faults as an error.
+func (s *stage) check(ctx context.Context) (string, error) {
+	config := check.Config{Targets: []check.Target{{Topic: s.target}}}
+	for _, topic := range s.delays {
+		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.target, DeadLetter: s.dead})
+	}
+	report, err := check.Read(ctx, config, s.r.o.Client...)
+	if err != nil {
+		return "", fmt.Errorf("check the records: %w", err)
+	}
+	if err := report.Err(); err != nil {
+		return "", err
+	}
+	if report.DeadLettered > 0 || report.Delivered != report.Requested {
+		return "", fmt.Errorf("of %d requests %d were delivered and %d dead-lettered", report.Requested, report.Delivered, report.DeadLettered)
+	}
+	return fmt.Sprintf("%s records: each delivered once, none early, altered or out of order", thousands(report.Delivered)), nil
+}
+
+// client makes one with further options.
+func (r *runner) client(more ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(r.o.Client[:len(r.o.Client):len(r.o.Client)], more...)...)
+}

@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Where says on what something was measured, and when.
+type Where struct {
+	Kafka   string    `json:"kafka"` // as the first broker's protocol shows it
+	Brokers int       `json:"brokers"`
+	CPUs    int       `json:"cpus"` // that this process may use
+	System  string    `json:"system"`
+	Go      string    `json:"go"`
+	At      time.Time `json:"at"`
+}
+
+// Look asks the cluster what it is.
+func Look(ctx context.Context, client []kgo.Opt) (Where, error) {
+	w := Where{
+		CPUs: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), At: time.Now().UTC().Truncate(time.Second),
+	}
+	cl, err := kgo.NewClient(client...)
+	if err != nil {
+		return w, err
+	}
+	defer cl.Close()
+	versions, err := kadm.NewClient(cl).ApiVersions(ctx)
+	if err != nil {
+		return w, fmt.Errorf("ask the cluster for its version: %w", err)
+	}
+	for _, v := range versions.Sorted() {
+		if v.Err != nil {
+			return w, fmt.Errorf("ask broker %d for its version: %w", v.NodeID, v.Err)
+		}
+		if w.Brokers++; w.Brokers == 1 {
+			w.Kafka = v.VersionGuess()
+		}
+	}
+	return w, nil
+}
+
+func (w Where) String() string {
+	brokers := fmt.Sprintf("%d brokers", w.Brokers)
+	if w.Brokers == 1 {
+		brokers = "one broker"
+	}
+	return fmt.Sprintf("Kafka %s, %s; %d CPUs for duewheel, %s, %s; %s.", w.Kafka, brokers, w.CPUs, w.System, w.Go, w.At.Format("2006-01-02"))
+}
