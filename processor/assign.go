@@ -26,14 +26,17 @@ func (l *lane) take(ctx context.Context, h handover) {
 	}
 	l.p.counters.rebalances.Add(1)
 	l.log.Info("partitions revoked", "partitions", h.revoked, "lost", h.lost)
-	again := l.cancelRestores(h.revoked)
-	if !h.lost {
-		// A turn that is under way is decided first: its checkpoint is ours to write.
-		l.awaitTurn(ctx)
-		if l.cfg.Guarantee == AtLeastOnce {
-			l.lastCheckpoints(ctx, l.of(h.revoked)) // else what was acknowledged comes again
-		}
+	// A turn that is under way is decided first: its checkpoint is ours to write. When they are
+	// lost it will be refused, and none that was rendered ahead may follow in the name of the
+	// next stay.
+	l.awaitTurn(ctx)
+	if h.from != l.membership {
+		return // its outcome has ended the stay
 	}
+	if !h.lost && l.cfg.Guarantee == AtLeastOnce {
+		l.lastCheckpoints(ctx, l.of(h.revoked)) // else what was acknowledged comes again
+	}
+	again := l.cancelRestores(h.revoked) // after the turn, whose outcome may have begun some
 	l.drop(ctx, h.revoked)
 	l.restore(ctx, again)
 }
@@ -148,8 +151,12 @@ func (l *lane) reorder() {
 // the old one's name can take effect.
 func (l *lane) endMembership(ctx context.Context, why error) {
 	l.log.Warn("leaving the group to join it anew", "error", why)
-	l.cancelRestores(nil)
+	old := l.membership
 	l.awaitTurn(ctx)
+	if l.membership != old {
+		return // the turn's outcome has done it
+	}
+	l.cancelRestores(nil) // after the turn, whose outcome may have begun some
 	var all []topicPartition
 	for tp := range l.parts {
 		all = append(all, tp)

@@ -229,12 +229,15 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) err
 			return fmt.Errorf("claim: %w", err)
 		}
 	}
-	for _, p := range parts {
-		if p.phase != PhaseStopped {
-			if err := r.open(p); err != nil {
-				return err
-			}
+	for _, p := range parts { // all of them before the first is handed over: on an error all are brought again
+		if p.phase == PhaseStopped {
+			continue
 		}
+		if err := r.open(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range parts {
 		r.tell(ctx, restored{from: r, p: p})
 	}
 	return nil

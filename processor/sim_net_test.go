@@ -179,7 +179,7 @@ func (l *link) judge(f *frame) *rule {
 // pass waits for the time that a frame takes, and while the link is frozen.
 func (l *link) pass(w *wire) bool {
 	l.mu.Lock()
-	delay := time.Duration(l.rng.Int64N(int64(l.world.latency) + 1))
+	delay := 1 + time.Duration(l.rng.Int64N(int64(l.world.latency)))
 	l.mu.Unlock()
 	t := time.NewTimer(delay)
 	defer t.Stop()

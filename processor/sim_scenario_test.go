@@ -42,3 +42,25 @@ func TestSimDeliverCrashRestart(t *testing.T) {
 		})
 	}
 }
+
+// Records of a turn that is held back are pending all the same: the low water stays below them.
+func TestSimHeldTurnKeepsLowWater(t *testing.T) {
+	scenario(t, worldConfig{}, func(w *world) {
+		p := w.start("a", nil)
+		w.until("live", func() bool { return p.live(1) })
+		due := in(4 * time.Second)
+		lost := request("no such topic", due)
+		lost.Headers[2].Value = []byte("gone")
+		w.send(request("waits", due), lost)
+		w.until("accepted", func() bool { c, _ := w.checkpoint(0); return c.Offset == 2 })
+		mend := w.leaderless(simTopic + ".dead")
+		time.Sleep(10 * time.Second)
+		if c, _ := w.checkpoint(0); c.LowWater > 0 {
+			t.Errorf("low water is %d while record 0 is pending", c.LowWater)
+		}
+		p.kill()
+		mend()
+		w.start("a", nil)
+		w.finish()
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,8 +15,10 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/integration/check"
 	"github.com/duewheel/duewheel/state"
@@ -98,7 +101,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	}
 	w.cluster = c
 	answerPartitionByPartition(c)
-	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(w.network.DialContext), kgo.MetadataMinAge(10 * time.Millisecond)}
+	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, "outside", cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		t.Fatalf("make client: %v", err)
 	}
@@ -148,7 +151,7 @@ func (w *world) close() {
 	w.client.Close()
 	w.cluster.Close()
 	w.wg.Wait()
-	if w.t.Failed() {
+	if os.Getenv("DUEWHEEL_SIM_LOG") != "" {
 		w.t.Logf("%s", w.history())
 	}
 }
@@ -373,6 +376,16 @@ func (w *world) finish() {
 		w.fail("%v", err)
 	}
 	w.t.Logf("%v after %v", r, time.Since(w.began).Round(time.Second))
+}
+
+// leaderless takes the leader of a topic away until the function that it returns is called.
+func (w *world) leaderless(topic string) (mend func()) {
+	h := w.cluster.Fault(
+		kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Err: kerr.LeaderNotAvailable, Count: -1},
+		kfake.Fault{Keys: []kmsg.Key{kmsg.Produce, kmsg.ListOffsets}, Topic: topic, Err: kerr.NotLeaderForPartition, Count: -1},
+	)
+	w.note("---- %s has no leader", topic)
+	return func() { w.note("---- %s has a leader again", topic); h.Remove() }
 }
 
 // checkpoint is what the group has committed for a partition of the delay topic.
