@@ -42,6 +42,8 @@ func (s *settings) processorConfig(logger *slog.Logger) (processor.Config, error
 		Guarantee:          s.Guarantee,
 		Lanes:              s.Lanes,
 		MemoryBudget:       s.MemoryBudget,
+		Protocol:           s.Protocol,
+		InstanceID:         s.InstanceID,
 		SessionTimeout:     s.SessionTimeout,
 		HeartbeatInterval:  s.HeartbeatInterval,
 		TransactionTimeout: s.TransactionTimeout,

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -90,7 +91,7 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 		return nil, errNoGroup
 	}
 	committed, err := adm.FetchOffsets(ctx, s.Group)
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", s.Group, err)
 	}
 	names := only

@@ -38,6 +38,8 @@ var keys = []key{
 	{name: "kafka.sasl.password", secret: true, set: text(func(s *settings) *string { return &s.SASL.Password })},
 
 	{name: "group.id", set: text(func(s *settings) *string { return &s.Group })},
+	{name: "group.protocol", def: "classic", set: oneOf(func(s *settings) *processor.Protocol { return &s.Protocol }, processor.ProtocolClassic, processor.ProtocolConsumer)},
+	{name: "group.instance_id", set: text(func(s *settings) *string { return &s.InstanceID })},
 	{name: "group.session_timeout", def: "10s", set: value(asDuration, func(s *settings) *time.Duration { return &s.SessionTimeout })},
 	{name: "group.heartbeat_interval", def: "500ms", set: value(asDuration, func(s *settings) *time.Duration { return &s.HeartbeatInterval })},
 

@@ -88,6 +88,9 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout io.
 	if err != nil {
 		return err
 	}
+	if err := cl.Ping(ctx); err != nil {
+		return fmt.Errorf("reach %s: %w", strings.Join(s.Brokers, ","), err)
+	}
 	if o.hasValue || o.nullValue {
 		return o.sendOne(ctx, cl, []byte(o.value), check, stdout)
 	}

@@ -19,6 +19,8 @@ var propertyNames = map[string]string{
 	"client.id":            "kafka.client_id",
 	"client.rack":          "kafka.rack",
 	"group.id":             "group.id",
+	"group.instance.id":    "group.instance_id",
+	"group.protocol":       "group.protocol",
 
 	"session.timeout.ms":     "group.session_timeout",
 	"heartbeat.interval.ms":  "group.heartbeat_interval",

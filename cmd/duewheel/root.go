@@ -49,6 +49,8 @@ client and of librdkafka, and ours.`,
 		newProduceCommand(&f),
 		newCheckpointsCommand(&f),
 		newTopicsCommand(&f),
+		newLeaveCommand(&f),
+		newBenchCommand(&f),
 		newVersionCommand(),
 	)
 	return root

@@ -17,6 +17,8 @@ type settings struct {
 	SASL     saslSettings
 
 	Group              string
+	Protocol           processor.Protocol
+	InstanceID         string
 	SessionTimeout     time.Duration
 	HeartbeatInterval  time.Duration
 	TransactionTimeout time.Duration

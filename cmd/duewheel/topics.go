@@ -166,9 +166,12 @@ func warnOfTopics(ctx context.Context, s settings, opts []kgo.Opt, logger *slog.
 	}
 }
 
-// checkTimeout is long enough for brokers that are just starting.
-const checkTimeout = 30 * time.Second
+const (
+	checkTimeout = time.Minute // long enough for brokers that are just starting
+	checkAgain   = time.Second
+)
 
+// checkTopics tries until it gets an answer or ctx ends.
 func checkTopics(ctx context.Context, s settings, opts []kgo.Opt) ([]topics.Problem, error) {
 	want, err := s.expectation()
 	if err != nil {
@@ -179,5 +182,15 @@ func checkTopics(ctx context.Context, s settings, opts []kgo.Opt) ([]topics.Prob
 		return nil, err
 	}
 	defer cl.Close()
-	return topics.Check(ctx, kadm.NewClient(cl), want)
+	for {
+		problems, err := topics.Check(ctx, kadm.NewClient(cl), want)
+		if err == nil {
+			return problems, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(checkAgain):
+		}
+	}
 }
