@@ -33,6 +33,13 @@ func (j *journal) Write(b []byte) (int, error) {
 	return j.all.Write(b)
 }
 
+// len is the place where the journal ends now.
+func (j *journal) len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.all.Len()
+}
+
 func (j *journal) show(t *testing.T) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -204,6 +204,18 @@ func (s *stage) arrive() {
 	}
 }
 
+// awaitDelivered waits until so many more records have been delivered.
+func (s *stage) awaitDelivered(more int64) {
+	s.t.Helper()
+	before := s.watch.Counts().Delivered
+	eventually(s.t, func() string {
+		if c := s.watch.Counts(); c.Delivered < before+more {
+			return fmt.Sprintf("%d more records delivered, from %d on: %s", more, before, c.Summary())
+		}
+		return ""
+	})
+}
+
 // judge gives the verdict over all that was written and has arrived. Processors have been stopped.
 func (s *stage) judge() *check.Report {
 	s.t.Helper()
