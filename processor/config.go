@@ -26,6 +26,17 @@ const (
 	AtLeastOnce Guarantee = "at_least_once"
 )
 
+// Protocol is a consumer group protocol.
+type Protocol string
+
+const (
+	// ProtocolClassic shares partitions out on the members, cooperative-sticky (KIP-429).
+	ProtocolClassic Protocol = "classic"
+	// ProtocolConsumer shares them out on the broker (KIP-848). It needs Kafka 4.3; session
+	// timeout and heartbeat interval are then the group's or the broker's settings.
+	ProtocolConsumer Protocol = "consumer"
+)
+
 // Config is everything a Processor needs to know. Only Client, Group and Routes have no default.
 type Config struct {
 	// Client holds the options every Kafka client of the processor is made with: brokers, TLS,
@@ -54,6 +65,15 @@ type Config struct {
 	// Defaults to 256 MiB. Lowering it makes the near window shrink sooner, so more records
 	// take the way through the store.
 	MemoryBudget int64
+
+	// Protocol is how partitions are shared out. Defaults to ProtocolClassic.
+	Protocol Protocol
+
+	// InstanceID makes the group members of this process static ones (KIP-345), each with its
+	// lane's number behind it: a restart within the session timeout keeps the partitions, and
+	// nobody else gets them meanwhile, not even when the process stops for good. Defaults to
+	// none. Two processes must not share one.
+	InstanceID string
 
 	// SessionTimeout is how long the group waits for a replica that went silent. Defaults to
 	// 10 s. Lowering it shortens failover and makes a long pause of the process cost its
@@ -114,6 +134,7 @@ type Config struct {
 // withDefaults returns c with every unset field filled in.
 func (c Config) withDefaults() Config {
 	c.Guarantee = cmp.Or(c.Guarantee, ExactlyOnce)
+	c.Protocol = cmp.Or(c.Protocol, ProtocolClassic)
 	c.Lanes = cmp.Or(c.Lanes, min(runtime.GOMAXPROCS(0), 4))
 	c.StateDir = cmp.Or(c.StateDir, "duewheel-state")
 	c.MemoryBudget = cmp.Or(c.MemoryBudget, 256<<20)
@@ -178,6 +199,9 @@ func (c Config) validate() error {
 	}
 	if c.Guarantee != ExactlyOnce && c.Guarantee != AtLeastOnce {
 		bad("guarantee %q: it is %s or %s", c.Guarantee, ExactlyOnce, AtLeastOnce)
+	}
+	if c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer {
+		bad("group protocol %q: it is %s or %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
 	}
 	if c.Lanes < 1 || c.Lanes > 64 {
 		bad("lanes is %d: 1 to 64", c.Lanes)

@@ -16,9 +16,10 @@ import (
 // the lane, and a revocation waits until the lane has let go, so that nobody else is given the
 // partition while this lane still writes for it.
 type membership struct {
-	cl    *kgo.Client
-	ended chan struct{} // closed when the stay is over and callbacks must not wait any more
-	done  chan struct{} // closed when the client is closed
+	cl       *kgo.Client
+	instance *string       // of a static member
+	ended    chan struct{} // closed when the stay is over and callbacks must not wait any more
+	done     chan struct{} // closed when the client is closed
 }
 
 // handover is what a callback of the membership tells the lane.
@@ -51,7 +52,6 @@ func (l *lane) join() (*membership, error) {
 	opts := append(clientOpts(l.cfg),
 		kgo.ConsumerGroup(l.cfg.Group),
 		kgo.ConsumeTopics(topics...),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(l.cfg.SessionTimeout),
 		// A rebalance waits this long for a member that stopped answering; a revocation here
 		// waits for a turn, which TurnTimeout bounds.
@@ -80,6 +80,16 @@ func (l *lane) join() (*membership, error) {
 			return os, nil
 		}),
 	)
+	if l.cfg.Protocol == ProtocolConsumer {
+		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	} else {
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	if l.cfg.InstanceID != "" {
+		id := fmt.Sprintf("%s-%d", l.cfg.InstanceID, l.n)
+		m.instance = &id
+		opts = append(opts, kgo.InstanceID(id))
+	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("make group member: %w", err)
@@ -120,7 +130,7 @@ func (l *lane) leave(m *membership) {
 
 func (m *membership) member() member {
 	id, gen := m.cl.GroupMetadata()
-	return member{id: id, generation: gen}
+	return member{id: id, generation: gen, instance: m.instance}
 }
 
 func flatten(ps map[string][]int32) []topicPartition {
