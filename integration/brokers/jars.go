@@ -2,8 +2,6 @@ package brokers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,57 +33,6 @@ func pom(artifacts ...string) string {
 // mavenGoal is pinned: without a version Maven takes whatever its own release names.
 const mavenGoal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
-// cacheDir holds what is worth keeping between runs.
-func cacheDir() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "duewheel", "brokers")
-}
-
-// cached returns the cache folder of this key and makes it with fill when it is not there. fill gets an empty folder that is
-// renamed when it succeeds: what is half made is never used. A lock file lets parallel processes wait for each other.
-func cached(key string, fill func(dir string) error) (string, error) {
-	dir := filepath.Join(cacheDir(), key)
-	if exists(dir) {
-		return dir, nil
-	}
-	if err := os.MkdirAll(cacheDir(), 0o755); err != nil {
-		return "", err
-	}
-	lock, err := lockFile(dir+".lock", true)
-	if err != nil {
-		return "", err
-	}
-	defer lock.Close()
-	if exists(dir) {
-		return dir, nil
-	}
-	tmp, err := os.MkdirTemp(cacheDir(), "making-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(tmp)
-	if err := fill(tmp); err != nil {
-		return "", err
-	}
-	if err := os.Chmod(tmp, 0o755); err != nil {
-		return "", err
-	}
-	return dir, os.Rename(tmp, dir)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-func keyOf(kind string, parts ...string) string {
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return kind + "-" + hex.EncodeToString(sum[:8])
-}
-
 // brokerJars returns the folder with what kafka.Kafka needs.
 func brokerJars(ctx context.Context, version string, logf func(string, ...any)) (string, error) {
 	return jars(ctx, "kafka-"+version, logf, "org.apache.kafka:kafka_2.13:"+version)
@@ -105,8 +52,13 @@ func jars(ctx context.Context, name string, logf func(string, ...any), artifacts
 	})
 }
 
-// resolve lets Maven copy what a POM names into dir.
+// resolve lets Maven copy what a POM names into dir. One Maven at a time: its local repository stands no second one.
 func resolve(ctx context.Context, pom, dir string) error {
+	lock, err := lockFile(filepath.Join(cacheDir(), "maven.lock"), true)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	project, err := os.MkdirTemp("", "duewheel-pom-")
 	if err != nil {
 		return err

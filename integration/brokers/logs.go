@@ -3,6 +3,7 @@ package brokers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -24,13 +25,17 @@ func tail(log []byte, err error) string {
 }
 
 func (n *Node) log() ([]byte, error) {
+	if n.machine == nil {
+		return nil, errors.New("the node was never made")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	return n.machine.log(ctx)
 }
 
-// keepLogs copies all logs to where they outlive the cluster, and returns their ends and where the copies are.
-func (c *Cluster) keepLogs(test string) string {
+// KeepLogs copies all logs to where they outlive the cluster, and returns for people what their ends are and where the copies
+// lie. Start calls it for a test that failed; name is part of the files' names.
+func (c *Cluster) KeepLogs(name string) string {
 	logs := map[string]func() ([]byte, error){}
 	for _, n := range c.nodes {
 		logs[fmt.Sprintf("node-%d", n.id)] = n.log
@@ -43,14 +48,14 @@ func (c *Cluster) keepLogs(test string) string {
 		return err.Error()
 	}
 	var say strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(logs)) {
-		b, err := logs[name]()
-		file := fmt.Sprintf("%s-%d-%s.log", strings.ReplaceAll(test, "/", "_"), os.Getpid(), name)
+	for _, source := range slices.Sorted(maps.Keys(logs)) {
+		b, err := logs[source]()
+		file := fmt.Sprintf("%s-%d-%s.log", strings.ReplaceAll(name, "/", "_"), os.Getpid(), source)
 		path := filepath.Join(dir, file)
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			path = err.Error()
 		}
-		fmt.Fprintf(&say, "%s, whole log in %s; its end:\n%s\n", name, path, tail(b, err))
+		fmt.Fprintf(&say, "%s, whole log in %s; its end:\n%s\n", source, path, tail(b, err))
 	}
 	return say.String()
 }

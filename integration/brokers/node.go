@@ -25,7 +25,7 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	n.running = true
 	if err := n.ready(ctx); err != nil {
-		return n.wrap("start", fmt.Errorf("%w\n%s", err, tail(n.log())))
+		return n.wrap("start", err)
 	}
 	return nil
 }
