@@ -183,10 +183,10 @@ func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entr
 	if err != nil {
 		return fmt.Errorf("commit offsets: %w", err)
 	}
-	for _, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
+	for i, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return fmt.Errorf("commit offset of %s/%d: %w", t.Topic, p.Partition, err)
+				return fmt.Errorf("commit offset of %s/%d: %w", nameAt(t.Topic, req.Topics, i), p.Partition, err)
 			}
 		}
 	}
@@ -252,6 +252,14 @@ func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactio
 		}
 		return nil
 	}
+}
+
+// nameAt is the name of a topic in an answer, which new versions give by id alone.
+func nameAt(name string, asked []kmsg.OffsetCommitRequestTopic, i int) string {
+	if name == "" && i < len(asked) {
+		return asked[i].Topic
+	}
+	return name
 }
 
 // byTopic groups entries, keeping their order.

@@ -424,7 +424,11 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		if errors.Is(t.err, context.DeadlineExceeded) {
 			l.timeouts = min(l.timeouts+1, 5)
 		}
-		l.log.Warn("turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
+		level := slog.LevelWarn
+		if judge(t.err) == verdictRefused {
+			level = slog.LevelInfo // every rebalance refuses some turn
+		}
+		l.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
 		l.tookAborted(t)
 	}
 	l.release(ctx, t.outcome == outcomeDone && len(t.held) == 0)
