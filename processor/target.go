@@ -25,7 +25,6 @@ type targets struct {
 	cfg   *Config
 	log   *slog.Logger
 	wake  chan struct{}
-	hurry atomic.Bool // look at all targets now
 
 	mu sync.RWMutex
 	m  map[string]*target
@@ -35,6 +34,7 @@ type targets struct {
 type target struct {
 	name  string
 	state atomic.Pointer[targetState]
+	hurry atomic.Bool // look at it now
 	stats targetCounters
 }
 
@@ -128,17 +128,17 @@ func (ts *targets) failed(name string, why error) {
 		ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", why)
 	}
 	t.state.Store(&n)
-	ts.hurry.Store(true)
+	t.hurry.Store(true)
 	ts.poke()
 }
 
 // suspect asks for a closer look at a target that a turn is waiting for, and returns what is
 // known of it.
 func (ts *targets) suspect(name string) *targetState {
-	st := ts.of([]byte(name)).state.Load()
-	ts.hurry.Store(true)
+	t := ts.of([]byte(name))
+	t.hurry.Store(true)
 	ts.poke()
-	return st
+	return t.state.Load()
 }
 
 // succeeded notes that records were delivered.
@@ -178,13 +178,13 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 		ts.mu.RLock()
 		all := slices.Collect(maps.Values(ts.m))
 		ts.mu.RUnlock()
-		full := ts.hurry.Swap(false) || time.Since(last) >= targetRefresh
+		full := time.Since(last) >= targetRefresh
 		var ask []*target
 		for _, t := range all {
 			s := t.state.Load()
 			well := s.status == targetReady
 			quick = quick || !well
-			if full || !well && !time.Now().Before(s.probeAt) {
+			if t.hurry.Swap(false) || full || !well && !time.Now().Before(s.probeAt) {
 				ask = append(ask, t)
 			}
 		}
