@@ -1,0 +1,185 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+)
+
+// plan is one schedule of the simulation: what is requested, and what goes wrong, when.
+type plan struct {
+	Seed       uint64
+	Guarantee  Guarantee
+	Partitions int32
+	Brokers    int
+	Processes  int
+	Lanes      int
+	Batch      int
+	Near       time.Duration
+	Latency    time.Duration
+	Fixed      bool
+	Steps      []step
+}
+
+// step is one thing that happens, some time after the one before.
+type step struct {
+	After time.Duration
+	Op    op
+	Who   int           // which process
+	N     int           // what or how many; every op has its own reading
+	For   time.Duration // how long
+}
+
+type op int
+
+const (
+	opSend        op = iota // N requests
+	opTransact              // N requests in a transaction that stays open For; even N commit
+	opKill                  // kill -9, back after For
+	opPowerLoss             // the same, and what was not synced is gone in part
+	opWipe                  // the same, and the disk is gone
+	opStop                  // SIGTERM, back after For
+	opJoin                  // one process more
+	opLeave                 // SIGTERM, for good
+	opFreeze                // nothing passes between process and brokers For
+	opAhead                 // the wall clock is ahead For, less than what makes it believed
+	opBehind                // the wall clock is behind For
+	opHold                  // a request of kind N is on its way For
+	opCutBefore             // a request of kind N is lost
+	opCutAfter              // the answer to a request of kind N is lost
+	opFault                 // the broker answers with error N
+	opLeaderless            // a target has no leader For
+	opCoordinator           // the coordinators move
+	opLeaders               // the leaders move
+	ops
+)
+
+var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
+	"hold", "cut before", "cut after", "fault", "leaderless", "move coordinators", "move leaders"}
+
+// kinds are the requests that are held and cut.
+var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
+	kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.ListOffsets, kmsg.Fetch, kmsg.Metadata}
+
+// faults are what brokers answer in place of carrying a request out, or after it where Kafka does.
+var faults = []struct {
+	key   kmsg.Key
+	err   *kerr.Error
+	topic string
+	top   bool
+}{
+	{kmsg.TxnOffsetCommit, kerr.ConcurrentTransactions, "", false},
+	{kmsg.TxnOffsetCommit, kerr.IllegalGeneration, "", false},
+	{kmsg.TxnOffsetCommit, kerr.RebalanceInProgress, "", false},
+	{kmsg.TxnOffsetCommit, kerr.CoordinatorLoadInProgress, "", false},
+	{kmsg.TxnOffsetCommit, kerr.RequestTimedOut, "", false}, // and carried out
+	{kmsg.TxnOffsetCommit, kerr.ProducerFenced, "", false},
+	{kmsg.OffsetCommit, kerr.RebalanceInProgress, "", false},
+	{kmsg.OffsetCommit, kerr.CoordinatorNotAvailable, "", false},
+	{kmsg.OffsetCommit, kerr.RequestTimedOut, "", false}, // and carried out
+	{kmsg.EndTxn, kerr.ConcurrentTransactions, "", true},
+	{kmsg.EndTxn, kerr.CoordinatorNotAvailable, "", true},
+	{kmsg.EndTxn, kerr.UnknownServerError, "", true},
+	{kmsg.InitProducerID, kerr.ConcurrentTransactions, "", true},
+	{kmsg.Produce, kerr.NotLeaderForPartition, "orders", false},
+	{kmsg.Produce, kerr.RequestTimedOut, "orders", false}, // and carried out
+	{kmsg.Produce, kerr.NotEnoughReplicas, "bills", false},
+	{kmsg.Produce, kerr.ConcurrentTransactions, "orders", false},
+	{kmsg.Produce, kerr.KafkaStorageError, simTopic, false},
+	{kmsg.OffsetFetch, kerr.CoordinatorLoadInProgress, "", true},
+	{kmsg.ListOffsets, kerr.NotLeaderForPartition, simTopic, false},
+	{kmsg.Fetch, kerr.NotLeaderForPartition, simTopic, false},
+	{kmsg.Heartbeat, kerr.UnknownMemberID, "", true},
+	{kmsg.Heartbeat, kerr.RebalanceInProgress, "", true},
+}
+
+// drawPlan lets rapid choose. Small is simple: shrinking leads there.
+func drawPlan(t *rapid.T) plan {
+	p := plan{
+		Seed:       rapid.Uint64Range(0, 1<<32).Draw(t, "seed"),
+		Guarantee:  rapid.SampledFrom([]Guarantee{ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce}).Draw(t, "guarantee"),
+		Partitions: rapid.Int32Range(1, 3).Draw(t, "partitions"),
+		Brokers:    rapid.IntRange(1, 2).Draw(t, "brokers"),
+		Processes:  rapid.IntRange(1, 3).Draw(t, "processes"),
+		Lanes:      rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "lanes"),
+		Batch:      rapid.SampledFrom([]int{20_000, 1, 3, 10}).Draw(t, "batch"),
+		Near:       rapid.SampledFrom([]time.Duration{5 * time.Second, 500 * time.Millisecond, time.Minute}).Draw(t, "near"),
+		Latency:    rapid.SampledFrom([]time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}).Draw(t, "latency"),
+		Fixed:      rapid.Bool().Draw(t, "fixed"),
+	}
+	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1, 25).Draw(t, "steps")
+	return p
+}
+
+// often is how much more often than the others an op is drawn.
+var often = map[op]int{opSend: 8, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4, opFault: 4}
+
+var weighted = func() (w []op) {
+	for o := range ops {
+		for range max(often[o], 1) {
+			w = append(w, o)
+		}
+	}
+	return w
+}()
+
+func drawStep(t *rapid.T) step {
+	millis := func(label string, most int) time.Duration {
+		return time.Duration(rapid.IntRange(0, most).Draw(t, label)) * time.Millisecond
+	}
+	s := step{Op: rapid.SampledFrom(weighted).Draw(t, "op"), After: millis("after", 2000)}
+	switch s.Op {
+	case opSend:
+		s.N = rapid.IntRange(1, 60).Draw(t, "n")
+		return s
+	case opTransact:
+		s.N, s.For = rapid.IntRange(1, 20).Draw(t, "n"), millis("for", 3000)
+		return s
+	case opHold, opCutBefore, opCutAfter:
+		s.N = rapid.SampledFrom([]int{0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}).Draw(t, "kind")
+	case opFault:
+		s.N = rapid.IntRange(0, len(faults)-1).Draw(t, "fault")
+	case opLeaderless:
+		s.N = rapid.IntRange(0, 3).Draw(t, "topic")
+	}
+	s.Who = rapid.IntRange(0, 3).Draw(t, "who")
+	switch s.Op {
+	case opAhead:
+		s.For = millis("for", 4000)
+	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless:
+		s.For = millis("for", 12_000)
+	}
+	return s
+}
+
+func (p plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed)
+	for _, s := range p.Steps {
+		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
+	}
+	return b.String()
+}
+
+func (s step) String() string {
+	what := fmt.Sprint(s.N)
+	switch s.Op {
+	case opHold, opCutBefore, opCutAfter:
+		what = kinds[s.N].Name()
+	case opFault:
+		what = faults[s.N].key.Name() + " " + faults[s.N].err.Message
+	case opLeaderless:
+		what = leaderless[s.N]
+	}
+	return fmt.Sprintf("%s %s, process %d, for %v", opNames[s.Op], what, s.Who, s.For)
+}
+
+// leaderless are the topics that may lose their leader.
+var leaderless = []string{"orders", "bills", simTopic, simTopic + ".dead"}

@@ -1,0 +1,365 @@
+//go:build synctests
+
+package processor
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// budget is how long TestSimRandom looks for a schedule that breaks a promise.
+var budget = flag.Duration("sim.budget", envDuration("DUEWHEEL_SIM_BUDGET", 20*time.Second), "how long TestSimRandom runs, in real time")
+
+func envDuration(name string, otherwise time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv(name)); err == nil {
+		return d
+	}
+	return otherwise
+}
+
+// Whatever goes wrong, every request arrives once, when it is due, as it was, and in order.
+//
+// The seed that rapid prints replays a schedule: -run TestSimRandom -rapid.seed=N, and a file that
+// it leaves in testdata is tried first by every later run. Where processes race within a
+// microsecond, a replay may take another way; -count finds it again.
+func TestSimRandom(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	defer checks.Value.Set(checks.Value.String())
+	checks.Value.Set("1000000")
+	var schedules, virtual atomic.Int64
+	began := time.Now()
+	defer func() {
+		t.Logf("%d schedules, %v of simulated time in %v", schedules.Load(), time.Duration(virtual.Load()).Round(time.Second), time.Since(began).Round(time.Second))
+	}()
+	rapid.Check(t, func(rt *rapid.T) {
+		if time.Since(began) > *budget {
+			return
+		}
+		p := drawPlan(rt)
+		watchdog := time.AfterFunc(2*time.Minute, func() { hang(p) })
+		defer watchdog.Stop()
+		trace := filepath.Join(os.TempDir(), fmt.Sprintf("duewheel-sim-%d.txt", os.Getpid()))
+		os.WriteFile(trace, []byte(p.String()), 0o644) // what it was, should all of it panic
+		rapid.SyncTest(rt, func(rt *rapid.T) {
+			virtual.Add(int64(simulate(rt, p)))
+		})
+		os.Remove(trace)
+		schedules.Add(1)
+	})
+}
+
+// hang tells of a schedule that does not end: in a bubble, time stands still when something spins.
+func hang(p plan) {
+	stacks := make([]byte, 16<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	panic(fmt.Sprintf("a schedule hangs:\n%v\n%s", p, stacks))
+}
+
+// runner carries a plan out.
+type runner struct {
+	*world
+	plan     plan
+	slots    []*slot
+	later    []event
+	mend     []func() // ends what still goes wrong
+	stepped  map[*process]bool
+	requests int
+}
+
+// slot is a machine: a process runs on it, or will again.
+type slot struct {
+	name string
+	p    *process // nil: down
+	disk *vfs.MemFS
+	gone bool
+}
+
+type event struct {
+	at time.Time
+	do func()
+}
+
+// simulate runs a plan and returns how long it took in the bubble.
+func simulate(t testingT, p plan) time.Duration {
+	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, tune: func(c *Config) {
+		c.Lanes, c.BatchRecords, c.NearWindow = p.Lanes, p.Batch, p.Near
+	}})
+	defer w.close()
+	w.latency = p.Latency
+	w.note("plan: %s", p)
+	r := &runner{world: w, plan: p, stepped: map[*process]bool{}}
+	for i := range p.Processes {
+		r.slots = append(r.slots, &slot{name: string(rune('a' + i))})
+		r.up(r.slots[i])
+	}
+	for _, s := range p.Steps {
+		r.sleep(s.After)
+		w.note("---- %s", s)
+		r.step(s)
+	}
+	r.heal()
+	w.finish()
+	return time.Since(w.began)
+}
+
+// sleep lets time pass, carries out what is due meanwhile, and looks at the checkpoints.
+func (r *runner) sleep(d time.Duration) {
+	until := time.Now().Add(d)
+	for {
+		next := time.Now().Add(100 * time.Millisecond)
+		if next.After(until) {
+			next = until
+		}
+		slices.SortStableFunc(r.later, func(a, b event) int { return a.at.Compare(b.at) })
+		if len(r.later) > 0 && r.later[0].at.Before(next) {
+			next = r.later[0].at
+		}
+		time.Sleep(time.Until(next))
+		for len(r.later) > 0 && !r.later[0].at.After(time.Now()) {
+			e := r.later[0]
+			r.later = r.later[1:]
+			e.do()
+		}
+		r.inspect()
+		if !time.Now().Before(until) {
+			return
+		}
+	}
+}
+
+// after carries something out later, or when everything is healed.
+func (r *runner) after(d time.Duration, do func()) {
+	r.later = append(r.later, event{time.Now().Add(d), do})
+}
+
+// heal ends everything that is still wrong, and makes sure that somebody is there.
+func (r *runner) heal() {
+	r.note("---- healed")
+	for len(r.later) > 0 {
+		e := r.later[0]
+		r.later = r.later[1:]
+		e.do()
+	}
+	for _, do := range r.mend {
+		do()
+	}
+	for _, p := range r.processes {
+		p.link.clear()
+		p.skew.Store(0)
+	}
+	for _, s := range r.slots {
+		if s.p != nil {
+			return
+		}
+	}
+	r.up(r.slots[0])
+}
+
+func (r *runner) up(s *slot) {
+	if s.p == nil && !s.gone {
+		s.p = r.start(s.name, s.disk)
+	}
+}
+
+// pick finds a process that runs.
+func (r *runner) pick(who int) *slot {
+	for i := range r.slots {
+		if s := r.slots[(who+i)%len(r.slots)]; s.p != nil {
+			return s
+		}
+	}
+	return nil
+}
+
+func (r *runner) step(s step) {
+	switch s.Op {
+	case opSend:
+		var rs []*kgo.Record
+		for range s.N {
+			rs = append(rs, r.draw())
+		}
+		r.send(rs...)
+		return
+	case opTransact:
+		r.transact(s)
+		return
+	case opJoin:
+		if len(r.slots) < 4 {
+			r.slots = append(r.slots, &slot{name: string(rune('a' + len(r.slots)))})
+			r.up(r.slots[len(r.slots)-1])
+		}
+		return
+	case opFault:
+		f := faults[s.N]
+		h := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{f.key}, Topic: f.topic, Err: f.err, TopLevel: f.top, Count: 1 + s.Who})
+		r.mend = append(r.mend, h.Remove)
+		return
+	case opLeaderless:
+		r.after(s.For, r.leaderless(leaderless[s.N]))
+		return
+	case opCoordinator:
+		r.cluster.RehashCoordinators()
+		return
+	case opLeaders:
+		r.cluster.ShufflePartitionLeaders()
+		return
+	}
+	m := r.pick(s.Who)
+	if m == nil {
+		return
+	}
+	p := m.p
+	down := func(disk *vfs.MemFS) {
+		m.p, m.disk = nil, disk
+		r.after(s.For, func() { r.up(m) })
+	}
+	switch s.Op {
+	case opKill:
+		down(p.kill())
+	case opPowerLoss:
+		down(p.crash(50))
+	case opWipe:
+		p.kill()
+		down(nil)
+	case opStop, opLeave:
+		m.gone = s.Op == opLeave && len(r.slots) > 1 && m != r.slots[0]
+		down(p.fs)
+		p.ended = true
+		r.note("---- %s is told to stop", p.name)
+		p.stop()
+		if s.For < 100*time.Millisecond || s.Op == opLeave {
+			<-p.done // else its place is taken before it has gone, by a process with a disk of its own
+		} else {
+			m.disk = nil
+		}
+	case opFreeze:
+		r.after(s.For, p.link.freeze())
+	case opAhead, opBehind:
+		if r.stepped[p] {
+			return
+		}
+		r.stepped[p] = true
+		by := time.Duration(1+s.For.Milliseconds()%20) * time.Second
+		if s.Op == opBehind {
+			by = -by
+		}
+		p.skew.Store(int64(by))
+		r.after(s.For, func() { p.skew.Store(0) })
+	case opHold:
+		ch := make(chan struct{})
+		p.link.on(rule{key: kinds[s.N], do: fateHold, wait: ch})
+		r.after(s.For, func() { close(ch) })
+	case opCutBefore:
+		p.link.on(rule{key: kinds[s.N], do: fateCutBefore})
+	case opCutAfter:
+		p.link.on(rule{key: kinds[s.N], do: fateCutAfter})
+	}
+}
+
+// transact sends requests in a transaction that stays open for a while.
+func (r *runner) transact(s step) {
+	r.requests++
+	cl, err := kgo.NewClient(append(r.outside, kgo.TransactionalID(fmt.Sprintf("user-%d", r.requests)), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		r.fail("%v", err)
+	}
+	if err := cl.BeginTransaction(); err != nil {
+		r.fail("%v", err)
+	}
+	for range s.N {
+		cl.Produce(context.Background(), r.draw(), nil)
+	}
+	r.wg.Go(func() {
+		defer cl.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		cl.Flush(ctx)
+		time.Sleep(s.For)
+		// Should it fail, the transaction ends by its timeout, and the checker sees what became of it.
+		cl.EndTransaction(ctx, kgo.TransactionEndTry(s.N%2 == 0))
+	})
+}
+
+// draw makes a request up: good or bad, for one of several targets, due at some time.
+func (r *runner) draw() *kgo.Record {
+	n := r.rng.IntN
+	r.requests++
+	key := fmt.Sprintf("k%d", n(4))
+	rec := &kgo.Record{Topic: simTopic, Partition: int32(n(int(r.plan.Partitions))), Key: []byte(key), Value: []byte(fmt.Sprintf("v%d", r.requests))}
+	if n(20) == 0 {
+		rec.Key = nil
+	}
+	set := func(name, value string) {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	set("trace", key)
+	if r.plan.Fixed && n(5) == 0 {
+		rec.Topic, rec.Partition = simFixed, int32(n(2))
+		return rec
+	}
+	target := "orders"
+	if n(3) == 0 {
+		target = "bills"
+	}
+	due := time.Now()
+	switch n(10) {
+	case 0, 1: // past
+		due = due.Add(-time.Duration(n(10_000)) * time.Millisecond)
+	case 2, 3, 4: // soon
+		due = due.Add(time.Duration(n(3000)) * time.Millisecond)
+	case 5, 6, 7: // many at one time
+		due = due.Add(time.Duration(n(8)) * time.Second).Truncate(time.Second)
+	case 8:
+		due = due.Add(time.Duration(n(20_000)) * time.Millisecond)
+	default: // far
+		due = due.Add(time.Duration(n(120_000)) * time.Millisecond)
+	}
+	switch n(30) {
+	case 0:
+		target = "gone" // does not exist
+	case 1:
+		target = "forbidden"
+	case 2:
+		due = due.Add(40 * 24 * time.Hour) // too far
+	case 3:
+		set(topics.HeaderUntil, "soon")
+		set(topics.HeaderTargetTopic, target)
+		return rec
+	case 4:
+		set(topics.HeaderTargetTopic, target) // never due
+		return rec
+	case 5:
+		set("delay-id", "x") // not supported yet
+	case 6:
+		set(topics.HeaderTargetPartition, "7") // is not there
+	case 7, 8:
+		set(topics.HeaderTargetPartition, "1")
+	case 9, 10:
+		set(topics.HeaderTargetKey, "other")
+	}
+	if n(4) == 0 {
+		set(topics.HeaderFor, fmt.Sprintf("%dms", max(time.Until(due).Milliseconds(), 0)))
+	} else {
+		set(topics.HeaderUntil, strconv.FormatInt(due.UnixMilli(), 10))
+	}
+	set(topics.HeaderTargetTopic, target)
+	set("tail", "")
+	return rec
+}
