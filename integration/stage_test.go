@@ -26,7 +26,7 @@ type setting struct {
 	targets      int               // 1
 	targetConfig map[string]string // of each target
 	deadConfig   map[string]string // of the dead-letter topic
-	replicas     int16             // of each topic; the cluster's default
+	nodes        map[int][]int32   // by target: the node that each partition is on, alone
 	route        func(*topics.Route)
 	check        func(*check.Config)
 	seed         uint64
@@ -69,10 +69,16 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	for i := range max(set.targets, 1) {
 		s.targets = append(s.targets, fmt.Sprintf("%s.target-%d", name, i))
 	}
-	replicas := cmp.Or(set.replicas, -1)
-	s.create(cmp.Or(set.partitions, 4), replicas, nil, s.route.Topic)
-	s.create(1, replicas, set.deadConfig, s.route.DeadLetter)
-	s.create(targetPartitions, replicas, set.targetConfig, s.targets...)
+	s.create(cmp.Or(set.partitions, 4), nil, s.route.Topic)
+	s.create(1, set.deadConfig, s.route.DeadLetter)
+	for i, target := range s.targets {
+		if nodes := set.nodes[i]; nodes != nil {
+			s.createOn(nodes, target)
+		} else {
+			s.create(targetPartitions, set.targetConfig, target)
+		}
+	}
+	s.awaitTopics()
 	s.startWatch(set)
 	t.Cleanup(s.leave)
 	return s
@@ -99,7 +105,7 @@ func (s *stage) startWatch(set setting) {
 func (s *stage) opts() []kgo.Opt { return s.cluster.Opts(brokers.Plain) }
 
 // create makes topics. Delay topics must not lose what is pending, so none of them has a retention.
-func (s *stage) create(partitions int32, replicas int16, config map[string]string, names ...string) {
+func (s *stage) create(partitions int32, config map[string]string, names ...string) {
 	s.t.Helper()
 	forever := "-1"
 	configs := map[string]*string{"retention.ms": &forever}
@@ -108,23 +114,37 @@ func (s *stage) create(partitions int32, replicas int16, config map[string]strin
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	created, err := s.admin.CreateTopics(ctx, partitions, replicas, configs, names...)
+	created, err := s.admin.CreateTopics(ctx, partitions, -1, configs, names...)
 	if err == nil {
 		err = created.Error()
 	}
 	if err != nil {
 		s.t.Fatalf("create topics: %v", err)
 	}
-	eventually(s.t, func() string { // brokers learn of a topic after it was made
-		topics, err := s.admin.ListTopics(ctx, names...)
+}
+
+// awaitTopics waits until brokers know of all topics, which is after they were made.
+func (s *stage) awaitTopics() {
+	s.t.Helper()
+	eventually(s.t, func() string {
+		topics, err := s.admin.ListTopics(s.t.Context(), s.topics()...)
 		if err == nil {
 			err = topics.Error()
+		}
+		for _, topic := range topics {
+			for _, p := range topic.Partitions {
+				err = cmp.Or(err, p.Err)
+			}
 		}
 		if err != nil {
 			return err.Error()
 		}
 		return ""
 	})
+}
+
+func (s *stage) topics() []string {
+	return append([]string{s.route.Topic, s.route.DeadLetter}, s.targets...)
 }
 
 // leave removes the topics from brokers that outlive the test.
@@ -134,8 +154,7 @@ func (s *stage) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	all := append([]string{s.route.Topic, s.route.DeadLetter}, s.targets...)
-	if _, err := s.admin.DeleteTopics(ctx, all...); err != nil {
+	if _, err := s.admin.DeleteTopics(ctx, s.topics()...); err != nil {
 		s.t.Logf("delete topics: %v", err)
 	}
 }

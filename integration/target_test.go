@@ -1,0 +1,117 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/integration/check"
+	"github.com/duewheel/duewheel/integration/load"
+)
+
+// The targets of TestTargetInTrouble.
+const (
+	wellTarget    = iota
+	downTarget    // on one node only, which is stopped
+	partlyTarget  // one of its partitions is
+	deletedTarget // while requests for it are pending
+	troubleTargets
+)
+
+// A target without a leader and one that is deleted hold up nobody else. What was asked of the first arrives when it is back, what was
+// asked of the second is dead-lettered.
+func TestTargetInTrouble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out what needs a Kafka")
+	}
+	c := brokers.Start(t, brokers.Options{Nodes: 3, Faults: true})
+	s := newStage(t, c, setting{
+		targets: troubleTargets, seed: newSeed(t),
+		nodes: map[int][]int32{downTarget: {3, 3, 3}, partlyTarget: {1, 2, 3}},
+		check: func(c *check.Config) { c.Targets[deletedTarget].MayVanish = true },
+	})
+	p := s.start(s.replica())
+	s.awaitLive(p, 4)
+	due := func(from, to time.Duration) []load.Due { return []load.Due{{Weight: 1, From: from, To: to}} }
+	s.load(load.Config{Records: 400, Due: due(0, time.Second)})
+	s.arrive()
+
+	s.load(load.Config{Records: 300, Targets: s.targets[deletedTarget:], Due: due(6*time.Second, 8*time.Second)})
+	if _, err := s.admin.DeleteTopic(t.Context(), s.targets[deletedTarget]); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Node(3).Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	well := s.load(
+		load.Config{Records: 2000, Targets: s.targets[wellTarget:downTarget], Due: due(0, 3*time.Second)},
+		load.Config{Records: 500, Targets: s.targets[downTarget:deletedTarget], Due: due(0, 3*time.Second)},
+		load.Config{Records: 100, Targets: s.targets[deletedTarget:], Due: due(0, time.Second)},
+	)
+	if well.Committed != 2600 {
+		t.Errorf("%d requests written", well.Committed)
+	}
+	began := time.Now()
+	eventually(t, func() string { return s.wanting(400, 2000) })
+	report := s.watch.Report().ByTarget[s.targets[wellTarget]]
+	t.Logf("after %v, with a node down: lateness of the target that is well p50 %v, p99 %v, max %v; trouble %v; retried %d",
+		time.Since(began).Round(time.Millisecond), report.Quantile(.5), report.Quantile(.99), report.Quantile(1), trouble(p), p.Stats().Retried)
+	if !slices.Contains(trouble(p), s.targets[downTarget]) || p.Stats().Retried == 0 {
+		t.Error("the target without a leader is not in trouble")
+	}
+	if err := c.Node(3).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.arrive()
+	t.Logf("turns %v, retried %d, dead-lettered %v", p.Stats().Transactions, p.Stats().Retried, p.Stats().DeadLetter)
+	p.stop()
+	if r := s.judge(); r.DeadLettered != 400 {
+		t.Errorf("%d dead-lettered, and 400 were for the deleted target", r.DeadLettered)
+	}
+}
+
+// wanting says what is wanting until everything has arrived that the deleted target and the one that is well were asked for.
+func (s *stage) wanting(dead, well int64) string {
+	r := s.watch.Report().ByTarget[s.targets[wellTarget]]
+	counts := s.watch.Counts()
+	delivered := r.Micros.TotalCount() + r.OverdueMicros.TotalCount()
+	if counts.DeadLettered == dead && delivered >= well {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d dead-lettered, %d of %d delivered where all is well", counts.DeadLettered, dead, delivered, well)
+}
+
+func trouble(p *running) (targets []string) {
+	for _, t := range p.Stats().Targets {
+		if t.Trouble != "" {
+			targets = append(targets, t.Target)
+		}
+	}
+	return targets
+}
+
+// createOn makes a topic with one replica of each partition, on these nodes.
+func (s *stage) createOn(nodes []int32, name string) {
+	s.t.Helper()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, -1, -1
+	for i, node := range nodes {
+		a := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
+		a.Partition, a.Replicas = int32(i), []int32{node}
+		topic.ReplicaAssignment = append(topic.ReplicaAssignment, a)
+	}
+	request := kmsg.NewPtrCreateTopicsRequest()
+	request.Topics, request.TimeoutMillis = append(request.Topics, topic), 10_000
+	response, err := request.RequestWith(s.t.Context(), s.client)
+	if err != nil {
+		s.t.Fatalf("create %s: %v", name, err)
+	}
+	if err := kerr.ErrorForCode(response.Topics[0].ErrorCode); err != nil {
+		s.t.Fatalf("create %s: %v", name, err)
+	}
+}
