@@ -129,6 +129,8 @@ type runner struct {
 	adm  *kadm.Client
 	id   string // begins every name of this run
 	made []made // what is to be deleted, in the order in which it was made
+
+	slack time.Duration // how often a case had to be given more time, as a factor of lead
 }
 
 // Run runs the cases and returns what they measured. An error of one does not keep the others
@@ -143,23 +145,48 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	defer cl.Close()
-	r := &runner{o: o, adm: kadm.NewClient(cl), id: "duewheel-bench-" + strings.ToLower(rand.Text()[:6])}
+	r := &runner{o: o, adm: kadm.NewClient(cl), id: "duewheel-bench-" + strings.ToLower(rand.Text()[:6]), slack: 1}
 	var results []Result
 	var errs []error
 	for _, c := range all {
 		if !slices.Contains(o.Cases, c.name) || ctx.Err() != nil {
 			continue
 		}
-		rs, err := c.run(r, ctx)
+		rs, err := r.inTime(ctx, c.name, c.run)
 		for i := range rs {
 			rs[i].judge()
 		}
 		results = append(results, rs...)
-		if err := errors.Join(err, r.clean(ctx, 0)); err != nil {
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
 		}
 	}
 	return results, errors.Join(append(errs, ctx.Err())...)
+}
+
+// errDueTooSoon ends a case that has not been prepared before its records are due: it would measure something else.
+var errDueTooSoon = errors.New("not all records were accepted before the first was due")
+
+// tries is how often a case is begun that ends with errDueTooSoon, with twice the time each time.
+const tries = 5
+
+// inTime runs a case, again if need be, and deletes what it has made.
+func (r *runner) inTime(ctx context.Context, name string, run func(*runner, context.Context) ([]Result, error)) ([]Result, error) {
+	for try := 1; ; try++ {
+		results, err := run(r, ctx)
+		again := errors.Is(err, errDueTooSoon) && try < tries
+		if cleanErr := r.clean(ctx, 0); cleanErr != nil || !again {
+			return results, errors.Join(err, cleanErr)
+		}
+		r.slack *= 2
+		r.progress("%s: %v; once more, with more time", name, err)
+	}
+}
+
+// lead is how long before they are due n records are begun to be written: 100,000 a second are written and accepted by
+// anything that is worth measuring.
+func (r *runner) lead(n int) time.Duration {
+	return r.slack * (r.o.settle + time.Duration(n)*10*time.Microsecond)
 }
 
 // progress tells the person who waits.

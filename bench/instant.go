@@ -91,7 +91,7 @@ func (r *runner) instant(ctx context.Context) (_ []Result, err error) {
 func (s *stage) burst(ctx context.Context, p *running, w *spectator, mark uint32) (out outburst, err error) {
 	n := s.r.o.Burst
 	before, trickled := p.accepted(), w.count(markTrickle)
-	at := time.Now().Add(s.r.o.settle + trickleLead + time.Duration(n)*20*time.Microsecond).Truncate(time.Millisecond)
+	at := time.Now().Add(s.r.lead(n) + trickleLead).Truncate(time.Millisecond)
 	if err := s.fill(ctx, n, func(i int) stamp { return stamp{due: at.UnixMilli(), mark: mark, index: uint32(i)} }); err != nil {
 		return out, err
 	}

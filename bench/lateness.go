@@ -123,7 +123,7 @@ func (s *stage) requests(ctx context.Context, p *running, plan *schedule, live b
 		plan.first = start.Add(liveAhead)
 		return s.pace(ctx, n, start, plan.interval(), plan.stamp, nil)
 	}
-	plan.first = time.Now().Add(s.r.o.settle + time.Duration(n)*20*time.Microsecond)
+	plan.first = time.Now().Add(s.r.lead(n))
 	if err := s.fill(ctx, n, plan.stamp); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (s *stage) requests(ctx context.Context, p *running, plan *schedule, live b
 		return err
 	}
 	if time.Now().After(plan.first) {
-		return fmt.Errorf("%w: use fewer, or a faster cluster", errDueTooSoon)
+		return errDueTooSoon
 	}
 	return nil
 }

@@ -15,8 +15,6 @@ const (
 	storeWindow = 100 * time.Millisecond
 	// storeSpread is the rate at which records of the store's case fall due, more than can be delivered.
 	storeSpread = 1_000_000
-	// storeTries is how often a round is begun again because its requests were due before all were accepted.
-	storeTries = 4
 )
 
 // passage is one way of n records through the store.
@@ -24,7 +22,6 @@ type passage struct {
 	accepting  time.Duration // from the first to the last that is accepted
 	delivering time.Duration // from when the first is due to the last that is delivered
 	storeBytes int64         // on disk when all were accepted
-	prepared   time.Duration // from the first request that is written to the last that is accepted
 }
 
 func (p passage) rate(n int) float64 { return float64(n) / (p.accepting + p.delivering).Seconds() }
@@ -35,9 +32,12 @@ func (r *runner) store(ctx context.Context) ([]Result, error) {
 	var c contest
 	var delivering, accepting, bytes []float64
 	var checked string
-	lead := r.o.settle + time.Duration(n)*20*time.Microsecond
 	for round := range r.o.Rounds {
-		s, p, err := r.throughStore(ctx, n, &lead)
+		s, err := r.newStage(ctx, "store", 1, r.o.Partitions)
+		if err != nil {
+			return nil, err
+		}
+		p, err := s.passage(ctx, n)
 		if err != nil {
 			return nil, err
 		}
@@ -71,35 +71,10 @@ func (r *runner) store(ctx context.Context) ([]Result, error) {
 	}}, nil
 }
 
-// throughStore writes n requests and has them accepted, stored and delivered. When they turn out to be due before all
-// were accepted, it begins again with more time. Lead, which is that time, is set to what the next round needs.
-func (r *runner) throughStore(ctx context.Context, n int, lead *time.Duration) (*stage, passage, error) {
-	for try := 1; ; try++ {
-		s, err := r.newStage(ctx, "store", 1, r.o.Partitions)
-		if err != nil {
-			return nil, passage{}, err
-		}
-		p, err := s.passage(ctx, n, *lead)
-		if err == nil {
-			*lead = r.o.settle + p.prepared*3/2
-			return s, p, nil
-		}
-		if !errors.Is(err, errDueTooSoon) || try == storeTries {
-			return nil, passage{}, err
-		}
-		r.progress("store: %v; once more", err)
-		*lead *= 2
-		if err := r.clean(ctx, 0); err != nil {
-			return nil, passage{}, err
-		}
-	}
-}
-
-var errDueTooSoon = errors.New("not all records were accepted before the first was due")
-
-func (s *stage) passage(ctx context.Context, n int, lead time.Duration) (out passage, err error) {
-	began := time.Now()
-	first := began.Add(lead).UnixMilli()
+// passage writes n requests and has them accepted, stored and delivered.
+func (s *stage) passage(ctx context.Context, n int) (out passage, err error) {
+	lead := s.r.lead(n)
+	first := time.Now().Add(lead).UnixMilli()
 	s.r.progress("store: writing %s requests that are due in %v", thousands(int64(n)), lead.Round(time.Millisecond))
 	if err := s.fill(ctx, n, func(i int) stamp {
 		return stamp{due: first + int64(noise(uint64(i))%uint64(n))*1000/storeSpread, index: uint32(i)}
@@ -118,7 +93,7 @@ func (s *stage) passage(ctx context.Context, n int, lead time.Duration) (out pas
 	if err := p.until(ctx, "accepted", int64(n), p.accepted); err != nil {
 		return out, err
 	}
-	out.accepting, out.prepared = time.Since(accepting), time.Since(began)
+	out.accepting = time.Since(accepting)
 	due := time.UnixMilli(first)
 	if time.Until(due) < 2*storeWindow {
 		return out, errDueTooSoon

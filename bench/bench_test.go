@@ -1,0 +1,230 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/integration/check"
+)
+
+// small is every case in about a second, on an embedded broker.
+func small(t *testing.T, cases ...string) Options {
+	t.Helper()
+	o, _ := smallOn(t, cases...)
+	return o
+}
+
+func smallOn(t *testing.T, cases ...string) (Options, *kfake.Cluster) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return Options{
+		Client: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, Cases: cases,
+		Records: 3000, Rate: 1000, For: 400 * time.Millisecond, Burst: 1000, Rounds: 1, Partitions: 2, Lanes: 2,
+		Dir: t.TempDir(), Progress: testWriter{t}, settle: 700 * time.Millisecond,
+	}, c
+}
+
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(b []byte) (int, error) {
+	w.t.Logf("%s", strings.TrimSuffix(string(b), "\n"))
+	return len(b), nil
+}
+
+// left is what a run has left on the cluster and on disk.
+func left(t *testing.T, o Options) []string {
+	t.Helper()
+	cl, err := kgo.NewClient(o.Client...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	topics, err := adm.ListTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := adm.ListGroups(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Concat(topics.Names(), groups.Groups())
+	files, err := os.ReadDir(o.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	return names
+}
+
+// Every case measures something that can be, has every record checked, and leaves nothing.
+func TestCases(t *testing.T) {
+	for name, want := range map[string]struct {
+		results []string
+		records string // so many were checked
+		figures []string
+	}{
+		"throughput":   {[]string{"throughput"}, "3,000 records", []string{"records_per_s", "ratio", "copy_5000_per_s", "copy_50000_per_s"}},
+		"store":        {[]string{"store"}, "3,000 records", []string{"records_per_s", "ratio", "accepted_per_s", "delivered_per_s"}},
+		"writes":       {[]string{"writes"}, "500 records", []string{"records_per_record", "markers_per_record", "transactions"}},
+		"lateness":     {[]string{"lateness", "lateness, live"}, "500 records", []string{"p50_ms", "p99_ms", "p999_ms", "max_ms", "records"}},
+		"lateness-alo": {[]string{"lateness-alo", "lateness-alo, live"}, "500 records", []string{"p50_ms", "p99_ms", "p999_ms", "max_ms", "records"}},
+		"instant":      {[]string{"instant"}, " records", []string{"last_seen_s", "pause_ms"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := small(t, name)
+			results, err := Run(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range results {
+				got = append(got, r.Case)
+				if !strings.Contains(r.Checked, want.records+": each delivered once") {
+					t.Errorf("%s: checked %q", r.Case, r.Checked)
+				}
+				for _, f := range want.figures {
+					if !(r.Figures[f] > 0) {
+						t.Errorf("%s: figure %s is %v", r.Case, f, r.Figures[f])
+					}
+				}
+				if r.Goal == "" || r.Measured == "" || r.What == "" {
+					t.Errorf("incomplete: %+v", r)
+				}
+			}
+			if !slices.Equal(got, want.results) {
+				t.Errorf("results of %q, want %q", got, want.results)
+			}
+			if name == "writes" && !results[0].Met {
+				t.Errorf("%s", results[0].Measured)
+			}
+			if names := left(t, o); len(names) > 0 {
+				t.Errorf("left behind: %q", names)
+			}
+		})
+	}
+}
+
+// Ctrl-C in the middle of a case leaves nothing behind either.
+func TestCleansUpWhenInterrupted(t *testing.T) {
+	o := small(t, "lateness", "instant")
+	o.For = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o.Progress = cancelOn{"lateness:", cancel}
+	results, err := Run(ctx, o)
+	if !errors.Is(err, context.Canceled) || len(results) > 0 {
+		t.Errorf("results %v, error %v", results, err)
+	}
+	if names := left(t, o); len(names) > 0 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+// cancelOn is a Progress that interrupts as soon as something is said.
+type cancelOn struct {
+	prefix string
+	cancel context.CancelFunc
+}
+
+func (c cancelOn) Write(b []byte) (int, error) {
+	if strings.HasPrefix(string(b), c.prefix) {
+		c.cancel()
+	}
+	return len(b), nil
+}
+
+// The error of one case does not keep the others from running, and says whose it is.
+func TestCasesAreIndependent(t *testing.T) {
+	o, cluster := smallOn(t, "throughput", "writes")
+	cluster.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		create := req.(*kmsg.CreateTopicsRequest)
+		if !strings.HasSuffix(create.Topics[0].Topic, "-throughput") {
+			return nil, nil, false
+		}
+		resp := create.ResponseKind().(*kmsg.CreateTopicsResponse)
+		refused := kmsg.NewCreateTopicsResponseTopic()
+		refused.Topic, refused.ErrorCode = create.Topics[0].Topic, kerr.TopicAuthorizationFailed.Code
+		resp.Topics = append(resp.Topics, refused)
+		return resp, nil, true
+	})
+	results, err := Run(t.Context(), o)
+	if !errors.Is(err, kerr.TopicAuthorizationFailed) || !strings.HasPrefix(err.Error(), "throughput: make topic ") {
+		t.Errorf("error %v", err)
+	}
+	if len(results) != 1 || results[0].Case != "writes" {
+		t.Errorf("results %+v", results)
+	}
+}
+
+// What the checker finds is the case's error.
+func TestCheckFindsFaults(t *testing.T) {
+	o := small(t).withDefaults()
+	cl, err := kgo.NewClient(o.Client...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	r := &runner{o: o, adm: kadm.NewClient(cl), id: "t", slack: 1}
+	s, err := r.newStage(t.Context(), "faults", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := stamp{due: time.Now().UnixMilli()}
+	if err := cl.ProduceSync(t.Context(), st.request(s.delays[0])).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.check(t.Context()); !errors.Is(err, check.ErrFaults) || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("a request that was not delivered: %v", err)
+	}
+}
+
+// What is counted as written is everything, whoever wrote it, and markers apart.
+func TestAppended(t *testing.T) {
+	o := small(t).withDefaults()
+	cl, err := kgo.NewClient(append(o.Client, kgo.TransactionalID("x"), kgo.DefaultProduceTopic("t"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	r := &runner{o: o, adm: kadm.NewClient(cl), id: "t", slack: 1}
+	for _, topic := range []string{"t", "empty"} {
+		if err := r.newTopic(t.Context(), topic, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), kgo.StringRecord("a"), kgo.StringRecord("b")).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.EndTransaction(t.Context(), end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records, markers, err := r.appended(t.Context(), "t", "empty")
+	if err != nil || records != 4 || markers != 2 {
+		t.Errorf("%d records and %d markers, %v; want 4 and 2", records, markers, err)
+	}
+}
