@@ -81,7 +81,7 @@ func New(config Config) (*Checker, error) {
 	for _, r := range config.Routes {
 		denied[r.Topic], denied[r.DeadLetter] = true, true
 		c.letters[r.DeadLetter] = true
-		rt := &route{Route: r, targets: c.targetsBy, denied: denied}
+		rt := &route{Route: r, targets: c.targetsBy, denied: denied, verdicts: make(map[string]verdict)}
 		if rt.Expect == nil {
 			rt.Expect = rt.expect
 		}

@@ -55,7 +55,8 @@ type Target struct {
 	Partitions int
 	// MaxBytes is its max.message.bytes. Zero: nothing is too large.
 	MaxBytes int
-	// MayVanish says that it is deleted meanwhile: its records may be delivered or dead-lettered.
+	// MayVanish says that it is deleted meanwhile: its records may be delivered or dead-lettered. What a Watch has not read
+	// when the topic is deleted is missing to it; settle it before.
 	MayVanish bool
 }
 

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"strconv"
@@ -14,8 +13,9 @@ import (
 // route is a Route made ready.
 type route struct {
 	Route
-	targets map[string]*target
-	denied  map[string]bool // every delay topic and dead-letter topic of the configuration
+	targets  map[string]*target
+	verdicts map[string]verdict // by topic; tests name few
+	denied   map[string]bool    // every delay topic and dead-letter topic of the configuration
 }
 
 type target struct {
@@ -134,19 +134,16 @@ func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 		e.refuse(NoTarget)
 		return
 	}
-	if !validTopic(name) {
-		e.refuse(InvalidTarget)
+	v, ok := rt.verdicts[string(name)]
+	if !ok {
+		v = rt.judge(string(name))
+		rt.verdicts[string(name)] = v
+	}
+	if v.codes != 0 {
+		e.refuse(v.codes)
 		return
 	}
-	if !rt.allowed(string(name)) {
-		e.refuse(TargetNotAllowed)
-		return
-	}
-	t := rt.targets[string(name)]
-	if t == nil {
-		e.refuse(UnknownTarget)
-		return
-	}
+	t := v.target
 	e.Target = t.Topic
 	if t.MayVanish {
 		e.doubt(UnknownTarget)
@@ -172,8 +169,22 @@ func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 	}
 }
 
-func validTopic(name []byte) bool {
-	return len(name) <= 249 && len(bytes.TrimLeft(name, topicBytes)) == 0
+// verdict is what becomes of requests that name a target: refused for codes, or bound for a target that exists.
+type verdict struct {
+	codes  Codes
+	target *target
+}
+
+func (rt *route) judge(name string) verdict {
+	switch {
+	case len(name) > 249 || strings.TrimLeft(name, topicBytes) != "":
+		return verdict{codes: InvalidTarget}
+	case !rt.allowed(name):
+		return verdict{codes: TargetNotAllowed}
+	case rt.targets[name] == nil:
+		return verdict{codes: UnknownTarget}
+	}
+	return verdict{target: rt.targets[name]}
 }
 
 const topicBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"

@@ -48,7 +48,7 @@ func (p *provenance) once(n *int64, h kgo.RecordHeader) {
 	switch {
 	case *n != -1:
 		p.problem = "header " + h.Key + " twice"
-	case err != nil || v < 0 || strconv.FormatInt(v, 10) != string(h.Value):
+	case err != nil || v < 0 || h.Value[0] == '+' || h.Value[0] == '0' && len(h.Value) > 1:
 		p.problem = "header " + h.Key + " is " + quote(h.Value)
 	default:
 		*n = v

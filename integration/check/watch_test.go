@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -206,6 +207,47 @@ func TestWatchStops(t *testing.T) {
 	}
 }
 
+// holdFetches holds up whatever is fetched from now on; held tells when there is something.
+func (c *cluster) holdFetches() (held <-chan struct{}, resume func()) {
+	h, r := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	c.fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		first.Do(func() { close(h) })
+		select {
+		case <-r:
+			c.fake.DropControl()
+		default:
+			c.fake.SleepControl(func() { <-r })
+		}
+		return nil, nil, false
+	})
+	return h, func() { close(r) }
+}
+
+// TestVanished: a topic that is deleted is not waited for, if that was to be expected.
+func TestVanished(t *testing.T) {
+	c, w := newCluster(t), newWorld()
+	w.config.Targets[1].MayVanish = true
+	watch := c.watch(w)
+	held, resume := c.holdFetches()
+	<-held
+	c.write(w.append(&kgo.Record{Topic: "bills.de", Value: []byte("unread")}))
+	ends, err := watch.ends(t.Context())
+	if err != nil || ends[topicPartition{"bills.de", 0}] != 1 {
+		t.Fatal(ends, err)
+	}
+	if err := c.fake.DeleteTopic("bills.de"); err != nil {
+		t.Fatal(err)
+	}
+	resume()
+	if err := watch.reach(t.Context(), ends); err != nil {
+		t.Error(err)
+	}
+	if report := c.stop(watch); report.Faults != 0 {
+		t.Error(report)
+	}
+}
+
 // TestLostSight: what is trimmed before it was read cannot be judged, and that is said.
 func TestLostSight(t *testing.T) {
 	c, o := newCluster(t), honest()
@@ -215,19 +257,13 @@ func TestLostSight(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The watch is at offset 2. While its next fetch is held up, the topic goes on and is trimmed.
-	held, resume := make(chan struct{}, 100), make(chan struct{})
-	c.fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.fake.KeepControl()
-		held <- struct{}{}
-		c.fake.SleepControl(func() { <-resume })
-		return nil, nil, false
-	})
+	held, resume := c.holdFetches()
 	<-held
 	c.write(o.w.request("k", "v"), o.w.request("k", "v"), o.w.request("k", "v"))
 	if err := c.fake.DeleteRecords("requests", 1, 4); err != nil {
 		t.Fatal(err)
 	}
-	close(resume)
+	resume()
 	err := watch.until(t.Context(), func() string { return "for the end" })
 	if !errors.Is(err, ErrLostSight) {
 		t.Errorf("got %v, want %v", err, ErrLostSight)
