@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/integration/load"
+	"github.com/duewheel/duewheel/processor"
 )
 
 const (
@@ -83,8 +84,11 @@ func (k *killer) strike() {
 		k.replicas[i].kill()
 	}
 	for _, i := range victims {
-		states := k.transactions(k.replicas[i].config)
 		k.kills++
+		states := map[string]int{}
+		if k.replicas[i].config.Guarantee != processor.AtLeastOnce {
+			states = k.transactions(k.replicas[i].config)
+		}
 		if states["Ongoing"] > 0 {
 			k.open++
 		}
