@@ -539,13 +539,13 @@ func (l *lane) renew(ctx context.Context) {
 	}
 	l.renewing = true
 	l.wg.Go(func() {
-		for {
+		for pause := 250 * time.Millisecond; ; pause = min(2*pause, 8*time.Second) {
 			err := l.renewAll(ctx)
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			l.log.Warn("producers are not ready; trying again", "error", err)
-			if !sleep(ctx, 500*time.Millisecond) {
+			l.log.Warn("producers are not ready; trying again", "error", err, "in", pause)
+			if !sleep(ctx, pause) {
 				break
 			}
 		}

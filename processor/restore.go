@@ -26,6 +26,7 @@ type restore struct {
 	left   map[topicPartition]bool // owned by the lane: not yet adopted
 	cancel context.CancelFunc
 	done   chan struct{}
+	began  time.Time
 }
 
 // restored is one partition, ready to catch up or stopped. A nil partition is the restore's last
@@ -41,7 +42,7 @@ func (l *lane) restore(ctx context.Context, tps []topicPartition) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &restore{l: l, member: l.membership, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{})}
+	r := &restore{l: l, member: l.membership, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now()}
 	for _, tp := range tps {
 		r.left[tp] = true
 		l.remember(tp, nil)
@@ -87,7 +88,6 @@ const (
 )
 
 func (r *restore) run(ctx context.Context, left []topicPartition) {
-	began := time.Now()
 	var fencedAt time.Time
 	for pause := restorePause; len(left) > 0; {
 		ready, unstable, err := r.checkpoints(ctx, left)
@@ -102,7 +102,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 				return
 			}
 		}
-		if err == nil && len(unstable) > 0 && time.Since(began) > fencePatience && time.Since(fencedAt) > fenceAgain {
+		if err == nil && len(unstable) > 0 && time.Since(r.began) > fencePatience && time.Since(fencedAt) > fenceAgain {
 			fencedAt = time.Now()
 			err = r.fence(ctx, unstable)
 		}
@@ -248,7 +248,7 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) err
 func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, err error) {
 	l := r.l
 	p = &partition{
-		tp: tp, id: f.id, route: l.p.routes[tp.topic], stats: l.p.counters.topics[tp.topic], since: time.Now(),
+		tp: tp, id: f.id, route: l.p.routes[tp.topic], stats: l.p.counters.topics[tp.topic], since: r.began,
 		log:      l.log.With("topic", tp.topic, "partition", tp.partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.start, endAsked: f.bounds.asked,
@@ -259,10 +259,16 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	}
 	claim = f.fetched.offset < 0 || c.Writer != l.writer
 	c.Writer = l.writer
-	spec := p.route.Spec()
-	if n := len(c.Parsers); n == 0 || c.Parsers[n-1].Spec != spec {
-		c.Parsers = append(slices.Clone(c.Parsers), state.ParserEpoch{From: c.Offset, Spec: spec})
-		claim = true
+	if parsers := withParser(c, p.route.Spec()); !slices.Equal(parsers, c.Parsers) {
+		was := c.Parsers
+		c.Parsers = parsers
+		if _, err := c.Metadata(); errors.Is(err, state.ErrMetadataTooLong) {
+			p.log.Error("records are read as before until fewer of the old ones are pending: the checkpoint has no room for one more way of reading them",
+				"now", was[len(was)-1].Spec, "wanted", p.route.Spec(), "error", err)
+			c.Parsers = was
+		} else {
+			claim = true
+		}
 	}
 	for _, e := range c.Parsers {
 		parser, err := p.route.ParserFor(e.Spec)
@@ -281,6 +287,19 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 		p.queue = &queue{}
 	}
 	return p, claim, nil
+}
+
+// withParser returns the parsers of a checkpoint when spec is to hold from its offset on. What
+// would hold from there by an earlier configuration never held for any record.
+func withParser(c state.Checkpoint, spec string) []state.ParserEpoch {
+	out := slices.Clone(c.Parsers)
+	if n := len(out); n > 0 && out[n-1].From == c.Offset {
+		out = out[:n-1]
+	}
+	if n := len(out); n == 0 || out[n-1].Spec != spec {
+		out = append(out, state.ParserEpoch{From: c.Offset, Spec: spec})
+	}
+	return out
 }
 
 // checkpointOf sorts what can be wrong with a checkpoint.
