@@ -22,9 +22,9 @@ import (
 // waits for one bad target holds up all others. One goroutine keeps it up to date; lanes and
 // turns only read, and say what they have seen.
 type targets struct {
-	cfg   *Config
-	log   *slog.Logger
-	wake  chan struct{}
+	cfg  *Config
+	log  *slog.Logger
+	wake chan struct{}
 
 	mu sync.RWMutex
 	m  map[string]*target
