@@ -8,7 +8,8 @@ GOVULNCHECK  = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 INTEGRATION_LIMIT = 20m
 
 .DEFAULT_GOAL = help
-.PHONY: help build test check unit integration docker docker-if-there kafka vuln
+.NOTPARALLEL:
+.PHONY: help build test check unit integration docker docker-if-there kafka bench vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -28,8 +29,9 @@ check: ## gofmt, go vet, staticcheck
 unit: ## tests that need no broker, with the race detector
 	$(GO) test -race -short ./...
 
+# One package at a time: each of them fills the machine with brokers.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
-	$(GO) test -count=1 -timeout $(INTEGRATION_LIMIT) ./integration/...
+	$(GO) test -count=1 -p 1 -timeout $(INTEGRATION_LIMIT) ./integration/...
 
 # By convention a test that is to run in containers has Docker in its name.
 docker: ## the smoke tests in containers
@@ -37,14 +39,17 @@ docker: ## the smoke tests in containers
 
 # Whoever sets DOCKER_HOST says that there is an engine, so one that does not answer is then a failure.
 docker-if-there:
-	@if [ -n "$$DOCKER_HOST" ] || $(GO) run ./integration/brokers/run -have docker; then \
+	@if [ -n "$$DOCKER_HOST" ] || $(GO) run ./integration/brokers/run -have docker 2>/dev/null; then \
 		$(MAKE) --no-print-directory docker; \
 	else \
-		echo "no Docker engine answers: the smoke tests in containers are left out"; \
+		echo "The smoke tests in containers are left out; go run ./integration/brokers/run -have docker says why."; \
 	fi
 
 kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 	$(GO) run ./integration/brokers/run
+
+bench: ## measure on a Kafka on this machine (some ten minutes, nothing else running), and put the table into README.md
+	$(GO) run ./bench/run -update README.md
 
 vuln: ## govulncheck, which needs to reach vuln.go.dev
 	$(GO) run $(GOVULNCHECK) ./...

@@ -22,6 +22,9 @@ type Cluster struct {
 	dir      string   // everything the cluster has on disk
 	lock     *os.File // held as long as dir is in use
 	ports    ports
+
+	once   sync.Once // for Close
+	closed error
 }
 
 // Node is one broker, and controller, of a cluster. Faults are injected here. Each method returns when the change has happened.
@@ -143,8 +146,13 @@ func (c *Cluster) Nodes() []*Node { return c.nodes }
 // Node returns the node with this id: 1 to 3.
 func (c *Cluster) Node(id int) *Node { return c.nodes[id-1] }
 
-// Close ends all nodes at once, without order, and removes what the cluster had on disk.
+// Close ends all nodes at once, without order, and removes what the cluster had on disk. A second call changes nothing.
 func (c *Cluster) Close() error {
+	c.once.Do(func() { c.closed = c.close() })
+	return c.closed
+}
+
+func (c *Cluster) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err := c.each(func(n *Node) error {

@@ -93,6 +93,9 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.Close(); err != nil {
+		t.Errorf("a second close: %v", err)
+	}
 	if _, err := net.Dial("tcp", c.Addrs()[0]); err == nil {
 		t.Error("the broker still listens")
 	}
