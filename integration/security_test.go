@@ -1,0 +1,78 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/integration/load"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// The duewheel command delivers through each way to reach a broker: TLS as the configuration file says it, SCRAM as a client.properties
+// for Java says it, and a client certificate from the environment. The last on a route whose delay and target are fixed.
+func TestSecurity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out what needs a Kafka")
+	}
+	c := brokers.Start(t, brokers.Options{Listeners: []brokers.Listener{brokers.TLS, brokers.MTLS, brokers.SASL}})
+	secrets := c.Security()
+	t.Run("TLS", func(t *testing.T) {
+		s := newStage(t, c, setting{seed: newSeed(t)})
+		s.deliverThrough(load.Config{Records: 300, Bad: 0.1}, command{yaml: fmt.Sprintf(`
+kafka:
+  brokers: [%s]
+  tls:
+    ca_file: %s
+routes:
+  - topic: %s
+    targets: {allow: ["%s.target-*"]}
+`, c.AddrsOf(brokers.TLS)[0], secrets.CAFile, s.name, s.name)})
+	})
+	t.Run("SCRAM", func(t *testing.T) {
+		s := newStage(t, c, setting{seed: newSeed(t)})
+		properties := filepath.Join(t.TempDir(), "client.properties")
+		if err := os.WriteFile(properties, fmt.Appendf(nil, `security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="%s" password="%s";
+ssl.truststore.type=PEM
+ssl.truststore.location=%s
+`, brokers.User, brokers.Password, secrets.CAFile), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.deliverThrough(load.Config{Records: 300, Bad: 0.1}, command{
+			yaml: fmt.Sprintf("routes:\n  - topic: %s\n    targets: {allow: [\"%s.target-*\"]}\n", s.name, s.name),
+			args: []string{"--command-config", properties, "-b", c.AddrsOf(brokers.SASL)[0]},
+		})
+	})
+	t.Run("mTLS", func(t *testing.T) {
+		s := newStage(t, c, setting{seed: newSeed(t), route: func(r *topics.Route) {
+			r.Delay, r.Allow, r.Target = 2*time.Second, nil, r.Topic+".target-0"
+		}})
+		s.deliverThrough(load.Config{Records: 300, Plain: true, Bare: true}, command{
+			yaml: fmt.Sprintf("routes:\n  - topic: %s\n    target: %s\n    delay: 2s\n", s.name, s.targets[0]),
+			env: []string{
+				"DUEWHEEL_KAFKA_BROKERS=" + c.AddrsOf(brokers.MTLS)[0],
+				"DUEWHEEL_KAFKA_TLS_CA_FILE=" + secrets.CAFile,
+				"DUEWHEEL_KAFKA_TLS_CERT_FILE=" + secrets.CertFile,
+				"DUEWHEEL_KAFKA_TLS_KEY_FILE=" + secrets.KeyFile,
+			},
+		})
+	})
+}
+
+// deliverThrough runs the command while requests are written and until all of them have arrived.
+func (s *stage) deliverThrough(crowd load.Config, c command) {
+	s.t.Helper()
+	p := s.runBinary(c)
+	crowd.Due = []load.Due{{Weight: 1, From: -time.Hour}, {Weight: 2, To: 3 * time.Second}}
+	s.load(crowd)
+	s.arrive()
+	p.terminate(s.t)
+	if report := s.judge(); report.Requested != int64(crowd.Records) {
+		s.t.Errorf("%d requests seen", report.Requested)
+	}
+}
