@@ -264,9 +264,7 @@ func (c *Checker) retry(src *source, r *kgo.Record, origin, due int64) {
 		return // read again
 	}
 	c.counts.Retried++
-	if last, ok := src.retries[origin]; !ok || last.offset < r.Offset {
-		src.retries[origin] = retry{due: due, offset: r.Offset}
-	}
+	src.retries[origin] = retry{due: due, offset: r.Offset}
 	got := *s
 	*s = slot{print: print{due: origin}, flags: isRetry}
 	if got.arrivals == 0 {

@@ -71,6 +71,9 @@ var cases = []struct {
 	{"delivered and dead-lettered", func(o *outcome) {
 		o.arrivals = append(o.arrivals, o.w.condemn(o.good, "too_large"))
 	}, map[Kind]int64{Doubled: 1, GoodDeadLettered: 1}, ""},
+	{"dead-lettered and then delivered", func(o *outcome) {
+		o.arrivals = append([]*kgo.Record{o.w.condemn(o.good, "too_large")}, o.arrivals...)
+	}, map[Kind]int64{Doubled: 1, GoodDeadLettered: 1}, ""},
 	{"an aborted request is delivered", func(o *outcome) {
 		aborted := o.w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
 		o.arrivals = append(o.arrivals, o.w.deliver(aborted, due))

@@ -94,7 +94,7 @@ func (c *Checker) judgeEnd(src *source) {
 			}
 			detail := fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
 			c.fault(Fault{Kind: Missing, Source: src.name(offset), Detail: detail})
-		case !s.is(requested) && !s.is(isRetry) && s.arrivals > 0:
+		case !s.is(requested) && s.arrivals > 0:
 			detail := fmt.Sprintf("seen at %s, and no committed request is there", c.where(s.place))
 			c.fault(Fault{Kind: Stray, Source: src.name(offset), Detail: detail})
 		}

@@ -248,6 +248,33 @@ func TestVanished(t *testing.T) {
 	}
 }
 
+// TestReadAgain: what a client fetches once more after a failure is not doubled.
+func TestReadAgain(t *testing.T) {
+	c, o := newCluster(t), honest()
+	watch := c.watch(o.w)
+	c.write(o.good, o.bad, o.arrivals[0], o.arrivals[1])
+	if err := watch.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "orders", Partitions: []kgo.FetchPartition{{Records: o.arrivals[:1]}}}}}}
+	watch.take(again, time.Now())
+	if report := c.stop(watch); report.Err() != nil || report.Delivered != 1 {
+		t.Error(report)
+	}
+}
+
+// TestTrimmed: what was trimmed before the watch began is not waited for.
+func TestTrimmed(t *testing.T) {
+	c, o := newCluster(t), honest()
+	c.write(o.good, o.bad)
+	if err := c.fake.DeleteRecords("requests", 1, 2); err != nil {
+		t.Fatal(err)
+	}
+	if report := c.stop(c.watch(o.w)); report.Requested != 0 || report.Err() != nil {
+		t.Error(report)
+	}
+}
+
 // TestLostSight: what is trimmed before it was read cannot be judged, and that is said.
 func TestLostSight(t *testing.T) {
 	c, o := newCluster(t), honest()
