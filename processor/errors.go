@@ -20,9 +20,6 @@ var (
 	ErrBeyondLog = errors.New("processor: the checkpoint lies above the end of the log")
 )
 
-// errEnded means that what it was asked for came too late: the partition, the membership or
-// the processor has ended.
-var errEnded = errors.New("processor: ended")
 
 // errUnanswered means that a request was sent and that nobody knows what became of it.
 var errUnanswered = errors.New("processor: request not answered")
