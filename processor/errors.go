@@ -20,7 +20,6 @@ var (
 	ErrBeyondLog = errors.New("processor: the checkpoint lies above the end of the log")
 )
 
-
 // errUnanswered means that a request was sent and that nobody knows what became of it.
 var errUnanswered = errors.New("processor: request not answered")
 
