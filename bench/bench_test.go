@@ -198,6 +198,79 @@ func TestCheckFindsFaults(t *testing.T) {
 	}
 }
 
+// Held requests are seen all at once, or never.
+func TestHold(t *testing.T) {
+	o := small(t).withDefaults()
+	cl, err := kgo.NewClient(o.Client...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	r := &runner{o: o, adm: kadm.NewClient(cl), id: "t", slack: 1}
+	s, err := r.newStage(t.Context(), "hold", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	visible := func() (n int) {
+		records := fetchAll(t, o, s.delays[0])
+		for _, r := range records {
+			if st, ok := stampOf(r.Value); !ok || st.index != uint32(n) {
+				t.Errorf("record %d has stamp %+v", n, st)
+			}
+			n++
+		}
+		return n
+	}
+	make := func(i int) stamp { return stamp{due: 1, index: uint32(i)} }
+	_, forget, err := s.hold(t.Context(), 5, make)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forget()
+	reveal, forget, err := s.hold(t.Context(), 10, make)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer forget()
+	if n := visible(); n != 0 {
+		t.Errorf("%d records can be seen before they are revealed", n)
+	}
+	if err := reveal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := visible(); n != 10 {
+		t.Errorf("%d records can be seen, want 10", n)
+	}
+}
+
+// fetchAll is what a read_committed consumer can see of a topic with one partition.
+func fetchAll(t *testing.T, o Options, topic string) (records []*kgo.Record) {
+	t.Helper()
+	cl, err := kgo.NewClient(append(o.Client, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ends, err := kadm.NewClient(cl).ListCommittedOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, _ := ends.Lookup(topic, 0)
+	for next := int64(0); next < end.Offset; {
+		fetches := cl.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			next = r.Offset + 1
+			if !r.Attrs.IsControl() {
+				records = append(records, r)
+			}
+		})
+	}
+	return records
+}
+
 // What is counted as written is everything, whoever wrote it, and markers apart.
 func TestAppended(t *testing.T) {
 	o := small(t).withDefaults()

@@ -21,6 +21,14 @@ func median(values []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
+func medianOf[T any](of []T, value func(T) float64) float64 {
+	var values []float64
+	for _, v := range of {
+		values = append(values, value(v))
+	}
+	return median(values)
+}
+
 // most is the largest. Of nothing it is NaN.
 func most(values []float64) float64 {
 	if len(values) == 0 {

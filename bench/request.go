@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -70,8 +71,8 @@ type writer struct {
 	failed atomic.Pointer[error] // the first
 }
 
-func (r *runner) newWriter() (*writer, error) {
-	cl, err := r.client(kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(2*time.Millisecond))
+func (r *runner) newWriter(more ...kgo.Opt) (*writer, error) {
+	cl, err := r.client(append(more, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(2*time.Millisecond))...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,14 +91,19 @@ func (w *writer) write(ctx context.Context, rec *kgo.Record, acked func()) {
 	})
 }
 
-// end waits until everything is acknowledged.
-func (w *writer) end(ctx context.Context) error {
+// flush waits until everything is acknowledged.
+func (w *writer) flush(ctx context.Context) error {
 	err := w.cl.Flush(ctx)
-	w.cl.Close()
 	if first := w.failed.Load(); first != nil {
 		return errors.Join(*first, err)
 	}
 	return err
+}
+
+// end is flush, and the end of the writer.
+func (w *writer) end(ctx context.Context) error {
+	defer w.cl.Close()
+	return w.flush(ctx)
 }
 
 // fill writes n requests as fast as the cluster takes them, to all delay topics in turn.
@@ -106,10 +112,50 @@ func (s *stage) fill(ctx context.Context, n int, make func(i int) stamp) error {
 	if err != nil {
 		return err
 	}
+	s.writeAll(ctx, w, n, make)
+	return errors.Join(w.end(ctx), ctx.Err())
+}
+
+func (s *stage) writeAll(ctx context.Context, w *writer, n int, make func(i int) stamp) {
 	for i := 0; i < n && ctx.Err() == nil && w.failed.Load() == nil; i++ {
 		w.write(ctx, make(i).request(s.delays[i%len(s.delays)]), nil)
 	}
-	return errors.Join(w.end(ctx), ctx.Err())
+}
+
+// holdLimit is how long held requests may stay held; a cluster allows 15 minutes if nobody has changed it.
+const holdLimit = 10 * time.Minute
+
+// hold writes n requests in a transaction, so that no read_committed consumer sees any of them until reveal is called, and
+// then all of them at once. Forget ends a hold that may not have been revealed.
+func (s *stage) hold(ctx context.Context, n int, make func(i int) stamp) (reveal func(context.Context) error, forget func(), err error) {
+	w, err := s.r.newWriter(kgo.TransactionalID(s.name+".writer"), kgo.TransactionTimeout(holdLimit))
+	if err != nil {
+		return nil, nil, err
+	}
+	held := false
+	forget = func() {
+		if held { // else the broker would wait for the end of holdLimit
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
+			defer cancel()
+			_ = w.cl.AbortBufferedRecords(ctx)
+			_ = w.cl.EndTransaction(ctx, kgo.TryAbort)
+		}
+		w.cl.Close()
+	}
+	if err = w.cl.BeginTransaction(); err == nil {
+		held = true
+		s.writeAll(ctx, w, n, make)
+		err = errors.Join(w.flush(ctx), ctx.Err())
+	}
+	if err != nil {
+		forget()
+		return nil, nil, fmt.Errorf("write requests: %w", err)
+	}
+	return func(ctx context.Context) error {
+		err := w.cl.EndTransaction(ctx, kgo.TryCommit)
+		held = err != nil
+		return err
+	}, forget, nil
 }
 
 // pace writes n requests one after the other, the i-th of them at start plus i intervals.

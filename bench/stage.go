@@ -144,6 +144,22 @@ func (p *running) delivered() (n int64) {
 	return n
 }
 
+// pending and near are how many records are accepted and not delivered, and how many of them are held in memory, as
+// told a few times a second.
+func (p *running) pending() (n int64) {
+	for _, ps := range p.Stats().Partitions {
+		n += ps.Pending
+	}
+	return n
+}
+
+func (p *running) near() (n int64) {
+	for _, ps := range p.Stats().Partitions {
+		n += ps.Near
+	}
+	return n
+}
+
 // live is how many partitions are delivering.
 func (p *running) live() (n int64) {
 	for _, ps := range p.Stats().Partitions {
@@ -154,9 +170,21 @@ func (p *running) live() (n int64) {
 	return n
 }
 
-// ready waits until every partition of the delay topics is live.
+// ready waits until every partition of the delay topics is live, and the group has settled: every lane has its share.
 func (p *running) ready(ctx context.Context) error {
+	lanes := min(p.Stats().Lanes, p.s.partitions)
+	if err := p.until(ctx, "lanes with partitions", int64(lanes), p.busyLanes); err != nil {
+		return err
+	}
 	return p.until(ctx, "partitions live", int64(p.s.partitions), p.live)
+}
+
+func (p *running) busyLanes() int64 {
+	lanes := map[int]bool{}
+	for _, ps := range p.Stats().Partitions {
+		lanes[ps.Lane] = true
+	}
+	return int64(len(lanes))
 }
 
 const (

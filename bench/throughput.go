@@ -9,103 +9,116 @@ import (
 	"github.com/duewheel/duewheel/processor"
 )
 
-// contest holds the rates of a case that is measured against the copy loop.
-type contest struct {
-	ours   []float64
-	copies map[int][]float64 // by batch
+// The cases throughput and store do the same: a processor is live on an empty delay topic; n records, written
+// in one transaction, can suddenly be seen; all are accepted and delivered. They differ in whether the records are due at once
+// or were in the store before. Neither a group that is being formed nor the writing of requests is measured with it.
+//
+//	throughput   written ─ seen ─ accepted ─┐
+//	                       due  ─ delivered ┘ both at once
+//
+//	store        written ─ seen ─ accepted, stored ─ (due is waited for) ─ due ─ loaded, delivered
+
+const (
+	// spreadRate is how many records fall due in a second: more than can be delivered.
+	spreadRate = 1_000_000
+	// storeWindow is the near window of the store's case: so short that what it lets be loaded before
+	// the first record is due is of no account.
+	storeWindow = 100 * time.Millisecond
+	// revealAhead is how long before the first record is due all are made to be seen, which takes a transaction's end.
+	revealAhead = 50 * time.Millisecond
+)
+
+// passage is one way of n records through a processor.
+type passage struct {
+	accepting  time.Duration // from the first to the last that is accepted
+	delivering time.Duration // through the store: from when the first is due to the last that is delivered
+	total      time.Duration // what counts
+	storeBytes int64         // on disk when all were accepted
 }
 
-// copyAll runs the copy loop once with every batch.
-func (c *contest) copyAll(run func(batch int) (float64, error)) error {
-	for _, batch := range copyBatches {
-		rate, err := run(batch)
-		if err != nil {
-			return err
-		}
-		if c.copies == nil {
-			c.copies = map[int][]float64{}
-		}
-		c.copies[batch] = append(c.copies[batch], rate)
-	}
-	return nil
-}
-
-// best is the copy loop's best median, and the batch with which it was reached.
-func (c *contest) best() (batch int, rate float64) {
-	for _, b := range copyBatches {
-		if m := median(c.copies[b]); m > rate {
-			batch, rate = b, m
-		}
-	}
-	return batch, rate
-}
-
-// figures are what both cases of this file have in common.
-func (c *contest) figures() figures {
-	f := figures{"records_per_s": median(c.ours)}
-	for b, rates := range c.copies {
-		f[fmt.Sprintf("copy_%d_per_s", b)] = median(rates)
-	}
-	_, best := c.best()
-	f["copy_best_per_s"], f["ratio"] = best, median(c.ours)/best
-	return f
-}
-
-func (c *contest) String() string {
-	batch, best := c.best()
-	return fmt.Sprintf("%s/s, %.2f of the copy loop's %s/s (at %s a transaction)",
-		thousands(int64(median(c.ours))), median(c.ours)/best, thousands(int64(best)), thousands(int64(batch)))
-}
-
-// throughput measures how fast a backlog of records is accepted and delivered that are all due.
+// throughput measures records that are due within 1 s after they can be seen.
 func (r *runner) throughput(ctx context.Context) ([]Result, error) {
-	n := r.o.Records
-	s, err := r.newStage(ctx, "throughput", 1, r.o.Partitions)
+	c, passages, checked, err := r.compete(ctx, "throughput", (*stage).passNear)
 	if err != nil {
 		return nil, err
 	}
-	r.progress("throughput: writing %s requests", thousands(int64(n)))
-	if err := s.fill(ctx, n, func(i int) stamp { // each is due within 1 s after it was written, in no order
-		return stamp{due: time.Now().UnixMilli() + int64(noise(uint64(i))%1000), index: uint32(i)}
-	}); err != nil {
-		return nil, err
-	}
-	if err := sleepUntil(ctx, time.Now().Add(time.Second)); err != nil {
-		return nil, err
-	}
-	var c contest
-	var checked string
-	for round := range r.o.Rounds {
-		ours := func() (err error) {
-			defer func(mark int) { err = errors.Join(err, r.clean(ctx, mark)) }(len(r.made))
-			if err := s.afresh(ctx, fmt.Sprint("round-", round)); err != nil {
-				return err
-			}
-			rate, err := s.drain(ctx, n)
-			if err != nil {
-				return err
-			}
-			c.ours = append(c.ours, rate)
-			r.progress("throughput: round %d: duewheel %s/s", round+1, thousands(int64(rate)))
-			checked, err = s.check(ctx)
-			return err
-		}
-		theirs := func() error { return c.copyAll(s.copied(ctx, "throughput", round, n)) }
-		// Whoever runs first in one round runs last in the next: neither always has the warmer or the fuller broker.
-		both := []func() error{ours, theirs}
-		for i := range both {
-			if err := both[(i+round)%2](); err != nil {
-				return nil, err
-			}
-		}
-	}
+	f := c.figures()
+	f["accepted_per_s"] = medianOf(passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
 	return []Result{{
 		Case: "throughput",
-		What: fmt.Sprintf("A backlog of %s records of 100 B in %d partitions, each due within 1 s after it was written, and all of them due: from the first record "+
-			"that is accepted to the last whose delivery is committed, in exactly_once with a memory budget of 1 GiB and defaults otherwise. The copy loop, on the same records, counts from "+
-			"the first poll that returns records to the last commit. Medians of %d, run alternately.", thousands(int64(n)), r.o.Partitions, r.o.Rounds),
-		Measured: c.String(), Figures: c.figures(), Checked: checked,
+		What: fmt.Sprintf("%s records of 100 B in %d partitions can suddenly be seen and are due within the next %v: from the first that is accepted to the last whose delivery is committed, "+
+			"exactly_once, defaults. The copy loop copies the same records, from the first poll that returns some to the last commit. Medians of %d, run alternately after a warm-up.",
+			thousands(int64(r.o.Records)), r.o.Partitions, spread(r.o.Records), r.o.Rounds),
+		Measured: c.String(), Figures: f, Checked: checked,
 	}}, nil
+}
+
+// store measures records that lie in the store until they are due.
+func (r *runner) store(ctx context.Context) ([]Result, error) {
+	c, passages, checked, err := r.compete(ctx, "store", (*stage).passStore)
+	if err != nil {
+		return nil, err
+	}
+	f := c.figures()
+	f["accepted_per_s"] = medianOf(passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
+	f["delivered_per_s"] = medianOf(passages, func(p passage) float64 { return float64(r.o.Records) / p.delivering.Seconds() })
+	f["store_bytes"] = medianOf(passages, func(p passage) float64 { return float64(p.storeBytes) })
+	f["delivered_ratio"] = f["delivered_per_s"] / f["copy_best_per_s"]
+	return []Result{{
+		Case: "store",
+		What: fmt.Sprintf("%s records of 100 B in %d partitions can suddenly be seen long before they are due, go through the store, as the near window is %v, and then fall due within %v: the time from the first to "+
+			"the last that is accepted, and the time from when the first is due to the last whose delivery is committed, in sum. Compactions while they wait are not counted. exactly_once, defaults otherwise. "+
+			"The copy loop copies the same records. Medians of %d, run alternately after a warm-up.", thousands(int64(r.o.Records)), r.o.Partitions, storeWindow, spread(r.o.Records), r.o.Rounds),
+		Measured: fmt.Sprintf("%s; accepted at %s/s, delivered at %s/s", c.String(), thousands(int64(f["accepted_per_s"])), thousands(int64(f["delivered_per_s"]))),
+		Figures:  f, Checked: checked,
+	}}, nil
+}
+
+func spread(n int) time.Duration { return time.Duration(n) * time.Second / spreadRate }
+
+// compete runs the processor and the copy loop alternately, each round on records of its own. The first round is a
+// warm-up with fewer.
+func (r *runner) compete(ctx context.Context, name string, pass func(s *stage, ctx context.Context, n int) (passage, error)) (c contest, all []passage, checked string, err error) {
+	for round := range r.o.Rounds + 1 {
+		n := r.o.Records
+		if round == 0 {
+			n = max(n/10, 1)
+		}
+		s, err := r.newStage(ctx, name, 1, r.o.Partitions)
+		if err != nil {
+			return c, all, "", err
+		}
+		p, err := pass(s, ctx, n)
+		if err != nil {
+			return c, all, "", err
+		}
+		if checked, err = s.check(ctx); err != nil {
+			return c, all, "", err
+		}
+		rate := float64(n) / p.total.Seconds()
+		r.progress("%s: %s: duewheel %s/s", name, roundName(round), thousands(int64(rate)))
+		counts := &c
+		if round == 0 {
+			counts = &contest{}
+		} else {
+			all = append(all, p)
+		}
+		counts.ours = append(counts.ours, rate)
+		if err := counts.copyAll(s.copied(ctx, name, round, n)); err != nil {
+			return c, all, "", err
+		}
+		if err := r.clean(ctx, 0); err != nil {
+			return c, all, "", err
+		}
+	}
+	return c, all, checked, nil
+}
+
+func roundName(round int) string {
+	if round == 0 {
+		return "warm-up"
+	}
+	return fmt.Sprint("round ", round)
 }
 
 // copied is the copy loop, with progress.
@@ -113,29 +126,116 @@ func (s *stage) copied(ctx context.Context, name string, round, n int) func(batc
 	return func(batch int) (float64, error) {
 		rate, err := s.copyLoop(ctx, batch, n)
 		if err == nil {
-			s.r.progress("%s: round %d: copy loop %s/s at %s a transaction", name, round+1, thousands(int64(rate)), thousands(int64(batch)))
+			s.r.progress("%s: %s: copy loop %s/s at %s a transaction", name, roundName(round), thousands(int64(rate)), thousands(int64(batch)))
 		}
 		return rate, err
 	}
 }
 
-// nearBudget keeps the whole backlog of the throughput case in memory: what is delivered through
-// the store is the store's case.
-const nearBudget = 1 << 30
-
-// drain runs a processor until it has delivered n records, and returns records a second.
-func (s *stage) drain(ctx context.Context, n int) (rate float64, err error) {
-	p, err := s.start(ctx, func(c *processor.Config) { c.MemoryBudget = nearBudget })
+// begin starts a processor, and writes n requests that it does not see yet. They are due in no order, the first of them at the given time.
+func (s *stage) begin(ctx context.Context, n int, first time.Time, change func(*processor.Config)) (p *running, reveal func(context.Context) error, forget func(), err error) {
+	reveal, forget, err = s.hold(ctx, n, func(i int) stamp {
+		return stamp{due: first.UnixMilli() + int64(noise(uint64(i))%uint64(n))*1000/spreadRate, index: uint32(i)}
+	})
 	if err != nil {
-		return 0, err
+		return nil, nil, nil, err
 	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	if err := p.until(ctx, "accepted", 1, p.accepted); err != nil {
-		return 0, err
+	if p, err = s.start(ctx, change); err == nil {
+		err = p.ready(ctx)
 	}
-	began := time.Now()
+	if err != nil {
+		forget()
+		if p != nil {
+			err = errors.Join(err, p.stop())
+		}
+		return nil, nil, nil, err
+	}
+	return p, reveal, forget, nil
+}
+
+// passNear delivers n records that are due as soon as they can be seen.
+func (s *stage) passNear(ctx context.Context, n int) (out passage, err error) {
+	first := time.Now().Add(s.r.lead(n) + s.r.o.settle)
+	s.r.progress("throughput: writing %s requests", thousands(int64(n)))
+	p, reveal, forget, err := s.begin(ctx, n, first, func(*processor.Config) {})
+	if err != nil {
+		return out, err
+	}
+	defer func() { forget(); err = errors.Join(err, p.stop()) }()
+	if time.Until(first) < revealAhead {
+		return out, errDueTooSoon
+	}
+	if err := sleepUntil(ctx, first.Add(-revealAhead)); err != nil {
+		return out, err
+	}
+	if err := reveal(ctx); err != nil {
+		return out, err
+	}
+	began, err := p.accept(ctx, n, &out)
+	if err != nil {
+		return out, err
+	}
 	if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
-		return 0, err
+		return out, err
 	}
-	return float64(n) / time.Since(began).Seconds(), nil
+	out.total = time.Since(began)
+	return out, nil
+}
+
+// passStore delivers n records that were stored before.
+func (s *stage) passStore(ctx context.Context, n int) (out passage, err error) {
+	lead := 2*s.r.lead(n) + s.r.o.settle
+	first := time.Now().Add(lead).Truncate(time.Millisecond)
+	s.r.progress("store: writing %s requests that are due in %v", thousands(int64(n)), lead.Round(time.Millisecond))
+	p, reveal, forget, err := s.begin(ctx, n, first, func(c *processor.Config) { c.NearWindow = storeWindow })
+	if err != nil {
+		return out, err
+	}
+	defer func() { forget(); err = errors.Join(err, p.stop()) }()
+	if err := reveal(ctx); err != nil {
+		return out, err
+	}
+	if _, err := p.accept(ctx, n, &out); err != nil {
+		return out, err
+	}
+	if err := p.allStored(ctx, n, first, &out); err != nil {
+		return out, err
+	}
+	if err := sleepUntil(ctx, first); err != nil {
+		return out, err
+	}
+	if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
+		return out, err
+	}
+	out.delivering = time.Since(first)
+	out.total = out.accepting + out.delivering
+	return out, nil
+}
+
+// accept waits until n records are accepted, and returns when the first was.
+func (p *running) accept(ctx context.Context, n int, out *passage) (began time.Time, err error) {
+	if err := p.until(ctx, "accepted", 1, p.accepted); err != nil {
+		return began, err
+	}
+	began = time.Now()
+	err = p.until(ctx, "accepted", int64(n), p.accepted)
+	out.accepting = time.Since(began)
+	return began, err
+}
+
+// allStored sees to it that n records are pending, none of them in memory, some time before the first is due.
+func (p *running) allStored(ctx context.Context, n int, due time.Time, out *passage) error {
+	early, cancel := context.WithDeadlineCause(ctx, due.Add(-2*storeWindow), errDueTooSoon)
+	defer cancel()
+	if err := p.until(early, "pending", int64(n), p.pending); err != nil {
+		if ctx.Err() == nil && early.Err() != nil {
+			return errDueTooSoon
+		}
+		return err
+	}
+	if near := p.near(); near > 0 && early.Err() == nil {
+		return fmt.Errorf("%d records are in memory long before they are due", near)
+	}
+	out.storeBytes = p.Stats().StoreBytes
+	return nil
 }
