@@ -51,6 +51,7 @@ type partition struct {
 	lateBytes int64
 	repeat    []*part // what turns that did not happen have left: the same O, W and records, in this order
 	repeatAt  int64   // ms
+	plans     int     // parts with records made so far
 	turns     int     // undecided turns that have a part of it: two at most
 
 	wheel    *wheel.Wheel
@@ -98,9 +99,18 @@ type item struct {
 // part is what one turn does for one partition.
 type part struct {
 	p     *partition
+	n     int       // in the order in which the partition's parts were made
 	from  state.Key // W before
 	to    state.Checkpoint
 	items []item
+}
+
+// due is the latest due time of its records: the partition's clock has passed it.
+func (pt *part) due() int64 {
+	if n := len(pt.items); n > 0 && pt.p.queue != nil {
+		return pt.items[n-1].key.Due
+	}
+	return pt.to.Watermark.Due
 }
 
 // pend keeps a record that is to be delivered later.
@@ -206,7 +216,8 @@ func (p *partition) plan(to state.Checkpoint, items []item) *part {
 	p.finish(&to)
 	from := p.judge
 	p.planned, p.judge = to, to.Watermark
-	return &part{p: p, from: from, to: to, items: items}
+	p.plans++
+	return &part{p: p, n: p.plans, from: from, to: to, items: items}
 }
 
 // far is how many pending records only the store holds.

@@ -31,24 +31,20 @@ type link struct {
 	rules []*rule
 }
 
-// rule is what happens to the next requests of a kind.
+// rule is what happens to the next requests of a kind: either as they are about to be delivered,
+// or, after, when they have been carried out and the answer is about to be delivered.
 type rule struct {
 	key   kmsg.Key
 	match func(kmsg.Request) bool // nil: every one
 	count int                     // how many are left; negative: no bound
+	after bool
 
-	do   fate
-	wait chan struct{} // fateHold: until when
+	call func()        // called first
+	wait chan struct{} // not nil: held until it is closed
+	cut  bool          // the connection breaks
+
 	hits chan struct{} // told of each hit; buffered
 }
-
-type fate int
-
-const (
-	fateHold      fate = iota // it is not delivered before wait is closed
-	fateCutBefore             // the connection breaks, and it never arrives
-	fateCutAfter              // it is carried out, and the connection breaks before the answer
-)
 
 func newLink(w *world, name string, seed uint64) *link {
 	return &link{world: w, name: name, rng: rand.New(rand.NewPCG(seed, 1)), wires: map[*wire]struct{}{}}
@@ -177,7 +173,8 @@ func (l *link) judge(f *frame) *rule {
 }
 
 // pass waits for the time that a frame takes, and while the link is frozen.
-func (l *link) pass(w *wire) bool {
+func (w *wire) pass() bool {
+	l := w.link
 	l.mu.Lock()
 	delay := 1 + time.Duration(l.rng.Int64N(int64(l.world.latency)))
 	l.mu.Unlock()
@@ -185,12 +182,17 @@ func (l *link) pass(w *wire) bool {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return w.melt()
 	case <-w.cut:
 		return false
 	}
-	l.mu.Lock()
-	thaw := l.thaw
-	l.mu.Unlock()
+}
+
+// melt waits while the link is frozen.
+func (w *wire) melt() bool {
+	w.link.mu.Lock()
+	thaw := w.link.thaw
+	w.link.mu.Unlock()
 	if thaw == nil {
 		return true
 	}
@@ -200,6 +202,23 @@ func (l *link) pass(w *wire) bool {
 	case <-w.cut:
 		return false
 	}
+}
+
+// apply does what a rule says.
+func (w *wire) apply(r *rule) {
+	if r.call != nil {
+		r.call()
+	}
+	if r.wait != nil {
+		select {
+		case <-r.wait:
+		case <-w.cut:
+		}
+	}
+	if r.cut {
+		w.close()
+	}
+	w.melt() // the call may have frozen the link
 }
 
 // wire is one connection.
@@ -283,20 +302,11 @@ func (w *wire) forward() {
 	defer w.server.Close()
 	defer w.settle()
 	for f := range w.queue {
-		if !w.link.pass(w) {
+		if !w.pass() {
 			break
 		}
-		f.rule = w.link.judge(f)
-		if f.rule != nil {
-			switch f.rule.do {
-			case fateHold:
-				select {
-				case <-f.rule.wait:
-				case <-w.cut:
-				}
-			case fateCutBefore:
-				w.close()
-			}
+		if f.rule = w.link.judge(f); f.rule != nil && !f.rule.after {
+			w.apply(f.rule)
 		}
 		w.mu.Lock()
 		w.asked[f.corr] = f
@@ -343,13 +353,13 @@ func (w *wire) back() {
 		if f == nil || hungUp {
 			continue
 		}
-		if f.rule != nil && f.rule.do == fateCutAfter {
-			return
+		if f.rule != nil && f.rule.after {
+			w.apply(f.rule)
 		}
 		if f.key == kmsg.OffsetFetch {
 			b = unstableAnswers(f, b)
 		}
-		if !w.link.pass(w) {
+		if !w.pass() {
 			return
 		}
 		if _, err := w.client.Write(b); err != nil {

@@ -24,6 +24,7 @@ type plan struct {
 	Near       time.Duration
 	Latency    time.Duration
 	Fixed      bool
+	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
 
@@ -39,29 +40,33 @@ type step struct {
 type op int
 
 const (
-	opSend        op = iota // N requests
-	opTransact              // N requests in a transaction that stays open For; even N commit
-	opKill                  // kill -9, back after For
-	opPowerLoss             // the same, and what was not synced is gone in part
-	opWipe                  // the same, and the disk is gone
-	opStop                  // SIGTERM, back after For
-	opJoin                  // one process more
-	opLeave                 // SIGTERM, for good
-	opFreeze                // nothing passes between process and brokers For
-	opAhead                 // the wall clock is ahead For, less than what makes it believed
-	opBehind                // the wall clock is behind For
-	opHold                  // a request of kind N is on its way For
-	opCutBefore             // a request of kind N is lost
-	opCutAfter              // the answer to a request of kind N is lost
-	opFault                 // the broker answers with error N
-	opLeaderless            // a target has no leader For
-	opCoordinator           // the coordinators move
-	opLeaders               // the leaders move
+	opSend         op = iota // N requests
+	opTransact               // N requests in a transaction that stays open For; even N commit
+	opKill                   // kill -9, back after For
+	opPowerLoss              // the same, and what was not synced is gone in part
+	opWipe                   // the same, and the disk is gone
+	opStop                   // SIGTERM, back after For
+	opJoin                   // one process more
+	opLeave                  // SIGTERM, for good
+	opFreeze                 // nothing passes between process and brokers For
+	opAhead                  // the wall clock is ahead For, less than what makes it believed
+	opBehind                 // the wall clock is behind For
+	opHold                   // a request of kind N is on its way For
+	opCutBefore              // a request of kind N is lost
+	opCutAfter               // the answer to a request of kind N is lost
+	opKillBefore             // kill -9 as it sends a request of kind N, back after For
+	opKillAfter              // kill -9 when a request of kind N has been carried out, back after For
+	opFreezeBefore           // freeze as it sends a request of kind N
+	opFreezeAfter            // freeze when a request of kind N has been carried out
+	opFault                  // the broker answers with error N
+	opLeaderless             // a target has no leader For
+	opCoordinator            // the coordinators move
+	opLeaders                // the leaders move
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
-	"hold", "cut before", "cut after", "fault", "leaderless", "move coordinators", "move leaders"}
+	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "move leaders"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -112,13 +117,14 @@ func drawPlan(t *rapid.T) plan {
 		Near:       rapid.SampledFrom([]time.Duration{5 * time.Second, 500 * time.Millisecond, time.Minute}).Draw(t, "near"),
 		Latency:    rapid.SampledFrom([]time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}).Draw(t, "latency"),
 		Fixed:      rapid.Bool().Draw(t, "fixed"),
+		Rate:       rapid.SampledFrom([]time.Duration{time.Hour, 100 * time.Millisecond, 30 * time.Millisecond}).Draw(t, "rate"),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1, 25).Draw(t, "steps")
 	return p
 }
 
 // often is how much more often than the others an op is drawn.
-var often = map[op]int{opSend: 8, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4, opFault: 4}
+var often = map[op]int{opSend: 8, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4, opKillBefore: 4, opKillAfter: 4, opFreezeBefore: 4, opFreezeAfter: 3, opFault: 4}
 
 var weighted = func() (w []op) {
 	for o := range ops {
@@ -141,7 +147,7 @@ func drawStep(t *rapid.T) step {
 	case opTransact:
 		s.N, s.For = rapid.IntRange(1, 20).Draw(t, "n"), millis("for", 3000)
 		return s
-	case opHold, opCutBefore, opCutAfter:
+	case opHold, opCutBefore, opCutAfter, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
 		s.N = rapid.SampledFrom([]int{0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}).Draw(t, "kind")
 	case opFault:
 		s.N = rapid.IntRange(0, len(faults)-1).Draw(t, "fault")
@@ -152,7 +158,7 @@ func drawStep(t *rapid.T) step {
 	switch s.Op {
 	case opAhead:
 		s.For = millis("for", 4000)
-	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless:
+	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
 		s.For = millis("for", 12_000)
 	}
 	return s
@@ -160,8 +166,8 @@ func drawStep(t *rapid.T) step {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}
@@ -171,7 +177,7 @@ func (p plan) String() string {
 func (s step) String() string {
 	what := fmt.Sprint(s.N)
 	switch s.Op {
-	case opHold, opCutBefore, opCutAfter:
+	case opHold, opCutBefore, opCutAfter, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
 		what = kinds[s.N].Name()
 	case opFault:
 		what = faults[s.N].key.Name() + " " + faults[s.N].err.Message

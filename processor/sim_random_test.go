@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,11 +42,9 @@ func TestSimRandom(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	defer checks.Value.Set(checks.Value.String())
 	checks.Value.Set("1000000")
-	var schedules, virtual atomic.Int64
+	var did tally
 	began := time.Now()
-	defer func() {
-		t.Logf("%d schedules, %v of simulated time in %v", schedules.Load(), time.Duration(virtual.Load()).Round(time.Second), time.Since(began).Round(time.Second))
-	}()
+	defer func() { t.Logf("%v in %v", &did, time.Since(began).Round(time.Second)) }()
 	rapid.Check(t, func(rt *rapid.T) {
 		if time.Since(began) > *budget {
 			return
@@ -58,11 +55,48 @@ func TestSimRandom(t *testing.T) {
 		trace := filepath.Join(os.TempDir(), fmt.Sprintf("duewheel-sim-%d.txt", os.Getpid()))
 		os.WriteFile(trace, []byte(p.String()), 0o644) // what it was, should all of it panic
 		rapid.SyncTest(rt, func(rt *rapid.T) {
-			virtual.Add(int64(simulate(rt, p)))
+			simulate(rt, p, &did)
 		})
 		os.Remove(trace)
-		schedules.Add(1)
 	})
+}
+
+// tally tells what schedules have brought about.
+type tally struct {
+	schedules, requested, doubled, late, retried, rebalances, fenced int64
+	virtual                                                          time.Duration
+	turns, dead                                                      map[string]int64
+}
+
+func (c *tally) add(w *world) {
+	if c.turns == nil {
+		c.turns, c.dead = map[string]int64{}, map[string]int64{}
+	}
+	c.schedules++
+	c.virtual += time.Since(w.began)
+	seen := w.watch.Counts()
+	c.requested += seen.Requested
+	c.doubled += seen.Doubled
+	for _, p := range w.processes {
+		s := p.p.Stats()
+		for k, n := range s.Transactions {
+			c.turns[k] += n
+		}
+		for k, n := range s.DeadLetter {
+			c.dead[k] += n
+		}
+		for _, t := range s.Topics {
+			c.late += t.Late
+		}
+		c.retried += s.Retried
+		c.rebalances += s.Rebalances
+		c.fenced += p.p.counters.fenced.Load()
+	}
+}
+
+func (c *tally) String() string {
+	return fmt.Sprintf("%d schedules with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %v of simulated time",
+		c.schedules, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.virtual.Round(time.Second))
 }
 
 // hang tells of a schedule that does not end: in a bubble, time stands still when something spins.
@@ -96,8 +130,8 @@ type event struct {
 	do func()
 }
 
-// simulate runs a plan and returns how long it took in the bubble.
-func simulate(t testingT, p plan) time.Duration {
+// simulate runs a plan.
+func simulate(t testingT, p plan, did *tally) {
 	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, tune: func(c *Config) {
 		c.Lanes, c.BatchRecords, c.NearWindow = p.Lanes, p.Batch, p.Near
 	}})
@@ -105,6 +139,9 @@ func simulate(t testingT, p plan) time.Duration {
 	w.latency = p.Latency
 	w.note("plan: %s", p)
 	r := &runner{world: w, plan: p, stepped: map[*process]bool{}}
+	for at := p.Rate; at < time.Minute; at += p.Rate {
+		r.after(at, func() { w.client.Produce(context.Background(), r.draw(), nil) })
+	}
 	for i := range p.Processes {
 		r.slots = append(r.slots, &slot{name: string(rune('a' + i))})
 		r.up(r.slots[i])
@@ -115,8 +152,11 @@ func simulate(t testingT, p plan) time.Duration {
 		r.step(s)
 	}
 	r.heal()
+	if err := w.client.Flush(context.Background()); err != nil {
+		w.fail("%v", err)
+	}
 	w.finish()
-	return time.Since(w.began)
+	did.add(w)
 }
 
 // sleep lets time pass, carries out what is due meanwhile, and looks at the checkpoints.
@@ -132,6 +172,7 @@ func (r *runner) sleep(d time.Duration) {
 			next = r.later[0].at
 		}
 		time.Sleep(time.Until(next))
+		r.reap()
 		for len(r.later) > 0 && !r.later[0].at.After(time.Now()) {
 			e := r.later[0]
 			r.later = r.later[1:]
@@ -144,6 +185,19 @@ func (r *runner) sleep(d time.Duration) {
 	}
 }
 
+// reap takes note of processes that a rule has killed.
+func (r *runner) reap() {
+	for _, m := range r.slots {
+		if m.p == nil {
+			continue
+		}
+		if c := m.p.crashed.Load(); c != nil {
+			m.p, m.disk = nil, c.disk
+			r.after(c.down, func() { r.up(m) })
+		}
+	}
+}
+
 // after carries something out later, or when everything is healed.
 func (r *runner) after(d time.Duration, do func()) {
 	r.later = append(r.later, event{time.Now().Add(d), do})
@@ -152,6 +206,10 @@ func (r *runner) after(d time.Duration, do func()) {
 // heal ends everything that is still wrong, and makes sure that somebody is there.
 func (r *runner) heal() {
 	r.note("---- healed")
+	for _, p := range r.processes {
+		p.link.clear()
+		p.skew.Store(0)
+	}
 	for len(r.later) > 0 {
 		e := r.later[0]
 		r.later = r.later[1:]
@@ -160,10 +218,7 @@ func (r *runner) heal() {
 	for _, do := range r.mend {
 		do()
 	}
-	for _, p := range r.processes {
-		p.link.clear()
-		p.skew.Store(0)
-	}
+	r.reap()
 	for _, s := range r.slots {
 		if s.p != nil {
 			return
@@ -191,11 +246,9 @@ func (r *runner) pick(who int) *slot {
 func (r *runner) step(s step) {
 	switch s.Op {
 	case opSend:
-		var rs []*kgo.Record
 		for range s.N {
-			rs = append(rs, r.draw())
+			r.client.Produce(context.Background(), r.draw(), nil) // the checker sees what became of it
 		}
-		r.send(rs...)
 		return
 	case opTransact:
 		r.transact(s)
@@ -241,7 +294,7 @@ func (r *runner) step(s step) {
 	case opStop, opLeave:
 		m.gone = s.Op == opLeave && len(r.slots) > 1 && m != r.slots[0]
 		down(p.fs)
-		p.ended = true
+		p.ended.Store(true)
 		r.note("---- %s is told to stop", p.name)
 		p.stop()
 		if s.For < 100*time.Millisecond || s.Op == opLeave {
@@ -264,12 +317,22 @@ func (r *runner) step(s step) {
 		r.after(s.For, func() { p.skew.Store(0) })
 	case opHold:
 		ch := make(chan struct{})
-		p.link.on(rule{key: kinds[s.N], do: fateHold, wait: ch})
+		p.link.on(rule{key: kinds[s.N], wait: ch})
 		r.after(s.For, func() { close(ch) })
-	case opCutBefore:
-		p.link.on(rule{key: kinds[s.N], do: fateCutBefore})
-	case opCutAfter:
-		p.link.on(rule{key: kinds[s.N], do: fateCutAfter})
+	case opCutBefore, opCutAfter:
+		p.link.on(rule{key: kinds[s.N], cut: true, after: s.Op == opCutAfter})
+	case opKillBefore, opKillAfter:
+		p.link.on(rule{key: kinds[s.N], after: s.Op == opKillAfter, call: func() {
+			if p.crashed.Load() == nil {
+				p.crashed.Store(&crashed{disk: p.kill(), down: s.For})
+			}
+		}})
+	case opFreezeBefore, opFreezeAfter:
+		p.link.on(rule{key: kinds[s.N], after: s.Op == opFreezeAfter, call: func() {
+			r.note("---- %s freezes for %v", p.name, s.For)
+			thaw := p.link.freeze()
+			time.AfterFunc(s.For, thaw)
+		}})
 	}
 }
 

@@ -136,7 +136,7 @@ func (w *world) expectations() check.Config {
 // close ends the world; every process must have been stopped.
 func (w *world) close() {
 	for _, p := range w.processes {
-		if !p.ended {
+		if !p.ended.Load() {
 			p.kill()
 		}
 	}
@@ -202,8 +202,15 @@ type process struct {
 	p     *Processor
 	stop  context.CancelFunc
 	done  chan struct{}
-	err   error // of Run; set when done is closed
-	ended bool  // killed or stopped
+	err   error       // of Run; set when done is closed
+	ended atomic.Bool // killed or stopped
+
+	crashed atomic.Pointer[crashed] // set by whoever kills it while the test goes on
+}
+
+type crashed struct {
+	disk *vfs.MemFS
+	down time.Duration
 }
 
 // start starts a process on a disk; nil is an empty one.
@@ -250,9 +257,9 @@ func (p *process) kill() *vfs.MemFS { return p.crash(100) }
 // crash ends a process; of what was not synced, only a part is on its disk.
 func (p *process) crash(unsynced int) *vfs.MemFS {
 	p.w.note("---- %s is killed", p.name)
-	p.ended = true
+	p.ended.Store(true)
 	p.link.kill()
-	disk := p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(p.w.rng.Uint64(), 0))})
+	disk := p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(p.w.cfg.seed, 7))})
 	p.stop()
 	return disk
 }
@@ -261,7 +268,7 @@ func (p *process) crash(unsynced int) *vfs.MemFS {
 func (p *process) shut() *vfs.MemFS {
 	p.w.t.Helper()
 	p.w.note("---- %s is told to stop", p.name)
-	p.ended = true
+	p.ended.Store(true)
 	p.stop()
 	<-p.done
 	if p.err != nil {
@@ -357,7 +364,7 @@ func (w *world) finish() {
 	w.t.Helper()
 	w.arrived()
 	for _, p := range w.processes {
-		if !p.ended {
+		if !p.ended.Load() {
 			p.shut()
 		}
 	}

@@ -95,10 +95,15 @@ func (t *turn) run(ctx context.Context) {
 
 // renderParts makes the records of every part that can be tried now.
 func (t *turn) renderParts(ctx context.Context) {
-	t.render.now = t.l.p.clock.time()
-	now := t.render.now.UnixMilli()
+	now := t.l.p.clock.time()
 	for _, pt := range t.parts {
-		if err := t.render.part(ctx, pt, max(now, pt.from.Due)); err != nil {
+		// What was taken was due by the lane's clock, or by one of the group before, even if the
+		// clock has been set back since.
+		t.render.now = now
+		if due := time.UnixMilli(pt.due()); now.Before(due) {
+			t.render.now = due
+		}
+		if err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
 			t.held = append(t.held, heldPart{pt, err})
 			continue
 		}
