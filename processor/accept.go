@@ -198,7 +198,11 @@ func (l *lane) load(p *partition, now int64) error {
 	var last state.Key
 	var bytes int64
 	n, more := 0, false
-	err := p.store.Scan(p.horizon, func(k state.Key, run []byte) bool {
+	from := p.horizon
+	if from.Less(p.judge) {
+		from = p.judge // what is at or below W is delivered, or in the turn in flight
+	}
+	err := p.store.Scan(from, func(k state.Key, run []byte) bool {
 		if k.Due > target {
 			return false
 		}
@@ -340,8 +344,8 @@ func (l *lane) throttle(now int64) {
 			}
 		case p.lateBytes > lateCap, l.nearBytes > l.nearBudget && p.wheel.Len() > 0:
 			want = true
-		case p.lateBytes < lateCap/2 && l.nearBytes < l.nearBudget*3/4:
-			want = false
+		case p.lateBytes < lateCap/2 && (l.nearBytes < l.nearBudget*3/4 || p.wheel.Len() == 0):
+			want = false // one that holds nothing cannot make room
 		}
 		if want == p.paused {
 			continue

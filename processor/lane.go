@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -336,10 +337,16 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	}
 }
 
-// putBack keeps a part to be tried again, behind those that were there before.
+// putBack keeps a part to be tried again, in the order in which the parts were made: each one's
+// checkpoint says that those before it have happened.
 func (l *lane) putBack(pt *part, at int64) {
-	pt.p.repeat = append(pt.p.repeat, pt)
-	pt.p.repeatAt = max(pt.p.repeatAt, at)
+	p := pt.p
+	i := len(p.repeat)
+	for i > 0 && p.repeat[i-1].n > pt.n {
+		i--
+	}
+	p.repeat = slices.Insert(p.repeat, i, pt)
+	p.repeatAt = max(p.repeatAt, at)
 }
 
 // dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch, and

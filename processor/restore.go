@@ -383,14 +383,22 @@ func (r *restore) open(p *partition) (err error) {
 	}
 	p.start = min(c.Offset, pos.Resume)
 	p.position = p.start
-	// What the store holds from start on is about to be read again, and counted then.
+	// What the store holds from start on is about to be read again, and counted then; below O it
+	// gets the same key again.
 	var corrupt error
 	err = p.store.Scan(c.Watermark, func(k state.Key, run []byte) bool {
 		var rec record
 		if corrupt = decodeRecord(run, &rec); corrupt != nil {
 			return false
 		}
-		if rec.offset < p.start {
+		switch {
+		case rec.offset < c.LowWater, rec.offset >= c.Offset:
+			// Below L it was resolved while the route had a fixed delay, which leaves W alone.
+			// From O on it was not accepted, as far as the group knows: under the configuration
+			// of today it may be refused, or due at another time.
+			p.dirty = true
+			return p.store.Delete(k) == nil
+		case rec.offset < p.start:
 			p.ledger.Add(k, rec.offset, len(run), true)
 		}
 		return true

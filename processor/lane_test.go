@@ -1,0 +1,158 @@
+package processor
+
+import (
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+const (
+	testTopic  = "requests"
+	testWindow = 4 * time.Second
+)
+
+var (
+	testID = topicID{1, 2, 3, 4, 5}
+	testTP = topicPartition{testTopic, 3}
+)
+
+// testRoute is one whose records say when they are due; bills may be delivered to or not.
+func testRoute(bills bool) topics.Route {
+	r := topics.Route{Topic: testTopic, Allow: []string{"orders"}, DeadLetter: testTopic + ".dead", EmitHeaders: true}
+	if bills {
+		r.Allow = append(r.Allow, "bills")
+	}
+	return r
+}
+
+func mustRoute(r topics.Route) *topics.Route {
+	route, err := topics.NewRoute(r)
+	if err != nil {
+		panic(err)
+	}
+	return route
+}
+
+// testLane makes a lane that does not run: tests call its parts. It has a store and no broker.
+func testLane(t *testing.T, tune ...func(*Config)) *lane {
+	t.Helper()
+	cfg := Config{
+		Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Routes: []topics.Route{testRoute(true)},
+		Lanes: 1, FS: vfs.NewMem(), MemoryBudget: minMemory, NearWindow: testWindow,
+		Instance: "me", Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, f := range tune {
+		f(&cfg)
+	}
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.store, err = state.Open(state.Options{Dir: "state", FS: cfg.FS, MemoryBudget: p.storeBudget()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.store.Close() })
+	l := p.lanes[0]
+	if l.reader, err = newReader(&p.cfg, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.reader.Close)
+	return l
+}
+
+// assign gives a lane a partition whose checkpoint and log were found as they are, as a restore
+// does. A negative offset is no checkpoint.
+func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition, error) {
+	f := found{id: testID, fetched: fetched{offset: -1}, bounds: logBounds{start: start, stable: stable, high: high, asked: time.Now()}}
+	if c.Offset >= 0 {
+		c.TopicID = testID.short()
+		md, err := c.Metadata()
+		if err != nil {
+			return nil, err
+		}
+		f.fetched = fetched{offset: c.Offset, metadata: md}
+	}
+	r := &restore{l: l}
+	p, _, err := r.judge(testTP, f)
+	if err == nil {
+		err = r.open(p)
+	}
+	l.parts = map[topicPartition]*partition{testTP: p}
+	l.order = []*partition{p}
+	return p, err
+}
+
+// livePartition is one without a past, at the beginning of an empty log.
+func livePartition(t *testing.T, l *lane) *partition {
+	t.Helper()
+	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 0, 0)
+	if err == nil {
+		err = l.goLive(p, testNow)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// testNow is the time at which tests begin.
+const testNow = int64(1_000_000_000_000)
+
+// req is a request for a target, due at a ms.
+func req(offset, due int64, target string) *kgo.Record {
+	return &kgo.Record{
+		Topic: testTopic, Partition: testTP.partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
+		Key: []byte("k"), Value: []byte(strconv.FormatInt(offset, 10)),
+		Headers: []kgo.RecordHeader{
+			{Key: topics.HeaderUntil, Value: []byte(strconv.FormatInt(due, 10))},
+			{Key: topics.HeaderTargetTopic, Value: []byte(target)},
+		},
+	}
+}
+
+// control is the marker of a transaction.
+func control(offset int64) *kgo.Record {
+	return &kgo.Record{
+		Topic: testTopic, Partition: testTP.partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
+		Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true, Control: true}),
+	}
+}
+
+// read takes in records and fails on an error.
+func (l *lane) read(t *testing.T, p *partition, now int64, rs ...*kgo.Record) {
+	t.Helper()
+	for _, r := range rs {
+		if err := l.accept(p, r, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.sync(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// offsets are those of the items of a part.
+func (pt *part) offsets() []int64 {
+	var out []int64
+	if pt != nil {
+		for _, it := range pt.items {
+			out = append(out, it.offset)
+		}
+	}
+	return out
+}
+
+// happened decides parts, one after the other, as turns that were committed.
+func (l *lane) happened(parts ...*part) {
+	for _, pt := range parts {
+		pt.p.turns = max(pt.p.turns-1, 0)
+		l.tookDone(&turn{l: l, took: []*part{pt}, plain: len(pt.items) == 0})
+	}
+}

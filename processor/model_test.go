@@ -1,0 +1,494 @@
+package processor
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// One partition against a model. The model is the log, a checkpoint, and for each offset whether
+// it has been resolved; what is pending follows from the log and the checkpoint alone, by the
+// definition of design section 1. The lane's parts are driven in any order: records come and are
+// read, turns begin, happen, are refused or stay unknown, the process crashes and comes back with
+// all, a part or nothing of its store and under another configuration.
+//
+// After each decision: every record is resolved once, none early, in the order of keys, and what
+// a replay from the checkpoint gives is exactly what has not been resolved.
+type model struct {
+	*rapid.T
+	l  *lane
+	p  *partition
+	fs *vfs.MemFS
+
+	log       []*kgo.Record // by offset
+	open      bool          // the end of the log is a transaction of ours whose marker is on its way
+	stable    int64         // a reader sees what is below
+	now       int64
+	committed state.Checkpoint
+	spec      map[int64]string // of records that were accepted: the parser
+	resolved  map[int64]bool   // delivered or dead-lettered
+	again     map[int64]bool   // at_least_once: may be resolved twice
+	parts     []*part          // undecided, in the order in which they were made
+	lastKey   state.Key        // of what was taken out last; W never goes back
+}
+
+func TestPartitionModel(t *testing.T)            { checkModel(t, ExactlyOnce) }
+func TestPartitionModelAtLeastOnce(t *testing.T) { checkModel(t, AtLeastOnce) }
+
+func checkModel(t *testing.T, guarantee Guarantee) {
+	l := testLane(t, func(c *Config) { c.Guarantee = guarantee })
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &model{
+			T: rt, l: l, now: testNow, fs: vfs.NewCrashableMem(),
+			spec: map[int64]string{}, resolved: map[int64]bool{}, committed: state.Checkpoint{Offset: -1},
+		}
+		m.openStore()
+		defer func() { l.p.store.Close() }()
+		l.nearBudget = rapid.SampledFrom([]int64{1 << 30, 100 << 10, 1}).Draw(rt, "budget")
+		l.window, l.nearBytes = l.windowMax, 0
+		m.configure()
+		m.restore()
+		rt.Repeat(map[string]func(*rapid.T){
+			"produce": m.produce,
+			"arrive":  func(t *rapid.T) { m.produce(t); m.read(t) },
+			"read":    m.read,
+			"marker":  m.marker,
+			"tick":    m.tick,
+			"begin":   m.begin,
+			"ahead":   func(t *rapid.T) { m.begin(t); m.begin(t) },
+			"decide":  m.decide,
+			"commit":  m.commit,
+			"flush":   func(*rapid.T) { m.must(l.p.store.Flush()) },
+			"crash":   m.crash,
+			"":        m.work,
+		})
+		m.drain()
+	})
+}
+
+func (m *model) must(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatalf("%+v", err)
+	}
+}
+
+func (m *model) openStore() {
+	var err error
+	m.l.p.store, err = state.Open(state.Options{Dir: "state", FS: m.fs, MemoryBudget: 1 << 20})
+	m.must(err)
+}
+
+// configure draws the configuration of the route.
+func (m *model) configure() {
+	r := testRoute(rapid.Bool().Draw(m.T, "bills allowed"))
+	r.Target = "orders"
+	if rapid.IntRange(0, 4).Draw(m.T, "route") == 0 {
+		r.Delay = 700 * time.Millisecond
+	}
+	m.l.p.routes[testTopic] = mustRoute(r)
+}
+
+// restore brings the partition up from the checkpoint and the store.
+func (m *model) restore() {
+	var err error
+	before := m.committed
+	m.p, err = m.l.assign(before, 0, m.stable, m.end())
+	m.must(err)
+	if m.committed = m.p.committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {
+		m.Fatalf("claimed %+v, found %+v", m.committed, before)
+	}
+	m.parts, m.lastKey = nil, m.committed.Watermark
+}
+
+func (m *model) end() int64 { return int64(len(m.log)) }
+
+func (m *model) append(r *kgo.Record) {
+	r.Offset = m.end()
+	m.log = append(m.log, r)
+	if !m.open {
+		m.stable = m.end()
+	}
+}
+
+// produce appends requests of every sort.
+func (m *model) produce(t *rapid.T) {
+	for range rapid.IntRange(1, 4).Draw(t, "records") {
+		r := &kgo.Record{Timestamp: time.UnixMilli(m.now), Key: []byte("k"), Value: make([]byte, rapid.SampledFrom([]int{0, 10, 3000}).Draw(t, "size"))}
+		header := func(k, v string) { r.Headers = append(r.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)}) }
+		switch rapid.IntRange(0, 9).Draw(t, "sort") {
+		case 0: // without a due time: bad, or what a fixed delay asks for
+		case 1:
+			header(topics.HeaderUntil, "yesterday")
+		case 2, 3:
+			header(topics.HeaderUntil, strconv.FormatInt(m.due(t), 10))
+			header(topics.HeaderTargetTopic, "bills")
+		case 4:
+			*r = *control(0)
+		default:
+			header(topics.HeaderUntil, strconv.FormatInt(m.due(t), 10))
+		}
+		m.append(r)
+	}
+}
+
+// due is around now, within the window, or far beyond; often the same as another.
+func (m *model) due(t *rapid.T) int64 {
+	most := rapid.SampledFrom([]int64{0, 2, 8, 40}).Draw(t, "ahead")
+	return (m.now/500 + rapid.Int64Range(-4, most).Draw(t, "due")) * 500
+}
+
+// marker ends the transactions that are open at the end of the log.
+func (m *model) marker(*rapid.T) {
+	if m.open {
+		m.open = false
+		m.append(control(0))
+	}
+}
+
+// tick lets time pass; the wall clock may be set back.
+func (m *model) tick(t *rapid.T) {
+	m.now += rapid.SampledFrom([]int64{0, 1, 499, 500, 2000, 9000, -3000}).Draw(t, "ms")
+}
+
+// read lets the lane read some records.
+func (m *model) read(t *rapid.T) {
+	n := rapid.SampledFrom([]int64{1, 2, 5, 1000}).Draw(t, "records")
+	m.readUpTo(m.p.position + n)
+}
+
+func (m *model) readUpTo(end int64) {
+	if m.p.paused {
+		return
+	}
+	for m.p.position < min(end, m.stable) {
+		r := *m.log[m.p.position]
+		fresh := r.Offset >= m.p.accepted
+		m.must(m.l.accept(m.p, &r, m.now))
+		if spec, ok := m.p.committed.ParserAt(r.Offset); fresh && ok {
+			m.spec[r.Offset] = spec
+		}
+	}
+	m.must(m.l.sync(m.p))
+}
+
+// work is what a step of the lane does before it begins a turn.
+func (m *model) work(*rapid.T) {
+	m.must(m.l.balance(m.now))
+	m.must(m.l.load(m.p, m.now))
+	if p := m.p; p.phase == PhaseCatchUp && (p.position >= p.logEnd || p.queue != nil) {
+		m.must(m.l.goLive(p, m.now))
+		m.must(m.l.load(p, m.now))
+		m.purity(m.committed)
+	}
+	m.wakes()
+}
+
+// wakes fails when the lane would sleep although something is due.
+func (m *model) wakes() {
+	p := m.p
+	if !p.live() || p.turns > 0 || len(p.repeat) > 0 {
+		return
+	}
+	first := int64(math.MaxInt64)
+	for offset := range m.p.position {
+		if key, ok := m.key(offset); ok && !m.resolved[offset] {
+			first = min(first, key.Due)
+			if p.queue != nil {
+				break // it waits for those before it
+			}
+		} else if p.queue != nil && m.request(offset) && !m.resolved[offset] {
+			first = 0
+			break
+		}
+	}
+	due, ok := p.nextDue()
+	if first < math.MaxInt64 && (!ok || due > max(first, p.judge.Due)) {
+		m.Fatalf("the lane sleeps until %d (%v), and a record is due at %d", due, ok, first)
+	}
+}
+
+// begin makes a part for the next turn, or for the one rendered ahead.
+func (m *model) begin(t *rapid.T) {
+	m.take(rapid.SampledFrom([]int{1, 2, 5, 1000}).Draw(t, "records"), rapid.SampledFrom([]int64{1, 4000, 1 << 30}).Draw(t, "bytes"))
+}
+
+func (m *model) take(records int, bytes int64) bool {
+	p := m.p
+	if !p.live() || len(m.parts) == 2 || m.l.cfg.Guarantee == AtLeastOnce && len(m.parts) == 1 {
+		return false
+	}
+	repeated := len(p.repeat) > 0
+	clock := max(m.now, p.judge.Due)
+	pt := p.prepare(m.now, m.l.items(), records, bytes)
+	if pt == nil {
+		return false
+	}
+	p.turns++
+	m.parts = append(m.parts, pt)
+	if repeated {
+		return true
+	}
+	if len(pt.items) > records {
+		m.Fatalf("%d records in a part of at most %d", len(pt.items), records)
+	}
+	last := int64(-1) // of the late list
+	for _, it := range pt.items {
+		key, ok := m.key(it.offset)
+		switch {
+		case ok && it.key != key && it.key != (state.Key{}) || !ok && it.refusal == nil:
+			m.Fatalf("record %d has key %v, want %v (%v) by %q; refused: %v; %+v", it.offset, it.key, key, ok, m.spec[it.offset], it.refusal, p.committed)
+		case it.refusal == nil && it.key.Due > clock:
+			m.Fatalf("record %d is early: due at %d, and it is %d", it.offset, it.key.Due, clock)
+		case p.queue != nil || it.refusal != nil || !pt.from.Less(it.key): // in the order of the log
+			if it.offset <= last {
+				m.Fatalf("late record %d after %d", it.offset, last)
+			}
+			last = it.offset
+		default:
+			if !m.lastKey.Less(it.key) {
+				m.Fatalf("record %d with key %v after %v", it.offset, it.key, m.lastKey)
+			}
+			m.lastKey = it.key
+		}
+	}
+	return true
+}
+
+// decide lets the oldest undecided turn happen, or not.
+func (m *model) decide(t *rapid.T) {
+	if len(m.parts) == 0 {
+		return
+	}
+	switch rapid.IntRange(0, 9).Draw(t, "outcome") {
+	case 0, 1, 2:
+		m.refuse()
+	case 3: // unknown, and it has happened
+		m.happen(true)
+		m.comeBack(t)
+	case 4: // unknown, and it has not
+		m.comeBack(t)
+	default:
+		m.happen(false)
+	}
+}
+
+// refuse is a turn that is known not to have happened; what was rendered ahead is put back.
+func (m *model) refuse() {
+	for _, pt := range m.parts {
+		m.p.turns--
+		m.l.tookAborted(&turn{l: m.l, took: []*part{pt}, err: errors.New("refused")})
+	}
+	m.parts = nil
+}
+
+// happen is a turn that happens; unseen, the lane does not learn of it.
+func (m *model) happen(unseen bool) {
+	pt := m.parts[0]
+	m.parts = m.parts[1:]
+	var end int64
+	for i := range pt.items {
+		it := &pt.items[i]
+		if m.resolved[it.offset] && !m.again[it.offset] {
+			m.Fatalf("record %d is resolved twice", it.offset)
+		}
+		m.resolved[it.offset] = true
+		if it.resolve {
+			m.open = true
+			m.append(&kgo.Record{Timestamp: time.UnixMilli(m.now), Headers: topics.Resolve(testID.short(), it.offset, it.key.Due, it.key.Seq)})
+			end = m.end()
+			pt.to.Appended = true
+		}
+	}
+	if m.l.cfg.Guarantee == ExactlyOnce {
+		m.write(pt.to)
+	}
+	if unseen {
+		return
+	}
+	m.p.turns--
+	m.l.tookDone(&turn{l: m.l, took: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
+	if len(m.parts) > 0 { // the lane's release
+		next := m.parts[0]
+		next.to.Appended = next.to.Appended || m.p.ownEnd > next.to.Offset
+	}
+}
+
+// commit writes a checkpoint that has moved on, when no turn is in flight.
+func (m *model) commit(*rapid.T) {
+	if !m.p.live() || len(m.parts) > 0 {
+		return
+	}
+	if pt := m.p.prepareCommit(); pt != nil {
+		m.write(pt.to)
+		m.l.tookDone(&turn{l: m.l, took: []*part{pt}, plain: true})
+		m.must(m.l.tidyStore(m.p))
+		if m.p.store != nil {
+			m.must(m.p.store.Trim(m.p.committed.Watermark)) // what tidyStore does when it is worth its while
+		}
+	}
+}
+
+// write commits a checkpoint.
+func (m *model) write(c state.Checkpoint) {
+	was := m.committed
+	if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater || c.Offset > m.end() {
+		m.Fatalf("the checkpoint goes from %+v to %+v", was, c)
+	}
+	md, err := c.Metadata()
+	m.must(err)
+	m.committed, err = state.ParseCheckpoint(c.Offset, md)
+	m.must(err)
+	m.purity(m.committed)
+}
+
+// crash ends the process.
+func (m *model) crash(t *rapid.T) {
+	if rapid.IntRange(0, 2).Draw(t, "crash") == 0 {
+		m.comeBack(t)
+	}
+}
+
+// comeBack restarts the process with what is left of its store, and maybe with another configuration.
+func (m *model) comeBack(t *rapid.T) {
+	switch rapid.IntRange(0, 3).Draw(t, "store") {
+	case 0: // the partition starts over in the same process
+	case 1: // kill -9: the operating system lives on
+		m.crashStore(100)
+	case 2: // power loss
+		m.crashStore(0)
+	case 3:
+		m.l.p.store.Close()
+		m.fs = vfs.NewCrashableMem()
+		m.openStore()
+	}
+	if m.l.cfg.Guarantee == AtLeastOnce { // what followed the checkpoint comes again, but for what has a resolve record
+		was, gone := m.resolved, m.gone()
+		m.resolved, m.again = m.replayed(), was
+		for offset := range was {
+			if gone[offset] {
+				m.resolved[offset] = true
+			}
+		}
+	}
+	m.configure()
+	m.restore()
+}
+
+func (m *model) crashStore(unsynced int) {
+	fs := m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(1, 2))})
+	m.l.p.store.Close()
+	m.fs = fs
+	m.openStore()
+}
+
+// request reports whether a record is one that has to be resolved.
+func (m *model) request(offset int64) bool {
+	r := m.log[offset]
+	return !r.Attrs.IsControl() && (len(r.Headers) == 0 || r.Headers[0].Key != topics.HeaderResolve)
+}
+
+// key is the key of a record as the parser at its offset gives it; false when it has none.
+func (m *model) key(offset int64) (state.Key, bool) {
+	if !m.request(offset) {
+		return state.Key{}, false
+	}
+	spec, ok := m.spec[offset]
+	if !ok {
+		return state.Key{}, false
+	}
+	parser, err := topics.ParserFor(spec)
+	m.must(err)
+	r := m.log[offset]
+	q, err := parser.Parse(r.Headers, r.Timestamp.UnixMilli(), offset, testID.short())
+	return state.Key{Due: q.Due, Seq: offset}, err == nil
+}
+
+// replayed is what a replay from the checkpoint takes for resolved: all below O but what is
+// pending by definition.
+func (m *model) replayed() map[int64]bool {
+	resolved, gone, c := map[int64]bool{}, m.gone(), m.committed
+	for offset := range c.Offset {
+		key, ok := m.key(offset)
+		if m.request(offset) && (offset < c.LowWater || !ok || !c.Watermark.Less(key) || gone[offset]) {
+			resolved[offset] = true
+		}
+	}
+	return resolved
+}
+
+// gone are the offsets that resolve records name.
+func (m *model) gone() map[int64]bool {
+	gone := map[int64]bool{}
+	for _, r := range m.log {
+		if q, err := new(topics.Parser).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, testID.short()); err == nil && q.Kind == topics.KindResolve {
+			gone[q.ResolveOffset] = true
+		}
+	}
+	return gone
+}
+
+// purity fails unless what a replay gives is exactly what has not been resolved.
+func (m *model) purity(c state.Checkpoint) {
+	replayed := m.replayed()
+	for offset := range m.end() {
+		if m.request(offset) && replayed[offset] != m.resolved[offset] && (m.l.cfg.Guarantee == ExactlyOnce || replayed[offset]) {
+			key, ok := m.key(offset)
+			m.Fatalf("record %d (key %v %v): resolved is %v, and a replay from %+v says %v", offset, key, ok, m.resolved[offset], c, replayed[offset])
+		}
+	}
+}
+
+// drain lets everything happen that is left to do, and looks whether anything is kept for nothing.
+func (m *model) drain() {
+	for round := 0; ; round++ {
+		m.marker(m.T)
+		m.readUpTo(m.end())
+		m.work(m.T)
+		for m.take(1000, 1<<30) {
+		}
+		for len(m.parts) > 0 {
+			m.happen(false)
+		}
+		m.commit(m.T)
+		if m.p.live() && m.committed.Offset == m.end() && len(m.resolved) == m.requests() && !m.open {
+			break
+		}
+		if round == 100 {
+			m.Fatalf("stuck: %d of %d records are resolved, position %d of %d, %+v, phase %s, paused %v", len(m.resolved), m.requests(), m.p.position, m.end(), m.committed, m.p.phase, m.p.paused)
+		}
+		m.now += 1000
+	}
+	m.commit(m.T)
+	p := m.p
+	if p.pending() != 0 || p.near.bytes != 0 || p.wheel.Len() != 0 || p.ledger.Bytes() != 0 || p.ledger.Unsaved() != 0 || len(p.held) != 0 {
+		m.Fatalf("all is delivered, and kept are %d pending, %d bytes, %d in the wheel, %d bytes and %d unsaved in the ledger, %d held",
+			p.pending(), p.near.bytes, p.wheel.Len(), p.ledger.Bytes(), p.ledger.Unsaved(), len(p.held))
+	}
+	left := 0
+	if p.store != nil {
+		m.must(p.store.Scan(p.judge, func(k state.Key, _ []byte) bool { left++; return true }))
+	}
+	if left != 0 || m.committed.LowWater != m.end() {
+		m.Fatalf("all is delivered, and the store has %d records above W; checkpoint %+v of %d", left, m.committed, m.end())
+	}
+}
+
+func (m *model) requests() (n int) {
+	for offset := range m.end() {
+		if m.request(offset) {
+			n++
+		}
+	}
+	return n
+}
