@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/integration/load"
 )
 
 // The only broker is killed while everything goes on, twice, and stopped in order once. What was asked for meanwhile arrives when it
@@ -17,7 +18,7 @@ func TestBrokerKilled(t *testing.T) {
 	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
 	p := s.start(s.replica())
 	s.awaitLive(p, 4)
-	stop := s.keepLoading(500)
+	stop := s.keepLoading(load.Config{Rate: 500})
 	broker := c.Node(1)
 	for _, fault := range []struct {
 		name string

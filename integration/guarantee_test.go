@@ -53,7 +53,7 @@ func TestKillAtLeastOnce(t *testing.T) {
 		partitions: 6, targets: 2, seed: newSeed(t), check: func(c *check.Config) { c.AllowDoubles = true },
 	})
 	k := s.newKiller(2, func(c *replicaConfig) { c.Guarantee = processor.AtLeastOnce })
-	stop := s.keepLoading(1000)
+	stop := s.keepLoading(load.Config{Rate: 1000})
 	for k.kills < 4 {
 		k.strike()
 	}

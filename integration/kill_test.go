@@ -2,16 +2,17 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
 )
 
 const (
@@ -21,12 +22,37 @@ const (
 )
 
 // Two replicas are killed again and again, one or both, at random moments while they deliver, and started again with their stores or
-// without. What a dead replica has left open is ended by whoever takes its partitions over: the transactions would last for minutes.
+// without. Now and then one is frozen instead, until the other has taken over, and then goes on as if nothing had happened. What a
+// dead replica has left open is ended by whoever takes its partitions over: the transactions would last for minutes.
 func TestKill(t *testing.T) {
 	s := newStage(t, shared(t), setting{partitions: 6, targets: 3, seed: newSeed(t)})
 	k := s.newKiller(2)
-	stop := s.keepLoading(1500)
+	stop := s.keepLoading(load.Config{Rate: 1500})
 	for k.kills < kills || k.open < openKills && k.kills < mostKills {
+		k.strike()
+		if k.kills/8 > k.frozen {
+			k.freeze()
+		}
+	}
+	stop()
+	s.arrive()
+	k.end()
+	report := s.judge()
+	t.Logf("killed %d times, %d of them inside an open transaction; frozen and woken %d times, %d of them inside an open transaction; %d requests",
+		k.kills, k.open, k.frozen, k.openFrozen, report.Requested)
+	if k.open < openKills {
+		t.Errorf("only %d of %d kills hit an open transaction", k.open, k.kills)
+	}
+}
+
+// Replicas of a route with a fixed delay are killed.
+func TestKillFixedDelay(t *testing.T) {
+	s := newStage(t, shared(t), setting{seed: newSeed(t), route: func(r *topics.Route) {
+		r.Delay, r.Allow, r.Target = 1500*time.Millisecond, nil, r.Topic+".target-0"
+	}})
+	k := s.newKiller(2)
+	stop := s.keepLoading(load.Config{Rate: 1000, Plain: true})
+	for k.kills < 4 {
 		k.strike()
 	}
 	stop()
@@ -34,9 +60,6 @@ func TestKill(t *testing.T) {
 	k.end()
 	report := s.judge()
 	t.Logf("killed %d times, %d of them inside an open transaction; %d requests", k.kills, k.open, report.Requested)
-	if k.open < openKills {
-		t.Errorf("only %d of %d kills hit an open transaction", k.open, k.kills)
-	}
 }
 
 // killer runs replicas of one group and kills them.
@@ -45,8 +68,9 @@ type killer struct {
 	random   *rand.Rand
 	replicas []*child
 	change   func(*replicaConfig)
-	kills    int
-	open     int // of these inside an open transaction
+
+	kills, open        int // how many, and how many of these inside an open transaction
+	frozen, openFrozen int
 }
 
 func (s *stage) newKiller(replicas int, change ...func(*replicaConfig)) *killer {
@@ -103,6 +127,45 @@ func (k *killer) strike() {
 	}
 }
 
+// freeze stops a replica in its tracks until the others have taken over what it had, and lets it go on.
+func (k *killer) freeze() {
+	i := k.random.IntN(len(k.replicas))
+	k.replicas[i].awaitDelivery(k.t)
+	k.awaitMembers(len(k.replicas))
+	passes(k.t, time.Duration(k.random.IntN(300))*time.Millisecond)
+	process := k.replicas[i].cmd.Process
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		k.t.Fatal(err)
+	}
+	k.frozen++
+	states := k.transactions(k.replicas[i].config)
+	if states["Ongoing"] > 0 {
+		k.openFrozen++
+	}
+	k.awaitMembers(len(k.replicas) - 1)
+	k.awaitDelivered(1000)
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		k.t.Fatal(err)
+	}
+	k.awaitMembers(len(k.replicas))
+	k.t.Logf("freeze %d: replica %d, transactions %v; %s", k.frozen, i, states, k.watch.Counts().Summary())
+}
+
+// awaitMembers waits until the group is stable with so many members.
+func (k *killer) awaitMembers(n int) {
+	k.t.Helper()
+	eventually(k.t, func() string {
+		groups, err := k.admin.DescribeGroups(k.t.Context(), k.name)
+		if err != nil {
+			return err.Error()
+		}
+		if g := groups[k.name]; g.State != "Stable" || len(g.Members) != n {
+			return fmt.Sprintf("group with %d members, not %d, is %s", len(g.Members), n, g.State)
+		}
+		return ""
+	})
+}
+
 // end stops the replicas in order.
 func (k *killer) end() {
 	for _, r := range k.replicas {
@@ -145,20 +208,18 @@ func (s *stage) transactions(c replicaConfig) map[string]int {
 
 // keepLoading writes requests at a rate until it is told to stop, which waits for what was begun. Some of the producers use
 // transactions.
-func (s *stage) keepLoading(rate float64) (stop func()) {
+func (s *stage) keepLoading(c load.Config) (stop func()) {
+	c.Records, c.Bad, c.Transactional, c.Batch, c.Abort = int(c.Rate), 0.01, 1, 20, 0.2
+	c.Due = []load.Due{
+		{Weight: 1, From: -time.Minute},
+		{Weight: 2, To: 2 * time.Second},
+		{Weight: 1, From: 3 * time.Second, To: 8 * time.Second},
+	}
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
-			c := s.loadConfig(load.Config{
-				Records: int(rate), Rate: rate, Bad: 0.01, Transactional: 1, Batch: 20, Abort: 0.2,
-				Due: []load.Due{
-					{Weight: 1, From: -time.Minute},
-					{Weight: 2, To: 2 * time.Second},
-					{Weight: 1, From: 3 * time.Second, To: 8 * time.Second},
-				},
-			})
-			if _, err := load.Run(s.t.Context(), c, s.opts()...); err != nil {
+			if _, err := load.Run(s.t.Context(), s.loadConfig(c), s.opts()...); err != nil {
 				done <- fmt.Errorf("load: %w", err)
 				return
 			}
@@ -168,7 +229,7 @@ func (s *stage) keepLoading(rate float64) (stop func()) {
 	return func() {
 		s.t.Helper()
 		cancel()
-		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+		if err := <-done; err != nil {
 			s.t.Error(err)
 		}
 	}

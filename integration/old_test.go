@@ -38,7 +38,7 @@ func TestOldKafka(t *testing.T) {
 	t.Run("kill", func(t *testing.T) {
 		s := newStage(t, c, setting{partitions: 6, targets: 2, seed: newSeed(t)})
 		k := s.newKiller(2)
-		stop := s.keepLoading(1000)
+		stop := s.keepLoading(load.Config{Rate: 1000})
 		for k.kills < 5 || k.open < 2 && k.kills < mostKills {
 			k.strike()
 		}

@@ -163,7 +163,7 @@ func (s *stage) run(c replicaConfig, cmd *exec.Cmd) *child {
 	return p
 }
 
-// kill ends a replica with SIGKILL and returns when it has ended.
+// kill ends a replica with SIGKILL and returns when it has ended. One that is frozen ends, too.
 func (p *child) kill() {
 	p.cmd.Process.Kill() // an error says that it has ended already
 	<-p.exited

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
@@ -78,7 +80,6 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 			s.create(targetPartitions, set.targetConfig, target)
 		}
 	}
-	s.awaitTopics()
 	s.startWatch(set)
 	t.Cleanup(s.leave)
 	return s
@@ -96,10 +97,17 @@ func (s *stage) startWatch(set setting) {
 	if set.check != nil {
 		set.check(&config)
 	}
-	var err error
-	if s.watch, err = check.Start(s.t.Context(), config, s.opts()...); err != nil {
-		s.t.Fatal(err)
-	}
+	eventually(s.t, func() string {
+		watch, err := check.Start(s.t.Context(), config, s.opts()...)
+		switch {
+		case errors.Is(err, kerr.UnknownTopicOrPartition): // each broker learns of a topic by and by
+			return err.Error()
+		case err != nil:
+			s.t.Fatal(err)
+		}
+		s.watch = watch
+		return ""
+	})
 }
 
 func (s *stage) opts() []kgo.Opt { return s.cluster.Opts(brokers.Plain) }
@@ -121,26 +129,6 @@ func (s *stage) create(partitions int32, config map[string]string, names ...stri
 	if err != nil {
 		s.t.Fatalf("create topics: %v", err)
 	}
-}
-
-// awaitTopics waits until brokers know of all topics, which is after they were made.
-func (s *stage) awaitTopics() {
-	s.t.Helper()
-	eventually(s.t, func() string {
-		topics, err := s.admin.ListTopics(s.t.Context(), s.topics()...)
-		if err == nil {
-			err = topics.Error()
-		}
-		for _, topic := range topics {
-			for _, p := range topic.Partitions {
-				err = cmp.Or(err, p.Err)
-			}
-		}
-		if err != nil {
-			return err.Error()
-		}
-		return ""
-	})
 }
 
 func (s *stage) topics() []string {

@@ -14,7 +14,7 @@ import (
 	"github.com/duewheel/duewheel/integration/load"
 )
 
-// The targets of TestTargetInTrouble.
+// The targets of targetInTrouble.
 const (
 	wellTarget    = iota
 	downTarget    // on one node only, which is stopped
@@ -23,13 +23,19 @@ const (
 	troubleTargets
 )
 
-// A target without a leader and one that is deleted hold up nobody else. What was asked of the first arrives when it is back, what was
-// asked of the second is dead-lettered.
-func TestTargetInTrouble(t *testing.T) {
+// What three brokers are needed for.
+func TestThreeBrokers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
 	c := brokers.Start(t, brokers.Options{Nodes: 3, Faults: true})
+	t.Run("target in trouble", func(t *testing.T) { targetInTrouble(t, c) })
+	t.Run("coordinator killed", func(t *testing.T) { coordinatorKilled(t, c) })
+}
+
+// A target without a leader and one that is deleted hold up nobody else. What was asked of the first arrives when it is back, what was
+// asked of the second is dead-lettered.
+func targetInTrouble(t *testing.T, c *brokers.Cluster) {
 	s := newStage(t, c, setting{
 		targets: troubleTargets, seed: newSeed(t),
 		nodes: map[int][]int32{downTarget: {3, 3, 3}, partlyTarget: {1, 2, 3}},
@@ -73,6 +79,61 @@ func TestTargetInTrouble(t *testing.T) {
 	if r := s.judge(); r.DeadLettered != 400 {
 		t.Errorf("%d dead-lettered, and 400 were for the deleted target", r.DeadLettered)
 	}
+}
+
+// The broker that coordinates the group is killed, and then the one that took its place. Delivery goes on while it is away.
+func coordinatorKilled(t *testing.T, c *brokers.Cluster) {
+	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+	p := s.start(s.replica())
+	s.awaitLive(p, 4)
+	stop := s.keepLoading(load.Config{Rate: 300})
+	for range 2 {
+		s.awaitInSync()
+		node := c.Node(int(s.coordinator()))
+		began := time.Now()
+		if err := node.Kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.awaitDelivered(300)
+		t.Logf("300 records were delivered within %v after broker %d was killed; %s", time.Since(began).Round(time.Millisecond), node.ID(), s.watch.Counts().Summary())
+		if err := node.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	s.arrive()
+	t.Logf("turns %v, rebalances %d", p.Stats().Transactions, p.Stats().Rebalances)
+	p.stop()
+	s.judge()
+}
+
+// coordinator is the broker that coordinates the stage's group.
+func (s *stage) coordinator() int32 {
+	s.t.Helper()
+	found := s.admin.FindGroupCoordinators(s.t.Context(), s.name)
+	if err := found.Error(); err != nil {
+		s.t.Fatal(err)
+	}
+	return found[s.name].NodeID
+}
+
+// awaitInSync waits until every replica of every topic, Kafka's own included, has all that its leader has.
+func (s *stage) awaitInSync() {
+	s.t.Helper()
+	eventually(s.t, func() string {
+		topics, err := s.admin.ListTopicsWithInternal(s.t.Context())
+		if err != nil {
+			return err.Error()
+		}
+		for _, topic := range topics {
+			for _, p := range topic.Partitions {
+				if len(p.ISR) < len(p.Replicas) {
+					return fmt.Sprintf("%s/%d has replicas %v, of which %v are in sync", topic.Topic, p.Partition, p.Replicas, p.ISR)
+				}
+			}
+		}
+		return ""
+	})
 }
 
 // wanting says what is wanting until everything has arrived that the deleted target and the one that is well were asked for.
