@@ -134,13 +134,14 @@ func (l *lane) resolve(p *partition, key state.Key) error {
 		}
 		p.ledger.Remove(key, offset, len(run), r.stored())
 		p.near.release(r)
-	} else if p.horizon.Less(key) {
+	} else if far := p.horizon.Less(key); far || !p.live() {
+		// Before it is live, what the store holds below start is not in the wheel either.
 		if err := l.sync(p); err != nil {
 			return err
 		}
 		err := p.store.Scan(state.Key{Due: key.Due, Seq: key.Seq - 1}, func(k state.Key, run []byte) bool {
 			if k == key {
-				if offset, err := recordOffset(run); err == nil && (offset < p.start || offset < p.position) {
+				if offset, err := recordOffset(run); err == nil && (offset < p.start || far && offset < p.position) {
 					p.ledger.Remove(key, offset, len(run), true)
 				}
 			}

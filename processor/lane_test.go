@@ -47,6 +47,7 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 		Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Routes: []topics.Route{testRoute(true)},
 		Lanes: 1, FS: vfs.NewMem(), MemoryBudget: minMemory, NearWindow: testWindow,
 		Instance: "me", Logger: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.UnixMilli(testNow) },
 	}
 	for _, f := range tune {
 		f(&cfg)

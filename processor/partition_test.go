@@ -1,0 +1,308 @@
+package processor
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func equals[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s are %v, want %v", what, got, want)
+	}
+}
+
+const anyBytes = 1 << 30
+
+// A part delivers what is due in the order of keys; W is the last key, O what was read, and L
+// stays below what is pending.
+func TestPrepareTakesWhatIsDue(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow+30, "orders"), req(1, testNow+10, "orders"), req(2, testNow+20, "orders"),
+		req(3, testNow+20, "orders"), req(4, testNow+3_000_000, "orders"))
+	if pt := p.prepare(testNow+9, nil, 10, anyBytes); pt != nil {
+		t.Errorf("records %v are early", pt.offsets())
+	}
+	pt := p.prepare(testNow+20, nil, 10, anyBytes)
+	equals(t, "records", pt.offsets(), []int64{1, 2, 3})
+	equal(t, "W", pt.to.Watermark, state.Key{Due: testNow + 20, Seq: 3})
+	equal(t, "O", pt.to.Offset, 5)
+	equal(t, "L", pt.to.LowWater, 0)
+	equal(t, "what arrives is judged by", p.judge, pt.to.Watermark)
+	equal(t, "W as decided", p.done.Watermark, state.Key{})
+}
+
+// L follows the first stretch of log that has something pending, up to O.
+func TestLowWaterOfAPart(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	for offset := range int64(3000) {
+		due := testNow
+		if offset == 2500 {
+			due += 2000
+		}
+		l.read(t, p, testNow, req(offset, due, "orders"))
+	}
+	pt := p.prepare(testNow, nil, 10_000, anyBytes)
+	equal(t, "records", len(pt.items), 2999)
+	if low := pt.to.LowWater; low > 2500 || low < 2500-1023 {
+		t.Errorf("L is %d, and record 2500 is pending", low)
+	}
+	l.happened(pt)
+	pt = p.prepare(testNow+2000, nil, 10_000, anyBytes)
+	equal(t, "L with nothing pending", pt.to.LowWater, 3000)
+}
+
+// A list of late arrivals that is capped is capped by offset: O stops short of the rest, and W
+// stays as it was (design rule 3).
+func TestCappedLateListKeepsW(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	w := p.done.Watermark
+	l.read(t, p, testNow, req(1, testNow-1, "orders"), req(2, testNow+5, "orders"), req(3, testNow-2, "orders"), req(4, testNow-3, "orders"))
+	pt := p.prepare(testNow+10, nil, 2, anyBytes)
+	equals(t, "records", pt.offsets(), []int64{1, 3})
+	equal(t, "W", pt.to.Watermark, w)
+	equal(t, "O", pt.to.Offset, 4)
+	rest := p.prepare(testNow+10, nil, 2, anyBytes)
+	equals(t, "the rest", rest.offsets(), []int64{4, 2})
+	equal(t, "W", rest.to.Watermark, state.Key{Due: testNow + 5, Seq: 2})
+	equal(t, "O", rest.to.Offset, 5)
+}
+
+// The clock of a partition is the later of the wall clock and W: what is late is not held back
+// by a clock that is behind, and nothing is taken that is due after both.
+func TestClockBehindW(t *testing.T) {
+	l := testLane(t)
+	p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 1, Watermark: state.Key{Due: testNow, Seq: 0}}, 0, 4, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind := testNow - 1000
+	l.read(t, p, behind, req(1, testNow-10, "orders"), req(2, testNow, "orders"), req(3, testNow+1, "orders"))
+	if err := l.goLive(p, behind); err != nil {
+		t.Fatal(err)
+	}
+	due, ok := p.nextDue()
+	if !ok || due > testNow {
+		t.Errorf("the lane sleeps until %d", due-testNow)
+	}
+	pt := p.prepare(behind, nil, 10, anyBytes)
+	equals(t, "records", pt.offsets(), []int64{1, 2})
+	equal(t, "W", pt.to.Watermark, state.Key{Due: testNow, Seq: 2})
+}
+
+// A turn that is repeated has the same O, W and records, in the same order, and what was
+// rendered ahead stays behind it (design rule 7).
+func TestRepeatIsTheSame(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow-5, "orders"), req(2, testNow+1, "orders"))
+	first := p.prepare(testNow, nil, 1, anyBytes)
+	ahead := p.prepare(testNow, nil, 1, anyBytes)
+	want := []state.Checkpoint{first.to, ahead.to}
+	refuse := func(parts ...*part) { l.tookAborted(&turn{l: l, took: parts, err: errors.New("refused")}) }
+	refuse(first)
+	refuse(ahead)
+	l.read(t, p, testNow, req(3, testNow-9, "orders")) // does not join them
+	again := p.prepare(testNow+10, nil, 1000, anyBytes)
+	refuse(again) // alone: the other is still waiting
+	for i, offsets := range [][]int64{{1}, {0}} {
+		again = p.prepare(testNow+10, nil, 1000, anyBytes)
+		equals(t, "records", again.offsets(), offsets)
+		equal(t, "O", again.to.Offset, want[i].Offset)
+		equal(t, "W", again.to.Watermark, want[i].Watermark)
+		equal(t, "L", again.to.LowWater, want[i].LowWater)
+		l.happened(again)
+	}
+	next := p.prepare(testNow+10, nil, 1000, anyBytes)
+	equals(t, "then", next.offsets(), []int64{3, 2})
+}
+
+// While something waits to be repeated, a checkpoint is that of the last decision: what is
+// waiting is pending.
+func TestCommitBesideRepeat(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow+5, "orders"))
+	l.happened(p.prepareCommit())
+	equal(t, "O", p.committed.Offset, 1)
+	pt := p.prepare(testNow+5, nil, 10, anyBytes)
+	equal(t, "L of the part", pt.to.LowWater, 1)
+	l.tookAborted(&turn{l: l, took: []*part{pt}, err: errors.New("refused")})
+	l.read(t, p, testNow, control(1), control(2))
+	if again := p.prepareCommit(); again != nil {
+		t.Errorf("a checkpoint is written: %+v", again.to)
+	}
+}
+
+// A checkpoint without records follows what was read, below what is late; W stays.
+func TestPrepareCommit(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	if pt := p.prepareCommit(); pt != nil {
+		t.Errorf("written although nothing has moved: %+v", pt.to)
+	}
+	l.read(t, p, testNow, control(1), req(2, testNow+1000, "orders"))
+	pt := p.prepareCommit()
+	equal(t, "O", pt.to.Offset, 3)
+	equal(t, "W", pt.to.Watermark, p.done.Watermark)
+	if pt.to.LowWater > 2 {
+		t.Errorf("L is %d, and record 2 is pending", pt.to.LowWater)
+	}
+	l.read(t, p, testNow, req(3, testNow-1, "orders"), control(4))
+	equal(t, "O below what is late", p.prepareCommit().to.Offset, 3)
+}
+
+// nextDue is never later than what there is to do.
+func TestNextDue(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	none := func(why string) {
+		t.Helper()
+		if due, ok := p.nextDue(); ok {
+			t.Errorf("%s: next due is %d", why, due-testNow)
+		}
+	}
+	is := func(why string, want int64) {
+		t.Helper()
+		if due, ok := p.nextDue(); !ok || due != want {
+			t.Errorf("%s: next due is %d (%v), want %d", why, due-testNow, ok, want-testNow)
+		}
+	}
+	none("nothing is held")
+	far := testNow + 10*testWindow.Milliseconds()
+	l.read(t, p, testNow, req(0, far, "orders"))
+	if due, ok := p.nextDue(); !ok || due > far {
+		t.Errorf("the store has something, and next due is %d (%v)", due-testNow, ok)
+	}
+	l.read(t, p, testNow, req(1, testNow+7, "orders"))
+	is("something near", testNow+7)
+	pt := p.prepare(testNow+7, nil, 1, anyBytes)
+	p.turns++
+	none("a turn is in flight, whose end wakes the lane")
+	p.turns--
+	l.putBack(pt, testNow+50)
+	is("a turn waits to be repeated", testNow+50)
+	if p.prepare(testNow+49, nil, 1, anyBytes) != nil {
+		t.Error("it is repeated before its time")
+	}
+	l.happened(p.prepare(testNow+50, nil, 1, anyBytes))
+	l.read(t, p, testNow, req(2, testNow-3, "orders"))
+	is("something late", 0)
+	p.phase = PhaseCatchUp
+	none("nothing is delivered during catch-up")
+}
+
+// A fixed-delay route delivers in the order of the log; O is the first record that it still
+// holds, and so is L.
+func TestQueue(t *testing.T) {
+	l := testLane(t)
+	r := testRoute(true)
+	r.Target, r.Delay = "orders", time.Second
+	l.p.routes[testTopic] = mustRoute(r)
+	p := livePartition(t, l)
+	at := func(offset, ms int64) {
+		t.Helper()
+		rec := req(offset, 0, "orders")
+		rec.Headers, rec.Timestamp = nil, time.UnixMilli(testNow+ms)
+		l.read(t, p, testNow, rec)
+	}
+	at(0, 100)
+	at(1, 0) // an older timestamp: it waits for the one before
+	bad := req(2, testNow, "orders")
+	bad.Headers = bad.Headers[:1] // a due time of its own is refused here
+	l.read(t, p, testNow, bad)
+	at(3, 300)
+	if due, ok := p.nextDue(); !ok || due != testNow+1100 {
+		t.Errorf("next due is %d", due-testNow)
+	}
+	if pt := p.prepare(testNow+1099, nil, 10, anyBytes); pt != nil {
+		t.Errorf("records %v are early", pt.offsets())
+	}
+	pt := p.prepare(testNow+1100, nil, 10, anyBytes)
+	equals(t, "records", pt.offsets(), []int64{0, 1, 2})
+	equal(t, "O", pt.to.Offset, 3)
+	equal(t, "L", pt.to.LowWater, 3)
+	if it := pt.items[2]; it.refusal == nil || it.refusal.Code != topics.CodeUnsupportedHeader || it.resolve {
+		t.Errorf("record 2 is refused with %+v, resolve record %v", it.refusal, it.resolve)
+	}
+	l.happened(pt)
+	equal(t, "O of a checkpoint", p.done.Offset, 3)
+	if again := p.prepareCommit(); again != nil {
+		t.Errorf("O passes a record that is held: %+v", again.to)
+	}
+	equals(t, "records one by one", p.prepare(testNow+2000, nil, 1, anyBytes).offsets(), []int64{3})
+	equal(t, "bytes held", p.queue.bytes, 0)
+}
+
+// What a turn resolves holds back the store's position until the checkpoint is committed.
+func TestResumeStaysBelowWhatIsUndecided(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(guarantee), func(t *testing.T) {
+			l := testLane(t, func(c *Config) { c.Guarantee = guarantee })
+			p := livePartition(t, l)
+			resume := func() int64 {
+				t.Helper()
+				p.dirty = true
+				if err := l.sync(p); err != nil {
+					t.Fatal(err)
+				}
+				pos, _ := p.store.Position()
+				return pos.Resume
+			}
+			far := testNow + 10*testWindow.Milliseconds()
+			for offset := range int64(5000) { // some stretches of log
+				l.read(t, p, testNow, req(offset, far, "orders"))
+			}
+			equal(t, "resume with all in the store", resume(), 5000)
+			l.read(t, p, testNow, req(5000, testNow, "orders"))
+			at := resume()
+			if at > 5000 {
+				t.Errorf("resume is %d, and record 5000 is in memory only", at)
+			}
+			pt := p.prepare(testNow, nil, 10, anyBytes)
+			equal(t, "resume with the turn in flight", resume(), at)
+			l.happened(pt)
+			if guarantee == AtLeastOnce {
+				equal(t, "resume with the checkpoint not yet written", resume(), at)
+				l.happened(p.prepareCommit())
+			}
+			equal(t, "resume after the commit", resume(), 5001)
+			for offset := int64(5001); offset < 7000; offset++ {
+				l.read(t, p, testNow, control(offset))
+			}
+			l.read(t, p, testNow, req(7000, testNow-1, "orders"))
+			if at = resume(); at > 7000 {
+				t.Errorf("resume is %d, and record 7000 is late", at)
+			}
+			refused := req(7001, testNow+10, "elsewhere")
+			l.read(t, p, testNow, refused)
+			pt = p.prepare(testNow, nil, 1, anyBytes)
+			l.happened(pt)
+			if guarantee == AtLeastOnce {
+				l.happened(p.prepareCommit())
+			}
+			if at = resume(); at > 7001 {
+				t.Errorf("resume is %d, and record 7001 is refused", at)
+			}
+		})
+	}
+}
