@@ -358,8 +358,10 @@ func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
 		if !p.live() || records <= 0 || bytes <= 0 {
 			continue
 		}
-		pt := p.prepare(now, l.items(), records, bytes)
+		items := l.items()
+		pt := p.prepare(now, items, records, bytes)
 		if pt == nil {
+			l.spare = append(l.spare, items)
 			continue
 		}
 		records -= len(pt.items)
