@@ -17,9 +17,10 @@ import (
 // partition while this lane still writes for it.
 type membership struct {
 	cl       *kgo.Client
-	instance *string       // of a static member
-	ended    chan struct{} // closed when the stay is over and callbacks must not wait any more
-	done     chan struct{} // closed when the client is closed
+	cancel   context.CancelFunc // gives up what the client still tries
+	instance *string            // of a static member
+	ended    chan struct{}      // closed when the stay is over and callbacks must not wait any more
+	done     chan struct{}      // closed when the client is closed
 }
 
 // handover is what a callback of the membership tells the lane.
@@ -32,7 +33,8 @@ type handover struct {
 }
 
 func (l *lane) join() (*membership, error) {
-	m := &membership{ended: make(chan struct{}), done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &membership{cancel: cancel, ended: make(chan struct{}), done: make(chan struct{})}
 	tell := func(h handover) {
 		h.from, h.taken = m, make(chan struct{})
 		select {
@@ -50,6 +52,7 @@ func (l *lane) join() (*membership, error) {
 		topics = append(topics, r.Topic)
 	}
 	opts := append(clientOpts(l.cfg),
+		kgo.WithContext(ctx),
 		kgo.ConsumerGroup(l.cfg.Group),
 		kgo.ConsumeTopics(topics...),
 		kgo.SessionTimeout(l.cfg.SessionTimeout),
@@ -92,6 +95,7 @@ func (l *lane) join() (*membership, error) {
 	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("make group member: %w", err)
 	}
 	cl.PauseFetchTopics(topics...)
@@ -114,7 +118,8 @@ func (m *membership) watch(l *lane) {
 }
 
 // leave ends a stay: callbacks stop waiting, and the group is told. It returns at once; done is
-// closed when the client is.
+// closed when the client is: at the latest when the group gives the member up by itself, even if
+// no broker answers.
 func (l *lane) leave(m *membership) {
 	select {
 	case <-m.ended:
@@ -124,6 +129,8 @@ func (l *lane) leave(m *membership) {
 	close(m.ended)
 	l.wg.Go(func() {
 		defer close(m.done)
+		defer m.cancel()
+		defer time.AfterFunc(l.cfg.SessionTimeout, m.cancel).Stop()
 		m.cl.Close()
 	})
 }

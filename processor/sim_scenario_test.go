@@ -64,3 +64,23 @@ func TestSimHeldTurnKeepsLowWater(t *testing.T) {
 		w.finish()
 	})
 }
+
+// A process that is told to stop ends, although no broker answers.
+func TestSimStopWithoutBrokers(t *testing.T) {
+	scenario(t, worldConfig{}, func(w *world) {
+		p := w.start("a", nil)
+		w.until("live", func() bool { return p.live(1) })
+		for i := range 20 {
+			w.send(request(fmt.Sprint(i), in(time.Duration(i)*100*time.Millisecond)))
+		}
+		thaw := p.link.freeze()
+		began := time.Now()
+		p.shut()
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it took %v", took)
+		}
+		thaw()
+		w.start("a", nil)
+		w.finish()
+	})
+}
