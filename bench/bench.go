@@ -161,7 +161,10 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
 		}
 	}
-	return results, errors.Join(append(errs, ctx.Err())...)
+	if ctx.Err() != nil {
+		errs = append(errs, fmt.Errorf("interrupted: %w", ctx.Err()))
+	}
+	return results, errors.Join(errs...)
 }
 
 // errDueTooSoon ends a case that has not been prepared before its records are due: it would measure something else.
@@ -175,6 +178,9 @@ func (r *runner) inTime(ctx context.Context, name string, run func(*runner, cont
 	for try := 1; ; try++ {
 		results, err := run(r, ctx)
 		again := errors.Is(err, errDueTooSoon) && try < tries
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = nil // Run says so
+		}
 		if cleanErr := r.clean(ctx, 0); cleanErr != nil || !again {
 			return results, errors.Join(err, cleanErr)
 		}

@@ -131,7 +131,7 @@ func TestCleansUpWhenInterrupted(t *testing.T) {
 	defer cancel()
 	o.Progress = cancelOn{"lateness:", cancel}
 	results, err := Run(ctx, o)
-	if !errors.Is(err, context.Canceled) || len(results) > 0 {
+	if !errors.Is(err, context.Canceled) || err.Error() != "interrupted: context canceled" || len(results) > 0 {
 		t.Errorf("results %v, error %v", results, err)
 	}
 	if names := left(t, o); len(names) > 0 {

@@ -34,8 +34,8 @@ func (c *contest) best() (batch int, rate float64) {
 }
 
 // figures are what every such case has.
-func (c *contest) figures() figures {
-	f := figures{"records_per_s": median(c.ours)}
+func (c *contest) figures() Figures {
+	f := Figures{"records_per_s": median(c.ours)}
 	for b, rates := range c.copies {
 		f[fmt.Sprintf("copy_%d_per_s", b)] = median(rates)
 	}

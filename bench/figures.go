@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// figures are numbers by name; the name ends in the unit.
-type figures map[string]float64
+// Figures are numbers by name; the name ends in the unit.
+type Figures map[string]float64
 
 // median is the middle one, or the mean of the two in the middle. Of nothing it is NaN.
 func median(values []float64) float64 {
@@ -56,8 +56,8 @@ func summarize(late []time.Duration) latenesses {
 	return latenesses{len(s), percentile(s, 500), percentile(s, 990), percentile(s, 999), s[len(s)-1]}
 }
 
-func (l latenesses) figures() figures {
-	return figures{"p50_ms": ms(l.p50), "p99_ms": ms(l.p99), "p999_ms": ms(l.p999), "max_ms": ms(l.max), "records": float64(l.n)}
+func (l latenesses) figures() Figures {
+	return Figures{"p50_ms": ms(l.p50), "p99_ms": ms(l.p99), "p999_ms": ms(l.p999), "max_ms": ms(l.max), "records": float64(l.n)}
 }
 
 func (l latenesses) String() string {

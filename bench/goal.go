@@ -21,7 +21,7 @@ func atLeast(figure string, v float64) limit { return limit{figure, true, v} }
 func atMost(figure string, v float64) limit  { return limit{figure, false, v} }
 
 // holds is false for a figure that is not there or not a number.
-func (l limit) holds(f figures) bool {
+func (l limit) holds(f Figures) bool {
 	v, ok := f[l.figure]
 	switch {
 	case !ok || math.IsNaN(v):
@@ -33,7 +33,7 @@ func (l limit) holds(f figures) bool {
 	}
 }
 
-func (g goal) met(f figures) bool {
+func (g goal) met(f Figures) bool {
 	for _, l := range g.limits {
 		if !l.holds(f) {
 			return false

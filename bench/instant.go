@@ -74,7 +74,7 @@ func (r *runner) instant(ctx context.Context) (_ []Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f := figures{
+	f := Figures{
 		"last_seen_s": median(last), "last_seen_worst_s": most(last), "pause_ms": median(pause), "pause_worst_ms": most(pause), "pause_waiting_ms": median(waiting),
 	}
 	return []Result{{

@@ -13,7 +13,7 @@ type Result struct {
 	Case     string  `json:"case"`
 	What     string  `json:"what"`     // what was measured, in full
 	Measured string  `json:"measured"` // for people
-	Figures  figures `json:"figures"`  // for programs; names end in the unit
+	Figures  Figures `json:"figures"`  // for programs; names end in the unit
 	Goal     string  `json:"goal"`
 	Met      bool    `json:"met"`
 	Compare  string  `json:"compare,omitempty"` // what others reach

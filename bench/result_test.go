@@ -15,24 +15,24 @@ func TestGoals(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		of      string
-		figures figures
+		figures Figures
 		met     bool
 	}{
-		{"a figure at its limit", "throughput", figures{"ratio": 0.8}, true},
-		{"a figure below what is wanted at least", "throughput", figures{"ratio": 0.799}, false},
-		{"no number", "throughput", figures{"ratio": math.NaN()}, false},
-		{"a figure that is not there", "throughput", figures{}, false},
-		{"through the store half is enough", "store", figures{"ratio": 0.5}, true},
-		{"less than half", "store", figures{"ratio": 0.49}, false},
-		{"a request and a delivery", "writes", figures{"records_per_record": 2}, true},
-		{"something is written twice", "writes", figures{"records_per_record": 2.01}, false},
-		{"both percentiles", "lateness", figures{"p50_ms": 8, "p99_ms": 30}, true},
-		{"only the median", "lateness, live", figures{"p50_ms": 8, "p99_ms": 30.1}, false},
-		{"only the tail", "lateness", figures{"p50_ms": 8.1, "p99_ms": 30}, false},
-		{"without transactions it is stricter", "lateness-alo", figures{"p50_ms": 8, "p99_ms": 15}, false},
-		{"without transactions", "lateness-alo, live", figures{"p50_ms": 4, "p99_ms": 15}, true},
-		{"an instant", "instant", figures{"last_seen_s": 1, "pause_ms": 100}, true},
-		{"a pause that is too long", "instant", figures{"last_seen_s": 0.5, "pause_ms": 101}, false},
+		{"a figure at its limit", "throughput", Figures{"ratio": 0.8}, true},
+		{"a figure below what is wanted at least", "throughput", Figures{"ratio": 0.799}, false},
+		{"no number", "throughput", Figures{"ratio": math.NaN()}, false},
+		{"a figure that is not there", "throughput", Figures{}, false},
+		{"through the store half is enough", "store", Figures{"ratio": 0.5}, true},
+		{"less than half", "store", Figures{"ratio": 0.49}, false},
+		{"a request and a delivery", "writes", Figures{"records_per_record": 2}, true},
+		{"something is written twice", "writes", Figures{"records_per_record": 2.01}, false},
+		{"both percentiles", "lateness", Figures{"p50_ms": 8, "p99_ms": 30}, true},
+		{"only the median", "lateness, live", Figures{"p50_ms": 8, "p99_ms": 30.1}, false},
+		{"only the tail", "lateness", Figures{"p50_ms": 8.1, "p99_ms": 30}, false},
+		{"without transactions it is stricter", "lateness-alo", Figures{"p50_ms": 8, "p99_ms": 15}, false},
+		{"without transactions", "lateness-alo, live", Figures{"p50_ms": 4, "p99_ms": 15}, true},
+		{"an instant", "instant", Figures{"last_seen_s": 1, "pause_ms": 100}, true},
+		{"a pause that is too long", "instant", Figures{"last_seen_s": 0.5, "pause_ms": 101}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := Result{Case: test.of, Figures: test.figures}
@@ -45,8 +45,8 @@ func TestGoals(t *testing.T) {
 }
 
 var someResults = []Result{
-	{Case: "throughput", What: "A backlog.", Measured: "612,000/s, 0.83 of the copy loop's 737,349/s", Figures: figures{"ratio": 0.83}, Checked: "3 records: fine"},
-	{Case: "instant", What: "An instant.", Measured: "1.20 s; pause 31 ms | worse", Figures: figures{"last_seen_s": 1.2, "pause_ms": 31}, Checked: "5 records: fine"},
+	{Case: "throughput", What: "A backlog.", Measured: "612,000/s, 0.83 of the copy loop's 737,349/s", Figures: Figures{"ratio": 0.83}, Checked: "3 records: fine"},
+	{Case: "instant", What: "An instant.", Measured: "1.20 s; pause 31 ms | worse", Figures: Figures{"last_seen_s": 1.2, "pause_ms": 31}, Checked: "5 records: fine"},
 }
 
 func judged() []Result {
@@ -77,7 +77,7 @@ instant: An instant.
 	}
 }
 
-var somewhere = Where{Kafka: "v4.3", Brokers: 1, CPUs: 2, System: "linux/amd64", Go: "go1.26", At: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
+var somewhere = Where{Kafka: "v4.3", Brokers: 1, Note: "on the same machine", CPUs: 2, System: "linux/amd64", Go: "go1.26", At: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)}
 
 func TestMarkdown(t *testing.T) {
 	got := Markdown(somewhere, judged())
@@ -86,7 +86,7 @@ func TestMarkdown(t *testing.T) {
 | throughput | 612,000/s, 0.83 of the copy loop's 737,349/s | ≥ 0.8 of the copy loop | yes | Kafka Streams: 36,000/s |
 | instant | 1.20 s; pause 31 ms \| worse | ≤ 1 s; pause ≤ 100 ms | no | Kafka Streams: 0.8 s, pause 0.7 s; NATS: 1.15 s, 1.1 s; RocketMQ: 2.3 s |
 
-Kafka v4.3, one broker; 2 CPUs for duewheel, linux/amd64, go1.26; 2026-11-21. What is measured:
+Kafka v4.3, one broker on the same machine; 2 CPUs, linux/amd64, go1.26; 2026-11-21. What is measured:
 
 - **throughput**: A backlog. Checked: 3 records: fine.
 - **instant**: An instant. Checked: 5 records: fine.

@@ -188,7 +188,7 @@ func (p *running) busyLanes() int64 {
 }
 
 const (
-	lookEvery = 5 * time.Millisecond // costs a few tenths of a percent of a core
+	lookEvery = 5 * time.Millisecond // costs less than one percent of a core
 	tellEvery = 2 * time.Second
 	stuck     = time.Minute // longer than any rebalance or transaction takes
 )

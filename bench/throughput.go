@@ -77,13 +77,10 @@ func (r *runner) store(ctx context.Context) ([]Result, error) {
 func spread(n int) time.Duration { return time.Duration(n) * time.Second / spreadRate }
 
 // compete runs the processor and the copy loop alternately, each round on records of its own. The first round is a
-// warm-up with fewer.
+// warm-up.
 func (r *runner) compete(ctx context.Context, name string, pass func(s *stage, ctx context.Context, n int) (passage, error)) (c contest, all []passage, checked string, err error) {
+	n := r.o.Records
 	for round := range r.o.Rounds + 1 {
-		n := r.o.Records
-		if round == 0 {
-			n = max(n/10, 1)
-		}
 		s, err := r.newStage(ctx, name, 1, r.o.Partitions)
 		if err != nil {
 			return c, all, "", err

@@ -17,6 +17,7 @@ type Where struct {
 	CPUs    int       `json:"cpus"` // that this process may use
 	System  string    `json:"system"`
 	Go      string    `json:"go"`
+	Note    string    `json:"note,omitempty"` // what else is to be known
 	At      time.Time `json:"at"`
 }
 
@@ -50,5 +51,8 @@ func (w Where) String() string {
 	if w.Brokers == 1 {
 		brokers = "one broker"
 	}
-	return fmt.Sprintf("Kafka %s, %s; %d CPUs for duewheel, %s, %s; %s.", w.Kafka, brokers, w.CPUs, w.System, w.Go, w.At.Format("2006-01-02"))
+	if w.Note != "" {
+		brokers += " " + w.Note
+	}
+	return fmt.Sprintf("Kafka %s, %s; %d CPUs, %s, %s; %s.", w.Kafka, brokers, w.CPUs, w.System, w.Go, w.At.Format("2006-01-02"))
 }

@@ -48,7 +48,7 @@ func (r *runner) writes(ctx context.Context) (_ []Result, err error) {
 		return nil, err
 	}
 	transactions := p.Stats().Transactions["committed"]
-	f := figures{
+	f := Figures{
 		"records_per_record": float64(records) / float64(n), "markers_per_record": float64(markers) / float64(n),
 		"transactions": float64(transactions),
 	}

@@ -56,6 +56,9 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if os.Getenv("DUEWHEEL_TEST_BROKERS") == "" {
+		where.Note = "on the same CPUs"
+	}
 	results, err := bench.Run(ctx, o)
 	fmt.Println(where)
 	if err := errors.Join(err, bench.WriteTable(os.Stdout, results)); err != nil {
