@@ -50,6 +50,7 @@ func BenchmarkPutCommit(b *testing.B) {
 			must(b, s.Flush())
 			m, err := s.Metrics()
 			must(b, err)
+			b.ReportMetric(float64(m.Sublevels), "sublevels")
 			b.ReportMetric(float64(m.CompactedBytes+m.WrittenBytes)/float64(max(m.WrittenBytes, 1)), "write-amp")
 		})
 	}

@@ -31,7 +31,7 @@ func TestPowerLossLeavesAPrefix(t *testing.T) {
 				rt.Fatalf("only %d batches are left, and %d were flushed", done, flushed)
 			}
 			handles := h.open(rt, s)
-			for range rapid.IntRange(0, 200).Draw(rt, "batches") {
+			for range rapid.IntRange(0, 60).Draw(rt, "batches") {
 				done++
 				must(rt, h.run(done, handles))
 				if rapid.IntRange(0, 19).Draw(rt, "flush") == 0 {

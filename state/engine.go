@@ -12,16 +12,15 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
 // engine is one opened pebble database, from Open until it fails or is closed.
 //
 // Pebble has three habits that do not suit a cache behind a log. What it cannot go on from it hands to Logger.Fatalf,
 // which is expected to end the process. A flush that fails is tried again at once and for ever. And a writer waits for
-// flushes without a way out. So Fatalf and every background error mark the engine as failed: from that moment nothing
-// on disk changes any more, and the database is closed. Writers wait here, for a flush or the failure, before they
-// enter pebble, where nothing makes them wait.
+// flushes without a way out. So whatever fails marks the engine as failed: from that moment nothing on disk changes any
+// more (fence.go), and the database is closed. Writers wait here, for a flush or the failure, before they enter
+// pebble, where nothing makes them wait.
 type engine struct {
 	db  *pebble.DB
 	log *slog.Logger
@@ -66,7 +65,7 @@ func openEngine(o Options, lock *pebble.Lock) (e *engine, err error) {
 	// Memtables are reserved within the cache, so this is the budget for both.
 	cache := pebble.NewCache(o.MemoryBudget)
 	defer cache.Unref()
-	opts := e.options(e.fence(o.FS))
+	opts := e.options(&fence{o.FS, e})
 	opts.Cache, opts.Lock = cache, lock
 	db, err := pebble.Open(o.Dir, opts)
 	if err != nil {
@@ -109,24 +108,11 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 	}
 	o.Levels[0].BlockSize = 32 << 10
 	o.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.MinLZCompression }
+	// The usual one also looks ten times a second whether more compactions may run. That costs an idle process its
+	// sleep and a simulated day a second; this one looks whenever a flush or a compaction ends, which is soon enough.
+	o.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	o.Experimental.ReadSamplingMultiplier = -1 // everything is read once: compacting what was read is of no use
 	return o
-}
-
-// fence is a file system through which nothing is changed once the engine has failed. Without it, pebble would go on
-// after a failed sync of its manifest: it would flush the same memtable a second time beside an edit that may well be on
-// disk, and the next process would find each of its records twice and panic in a compaction.
-func (e *engine) fence(fs vfs.FS) vfs.FS {
-	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			select {
-			case <-e.failed:
-				return ErrFailed
-			default:
-			}
-		}
-		return nil
-	}))
 }
 
 func (e *engine) signal() {
@@ -218,7 +204,7 @@ func (e *engine) flush() error {
 	}
 	select {
 	case <-done:
-		return nil
+		return e.failure() // it may only seem done
 	case <-e.failed:
 		return e.failure()
 	}
@@ -261,13 +247,8 @@ type engineLog engine
 func (l *engineLog) Infof(format string, args ...any)  { l.log.Debug(fmt.Sprintf(format, args...)) }
 func (l *engineLog) Errorf(format string, args ...any) { l.log.Warn(fmt.Sprintf(format, args...)) }
 
-// Fatalf returns, which pebble does not expect; but what is called after it fails as well, and ends.
+// Fatalf returns, which pebble does not expect. What it is called for, a failed manifest above all, does not get as far
+// (fence.go); what is left are a table that is not there and broken promises of pebble to itself.
 func (l *engineLog) Fatalf(format string, args ...any) {
-	err := errors.New(fmt.Sprintf(format, args...))
-	for _, arg := range args {
-		if cause, ok := arg.(error); ok && cause.Error() == err.Error() {
-			err = cause // so that it can be told what it was
-		}
-	}
-	(*engine)(l).fail(err)
+	(*engine)(l).fail(fmt.Errorf(format, args...))
 }

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
-	"pgregory.net/rapid"
 )
 
 // lines collects the warnings of a store.
@@ -105,52 +106,65 @@ func TestFullDisk(t *testing.T) {
 
 // Whatever operation fails once, the store either does not notice or says so, and what it then shows is a prefix.
 func TestOneFault(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		at := rapid.IntRange(0, 600).Draw(rt, "operation")
-		var mu sync.Mutex
-		seen := -1
-		inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if seen < 0 {
-				return nil
-			}
-			if seen++; seen == at+1 {
-				return fmt.Errorf("%v: %w", op.Kind, syscall.EIO)
-			}
-			return nil
-		})
-		s, err := Open(Options{Dir: "store", FS: errorfs.Wrap(vfs.NewMem(), inject), MemoryBudget: 1 << 20})
-		must(rt, err)
-		h := history{seed: rapid.Uint64().Draw(rt, "seed")}
-		handles := h.open(rt, s)
-		mu.Lock()
-		seen = 0
-		mu.Unlock()
-		for n := int64(1); n <= 600; n++ {
-			err := h.run(n, handles)
-			if err == nil && n%50 == 0 {
-				err = s.Flush()
-			}
-			if err == nil && n%20 == 0 {
-				err = handles[0].Scan(Key{}, func(Key, []byte) bool { return true })
-			}
-			if err == nil {
-				continue
-			}
-			if !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
-				rt.Fatalf("after operation %d failed: %v, want ErrFailed and EIO", at, err)
-			}
-			must(rt, s.Reopen())
-			n = h.checkPrefix(rt, s, n)
-			handles = h.open(rt, s)
+	noticed := 0
+	for at := int64(0); at < 400; at += 9 {
+		if oneFault(t, at) {
+			noticed++
 		}
-		h.checkPrefix(rt, s, 600)
-		// The fault may come as late as here.
-		if err := s.Close(); err != nil && !errors.Is(err, syscall.EIO) {
-			rt.Fatal(err)
+	}
+	if noticed < 10 {
+		t.Errorf("only %d faults were noticed", noticed)
+	}
+}
+
+// oneFault lets one operation fail, counted from when the store is open, and tells whether the store noticed.
+func oneFault(t *testing.T, at int64) (noticed bool) {
+	t.Helper()
+	var left atomic.Int64
+	left.Store(math.MaxInt64)
+	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if left.Add(-1) == 0 {
+			return fmt.Errorf("%v: %w", op.Kind, syscall.EIO)
 		}
+		return nil
 	})
+	s, err := Open(Options{Dir: "store", FS: errorfs.Wrap(vfs.NewMem(), inject), MemoryBudget: 1 << 20})
+	must(t, err)
+	h := history{seed: uint64(at)}
+	handles := h.open(t, s)
+	left.Store(at + 1)
+	const batches = 150
+	for n := int64(1); n <= batches; n++ {
+		err := h.run(n, handles)
+		if err == nil && n%10 == 0 {
+			err = s.Flush()
+		}
+		if err == nil && n%20 == 0 {
+			err = handles[0].Scan(h.batch(n).position.Watermark, func(Key, []byte) bool { return true })
+		}
+		if err == nil {
+			continue
+		}
+		if noticed || !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
+			t.Fatalf("after operation %d failed: %v, want ErrFailed and EIO, once", at, err)
+		}
+		noticed = true
+		must(t, s.Reopen())
+		n = h.checkPrefix(t, s, n)
+		handles = h.open(t, s)
+	}
+	err = s.Close()
+	if err != nil && !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	left.Store(math.MaxInt64)
+	again, openErr := Open(s.options)
+	must(t, openErr)
+	if prefix := h.checkPrefix(t, again, batches); err == nil && prefix != batches {
+		t.Fatalf("after operation %d failed: closed without an error, but %d batches of %d are there", at, prefix, batches)
+	}
+	must(t, again.Close())
+	return noticed
 }
 
 // damage changes one byte in the midst of the largest table.

@@ -34,7 +34,7 @@ const (
 	positionTag = 'p'
 )
 
-// layout names the bytes of doc.go. A database of another layout is dropped.
+// layout names the bytes of doc.go.
 const layout = "duewheel 1"
 
 func layoutKey() []byte { return append(appendPart(nil, 0), layoutTag) }

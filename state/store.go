@@ -344,7 +344,7 @@ func (s *Store) Flush() error {
 	return e.flush()
 }
 
-// Close flushes and closes the store.
+// Close flushes and closes the store. A store that has failed is closed as well, and its failure is the error.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -358,7 +358,8 @@ func (s *Store) Close() error {
 		e.leave()
 		err = errors.Join(err, e.close())
 	} else {
-		<-e.closed // it failed, and what it says on the way out is of no interest any more
+		err = e.failure()
+		<-e.closed // what it says on the way out is of no interest any more
 	}
 	if err = errors.Join(err, s.lock.Close()); err != nil {
 		return fmt.Errorf("close store %s: %w", s.options.Dir, err)
