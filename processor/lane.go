@@ -352,7 +352,7 @@ func (l *lane) putBack(pt *part, at int64) {
 // dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch, and
 // says whether they were reached.
 func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
-	records, bytes := l.cfg.BatchRecords>>l.timeouts, l.cfg.BatchBytes>>l.timeouts
+	records, bytes := max(l.cfg.BatchRecords>>l.timeouts, 1), max(l.cfg.BatchBytes>>l.timeouts, 1)
 	for i := range l.order {
 		p := l.order[(i+l.rotation)%len(l.order)]
 		if !p.live() || records <= 0 || bytes <= 0 {

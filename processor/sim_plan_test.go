@@ -104,27 +104,46 @@ var faults = []struct {
 	{kmsg.Heartbeat, kerr.RebalanceInProgress, "", true},
 }
 
-// drawPlan lets rapid choose. Small is simple: shrinking leads there.
+// below draws a number below n, all with the same chance: rapid's own integers are small ones
+// most of the time. Small is simple: shrinking leads there.
+func below(t *rapid.T, label string, n int) int {
+	bits := rapid.SliceOfN(rapid.Bool(), 14, 14).Draw(t, label)
+	var u int
+	for _, b := range bits {
+		u <<= 1
+		if b {
+			u |= 1
+		}
+	}
+	return u * n >> len(bits)
+}
+
+func oneOf[T any](t *rapid.T, label string, of ...T) T { return of[below(t, label, len(of))] }
+
+const ms = time.Millisecond
+
+// drawPlan lets rapid choose.
 func drawPlan(t *rapid.T) plan {
 	p := plan{
-		Seed:       rapid.Uint64Range(0, 1<<32).Draw(t, "seed"),
-		Guarantee:  rapid.SampledFrom([]Guarantee{ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce}).Draw(t, "guarantee"),
-		Partitions: rapid.Int32Range(1, 3).Draw(t, "partitions"),
-		Brokers:    rapid.IntRange(1, 2).Draw(t, "brokers"),
-		Processes:  rapid.IntRange(1, 3).Draw(t, "processes"),
-		Lanes:      rapid.SampledFrom([]int{1, 1, 2}).Draw(t, "lanes"),
-		Batch:      rapid.SampledFrom([]int{20_000, 1, 3, 10}).Draw(t, "batch"),
-		Near:       rapid.SampledFrom([]time.Duration{5 * time.Second, 500 * time.Millisecond, time.Minute}).Draw(t, "near"),
-		Latency:    rapid.SampledFrom([]time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond}).Draw(t, "latency"),
-		Fixed:      rapid.Bool().Draw(t, "fixed"),
-		Rate:       rapid.SampledFrom([]time.Duration{time.Hour, 100 * time.Millisecond, 30 * time.Millisecond}).Draw(t, "rate"),
+		Seed:       uint64(below(t, "seed", 1<<14)),
+		Guarantee:  oneOf(t, "guarantee", ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce),
+		Partitions: int32(1 + below(t, "partitions", 3)),
+		Brokers:    1 + below(t, "brokers", 2),
+		Processes:  1 + below(t, "processes", 3),
+		Lanes:      oneOf(t, "lanes", 1, 1, 2),
+		Batch:      oneOf(t, "batch", 20_000, 1, 3, 10),
+		Near:       oneOf(t, "near", 5*time.Second, 500*ms, time.Minute),
+		Latency:    oneOf(t, "latency", ms, 10*ms, 40*ms),
+		Fixed:      below(t, "fixed", 2) == 1,
+		Rate:       oneOf(t, "rate", time.Hour, 400*ms, 150*ms, 70*ms),
 	}
-	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1, 25).Draw(t, "steps")
+	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
 	return p
 }
 
 // often is how much more often than the others an op is drawn.
-var often = map[op]int{opSend: 8, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4, opKillBefore: 4, opKillAfter: 4, opFreezeBefore: 4, opFreezeAfter: 3, opFault: 4}
+var often = map[op]int{opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
+	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5}
 
 var weighted = func() (w []op) {
 	for o := range ops {
@@ -136,30 +155,28 @@ var weighted = func() (w []op) {
 }()
 
 func drawStep(t *rapid.T) step {
-	millis := func(label string, most int) time.Duration {
-		return time.Duration(rapid.IntRange(0, most).Draw(t, label)) * time.Millisecond
-	}
-	s := step{Op: rapid.SampledFrom(weighted).Draw(t, "op"), After: millis("after", 2000)}
+	s := step{Op: oneOf(t, "op", weighted...), After: oneOf(t, "after", 0, ms, 20*ms, 100*ms, 300*ms, 700*ms, 1500*ms, 3000*ms)}
 	switch s.Op {
 	case opSend:
-		s.N = rapid.IntRange(1, 60).Draw(t, "n")
+		s.N = 1 + below(t, "n", 40)
 		return s
 	case opTransact:
-		s.N, s.For = rapid.IntRange(1, 20).Draw(t, "n"), millis("for", 3000)
+		s.N, s.For = 1+below(t, "n", 20), oneOf(t, "for", 0, 50*ms, time.Second, 3*time.Second)
 		return s
 	case opHold, opCutBefore, opCutAfter, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
-		s.N = rapid.SampledFrom([]int{0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}).Draw(t, "kind")
+		s.N = oneOf(t, "kind", 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	case opFault:
-		s.N = rapid.IntRange(0, len(faults)-1).Draw(t, "fault")
+		s.N = below(t, "fault", len(faults))
 	case opLeaderless:
-		s.N = rapid.IntRange(0, 3).Draw(t, "topic")
+		s.N = below(t, "topic", len(leaderless))
 	}
-	s.Who = rapid.IntRange(0, 3).Draw(t, "who")
+	s.Who = below(t, "who", 4)
 	switch s.Op {
 	case opAhead:
-		s.For = millis("for", 4000)
+		s.For = oneOf(t, "for", 50*ms, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
-		s.For = millis("for", 12_000)
+		// Shorter and longer than a session, a turn, and a request may take.
+		s.For = oneOf(t, "for", 10*ms, 200*ms, time.Second, 2200*ms, 3*time.Second, 4500*ms, 7*time.Second, 12*time.Second)
 	}
 	return s
 }

@@ -115,6 +115,7 @@ type runner struct {
 	mend     []func() // ends what still goes wrong
 	stepped  map[*process]bool
 	requests int
+	healed   bool
 }
 
 // slot is a machine: a process runs on it, or will again.
@@ -140,7 +141,11 @@ func simulate(t testingT, p plan, did *tally) {
 	w.note("plan: %s", p)
 	r := &runner{world: w, plan: p, stepped: map[*process]bool{}}
 	for at := p.Rate; at < time.Minute; at += p.Rate {
-		r.after(at, func() { w.client.Produce(context.Background(), r.draw(), nil) })
+		r.after(at, func() {
+			if !r.healed {
+				w.client.Produce(context.Background(), r.draw(), nil)
+			}
+		})
 	}
 	for i := range p.Processes {
 		r.slots = append(r.slots, &slot{name: string(rune('a' + i))})
@@ -206,6 +211,7 @@ func (r *runner) after(d time.Duration, do func()) {
 // heal ends everything that is still wrong, and makes sure that somebody is there.
 func (r *runner) heal() {
 	r.note("---- healed")
+	r.healed = true
 	for _, p := range r.processes {
 		p.link.clear()
 		p.skew.Store(0)
@@ -292,16 +298,20 @@ func (r *runner) step(s step) {
 		p.kill()
 		down(nil)
 	case opStop, opLeave:
-		m.gone = s.Op == opLeave && len(r.slots) > 1 && m != r.slots[0]
-		down(p.fs)
-		p.ended.Store(true)
 		r.note("---- %s is told to stop", p.name)
+		p.ended.Store(true)
 		p.stop()
-		if s.For < 100*time.Millisecond || s.Op == opLeave {
-			<-p.done // else its place is taken before it has gone, by a process with a disk of its own
-		} else {
-			m.disk = nil
-		}
+		m.p = nil
+		m.gone = s.Op == opLeave && m != r.slots[0]
+		r.after(s.For, func() {
+			select {
+			case <-p.done:
+				m.disk = p.fs
+			default:
+				m.disk = nil // it still runs, so the next one on this machine has a disk of its own
+			}
+			r.up(m)
+		})
 	case opFreeze:
 		r.after(s.For, p.link.freeze())
 	case opAhead, opBehind:

@@ -345,7 +345,12 @@ func (w *world) arrived() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	if err := w.watch.Wait(ctx); err != nil {
-		w.fail("%v", err)
+		for _, p := range w.processes {
+			if !p.ended.Load() {
+				w.note("%s: %+v", p.name, p.p.Stats())
+			}
+		}
+		w.fail("%v\n%v", err, w.watch.Report())
 	}
 	w.clean()
 }
