@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -8,9 +10,9 @@ import (
 	"github.com/duewheel/duewheel/integration/load"
 )
 
-// The only broker is killed while everything goes on, twice, and stopped in order once. What was asked for meanwhile arrives when it
-// is back.
-func TestBrokerKilled(t *testing.T) {
+// The only broker is killed while everything goes on, frozen until some turn has been given up or nobody knows what became of it, and
+// stopped in order. What was asked for meanwhile arrives when it is back.
+func TestBrokerAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
@@ -22,18 +24,25 @@ func TestBrokerKilled(t *testing.T) {
 	broker := c.Node(1)
 	for _, fault := range []struct {
 		name string
-		do   func() error
+		do   func(ctx context.Context) error
 	}{
-		{"killed", func() error { return broker.Kill(t.Context()) }},
-		{"killed again", func() error { return broker.Kill(t.Context()) }},
-		{"stopped in order", func() error { return broker.Stop(t.Context()) }},
+		{"killed", func(ctx context.Context) error { return errors.Join(broker.Kill(ctx), broker.Start(ctx)) }},
+		{"frozen", func(ctx context.Context) error {
+			before := failedTurns(p)
+			err := broker.Pause(ctx)
+			eventually(t, func() string {
+				if failedTurns(p) == before {
+					return "no turn has failed"
+				}
+				return ""
+			})
+			return errors.Join(err, broker.Resume(ctx))
+		}},
+		{"stopped in order", broker.Restart},
 	} {
 		s.awaitDelivered(1000)
 		began := time.Now()
-		if err := fault.do(); err != nil {
-			t.Fatal(err)
-		}
-		if err := broker.Start(t.Context()); err != nil {
+		if err := fault.do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("the broker was %s and is back after %v; %s", fault.name, time.Since(began).Round(time.Millisecond), s.watch.Counts().Summary())
@@ -44,4 +53,10 @@ func TestBrokerKilled(t *testing.T) {
 	t.Logf("turns %v, rebalances %d", p.Stats().Transactions, p.Stats().Rebalances)
 	p.stop()
 	s.judge()
+}
+
+// failedTurns is how many turns of a processor have not happened, or may not have.
+func failedTurns(p *running) int64 {
+	turns := p.Stats().Transactions
+	return turns["aborted"] + turns["unknown"]
 }

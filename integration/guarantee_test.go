@@ -10,9 +10,13 @@ import (
 )
 
 // An at_least_once group loses nothing, delivers nothing early, and doubles nothing as long as its processors end in order: through
-// rebalances, restarts, and back and forth between the guarantees with records pending.
+// rebalances, restarts, and back and forth between the guarantees with records pending. The broker sets the timestamps of this delay
+// topic, and compresses it.
 func TestSwitchGuarantee(t *testing.T) {
-	s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
+	s := newStage(t, shared(t), setting{
+		targets: 2, seed: newSeed(t),
+		delayConfig: map[string]string{"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"},
+	})
 	crowd := load.Config{Records: 3000, Bad: 0.01, Due: []load.Due{
 		{Weight: 1, From: -time.Minute, To: -time.Second},
 		{Weight: 2, To: 2 * time.Second},
@@ -59,7 +63,7 @@ func TestKillAtLeastOnce(t *testing.T) {
 	}
 	stop()
 	s.arrive()
-	k.end()
+	k.terminate()
 	report := s.judge()
 	t.Logf("killed %d times; %d of %d came again", k.kills, report.Doubled, report.Requested)
 }

@@ -22,8 +22,9 @@ const (
 )
 
 // Two replicas are killed again and again, one or both, at random moments while they deliver, and started again with their stores or
-// without. Now and then one is frozen instead, until the other has taken over, and then goes on as if nothing had happened. What a
-// dead replica has left open is ended by whoever takes its partitions over: the transactions would last for minutes.
+// without. Now and then one is frozen instead, until the other has taken over, and then goes on as if nothing had happened. Meanwhile
+// the delay topic gets more partitions. What a dead replica has left open is ended by whoever takes its partitions over: the
+// transactions would last for minutes.
 func TestKill(t *testing.T) {
 	s := newStage(t, shared(t), setting{partitions: 6, targets: 3, seed: newSeed(t)})
 	k := s.newKiller(2)
@@ -31,12 +32,18 @@ func TestKill(t *testing.T) {
 	for k.kills < kills || k.open < openKills && k.kills < mostKills {
 		k.strike()
 		if k.kills/8 > k.frozen {
+			if k.frozen == 0 {
+				s.addPartitions(2)
+			}
 			k.freeze()
 		}
 	}
 	stop()
+	if s.end(6) == 0 {
+		t.Error("nothing was written to the partitions that were added")
+	}
 	s.arrive()
-	k.end()
+	k.terminate()
 	report := s.judge()
 	t.Logf("killed %d times, %d of them inside an open transaction; frozen and woken %d times, %d of them inside an open transaction; %d requests",
 		k.kills, k.open, k.frozen, k.openFrozen, report.Requested)
@@ -57,7 +64,7 @@ func TestKillFixedDelay(t *testing.T) {
 	}
 	stop()
 	s.arrive()
-	k.end()
+	k.terminate()
 	report := s.judge()
 	t.Logf("killed %d times, %d of them inside an open transaction; %d requests", k.kills, k.open, report.Requested)
 }
@@ -166,11 +173,28 @@ func (k *killer) awaitMembers(n int) {
 	})
 }
 
-// end stops the replicas in order.
-func (k *killer) end() {
+// terminate stops the replicas in order, which leaves nothing open.
+func (k *killer) terminate() {
 	for _, r := range k.replicas {
 		r.terminate(k.t)
+		if r.config.Guarantee == processor.AtLeastOnce {
+			continue
+		}
+		if states := k.transactions(r.config); states["Ongoing"] > 0 {
+			k.t.Errorf("replica %s ended in order with transactions %v", r.config.Instance, states)
+		}
 	}
+}
+
+// end is where a partition of the delay topic ends.
+func (s *stage) end(partition int32) int64 {
+	s.t.Helper()
+	ends, err := s.admin.ListEndOffsets(s.t.Context(), s.route.Topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	end, _ := ends.Lookup(s.route.Topic, partition)
+	return end.Offset
 }
 
 // passes lets some time go by: what is chosen at random is the moment.

@@ -44,7 +44,7 @@ func TestOldKafka(t *testing.T) {
 		}
 		stop()
 		s.arrive()
-		k.end()
+		k.terminate()
 		report := s.judge()
 		t.Logf("killed %d times, %d of them inside an open transaction; %d requests", k.kills, k.open, report.Requested)
 	})

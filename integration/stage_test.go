@@ -26,6 +26,7 @@ import (
 type setting struct {
 	partitions   int32             // of the delay topic; 4
 	targets      int               // 1
+	delayConfig  map[string]string // of the delay topic
 	targetConfig map[string]string // of each target
 	deadConfig   map[string]string // of the dead-letter topic
 	nodes        map[int][]int32   // by target: the node that each partition is on, alone
@@ -71,7 +72,7 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	for i := range max(set.targets, 1) {
 		s.targets = append(s.targets, fmt.Sprintf("%s.target-%d", name, i))
 	}
-	s.create(cmp.Or(set.partitions, 4), nil, s.route.Topic)
+	s.create(cmp.Or(set.partitions, 4), set.delayConfig, s.route.Topic)
 	s.create(1, set.deadConfig, s.route.DeadLetter)
 	for i, target := range s.targets {
 		if nodes := set.nodes[i]; nodes != nil {
@@ -98,7 +99,8 @@ func (s *stage) startWatch(set setting) {
 		set.check(&config)
 	}
 	eventually(s.t, func() string {
-		watch, err := check.Start(s.t.Context(), config, s.opts()...)
+		added := kgo.MetadataMaxAge(2 * time.Second) // how soon the watch sees partitions that are added
+		watch, err := check.Start(s.t.Context(), config, append(s.opts(), added)...)
 		switch {
 		case errors.Is(err, kerr.UnknownTopicOrPartition): // each broker learns of a topic by and by
 			return err.Error()
@@ -128,6 +130,18 @@ func (s *stage) create(partitions int32, config map[string]string, names ...stri
 	}
 	if err != nil {
 		s.t.Fatalf("create topics: %v", err)
+	}
+}
+
+// addPartitions adds partitions to the delay topic.
+func (s *stage) addPartitions(n int) {
+	s.t.Helper()
+	added, err := s.admin.CreatePartitions(s.t.Context(), n, s.route.Topic)
+	if err == nil {
+		err = added.Error()
+	}
+	if err != nil {
+		s.t.Fatalf("add partitions: %v", err)
 	}
 }
 
