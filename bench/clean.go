@@ -53,7 +53,7 @@ func (r *runner) deleteTopics(ctx context.Context, topics []string) error {
 	return errors.Join(errs...)
 }
 
-// deleteGroup waits for members that are just leaving.
+// deleteGroup waits for members that are just leaving, and for a coordinator that is just being made.
 func (r *runner) deleteGroup(ctx context.Context, group string) error {
 	for {
 		rs, err := r.adm.DeleteGroups(ctx, group)
@@ -63,7 +63,7 @@ func (r *runner) deleteGroup(ctx context.Context, group string) error {
 		switch {
 		case err == nil, errors.Is(err, kerr.GroupIDNotFound):
 			return nil
-		case !errors.Is(err, kerr.NonEmptyGroup) || !sleep(ctx, 100*time.Millisecond):
+		case !errors.Is(err, kerr.NonEmptyGroup) && !kerr.IsRetriable(err) || !sleep(ctx, 100*time.Millisecond):
 			return fmt.Errorf("delete group %s: %w", group, err)
 		}
 	}

@@ -73,19 +73,23 @@ func (r *runner) newTopic(ctx context.Context, topic string, partitions int) err
 		insync = "2"
 	}
 	r.made = append(r.made, made{topic: topic})
-	_, err = r.adm.CreateTopic(ctx, int32(partitions), int16(replicas), map[string]*string{
+	// What has begun is waited for, whether ctx ends or not: a broker that does not know of a topic yet does not delete it
+	// either, and it would be left behind.
+	making, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
+	defer cancel()
+	_, err = r.adm.CreateTopic(making, int32(partitions), int16(replicas), map[string]*string{
 		"cleanup.policy": kadm.StringPtr("delete"), "retention.ms": kadm.StringPtr("-1"), "min.insync.replicas": &insync,
 	}, topic)
 	if err != nil {
 		return fmt.Errorf("make topic %s: %w", topic, err)
 	}
 	for {
-		offsets, err := r.adm.ListEndOffsets(ctx, topic)
+		offsets, err := r.adm.ListEndOffsets(making, topic)
 		if err == nil && offsets.Error() == nil && len(offsets[topic]) == partitions {
-			return nil
+			return ctx.Err()
 		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("wait for topic %s: %w", topic, ctx.Err())
+		if !sleep(making, 20*time.Millisecond) {
+			return fmt.Errorf("wait for topic %s: %w", topic, making.Err())
 		}
 	}
 }
