@@ -208,6 +208,10 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 
 // bring claims partitions and hands them to the lane.
 func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) error {
+	// A disk that failed takes the store with it; nothing happens here while it is well.
+	if err := r.l.p.store.Reopen(); err != nil {
+		return fmt.Errorf("open the store again: %w", err)
+	}
 	var claims []commitEntry
 	var parts []*partition
 	for tp, f := range ready {
@@ -356,6 +360,10 @@ func (pr *Processor) partitionID(p *partition) state.PartitionID {
 	return state.PartitionID{Group: pr.cfg.Group, Topic: p.tp.topic, TopicID: p.id, Partition: p.tp.partition}
 }
 
+// forgetAtMost is how many records are deleted from a store one by one before it is cheaper, and
+// takes less memory, to build it anew.
+const forgetAtMost = 200_000
+
 // open makes what a partition holds in memory, and looks what the store can spare it.
 func (r *restore) open(p *partition) (err error) {
 	p.near = newNear()
@@ -381,21 +389,25 @@ func (r *restore) open(p *partition) (err error) {
 		}
 		return nil
 	}
-	p.start = min(c.Offset, pos.Resume)
+	// What the store took in before O had passed it may have been read by a parser, or under a
+	// configuration, that has never held: it is forgotten and read again. What else it holds from
+	// start on is read again, too, gets the same key, and is counted then.
+	p.start = max(min(pos.Offset, pos.Resume), c.LowWater)
 	p.position = p.start
-	// What the store holds from start on is about to be read again, and counted then; below O it
-	// gets the same key again.
 	var corrupt error
+	forgotten := 0
 	err = p.store.Scan(c.Watermark, func(k state.Key, run []byte) bool {
 		var rec record
 		if corrupt = decodeRecord(run, &rec); corrupt != nil {
 			return false
 		}
 		switch {
-		case rec.offset < c.LowWater, rec.offset >= c.Offset:
+		case rec.offset < c.LowWater, rec.offset >= pos.Offset:
 			// Below L it was resolved while the route had a fixed delay, which leaves W alone.
-			// From O on it was not accepted, as far as the group knows: under the configuration
-			// of today it may be refused, or due at another time.
+			if forgotten++; forgotten > forgetAtMost {
+				corrupt = errors.New("most of what it holds was never accepted")
+				return false
+			}
 			p.dirty = true
 			return p.store.Delete(k) == nil
 		case rec.offset < p.start:
@@ -404,7 +416,7 @@ func (r *restore) open(p *partition) (err error) {
 		return true
 	})
 	if err = errors.Join(err, corrupt); err != nil {
-		p.log.Warn("local store is broken; rebuilding from the log", "error", err)
+		p.log.Warn("local store cannot be used; rebuilding from the log", "error", err)
 		if err := p.store.Drop(); err != nil {
 			return p.describe("empty the store of", err)
 		}
