@@ -29,7 +29,6 @@ func (s *stage) copyLoop(ctx context.Context, batch, n int) (rate float64, err e
 		kgo.ConsumeTopics(s.delays...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.RequireStableFetchOffsets(),
 		kgo.ProducerLinger(0),             // a full transaction is not waited for
 		kgo.MaxBufferedRecords(2*batch+1), // nor does a large one block in the middle
 	)...)

@@ -22,8 +22,10 @@
 //   - Lateness is what a read_committed consumer in this process sees: the moment at which its poll
 //     returns the record, less the due time that the record's value names. Percentiles are exact:
 //     every single lateness is kept, and sorted at the end.
-//   - Nothing is taken out: no run, and no record but those of a warm-up, which come first and are
-//     told apart by a mark in their value.
+//   - Nothing is taken out but warm-ups, which come first: a round of their own, or records that are told
+//     apart by a mark in their value.
+//   - A case whose records were due before all were accepted would measure something else: it is begun again with
+//     more time.
 //
 // # Who owns what
 //

@@ -45,6 +45,9 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: CPUs, at most 4)")
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
 	flag.Parse()
+	if *update != "" && o.Cases != nil {
+		return errors.New("-update wants every case: a document has whole tables only")
+	}
 
 	c, err := brokers.New(ctx, brokers.Options{Measure: true, Logf: log.Printf})
 	if err != nil {
@@ -62,7 +65,7 @@ func run(ctx context.Context) (err error) {
 	results, err := bench.Run(ctx, o)
 	fmt.Println(where)
 	if err := errors.Join(err, bench.WriteTable(os.Stdout, results)); err != nil {
-		return err // a document has whole tables only
+		return err
 	}
 	if *update == "" {
 		return nil
