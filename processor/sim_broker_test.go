@@ -3,8 +3,11 @@
 package processor
 
 import (
+	"context"
 	"encoding/binary"
 	"reflect"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -17,6 +20,10 @@ import (
 // unstable one before kfake sees it, with the numbers of those partitions marked that Kafka
 // would refuse; kfake knows no such partition and answers that nothing is committed there; and
 // on the way back the mark becomes the error.
+
+// And kfake never lets the session of a member end whose connection broke while an answer to its
+// JoinGroup or SyncGroup was on the way, where Kafka starts the session then. So whoever was not
+// heard of for a session is made to leave.
 
 const unstableMark = 1 << 24
 
@@ -88,4 +95,68 @@ func openOffsets(c *kfake.Cluster, group string) map[topicPartition]bool {
 		}
 	}
 	return open
+}
+
+// heard is when the coordinator last heard of each member.
+type heard struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+	on   map[string]*wire // where a member waits for an answer to its JoinGroup or SyncGroup
+}
+
+// note takes in a request that is about to be delivered, or the end of it.
+func (h *heard) note(f *frame, w *wire, answered bool) {
+	var id string
+	switch f.key {
+	case kmsg.JoinGroup:
+		id = f.request().(*kmsg.JoinGroupRequest).MemberID
+	case kmsg.SyncGroup:
+		id = f.request().(*kmsg.SyncGroupRequest).MemberID
+	case kmsg.Heartbeat:
+		id = f.request().(*kmsg.HeartbeatRequest).MemberID
+	default:
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last[id] = time.Now()
+	if h.on[id] = w; answered || f.key == kmsg.Heartbeat {
+		h.on[id] = nil
+	}
+}
+
+// silent reports whether a member was not heard of for a session.
+func (h *heard) silent(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := h.on[id]; w != nil && !w.isCut() {
+		return false
+	}
+	return time.Since(h.last[id]) > session+session/4
+}
+
+// endSessions makes members leave that kfake has forgotten to expire, until stop is closed.
+func (w *world) endSessions(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(session / 4):
+		}
+		info := w.cluster.GroupInfo(simGroup)
+		if info == nil {
+			continue
+		}
+		for _, m := range info.Members {
+			if !w.heard.silent(m.MemberID) {
+				continue
+			}
+			req := kmsg.NewPtrLeaveGroupRequest()
+			req.Group = simGroup
+			req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.MemberID}}
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			req.RequestWith(ctx, w.client) // else next time
+			cancel()
+		}
+	}
 }

@@ -269,6 +269,15 @@ func (w *wire) close() {
 	})
 }
 
+func (w *wire) isCut() bool {
+	select {
+	case <-w.cut:
+		return true
+	default:
+		return false
+	}
+}
+
 // listen takes what the client writes. When the client hangs up, what it wrote is delivered
 // all the same.
 func (w *wire) listen() {
@@ -308,6 +317,7 @@ func (w *wire) forward() {
 		if f.rule = w.link.judge(f); f.rule != nil && !f.rule.after {
 			w.apply(f.rule)
 		}
+		w.link.world.heard.note(f, w, false)
 		w.mu.Lock()
 		w.asked[f.corr] = f
 		w.mu.Unlock()
@@ -350,7 +360,11 @@ func (w *wire) back() {
 		f := w.asked[corr]
 		delete(w.asked, corr)
 		w.mu.Unlock()
-		if f == nil || hungUp {
+		if f == nil {
+			continue
+		}
+		w.link.world.heard.note(f, w, true)
+		if hungUp {
 			continue
 		}
 		if f.rule != nil && f.rule.after {

@@ -120,7 +120,7 @@ func below(t *rapid.T, label string, n int) int {
 
 func oneOf[T any](t *rapid.T, label string, of ...T) T { return of[below(t, label, len(of))] }
 
-const ms = time.Millisecond
+const milli = time.Millisecond
 
 // drawPlan lets rapid choose.
 func drawPlan(t *rapid.T) plan {
@@ -132,10 +132,10 @@ func drawPlan(t *rapid.T) plan {
 		Processes:  1 + below(t, "processes", 3),
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),
 		Batch:      oneOf(t, "batch", 20_000, 1, 3, 10),
-		Near:       oneOf(t, "near", 5*time.Second, 500*ms, time.Minute),
-		Latency:    oneOf(t, "latency", ms, 10*ms, 40*ms),
+		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
+		Latency:    oneOf(t, "latency", milli, 10*milli, 40*milli),
 		Fixed:      below(t, "fixed", 2) == 1,
-		Rate:       oneOf(t, "rate", time.Hour, 400*ms, 150*ms, 70*ms),
+		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
 	return p
@@ -155,13 +155,13 @@ var weighted = func() (w []op) {
 }()
 
 func drawStep(t *rapid.T) step {
-	s := step{Op: oneOf(t, "op", weighted...), After: oneOf(t, "after", 0, ms, 20*ms, 100*ms, 300*ms, 700*ms, 1500*ms, 3000*ms)}
+	s := step{Op: oneOf(t, "op", weighted...), After: oneOf(t, "after", 0, milli, 20*milli, 100*milli, 300*milli, 700*milli, 1500*milli, 3000*milli)}
 	switch s.Op {
 	case opSend:
 		s.N = 1 + below(t, "n", 40)
 		return s
 	case opTransact:
-		s.N, s.For = 1+below(t, "n", 20), oneOf(t, "for", 0, 50*ms, time.Second, 3*time.Second)
+		s.N, s.For = 1+below(t, "n", 20), oneOf(t, "for", 0, 50*milli, time.Second, 3*time.Second)
 		return s
 	case opHold, opCutBefore, opCutAfter, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
 		s.N = oneOf(t, "kind", 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -173,10 +173,10 @@ func drawStep(t *rapid.T) step {
 	s.Who = below(t, "who", 4)
 	switch s.Op {
 	case opAhead:
-		s.For = oneOf(t, "for", 50*ms, time.Second, 4*time.Second)
+		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
 		// Shorter and longer than a session, a turn, and a request may take.
-		s.For = oneOf(t, "for", 10*ms, 200*ms, time.Second, 2200*ms, 3*time.Second, 4500*ms, 7*time.Second, 12*time.Second)
+		s.For = oneOf(t, "for", 10*milli, 200*milli, time.Second, 2200*milli, 3*time.Second, 4500*milli, 7*time.Second, 12*time.Second)
 	}
 	return s
 }

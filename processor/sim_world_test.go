@@ -48,6 +48,8 @@ type world struct {
 	client  *kgo.Client // produces requests
 	rng     *rand.Rand
 	wg      sync.WaitGroup
+	heard   heard
+	closing chan struct{}
 
 	processes []*process
 	began     time.Time
@@ -85,7 +87,8 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if cfg.guarantee == "" {
 		cfg.guarantee = ExactlyOnce
 	}
-	w := &world{t: t, cfg: cfg, latency: time.Millisecond, rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{}}
+	w := &world{t: t, cfg: cfg, latency: time.Millisecond, rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{},
+		heard: heard{last: map[string]time.Time{}, on: map[string]*wire{}}, closing: make(chan struct{})}
 	var ports []int
 	for i := range cfg.brokers {
 		ports = append(ports, 9092+i)
@@ -105,6 +108,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		t.Fatalf("make client: %v", err)
 	}
+	w.wg.Go(func() { w.endSessions(w.closing) })
 	if !cfg.quiet {
 		if w.watch, err = check.Start(context.Background(), w.expectations(), w.outside...); err != nil {
 			t.Fatalf("start the checker: %v", err)
@@ -148,6 +152,7 @@ func (w *world) close() {
 		defer cancel()
 		w.watch.Stop(ctx)
 	}
+	close(w.closing)
 	w.client.Close()
 	w.cluster.Close()
 	w.wg.Wait()
@@ -347,9 +352,10 @@ func (w *world) arrived() {
 	if err := w.watch.Wait(ctx); err != nil {
 		for _, p := range w.processes {
 			if !p.ended.Load() {
-				w.note("%s: %+v", p.name, p.p.Stats())
+				w.note("%s: %+v", p.name, p.p.Stats().Partitions)
 			}
 		}
+		w.note("group: %+v", w.cluster.GroupInfo(simGroup))
 		w.fail("%v\n%v", err, w.watch.Report())
 	}
 	w.clean()
