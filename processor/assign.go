@@ -109,6 +109,24 @@ func (l *lane) restart(ctx context.Context, p *partition, why error) {
 	l.restore(ctx, []topicPartition{p.tp})
 }
 
+// restartTopic starts every partition of a topic over that brokers do not know by its id any more:
+// it was deleted, and perhaps made anew. The reader holds on to the id that it has seen first, so
+// it has to forget the topic.
+func (l *lane) restartTopic(ctx context.Context, topic string, why error) {
+	l.log.Warn("topic is not what it was; its partitions start over", "topic", topic, "error", why)
+	l.awaitTurn(ctx) // its outcome would find the partitions gone
+	var tps []topicPartition
+	for tp := range l.parts {
+		if tp.topic == topic {
+			tps = append(tps, tp)
+		}
+	}
+	l.drop(ctx, tps)
+	l.stopPoll(ctx)
+	l.reader.PurgeTopicsFromConsuming(topic)
+	l.restore(ctx, tps)
+}
+
 // adopt takes over a partition whose restore has come to an end.
 func (l *lane) adopt(ctx context.Context, r restored) {
 	if _, ok := l.restores[r.from]; !ok {

@@ -82,6 +82,11 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
+// isTopicGone reports that a broker does not know a delay topic, or not by the id that it had.
+func isTopicGone(err error) bool {
+	return isAny(err, kerr.UnknownTopicID, kerr.UnknownTopicOrPartition, kerr.InconsistentTopicID)
+}
+
 // isTargets reports an error of a produce request that is the target's own, and not that of the
 // transaction or of the client.
 func isTargets(err error) bool {

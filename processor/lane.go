@@ -262,7 +262,13 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		}
 	})
 	for i, p := range failed {
-		l.restart(ctx, p, why[i])
+		switch {
+		case l.parts[p.tp] != p: // started over with another one
+		case isTopicGone(why[i]):
+			l.restartTopic(ctx, p.tp.topic, why[i])
+		default:
+			l.restart(ctx, p, why[i])
+		}
 	}
 }
 
@@ -445,6 +451,13 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.took))
 		l.tookUnknown(ctx, t)
 	}
+	if t.plain && t.outcome == outcomeAborted && isTopicGone(t.err) {
+		for _, pt := range t.took {
+			if l.parts[pt.p.tp] == pt.p {
+				l.restartTopic(ctx, pt.p.tp.topic, t.err)
+			}
+		}
+	}
 }
 
 // hold keeps a part that could not be tried.
@@ -587,6 +600,7 @@ func (l *lane) shutdown() {
 	l.cancelRestores(nil)
 	l.stopPoll(ctx)
 	l.awaitTurn(ctx)
+	l.cancelRestores(nil) // what its outcome has begun
 	l.lastCheckpoints(ctx, l.order)
 	for _, p := range l.order {
 		if p.store != nil && p.live() && p.far() > 0 {
