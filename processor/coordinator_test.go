@@ -1,0 +1,337 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// scripted is a broker that answers offset commits, plain and in transactions, with the next
+// error of a script, and keeps the requests. noAnswer breaks the connection instead.
+type scripted struct {
+	mu     sync.Mutex
+	script []error
+	asked  []kmsg.Request
+	finds  int
+}
+
+var noAnswer = errors.New("no answer")
+
+// next is the answer to one more request.
+func (s *scripted) next(req kmsg.Request) (code int16, cut bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = append(s.asked, req)
+	if len(s.script) == 0 {
+		return 0, false
+	}
+	err := s.script[0]
+	s.script = s.script[1:]
+	var ke *kerr.Error
+	if errors.As(err, &ke) {
+		code = ke.Code
+	}
+	return code, err == noAnswer
+}
+
+func (s *scripted) count() (requests, finds int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.asked), s.finds
+}
+
+func newScripted(t *testing.T) (*scripted, *coordinator, *kgo.Client) {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, testTopic, "others"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	s := &scripted{}
+	c.ControlKey(int16(kmsg.FindCoordinator), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		s.mu.Lock()
+		s.finds++
+		s.mu.Unlock()
+		return nil, nil, false
+	})
+	c.ControlKey(int16(kmsg.OffsetCommit), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.OffsetCommitRequest)
+		code, cut := s.next(req)
+		if cut {
+			return nil, noAnswer, true
+		}
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewOffsetCommitResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rt.Partitions = append(rt.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+	c.ControlKey(int16(kmsg.TxnOffsetCommit), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.TxnOffsetCommitRequest)
+		code, cut := s.next(req)
+		if cut {
+			return nil, noAnswer, true
+		}
+		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewTxnOffsetCommitResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rt.Partitions = append(rt.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("writer-0"), kgo.MetadataMinAge(10*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return s, &coordinator{group: "g"}, cl
+}
+
+var (
+	someone = member{id: "someone", generation: 7}
+	entries = []commitEntry{
+		{tp: topicPartition{testTopic, 0}, id: testID, offset: 10, metadata: "a"},
+		{tp: topicPartition{"others", 0}, id: topicID{9}, offset: 20, metadata: "b"},
+		{tp: topicPartition{testTopic, 1}, id: testID, offset: 30, metadata: "c"},
+	}
+)
+
+// A commit is sent once, whatever comes of it: one that is repeated can arrive late and take a
+// checkpoint back (design rule 7).
+func TestCommitIsSentOnce(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want verdict
+	}{
+		{"unanswered", noAnswer, verdictUnknown},
+		{"refused", kerr.IllegalGeneration, verdictRefused},
+		{"moved", kerr.NotCoordinator, verdictRetry},
+		{"loading", kerr.CoordinatorLoadInProgress, verdictRetry},
+		{"unclear", kerr.UnknownServerError, verdictUnknown},
+	} {
+		for _, kind := range []string{"plain", "in a transaction"} {
+			t.Run(c.name+" "+kind, func(t *testing.T) {
+				s, co, cl := newScripted(t)
+				s.script = []error{c.err}
+				var err error
+				if kind == "plain" {
+					err = co.commit(t.Context(), cl, someone, entries)
+				} else {
+					err = co.txnCommit(t.Context(), cl, "writer-0", someone, entries)
+				}
+				if got := judge(err); err == nil || got != c.want {
+					t.Errorf("verdict %d on %v, want %d", got, err, c.want)
+				}
+				if c.err == noAnswer && !errors.Is(err, errUnanswered) {
+					t.Errorf("got %v, want errUnanswered", err)
+				}
+				if n, _ := s.count(); n != 1 {
+					t.Errorf("%d requests were sent", n)
+				}
+			})
+		}
+	}
+}
+
+// Without a member and a generation nothing is sent: the broker would take it (design rule 6).
+func TestNoCommitWithoutMember(t *testing.T) {
+	s, co, cl := newScripted(t)
+	for _, m := range []member{{}, {id: "someone", generation: -1}, {generation: 7}} {
+		if err := co.commit(t.Context(), cl, m, entries); judge(err) != verdictRefused {
+			t.Errorf("%+v: got %v", m, err)
+		}
+		if err := co.txnCommit(t.Context(), cl, "writer-0", m, entries); judge(err) != verdictRefused {
+			t.Errorf("%+v: got %v", m, err)
+		}
+	}
+	if n, _ := s.count(); n != 0 {
+		t.Errorf("%d requests were sent", n)
+	}
+}
+
+// What is sent names the member and, for each partition, topic, topic id, offset and metadata.
+func TestCommitSays(t *testing.T) {
+	s, co, cl := newScripted(t)
+	if err := co.commit(t.Context(), cl, someone, entries); err != nil {
+		t.Fatal(err)
+	}
+	if err := co.txnCommit(t.Context(), cl, "writer-0", someone, entries); err != nil {
+		t.Fatal(err)
+	}
+	plain, txn := s.asked[0].(*kmsg.OffsetCommitRequest), s.asked[1].(*kmsg.TxnOffsetCommitRequest)
+	if plain.Group != "g" || plain.MemberID != "someone" || plain.Generation != 7 || txn.Group != "g" || txn.MemberID != "someone" ||
+		txn.Generation != 7 || txn.TransactionalID != "writer-0" {
+		t.Errorf("got %+v, %+v", plain, txn)
+	}
+	type said struct {
+		id        topicID // of the topic, whose name new versions leave out
+		metadata  string
+		partition int32
+		offset    int64
+	}
+	var got []said
+	for _, topic := range plain.Topics {
+		for _, p := range topic.Partitions {
+			got = append(got, said{topic.TopicID, *p.Metadata, p.Partition, p.Offset})
+		}
+	}
+	for _, topic := range txn.Topics {
+		for _, p := range topic.Partitions {
+			got = append(got, said{topic.TopicID, *p.Metadata, p.Partition, p.Offset})
+		}
+	}
+	want := []said{{testID, "a", 0, 10}, {testID, "c", 1, 30}, {topicID{9}, "b", 0, 20}}
+	if want = append(want, want...); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// retry goes on while an answer says that nothing was done, looks the coordinator up again where
+// it has moved, and stops at every other answer.
+func TestRetry(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		script   []error
+		requests int
+		finds    int
+		want     error
+	}{
+		{"markers on their way", []error{kerr.ConcurrentTransactions, kerr.ConcurrentTransactions}, 3, 1, nil},
+		{"coordinator moved", []error{kerr.NotCoordinator}, 2, 2, nil},
+		{"coordinator loading", []error{kerr.CoordinatorLoadInProgress}, 2, 1, nil},
+		{"refused", []error{kerr.RebalanceInProgress}, 1, 1, kerr.RebalanceInProgress},
+		{"fenced", []error{kerr.ProducerFenced}, 1, 1, kerr.ProducerFenced},
+		{"unanswered", []error{noAnswer}, 1, 1, errUnanswered},
+		{"refused after it moved", []error{kerr.NotCoordinator, kerr.IllegalGeneration}, 2, 2, kerr.IllegalGeneration},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, co, cl := newScripted(t)
+			if _, _, err := cl.ProducerID(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.finds, s.script = 0, c.script
+			err := co.retry(t.Context(), cl, func() error { return co.txnCommit(t.Context(), cl, "writer-0", someone, entries) })
+			if !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+			if n, finds := s.count(); n != c.requests || finds != c.finds {
+				t.Errorf("%d requests and %d look-ups, want %d and %d", n, finds, c.requests, c.finds)
+			}
+		})
+	}
+	t.Run("until time is up", func(t *testing.T) {
+		_, co, cl := newScripted(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		err := co.retry(ctx, cl, func() error { return kerr.ConcurrentTransactions })
+		if !errors.Is(err, kerr.ConcurrentTransactions) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A fetch tells apart what is committed, what is not, and what an open transaction may change;
+// only a stable one is refused.
+func TestFetchCheckpoints(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, testTopic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	stable := 0
+	c.ControlKey(int16(kmsg.OffsetFetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.OffsetFetchRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		g := kmsg.NewOffsetFetchResponseGroup()
+		g.Group = req.Groups[0].Group
+		rt := kmsg.NewOffsetFetchResponseGroupTopic()
+		rt.Topic, rt.TopicID = req.Groups[0].Topics[0].Topic, req.Groups[0].Topics[0].TopicID
+		if req.RequireStable {
+			stable++
+		}
+		for _, p := range req.Groups[0].Topics[0].Partitions {
+			rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+			rp.Partition, rp.Offset = p, -1
+			switch {
+			case p == 0:
+				rp.Offset, rp.Metadata = 42, kmsg.StringPtr("dw1")
+			case p == 1 && req.RequireStable:
+				rp.ErrorCode = kerr.UnstableOffsetCommit.Code
+			case p == 1:
+				rp.Offset, rp.Metadata = 7, kmsg.StringPtr("before")
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		g.Topics = append(g.Topics, rt)
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
+	co := &coordinator{group: "g"}
+	ids, err := topicIDs(t.Context(), cl, []topicPartition{{testTopic, 0}, {testTopic, 1}, {testTopic, 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, require := range []bool{true, false} {
+		got, err := co.fetch(t.Context(), cl, ids, require)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[topicPartition]fetched{
+			{testTopic, 0}: {offset: 42, metadata: "dw1"}, {testTopic, 1}: {offset: 7, metadata: "before"}, {testTopic, 2}: {offset: -1},
+		}
+		if require {
+			want[topicPartition{testTopic, 1}] = fetched{offset: -1, unstable: true}
+		}
+		for tp := range ids {
+			if got[tp] != want[tp] {
+				t.Errorf("stable %v: %s is %+v, want %+v", require, tp, got[tp], want[tp])
+			}
+		}
+	}
+	if stable != 1 {
+		t.Errorf("%d of 2 fetches were stable, want 1", stable)
+	}
+}
+
+// What cannot be written is an error that names the partition.
+func TestEntry(t *testing.T) {
+	e, err := entry(testTP, testID, state.Checkpoint{TopicID: testID.short(), Offset: 9, LowWater: 3, Watermark: state.Key{Due: 5, Seq: 4}, Writer: "w"})
+	if err != nil || e.offset != 9 || e.tp != testTP || e.id != testID {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if c, err := state.ParseCheckpoint(e.offset, e.metadata); err != nil || c.LowWater != 3 || c.Writer != "w" {
+		t.Errorf("it reads %+v, %v", c, err)
+	}
+	if _, err := entry(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {
+		t.Errorf("a low water above the offset is written: %v", err)
+	}
+}
