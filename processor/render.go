@@ -53,6 +53,8 @@ type renderer struct {
 	acked   []*kgo.Record // scratch of produce
 	now     time.Time     // the timestamp of what is delivered
 
+	delivered topics.Delivered // of the last record: neighbours mostly share most of it
+
 	// What the last record's target was found to be: neighbours mostly share it.
 	target  *target
 	state   *targetState
@@ -113,7 +115,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	if it.refusal != nil {
 		return r.deadLetter(ctx, pt, it, it.refusal, origin(rec), 0)
 	}
-	req, err := p.parserAt(rec.offset).Parse(rec.headers, rec.timestamp, rec.offset, p.id.short())
+	req, err := p.parserAt(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.id.short())
 	if err != nil {
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal), origin(rec), 0)
 	}
@@ -140,7 +142,9 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	if req.HasKey {
 		out.Key = req.Key
 	}
-	d := topics.Delivered{Topic: p.tp.topic, Partition: p.tp.partition, Origin: first, Fired: now, Attempt: req.Attempt, Bare: !p.route.EmitHeaders}
+	d := &r.delivered
+	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.topic, p.tp.partition, first, now
+	d.Attempt, d.Bare = req.Attempt, !p.route.EmitHeaders
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.headers, d, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]

@@ -37,6 +37,7 @@ var ordinary = []struct {
 func TestNoAllocations(t *testing.T) {
 	r := route(t, Route{Target: "orders", Allow: []string{"o", "billing.*"}, MaxDelay: 1 << 62})
 	dst, buf := make([]kgo.RecordHeader, 0, 32), make([]byte, 0, 512)
+	d := Delivered{Topic: "delay-requests", Fired: T, Attempt: 1}
 	for _, tt := range ordinary {
 		p, err := r.ParserFor(tt.spec)
 		if err != nil {
@@ -47,7 +48,11 @@ func TestNoAllocations(t *testing.T) {
 			if err != nil || r.Refuse(&q, T) != nil {
 				t.Fatal(err, r.Refuse(&q, T))
 			}
-			AppendDelivered(dst, tt.headers, Delivered{Topic: "delay-requests", Origin: q.First(42, T), Fired: T, Attempt: 1}, buf)
+			if _, err := p.Again(tt.headers, q.Due, T, 42, ourID); err != nil {
+				t.Fatal(err)
+			}
+			d.Origin = q.First(42, T)
+			AppendDelivered(dst, tt.headers, &d, buf)
 			AppendRetry(dst, tt.headers, Retry{TopicID: ourID, Due: T, Attempt: 1, Origin: q.First(42, T)}, buf)
 			RecordSize(nil, nil, tt.headers)
 		}); n != 0 {
@@ -91,7 +96,7 @@ func BenchmarkAppendDelivered(b *testing.B) {
 	d := Delivered{Topic: "delay-requests", Partition: 3, Origin: Origin{Offset: 123456789, Timestamp: T, Due: T}, Fired: T}
 	b.ReportAllocs()
 	for b.Loop() {
-		AppendDelivered(dst, hs, d, buf)
+		AppendDelivered(dst, hs, &d, buf)
 	}
 }
 

@@ -15,13 +15,31 @@ type Delivered struct {
 	Fired     int64  // hand-over to the producer, ms since the epoch
 	Attempt   int    // attempts before this one; zero leaves delay-attempt out
 	Bare      bool   // write none of this (headers.emit: none)
+
+	shared shared // what neighbours have in common, as text
+}
+
+// shared keeps the text of what a run of delivered records has in common, so that it is formatted
+// once.
+type shared struct {
+	partitionOf      int32
+	firedOf          int64
+	partition, fired []byte // nil: not formatted yet
+}
+
+func (s *shared) format(partition int32, fired int64) {
+	if s.fired != nil && s.partitionOf == partition && s.firedOf == fired {
+		return
+	}
+	*s = shared{partition, fired, slices.Clip(strconv.AppendInt(nil, int64(partition), 10)), slices.Clip(strconv.AppendInt(nil, fired, 10))}
 }
 
 // AppendDelivered appends to dst the headers of a delivered record: those of in
 // as they are and in their order, less the request headers, and then what d
 // says. The new values are formatted into buf, which is returned with dst; the
-// values of in are not copied. With room in both it does not allocate.
-func AppendDelivered(dst, in []kgo.RecordHeader, d Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
+// values of in are not copied. With room in both it does not allocate, as long as
+// one d is used for records that share their partition and hand-over.
+func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
 	for i := range in {
 		if !IsRequestHeader(in[i].Key) {
 			dst = append(dst, in[i])
@@ -30,11 +48,12 @@ func AppendDelivered(dst, in []kgo.RecordHeader, d Delivered, buf []byte) ([]kgo
 	if d.Bare {
 		return dst, buf
 	}
+	d.shared.format(d.Partition, d.Fired)
 	w := writer{headers: dst, buf: buf}
 	w.number(HeaderDue, d.Origin.Due)
-	w.number(HeaderFired, d.Fired)
+	w.value(HeaderFired, d.shared.fired)
 	w.text(HeaderSourceTopic, d.Topic)
-	w.number(HeaderSourcePartition, int64(d.Partition))
+	w.value(HeaderSourcePartition, d.shared.partition)
 	w.number(HeaderSourceOffset, d.Origin.Offset)
 	w.number(HeaderSourceTimestamp, d.Origin.Timestamp)
 	if d.Attempt > 0 {
@@ -90,6 +109,11 @@ func (w *writer) number(name string, n int64) {
 	start := len(w.buf)
 	w.buf = strconv.AppendInt(w.buf, n, 10)
 	w.take(name, start)
+}
+
+// value takes a value as it is.
+func (w *writer) value(name string, value []byte) {
+	w.headers = append(w.headers, kgo.RecordHeader{Key: name, Value: value})
 }
 
 func (w *writer) text(name, value string) {

@@ -44,13 +44,13 @@ delay-source-partition=3
 delay-source-offset=42
 delay-source-timestamp=1767225600123
 `
-	got, _ := AppendDelivered(nil, mixed(), d, nil)
+	got, _ := AppendDelivered(nil, mixed(), &d, nil)
 	equal(t, show(got), users+ours)
 	d.Attempt = 2
-	got, _ = AppendDelivered(nil, mixed(), d, nil)
+	got, _ = AppendDelivered(nil, mixed(), &d, nil)
 	equal(t, show(got), users+ours+"delay-attempt=2\n")
 	d.Bare = true
-	got, _ = AppendDelivered(nil, mixed(), d, nil)
+	got, _ = AppendDelivered(nil, mixed(), &d, nil)
 	equal(t, show(got), users)
 }
 
@@ -121,7 +121,7 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 		dst := make([]kgo.RecordHeader, 1, rapid.IntRange(1, 20).Draw(t, "room"))
 		dst[0] = kgo.RecordHeader{Key: "first"}
 		buf := append(make([]byte, 0, rapid.IntRange(5, 300).Draw(t, "bytes")), "first"...)
-		got, buf := AppendDelivered(dst, in, Delivered{Topic: "d", Origin: Origin{Offset: 1, Timestamp: 2, Due: 3}, Fired: 4}, buf)
+		got, buf := AppendDelivered(dst, in, &Delivered{Topic: "d", Origin: Origin{Offset: 1, Timestamp: 2, Due: 3}, Fired: 4}, buf)
 		var want []kgo.RecordHeader
 		for _, h := range in {
 			if !strings.HasPrefix(h.Key, "delay-") {
@@ -139,7 +139,7 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 		}
 		// A second record in the same slices leaves the first one alone.
 		first := show(got)
-		_, _ = AppendDelivered(got, in, Delivered{Topic: "another"}, buf)
+		_, _ = AppendDelivered(got, in, &Delivered{Topic: "another"}, buf)
 		if show(got) != first {
 			t.Fatalf("got\n%s, was\n%s", show(got), first)
 		}

@@ -39,7 +39,7 @@ func Example() {
 		fmt.Println(refusal)
 		return
 	}
-	headers, _ := topics.AppendDelivered(nil, record.Headers, topics.Delivered{
+	headers, _ := topics.AppendDelivered(nil, record.Headers, &topics.Delivered{
 		Topic: route.Topic, Partition: record.Partition, Origin: request.First(record.Offset, now), Fired: request.Due + 3,
 	}, nil)
 	fmt.Printf("to %s\n", request.Target)

@@ -100,6 +100,17 @@ func ParserFor(spec string) (*Parser, error) {
 // alone, and the record is then resolved without a resolve record. What depends
 // on the configuration of today is Route.Refuse's to say.
 func (p *Parser) Parse(headers []kgo.RecordHeader, timestampMillis, offset int64, topicID [4]byte) (Request, error) {
+	return p.parse(headers, timestampMillis, offset, topicID, 0)
+}
+
+// Again reads a request once more that Parse of the same parser has found due at dueMillis: the
+// same answer, without working out the due time.
+func (p *Parser) Again(headers []kgo.RecordHeader, dueMillis, timestampMillis, offset int64, topicID [4]byte) (Request, error) {
+	return p.parse(headers, timestampMillis, offset, topicID, dueMillis)
+}
+
+// parse is Parse; due is above zero when it is known already.
+func (p *Parser) parse(headers []kgo.RecordHeader, timestampMillis, offset int64, topicID [4]byte, due int64) (Request, error) {
 	q := Request{Partition: -1, Target: p.target}
 	var at [fields]int32 // one more than the index of the last header of a name
 	var seen uint32      // by field
@@ -120,8 +131,10 @@ func (p *Parser) Parse(headers []kgo.RecordHeader, timestampMillis, offset int64
 	if at[fieldOrigin] != 0 {
 		q.retry(value(headers, at[fieldOrigin]), value(headers, at[fieldAttempt]), offset, topicID)
 	}
-	if r := p.due(&q, headers, &at, timestampMillis); r != nil {
-		return Request{}, r
+	if q.Due = due; due == 0 {
+		if r := p.due(&q, headers, &at, timestampMillis); r != nil {
+			return Request{}, r
+		}
 	}
 	if r := target(&q, headers, &at); r != nil {
 		return Request{}, r

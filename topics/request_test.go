@@ -2,6 +2,7 @@ package topics
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -270,5 +271,20 @@ func TestRefusalKeepsLittle(t *testing.T) {
 	_, err = parser(t, "p1").Parse(headers("delay-"+strings.Repeat("x", 1<<20), "1"), T, 42, ourID)
 	if !errors.As(err, &r) || len(r.Header) != 256 {
 		t.Errorf("header of %d bytes", len(r.Header))
+	}
+}
+
+// TestAgain: reading a request once more gives the same answer.
+func TestAgain(t *testing.T) {
+	for _, tt := range ordinary {
+		p := parser(t, tt.spec)
+		q, err := p.Parse(tt.headers, T, 42, ourID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := p.Again(tt.headers, q.Due, T, 42, ourID)
+		if err != nil || !reflect.DeepEqual(again, q) {
+			t.Errorf("%s: got %+v (%v), want %+v", tt.name, again, err, q)
+		}
 	}
 }
