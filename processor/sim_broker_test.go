@@ -160,3 +160,21 @@ func (w *world) endSessions(stop <-chan struct{}) {
 		}
 	}
 }
+
+// refuse makes the next n requests of a kind fail because of the member's generation.
+func (w *world) refuse(key kmsg.Key, n int) *kfake.FaultHandle {
+	return w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.IllegalGeneration, Count: n})
+}
+
+// expel throws the member out that has partition 0.
+func (w *world) expel() {
+	for _, m := range w.cluster.GroupInfo(simGroup).Members {
+		if len(m.Assignment[simTopic]) > 0 {
+			w.note("---- %s is expelled", m.MemberID)
+			req := kmsg.NewPtrLeaveGroupRequest()
+			req.Group = simGroup
+			req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.MemberID}}
+			req.RequestWith(context.Background(), w.client)
+		}
+	}
+}

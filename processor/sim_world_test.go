@@ -197,6 +197,29 @@ func (w *world) until(what string, holds func() bool) {
 	w.fail("waited in vain for: %s", what)
 }
 
+// within waits for a condition that must hold soon.
+func (w *world) within(d time.Duration, what string, holds func() bool) {
+	w.t.Helper()
+	for until := in(d); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			w.fail("not within %v: %s", d, what)
+		}
+	}
+}
+
+// hit waits until a rule has been applied.
+func (w *world) hit(rule <-chan struct{}) {
+	w.t.Helper()
+	select {
+	case <-rule:
+	case <-time.After(time.Minute):
+		w.fail("no request came that the rule is for")
+	}
+}
+
+// outstanding is how many requests have not arrived yet.
+func (w *world) outstanding() int64 { return w.watch.Counts().Outstanding }
+
 // process is one run of the processor and the machine that it runs on.
 type process struct {
 	w     *world
