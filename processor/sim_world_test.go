@@ -51,6 +51,7 @@ type world struct {
 	heard   heard
 	closing chan struct{}
 
+	sent      int64 // by send
 	processes []*process
 	began     time.Time
 	furthest  map[topicPartition]state.Checkpoint // as seen by inspect
@@ -217,8 +218,11 @@ func (w *world) hit(rule <-chan struct{}) {
 	}
 }
 
-// outstanding is how many requests have not arrived yet.
-func (w *world) outstanding() int64 { return w.watch.Counts().Outstanding }
+// outstanding is how many requests that were sent have not arrived yet.
+func (w *world) outstanding() int64 {
+	c := w.watch.Counts()
+	return w.sent - c.Delivered - c.DeadLettered
+}
 
 // process is one run of the processor and the machine that it runs on.
 type process struct {
@@ -359,6 +363,7 @@ func (w *world) send(rs ...*kgo.Record) {
 	if err := w.client.ProduceSync(context.Background(), rs...).FirstErr(); err != nil {
 		w.fail("produce requests: %v", err)
 	}
+	w.sent += int64(len(rs))
 	for _, r := range rs {
 		w.note("request %s/%d@%d", r.Topic, r.Partition, r.Offset)
 	}
