@@ -86,7 +86,8 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	p.openStore.Store(p.store)
 	defer func() { err = errors.Join(err, p.store.Close()) }()
 	defer p.openStore.Store(nil)
-	cl, err := kgo.NewClient(clientOpts(&p.cfg)...)
+	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
+	cl, err := kgo.NewClient(append(clientOpts(&p.cfg), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}

@@ -1,0 +1,202 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// readyTurn is a turn that delivers one record, with a producer that has just been started.
+func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
+	t.Helper()
+	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
+		l.p.targets.of([]byte(name)).state.Store(&targetState{status: targetReady, partitions: 4, maxBytes: defaultMaxBytes})
+	}
+	p := livePartition(t, l)
+	if len(rs) == 0 {
+		rs = []*kgo.Record{req(0, testNow, "orders")}
+	}
+	l.read(t, p, testNow, rs...)
+	pt := p.prepare(testNow, nil, 1000, anyBytes)
+	p.turns++
+	tn := &turn{
+		l: l, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {},
+		producer: &producer{cfg: l.cfg, transactionalID: "me-0", maxBytes: l.p.targets.maxBatchBytes},
+		render:   &renderer{l: l},
+	}
+	if l.cfg.Guarantee == AtLeastOnce {
+		tn.producer.transactionalID = ""
+	}
+	t.Cleanup(tn.producer.close)
+	if err := tn.producer.renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.take()
+	return tn
+}
+
+// Offsets first, then the records, then the decision (design rule 9).
+func TestTurnOrder(t *testing.T) {
+	l, w := testCluster(t)
+	tn := readyTurn(t, l, w)
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	equals(t, "requests", w.take(), []string{"TxnOffsetCommit", "Produce", "EndTxn commit=true"})
+}
+
+// Only what is known not to have happened is tried again; everything else is unknown (design
+// rule 7). A known abort leaves a new producer behind, whose start has aborted what was open.
+func TestTurnOutcomes(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		break_  func(w *wiretap)
+		want    outcome
+		renewed bool
+	}{
+		{"EndTxn is not answered", func(w *wiretap) { w.cut(kmsg.EndTxn) }, outcomeUnknown, false},
+		{"EndTxn is answered by an error", func(w *wiretap) {
+			w.answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
+				resp := req.ResponseKind().(*kmsg.EndTxnResponse)
+				resp.ErrorCode = kerr.InvalidTxnState.Code
+				return resp, nil
+			})
+		}, outcomeUnknown, false},
+		{"EndTxn is answered: fenced", func(w *wiretap) {
+			w.answer(kmsg.EndTxn, func(req kmsg.Request) (kmsg.Response, error) {
+				resp := req.ResponseKind().(*kmsg.EndTxnResponse)
+				resp.ErrorCode = kerr.ProducerFenced.Code
+				return resp, nil
+			})
+		}, outcomeUnknown, false},
+		{"TxnOffsetCommit is not answered", func(w *wiretap) { w.cut(kmsg.TxnOffsetCommit) }, outcomeUnknown, false},
+		{"TxnOffsetCommit is refused by a rebalance", func(w *wiretap) {
+			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
+				return committed(req, kerr.IllegalGeneration.Code), nil
+			})
+		}, outcomeAborted, true},
+		{"TxnOffsetCommit is refused: fenced", func(w *wiretap) {
+			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
+				return committed(req, kerr.ProducerFenced.Code), nil
+			})
+		}, outcomeUnknown, false},
+		{"a record is refused", refuseRecords, outcomeAborted, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			tn := readyTurn(t, l, w)
+			c.break_(w)
+			before := tn.producer.cl
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			tn.run(ctx)
+			equal(t, "outcome", tn.outcome, c.want)
+			if tn.err == nil {
+				t.Error("no error says why")
+			}
+			seen := w.take()
+			equal(t, "renewed", tn.producer.cl != before && len(only(seen, "InitProducerID me-0")) > 0, c.renewed)
+			if c.renewed {
+				equals(t, "decisions", only(seen, "EndTxn commit=true"), nil)
+			}
+		})
+	}
+}
+
+// refuseRecords makes the broker refuse what is produced to orders.
+func refuseRecords(w *wiretap) {
+	w.answer(kmsg.Produce, func(kreq kmsg.Request) (kmsg.Response, error) {
+		req := kreq.(*kmsg.ProduceRequest)
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewProduceResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rp := kmsg.NewProduceResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p.Partition, kerr.InvalidRecord.Code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil
+	})
+}
+
+// A record that is not acknowledged blames its target, and never is a transaction committed
+// without it: kgo would answer nil (design rule 8).
+func TestTurnBlamesTheTarget(t *testing.T) {
+	l, w := testCluster(t)
+	tn := readyTurn(t, l, w)
+	refuseRecords(w)
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeAborted)
+	if !errors.Is(tn.blamed["orders"], kerr.InvalidRecord) || len(tn.blamed) != 1 {
+		t.Errorf("blamed are %v", tn.blamed)
+	}
+}
+
+// A part whose dead letter topic cannot be written is held up, and then there is no transaction
+// without a record in it: the checkpoints go plainly (design rule 8).
+func TestTurnWithoutRecords(t *testing.T) {
+	l, w := testCluster(t)
+	bad := req(0, testNow, "orders")
+	bad.Headers = nil
+	tn := readyTurn(t, l, w, bad)
+	l.p.targets.of([]byte(testTopic + ".dead")).state.Store(&targetState{status: targetTroubled, why: "it is away"})
+	tn.parts = append(tn.parts, &part{p: tn.parts[0].p, to: tn.parts[0].p.done}) // a checkpoint that is getting old
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	equal(t, "parts held up", len(tn.held), 1)
+	equals(t, "requests", w.take(), []string{"OffsetCommit"})
+}
+
+// What is refused above W takes a resolve record along to the delay topic, and the checkpoint
+// says that records of ours lie above it.
+func TestTurnAppends(t *testing.T) {
+	l, w := testCluster(t)
+	tn := readyTurn(t, l, w, req(0, testNow+1000, "elsewhere"))
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	pt := tn.parts[0]
+	equal(t, "appended", pt.to.Appended, true)
+	if tn.ownEnds[pt] == 0 {
+		t.Error("nobody knows where the resolve record lies")
+	}
+	var kinds []outputKind
+	for _, o := range tn.render.outputs {
+		kinds = append(kinds, o.kind)
+	}
+	equals(t, "outputs", kinds, []outputKind{outDeadLetter, outResolve})
+	equal(t, "header", tn.render.outputs[1].rec.Headers[0].Key, topics.HeaderResolve)
+	l.took(t.Context(), tn)
+	equal(t, "until where records of ours may lie", pt.p.ownEnd, tn.ownEnds[pt])
+}
+
+// at_least_once has no transaction, and no checkpoint before the records are acknowledged.
+func TestTurnAtLeastOnce(t *testing.T) {
+	l, w := testCluster(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	tn := readyTurn(t, l, w)
+	refuseRecords(w)
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeAborted)
+	equals(t, "commits", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn"), nil)
+	w.answer(kmsg.Produce, nil)
+	p := tn.parts[0].p
+	l.took(t.Context(), tn)
+	if pt := p.prepareCommit(); pt != nil && pt.to.Watermark.Due > 0 {
+		t.Errorf("a checkpoint passes what was not acknowledged: %+v", pt.to)
+	}
+	again := p.prepare(testNow+1000, nil, 10, anyBytes)
+	equals(t, "records", again.offsets(), []int64{0})
+	tn = &turn{l: l, parts: []*part{again}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{l: l}}
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	l.took(t.Context(), tn)
+	equal(t, "W", p.prepareCommit().to.Watermark, again.to.Watermark)
+}
