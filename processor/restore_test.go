@@ -1,0 +1,412 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// joined makes a lane a member of its group.
+func joined(t *testing.T, l *lane) {
+	t.Helper()
+	m, err := l.join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		l.leave(m)
+		<-m.done
+		l.wg.Wait()
+	})
+	h := <-l.handovers
+	close(h.taken)
+	l.membership = m
+}
+
+// brought runs a restore of some partitions to its end and returns what it brings.
+func brought(t *testing.T, l *lane, tps ...topicPartition) (ps []*partition, lost error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if l.membership == nil {
+		joined(t, l)
+	}
+	l.restore(ctx, tps)
+	for {
+		select {
+		case r := <-l.restored:
+			switch {
+			case r.lostMembership != nil:
+				return ps, r.lostMembership
+			case r.p == nil:
+				return ps, nil
+			}
+			ps = append(ps, r.p)
+		case <-ctx.Done():
+			t.Fatal("the restore does not end")
+		}
+	}
+}
+
+// checkpoints answers fetches of checkpoints; unstable ones are refused to those who ask for
+// stable offsets.
+func (w *wiretap) checkpoints(t *testing.T, c state.Checkpoint, unstable func() bool) {
+	t.Helper()
+	md := ""
+	if c.Offset >= 0 {
+		id := w.c.TopicInfo(testTopic).TopicID
+		c.TopicID = topicID(id).short()
+		var err error
+		if md, err = c.Metadata(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.answer(kmsg.OffsetFetch, func(kreq kmsg.Request) (kmsg.Response, error) {
+		req := kreq.(*kmsg.OffsetFetchRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		for _, rg := range req.Groups {
+			g := kmsg.NewOffsetFetchResponseGroup()
+			g.Group = rg.Group
+			for _, rt := range rg.Topics {
+				gt := kmsg.NewOffsetFetchResponseGroupTopic()
+				gt.Topic, gt.TopicID = rt.Topic, rt.TopicID
+				for _, p := range rt.Partitions {
+					gp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+					gp.Partition, gp.Offset, gp.Metadata = p, c.Offset, &md
+					if req.RequireStable && unstable != nil && unstable() {
+						gp.ErrorCode, gp.Offset = kerr.UnstableOffsetCommit.Code, -1
+					}
+					gt.Partitions = append(gt.Partitions, gp)
+				}
+				g.Topics = append(g.Topics, gt)
+			}
+			resp.Groups = append(resp.Groups, g)
+		}
+		return resp, nil
+	})
+}
+
+var otherWriter = state.Checkpoint{Writer: "g-other-0", Parsers: []state.ParserEpoch{{Spec: "p1"}}}
+
+// A writer claims a partition on every assignment unless the checkpoint bears its name, before
+// its first transaction, and asks for the end of the log after the checkpoint (design rules 2, 9).
+func TestRestoreClaims(t *testing.T) {
+	mine := otherWriter
+	mine.Writer = "g-me-0"
+	for _, c := range []struct {
+		name  string
+		found state.Checkpoint
+		want  bool
+	}{
+		{"nothing committed", state.Checkpoint{Offset: -1}, true},
+		{"another's", otherWriter, true},
+		{"its own", mine, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			w.checkpoints(t, c.found, nil)
+			for range 2 { // on every assignment
+				w.take()
+				ps, err := brought(t, l, topicPartition{testTopic, 0})
+				if err != nil || len(ps) != 1 {
+					t.Fatalf("%d partitions are brought, %v", len(ps), err)
+				}
+				seen := w.take()
+				want := []string{"OffsetFetch stable=true", "ListOffsets"}
+				if c.want {
+					want = append(want, "OffsetCommit")
+				}
+				equals(t, "requests", slices.Compact(seen), want)
+				equal(t, "writer", ps[0].committed.Writer, "g-me-0")
+				equal(t, "phase", ps[0].phase, PhaseCatchUp)
+			}
+		})
+	}
+}
+
+// Where the stable fetch is refused for longer than markers may take, the writer that the
+// checkpoint names is fenced, with both of its ids; where it is not, nobody is (design rule 9).
+func TestRestoreFences(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		unstable func(asked time.Duration, fenced bool) bool
+		want     bool
+	}{
+		{"stable", func(time.Duration, bool) bool { return false }, false},
+		{"markers on their way", func(asked time.Duration, _ bool) bool { return asked < fencePatience/2 }, false},
+		{"an open transaction", func(_ time.Duration, fenced bool) bool { return !fenced }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			fenced, began := false, time.Now()
+			w.checkpoints(t, otherWriter, func() bool { return c.unstable(time.Since(began), fenced) })
+			w.answer(kmsg.InitProducerID, func(req kmsg.Request) (kmsg.Response, error) {
+				fenced = fenced || *req.(*kmsg.InitProducerIDRequest).TransactionalID == "g-other-0-1"
+				return nil, nil
+			})
+			ps, err := brought(t, l, topicPartition{testTopic, 0})
+			if err != nil || len(ps) != 1 {
+				t.Fatalf("%d partitions are brought, %v", len(ps), err)
+			}
+			seen := w.take()
+			var want []string
+			if c.want {
+				want = []string{"InitProducerID g-other-0-0", "InitProducerID g-other-0-1"}
+			}
+			equals(t, "fenced", only(seen, "InitProducerID"), want)
+			if i := slices.Index(seen, "OffsetCommit"); i < 0 || slices.Contains(seen[:i], "OffsetCommit") || c.want && i < slices.Index(seen, want[1]) {
+				t.Errorf("claimed before: %v", seen)
+			}
+		})
+	}
+}
+
+// A claim that is not answered ends the membership: a late copy must find its generation gone.
+func TestClaimNotAnswered(t *testing.T) {
+	l, w := testCluster(t)
+	w.checkpoints(t, otherWriter, nil)
+	w.cut(kmsg.OffsetCommit)
+	ps, lost := brought(t, l, topicPartition{testTopic, 0})
+	if !errors.Is(lost, errUnanswered) || len(ps) != 0 {
+		t.Errorf("%d partitions are brought, and the membership is lost by %v", len(ps), lost)
+	}
+	equal(t, "claims sent", len(only(w.take(), "OffsetCommit")), 1)
+}
+
+// Control records are read: they advance the position, and logs end in them.
+func TestReaderSeesMarkers(t *testing.T) {
+	l, w := testCluster(t)
+	cl, err := kgo.NewClient(append(slices.Clone(l.cfg.Client), kgo.TransactionalID("someone"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, how := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: testTopic}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.EndTransaction(t.Context(), how); err != nil {
+			t.Fatal(err)
+		}
+	}
+	high := w.c.PartitionInfo(testTopic, 0).HighWatermark
+	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{testTopic: {0: kgo.NewOffset().At(0)}})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	var records, controls []int64
+	for last := int64(-1); last < high-1; {
+		fs := l.reader.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("nothing is read up to %d after %d", high, last)
+		}
+		fs.EachRecord(func(r *kgo.Record) {
+			last = r.Offset
+			if r.Attrs.IsControl() {
+				controls = append(controls, r.Offset)
+			} else {
+				records = append(records, r.Offset)
+			}
+		})
+	}
+	equals(t, "records", records, []int64{2}) // what was aborted never counts
+	if n := len(controls); n == 0 || controls[n-1] != 3 {
+		t.Errorf("markers are read at %v, want one at 3", controls)
+	}
+}
+
+// What is wrong with a checkpoint stops the partition with an error that says what to do;
+// without one a group begins where the log does (design rules 11, 12).
+func TestCheckpointOf(t *testing.T) {
+	good := state.Checkpoint{TopicID: testID.short(), Offset: 50, LowWater: 20}
+	other := good
+	other.TopicID = [4]byte{9}
+	metadata := func(c state.Checkpoint) string {
+		md, err := c.Metadata()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return md
+	}
+	bounds := logBounds{start: 10, stable: 60, high: 70}
+	for _, c := range []struct {
+		name       string
+		offset     int64
+		metadata   string
+		bounds     logBounds
+		acceptLoss bool
+		o, l       int64
+		err        error
+		says       string
+	}{
+		{name: "as it is", offset: 50, metadata: metadata(good), bounds: bounds, o: 50, l: 20},
+		{name: "nothing committed", offset: -1, bounds: bounds, o: 10, l: 10},
+		{name: "the topic was made anew", offset: 50, metadata: metadata(other), bounds: bounds, o: 10, l: 10},
+		{name: "set by a tool", offset: 50, bounds: bounds, err: ErrForeignCheckpoint, says: "duewheel checkpoints reset"},
+		{name: "mirrored", offset: 50, metadata: "mm2", bounds: bounds, err: ErrForeignCheckpoint, says: "--to-offset"},
+		{name: "of a later version", offset: 50, metadata: "dw2 t=01020304", bounds: bounds, err: state.ErrUnknownVersion},
+		{name: "corrupt", offset: 50, metadata: "dw1 l=x", bounds: bounds, err: state.ErrCorrupt},
+		{name: "above the log", offset: 50, metadata: metadata(good), bounds: logBounds{start: 10, stable: 40, high: 49}, err: ErrBeyondLog},
+		{name: "at the end of the log", offset: 50, metadata: metadata(good), bounds: logBounds{start: 10, stable: 50, high: 50}, o: 50, l: 20},
+		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: logBounds{start: 21, stable: 60, high: 60}, err: ErrLogTruncated, says: "--accept-loss"},
+		{name: "and somebody has decided to go on", offset: 50, metadata: metadata(good), bounds: logBounds{start: 55, stable: 60, high: 60}, acceptLoss: true, o: 55, l: 55},
+		{name: "trimmed up to what is needed", offset: 50, metadata: metadata(good), bounds: logBounds{start: 20, stable: 60, high: 60}, o: 50, l: 20},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t, func(cfg *Config) { cfg.AcceptLoss = c.acceptLoss })
+			p := &partition{tp: testTP, id: testID, log: l.log}
+			got, err := l.p.checkpointOf(p, found{id: testID, fetched: fetched{offset: c.offset, metadata: c.metadata}, bounds: c.bounds})
+			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Fatalf("got %v, want %v that says %q", err, c.err, c.says)
+			}
+			if err == nil && (got.Offset != c.o || got.LowWater != c.l) {
+				t.Errorf("got %+v, want O %d and L %d", got, c.o, c.l)
+			}
+		})
+	}
+}
+
+// A group without a checkpoint goes on from what its store knows of the topic.
+func TestCheckpointFromTheStore(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, ms(farMs), "orders"))
+	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	p.dirty = true
+	l.read(t, p, testNow)
+	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "W", p.judge, state.Key{Due: testNow, Seq: 0})
+	if p.committed.Offset > 2 || p.committed.LowWater > 1 {
+		t.Errorf("it goes on from %+v", p.committed)
+	}
+	if p, err = l.assign(state.Checkpoint{Offset: -1}, 3, 3, 3); err != nil || p.committed.Offset != 3 || p.judge != (state.Key{}) {
+		t.Errorf("a store below the log is used: %+v, %v", p.committed, err)
+	}
+}
+
+// A store is of use unless it leads the checkpoint, ends below what is needed, or the log is
+// shorter (design rule 5). What it holds below the start is pending without being read again.
+func TestStoreOfUse(t *testing.T) {
+	pos := state.Position{Resume: 30, Offset: 30, Watermark: state.Key{Due: ms(5), Seq: 7}, LowWater: 10}
+	for _, c := range []struct {
+		name    string
+		c       state.Checkpoint
+		end     int64
+		start   int64
+		pending int64
+	}{
+		{"it is as the checkpoint", state.Checkpoint{Offset: 30, LowWater: 10, Watermark: pos.Watermark}, 40, 30, 1},
+		{"it lags behind", state.Checkpoint{Offset: 35, LowWater: 12, Watermark: state.Key{Due: ms(6), Seq: 1}}, 40, 30, 1},
+		{"its W leads", state.Checkpoint{Offset: 30, LowWater: 10, Watermark: state.Key{Due: ms(5), Seq: 6}}, 40, 10, 0},
+		{"its O leads", state.Checkpoint{Offset: 29, LowWater: 10, Watermark: pos.Watermark}, 40, 10, 0},
+		{"it ends below L", state.Checkpoint{Offset: 35, LowWater: 31, Watermark: pos.Watermark}, 40, 31, 0},
+		{"it is beyond the log", state.Checkpoint{Offset: 28, LowWater: 10, Watermark: pos.Watermark}, 29, 10, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			p := livePartition(t, l)
+			if err := p.store.Put(state.Key{Due: ms(farMs), Seq: 20}, appendRecord(nil, req(20, ms(farMs), "orders"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.store.Commit(pos); err != nil {
+				t.Fatal(err)
+			}
+			p, err := l.assign(c.c, 0, c.end, c.end)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "start", p.start, c.start)
+			equal(t, "pending", p.pending(), c.pending)
+			equal(t, "records in the store", int64(len(keysOf(t, p))), c.pending)
+		})
+	}
+}
+
+// Where records of ours may lie at or above O, a catch-up reads up to the high watermark: their
+// markers may still be on their way.
+func TestEndOfCatchUp(t *testing.T) {
+	l := testLane(t)
+	for appended, want := range map[bool]int64{false: 6, true: 9} {
+		p, err := l.assign(state.Checkpoint{Offset: 5, LowWater: 5, Appended: appended}, 0, 6, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "end", p.logEnd, want)
+	}
+}
+
+// A record is replayed by the parser that held when it was accepted, and the checkpoint knows
+// that parser for as long as a replay may need it (design rule 10).
+func TestReplayByTheOldParser(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	old := req(0, ms(2000), "orders")
+	l.read(t, p, testNow, old)
+	l.happened(p.prepareCommit())
+	r := testRoute(true)
+	r.Target, r.Delay = "orders", time.Second
+	l.p.routes[testTopic] = mustRoute(r)
+	var err error
+	fresh := req(1, 0, "orders")
+	fresh.Headers = nil
+	for range 2 { // the checkpoint of the second life keeps the parser of the first
+		if p, err = l.assign(p.committed, 0, 2, 2); err != nil {
+			t.Fatal(err)
+		}
+		l.read(t, p, testNow, old, fresh)
+		if err := l.goLive(p, testNow); err != nil {
+			t.Fatal(err)
+		}
+		if pt := p.prepareCommit(); pt != nil {
+			l.happened(pt)
+		}
+		equals(t, "parsers", p.committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 1, Spec: topics.Spec(time.Second)}})
+	}
+	pt := p.prepare(ms(1000), nil, 10, anyBytes)
+	equals(t, "first", pt.offsets(), []int64{1})
+	l.happened(pt)
+	pt = p.prepare(ms(2000), nil, 10, anyBytes)
+	equals(t, "then", pt.offsets(), []int64{0})
+	equals(t, "parsers in the end", pt.to.Parsers, []state.ParserEpoch{{From: 1, Spec: topics.Spec(time.Second)}})
+}
+
+// A configuration that changes before anything was accepted by it leaves no trace, and one that
+// does not fit into the checkpoint waits.
+func TestParsersOfACheckpoint(t *testing.T) {
+	l := testLane(t)
+	p, err := l.assign(state.Checkpoint{Offset: 7, LowWater: 3, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1+5"}, {From: 7, Spec: "p1+9"}}}, 0, 7, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equals(t, "parsers", p.committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1+5"}, {From: 7, Spec: "p1"}})
+	full := state.Checkpoint{Offset: 1 << 40, LowWater: 0}
+	for from := int64(0); ; from++ {
+		next := full
+		next.Parsers = append(slices.Clone(full.Parsers), state.ParserEpoch{From: from, Spec: topics.Spec(time.Duration(from+1) * time.Second)})
+		next.TopicID, next.Writer = testID.short(), "g-me-0"
+		if _, err := next.Metadata(); err != nil {
+			break
+		}
+		full = next
+	}
+	if p, err = l.assign(full, 0, 1<<40, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "parsers", len(p.committed.Parsers), len(full.Parsers))
+	equal(t, "parsers that are used", len(p.parsers), len(full.Parsers))
+}
