@@ -136,10 +136,12 @@ type found struct {
 
 // checkpoints fetches the checkpoints of partitions; those that an open transaction may still
 // change are unstable. The end of the log is asked for after the checkpoint (design rule 2).
+// Partitions that are in trouble (without a leader, or their topic is gone) are left out, so that
+// they hold up no other; when all are, the error says why.
 func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready map[topicPartition]found, unstable map[topicPartition]topicID, err error) {
-	ids, err := topicIDs(ctx, r.l.reader, tps)
-	if err != nil {
-		return nil, nil, err
+	ids, trouble := topicIDs(ctx, r.l.reader, tps)
+	if len(ids) == 0 {
+		return nil, nil, trouble
 	}
 	got, err := r.l.coordinator.fetch(ctx, r.l.reader, ids, true)
 	if err != nil {
@@ -150,11 +152,11 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 		f, ok := got[tp]
 		switch {
 		case !ok:
-			return nil, nil, fmt.Errorf("checkpoint of %s: not in the answer", tp)
+			trouble = fmt.Errorf("checkpoint of %s: not in the answer", tp)
 		case f.unstable:
 			unstable[tp] = id
 		case f.err != nil:
-			return nil, nil, fmt.Errorf("checkpoint of %s: %w", tp, f.err)
+			trouble = fmt.Errorf("checkpoint of %s: %w", tp, f.err)
 		default:
 			ready[tp] = found{id: id, fetched: f}
 		}
@@ -166,10 +168,15 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 	for tp, f := range ready {
 		b, ok := bounds[tp]
 		if !ok || b.err != nil {
-			return nil, nil, fmt.Errorf("ends of %s: %w", tp, cmpErr(b.err, kerr.UnknownTopicOrPartition))
+			trouble = fmt.Errorf("ends of %s: %w", tp, cmpErr(b.err, kerr.LeaderNotAvailable))
+			delete(ready, tp)
+			continue
 		}
 		f.bounds = b
 		ready[tp] = f
+	}
+	if len(ready)+len(unstable) == 0 {
+		return nil, nil, trouble
 	}
 	return ready, unstable, nil
 }
@@ -426,7 +433,7 @@ func (r *restore) open(p *partition) (err error) {
 	return nil
 }
 
-// topicIDs looks up the ids of topics.
+// topicIDs looks up the ids of topics. The error is about those that it leaves out.
 func topicIDs(ctx context.Context, cl *kgo.Client, tps []topicPartition) (map[topicPartition]topicID, error) {
 	names := map[string]bool{}
 	for _, tp := range tps {
@@ -440,11 +447,12 @@ func topicIDs(ctx context.Context, cl *kgo.Client, tps []topicPartition) (map[to
 	for _, tp := range tps {
 		d, ok := md.Topics[tp.topic]
 		if !ok || d.Err != nil {
-			return nil, fmt.Errorf("metadata of %s: %w", tp.topic, cmpErr(d.Err, kerr.UnknownTopicOrPartition))
+			err = fmt.Errorf("metadata of %s: %w", tp.topic, cmpErr(d.Err, kerr.UnknownTopicOrPartition))
+			continue
 		}
 		ids[tp] = topicID(d.ID)
 	}
-	return ids, nil
+	return ids, err
 }
 
 // logBounds is where a log begins and ends.
@@ -465,6 +473,8 @@ func (b logBounds) end(appended bool) int64 {
 	return b.stable
 }
 
+// askBounds asks where the logs of partitions begin and end. A partition whose leader does not
+// answer is missing from what it returns.
 func askBounds(ctx context.Context, cl *kgo.Client, tps []topicPartition) (map[topicPartition]logBounds, error) {
 	out := make(map[topicPartition]logBounds, len(tps))
 	if len(tps) == 0 {
@@ -477,15 +487,15 @@ func askBounds(ctx context.Context, cl *kgo.Client, tps []topicPartition) (map[t
 	list := slices.Collect(maps.Keys(names))
 	adm := kadm.NewClient(cl)
 	asked := time.Now()
-	starts, err := adm.ListStartOffsets(ctx, list...)
+	starts, err := answered(adm.ListStartOffsets(ctx, list...))
 	if err != nil {
 		return nil, fmt.Errorf("start of logs: %w", err)
 	}
-	stables, err := adm.ListCommittedOffsets(ctx, list...)
+	stables, err := answered(adm.ListCommittedOffsets(ctx, list...))
 	if err != nil {
 		return nil, fmt.Errorf("last stable offsets: %w", err)
 	}
-	highs, err := adm.ListEndOffsets(ctx, list...)
+	highs, err := answered(adm.ListEndOffsets(ctx, list...))
 	if err != nil {
 		return nil, fmt.Errorf("high watermarks: %w", err)
 	}
@@ -499,4 +509,12 @@ func askBounds(ctx context.Context, cl *kgo.Client, tps []topicPartition) (map[t
 		out[tp] = logBounds{start: s.Offset, stable: c.Offset, high: h.Offset, asked: asked, err: errors.Join(s.Err, c.Err, h.Err)}
 	}
 	return out, nil
+}
+
+// answered makes do with the brokers that have answered, if any has.
+func answered(listed kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
+	if some, ok := errors.AsType[*kadm.ShardErrors](err); ok && !some.AllFailed {
+		return listed, nil
+	}
+	return listed, err
 }
