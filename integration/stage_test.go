@@ -27,6 +27,7 @@ type setting struct {
 	partitions   int32             // of the delay topic; 4
 	targets      int               // 1
 	delayConfig  map[string]string // of the delay topic
+	delayNodes   []int32           // the node that each partition of the delay topic is on, alone
 	targetConfig map[string]string // of each target
 	deadConfig   map[string]string // of the dead-letter topic
 	nodes        map[int][]int32   // by target: the node that each partition is on, alone
@@ -72,7 +73,11 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	for i := range max(set.targets, 1) {
 		s.targets = append(s.targets, fmt.Sprintf("%s.target-%d", name, i))
 	}
-	s.create(cmp.Or(set.partitions, 4), set.delayConfig, s.route.Topic)
+	if set.delayNodes != nil {
+		s.createOn(set.delayNodes, s.route.Topic)
+	} else {
+		s.create(cmp.Or(set.partitions, 4), set.delayConfig, s.route.Topic)
+	}
 	s.create(1, set.deadConfig, s.route.DeadLetter)
 	for i, target := range s.targets {
 		if nodes := set.nodes[i]; nodes != nil {

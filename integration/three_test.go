@@ -30,6 +30,7 @@ func TestThreeBrokers(t *testing.T) {
 	}
 	c := brokers.Start(t, brokers.Options{Nodes: 3, Faults: true})
 	t.Run("target in trouble", func(t *testing.T) { targetInTrouble(t, c) })
+	t.Run("partition away", func(t *testing.T) { partitionAway(t, c) })
 	t.Run("coordinator killed", func(t *testing.T) { coordinatorKilled(t, c) })
 }
 
@@ -79,6 +80,32 @@ func targetInTrouble(t *testing.T, c *brokers.Cluster) {
 	if r := s.judge(); r.DeadLettered != 400 {
 		t.Errorf("%d dead-lettered, and 400 were for the deleted target", r.DeadLettered)
 	}
+}
+
+// A partition of the delay topic that has no leader when a processor starts does not keep the others from going on.
+func partitionAway(t *testing.T, c *brokers.Cluster) {
+	s := newStage(t, c, setting{seed: newSeed(t), delayNodes: []int32{1, 2, 3}})
+	s.load(load.Config{Records: 1000, Due: []load.Due{{Weight: 1, To: time.Second}}})
+	there := int64(0)
+	for _, partition := range []int32{0, 1} {
+		there += s.end(partition)
+	}
+	if err := c.Node(3).Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := s.start(s.replica())
+	s.awaitDelivered(there)
+	_, away := p.Ready()
+	t.Logf("with a node down: %s; not live: %v", s.watch.Counts().Summary(), away)
+	if len(away) != 1 || away[0].Partition != 2 {
+		t.Errorf("the partition without a leader is not shown as such: %v", away)
+	}
+	if err := c.Node(3).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.arrive()
+	p.stop()
+	s.judge()
 }
 
 // The broker that coordinates the group is killed, and then the one that took its place. Delivery goes on while it is away.
