@@ -1,0 +1,233 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// During catch-up nothing is delivered and nothing is committed (design rule 2).
+func TestCatchUpDoesNothing(t *testing.T) {
+	l := testLane(t)
+	p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 0, Watermark: state.Key{Due: ms(-9), Seq: 0}}, 0, 3, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.read(t, p, testNow, req(0, ms(-5), "orders"), req(1, ms(-50), "orders"))
+	if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
+		t.Errorf("records %v are delivered", parts[0].offsets())
+	}
+	if parts := l.staleCheckpoints(); len(parts) > 0 {
+		t.Errorf("%+v is committed", parts[0].to)
+	}
+	l.read(t, p, testNow, control(2))
+	p.endAsked = time.Now()
+	l.settleCatchUps(t.Context(), testNow)
+	equal(t, "phase at the end of the log", p.phase, PhaseLive)
+	if parts, _ := l.dueRecords(testNow); len(parts) != 1 || len(parts[0].items) != 2 {
+		t.Error("nothing is delivered when it is live")
+	}
+}
+
+// A catch-up ends when the position, not the last record, has reached an end that was asked for
+// a moment ago.
+func TestCatchUpEnds(t *testing.T) {
+	l := testLane(t)
+	p, err := l.assign(state.Checkpoint{Offset: 0}, 0, 3, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // who asks for the end gets no answer
+	settle := func(why string, want Phase, asks bool) {
+		t.Helper()
+		l.settleCatchUps(ctx, testNow)
+		equal(t, "phase "+why, p.phase, want)
+		equal(t, "asking "+why, l.asking, asks)
+		if l.asking {
+			l.tookEnds(<-l.ends)
+		}
+	}
+	l.read(t, p, testNow, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
+	settle("one before the end", PhaseCatchUp, false)
+	l.read(t, p, testNow, control(2))
+	p.endAsked = time.Now().Add(-freshEnd - time.Millisecond)
+	settle("at an end of long ago", PhaseCatchUp, true)
+	l.tookEnds(logEnds{asked: time.Now(), of: map[*partition]logBounds{p: {stable: 4, high: 4}}})
+	settle("below a later end", PhaseCatchUp, false)
+	l.read(t, p, testNow, control(3))
+	settle("at a fresh end", PhaseLive, false)
+}
+
+// A plain commit never names a partition that is in an undecided turn (design rule 6).
+func TestNoCommitBesideATurn(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"), control(1))
+	parts, _ := l.dueRecords(testNow)
+	equal(t, "parts", len(parts), 1)
+	l.read(t, p, testNow, control(2))
+	if stale := l.staleCheckpoints(); len(stale) > 0 {
+		t.Errorf("%+v is committed beside %+v", stale[0].to, parts[0].to)
+	}
+	l.happened(parts...)
+	l.read(t, p, testNow, control(3))
+	p.committedAt = time.Time{}
+	equal(t, "checkpoints when it is decided", len(l.staleCheckpoints()), 1)
+}
+
+// A revocation waits for the turn in flight, whose checkpoint is the lane's to write, and then
+// the partition is gone: nothing names it any more (design rule 6).
+func TestRevocationWaitsForTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLane(t)
+		l.membership = &membership{}
+		p := livePartition(t, l)
+		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+1, "orders"))
+		parts, _ := l.dueRecords(testNow)
+		l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}}
+		h := handover{from: l.membership, revoked: []topicPartition{testTP}, taken: make(chan struct{})}
+		taken := make(chan struct{})
+		go func() {
+			l.take(t.Context(), h)
+			close(taken)
+		}()
+		synctest.Wait()
+		select {
+		case <-h.taken:
+			t.Fatal("the group may give the partition away while a turn is undecided")
+		default:
+		}
+		l.decided <- l.turn
+		<-taken
+		<-h.taken
+		equal(t, "W that the turn has left", p.committed.Watermark, parts[0].to.Watermark)
+		equal(t, "partitions", len(l.parts)+len(l.order), 0)
+		if due, _ := l.dueRecords(testNow + 10); len(due) > 0 {
+			t.Errorf("records %v are delivered", due[0].offsets())
+		}
+		if stale := l.staleCheckpoints(); len(stale) > 0 {
+			t.Errorf("%+v is committed", stale[0].to)
+		}
+	})
+}
+
+// What was lost is not tried again when the turn that had it was refused.
+func TestLost(t *testing.T) {
+	l := testLane(t)
+	l.membership = &membership{}
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	parts, _ := l.dueRecords(testNow)
+	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
+	l.decided <- l.turn
+	l.take(t.Context(), handover{from: l.membership, revoked: []topicPartition{testTP}, lost: true, taken: make(chan struct{})})
+	equal(t, "partitions", len(l.parts)+len(l.order), 0)
+	if due, _ := l.dueRecords(testNow); len(due) > 0 {
+		t.Errorf("records %v are delivered", due[0].offsets())
+	}
+}
+
+// A turn with unknown outcome: what was remembered of its partitions is dropped, both producers
+// are renewed, and the checkpoints are fetched (design rule 7).
+func TestUnknownOutcome(t *testing.T) {
+	l := testLane(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer l.wg.Wait()
+	defer cancel()
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	parts, _ := l.dueRecords(testNow)
+	l.read(t, p, testNow, req(1, ms(-1), "orders")) // late by a W that is not tried any more
+	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: &renderer{l: l}, outcome: outcomeUnknown, err: errUnanswered}
+	l.turn = tn
+	l.took(ctx, tn)
+	equal(t, "partitions", len(l.parts)+len(l.order), 0)
+	equal(t, "producers are being renewed", l.renewing, true)
+	equal(t, "restores", len(l.restores), 1)
+	for r := range l.restores {
+		equal(t, "partitions to restore", r.left[testTP], true)
+	}
+	cancel()
+	<-l.renewed
+}
+
+// A plain commit that is not answered ends the membership: a late copy must find its generation
+// gone (design rule 7).
+func TestPlainCommitNotAnswered(t *testing.T) {
+	l := testLane(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p := livePartition(t, l)
+	before, err := l.join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.membership = before
+	l.read(t, p, testNow, control(0))
+	tn := &turn{l: l, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: errUnanswered}
+	tn.took = tn.parts
+	p.turns++
+	l.turn = tn
+	l.took(ctx, tn)
+	<-before.ended
+	if l.membership == before {
+		t.Error("the membership goes on")
+	}
+	equal(t, "partitions", len(l.parts), 0)
+	l.leave(l.membership)
+	l.wg.Wait()
+}
+
+// A batch that runs out of time is halved, and doubled again when one succeeds.
+func TestBatchesAreHalved(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.BatchRecords = 8 })
+	p := livePartition(t, l)
+	for offset := range int64(16) {
+		l.read(t, p, testNow, req(offset, testNow, "orders"))
+	}
+	slow := &turn{l: l, cancel: func() {}, outcome: outcomeAborted, err: context.DeadlineExceeded}
+	l.turn = slow
+	l.took(t.Context(), slow)
+	parts, full := l.dueRecords(testNow)
+	if len(parts) != 1 || len(parts[0].items) != 4 || !full {
+		t.Errorf("records %v, full %v", parts[0].offsets(), full)
+	}
+	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}}
+	l.turn = tn
+	l.took(t.Context(), tn)
+	if parts, _ = l.dueRecords(testNow); len(parts[0].items) != 8 {
+		t.Errorf("records %v", parts[0].offsets())
+	}
+}
+
+// The store deletes behind the committed watermark, after the commit: what a turn in flight has
+// taken is kept (design rule 5).
+func TestStoreDeletesAfterTheCommit(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"))
+	if err := l.load(p, ms(farMs+1)); err != nil {
+		t.Fatal(err)
+	}
+	l.happened(p.prepare(ms(farMs), nil, 1, anyBytes))
+	inFlight := p.prepare(ms(farMs+1), nil, 1, anyBytes)
+	stored := func() (n int) {
+		t.Helper()
+		p.syncedAt = time.Time{}
+		if err := l.tidyStore(p); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.store.Scan(state.Key{}, func(state.Key, []byte) bool { n++; return true }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	equal(t, "records in the store with the turn in flight", stored(), 1)
+	l.happened(inFlight)
+	equal(t, "records in the store after it", stored(), 0)
+}
