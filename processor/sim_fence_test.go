@@ -35,6 +35,7 @@ func (p *process) killAt(key kmsg.Key, after bool) <-chan struct{} {
 // either, everything waits for the transaction to time out.
 func TestSimClaimAndFence(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {
+		w.live("z").shut() // leaves a checkpoint of its own
 		a := w.live("a")
 		killed := a.killAt(kmsg.TxnOffsetCommit, true)
 		w.send(request("k", in(0)))
@@ -134,19 +135,17 @@ func TestSimStableRead(t *testing.T) {
 // Design section 4: a revocation waits for the turn in flight, so that the next owner finds a
 // decided checkpoint and has nobody to fence.
 func TestSimRevocationWaitsForTurn(t *testing.T) {
-	scenario(t, worldConfig{}, func(w *world) {
+	scenario(t, worldConfig{partitions: 2}, func(w *world) {
 		a := w.live("a")
 		release := make(chan struct{})
 		held := a.link.on(rule{key: kmsg.EndTxn, wait: release})
-		w.send(request("k", in(0)))
+		both := []*kgo.Record{request("k", in(500*time.Millisecond)), request("k", in(500*time.Millisecond))}
+		both[1].Partition = 1
+		w.send(both...)
 		w.hit(held)
-		before := w.cluster.GroupInfo(simGroup).Epoch
 		b := w.start("b", nil)
 		time.AfterFunc(1500*time.Millisecond, func() { close(release) })
-		w.until("the group has changed", func() bool { return w.cluster.GroupInfo(simGroup).Epoch > before })
-		w.arrived()
-		a.shut()
-		w.until("b is live", func() bool { return b.live(1) })
+		w.until("both have one", func() bool { return a.live(1) && b.live(1) })
 		if n := b.p.counters.fenced.Load(); n != 0 {
 			t.Errorf("b has fenced %d writers", n)
 		}

@@ -55,12 +55,13 @@ func disks(t *testing.T, cfg worldConfig, run func(w *world, keep bool)) {
 func TestSimNoDeliveryInCatchUp(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {
 		a := w.live("a")
-		first := request("large, so that it fills a fetch", in(6*time.Second))
-		first.Value = bytes.Repeat([]byte("x"), 700<<10)
-		second := request("second", in(5*time.Second))
-		w.send(first)
-		w.send(second)
-		w.committed(2)
+		for range 3 { // more than fits into a fetch
+			large := request("large", in(6*time.Second))
+			large.Value = bytes.Repeat([]byte("x"), 900<<10)
+			w.send(large)
+		}
+		w.send(request("read last, due first", in(5*time.Second)))
+		w.committed(4)
 		a.kill()
 		time.Sleep(7 * time.Second)
 		b := w.start("b", nil)
@@ -137,10 +138,12 @@ func TestSimStoreDeletesAfterCommit(t *testing.T) {
 	scenario(t, worldConfig{tune: func(c *Config) { c.NearWindow = 500 * time.Millisecond }}, func(w *world) {
 		a := w.live("a")
 		for i := range 20 {
-			w.send(request(fmt.Sprint(i), in(7*time.Second)))
+			w.send(request(fmt.Sprint(i), in(12*time.Second)))
 		}
 		w.committed(20)
-		time.Sleep(5500 * time.Millisecond)
+		time.Sleep(6 * time.Second) // until the store knows
+		a = w.again(a, true)
+		w.until("live", func() bool { return a.live(1) })
 		killed := a.killAt(kmsg.EndTxn, false)
 		w.hit(killed)
 		w.again(a, true)
