@@ -36,7 +36,13 @@ func (l *lane) take(ctx context.Context, h handover) {
 	if !h.lost && l.cfg.Guarantee == AtLeastOnce {
 		l.lastCheckpoints(ctx, l.of(h.revoked)) // else what was acknowledged comes again
 	}
-	again := l.cancelRestores(h.revoked) // after the turn, whose outcome may have begun some
+	again, others := l.cancelRestores(h.revoked) // after the turn, whose outcome may have begun some
+	for _, r := range others {
+		l.adopt(ctx, r)
+	}
+	if h.from != l.membership {
+		return
+	}
 	l.drop(ctx, h.revoked)
 	l.restore(ctx, again)
 }

@@ -95,3 +95,10 @@ func isTargets(err error) bool {
 		kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.KafkaStorageError, kerr.PolicyViolation, kgo.ErrRecordTimeout,
 		kgo.ErrRecordRetries)
 }
+
+// isRefusal reports an error that a target's leader gives for what was produced. Neither metadata
+// nor the leader's answers to other requests show whether it would do so again.
+func isRefusal(err error) bool {
+	return isAny(err, kerr.TopicAuthorizationFailed, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
+		kerr.PolicyViolation)
+}

@@ -474,7 +474,7 @@ func (l *lane) hold(h heldPart) {
 // records are tried again, so partitions that stay do not pay for a rebalance with a catch-up.
 func (l *lane) tookAborted(t *turn) {
 	at := int64(0)
-	if judge(t.err) == verdictStop {
+	if judge(t.err) == verdictStop && len(t.blamed) == 0 {
 		at = l.p.clock.now() + time.Second.Milliseconds()
 	}
 	for _, pt := range t.took {
@@ -588,7 +588,7 @@ func (l *lane) renewAll(ctx context.Context) error {
 // storeFailed starts every partition over: the store is a cache.
 func (l *lane) storeFailed(ctx context.Context, err error) {
 	l.log.Error("store", "error", err)
-	for _, p := range l.order {
+	for _, p := range slices.Clone(l.order) { // which changes meanwhile
 		l.restart(ctx, p, err)
 	}
 }

@@ -56,9 +56,10 @@ func (l *lane) restore(ctx context.Context, tps []topicPartition) {
 }
 
 // cancelRestores ends every restore that works on one of the given partitions (nil: every one),
-// and returns what else they were working on. It waits until they have ended: a claim that is
-// under way must be answered before the partition is given up.
-func (l *lane) cancelRestores(tps []topicPartition) (again []topicPartition) {
+// and returns what else they were working on, and what other restores have handed over meanwhile.
+// It waits until they have ended: a claim that is under way must be answered before the partition
+// is given up.
+func (l *lane) cancelRestores(tps []topicPartition) (again []topicPartition, others []restored) {
 	for r := range l.restores {
 		if tps != nil && !slices.ContainsFunc(tps, func(tp topicPartition) bool { return r.left[tp] }) {
 			continue
@@ -66,7 +67,10 @@ func (l *lane) cancelRestores(tps []topicPartition) (again []topicPartition) {
 		r.cancel()
 		for ended := false; !ended; {
 			select {
-			case <-l.restored: // nobody's any more
+			case got := <-l.restored:
+				if got.from != r {
+					others = append(others, got)
+				}
 			case <-r.done:
 				ended = true
 			}
@@ -78,7 +82,7 @@ func (l *lane) cancelRestores(tps []topicPartition) (again []topicPartition) {
 			}
 		}
 	}
-	return again
+	return again, others
 }
 
 const (

@@ -48,6 +48,7 @@ type targetState struct {
 	since      time.Time
 	missing    time.Time // since when brokers have answered, without a break, that it does not exist
 	failures   int       // turns in a row that this target has made fail
+	refused    bool      // troubled: it answered, and refused records for a reason that no look at it shows
 	probeAt    time.Time // troubled: when to look again
 }
 
@@ -123,6 +124,7 @@ func (ts *targets) failed(name string, why error) {
 	n.failures++
 	if n.failures > 1 && n.status == targetReady {
 		n.status, n.why, n.since = targetTroubled, why.Error(), time.Now()
+		n.refused = isRefusal(why)
 		// One that looks well and yet makes turns fail is believed less and less.
 		n.probeAt = time.Now().Add(min(ts.cfg.RetryBackoff<<min(n.failures-2, 4), 2*time.Minute))
 		ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", why)
@@ -268,6 +270,11 @@ func (ts *targets) look(ctx context.Context, adm *kadm.Client, old *targetState,
 		}
 	}
 	n.partitions = int32(len(d.Partitions))
+	if n.refused && old.status == targetTroubled && now.Before(n.probeAt) {
+		n.why = old.why
+		return &n
+	}
+	n.refused = false
 	if n.failures > 0 && old.status == targetTroubled {
 		// Metadata called it well when it made a turn fail: ask the leaders themselves.
 		probe, cancel := context.WithTimeout(ctx, 2*time.Second)

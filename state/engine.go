@@ -67,10 +67,13 @@ func openEngine(o Options, lock *pebble.Lock) (e *engine, err error) {
 	defer cache.Unref()
 	opts := e.options(&fence{o.FS, e})
 	opts.Cache, opts.Lock = cache, lock
+	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
+	opts.Experimental.CompactionScheduler = compactions
 	db, err := pebble.Open(o.Dir, opts)
 	if err != nil {
 		return nil, err
 	}
+	compactions.open()
 	e.mu.Lock()
 	e.db = db
 	err = e.err
