@@ -210,7 +210,7 @@ func TestTrimGivesSpaceBack(t *testing.T) {
 	must(t, s.engine.db.Compact(t.Context(), []byte{0}, []byte{255}, false))
 	after, err := p.Bytes()
 	must(t, err)
-	if before < 1<<19 || after > before/100 {
+	if before < 1<<18 || after > before/100 { // 2 MB, less by compression, and by less once compacted
 		t.Errorf("%d bytes before and %d after", before, after)
 	}
 }
