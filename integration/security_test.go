@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/topics"
@@ -18,7 +20,14 @@ func TestSecurity(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
-	c := brokers.Start(t, brokers.Options{Listeners: []brokers.Listener{brokers.TLS, brokers.MTLS, brokers.SASL}})
+	c := brokers.Start(t, brokers.Options{
+		Listeners: []brokers.Listener{brokers.TLS, brokers.MTLS, brokers.SASL},
+		Config: map[string]string{ // everything is allowed but what a test forbids
+			"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+			"allow.everyone.if.no.acl.found": "true",
+			"super.users":                    "User:ANONYMOUS",
+		},
+	})
 	secrets := c.Security()
 	t.Run("TLS", func(t *testing.T) {
 		s := newStage(t, c, setting{seed: newSeed(t)})
@@ -34,20 +43,9 @@ routes:
 	})
 	t.Run("SCRAM", func(t *testing.T) {
 		s := newStage(t, c, setting{seed: newSeed(t)})
-		properties := filepath.Join(t.TempDir(), "client.properties")
-		if err := os.WriteFile(properties, fmt.Appendf(nil, `security.protocol=SASL_SSL
-sasl.mechanism=SCRAM-SHA-512
-sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="%s" password="%s";
-ssl.truststore.type=PEM
-ssl.truststore.location=%s
-`, brokers.User, brokers.Password, secrets.CAFile), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.deliverThrough(load.Config{Records: 300, Bad: 0.1}, command{
-			yaml: fmt.Sprintf("routes:\n  - topic: %s\n    targets: {allow: [\"%s.target-*\"]}\n", s.name, s.name),
-			args: []string{"--command-config", properties, "-b", c.AddrsOf(brokers.SASL)[0]},
-		})
+		s.deliverThrough(load.Config{Records: 300, Bad: 0.1}, s.scram())
 	})
+	t.Run("forbidden target", func(t *testing.T) { forbiddenTarget(t, c) })
 	t.Run("mTLS", func(t *testing.T) {
 		s := newStage(t, c, setting{seed: newSeed(t), route: func(r *topics.Route) {
 			r.Delay, r.Allow, r.Target = 2*time.Second, nil, r.Topic+".target-0"
@@ -62,6 +60,59 @@ ssl.truststore.location=%s
 			},
 		})
 	})
+}
+
+// scram is how the command is run as a user with a password.
+func (s *stage) scram() command {
+	s.t.Helper()
+	properties := filepath.Join(s.t.TempDir(), "client.properties")
+	if err := os.WriteFile(properties, fmt.Appendf(nil, `security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="%s" password="%s";
+ssl.truststore.type=PEM
+ssl.truststore.location=%s
+`, brokers.User, brokers.Password, s.cluster.Security().CAFile), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return command{
+		yaml: fmt.Sprintf("retry_backoff: 1s\nroutes:\n  - topic: %s\n    targets: {allow: [\"%s.target-*\"]}\n", s.name, s.name),
+		args: []string{"--command-config", properties, "-b", s.cluster.AddrsOf(brokers.SASL)[0]},
+	}
+}
+
+// A target that may not be written holds up no other, and gets its records when it may.
+func forbiddenTarget(t *testing.T, c *brokers.Cluster) {
+	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+	// It may be described all the same: only writing to it tells.
+	acls := func(op kadm.ACLOperation) *kadm.ACLBuilder {
+		return kadm.NewACLs().Topics(s.targets[1]).ResourcePatternType(kadm.ACLPatternLiteral).Operations(op)
+	}
+	allow, forbid := acls(kadm.OpAll).Allow("User:"+brokers.User).AllowHosts(), acls(kadm.OpWrite).Deny("User:"+brokers.User).DenyHosts()
+	for _, acl := range []*kadm.ACLBuilder{allow, forbid} {
+		if created, err := s.admin.CreateACLs(t.Context(), acl); err != nil || created[0].Err != nil {
+			t.Fatal(err, created)
+		}
+	}
+	p := s.runBinary(s.scram())
+	due := []load.Due{{Weight: 1, To: 2 * time.Second}}
+	s.load(load.Config{Records: 500, Targets: s.targets[:1], Due: due}, load.Config{Records: 500, Targets: s.targets[1:], Due: due})
+	s.awaitDelivered(500)
+	eventually(t, func() string {
+		if n := s.watch.Counts().Retried; n < 500 {
+			return fmt.Sprintf("%d retries", n)
+		}
+		return ""
+	})
+	t.Logf("with a target forbidden: %s", s.watch.Counts().Summary())
+	if n := s.watch.Report().ByTarget[s.targets[1]].Micros.TotalCount(); n > 0 {
+		t.Errorf("%d records delivered to a target that is forbidden", n)
+	}
+	if deleted, err := s.admin.DeleteACLs(t.Context(), forbid); err != nil || deleted[0].Err != nil {
+		t.Fatal(err, deleted)
+	}
+	s.arrive()
+	p.terminate(t)
+	s.judge()
 }
 
 // deliverThrough runs the command while requests are written and until all of them have arrived.
