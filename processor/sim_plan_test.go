@@ -24,6 +24,7 @@ type plan struct {
 	Near       time.Duration
 	Latency    time.Duration
 	Fixed      bool
+	Flush      bool          // before each kill
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
@@ -45,6 +46,7 @@ const (
 	opKill                   // kill -9, back after For
 	opPowerLoss              // the same, and what was not synced is gone in part
 	opWipe                   // the same, and the disk is gone
+	opFlush                  // the store is flushed
 	opStop                   // SIGTERM, back after For
 	opJoin                   // one process more
 	opLeave                  // SIGTERM, for good
@@ -65,7 +67,7 @@ const (
 	ops
 )
 
-var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
+var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
 	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "move leaders"}
 
 // kinds are the requests that are held and cut.
@@ -135,6 +137,7 @@ func drawPlan(t *rapid.T) plan {
 		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
 		Latency:    oneOf(t, "latency", milli, 10*milli, 40*milli),
 		Fixed:      below(t, "fixed", 2) == 1,
+		Flush:      below(t, "flush", 2) == 1,
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
@@ -183,8 +186,8 @@ func drawStep(t *rapid.T) step {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, flushed %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Flush, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

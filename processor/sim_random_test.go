@@ -133,7 +133,7 @@ type event struct {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
-	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, tune: func(c *Config) {
+	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, tune: func(c *Config) {
 		c.Lanes, c.BatchRecords, c.NearWindow = p.Lanes, p.Batch, p.Near
 	}})
 	defer w.close()
@@ -297,6 +297,8 @@ func (r *runner) step(s step) {
 	case opWipe:
 		p.kill()
 		down(nil)
+	case opFlush:
+		p.flush()
 	case opStop, opLeave:
 		r.note("---- %s is told to stop", p.name)
 		p.ended.Store(true)

@@ -3,7 +3,6 @@
 package processor
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"testing"
@@ -57,7 +56,10 @@ func TestSimNoDeliveryInCatchUp(t *testing.T) {
 		a := w.live("a")
 		for range 3 { // more than fits into a fetch
 			large := request("large", in(6*time.Second))
-			large.Value = bytes.Repeat([]byte("x"), 900<<10)
+			large.Value = make([]byte, 900<<10)
+			for i := range large.Value { // and does not compress
+				large.Value[i] = byte(w.rng.Uint32())
+			}
 			w.send(large)
 		}
 		w.send(request("read last, due first", in(5*time.Second)))
@@ -76,7 +78,7 @@ func TestSimNoDeliveryInCatchUp(t *testing.T) {
 // Design rule 3: what arrives while a turn is in flight is judged by that turn's watermark, is on
 // the list of what is resolved when O passes, and never in the store.
 func TestSimLateWhileTurnInFlight(t *testing.T) {
-	disks(t, worldConfig{tune: func(c *Config) { c.NearWindow = 500 * time.Millisecond }}, func(w *world, keep bool) {
+	disks(t, worldConfig{flush: true, tune: func(c *Config) { c.NearWindow = 500 * time.Millisecond }}, func(w *world, keep bool) {
 		a := w.live("a")
 		release := w.holdTurn(a, "k")
 		w.send(request("late", in(-5*time.Second)))
@@ -93,7 +95,7 @@ func TestSimLateWhileTurnInFlight(t *testing.T) {
 // The same when the turn does not happen after all: what was judged late by it must not be
 // resolved by a checkpoint of another.
 func TestSimLateWhileTurnFails(t *testing.T) {
-	disks(t, worldConfig{}, func(w *world, keep bool) {
+	disks(t, worldConfig{flush: true}, func(w *world, keep bool) {
 		a := w.live("a")
 		killed := a.killAt(kmsg.EndTxn, false)
 		ch := make(chan struct{})
@@ -135,7 +137,7 @@ func TestSimCappedListKeepsWatermark(t *testing.T) {
 // Design rule 5: the store's deletions come after the commit. Records that were loaded from the
 // store are in it still when the turn that they were in did not happen.
 func TestSimStoreDeletesAfterCommit(t *testing.T) {
-	scenario(t, worldConfig{tune: func(c *Config) { c.NearWindow = 500 * time.Millisecond }}, func(w *world) {
+	scenario(t, worldConfig{flush: true, tune: func(c *Config) { c.NearWindow = 500 * time.Millisecond }}, func(w *world) {
 		a := w.live("a")
 		for i := range 20 {
 			w.send(request(fmt.Sprint(i), in(12*time.Second)))
@@ -154,7 +156,7 @@ func TestSimStoreDeletesAfterCommit(t *testing.T) {
 // Design rule 5: the store's resume stays below what only memory holds, the turn in flight
 // included, although its records do not count as pending any more.
 func TestSimResumeRemembersTurnInFlight(t *testing.T) {
-	scenario(t, worldConfig{tune: func(c *Config) { c.NearWindow = 2 * time.Second }}, func(w *world) {
+	scenario(t, worldConfig{flush: true, tune: func(c *Config) { c.NearWindow = 2 * time.Second }}, func(w *world) {
 		a := w.live("a")
 		w.send(request("near", in(1500*time.Millisecond)))
 		w.committed(1)
@@ -173,7 +175,7 @@ func TestSimResumeRemembersTurnInFlight(t *testing.T) {
 
 // Design rule 5: and below late arrivals, refused ones and what is near.
 func TestSimResumeRemembersMemory(t *testing.T) {
-	scenario(t, worldConfig{tune: func(c *Config) { c.NearWindow = 2 * time.Second }}, func(w *world) {
+	scenario(t, worldConfig{flush: true, tune: func(c *Config) { c.NearWindow = 2 * time.Second }}, func(w *world) {
 		a := w.live("a")
 		release := w.holdTurn(a, "k")
 		refused := request("refused", in(4*time.Second))
@@ -275,7 +277,7 @@ func TestSimCatchUpEndsInMarkers(t *testing.T) {
 // Design rule 2: where records of ours may lie at or above O, a catch-up reads to the high
 // watermark. Below it, a resolve record says that what would be pending was refused.
 func TestSimCatchUpReadsOwnRecords(t *testing.T) {
-	disks(t, worldConfig{}, func(w *world, keep bool) {
+	disks(t, worldConfig{flush: true}, func(w *world, keep bool) {
 		a := w.live("a")
 		refused := request("refused", in(4*time.Second))
 		refused.Headers[2].Value = []byte("forbidden")
@@ -297,7 +299,7 @@ func TestSimCatchUpReadsOwnRecords(t *testing.T) {
 
 // The same while somebody else's transaction is open since before the resolve record was written.
 func TestSimCatchUpWaitsForOwnRecords(t *testing.T) {
-	disks(t, worldConfig{}, func(w *world, keep bool) {
+	disks(t, worldConfig{flush: true}, func(w *world, keep bool) {
 		a := w.live("a")
 		refused := request("refused", in(4*time.Second))
 		refused.Headers[2].Value = []byte("forbidden")

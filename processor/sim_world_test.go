@@ -69,6 +69,7 @@ type worldConfig struct {
 	skew       time.Duration
 	fixed      bool // there is a fixed-delay route besides
 	quiet      bool // no checker: the test looks for itself
+	flush      bool // what the store was told is on the disk when a process is killed; else it may not be
 	tune       func(*Config)
 }
 
@@ -290,10 +291,20 @@ func (p *process) kill() *vfs.MemFS { return p.crash(100) }
 func (p *process) crash(unsynced int) *vfs.MemFS {
 	p.w.note("---- %s is killed", p.name)
 	p.ended.Store(true)
+	if p.w.cfg.flush {
+		p.flush()
+	}
 	p.link.kill()
 	disk := p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(p.w.cfg.seed, 7))})
 	p.stop()
 	return disk
+}
+
+// flush brings what the store was told to the disk, as it happens now and then.
+func (p *process) flush() {
+	if s := p.p.openStore.Load(); s != nil {
+		s.Flush() // a store that is being closed is flushed anyway
+	}
 }
 
 // shut stops a process as SIGTERM does, waits for it, and gives back its disk.
