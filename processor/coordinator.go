@@ -64,11 +64,10 @@ var errNoCoordinator = errors.New("processor: group coordinator not known")
 const requestTimeout = 10 * time.Second
 
 func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known {
-		return c.broker, nil
+	if broker, known := c.last(); known {
+		return broker, nil
 	}
+	// Not under the lock: whoever else asks meanwhile must not wait longer than its own context.
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = 0, c.group, []string{c.group}
 	resp, err := req.RequestWith(ctx, cl)
@@ -82,8 +81,17 @@ func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	if err := kerr.ErrorForCode(code); err != nil {
 		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.broker, c.known = node, true
 	return node, nil
+}
+
+// last is the coordinator as last found.
+func (c *coordinator) last() (broker int32, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.broker, c.known
 }
 
 func (c *coordinator) forget() {
