@@ -59,7 +59,7 @@ func TestKillFixedDelay(t *testing.T) {
 	}})
 	k := s.newKiller(2)
 	stop := s.keepLoading(load.Config{Rate: 1000, Plain: true})
-	for k.kills < 4 {
+	for k.kills < 4 || k.open == 0 && k.kills < mostKills {
 		k.strike()
 	}
 	stop()
