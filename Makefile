@@ -7,9 +7,13 @@ GOVULNCHECK  = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # How long all integration tests may take; go test gives up after 10 minutes by default.
 INTEGRATION_LIMIT = 20m
 
+# How long random schedules are simulated: by make test, and by make simulate.
+SIM_BUDGET      ?= 45s
+SIMULATE_BUDGET ?= 30m
+
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit integration docker docker-if-there kafka bench vuln
+.PHONY: help build test check unit sim simulate integration docker docker-if-there kafka bench vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -18,7 +22,7 @@ help: ## print this list
 build: ## build ./duewheel
 	$(GO) build -o duewheel ./cmd/duewheel
 
-test: check unit integration docker-if-there ## everything, on a real Kafka: needs a JDK 17 with Maven, or a Docker engine
+test: check unit sim integration docker-if-there ## everything, on a real Kafka: needs a JDK 17 with Maven, or a Docker engine
 	@echo "make test: all passed"
 
 check: ## gofmt, go vet, staticcheck
@@ -28,6 +32,13 @@ check: ## gofmt, go vet, staticcheck
 
 unit: ## tests that need no broker, with the race detector
 	$(GO) test -race -short ./...
+
+# The build tag keeps the client's own locks from holding up a bubble's clock.
+sim: ## the whole processor simulated: named scenarios, then random schedules for SIM_BUDGET
+	DUEWHEEL_SIM_BUDGET=$(SIM_BUDGET) $(GO) test -count=1 -tags synctests -timeout 15m -run Sim ./processor
+
+simulate: ## random schedules with fresh seeds for SIMULATE_BUDGET; a failing one is shrunk and printed
+	DUEWHEEL_SIM_BUDGET=$(SIMULATE_BUDGET) $(GO) test -count=1 -tags synctests -timeout 0 -v -run TestSimRandom ./processor
 
 # One package at a time: each of them fills the machine with brokers.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
