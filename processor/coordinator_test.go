@@ -17,7 +17,7 @@ import (
 )
 
 // scripted is a broker that answers offset commits, plain and in transactions, with the next
-// error of a script, and keeps the requests. noAnswer breaks the connection instead.
+// error of a script, and keeps the requests. errNoAnswer breaks the connection instead.
 type scripted struct {
 	mu     sync.Mutex
 	script []error
@@ -25,7 +25,7 @@ type scripted struct {
 	finds  int
 }
 
-var noAnswer = errors.New("no answer")
+var errNoAnswer = errors.New("no answer")
 
 // next is the answer to one more request.
 func (s *scripted) next(req kmsg.Request) (code int16, cut bool) {
@@ -41,7 +41,7 @@ func (s *scripted) next(req kmsg.Request) (code int16, cut bool) {
 	if errors.As(err, &ke) {
 		code = ke.Code
 	}
-	return code, err == noAnswer
+	return code, err == errNoAnswer
 }
 
 func (s *scripted) count() (requests, finds int) {
@@ -70,7 +70,7 @@ func newScripted(t *testing.T) (*scripted, *coordinator, *kgo.Client) {
 		req := kreq.(*kmsg.OffsetCommitRequest)
 		code, cut := s.next(req)
 		if cut {
-			return nil, noAnswer, true
+			return nil, errNoAnswer, true
 		}
 		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 		for _, t := range req.Topics {
@@ -88,7 +88,7 @@ func newScripted(t *testing.T) (*scripted, *coordinator, *kgo.Client) {
 		req := kreq.(*kmsg.TxnOffsetCommitRequest)
 		code, cut := s.next(req)
 		if cut {
-			return nil, noAnswer, true
+			return nil, errNoAnswer, true
 		}
 		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
 		for _, t := range req.Topics {
@@ -126,7 +126,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 		err  error
 		want verdict
 	}{
-		{"unanswered", noAnswer, verdictUnknown},
+		{"unanswered", errNoAnswer, verdictUnknown},
 		{"refused", kerr.IllegalGeneration, verdictRefused},
 		{"moved", kerr.NotCoordinator, verdictRetry},
 		{"loading", kerr.CoordinatorLoadInProgress, verdictRetry},
@@ -145,7 +145,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 				if got := judge(err); err == nil || got != c.want {
 					t.Errorf("verdict %d on %v, want %d", got, err, c.want)
 				}
-				if c.err == noAnswer && !errors.Is(err, errUnanswered) {
+				if c.err == errNoAnswer && !errors.Is(err, errUnanswered) {
 					t.Errorf("got %v, want errUnanswered", err)
 				}
 				if n, _ := s.count(); n != 1 {
@@ -224,7 +224,7 @@ func TestRetry(t *testing.T) {
 		{"coordinator loading", []error{kerr.CoordinatorLoadInProgress}, 2, 1, nil},
 		{"refused", []error{kerr.RebalanceInProgress}, 1, 1, kerr.RebalanceInProgress},
 		{"fenced", []error{kerr.ProducerFenced}, 1, 1, kerr.ProducerFenced},
-		{"unanswered", []error{noAnswer}, 1, 1, errUnanswered},
+		{"unanswered", []error{errNoAnswer}, 1, 1, errUnanswered},
 		{"refused after it moved", []error{kerr.NotCoordinator, kerr.IllegalGeneration}, 2, 2, kerr.IllegalGeneration},
 	} {
 		t.Run(c.name, func(t *testing.T) {
