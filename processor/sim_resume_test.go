@@ -345,3 +345,21 @@ func (w *world) transaction(rs ...*kgo.Record) (end func(commit bool)) {
 		cl.Close()
 	}
 }
+
+// In at_least_once a record that was refused is done with when both its dead letter and what says
+// so in the log are acknowledged, whichever comes first.
+func TestSimDeadLetterAndResolveRecord(t *testing.T) {
+	scenario(t, worldConfig{guarantee: AtLeastOnce}, func(w *world) {
+		a := w.live("a")
+		w.send(request("makes the dead-letter topic known", in(0)))
+		mend := w.leaderless(simTopic + ".dead")
+		refused := request("refused", in(10*time.Second))
+		refused.Headers[2].Value = []byte("forbidden")
+		w.send(refused)
+		time.Sleep(3 * time.Second)
+		mend()
+		w.until("dead-lettered", func() bool { return w.outstanding() == 0 })
+		a.shut()
+		w.finish()
+	})
+}

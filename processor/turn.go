@@ -297,13 +297,22 @@ func (t *turn) failure(w *acks) error {
 	for _, r := range w.acked {
 		acked[r] = true
 	}
+	again := make(map[*item]bool)
 	for i := range t.render.outputs {
 		o := &t.render.outputs[i]
-		if !acked[o.rec] && w.failed[o.rec.Topic] == nil && first == nil {
+		if acked[o.rec] {
+			continue
+		}
+		again[o.item] = true
+		if w.failed[o.rec.Topic] == nil && first == nil {
 			t.blamed[o.rec.Topic] = errUnanswered
 		}
-		if t.l.cfg.Guarantee == AtLeastOnce {
-			o.item.acked = acked[o.rec] // the last output of an item is produced last
+	}
+	if t.l.cfg.Guarantee == AtLeastOnce {
+		// An item may have several outputs, to topics that fare differently.
+		for i := range t.render.outputs {
+			o := &t.render.outputs[i]
+			o.item.acked = !again[o.item]
 		}
 	}
 	return first
