@@ -253,6 +253,36 @@ func TestGoLiveWithAStore(t *testing.T) {
 	}
 }
 
+// What was delivered stays in the store until it is trimmed, and never comes back from there,
+// however little memory a catch-up has.
+func TestDeliveredStaysInTheStore(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	now := ms(farMs)
+	l.read(t, p, testNow, req(0, now, "orders"))
+	if err := l.load(p, now); err != nil {
+		t.Fatal(err)
+	}
+	l.happened(p.prepare(now, nil, 10, anyBytes))
+	p, err := l.assign(p.committed, 0, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.nearBudget, l.window = 1, windowFloor
+	l.read(t, p, now, req(1, now, "orders")) // due at the ms of W
+	if err := l.balance(now); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "records in the wheel", p.wheel.Len(), 0)
+	if err := l.goLive(p, now); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.load(p, now); err != nil {
+		t.Fatal(err)
+	}
+	equals(t, "records", p.prepare(now, nil, 10, anyBytes).offsets(), []int64{1})
+}
+
 // A record that was stored before O passed it may be refused, or due at another time, when it is
 // read again under another configuration: the old copy is forgotten.
 func TestStoredBeforeAccepted(t *testing.T) {

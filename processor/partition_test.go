@@ -66,6 +66,18 @@ func TestLowWaterOfAPart(t *testing.T) {
 	equal(t, "L with nothing pending", pt.to.LowWater, 3000)
 }
 
+// L is at most O: what is pending may all lie above.
+func TestLowWaterIsAtMostO(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	l.read(t, p, testNow, control(1), req(2, testNow-1, "orders"), req(5000, testNow+1000, "orders"))
+	pt := p.prepareCommit()
+	equal(t, "O", pt.to.Offset, 2)
+	equal(t, "L", pt.to.LowWater, 2)
+}
+
 // A list of late arrivals that is capped is capped by offset: O stops short of the rest, and W
 // stays as it was (design rule 3).
 func TestCappedLateListKeepsW(t *testing.T) {

@@ -17,7 +17,7 @@ func TestCatchUpDoesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.read(t, p, testNow, req(0, ms(-5), "orders"), req(1, ms(-50), "orders"))
+	l.read(t, p, testNow, req(0, ms(-5), "orders"), req(1, ms(-4), "orders"))
 	if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
 		t.Errorf("records %v are delivered", parts[0].offsets())
 	}
@@ -174,9 +174,13 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	p.turns++
 	l.turn = tn
 	l.took(ctx, tn)
-	<-before.ended
+	select {
+	case <-before.ended:
+	default:
+		t.Fatal("the membership goes on")
+	}
 	if l.membership == before {
-		t.Error("the membership goes on")
+		t.Error("there is no new membership")
 	}
 	equal(t, "partitions", len(l.parts), 0)
 	l.leave(l.membership)
