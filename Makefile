@@ -13,7 +13,7 @@ SIMULATE_BUDGET ?= 30m
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate integration docker docker-if-there kafka bench vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick integration docker docker-if-there kafka bench vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -39,6 +39,12 @@ sim: ## the whole processor simulated: named scenarios, then random schedules fo
 
 simulate: ## random schedules with fresh seeds for SIMULATE_BUDGET; a failing one is shrunk and printed
 	DUEWHEEL_SIM_BUDGET=$(SIMULATE_BUDGET) $(GO) test -count=1 -tags synctests -timeout 0 -v -run TestSimRandom ./processor
+
+mutate: ## break each rule of the design in a copy of the tree, and see that a test goes red
+	$(GO) run ./integration/mutate
+
+mutate-quick: ## the same for what is found within seconds and without a broker
+	$(GO) run ./integration/mutate -quick
 
 # One package at a time: each of them fills the machine with brokers.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
