@@ -95,6 +95,11 @@ func (l *lane) run(ctx context.Context) (err error) {
 		return fmt.Errorf("make reader: %w", err)
 	}
 	defer l.reader.Close()
+	defer func() { // when no goroutine is left that may renew them
+		for _, p := range l.producers {
+			p.close()
+		}
+	}()
 	defer l.wg.Wait()
 	ids := []string{""}
 	if l.cfg.Guarantee == ExactlyOnce {
@@ -109,11 +114,6 @@ func (l *lane) run(ctx context.Context) (err error) {
 	for i := range l.renderers {
 		l.renderers[i] = &renderer{l: l}
 	}
-	defer func() {
-		for _, p := range l.producers {
-			p.close()
-		}
-	}()
 	l.renew(ctx)
 	// The group is joined when there is a producer to deliver with.
 	for l.renewing {
