@@ -3,6 +3,7 @@ package processor
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -146,6 +147,10 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 		delete(l.restores, r.from)
 		return
 	}
+	l.stopPoll(ctx) // before it is ours: what is taken in now may start others over
+	if _, ok := l.restores[r.from]; !ok {
+		return
+	}
 	p := r.p
 	delete(r.from.left, p.tp)
 	l.parts[p.tp] = p
@@ -155,7 +160,7 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 		l.log.Error("partition is stopped until somebody decides", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.err)
 		return
 	}
-	l.stopPoll(ctx)
+	l.reader.RemoveConsumePartitions(map[string][]int32{p.tp.topic: {p.tp.partition}}) // else the client goes on where it was
 	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.topic: {p.tp.partition: kgo.NewOffset().At(p.start)}})
 	l.log.Info("partition restored; catching up", "topic", p.tp.topic, "partition", p.tp.partition,
 		"offset", p.committed.Offset, "watermark", p.committed.Watermark, "low_water", p.committed.LowWater, "start", p.start, "end", p.logEnd)
@@ -268,7 +273,22 @@ func (l *lane) tookEnds(e logEnds) {
 			continue
 		}
 		p.logStart, p.endAsked = b.start, e.asked
+		l.checkLog(p)
 		p.logEnd = b.end(p.committed.Appended)
+	}
+}
+
+// checkLog notices that the log has lost records that are pending (design rule 11). Nothing is
+// lost as long as this process holds them; it is now that a person can still act.
+func (l *lane) checkLog(p *partition) {
+	lost := p.live() && p.queue == nil && p.ledger.Len() > 0 && p.logStart > p.committed.LowWater
+	if lost && p.loss == nil {
+		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and do not stop this process before they are delivered",
+			ErrLogTruncated, p.tp, p.committed.LowWater, p.logStart)
+		l.log.Error("log", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.loss)
+	}
+	if !lost {
+		p.loss = nil
 	}
 }
 

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -134,8 +135,8 @@ func (l *lane) publish(p *partition, now int64) {
 		Offset: p.committed.Offset, LowWater: p.committed.LowWater, WatermarkDue: p.committed.Watermark.Due,
 		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.committedAt,
 	}
-	if p.err != nil {
-		s.Error = p.err.Error()
+	if err := errors.Join(p.err, p.loss); err != nil {
+		s.Error = err.Error()
 	}
 	if p.ledger != nil {
 		s.Pending = p.pending()
@@ -188,6 +189,9 @@ func (p *Processor) Stats() Stats {
 	p.targets.mu.RLock()
 	for _, t := range p.targets.m {
 		st := t.state.Load()
+		if st.status == targetMissing && t.stats.delivered.Load() == 0 {
+			continue // a name that somebody has made up
+		}
 		ts := TargetStats{Target: t.name, Delivered: t.stats.delivered.Load(), Lateness: t.stats.lateness.snapshot()}
 		if st.status != targetReady {
 			ts.Trouble = st.status.String() + ": " + st.why

@@ -51,6 +51,8 @@ type lane struct {
 	turn       *turn // in flight
 	ahead      *turn // rendered while that is in flight, because more was due than fitted into it
 	timeouts   int   // turns in a row that ran out of time: batches are halved for each
+	aborts     int   // turns in a row that were given up
+	stopping   bool  // nothing may begin any more
 	draining   bool  // nothing may begin when the turn in flight is decided
 	renewing   bool
 	polling    bool
@@ -249,7 +251,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			if err == nil {
 				err = l.accept(p, r, now)
 			}
-			if r.Attrs.IsControl() && p.live() { // stamped by the broker
+			if r.Attrs.IsControl() && p.live() && p.position >= p.logEnd { // stamped by the broker, just now
 				l.p.skew.Store(int64(r.Timestamp.Sub(l.p.clock.time())))
 			}
 			r.Recycle() // what was accepted has been copied
@@ -433,6 +435,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	case outcomeDone:
 		if !t.plain && len(t.took) > 0 {
 			l.timeouts = max(l.timeouts-1, 0)
+			l.aborts = 0
 		}
 		l.tookDone(t)
 	case outcomeAborted:
@@ -477,6 +480,9 @@ func (l *lane) tookAborted(t *turn) {
 	if judge(t.err) == verdictStop && len(t.blamed) == 0 {
 		at = l.p.clock.now() + time.Second.Milliseconds()
 	}
+	if l.aborts++; l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
+		at = max(at, l.p.clock.now()+int64(min(50<<min(l.aborts-4, 5), 1000)))
+	}
 	for _, pt := range t.took {
 		if len(pt.items) > 0 {
 			l.putBack(pt, at)
@@ -518,20 +524,23 @@ func (l *lane) tookDone(t *turn) {
 // happened. A plain commit that was not answered ends the membership as well, because a late
 // copy of it must find its generation gone.
 func (l *lane) tookUnknown(ctx context.Context, t *turn) {
-	if t.plain {
-		l.endMembership(ctx, t.err)
-		return
-	}
 	var tps []topicPartition
 	for _, pt := range t.took {
 		if l.parts[pt.p.tp] == pt.p { // else it was lost meanwhile
 			tps = append(tps, pt.p.tp)
 		}
 	}
-	t.render.forget()
-	l.renew(ctx)
-	l.drop(ctx, tps)
-	l.restore(ctx, tps)
+	switch {
+	case l.stopping: // their next owner finds out
+		l.drop(ctx, tps)
+	case t.plain:
+		l.endMembership(ctx, t.err)
+	default:
+		t.render.forget()
+		l.renew(ctx)
+		l.drop(ctx, tps)
+		l.restore(ctx, tps)
+	}
 }
 
 // items returns memory for the items of a part.
@@ -597,6 +606,7 @@ func (l *lane) storeFailed(ctx context.Context, err error) {
 func (l *lane) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.TurnTimeout+requestTimeout)
 	defer cancel()
+	l.stopping = true
 	l.cancelRestores(nil)
 	l.stopPoll(ctx)
 	l.awaitTurn(ctx)
@@ -639,6 +649,8 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 	if len(t.parts) == 0 || !t.member.valid() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout/2)
+	defer cancel()
 	if t.run(ctx); t.outcome != outcomeDone {
 		l.log.Warn("last checkpoints not written", "error", t.err)
 		return

@@ -29,13 +29,13 @@ type chunk struct {
 type ref uint64
 
 const (
-	offBits            = 18
-	maxChunk           = 1 << offBits
-	minChunk           = 4 << 10
-	storedBit      ref = 1 << 63
-	stretchMillis      = 2048 // the width of a stretch: a few dozen of them in a near window
-	lengthPrefix       = 4
-	initialCapacty     = 16
+	offBits           = 18
+	maxChunk          = 1 << offBits
+	minChunk          = 4 << 10
+	storedBit     ref = 1 << 63
+	stretchMillis     = 2048 // the width of a stretch: a few dozen of them in a near window
+	lengthPrefix      = 4
+	initialOpen       = 16
 )
 
 func (r ref) stored() bool { return r&storedBit != 0 }
@@ -44,7 +44,7 @@ func (r ref) chunk() uint32 {
 }
 func (r ref) offset() int { return int(r & (maxChunk - 1)) }
 
-func newNear() *near { return &near{open: make(map[int64]uint32, initialCapacty)} }
+func newNear() *near { return &near{open: make(map[int64]uint32, initialOpen)} }
 
 // alloc makes room for a record of at most size bytes that is due at dueMillis. The caller
 // appends to the slice, which never moves, and hands the result to commit.

@@ -31,6 +31,7 @@ type partition struct {
 	// Owned by the lane, as is everything below.
 	phase   Phase
 	err     error // why it is stopped or held up
+	loss    error // the log has lost what is pending here
 	parsers []parserFrom
 
 	committed   state.Checkpoint // as last committed

@@ -54,6 +54,9 @@ func New(cfg Config) (*Processor, error) {
 		return nil, err
 	}
 	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names)}
+	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.
+	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
+	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = newClock(cfg.Now, cfg.Logger)
 	p.targets = newTargets(&p.cfg)
 	for n := range cfg.Lanes {

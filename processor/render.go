@@ -129,6 +129,11 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	}
 	t, st := r.target, r.state
 	switch {
+	case st.status == targetMissing && p.queue == nil && req.Attempt == 0 && st.asked.UnixMilli() <= rec.timestamp:
+		// It may have been made since the brokers were asked: ask again, and try later.
+		t.hurry.Store(true)
+		r.l.p.targets.poke()
+		return r.carryOn(ctx, pt, it, &req, now, "target "+t.name+" is looked up again")
 	case st.status == targetMissing:
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name), first, req.Attempt)
 	case st.status != targetReady:

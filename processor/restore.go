@@ -327,8 +327,8 @@ func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, erro
 	c, err := state.ParseCheckpoint(f.fetched.offset, f.fetched.metadata)
 	switch {
 	case errors.Is(err, state.ErrNotOurs):
-		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose with `duewheel checkpoints reset --to-beginning` "+
-			"(deliver everything that the log holds) or `--to-offset` (go on from there)", ErrForeignCheckpoint, p.tp, f.fetched.offset)
+		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose: `duewheel checkpoints reset -t %s -p %d --to-beginning` "+
+			"delivers everything that the log holds, with `--to-offset %d` instead it goes on from there", ErrForeignCheckpoint, p.tp, f.fetched.offset, p.tp.topic, p.tp.partition, f.fetched.offset)
 	case err != nil:
 		return fresh, p.describe("checkpoint of", err)
 	case c.TopicID != short:
@@ -337,6 +337,9 @@ func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, erro
 	case c.Offset > f.bounds.high:
 		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
 			ErrBeyondLog, p.tp, c.Offset, f.bounds.high)
+	case c.LowWater < f.bounds.start && pr.storeCovers(p, c, f.bounds.start):
+		p.log.Warn("the log has lost pending records that the local store still holds; they are delivered from there, by this process alone",
+			"low_water", c.LowWater, "log_start", f.bounds.start)
 	case c.LowWater < f.bounds.start:
 		if !pr.cfg.AcceptLoss {
 			return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and go on with `--accept-loss`",
@@ -357,14 +360,25 @@ func (pr *Processor) fromStore(p *partition, fresh state.Checkpoint) state.Check
 		return fresh
 	}
 	pos, ok := part.Position()
-	if !ok || pos.Resume < fresh.LowWater {
+	if !ok || min(pos.Offset, pos.Resume) < fresh.LowWater {
 		return fresh
 	}
 	p.log.Warn("no checkpoint; going on from the local store", "offset", pos.Offset, "resume", pos.Resume)
 	fresh.Offset = min(pos.Offset, pos.Resume)
-	fresh.LowWater = min(max(pos.LowWater, fresh.LowWater), fresh.Offset)
+	fresh.LowWater = min(pos.LowWater, fresh.Offset) // which may be below the log's start: the store has what the log has not
 	fresh.Watermark = pos.Watermark
 	return fresh
+}
+
+// storeCovers reports whether the local store holds everything that is pending below the log's
+// start, so that nothing has been lost yet.
+func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int64) bool {
+	part, err := pr.store.Partition(pr.partitionID(p))
+	if err != nil {
+		return false
+	}
+	pos, ok := part.Position()
+	return ok && min(pos.Offset, pos.Resume) >= logStart && pos.Offset <= c.Offset && !c.Watermark.Less(pos.Watermark)
 }
 
 func (pr *Processor) partitionID(p *partition) state.PartitionID {

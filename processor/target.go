@@ -35,6 +35,8 @@ type target struct {
 	name  string
 	state atomic.Pointer[targetState]
 	hurry atomic.Bool // look at it now
+	used  atomic.Bool // asked for since the last full look
+	idle  int         // full looks since it was; owned by run
 	stats targetCounters
 }
 
@@ -46,6 +48,7 @@ type targetState struct {
 	maxBytes   int32 // max.message.bytes
 	compacted  bool  // records without a key are refused
 	since      time.Time
+	asked      time.Time // when the brokers last answered
 	missing    time.Time // since when brokers have answered, without a break, that it does not exist
 	failures   int       // turns in a row that this target has made fail
 	refused    bool      // troubled: it answered, and refused records for a reason that no look at it shows
@@ -76,12 +79,16 @@ func (ts *targets) of(name []byte) *target {
 	t := ts.m[string(name)]
 	ts.mu.RUnlock()
 	if t != nil {
+		if !t.used.Load() {
+			t.used.Store(true)
+		}
 		return t
 	}
 	ts.mu.Lock()
 	if t = ts.m[string(name)]; t == nil {
 		t = &target{name: string(name)}
 		t.state.Store(unknownTarget)
+		t.used.Store(true)
 		ts.m[t.name] = t
 	}
 	ts.mu.Unlock()
@@ -169,6 +176,9 @@ func (ts *targets) await(ctx context.Context, t *target, wait time.Duration) *ta
 const (
 	targetRefresh      = 10 * time.Second       // how often healthy targets are looked at
 	targetRefreshQuick = 500 * time.Millisecond // and those that are not
+	targetMissingMost  = 30 * time.Second       // and, at last, those that do not exist
+	targetsAtOnce      = 200                    // how many are asked for in one request
+	targetIdle         = 6                      // full looks without use after which one is forgotten
 )
 
 // run keeps the targets up to date until ctx ends.
@@ -176,7 +186,6 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 	adm := kadm.NewClient(cl)
 	last := time.Time{}
 	for {
-		quick := false
 		ts.mu.RLock()
 		all := slices.Collect(maps.Values(ts.m))
 		ts.mu.RUnlock()
@@ -184,18 +193,19 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 		var ask []*target
 		for _, t := range all {
 			s := t.state.Load()
-			well := s.status == targetReady
-			quick = quick || !well
-			if t.hurry.Swap(false) || full || !well && !time.Now().Before(s.probeAt) {
+			hurry := t.hurry.Swap(false)
+			if hurry || s.status == targetUnknown || full && s.status != targetMissing || s.status != targetReady && !time.Now().Before(s.probeAt) {
 				ask = append(ask, t)
 			}
 		}
-		if len(ask) > 0 {
-			ts.refresh(ctx, adm, ask)
+		for some := range slices.Chunk(ask, targetsAtOnce) {
+			ts.refresh(ctx, adm, some)
 		}
 		if full {
 			last = time.Now()
+			ts.forgetIdle(all)
 		}
+		quick := slices.ContainsFunc(all, func(t *target) bool { return t.state.Load().status != targetReady })
 		wait := targetRefresh
 		if quick {
 			wait = targetRefreshQuick
@@ -208,6 +218,21 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 		case <-ctx.Done():
 			t.Stop()
 			return
+		}
+	}
+}
+
+// forgetIdle forgets targets that nobody has asked for in a while and that nothing was ever
+// delivered to: names are for producers to invent.
+func (ts *targets) forgetIdle(all []*target) {
+	for _, t := range all {
+		if t.idle++; t.used.Swap(false) || t.stats.delivered.Load() > 0 {
+			t.idle = 0
+		}
+		if t.idle >= targetIdle {
+			ts.mu.Lock()
+			delete(ts.m, t.name)
+			ts.mu.Unlock()
 		}
 	}
 }
@@ -235,7 +260,9 @@ func (ts *targets) refresh(ctx context.Context, adm *kadm.Client, ask []*target)
 		}
 		if n.status != old.status {
 			n.since = time.Now()
-			if n.status != targetReady || old.status != targetUnknown {
+			if n.status == targetTroubled && !n.missing.IsZero() || n.status == targetMissing {
+				ts.log.Debug("target", "topic", t.name, "status", n.status.String(), "why", n.why)
+			} else if n.status != targetReady || old.status != targetUnknown {
 				ts.log.Info("target", "topic", t.name, "status", n.status.String(), "why", n.why)
 			}
 		}
@@ -248,13 +275,15 @@ func (ts *targets) look(ctx context.Context, adm *kadm.Client, old *targetState,
 	n := *old
 	n.why = ""
 	now := time.Now()
+	n.asked = now
 	if errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
 		if n.missing.IsZero() {
 			n.missing = now
 		}
 		n.status, n.why = targetTroubled, "it does not exist"
-		if now.Sub(n.missing) >= ts.cfg.UnknownTargetAfter {
+		if gone := now.Sub(n.missing); gone >= ts.cfg.UnknownTargetAfter {
 			n.status = targetMissing
+			n.probeAt = now.Add(min(gone/4, targetMissingMost))
 		}
 		return &n
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,8 +69,16 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 	if err != nil {
 		return fmt.Errorf("admin.listen: %w", err)
 	}
+	limitMemory(cmp.Or(s.MemoryBudget, 256<<20))
 	logger.Info("starting", "version", version(), "group", s.Group, "state", dir, "admin", "http://"+listener.Addr().String())
 	return serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
+}
+
+// limitMemory tells the collector what the budget leaves it, unless GOMEMLIMIT has said so.
+func limitMemory(budget int64) {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(budget + budget/2 + 64<<20)
+	}
 }
 
 // serveAndRun keeps the admin port open as long as the processor runs, so that a probe sees it stop.
