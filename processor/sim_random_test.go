@@ -133,11 +133,10 @@ type event struct {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
-	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, tune: func(c *Config) {
+	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, tune: func(c *Config) {
 		c.Lanes, c.BatchRecords, c.NearWindow = p.Lanes, p.Batch, p.Near
 	}})
 	defer w.close()
-	w.latency = p.Latency
 	w.note("plan: %s", p)
 	r := &runner{world: w, plan: p, stepped: map[*process]bool{}}
 	for at := p.Rate; at < time.Minute; at += p.Rate {

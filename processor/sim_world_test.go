@@ -64,8 +64,9 @@ type world struct {
 type worldConfig struct {
 	seed       uint64
 	guarantee  Guarantee
-	partitions int32 // of the delay topic; defaults to 1
-	brokers    int   // defaults to 1
+	partitions int32         // of the delay topic; defaults to 1
+	brokers    int           // defaults to 1
+	latency    time.Duration // requests and answers take up to this long; defaults to 1 ms
 	skew       time.Duration
 	fixed      bool // there is a fixed-delay route besides
 	quiet      bool // no checker: the test looks for itself
@@ -89,7 +90,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if cfg.guarantee == "" {
 		cfg.guarantee = ExactlyOnce
 	}
-	w := &world{t: t, cfg: cfg, latency: time.Millisecond, rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{},
+	w := &world{t: t, cfg: cfg, latency: max(cfg.latency, time.Millisecond), rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{},
 		heard: heard{last: map[string]time.Time{}, on: map[string]*wire{}}, closing: make(chan struct{})}
 	var ports []int
 	for i := range cfg.brokers {
