@@ -87,9 +87,18 @@ func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 }
 
 func (s *settings) logger(w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: s.LogLevel}
+	o := &slog.HandlerOptions{Level: s.LogLevel, ReplaceAttr: plainErrors}
 	if cmp.Or(s.LogFormat, "text") == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// plainErrors keeps the stack traces that some errors carry out of the log: slog prints errors with
+// all they have.
+func plainErrors(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(err.Error())
+	}
+	return a
 }
