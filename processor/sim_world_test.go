@@ -69,7 +69,6 @@ type worldConfig struct {
 	latency    time.Duration // requests and answers take up to this long; defaults to 1 ms
 	skew       time.Duration
 	fixed      bool // there is a fixed-delay route besides
-	quiet      bool // no checker: the test looks for itself
 	flush      bool // what the store was told is on the disk when a process is killed; else it may not be
 	tune       func(*Config)
 }
@@ -112,10 +111,8 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		t.Fatalf("make client: %v", err)
 	}
 	w.wg.Go(func() { w.endSessions(w.closing) })
-	if !cfg.quiet {
-		if w.watch, err = check.Start(context.Background(), w.expectations(), w.outside...); err != nil {
-			t.Fatalf("start the checker: %v", err)
-		}
+	if w.watch, err = check.Start(context.Background(), w.expectations(), w.outside...); err != nil {
+		t.Fatalf("start the checker: %v", err)
 	}
 	return w
 }
@@ -150,11 +147,9 @@ func (w *world) close() {
 	for _, p := range w.processes {
 		<-p.done
 	}
-	if w.watch != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		w.watch.Stop(ctx)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	w.watch.Stop(ctx)
 	close(w.closing)
 	w.client.Close()
 	w.cluster.Close()
