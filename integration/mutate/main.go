@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,7 +42,7 @@ import (
 
 func main() {
 	quick := flag.Bool("quick", false, "only what is found within seconds, without a broker")
-	only := flag.String("only", "", "only mutants whose name contains this")
+	only := flag.String("only", "", "only mutants whose name matches this regular expression")
 	list := flag.Bool("list", false, "print the mutants and the rules that they break")
 	limit := flag.Duration("limit", 5*time.Minute, "how long one command may take")
 	workers := flag.Int("p", runtime.NumCPU(), "how many mutants are tried at the same time")
@@ -61,8 +62,12 @@ func run(quick bool, only string, list bool, limit time.Duration, workers int) e
 	if err != nil {
 		return err
 	}
+	name, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
 	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool {
-		return !strings.Contains(m.name, only) || quick && m.slow != ""
+		return !name.MatchString(m.name) || quick && m.slow != ""
 	})
 	if len(mutants) == 0 {
 		return fmt.Errorf("no mutant is called %q", only)
