@@ -80,8 +80,6 @@ const (
 	session  = 2 * time.Second
 )
 
-var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // where a bubble's clock begins
-
 func newWorld(t testingT, cfg worldConfig) *world {
 	t.Helper()
 	cfg.partitions = max(cfg.partitions, 1)
