@@ -46,9 +46,10 @@ mutate: ## break each rule of the design in a copy of the tree, and see that a t
 mutate-quick: ## the same for what is found within seconds and without a broker
 	$(GO) run ./integration/mutate -quick
 
-# One package at a time: each of them fills the machine with brokers.
+# One package at a time: each of them fills the machine with brokers. Verbose, because how many kills hit an open
+# transaction is a figure to look at.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
-	$(GO) test -count=1 -p 1 -timeout $(INTEGRATION_LIMIT) ./integration/...
+	$(GO) test -v -count=1 -p 1 -timeout $(INTEGRATION_LIMIT) ./integration/...
 
 # By convention a test that is to run in containers has Docker in its name.
 docker: ## the smoke tests in containers
