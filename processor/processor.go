@@ -95,11 +95,11 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("make client: %w", err)
 	}
 	defer cl.Close()
-	for _, r := range p.routes { // known before the first record needs them
-		p.targets.of([]byte(r.DeadLetter))
-		p.targets.of([]byte(r.Topic))
+	for _, r := range p.routes {
+		p.targets.keep(r.DeadLetter)
+		p.targets.keep(r.Topic)
 		if r.Target != "" {
-			p.targets.of([]byte(r.Target))
+			p.targets.keep(r.Target)
 		}
 	}
 	// Targets are watched until the last lane has ended: its last turn asks for them.

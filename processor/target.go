@@ -37,6 +37,7 @@ type target struct {
 	hurry atomic.Bool // look at it now
 	used  atomic.Bool // asked for since the last full look
 	idle  int         // full looks since it was; owned by run
+	kept  bool        // named by the configuration: never forgotten; set once
 	stats targetCounters
 }
 
@@ -222,11 +223,19 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 	}
 }
 
+// keep looks a topic of the configuration up before the first record needs it, and never forgets it.
+func (ts *targets) keep(name string) {
+	t := ts.of([]byte(name))
+	ts.mu.Lock()
+	t.kept = true
+	ts.mu.Unlock()
+}
+
 // forgetIdle forgets targets that nobody has asked for in a while and that nothing was ever
 // delivered to: names are for producers to invent.
 func (ts *targets) forgetIdle(all []*target) {
 	for _, t := range all {
-		if t.idle++; t.used.Swap(false) || t.stats.delivered.Load() > 0 {
+		if t.idle++; t.used.Swap(false) || t.kept || t.stats.delivered.Load() > 0 {
 			t.idle = 0
 		}
 		if t.idle >= targetIdle {

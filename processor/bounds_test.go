@@ -1,0 +1,63 @@
+package processor
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Producers may invent names of targets without end: those that nobody asks for any more are
+// forgotten, unless the configuration names them or something was delivered to them.
+func TestIdleTargetsAreForgotten(t *testing.T) {
+	ts := testTargets(time.Second)
+	ts.keep("requests.dead")
+	for _, name := range []string{"invented", "used", "delivered"} {
+		ts.of([]byte(name))
+	}
+	ts.of([]byte("delivered")).stats.delivered.Add(1)
+	for range targetIdle + 1 {
+		ts.of([]byte("used"))
+		ts.forgetIdle(slices.Collect(maps.Values(ts.m)))
+	}
+	equals(t, "targets", slices.Sorted(maps.Keys(ts.m)), []string{"delivered", "requests.dead", "used"})
+}
+
+// A turn is bound by the memory budget, whatever the batch is configured to be.
+func TestBatchIsBoundByTheBudget(t *testing.T) {
+	for _, c := range []struct {
+		budget  int64
+		records int
+	}{{minMemory, 2048}, {256 << 20, 16384}, {1 << 30, 20000}} {
+		p, err := New(Config{
+			Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Lanes: 2, MemoryBudget: c.budget, BatchRecords: 20000,
+			Routes: []topics.Route{testRoute(true)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "records", p.cfg.BatchRecords, c.records)
+	}
+}
+
+// A log that is cut above the low water under a running process has lost what is pending as soon
+// as that process ends: it says so while somebody can still act (design rule 11).
+func TestLogCutUnderARunningProcess(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow+1000, "orders"), req(1, testNow+2000, "orders"))
+	p.logStart = 1
+	l.checkLog(p)
+	if !errors.Is(p.loss, ErrLogTruncated) {
+		t.Errorf("got %v, want %v", p.loss, ErrLogTruncated)
+	}
+	p.logStart = 0
+	if l.checkLog(p); p.loss != nil {
+		t.Errorf("got %v for a whole log", p.loss)
+	}
+}
