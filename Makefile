@@ -8,7 +8,7 @@ GOVULNCHECK  = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 INTEGRATION_LIMIT = 20m
 
 # How long random schedules are simulated: by make test, and by make simulate.
-SIM_BUDGET      ?= 45s
+SIM_BUDGET      ?= 30s
 SIMULATE_BUDGET ?= 30m
 
 .DEFAULT_GOAL = help
