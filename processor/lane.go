@@ -433,9 +433,9 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	}
 	switch t.outcome {
 	case outcomeDone:
+		l.aborts = 0
 		if !t.plain && len(t.took) > 0 {
 			l.timeouts = max(l.timeouts-1, 0)
-			l.aborts = 0
 		}
 		l.tookDone(t)
 	case outcomeAborted:
