@@ -1,0 +1,168 @@
+package processor
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// beginTurn starts the next turn if there is something to do. While a turn is in flight that
+// could not hold all that was due, the next is rendered ahead.
+func (l *lane) beginTurn(ctx context.Context, now int64) {
+	if l.renewing || len(l.order) == 0 {
+		return
+	}
+	if l.turn != nil {
+		if l.turn.full && l.ahead == nil {
+			l.beginAhead(ctx, now)
+		}
+		return
+	}
+	m := l.membership.member()
+	if !m.valid() {
+		return
+	}
+	t := &turn{l: l, member: m, began: time.Now()}
+	if l.cfg.Guarantee == AtLeastOnce {
+		// A steady stream of due records must not keep the checkpoint from being written.
+		if t.parts = l.staleCheckpoints(); len(t.parts) == 0 {
+			t.parts, t.full = l.dueRecords(now)
+		} else {
+			t.plain = true
+		}
+	} else {
+		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
+		t.parts, t.full = l.dueRecords(now)
+		t.plain = len(t.parts) == 0
+		t.parts = append(t.parts, l.staleCheckpoints()...)
+	}
+	if len(t.parts) > 0 {
+		l.turn = t
+		l.start(ctx, t)
+	}
+}
+
+// beginAhead takes the next batch out and has it rendered. It begins when the turn in flight is
+// decided and has happened, and is put back otherwise.
+func (l *lane) beginAhead(ctx context.Context, now int64) {
+	t := &turn{l: l, began: time.Now(), begin: make(chan bool, 1)}
+	if t.parts, t.full = l.dueRecords(now); len(t.parts) > 0 {
+		l.ahead = t
+		l.start(ctx, t)
+	}
+}
+
+// release lets the turn begin that was rendered ahead, or puts it back.
+func (l *lane) release(ctx context.Context, begin bool) {
+	t := l.ahead
+	if t == nil {
+		return
+	}
+	l.ahead = nil
+	t.member, t.began = l.membership.member(), time.Now()
+	if begin && !l.renewing && !l.draining && t.member.valid() {
+		for _, pt := range t.parts {
+			// The turn before may have appended above this one's O.
+			pt.to.Appended = pt.to.Appended || pt.p.ownEnd > pt.to.Offset
+		}
+		l.turn = t
+		t.begin <- true
+		return
+	}
+	t.begin <- false
+	<-l.decided
+	for _, pt := range t.parts {
+		pt.p.turns--
+		l.putBack(pt, 0)
+	}
+}
+
+// putBack keeps a part to be tried again, in the order in which the parts were made: each one's
+// checkpoint says that those before it have happened.
+func (l *lane) putBack(pt *part, at int64) {
+	p := pt.p
+	i := len(p.repeat)
+	for i > 0 && p.repeat[i-1].n > pt.n {
+		i--
+	}
+	p.repeat = slices.Insert(p.repeat, i, pt)
+	p.repeatAt = max(p.repeatAt, at)
+}
+
+// dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch, and
+// says whether they were reached.
+func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
+	records, bytes := max(l.cfg.BatchRecords>>l.timeouts, 1), max(l.cfg.BatchBytes>>l.timeouts, 1)
+	for i := range l.order {
+		p := l.order[(i+l.rotation)%len(l.order)]
+		if !p.live() || records <= 0 || bytes <= 0 {
+			continue
+		}
+		items := l.items()
+		pt := p.prepare(now, items, records, bytes)
+		if pt == nil {
+			l.spare = append(l.spare, items)
+			continue
+		}
+		records -= len(pt.items)
+		for i := range pt.items {
+			bytes -= int64(len(pt.items[i].run))
+		}
+		p.turns++
+		parts = append(parts, pt)
+	}
+	l.rotation++
+	return parts, records <= 0 || bytes <= 0
+}
+
+// staleCheckpoints takes the checkpoints that have moved on and have not been written for some
+// time, of partitions that are not in the turn already.
+func (l *lane) staleCheckpoints() []*part {
+	var out []*part
+	for _, p := range l.order {
+		if !p.live() || p.turns > 0 || time.Since(p.committedAt) < l.cfg.CommitInterval {
+			continue
+		}
+		if pt := p.prepareCommit(); pt != nil {
+			p.turns++
+			out = append(out, pt)
+		}
+	}
+	return out
+}
+
+// start hands a turn to its goroutine.
+func (l *lane) start(ctx context.Context, t *turn) {
+	if !t.plain {
+		t.producer, t.render = l.producers[l.next%len(l.producers)], l.renderers[l.next]
+		t.render.reset()
+		l.next = 1 - l.next
+	}
+	t.patience = l.timeouts
+	// What has begun is finished even when the processor is told to stop.
+	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.wg.Go(func() {
+		t.run(ctx)
+		l.decided <- t
+	})
+}
+
+// items returns memory for the items of a part.
+func (l *lane) items() []item {
+	k := len(l.spare)
+	if k == 0 {
+		return nil
+	}
+	out := l.spare[k-1]
+	l.spare = l.spare[:k-1]
+	return out
+}
+
+// recycle keeps the memory of a part that has been settled.
+func (l *lane) recycle(pt *part) {
+	if cap(pt.items) > 0 && len(l.spare) < 8 {
+		clear(pt.items)
+		l.spare = append(l.spare, pt.items[:0])
+	}
+	pt.items = nil
+}

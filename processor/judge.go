@@ -1,0 +1,136 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// judge makes a partition of what was found, and says whether it has to be claimed. The error is
+// one that a person must decide on.
+func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, err error) {
+	l := r.l
+	p = &partition{
+		tp: tp, id: f.id, route: l.p.routes[tp.topic], stats: l.p.counters.topics[tp.topic], since: r.began,
+		log:      l.log.With("topic", tp.topic, "partition", tp.partition),
+		phase:    PhaseCatchUp,
+		logStart: f.bounds.start, endAsked: f.bounds.asked,
+	}
+	c, err := l.p.checkpointOf(p, f)
+	if err != nil {
+		return p, false, err
+	}
+	claim = f.fetched.offset < 0 || c.Writer != l.writer
+	c.Writer = l.writer
+	if parsers := withParser(c, p.route.Spec()); !slices.Equal(parsers, c.Parsers) {
+		was := c.Parsers
+		c.Parsers = parsers
+		if _, err := c.Metadata(); errors.Is(err, state.ErrMetadataTooLong) {
+			p.log.Error("records are read as before until fewer of the old ones are pending: the checkpoint has no room for one more way of reading them",
+				"now", was[len(was)-1].Spec, "wanted", p.route.Spec(), "error", err)
+			c.Parsers = was
+		} else {
+			claim = true
+		}
+	}
+	for _, e := range c.Parsers {
+		parser, err := p.route.ParserFor(e.Spec)
+		if err != nil {
+			return p, false, p.describe("checkpoint of", err)
+		}
+		p.parsers = append(p.parsers, parserFrom{e.From, parser})
+	}
+	p.logEnd = f.bounds.end(c.Appended)
+	if c.Appended {
+		p.ownEnd = p.logEnd
+	}
+	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
+	p.accepted, p.position, p.start = c.Offset, c.LowWater, c.LowWater
+	if p.route.Delay > 0 && c.LowWater == c.Offset {
+		p.queue = &queue{}
+	}
+	return p, claim, nil
+}
+
+// withParser returns the parsers of a checkpoint when spec is to hold from its offset on. What
+// would hold from there by an earlier configuration never held for any record.
+func withParser(c state.Checkpoint, spec string) []state.ParserEpoch {
+	out := slices.Clone(c.Parsers)
+	if n := len(out); n > 0 && out[n-1].From == c.Offset {
+		out = out[:n-1]
+	}
+	if n := len(out); n == 0 || out[n-1].Spec != spec {
+		out = append(out, state.ParserEpoch{From: c.Offset, Spec: spec})
+	}
+	return out
+}
+
+// checkpointOf sorts what can be wrong with a checkpoint.
+func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
+	short := f.id.short()
+	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.start, LowWater: f.bounds.start}
+	if f.fetched.offset < 0 {
+		return pr.fromStore(p, fresh), nil
+	}
+	c, err := state.ParseCheckpoint(f.fetched.offset, f.fetched.metadata)
+	switch {
+	case errors.Is(err, state.ErrNotOurs):
+		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose: `duewheel checkpoints reset -t %s -p %d --to-beginning` "+
+			"delivers everything that the log holds, with `--to-offset %d` instead it goes on from there", ErrForeignCheckpoint, p.tp, f.fetched.offset, p.tp.topic, p.tp.partition, f.fetched.offset)
+	case err != nil:
+		return fresh, p.describe("checkpoint of", err)
+	case c.TopicID != short:
+		p.log.Warn("the topic was made anew; its old checkpoint is of no use", "old", fmt.Sprintf("%x", c.TopicID), "new", fmt.Sprintf("%x", short))
+		return fresh, nil
+	case c.Offset > f.bounds.high:
+		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
+			ErrBeyondLog, p.tp, c.Offset, f.bounds.high)
+	case c.LowWater < f.bounds.start && pr.storeCovers(p, c, f.bounds.start):
+		p.log.Warn("the log has lost pending records that the local store still holds; they are delivered from there, by this process alone",
+			"low_water", c.LowWater, "log_start", f.bounds.start)
+	case c.LowWater < f.bounds.start:
+		if !pr.cfg.AcceptLoss {
+			return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and go on with `--accept-loss`",
+				ErrLogTruncated, p.tp, c.LowWater, f.bounds.start)
+		}
+		p.log.Error("going on although the log has lost pending records", "low_water", c.LowWater, "log_start", f.bounds.start)
+		c.LowWater = f.bounds.start
+		c.Offset = max(c.Offset, c.LowWater)
+	}
+	return c, nil
+}
+
+// fromStore is the way on without a checkpoint (a new group, or one whose offsets have expired):
+// what a store of this topic and group knows, else the log's beginning.
+func (pr *Processor) fromStore(p *partition, fresh state.Checkpoint) state.Checkpoint {
+	part, err := pr.store.Partition(pr.partitionID(p))
+	if err != nil {
+		return fresh
+	}
+	pos, ok := part.Position()
+	if !ok || min(pos.Offset, pos.Resume) < fresh.LowWater {
+		return fresh
+	}
+	p.log.Warn("no checkpoint; going on from the local store", "offset", pos.Offset, "resume", pos.Resume)
+	fresh.Offset = min(pos.Offset, pos.Resume)
+	fresh.LowWater = min(pos.LowWater, fresh.Offset) // which may be below the log's start: the store has what the log has not
+	fresh.Watermark = pos.Watermark
+	return fresh
+}
+
+// storeCovers reports whether the local store holds everything that is pending below the log's
+// start, so that nothing has been lost yet.
+func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int64) bool {
+	part, err := pr.store.Partition(pr.partitionID(p))
+	if err != nil {
+		return false
+	}
+	pos, ok := part.Position()
+	return ok && min(pos.Offset, pos.Resume) >= logStart && pos.Offset <= c.Offset && !c.Watermark.Less(pos.Watermark)
+}
+
+func (pr *Processor) partitionID(p *partition) state.PartitionID {
+	return state.PartitionID{Group: pr.cfg.Group, Topic: p.tp.topic, TopicID: p.id, Partition: p.tp.partition}
+}

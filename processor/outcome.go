@@ -1,0 +1,167 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// took takes in what became of the turn in flight.
+func (l *lane) took(ctx context.Context, t *turn) {
+	t.cancel()
+	l.turn = nil
+	l.p.counters.turn(t)
+	if t.outcome != outcomeUnknown { // then a producer was in trouble, which says nothing about targets
+		for topic, err := range t.blamed {
+			l.p.targets.failed(topic, err)
+		}
+	}
+	for _, pt := range t.parts {
+		pt.p.turns--
+	}
+	for _, h := range t.held {
+		l.hold(h)
+	}
+	switch t.outcome {
+	case outcomeDone:
+		l.aborts = 0
+		if !t.plain && len(t.took) > 0 {
+			l.timeouts = max(l.timeouts-1, 0)
+		}
+		l.tookDone(t)
+	case outcomeAborted:
+		if errors.Is(t.err, context.DeadlineExceeded) {
+			l.timeouts = min(l.timeouts+1, 5)
+		}
+		level := slog.LevelWarn
+		if judge(t.err) == verdictRefused {
+			level = slog.LevelInfo // every rebalance refuses some turn
+		}
+		l.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
+		l.tookAborted(t)
+	}
+	l.release(ctx, t.outcome == outcomeDone && len(t.held) == 0)
+	if t.outcome == outcomeUnknown {
+		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.took))
+		l.tookUnknown(ctx, t)
+	}
+	if t.plain && t.outcome == outcomeAborted && isTopicGone(t.err) {
+		for _, pt := range t.took {
+			if l.parts[pt.p.tp] == pt.p {
+				l.restartTopic(ctx, pt.p.tp.topic, t.err)
+			}
+		}
+	}
+}
+
+// hold keeps a part that could not be tried.
+func (l *lane) hold(h heldPart) {
+	p := h.part.p
+	l.putBack(h.part, l.p.clock.now()+l.cfg.RetryBackoff.Milliseconds()/4)
+	if p.err == nil || p.err.Error() != h.why.Error() {
+		l.log.Warn("partition is held up", "topic", p.tp.topic, "partition", p.tp.partition, "error", h.why)
+	}
+	p.err = h.why
+}
+
+// tookAborted keeps the parts of a turn that is known not to have happened: the same O, W and
+// records are tried again, so partitions that stay do not pay for a rebalance with a catch-up.
+func (l *lane) tookAborted(t *turn) {
+	at := int64(0)
+	if judge(t.err) == verdictStop && len(t.blamed) == 0 {
+		at = l.p.clock.now() + time.Second.Milliseconds()
+	}
+	if l.aborts++; l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
+		at = max(at, l.p.clock.now()+int64(min(50<<min(l.aborts-4, 5), 1000)))
+	}
+	for _, pt := range t.took {
+		if len(pt.items) > 0 {
+			l.putBack(pt, at)
+		}
+		if at > 0 {
+			pt.p.err = t.err
+		}
+		pt.p.committedAt = time.Now() // a checkpoint that was refused waits for its next time
+	}
+}
+
+func (l *lane) tookDone(t *turn) {
+	now := time.Now()
+	for _, pt := range t.took {
+		p := pt.p
+		p.err = nil
+		if t.plain {
+			p.written(pt.to, len(p.held), now)
+			if p.done = pt.to; len(p.repeat) == 0 {
+				p.planned = pt.to
+			}
+			continue
+		}
+		p.settle(pt)
+		l.recycle(pt)
+		if end := t.ownEnds[pt]; end > 0 {
+			p.ownEnd = max(p.ownEnd, end)
+		}
+		if l.cfg.Guarantee == ExactlyOnce {
+			p.written(pt.to, len(p.held), now)
+		}
+	}
+	if t.render != nil {
+		l.p.counters.outputs(t)
+	}
+}
+
+// tookUnknown drops what was remembered of the partitions of a turn that may or may not have
+// happened. A plain commit that was not answered ends the membership as well, because a late
+// copy of it must find its generation gone.
+func (l *lane) tookUnknown(ctx context.Context, t *turn) {
+	var tps []topicPartition
+	for _, pt := range t.took {
+		if l.parts[pt.p.tp] == pt.p { // else it was lost meanwhile
+			tps = append(tps, pt.p.tp)
+		}
+	}
+	switch {
+	case l.stopping: // their next owner finds out
+		l.drop(ctx, tps)
+	case t.plain:
+		l.endMembership(ctx, t.err)
+	default:
+		t.render.forget()
+		l.renew(ctx)
+		l.drop(ctx, tps)
+		l.restore(ctx, tps)
+	}
+}
+
+// renew replaces every producer, for as long as it takes. Until that is done no turn begins.
+func (l *lane) renew(ctx context.Context) {
+	if l.renewing {
+		return
+	}
+	l.renewing = true
+	l.wg.Go(func() {
+		for pause := 250 * time.Millisecond; ; pause = min(2*pause, 8*time.Second) {
+			err := l.renewAll(ctx)
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			l.log.Warn("producers are not ready; trying again", "error", err, "in", pause)
+			if !sleep(ctx, pause) {
+				break
+			}
+		}
+		l.renewed <- struct{}{}
+	})
+}
+
+func (l *lane) renewAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var errs []error
+	for _, p := range l.producers {
+		errs = append(errs, p.renew(ctx))
+	}
+	return errors.Join(errs...)
+}
