@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -38,6 +39,18 @@ func (j *journal) len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.all.Len()
+}
+
+// has tells whether some line has all of these words.
+func (j *journal) has(words ...string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for line := range bytes.Lines(j.all.Bytes()) {
+		if !slices.ContainsFunc(words, func(word string) bool { return !bytes.Contains(line, []byte(word)) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (j *journal) show(t *testing.T) {

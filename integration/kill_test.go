@@ -234,10 +234,12 @@ func (s *stage) transactions(c replicaConfig) map[string]int {
 // transactions.
 func (s *stage) keepLoading(c load.Config) (stop func()) {
 	c.Records, c.Bad, c.Transactional, c.Batch, c.Abort = int(c.Rate), 0.01, 1, 20, 0.2
-	c.Due = []load.Due{
-		{Weight: 1, From: -time.Minute},
-		{Weight: 2, To: 2 * time.Second},
-		{Weight: 1, From: 3 * time.Second, To: 8 * time.Second},
+	if c.Due == nil {
+		c.Due = []load.Due{
+			{Weight: 1, From: -time.Minute},
+			{Weight: 2, To: 2 * time.Second},
+			{Weight: 1, From: 3 * time.Second, To: 8 * time.Second},
+		}
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
 	done := make(chan error, 1)

@@ -36,6 +36,8 @@ type replicaConfig struct {
 	Route              topics.Route
 	StateDir           string
 	Guarantee          processor.Guarantee
+	Protocol           processor.Protocol
+	InstanceID         string
 	Lanes              int
 	NearWindow         time.Duration
 	Session            time.Duration
@@ -62,6 +64,7 @@ func (s *stage) replica(change ...func(*replicaConfig)) replicaConfig {
 func (c *replicaConfig) processor(log io.Writer) (*processor.Processor, error) {
 	return processor.New(processor.Config{
 		Client: []kgo.Opt{kgo.SeedBrokers(c.Brokers...)}, Group: c.Group, Instance: c.Instance, Routes: []topics.Route{c.Route},
+		Protocol: c.Protocol, InstanceID: c.InstanceID,
 		StateDir: c.StateDir, Guarantee: c.Guarantee, Lanes: c.Lanes, NearWindow: c.NearWindow, MemoryBudget: 64 << 20,
 		SessionTimeout: c.Session, HeartbeatInterval: cmp.Or(c.Session/10, 0), TransactionTimeout: c.TransactionTimeout,
 		RetryBackoff: c.RetryBackoff, UnknownTargetAfter: c.UnknownTargetAfter,
