@@ -256,10 +256,6 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) err
 	return nil
 }
 
-// forgetAtMost is how many records are deleted from a store one by one before it is cheaper, and
-// takes less memory, to build it anew.
-const forgetAtMost = 200_000
-
 // open makes what a partition holds in memory, and looks what the store can spare it.
 func (r *restore) open(p *partition) (err error) {
 	p.near = newNear()
@@ -274,50 +270,10 @@ func (r *restore) open(p *partition) (err error) {
 	if p.store, err = r.l.p.store.Partition(r.l.p.partitionID(p)); err != nil {
 		return p.describe("open the store of", err)
 	}
-	pos, ok := p.store.Position()
-	c := p.committed
-	if !ok || pos.Resume < c.LowWater || pos.Resume > p.logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset {
-		if ok {
-			p.log.Info("local store is of no use here; rebuilding from the log", "resume", pos.Resume, "low_water", c.LowWater)
-		}
-		if err := p.store.Drop(); err != nil {
-			return p.describe("empty the store of", err)
-		}
-		return nil
+	got, err := inherit(p.store, p.committed, p.logEnd, p.log)
+	if err != nil {
+		return p.describe("open the store of", err)
 	}
-	// What the store took in before O had passed it may have been read by a parser, or under a
-	// configuration, that has never held: it is forgotten and read again. What else it holds from
-	// start on is read again, too, gets the same key, and is counted then.
-	p.start = max(min(pos.Offset, pos.Resume), c.LowWater)
-	p.position = p.start
-	var corrupt error
-	forgotten := 0
-	err = p.store.Scan(c.Watermark, func(k state.Key, run []byte) bool {
-		var rec record
-		if corrupt = decodeRecord(run, &rec); corrupt != nil {
-			return false
-		}
-		switch {
-		case rec.offset < c.LowWater, rec.offset >= pos.Offset:
-			// Below L it was resolved while the route had a fixed delay, which leaves W alone.
-			if forgotten++; forgotten > forgetAtMost {
-				corrupt = errors.New("most of what it holds was never accepted")
-				return false
-			}
-			p.dirty = true
-			return p.store.Delete(k) == nil
-		case rec.offset < p.start:
-			p.ledger.Add(k, rec.offset, len(run), true)
-		}
-		return true
-	})
-	if err = errors.Join(err, corrupt); err != nil {
-		p.log.Warn("local store cannot be used; rebuilding from the log", "error", err)
-		if err := p.store.Drop(); err != nil {
-			return p.describe("empty the store of", err)
-		}
-		p.ledger = state.NewLedger(c.LowWater)
-		p.start, p.position = c.LowWater, c.LowWater
-	}
+	p.ledger, p.start, p.position, p.dirty = got.ledger, got.start, got.start, got.dirty
 	return nil
 }
