@@ -43,6 +43,7 @@ var (
 	descClockSteps   = desc("clock_steps_total", "Steps of the wall clock that were noticed.")
 	descClockSkew    = desc("clock_skew_seconds", "The broker's clock minus ours.")
 	descLanes        = desc("lanes", "Group members in this process.")
+	descOutside      = desc("lanes_outside_group", "Lanes that the group does not take as members; /readyz says why.")
 	descAssigned     = desc("assigned_partitions", "Partitions assigned to this process.")
 	descNearBytes    = desc("near_bytes", "Memory held for records inside the near window.")
 	descStoreBytes   = desc("store_bytes", "Size of the local store on disk.")
@@ -75,7 +76,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
-		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descLanes, descAssigned, descNearBytes, descStoreBytes,
+		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
 		descOffset, descLowWater, descWatermark, descAge, descPosition, descLogStart, descLogEnd,
 	} {
@@ -109,6 +110,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	m.counter(descClockSteps, float64(s.ClockSteps))
 	m.gauge(descClockSkew, s.ClockSkew.Seconds())
 	m.gauge(descLanes, float64(s.Lanes))
+	m.gauge(descOutside, float64(len(s.Outside)))
 	m.gauge(descAssigned, float64(len(s.Partitions)))
 	m.gauge(descNearBytes, float64(s.NearBytes))
 	m.gauge(descStoreBytes, float64(s.StoreBytes))

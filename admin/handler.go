@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -82,10 +83,13 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	default:
 		switch {
 		case r.Ready:
-		case len(rest) == 0:
-			r.Reason = "not in the group yet"
-		default:
+		case len(rest) > 0:
 			r.Reason = fmt.Sprintf("%d partitions are not live", len(rest))
+		default:
+			r.Reason = "not in the group yet"
+		}
+		if outside := h.Source.Stats().Outside; len(outside) > 0 {
+			r.Reason = "not in the group: " + strings.Join(outside, "; ")
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")

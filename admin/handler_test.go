@@ -47,6 +47,8 @@ func TestProbes(t *testing.T) {
 		{"a lane hangs", "/livez", fake{dead: true}, nil, 503, "a lane has not taken a step for a while\n"},
 		{"ready", "/readyz", fake{ready: true}, nil, 200, "{\n  \"ready\": true\n}\n"},
 		{"not joined", "/readyz", fake{}, nil, 503, "{\n  \"ready\": false,\n  \"reason\": \"not in the group yet\"\n}\n"},
+		{"refused by the group", "/readyz", fake{stats: processor.Stats{Outside: []string{"lane 0: give it another id"}}}, nil, 503,
+			"{\n  \"ready\": false,\n  \"reason\": \"not in the group: lane 0: give it another id\"\n}\n"},
 		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},
 		{"partitions that are not live", "/readyz", fake{rest: []processor.PartitionStats{restoring, stopped}}, nil, 503, `{
   "ready": false,

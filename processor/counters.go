@@ -3,6 +3,7 @@ package processor
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -181,7 +182,7 @@ func (p *Processor) Stats() Stats {
 			s.StoreBytes = int64(m.DiskBytes)
 		}
 	}
-	s.Partitions = p.pictures()
+	s.Partitions, s.Outside = p.pictures(), p.outside()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load()})
@@ -223,12 +224,23 @@ func (p *Processor) pictures() []PartitionStats {
 	return out
 }
 
-// Ready reports whether every lane has joined the group and every assigned partition is live and
+// outside says which lanes the group does not take, and why.
+func (p *Processor) outside() (why []string) {
+	for _, l := range p.lanes {
+		if _, err := l.standing.get(); err != nil {
+			why = append(why, fmt.Sprintf("lane %d: %v", l.n, err))
+		}
+	}
+	return why
+}
+
+// Ready reports whether every lane is in the group and every assigned partition is live and
 // not held up, and lists those that are not. A replica without partitions is ready.
 func (p *Processor) Ready() (bool, []PartitionStats) {
 	ready := true
 	for _, l := range p.lanes {
-		ready = ready && l.joined.Load()
+		joined, _ := l.standing.get()
+		ready = ready && joined
 	}
 	var not []PartitionStats
 	for _, s := range p.pictures() {

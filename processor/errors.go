@@ -20,6 +20,15 @@ var (
 	ErrBeyondLog = errors.New("processor: the checkpoint lies above the end of the log")
 )
 
+// These errors keep a lane, or the whole processor, out of its group until a person has acted.
+var (
+	// ErrInstanceInUse means that another process is a static member by the same instance id.
+	ErrInstanceInUse = errors.New("processor: another process uses this group.instance_id")
+	// ErrUnsupportedProtocol means that the brokers do not serve the group protocol that is
+	// configured. Run returns it.
+	ErrUnsupportedProtocol = errors.New("processor: the brokers do not serve this group protocol")
+)
+
 // errUnanswered means that a request was sent and that nobody knows what became of it.
 var errUnanswered = errors.New("processor: request not answered")
 

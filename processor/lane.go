@@ -36,7 +36,7 @@ type lane struct {
 	ends      chan logEnds
 
 	stepped       atomic.Int64 // ms: when the loop last took a step
-	joined        atomic.Bool  // it has been a member of the group
+	standing      standing
 	nearPublished atomic.Int64
 
 	// Owned by the lane's goroutine.
@@ -126,6 +126,9 @@ func (l *lane) run(ctx context.Context) (err error) {
 			<-l.renewed
 			return nil
 		}
+	}
+	if err = l.awaitProtocol(ctx); err != nil || ctx.Err() != nil {
+		return err
 	}
 	if l.membership, err = l.join(); err != nil {
 		return err

@@ -35,6 +35,7 @@ type handover struct {
 func (l *lane) join() (*membership, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &membership{cancel: cancel, ended: make(chan struct{}), done: make(chan struct{})}
+	l.standing.set(false, nil)
 	tell := func(h handover) {
 		h.from, h.taken = m, make(chan struct{})
 		select {
@@ -64,6 +65,7 @@ func (l *lane) join() (*membership, error) {
 		kgo.MetadataMaxAge(30*time.Second), // how soon added partitions are taken up
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
+			l.stands(m, true, nil) // called also when there is no partition for this member
 			tell(handover{assigned: flatten(ps)})
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
@@ -72,6 +74,7 @@ func (l *lane) join() (*membership, error) {
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			tell(handover{revoked: flatten(ps), lost: true})
 		}),
+		kgo.WithHooks(managed(func(err error) { l.stands(m, false, l.refusal(err)) })),
 		// The client must not wait for offsets to be stable, nor look them up in the log: it
 		// never reads.
 		kgo.AdjustFetchOffsetsFn(func(_ context.Context, os map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
@@ -112,8 +115,21 @@ func (m *membership) watch(l *lane) {
 			return
 		}
 		fs.EachError(func(topic string, partition int32, err error) {
+			if why, ok := groupError(err); ok {
+				l.log.Error("not in the group; trying again", "error", l.refusal(why))
+				return
+			}
 			l.log.Warn("group member", "topic", topic, "partition", partition, "error", err)
 		})
+	}
+}
+
+// stands notes how the lane stands with the group, unless the stay is over that says so.
+func (l *lane) stands(m *membership, joined bool, err error) {
+	select {
+	case <-m.ended:
+	default:
+		l.standing.set(joined, err)
 	}
 }
 

@@ -10,6 +10,7 @@ type Stats struct {
 	Instance   string
 	Lanes      int
 	Partitions []PartitionStats // those assigned to this process, by topic and partition
+	Outside    []string         // lanes that the group does not take, why, and what to do
 	Topics     []TopicStats     // counters by delay topic
 	Targets    []TargetStats    // counters by target topic
 	DeadLetter map[string]int64 // records dead-lettered, by code

@@ -103,7 +103,6 @@ const (
 
 // tidy does what need not be done at every step.
 func (l *lane) tidy(ctx context.Context, now int64) {
-	l.joined.Store(l.membership.member().valid())
 	l.nearPublished.Store(l.nearBytes)
 	for _, p := range l.order {
 		if p.phase == PhaseStopped {

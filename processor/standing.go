@@ -1,0 +1,117 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// standing is how a lane stands with its group. The client's callbacks write it, anyone reads.
+type standing struct {
+	mu     sync.Mutex
+	joined bool
+	err    error // why the group has not taken it, when it last asked
+}
+
+func (s *standing) set(joined bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.joined, s.err = joined, err
+}
+
+func (s *standing) get() (joined bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.joined, s.err
+}
+
+// managed is told by the client what ends its stay in the group, each time that it tries again.
+type managed func(error)
+
+// OnGroupManageError implements kgo.HookGroupManageError.
+func (f managed) OnGroupManageError(err error) { f(err) }
+
+// refusal says what a person can do about an error with which the group does not take a member;
+// the client asks again by itself, after a pause of up to 5 s.
+func (l *lane) refusal(err error) error {
+	switch {
+	case isAny(err, kerr.FencedInstanceID):
+		// The other one has taken this one's place. To join anew as it would would take it back, and so on.
+		return fmt.Errorf("%w: %s-%d; give each process its own. This one takes part again when the other one has left: %w",
+			ErrInstanceInUse, l.cfg.InstanceID, l.n, err)
+	case isAny(err, kerr.UnreleasedInstanceID):
+		return fmt.Errorf("%w: %s-%d; give each process its own. If the other one has crashed, its place is free after the session timeout, "+
+			"or at once with `duewheel leave %s`: %w", ErrInstanceInUse, l.cfg.InstanceID, l.n, l.cfg.InstanceID, err)
+	case isAny(err, kerr.InvalidSessionTimeout):
+		return fmt.Errorf("group.session_timeout %v is not what the brokers allow (group.min.session.timeout.ms, group.max.session.timeout.ms): %w",
+			l.cfg.SessionTimeout, err)
+	case isAny(err, kerr.InconsistentGroupProtocol):
+		return fmt.Errorf("group %s has members that are not duewheel's, or of another group.protocol: %w", l.cfg.Group, err)
+	case isAny(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("not allowed to read group %s: %w", l.cfg.Group, err)
+	case isAny(err, kerr.GroupMaxSizeReached):
+		return fmt.Errorf("group %s has as many members as the brokers allow (group.max.size): %w", l.cfg.Group, err)
+	}
+	return err
+}
+
+// groupError is what ended a member's stay, if that is what an error reported by its client is about.
+func groupError(err error) (error, bool) {
+	if e, ok := errors.AsType[*kgo.ErrGroupSession](err); ok {
+		return e.Err, true
+	}
+	return nil, false
+}
+
+// awaitProtocol returns when brokers have answered that they serve the group's protocol. The client
+// would fall back to the classic one without a word, and share partitions out in another way than
+// the replicas that were told to use that one.
+func (l *lane) awaitProtocol(ctx context.Context) error {
+	if l.cfg.Protocol != ProtocolConsumer {
+		return nil
+	}
+	for {
+		served, err := servesConsumerProtocol(ctx, l.reader)
+		switch {
+		case err == nil && !served:
+			return fmt.Errorf("%w: group.protocol is %s; set it to %s, or upgrade the brokers to Kafka 4.3 and finalize the feature group.version",
+				ErrUnsupportedProtocol, ProtocolConsumer, ProtocolClassic)
+		case err == nil, ctx.Err() != nil:
+			return nil
+		}
+		l.log.Warn("ask brokers for the group protocols that they serve; trying again", "error", err)
+		if !sleep(ctx, time.Second) {
+			return nil
+		}
+	}
+}
+
+// servesConsumerProtocol reports whether the cluster serves KIP-848 as it was released: with member
+// ids that clients choose (version 1 of the request), and the feature finalized.
+func servesConsumerProtocol(ctx context.Context, cl *kgo.Client) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		return false, err
+	}
+	heartbeat, finalized := false, false
+	for _, k := range resp.ApiKeys {
+		heartbeat = heartbeat || k.ApiKey == int16(kmsg.ConsumerGroupHeartbeat) && k.MaxVersion >= 1
+	}
+	for _, f := range resp.FinalizedFeatures {
+		finalized = finalized || f.Name == "group.version" && f.MaxVersionLevel >= 1
+	}
+	return heartbeat && finalized, nil
+}
