@@ -26,6 +26,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 			return
 		}
 		p.committedAt, p.liveAfter = time.Now(), time.Since(p.since)
+		l.publish(p, now) // whoever waits for it need not wait for the next tidying
 		l.log.Info("partition is live", "topic", p.tp.topic, "partition", p.tp.partition,
 			"pending", p.pending(), "position", p.position, "after", p.liveAfter.Round(time.Millisecond))
 	}
