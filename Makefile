@@ -11,9 +11,12 @@ INTEGRATION_LIMIT = 20m
 SIM_BUDGET      ?= 30s
 SIMULATE_BUDGET ?= 30m
 
+# How long faults are let loose by make chaos. 30 minutes are more than 200 kills.
+CHAOS_FOR ?= 30m
+
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick integration docker docker-if-there kafka bench vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick integration chaos docker docker-if-there kafka bench vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -50,6 +53,11 @@ mutate-quick: ## the same for what is found within seconds and without a broker
 # transaction is a figure to look at.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
 	$(GO) test -v -count=1 -p 1 -timeout $(INTEGRATION_LIMIT) ./integration/...
+
+# Each of its waits is bounded, so go test need not bound the whole. It prints its seed: make chaos DUEWHEEL_TEST_SEED=... plays the same
+# faults again.
+chaos: ## replicas, connections and brokers break at random for CHAOS_FOR; prints how long recoveries took
+	DUEWHEEL_CHAOS_FOR=$(CHAOS_FOR) $(GO) test -v -count=1 -timeout 0 -run '^TestChaos$$' ./integration
 
 # By convention a test that is to run in containers has Docker in its name.
 docker: ## the smoke tests in containers

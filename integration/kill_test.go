@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -9,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
@@ -214,26 +218,29 @@ func (s *stage) transactions(c replicaConfig) map[string]int {
 			ids = append(ids, fmt.Sprintf("%s-%s-%d-%d", c.Group, c.Instance, lane, n))
 		}
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
-	defer cancel()
-	described, err := s.admin.DescribeTransactions(ctx, ids...)
-	if err != nil {
-		s.t.Fatalf("describe transactions: %v", err)
-	}
-	states := make(map[string]int)
-	for _, d := range described {
-		if d.Err != nil {
-			s.t.Errorf("describe transaction %s: %v", d.TxnID, d.Err)
+	var states map[string]int
+	eventually(s.t, func() string { // coordinators may be on the move
+		described, err := s.admin.DescribeTransactions(s.t.Context(), ids...)
+		if err != nil {
+			return fmt.Sprintf("describe transactions: %v", err)
 		}
-		states[d.State]++
-	}
+		states = make(map[string]int)
+		for _, d := range described {
+			if d.Err != nil && !errors.Is(d.Err, kerr.TransactionalIDNotFound) {
+				return fmt.Sprintf("describe transaction %s: %v", d.TxnID, d.Err)
+			}
+			states[d.State]++
+		}
+		return ""
+	})
 	return states
 }
 
 // keepLoading writes requests at a rate until it is told to stop, which waits for what was begun. Some of the producers use
 // transactions.
 func (s *stage) keepLoading(c load.Config) (stop func()) {
-	c.Records, c.Bad, c.Transactional, c.Batch, c.Abort = int(c.Rate), 0.01, 1, 20, 0.2
+	c.Records = cmp.Or(c.Records, int(c.Rate))
+	c.Bad, c.Transactional, c.Batch, c.Abort = 0.01, 1, 20, 0.2
 	if c.Due == nil {
 		c.Due = []load.Due{
 			{Weight: 1, From: -time.Minute},

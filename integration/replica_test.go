@@ -21,6 +21,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/integration/proxy"
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -44,6 +45,10 @@ type replicaConfig struct {
 	TransactionTimeout time.Duration
 	RetryBackoff       time.Duration
 	UnknownTargetAfter time.Duration
+	Via                map[string]string // where a proxy listens, by the broker's address; none: there is no proxy
+
+	Hear  func(line string) `json:"-"` // gets what it tells of its partitions
+	Tells bool              // set when somebody hears
 }
 
 // replica is the configuration of a processor of this stage.
@@ -63,13 +68,21 @@ func (s *stage) replica(change ...func(*replicaConfig)) replicaConfig {
 
 func (c *replicaConfig) processor(log io.Writer) (*processor.Processor, error) {
 	return processor.New(processor.Config{
-		Client: []kgo.Opt{kgo.SeedBrokers(c.Brokers...)}, Group: c.Group, Instance: c.Instance, Routes: []topics.Route{c.Route},
+		Client: c.client(), Group: c.Group, Instance: c.Instance, Routes: []topics.Route{c.Route},
 		Protocol: c.Protocol, InstanceID: c.InstanceID,
 		StateDir: c.StateDir, Guarantee: c.Guarantee, Lanes: c.Lanes, NearWindow: c.NearWindow, MemoryBudget: 64 << 20,
 		SessionTimeout: c.Session, HeartbeatInterval: cmp.Or(c.Session/10, 0), TransactionTimeout: c.TransactionTimeout,
 		RetryBackoff: c.RetryBackoff, UnknownTargetAfter: c.UnknownTargetAfter,
 		Logger: slog.New(slog.NewTextHandler(log, nil)).With("replica", c.Instance),
 	})
+}
+
+func (c *replicaConfig) client() []kgo.Opt {
+	opts := []kgo.Opt{kgo.SeedBrokers(c.Brokers...)}
+	if c.Via != nil {
+		opts = append(opts, kgo.Dialer(proxy.Dialer(c.Via)))
+	}
+	return opts
 }
 
 // running is a processor in this process.
@@ -129,6 +142,7 @@ const delivers = "delivering"
 // spawn starts a replica as a child process. It ends with this process, whatever ends that.
 func (s *stage) spawn(c replicaConfig) *child {
 	s.t.Helper()
+	c.Tells = c.Hear != nil
 	config, err := json.Marshal(c)
 	if err != nil {
 		s.t.Fatal(err)
@@ -158,6 +172,8 @@ func (s *stage) run(c replicaConfig, cmd *exec.Cmd) *child {
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			if lines.Text() == delivers {
 				close(p.delivering)
+			} else if c.Hear != nil {
+				c.Hear(lines.Text())
 			}
 		}
 		p.err = cmd.Wait()
@@ -225,6 +241,13 @@ func serve(ctx context.Context, config string) error {
 		return err
 	}
 	go announce(ctx, p)
+	var told sync.WaitGroup
+	defer told.Wait()
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	if c.Tells {
+		told.Go(func() { tell(ended, p) })
+	}
 	return p.Run(ctx)
 }
 

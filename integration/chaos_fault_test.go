@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/integration/proxy"
+)
+
+// strike lets the fault of this step happen.
+func (c *chaos) strike() {
+	victim := min(c.now.victim, len(c.replicas)-1)
+	switch c.now.fault {
+	case killFault:
+		c.kill(c.replicas[victim])
+	case killAllFault:
+		c.kill(c.replicas...)
+	case terminateFault:
+		c.terminate(victim)
+		c.start(c.replicas[victim])
+	case freezeFault:
+		c.freeze(victim)
+	case joinFault:
+		c.view.begin(joinFault)
+		c.join()
+	case leaveFault:
+		c.terminate(victim)
+		c.replicas = slices.Delete(c.replicas, victim, victim+1)
+	case brokerFault:
+		c.killBroker()
+	default:
+		c.cut(victim)
+	}
+}
+
+// kill ends processes at the same moment and starts them again, with their stores or without.
+func (c *chaos) kill(victims ...*chaosReplica) {
+	c.view.begin(c.now.fault)
+	for _, r := range victims {
+		r.cmd.Process.Kill()
+	}
+	for _, r := range victims {
+		<-r.exited
+		c.ended(r)
+	}
+	for _, r := range victims {
+		c.kills++
+		if c.transactions(r.config)["Ongoing"] > 0 {
+			c.open++
+		}
+		if c.now.wipe&(1<<slices.Index(c.replicas, r)) != 0 {
+			if err := os.RemoveAll(r.config.StateDir); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		c.start(r)
+	}
+}
+
+// terminate stops a replica in order; to be able to, it must not be frozen or cut off.
+func (c *chaos) terminate(victim int) {
+	r := c.replicas[victim]
+	c.undo(r.child)
+	c.view.begin(c.now.fault)
+	r.terminate(c.t)
+	c.ended(r)
+}
+
+// ended forgets a process.
+func (c *chaos) ended(r *chaosReplica) {
+	c.view.forget(c.name(r))
+	r.way.Close()
+	c.undos = slices.DeleteFunc(c.undos, func(u undo) bool { return u.replica == r.child })
+}
+
+// undo lets a replica go on, or a broker for nil.
+func (c *chaos) undo(r *child) {
+	for _, u := range c.undos {
+		if u.replica == r {
+			c.view.begin(u.what)
+			u.do()
+		}
+	}
+	c.undos = slices.DeleteFunc(c.undos, func(u undo) bool { return u.replica == r })
+}
+
+func (c *chaos) join() {
+	c.joined++
+	r := &chaosReplica{id: c.joined}
+	c.start(r)
+	c.replicas = append(c.replicas, r)
+}
+
+// later notes how a fault that lasts will end.
+func (c *chaos) later(r *child, what fault, do func()) {
+	c.undos = append(c.undos, undo{r, what, c.now.hold, do})
+}
+
+// freeze stops a replica in its tracks.
+func (c *chaos) freeze(victim int) {
+	r := c.replicas[victim].child
+	c.undo(r)
+	signal := func(s syscall.Signal) {
+		if err := r.cmd.Process.Signal(s); err != nil {
+			c.t.Error(err)
+		}
+	}
+	c.view.begin(freezeFault)
+	signal(syscall.SIGSTOP)
+	c.view.count(r.config.Instance, false)
+	c.frozen++
+	if c.transactions(r.config)["Ongoing"] > 0 {
+		c.openFrozen++
+	}
+	c.later(r, "SIGCONT", func() {
+		signal(syscall.SIGCONT)
+		c.view.count(r.config.Instance, true)
+	})
+}
+
+// cut cuts the connections between a replica and the brokers.
+func (c *chaos) cut(victim int) {
+	r, s := c.replicas[victim], c.now
+	c.undo(r.child)
+	c.view.begin(s.fault)
+	way, name := r.way, c.name(r)
+	switch s.fault {
+	case resetFault:
+		way.Reset()
+		return
+	case refuseFault:
+		way.Set(proxy.Refuse)
+		way.Reset()
+	case holeFault:
+		way.Set(proxy.Hole)
+	case deafFault:
+		way.Set(proxy.Deaf)
+	}
+	c.view.count(name, false)
+	c.later(r.child, "connected again", func() {
+		if s.reset {
+			way.Reset()
+		}
+		way.Set(proxy.Open)
+		c.view.count(name, true)
+	})
+}
+
+// killBroker kills a broker. The only one starts again at once; one of three is away until the others have taken over.
+func (c *chaos) killBroker() {
+	c.undo(nil)
+	if c.act.nodes > 1 {
+		c.awaitInSync()
+	}
+	node := c.cluster.Node(c.now.node)
+	c.view.begin(brokerFault)
+	err := node.Kill(c.t.Context())
+	if c.act.nodes == 1 {
+		passes(c.t, c.now.hold)
+		if err = errors.Join(err, node.Start(c.t.Context())); err != nil {
+			c.t.Fatal(err)
+		}
+		return
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.later(nil, "broker back", func() { c.startBroker(node) })
+}
+
+func (c *chaos) startBroker(node *brokers.Node) {
+	if err := node.Start(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+}

@@ -1,0 +1,55 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/duewheel/duewheel/integration/check"
+)
+
+// table is what a chaos run has shown.
+type table struct {
+	recoveries []*recovery
+	acts       []string
+
+	kills, open, frozen, openFrozen int
+}
+
+func (t *table) add(c *chaos, r *check.Report) {
+	t.recoveries = append(t.recoveries, c.view.over...)
+	t.kills, t.open = t.kills+c.kills, t.open+c.open
+	t.frozen, t.openFrozen = t.frozen+c.frozen, t.openFrozen+c.openFrozen
+	l := r.Lateness
+	t.acts = append(t.acts, fmt.Sprintf("%s, Kafka %s: %d requests, faults in the report: %d; lateness p50 %v, p99 %v, max %v",
+		c.act.name, c.act.version, r.Requested, r.Faults, l.Quantile(.5), l.Quantile(.99), l.Quantile(1)))
+}
+
+// String tells how long it took from each fault until every partition was live again. Faults that came while another one was not
+// over are a line of their own.
+func (t *table) String() string {
+	took := make(map[fault][]time.Duration)
+	var order []fault
+	for _, r := range t.recoveries {
+		name := r.fault
+		if r.shared {
+			name = "several at a time"
+		}
+		if took[name] == nil {
+			order = append(order, name)
+		}
+		took[name] = append(took[name], r.took)
+	}
+	slices.Sort(order)
+	var b strings.Builder
+	fmt.Fprintf(&b, "| fault | times | all live again: p50 | max |\n|---|---|---|---|\n")
+	for _, name := range order {
+		all := took[name]
+		slices.Sort(all)
+		fmt.Fprintf(&b, "| %s | %d | %.2f s | %.2f s |\n", name, len(all), all[(len(all)-1)/2].Seconds(), all[len(all)-1].Seconds())
+	}
+	fmt.Fprintf(&b, "kill -9 of replicas: %d, of these inside an open transaction: %d; frozen: %d, of these inside an open transaction: %d\n",
+		t.kills, t.open, t.frozen, t.openFrozen)
+	return b.String() + strings.Join(t.acts, "\n")
+}

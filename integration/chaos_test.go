@@ -1,0 +1,221 @@
+package integration
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/integration/load"
+	"github.com/duewheel/duewheel/integration/proxy"
+	"github.com/duewheel/duewheel/processor"
+)
+
+const (
+	// shortChaos is for how long there are faults. The whole test then takes three minutes on two cores.
+	shortChaos = 2 * time.Minute
+	// longChaos and more is worth another Kafka and records that are due far ahead.
+	longChaos = 10 * time.Minute
+
+	chaosRate       = 3000 // requests a second
+	chaosPartitions = 8    // of the delay topic
+)
+
+// Everything that can go wrong goes wrong, in an order that follows from the seed, while requests of every kind come in: replicas are
+// killed, frozen, cut off, stopped, added and removed, and so are brokers. Whatever happens, every partition is live again soon, in
+// one replica, no replica stays without partitions, and in the end every request has arrived once, when and as it should.
+//
+// DUEWHEEL_CHAOS_FOR says for how long, DUEWHEEL_CHAOS_PROTOCOL=consumer has the broker share the partitions out.
+func TestChaos(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out what needs a Kafka")
+	}
+	seed, whole := newSeed(t), chaosFor(t)
+	table := &table{}
+	for i, a := range acts(whole) {
+		t.Run(a.name, func(t *testing.T) {
+			a.play(t, newPlan(seed, uint64(i), a.nodes, deck(a.kills)), seed, table)
+		})
+	}
+	t.Logf("seed %d, %v of faults:\n%s", seed, whole, table)
+}
+
+func chaosFor(t *testing.T) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("DUEWHEEL_CHAOS_FOR"), shortChaos.String()))
+	if err != nil {
+		t.Fatalf("DUEWHEEL_CHAOS_FOR: %v", err)
+	}
+	return d
+}
+
+// act is the part of a chaos run that one cluster sees.
+type act struct {
+	name     string
+	version  string
+	nodes    int
+	last     time.Duration
+	far      time.Duration // how far ahead the last requests are due
+	kills    int           // in a deck
+	protocol processor.Protocol
+}
+
+func acts(whole time.Duration) []act {
+	protocol := processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
+	one := act{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 6 / 10, far: 15 * time.Second, kills: 3, protocol: protocol}
+	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 4 / 10, far: 15 * time.Second, kills: 2, protocol: protocol}
+	if whole < longChaos {
+		return []act{one, three}
+	}
+	one.last, three.last = whole*5/10, whole*3/10
+	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 2 / 10}
+	all := []act{one, three, old}
+	for i := range all {
+		all[i].far, all[i].kills = time.Minute, 10
+	}
+	return all
+}
+
+// play lets the faults of a plan happen.
+func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
+	cluster := brokers.Start(t, brokers.Options{Version: a.version, Nodes: a.nodes, Faults: true})
+	c := &chaos{
+		stage: newStage(t, cluster, setting{partitions: chaosPartitions, targets: 3, seed: seed}),
+		act:   a, view: newView(chaosPartitions),
+	}
+	t.Cleanup(c.showReplicas)
+	c.view.begin("start")
+	for range chaosReplicas {
+		c.join()
+	}
+	stop := c.keepLoading(load.Config{Rate: chaosRate, Records: 2 * chaosRate, Due: []load.Due{
+		{Weight: 3, From: -time.Minute},
+		{Weight: 6, To: 2 * time.Second},
+		{Weight: 3, From: 3 * time.Second, To: 8 * time.Second},
+		{Weight: 1, From: 10 * time.Second, To: a.far},
+	}})
+	c.recover()
+	for c.began = time.Now(); time.Since(c.began) < a.last; {
+		c.play(p.next())
+	}
+	c.recover()
+	stop()
+	c.arrive()
+	c.leaveAll()
+	report := c.judge()
+	table.add(c, report)
+}
+
+// chaos is a group of replicas to which things happen.
+type chaos struct {
+	*stage
+	act      act
+	began    time.Time // when the first fault came
+	view     *view
+	replicas []*chaosReplica
+	joined   int // replicas so far
+	undos    []undo
+	now      step
+
+	kills, open        int // kill -9 of replicas, and how many of these inside an open transaction
+	frozen, openFrozen int
+}
+
+// chaosReplica is a replica with its own way to the brokers. Its process may be another one after each fault.
+type chaosReplica struct {
+	*child
+	id  int // of its state directory
+	way *proxy.Proxy
+}
+
+// undo ends a fault that lasts.
+type undo struct {
+	replica *child // that it concerns; nil: a broker
+	what    fault
+	hold    time.Duration
+	do      func()
+}
+
+func (c *chaos) start(r *chaosReplica) {
+	c.t.Helper()
+	way, err := proxy.New(c.cluster.Addrs()...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(way.Close)
+	config := c.replica(func(config *replicaConfig) {
+		config.Lanes, config.StateDir = 1, filepath.Join(c.dir, fmt.Sprint(r.id))
+		config.Protocol, config.Via = c.act.protocol, way.Via()
+	})
+	config.Hear = func(line string) { c.view.hear(config.Instance, line) }
+	c.view.count(config.Instance, true)
+	r.way, r.child = way, c.spawn(config)
+}
+
+func (c *chaos) name(r *chaosReplica) string { return r.config.Instance }
+
+// play lets one fault happen and waits until it is over, unless the next one must not wait.
+func (c *chaos) play(s step) {
+	passes(c.t, s.before)
+	c.now = s
+	c.t.Logf("after %v, fault %v; killed %d times, %d of them inside an open transaction; %s",
+		time.Since(c.began).Round(time.Millisecond), s, c.kills, c.open, c.watch.Counts().Summary())
+	c.strike()
+	if !s.rush {
+		c.recover()
+	}
+}
+
+// recover waits until the others have taken over from who is frozen or cut off, lets these go on, and waits until everybody takes
+// part.
+func (c *chaos) recover() {
+	if len(c.undos) > 0 && !c.view.blind() {
+		c.await(c.view.wanting)
+	}
+	for _, u := range c.undos {
+		passes(c.t, u.hold)
+		c.view.begin(u.what)
+		u.do()
+	}
+	c.undos = nil
+	c.await(func() string { return cmp.Or(c.view.wanting(), c.view.idle()) })
+}
+
+// await waits for a condition, and for no replica that has ended by itself.
+func (c *chaos) await(wanting func() string) {
+	c.t.Helper()
+	eventually(c.t, func() string {
+		for _, r := range c.replicas {
+			select {
+			case <-r.exited:
+				c.t.Fatalf("replica %s ended by itself: %v", c.name(r), r.err)
+			default:
+			}
+		}
+		return wanting()
+	})
+}
+
+// leaveAll stops all replicas in order, which leaves nothing open.
+func (c *chaos) leaveAll() {
+	for _, r := range c.replicas {
+		r.terminate(c.t)
+		c.view.forget(c.name(r))
+		if states := c.transactions(r.config); states["Ongoing"] > 0 {
+			c.t.Errorf("replica %s ended in order with transactions %v", c.name(r), states)
+		}
+	}
+}
+
+// showReplicas shows of a test that failed how the log of each replica ends.
+func (c *chaos) showReplicas() {
+	if !c.t.Failed() {
+		return
+	}
+	for _, r := range c.replicas {
+		c.t.Logf("the log of replica %s ends:\n%s", c.name(r), c.log.tailOf("replica="+c.name(r)))
+	}
+}
