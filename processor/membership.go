@@ -147,6 +147,9 @@ func (l *lane) leave(m *membership) {
 		defer close(m.done)
 		defer m.cancel()
 		defer time.AfterFunc(l.cfg.SessionTimeout, m.cancel).Stop()
+		if m.instance != nil && l.cfg.Protocol == ProtocolConsumer {
+			l.stepOut(m)
+		}
 		m.cl.Close()
 	})
 }

@@ -69,6 +69,25 @@ func groupError(err error) (error, bool) {
 	return nil, false
 }
 
+// stepOut tells the group that a static member is gone for a while (epoch -2, KIP-848): else nobody
+// may take its place, itself after a restart included, until its session ends. The client says so,
+// too, but without the instance id, which brokers refuse (kgo v1.22.2).
+func (l *lane) stepOut(m *membership) {
+	id := m.member().id
+	m.cl.LeaveGroup() // ends its heartbeats
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = l.cfg.Group, id, m.instance, -2
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	resp, err := req.RequestWith(ctx, m.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil && !errors.Is(err, kerr.UnknownMemberID) {
+		l.log.Warn("the group was not told that this static member stops; its place is kept until its session ends", "error", err)
+	}
+}
+
 // awaitProtocol returns when brokers have answered that they serve the group's protocol. The client
 // would fall back to the classic one without a word, and share partitions out in another way than
 // the replicas that were told to use that one.
