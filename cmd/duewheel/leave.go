@@ -11,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func newLeaveCommand(f *flags) *cobra.Command {
@@ -20,57 +23,129 @@ func newLeaveCommand(f *flags) *cobra.Command {
 		Long: `Take the static members of a process that is gone for good out of the group, so that
 others get their partitions now and not after the session timeout. Without an argument
 it is group.instance_id of the settings; each names the members of all its lanes.
-A process that still runs joins again by itself.`,
+Stop the process first: one that still runs joins again by itself.`,
 		Example: "  duewheel leave -c duewheel.yaml duewheel-2",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withAdmin(f, func(adm *kadm.Client, s settings) error {
-				if len(args) == 0 && s.InstanceID != "" {
-					args = []string{s.InstanceID}
-				}
-				return leave(cmd.Context(), adm, s, args, cmd.OutOrStdout())
-			})
+			cl, s, err := f.connect()
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			if len(args) == 0 && s.InstanceID != "" {
+				args = []string{s.InstanceID}
+			}
+			return leave(cmd.Context(), cl, s, args, cmd.OutOrStdout())
 		},
 	}
 }
 
-func leave(ctx context.Context, adm *kadm.Client, s settings, instances []string, stdout io.Writer) error {
+func leave(ctx context.Context, cl *kgo.Client, s settings, instances []string, stdout io.Writer) error {
 	if s.Group == "" {
 		return errNoGroup
 	}
 	if len(instances) == 0 {
 		return errors.New("name an instance id, or set group.instance_id")
 	}
-	groups, err := adm.DescribeGroups(ctx, s.Group)
+	members, err := staticMembers(ctx, cl, s.Group)
 	if err != nil {
-		return err
+		return fmt.Errorf("group %s: %w", s.Group, err)
 	}
-	g := groups[s.Group]
-	if g.Err != nil {
-		return fmt.Errorf("group %s: %w", s.Group, g.Err)
-	}
-	var gone, there []string
-	for _, m := range g.Members {
-		if m.InstanceID == nil {
-			continue
-		}
-		there = append(there, *m.InstanceID)
-		if slices.ContainsFunc(instances, func(of string) bool { return isLaneOf(*m.InstanceID, of) }) {
-			gone = append(gone, *m.InstanceID)
+	var gone []staticMember
+	var names, there []string
+	for _, m := range members {
+		there = append(there, m.instance)
+		if slices.ContainsFunc(instances, func(of string) bool { return isLaneOf(m.instance, of) }) {
+			gone, names = append(gone, m), append(names, m.instance)
 		}
 	}
 	if len(gone) == 0 {
 		return fmt.Errorf("group %s has no static member of %s; it has %s", s.Group, strings.Join(instances, ", "), orNone(there))
 	}
-	resp, err := adm.LeaveGroup(ctx, kadm.LeaveGroup(s.Group).Reason("duewheel leave").InstanceIDs(gone...))
-	if err == nil {
-		err = resp.Error()
+	for _, m := range gone {
+		if err := m.remove(ctx, cl, s.Group); err != nil {
+			return fmt.Errorf("take %s out of group %s: %w", m.instance, s.Group, err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("leave group %s: %w", s.Group, err)
-	}
-	slices.Sort(gone)
-	fmt.Fprintf(stdout, "left group %s: %s\n", s.Group, strings.Join(gone, ", "))
+	fmt.Fprintf(stdout, "left group %s: %s\n", s.Group, orNone(names))
 	return nil
+}
+
+// staticMember is a member that the group knows by an instance id (KIP-345).
+type staticMember struct {
+	instance string
+	id       string
+	consumer bool // by the consumer protocol (KIP-848), which has a request of its own for leaving
+}
+
+var errNoSuchGroup = errors.New("there is no such group, or nobody is in it")
+
+// staticMembers lists those of a group of either protocol: a broker describes each group by one of
+// the two requests only.
+func staticMembers(ctx context.Context, cl *kgo.Client, group string) (members []staticMember, err error) {
+	adm := kadm.NewClient(cl)
+	classic, err := adm.DescribeGroups(ctx, group)
+	if err != nil {
+		return nil, err
+	}
+	g := classic[group]
+	if g.Err == nil && g.State != "Dead" {
+		for _, m := range g.Members {
+			if m.InstanceID != nil {
+				members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID})
+			}
+		}
+		return members, nil
+	}
+	if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
+		return nil, g.Err
+	}
+	described, err := adm.DescribeConsumerGroups(ctx, group)
+	if err != nil || described[group].Err != nil {
+		return nil, errNoSuchGroup // old brokers know the other request only
+	}
+	for _, m := range described[group].Members {
+		if m.InstanceID != nil {
+			members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID, consumer: m.MemberType != classicMember})
+		}
+	}
+	return members, nil
+}
+
+// classicMember is the type of a member that a group of the consumer protocol has from the other
+// one, while the group moves from one to the other.
+const classicMember = 0
+
+// remove takes the member out of its group. One that has gone meanwhile is out, too.
+func (m staticMember) remove(ctx context.Context, cl *kgo.Client, group string) error {
+	how := m.leaveClassic
+	if m.consumer {
+		how = m.leaveConsumer
+	}
+	err := how(ctx, cl, group)
+	if errors.Is(err, kerr.UnknownMemberID) {
+		return nil
+	}
+	return err
+}
+
+func (m staticMember) leaveClassic(ctx context.Context, cl *kgo.Client, group string) error {
+	left, err := kadm.NewClient(cl).LeaveGroup(ctx, kadm.LeaveGroup(group).Reason("duewheel leave").InstanceIDs(m.instance))
+	if err == nil {
+		err = left.Error()
+	}
+	return err
+}
+
+// leaveConsumer speaks for the member: epoch -1 means that it leaves for good, where a static one
+// that will be back says -2.
+func (m staticMember) leaveConsumer(ctx context.Context, cl *kgo.Client, group string) error {
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = group, m.id, &m.instance, -1
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	return err
 }
 
 // isLaneOf reports whether a static member is a lane of a process: its instance id with a number.
