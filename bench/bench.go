@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ import (
 type Options struct {
 	// Client says how to reach the cluster: brokers, TLS, SASL.
 	Client []kgo.Opt
-	// Cases are the names of those to run, as Cases lists them. Defaults to all.
+	// Cases are the names of those to run, as Cases or FailoverCases lists them. Defaults to all.
 	Cases []string
 	// Records of a throughput case. Defaults to 1,000,000. With fewer, starts and ends count more.
 	Records int
@@ -32,10 +33,15 @@ type Options struct {
 	Burst int
 	// Rounds is how often whatever has medians is run. Defaults to 3.
 	Rounds int
-	// Partitions of every topic. Defaults to 4.
+	// Partitions of every topic. Defaults to 4; those of Failover's delay topics to 12.
 	Partitions int
-	// Lanes of the processor. Defaults to the processor's own default.
+	// Lanes of the processor. Defaults to the processor's own default. Failover gives one to each of several replicas.
 	Lanes int
+	// Pending is how many records of a failover case are due only hours later. Defaults to 1,000,000.
+	Pending int
+	// Replica makes the command that is this program as a replica: a call of ServeReplica with the same cluster.
+	// Failover needs it.
+	Replica func() *exec.Cmd
 	// Dir is where the processor's state directory is made. Defaults to the system's directory for
 	// temporary files, which is in memory on some machines: then the store's disk is not measured.
 	Dir string
@@ -44,20 +50,22 @@ type Options struct {
 	// Logger is the processor's. Defaults to none.
 	Logger *slog.Logger
 
-	settle time.Duration // between what has been prepared and the first due time
+	settle  time.Duration // between what has been prepared and the first due time
+	targets int           // partitions of target topics
+	session time.Duration // session timeout of Failover's replicas
 }
 
 func (o Options) withDefaults() Options {
-	if len(o.Cases) == 0 {
-		o.Cases = Cases()
-	}
 	o.Records = cmp.Or(o.Records, 1_000_000)
 	o.Rate = cmp.Or(o.Rate, 10_000)
 	o.For = cmp.Or(o.For, 20*time.Second)
 	o.Burst = cmp.Or(o.Burst, 100_000)
+	o.Pending = cmp.Or(o.Pending, 1_000_000)
 	o.Rounds = cmp.Or(o.Rounds, 3)
 	o.Partitions = cmp.Or(o.Partitions, 4)
 	o.settle = cmp.Or(o.settle, 2*time.Second)
+	o.targets = cmp.Or(o.targets, o.Partitions)
+	o.session = cmp.Or(o.session, 6*time.Second)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
@@ -67,15 +75,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate reports everything that is wrong with options whose defaults are filled in.
-func (o Options) validate() error {
+// validate reports everything that is wrong with options whose defaults are filled in. Known are the cases there are.
+func (o Options) validate(known []string) error {
 	var errs []error
 	if len(o.Client) == 0 {
 		errs = append(errs, errors.New("bench: no client options: brokers are missing"))
 	}
 	for _, name := range o.Cases {
-		if !slices.Contains(Cases(), name) {
-			errs = append(errs, fmt.Errorf("bench: no case %q; there are %s", name, strings.Join(Cases(), ", ")))
+		if !slices.Contains(known, name) {
+			errs = append(errs, fmt.Errorf("bench: no case %q; there are %s", name, strings.Join(known, ", ")))
 		}
 	}
 	for _, n := range []struct {
@@ -87,6 +95,7 @@ func (o Options) validate() error {
 		{"records", o.Records, 1 << 30},
 		{"rate", o.Rate, 1_000_000},
 		{"burst", o.Burst, 1 << 30},
+		{"pending", o.Pending, 1 << 30},
 		{"rounds", o.Rounds, 1000},
 		{"partitions", o.Partitions, 1000},
 	} {
@@ -100,12 +109,15 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// all is every case, in the order in which they run: throughput first, which also leaves a broker
-// with a compiler behind it warm.
-var all = []struct {
+// benchCase is one thing that is measured; it may have several results.
+type benchCase struct {
 	name string
 	run  func(*runner, context.Context) ([]Result, error)
-}{
+}
+
+// all is every case of Run, in the order in which they run: throughput first, which also leaves a broker
+// with a compiler behind it warm.
+var all = []benchCase{
 	{"throughput", (*runner).throughput},
 	{"store", (*runner).store},
 	{"writes", (*runner).writes},
@@ -114,14 +126,19 @@ var all = []struct {
 	{"instant", (*runner).instant},
 }
 
-// Cases names every case in the order in which they run.
-func Cases() []string {
+// Cases names every case of Run in the order in which they run.
+func Cases() []string { return namesOf(all) }
+
+func namesOf(cases []benchCase) []string {
 	var names []string
-	for _, c := range all {
+	for _, c := range cases {
 		names = append(names, c.name)
 	}
 	return names
 }
+
+// namePrefix begins every name that a run makes.
+const namePrefix = "duewheel-bench-"
 
 // runner holds what the cases share.
 type runner struct {
@@ -135,9 +152,10 @@ type runner struct {
 
 // Run runs the cases and returns what they measured. An error of one does not keep the others
 // from running; the end of ctx does.
-func Run(ctx context.Context, o Options) ([]Result, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+func Run(ctx context.Context, o Options) ([]Result, error) { return runAll(ctx, o.withDefaults(), all) }
+
+func runAll(ctx context.Context, o Options, cases []benchCase) ([]Result, error) {
+	if err := o.validate(namesOf(cases)); err != nil {
 		return nil, err
 	}
 	cl, err := kgo.NewClient(o.Client...)
@@ -145,11 +163,11 @@ func Run(ctx context.Context, o Options) ([]Result, error) {
 		return nil, err
 	}
 	defer cl.Close()
-	r := &runner{o: o, adm: kadm.NewClient(cl), id: "duewheel-bench-" + strings.ToLower(rand.Text()[:6]), slack: 1}
+	r := &runner{o: o, adm: kadm.NewClient(cl), id: namePrefix + strings.ToLower(rand.Text()[:6]), slack: 1}
 	var results []Result
 	var errs []error
-	for _, c := range all {
-		if !slices.Contains(o.Cases, c.name) || ctx.Err() != nil {
+	for _, c := range cases {
+		if len(o.Cases) > 0 && !slices.Contains(o.Cases, c.name) || ctx.Err() != nil {
 			continue
 		}
 		rs, err := r.inTime(ctx, c.name, c.run)

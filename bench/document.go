@@ -7,24 +7,23 @@ import (
 	"strings"
 )
 
-// What stands between these two lines of a document is generated.
-const (
-	beginMark = "<!-- bench:begin -->"
-	endMark   = "<!-- bench:end -->"
-)
+// What stands between two lines of a document is generated. Tables have names: bench, and bench-failover.
+func marks(name string) (begin, end string) {
+	return "<!-- " + name + ":begin -->", "<!-- " + name + ":end -->"
+}
 
-// ErrNoMarks means that a document has no place for the table.
-var ErrNoMarks = errors.New("bench: the document does not have the lines " + beginMark + " and " + endMark + ", once each and in this order")
+// ErrNoMarks means that a document has no place for the table: the lines <!-- name:begin --> and <!-- name:end -->.
+var ErrNoMarks = errors.New("bench: the document does not have the marks of the table, once each and in order")
 
-// UpdateDocument puts a table between the marks of a document, in place of what is there.
-func UpdateDocument(path, table string) error {
+// UpdateDocument puts a table between its marks in a document, in place of what is there.
+func UpdateDocument(path, name, table string) error {
 	old, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	updated, err := between(string(old), table)
+	updated, err := between(string(old), name, table)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %s: %w", path, name, err)
 	}
 	info, err := os.Stat(path)
 	if err != nil {
@@ -33,7 +32,8 @@ func UpdateDocument(path, table string) error {
 	return os.WriteFile(path, []byte(updated), info.Mode().Perm())
 }
 
-func between(document, table string) (string, error) {
+func between(document, name, table string) (string, error) {
+	beginMark, endMark := marks(name)
 	begin, rest, ok := strings.Cut(document, beginMark+"\n")
 	_, end, ok2 := strings.Cut(rest, endMark+"\n")
 	if !ok || !ok2 || strings.Contains(begin, endMark) || strings.Contains(end, beginMark) || strings.Contains(end, endMark) {

@@ -50,6 +50,12 @@ var (
 	goalAtLeastOnce = goal{text: "p50 ≤ 4 ms, p99 ≤ 15 ms", limits: []limit{atMost("p50_ms", 4), atMost("p99_ms", 15)}}
 )
 
+// A session timeout of 6 s, and 1 s.
+var goalTakeover = goal{
+	text: "live within session timeout + 1 s", limits: []limit{atMost("live_s", 7)},
+	compare: "Kafka Streams with standby: all live after 15.7 s (the dead one's transaction)",
+}
+
 // goals are by Result.Case.
 var goals = map[string]goal{
 	"throughput": {
@@ -70,4 +76,17 @@ var goals = map[string]goal{
 		text: "≤ 1 s; pause ≤ 100 ms", limits: []limit{atMost("last_seen_s", 1), atMost("pause_ms", 100)},
 		compare: "Kafka Streams: 0.8 s, pause 0.7 s; NATS: 1.15 s, 1.1 s; RocketMQ: 2.3 s",
 	},
+	"standby": goalTakeover,
+	"cold":    {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}, compare: "Kafka Streams: 600,000/s from its changelog"},
+	"rebuild": {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}, compare: "Kafka Streams: 600,000/s from its changelog"},
+	"restart": {
+		text: "≤ 1 s", limits: []limit{atMost("first_delivery_s", 1)},
+		compare: "Kafka Streams: 2.9 s; RocketMQ: 5.6 s; NATS: 3.4 to 6.1 s",
+	},
+	"restart, killed": {text: "≤ 1 s", limits: []limit{atMost("first_delivery_s", 1)}},
+	"rebalance": {
+		text: "stay: ≤ +50 ms; move: ≤ +1 s", limits: []limit{atMost("stay_extra_p99_ms", 50), atMost("move_extra_p99_ms", 1000)},
+	},
+	"rolling":          {text: "≤ +1 s", limits: []limit{atMost("extra_max_s", 1)}},
+	"rolling, standby": {text: "≤ +1 s", limits: []limit{atMost("extra_max_s", 1)}},
 }

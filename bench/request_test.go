@@ -120,7 +120,7 @@ func TestContest(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	err := Options{Cases: []string{"throughput", "speed"}, Records: -1, For: time.Millisecond}.withDefaults().validate()
+	err := Options{Cases: []string{"throughput", "speed"}, Records: -1, For: time.Millisecond}.withDefaults().validate(Cases())
 	if err == nil {
 		t.Fatal("no error")
 	}

@@ -130,7 +130,7 @@ func TestUpdateDocument(t *testing.T) {
 	}
 	write("# Title\n\n<!-- bench:begin -->\nold\n<!-- bench:end -->\n\nMore.\n")
 	for range 2 { // again changes nothing
-		if err := UpdateDocument(path, "| new |\n"); err != nil {
+		if err := UpdateDocument(path, "bench", "| new |\n"); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(path)
@@ -149,7 +149,7 @@ func TestUpdateDocument(t *testing.T) {
 		"an end too many": "<!-- bench:begin -->\n<!-- bench:end -->\n<!-- bench:end -->\n",
 	} {
 		write(document)
-		if err := UpdateDocument(path, "new"); err == nil {
+		if err := UpdateDocument(path, "bench", "new"); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if got, _ := os.ReadFile(path); string(got) != document {
@@ -164,7 +164,7 @@ func TestReadmeHasMarks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := between(string(readme), "table"); err != nil {
+	if _, err := between(string(readme), "bench", "table"); err != nil {
 		t.Error(err)
 	}
 }

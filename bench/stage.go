@@ -14,7 +14,6 @@ import (
 
 	"github.com/duewheel/duewheel/integration/check"
 	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/topics"
 )
 
 // stage is where one measurement plays: delay topics that hold the requests, and the target, dead
@@ -25,6 +24,8 @@ type stage struct {
 	delays       []string
 	partitions   int // of all delay topics together
 	target, dead string
+	silent       bool // delivered records get no headers of ours
+	far          int  // requests that are due only hours later
 	group        string
 	dir          string // of the processor's state
 }
@@ -51,13 +52,19 @@ func (s *stage) afresh(ctx context.Context, run string) error {
 	s.group = s.name + "." + run
 	s.target, s.dead = s.group+".out", s.group+".dead"
 	s.r.made = append(s.r.made, made{group: s.group})
-	dir, err := os.MkdirTemp(s.r.o.Dir, "duewheel-bench-")
-	if err != nil {
+	if err := s.newDir(); err != nil {
+		return err
+	}
+	return errors.Join(s.r.newTopic(ctx, s.target, s.r.o.targets), s.r.newTopic(ctx, s.dead, 1))
+}
+
+// newDir makes an empty state directory.
+func (s *stage) newDir() (err error) {
+	if s.dir, err = os.MkdirTemp(s.r.o.Dir, "duewheel-bench-"); err != nil {
 		return fmt.Errorf("make a state directory: %w", err)
 	}
-	s.dir = dir
-	s.r.made = append(s.r.made, made{dir: dir})
-	return errors.Join(s.r.newTopic(ctx, s.target, s.r.o.Partitions), s.r.newTopic(ctx, s.dead, 1))
+	s.r.made = append(s.r.made, made{dir: s.dir})
+	return nil
 }
 
 // newTopic makes a topic with the durability that `duewheel topics create` gives to delay topics, and
@@ -107,9 +114,7 @@ type running struct {
 func (s *stage) start(ctx context.Context, change func(*processor.Config)) (*running, error) {
 	cfg := processor.Config{Client: s.r.o.Client, Group: s.group, Lanes: s.r.o.Lanes, StateDir: s.dir, Logger: s.r.o.Logger}
 	for _, topic := range s.delays {
-		cfg.Routes = append(cfg.Routes, topics.Route{
-			Topic: topic, Target: s.target, DeadLetter: s.dead, EmitHeaders: true, MaxDelay: 366 * 24 * time.Hour,
-		})
+		cfg.Routes = append(cfg.Routes, route(topic, s.target, s.dead, !s.silent))
 	}
 	change(&cfg)
 	p, err := processor.New(cfg)
@@ -200,6 +205,18 @@ const (
 // until waits until count has come to want. It ends with an error when the processor ends, or when nothing
 // moves for a long time.
 func (p *running) until(ctx context.Context, what string, want int64, count func() int64) error {
+	return p.s.r.until(ctx, what, want, count, func() error {
+		select {
+		case <-p.done:
+			return errors.Join(errors.New("the processor has ended"), p.err)
+		default:
+			return nil
+		}
+	})
+}
+
+// until waits until count has come to want. It ends with an error when broken does, or when nothing moves for a long time.
+func (r *runner) until(ctx context.Context, what string, want int64, count func() int64, broken func() error) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	n, moved, told := int64(0), time.Now(), time.Now()
@@ -213,15 +230,16 @@ func (p *running) until(ctx context.Context, what string, want int64, count func
 		}
 		if time.Since(told) >= tellEvery {
 			told = time.Now()
-			p.s.r.progress("  %s of %s %s", thousands(n), thousands(want), what)
+			r.progress("  %s of %s %s", thousands(n), thousands(want), what)
+		}
+		if err := broken(); err != nil {
+			return fmt.Errorf("%d of %d %s: %w", now, want, what, err)
 		}
 		if time.Since(moved) > stuck {
 			return fmt.Errorf("%d of %d %s, and none more within %v", n, want, what, stuck)
 		}
 		select {
 		case <-tick.C:
-		case <-p.done:
-			return errors.Join(fmt.Errorf("%d of %d %s when the processor ended", now, want, what), p.err)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -230,9 +248,9 @@ func (p *running) until(ctx context.Context, what string, want int64, count func
 
 // check has every record judged. It returns what is to be said of them, or the faults as an error.
 func (s *stage) check(ctx context.Context) (string, error) {
-	config := check.Config{Targets: []check.Target{{Topic: s.target}}}
+	config := check.Config{Targets: []check.Target{{Topic: s.target}}, Until: time.Now()}
 	for _, topic := range s.delays {
-		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.target, DeadLetter: s.dead})
+		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.target, DeadLetter: s.dead, NoHeaders: s.silent})
 	}
 	report, err := check.Read(ctx, config, s.r.o.Client...)
 	if err != nil {
@@ -241,10 +259,14 @@ func (s *stage) check(ctx context.Context) (string, error) {
 	if err := report.Err(); err != nil {
 		return "", err
 	}
-	if report.DeadLettered > 0 || report.Delivered != report.Requested {
-		return "", fmt.Errorf("of %d requests %d were delivered and %d dead-lettered", report.Requested, report.Delivered, report.DeadLettered)
+	if report.DeadLettered > 0 || report.Later != int64(s.far) || report.Delivered+report.Later != report.Requested {
+		return "", fmt.Errorf("of %d requests, %d of them due hours later, %d were delivered and %d dead-lettered", report.Requested, s.far, report.Delivered, report.DeadLettered)
 	}
-	return fmt.Sprintf("%s records: each delivered once, none early, altered or out of order", thousands(report.Delivered)), nil
+	checked := fmt.Sprintf("%s records: each delivered once, none early, altered or out of order", thousands(report.Delivered))
+	if s.far > 0 {
+		checked += fmt.Sprintf("; %s more still pending, and counted as such by the replicas", thousands(report.Later))
+	}
+	return checked, nil
 }
 
 // client makes one with further options.

@@ -2,6 +2,7 @@
 // benchmark on it and puts the table into a document.
 //
 //	go run ./bench/run -update README.md
+//	go run ./bench/run -failover -update README.md
 package main
 
 import (
@@ -10,7 +11,9 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -25,14 +28,35 @@ func main() {
 	log.SetFlags(0)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx); err != nil {
+	var err error
+	if addrs, ok := os.LookupEnv(asReplica); ok {
+		err = bench.ServeReplica(ctx, seeds(strings.Split(addrs, ",")), os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx)
+	}
+	if err != nil {
 		log.Fatal(err)
+	}
+}
+
+// asReplica holds the brokers of a process that is to be a replica.
+const asReplica = "DUEWHEEL_TEST_BENCH_REPLICA"
+
+func seeds(addrs []string) []kgo.Opt { return []kgo.Opt{kgo.SeedBrokers(addrs...)} }
+
+// replica makes the command that is this program as a replica.
+func replica(addrs []string) func() *exec.Cmd {
+	return func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), asReplica+"="+strings.Join(addrs, ","))
+		return cmd
 	}
 }
 
 func run(ctx context.Context) (err error) {
 	o := bench.Options{Progress: os.Stderr}
-	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end")
+	failover := flag.Bool("failover", false, "kill, restart and add replicas, instead of measuring one process")
+	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-failover:begin and bench-failover:end")
 	flag.Func("case", "cases to run, separated by commas (default all)", func(s string) error {
 		o.Cases = strings.Split(s, ",")
 		return nil
@@ -43,18 +67,28 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.Burst, "burst", 0, "records of the case instant (default 100000)")
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: CPUs, at most 4)")
+	flag.IntVar(&o.Pending, "pending", 0, "records of the failover cases that are due only hours later (default 1000000)")
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
+	logTo := flag.String("log", "", "file for the log of the processors")
 	flag.Parse()
 	if *update != "" && o.Cases != nil {
 		return errors.New("-update wants every case: a document has whole tables only")
 	}
 
+	if *logTo != "" {
+		file, err := os.Create(*logTo)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		o.Logger = slog.New(slog.NewTextHandler(file, nil))
+	}
 	c, err := brokers.New(ctx, brokers.Options{Measure: true, Logf: log.Printf})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	o.Client = []kgo.Opt{kgo.SeedBrokers(c.Addrs()...)}
+	o.Client, o.Replica = seeds(c.Addrs()), replica(c.Addrs())
 	where, err := bench.Look(ctx, o.Client)
 	if err != nil {
 		return err
@@ -62,7 +96,11 @@ func run(ctx context.Context) (err error) {
 	if os.Getenv("DUEWHEEL_TEST_BROKERS") == "" {
 		where.Note = "on the same CPUs"
 	}
-	results, err := bench.Run(ctx, o)
+	measure, table := bench.Run, "bench"
+	if *failover {
+		measure, table = bench.Failover, "bench-failover"
+	}
+	results, err := measure(ctx, o)
 	fmt.Println(where)
 	if err := errors.Join(err, bench.WriteTable(os.Stdout, results)); err != nil {
 		return err
@@ -70,5 +108,5 @@ func run(ctx context.Context) (err error) {
 	if *update == "" {
 		return nil
 	}
-	return bench.UpdateDocument(*update, bench.Markdown(where, results))
+	return bench.UpdateDocument(*update, table, bench.Markdown(where, results))
 }

@@ -1,0 +1,227 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// observer is a read_committed consumer of a stage's target that keeps of each record when it saw it and what the record
+// says of its way. An ordinary one, as spectator is.
+type observer struct {
+	cl   *kgo.Client
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu      sync.Mutex
+	seen    []sighting
+	waiting []*firsts
+	from    map[int32]int64 // how many were seen, by the partition that they come from
+	strange error
+}
+
+// sighting is one record that was seen.
+type sighting struct {
+	due, fired int64 // ms
+	at         int64 // ns since 1970: when a poll returned it
+	offset     int64 // in the target
+	source, to int32 // partitions of the delay topic and of the target
+}
+
+func (s *sighting) late() time.Duration { return time.Duration(s.at - s.due*int64(time.Millisecond)) }
+
+// firsts notes when each of some partitions was first seen in a record of a sort.
+type firsts struct {
+	key   func(*sighting) (int32, bool)
+	at    map[int32]time.Time
+	among map[int32]bool
+}
+
+func (s *stage) observe(ctx context.Context) (*observer, error) {
+	cl, err := s.r.client(
+		kgo.ConsumeTopics(s.target),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	o := &observer{cl: cl, stop: cancel, done: make(chan struct{}), from: map[int32]int64{}}
+	go func() {
+		defer close(o.done)
+		for ctx.Err() == nil {
+			fetches := cl.PollFetches(ctx)
+			now := time.Now()
+			o.mu.Lock()
+			fetches.EachRecord(func(r *kgo.Record) { o.note(r, now) })
+			o.mu.Unlock()
+		}
+	}()
+	return o, nil
+}
+
+func (o *observer) note(r *kgo.Record, now time.Time) {
+	st, ok := stampOf(r.Value)
+	s := sighting{due: st.due, fired: -1, at: now.UnixNano(), offset: r.Offset, source: -1, to: r.Partition}
+	for _, h := range r.Headers {
+		switch h.Key {
+		case topics.HeaderFired:
+			s.fired = number(h.Value)
+		case topics.HeaderSourcePartition:
+			s.source = int32(number(h.Value))
+		}
+	}
+	if !ok || s.fired < 0 || s.source < 0 {
+		o.strange = fmt.Errorf("offset %d of %s/%d is not one of our records", r.Offset, r.Topic, r.Partition)
+		return
+	}
+	if s.late() < 0 {
+		o.strange = fmt.Errorf("offset %d of %s/%d was seen %v before it was due", r.Offset, r.Topic, r.Partition, -s.late())
+	}
+	o.seen = append(o.seen, s)
+	o.from[s.source]++
+	for _, w := range o.waiting {
+		if key, ok := w.key(&s); ok && w.among[key] && w.at[key].IsZero() {
+			w.at[key] = now
+		}
+	}
+}
+
+// number reads decimal text; -1 when it is none.
+func number(b []byte) int64 {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// first begins to note when each of some partitions is first seen in a record that key accepts. Key says to which partition
+// a record belongs. It counts what has been seen before, too.
+func (o *observer) first(among []int32, key func(*sighting) (int32, bool)) *firsts {
+	w := &firsts{key: key, at: map[int32]time.Time{}, among: map[int32]bool{}}
+	for _, p := range among {
+		w.among[p] = true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.seen {
+		if k, ok := key(&o.seen[i]); ok && w.among[k] && w.at[k].IsZero() {
+			w.at[k] = time.Unix(0, o.seen[i].at)
+		}
+	}
+	o.waiting = append(o.waiting, w)
+	return w
+}
+
+// firstFrom is first for records of source partitions that were handed over at or after a moment.
+func (o *observer) firstFrom(sources []int32, after time.Time) *firsts {
+	return o.first(sources, func(s *sighting) (int32, bool) { return s.source, s.fired >= after.UnixMilli() })
+}
+
+// found says of how many partitions a record was seen, and when the first and the last of these first ones were.
+func (o *observer) found(w *firsts) (n int64, first, last time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, at := range w.at {
+		n++
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return n, first, last
+}
+
+// count is how many records were seen, and sources from how many partitions.
+func (o *observer) count() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return int64(len(o.seen))
+}
+
+func (o *observer) sources() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return int64(len(o.from))
+}
+
+// late are the latenesses of the records that are due from a moment until another and that a filter lets through.
+func (o *observer) late(from, until time.Time, filter func(source int32) bool) (late []time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	first, end := from.UnixMilli(), until.UnixMilli()
+	for i := range o.seen {
+		if s := &o.seen[i]; s.due >= first && s.due < end && filter(s.source) {
+			late = append(late, s.late())
+		}
+	}
+	return late
+}
+
+func everySource(int32) bool { return true }
+
+// end ends the consumer. It may be called again.
+func (o *observer) end() error {
+	o.stop()
+	<-o.done
+	o.cl.Close()
+	return o.strange
+}
+
+// stream writes requests at a steady rate until it is ended. Each is due some time after it is written, no record sooner than soonest
+// and none later than latest.
+type stream struct {
+	stop    context.CancelFunc
+	done    chan struct{}
+	written int64 // set before done is closed, as err is
+	err     error
+}
+
+const (
+	soonest = 2 * time.Second
+	latest  = 5 * time.Second
+)
+
+func (s *stage) stream(ctx context.Context, rate int) (*stream, error) {
+	w, err := s.r.newWriter()
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(ctx)
+	st := &stream{stop: cancel, done: make(chan struct{})}
+	writing := context.WithoutCancel(ctx) // what was handed over is written, so that everything can be waited for
+	go func() {
+		defer close(st.done)
+		start, i := time.Now(), 0
+		for sleep(running, time.Millisecond) && w.failed.Load() == nil {
+			now := time.Now()
+			for until := int(now.Sub(start) * time.Duration(rate) / time.Second); i < until; i++ {
+				ahead := soonest + time.Duration(noise(uint64(i))%uint64(latest-soonest))
+				w.write(writing, stamp{due: now.Add(ahead).UnixMilli(), mark: markMeasured, index: uint32(i)}.request(s.delays[i%len(s.delays)]), nil)
+			}
+		}
+		st.written, st.err = int64(i), w.end(writing)
+	}()
+	return st, nil
+}
+
+// end ends the stream and returns how many requests it has written. It may be called again.
+func (st *stream) end() (int64, error) {
+	st.stop()
+	<-st.done
+	if st.err != nil {
+		return st.written, errors.Join(errors.New("write requests"), st.err)
+	}
+	return st.written, nil
+}

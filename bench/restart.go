@@ -1,0 +1,141 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// comeback is one restart of the only process of a group. Times count from when it joined: partitions were assigned to it.
+type comeback struct {
+	joining time.Duration // from its start until then
+	live    time.Duration // until all partitions were live
+	first   time.Duration // until the first record that it has delivered was seen
+	all     time.Duration // until a record of each partition was
+}
+
+// restart measures how soon a process delivers again that finds its state as it left it, or as a kill -9 left it.
+func (r *runner) restart(ctx context.Context) ([]Result, error) {
+	sc, err := r.setUp(ctx, "restart", 1, r.o.Lanes, 0, r.o.Pending)
+	if err != nil {
+		return nil, err
+	}
+	defer sc.tearDown()
+	if err := sc.flow(ctx, slowRate); err != nil {
+		return nil, err
+	}
+	var ways = []struct {
+		name, how string
+		end       func(*replica) error
+		times     []comeback
+	}{
+		{name: "restart", how: "SIGTERM", end: sc.f.terminate},
+		{name: "restart, killed", how: "kill -9", end: func(p *replica) error { sc.f.kill(p); return nil }},
+	}
+	for i := range ways {
+		for range r.o.Rounds {
+			c, err := sc.comeBack(ctx, ways[i].end)
+			if err != nil {
+				return nil, err
+			}
+			r.progress("%s: first delivery %v after joining, which took %v", ways[i].name, c.first.Round(time.Millisecond), c.joining.Round(time.Millisecond))
+			ways[i].times = append(ways[i].times, c)
+		}
+	}
+	rebuilt, err := sc.rebuild(ctx)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := sc.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var results []Result
+	for _, w := range ways {
+		results = append(results, r.comebackResult(w.name, w.how, w.times, checked))
+	}
+	rebuilt.Checked = checked
+	return append(results, rebuilt), nil
+}
+
+func (r *runner) comebackResult(name, how string, times []comeback, checked string) Result {
+	of := func(value func(comeback) time.Duration) float64 {
+		return medianOf(times, func(c comeback) float64 { return value(c).Seconds() })
+	}
+	f := Figures{
+		"joining_s": of(func(c comeback) time.Duration { return c.joining }), "live_s": of(func(c comeback) time.Duration { return c.live }),
+		"first_delivery_s": of(func(c comeback) time.Duration { return c.first }), "all_delivering_s": of(func(c comeback) time.Duration { return c.all }),
+	}
+	worst := time.Duration(0)
+	for _, c := range times {
+		worst = max(worst, c.first)
+	}
+	f["first_delivery_worst_s"] = worst.Seconds()
+	return Result{
+		Case: name,
+		What: fmt.Sprintf("One process with %d partitions and %s pending records that are due in hours, while %s a second fall due, ends by %s and is started again with its state directory: from when partitions are assigned to it until a "+
+			"read_committed consumer sees a record that it has delivered, and until it has seen one of every partition. Before it: the time from the start of the process. Medians of %d. exactly_once, defaults otherwise.",
+			r.o.Partitions, thousands(int64(r.o.Pending)), thousands(slowRate), how, len(times)),
+		Measured: fmt.Sprintf("%.2f s (worst %.2f s); all partitions %.2f s; %.2f s before it to join", f["first_delivery_s"], f["first_delivery_worst_s"], f["all_delivering_s"], f["joining_s"]),
+		Figures:  f, Checked: checked,
+	}
+}
+
+// comeBack ends the only replica and starts it again with the same state directory.
+func (sc *scene) comeBack(ctx context.Context, end func(*replica) error) (c comeback, err error) {
+	old := sc.f.running()[0]
+	if err := end(old); err != nil {
+		return c, err
+	}
+	began, err := sc.f.start(old.config.StateDir)
+	if err != nil {
+		return c, err
+	}
+	parts := sc.owned(old)
+	delivered := sc.o.firstFrom(parts, began.started)
+	var joined, first, all time.Time
+	if err := sc.f.until(ctx, "partitions delivering again", int64(len(parts)), func() (n int64) {
+		n, first, all = sc.o.found(delivered)
+		return n
+	}); err != nil {
+		return c, err
+	}
+	joined = sc.f.assignedAfter(began.started)
+	_, live := sc.f.liveElsewhere(parts, old, began.started)
+	c = comeback{joining: joined.Sub(began.started), live: live.Sub(joined), first: first.Sub(joined), all: all.Sub(joined)}
+	return c, sc.f.settle(ctx)
+}
+
+// rebuild ends the only replica and starts another with an empty state directory.
+func (sc *scene) rebuild(ctx context.Context) (res Result, err error) {
+	old := sc.f.running()[0]
+	parts := sc.owned(old)
+	if err := sc.f.terminate(old); err != nil {
+		return res, err
+	}
+	if err := sc.newDir(); err != nil {
+		return res, err
+	}
+	log, err := sc.logOf(ctx, parts)
+	if err != nil {
+		return res, err
+	}
+	began, err := sc.f.start(sc.dir)
+	if err != nil {
+		return res, err
+	}
+	if err := sc.f.settle(ctx); err != nil {
+		return res, err
+	}
+	joined := sc.f.assignedAfter(began.started)
+	_, live := sc.f.liveElsewhere(parts, old, began.started)
+	took := live.Sub(joined)
+	rate := float64(log) / took.Seconds()
+	sc.r.progress("rebuild: %s records of log in %v: %s/s", thousands(log), took.Round(time.Millisecond), thousands(int64(rate)))
+	return Result{
+		Case:     "rebuild",
+		What:     fmt.Sprintf("The same process is started with an empty state directory: %s records of log in %d partitions are read, from when partitions are assigned until the last of them is live.", thousands(log), len(parts)),
+		Measured: fmt.Sprintf("%s records of log/s; live after %.2f s", thousands(int64(rate)), took.Seconds()),
+		Figures:  Figures{"log_per_s": rate, "live_s": took.Seconds(), "log_records": float64(log)},
+	}, nil
+}

@@ -1,0 +1,238 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// takeover is what came of the death of one of several replicas. Times count from the last sign of its life.
+type takeover struct {
+	parts    int           // that it had
+	assigned time.Duration // until another replica was assigned something
+	restored time.Duration // until the checkpoints of all its partitions were read and claimed: catching up begins
+	live     time.Duration // until all its partitions were live elsewhere
+	first    time.Duration // until a record of each of them was seen that was handed over afterwards
+	passed   time.Duration // until a read_committed reader of the targets was past what it had left open
+	open     int           // partitions of the target that its open transaction held up
+	log      int64         // records in the logs of its partitions
+	stayed   time.Duration // the largest lateness, meanwhile, of records of partitions that it did not have
+}
+
+// standby measures a take-over by a replica that follows the dead one's partitions.
+func (r *runner) standby(ctx context.Context) ([]Result, error) {
+	t, checked, err := r.takeOver(ctx, "standby", 1)
+	if err != nil {
+		return nil, err
+	}
+	return []Result{{
+		Case: "standby",
+		What: fmt.Sprintf("%s with standbys: 1. %s", r.takeoverWhat(&t), r.alike()), Measured: t.String(), Figures: t.figures(), Checked: checked,
+	}}, nil
+}
+
+// cold measures a take-over by replicas that know nothing of the dead one's partitions, and then how one process rebuilds everything.
+func (r *runner) cold(ctx context.Context) ([]Result, error) {
+	t, checked, err := r.takeOver(ctx, "cold", 0)
+	if err != nil {
+		return nil, err
+	}
+	f := t.figures()
+	f["log_per_s"] = float64(t.log) / (t.live - t.assigned).Seconds()
+	return []Result{{
+		Case: "cold",
+		What: fmt.Sprintf("%s without standbys; the others hold nothing of the %d partitions, so their pending records are read from the log: %s records, in the time from the assignment to the last partition's being live. %s",
+			r.takeoverWhat(&t), t.parts, thousands(t.log), r.alike()),
+		Measured: fmt.Sprintf("%s; %s records of log/s", t.String(), thousands(int64(f["log_per_s"]))), Figures: f, Checked: checked,
+	}}, nil
+}
+
+func (r *runner) takeoverWhat(t *takeover) string {
+	return fmt.Sprintf("Of %d replicas with %d partitions, a lane each and a session timeout of %v, one is killed with kill -9 while a transaction of its is open in %d partitions of the target; %s records are pending, due in hours, "+
+		"and %s a second fall due;", trio, r.o.Partitions, r.o.session, t.open, thousands(int64(r.o.Pending)), thousands(slowRate))
+}
+
+func (r *runner) alike() string {
+	return "From its last sign of life until all its partitions are live elsewhere; until a read_committed consumer has seen a newly delivered record of each of them; until that consumer is past the dead one's transaction. " +
+		"exactly_once, defaults otherwise."
+}
+
+func (t *takeover) String() string {
+	return fmt.Sprintf("live after %.2f s (assigned after %.2f s), delivering after %.2f s, readers past the open transaction after %.2f s",
+		t.live.Seconds(), t.assigned.Seconds(), t.first.Seconds(), t.passed.Seconds())
+}
+
+func (t *takeover) figures() Figures {
+	return Figures{
+		"assigned_s": t.assigned.Seconds(), "restored_s": t.restored.Seconds(), "live_s": t.live.Seconds(), "first_delivery_s": t.first.Seconds(), "readers_past_s": t.passed.Seconds(),
+		"partitions": float64(t.parts), "open_partitions": float64(t.open), "log_records": float64(t.log), "stayed_max_late_s": t.stayed.Seconds(),
+	}
+}
+
+func (r *runner) takeOver(ctx context.Context, name string, standbys int) (t takeover, checked string, err error) {
+	sc, err := r.setUp(ctx, name, trio, 1, standbys, r.o.Pending)
+	if err != nil {
+		return t, "", err
+	}
+	defer sc.tearDown()
+	if err := sc.flow(ctx, slowRate); err != nil {
+		return t, "", err
+	}
+	if err := sc.warm(ctx); err != nil {
+		return t, "", err
+	}
+	if t, err = sc.killOne(ctx); err != nil {
+		return t, "", err
+	}
+	r.progress("%s: %s", name, &t)
+	checked, err = sc.finish(ctx)
+	return t, checked, err
+}
+
+// warm waits until the standbys follow closely.
+func (sc *scene) warm(ctx context.Context) error {
+	if sc.f.standbys == 0 {
+		return nil
+	}
+	want := int64(sc.partitions * sc.f.standbys)
+	return sc.f.until(ctx, "partitions followed closely", want, func() int64 {
+		standbys, _ := sc.f.sum(time.Time{}, func(c counts) int64 { return c.Standbys })
+		return standbys
+	})
+}
+
+// killOne kills a replica in the middle of a transaction, and waits until everything goes on without it.
+func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
+	victim := sc.f.running()[0]
+	parts := sc.owned(victim)
+	slices.Sort(parts)
+	sc.r.progress("%s: killing a replica with %d partitions", sc.name, len(parts))
+	at, open, err := sc.killInTransaction(ctx, victim)
+	if err != nil {
+		return t, err
+	}
+	delivered := sc.o.firstFrom(parts, at)
+	past := sc.o.first(open.partitions(), func(s *sighting) (int32, bool) { return s.to, s.offset > open[s.to] })
+	t.parts, t.open = len(parts), len(open)
+	if err := sc.f.until(ctx, "partitions live elsewhere", int64(len(parts)), func() int64 {
+		n, last := sc.f.liveElsewhere(parts, victim, at)
+		t.live = last.Sub(at)
+		return n
+	}); err != nil {
+		return t, err
+	}
+	for _, wait := range []struct {
+		what  string
+		of    *firsts
+		n     int
+		taken *time.Duration
+	}{
+		{"of its partitions delivering", delivered, len(parts), &t.first},
+		{"partitions of the target that readers are past its transaction in", past, len(open), &t.passed},
+	} {
+		if err := sc.f.until(ctx, wait.what, int64(wait.n), func() int64 {
+			n, _, last := sc.o.found(wait.of)
+			*wait.taken = max(last.Sub(at), 0)
+			return n
+		}); err != nil {
+			return t, err
+		}
+	}
+	t.assigned, t.restored = sc.f.assignedAfter(at).Sub(at), sc.f.restoredAfter(parts, at).Sub(at)
+	for _, late := range sc.o.late(at, time.Now(), func(p int32) bool { return !slices.Contains(parts, p) }) {
+		t.stayed = max(t.stayed, late)
+	}
+	t.log, err = sc.logOf(ctx, parts)
+	return t, err
+}
+
+// logOf counts the offsets in the logs of partitions.
+func (sc *scene) logOf(ctx context.Context, parts []int32) (n int64, err error) {
+	ends, err := sc.r.adm.ListEndOffsets(ctx, sc.delays...)
+	if err = errors.Join(err, ends.Error()); err != nil {
+		return 0, err
+	}
+	for _, p := range parts {
+		end, _ := ends.Lookup(sc.delays[0], p)
+		n += end.Offset
+	}
+	return n, nil
+}
+
+// held is where an open transaction begins, by partition of the target. A reader that has seen a record behind it is past it.
+type held map[int32]int64
+
+func (h held) partitions() (parts []int32) {
+	for p := range h {
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+const (
+	// settleDown is how long what a frozen process has sent may take to be answered.
+	settleDown = 20 * time.Millisecond
+	freezes    = 200 // tries to find a transaction open
+)
+
+// killInTransaction freezes a replica until a transaction of its is found open that has records in the target, and then kills
+// it. It returns when the replica gave its last sign of life, and what the transaction holds up.
+func (sc *scene) killInTransaction(ctx context.Context, victim *replica) (at time.Time, open held, err error) {
+	for range freezes {
+		at = time.Now()
+		if err := freeze(victim.cmd.Process); err != nil {
+			return at, nil, fmt.Errorf("freeze a replica: %w", err)
+		}
+		if !sleep(ctx, settleDown) {
+			return at, nil, ctx.Err()
+		}
+		if open, err = sc.openOf(ctx, victim); err != nil {
+			return at, nil, err
+		}
+		if len(open) > 0 {
+			sc.f.kill(victim)
+			return at, open, nil
+		}
+		if err := thaw(victim.cmd.Process); err != nil {
+			return at, nil, fmt.Errorf("thaw a replica: %w", err)
+		}
+		sleep(ctx, time.Duration(noise(uint64(at.UnixNano()))%uint64(50*time.Millisecond)))
+	}
+	return at, nil, fmt.Errorf("no transaction of a replica was found open in %d tries", freezes)
+}
+
+// openOf asks what the open transactions of a replica hold up in the target.
+func (sc *scene) openOf(ctx context.Context, of *replica) (held, error) {
+	listed, err := sc.r.adm.ListTransactions(ctx, nil, []string{"Ongoing"})
+	if err != nil {
+		return nil, fmt.Errorf("list transactions: %w", err)
+	}
+	producers := map[int64]bool{}
+	for _, t := range listed {
+		if prefix := sc.group + "-" + of.config.Instance + "-"; len(t.TxnID) > len(prefix) && t.TxnID[:len(prefix)] == prefix {
+			producers[t.ProducerID] = true
+		}
+	}
+	open := held{}
+	if len(producers) == 0 {
+		return open, nil
+	}
+	var in kadm.TopicsSet
+	for p := range sc.r.o.targets {
+		in.Add(sc.target, int32(p))
+	}
+	active, err := sc.r.adm.DescribeProducers(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("describe producers: %w", err)
+	}
+	active.EachProducer(func(p kadm.DescribedProducer) {
+		if producers[p.ProducerID] && p.CurrentTxnStartOffset >= 0 {
+			open[p.Partition] = p.CurrentTxnStartOffset
+		}
+	})
+	return open, nil
+}
