@@ -42,15 +42,18 @@ func (j *journal) len() int {
 }
 
 // has tells whether some line has all of these words.
-func (j *journal) has(words ...string) bool {
+func (j *journal) has(words ...string) bool { return j.count(words...) > 0 }
+
+// count is how many lines have all of these words.
+func (j *journal) count(words ...string) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for line := range bytes.Lines(j.all.Bytes()) {
 		if !slices.ContainsFunc(words, func(word string) bool { return !bytes.Contains(line, []byte(word)) }) {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 func (j *journal) show(t *testing.T) {

@@ -42,6 +42,7 @@ type replicaConfig struct {
 	Lanes              int
 	NearWindow         time.Duration
 	Session            time.Duration
+	Heartbeat          time.Duration // a tenth of the session
 	TransactionTimeout time.Duration
 	RetryBackoff       time.Duration
 	UnknownTargetAfter time.Duration
@@ -71,7 +72,7 @@ func (c *replicaConfig) processor(log io.Writer) (*processor.Processor, error) {
 		Client: c.client(), Group: c.Group, Instance: c.Instance, Routes: []topics.Route{c.Route},
 		Protocol: c.Protocol, InstanceID: c.InstanceID,
 		StateDir: c.StateDir, Guarantee: c.Guarantee, Lanes: c.Lanes, NearWindow: c.NearWindow, MemoryBudget: 64 << 20,
-		SessionTimeout: c.Session, HeartbeatInterval: cmp.Or(c.Session/10, 0), TransactionTimeout: c.TransactionTimeout,
+		SessionTimeout: c.Session, HeartbeatInterval: cmp.Or(c.Heartbeat, c.Session/10), TransactionTimeout: c.TransactionTimeout,
 		RetryBackoff: c.RetryBackoff, UnknownTargetAfter: c.UnknownTargetAfter,
 		Logger: slog.New(slog.NewTextHandler(log, nil)).With("replica", c.Instance),
 	})
