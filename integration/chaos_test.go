@@ -17,7 +17,7 @@ import (
 const (
 	// shortChaos is for how long there are faults. The whole test then takes three minutes on two cores.
 	shortChaos = 2 * time.Minute
-	// longChaos and more is worth another Kafka and records that are due far ahead.
+	// longChaos and more is worth records that are due far ahead, and most faults are kills then.
 	longChaos = 10 * time.Minute
 
 	chaosRate       = 3000 // requests a second
@@ -37,7 +37,7 @@ func TestChaos(t *testing.T) {
 	table := &table{}
 	for i, a := range acts(whole) {
 		t.Run(a.name, func(t *testing.T) {
-			a.play(t, newPlan(seed, uint64(i), a.nodes, deck(a.kills)), seed, table)
+			a.play(t, newPlan(seed, uint64(i), a.nodes, a.deck), seed, table)
 		})
 	}
 	t.Logf("seed %d, %v of faults:\n%s", seed, whole, table)
@@ -59,24 +59,26 @@ type act struct {
 	nodes    int
 	last     time.Duration
 	far      time.Duration // how far ahead the last requests are due
-	kills    int           // in a deck
+	deck     []fault
 	protocol processor.Protocol
 }
 
+// acts divides the time of a run.
+//
+// Kafka 4 does not survive that all brokers of a partition are away: a transaction that was decided, and whose markers had not been
+// written, is then taken for ended without them, which holds up its readers for good (KAFKA-20734). So the only broker is killed
+// where that is another one, and of three brokers one is.
 func acts(whole time.Duration) []act {
+	kills, far := 2, 8*time.Second
+	if whole >= longChaos {
+		kills, far = 9, time.Minute
+	}
 	protocol := processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
-	one := act{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 6 / 10, far: 15 * time.Second, kills: 3, protocol: protocol}
-	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 4 / 10, far: 15 * time.Second, kills: 2, protocol: protocol}
-	if whole < longChaos {
-		return []act{one, three}
+	return []act{
+		{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 4 / 10, far: far, deck: deck(kills), protocol: protocol},
+		{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 4 / 10, far: far, deck: deck(kills, brokerFault, brokerFault), protocol: protocol},
+		{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 2 / 10, far: far, deck: deck(kills, brokerFault, brokerFault)},
 	}
-	one.last, three.last = whole*5/10, whole*3/10
-	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 2 / 10}
-	all := []act{one, three, old}
-	for i := range all {
-		all[i].far, all[i].kills = time.Minute, 10
-	}
-	return all
 }
 
 // play lets the faults of a plan happen.
@@ -94,8 +96,8 @@ func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
 	stop := c.keepLoading(load.Config{Rate: chaosRate, Records: 2 * chaosRate, Due: []load.Due{
 		{Weight: 3, From: -time.Minute},
 		{Weight: 6, To: 2 * time.Second},
-		{Weight: 3, From: 3 * time.Second, To: 8 * time.Second},
-		{Weight: 1, From: 10 * time.Second, To: a.far},
+		{Weight: 3, From: 3 * time.Second, To: 6 * time.Second},
+		{Weight: 1, From: a.far / 2, To: a.far},
 	}})
 	c.recover()
 	for c.began = time.Now(); time.Since(c.began) < a.last; {
@@ -161,6 +163,7 @@ func (c *chaos) name(r *chaosReplica) string { return r.config.Instance }
 func (c *chaos) play(s step) {
 	passes(c.t, s.before)
 	c.now = s
+	fmt.Fprintf(c.log, "time=%s fault %v\n", time.Now().UTC().Format(time.RFC3339Nano), s)
 	c.t.Logf("after %v, fault %v; killed %d times, %d of them inside an open transaction; %s",
 		time.Since(c.began).Round(time.Millisecond), s, c.kills, c.open, c.watch.Counts().Summary())
 	c.strike()
