@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
+	"github.com/duewheel/duewheel/processor"
 )
 
 // The last Kafka whose transactions are of the first kind: delivery, restart and kill -9.
@@ -34,6 +37,20 @@ func TestOldKafka(t *testing.T) {
 		if report := s.judge(); report.Requested != 10_000 {
 			t.Errorf("%d requests seen", report.Requested)
 		}
+	})
+	// Its KIP-848 is a preview. A processor that is told to use it says so and ends; it does not share partitions out in another way.
+	t.Run("consumer protocol", func(t *testing.T) {
+		s := newStage(t, c, setting{seed: newSeed(t)})
+		config := s.replica(func(c *replicaConfig) { c.Protocol = processor.ProtocolConsumer })
+		p, err := config.processor(s.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Run(t.Context())
+		if !errors.Is(err, processor.ErrUnsupportedProtocol) || !strings.Contains(err.Error(), "set it to classic") {
+			t.Error(err)
+		}
+		t.Log(err)
 	})
 	t.Run("kill", func(t *testing.T) {
 		s := newStage(t, c, setting{partitions: 6, targets: 2, seed: newSeed(t)})

@@ -50,6 +50,38 @@ func TestConsumerProtocolAtLeastOnce(t *testing.T) {
 	m.end()
 }
 
+// A group moves from one protocol to the other, and back, by a rolling restart: replicas of both share the partitions for its length.
+func TestChangeProtocol(t *testing.T) {
+	s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
+	with := func(protocol processor.Protocol) *running {
+		return s.start(s.replica(func(c *replicaConfig) {
+			c.Protocol, c.Lanes, c.StateDir = protocol, 1, filepath.Join(s.dir, c.Instance)
+		}))
+	}
+	stop := s.keepLoading(soon())
+	replicas := []*running{with(processor.ProtocolClassic), with(processor.ProtocolClassic)}
+	for _, protocol := range []processor.Protocol{processor.ProtocolConsumer, processor.ProtocolClassic} {
+		for i := range replicas {
+			replicas[i].stop()
+			replicas[i] = with(protocol)
+			for _, r := range replicas {
+				s.awaitLive(r, 3)
+			}
+			s.awaitDelivered(300)
+		}
+		if g := s.group(); g.protocol != protocol {
+			t.Errorf("all replicas are %s, and the group is %s", protocol, g.protocol)
+		}
+		t.Logf("all are %s: %s", protocol, s.watch.Counts().Summary())
+	}
+	stop()
+	s.arrive()
+	for _, r := range replicas {
+		r.stop()
+	}
+	s.judge()
+}
+
 // moves is a replica of two lanes that stays, and a second one that comes and goes. The first one's Stats tell which partitions it
 // has, and when they are live.
 type moves struct {
