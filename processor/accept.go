@@ -21,7 +21,7 @@ func (l *lane) accept(p *partition, r *kgo.Record, now int64) error {
 		return nil
 	}
 	replay := r.Offset < p.accepted
-	req, err := p.parserAt(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, p.id.short())
+	req, err := p.parsers.at(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, p.id.short())
 	if err != nil {
 		refusal := err.(*topics.Refusal)
 		if replay {

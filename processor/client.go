@@ -163,3 +163,9 @@ func (t topicPartitioner) OnNewBatch() {
 func isShutdown(err error) bool {
 	return errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled)
 }
+
+// clientID is what a client calls itself.
+func clientID(cl *kgo.Client) string {
+	id, _ := cl.OptValue(kgo.ClientID).(string)
+	return id
+}

@@ -75,6 +75,12 @@ type Config struct {
 	// none. Two processes must not share one.
 	InstanceID string
 
+	// Standbys is how many other replicas keep a warm copy of each partition's pending records, so
+	// that a takeover costs the same whatever is pending. Defaults to 0. Each costs the disk of
+	// what is pending and reads the log once more; nothing is written to Kafka. All replicas of a
+	// group should agree on it.
+	Standbys int
+
 	// SessionTimeout is how long the group waits for a replica that went silent. Defaults to
 	// 10 s. Lowering it shortens failover and makes a long pause of the process cost its
 	// membership; the broker's group.min.session.timeout.ms (6 s) bounds it.
@@ -205,6 +211,9 @@ func (c Config) validate() error {
 	}
 	if c.Lanes < 1 || c.Lanes > 64 {
 		bad("lanes is %d: 1 to 64", c.Lanes)
+	}
+	if c.Standbys < 0 || c.Standbys > 9 {
+		bad("standbys is %d: 0 to 9", c.Standbys)
 	}
 	if c.MemoryBudget < minMemory {
 		bad("memory budget of %d bytes is too small: at least %d", c.MemoryBudget, minMemory)

@@ -21,6 +21,7 @@ type counters struct {
 	rebalances  atomic.Int64
 	retried     atomic.Int64
 	fenced      atomic.Int64
+	warm        atomic.Int64 // partitions taken over from standbys
 	decidedAt   atomic.Int64 // ms
 }
 
@@ -112,6 +113,18 @@ func (l *lane) remember(tp topicPartition, p *partition) {
 	a.m[assignedKey{l.n, tp}] = p
 }
 
+// has reports whether a lane has a partition or is restoring it.
+func (a *assignedSet) has(tp topicPartition) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.m {
+		if key.tp == tp {
+			return true
+		}
+	}
+	return false
+}
+
 func (l *lane) forget(tp topicPartition) {
 	l.p.assigned.mu.Lock()
 	defer l.p.assigned.mu.Unlock()
@@ -182,7 +195,7 @@ func (p *Processor) Stats() Stats {
 			s.StoreBytes = int64(m.DiskBytes)
 		}
 	}
-	s.Partitions, s.Outside = p.pictures(), p.outside()
+	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load()})

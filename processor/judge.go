@@ -35,12 +35,8 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 			claim = true
 		}
 	}
-	for _, e := range c.Parsers {
-		parser, err := p.route.ParserFor(e.Spec)
-		if err != nil {
-			return p, false, p.describe("checkpoint of", err)
-		}
-		p.parsers = append(p.parsers, parserFrom{e.From, parser})
+	if p.parsers, err = parsersOf(p.route, c); err != nil {
+		return p, false, p.describe("checkpoint of", err)
 	}
 	p.logEnd = f.bounds.end(c.Appended)
 	if c.Appended {

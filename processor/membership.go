@@ -54,6 +54,7 @@ func (l *lane) join() (*membership, error) {
 	}
 	opts := append(clientOpts(l.cfg),
 		kgo.WithContext(ctx),
+		kgo.ClientID(memberClientID(clientID(l.reader), l.cfg.Instance, l.n)),
 		kgo.ConsumerGroup(l.cfg.Group),
 		kgo.ConsumeTopics(topics...),
 		kgo.SessionTimeout(l.cfg.SessionTimeout),
@@ -89,7 +90,7 @@ func (l *lane) join() (*membership, error) {
 	if l.cfg.Protocol == ProtocolConsumer {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
-		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+		opts = append(opts, kgo.Balancers(newWarmBalancer(replicaName(clientID(l.reader), l.cfg.Instance), l.p.holds)))
 	}
 	if l.cfg.InstanceID != "" {
 		id := fmt.Sprintf("%s-%d", l.cfg.InstanceID, l.n)

@@ -32,7 +32,7 @@ type partition struct {
 	phase   Phase
 	err     error // why it is stopped or held up
 	loss    error // the log has lost what is pending here
-	parsers []parserFrom
+	parsers parsers
 
 	committed   state.Checkpoint // as last committed
 	committedAt time.Time
@@ -68,19 +68,34 @@ type partition struct {
 	paused   bool
 }
 
-// parserFrom is the parser that holds from an offset on (design rule 10).
+// parsers are the parsers of a checkpoint, in the order of the offsets from which they hold
+// (design rule 10).
+type parsers []parserFrom
+
 type parserFrom struct {
 	from   int64
 	parser *topics.Parser
 }
 
-func (p *partition) parserAt(offset int64) *topics.Parser {
-	for i := len(p.parsers) - 1; i > 0; i-- {
-		if offset >= p.parsers[i].from {
-			return p.parsers[i].parser
+func parsersOf(route *topics.Route, c state.Checkpoint) (parsers, error) {
+	var out parsers
+	for _, e := range c.Parsers {
+		parser, err := route.ParserFor(e.Spec)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, parserFrom{e.From, parser})
+	}
+	return out, nil
+}
+
+func (ps parsers) at(offset int64) *topics.Parser {
+	for i := len(ps) - 1; i > 0; i-- {
+		if offset >= ps[i].from {
+			return ps[i].parser
 		}
 	}
-	return p.parsers[0].parser
+	return ps[0].parser
 }
 
 func (p *partition) live() bool { return p.phase == PhaseLive }

@@ -25,6 +25,7 @@ type Processor struct {
 	store     *state.Store                // set by Run, before the lanes start
 	openStore atomic.Pointer[state.Store] // the same, for Stats
 	lanes     []*lane
+	standbys  *standbys    // nil: none
 	skew      atomic.Int64 // ns: broker's clock minus ours
 	running   atomic.Bool
 
@@ -59,6 +60,9 @@ func New(cfg Config) (*Processor, error) {
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = newClock(cfg.Now, cfg.Logger)
 	p.targets = newTargets(&p.cfg)
+	if cfg.Standbys > 0 {
+		p.standbys = newStandbys(p)
+	}
 	for n := range cfg.Lanes {
 		p.lanes = append(p.lanes, newLane(p, n))
 	}
@@ -109,6 +113,9 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	lanes, ctx := errgroup.WithContext(ctx)
 	for _, l := range p.lanes {
 		lanes.Go(func() error { return l.run(ctx) })
+	}
+	if p.standbys != nil {
+		lanes.Go(func() error { return p.standbys.run(ctx) })
 	}
 	err = lanes.Wait()
 	stopWatching()

@@ -115,7 +115,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	if it.refusal != nil {
 		return r.deadLetter(ctx, pt, it, it.refusal, origin(rec), 0)
 	}
-	req, err := p.parserAt(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.id.short())
+	req, err := p.parsers.at(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.id.short())
 	if err != nil {
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal), origin(rec), 0)
 	}

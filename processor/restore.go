@@ -267,8 +267,20 @@ func (r *restore) open(p *partition) (err error) {
 	}
 	now := max(r.l.p.clock.now(), p.judge.Due)
 	p.horizon = state.Key{Due: now + r.l.windowMax, Seq: math.MaxInt64}
+	warm := r.l.p.standbys.take(p.tp, p.id)
 	if p.store, err = r.l.p.store.Partition(r.l.p.partitionID(p)); err != nil {
 		return p.describe("open the store of", err)
+	}
+	if warm != nil {
+		got, ok, err := warm.handOver(p.store, p.committed)
+		if err != nil {
+			return p.describe("take over the standby of", err)
+		}
+		if ok {
+			r.l.p.counters.warm.Add(1)
+			p.ledger, p.start, p.position = got.ledger, got.start, got.start
+			return nil
+		}
 	}
 	got, err := inherit(p.store, p.committed, p.logEnd, p.log)
 	if err != nil {

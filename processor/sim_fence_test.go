@@ -58,7 +58,7 @@ func TestSimClaimEveryTime(t *testing.T) {
 		thaw := a.link.freeze()
 		w.until("b has it", func() bool { return b.live(1) })
 		thaw()
-		w.until("a has lost it", func() bool { return a.live(0) && a.p.lanes[0].joined.Load() })
+		w.until("a has lost it", func() bool { return a.live(0) && a.joined() })
 		time.Sleep(2 * session) // and has joined again
 		b.shut()
 		w.until("a has it again", func() bool { return a.live(1) })

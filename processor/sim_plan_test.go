@@ -24,6 +24,7 @@ type plan struct {
 	Near       time.Duration
 	Latency    time.Duration
 	Fixed      bool
+	Standbys   int
 	Flush      bool          // before each kill
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
@@ -137,6 +138,7 @@ func drawPlan(t *rapid.T) plan {
 		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
 		Latency:    oneOf(t, "latency", milli, 10*milli, 40*milli),
 		Fixed:      below(t, "fixed", 2) == 1,
+		Standbys:   below(t, "standbys", 3),
 		Flush:      below(t, "flush", 2) == 1,
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
@@ -186,8 +188,8 @@ func drawStep(t *rapid.T) step {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, flushed %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Flush, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, %d standbys, flushed %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Standbys, p.Flush, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

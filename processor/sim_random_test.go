@@ -134,7 +134,7 @@ type event struct {
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
 	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, tune: func(c *Config) {
-		c.Lanes, c.BatchRecords, c.NearWindow = p.Lanes, p.Batch, p.Near
+		c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
 	}})
 	defer w.close()
 	w.note("plan: %s", p)

@@ -326,6 +326,12 @@ func (p *process) live(n int) bool {
 	return live == n
 }
 
+// joined reports whether the first lane is a member of the group.
+func (p *process) joined() bool {
+	joined, _ := p.p.lanes[0].standing.get()
+	return joined
+}
+
 // simLog writes a process's log into the world's history.
 type simLog struct {
 	w     *world

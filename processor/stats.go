@@ -11,6 +11,7 @@ type Stats struct {
 	Lanes      int
 	Partitions []PartitionStats // those assigned to this process, by topic and partition
 	Outside    []string         // lanes that the group does not take, why, and what to do
+	Standbys   []StandbyStats   // of partitions that other replicas own, by topic and partition
 	Topics     []TopicStats     // counters by delay topic
 	Targets    []TargetStats    // counters by target topic
 	DeadLetter map[string]int64 // records dead-lettered, by code

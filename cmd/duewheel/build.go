@@ -55,6 +55,7 @@ func (s *settings) processorConfig(logger *slog.Logger) (processor.Config, error
 		RetryBackoff:       s.RetryBackoff,
 		UnknownTargetAfter: s.UnknownTargetAfter,
 		AcceptLoss:         s.AcceptLoss,
+		Standbys:           s.Standbys,
 		Instance:           s.Instance,
 		Logger:             logger,
 	}

@@ -45,6 +45,7 @@ var keys = []key{
 
 	{name: "guarantee", def: "exactly_once", set: oneOf(func(s *settings) *processor.Guarantee { return &s.Guarantee }, processor.ExactlyOnce, processor.AtLeastOnce)},
 	{name: "lanes", def: "the number of CPUs, at most 4", set: value(asInt, func(s *settings) *int { return &s.Lanes })},
+	{name: "standbys", def: "0", set: value(asInt, func(s *settings) *int { return &s.Standbys })},
 	{name: "state.dir", def: "duewheel-state", set: text(func(s *settings) *string { return &s.StateDir })},
 	{name: "memory.budget", def: "256MiB", set: value(asSize, func(s *settings) *int64 { return &s.MemoryBudget })},
 	{name: "transaction_timeout", def: "30s", set: value(asDuration, func(s *settings) *time.Duration { return &s.TransactionTimeout })},

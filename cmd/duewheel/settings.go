@@ -35,6 +35,7 @@ type settings struct {
 	RetryBackoff       time.Duration
 	UnknownTargetAfter time.Duration
 	AcceptLoss         bool
+	Standbys           int
 	Instance           string
 
 	Routes []routeSettings

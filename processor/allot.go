@@ -1,0 +1,172 @@
+package processor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// groupView is which replica owns which partition, as the group's coordinator tells it.
+type groupView struct {
+	replicas []string // in order
+	owners   map[topicPartition]string
+}
+
+// allot says of which partitions a replica keeps a standby when each partition is to have n of
+// them. Every replica computes it for itself, from the same description of the group, so nothing
+// has to be agreed upon; where two of them look at different moments, a partition has one standby
+// more or less for a while.
+//
+// A partition prefers the replicas in an order of its own (rendezvous hashing), so that few
+// standbys move when a replica comes or goes. The partitions of one owner are spread evenly over
+// the others, so that each of them finds its share of a dead replica's partitions warm.
+func (v *groupView) allot(self string, n int) []topicPartition {
+	others := len(v.replicas) - 1
+	if others < 1 || !slices.Contains(v.replicas, self) {
+		return nil
+	}
+	owned := map[string]int{}
+	for _, owner := range v.owners {
+		owned[owner]++
+	}
+	type pair struct{ owner, standby string }
+	load := map[pair]int{}
+	chosen := map[topicPartition][]string{}
+	var mine []topicPartition
+	tps := slices.SortedFunc(maps.Keys(v.owners), compareTopicPartitions)
+	for round := range min(n, others) {
+		for _, tp := range tps {
+			owner := v.owners[tp]
+			room := (owned[owner]*(round+1) + others - 1) / others
+			prefers := v.preference(tp, owner, chosen[tp])
+			if len(prefers) == 0 {
+				continue
+			}
+			standby := prefers[0]
+			if i := slices.IndexFunc(prefers, func(r string) bool { return load[pair{owner, r}] < room }); i >= 0 {
+				standby = prefers[i]
+			}
+			load[pair{owner, standby}]++
+			chosen[tp] = append(chosen[tp], standby)
+			if standby == self {
+				mine = append(mine, tp)
+			}
+		}
+	}
+	slices.SortFunc(mine, compareTopicPartitions)
+	return mine
+}
+
+// preference is the order in which a partition would have replicas for standbys.
+func (v *groupView) preference(tp topicPartition, owner string, taken []string) []string {
+	out := slices.DeleteFunc(slices.Clone(v.replicas), func(r string) bool { return r == owner || slices.Contains(taken, r) })
+	score := func(replica string) uint64 {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s\x00%s\x00%d", replica, tp.topic, tp.partition)
+		x := h.Sum64()
+		x ^= x >> 33 // fnv alone leaves the scores of neighbouring partitions in nearly the same order
+		x *= 0xff51afd7ed558ccd
+		return x ^ x>>33
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a, b)) })
+	return out
+}
+
+func compareTopicPartitions(a, b topicPartition) int {
+	return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+}
+
+// memberClientID is what a lane calls itself in the group: client id, instance and lane, so that
+// every tool that describes a group shows which replica has what, and replicas know each other.
+func memberClientID(base, instance string, lane int) string {
+	return fmt.Sprintf("%s-%d", replicaName(base, instance), lane)
+}
+
+func replicaName(base, instance string) string { return base + "-" + instance }
+
+// replicaOf is the replica of a member: its client id less the lane.
+func replicaOf(clientID string) string {
+	if i := strings.LastIndexByte(clientID, '-'); i > 0 {
+		return clientID[:i]
+	}
+	return clientID
+}
+
+// describeGroup asks who owns what. The answer is nil while the group is being rebalanced.
+func describeGroup(ctx context.Context, cl *kgo.Client, protocol Protocol, group string) (*groupView, error) {
+	var members []groupMember
+	var stable bool
+	var err error
+	if protocol == ProtocolConsumer {
+		members, stable, err = describeConsumer(ctx, kadm.NewClient(cl), group)
+	} else {
+		members, stable, err = describeClassic(ctx, kadm.NewClient(cl), group)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("describe group %s: %w", group, err)
+	}
+	if !stable {
+		return nil, nil
+	}
+	v := &groupView{owners: map[topicPartition]string{}}
+	for _, m := range members {
+		replica := replicaOf(m.clientID)
+		v.replicas = append(v.replicas, replica)
+		for _, tp := range m.owns {
+			v.owners[tp] = replica
+		}
+	}
+	slices.Sort(v.replicas)
+	v.replicas = slices.Compact(v.replicas)
+	return v, nil
+}
+
+type groupMember struct {
+	clientID string
+	owns     []topicPartition
+}
+
+func describeClassic(ctx context.Context, adm *kadm.Client, group string) (members []groupMember, stable bool, err error) {
+	described, err := adm.DescribeGroups(ctx, group)
+	if err != nil {
+		return nil, false, err
+	}
+	g := described[group]
+	for _, m := range g.Members {
+		gm := groupMember{clientID: m.ClientID}
+		if c, ok := m.Assigned.AsConsumer(); ok {
+			for _, t := range c.Topics {
+				for _, p := range t.Partitions {
+					gm.owns = append(gm.owns, topicPartition{t.Topic, p})
+				}
+			}
+		}
+		members = append(members, gm)
+	}
+	return members, g.State == "Stable", g.Err
+}
+
+func describeConsumer(ctx context.Context, adm *kadm.Client, group string) (members []groupMember, stable bool, err error) {
+	described, err := adm.DescribeConsumerGroups(ctx, group)
+	if err != nil {
+		return nil, false, err
+	}
+	g := described[group]
+	for _, m := range g.Members {
+		gm := groupMember{clientID: m.ClientID}
+		for topic, ps := range m.Assignment {
+			for p := range ps {
+				gm.owns = append(gm.owns, topicPartition{topic, p})
+			}
+		}
+		members = append(members, gm)
+	}
+	return members, g.State == "Stable", g.Err
+}

@@ -1,0 +1,118 @@
+package processor
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// view is a group in which replicas own partitions in turn.
+func view(replicas, partitions int) *groupView {
+	v := &groupView{owners: map[topicPartition]string{}}
+	for i := range replicas {
+		v.replicas = append(v.replicas, fmt.Sprintf("duewheel-%c", 'a'+i))
+	}
+	for i := range partitions {
+		v.owners[topicPartition{"t", int32(i)}] = v.replicas[i%replicas]
+	}
+	return v
+}
+
+// Every partition has as many standbys as are wanted and possible, none of them with its owner,
+// and those of one owner are spread evenly over the others.
+func TestAllot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		replicas, partitions := rapid.IntRange(1, 6).Draw(t, "replicas"), rapid.IntRange(0, 40).Draw(t, "partitions")
+		v := view(replicas, partitions)
+		for i := range partitions {
+			tp := topicPartition{"t", int32(i)}
+			v.owners[tp] = rapid.SampledFrom(v.replicas).Draw(t, tp.String())
+		}
+		n := rapid.IntRange(0, 3).Draw(t, "standbys")
+		copies := map[topicPartition]int{}
+		share := map[[2]string]int{} // by owner and standby
+		owned := map[string]int{}
+		for _, owner := range v.owners {
+			owned[owner]++
+		}
+		for _, replica := range v.replicas {
+			for _, tp := range v.allot(replica, n) {
+				if v.owners[tp] == replica {
+					t.Fatalf("%s is to follow %v, which it owns", replica, tp)
+				}
+				copies[tp]++
+				share[[2]string{v.owners[tp], replica}]++
+			}
+		}
+		want := min(n, replicas-1)
+		for tp := range v.owners {
+			if copies[tp] != want {
+				t.Fatalf("%v has %d standbys, want %d", tp, copies[tp], want)
+			}
+		}
+		for pair, got := range share {
+			if most := (owned[pair[0]] + replicas - 2) / (replicas - 1); want == 1 && got > most {
+				t.Fatalf("%s follows %d of the %d partitions of %s, more than %d", pair[1], got, owned[pair[0]], pair[0], most)
+			}
+		}
+	})
+}
+
+// When a replica goes, the standbys of partitions that stay where they are mostly stay, too.
+func TestAllotMovesFew(t *testing.T) {
+	v := view(4, 64)
+	before := map[topicPartition]string{}
+	for _, replica := range v.replicas {
+		for _, tp := range v.allot(replica, 1) {
+			before[tp] = replica
+		}
+	}
+	gone := v.replicas[3]
+	v.replicas = v.replicas[:3]
+	moved, stayed := 0, 0
+	for tp, owner := range v.owners {
+		if owner == gone {
+			v.owners[tp] = before[tp] // to where it is warm
+		}
+	}
+	for _, replica := range v.replicas {
+		for _, tp := range v.allot(replica, 1) {
+			if before[tp] == gone || v.owners[tp] == before[tp] {
+				continue // it had to move
+			}
+			if before[tp] == replica {
+				stayed++
+			} else {
+				moved++
+			}
+		}
+	}
+	if moved > stayed {
+		t.Errorf("%d standbys moved and %d stayed", moved, stayed)
+	}
+}
+
+// A replica that the group does not know follows nobody, and neither does a single one.
+func TestAllotAlone(t *testing.T) {
+	if got := view(1, 8).allot("duewheel-a", 1); len(got) > 0 {
+		t.Errorf("a single replica follows %v", got)
+	}
+	if got := view(3, 8).allot("duewheel-x", 1); len(got) > 0 {
+		t.Errorf("a stranger follows %v", got)
+	}
+}
+
+// The name of a replica is found in the client ids of its lanes.
+func TestReplicaOf(t *testing.T) {
+	for _, instance := range []string{"a", "pod-3", "x-0-1"} {
+		var got []string
+		for lane := range 12 {
+			got = append(got, replicaOf(memberClientID("duewheel", instance, lane)))
+		}
+		if got = slices.Compact(got); len(got) != 1 || got[0] != replicaName("duewheel", instance) {
+			t.Errorf("instance %s: %v", instance, got)
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package processor
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// warmBalancer shares partitions out as cooperative-sticky does (KIP-429), and of all that have to
+// move it gives each to a replica whose store knows most of it, as far as the balance allows. Each
+// member says in its subscription what its replica's store holds; members of other versions need
+// not understand it, because it stands behind what they read of the user data.
+type warmBalancer struct {
+	kgo.GroupBalancer // cooperative-sticky
+	replica           string
+	holds             func() map[topicPartition]int64 // up to which offset the store knows partitions
+
+	mu   sync.Mutex
+	last map[topicPartition]bool // what the member had when it joined last
+}
+
+func newWarmBalancer(replica string, holds func() map[topicPartition]int64) *warmBalancer {
+	return &warmBalancer{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, holds: holds}
+}
+
+// warmth is what a member says of its replica.
+type warmth struct {
+	Replica string                     `json:"replica"`
+	Holds   map[string]map[int32]int64 `json:"holds"` // by topic and partition
+	GaveUp  map[string][]int32         `json:"gave_up,omitempty"`
+}
+
+// warmthMark begins what stands behind the sticky user data. It cannot stand within it: "{" is no
+// part of a topic's name, and a number of partitions does not begin with it.
+const warmthMark = "dw1{"
+
+// maxWarmth keeps subscriptions small; a member that has more to say says nothing.
+const maxWarmth = 64 << 10
+
+// JoinGroupMetadata is called for each join, so what it says is as of the rebalance.
+func (b *warmBalancer) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {
+	plain := b.GroupBalancer.JoinGroupMetadata(interests, current, generation)
+	meta := kmsg.NewConsumerMemberMetadata()
+	if err := meta.ReadFrom(plain); err != nil {
+		return plain
+	}
+	w := warmth{Replica: b.replica, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
+	for tp, position := range b.holds() {
+		if w.Holds[tp.topic] == nil {
+			w.Holds[tp.topic] = map[int32]int64{}
+		}
+		w.Holds[tp.topic][tp.partition] = position
+	}
+	said, err := json.Marshal(w)
+	if err != nil || len(said) > maxWarmth {
+		return plain
+	}
+	meta.UserData = append(append(meta.UserData, warmthMark[:3]...), said...)
+	return meta.AppendTo(nil)
+}
+
+// gaveUp is what the member had at its last join and has not any more. A leader must know it from
+// what a dead member had: it is on its way to somebody, for the sake of balance.
+func (b *warmBalancer) gaveUp(current map[string][]int32) map[string][]int32 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.last
+	b.last = map[topicPartition]bool{}
+	for _, tp := range flatten(current) {
+		b.last[tp] = true
+		delete(was, tp)
+	}
+	out := map[string][]int32{}
+	for _, tp := range slices.SortedFunc(maps.Keys(was), compareTopicPartitions) {
+		out[tp.topic] = append(out[tp.topic], tp.partition)
+	}
+	return out
+}
+
+// parseWarmth reads what a member says. One that says nothing is a replica of its own that holds
+// nothing.
+func parseWarmth(memberID string, userData []byte) warmth {
+	w := warmth{}
+	if i := bytes.LastIndex(userData, []byte(warmthMark)); i >= 0 {
+		if json.Unmarshal(userData[i+3:], &w) != nil {
+			w = warmth{}
+		}
+	}
+	if w.Replica == "" {
+		w.Replica = "member " + memberID
+	}
+	return w
+}
+
+func (b *warmBalancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+	c, err := kgo.NewConsumerBalancer(b, members)
+	return c, c.MemberTopics(), err
+}
+
+// Balance makes the plan of the sticky balancer warm, and takes back for now what somebody else
+// still has.
+func (b *warmBalancer) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
+	sticky := kgo.StickyBalancer().(kgo.ConsumerBalancerBalance)
+	plan, ok := sticky.Balance(c, topics).(*kgo.BalancePlan)
+	if !ok {
+		return nil // the balancer carries the error
+	}
+	h := newHearth(c, plan.AsMemberIDMap())
+	h.warm()
+	for id, of := range plan.AsMemberIDMap() {
+		clear(of)
+		for _, tp := range h.planned[id] {
+			of[tp.topic] = append(of[tp.topic], tp.partition)
+		}
+		for _, ps := range of {
+			slices.Sort(ps)
+		}
+	}
+	plan.AdjustCooperative(c)
+	return plan
+}
+
+// hearth is a plan that is being made warm.
+type hearth struct {
+	members []string                    // ids, in order
+	says    map[string]warmth           // by member
+	reads   map[string][]string         // the topics of each member
+	owner   map[topicPartition]string   // the member that has it now
+	gaveUp  map[topicPartition]bool     // by a member that is still there
+	planned map[string][]topicPartition // by member
+	best    map[topicPartition]int64    // the furthest that any replica knows it
+}
+
+// nearlyAsWarm is how many records a store may be behind the best one: they are read within some
+// 100 ms.
+const nearlyAsWarm = 50_000
+
+func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hearth {
+	h := &hearth{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[topicPartition]string{}, gaveUp: map[topicPartition]bool{}, planned: map[string][]topicPartition{}, best: map[topicPartition]int64{}}
+	claimed := map[topicPartition]int32{} // in which generation
+	c.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
+		h.members = append(h.members, m.MemberID)
+		w := parseWarmth(m.MemberID, meta.UserData)
+		h.says[m.MemberID], h.reads[m.MemberID] = w, meta.Topics
+		for _, tp := range flatten(w.GaveUp) {
+			h.gaveUp[tp] = true
+		}
+		for topic, ps := range w.Holds {
+			for p, position := range ps {
+				tp := topicPartition{topic, p}
+				h.best[tp] = max(h.best[tp], position)
+			}
+		}
+		for _, t := range meta.OwnedPartitions {
+			for _, p := range t.Partitions {
+				tp := topicPartition{t.Topic, p}
+				if g, ok := claimed[tp]; !ok || meta.Generation > g {
+					claimed[tp], h.owner[tp] = meta.Generation, m.MemberID
+				}
+			}
+		}
+	})
+	slices.Sort(h.members)
+	for id, of := range plan {
+		for topic, ps := range of {
+			for _, p := range ps {
+				h.planned[id] = append(h.planned[id], topicPartition{topic, p})
+			}
+		}
+		slices.SortFunc(h.planned[id], compareTopicPartitions)
+	}
+	return h
+}
+
+// isWarm reports whether a member could go on with a partition at once. Where nobody knows
+// anything of it, everybody is as good as anybody.
+func (h *hearth) isWarm(member string, tp topicPartition) bool {
+	if owner, ok := h.owner[tp]; ok && h.says[owner].Replica == h.says[member].Replica {
+		return true // lanes of a process share the store
+	}
+	position, ok := h.says[member].Holds[tp.topic][tp.partition]
+	if !ok {
+		return h.best[tp] == 0
+	}
+	return position >= h.best[tp]-nearlyAsWarm
+}
+
+// warm exchanges partitions until none is left that moves to a cold member and could go to a warm
+// one. Each exchange makes one more of them warm and none colder, so it comes to an end.
+func (h *hearth) warm() {
+	for _, member := range h.members {
+		for i := range h.planned[member] {
+			if tp := h.planned[member][i]; h.owner[tp] != member && !h.isWarm(member, tp) {
+				h.exchange(member, i)
+			}
+		}
+	}
+	h.relieve()
+}
+
+// exchange gives away the i-th partition of a member, to which it moves cold.
+func (h *hearth) exchange(member string, i int) {
+	tp := h.planned[member][i]
+	for _, other := range h.members {
+		if other == member || !slices.Contains(h.reads[other], tp.topic) || h.owner[tp] != other && !h.isWarm(other, tp) {
+			continue
+		}
+		for j, back := range h.planned[other] {
+			// What comes back has to move anyway, or is let go by the owner of tp in its stead.
+			moves := h.owner[back] != other || h.owner[tp] == other
+			colder := h.owner[back] != member && !h.isWarm(member, back)
+			if moves && slices.Contains(h.reads[member], back.topic) && (!colder || h.owner[tp] != other && !h.isWarm(other, back)) {
+				h.planned[member][i], h.planned[other][j] = back, tp
+				return
+			}
+		}
+	}
+}
+
+// relieve moves what a dead member had from a cold member to a warm one that has no more than it:
+// one partition more or less costs nothing, and a rebuild might take long.
+func (h *hearth) relieve() {
+	partitions := 0
+	for _, tps := range h.planned {
+		partitions += len(tps)
+	}
+	most := (partitions + len(h.members) - 1) / len(h.members)
+	keeps := max(most-2, 1)
+	for _, member := range h.members {
+		for i := len(h.planned[member]) - 1; i >= 0 && len(h.planned[member]) > keeps; i-- {
+			tp := h.planned[member][i]
+			if _, owned := h.owner[tp]; owned || h.gaveUp[tp] || h.isWarm(member, tp) {
+				continue
+			}
+			if to := h.leastWarm(member, tp); to != "" && len(h.planned[to]) <= most {
+				h.planned[to] = append(h.planned[to], tp)
+				h.planned[member] = slices.Delete(h.planned[member], i, i+1)
+			}
+		}
+	}
+}
+
+// leastWarm is the member with the fewest partitions of those that could take tp warm from a
+// member, and have no more than it; empty when there is none.
+func (h *hearth) leastWarm(member string, tp topicPartition) (least string) {
+	for _, other := range h.members {
+		if other == member || !slices.Contains(h.reads[other], tp.topic) || !h.isWarm(other, tp) || len(h.planned[other]) > len(h.planned[member]) {
+			continue
+		}
+		if least == "" || len(h.planned[other]) < len(h.planned[least]) {
+			least = other
+		}
+	}
+	return least
+}
+
+// holds is up to which offset this process's store knows the partitions of the group.
+func (p *Processor) holds() map[topicPartition]int64 {
+	store := p.openStore.Load()
+	if store == nil {
+		return nil
+	}
+	out := map[topicPartition]int64{}
+	for id, pos := range maps.All(store.Positions()) {
+		if id.Group == p.cfg.Group {
+			out[topicPartition{id.Topic, id.Partition}] = min(pos.Resume, pos.Offset)
+		}
+	}
+	return out
+}

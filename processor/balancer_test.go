@@ -1,0 +1,214 @@
+package processor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"pgregory.net/rapid"
+)
+
+// crew is a group whose leader is asked to share out the partitions of one topic.
+type crew struct {
+	partitions int32
+	members    map[string]*seat
+	generation int32
+}
+
+// seat is one member.
+type seat struct {
+	balancer *warmBalancer
+	has      []int32
+	holds    map[topicPartition]int64
+}
+
+func (c *crew) add(id, replica string, holds map[topicPartition]int64, has ...int32) {
+	s := &seat{has: has, holds: holds}
+	s.balancer = newWarmBalancer(replica, func() map[topicPartition]int64 { return s.holds })
+	if c.members == nil {
+		c.members = map[string]*seat{}
+	}
+	c.members[id] = s
+	s.balancer.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: slices.Clone(has)}, c.generation)
+}
+
+// round is one rebalance; it reports whether somebody has to give something up for the next.
+func (c *crew) round(t fataler) (again bool) {
+	var joined []kmsg.JoinGroupResponseMember
+	for _, id := range slices.Sorted(maps.Keys(c.members)) {
+		m := kmsg.NewJoinGroupResponseMember()
+		m.MemberID = id
+		m.ProtocolMetadata = c.members[id].balancer.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: slices.Clone(c.members[id].has)}, c.generation)
+		joined = append(joined, m)
+	}
+	b, _, err := c.members[joined[0].MemberID].balancer.MemberBalancer(joined)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	into, err := b.(kgo.GroupMemberBalancerOrError).BalanceOrError(map[string]int32{testTopic: c.partitions})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	c.generation++
+	for _, a := range into.IntoSyncAssignment() {
+		got, err := kgo.ParseConsumerSyncAssignment(a.MemberAssignment)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		m := c.members[a.MemberID]
+		for _, p := range m.has {
+			again = again || !slices.Contains(got[testTopic], p)
+		}
+		m.has = got[testTopic]
+	}
+	return again
+}
+
+type fataler interface {
+	Fatalf(format string, args ...any)
+}
+
+// settle rebalances until nobody gives anything up, and checks that everything is somebody's.
+func (c *crew) settle(t fataler) {
+	for rounds := 1; c.round(t); rounds++ {
+		if rounds > 3 {
+			t.Fatalf("no end of rebalances: %v", c)
+		}
+	}
+	owners := map[int32]int{}
+	least, most := int(c.partitions), 0
+	for _, m := range c.members {
+		for _, p := range m.has {
+			owners[p]++
+		}
+		least, most = min(least, len(m.has)), max(most, len(m.has))
+	}
+	for p := range c.partitions {
+		if owners[p] != 1 {
+			t.Fatalf("partition %d has %d owners: %v", p, owners[p], c)
+		}
+	}
+	share := (int(c.partitions) + len(c.members) - 1) / len(c.members)
+	if least < min(share-1, max(share-2, 1)) || most > share+1 {
+		t.Fatalf("members have between %d and %d partitions: %v", least, most, c)
+	}
+}
+
+func (c *crew) String() string {
+	s := ""
+	for _, id := range slices.Sorted(maps.Keys(c.members)) {
+		s += fmt.Sprintf("%s %v ", id, c.members[id].has)
+	}
+	return s
+}
+
+func know(position int64, ps ...int32) map[topicPartition]int64 {
+	m := map[topicPartition]int64{}
+	for _, p := range ps {
+		m[topicPartition{testTopic, p}] = position
+	}
+	return m
+}
+
+// What a dead replica had goes to those that have it warm.
+func TestOrphansGoWhereTheyAreWarm(t *testing.T) {
+	for _, warm := range [][2][]int32{{{6, 7}, {8}}, {{8}, {6, 7}}, {{6, 8}, {7}}} {
+		c := &crew{partitions: 9, generation: 3}
+		c.add("a", "A", know(1e6, warm[0]...), 0, 1, 2)
+		c.add("b", "B", know(1e6, warm[1]...), 3, 4, 5)
+		c.settle(t)
+		for i, id := range []string{"a", "b"} {
+			for _, p := range warm[i] {
+				if !slices.Contains(c.members[id].has, p) {
+					t.Errorf("warm %v: partition %d is not with %s: %v", warm, p, id, c)
+				}
+			}
+		}
+	}
+}
+
+// A new replica that knows nothing gets its share all the same; one that comes back gets what it
+// knows, although something else would do for the balance.
+func TestBalanceComesBeforeWarmth(t *testing.T) {
+	c := &crew{partitions: 2, generation: 3}
+	c.add("a", "A", know(1e6, 0, 1), 0, 1)
+	c.add("b", "B", nil)
+	c.settle(t)
+	if len(c.members["b"].has) != 1 {
+		t.Errorf("the new replica has not got its share: %v", c)
+	}
+	c = &crew{partitions: 6, generation: 3}
+	c.add("a", "A", know(1e6, 0, 1, 2, 3, 4, 5), 0, 1, 2, 3, 4, 5)
+	c.add("b", "B", know(1e6, 1, 3, 5))
+	c.settle(t)
+	if !slices.Equal(c.members["b"].has, []int32{1, 3, 5}) {
+		t.Errorf("the replica that knows 1, 3 and 5: %v", c)
+	}
+}
+
+// Members of an earlier version, which say nothing of what they hold, are in the same group.
+func TestBalanceWithOthers(t *testing.T) {
+	plain := kgo.CooperativeStickyBalancer()
+	joined := []kmsg.JoinGroupResponseMember{
+		{MemberID: "old", ProtocolMetadata: plain.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {0, 1}}, 3)},
+		{MemberID: "new", ProtocolMetadata: newWarmBalancer("A", func() map[topicPartition]int64 { return know(5, 2) }).
+			JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {2}}, 3)},
+	}
+	for _, leader := range []kgo.GroupBalancer{plain, newWarmBalancer("A", func() map[topicPartition]int64 { return nil })} {
+		b, _, err := leader.MemberBalancer(joined)
+		if err != nil {
+			t.Fatal(err)
+		}
+		into, err := b.(kgo.GroupMemberBalancerOrError).BalanceOrError(map[string]int32{testTopic: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string][]int32{}
+		for _, a := range into.IntoSyncAssignment() {
+			m, err := kgo.ParseConsumerSyncAssignment(a.MemberAssignment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[a.MemberID] = m[testTopic]
+		}
+		if !slices.Equal(got["old"], []int32{0, 1}) || !slices.Equal(got["new"], []int32{2, 3}) {
+			t.Errorf("shared out as %v", got)
+		}
+	}
+}
+
+// Whatever replicas hold: every partition gets one owner within a few rebalances, in balance but
+// for one or two, and a group in which nothing happens does not go on moving partitions.
+func TestBalanceSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := &crew{partitions: int32(rapid.IntRange(1, 24).Draw(t, "partitions")), generation: 3}
+		members := rapid.IntRange(1, 6).Draw(t, "members")
+		has := make([][]int32, members)
+		holds := make([]map[topicPartition]int64, members)
+		for i := range holds {
+			holds[i] = map[topicPartition]int64{}
+		}
+		for p := range c.partitions {
+			if owner := rapid.IntRange(-1, members-1).Draw(t, "owner"); owner >= 0 {
+				has[owner] = append(has[owner], p)
+			}
+			for i := range holds {
+				if position := rapid.SampledFrom([]int64{0, 0, 1000, 1e6}).Draw(t, "holds"); position > 0 {
+					holds[i][topicPartition{testTopic, p}] = position
+				}
+			}
+		}
+		for i := range members {
+			c.add(fmt.Sprintf("m%d", i), fmt.Sprintf("r%d", i/2), holds[i], has[i]...)
+		}
+		c.settle(t)
+		c.settle(t) // what went to the warm instead of the idle may be made good
+		before := c.String()
+		if c.round(t); c.String() != before {
+			t.Fatalf("at rest %s, and then %s", before, c)
+		}
+	})
+}

@@ -1,0 +1,215 @@
+package processor
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// standby is a second copy of what is pending in a partition that another replica owns. It reads
+// the log into the local store and follows the owner's checkpoints: it takes in what lies below O,
+// so only what was accepted, and forgets what is at or below W. So it is what a lane would inherit
+// that had owned the partition until then, and who takes over has to read only what came after.
+//
+// It writes nothing to Kafka. It is guarded by standbys.mu.
+//
+// Invariants: position <= committed.Offset. The ledger counts what the store holds: the records
+// from L to position that are above W and not resolved. After each step the store's position is
+// this one.
+type standby struct {
+	tp    topicPartition
+	id    topicID
+	route *topics.Route
+	log   *slog.Logger
+	store *state.Partition
+
+	committed state.Checkpoint // as last followed
+	parsers   parsers
+	ledger    *state.Ledger
+	position  int64         // the next offset to be taken in
+	ahead     []*kgo.Record // read, and not accepted by the owner yet
+	dirty     bool          // position or the open batch has changed since the last commit
+	scratch   []byte
+}
+
+// open makes a standby of what the local store holds, and of a checkpoint. It may take long, so
+// it is called before anyone else knows the standby.
+func (s *standby) open(c state.Checkpoint) (err error) {
+	if s.parsers, err = parsersOf(s.route, c); err != nil {
+		return err
+	}
+	got, err := inherit(s.store, c, math.MaxInt64, s.log)
+	if err != nil {
+		return err
+	}
+	s.committed, s.ledger, s.position, s.dirty = c, got.ledger, got.start, true
+	return s.sync()
+}
+
+// follow takes over the owner's newest checkpoint, and what of the records ahead it covers. It
+// reports whether reading has to begin somewhere else.
+func (s *standby) follow(c state.Checkpoint) (jumped bool, err error) {
+	if s.parsers, err = parsersOf(s.route, c); err != nil {
+		return false, err
+	}
+	if err := s.forget(c.Watermark); err != nil {
+		return false, err
+	}
+	back := c.Offset < s.committed.Offset || c.Watermark.Less(s.committed.Watermark) // somebody has set it back
+	settled := c.LowWater == c.Offset && s.ledger.Len() > 0                          // resolved by what lies ahead, or a fixed delay
+	s.dirty = s.dirty || c.Watermark != s.committed.Watermark || c.LowWater != s.committed.LowWater
+	s.committed = c
+	if back || settled || s.position < c.LowWater {
+		// What is passed over may have resolved what the store holds.
+		if err := s.store.Drop(); err != nil {
+			return false, err
+		}
+		s.ledger, s.position, s.ahead, s.dirty = state.NewLedger(c.LowWater), c.LowWater, nil, true
+		return true, s.sync()
+	}
+	n := 0
+	for ; n < len(s.ahead) && s.ahead[n].Offset < c.Offset; n++ {
+		if err := s.accept(s.ahead[n]); err != nil {
+			return false, err
+		}
+	}
+	s.ahead = slices.Delete(s.ahead, 0, n)
+	return false, s.sync()
+}
+
+// read takes in what was read, or keeps it until the owner has accepted it.
+func (s *standby) read(rs []*kgo.Record) error {
+	for _, r := range rs {
+		if len(s.ahead) > 0 || r.Offset >= s.committed.Offset {
+			s.ahead = append(s.ahead, r)
+			continue
+		}
+		if err := s.accept(r); err != nil {
+			return err
+		}
+		r.Recycle()
+	}
+	return s.sync()
+}
+
+// accept takes in a record below O. What was refused then is passed over, or a resolve record
+// follows that says so.
+func (s *standby) accept(r *kgo.Record) error {
+	if r.Offset < s.position {
+		return nil
+	}
+	s.position, s.dirty = r.Offset+1, true
+	if r.Attrs.IsControl() {
+		return nil
+	}
+	req, err := s.parsers.at(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, s.id.short())
+	if err != nil {
+		return nil // resolved when O passed it
+	}
+	if req.Kind == topics.KindResolve {
+		return s.resolve(state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq})
+	}
+	key := state.Key{Due: req.Due, Seq: r.Offset}
+	if !s.committed.Watermark.Less(key) {
+		return nil
+	}
+	s.scratch = appendRecord(s.scratch[:0], r)
+	if err := s.store.Put(key, s.scratch); err != nil {
+		return err
+	}
+	s.ledger.Add(key, r.Offset, len(s.scratch), true)
+	return nil
+}
+
+// resolve forgets one record.
+func (s *standby) resolve(key state.Key) error {
+	if err := s.sync(); err != nil { // a scan sees what is committed
+		return err
+	}
+	held := false
+	err := s.store.Scan(state.Key{Due: key.Due, Seq: key.Seq - 1}, func(k state.Key, run []byte) bool {
+		if held = k == key; held {
+			s.uncount(k, run)
+		}
+		return false
+	})
+	if err != nil || !held {
+		return err
+	}
+	s.dirty = true
+	return s.store.Delete(key)
+}
+
+// forget drops what the owner has resolved by moving W.
+func (s *standby) forget(w state.Key) error {
+	if !s.committed.Watermark.Less(w) {
+		return nil
+	}
+	if err := s.sync(); err != nil {
+		return err
+	}
+	if err := uncountUpTo(s.store, s.ledger, s.committed.Watermark, w); err != nil {
+		return err
+	}
+	return s.store.Trim(w)
+}
+
+func (s *standby) uncount(k state.Key, run []byte) {
+	if offset, err := recordOffset(run); err == nil {
+		s.ledger.Remove(k, offset, len(run), true)
+	}
+}
+
+// uncountUpTo takes out of a ledger what a store holds above one key and up to another.
+func uncountUpTo(store *state.Partition, ledger *state.Ledger, above, upTo state.Key) error {
+	var corrupt error
+	err := store.Scan(above, func(k state.Key, run []byte) bool {
+		if upTo.Less(k) {
+			return false
+		}
+		var offset int64
+		if offset, corrupt = recordOffset(run); corrupt == nil {
+			ledger.Remove(k, offset, len(run), true)
+		}
+		return corrupt == nil
+	})
+	if err == nil {
+		err = corrupt
+	}
+	return err
+}
+
+// sync writes what was taken in, with the position that belongs to it.
+func (s *standby) sync() error {
+	if !s.dirty {
+		return nil
+	}
+	s.dirty = false
+	return s.store.Commit(state.Position{Resume: s.position, Offset: s.position, Watermark: s.committed.Watermark, LowWater: s.committed.LowWater})
+}
+
+// handOver gives what the standby has counted to the lane that takes over, as inherit would from
+// the same store, without reading all of it. The store is the lane's by now. It is not ok when the
+// checkpoint is not one that the standby could have followed.
+func (s *standby) handOver(store *state.Partition, c state.Checkpoint) (got inherited, ok bool, err error) {
+	pos, used := store.Position()
+	switch {
+	case !used || pos.Resume != s.position || pos.Offset != s.position || pos.Watermark != s.committed.Watermark:
+		return got, false, nil // it was written by somebody else
+	case s.position < c.LowWater || c.Offset < s.committed.Offset || c.Watermark.Less(s.committed.Watermark):
+		return got, false, nil
+	}
+	if err := uncountUpTo(store, s.ledger, s.committed.Watermark, c.Watermark); err != nil {
+		return got, false, fmt.Errorf("count what is resolved: %w", err)
+	}
+	if c.LowWater == c.Offset && s.ledger.Len() > 0 {
+		return got, false, nil
+	}
+	return inherited{ledger: s.ledger, start: s.position}, true, nil
+}

@@ -1,0 +1,307 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// standbys are the standbys that this process keeps. One goroutine reads and follows for all of
+// them; lanes take from them what they take over. A nil one keeps none.
+type standbys struct {
+	// Set once.
+	p           *Processor
+	log         *slog.Logger
+	coordinator *coordinator
+
+	mu sync.Mutex
+	m  map[topicPartition]*standby // guarded by mu, and so is each of them
+
+	// Owned by run.
+	reader    *kgo.Client
+	wanted    []topicPartition
+	ids       map[topicPartition]topicID
+	reading   map[topicPartition]bool // false: paused
+	notBefore map[topicPartition]time.Time
+	rebalance int64 // how many rebalances there had been when wanted was found
+}
+
+const (
+	// followInterval is how often checkpoints are looked up, in one request for all partitions. A
+	// takeover reads again what has come since.
+	followInterval = 500 * time.Millisecond
+	// allotInterval is how often the group is asked who owns what.
+	allotInterval = 2 * time.Second
+	// standbyRetry is how long a standby rests after an error.
+	standbyRetry = 10 * time.Second
+	// standbyFetchBytes bounds what one fetch holds for all standbys.
+	standbyFetchBytes = 4 << 20
+)
+
+func newStandbys(p *Processor) *standbys {
+	return &standbys{
+		p: p, log: p.cfg.Logger.With("standbys", p.cfg.Standbys), coordinator: &coordinator{group: p.cfg.Group}, m: map[topicPartition]*standby{},
+		ids: map[topicPartition]topicID{}, reading: map[topicPartition]bool{}, notBefore: map[topicPartition]time.Time{}, rebalance: -1,
+	}
+}
+
+// run keeps the standbys until ctx ends.
+func (s *standbys) run(ctx context.Context) (err error) {
+	if s.reader, err = newReader(&s.p.cfg, standbyFetchBytes); err != nil {
+		return fmt.Errorf("make reader of standbys: %w", err)
+	}
+	defer s.reader.Close()
+	var allotted time.Time
+	for ctx.Err() == nil {
+		if time.Since(allotted) >= allotInterval || s.rebalance != s.p.counters.rebalances.Load() {
+			allotted = time.Now()
+			s.allot(ctx)
+		}
+		s.follow(ctx)
+		s.read(ctx, time.Now().Add(followInterval))
+	}
+	return nil
+}
+
+// allot finds out of which partitions a standby is wanted here.
+func (s *standbys) allot(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	rebalances := s.p.counters.rebalances.Load()
+	view, err := describeGroup(ctx, s.reader, s.p.cfg.Protocol, s.p.cfg.Group)
+	if err != nil {
+		s.log.Warn("who owns what", "error", err)
+	}
+	if view == nil {
+		return // it is being decided; what is there is as good as anything
+	}
+	for tp := range view.owners {
+		if r := s.p.routes[tp.topic]; r == nil || r.Delay > 0 {
+			delete(view.owners, tp) // a fixed-delay route has nothing to be warm
+		}
+	}
+	wanted := view.allot(replicaName(clientID(s.reader), s.p.cfg.Instance), s.p.cfg.Standbys)
+	ids, err := topicIDs(ctx, s.reader, wanted)
+	if err != nil && len(ids) < len(wanted) {
+		s.log.Warn("topics of standbys", "error", err)
+	}
+	if !slices.Equal(wanted, s.wanted) {
+		s.log.Info("standbys allotted", "partitions", wanted)
+	}
+	s.wanted, s.ids, s.rebalance = wanted, ids, rebalances
+}
+
+// follow looks up the checkpoints and brings every standby up to its own. It asks for committed
+// values, whatever transactions are open: they are behind, never ahead.
+func (s *standbys) follow(ctx context.Context) {
+	s.mu.Lock()
+	for tp := range s.m {
+		if !slices.Contains(s.wanted, tp) {
+			delete(s.m, tp)
+		}
+	}
+	s.mu.Unlock()
+	if len(s.ids) > 0 {
+		got, err := s.coordinator.fetch(ctx, s.reader, s.ids, false)
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("checkpoints of standbys", "error", err)
+		}
+		for tp, f := range got {
+			s.followOne(tp, s.ids[tp], f)
+		}
+	}
+	s.steer()
+}
+
+func (s *standbys) followOne(tp topicPartition, id topicID, f fetched) {
+	if f.err != nil || f.offset < 0 || time.Now().Before(s.notBefore[tp]) {
+		return
+	}
+	c, err := state.ParseCheckpoint(f.offset, f.metadata)
+	if err != nil || c.TopicID != id.short() {
+		return // its owner says what there is to be said
+	}
+	s.mu.Lock()
+	b := s.m[tp]
+	s.mu.Unlock()
+	if b == nil || b.id != id {
+		err = s.open(tp, id, c)
+	} else {
+		err = s.step(b, func() error {
+			jumped, err := b.follow(c)
+			if jumped {
+				delete(s.reading, tp)
+			}
+			return err
+		})
+	}
+	s.took(tp, err)
+}
+
+// step does something with a standby, unless somebody has taken it over.
+func (s *standbys) step(b *standby, do func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.m[b.tp] != b {
+		return nil
+	}
+	err := do()
+	if err != nil {
+		delete(s.m, b.tp)
+	}
+	return err
+}
+
+// took notes what went wrong with a standby. It is not worth a second try at once.
+func (s *standbys) took(tp topicPartition, err error) {
+	if err == nil || errors.Is(err, state.ErrEnded) { // a lane has it now
+		return
+	}
+	s.notBefore[tp] = time.Now().Add(standbyRetry)
+	if isTopicGone(err) { // the reader holds on to the id that it has seen first
+		s.reader.PurgeTopicsFromConsuming(tp.topic)
+		maps.DeleteFunc(s.reading, func(other topicPartition, _ bool) bool { return other.topic == tp.topic })
+	}
+	s.log.Warn("standby given up for a while", "topic", tp.topic, "partition", tp.partition, "error", err)
+}
+
+// open starts a standby. Counting what the store holds may take long and is done without the lock;
+// a lane that takes the partition over meanwhile ends the handle.
+func (s *standbys) open(tp topicPartition, id topicID, c state.Checkpoint) error {
+	b := &standby{tp: tp, id: id, route: s.p.routes[tp.topic], log: s.log.With("topic", tp.topic, "partition", tp.partition)}
+	owned, err := s.claim(b)
+	if owned || err != nil {
+		return err
+	}
+	if err := b.open(c); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.p.assigned.has(tp) {
+		return nil
+	}
+	s.m[tp] = b
+	delete(s.reading, tp)
+	b.log.Info("standby follows", "from", b.position, "offset", c.Offset, "pending", b.ledger.Len())
+	return nil
+}
+
+// claim opens the store for a standby, unless a lane of this process has the partition.
+func (s *standbys) claim(b *standby) (owned bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.p.assigned.has(b.tp) {
+		return true, nil
+	}
+	if b.store, err = s.p.store.Partition(state.PartitionID{Group: s.p.cfg.Group, Topic: b.tp.topic, TopicID: b.id, Partition: b.tp.partition}); err != nil {
+		return false, fmt.Errorf("open the store: %w", err)
+	}
+	return false, nil
+}
+
+// take gives a standby to the lane that takes its partition over; nil when there is none. From
+// then on nothing is done with it here. The lane has the partition among the assigned ones.
+func (s *standbys) take(tp topicPartition, id topicID) *standby {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.m[tp]
+	delete(s.m, tp)
+	if b == nil || b.id != id {
+		return nil
+	}
+	return b
+}
+
+// steer makes the reader read what the standbys want.
+func (s *standbys) steer() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tp := range s.reading {
+		if s.m[tp] == nil {
+			s.reader.RemoveConsumePartitions(tp.set())
+			delete(s.reading, tp)
+		}
+	}
+	for tp, b := range s.m {
+		full := len(b.ahead) > 0
+		switch reads, known := s.reading[tp]; {
+		case !known:
+			s.reader.RemoveConsumePartitions(tp.set())
+			s.reader.ResumeFetchPartitions(tp.set())
+			s.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{tp.topic: {tp.partition: kgo.NewOffset().At(b.position)}})
+			s.reading[tp] = true
+		case reads && full:
+			s.reader.PauseFetchPartitions(tp.set())
+			s.reading[tp] = false
+		case !reads && !full:
+			s.reader.ResumeFetchPartitions(tp.set())
+			s.reading[tp] = true
+		}
+	}
+}
+
+// set is the partition as kgo takes it.
+func (tp topicPartition) set() map[string][]int32 {
+	return map[string][]int32{tp.topic: {tp.partition}}
+}
+
+// read takes in what the reader has until it is time to look at the checkpoints again.
+func (s *standbys) read(ctx context.Context, until time.Time) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	for ctx.Err() == nil {
+		fs := s.reader.PollRecords(ctx, pollRecords)
+		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
+			tp := topicPartition{ftp.Topic, ftp.Partition}
+			s.mu.Lock()
+			b := s.m[tp]
+			s.mu.Unlock()
+			if b == nil || ftp.Err != nil && (isShutdown(ftp.Err) || errors.Is(ftp.Err, context.DeadlineExceeded)) {
+				return
+			}
+			s.took(tp, s.step(b, func() error {
+				return errors.Join(b.read(ftp.Records), ftp.Err)
+			}))
+		})
+		s.steer()
+	}
+}
+
+// StandbyStats is what is known of one standby.
+type StandbyStats struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // O of the owner, as last seen
+	Position  int64 // the next offset that it takes in
+	Pending   int64
+}
+
+// stats takes a picture.
+func (s *standbys) stats() []StandbyStats {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []StandbyStats
+	for tp, b := range s.m {
+		out = append(out, StandbyStats{Topic: tp.topic, Partition: tp.partition, Offset: b.committed.Offset, Position: b.position, Pending: int64(b.ledger.Len())})
+	}
+	slices.SortFunc(out, func(a, b StandbyStats) int {
+		return compareTopicPartitions(topicPartition{a.Topic, a.Partition}, topicPartition{b.Topic, b.Partition})
+	})
+	return out
+}
