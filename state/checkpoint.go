@@ -11,7 +11,7 @@ import (
 var (
 	// ErrNotOurs: the commit metadata is empty or somebody else's. The offset was set by a tool, or mirrored.
 	ErrNotOurs = errors.New("state: commit metadata is not ours")
-	// ErrUnknownVersion: the metadata is ours, but of a version that this program does not know. Never a guess.
+	// ErrUnknownVersion: the metadata is ours, but this release does not read it, as a newer one wrote it. Never a guess.
 	ErrUnknownVersion = errors.New("state: unknown version of commit metadata")
 	// ErrCorrupt: the metadata is of our version, and wrong; or bytes in the store are.
 	ErrCorrupt = errors.New("state: corrupt value")
@@ -22,8 +22,34 @@ var (
 // MaxMetadata is what a broker accepts by default (offset.metadata.max.bytes).
 const MaxMetadata = 4096
 
-// version is the first word of our metadata.
-const version = "dw1"
+// version is a form of the metadata: its first word, and the fields that it may have.
+type version struct{ name, fields string }
+
+// versions are those that this release reads, oldest first. What is new is read by one release and written from the next
+// on, so that neighbouring releases always understand each other; doc.go has the rule.
+var versions = []version{
+	{"dw1", "twlxac"},
+}
+
+// written is the one of them that this release writes.
+const written = "dw1"
+
+// Versions says in words which versions of the metadata this release reads and writes.
+func Versions() string { return "reads " + reads() + ", writes " + written }
+
+func reads() string {
+	var names []string
+	for _, v := range versions {
+		names = append(names, v.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// unknown says what a person can do about something that a newer release has written.
+func unknown(what, name string) error {
+	return fmt.Errorf("%w: %s, and this release reads %s; a newer one wrote it: run one that reads %s (see `duewheel version`), "+
+		"and the partition goes on where it is assigned to one; a rollout must not skip a release", ErrUnknownVersion, what, reads(), name)
+}
 
 // Checkpoint is what must survive of one partition of a delay topic. Offset is the committed offset itself, the rest
 // travels as text in the metadata of the same commit; doc.go shows the form.
@@ -50,7 +76,7 @@ func (c Checkpoint) Metadata() (string, error) {
 		return "", err
 	}
 	b := make([]byte, 0, 128)
-	b = append(b, version+" t="...)
+	b = append(b, written+" t="...)
 	b = hex.AppendEncode(b, c.TopicID[:])
 	b = append(b, " w="...)
 	b = c.Watermark.appendText(b)
@@ -78,7 +104,8 @@ func (c Checkpoint) Metadata() (string, error) {
 // ParseCheckpoint reads a committed offset and its metadata. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
 func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
 	words := strings.Split(metadata, " ")
-	if err := checkVersion(words[0]); err != nil {
+	v, err := versionOf(words[0])
+	if err != nil {
 		return Checkpoint{}, err
 	}
 	if len(metadata) > MaxMetadata {
@@ -95,6 +122,9 @@ func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
 			return Checkpoint{}, fmt.Errorf("%w: metadata has field %s twice", ErrCorrupt, name)
 		}
 		seen += name
+		if !strings.Contains(v.fields, name) {
+			return Checkpoint{}, unknown("it has a field "+name, v.name+" with "+name)
+		}
 		if err := c.set(name, value); err != nil {
 			return Checkpoint{}, err
 		}
@@ -110,16 +140,18 @@ func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
 	return c, nil
 }
 
-// checkVersion judges the first word: "dw" and a number is ours.
-func checkVersion(word string) error {
+// versionOf judges the first word: "dw" and a number is ours.
+func versionOf(word string) (version, error) {
 	digits, ours := strings.CutPrefix(word, "dw")
 	if !ours || digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return ErrNotOurs
+		return version{}, ErrNotOurs
 	}
-	if word != version {
-		return fmt.Errorf("%w: %s, known is %s", ErrUnknownVersion, word, version)
+	for _, v := range versions {
+		if v.name == word {
+			return v, nil
+		}
 	}
-	return nil
+	return version{}, unknown("it is "+word, word)
 }
 
 func (c *Checkpoint) set(name, value string) (err error) {
@@ -140,7 +172,7 @@ func (c *Checkpoint) set(name, value string) (err error) {
 	case "c":
 		c.Parsers, err = parseParsers(value)
 	default:
-		return fmt.Errorf("%w: field %s of %s", ErrUnknownVersion, name, version)
+		panic("state: BUG: nothing reads field " + name)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: metadata field %s: %w", ErrCorrupt, name, err)

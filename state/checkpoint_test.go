@@ -103,6 +103,26 @@ func TestMetadataText(t *testing.T) {
 	}
 }
 
+// A release reads what it writes, each version once, and has a reader for each field of each.
+func TestVersions(t *testing.T) {
+	if got, want := Versions(), "reads dw1, writes dw1"; got != want {
+		t.Errorf("got %q, want %q: the rule for changing this is in doc.go", got, want)
+	}
+	values := map[byte]string{'t': "00000000", 'w': "0:0", 'l': "0", 'x': "w", 'a': "1", 'c': "0:p1"}
+	for _, v := range versions {
+		text := v.name
+		for i := range len(v.fields) {
+			text += fmt.Sprintf(" %c=%s", v.fields[i], values[v.fields[i]])
+		}
+		if _, err := ParseCheckpoint(0, text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if strings.Count(reads(), v.name) != 1 {
+			t.Errorf("%s is not read once: %s", v.name, reads())
+		}
+	}
+}
+
 func TestMetadataRefusesWhatCannotBeReadBack(t *testing.T) {
 	good := Checkpoint{Offset: 10, LowWater: 5}
 	for name, c := range map[string]struct {

@@ -50,7 +50,7 @@
 // # In the commit metadata
 //
 // Text of at most 4096 bytes, words with one space between them. The first is the version; then come fields in any order,
-// written in this one. Any other field, and any other version, is an error.
+// written in this one. Any other field, and any other version, is [ErrUnknownVersion].
 //
 //	dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing-4f-0 a=1 c=0:p1;8000:p1+300000
 //
@@ -60,6 +60,23 @@
 //	x   writer who may have an open transaction; absent when there is none. Bytes but letters, digits and ._- as %XX
 //	a   1 when records of ours may lie at or above the offset; else absent
 //	c   parser configurations: the offset from which each holds, in rising order; absent when none is known
+//
+// # Versions
+//
+// Replicas of two releases share a group for the length of a rollout, and read what the other one has written. So:
+//
+//   - A release reads the version that it writes, and all before it.
+//   - What is new (a version, a field, a parser's spec) is only read by the release that brings it, which does what it
+//     asks for, and written from the next release on. A field is new with a version of its own: no version gets another
+//     field once it has been released.
+//   - Who only reads a version may have to write what it has read of it. What would be wrong if it were lost, it writes in
+//     that version for as long as it holds; else in the version that it writes.
+//
+// Then neighbouring releases understand each other in both directions, so a rollout can be taken back by one release. Who
+// skips one has partitions stopped where the older release has them: with ErrUnknownVersion, untouched, and they go on where
+// a replica that understands them gets them. Less formally: first everybody can read it, then somebody writes it.
+//
+// The table is versions in checkpoint.go. The local store is a cache and needs no such rule: another layout is dropped.
 //
 // # Failure
 //

@@ -91,7 +91,8 @@ func ParserFor(spec string) (*Parser, error) {
 	digits, fixed := strings.CutPrefix(spec, "p1+")
 	delay, ok := parseCount([]byte(digits))
 	if !fixed || !ok || delay == 0 || delay > maxDelayMillis {
-		return nil, fmt.Errorf("%w %q", ErrUnknownParser, spec)
+		return nil, fmt.Errorf("%w %q, and this release knows p1; a newer one wrote it: run one that knows it, and the partition goes on where it is assigned to one",
+			ErrUnknownParser, spec)
 	}
 	return &Parser{delay: delay}, nil
 }

@@ -86,7 +86,8 @@ func TestCheckpoints(t *testing.T) {
 		0: "",
 		1: "",
 		2: "not a checkpoint of ours: `duewheel checkpoints reset` chooses the way on",
-		3: "unreadable: state: unknown version of commit metadata: dw2, known is dw1",
+		3: "unreadable: state: unknown version of commit metadata: it is dw2, and this release reads dw1; a newer one wrote it: run one that reads dw2 " +
+			"(see `duewheel version`), and the partition goes on where it is assigned to one; a rollout must not skip a release",
 		4: "of another topic of this name: the topic was made anew",
 		5: "the log begins at 2: it has lost pending records",
 	} {

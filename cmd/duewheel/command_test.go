@@ -168,7 +168,7 @@ func TestProduceToNowhere(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	out, err := command(t, "", "version")
-	if err != nil || !regexp.MustCompile(`^duewheel \S+ \(go1\.\S+, \w+/\w+\)\n$`).MatchString(out) {
+	if err != nil || !regexp.MustCompile(`^duewheel \S+ \(go1\.\S+, \w+/\w+\)\ncheckpoints: reads dw1, writes dw1\n$`).MatchString(out) {
 		t.Errorf("printed %q, %v", out, err)
 	}
 	if out, err = command(t, "", "version", "--json"); err != nil || !strings.HasPrefix(out, `{"version":`) {

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // release is set when a release is built: -ldflags "-X main.release=v1.2.3".
@@ -20,10 +22,12 @@ type build struct {
 	Time     string `json:"time,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// Checkpoints says which versions of the checkpoint it reads and writes: neighbours in a rollout must read each other's.
+	Checkpoints string `json:"checkpoints"`
 }
 
 func readBuild() build {
-	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Checkpoints: state.Versions()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -57,7 +61,7 @@ func newVersionCommand() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(b)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "duewheel %s (%s, %s)\n", b.Version, b.Go, b.Platform)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "duewheel %s (%s, %s)\ncheckpoints: %s\n", b.Version, b.Go, b.Platform, b.Checkpoints)
 			return err
 		},
 	}
