@@ -39,6 +39,7 @@ type replicaConfig struct {
 	Guarantee          processor.Guarantee
 	Protocol           processor.Protocol
 	InstanceID         string
+	Standbys           int
 	Lanes              int
 	NearWindow         time.Duration
 	Session            time.Duration
@@ -70,7 +71,7 @@ func (s *stage) replica(change ...func(*replicaConfig)) replicaConfig {
 func (c *replicaConfig) processor(log io.Writer) (*processor.Processor, error) {
 	return processor.New(processor.Config{
 		Client: c.client(), Group: c.Group, Instance: c.Instance, Routes: []topics.Route{c.Route},
-		Protocol: c.Protocol, InstanceID: c.InstanceID,
+		Protocol: c.Protocol, InstanceID: c.InstanceID, Standbys: c.Standbys,
 		StateDir: c.StateDir, Guarantee: c.Guarantee, Lanes: c.Lanes, NearWindow: c.NearWindow, MemoryBudget: 64 << 20,
 		SessionTimeout: c.Session, HeartbeatInterval: cmp.Or(c.Heartbeat, c.Session/10), TransactionTimeout: c.TransactionTimeout,
 		RetryBackoff: c.RetryBackoff, UnknownTargetAfter: c.UnknownTargetAfter,
@@ -155,7 +156,9 @@ func (s *stage) spawn(c replicaConfig) *child {
 
 func (s *stage) run(c replicaConfig, cmd *exec.Cmd) *child {
 	s.t.Helper()
-	cmd.Stderr = s.log
+	if cmd.Stderr == nil {
+		cmd.Stderr = s.log
+	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		s.t.Fatal(err)

@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+const (
+	manyPartitions = 64
+	manyReplicas   = 5 // of two lanes each
+)
+
+// Many partitions are shared by many replicas. Each has its share; what a replica had that is killed goes to all others; and when one
+// is added, no partition stops that stays where it is.
+func TestScale(t *testing.T) {
+	for _, protocol := range []processor.Protocol{processor.ProtocolClassic, processor.ProtocolConsumer} {
+		t.Run(string(protocol), func(t *testing.T) {
+			s := newStage(t, shared(t), setting{partitions: manyPartitions, targets: 2, seed: newSeed(t)})
+			f := &fleet{stage: s, protocol: protocol}
+			for range manyReplicas - 1 {
+				f.replicas = append(f.replicas, s.start(f.config()))
+			}
+			f.await("4 replicas start", manyReplicas-1, time.Now())
+			stop := s.keepLoading(soon())
+			began := time.Now()
+			victim := s.spawn(f.config())
+			f.await("one is added", manyReplicas, began)
+			victim.awaitDelivery(t)
+			began = time.Now()
+			victim.kill()
+			f.await("it is killed", manyReplicas-1, began)
+			s.awaitDelivered(300)
+
+			where, from := f.where(), s.log.len()
+			began = time.Now()
+			f.replicas = append(f.replicas, s.start(f.config()))
+			f.await("another one is added", manyReplicas, began)
+			f.checkMoves(where, from)
+			stop()
+			s.arrive()
+			for _, r := range f.replicas {
+				r.stop()
+			}
+			s.judge()
+		})
+	}
+}
+
+// fleet is many replicas of one group.
+type fleet struct {
+	*stage
+	protocol processor.Protocol
+	replicas []*running
+	made     int
+}
+
+func (f *fleet) config() replicaConfig {
+	f.made++
+	return f.replica(func(c *replicaConfig) {
+		c.Protocol, c.Lanes, c.Session, c.StateDir = f.protocol, 2, 3*time.Second, filepath.Join(f.dir, fmt.Sprint(f.made))
+	})
+}
+
+// await waits until every replica of this process has its share of the partitions, one of so many replicas, all of them live.
+func (f *fleet) await(what string, of int, began time.Time) {
+	f.t.Helper()
+	// A lane has a partition more than another one or not.
+	least, most := manyPartitions/(2*of)*2, (manyPartitions+2*of-1)/(2*of)*2
+	var shares []int
+	eventually(f.t, func() string {
+		shares = shares[:0]
+		for _, r := range f.replicas {
+			ready, not := r.Ready()
+			n := len(r.Stats().Partitions)
+			if shares = append(shares, n); !ready || n < least || n > most {
+				return fmt.Sprintf("shares %v of %d to %d partitions; not live: %v", shares, least, most, not)
+			}
+		}
+		if sum := total(shares); of == len(f.replicas) && sum != manyPartitions {
+			return fmt.Sprintf("shares %v are %d partitions", shares, sum)
+		}
+		return ""
+	})
+	f.t.Logf("%s: shares %v are live after %v; %s", what, shares, time.Since(began).Round(time.Millisecond), f.watch.Counts().Summary())
+}
+
+func total(shares []int) (sum int) {
+	for _, n := range shares {
+		sum += n
+	}
+	return sum
+}
+
+// where tells the replica, by its name, that has each partition.
+func (f *fleet) where() map[int32]string {
+	where := map[int32]string{}
+	for _, r := range f.replicas {
+		stats := r.Stats()
+		for _, p := range stats.Partitions {
+			where[p.Partition] = fmt.Sprintf("%s lane=%d", stats.Instance, p.Lane)
+		}
+	}
+	return where
+}
+
+// checkMoves checks that no partition was restored, after a place in the journal, that is where it was before.
+func (f *fleet) checkMoves(before map[int32]string, from int) {
+	f.t.Helper()
+	var moved []int32
+	for p, where := range f.where() {
+		restored := f.log.restored(from, p)
+		switch stays := where == before[p]; {
+		case stays && restored > 0:
+			f.t.Errorf("partition %d has stayed, and was restored %d times", p, restored)
+		case !stays:
+			moved = append(moved, p)
+		}
+	}
+	slices.Sort(moved)
+	f.t.Logf("%d of %d partitions have moved: %v", len(moved), manyPartitions, moved)
+	if most := manyPartitions/manyReplicas + 2; len(moved) > most {
+		f.t.Errorf("more than %d partitions have moved", most)
+	}
+}
+
+// restored counts how often a partition was restored, after a place in the journal.
+func (j *journal) restored(from int, partition int32) int {
+	return j.countFrom(from, "partition restored", fmt.Sprintf("partition=%d ", partition))
+}
