@@ -29,16 +29,29 @@ func (c *chaos) strike() {
 	case leaveFault:
 		c.terminate(victim)
 		c.replicas = slices.Delete(c.replicas, victim, victim+1)
+	case partFault:
+		c.cutPart(victim)
 	case brokerFault:
 		c.killBroker()
+	case pauseFault:
+		c.pauseBroker()
 	default:
 		c.cut(victim)
 	}
 }
 
+// begin notes that the fault of this step strikes. Static members are told apart, since nobody takes over from them at once.
+func (c *chaos) begin(victims ...*chaosReplica) {
+	what := c.now.fault
+	if len(victims) == 1 && victims[0].config.InstanceID != "" {
+		what += " (static member)"
+	}
+	c.view.begin(what)
+}
+
 // kill ends processes at the same moment and starts them again, with their stores or without.
 func (c *chaos) kill(victims ...*chaosReplica) {
-	c.view.begin(c.now.fault)
+	c.begin(victims...)
 	for _, r := range victims {
 		r.cmd.Process.Kill()
 	}
@@ -64,7 +77,7 @@ func (c *chaos) kill(victims ...*chaosReplica) {
 func (c *chaos) terminate(victim int) {
 	r := c.replicas[victim]
 	c.undo(r.child)
-	c.view.begin(c.now.fault)
+	c.begin(r)
 	r.terminate(c.t)
 	c.ended(r)
 }
@@ -146,6 +159,37 @@ func (c *chaos) cut(victim int) {
 		}
 		way.Set(proxy.Open)
 		c.view.count(name, true)
+	})
+}
+
+// cutPart cuts the connections between a replica and one broker of several. What this costs depends on what is asked of this broker,
+// and nobody takes over from a replica that the coordinator still hears: only what comes after the cut is awaited.
+func (c *chaos) cutPart(victim int) {
+	r, s := c.replicas[victim], c.now
+	c.undo(r.child)
+	addr := c.cluster.Node(s.node).Addr(brokers.Plain)
+	r.way.Set(proxy.Hole, addr)
+	passes(c.t, c.session+s.hold)
+	c.view.begin(partFault)
+	if s.reset {
+		r.way.Reset()
+	}
+	r.way.Set(proxy.Open, addr)
+}
+
+// pauseBroker freezes one of several brokers until the others have taken over.
+func (c *chaos) pauseBroker() {
+	c.undo(nil)
+	c.awaitInSync()
+	node := c.cluster.Node(c.now.node)
+	c.view.begin(pauseFault)
+	if err := node.Pause(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.later(nil, "broker SIGCONT", func() {
+		if err := node.Resume(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
 	})
 }
 

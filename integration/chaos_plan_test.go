@@ -11,7 +11,7 @@ import (
 // fault is a kind of fault.
 type fault string
 
-// The faults. A cut concerns one replica and all brokers.
+// The faults. A cut concerns one replica, and all brokers unless it says otherwise.
 const (
 	killFault      fault = "kill -9"
 	killAllFault   fault = "kill -9 of all"
@@ -23,7 +23,9 @@ const (
 	refuseFault    fault = "connections refused"
 	holeFault      fault = "cut, nothing passes"
 	deafFault      fault = "cut, no answers pass"
+	partFault      fault = "cut from one broker"
 	brokerFault    fault = "broker kill -9"
+	pauseFault     fault = "broker SIGSTOP"
 )
 
 // deck is what comes, in any order, before all of it comes again. Replicas come and go equally often.
@@ -53,7 +55,7 @@ func (s step) String() string {
 type plan struct {
 	random   *rand.Rand
 	deck     []fault
-	cards    []fault // of the deck, those that are left
+	cards    []fault // that come next, before the whole deck comes again
 	number   int
 	replicas int // that there are after the last step
 	brokers  int
@@ -65,8 +67,9 @@ const chaosReplicas = 3
 // mostReplicas is how many there ever are.
 const mostReplicas = chaosReplicas + 1
 
-func newPlan(seed, stream uint64, brokers int, deck []fault) *plan {
-	return &plan{random: rand.New(rand.NewPCG(seed, stream)), deck: deck, replicas: chaosReplicas, brokers: brokers}
+// newPlan begins with the faults of an opening, in this order.
+func newPlan(seed, stream uint64, brokers int, deck []fault, opening ...fault) *plan {
+	return &plan{random: rand.New(rand.NewPCG(seed, stream)), deck: deck, cards: opening, replicas: chaosReplicas, brokers: brokers}
 }
 
 func (p *plan) next() step {
@@ -82,7 +85,7 @@ func (p *plan) next() step {
 		hold:   time.Duration(p.random.IntN(1500)) * time.Millisecond,
 		wipe:   p.random.IntN(1<<mostReplicas) & p.random.IntN(1<<mostReplicas), // one in four
 		reset:  p.random.IntN(2) == 0,
-		rush:   p.random.IntN(4) == 0,
+		rush:   p.random.IntN(5) == 0,
 	}
 	p.cards = p.cards[1:]
 	p.number++

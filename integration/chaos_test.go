@@ -16,7 +16,7 @@ import (
 
 const (
 	// shortChaos is for how long there are faults. The whole test then takes three minutes on two cores.
-	shortChaos = 2 * time.Minute
+	shortChaos = 110 * time.Second
 	// longChaos and more is worth records that are due far ahead, and most faults are kills then.
 	longChaos = 10 * time.Minute
 
@@ -37,7 +37,7 @@ func TestChaos(t *testing.T) {
 	table := &table{}
 	for i, a := range acts(whole) {
 		t.Run(a.name, func(t *testing.T) {
-			a.play(t, newPlan(seed, uint64(i), a.nodes, a.deck), seed, table)
+			a.play(t, newPlan(seed, uint64(i), a.nodes, a.deck, a.opening...), seed, table)
 		})
 	}
 	t.Logf("seed %d, %v of faults:\n%s", seed, whole, table)
@@ -59,8 +59,10 @@ type act struct {
 	nodes    int
 	last     time.Duration
 	far      time.Duration // how far ahead the last requests are due
+	opening  []fault       // comes first
 	deck     []fault
 	protocol processor.Protocol
+	mix      func(id int, c *replicaConfig) // how replicas differ
 }
 
 // acts divides the time of a run.
@@ -73,12 +75,36 @@ func acts(whole time.Duration) []act {
 	if whole >= longChaos {
 		kills, far = 9, time.Minute
 	}
-	protocol := processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
-	return []act{
-		{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 4 / 10, far: far, deck: deck(kills), protocol: protocol},
-		{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 4 / 10, far: far, deck: deck(kills, brokerFault, brokerFault), protocol: protocol},
-		{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 2 / 10, far: far, deck: deck(kills, brokerFault, brokerFault)},
+	one := act{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 40 / 100, mix: someStandbys}
+	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 35 / 100, opening: []fault{brokerFault}, mix: oneStatic}
+	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 25 / 100, opening: []fault{brokerFault}}
+	one.deck = deck(kills)
+	three.deck = deck(kills, brokerFault, pauseFault, partFault)
+	old.deck = deck(kills, brokerFault)
+	all := []act{one, three, old}
+	for i := range all {
+		all[i].far = far
+		if all[i].version != brokers.Old { // which knows no other protocol
+			all[i].protocol = processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
+		}
 	}
+	return all
+}
+
+// someStandbys gives the first replica two lanes, and every other one keeps standbys, as while a configuration is rolled out.
+func someStandbys(id int, c *replicaConfig) {
+	if id == 1 {
+		c.Lanes = 2
+	}
+	c.Standbys = id % 2
+}
+
+// oneStatic makes one replica a static member, and all keep standbys.
+func oneStatic(id int, c *replicaConfig) {
+	if id == 1 {
+		c.InstanceID = c.Group + "-static"
+	}
+	c.Standbys = 1
 }
 
 // play lets the faults of a plan happen.
@@ -117,6 +143,7 @@ type chaos struct {
 	act      act
 	began    time.Time // when the first fault came
 	view     *view
+	session  time.Duration // of every replica
 	replicas []*chaosReplica
 	joined   int // replicas so far
 	undos    []undo
@@ -151,6 +178,10 @@ func (c *chaos) start(r *chaosReplica) {
 	config := c.replica(func(config *replicaConfig) {
 		config.Lanes, config.StateDir = 1, filepath.Join(c.dir, fmt.Sprint(r.id))
 		config.Protocol, config.Via = c.act.protocol, way.Via()
+		if c.act.mix != nil {
+			c.act.mix(r.id, config)
+		}
+		c.session = config.Session
 	})
 	config.Hear = func(line string) { c.view.hear(config.Instance, line) }
 	c.view.count(config.Instance, true)

@@ -220,7 +220,9 @@ func (s *stage) transactions(c replicaConfig) map[string]int {
 	}
 	var states map[string]int
 	eventually(s.t, func() string { // coordinators may be on the move
-		described, err := s.admin.DescribeTransactions(s.t.Context(), ids...)
+		ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Second)
+		defer cancel()
+		described, err := s.admin.DescribeTransactions(ctx, ids...)
 		if err != nil {
 			return fmt.Sprintf("describe transactions: %v", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -30,15 +31,16 @@ type Proxy struct {
 	via       map[string]string
 	wg        sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
-	mode    Mode
-	changed chan struct{} // closed and replaced when mode changes
+	mu      sync.Mutex      // guards what follows
+	modes   map[string]Mode // by the broker's address
+	changed chan struct{}   // closed and replaced when a mode changes
 	links   map[*link]bool
 	closed  bool
 }
 
 // link is one connection of the client, and the one to the broker that belongs to it.
 type link struct {
+	addr   string // of the broker
 	client net.Conn
 	broker net.Conn      // nil until the broker took it
 	gone   chan struct{} // closed when both connections are
@@ -46,7 +48,7 @@ type link struct {
 
 // New listens once for each address of a broker.
 func New(addrs ...string) (*Proxy, error) {
-	p := &Proxy{via: make(map[string]string), changed: make(chan struct{}), links: make(map[*link]bool)}
+	p := &Proxy{via: make(map[string]string), modes: make(map[string]Mode), changed: make(chan struct{}), links: make(map[*link]bool)}
 	for _, addr := range addrs {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -63,11 +65,15 @@ func New(addrs ...string) (*Proxy, error) {
 // Via maps the address of each broker to the one where the proxy listens for it.
 func (p *Proxy) Via() map[string]string { return p.via }
 
-// Set changes the mode. Bytes that were read already may still go through.
-func (p *Proxy) Set(m Mode) {
+// Set changes the mode of the ways to these brokers, or to all for none. Bytes that were read already may still go through.
+func (p *Proxy) Set(m Mode, addrs ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mode = m
+	for addr := range p.via {
+		if len(addrs) == 0 || slices.Contains(addrs, addr) {
+			p.modes[addr] = m
+		}
+	}
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -104,12 +110,12 @@ func (p *Proxy) accept(listener net.Listener, addr string) {
 		if err != nil {
 			continue
 		}
-		l := &link{client: conn, gone: make(chan struct{})}
+		l := &link{addr: addr, client: conn, gone: make(chan struct{})}
 		if !p.add(l) {
 			conn.Close()
 			return
 		}
-		p.wg.Go(func() { p.serve(l, addr) })
+		p.wg.Go(func() { p.serve(l) })
 	}
 }
 
@@ -126,16 +132,16 @@ func (p *Proxy) add(l *link) bool {
 const dialLimit = 5 * time.Second
 
 // serve finds the broker for a connection and forwards until either side ends.
-func (p *Proxy) serve(l *link, addr string) {
+func (p *Proxy) serve(l *link) {
 	defer p.drop(l)
 	if !p.pass(l, true) {
 		return
 	}
-	if p.refuses() {
+	if p.refuses(l.addr) {
 		l.client.Write([]byte{refused})
 		return
 	}
-	broker, err := net.DialTimeout("tcp", addr, dialLimit)
+	broker, err := net.DialTimeout("tcp", l.addr, dialLimit)
 	if err != nil {
 		l.client.Write([]byte{refused})
 		return
@@ -157,10 +163,10 @@ func (p *Proxy) serve(l *link, addr string) {
 	answers.Wait()
 }
 
-func (p *Proxy) refuses() bool {
+func (p *Proxy) refuses(addr string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mode == Refuse
+	return p.modes[addr] == Refuse
 }
 
 func (p *Proxy) join(l *link, broker net.Conn) bool {
@@ -196,7 +202,7 @@ func (p *Proxy) pump(l *link, to, from net.Conn, answers bool) {
 func (p *Proxy) pass(l *link, answers bool) bool {
 	for {
 		p.mu.Lock()
-		there, holds, changed := p.links[l], p.mode.holds(answers), p.changed
+		there, holds, changed := p.links[l], p.modes[l.addr].holds(answers), p.changed
 		p.mu.Unlock()
 		if !there || !holds {
 			return there

@@ -59,6 +59,25 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// The way to one broker may be cut alone.
+func TestOneOfTwo(t *testing.T) {
+	one, two := startEcho(t), startEcho(t)
+	p, err := New(one.addr, two.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	p.Set(Refuse, one.addr)
+	if _, err := Dialer(p.Via())(t.Context(), "tcp", one.addr); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the broker that is cut off: %v", err)
+	}
+	conn, err := Dialer(p.Via())(t.Context(), "tcp", two.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
 // A request arrives through a hole that is gone although its client has given up.
 func TestLateRequest(t *testing.T) {
 	broker := startEcho(t)
