@@ -1,0 +1,234 @@
+package processor
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// followed is a standby of the test's partition that has followed a checkpoint from the beginning.
+func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *standby {
+	t.Helper()
+	b := &standby{tp: testTP, id: testID, route: l.p.routes[testTopic], log: l.log}
+	var err error
+	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.open(checkpointAt(l, c)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.read(rs); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// checkpointAt completes a checkpoint of the test's partition.
+func checkpointAt(l *lane, c state.Checkpoint) state.Checkpoint {
+	c.TopicID = testID.short()
+	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec())
+	return c
+}
+
+func (b *standby) follows(t *testing.T, l *lane, c state.Checkpoint) (jumped bool) {
+	t.Helper()
+	jumped, err := b.follow(checkpointAt(l, c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jumped
+}
+
+// stored lists the offsets of all that the store holds, in the order of keys.
+func (b *standby) stored(t *testing.T) []int64 {
+	t.Helper()
+	var out []int64
+	if err := b.store.Scan(state.Key{}, func(k state.Key, _ []byte) bool { out = append(out, k.Seq); return true }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// A standby never gets ahead of its owner: what lies at or above O waits until O has passed it.
+func TestStandbyStaysBelowO(t *testing.T) {
+	l := testLane(t)
+	b := followed(t, l, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"), req(3, ms(40), "orders"))
+	equals(t, "stored", b.stored(t), []int64{0, 1})
+	equal(t, "position", b.position, 2)
+	b.follows(t, l, state.Checkpoint{Offset: 3})
+	equals(t, "stored", b.stored(t), []int64{0, 1, 2})
+	equal(t, "records ahead", len(b.ahead), 1)
+	pos, _ := b.store.Position()
+	equal(t, "the store's position", pos, state.Position{Resume: 3, Offset: 3})
+}
+
+// What the owner has resolved is forgotten: by W, by a resolve record, or because it was late.
+func TestStandbyForgetsWhatIsResolved(t *testing.T) {
+	l := testLane(t)
+	resolved := req(3, ms(50), "orders")
+	resolve := &kgo.Record{Topic: testTopic, Offset: 4, Timestamp: resolved.Timestamp, Headers: topics.Resolve(testID.short(), 3, ms(50), 3)}
+	b := followed(t, l, state.Checkpoint{Offset: 5},
+		req(0, ms(10), "orders"), req(1, ms(20), "orders"), control(2), resolved, resolve)
+	equals(t, "stored", b.stored(t), []int64{0, 1})
+	b.follows(t, l, state.Checkpoint{Offset: 6, Watermark: state.Key{Due: ms(10), Seq: 0}})
+	equals(t, "stored", b.stored(t), []int64{1})
+	if err := b.read([]*kgo.Record{req(5, ms(9), "orders")}); err != nil { // late
+		t.Fatal(err)
+	}
+	equals(t, "stored", b.stored(t), []int64{1})
+	equal(t, "counted", b.ledger.Len(), 1)
+	equal(t, "position", b.position, 6)
+}
+
+// What lies below L is resolved, by what the standby has not read: it begins anew there. So it does
+// when the checkpoint was set back, and when nothing is pending any more.
+func TestStandbyBeginsAnew(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		to   state.Checkpoint
+		at   int64
+	}{
+		{"overtaken", state.Checkpoint{Offset: 9, LowWater: 5, Watermark: state.Key{Due: ms(1)}}, 5},
+		{"set back", state.Checkpoint{Offset: 1}, 0},
+		{"W set back", state.Checkpoint{Offset: 4}, 0},
+		{"resolved by what lies ahead", state.Checkpoint{Offset: 2, LowWater: 2, Watermark: state.Key{Due: ms(1)}}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			b := followed(t, l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(1)}}, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
+			equal(t, "counted", b.ledger.Len(), 2)
+			if !b.follows(t, l, c.to) {
+				t.Error("it goes on reading where it was")
+			}
+			equals(t, "stored", b.stored(t), nil)
+			equal(t, "counted", b.ledger.Len(), 0)
+			equal(t, "position", b.position, c.at)
+		})
+	}
+}
+
+// A lane takes over with what the standby has counted, less what was resolved since, and reads
+// from where the standby was. Where the checkpoint is not one that it could follow, it does not.
+func TestHandOver(t *testing.T) {
+	at := state.Checkpoint{Offset: 3, Watermark: state.Key{Due: ms(1)}}
+	for _, c := range []struct {
+		name    string
+		to      state.Checkpoint
+		pending int
+		ok      bool
+	}{
+		{"as it was", at, 3, true},
+		{"gone on", state.Checkpoint{Offset: 8, Watermark: state.Key{Due: ms(20), Seq: 1}}, 1, true},
+		{"all resolved", state.Checkpoint{Offset: 3, Watermark: state.Key{Due: ms(30), Seq: 2}, LowWater: 3}, 0, true},
+		{"overtaken", state.Checkpoint{Offset: 9, Watermark: state.Key{Due: ms(1)}, LowWater: 4}, 0, false},
+		{"set back", state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(1)}}, 0, false},
+		{"W set back", state.Checkpoint{Offset: 4}, 0, false},
+		{"nothing is pending by it", state.Checkpoint{Offset: 3, Watermark: state.Key{Due: ms(1)}, LowWater: 3}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			b := followed(t, l, at, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
+			store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, ok, err := b.handOver(store, checkpointAt(l, c.to))
+			if err != nil || ok != c.ok {
+				t.Fatalf("ok %v, want %v; error %v", ok, c.ok, err)
+			}
+			if ok {
+				equal(t, "start", got.start, 3)
+				equal(t, "pending", got.ledger.Len(), c.pending)
+			}
+		})
+	}
+}
+
+// When a lane has opened the store, a standby that goes on all the same writes nothing any more.
+func TestStandbyEnds(t *testing.T) {
+	l := testLane(t)
+	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
+	if _, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.follow(checkpointAt(l, state.Checkpoint{Offset: 2})); err == nil {
+		err = b.read([]*kgo.Record{req(1, ms(20), "orders")})
+		if !errors.Is(err, state.ErrEnded) {
+			t.Errorf("error %v, want %v", err, state.ErrEnded)
+		}
+	}
+}
+
+// A standby that the store does not agree with is not taken over.
+func TestHandOverOfAnotherStore(t *testing.T) {
+	l := testLane(t)
+	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
+	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Drop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := b.handOver(store, checkpointAt(l, state.Checkpoint{Offset: 1})); ok || err != nil {
+		t.Errorf("ok %v, error %v", ok, err)
+	}
+}
+
+// Standbys are not kept of what a lane of the same process has, and what a lane takes over is left
+// alone from then on.
+func TestStandbysLeaveLanesAlone(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Standbys = 1 })
+	s := l.p.standbys
+	c := checkpointAt(l, state.Checkpoint{Offset: 1})
+	l.remember(testTP, nil)
+	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.open(testTP, testID, c); err != nil || s.m[testTP] != nil {
+		t.Fatalf("a lane's partition is followed: %v, error %v", s.m[testTP], err)
+	}
+	if err := store.Commit(state.Position{}); err != nil {
+		t.Errorf("the lane cannot use its store any more: %v", err)
+	}
+	l.forget(testTP)
+	if err := s.open(testTP, testID, c); err != nil || s.m[testTP] == nil {
+		t.Fatalf("the partition is not followed: error %v", err)
+	}
+	b := s.m[testTP]
+	if s.take(testTP, testID) != b {
+		t.Error("it is not what is taken over")
+	}
+	touched := false
+	if err := s.step(b, func() error { touched = true; return nil }); err != nil || touched {
+		t.Errorf("it is still worked with, error %v", err)
+	}
+	if s.take(testTP, testID) != nil {
+		t.Error("it is taken over twice")
+	}
+}
+
+// Standbys only ask: they write nothing to Kafka.
+func TestStandbysOnlyAsk(t *testing.T) {
+	l, w := testCluster(t, func(c *Config) { c.Standbys = 1 })
+	s := l.p.standbys
+	id := topicID(w.c.TopicInfo(testTopic).TopicID)
+	var err error
+	if s.reader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
+		t.Fatal(err)
+	}
+	defer s.reader.Close()
+	w.checkpoints(t, checkpointAt(l, state.Checkpoint{Offset: 0}), func() bool { return true })
+	s.wanted, s.ids = []topicPartition{testTP}, map[topicPartition]topicID{testTP: id}
+	s.follow(t.Context())
+	equal(t, "standbys", len(s.stats()), 1)
+	seen := slices.Compact(w.take())
+	equals(t, "requests", seen, []string{kmsg.NameForKey(kmsg.OffsetFetch.Int16()) + " stable=false"})
+}
