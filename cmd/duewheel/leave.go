@@ -83,29 +83,28 @@ var errNoSuchGroup = errors.New("there is no such group, or nobody is in it")
 // the two requests only.
 func staticMembers(ctx context.Context, cl *kgo.Client, group string) (members []staticMember, err error) {
 	adm := kadm.NewClient(cl)
-	classic, err := adm.DescribeGroups(ctx, group)
-	if err != nil {
-		return nil, err
-	}
-	g := classic[group]
-	if g.Err == nil && g.State != "Dead" {
-		for _, m := range g.Members {
+	described, err := adm.DescribeConsumerGroups(ctx, group)
+	if err == nil && described[group].Err == nil {
+		for _, m := range described[group].Members {
 			if m.InstanceID != nil {
-				members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID})
+				members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID, consumer: m.MemberType != classicMember})
 			}
 		}
 		return members, nil
 	}
-	if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
+	// It is a group of the other protocol, or the brokers are too old for that one.
+	classic, err := adm.DescribeGroups(ctx, group)
+	switch g := classic[group]; {
+	case err != nil:
+		return nil, err
+	case g.State == "Dead", errors.Is(g.Err, kerr.GroupIDNotFound):
+		return nil, errNoSuchGroup
+	case g.Err != nil:
 		return nil, g.Err
 	}
-	described, err := adm.DescribeConsumerGroups(ctx, group)
-	if err != nil || described[group].Err != nil {
-		return nil, errNoSuchGroup // old brokers know the other request only
-	}
-	for _, m := range described[group].Members {
+	for _, m := range classic[group].Members {
 		if m.InstanceID != nil {
-			members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID, consumer: m.MemberType != classicMember})
+			members = append(members, staticMember{instance: *m.InstanceID, id: m.MemberID})
 		}
 	}
 	return members, nil
