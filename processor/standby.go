@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -21,7 +22,8 @@ import (
 //
 // Invariants: position <= committed.Offset. The ledger counts what the store holds: the records
 // from L to position that are above W and not resolved. After each step the store's position is
-// this one.
+// this one. Of what a lane has left there the store may hold more, which is not counted: what lies
+// at or above position, until it is read again, and what is at or below W and not trimmed yet.
 type standby struct {
 	tp    topicPartition
 	id    topicID
@@ -129,17 +131,21 @@ func (s *standby) accept(r *kgo.Record) error {
 
 // resolve forgets one record.
 func (s *standby) resolve(key state.Key) error {
+	if !s.committed.Watermark.Less(key) {
+		return nil
+	}
 	if err := s.sync(); err != nil { // a scan sees what is committed
 		return err
 	}
 	held := false
+	var corrupt error
 	err := s.store.Scan(state.Key{Due: key.Due, Seq: key.Seq - 1}, func(k state.Key, run []byte) bool {
 		if held = k == key; held {
-			s.uncount(k, run)
+			corrupt = s.uncount(k, run)
 		}
 		return false
 	})
-	if err != nil || !held {
+	if err = errors.Join(err, corrupt); err != nil || !held {
 		return err
 	}
 	s.dirty = true
@@ -154,35 +160,31 @@ func (s *standby) forget(w state.Key) error {
 	if err := s.sync(); err != nil {
 		return err
 	}
-	if err := uncountUpTo(s.store, s.ledger, s.committed.Watermark, w); err != nil {
+	if err := s.uncountUpTo(s.store, w); err != nil {
 		return err
 	}
 	return s.store.Trim(w)
 }
 
-func (s *standby) uncount(k state.Key, run []byte) {
-	if offset, err := recordOffset(run); err == nil {
+func (s *standby) uncount(k state.Key, run []byte) error {
+	offset, err := recordOffset(run)
+	if err == nil && offset < s.position {
 		s.ledger.Remove(k, offset, len(run), true)
 	}
+	return err
 }
 
-// uncountUpTo takes out of a ledger what a store holds above one key and up to another.
-func uncountUpTo(store *state.Partition, ledger *state.Ledger, above, upTo state.Key) error {
+// uncountUpTo takes out of the ledger what the store holds above W and up to another key.
+func (s *standby) uncountUpTo(store *state.Partition, upTo state.Key) error {
 	var corrupt error
-	err := store.Scan(above, func(k state.Key, run []byte) bool {
+	err := store.Scan(s.committed.Watermark, func(k state.Key, run []byte) bool {
 		if upTo.Less(k) {
 			return false
 		}
-		var offset int64
-		if offset, corrupt = recordOffset(run); corrupt == nil {
-			ledger.Remove(k, offset, len(run), true)
-		}
+		corrupt = s.uncount(k, run)
 		return corrupt == nil
 	})
-	if err == nil {
-		err = corrupt
-	}
-	return err
+	return errors.Join(err, corrupt)
 }
 
 // sync writes what was taken in, with the position that belongs to it.
@@ -205,7 +207,7 @@ func (s *standby) handOver(store *state.Partition, c state.Checkpoint) (got inhe
 	case s.position < c.LowWater || c.Offset < s.committed.Offset || c.Watermark.Less(s.committed.Watermark):
 		return got, false, nil
 	}
-	if err := uncountUpTo(store, s.ledger, s.committed.Watermark, c.Watermark); err != nil {
+	if err := s.uncountUpTo(store, c.Watermark); err != nil {
 		return got, false, fmt.Errorf("count what is resolved: %w", err)
 	}
 	if c.LowWater == c.Offset && s.ledger.Len() > 0 {

@@ -68,6 +68,44 @@ func TestStandbyStaysBelowO(t *testing.T) {
 	equal(t, "the store's position", pos, state.Position{Resume: 3, Offset: 3})
 }
 
+// What a lane has left in the store is counted once it was read again, and not at all when it is at or below W: a standby that begins
+// with it must not take out of its count what is not in there.
+func TestStandbyFindsMoreThanItCounts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		resume int64 // of what the lane has left
+		then   func(t *testing.T, l *lane)
+	}{
+		{"trimmed late and resolved", 2, func(t *testing.T, l *lane) {
+			resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testID.short(), 0, ms(10), 0)}
+			b := followed(t, l, state.Checkpoint{Offset: 4, Watermark: state.Key{Due: ms(10), Seq: 0}}, req(2, ms(30), "orders"), resolve)
+			equal(t, "pending", b.ledger.Len(), 2)
+		}},
+		{"not read again when W passes it", 1, func(t *testing.T, l *lane) {
+			b := followed(t, l, state.Checkpoint{Offset: 2})
+			b.follows(t, l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}})
+			equal(t, "pending", b.ledger.Len(), 0)
+		}},
+		{"not read again when it is handed over", 1, func(t *testing.T, l *lane) {
+			b := followed(t, l, state.Checkpoint{Offset: 2})
+			got, ok, err := b.handOver(b.store, checkpointAt(l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}}))
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			equal(t, "pending", got.ledger.Len(), 0)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			before := followed(t, l, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
+			if err := before.store.Commit(state.Position{Resume: c.resume, Offset: 2}); err != nil {
+				t.Fatal(err)
+			}
+			c.then(t, l)
+		})
+	}
+}
+
 // What the owner has resolved is forgotten: by W, by a resolve record, or because it was late.
 func TestStandbyForgetsWhatIsResolved(t *testing.T) {
 	l := testLane(t)
