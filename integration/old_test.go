@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,23 @@ func TestOldKafka(t *testing.T) {
 			t.Error(err)
 		}
 		t.Log(err)
+	})
+	t.Run("static members", func(t *testing.T) {
+		s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
+		static := func(instance string) *running {
+			return s.start(s.replica(func(c *replicaConfig) {
+				c.InstanceID, c.Lanes, c.Session, c.Heartbeat = instance, 1, longSession, 200*time.Millisecond
+				c.StateDir = filepath.Join(s.dir, instance)
+			}))
+		}
+		one, two := static("one"), static("two")
+		s.awaitLive(one, 2)
+		s.awaitLive(two, 2)
+		two.stop()
+		t.Log(s.leaveGroup("two"))
+		s.awaitLive(one, 4)
+		s.leaveInVain("group nobody's: there is no such group, or nobody is in it", "nobody's", "two")
+		one.stop()
 	})
 	t.Run("kill", func(t *testing.T) {
 		s := newStage(t, c, setting{partitions: 6, targets: 2, seed: newSeed(t)})
