@@ -7,6 +7,9 @@
 //
 // The test binary is also the process that is killed: with a configuration in its environment it is a replica of a group.
 //
+// TestChaos lets everything go wrong at random, three minutes of it by default and `make chaos` for half an hour. Package proxy stands
+// between its replicas and the brokers; the replicas tell which partitions they have live, so that each recovery can be timed.
+//
 // Each test prints what it has seen (go test -v). What is chosen at random follows from a seed that is printed too;
 // DUEWHEEL_TEST_SEED sets it.
 package integration

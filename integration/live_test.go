@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
@@ -207,4 +208,41 @@ func (j *journal) tailOf(word string) string {
 		}
 	}
 	return string(bytes.Join(lines[max(0, len(lines)-tailLines):], nil))
+}
+
+// A fault is over when every partition is live in exactly one of the replicas that count, and has made a checkpoint since.
+func TestView(t *testing.T) {
+	v := newView(2)
+	began := time.Now().UnixMilli()
+	before, after := began-1000, began+60_000
+	for _, replica := range []string{"a", "b"} {
+		v.count(replica, true)
+	}
+	v.hear("a", fmt.Sprintf("live 0:%d 1:%d", before, before))
+	v.begin(killFault)
+	for _, c := range []struct {
+		what string
+		do   func()
+		over bool
+	}{
+		{"no checkpoint since", func() {}, false},
+		{"one partition has made one", func() { v.hear("a", fmt.Sprintf("live 0:%d 1:%d", after, before)) }, false},
+		{"one partition is live nowhere", func() { v.hear("a", fmt.Sprintf("live 0:%d", after)) }, false},
+		{"it is live in the other", func() { v.hear("b", fmt.Sprintf("live 1:%d", before)) }, false},
+		{"and in both", func() { v.hear("a", fmt.Sprintf("live 0:%d 1:%d", after, after)) }, false},
+		{"one has given it up", func() { v.hear("b", "live") }, true},
+		{"a replica is frozen", func() { v.begin(freezeFault); v.count("a", false) }, false},
+		{"the other has all", func() { v.hear("b", fmt.Sprintf("live 0:%d 1:%d", after, after)) }, true},
+		{"it wakes up and believes in what it had", func() { v.begin("SIGCONT"); v.count("a", true) }, false},
+		{"it has learned better", func() { v.hear("a", "live") }, true},
+		{"the other is killed", func() { v.begin(killFault); v.forget("b") }, false},
+	} {
+		c.do()
+		if over := v.wanting() == ""; over != c.over {
+			t.Errorf("%s: over is %t: %s", c.what, over, v.wanting())
+		}
+	}
+	if v.idle() == "" {
+		t.Error("a replica without partitions is not idle")
+	}
 }
