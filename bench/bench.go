@@ -53,6 +53,8 @@ type Options struct {
 	settle  time.Duration // between what has been prepared and the first due time
 	targets int           // partitions of target topics
 	session time.Duration // session timeout of Failover's replicas
+	soonest time.Duration // how far ahead Failover's requests are due, at least
+	latest  time.Duration // and at most
 }
 
 func (o Options) withDefaults() Options {
@@ -66,6 +68,8 @@ func (o Options) withDefaults() Options {
 	o.settle = cmp.Or(o.settle, 2*time.Second)
 	o.targets = cmp.Or(o.targets, o.Partitions)
 	o.session = cmp.Or(o.session, 6*time.Second)
+	o.soonest = cmp.Or(o.soonest, 2*time.Second)
+	o.latest = cmp.Or(o.latest, 5*time.Second)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}

@@ -27,7 +27,7 @@ func small(t *testing.T, cases ...string) Options {
 
 func smallOn(t *testing.T, cases ...string) (Options, *kfake.Cluster) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "1000"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func (sc *scene) flow(ctx context.Context, rate int) (err error) {
 	if err := sc.f.until(ctx, "partitions with deliveries", int64(sc.partitions), sc.o.sources); err != nil {
 		return err
 	}
-	return sleepUntil(ctx, time.Now().Add(latest-soonest)) // the rate rises until then
+	return sleepUntil(ctx, time.Now().Add(sc.r.o.latest-sc.r.o.soonest)) // the rate rises until then
 }
 
 // finish ends the stream, waits until all of it has arrived, ends the replicas and has everything judged.

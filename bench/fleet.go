@@ -49,7 +49,7 @@ type replica struct {
 	restored  map[int32]time.Time // by partition: when its catch-up began
 	counts    counts
 	countedAt time.Time
-	lastWords string // the last thing that was not an event
+	lastWords string // what it has warned of last
 }
 
 func (s *stage) fleet(lanes, standbys int) *fleet {
@@ -163,7 +163,9 @@ func (f *fleet) note(r *replica, l *logLine) {
 			f.seats[*l.Partition] = seat{owner: r, live: l.Time}
 		}
 	default:
-		r.lastWords = l.Msg + " " + l.Error
+		if l.Level >= slog.LevelWarn {
+			r.lastWords = l.Msg + ": " + l.Error
+		}
 	}
 }
 
@@ -175,7 +177,7 @@ func (f *fleet) broken() error {
 		select {
 		case <-r.exited:
 			if !r.stopping {
-				return fmt.Errorf("replica %s has ended by itself: %w; its last words: %s", r.config.Instance, cmpErr(r.err, errors.New("without an error")), r.lastWords)
+				return fmt.Errorf("replica %s has ended by itself: %w", r.config.Instance, cmpErr(r.err, errors.New("without an error")))
 			}
 		default:
 		}
@@ -191,7 +193,24 @@ func cmpErr(err, other error) error {
 }
 
 func (f *fleet) until(ctx context.Context, what string, want int64, count func() int64) error {
-	return f.s.r.until(ctx, what, want, count, f.broken)
+	err := f.s.r.until(ctx, what, want, count, f.broken)
+	if err != nil && ctx.Err() == nil {
+		err = errors.Join(err, f.words())
+	}
+	return err
+}
+
+// words are what the running replicas have complained of last.
+func (f *fleet) words() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for _, r := range f.runningLocked() {
+		if r.lastWords != "" {
+			errs = append(errs, fmt.Errorf("replica %s: %s", r.config.Instance, r.lastWords))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // running are the replicas that were not told to end.

@@ -89,9 +89,14 @@ func (o *observer) note(r *kgo.Record, now time.Time) {
 	o.seen = append(o.seen, s)
 	o.from[s.source]++
 	for _, w := range o.waiting {
-		if key, ok := w.key(&s); ok && w.among[key] && w.at[key].IsZero() {
-			w.at[key] = now
-		}
+		w.look(&s)
+	}
+}
+
+// look takes a record in.
+func (w *firsts) look(s *sighting) {
+	if p, ok := w.key(s); ok && w.among[p] && w.at[p].IsZero() {
+		w.at[p] = time.Unix(0, s.at)
 	}
 }
 
@@ -114,9 +119,7 @@ func (o *observer) first(among []int32, key func(*sighting) (int32, bool)) *firs
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for i := range o.seen {
-		if k, ok := key(&o.seen[i]); ok && w.among[k] && w.at[k].IsZero() {
-			w.at[k] = time.Unix(0, o.seen[i].at)
-		}
+		w.look(&o.seen[i])
 	}
 	o.waiting = append(o.waiting, w)
 	return w
@@ -179,19 +182,14 @@ func (o *observer) end() error {
 	return o.strange
 }
 
-// stream writes requests at a steady rate until it is ended. Each is due some time after it is written, no record sooner than soonest
-// and none later than latest.
+// stream writes requests at a steady rate until it is ended. Each is due some time after it is written: they do not come in
+// the order in which they are due.
 type stream struct {
 	stop    context.CancelFunc
 	done    chan struct{}
 	written int64 // set before done is closed, as err is
 	err     error
 }
-
-const (
-	soonest = 2 * time.Second
-	latest  = 5 * time.Second
-)
 
 func (s *stage) stream(ctx context.Context, rate int) (*stream, error) {
 	w, err := s.r.newWriter()
@@ -207,7 +205,7 @@ func (s *stage) stream(ctx context.Context, rate int) (*stream, error) {
 		for sleep(running, time.Millisecond) && w.failed.Load() == nil {
 			now := time.Now()
 			for until := int(now.Sub(start) * time.Duration(rate) / time.Second); i < until; i++ {
-				ahead := soonest + time.Duration(noise(uint64(i))%uint64(latest-soonest))
+				ahead := s.r.o.soonest + time.Duration(noise(uint64(i))%uint64(s.r.o.latest-s.r.o.soonest))
 				w.write(writing, stamp{due: now.Add(ahead).UnixMilli(), mark: markMeasured, index: uint32(i)}.request(s.delays[i%len(s.delays)]), nil)
 			}
 		}

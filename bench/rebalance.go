@@ -95,7 +95,7 @@ func (sc *scene) rebalanced(calm, began, from, until time.Time, moved map[int32]
 		What: fmt.Sprintf("%s records of 100 B a second are due in %d partitions of %d replicas with a lane each, requested %v to %v ahead; then a replica is added, and %d partitions move. "+
 			"The p99 of lateness, as a read_committed consumer sees it, of records that are due from %v before the first partition is given up until %v after the last is live, less the p99 of the same partitions in the %v before; "+
 			"nothing else pending, no standbys. exactly_once, defaults otherwise.",
-			thousands(int64(sc.r.o.Rate)), sc.partitions, trio-1, soonest, latest, n, around, around, began.Sub(calm).Round(time.Second)),
+			thousands(int64(sc.r.o.Rate)), sc.partitions, trio-1, sc.r.o.soonest, sc.r.o.latest, n, around, around, began.Sub(calm).Round(time.Second)),
 		Measured: fmt.Sprintf("stay: +%.0f ms (p99 %.0f ms, max %.0f ms); move: +%.0f ms (p99 %.0f ms, max %.0f ms); quiet p99 %.0f ms",
 			f["stay_extra_p99_ms"], f["stay_p99_ms"], f["stay_max_ms"], f["move_extra_p99_ms"], f["move_p99_ms"], f["move_max_ms"], f["stay_quiet_p99_ms"]),
 		Figures: f,
