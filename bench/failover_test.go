@@ -55,6 +55,7 @@ func TestFailoverCases(t *testing.T) {
 		figures []string
 		pending bool
 	}{
+		"standby":   {[]string{"standby"}, []string{"assigned_s", "live_s", "first_delivery_s", "partitions", "open_partitions"}, true},
 		"cold":      {[]string{"cold"}, []string{"assigned_s", "restored_s", "live_s", "first_delivery_s", "partitions", "open_partitions", "log_per_s"}, true},
 		"restart":   {[]string{"restart", "restart, killed", "rebuild"}, []string{"live_s"}, true},
 		"rebalance": {[]string{"rebalance"}, []string{"stay_p99_ms", "move_p99_ms", "moved_partitions", "stay_records", "move_records"}, false},

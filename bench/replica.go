@@ -31,7 +31,7 @@ const memoryBudget = 256 << 20
 
 func (c *replicaConfig) processor(client []kgo.Opt, log *slog.Logger) (*processor.Processor, error) {
 	cfg := processor.Config{
-		Client: client, Group: c.Group, Instance: c.Instance, StateDir: c.StateDir, Lanes: c.Lanes,
+		Client: client, Group: c.Group, Instance: c.Instance, StateDir: c.StateDir, Lanes: c.Lanes, Standbys: c.Standbys,
 		SessionTimeout: c.SessionTimeout, NearWindow: c.NearWindow, MemoryBudget: memoryBudget, Logger: log,
 	}
 	for _, topic := range c.Topics {
@@ -104,24 +104,24 @@ const (
 
 // counts are a replica's own, told now and then.
 type counts struct {
-	Assigned, Live     int64 // partitions
-	Accepted, Pending  int64 // records
-	Standbys, Behind   int64 // partitions that are followed, and records by which that is behind
-	Transactions, Near int64
+	Live     int64 // partitions
+	Pending  int64 // records in partitions of its own
+	Standbys int64 // partitions of others that it follows
+	Warm     int64 // pending records that it holds of those
 }
 
 func countsOf(p *processor.Processor) counts {
+	var c counts
 	s := p.Stats()
-	c := counts{Assigned: int64(len(s.Partitions)), Transactions: s.Transactions["committed"]}
 	for _, ps := range s.Partitions {
 		if ps.Phase == processor.PhaseLive {
 			c.Live++
 		}
 		c.Pending += ps.Pending
-		c.Near += ps.Near
 	}
-	for _, t := range s.Topics {
-		c.Accepted += t.Accepted
+	for _, b := range s.Standbys {
+		c.Standbys++
+		c.Warm += b.Pending
 	}
 	return c
 }

@@ -93,15 +93,21 @@ func (r *runner) takeOver(ctx context.Context, name string, standbys int) (t tak
 	return t, checked, err
 }
 
-// warm waits until the standbys follow closely.
+// warm waits until standbys follow every partition and hold all pending records.
 func (sc *scene) warm(ctx context.Context) error {
 	if sc.f.standbys == 0 {
 		return nil
 	}
-	want := int64(sc.partitions * sc.f.standbys)
-	return sc.f.until(ctx, "partitions followed closely", want, func() int64 {
-		standbys, _ := sc.f.sum(time.Time{}, func(c counts) int64 { return c.Standbys })
-		return standbys
+	copies := int64(sc.f.standbys)
+	if err := sc.f.until(ctx, "partitions followed", copies*int64(sc.partitions), func() int64 {
+		n, _ := sc.f.sum(time.Time{}, func(c counts) int64 { return c.Standbys })
+		return n
+	}); err != nil {
+		return err
+	}
+	return sc.f.until(ctx, "pending at standbys", copies*int64(sc.far), func() int64 {
+		n, _ := sc.f.sum(time.Time{}, func(c counts) int64 { return c.Warm })
+		return n
 	})
 }
 
