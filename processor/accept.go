@@ -66,10 +66,12 @@ func (l *lane) accept(p *partition, r *kgo.Record, now int64) error {
 		return nil
 	}
 	l.scratch = appendRecord(l.scratch[:0], r)
-	if err := p.store.Put(key, l.scratch); err != nil {
-		return fmt.Errorf("store record %d of %s: %w", r.Offset, p.tp, err)
+	if p.store != nil { // else the log has it
+		if err := p.store.Put(key, l.scratch); err != nil {
+			return fmt.Errorf("store record %d of %s: %w", r.Offset, p.tp, err)
+		}
+		p.dirty = true
 	}
-	p.dirty = true
 	p.ledger.Add(key, r.Offset, len(l.scratch), true)
 	return nil
 }
@@ -133,7 +135,7 @@ func (l *lane) resolve(p *partition, key state.Key) error {
 		}
 		p.ledger.Remove(key, offset, len(run), r.stored())
 		p.near.release(r)
-	} else if far := p.horizon.Less(key); far || !p.live() {
+	} else if far := p.horizon.Less(key); p.store != nil && (far || !p.live()) {
 		// Before it is live, what the store holds below start is not in the wheel either.
 		if err := l.sync(p); err != nil {
 			return err
@@ -149,6 +151,9 @@ func (l *lane) resolve(p *partition, key state.Key) error {
 		if err != nil {
 			return p.describe("look for a resolved record in the store of", err)
 		}
+	}
+	if p.store == nil {
+		return nil
 	}
 	// The store may hold it from an earlier life even when it was in the wheel.
 	p.dirty = true

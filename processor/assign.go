@@ -3,10 +3,13 @@ package processor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // take acts on what the membership has handed over. Until h.taken is closed the group does not
@@ -97,13 +100,22 @@ func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 	l.reorder()
 }
 
-// restart starts one partition over: its memory and, when the store is to blame, its part of the
-// store are worth nothing.
+// restart starts one partition over: its memory is worth nothing. When it is the store that has
+// failed, the partitions go on without it.
 func (l *lane) restart(ctx context.Context, p *partition, why error) {
 	if l.parts[p.tp] != p {
 		return
 	}
+	if errors.Is(why, state.ErrFailed) {
+		l.storeFailed(ctx, why)
+		return
+	}
 	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.topic, "partition", p.tp.partition, "error", why)
+	l.startOver(ctx, p)
+}
+
+// startOver gives up what is remembered of a partition, and restores it.
+func (l *lane) startOver(ctx context.Context, p *partition) {
 	if p.turns > 0 {
 		// The turn's outcome would find the partition gone; its records are in the log.
 		l.awaitTurn(ctx)

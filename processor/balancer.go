@@ -261,7 +261,7 @@ func (h *hearth) leastWarm(member string, tp topicPartition) (least string) {
 
 // holds is up to which offset this process's store knows the partitions of the group.
 func (p *Processor) holds() map[topicPartition]int64 {
-	store := p.openStore.Load()
+	store := p.store.opened.Load()
 	if store == nil {
 		return nil
 	}

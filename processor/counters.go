@@ -21,6 +21,7 @@ type counters struct {
 	rebalances  atomic.Int64
 	retried     atomic.Int64
 	fenced      atomic.Int64
+	readAgain   atomic.Int64
 	warm        atomic.Int64 // partitions taken over from standbys
 	decidedAt   atomic.Int64 // ms
 }
@@ -190,7 +191,7 @@ func (p *Processor) Stats() Stats {
 	for _, l := range p.lanes {
 		s.NearBytes += l.nearPublished.Load()
 	}
-	if store := p.openStore.Load(); store != nil {
+	if store := p.store.opened.Load(); store != nil {
 		if m, err := store.Metrics(); err == nil {
 			s.StoreBytes = int64(m.DiskBytes)
 		}

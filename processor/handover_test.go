@@ -82,8 +82,8 @@ func TestStoreCoversTheLog(t *testing.T) {
 			if err := part.Commit(c.position); err != nil {
 				t.Fatal(err)
 			}
-			if got := l.p.storeCovers(p, state.Checkpoint{Offset: 100}, c.logStart); got != c.want {
-				t.Errorf("got %v, want %v", got, c.want)
+			if got, err := l.p.storeCovers(p, state.Checkpoint{Offset: 100}, c.logStart); err != nil || got != c.want {
+				t.Errorf("got %v and %v, want %v", got, err, c.want)
 			}
 		})
 	}

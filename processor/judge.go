@@ -83,18 +83,31 @@ func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, erro
 	case c.Offset > f.bounds.high:
 		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
 			ErrBeyondLog, p.tp, c.Offset, f.bounds.high)
-	case c.LowWater < f.bounds.start && pr.storeCovers(p, c, f.bounds.start):
-		p.log.Warn("the log has lost pending records that the local store still holds; they are delivered from there, by this process alone",
-			"low_water", c.LowWater, "log_start", f.bounds.start)
 	case c.LowWater < f.bounds.start:
-		if !pr.cfg.AcceptLoss {
-			return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and go on with `--accept-loss`",
-				ErrLogTruncated, p.tp, c.LowWater, f.bounds.start)
-		}
-		p.log.Error("going on although the log has lost pending records", "low_water", c.LowWater, "log_start", f.bounds.start)
-		c.LowWater = f.bounds.start
-		c.Offset = max(c.Offset, c.LowWater)
+		return pr.truncated(p, c, f.bounds.start)
 	}
+	return c, nil
+}
+
+// truncated sorts what can be done when the log begins above L. While the store cannot be asked it
+// may be the only one that holds what is missing, so nobody's consent to a loss is taken for granted.
+func (pr *Processor) truncated(p *partition, c state.Checkpoint, logStart int64) (state.Checkpoint, error) {
+	covers, err := pr.storeCovers(p, c, logStart)
+	switch {
+	case errors.Is(err, errNoStore):
+		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the local store may hold what is missing, so make it work: %w",
+			ErrLogTruncated, p.tp, c.LowWater, logStart, err)
+	case covers:
+		p.log.Warn("the log has lost pending records that the local store still holds; they are delivered from there, by this process alone",
+			"low_water", c.LowWater, "log_start", logStart)
+		return c, nil
+	case !pr.cfg.AcceptLoss:
+		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and go on with `--accept-loss`",
+			ErrLogTruncated, p.tp, c.LowWater, logStart)
+	}
+	p.log.Error("going on although the log has lost pending records", "low_water", c.LowWater, "log_start", logStart)
+	c.LowWater = logStart
+	c.Offset = max(c.Offset, c.LowWater)
 	return c, nil
 }
 
@@ -118,13 +131,13 @@ func (pr *Processor) fromStore(p *partition, fresh state.Checkpoint) state.Check
 
 // storeCovers reports whether the local store holds everything that is pending below the log's
 // start, so that nothing has been lost yet.
-func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int64) bool {
+func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int64) (bool, error) {
 	part, err := pr.store.Partition(pr.partitionID(p))
 	if err != nil {
-		return false
+		return false, err
 	}
 	pos, ok := part.Position()
-	return ok && min(pos.Offset, pos.Resume) >= logStart && pos.Offset <= c.Offset && !c.Watermark.Less(pos.Watermark)
+	return ok && min(pos.Offset, pos.Resume) >= logStart && pos.Offset <= c.Offset && !c.Watermark.Less(pos.Watermark), nil
 }
 
 func (pr *Processor) partitionID(p *partition) state.PartitionID {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // lane is one member of the group: it reads its partitions, keeps their pending records and
@@ -40,32 +42,33 @@ type lane struct {
 	nearPublished atomic.Int64
 
 	// Owned by the lane's goroutine.
-	reader     *kgo.Client
-	producers  []*producer
-	renderers  [2]*renderer
-	next       int // whose turn it is, of producers and renderers
-	membership *membership
-	parts      map[topicPartition]*partition
-	order      []*partition // parts in a fixed order, for turns to take in rotation
-	restores   map[*restore]struct{}
-	turn       *turn // in flight
-	ahead      *turn // rendered while that is in flight, because more was due than fitted into it
-	timeouts   int   // turns in a row that ran out of time: batches are halved for each
-	aborts     int   // turns in a row that were given up
-	stopping   bool  // nothing may begin any more
-	draining   bool  // nothing may begin when the turn in flight is decided
-	renewing   bool
-	polling    bool
-	endPoll    context.CancelFunc
-	asking     bool
-	window     int64 // ms ahead of the clock that is kept in memory
-	nearBytes  int64
-	rotation   int
-	scratch    []byte
-	spare      [][]item // memory of parts that have been settled
-	balancedAt time.Time
-	tidiedAt   time.Time
-	wg         sync.WaitGroup // goroutines that the lane has started
+	reader      *kgo.Client
+	producers   []*producer
+	renderers   [2]*renderer
+	next        int // whose turn it is, of producers and renderers
+	membership  *membership
+	parts       map[topicPartition]*partition
+	order       []*partition // parts in a fixed order, for turns to take in rotation
+	restores    map[*restore]struct{}
+	turn        *turn // in flight
+	ahead       *turn // rendered while that is in flight, because more was due than fitted into it
+	timeouts    int   // turns in a row that ran out of time: batches are halved for each
+	aborts      int   // turns in a row that were given up
+	stopping    bool  // nothing may begin any more
+	draining    bool  // nothing may begin when the turn in flight is decided
+	renewing    bool
+	polling     bool
+	endPoll     context.CancelFunc
+	asking      bool
+	window      int64 // ms ahead of the clock that is kept in memory
+	nearBytes   int64
+	rotation    int
+	scratch     []byte
+	spare       [][]item // memory of parts that have been settled
+	balancedAt  time.Time
+	readAgainAt time.Time // when a partition without a store was last read again
+	tidiedAt    time.Time
+	wg          sync.WaitGroup // goroutines that the lane has started
 }
 
 func newLane(p *Processor, n int) *lane {
@@ -252,7 +255,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		err := ftp.Err
 		for _, r := range ftp.Records {
 			if err == nil {
-				err = l.accept(p, r, now)
+				err = l.without(p, l.accept(p, r, now))
 			}
 			if r.Attrs.IsControl() && p.live() && p.position >= p.logEnd { // stamped by the broker, just now
 				l.p.skew.Store(int64(r.Timestamp.Sub(l.p.clock.time())))
@@ -260,7 +263,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			r.Recycle() // what was accepted has been copied
 		}
 		if err == nil {
-			err = l.sync(p)
+			err = l.without(p, l.sync(p))
 		}
 		if err != nil && !isShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
 			failed, why = append(failed, p), append(why, err)
@@ -277,12 +280,30 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	}
 }
 
-// storeFailed starts every partition over: the store is a cache.
+// storeFailed makes every partition go on without the store. One that is being read has counted
+// what the store held, so it is read from its low water on.
 func (l *lane) storeFailed(ctx context.Context, err error) {
-	l.log.Error("store", "error", err)
+	l.p.store.failed(err)
 	for _, p := range slices.Clone(l.order) { // which changes meanwhile
-		l.restart(ctx, p, err)
+		switch {
+		case p.store == nil:
+		case p.live():
+			p.forgo()
+		default:
+			l.startOver(ctx, p)
+		}
 	}
+}
+
+// without makes a live partition go on without the store when that is what the error asks for; the
+// others do when they meet the failure, too.
+func (l *lane) without(p *partition, err error) error {
+	if err == nil || !p.live() || !errors.Is(err, state.ErrFailed) {
+		return err
+	}
+	l.p.store.failed(err)
+	p.forgo()
+	return nil
 }
 
 // shutdown finishes what is open, writes the checkpoints, and leaves the group.
@@ -298,7 +319,9 @@ func (l *lane) shutdown() {
 	for _, p := range l.order {
 		if p.store != nil && p.live() && p.far() > 0 {
 			p.dirty = true
-			if err := l.sync(p); err != nil {
+			if err := l.sync(p); errors.Is(err, state.ErrFailed) {
+				l.p.store.failed(err)
+			} else if err != nil {
 				l.log.Warn("store", "error", err)
 			}
 		}

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"log/slog"
 	"strconv"
 	"testing"
@@ -56,10 +57,10 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.store, err = state.Open(state.Options{Dir: "state", FS: cfg.FS, MemoryBudget: p.storeBudget()}); err != nil {
+	if err := p.store.open(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.store.Close() })
+	t.Cleanup(p.store.close)
 	l := p.lanes[0]
 	if l.reader, err = newReader(&p.cfg, 1<<20); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition
 	r := &restore{l: l}
 	p, _, err := r.judge(testTP, f)
 	if err == nil {
-		err = r.open(p)
+		err = r.open(context.Background(), p)
 	}
 	l.parts = map[topicPartition]*partition{testTP: p}
 	l.order = []*partition{p}

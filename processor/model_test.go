@@ -5,10 +5,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
@@ -26,9 +30,10 @@ import (
 // a replay from the checkpoint gives is exactly what has not been resolved.
 type model struct {
 	*rapid.T
-	l  *lane
-	p  *partition
-	fs *vfs.MemFS
+	l    *lane
+	p    *partition
+	fs   *vfs.MemFS
+	full atomic.Bool // the disk
 
 	log       []*kgo.Record // by offset
 	open      bool          // the end of the log is a transaction of ours whose marker is on its way
@@ -53,7 +58,7 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 			spec: map[int64]string{}, resolved: map[int64]bool{}, committed: state.Checkpoint{Offset: -1},
 		}
 		m.openStore()
-		defer func() { l.p.store.Close() }()
+		defer func() { l.p.store.close() }()
 		l.nearBudget = rapid.SampledFrom([]int64{1 << 30, 100 << 10, 1}).Draw(rt, "budget")
 		l.window, l.nearBytes = l.windowMax, 0
 		m.configure()
@@ -68,7 +73,8 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 			"ahead":   func(t *rapid.T) { m.begin(t); m.begin(t) },
 			"decide":  m.decide,
 			"commit":  m.commit,
-			"flush":   func(*rapid.T) { m.must(l.p.store.Flush()) },
+			"flush":   func(*rapid.T) { m.flush() },
+			"disk":    m.disk,
 			"crash":   m.crash,
 			"":        m.work,
 		})
@@ -84,9 +90,13 @@ func (m *model) must(err error) {
 }
 
 func (m *model) openStore() {
-	var err error
-	m.l.p.store, err = state.Open(state.Options{Dir: "state", FS: m.fs, MemoryBudget: 1 << 20})
-	m.must(err)
+	m.l.p.store = newStorage(state.Options{Dir: "state", MemoryBudget: 1 << 20, Logger: m.l.log, FS: errorfs.Wrap(m.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if m.full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && !strings.HasSuffix(op.Path, "LOCK") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))})
+	m.must(m.l.p.store.open())
 }
 
 // configure draws the configuration of the route.
@@ -97,6 +107,51 @@ func (m *model) configure() {
 		r.Delay = 700 * time.Millisecond
 	}
 	m.l.p.routes[testTopic] = mustRoute(r)
+}
+
+// flush writes what the store was told to the disk, which may show that it is full.
+func (m *model) flush() {
+	if s := m.l.p.store.opened.Load(); s != nil {
+		m.withStore(s.Flush())
+	}
+}
+
+// disk becomes full, or has room again.
+func (m *model) disk(t *rapid.T) {
+	if rapid.IntRange(0, 2).Draw(t, "disk") == 0 {
+		m.full.Store(!m.full.Load())
+		m.flush()
+	}
+}
+
+// withStore takes in how a call of the store ended: when it has failed, the partition goes on
+// without, or is read again.
+func (m *model) withStore(err error) {
+	m.Helper()
+	if !errors.Is(err, state.ErrFailed) {
+		m.must(err)
+		return
+	}
+	m.l.p.store.failed(err)
+	if m.p.live() && m.p.queue == nil {
+		m.p.forgo()
+	} else if m.p.store != nil {
+		m.restore()
+	}
+}
+
+// readAgain is what the lane does with a partition without a store.
+func (m *model) readAgain() {
+	m.l.p.store.tried = time.Time{} // the pause is over
+	works := m.l.p.store.try() == nil
+	m.p.liveAt = time.Time{}
+	if !m.p.storeless() || len(m.parts) > 0 || !m.p.live() || !works && !m.l.usedUp(m.p, m.now) {
+		return
+	}
+	if m.l.cfg.Guarantee == AtLeastOnce && !m.p.settled() {
+		return
+	}
+	m.restore()
 }
 
 // restore brings the partition up from the checkpoint and the store.
@@ -175,21 +230,26 @@ func (m *model) readUpTo(end int64) {
 	for m.p.position < min(end, m.stable) {
 		r := *m.log[m.p.position]
 		fresh := r.Offset >= m.p.accepted
-		m.must(m.l.accept(m.p, &r, m.now))
+		p := m.p
+		m.withStore(m.l.accept(p, &r, m.now))
+		if m.p != p {
+			return // it starts over
+		}
 		if spec, ok := m.p.committed.ParserAt(r.Offset); fresh && ok {
 			m.spec[r.Offset] = spec
 		}
 	}
-	m.must(m.l.sync(m.p))
+	m.withStore(m.l.sync(m.p))
 }
 
 // work is what a step of the lane does before it begins a turn.
 func (m *model) work(*rapid.T) {
-	m.must(m.l.balance(m.now))
-	m.must(m.l.load(m.p, m.now))
+	m.withStore(m.l.balance(m.now))
+	m.withStore(m.l.load(m.p, m.now))
+	m.readAgain()
 	if p := m.p; p.phase == PhaseCatchUp && (p.position >= p.logEnd || p.queue != nil) {
-		m.must(m.l.goLive(p, m.now))
-		m.must(m.l.load(p, m.now))
+		m.withStore(m.l.goLive(p, m.now))
+		m.withStore(m.l.load(m.p, m.now))
 		m.purity(m.committed)
 	}
 	m.wakes()
@@ -203,7 +263,7 @@ func (m *model) wakes() {
 	}
 	first := int64(math.MaxInt64)
 	for offset := range m.p.position {
-		if key, ok := m.key(offset); ok && !m.resolved[offset] {
+		if key, ok := m.key(offset); ok && !m.resolved[offset] && !(p.storeless() && p.horizon.Less(key)) { // else it is read again first
 			first = min(first, key.Due)
 			if p.queue != nil {
 				break // it waits for those before it
@@ -333,9 +393,9 @@ func (m *model) commit(*rapid.T) {
 	if pt := m.p.prepareCommit(); pt != nil {
 		m.write(pt.to)
 		m.l.tookDone(&turn{l: m.l, took: []*part{pt}, plain: true})
-		m.must(m.l.tidyStore(m.p))
+		m.withStore(m.l.tidyStore(m.p))
 		if m.p.store != nil {
-			m.must(m.p.store.Trim(m.p.committed.Watermark)) // what tidyStore does when it is worth its while
+			m.withStore(m.p.store.Trim(m.p.committed.Watermark)) // what tidyStore does when it is worth its while
 		}
 	}
 }
@@ -369,7 +429,7 @@ func (m *model) comeBack(t *rapid.T) {
 	case 2: // power loss
 		m.crashStore(0)
 	case 3:
-		m.l.p.store.Close()
+		m.l.p.store.close()
 		m.fs = vfs.NewCrashableMem()
 		m.openStore()
 	}
@@ -388,7 +448,7 @@ func (m *model) comeBack(t *rapid.T) {
 
 func (m *model) crashStore(unsynced int) {
 	fs := m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(1, 2))})
-	m.l.p.store.Close()
+	m.l.p.store.close()
 	m.fs = fs
 	m.openStore()
 }
@@ -453,6 +513,9 @@ func (m *model) purity(c state.Checkpoint) {
 // drain lets everything happen that is left to do, and looks whether anything is kept for nothing.
 func (m *model) drain() {
 	for round := 0; ; round++ {
+		if round == 500 { // without a store until now
+			m.full.Store(false)
+		}
 		m.marker(m.T)
 		m.readUpTo(m.end())
 		m.work(m.T)

@@ -1,8 +1,11 @@
 package processor
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
+	"slices"
 )
 
 // near holds the bytes of records that are due soon, in chunks. The records of a chunk are due
@@ -136,4 +139,25 @@ func (n *near) close(i uint32) {
 	if n.open[c.stretch] == i {
 		delete(n.open, c.stretch)
 	}
+}
+
+// endOfStretch is where the stretch ends that a due time lies in.
+func endOfStretch(dueMillis int64) int64 { return (dueMillis/stretchMillis + 1) * stretchMillis }
+
+// stretchAt is the due time from which on the records are more than some bytes, counted from those
+// that are due first: the beginning of a stretch.
+func (n *near) stretchAt(bytes int64) int64 {
+	order := make([]*chunk, 0, len(n.chunks))
+	for i := range n.chunks {
+		if c := &n.chunks[i]; cap(c.buf) > 0 {
+			order = append(order, c)
+		}
+	}
+	slices.SortFunc(order, func(a, b *chunk) int { return cmp.Compare(a.stretch, b.stretch) })
+	for _, c := range order {
+		if bytes -= int64(cap(c.buf)); bytes < 0 {
+			return c.stretch * stretchMillis
+		}
+	}
+	return math.MaxInt64
 }

@@ -47,6 +47,7 @@ type partition struct {
 	logEnd      int64 // E, as last asked
 	endAsked    time.Time
 	liveAfter   time.Duration // from since until it was live
+	liveAt      time.Time
 
 	late      []item // resolved when O passes, in offset order
 	lateBytes int64
@@ -55,17 +56,19 @@ type partition struct {
 	plans     int     // parts with records made so far
 	turns     int     // undecided turns that have a part of it: two at most
 
-	wheel    *wheel.Wheel
-	near     *near
-	horizon  state.Key // what has a key at or above it is in the store
-	ledger   *state.Ledger
-	store    *state.Partition
-	dirty    bool // the store has an open batch
-	syncedAt time.Time
-	spent    int     // records delivered that the store still holds
-	held     []int64 // offsets that the store's resume stays below until the checkpoint is committed
-	queue    *queue  // of a fixed-delay route; nil: wheel and store
-	paused   bool
+	wheel     *wheel.Wheel
+	near      *near
+	horizon   state.Key // what has a key at or above it is in the store
+	ledger    *state.Ledger
+	store     *state.Partition // nil: of a queue, or there is no store (storeless.go)
+	dirty     bool             // the store has an open batch
+	syncedAt  time.Time
+	spent     int     // records delivered that the store still holds
+	held      []int64 // offsets that the store's resume stays below until the checkpoint is committed
+	queue     *queue  // of a fixed-delay route; nil: wheel and store
+	paused    bool
+	leaving   bool  // it waits for its checkpoint, to be read again: nothing new is begun
+	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
 }
 
 // parsers are the parsers of a checkpoint, in the order of the offsets from which they hold
@@ -175,13 +178,15 @@ func (p *partition) nextDue() (int64, bool) {
 		return 0, false
 	case len(p.repeat) > 0:
 		return p.repeatAt, true
+	case p.leaving:
+		return 0, false
 	case len(p.late) > 0:
 		return 0, true
 	case p.queue != nil:
 		return p.queue.nextDue()
 	}
 	due, ok := p.wheel.Next()
-	if p.far() > 0 && (!ok || int64(due) > p.horizon.Due) {
+	if p.store != nil && p.far() > 0 && (!ok || int64(due) > p.horizon.Due) {
 		return p.horizon.Due, true // the store may have something right above it
 	}
 	return int64(due), ok
@@ -199,6 +204,9 @@ func (p *partition) prepare(now int64, items []item, records int, bytes int64) *
 		// The turn that it waited for may have appended above its O.
 		out.to.Appended = out.to.Appended || p.ownEnd > out.to.Offset
 		return out
+	}
+	if p.leaving {
+		return nil
 	}
 	if p.queue != nil {
 		return p.prepareQueue(now, items, records, bytes)
@@ -236,7 +244,7 @@ func (p *partition) plan(to state.Checkpoint, items []item) *part {
 	return &part{p: p, n: p.plans, from: from, to: to, items: items}
 }
 
-// far is how many pending records only the store holds.
+// far is how many pending records only the store holds, or only the log.
 func (p *partition) far() int { return p.ledger.Len() - p.wheel.Len() }
 
 // lateUpTo says how many of the late list fit into a turn.

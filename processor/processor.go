@@ -17,17 +17,16 @@ import (
 // Processor delivers the records of delay topics when they are due. Make one with New and let
 // Run work; everything else may be called from any goroutine at any time.
 type Processor struct {
-	cfg       Config
-	routes    map[string]*topics.Route
-	clock     *clock
-	targets   *targets
-	counters  *counters
-	store     *state.Store                // set by Run, before the lanes start
-	openStore atomic.Pointer[state.Store] // the same, for Stats
-	lanes     []*lane
-	standbys  *standbys    // nil: none
-	skew      atomic.Int64 // ns: broker's clock minus ours
-	running   atomic.Bool
+	cfg      Config
+	routes   map[string]*topics.Route
+	clock    *clock
+	targets  *targets
+	counters *counters
+	store    *storage
+	lanes    []*lane
+	standbys *standbys    // nil: none
+	skew     atomic.Int64 // ns: broker's clock minus ours
+	running  atomic.Bool
 
 	assigned assignedSet
 }
@@ -60,6 +59,7 @@ func New(cfg Config) (*Processor, error) {
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = newClock(cfg.Now, cfg.Logger)
 	p.targets = newTargets(&p.cfg)
+	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
 	if cfg.Standbys > 0 {
 		p.standbys = newStandbys(p)
 	}
@@ -84,15 +84,10 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	if p.running.Swap(true) {
 		return errors.New("processor: Run was called before")
 	}
-	p.store, err = state.Open(state.Options{
-		Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger,
-	})
-	if err != nil {
+	if err := p.store.open(); err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
-	p.openStore.Store(p.store)
-	defer func() { err = errors.Join(err, p.store.Close()) }()
-	defer p.openStore.Store(nil)
+	defer p.store.close()
 	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
 	cl, err := kgo.NewClient(append(clientOpts(&p.cfg), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
@@ -110,6 +105,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch errgroup.Group
 	watch.Go(func() error { p.targets.run(watching, cl); return nil })
+	watch.Go(func() error { p.store.run(watching); return nil })
 	lanes, ctx := errgroup.WithContext(ctx)
 	for _, l := range p.lanes {
 		lanes.Go(func() error { return l.run(ctx) })

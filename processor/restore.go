@@ -217,10 +217,6 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 
 // bring claims partitions and hands them to the lane.
 func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) error {
-	// A disk that failed takes the store with it; nothing happens here while it is well.
-	if err := r.l.p.store.Reopen(); err != nil {
-		return fmt.Errorf("open the store again: %w", err)
-	}
 	var claims []commitEntry
 	var parts []*partition
 	for tp, f := range ready {
@@ -246,7 +242,7 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) err
 		if p.phase == PhaseStopped {
 			continue
 		}
-		if err := r.open(p); err != nil {
+		if err := r.open(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -256,8 +252,9 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) err
 	return nil
 }
 
-// open makes what a partition holds in memory, and looks what the store can spare it.
-func (r *restore) open(p *partition) (err error) {
+// open makes what a partition holds in memory, and looks what the store can spare it. Without a
+// store everything is read again, and kept as memory allows.
+func (r *restore) open(ctx context.Context, p *partition) error {
 	p.near = newNear()
 	p.ledger = state.NewLedger(p.committed.LowWater)
 	p.wheel = wheel.New(wheel.Tick(p.judge.Due))
@@ -267,6 +264,17 @@ func (r *restore) open(p *partition) (err error) {
 	}
 	now := max(r.l.p.clock.now(), p.judge.Due)
 	p.horizon = state.Key{Due: now + r.l.windowMax, Seq: math.MaxInt64}
+	err := r.openStore(ctx, p)
+	if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
+		r.l.p.store.failed(err)
+		p.store, p.horizon = nil, farthest
+		return nil
+	}
+	return err
+}
+
+// openStore gives a partition its part of the store, and what that spares it.
+func (r *restore) openStore(ctx context.Context, p *partition) (err error) {
 	warm := r.l.p.standbys.take(p.tp, p.id)
 	if p.store, err = r.l.p.store.Partition(r.l.p.partitionID(p)); err != nil {
 		return p.describe("open the store of", err)
@@ -282,7 +290,7 @@ func (r *restore) open(p *partition) (err error) {
 			return nil
 		}
 	}
-	got, err := inherit(p.store, p.committed, p.logEnd, p.log)
+	got, err := inherit(ctx, p.store, p.committed, p.logStart, p.logEnd, p.log)
 	if err != nil {
 		return p.describe("open the store of", err)
 	}

@@ -296,7 +296,7 @@ func (p *process) crash(unsynced int) *vfs.MemFS {
 
 // flush brings what the store was told to the disk, as it happens now and then.
 func (p *process) flush() {
-	if s := p.p.openStore.Load(); s != nil {
+	if s := p.p.store.opened.Load(); s != nil {
 		s.Flush() // a store that is being closed is flushed anyway
 	}
 }

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,7 +47,7 @@ func (s *standby) open(c state.Checkpoint) (err error) {
 	if s.parsers, err = parsersOf(s.route, c); err != nil {
 		return err
 	}
-	got, err := inherit(s.store, c, math.MaxInt64, s.log)
+	got, err := inherit(context.Background(), s.store, c, 0, math.MaxInt64, s.log)
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 			return
 		}
 	}
+	l.readAgain(ctx, now)
 	var old []*partition
 	for _, p := range l.order {
 		if p.live() && time.Since(p.endAsked) > 10*time.Second {

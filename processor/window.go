@@ -2,6 +2,7 @@ package processor
 
 import (
 	"math"
+	"time"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
@@ -16,6 +17,12 @@ const (
 // cascades into the lower one.
 func (l *lane) load(p *partition, now int64) error {
 	if p.queue != nil || !p.live() {
+		return nil
+	}
+	if p.storeless() {
+		if p.far() == 0 {
+			p.horizon = farthest
+		}
 		return nil
 	}
 	clock := max(now, p.judge.Due)
@@ -53,6 +60,9 @@ func (l *lane) load(p *partition, now int64) error {
 		return true
 	})
 	if err != nil {
+		if n > 0 {
+			p.horizon = last // as far as it got, for who goes on without the store
+		}
 		return p.describe("load records from the store of", err)
 	}
 	p.horizon = state.Key{Due: target, Seq: math.MaxInt64}
@@ -66,7 +76,7 @@ func (l *lane) load(p *partition, now int64) error {
 // is due soon has to be brought into the wheel. What it holds from start on is either in the
 // wheel, having been read again, or has been put there again above the horizon.
 func (l *lane) goLive(p *partition, now int64) error {
-	if p.queue == nil && p.far() > 0 {
+	if p.store != nil && p.far() > 0 {
 		if err := l.sync(p); err != nil {
 			return err
 		}
@@ -94,13 +104,13 @@ func (l *lane) goLive(p *partition, now int64) error {
 			}
 		}
 	}
-	p.phase, p.err = PhaseLive, nil
+	p.phase, p.err, p.liveAt = PhaseLive, nil, time.Now()
 	return nil
 }
 
 // spillFrom moves every near record due at or after dueMillis to the store.
 func (l *lane) spillFrom(p *partition, dueMillis int64) error {
-	if p.queue != nil || p.horizon.Due < dueMillis {
+	if p.store == nil || p.horizon.Due < dueMillis {
 		return nil
 	}
 	var err error
@@ -109,12 +119,9 @@ func (l *lane) spillFrom(p *partition, dueMillis int64) error {
 		run := p.near.get(r)
 		if !r.stored() && err == nil {
 			err = p.store.Put(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
-			if offset, bad := recordOffset(run); bad == nil {
-				p.ledger.Stored(offset)
-			}
 			p.dirty = true
 		}
-		p.near.release(r)
+		p.let(e)
 	})
 	p.horizon = state.Key{Due: dueMillis - 1, Seq: math.MaxInt64}
 	if err != nil {
@@ -143,6 +150,10 @@ func (l *lane) balance(now int64) error {
 		}
 		for _, p := range l.parts {
 			if p.wheel == nil {
+				continue
+			}
+			if p.storeless() {
+				l.shorten(p, now)
 				continue
 			}
 			clock := max(now, p.judge.Due)

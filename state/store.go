@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -25,6 +26,8 @@ var (
 	ErrFailed = errors.New("state: the store failed")
 	// ErrEnded: the partition was opened again since this handle was.
 	ErrEnded = errors.New("state: the partition was opened again")
+	// ErrNoRoom: the disk has not enough room for a store to be of use.
+	ErrNoRoom = errors.New("state: not enough room on the disk")
 )
 
 // Options of a store.
@@ -122,7 +125,7 @@ func (s *Store) open() error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, fs.ErrPermission) {
+	if isSurroundings(err) {
 		return fmt.Errorf("open store %s: %w", s.options.Dir, err)
 	}
 	s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "err", err)
@@ -133,6 +136,20 @@ func (s *Store) open() error {
 		return fmt.Errorf("make store %s: %w", s.options.Dir, err)
 	}
 	return nil
+}
+
+// isSurroundings reports an error that is not the database's own: it would open if it were let. Dropping it would mend
+// nothing, and it may hold what a log has lost.
+func isSurroundings(err error) bool {
+	if vfs.IsNoSpaceError(err) {
+		return true
+	}
+	for _, is := range []error{fs.ErrPermission, syscall.EDQUOT, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, is) {
+			return true
+		}
+	}
+	return false
 }
 
 // load opens the database and reads the table of its partitions.
@@ -275,6 +292,31 @@ func (s *Store) Reopen() error {
 		}
 	}
 	return s.open()
+}
+
+// Try finds out whether a store is of use: whether there is room for what it is about to write, and whether the disk
+// takes something. It is for a store that was opened after a failure, which opens more easily than it works.
+func (s *Store) Try() error {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	need := 4 * e.memTable // two that wait for their flush, and what a compaction of them needs
+	if disk, err := s.options.FS.GetDiskUsage(s.options.Dir); err == nil && disk.AvailBytes < need {
+		return fmt.Errorf("%w: %d MiB are free and %d are needed", ErrNoRoom, disk.AvailBytes>>20, need>>20)
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	defer e.leave()
+	b := e.db.NewBatch()
+	defer b.Close()
+	if err := b.Set(layoutKey(), []byte(layout), nil); err != nil {
+		return err
+	}
+	if err := e.apply(b); err != nil {
+		return err
+	}
+	return e.flush()
 }
 
 // Flush makes everything that was committed durable.

@@ -1,0 +1,233 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// storage is the store of the process, and whether it is there. A disk that is full or fails takes
+// the store away, never the records: partitions go on without it, with what memory holds and the
+// log (storeless.go), and get it back when it works again. Lanes and standbys ask it for their
+// parts and tell it of failures; one goroutine looks now and then whether the disk has recovered.
+type storage struct {
+	// Set once.
+	options state.Options
+	log     *slog.Logger
+	woken   chan struct{} // one token when the store has failed
+
+	trouble atomic.Pointer[storeTrouble] // nil: the store works
+	opened  atomic.Pointer[state.Store]  // the same store, for whoever only looks; nil while it does not work
+
+	mu       sync.Mutex // held while the store is being opened, which may take long
+	store    *state.Store
+	tried    time.Time     // when it was tried to open it, or when it failed
+	pause    time.Duration // until the next try
+	mended   time.Time     // when it began to work again
+	relapses int           // failures that followed soon upon that
+}
+
+// storeTrouble is why there is no store, and what a person can do.
+type storeTrouble struct {
+	err  error
+	what string // in a few words
+	todo string
+}
+
+func (t *storeTrouble) String() string {
+	return fmt.Sprintf("%s (%v): %s", t.what, t.err, t.todo)
+}
+
+// errNoStore is what a lane gets that asks for the store while it does not work.
+var errNoStore = errors.New("processor: the local store cannot be used")
+
+const (
+	// probeFirst and probeLast bound how long the disk is left alone between two looks at it.
+	probeFirst = 10 * time.Second
+	probeLast  = 30 * time.Second
+	// relapseWithin: a store that fails again this soon is tried again later each time, up to
+	// relapseLast, because each time partitions are read again.
+	relapseWithin = 2 * time.Minute
+	relapseLast   = 10 * time.Minute
+)
+
+func newStorage(o state.Options) *storage {
+	return &storage{options: o, log: o.Logger, woken: make(chan struct{}, 1)}
+}
+
+// open opens the store when the process starts. The error is a mistake that somebody has made and
+// should hear of at once; with anything else the process goes on without a store.
+func (s *storage) open() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	store, err := state.Open(s.options)
+	switch {
+	case err == nil:
+		s.store = store
+		s.opened.Store(store)
+		return nil
+	case errors.Is(err, state.ErrLocked), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOTDIR):
+		return err
+	}
+	s.tried, s.pause = time.Now(), probeFirst
+	s.lost(err)
+	return nil
+}
+
+// Partition opens a partition's part of the store. While the store does not work the error is
+// errNoStore; a store that has only just failed is opened again first.
+func (s *storage) Partition(id state.PartitionID) (*state.Partition, error) {
+	if err := s.try(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoStore, err)
+	}
+	p, err := s.store.Partition(id)
+	if errors.Is(err, state.ErrFailed) {
+		s.failed(err)
+		return nil, fmt.Errorf("%w: %w", errNoStore, err)
+	}
+	return p, err
+}
+
+// works reports whether partitions that go without the store can have it back.
+func (s *storage) works() bool { return s.trouble.Load() == nil }
+
+// why is what is wrong with the store, and what to do; empty while it works.
+func (s *storage) why() string {
+	if t := s.trouble.Load(); t != nil {
+		return t.String()
+	}
+	return ""
+}
+
+// failed takes note that a call of the store has failed, whoever made it.
+func (s *storage) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trouble.Load() != nil || s.store.Err() == nil { // known, or mended meanwhile
+		return
+	}
+	s.pause = 0 // most are mended by opening it again
+	if time.Since(s.mended) < relapseWithin {
+		s.relapses++
+		s.pause = min(probeFirst<<min(s.relapses, 10), relapseLast)
+	} else {
+		s.relapses = 0
+	}
+	s.tried = time.Now()
+	s.lost(err)
+}
+
+// lost says that there is no store from now on. mu is held.
+func (s *storage) lost(err error) {
+	t := sortTrouble(err)
+	s.opened.Store(nil)
+	s.trouble.Store(t)
+	s.log.Error("the local store cannot be used; partitions go on with memory and the log alone until it can be", "dir", s.options.Dir, "trouble", t.what, "todo", t.todo, "error", err)
+	select {
+	case s.woken <- struct{}{}:
+	default:
+	}
+}
+
+// sortTrouble says what an error of the store means to a person.
+func sortTrouble(err error) *storeTrouble {
+	t := &storeTrouble{err: err, what: "the disk fails", todo: "look after the disk of state.dir; the store is tried again by itself"}
+	switch {
+	case errors.Is(err, state.ErrNoRoom), vfs.IsNoSpaceError(err), errors.Is(err, syscall.EDQUOT):
+		t.what, t.todo = "the disk is full", "make room on the disk of state.dir; the store is used again by itself"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+		t.what, t.todo = "the disk cannot be written", "make state.dir writable; the store is used again by itself"
+	case errors.Is(err, state.ErrCorrupt):
+		t.what, t.todo = "the store is corrupt", "nothing: it is dropped and rebuilt from the log"
+	}
+	return t
+}
+
+// try opens a store that has failed, unless that was tried a moment ago, and returns what is wrong
+// with it.
+func (s *storage) try() error {
+	if s.trouble.Load() == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.trouble.Load()
+	if t == nil {
+		return nil
+	}
+	if time.Since(s.tried) < s.pause {
+		return t.err
+	}
+	err := s.mend()
+	s.tried, s.pause = time.Now(), min(max(2*s.pause, probeFirst), max(probeLast, s.pause))
+	if err != nil {
+		s.log.Debug("the local store still cannot be used", "error", err)
+		s.trouble.Store(sortTrouble(err))
+		return err
+	}
+	s.mended = time.Now()
+	s.log.Info("the local store works again; partitions take it up one after the other", "dir", s.options.Dir)
+	s.opened.Store(s.store)
+	s.trouble.Store(nil)
+	return nil
+}
+
+// mend opens the store and finds out whether it is of use. mu is held.
+func (s *storage) mend() (err error) {
+	if s.store == nil {
+		store, err := state.Open(s.options)
+		if err != nil {
+			return err
+		}
+		s.store = store
+	} else if err := s.store.Reopen(); err != nil {
+		return err
+	}
+	return s.store.Try()
+}
+
+// run looks after a store that has failed, until ctx ends.
+func (s *storage) run(ctx context.Context) {
+	for {
+		select {
+		case <-s.woken:
+		case <-ctx.Done():
+			return
+		}
+		for s.try() != nil {
+			if !sleep(ctx, s.untilNext()) {
+				return
+			}
+		}
+	}
+}
+
+func (s *storage) untilNext() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.pause-time.Since(s.tried), time.Millisecond)
+}
+
+// close flushes and closes the store. That it cannot be is no failure of the process: what it
+// loses is in the log.
+func (s *storage) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened.Store(nil)
+	if s.store == nil {
+		return
+	}
+	if err := s.store.Close(); err != nil && s.trouble.Load() == nil {
+		s.log.Warn("the local store was not closed as it should be; what it lacks is read from the log", "error", err)
+	}
+}
