@@ -49,6 +49,14 @@ var (
 	descStoreBytes   = desc("store_bytes", "Size of the local store on disk.")
 )
 
+// What this process keeps warm of other replicas' partitions.
+var (
+	descStandbys       = desc("standby_partitions", "Partitions of other replicas of which this process keeps a standby.")
+	descStandbyLag     = partitionDesc("standby_lag_records", "Offsets between the owner's checkpoint and what the standby has taken in.")
+	descStandbyPending = partitionDesc("standby_pending_records", "Records pending in the partition, by the standby.")
+	descWarm           = desc("standby_takeovers_total", "Partitions taken over from a standby of this process.")
+)
+
 // Gauges of one partition.
 var (
 	descPending      = partitionDesc("pending_records", "Records accepted and not delivered yet.")
@@ -77,6 +85,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
 		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes,
+		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
 		descOffset, descLowWater, descWatermark, descAge, descPosition, descLogStart, descLogEnd,
 	} {
@@ -114,6 +123,13 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	m.gauge(descAssigned, float64(len(s.Partitions)))
 	m.gauge(descNearBytes, float64(s.NearBytes))
 	m.gauge(descStoreBytes, float64(s.StoreBytes))
+	m.gauge(descStandbys, float64(len(s.Standbys)))
+	m.counter(descWarm, float64(s.Takeovers))
+	for _, b := range s.Standbys {
+		labels := []string{b.Topic, strconv.Itoa(int(b.Partition))}
+		m.gauge(descStandbyLag, float64(max(b.Offset-b.Position, 0)), labels...)
+		m.gauge(descStandbyPending, float64(b.Pending), labels...)
+	}
 	for i := range s.Partitions {
 		m.partition(&s.Partitions[i], now)
 	}

@@ -150,6 +150,7 @@ func TestMetricsAreConsistent(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collect(processor.Stats{
 		Partitions: []processor.PartitionStats{{Topic: "delays", NextDue: 1, CheckpointAt: now, Agenda: []processor.AgendaEntry{{Within: 90 * time.Second}}}},
+		Standbys:   []processor.StandbyStats{{Topic: "delays", Partition: 1, Offset: 5, Position: 3, Pending: 2}},
 		Topics:     []processor.TopicStats{{Topic: "delays"}},
 		Targets:    []processor.TargetStats{{Target: "orders", Delivered: 1}},
 		DeadLetter: map[string]int64{"no_due": 1}, Refused: map[string]int64{"no_due": 1}, Transactions: map[string]int64{"committed": 1},

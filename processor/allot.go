@@ -17,6 +17,22 @@ import (
 type groupView struct {
 	replicas []string // in order
 	owners   map[topicPartition]string
+	members  map[string]int // by client id: how many partitions it has
+}
+
+// uneven reports whether a member of a replica has so much less than another one that a rebalance
+// would even it out. It comes about when what a dead replica had goes to where it is warm.
+func (v *groupView) uneven(replica string) bool {
+	most := 0
+	for _, n := range v.members {
+		most = max(most, n)
+	}
+	for id, n := range v.members {
+		if replicaOf(id) == replica && n+2 <= most {
+			return true
+		}
+	}
+	return false
 }
 
 // allot says of which partitions a replica keeps a standby when each partition is to have n of
@@ -115,8 +131,9 @@ func describeGroup(ctx context.Context, cl *kgo.Client, protocol Protocol, group
 	if !stable {
 		return nil, nil
 	}
-	v := &groupView{owners: map[topicPartition]string{}}
+	v := &groupView{owners: map[topicPartition]string{}, members: map[string]int{}}
 	for _, m := range members {
+		v.members[m.clientID] += len(m.owns)
 		replica := replicaOf(m.clientID)
 		v.replicas = append(v.replicas, replica)
 		for _, tp := range m.owns {

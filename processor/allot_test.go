@@ -116,3 +116,26 @@ func TestReplicaOf(t *testing.T) {
 		}
 	}
 }
+
+// A member asks for a rebalance when it has two partitions less than another one, and not before.
+func TestUneven(t *testing.T) {
+	v := view(3, 0)
+	for _, c := range []struct {
+		name string
+		has  []int
+		want bool
+	}{
+		{"its share", []int{2, 2, 2}, false},
+		{"one less", []int{2, 3, 3}, false},
+		{"two less", []int{1, 2, 3}, true},
+		{"another has less", []int{3, 1, 2}, false},
+	} {
+		v.members = map[string]int{}
+		for i, n := range c.has {
+			v.members[fmt.Sprintf("%s-0", v.replicas[i])] = n
+		}
+		if got := v.uneven(v.replicas[0]); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -136,9 +136,14 @@ type hearth struct {
 	best    map[topicPartition]int64    // the furthest that any replica knows it
 }
 
-// nearlyAsWarm is how many records a store may be behind the best one: they are read within some
-// 100 ms.
-const nearlyAsWarm = 50_000
+const (
+	// asWarm is how many records a store may be behind the best one and count as good as it: two
+	// standbys of one partition look at its checkpoint at different moments.
+	asWarm = 1000
+	// nearlyAsWarm is how many it may be behind before that is worth an uneven balance: they are
+	// read within some 100 ms.
+	nearlyAsWarm = 50_000
+)
 
 func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hearth {
 	h := &hearth{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[topicPartition]string{}, gaveUp: map[topicPartition]bool{}, planned: map[string][]topicPartition{}, best: map[topicPartition]int64{}}
@@ -179,7 +184,7 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 
 // isWarm reports whether a member could go on with a partition at once. Where nobody knows
 // anything of it, everybody is as good as anybody.
-func (h *hearth) isWarm(member string, tp topicPartition) bool {
+func (h *hearth) isWarm(member string, tp topicPartition, behind int64) bool {
 	if owner, ok := h.owner[tp]; ok && h.says[owner].Replica == h.says[member].Replica {
 		return true // lanes of a process share the store
 	}
@@ -187,7 +192,7 @@ func (h *hearth) isWarm(member string, tp topicPartition) bool {
 	if !ok {
 		return h.best[tp] == 0
 	}
-	return position >= h.best[tp]-nearlyAsWarm
+	return position >= h.best[tp]-behind
 }
 
 // warm exchanges partitions until none is left that moves to a cold member and could go to a warm
@@ -195,7 +200,7 @@ func (h *hearth) isWarm(member string, tp topicPartition) bool {
 func (h *hearth) warm() {
 	for _, member := range h.members {
 		for i := range h.planned[member] {
-			if tp := h.planned[member][i]; h.owner[tp] != member && !h.isWarm(member, tp) {
+			if tp := h.planned[member][i]; h.owner[tp] != member && !h.isWarm(member, tp, asWarm) {
 				h.exchange(member, i)
 			}
 		}
@@ -207,14 +212,14 @@ func (h *hearth) warm() {
 func (h *hearth) exchange(member string, i int) {
 	tp := h.planned[member][i]
 	for _, other := range h.members {
-		if other == member || !slices.Contains(h.reads[other], tp.topic) || h.owner[tp] != other && !h.isWarm(other, tp) {
+		if other == member || !slices.Contains(h.reads[other], tp.topic) || h.owner[tp] != other && !h.isWarm(other, tp, asWarm) {
 			continue
 		}
 		for j, back := range h.planned[other] {
 			// What comes back has to move anyway, or is let go by the owner of tp in its stead.
 			moves := h.owner[back] != other || h.owner[tp] == other
-			colder := h.owner[back] != member && !h.isWarm(member, back)
-			if moves && slices.Contains(h.reads[member], back.topic) && (!colder || h.owner[tp] != other && !h.isWarm(other, back)) {
+			colder := h.owner[back] != member && !h.isWarm(member, back, asWarm)
+			if moves && slices.Contains(h.reads[member], back.topic) && (!colder || h.owner[tp] != other && !h.isWarm(other, back, asWarm)) {
 				h.planned[member][i], h.planned[other][j] = back, tp
 				return
 			}
@@ -234,7 +239,7 @@ func (h *hearth) relieve() {
 	for _, member := range h.members {
 		for i := len(h.planned[member]) - 1; i >= 0 && len(h.planned[member]) > keeps; i-- {
 			tp := h.planned[member][i]
-			if _, owned := h.owner[tp]; owned || h.gaveUp[tp] || h.isWarm(member, tp) {
+			if _, owned := h.owner[tp]; owned || h.gaveUp[tp] || h.isWarm(member, tp, nearlyAsWarm) {
 				continue
 			}
 			if to := h.leastWarm(member, tp); to != "" && len(h.planned[to]) <= most {
@@ -249,7 +254,7 @@ func (h *hearth) relieve() {
 // member, and have no more than it; empty when there is none.
 func (h *hearth) leastWarm(member string, tp topicPartition) (least string) {
 	for _, other := range h.members {
-		if other == member || !slices.Contains(h.reads[other], tp.topic) || !h.isWarm(other, tp) || len(h.planned[other]) > len(h.planned[member]) {
+		if other == member || !slices.Contains(h.reads[other], tp.topic) || !h.isWarm(other, tp, nearlyAsWarm) || len(h.planned[other]) > len(h.planned[member]) {
 			continue
 		}
 		if least == "" || len(h.planned[other]) < len(h.planned[least]) {

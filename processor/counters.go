@@ -184,7 +184,7 @@ func (p *Processor) Stats() Stats {
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetter: p.counters.deadLetters.snapshot(), Refused: p.counters.refused.snapshot(),
 		Transactions: p.counters.turns.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
-		Rebalances: p.counters.rebalances.Load(), Retried: p.counters.retried.Load(),
+		Rebalances: p.counters.rebalances.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		ClockSkew: time.Duration(p.skew.Load()), ClockSteps: p.clock.stepCount(),
 		LastTransactions: time.UnixMilli(p.counters.decidedAt.Load()),
 	}

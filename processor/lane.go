@@ -36,6 +36,7 @@ type lane struct {
 	fetched   chan kgo.Fetches
 	renewed   chan struct{}
 	ends      chan logEnds
+	uneven    chan struct{} // somebody asks for a rebalance
 
 	stepped       atomic.Int64 // ms: when the loop last took a step
 	standing      standing
@@ -84,6 +85,7 @@ func newLane(p *Processor, n int) *lane {
 		fetched:     make(chan kgo.Fetches, 1),
 		renewed:     make(chan struct{}, 1),
 		ends:        make(chan logEnds, 1),
+		uneven:      make(chan struct{}, 1),
 		parts:       map[topicPartition]*partition{},
 		restores:    map[*restore]struct{}{},
 	}
@@ -192,6 +194,8 @@ func (l *lane) wait(ctx context.Context) {
 		l.renewing = false
 	case e := <-l.ends:
 		l.tookEnds(e)
+	case <-l.uneven:
+		l.membership.cl.ForceRebalance()
 	case <-timer.C:
 	case <-ctx.Done():
 	}

@@ -33,6 +33,7 @@ type standbys struct {
 	reading   map[topicPartition]bool // false: paused
 	notBefore map[topicPartition]time.Time
 	rebalance int64 // how many rebalances there had been when wanted was found
+	evenedAt  time.Time
 }
 
 const (
@@ -41,6 +42,8 @@ const (
 	followInterval = 500 * time.Millisecond
 	// allotInterval is how often the group is asked who owns what.
 	allotInterval = 2 * time.Second
+	// evenInterval is how often the group may be asked to even out what it left uneven.
+	evenInterval = 10 * time.Second
 	// standbyRetry is how long a standby rests after an error.
 	standbyRetry = 10 * time.Second
 	// standbyFetchBytes bounds what one fetch holds for all standbys.
@@ -84,6 +87,7 @@ func (s *standbys) allot(ctx context.Context) {
 	if view == nil {
 		return // it is being decided; what is there is as good as anything
 	}
+	s.even(view)
 	for tp := range view.owners {
 		if r := s.p.routes[tp.topic]; r == nil || r.Delay > 0 {
 			delete(view.owners, tp) // a fixed-delay route has nothing to be warm
@@ -100,12 +104,30 @@ func (s *standbys) allot(ctx context.Context) {
 	s.wanted, s.ids, s.rebalance = wanted, ids, rebalances
 }
 
+// even asks for a rebalance when this replica has fewer partitions than its share and all of its
+// standbys are warm: it was passed over when they were not.
+func (s *standbys) even(view *groupView) {
+	if s.p.cfg.Protocol != ProtocolClassic || !view.uneven(replicaName(clientID(s.reader), s.p.cfg.Instance)) || time.Since(s.evenedAt) < evenInterval {
+		return
+	}
+	followed := s.stats()
+	if len(followed) < len(s.wanted) || slices.ContainsFunc(followed, func(b StandbyStats) bool { return b.Offset-b.Position > nearlyAsWarm }) {
+		return
+	}
+	s.evenedAt = time.Now()
+	s.log.Info("asking for a rebalance: others have more than their share")
+	select {
+	case s.p.lanes[0].uneven <- struct{}{}:
+	default: // it is about to
+	}
+}
+
 // follow looks up the checkpoints and brings every standby up to its own. It asks for committed
 // values, whatever transactions are open: they are behind, never ahead.
 func (s *standbys) follow(ctx context.Context) {
 	s.mu.Lock()
 	for tp := range s.m {
-		if !slices.Contains(s.wanted, tp) {
+		if !slices.Contains(s.wanted, tp) && !s.p.assigned.has(tp) { // else a lane is about to take it
 			delete(s.m, tp)
 		}
 	}

@@ -20,6 +20,7 @@ type Stats struct {
 	Transactions     map[string]int64 // turns by outcome: committed, aborted, unknown
 	TransactionTime  Histogram        // from begin to decision
 	Rebalances       int64
+	Takeovers        int64         // partitions taken over from standbys of this process
 	Retried          int64         // records carried on because their target was in trouble
 	ClockSkew        time.Duration // broker's clock minus ours, as last measured
 	ClockSteps       int64
