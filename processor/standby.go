@@ -101,13 +101,22 @@ func (s *standby) read(rs []*kgo.Record) error {
 	return s.sync()
 }
 
-// accept takes in a record below O. What was refused then is passed over, or a resolve record
-// follows that says so.
+// accept takes in a record below O. The position moves behind it when all that it does is in the
+// open batch: a commit on the way must not say that it was taken in.
 func (s *standby) accept(r *kgo.Record) error {
 	if r.Offset < s.position {
 		return nil
 	}
+	if err := s.take(r); err != nil {
+		return err
+	}
 	s.position, s.dirty = r.Offset+1, true
+	return nil
+}
+
+// take does what a record asks for. What was refused by its owner is passed over, or a resolve
+// record follows that says so.
+func (s *standby) take(r *kgo.Record) error {
 	if r.Attrs.IsControl() {
 		return nil
 	}
@@ -149,7 +158,6 @@ func (s *standby) resolve(key state.Key) error {
 	if err = errors.Join(err, corrupt); err != nil || !held {
 		return err
 	}
-	s.dirty = true
 	return s.store.Delete(key)
 }
 

@@ -68,6 +68,23 @@ func TestStandbyStaysBelowO(t *testing.T) {
 	equal(t, "the store's position", pos, state.Position{Resume: 3, Offset: 3})
 }
 
+// A process that is killed while its standby takes in a resolve record reads this record again: what it names must not come back.
+func TestStandbyKilledWhileItResolves(t *testing.T) {
+	l := testLane(t)
+	resolve := &kgo.Record{Topic: testTopic, Offset: 2, Headers: topics.Resolve(testID.short(), 1, ms(20), 1)}
+	c := state.Checkpoint{Offset: 3}
+	killed := followed(t, l, c, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
+	if err := killed.accept(resolve); err != nil { // what it deletes is in the open batch, which the next handle does not see
+		t.Fatal(err)
+	}
+	b := followed(t, l, c)
+	equal(t, "position", b.position, 2)
+	if err := b.read([]*kgo.Record{resolve}); err != nil {
+		t.Fatal(err)
+	}
+	equals(t, "stored", b.stored(t), []int64{0})
+}
+
 // What a lane has left in the store is counted once it was read again, and not at all when it is at or below W: a standby that begins
 // with it must not take out of its count what is not in there.
 func TestStandbyFindsMoreThanItCounts(t *testing.T) {
