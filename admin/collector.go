@@ -47,6 +47,8 @@ var (
 	descAssigned     = desc("assigned_partitions", "Partitions assigned to this process.")
 	descNearBytes    = desc("near_bytes", "Memory held for records inside the near window.")
 	descStoreBytes   = desc("store_bytes", "Size of the local store on disk.")
+	descStoreFailed  = desc("store_failed", "1 while the local store cannot be used, and records are delivered from memory and the log alone.")
+	descReadAgain    = desc("partitions_read_again_total", "Times that a partition was read again because there is no local store.")
 )
 
 // What this process keeps warm of other replicas' partitions.
@@ -84,7 +86,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
-		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes,
+		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
 		descOffset, descLowWater, descWatermark, descAge, descPosition, descLogStart, descLogEnd,
@@ -123,6 +125,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	m.gauge(descAssigned, float64(len(s.Partitions)))
 	m.gauge(descNearBytes, float64(s.NearBytes))
 	m.gauge(descStoreBytes, float64(s.StoreBytes))
+	m.gauge(descStoreFailed, bit(s.StoreTrouble != ""))
+	m.counter(descReadAgain, float64(s.ReadAgain))
 	m.gauge(descStandbys, float64(len(s.Standbys)))
 	m.counter(descWarm, float64(s.Takeovers))
 	for _, b := range s.Standbys {

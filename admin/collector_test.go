@@ -116,7 +116,7 @@ func TestCounters(t *testing.T) {
 		DeadLetter:   map[string]int64{"no_due": 2},
 		Refused:      map[string]int64{"no_due": 2},
 		Transactions: map[string]int64{"committed": 30, "aborted": 1},
-		Retried:      3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond,
+		Retried:      3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond, StoreTrouble: "the disk is full", ReadAgain: 4,
 	}), `
 # HELP duewheel_records_accepted_total Records read from a delay topic and taken over.
 # TYPE duewheel_records_accepted_total counter
@@ -142,6 +142,12 @@ duewheel_transactions_total{outcome="committed"} 30
 # HELP duewheel_clock_skew_seconds The broker's clock minus ours.
 # TYPE duewheel_clock_skew_seconds gauge
 duewheel_clock_skew_seconds -1.5
+# HELP duewheel_store_failed 1 while the local store cannot be used, and records are delivered from memory and the log alone.
+# TYPE duewheel_store_failed gauge
+duewheel_store_failed 1
+# HELP duewheel_partitions_read_again_total Times that a partition was read again because there is no local store.
+# TYPE duewheel_partitions_read_again_total counter
+duewheel_partitions_read_again_total 4
 `)
 }
 

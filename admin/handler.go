@@ -55,6 +55,7 @@ func (h *handler) live(w http.ResponseWriter, _ *http.Request) {
 type readiness struct {
 	Ready      bool        `json:"ready"`
 	Reason     string      `json:"reason,omitempty"`
+	Degraded   string      `json:"degraded,omitempty"`   // what it goes on without, and what to do
 	Partitions []partition `json:"partitions,omitempty"` // those that are not live
 }
 
@@ -63,6 +64,7 @@ type partition struct {
 	Partition int32  `json:"partition"`
 	Phase     string `json:"phase"`
 	Error     string `json:"error,omitempty"`
+	Reason    string `json:"reason,omitempty"` // what it is waiting for
 	// Position and End tell how far a catch-up has come.
 	Position int64 `json:"position,omitempty"`
 	End      int64 `json:"end,omitempty"`
@@ -72,9 +74,13 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	var r readiness
 	var rest []processor.PartitionStats
 	r.Ready, rest = h.Source.Ready()
+	stats := h.Source.Stats()
+	if stats.StoreTrouble != "" {
+		r.Degraded = "no local store: " + stats.StoreTrouble
+	}
 	for _, p := range rest {
 		r.Partitions = append(r.Partitions, partition{
-			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Position: p.Position, End: logEnd(&p),
+			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Reason: p.Reason, Position: p.Position, End: logEnd(&p),
 		})
 	}
 	select {
@@ -88,7 +94,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 		default:
 			r.Reason = "not in the group yet"
 		}
-		if outside := h.Source.Stats().Outside; len(outside) > 0 {
+		if outside := stats.Outside; len(outside) > 0 {
 			r.Reason = "not in the group: " + strings.Join(outside, "; ")
 		}
 	}

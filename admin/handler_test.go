@@ -33,7 +33,7 @@ func (f *fake) Alive() bool                               { return !f.dead }
 func TestProbes(t *testing.T) {
 	stopping := make(chan struct{})
 	close(stopping)
-	restoring := processor.PartitionStats{Topic: "delays", Partition: 3, Phase: processor.PhaseCatchUp, Position: 120, LogEnd: 400}
+	restoring := processor.PartitionStats{Topic: "delays", Partition: 3, Phase: processor.PhaseCatchUp, Reason: "reading the log", Position: 120, LogEnd: 400}
 	stopped := processor.PartitionStats{Topic: "delays", Partition: 4, Phase: processor.PhaseStopped, Error: "not ours: choose"}
 	for _, test := range []struct {
 		name, path string
@@ -49,6 +49,8 @@ func TestProbes(t *testing.T) {
 		{"not joined", "/readyz", fake{}, nil, 503, "{\n  \"ready\": false,\n  \"reason\": \"not in the group yet\"\n}\n"},
 		{"refused by the group", "/readyz", fake{stats: processor.Stats{Outside: []string{"lane 0: give it another id"}}}, nil, 503,
 			"{\n  \"ready\": false,\n  \"reason\": \"not in the group: lane 0: give it another id\"\n}\n"},
+		{"without a store", "/readyz", fake{ready: true, stats: processor.Stats{StoreTrouble: "the disk is full: make room"}}, nil, 200,
+			"{\n  \"ready\": true,\n  \"degraded\": \"no local store: the disk is full: make room\"\n}\n"},
 		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},
 		{"partitions that are not live", "/readyz", fake{rest: []processor.PartitionStats{restoring, stopped}}, nil, 503, `{
   "ready": false,
@@ -58,6 +60,7 @@ func TestProbes(t *testing.T) {
       "topic": "delays",
       "partition": 3,
       "phase": "catching_up",
+      "reason": "reading the log",
       "position": 120,
       "end": 400
     },

@@ -96,6 +96,7 @@ func (c *counters) outputs(t *turn) {
 type assignedSet struct {
 	mu sync.Mutex
 	m  map[assignedKey]*partition // nil: being restored
+	of map[assignedKey]string     // what a restore is waiting for
 }
 
 type assignedKey struct {
@@ -109,9 +110,23 @@ func (l *lane) remember(tp topicPartition, p *partition) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.m == nil {
-		a.m = map[assignedKey]*partition{}
+		a.m, a.of = map[assignedKey]*partition{}, map[assignedKey]string{}
 	}
 	a.m[assignedKey{l.n, tp}] = p
+	delete(a.of, assignedKey{l.n, tp})
+}
+
+// explain shows in Stats what the restore of partitions is waiting for.
+func (l *lane) explain(tps []topicPartition, why string) {
+	a := &l.p.assigned
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, tp := range tps {
+		key := assignedKey{l.n, tp}
+		if p, ok := a.m[key]; ok && p == nil { // else it has come to an end meanwhile
+			a.of[key] = why
+		}
+	}
 }
 
 // has reports whether a lane has a partition or is restoring it.
@@ -130,6 +145,7 @@ func (l *lane) forget(tp topicPartition) {
 	l.p.assigned.mu.Lock()
 	defer l.p.assigned.mu.Unlock()
 	delete(l.p.assigned.m, assignedKey{l.n, tp})
+	delete(l.p.assigned.of, assignedKey{l.n, tp})
 }
 
 // pending is how many records the partition holds that are not resolved.
@@ -153,6 +169,7 @@ func (l *lane) publish(p *partition, now int64) {
 	if err := errors.Join(p.err, p.loss); err != nil {
 		s.Error = err.Error()
 	}
+	s.Reason = l.reason(p)
 	if p.ledger != nil {
 		s.Pending = p.pending()
 		s.PendingBytes = p.ledger.Bytes() + p.lateBytes
@@ -162,6 +179,8 @@ func (l *lane) publish(p *partition, now int64) {
 		}
 		if due, ok := p.nextDue(); ok {
 			s.NextDue = max(due, 1)
+		} else if p.live() && p.storeless() && p.far() > 0 {
+			s.NextDue = p.horizon.Due // or later
 		}
 		s.Overdue = int64(len(p.late))
 		for i, st := range p.ledger.Agenda(now, append([]time.Duration{0}, agendaWithin...)...) {
@@ -174,8 +193,33 @@ func (l *lane) publish(p *partition, now int64) {
 	}
 	if p.live() {
 		s.RestoreTime = p.liveAfter
+		if waits := p.waits(s.Overdue > 0); waits > l.cfg.SessionTimeout && s.Error == "" {
+			s.Error = fmt.Sprintf("records are due and no turn has been answered for %v: look at the brokers and at the log", waits.Round(time.Second))
+		}
 	}
 	p.picture.Store(s)
+}
+
+// reason is what keeps a partition from being live, or what it does without.
+func (l *lane) reason(p *partition) string {
+	switch {
+	case p.phase == PhaseCatchUp && p.storeless():
+		return fmt.Sprintf("reading the log without the local store, at offset %d of %d", p.position, p.logEnd)
+	case p.phase == PhaseCatchUp:
+		return fmt.Sprintf("reading the log, at offset %d of %d", p.position, p.logEnd)
+	case p.live() && p.storeless():
+		return "without the local store: " + cmp.Or(l.p.store.why(), "it works again and is taken up soon")
+	}
+	return ""
+}
+
+// waits is for how long a live partition has had something to do, and nothing has been answered.
+func (p *partition) waits(due bool) time.Duration {
+	now := time.Now()
+	if !due && p.turns == 0 && len(p.repeat) == 0 || p.answeredAt.After(p.waitsSince) || p.liveAt.After(p.waitsSince) {
+		p.waitsSince = now
+	}
+	return now.Sub(p.waitsSince)
 }
 
 // Stats takes a picture of the processor.
@@ -184,7 +228,7 @@ func (p *Processor) Stats() Stats {
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetter: p.counters.deadLetters.snapshot(), Refused: p.counters.refused.snapshot(),
 		Transactions: p.counters.turns.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
-		Rebalances: p.counters.rebalances.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
+		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		ClockSkew: time.Duration(p.skew.Load()), ClockSteps: p.clock.stepCount(),
 		LastTransactions: time.UnixMilli(p.counters.decidedAt.Load()),
 	}
@@ -223,7 +267,7 @@ func (p *Processor) pictures() []PartitionStats {
 	defer p.assigned.mu.Unlock()
 	var out []PartitionStats
 	for key, pt := range p.assigned.m {
-		restoring := PartitionStats{Topic: key.tp.topic, Partition: key.tp.partition, Lane: key.lane, Phase: PhaseRestoring}
+		restoring := PartitionStats{Topic: key.tp.topic, Partition: key.tp.partition, Lane: key.lane, Phase: PhaseRestoring, Reason: p.assigned.of[key]}
 		if pt == nil {
 			out = append(out, restoring)
 		} else if pic := pt.picture.Load(); pic != nil {

@@ -90,7 +90,7 @@ func (l *lane) tookDone(t *turn) {
 	now := time.Now()
 	for _, pt := range t.took {
 		p := pt.p
-		p.err = nil
+		p.err, p.answeredAt = nil, now
 		if t.plain {
 			p.written(pt.to, len(p.held), now)
 			if p.done = pt.to; len(p.repeat) == 0 {

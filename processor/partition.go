@@ -48,6 +48,8 @@ type partition struct {
 	endAsked    time.Time
 	liveAfter   time.Duration // from since until it was live
 	liveAt      time.Time
+	answeredAt  time.Time // when a turn was last answered that happened
+	waitsSince  time.Time // since when nothing was, although there is something to do
 
 	late      []item // resolved when O passes, in offset order
 	lateBytes int64

@@ -106,6 +106,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 		}
 		if err == nil && len(unstable) > 0 && time.Since(r.began) > fencePatience && time.Since(fencedAt) > fenceAgain {
 			fencedAt = time.Now()
+			r.l.explain(slices.Collect(maps.Keys(unstable)), "the checkpoint is held by an open transaction; fencing its writer")
 			err = r.fence(ctx, unstable)
 		}
 		if ctx.Err() != nil {
@@ -113,6 +114,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 		}
 		if err != nil {
 			r.l.log.Warn("restore partitions", "partitions", left, "error", err)
+			r.l.explain(left, "waiting: "+err.Error())
 			pause = min(2*pause, time.Second)
 		}
 		if !sleep(ctx, pause) {

@@ -298,6 +298,8 @@ func (r *runner) step(s step) {
 		down(nil)
 	case opFlush:
 		p.flush()
+	case opFull:
+		r.after(s.For, p.fill())
 	case opStop, opLeave:
 		r.note("---- %s is told to stop", p.name)
 		p.ended.Store(true)

@@ -12,9 +12,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -225,6 +227,7 @@ type process struct {
 	name  string
 	link  *link
 	fs    *vfs.MemFS
+	full  atomic.Bool // the disk takes nothing more
 	skew  atomic.Int64
 	p     *Processor
 	stop  context.CancelFunc
@@ -243,15 +246,22 @@ type crashed struct {
 // start starts a process on a disk; nil is an empty one.
 func (w *world) start(name string, disk *vfs.MemFS) *process {
 	w.t.Helper()
+	return w.startOn(name, disk, false)
+}
+
+// startOn is start on a disk that may be full from the beginning.
+func (w *world) startOn(name string, disk *vfs.MemFS, full bool) *process {
+	w.t.Helper()
 	if disk == nil {
 		disk = vfs.NewCrashableMem()
 	}
 	p := &process{w: w, name: name, fs: disk, done: make(chan struct{})}
+	p.full.Store(full)
 	p.link = newLink(w, name, w.rng.Uint64())
 	cfg := Config{
 		Client: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(p.link.dial)},
 		Group:  simGroup, Routes: w.routes(), Guarantee: w.cfg.guarantee, Lanes: 1,
-		StateDir: "state", FS: disk, MemoryBudget: minMemory,
+		StateDir: "state", FS: errorfs.Wrap(disk, errorfs.InjectorFunc(p.write)), MemoryBudget: minMemory,
 		SessionTimeout: session, HeartbeatInterval: 200 * time.Millisecond,
 		NearWindow: 5 * time.Second, Instance: fmt.Sprintf("%s-%d", name, len(w.processes)),
 		RetryBackoff: 2 * time.Second, UnknownTargetAfter: 3 * time.Second,
@@ -292,6 +302,25 @@ func (p *process) crash(unsynced int) *vfs.MemFS {
 	disk := p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(p.w.cfg.seed, 7))})
 	p.stop()
 	return disk
+}
+
+// write is asked about everything that is done with the disk.
+func (p *process) write(op errorfs.Op) error {
+	if p.full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+		return syscall.ENOSPC
+	}
+	return nil
+}
+
+// fill makes the disk full, and lets the store notice.
+func (p *process) fill() (empty func()) {
+	p.w.note("---- the disk of %s is full", p.name)
+	p.full.Store(true)
+	p.flush()
+	return func() {
+		p.w.note("---- the disk of %s has room again", p.name)
+		p.full.Store(false)
+	}
 }
 
 // flush brings what the store was told to the disk, as it happens now and then.

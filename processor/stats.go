@@ -22,6 +22,8 @@ type Stats struct {
 	Rebalances       int64
 	Takeovers        int64         // partitions taken over from standbys of this process
 	Retried          int64         // records carried on because their target was in trouble
+	StoreTrouble     string        // why there is no local store, and what to do; empty while there is
+	ReadAgain        int64         // how often a partition was read again because there is none
 	ClockSkew        time.Duration // broker's clock minus ours, as last measured
 	ClockSteps       int64
 	NearBytes        int64 // memory held for near records
@@ -45,7 +47,8 @@ type PartitionStats struct {
 	Partition int32
 	Lane      int
 	Phase     Phase
-	Error     string // why it is stopped, and what to do; empty otherwise
+	Error     string // why it is stopped or held up, and what to do; empty otherwise
+	Reason    string // what a restore or catch-up is waiting for, or what a live one does without
 
 	Offset       int64 // O, as committed
 	LowWater     int64 // L, as committed

@@ -63,7 +63,7 @@ func (l *lane) shorten(p *partition, now int64) {
 		p.horizon = state.Key{Due: limit - 1, Seq: math.MaxInt64}
 	}
 	if !p.live() && p.near.bytes > keep && p.wheel.Len() > 1 {
-		p.split(keep / 2)
+		p.split(keep)
 	}
 	p.shortened = p.memory()
 }

@@ -1,0 +1,199 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// laterThan counts the records that were delivered later than some seconds, one of HistogramBounds.
+func (p *process) laterThan(seconds float64) (n int64) {
+	for _, t := range p.p.Stats().Targets {
+		for i, count := range t.Lateness.Counts {
+			if i == len(HistogramBounds) || HistogramBounds[i] > seconds {
+				n += count
+			}
+		}
+	}
+	return n
+}
+
+// storeless counts the partitions of a process that are live without a store.
+func (p *process) storeless() (n int) {
+	for _, s := range p.p.Stats().Partitions {
+		if s.Phase == PhaseLive && strings.HasPrefix(s.Reason, "without the local store") {
+			n++
+		}
+	}
+	return n
+}
+
+// lines counts what the processes have said.
+func (w *world) lines(what string) int { return strings.Count(w.history(), what) }
+
+// spread sends requests that are due at regular intervals from a time on, over all partitions.
+func (w *world) spread(n int, from, every time.Duration) {
+	w.t.Helper()
+	begin := in(from)
+	for i := range n {
+		r := request(fmt.Sprint(i), begin.Add(time.Duration(i)*every))
+		r.Partition = int32(i) % w.cfg.partitions
+		w.send(r)
+	}
+}
+
+// large sends requests of a KiB and a half each that do not compress, as fast as brokers take them.
+func (w *world) large(n int, due func(i int) time.Time) {
+	w.t.Helper()
+	for i := 0; i < n; {
+		var rs []*kgo.Record
+		for ; i < n && len(rs) < 1000; i++ {
+			r := request(fmt.Sprint(i%7), due(i))
+			r.Partition = int32(i) % w.cfg.partitions
+			r.Value = make([]byte, 1500)
+			for k := range r.Value {
+				r.Value[k] = byte(w.rng.Uint32())
+			}
+			rs = append(rs, r)
+		}
+		if err := w.client.ProduceSync(w.t.(*testing.T).Context(), rs...).FirstErr(); err != nil {
+			w.fail("produce requests: %v", err)
+		}
+		w.sent += int64(len(rs))
+	}
+	w.note("%d large requests", n)
+}
+
+// A disk that fills up costs nobody anything while memory holds what is pending: near and far
+// records are delivered in time, nothing is restarted over and over, and it is said once. When there
+// is room again the store is used again.
+func TestSimDiskFull(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(guarantee), func(t *testing.T) {
+			scenario(t, worldConfig{guarantee: guarantee, partitions: 2}, func(w *world) {
+				a := w.live("a")
+				w.spread(200, time.Second, 500*time.Millisecond)
+				time.Sleep(6 * time.Second)
+				empty := a.fill()
+				w.within(20*time.Second, "without a store", func() bool { return a.storeless() == 2 })
+				w.spread(100, time.Second, time.Second)
+				time.Sleep(30 * time.Second)
+				if ready, not := a.p.Ready(); !ready || !strings.Contains(a.p.Stats().StoreTrouble, "the disk is full") {
+					t.Errorf("ready is %v, %v; the store's trouble is %q", ready, not, a.p.Stats().StoreTrouble)
+				}
+				empty()
+				w.within(45*time.Second, "with the store again", func() bool { return a.live(2) && a.storeless() == 0 })
+				if s := a.p.Stats(); s.StoreTrouble != "" {
+					t.Errorf("the store's trouble is %q", s.StoreTrouble)
+				}
+				w.until("all is delivered", func() bool { return w.outstanding() == 0 })
+				if n := a.laterThan(1); n > 0 {
+					t.Errorf("%d records were more than a second late", n)
+				}
+				if n := w.watch.Counts().Doubled; n > 0 {
+					t.Errorf("%d records came twice", n)
+				}
+				if n := a.p.Stats().ReadAgain; n > 2 { // each once, for what was in the store alone
+					t.Errorf("partitions were read again %d times", n)
+				}
+				if n := w.lines("the local store cannot be used; "); n != 1 {
+					t.Errorf("it is said %d times that the store cannot be used", n)
+				}
+				if n := w.lines("the local store works again"); n != 1 {
+					t.Errorf("it is said %d times that the store works again", n)
+				}
+				w.finish()
+			})
+		})
+	}
+}
+
+// Without a store, memory stays bounded when more is pending than it holds; what it does not hold
+// is read again in time.
+func TestSimDiskFullBeyondMemory(t *testing.T) {
+	scenario(t, worldConfig{partitions: 2}, func(w *world) {
+		a := w.live("a")
+		a.fill()
+		begin := in(10 * time.Second)
+		w.large(24_000, func(i int) time.Time { return begin.Add(time.Duration(i%9000) * 10 * time.Millisecond) })
+		worst := int64(0)
+		w.until("all is delivered", func() bool {
+			worst = max(worst, a.p.Stats().NearBytes)
+			return w.outstanding() == 0
+		})
+		if limit := int64(minMemory/2) * 5 / 4; worst > limit {
+			t.Errorf("%d bytes were held, and %d are the limit", worst, limit)
+		}
+		if n := a.p.Stats().ReadAgain; n < 2 || n > 40 {
+			t.Errorf("partitions were read again %d times", n)
+		}
+		if n := a.laterThan(2.5); n > 0 {
+			t.Errorf("%d records were more than 2.5 s late", n)
+		}
+		t.Logf("%d bytes at most, read again %d times", worst, a.p.Stats().ReadAgain)
+		w.finish()
+	})
+}
+
+// The same with everything due at one moment: it is delivered in portions of what memory holds.
+func TestSimDiskFullOneInstant(t *testing.T) {
+	scenario(t, worldConfig{}, func(w *world) {
+		a := w.live("a")
+		a.fill()
+		due := in(20 * time.Second)
+		w.large(24_000, func(int) time.Time { return due })
+		worst := int64(0)
+		w.until("all is delivered", func() bool {
+			worst = max(worst, a.p.Stats().NearBytes)
+			return w.outstanding() == 0
+		})
+		if limit := int64(minMemory/2) * 7 / 4; worst > limit { // what stays is copied before the rest is given back
+			t.Errorf("%d bytes were held, and %d are the limit", worst, limit)
+		}
+		if n := a.laterThan(30); n > 0 {
+			t.Errorf("%d records were more than 30 s late", n)
+		}
+		t.Logf("%d bytes at most, read again %d times", worst, a.p.Stats().ReadAgain)
+		w.finish()
+	})
+}
+
+// A process that is killed while its disk is full, and one that starts on a full disk, leave
+// everything to the log.
+func TestSimDiskFullKillAndMove(t *testing.T) {
+	for _, flush := range []bool{true, false} {
+		t.Run(fmt.Sprintf("flushed %v", flush), func(t *testing.T) {
+			scenario(t, worldConfig{partitions: 3, flush: flush}, func(w *world) {
+				a := w.live("a")
+				w.spread(120, time.Second, 500*time.Millisecond)
+				time.Sleep(4 * time.Second)
+				a.fill()
+				time.Sleep(3 * time.Second)
+				w.spread(120, time.Second, 500*time.Millisecond)
+				disk := a.kill()
+				b := w.start("b", nil)
+				w.until("b has all", func() bool { return b.live(3) })
+				time.Sleep(5 * time.Second)
+				a = w.startOn("a", disk, true)
+				w.until("shared", func() bool { return a.live(1) && b.live(2) || a.live(2) && b.live(1) })
+				time.Sleep(5 * time.Second)
+				b.kill()
+				w.until("a has all", func() bool { return a.live(3) })
+				time.Sleep(5 * time.Second)
+				if n := a.storeless(); n != 3 {
+					t.Errorf("%d partitions are without a store, want 3", n)
+				}
+				c := w.start("c", nil)
+				w.until("shared again", func() bool { return c.live(1) || c.live(2) })
+				a.full.Store(false)
+				w.within(45*time.Second, "with the store again", func() bool { return a.p.store.works() && a.storeless() == 0 })
+				w.finish()
+			})
+		})
+	}
+}
