@@ -16,7 +16,7 @@ CHAOS_FOR ?= 30m
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick integration chaos docker docker-if-there kafka bench vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick integration chaos docker docker-if-there kafka bench bench-failover vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -76,6 +76,9 @@ kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 
 bench: ## measure on a Kafka on this machine (some ten minutes, nothing else running), and put the table into README.md
 	$(GO) run ./bench/run -update README.md
+
+bench-failover: ## the same with replicas that are killed, restarted and added (some four minutes)
+	$(GO) run ./bench/run -failover -update README.md
 
 vuln: ## govulncheck, which needs to reach vuln.go.dev
 	$(GO) run $(GOVULNCHECK) ./...

@@ -5,20 +5,23 @@ import "fmt"
 // contest holds the rates of a case that is measured against the copy loop.
 type contest struct {
 	ours   []float64
-	copies map[int][]float64 // by batch
+	copies map[int][]speed // by batch
 }
 
+func rateOf(p speed) float64 { return p.rate }
+func cpuOf(p speed) float64  { return p.cpu }
+
 // copyAll runs the copy loop once with every batch.
-func (c *contest) copyAll(run func(batch int) (float64, error)) error {
+func (c *contest) copyAll(run func(batch int) (speed, error)) error {
 	for _, batch := range copyBatches {
-		rate, err := run(batch)
+		p, err := run(batch)
 		if err != nil {
 			return err
 		}
 		if c.copies == nil {
-			c.copies = map[int][]float64{}
+			c.copies = map[int][]speed{}
 		}
-		c.copies[batch] = append(c.copies[batch], rate)
+		c.copies[batch] = append(c.copies[batch], p)
 	}
 	return nil
 }
@@ -26,7 +29,7 @@ func (c *contest) copyAll(run func(batch int) (float64, error)) error {
 // best is the copy loop's best median, and the batch with which it was reached.
 func (c *contest) best() (batch int, rate float64) {
 	for _, b := range copyBatches {
-		if m := median(c.copies[b]); m > rate {
+		if m := medianOf(c.copies[b], rateOf); m > rate {
 			batch, rate = b, m
 		}
 	}
@@ -36,8 +39,8 @@ func (c *contest) best() (batch int, rate float64) {
 // figures are what every such case has.
 func (c *contest) figures() Figures {
 	f := Figures{"records_per_s": median(c.ours)}
-	for b, rates := range c.copies {
-		f[fmt.Sprintf("copy_%d_per_s", b)] = median(rates)
+	for b, speeds := range c.copies {
+		f[fmt.Sprintf("copy_%d_per_s", b)] = medianOf(speeds, rateOf)
 	}
 	_, best := c.best()
 	f["copy_best_per_s"], f["ratio"] = best, median(c.ours)/best

@@ -13,14 +13,32 @@ import (
 // copyBatches are how many records the copy loop takes into one transaction. The best of them counts.
 var copyBatches = []int{5_000, 20_000, 50_000}
 
+// speed is how fast records went through, and what that took.
+type speed struct {
+	rate float64 // records a second
+	cpu  float64 // µs a record, of this process
+}
+
+// stopwatch measures a speed.
+type stopwatch struct {
+	at  time.Time
+	cpu time.Duration
+}
+
+func startWatch() stopwatch { return stopwatch{time.Now(), cpuTime()} }
+
+func (w stopwatch) stop(n int) speed {
+	return speed{float64(n) / time.Since(w.at).Seconds(), float64((cpuTime() - w.cpu).Nanoseconds()) / 1000 / float64(n)}
+}
+
 // copyLoop is the yardstick: franz-go's exactly-once consume, transform, produce, with records copied as they
-// are. It returns records a second, from the first poll that returned records to the last commit.
-func (s *stage) copyLoop(ctx context.Context, batch, n int) (rate float64, err error) {
+// are. It is measured from the first poll that returned records to the last commit.
+func (s *stage) copyLoop(ctx context.Context, batch, n int) (p speed, err error) {
 	name := fmt.Sprintf("%s.copy-%d", s.name, batch)
 	defer func(mark int) { err = errors.Join(err, s.r.clean(ctx, mark)) }(len(s.r.made))
 	s.r.made = append(s.r.made, made{group: name})
 	if err := s.r.newTopic(ctx, name, s.r.o.Partitions); err != nil {
-		return 0, err
+		return p, err
 	}
 	runtime.GC()
 	sess, err := kgo.NewGroupTransactSession(append(s.r.o.Client[:len(s.r.o.Client):len(s.r.o.Client)],
@@ -33,28 +51,28 @@ func (s *stage) copyLoop(ctx context.Context, batch, n int) (rate float64, err e
 		kgo.MaxBufferedRecords(2*batch+1), // nor does a large one block in the middle
 	)...)
 	if err != nil {
-		return 0, err
+		return p, err
 	}
 	defer sess.Close()
-	var began time.Time
+	var watch stopwatch
 	for copied := 0; copied < n; {
 		fetches := sess.PollRecords(ctx, batch)
 		if err := fetches.Err(); err != nil {
-			return 0, fmt.Errorf("copy loop: %w", err)
+			return p, fmt.Errorf("copy loop: %w", err)
 		}
 		if fetches.NumRecords() == 0 {
 			continue
 		}
-		if began.IsZero() {
-			began = time.Now()
+		if watch.at.IsZero() {
+			watch = startWatch()
 		}
 		taken, err := s.copyBatch(ctx, sess, name, fetches, min(batch, n-copied))
 		if err != nil {
-			return 0, fmt.Errorf("copy loop: %w", err)
+			return p, fmt.Errorf("copy loop: %w", err)
 		}
 		copied += taken
 	}
-	return float64(n) / time.Since(began).Seconds(), nil
+	return watch.stop(n), nil
 }
 
 // copyBatch copies at least want records in one transaction, beginning with those that were fetched.

@@ -1,11 +1,21 @@
 // Package bench measures duewheel on a real cluster: throughput against a plain copy loop, what
-// is written for each delayed record, lateness at a steady rate, and what happens when very many
-// records are due at one instant.
+// is written for each delayed record, lateness at a steady rate, what happens when very many
+// records are due at one instant, and what it costs when replicas are killed, restarted and added.
 //
 //	results, err := bench.Run(ctx, bench.Options{Client: []kgo.Opt{kgo.SeedBrokers(addrs...)}})
 //	bench.WriteTable(os.Stdout, results)
 //
-// A case makes topics and consumer groups of its own, all of whose names begin with
+// Failover is the same for several processes: each replica is a child of this one, the same program once more, which calls
+// ServeReplica. It is told what to do on its standard input, and what it logs, as JSON on its standard output, says when what
+// has happened. A replica whose standard input ends has lost its parent, and ends.
+//
+//	      config, one line                   ┌─ replica 0 ─┐
+//	parent ───────────────────► stdin ───────┤ replica 1   ├─── group ─── cluster
+//	       ◄─────────────────── stdout, log ─┤ replica 2   │                 │
+//	   ▲                                     └─────────────┘                 │
+//	   └──────── requests, and what a read_committed consumer sees ──────────┘
+//
+// A case of Run makes topics and consumer groups of its own, all of whose names begin with
 // "duewheel-bench-", runs a processor in this process, has every record judged by the checker
 // of integration/check, and deletes what it made, also when it fails or its context ends. Only a
 // killed process leaves something behind.
@@ -22,6 +32,8 @@
 //   - Lateness is what a read_committed consumer in this process sees: the moment at which its poll
 //     returns the record, less the due time that the record's value names. Percentiles are exact:
 //     every single lateness is kept, and sorted at the end.
+//   - A kill is a kill -9 that hits an open transaction: the replica is frozen first, again and again, until the brokers say that
+//     it has one. Its last sign of life is the moment before.
 //   - Nothing is taken out but warm-ups, which come first: a round of their own, or records that are told
 //     apart by a mark in their value.
 //   - A case whose records were due before all were accepted would measure something else: it is begun again with
@@ -29,7 +41,7 @@
 //
 // # Who owns what
 //
-// Run belongs to one goroutine. Two runs on one cluster do not disturb each other's topics, only each
+// Run and Failover belong to one goroutine. Two runs on one cluster do not disturb each other's topics, only each
 // other's figures.
 //
 // # Failure

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 func smallFailover(t *testing.T, cases ...string) Options {
 	t.Helper()
 	o, c := smallOn(t, cases...)
-	o.Partitions, o.Rate, o.Pending, o.For = 6, 300, 3000, 500*time.Millisecond
+	o.Partitions, o.Rate, o.Pending, o.For = 6, 300, 3000, time.Second
 	o.session, o.soonest, o.latest = 2*time.Second, 500*time.Millisecond, 700*time.Millisecond
 	o.Logger = slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	o.Replica = func() *exec.Cmd {

@@ -52,7 +52,7 @@ var (
 
 // A session timeout of 6 s, and 1 s.
 var goalTakeover = goal{
-	text: "live within session timeout + 1 s", limits: []limit{atMost("live_s", 7)},
+	text: "live, and readers past it, within session timeout + 1 s", limits: []limit{atMost("live_s", 7), atMost("readers_past_s", 7)},
 	compare: "Kafka Streams with standby: all live after 15.7 s (the dead one's transaction)",
 }
 

@@ -74,7 +74,7 @@ func (sc *scene) rebalanced(calm, began, from, until time.Time, moved map[int32]
 		name string
 		is   func(int32) bool
 	}{{"stay", stays}, {"move", isMoved}} {
-		quiet, during := sc.o.late(calm, began, group.is), sc.o.late(from, until, group.is)
+		quiet, during := sc.o.late(calm, began.Add(-around), group.is), sc.o.late(from, until, group.is)
 		if len(quiet) == 0 || len(during) == 0 {
 			return res, fmt.Errorf("no records of partitions that %s", group.name)
 		}

@@ -104,8 +104,14 @@ func TestPause(t *testing.T) {
 }
 
 func TestContest(t *testing.T) {
-	c := contest{ours: []float64{400, 600, 100}, copies: map[int][]float64{
-		5_000: {500, 480, 520}, 20_000: {790, 10, 800}, 50_000: {700, 710, 720},
+	speeds := func(rates ...float64) (s []speed) {
+		for _, r := range rates {
+			s = append(s, speed{rate: r})
+		}
+		return s
+	}
+	c := contest{ours: []float64{400, 600, 100}, copies: map[int][]speed{
+		5_000: speeds(500, 480, 520), 20_000: speeds(790, 10, 800), 50_000: speeds(700, 710, 720),
 	}}
 	if batch, rate := c.best(); batch != 20_000 || rate != 790 {
 		t.Errorf("best is %v at %d", rate, batch)

@@ -33,6 +33,16 @@ func TestGoals(t *testing.T) {
 		{"without transactions", "lateness-alo, live", Figures{"p50_ms": 4, "p99_ms": 15}, true},
 		{"an instant", "instant", Figures{"last_seen_s": 1, "pause_ms": 100}, true},
 		{"a pause that is too long", "instant", Figures{"last_seen_s": 0.5, "pause_ms": 101}, false},
+		{"a second after the session", "standby", Figures{"live_s": 7, "readers_past_s": 7}, true},
+		{"readers that wait longer than that", "standby", Figures{"live_s": 6.5, "readers_past_s": 7.1}, false},
+		{"a rebuild", "rebuild", Figures{"log_per_s": 500_000}, true},
+		{"a slow rebuild", "cold", Figures{"log_per_s": 499_999}, false},
+		{"a restart", "restart", Figures{"first_delivery_s": 1}, true},
+		{"a slow restart", "restart, killed", Figures{"first_delivery_s": 1.01}, false},
+		{"partitions that stay are disturbed", "rebalance", Figures{"stay_extra_p99_ms": 51, "move_extra_p99_ms": 900}, false},
+		{"partitions that move take longer", "rebalance", Figures{"stay_extra_p99_ms": 50, "move_extra_p99_ms": 1001}, false},
+		{"a rolling restart", "rolling", Figures{"extra_max_s": 1}, true},
+		{"a rolling restart that one record waits for", "rolling, standby", Figures{"extra_max_s": 1.1}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := Result{Case: test.of, Figures: test.figures}
@@ -93,6 +103,15 @@ Kafka v4.3, one broker on the same machine; 2 CPUs, linux/amd64, go1.26; 2026-11
 `
 	if got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// A figure to know has no goal, so it is neither reached nor missed.
+func TestNoGoal(t *testing.T) {
+	r := Result{Case: "cpu", Measured: "1.9 µs"}
+	r.judge()
+	if got := r.met(); got != "" || r.Goal != "" {
+		t.Errorf("met %q, goal %q", got, r.Goal)
 	}
 }
 
@@ -158,13 +177,15 @@ func TestUpdateDocument(t *testing.T) {
 	}
 }
 
-// The README must have a place for the table.
+// The README must have a place for each table.
 func TestReadmeHasMarks(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := between(string(readme), "bench", "table"); err != nil {
-		t.Error(err)
+	for _, name := range []string{"bench", "bench-failover"} {
+		if _, err := between(string(readme), name, "table"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

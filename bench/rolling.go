@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -58,7 +59,12 @@ func (r *runner) roll(ctx context.Context, standbys int) (res Result, err error)
 	if err != nil {
 		return res, err
 	}
-	quiet, during := summarize(sc.o.late(calm, began, everySource)), summarize(sc.o.late(began, ended, everySource))
+	began = began.Add(-around) // what was due just before may have been caught by it
+	calmLate, rollLate := sc.o.late(calm, began, everySource), sc.o.late(began, ended, everySource)
+	if len(calmLate) == 0 || len(rollLate) == 0 {
+		return res, errors.New("too short: no records were due before, or meanwhile")
+	}
+	quiet, during := summarize(calmLate), summarize(rollLate)
 	f := during.figures()
 	f["quiet_max_ms"], f["quiet_p50_ms"] = ms(quiet.max), ms(quiet.p50)
 	f["extra_max_s"] = max(during.max-quiet.p50, 0).Seconds()

@@ -18,11 +18,11 @@ func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
 
 func thaw(p *os.Process) error { return p.Signal(syscall.SIGCONT) }
 
-// cpuTime is what this process has used so far, in user and system mode.
-func cpuTime() (time.Duration, bool) {
+// cpuTime is what this process has used so far, in user and system mode. It is zero where it is not known.
+func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, false
+		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), true
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -33,6 +33,7 @@ type passage struct {
 	accepting  time.Duration // from the first to the last that is accepted
 	delivering time.Duration // through the store: from when the first is due to the last that is delivered
 	total      time.Duration // what counts
+	cpu        float64       // µs a record, of this process
 	storeBytes int64         // on disk when all were accepted
 }
 
@@ -44,13 +45,55 @@ func (r *runner) throughput(ctx context.Context) ([]Result, error) {
 	}
 	f := c.figures()
 	f["accepted_per_s"] = medianOf(passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
-	return []Result{{
+	results := []Result{{
 		Case: "throughput",
 		What: fmt.Sprintf("%s records of 100 B in %d partitions can suddenly be seen and are due within the next %v: from the first that is accepted to the last whose delivery is committed, "+
 			"exactly_once, defaults. The copy loop copies the same records, from the first poll that returns some to the last commit. Medians of %d, run alternately after a warm-up.",
 			thousands(int64(r.o.Records)), r.o.Partitions, spread(r.o.Records), r.o.Rounds),
 		Measured: c.String(), Figures: f, Checked: checked,
-	}}, nil
+	}}
+	if cpuTime() == 0 {
+		return results, nil // not known on this system
+	}
+	cpu, err := r.cpu(ctx, &c, passages)
+	if err != nil {
+		return results, err
+	}
+	return append(results, cpu), nil
+}
+
+// cpu says what a record takes of this process, of the passages that were measured, and of some more whose records are
+// delivered without headers of ours.
+func (r *runner) cpu(ctx context.Context, c *contest, passages []passage) (res Result, err error) {
+	var silent []float64
+	for round := range r.o.Rounds {
+		s, err := r.newStage(ctx, "throughput", 1, r.o.Partitions)
+		if err != nil {
+			return res, err
+		}
+		s.silent = true
+		p, err := s.passNear(ctx, r.o.Records)
+		if err != nil {
+			return res, err
+		}
+		if res.Checked, err = s.check(ctx); err != nil {
+			return res, err
+		}
+		r.progress("cpu: round %d: %.2f µs a record without headers", round+1, p.cpu)
+		silent = append(silent, p.cpu)
+		if err := r.clean(ctx, 0); err != nil {
+			return res, err
+		}
+	}
+	batch, _ := c.best()
+	f := Figures{
+		"cpu_us": medianOf(passages, func(p passage) float64 { return p.cpu }), "cpu_silent_us": median(silent), "copy_cpu_us": medianOf(c.copies[batch], cpuOf),
+	}
+	res.Case, res.Figures = "cpu", f
+	res.What = fmt.Sprintf("User and system time of this process for each record of the case throughput, the broker's not counted: the processor, the same with headers.emit: none, and the copy loop at %s a transaction. "+
+		"Medians of %d.", thousands(int64(batch)), r.o.Rounds)
+	res.Measured = fmt.Sprintf("%.2f µs a record; without headers %.2f µs; copy loop %.2f µs", f["cpu_us"], f["cpu_silent_us"], f["copy_cpu_us"])
+	return res, nil
 }
 
 // store measures records that lie in the store until they are due.
@@ -119,13 +162,13 @@ func roundName(round int) string {
 }
 
 // copied is the copy loop, with progress.
-func (s *stage) copied(ctx context.Context, name string, round, n int) func(batch int) (float64, error) {
-	return func(batch int) (float64, error) {
-		rate, err := s.copyLoop(ctx, batch, n)
+func (s *stage) copied(ctx context.Context, name string, round, n int) func(batch int) (speed, error) {
+	return func(batch int) (speed, error) {
+		p, err := s.copyLoop(ctx, batch, n)
 		if err == nil {
-			s.r.progress("%s: %s: copy loop %s/s at %s a transaction", name, roundName(round), thousands(int64(rate)), thousands(int64(batch)))
+			s.r.progress("%s: %s: copy loop %s/s at %s a transaction", name, roundName(round), thousands(int64(p.rate)), thousands(int64(batch)))
 		}
-		return rate, err
+		return p, err
 	}
 }
 
@@ -165,6 +208,7 @@ func (s *stage) passNear(ctx context.Context, n int) (out passage, err error) {
 	if err := sleepUntil(ctx, first.Add(-revealAhead)); err != nil {
 		return out, err
 	}
+	watch := startWatch()
 	if err := reveal(ctx); err != nil {
 		return out, err
 	}
@@ -175,7 +219,7 @@ func (s *stage) passNear(ctx context.Context, n int) (out passage, err error) {
 	if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
 		return out, err
 	}
-	out.total = time.Since(began)
+	out.total, out.cpu = time.Since(began), watch.stop(n).cpu
 	return out, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,31 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// A replica of bench failover is this program, told how to reach the same cluster.
+func TestBenchReplicaIsToldTheCluster(t *testing.T) {
+	f := flags{file: "duewheel.yaml", brokers: []string{"a:1", "b:2"}, x: []string{"security.protocol=SSL"}, commandConfig: "client.properties", group: "none of its business"}
+	want := []string{"bench", "replica", "--config=duewheel.yaml", "--bootstrap-server=a:1", "--bootstrap-server=b:2", "--property=security.protocol=SSL", "--command-config=client.properties"}
+	if got := f.benchReplica().Args[1:]; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (&flags{}).benchReplica().Args[1:]; !slices.Equal(got, want[:2]) {
+		t.Errorf("got %q, want %q", got, want[:2])
+	}
+}
+
+func TestBenchReplicaRefuses(t *testing.T) {
+	_, addr := cluster(t, nil)
+	for stdin, want := range map[string]string{
+		"":        "read what the replica is to do: EOF",
+		"what?\n": "read what the replica is to do: invalid character",
+		"{}\n":    "group id is empty",
+	} {
+		if _, err := command(t, stdin, "bench", "replica", "-b", addr); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("told %q: error %v, want %q", stdin, err, want)
+		}
+	}
+}
+
 func TestBenchRefuses(t *testing.T) {
 	_, addr := cluster(t, nil)
 	for want, args := range map[string][]string{
@@ -43,6 +69,8 @@ func TestBenchRefuses(t *testing.T) {
 		"bench: rate is -1":         {"bench", "-b", addr, "--rate", "-1"},
 		"a lateness case of 1ms":    {"bench", "-b", addr, "--for", "1ms"},
 		"unknown flag: --case-name": {"bench", "-b", addr, "--case-name", "x"},
+		`no case "writes"`:          {"bench", "failover", "-b", addr, "--case", "writes"},
+		"bench: pending is -5":      {"bench", "failover", "-b", addr, "--pending", "-5"},
 	} {
 		if out, err := command(t, "", args...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%q: printed %q, error %v, want %q", args, out, err, want)
