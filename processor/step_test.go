@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -207,6 +209,83 @@ func TestBatchesAreHalved(t *testing.T) {
 	if parts, _ = l.dueRecords(testNow); len(parts[0].items) != 8 {
 		t.Errorf("records %v", parts[0].offsets())
 	}
+}
+
+// A few turns that were given up are tried again at once, because every rebalance refuses some;
+// when it goes on, the partition rests for longer each time and says why.
+func TestAbortsAreSpacedOut(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	refuse := func() {
+		parts, _ := l.dueRecords(p.repeatAt)
+		if len(parts) == 0 {
+			parts, _ = l.dueRecords(testNow)
+		}
+		l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
+		l.took(t.Context(), l.turn)
+	}
+	for i, want := range []int64{0, 0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
+		p.repeatAt = 0
+		refuse()
+		if got := max(p.repeatAt-testNow, 0); got != want {
+			t.Errorf("after %d turns that were given up it waits %d ms, want %d", i+1, got, want)
+		}
+		if due, ok := p.nextDue(); !ok || due != p.repeatAt {
+			t.Errorf("the lane wakes at %d, %v", due, ok)
+		}
+		equal(t, "it is said why", p.err != nil, want > 0)
+	}
+	if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
+		t.Error("it is tried again at once")
+	}
+	parts, _ := l.dueRecords(p.repeatAt)
+	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}}
+	l.took(t.Context(), l.turn)
+	equal(t, "turns given up in a row", l.aborts, 0)
+	if p.err != nil {
+		t.Errorf("it still says %v", p.err)
+	}
+}
+
+// A turn that nobody may begin makes a partition wait a second: only a person can mend that.
+func TestForbiddenTurnWaits(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	parts, _ := l.dueRecords(testNow)
+	l.tookAborted(&turn{l: l, took: parts, err: kerr.GroupAuthorizationFailed})
+	equal(t, "it waits", p.repeatAt-testNow, 1000)
+	if !errors.Is(p.err, kerr.GroupAuthorizationFailed) {
+		t.Errorf("it says %v", p.err)
+	}
+}
+
+// Shutting down comes to an end although the turn in flight does not: it is given up when its time
+// is over, and its outcome is left to the next owner.
+func TestShutdownDoesNotWaitForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLane(t)
+		l.membership = &membership{cl: l.reader, cancel: func() {}, ended: make(chan struct{}), done: make(chan struct{})}
+		close(l.membership.ended) // leaving is another matter
+		p := livePartition(t, l)
+		l.read(t, p, testNow, req(0, testNow, "orders"))
+		parts, _ := l.dueRecords(testNow)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.turn = &turn{l: l, parts: parts, took: parts, cancel: cancel}
+		go func(tn *turn) { // hangs until it is given up
+			<-ctx.Done()
+			tn.outcome, tn.err = outcomeUnknown, ctx.Err()
+			l.decided <- tn
+		}(l.turn)
+		began := time.Now()
+		l.shutdown() // nobody closes done: the client hangs, too
+		if took, most := time.Since(began), l.cfg.TurnTimeout+requestTimeout+time.Second; took > most {
+			t.Errorf("it took %v, and %v is the limit", took, most)
+		}
+		equal(t, "partitions", len(l.parts), 0)
+		l.reader.Close() // in the bubble that it was used in
+	})
 }
 
 // The store deletes behind the committed watermark, after the commit: what a turn in flight has

@@ -141,6 +141,33 @@ func TestTurnBlamesTheTarget(t *testing.T) {
 	}
 }
 
+// That a target does not exist counts against a record when brokers have said so since it was
+// requested: else the target may have been made in between, and it is asked for again.
+func TestMissingTargetIsAskedForAnew(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		asked int64 // ms after the request
+		want  outputKind
+	}{
+		{"asked before the request", -1, outRetry},
+		{"asked at the same ms", 0, outRetry},
+		{"asked after it", 1, outDeadLetter},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			tn := readyTurn(t, l, w)
+			orders := l.p.targets.of([]byte("orders"))
+			orders.state.Store(&targetState{status: targetMissing, asked: time.UnixMilli(testNow + c.asked)})
+			orders.hurry.Store(false)
+			tn.renderParts(t.Context())
+			if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != c.want {
+				t.Fatalf("outputs are %+v", tn.render.outputs)
+			}
+			equal(t, "it is looked up again", orders.hurry.Load(), c.want == outRetry)
+		})
+	}
+}
+
 // A part whose dead letter topic cannot be written is held up, and then there is no transaction
 // without a record in it: the checkpoints go plainly (design rule 8).
 func TestTurnWithoutRecords(t *testing.T) {

@@ -104,6 +104,82 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A full disk is no reason to drop a database that opens as soon as there is room.
+func TestFullDiskDropsNothing(t *testing.T) {
+	toggle := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})}
+	var log lines
+	files := vfs.NewMem()
+	o := Options{Dir: "store", FS: errorfs.Wrap(files, toggle), MemoryBudget: 4 << 20, Logger: log.logger()}
+	s, err := Open(o)
+	must(t, err)
+	h := history{seed: 8}
+	handles := h.open(t, s)
+	for n := range int64(100) {
+		must(t, h.run(n+1, handles))
+	}
+	must(t, s.Flush())
+	must(t, h.run(101, handles))
+	toggle.On()
+	if err := s.Flush(); !errors.Is(err, ErrFailed) {
+		t.Errorf("flush on a full disk: %v, want ErrFailed", err)
+	}
+	for range 3 {
+		if err := s.Reopen(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("reopen on a full disk: %v, want ENOSPC", err)
+		}
+	}
+	if err := s.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("close a failed store: %v", err)
+	}
+	if _, err := Open(o); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("open on a full disk: %v, want ENOSPC", err)
+	}
+	toggle.Off()
+	s = openStore(t, Options{FS: o.FS, Logger: o.Logger})
+	must(t, s.Try())
+	if prefix := h.checkPrefix(t, s, 101); prefix < 100 {
+		t.Errorf("%d batches are left, and 100 were flushed", prefix)
+	}
+	if got := log.count("store dropped"); got != 0 {
+		t.Errorf("the store was dropped: %s", log.buf.String())
+	}
+}
+
+// A store is of use when there is room for some memtables and the disk takes something.
+func TestTry(t *testing.T) {
+	toggle := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSync {
+			return syscall.EIO
+		}
+		return nil
+	})}
+	files := vfs.NewMem()
+	s, err := Open(Options{Dir: "store", FS: errorfs.Wrap(files, toggle), MemoryBudget: 4 << 20})
+	must(t, err)
+	for _, c := range []struct {
+		free uint64
+		want error
+	}{{4<<20 - 1, ErrNoRoom}, {4 << 20, nil}} {
+		files.TestingSetDiskUsage(vfs.DiskUsage{AvailBytes: c.free, TotalBytes: 1 << 30})
+		if err := s.Try(); !errors.Is(err, c.want) {
+			t.Errorf("with %d bytes free: %v, want %v", c.free, err, c.want)
+		}
+	}
+	must(t, s.Err())
+	toggle.On()
+	if err := s.Try(); !errors.Is(err, ErrFailed) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("on a bad disk: %v, want ErrFailed and EIO", err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrFailed) {
+		t.Errorf("close a failed store: %v, want ErrFailed", err)
+	}
+}
+
 // Whatever operation fails once, the store either does not notice or says so, and what it then shows is a prefix.
 func TestOneFault(t *testing.T) {
 	noticed := 0
