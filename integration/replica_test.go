@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/integration/proxy"
@@ -49,6 +50,7 @@ type replicaConfig struct {
 	UnknownTargetAfter time.Duration
 	Via                map[string]string // where a proxy listens, by the broker's address; none: there is no proxy
 
+	FS    vfs.FS            `json:"-"` // defaults to the operating system's; of processors in this process
 	Hear  func(line string) `json:"-"` // gets what it tells of its partitions
 	Tells bool              // set when somebody hears
 }
@@ -72,7 +74,7 @@ func (c *replicaConfig) processor(log io.Writer) (*processor.Processor, error) {
 	return processor.New(processor.Config{
 		Client: c.client(), Group: c.Group, Instance: c.Instance, Routes: []topics.Route{c.Route},
 		Protocol: c.Protocol, InstanceID: c.InstanceID, Standbys: c.Standbys,
-		StateDir: c.StateDir, Guarantee: c.Guarantee, Lanes: c.Lanes, NearWindow: c.NearWindow, MemoryBudget: 64 << 20,
+		StateDir: c.StateDir, FS: c.FS, Guarantee: c.Guarantee, Lanes: c.Lanes, NearWindow: c.NearWindow, MemoryBudget: 64 << 20,
 		SessionTimeout: c.Session, HeartbeatInterval: cmp.Or(c.Heartbeat, c.Session/10), TransactionTimeout: c.TransactionTimeout,
 		RetryBackoff: c.RetryBackoff, UnknownTargetAfter: c.UnknownTargetAfter,
 		Logger: slog.New(slog.NewTextHandler(log, nil)).With("replica", c.Instance),
