@@ -113,6 +113,56 @@ func TestSimDiskFull(t *testing.T) {
 	}
 }
 
+// A disk that fails once costs a restart of the partitions, not more: the store is opened again at
+// once. The same goes for one that loses its tables, which is built anew.
+func TestSimDiskFailsOnce(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tables lost %v", lost), func(t *testing.T) {
+			scenario(t, worldConfig{partitions: 2}, func(w *world) {
+				a := w.live("a")
+				w.spread(100, time.Second, 500*time.Millisecond)
+				time.Sleep(6 * time.Second)
+				a.flush()
+				if lost {
+					a.lose()
+				}
+				a.fails.Store(true)
+				w.spread(40, time.Second, 500*time.Millisecond)
+				time.Sleep(time.Second)
+				a.flush()
+				w.within(10*time.Second, "it is noticed, and all is as before", func() bool {
+					return w.lines("the local store works again") == 1 && a.live(2) && a.storeless() == 0
+				})
+				w.until("all is delivered", func() bool { return w.outstanding() == 0 })
+				if n := a.laterThan(1); n > 0 {
+					t.Errorf("%d records were more than a second late", n)
+				}
+				w.finish()
+			})
+		})
+	}
+}
+
+// lose removes the tables of the store from under it.
+func (p *process) lose() {
+	names, err := p.fs.List("state")
+	if err != nil {
+		p.w.fail("%v", err)
+	}
+	n := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") {
+			n++
+			if err := p.fs.Remove("state/" + name); err != nil {
+				p.w.fail("%v", err)
+			}
+		}
+	}
+	if n == 0 {
+		p.w.fail("the store has no tables: %v", names)
+	}
+}
+
 // Without a store, memory stays bounded when more is pending than it holds; what it does not hold
 // is read again in time.
 func TestSimDiskFullBeyondMemory(t *testing.T) {
@@ -196,4 +246,29 @@ func TestSimDiskFullKillAndMove(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A standby on a disk that fills up is given up until there is room; its process takes over all the
+// same, from the log.
+func TestSimDiskFullOfAStandby(t *testing.T) {
+	scenario(t, worldConfig{partitions: 2, tune: func(c *Config) { c.Standbys = 1 }}, func(w *world) {
+		a := w.live("a")
+		b := w.start("b", nil)
+		w.until("shared out", func() bool { return a.live(1) && b.live(1) })
+		w.spread(200, time.Second, 500*time.Millisecond)
+		w.within(20*time.Second, "each follows the other", func() bool { return a.follows(1) && b.follows(1) })
+		empty := b.fill()
+		w.within(20*time.Second, "b is without a store", func() bool { return b.storeless() == 1 && len(b.p.Stats().Standbys) == 0 })
+		time.Sleep(30 * time.Second)
+		if n := w.lines("standby given up"); n > 0 {
+			t.Errorf("it is said %d times that a standby is given up", n)
+		}
+		a.kill()
+		w.within(session+2*time.Second, "b has taken over", func() bool { return b.live(2) })
+		time.Sleep(5 * time.Second)
+		empty()
+		a = w.start("a", nil)
+		w.within(60*time.Second, "each follows the other again", func() bool { return b.storeless() == 0 && a.follows(1) && b.follows(1) })
+		w.finish()
+	})
 }

@@ -228,6 +228,7 @@ type process struct {
 	link  *link
 	fs    *vfs.MemFS
 	full  atomic.Bool // the disk takes nothing more
+	fails atomic.Bool // the next thing that is written fails
 	skew  atomic.Int64
 	p     *Processor
 	stop  context.CancelFunc
@@ -308,6 +309,9 @@ func (p *process) crash(unsynced int) *vfs.MemFS {
 func (p *process) write(op errorfs.Op) error {
 	if p.full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 		return syscall.ENOSPC
+	}
+	if op.Kind == errorfs.OpFileWrite && p.fails.Swap(false) {
+		return syscall.EIO
 	}
 	return nil
 }

@@ -193,6 +193,10 @@ func (s *standbys) took(tp topicPartition, err error) {
 		s.reader.PurgeTopicsFromConsuming(tp.topic)
 		maps.DeleteFunc(s.reading, func(other topicPartition, _ bool) bool { return other.topic == tp.topic })
 	}
+	if errors.Is(err, state.ErrFailed) || errors.Is(err, errNoStore) {
+		s.p.store.failed(err) // and it says so, once
+		return
+	}
 	s.log.Warn("standby given up for a while", "topic", tp.topic, "partition", tp.partition, "error", err)
 }
 
