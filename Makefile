@@ -77,7 +77,7 @@ kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 bench: ## measure on a Kafka on this machine (some ten minutes, nothing else running), and put the table into README.md
 	$(GO) run ./bench/run -update README.md
 
-bench-failover: ## the same with replicas that are killed, restarted and added (some four minutes)
+bench-failover: ## the same with replicas that are killed, restarted and added (some six minutes, 6 GB of disk)
 	$(GO) run ./bench/run -failover -update README.md
 
 vuln: ## govulncheck, which needs to reach vuln.go.dev

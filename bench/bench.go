@@ -37,7 +37,8 @@ type Options struct {
 	Partitions int
 	// Lanes of the processor. Defaults to the processor's own default. Failover gives one to each of several replicas.
 	Lanes int
-	// Pending is how many records of a failover case are due only hours later. Defaults to 1,000,000.
+	// Pending is how many records of a failover case are due only hours later, and a tenth of them in the case standby-many.
+	// Defaults to 1,000,000.
 	Pending int
 	// Replica makes the command that is this program as a replica: a call of ServeReplica with the same cluster.
 	// Failover needs it.
@@ -99,7 +100,7 @@ func (o Options) validate(known []string) error {
 		{"records", o.Records, 1 << 30},
 		{"rate", o.Rate, 1_000_000},
 		{"burst", o.Burst, 1 << 30},
-		{"pending", o.Pending, 1 << 30},
+		{"pending", o.Pending, 100_000_000}, // ten times as many must fit, too
 		{"rounds", o.Rounds, 1000},
 		{"partitions", o.Partitions, 1000},
 	} {

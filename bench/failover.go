@@ -11,6 +11,7 @@ import (
 // failovers is every case of Failover, in the order in which they run.
 var failovers = []benchCase{
 	{"standby", (*runner).standby},
+	{"standby-many", (*runner).standbyMany},
 	{"cold", (*runner).cold},
 	{"restart", (*runner).restart},
 	{"rebalance", (*runner).rebalance},
@@ -23,6 +24,8 @@ func FailoverCases() []string { return namesOf(failovers) }
 const (
 	// trio is how many replicas share a topic in most cases, with a lane each.
 	trio = 3
+	// many is how many times the pending records there are in the case standby-many.
+	many = 10
 	// slowRate is how many records are due in a second while it is a matter of a restart, not of load: enough for transactions
 	// to be open most of the time.
 	slowRate = 2000

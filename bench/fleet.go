@@ -308,18 +308,18 @@ func (f *fleet) liveElsewhere(parts []int32, than *replica, after time.Time) (n 
 	return n, last
 }
 
-// restoredAfter is when the catch-up of the last of some partitions began after a moment.
-func (f *fleet) restoredAfter(parts []int32, after time.Time) (last time.Time) {
+// restoredAfter is when the catch-up of the first of some partitions began after a moment.
+func (f *fleet) restoredAfter(parts []int32, after time.Time) (first time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.runningLocked() {
 		for _, p := range parts {
-			if t := r.restored[p]; t.After(after) && t.After(last) {
-				last = t
+			if t := r.restored[p]; t.After(after) && (first.IsZero() || t.Before(first)) {
+				first = t
 			}
 		}
 	}
-	return last
+	return first
 }
 
 // firstAfter is the earliest time after a moment, zero when there is none.

@@ -76,9 +76,10 @@ var goals = map[string]goal{
 		text: "≤ 1 s; pause ≤ 100 ms", limits: []limit{atMost("last_seen_s", 1), atMost("pause_ms", 100)},
 		compare: "Kafka Streams: 0.8 s, pause 0.7 s; NATS: 1.15 s, 1.1 s; RocketMQ: 2.3 s",
 	},
-	"standby": goalTakeover,
-	"cold":    {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}, compare: "Kafka Streams: 600,000/s from its changelog"},
-	"rebuild": {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}, compare: "Kafka Streams: 600,000/s from its changelog"},
+	"standby":      goalTakeover,
+	"standby-many": goalTakeover,
+	"cold":         {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}, compare: "Kafka Streams: 600,000/s from its changelog"},
+	"rebuild":      {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}, compare: "Kafka Streams: 600,000/s from its changelog"},
 	"restart": {
 		text: "≤ 1 s", limits: []limit{atMost("first_delivery_s", 1)},
 		compare: "Kafka Streams: 2.9 s; RocketMQ: 5.6 s; NATS: 3.4 to 6.1 s",

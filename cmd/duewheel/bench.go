@@ -72,13 +72,13 @@ records are meanwhile. Replicas are processes of their own, started by this one.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
 record checked, and deletes them, also on Ctrl-C. All cases together take some six
-minutes with a million pending records; ten million need 5 GB where the brokers and the
-state directories are, and some minutes more.
+minutes. The case standby-many has ten times the pending records: with ten million of
+them brokers and state directories need some 3 GB each.
 
 The cases are ` + strings.Join(bench.FailoverCases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
-		Example: "  duewheel bench failover -b localhost:9092\n  duewheel bench failover -b localhost:9092 --case standby --pending 10000000",
+		Example: "  duewheel bench failover -b localhost:9092\n  duewheel bench failover -b localhost:9092 --case standby,rolling --rate 2000",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.load()
@@ -96,7 +96,7 @@ should be; a goal that is missed is only said.`,
 	p := cmd.Flags()
 	p.SortFlags = false
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
-	p.IntVar(&o.Pending, "pending", 1_000_000, "records of the cases standby, cold and restart that are due only hours later")
+	p.IntVar(&o.Pending, "pending", 1_000_000, "records of the cases standby, cold and restart that are due only hours later; standby-many has ten times as many")
 	p.IntVar(&o.Rate, "rate", 10_000, "records a second of the cases rebalance and rolling")
 	p.DurationVar(&o.For, "for", 0, "how long it is quiet before replicas are added or restarted (default 10s)")
 	p.IntVar(&o.Rounds, "rounds", 3, "how often the process of the case restart is restarted")
