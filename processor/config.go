@@ -58,7 +58,8 @@ type Config struct {
 	Lanes int
 
 	// StateDir is where the store keeps far records. Defaults to "duewheel-state". It is a
-	// cache: it may be deleted while the processor is down, at the cost of a longer restore.
+	// cache: it may be deleted while the processor is down, at the cost of a longer restore. A disk
+	// that is full or fails takes it away for a while; partitions then go on with the log alone.
 	StateDir string
 
 	// MemoryBudget bounds near records, the store's cache and the fetch buffers together.

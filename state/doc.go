@@ -82,6 +82,6 @@
 //
 // A disk that is full, fails or gives wrong bytes is an error of the call that needs it, ErrFailed. From then on nothing on
 // disk changes, every other call gets the same error, and what was committed since the last flush is lost; Reopen
-// goes on from what is there, or from nothing when it was corrupt. Whoever holds a partition then treats it as after
-// a restart. Metadata that is wrong, or not ours, is an error that says which of these it is.
+// goes on from what is there, or from nothing when it was corrupt, and Try tells whether that is of use. A full disk drops
+// nothing. Whoever holds a partition then treats it as after a restart. Metadata that is wrong, or not ours, is an error that says which of these it is.
 package state

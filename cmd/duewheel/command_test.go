@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -323,6 +324,12 @@ func TestStateDirectories(t *testing.T) {
 	file := writeFile(t, "file", "")
 	if _, _, err := claimStateDir(file); err == nil || !strings.HasPrefix(err.Error(), "state.dir: ") {
 		t.Errorf("a file instead of a directory: %v", err)
+	}
+	for err, want := range map[error]bool{syscall.ENOSPC: true, syscall.EROFS: true, syscall.EIO: true, syscall.EACCES: false, syscall.ENOTDIR: false} {
+		name, _, got := unlocked(dir, &fs.PathError{Op: "mkdir", Path: dir, Err: err})
+		if runs := got == nil && name == filepath.Join(dir, "0"); runs != want {
+			t.Errorf("%v: it runs: %v, want %v (%v)", err, runs, want, got)
+		}
 	}
 }
 

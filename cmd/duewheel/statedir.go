@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -18,10 +19,11 @@ const maxProcesses = 1000
 // claimStateDir returns the first of <dir>/0, <dir>/1 ... that no other process uses, and what to
 // close when this process uses it no more. A lock file beside each says whether it is in use; the
 // operating system frees it when the process ends, however it ends. A process that starts again
-// finds the same directory in this way, and with it the records that it had stored.
+// finds the same directory in this way, and with it the records that it had stored. A disk that is
+// full or fails keeps nobody from running: the processor goes on without a store until it can be used.
 func claimStateDir(dir string) (string, io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", nil, fmt.Errorf("state.dir: %w", err)
+		return unlocked(dir, err)
 	}
 	for n := range maxProcesses {
 		path := filepath.Join(dir, strconv.Itoa(n))
@@ -31,8 +33,17 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 		case err == nil:
 			return path, lock, nil
 		case errors.As(err, &pathError):
-			return "", nil, fmt.Errorf("state.dir: %w", err)
+			return unlocked(dir, err)
 		}
 	}
 	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
+}
+
+// unlocked is the first directory, without a lock, unless the error is a mistake in the
+// configuration. The store has a lock of its own.
+func unlocked(dir string, err error) (string, io.Closer, error) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
+		return "", nil, fmt.Errorf("state.dir: %w", err)
+	}
+	return filepath.Join(dir, "0"), io.NopCloser(nil), nil
 }
