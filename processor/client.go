@@ -56,7 +56,8 @@ type producer struct {
 	maxBytes        func(topic string) int32
 
 	cl       *kgo.Client
-	explicit bool // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
+	next     *kgo.Client // being renewed: has asked some brokers in vain, and asks others the next time
+	explicit bool        // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
 }
 
 func (p *producer) opts(explicit bool) []kgo.Opt {
@@ -84,38 +85,53 @@ func (p *producer) opts(explicit bool) []kgo.Opt {
 // renew replaces the client by a new one with the same transactional id. When it returns nil,
 // whatever the id had open has been aborted, and nothing that the old client has on its way can
 // take effect any more (InitProducerID raises the epoch, KIP-98).
-func (p *producer) renew(ctx context.Context) error {
-	p.close()
-	cl, err := kgo.NewClient(p.opts(p.explicit)...)
-	if err != nil {
-		return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
-	}
-	if p.transactionalID != "" {
-		explicit, err := needsAddOffsets(ctx, cl)
-		if err == nil && explicit != p.explicit {
-			cl.Close()
-			p.explicit = explicit
-			if cl, err = kgo.NewClient(p.opts(explicit)...); err != nil {
-				return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
-			}
-		}
-		if err == nil {
-			_, _, err = cl.ProducerID(ctx)
-		}
-		if err != nil {
-			cl.Close()
-			return fmt.Errorf("start producer %s: %w", p.transactionalID, err)
-		}
-	}
-	p.cl = cl
-	return nil
-}
-
-func (p *producer) close() {
+//
+// A client asks one broker after the other, and waits long for one that is frozen. So it is kept
+// when ctx ends, and goes on with the others when renew is called again; another one might begin
+// with the same broker each time.
+func (p *producer) renew(ctx context.Context) (err error) {
 	if p.cl != nil {
 		p.cl.Close()
 		p.cl = nil
 	}
+	if p.next == nil {
+		if p.next, err = kgo.NewClient(p.opts(p.explicit)...); err != nil {
+			return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
+		}
+	}
+	if p.transactionalID != "" {
+		if err := p.begin(ctx); err != nil {
+			if ctx.Err() == nil {
+				p.close()
+			}
+			return fmt.Errorf("start producer %s: %w", p.transactionalID, err)
+		}
+	}
+	p.cl, p.next = p.next, nil
+	return nil
+}
+
+// begin asks for a new epoch.
+func (p *producer) begin(ctx context.Context) error {
+	explicit, err := needsAddOffsets(ctx, p.next)
+	if err == nil && explicit != p.explicit {
+		p.next.Close()
+		p.explicit = explicit
+		p.next, err = kgo.NewClient(p.opts(explicit)...)
+	}
+	if err == nil {
+		_, _, err = p.next.ProducerID(ctx)
+	}
+	return err
+}
+
+func (p *producer) close() {
+	for _, cl := range []*kgo.Client{p.cl, p.next} {
+		if cl != nil {
+			cl.Close()
+		}
+	}
+	p.cl, p.next = nil, nil
 }
 
 // needsAddOffsets reports whether the cluster's transaction.version is below 2 (KIP-890 part 2),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -156,12 +157,15 @@ func (l *lane) renew(ctx context.Context) {
 	})
 }
 
+// renewAll renews all at the same time, so that one that is not answered does not cost the others theirs.
 func (l *lane) renewAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	var errs []error
-	for _, p := range l.producers {
-		errs = append(errs, p.renew(ctx))
+	errs := make([]error, len(l.producers))
+	var wg sync.WaitGroup
+	for i, p := range l.producers {
+		wg.Go(func() { errs[i] = p.renew(ctx) })
 	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
