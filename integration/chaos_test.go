@@ -79,7 +79,10 @@ func acts(whole time.Duration) []act {
 	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 35 / 100, opening: []fault{brokerFault}, mix: oneStatic}
 	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 25 / 100, opening: []fault{brokerFault}}
 	one.deck = deck(kills)
-	three.deck = deck(kills, brokerFault, pauseFault, partFault)
+	three.deck = deck(kills, brokerFault, partFault)
+	if whole >= longChaos { // a minute may pass
+		three.deck = append(three.deck, pauseFault)
+	}
 	old.deck = deck(kills, brokerFault)
 	all := []act{one, three, old}
 	for i := range all {
