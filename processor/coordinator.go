@@ -22,6 +22,9 @@ type topicPartition struct {
 
 func (tp topicPartition) String() string { return fmt.Sprintf("%s/%d", tp.topic, tp.partition) }
 
+// MarshalText is how logs show it, whatever their format.
+func (tp topicPartition) MarshalText() ([]byte, error) { return []byte(tp.String()), nil }
+
 // topicID is Kafka's id of a topic; another one under the same name means that the topic was
 // deleted and made anew.
 type topicID [16]byte

@@ -3,7 +3,10 @@ package processor
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -333,5 +336,19 @@ func TestEntry(t *testing.T) {
 	}
 	if _, err := entry(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {
 		t.Errorf("a low water above the offset is written: %v", err)
+	}
+}
+
+// Logs name partitions in every format, also several of them.
+func TestPartitionsInLogs(t *testing.T) {
+	for name, handler := range map[string]func(io.Writer) slog.Handler{
+		"text": func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) },
+		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
+	} {
+		var out strings.Builder
+		slog.New(handler(&out)).Info("assigned", "partitions", []topicPartition{{"a", 1}, {"b", 2}})
+		if !strings.Contains(out.String(), "a/1") || !strings.Contains(out.String(), "b/2") {
+			t.Errorf("%s: %s", name, &out)
+		}
 	}
 }
