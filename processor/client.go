@@ -42,9 +42,15 @@ func newReader(cfg *Config, fetchBytes int32) (*kgo.Client, error) {
 	)...)
 }
 
+// brokerPatience is how long a broker that has taken a request, or a connection, may be silent. A
+// broker that froze holds up whoever asks it for as long, several times over: those who look for
+// the next leader or coordinator may come to it again. Client options may say otherwise.
+const brokerPatience = 5 * time.Second
+
 func clientOpts(cfg *Config) []kgo.Opt {
 	opts := make([]kgo.Opt, 0, len(cfg.Client)+12)
-	opts = append(opts, kgo.ClientID("duewheel"), kgo.SoftwareNameAndVersion("duewheel", "1"))
+	opts = append(opts, kgo.ClientID("duewheel"), kgo.SoftwareNameAndVersion("duewheel", "1"),
+		kgo.DialTimeout(brokerPatience), kgo.RequestTimeoutOverhead(brokerPatience), kgo.ProduceRequestTimeout(brokerPatience))
 	return append(opts, cfg.Client...)
 }
 
