@@ -1,6 +1,6 @@
 // Command mutate breaks one rule of the design at a time and looks whether a test notices.
 //
-//	go run ./integration/mutate [-quick] [-only name] [-list] [-p 2]
+//	go run ./integration/mutate [-quick] [-within 3m] [-only name] [-list] [-p 2]
 //
 // Each file in rules is a mutant: the rule that it breaks, the quickest test command that must
 // then fail, and the edits that break it. The edits are made in a copy of the tree, one mutant at
@@ -8,7 +8,8 @@
 // whose edits fit nowhere, or that does not build, says nothing, so it counts as green. Before
 // that every command must be green without a mutant, or its red would mean nothing.
 //
-// With -quick only the mutants are tried that tests without a broker find within seconds.
+// With -quick only the mutants are tried that tests without a broker find within seconds. With -within they are tried in an
+// order that changes, and none is begun after that time: every run tries others.
 //
 // The file of a mutant:
 //
@@ -28,6 +29,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,17 +45,18 @@ import (
 func main() {
 	quick := flag.Bool("quick", false, "only what is found within seconds, without a broker")
 	only := flag.String("only", "", "only mutants whose name matches this regular expression")
+	within := flag.Duration("within", 0, "begin no mutant after this time; they come in random order (0: try them all)")
 	list := flag.Bool("list", false, "print the mutants and the rules that they break")
 	limit := flag.Duration("limit", 5*time.Minute, "how long one command may take")
 	workers := flag.Int("p", runtime.NumCPU(), "how many mutants are tried at the same time")
 	flag.Parse()
-	if err := run(*quick, *only, *list, *limit, max(*workers, 1)); err != nil {
+	if err := run(*quick, *only, *list, *within, *limit, max(*workers, 1)); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(quick bool, only string, list bool, limit time.Duration, workers int) error {
+func run(quick bool, only string, list bool, within, limit time.Duration, workers int) error {
 	root, err := moduleRoot()
 	if err != nil {
 		return err
@@ -88,20 +91,25 @@ func run(quick bool, only string, list bool, limit time.Duration, workers int) e
 		return err
 	}
 	fmt.Printf("every test is green without a mutant (%.0f s)\n", time.Since(began).Seconds())
-	bad, err := tryAll(root, t, mutants, limit, workers)
+	until := began.AddDate(1, 0, 0)
+	if within > 0 {
+		until = began.Add(within)
+		rand.Shuffle(len(mutants), func(i, j int) { mutants[i], mutants[j] = mutants[j], mutants[i] })
+	}
+	tried, bad, err := tryAll(root, t, mutants, until, limit, workers)
 	if err != nil {
 		return err
 	}
 	if len(bad) > 0 {
-		return fmt.Errorf("%d of %d mutants are not red: %s", len(bad), len(mutants), strings.Join(bad, ", "))
+		return fmt.Errorf("%d of %d mutants are not red: %s", len(bad), tried, strings.Join(bad, ", "))
 	}
-	fmt.Printf("%d mutants, all red, in %.0f s\n", len(mutants), time.Since(began).Seconds())
+	fmt.Printf("%d of %d mutants, all red, in %.0f s\n", tried, len(mutants), time.Since(began).Seconds())
 	return nil
 }
 
-// tryAll tries every mutant and returns the names of those that are not red. Each worker has a
-// tree of its own; the first has t.
-func tryAll(root string, t *tree, mutants []*mutant, limit time.Duration, workers int) (bad []string, err error) {
+// tryAll tries mutants until it is too late to begin another one, and returns how many, and the
+// names of those that are not red. Each worker has a tree of its own; the first has t.
+func tryAll(root string, t *tree, mutants []*mutant, until time.Time, limit time.Duration, workers int) (tried int, bad []string, err error) {
 	todo := make(chan *mutant)
 	var mu sync.Mutex // guards bad, and keeps lines apart
 	var g errgroup.Group
@@ -109,7 +117,7 @@ func tryAll(root string, t *tree, mutants []*mutant, limit time.Duration, worker
 		mine := t
 		if i > 0 {
 			if mine, err = copyTree(root); err != nil {
-				return nil, err
+				return 0, nil, err
 			}
 			defer mine.remove()
 		}
@@ -127,11 +135,12 @@ func tryAll(root string, t *tree, mutants []*mutant, limit time.Duration, worker
 			return nil
 		})
 	}
-	for _, m := range mutants {
-		todo <- m
+	for tried < len(mutants) && time.Now().Before(until) {
+		todo <- mutants[tried]
+		tried++
 	}
 	close(todo)
-	return bad, g.Wait()
+	return tried, bad, g.Wait()
 }
 
 // sane runs every command without a mutant, those of one package together.
