@@ -87,16 +87,19 @@ const (
 	fencePatience = 100 * time.Millisecond // how long the markers of a transaction that ended well may take
 	restorePause  = 10 * time.Millisecond
 	fenceAgain    = time.Second
+	hangsAfter    = 10 * time.Second // beyond its timeout no transaction is open any more
 )
 
 func (r *restore) run(ctx context.Context, left []topicPartition) {
 	var fencedAt time.Time
+	said := false
 	for pause := restorePause; len(left) > 0; {
 		ready, unstable, err := r.checkpoints(ctx, left)
 		if err == nil && len(ready) > 0 {
-			err = r.bring(ctx, ready)
+			var brought []topicPartition
+			brought, err = r.bring(ctx, ready)
+			left = slices.DeleteFunc(left, func(tp topicPartition) bool { return slices.Contains(brought, tp) })
 			if err == nil {
-				left = slices.DeleteFunc(left, func(tp topicPartition) bool { _, ok := ready[tp]; return ok })
 				continue
 			}
 			if errors.Is(err, errUnanswered) {
@@ -106,7 +109,16 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 		}
 		if err == nil && len(unstable) > 0 && time.Since(r.began) > fencePatience && time.Since(fencedAt) > fenceAgain {
 			fencedAt = time.Now()
-			r.l.explain(slices.Collect(maps.Keys(unstable)), "the checkpoint is held by an open transaction; fencing its writer")
+			held := slices.SortedFunc(maps.Keys(unstable), compareTopicPartitions)
+			why := "the checkpoint is held by an open transaction; fencing its writer"
+			if time.Since(r.began) > r.l.cfg.TransactionTimeout+hangsAfter {
+				why = fmt.Sprintf("%v: find it with `kafka-transactions.sh find-hanging` on __consumer_offsets and end it with `kafka-transactions.sh abort`", ErrHangingTransaction)
+				if !said {
+					r.l.log.Error("partitions wait for somebody", "partitions", held, "error", why)
+				}
+				said = true
+			}
+			r.l.explain(held, why)
 			err = r.fence(ctx, unstable)
 		}
 		if ctx.Err() != nil {
@@ -217,8 +229,28 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 	return nil
 }
 
-// bring claims partitions and hands them to the lane.
-func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) error {
+// bring claims partitions and hands them to the lane, each as soon as it is open: looking what the
+// store holds takes a while for each million records, which the first need not wait for. Those that
+// it does not return are to be brought again.
+func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) (brought []topicPartition, err error) {
+	parts, err := r.claim(ctx, ready)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		if p.phase != PhaseStopped {
+			if err := r.open(ctx, p); err != nil {
+				return brought, err
+			}
+		}
+		r.tell(ctx, restored{from: r, p: p})
+		brought = append(brought, p.tp)
+	}
+	return brought, nil
+}
+
+// claim makes the partitions, and commits the checkpoints of those that do not bear this lane's name.
+func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]*partition, error) {
 	var claims []commitEntry
 	var parts []*partition
 	for tp, f := range ready {
@@ -228,7 +260,7 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) err
 		} else if claim {
 			e, err := entry(tp, f.id, p.committed)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			claims = append(claims, e)
 		}
@@ -237,21 +269,10 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) err
 	if len(claims) > 0 {
 		// Not cut short when the partition is revoked meanwhile: it has to be answered.
 		if err := r.l.coordinator.commit(context.WithoutCancel(ctx), r.l.reader, r.member.member(), claims); err != nil {
-			return fmt.Errorf("claim: %w", err)
+			return nil, fmt.Errorf("claim: %w", err)
 		}
 	}
-	for _, p := range parts { // all of them before the first is handed over: on an error all are brought again
-		if p.phase == PhaseStopped {
-			continue
-		}
-		if err := r.open(ctx, p); err != nil {
-			return err
-		}
-	}
-	for _, p := range parts {
-		r.tell(ctx, restored{from: r, p: p})
-	}
-	return nil
+	return parts, nil
 }
 
 // open makes what a partition holds in memory, and looks what the store can spare it. Without a
