@@ -22,6 +22,10 @@ var (
 
 // These errors keep a lane, or the whole processor, out of its group until a person has acted.
 var (
+	// ErrHangingTransaction means that a transaction holds a checkpoint and that its coordinator takes
+	// it for ended: neither fencing nor its timeout ends it (KAFKA-20734). It stops nothing for good:
+	// the restore goes on as soon as it is gone.
+	ErrHangingTransaction = errors.New("processor: a transaction hangs on the brokers and holds the checkpoint")
 	// ErrInstanceInUse means that another process is a static member by the same instance id.
 	ErrInstanceInUse = errors.New("processor: another process uses this group.instance_id")
 	// ErrUnsupportedProtocol means that the brokers do not serve the group protocol that is

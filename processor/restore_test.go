@@ -3,8 +3,10 @@ package processor
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,8 +117,11 @@ func TestRestoreClaims(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
 			w.checkpoints(t, c.found, nil)
+			joined(t, l)
+			for len(only(w.take(), "OffsetFetch")) == 0 { // the member's client asks, too, for itself
+				runtime.Gosched()
+			}
 			for range 2 { // on every assignment
-				w.take()
 				ps, err := brought(t, l, topicPartition{testTopic, 0})
 				if err != nil || len(ps) != 1 {
 					t.Fatalf("%d partitions are brought, %v", len(ps), err)
@@ -168,6 +173,36 @@ func TestRestoreFences(t *testing.T) {
 				t.Errorf("claimed before: %v", seen)
 			}
 		})
+	}
+}
+
+// A transaction that neither fencing nor its timeout ends needs a person, who is told what to do;
+// when it is gone, the restore goes on by itself.
+func TestRestoreTellsOfHangingTransactions(t *testing.T) {
+	l, w := testCluster(t)
+	var gone atomic.Bool
+	w.checkpoints(t, otherWriter, func() bool { return !gone.Load() })
+	joined(t, l)
+	tp := topicPartition{testTopic, 0}
+	l.restore(t.Context(), []topicPartition{tp})
+	for r := range l.restores {
+		r.cancel()
+		<-r.done
+		r = &restore{l: l, member: l.membership, left: map[topicPartition]bool{tp: true}, cancel: func() {}, done: make(chan struct{}), began: time.Now().Add(-l.cfg.TransactionTimeout - hangsAfter)}
+		go func() {
+			defer close(r.done)
+			r.run(t.Context(), []topicPartition{tp})
+		}()
+		for why := ""; !strings.Contains(why, ErrHangingTransaction.Error()); {
+			_, not := l.p.Ready()
+			why = not[0].Reason
+		}
+		gone.Store(true)
+		if got := <-l.restored; got.p == nil || got.p.tp != tp {
+			t.Errorf("brought %+v", got)
+		}
+		<-l.restored
+		<-r.done
 	}
 }
 
