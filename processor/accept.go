@@ -16,7 +16,16 @@ func (l *lane) accept(p *partition, r *kgo.Record, now int64) error {
 	if r.Offset < p.position {
 		return nil // read twice: the reader was set back
 	}
+	if err := l.admit(p, r, now); err != nil {
+		return err
+	}
 	p.position = r.Offset + 1
+	return nil
+}
+
+// admit does what a record asks for. The position moves behind it when all of that is in the open
+// batch: a commit of the store on the way must not say that it was taken in.
+func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 	if r.Attrs.IsControl() {
 		return nil
 	}

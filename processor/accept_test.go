@@ -339,3 +339,28 @@ func TestThrottle(t *testing.T) {
 	balance()
 	equal(t, "paused with nothing in memory", p.paused, false)
 }
+
+// A commit of the store on the way through a resolve record must not say that it was taken in: after a
+// crash it would not be read again, and what it names would be pending.
+func TestPositionPassesAResolveRecordWithItsDelete(t *testing.T) {
+	l := testLane(t)
+	c := state.Checkpoint{Offset: 10}
+	p, err := l.assign(c, 0, 10, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs), "orders"))
+	resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testID.short(), 1, ms(farMs), 1)}
+	for _, r := range []*kgo.Record{req(2, ms(farMs), "orders"), resolve} { // one fetch, and then it crashes
+		if err := l.accept(p, r, testNow); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, err := l.assign(c, 0, 10, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.start > 3 {
+		t.Errorf("reading begins at %d, behind the resolve record, with %d pending", again.start, again.pending())
+	}
+}

@@ -3,8 +3,10 @@ package processor
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,21 +20,30 @@ import (
 type warmBalancer struct {
 	kgo.GroupBalancer // cooperative-sticky
 	replica           string
-	holds             func() map[topicPartition]int64 // up to which offset the store knows partitions
+	standbys          int
+	holds             func() map[held]int64 // up to which offset the store knows partitions
 
 	mu   sync.Mutex
 	last map[topicPartition]bool // what the member had when it joined last
 }
 
-func newWarmBalancer(replica string, holds func() map[topicPartition]int64) *warmBalancer {
-	return &warmBalancer{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, holds: holds}
+// held is a partition of a topic with a certain id: a store may hold what is left of a topic that
+// was deleted, and made anew by the same name.
+type held struct {
+	tp topicPartition
+	id topicID
+}
+
+func newWarmBalancer(replica string, standbys int, holds func() map[held]int64) *warmBalancer {
+	return &warmBalancer{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds}
 }
 
 // warmth is what a member says of its replica.
 type warmth struct {
-	Replica string                     `json:"replica"`
-	Holds   map[string]map[int32]int64 `json:"holds"` // by topic and partition
-	GaveUp  map[string][]int32         `json:"gave_up,omitempty"`
+	Replica  string                     `json:"replica"`
+	Standbys int                        `json:"standbys,omitempty"`
+	Holds    map[string]map[int32]int64 `json:"holds"` // by topic and id, and partition
+	GaveUp   map[string][]int32         `json:"gave_up,omitempty"`
 }
 
 // warmthMark begins what stands behind the sticky user data. It cannot stand within it: "{" is no
@@ -49,12 +60,13 @@ func (b *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 	if err := meta.ReadFrom(plain); err != nil {
 		return plain
 	}
-	w := warmth{Replica: b.replica, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
-	for tp, position := range b.holds() {
-		if w.Holds[tp.topic] == nil {
-			w.Holds[tp.topic] = map[int32]int64{}
+	w := warmth{Replica: b.replica, Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
+	for h, position := range b.holds() {
+		topic := fmt.Sprintf("%s/%x", h.tp.topic, h.id)
+		if w.Holds[topic] == nil {
+			w.Holds[topic] = map[int32]int64{}
 		}
-		w.Holds[tp.topic][tp.partition] = position
+		w.Holds[topic][h.tp.partition] = position
 	}
 	said, err := json.Marshal(w)
 	if err != nil || len(said) > maxWarmth {
@@ -97,6 +109,21 @@ func parseWarmth(memberID string, userData []byte) warmth {
 	return w
 }
 
+// of is what a replica holds of topics as they are now, as far as the leader knows them.
+func (w *warmth) of(topics map[string]kgo.TopicMetadata) map[topicPartition]int64 {
+	out := map[topicPartition]int64{}
+	for name, ps := range w.Holds {
+		topic, id, _ := strings.Cut(name, "/")
+		if now, ok := topics[topic]; ok && now.ID != [16]byte{} && fmt.Sprintf("%x", now.ID) != id {
+			continue
+		}
+		for p, position := range ps {
+			out[topicPartition{topic, p}] = position
+		}
+	}
+	return out
+}
+
 func (b *warmBalancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
 	c, err := kgo.NewConsumerBalancer(b, members)
 	return c, c.MemberTopics(), err
@@ -127,13 +154,14 @@ func (b *warmBalancer) Balance(c *kgo.ConsumerBalancer, topics map[string]int32)
 
 // hearth is a plan that is being made warm.
 type hearth struct {
-	members []string                    // ids, in order
-	says    map[string]warmth           // by member
-	reads   map[string][]string         // the topics of each member
-	owner   map[topicPartition]string   // the member that has it now
-	gaveUp  map[topicPartition]bool     // by a member that is still there
-	planned map[string][]topicPartition // by member
-	best    map[topicPartition]int64    // the furthest that any replica knows it
+	members []string                            // ids, in order
+	says    map[string]warmth                   // by member
+	reads   map[string][]string                 // the topics of each member
+	owner   map[topicPartition]string           // the member that has it now
+	gaveUp  map[topicPartition]bool             // by a member that is still there
+	planned map[string][]topicPartition         // by member
+	holds   map[string]map[topicPartition]int64 // by member: how far its replica knows partitions
+	best    map[topicPartition]int64            // the furthest that any replica knows it
 }
 
 const (
@@ -146,7 +174,7 @@ const (
 )
 
 func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hearth {
-	h := &hearth{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[topicPartition]string{}, gaveUp: map[topicPartition]bool{}, planned: map[string][]topicPartition{}, best: map[topicPartition]int64{}}
+	h := &hearth{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[topicPartition]string{}, gaveUp: map[topicPartition]bool{}, planned: map[string][]topicPartition{}, holds: map[string]map[topicPartition]int64{}, best: map[topicPartition]int64{}}
 	claimed := map[topicPartition]int32{} // in which generation
 	c.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
 		h.members = append(h.members, m.MemberID)
@@ -155,11 +183,9 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 		for _, tp := range flatten(w.GaveUp) {
 			h.gaveUp[tp] = true
 		}
-		for topic, ps := range w.Holds {
-			for p, position := range ps {
-				tp := topicPartition{topic, p}
-				h.best[tp] = max(h.best[tp], position)
-			}
+		h.holds[m.MemberID] = w.of(c.Info().Topics())
+		for tp, position := range h.holds[m.MemberID] {
+			h.best[tp] = max(h.best[tp], position)
 		}
 		for _, t := range meta.OwnedPartitions {
 			for _, p := range t.Partitions {
@@ -188,7 +214,7 @@ func (h *hearth) isWarm(member string, tp topicPartition, behind int64) bool {
 	if owner, ok := h.owner[tp]; ok && h.says[owner].Replica == h.says[member].Replica {
 		return true // lanes of a process share the store
 	}
-	position, ok := h.says[member].Holds[tp.topic][tp.partition]
+	position, ok := h.holds[member][tp]
 	if !ok {
 		return h.best[tp] == 0
 	}
@@ -228,7 +254,8 @@ func (h *hearth) exchange(member string, i int) {
 }
 
 // relieve moves what a dead member had from a cold member to a warm one that has no more than it:
-// one partition more or less costs nothing, and a rebuild might take long.
+// one partition more or less costs nothing, and a rebuild might take long. The cold one asks for its
+// share when its standbys are warm, so without standbys nothing is moved.
 func (h *hearth) relieve() {
 	partitions := 0
 	for _, tps := range h.planned {
@@ -239,7 +266,7 @@ func (h *hearth) relieve() {
 	for _, member := range h.members {
 		for i := len(h.planned[member]) - 1; i >= 0 && len(h.planned[member]) > keeps; i-- {
 			tp := h.planned[member][i]
-			if _, owned := h.owner[tp]; owned || h.gaveUp[tp] || h.isWarm(member, tp, nearlyAsWarm) {
+			if _, owned := h.owner[tp]; owned || h.gaveUp[tp] || h.says[member].Standbys == 0 || h.isWarm(member, tp, nearlyAsWarm) {
 				continue
 			}
 			if to := h.leastWarm(member, tp); to != "" && len(h.planned[to]) <= most {
@@ -265,15 +292,15 @@ func (h *hearth) leastWarm(member string, tp topicPartition) (least string) {
 }
 
 // holds is up to which offset this process's store knows the partitions of the group.
-func (p *Processor) holds() map[topicPartition]int64 {
+func (p *Processor) holds() map[held]int64 {
 	store := p.store.opened.Load()
 	if store == nil {
 		return nil
 	}
-	out := map[topicPartition]int64{}
-	for id, pos := range maps.All(store.Positions()) {
+	out := map[held]int64{}
+	for id, pos := range store.Positions() {
 		if id.Group == p.cfg.Group {
-			out[topicPartition{id.Topic, id.Partition}] = min(pos.Resume, pos.Offset)
+			out[held{topicPartition{id.Topic, id.Partition}, id.TopicID}] = min(pos.Resume, pos.Offset)
 		}
 	}
 	return out

@@ -90,7 +90,7 @@ func (l *lane) join() (*membership, error) {
 	if l.cfg.Protocol == ProtocolConsumer {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
-		opts = append(opts, kgo.Balancers(newWarmBalancer(replicaName(clientID(l.reader), l.cfg.Instance), l.p.holds)))
+		opts = append(opts, kgo.Balancers(newWarmBalancer(replicaName(clientID(l.reader), l.cfg.Instance), l.cfg.Standbys, l.p.holds)))
 	}
 	if l.cfg.InstanceID != "" {
 		id := fmt.Sprintf("%s-%d", l.cfg.InstanceID, l.n)

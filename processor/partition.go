@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -82,6 +83,9 @@ type parserFrom struct {
 	parser *topics.Parser
 }
 
+// errNoParser: a lane that finds such a checkpoint names its own parser in it.
+var errNoParser = errors.New("processor: the checkpoint names no parser")
+
 func parsersOf(route *topics.Route, c state.Checkpoint) (parsers, error) {
 	var out parsers
 	for _, e := range c.Parsers {
@@ -90,6 +94,9 @@ func parsersOf(route *topics.Route, c state.Checkpoint) (parsers, error) {
 			return nil, err
 		}
 		out = append(out, parserFrom{e.From, parser})
+	}
+	if len(out) == 0 {
+		return nil, errNoParser
 	}
 	return out, nil
 }

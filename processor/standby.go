@@ -43,11 +43,14 @@ type standby struct {
 
 // open makes a standby of what the local store holds, and of a checkpoint. It may take long, so
 // it is called before anyone else knows the standby.
-func (s *standby) open(c state.Checkpoint) (err error) {
+func (s *standby) open(ctx context.Context, c state.Checkpoint, logStart int64) (err error) {
+	if c.LowWater < logStart {
+		return fmt.Errorf("%w: it begins at %d, and %d is needed; what the local store holds is left alone", ErrLogTruncated, logStart, c.LowWater)
+	}
 	if s.parsers, err = parsersOf(s.route, c); err != nil {
 		return err
 	}
-	got, err := inherit(context.Background(), s.store, c, 0, math.MaxInt64, s.log)
+	got, err := inherit(ctx, s.store, c, logStart, math.MaxInt64, s.log)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -20,7 +19,7 @@ func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *sta
 	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.open(checkpointAt(l, c)); err != nil {
+	if err := b.open(t.Context(), checkpointAt(l, c), 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.read(rs); err != nil {
@@ -247,14 +246,14 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.open(testTP, testID, c); err != nil || s.m[testTP] != nil {
+	if err := s.open(t.Context(), testTP, testID, c, 0); err != nil || s.m[testTP] != nil {
 		t.Fatalf("a lane's partition is followed: %v, error %v", s.m[testTP], err)
 	}
 	if err := store.Commit(state.Position{}); err != nil {
 		t.Errorf("the lane cannot use its store any more: %v", err)
 	}
 	l.forget(testTP)
-	if err := s.open(testTP, testID, c); err != nil || s.m[testTP] == nil {
+	if err := s.open(t.Context(), testTP, testID, c, 0); err != nil || s.m[testTP] == nil {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
 	b := s.m[testTP]
@@ -285,5 +284,52 @@ func TestStandbysOnlyAsk(t *testing.T) {
 	s.follow(t.Context())
 	equal(t, "standbys", len(s.stats()), 1)
 	seen := slices.Compact(w.take())
-	equals(t, "requests", seen, []string{kmsg.NameForKey(kmsg.OffsetFetch.Int16()) + " stable=false"})
+	equals(t, "requests", seen, []string{"OffsetFetch stable=false", "ListOffsets"})
+}
+
+// A standby is kept until the lane that has been given the partition takes it, although the group says
+// already that it is this replica's own.
+func TestStandbyWaitsForItsLane(t *testing.T) {
+	l, _ := testCluster(t, func(c *Config) { c.Standbys = 1 })
+	s := l.p.standbys
+	var err error
+	if s.reader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
+		t.Fatal(err)
+	}
+	defer s.reader.Close()
+	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), 0); err != nil || s.m[testTP] == nil {
+		t.Fatalf("the partition is not followed: error %v", err)
+	}
+	s.reading[testTP] = true
+	s.saw(&groupView{replicas: []string{"duewheel-me", "duewheel-other"}, owners: map[topicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
+	s.follow(t.Context())
+	l.remember(testTP, nil) // only now the lane hears of it
+	if s.take(testTP, testID) == nil {
+		t.Error("it was given up a moment before it was needed")
+	}
+}
+
+// What the local store alone holds, because the log has lost it, is left alone.
+func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
+	l := testLane(t)
+	fillStore(t, livePartition(t, l), 10, 30, state.Position{Resume: 30, Offset: 20, LowWater: 5})
+	b := &standby{tp: testTP, id: testID, route: l.p.routes[testTopic], log: l.log}
+	var err error
+	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
+		t.Fatal(err)
+	}
+	before := len(b.stored(t))
+	if err := b.open(t.Context(), checkpointAt(l, state.Checkpoint{Offset: 20, LowWater: 5}), 15); !errors.Is(err, ErrLogTruncated) {
+		t.Errorf("error %v, want %v", err, ErrLogTruncated)
+	}
+	equal(t, "records in the store", len(b.stored(t)), before)
+}
+
+// A checkpoint without a parser is the owner's to mend.
+func TestStandbyWithoutParser(t *testing.T) {
+	l := testLane(t)
+	b := followed(t, l, state.Checkpoint{Offset: 0})
+	if _, err := b.follow(state.Checkpoint{TopicID: testID.short(), Offset: 2}); !errors.Is(err, errNoParser) {
+		t.Errorf("error %v, want %v", err, errNoParser)
+	}
 }

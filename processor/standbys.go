@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
@@ -29,11 +30,14 @@ type standbys struct {
 	// Owned by run.
 	reader    *kgo.Client
 	wanted    []topicPartition
+	mine      map[topicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
 	ids       map[topicPartition]topicID
 	reading   map[topicPartition]bool // false: paused
 	notBefore map[topicPartition]time.Time
-	rebalance int64 // how many rebalances there had been when wanted was found
+	told      string // why the group could not be described, as last said
+	rebalance int64  // how many rebalances there had been when wanted was found
 	evenedAt  time.Time
+	evenPause time.Duration // until the group may be asked again
 }
 
 const (
@@ -42,8 +46,10 @@ const (
 	followInterval = 500 * time.Millisecond
 	// allotInterval is how often the group is asked who owns what.
 	allotInterval = 2 * time.Second
-	// evenInterval is how often the group may be asked to even out what it left uneven.
+	// evenInterval is how soon the group is asked once more to even out what it left uneven; evenLast
+	// is how much later that may become when it does not help.
 	evenInterval = 10 * time.Second
+	evenLast     = 10 * time.Minute
 	// standbyRetry is how long a standby rests after an error.
 	standbyRetry = 10 * time.Second
 	// standbyFetchBytes bounds what one fetch holds for all standbys.
@@ -82,18 +88,14 @@ func (s *standbys) allot(ctx context.Context) {
 	rebalances := s.p.counters.rebalances.Load()
 	view, err := describeGroup(ctx, s.reader, s.p.cfg.Protocol, s.p.cfg.Group)
 	if err != nil {
-		s.log.Warn("who owns what", "error", err)
+		s.rebalance = rebalances // not again before its time
+		s.log.Log(ctx, s.once(err), "who owns what", "error", err)
 	}
 	if view == nil {
 		return // it is being decided; what is there is as good as anything
 	}
-	s.even(view)
-	for tp := range view.owners {
-		if r := s.p.routes[tp.topic]; r == nil || r.Delay > 0 {
-			delete(view.owners, tp) // a fixed-delay route has nothing to be warm
-		}
-	}
-	wanted := view.allot(replicaName(clientID(s.reader), s.p.cfg.Instance), s.p.cfg.Standbys)
+	s.told = ""
+	wanted := s.saw(view, replicaName(clientID(s.reader), s.p.cfg.Instance))
 	ids, err := topicIDs(ctx, s.reader, wanted)
 	if err != nil && len(ids) < len(wanted) {
 		s.log.Warn("topics of standbys", "error", err)
@@ -104,17 +106,46 @@ func (s *standbys) allot(ctx context.Context) {
 	s.wanted, s.ids, s.rebalance = wanted, ids, rebalances
 }
 
+// saw takes in who owns what, and returns of what this replica is to keep standbys.
+func (s *standbys) saw(view *groupView, self string) []topicPartition {
+	s.mine = map[topicPartition]bool{}
+	for tp, owner := range view.owners {
+		s.mine[tp] = owner == self
+	}
+	s.even(view, self)
+	for tp := range view.owners {
+		if r := s.p.routes[tp.topic]; r == nil || r.Delay > 0 {
+			delete(view.owners, tp) // a fixed-delay route has nothing to be warm
+		}
+	}
+	return view.allot(self, s.p.cfg.Standbys)
+}
+
+// once is the level for an error that may go on for long: it is said when it is news.
+func (s *standbys) once(err error) slog.Level {
+	if s.told == err.Error() {
+		return slog.LevelDebug
+	}
+	s.told = err.Error()
+	return slog.LevelWarn
+}
+
 // even asks for a rebalance when this replica has fewer partitions than its share and all of its
 // standbys are warm: it was passed over when they were not.
-func (s *standbys) even(view *groupView) {
-	if s.p.cfg.Protocol != ProtocolClassic || !view.uneven(replicaName(clientID(s.reader), s.p.cfg.Instance)) || time.Since(s.evenedAt) < evenInterval {
+func (s *standbys) even(view *groupView, self string) {
+	if s.p.cfg.Protocol != ProtocolClassic || !view.uneven(self) {
+		s.evenPause = evenInterval
+		return
+	}
+	if time.Since(s.evenedAt) < s.evenPause {
 		return
 	}
 	followed := s.stats()
 	if len(followed) < len(s.wanted) || slices.ContainsFunc(followed, func(b StandbyStats) bool { return b.Offset-b.Position > nearlyAsWarm }) {
 		return
 	}
-	s.evenedAt = time.Now()
+	// Where replicas do not read the same topics it may be as even as it can be.
+	s.evenedAt, s.evenPause = time.Now(), min(2*s.evenPause, evenLast)
 	s.log.Info("asking for a rebalance: others have more than their share")
 	select {
 	case s.p.lanes[0].uneven <- struct{}{}:
@@ -127,7 +158,7 @@ func (s *standbys) even(view *groupView) {
 func (s *standbys) follow(ctx context.Context) {
 	s.mu.Lock()
 	for tp := range s.m {
-		if !slices.Contains(s.wanted, tp) && !s.p.assigned.has(tp) { // else a lane is about to take it
+		if !slices.Contains(s.wanted, tp) && !s.mine[tp] && !s.p.assigned.has(tp) { // else a lane is about to take it
 			delete(s.m, tp)
 		}
 	}
@@ -138,13 +169,13 @@ func (s *standbys) follow(ctx context.Context) {
 			s.log.Warn("checkpoints of standbys", "error", err)
 		}
 		for tp, f := range got {
-			s.followOne(tp, s.ids[tp], f)
+			s.followOne(ctx, tp, s.ids[tp], f)
 		}
 	}
 	s.steer()
 }
 
-func (s *standbys) followOne(tp topicPartition, id topicID, f fetched) {
+func (s *standbys) followOne(ctx context.Context, tp topicPartition, id topicID, f fetched) {
 	if f.err != nil || f.offset < 0 || time.Now().Before(s.notBefore[tp]) {
 		return
 	}
@@ -156,7 +187,7 @@ func (s *standbys) followOne(tp topicPartition, id topicID, f fetched) {
 	b := s.m[tp]
 	s.mu.Unlock()
 	if b == nil || b.id != id {
-		err = s.open(tp, id, c)
+		err = s.begin(ctx, tp, id, c)
 	} else {
 		err = s.step(b, func() error {
 			jumped, err := b.follow(c)
@@ -200,15 +231,36 @@ func (s *standbys) took(tp topicPartition, err error) {
 	s.log.Warn("standby given up for a while", "topic", tp.topic, "partition", tp.partition, "error", err)
 }
 
+// begin starts a standby, unless this process has partitions of its own to bring back: those come
+// first.
+func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint) error {
+	for _, p := range s.p.pictures() {
+		if p.Phase == PhaseRestoring || p.Phase == PhaseCatchUp {
+			return nil
+		}
+	}
+	asking, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	bounds, err := askBounds(asking, s.reader, []topicPartition{tp})
+	if err != nil {
+		return err
+	}
+	log, ok := bounds[tp]
+	if !ok || log.err != nil {
+		return fmt.Errorf("ends of %s: %w", tp, cmpErr(log.err, kerr.LeaderNotAvailable))
+	}
+	return s.open(ctx, tp, id, c, log.start)
+}
+
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
-func (s *standbys) open(tp topicPartition, id topicID, c state.Checkpoint) error {
+func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint, logStart int64) error {
 	b := &standby{tp: tp, id: id, route: s.p.routes[tp.topic], log: s.log.With("topic", tp.topic, "partition", tp.partition)}
 	owned, err := s.claim(b)
 	if owned || err != nil {
 		return err
 	}
-	if err := b.open(c); err != nil {
+	if err := b.open(ctx, c, logStart); err != nil {
 		return err
 	}
 	s.mu.Lock()

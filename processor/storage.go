@@ -111,6 +111,9 @@ func (s *storage) why() string {
 
 // failed takes note that a call of the store has failed, whoever made it.
 func (s *storage) failed(err error) {
+	if s.trouble.Load() != nil {
+		return // known; whoever opens it again may hold the lock for long
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.trouble.Load() != nil || s.store.Err() == nil { // known, or mended meanwhile
