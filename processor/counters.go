@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // counters are what the lanes count. Lanes add, anyone reads.
@@ -133,6 +135,21 @@ func (l *lane) explain(tps []topicPartition, why string) {
 func (a *assignedSet) has(tp topicPartition) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.hasLocked(tp)
+}
+
+// unless opens a part of the store if no lane has its partition. A lane that gets it at the same time
+// opens it afterwards, which ends this handle.
+func (a *assignedSet) unless(tp topicPartition, open func() (*state.Partition, error)) (*state.Partition, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.hasLocked(tp) {
+		return nil, nil
+	}
+	return open()
+}
+
+func (a *assignedSet) hasLocked(tp topicPartition) bool {
 	for key := range a.m {
 		if key.tp == tp {
 			return true

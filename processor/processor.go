@@ -106,6 +106,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	var watch errgroup.Group
 	watch.Go(func() error { p.targets.run(watching, cl); return nil })
 	watch.Go(func() error { p.store.run(watching); return nil })
+	watch.Go(func() error { newLeftovers(p, cl).run(watching); return nil })
 	lanes, ctx := errgroup.WithContext(ctx)
 	for _, l := range p.lanes {
 		lanes.Go(func() error { return l.run(ctx) })

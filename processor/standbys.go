@@ -303,6 +303,16 @@ func (s *standbys) take(tp topicPartition, id topicID) *standby {
 	return b
 }
 
+// has reports whether there is a standby of a partition.
+func (s *standbys) has(tp topicPartition) bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.m[tp] != nil
+}
+
 // steer makes the reader read what the standbys want.
 func (s *standbys) steer() {
 	s.mu.Lock()

@@ -1,0 +1,120 @@
+package processor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// leftovers gives back the disk of partitions that were here once: another replica has them, and this
+// one keeps no standby of them. They are left for a while, because they may come back. One goroutine
+// owns it.
+type leftovers struct {
+	p           *Processor
+	cl          *kgo.Client
+	log         *slog.Logger
+	coordinator *coordinator
+	since       map[state.PartitionID]time.Time // when it was first seen that nobody here needs it
+}
+
+const (
+	leftoverInterval = time.Minute
+	// leftoverAfter is how long a part of the store is kept that nobody needs: longer than a rolling
+	// restart takes.
+	leftoverAfter = 30 * time.Minute
+)
+
+func newLeftovers(p *Processor, cl *kgo.Client) *leftovers {
+	return &leftovers{p: p, cl: cl, log: p.cfg.Logger, coordinator: &coordinator{group: p.cfg.Group}, since: map[state.PartitionID]time.Time{}}
+}
+
+func (f *leftovers) run(ctx context.Context) {
+	for sleep(ctx, leftoverInterval) {
+		if err := f.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			f.log.Debug("what the store holds of partitions that are elsewhere", "error", err)
+		}
+	}
+}
+
+// sweep drops what nobody has needed for long, unless it may be all that is left of it: where the
+// log begins above the low water, or where there is no checkpoint to tell.
+func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
+	old := f.old(now)
+	if len(old) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var tps []topicPartition
+	for tp := range old {
+		tps = append(tps, tp)
+	}
+	ids, err := topicIDs(ctx, f.cl, tps)
+	if len(ids) == 0 {
+		return err
+	}
+	got, err := f.coordinator.fetch(ctx, f.cl, ids, false)
+	if err != nil {
+		return err
+	}
+	bounds, err := askBounds(ctx, f.cl, tps)
+	if err != nil {
+		return err
+	}
+	for tp, id := range old {
+		b, known := bounds[tp]
+		c, err := state.ParseCheckpoint(got[tp].offset, got[tp].metadata)
+		if !known || b.err != nil || got[tp].err != nil || err != nil || c.TopicID != ids[tp].short() || c.LowWater < b.start {
+			continue
+		}
+		if err := f.drop(tp, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// old is what the store holds of this group's partitions and nobody here has needed for long.
+func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
+	store := f.p.store.opened.Load()
+	if store == nil {
+		return nil
+	}
+	held := store.Positions()
+	for id := range f.since {
+		if _, ok := held[id]; !ok {
+			delete(f.since, id)
+		}
+	}
+	out := map[topicPartition]state.PartitionID{}
+	for id := range held {
+		tp := topicPartition{id.Topic, id.Partition}
+		if id.Group != f.p.cfg.Group || f.p.routes[id.Topic] == nil || f.p.assigned.has(tp) || f.p.standbys.has(tp) {
+			delete(f.since, id)
+			continue
+		}
+		if since, ok := f.since[id]; !ok {
+			f.since[id] = now
+		} else if now.Sub(since) >= leftoverAfter {
+			out[tp] = id
+		}
+	}
+	return out
+}
+
+// drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.
+func (f *leftovers) drop(tp topicPartition, id state.PartitionID) error {
+	if !f.p.store.works() {
+		return nil // what opens it again would hold up the lanes here
+	}
+	part, err := f.p.assigned.unless(tp, func() (*state.Partition, error) { return f.p.store.Partition(id) })
+	if part == nil || err != nil {
+		return err
+	}
+	f.log.Info("the store gives up a partition that is elsewhere", "topic", tp.topic, "partition", tp.partition)
+	return part.Drop()
+}

@@ -1,0 +1,98 @@
+package processor
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// What the store holds of a partition that is elsewhere is given up after a while: not sooner, not what
+// a lane or a standby here needs, and not what the log has lost.
+func TestLeftovers(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		found state.Checkpoint
+		start int64 // of the log
+		here  bool
+		after time.Duration
+		gone  bool
+	}{
+		{"elsewhere for long", state.Checkpoint{Offset: 9, LowWater: 4}, 0, false, leftoverAfter, true},
+		{"elsewhere for a while", state.Checkpoint{Offset: 9, LowWater: 4}, 0, false, leftoverAfter - time.Second, false},
+		{"a lane has it", state.Checkpoint{Offset: 9, LowWater: 4}, 0, true, leftoverAfter, false},
+		{"the log has lost what is pending", state.Checkpoint{Offset: 9, LowWater: 4}, 5, false, leftoverAfter, false},
+		{"no checkpoint", state.Checkpoint{Offset: -1}, 0, false, leftoverAfter, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			tp := topicPartition{testTopic, 0}
+			id := state.PartitionID{Group: "g", Topic: testTopic, TopicID: w.c.TopicInfo(testTopic).TopicID, Partition: 0}
+			part, err := l.p.store.Partition(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
+				t.Fatal(err)
+			}
+			w.logStart(t, tp, c.start)
+			w.checkpoints(t, withParsers(l, c.found), nil)
+			if c.here {
+				l.remember(tp, nil)
+			}
+			f := newLeftovers(l.p, l.reader)
+			began := time.Now()
+			for _, at := range []time.Duration{0, c.after} {
+				if err := f.sweep(t.Context(), began.Add(at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, held := l.p.store.opened.Load().Positions()[id]; held == c.gone {
+				t.Errorf("the store still has it: %v", held)
+			}
+		})
+	}
+}
+
+// withParsers completes a checkpoint.
+func withParsers(l *lane, c state.Checkpoint) state.Checkpoint {
+	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec())
+	return c
+}
+
+// logStart cuts a log off: it gets some records, and those below an offset are deleted.
+func (w *wiretap) logStart(t *testing.T, tp topicPartition, start int64) {
+	t.Helper()
+	if start == 0 {
+		return
+	}
+	cl := w.client(t)
+	for range 9 {
+		r := req(0, testNow, "orders")
+		r.Partition = tp.partition
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleted, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{tp.topic: {tp.partition: {Topic: tp.topic, Partition: tp.partition, At: start}}})
+	if err == nil {
+		err = deleted.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// client is one that has nothing to do with what is tested.
+func (w *wiretap) client(t *testing.T) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.c.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
