@@ -445,3 +445,25 @@ func TestParsersOfACheckpoint(t *testing.T) {
 	equal(t, "parsers", len(p.committed.Parsers), len(full.Parsers))
 	equal(t, "parsers that are used", len(p.parsers), len(full.Parsers))
 }
+
+// A state directory that another group has used is of no use here, and does no harm: everything is
+// read from the log, and what the other group holds stays.
+func TestStoreOfAnotherGroup(t *testing.T) {
+	l := testLane(t)
+	other, err := l.p.store.Partition(state.PartitionID{Group: "other", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(other.Put(state.Key{Due: ms(farMs), Seq: 3}, []byte("theirs")), other.Commit(state.Position{Resume: 9, Offset: 9})); err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.assign(state.Checkpoint{Offset: 9, LowWater: 2}, 0, 9, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "start", p.start, 2)
+	equals(t, "records in the store", keysOf(t, p), nil)
+	if pos, ok := other.Position(); !ok || pos.Offset != 9 {
+		t.Errorf("the other group's part is at %+v, %v", pos, ok)
+	}
+}
