@@ -61,7 +61,7 @@ func (c *chaos) kill(victims ...*chaosReplica) {
 	}
 	for _, r := range victims {
 		c.kills++
-		if c.transactions(r.config)["Ongoing"] > 0 {
+		if c.isOpen(r.config) {
 			c.open++
 		}
 		if c.now.wipe&(1<<slices.Index(c.replicas, r)) != 0 {
@@ -71,6 +71,17 @@ func (c *chaos) kill(victims ...*chaosReplica) {
 		}
 		c.start(r)
 	}
+}
+
+// isOpen reports whether a replica has a transaction open. Where no coordinator says so, because a broker is away, it counts as none:
+// what is away comes back only when this fault is over.
+func (c *chaos) isOpen(r replicaConfig) bool {
+	for range 3 {
+		if states, err := c.describe(r.transactionalIDs()); err == nil {
+			return states["Ongoing"] > 0
+		}
+	}
+	return false
 }
 
 // terminate stops a replica in order; to be able to, it must not be frozen or cut off.
@@ -125,7 +136,7 @@ func (c *chaos) freeze(victim int) {
 	signal(syscall.SIGSTOP)
 	c.view.count(r.config.Instance, false)
 	c.frozen++
-	if c.transactions(r.config)["Ongoing"] > 0 {
+	if c.isOpen(r.config) {
 		c.openFrozen++
 	}
 	c.later(r, "SIGCONT", func() {

@@ -212,30 +212,43 @@ func passes(t *testing.T, d time.Duration) {
 // transactions counts the transactional ids of a replica by the state that their transactions are in.
 func (s *stage) transactions(c replicaConfig) map[string]int {
 	s.t.Helper()
-	var ids []string
+	ids := c.transactionalIDs()
+	var states map[string]int
+	eventually(s.t, func() string { // coordinators may be on the move
+		var err error
+		if states, err = s.describe(ids); err != nil {
+			return fmt.Sprintf("describe transactions: %v", err)
+		}
+		return ""
+	})
+	return states
+}
+
+func (c *replicaConfig) transactionalIDs() (ids []string) {
 	for lane := range c.Lanes {
 		for _, n := range []int{0, 1} {
 			ids = append(ids, fmt.Sprintf("%s-%s-%d-%d", c.Group, c.Instance, lane, n))
 		}
 	}
-	var states map[string]int
-	eventually(s.t, func() string { // coordinators may be on the move
-		ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Second)
-		defer cancel()
-		described, err := s.admin.DescribeTransactions(ctx, ids...)
-		if err != nil {
-			return fmt.Sprintf("describe transactions: %v", err)
+	return ids
+}
+
+// describe asks once.
+func (s *stage) describe(ids []string) (states map[string]int, err error) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Second)
+	defer cancel()
+	described, err := s.admin.DescribeTransactions(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	states = make(map[string]int)
+	for _, d := range described {
+		if d.Err != nil && !errors.Is(d.Err, kerr.TransactionalIDNotFound) {
+			return nil, fmt.Errorf("transaction %s: %w", d.TxnID, d.Err)
 		}
-		states = make(map[string]int)
-		for _, d := range described {
-			if d.Err != nil && !errors.Is(d.Err, kerr.TransactionalIDNotFound) {
-				return fmt.Sprintf("describe transaction %s: %v", d.TxnID, d.Err)
-			}
-			states[d.State]++
-		}
-		return ""
-	})
-	return states
+		states[d.State]++
+	}
+	return states, nil
 }
 
 // keepLoading writes requests at a rate until it is told to stop, which waits for what was begun. Some of the producers use

@@ -135,10 +135,14 @@ type child struct {
 	config     replicaConfig
 	cmd        *exec.Cmd
 	stdin      io.Closer
+	listening  chan struct{} // closed when it ends in order if it is told to
 	delivering chan struct{} // closed when it has committed something
 	exited     chan struct{} // closed when it has ended; err holds from then on
 	err        error
 }
+
+// listens is what a replica prints when it heeds SIGTERM.
+const listens = "listening"
 
 // delivers is what a replica prints once it has delivered.
 const delivers = "delivering"
@@ -172,14 +176,17 @@ func (s *stage) run(c replicaConfig, cmd *exec.Cmd) *child {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	p := &child{config: c, cmd: cmd, stdin: stdin, delivering: make(chan struct{}), exited: make(chan struct{})}
+	p := &child{config: c, cmd: cmd, stdin: stdin, listening: make(chan struct{}), delivering: make(chan struct{}), exited: make(chan struct{})}
 	go func() {
 		defer close(p.exited)
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
-			if lines.Text() == delivers {
+			switch line := lines.Text(); {
+			case line == listens:
+				close(p.listening)
+			case line == delivers:
 				close(p.delivering)
-			} else if c.Hear != nil {
-				c.Hear(lines.Text())
+			case c.Hear != nil:
+				c.Hear(line)
 			}
 		}
 		p.err = cmd.Wait()
@@ -197,6 +204,14 @@ func (p *child) kill() {
 // terminate ends a replica in order.
 func (p *child) terminate(t *testing.T) {
 	t.Helper()
+	if p.cmd.Args[0] == os.Args[0] { // a process that has only just begun is ended by the signal itself
+		select {
+		case <-p.listening:
+		case <-p.exited:
+		case <-time.After(patience):
+			t.Fatalf("replica %s does not begin", p.config.Instance)
+		}
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
@@ -230,6 +245,7 @@ func runReplica(config string) int {
 	}()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
+	fmt.Println(listens)
 	if err := serve(ctx, config); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
