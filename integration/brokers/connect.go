@@ -51,7 +51,7 @@ func (c *Cluster) Connect(ctx context.Context, connectors ...map[string]string) 
 	for _, connector := range connectors {
 		running := func(ctx context.Context) error { return w.running(ctx, connector["name"]) }
 		if err := poll(ctx, w.process.done, running); err != nil {
-			return nil, fmt.Errorf("brokers: connector %s: %w\n%s", connector["name"], err, tail(w.log()))
+			return nil, fmt.Errorf("brokers: connector %s: %w\n%s...\n%s", connector["name"], err, complaints(w.log()), tail(w.log()))
 		}
 	}
 	c.options.Logf("brokers: Connect on %s after %s", w.URL, time.Since(began).Round(time.Millisecond))

@@ -24,6 +24,21 @@ func tail(log []byte, err error) string {
 	return string(bytes.Join(lines[max(0, len(lines)-tailLines):], []byte("\n")))
 }
 
+// complaints are the first lines of a log that tell of an error. The end of the log may be about something else: a worker that stops
+// because of a connector still answers those who ask it how it is.
+func complaints(log []byte, err error) string {
+	if err != nil {
+		return ""
+	}
+	var out []string
+	for line := range strings.Lines(string(log)) {
+		if len(out) < 10 && (strings.Contains(line, " ERROR ") || !strings.HasPrefix(line, "\t") && strings.Contains(line, "Exception:")) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}
+
 func (n *Node) log() ([]byte, error) {
 	if n.machine == nil {
 		return nil, errors.New("the node was never made")
