@@ -45,11 +45,7 @@ type firsts struct {
 }
 
 func (s *stage) observe(ctx context.Context) (*observer, error) {
-	cl, err := s.r.client(
-		kgo.ConsumeTopics(s.target),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-	)
+	cl, err := s.targetReader()
 	if err != nil {
 		return nil, err
 	}

@@ -31,11 +31,7 @@ type sight struct {
 }
 
 func (s *stage) watch(ctx context.Context) (*spectator, error) {
-	cl, err := s.r.client(
-		kgo.ConsumeTopics(s.target),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-	)
+	cl, err := s.targetReader()
 	if err != nil {
 		return nil, err
 	}

@@ -273,3 +273,12 @@ func (s *stage) check(ctx context.Context) (string, error) {
 func (r *runner) client(more ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(r.o.Client[:len(r.o.Client):len(r.o.Client)], more...)...)
 }
+
+// targetReader makes a read_committed consumer of the target, from its beginning.
+func (s *stage) targetReader() (*kgo.Client, error) {
+	return s.r.client(
+		kgo.ConsumeTopics(s.target),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	)
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -332,4 +333,27 @@ func TestStandbyWithoutParser(t *testing.T) {
 	if _, err := b.follow(state.Checkpoint{TopicID: testID.short(), Offset: 2}); !errors.Is(err, errNoParser) {
 		t.Errorf("error %v, want %v", err, errNoParser)
 	}
+}
+
+// A replica with less than its share asks for a rebalance; where that does not help it asks less and
+// less often, from the first time on.
+func TestEvenAsksLessAndLessOften(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Standbys = 1 })
+	s := l.p.standbys
+	v := &groupView{members: map[string]int{"duewheel-me-0": 1, "duewheel-other-0": 3}}
+	for _, want := range []time.Duration{2 * evenInterval, 4 * evenInterval} {
+		s.even(v, "duewheel-me")
+		select {
+		case <-l.uneven:
+		default:
+			t.Fatal("it does not ask")
+		}
+		s.even(v, "duewheel-me")
+		equal(t, "asked again at once", len(l.uneven), 0)
+		equal(t, "pause", s.evenPause, want)
+		s.evenedAt = s.evenedAt.Add(-s.evenPause)
+	}
+	v.members["duewheel-me-0"] = 2
+	s.even(v, "duewheel-me")
+	equal(t, "pause when it is even", s.evenPause, evenInterval)
 }

@@ -59,7 +59,7 @@ const (
 func newStandbys(p *Processor) *standbys {
 	return &standbys{
 		p: p, log: p.cfg.Logger.With("standbys", p.cfg.Standbys), coordinator: &coordinator{group: p.cfg.Group}, m: map[topicPartition]*standby{},
-		ids: map[topicPartition]topicID{}, reading: map[topicPartition]bool{}, notBefore: map[topicPartition]time.Time{}, rebalance: -1,
+		ids: map[topicPartition]topicID{}, reading: map[topicPartition]bool{}, notBefore: map[topicPartition]time.Time{}, rebalance: -1, evenPause: evenInterval,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -34,12 +35,11 @@ should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench -b localhost:9092\n  duewheel bench -b localhost:9092 --case lateness,instant --rate 2000 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := f.load()
-			opts, clientErr := s.clientOpts()
-			if err := joinLines(err, clientErr); err != nil {
+			log, err := f.benchOptions(cmd, &o)
+			if err != nil {
 				return err
 			}
-			o.Client, o.Progress, o.Logger = opts, cmd.ErrOrStderr(), s.logger(cmd.ErrOrStderr())
+			o.Logger = log
 			return runBench(cmd.Context(), bench.Run, o, asJSON, cmd.OutOrStdout())
 		},
 	}
@@ -57,6 +57,14 @@ should be; a goal that is missed is only said.`,
 	p.BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(newBenchFailoverCommand(f), newBenchReplicaCommand(f))
 	return cmd
+}
+
+// benchOptions fills in what every benchmark gets from the settings, and makes the log.
+func (f *flags) benchOptions(cmd *cobra.Command, o *bench.Options) (*slog.Logger, error) {
+	s, err := f.load()
+	opts, clientErr := s.clientOpts()
+	o.Client, o.Progress = opts, cmd.ErrOrStderr()
+	return s.logger(cmd.ErrOrStderr()), joinLines(err, clientErr)
 }
 
 func newBenchFailoverCommand(f *flags) *cobra.Command {
@@ -81,14 +89,13 @@ should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench failover -b localhost:9092\n  duewheel bench failover -b localhost:9092 --case standby,rolling --rate 2000",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := f.load()
-			opts, clientErr := s.clientOpts()
-			if err := joinLines(err, clientErr); err != nil {
+			log, err := f.benchOptions(cmd, &o)
+			if err != nil {
 				return err
 			}
-			o.Client, o.Progress, o.Replica = opts, cmd.ErrOrStderr(), f.benchReplica
+			o.Replica = f.benchReplica
 			if f.logLevel != "" { // else nobody sees the progress for all the replicas have to say
-				o.Logger = s.logger(cmd.ErrOrStderr())
+				o.Logger = log
 			}
 			return runBench(cmd.Context(), bench.Failover, o, asJSON, cmd.OutOrStdout())
 		},
