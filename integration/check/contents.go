@@ -28,8 +28,11 @@ type bare struct {
 	seen   time.Time
 }
 
-func (c *Checker) contentOf(target uint16, p print) uint64 {
-	return mix(mix(mix(uint64(target), p.key), uint64(p.value)), uint64(p.headers))
+// contentOf tells contents apart. The value counts with all of its bits: by a print's 32 some of a million would be taken for
+// one another.
+func (c *Checker) contentOf(target uint16, key, value []byte, headers []kgo.RecordHeader) uint64 {
+	p := c.hash.asDelivered(key, value, headers, 0, 0)
+	return mix(mix(mix(uint64(target), p.key), c.hash.bytes(value)), uint64(p.headers))
 }
 
 func (x contents) of(content uint64) *alike {
@@ -43,7 +46,7 @@ func (x contents) of(content uint64) *alike {
 
 // learn makes a request known by its content.
 func (c *Checker) learn(src *source, s *slot, r *kgo.Record, e Expectation) {
-	content := c.contentOf(s.target, c.hash.asDelivered(e.Key, r.Value, r.Headers, 0, 0))
+	content := c.contentOf(s.target, e.Key, r.Value, r.Headers)
 	a := c.contents.of(content)
 	a.requests = append(a.requests, request{src, r.Offset, r.Timestamp.UnixMilli()})
 	for len(a.early) > 0 && s.arrivals == 0 {
@@ -59,7 +62,7 @@ func (c *Checker) deliveredBare(r *kgo.Record, seen time.Time) {
 		c.faultOf(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "names no request"}, r)
 		return
 	}
-	a := c.contents.of(c.contentOf(c.targetIndex(r.Topic), c.hash.asDelivered(r.Key, r.Value, r.Headers, 0, 0)))
+	a := c.contents.of(c.contentOf(c.targetIndex(r.Topic), r.Key, r.Value, r.Headers))
 	if len(a.requests) == 0 {
 		a.early = append(a.early, bare{clone(r), seen})
 		return

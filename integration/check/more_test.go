@@ -1,7 +1,9 @@
 package check
 
 import (
+	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"testing"
 	"time"
 
@@ -194,5 +196,17 @@ func TestOrderInParts(t *testing.T) {
 		if got := c.faults[Disordered].Count; got != 2 {
 			t.Errorf("%d at a time: %d out of order, want 2", atATime, got)
 		}
+	}
+}
+
+// Requests that differ only in their values are told apart, however many there are.
+func TestContentsAreToldApart(t *testing.T) {
+	c := &Checker{hash: hasher{maphash.MakeSeed()}}
+	seen := map[uint64]bool{}
+	for i := range 1_000_000 {
+		seen[c.contentOf(0, nil, binary.BigEndian.AppendUint64(nil, uint64(i)), nil)] = true
+	}
+	if len(seen) != 1_000_000 {
+		t.Errorf("%d contents of a million", len(seen))
 	}
 }
