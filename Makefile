@@ -11,6 +11,10 @@ INTEGRATION_LIMIT = 20m
 SIM_BUDGET      ?= 30s
 SIMULATE_BUDGET ?= 30m
 
+# How long rules are broken by make mutate-quick, besides those of files that have changed since the commit BASE.
+MUTATE_BUDGET ?= 3m
+BASE          ?=
+
 # How long faults are let loose by make chaos. 30 minutes are more than 200 kills.
 CHAOS_FOR ?= 30m
 
@@ -43,11 +47,11 @@ sim: ## the whole processor simulated: named scenarios, then random schedules fo
 simulate: ## random schedules with fresh seeds for SIMULATE_BUDGET; a failing one is shrunk and printed
 	DUEWHEEL_SIM_BUDGET=$(SIMULATE_BUDGET) $(GO) test -count=1 -tags synctests -timeout 0 -v -run TestSimRandom ./processor
 
-mutate: ## break each rule of the design in a copy of the tree, and see that a test goes red
+mutate: ## break each rule of the design in a copy of the tree, and see that the test that guards it goes red
 	$(GO) run ./integration/mutate
 
-mutate-quick: ## the same for as many rules as three minutes allow, others each time
-	$(GO) run ./integration/mutate -quick -within 3m
+mutate-quick: ## the same for what has changed since BASE (the last release), and as many others as MUTATE_BUDGET allows
+	$(GO) run ./integration/mutate -quick -within $(MUTATE_BUDGET) -base '$(BASE)'
 
 # One package at a time: each of them fills the machine with brokers. Verbose, because how many kills hit an open
 # transaction is a figure to look at.

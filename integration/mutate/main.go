@@ -1,21 +1,24 @@
-// Command mutate breaks one rule of the design at a time and looks whether a test notices.
+// Command mutate breaks one rule of the design at a time and looks whether the test that guards it notices.
 //
-//	go run ./integration/mutate [-quick] [-within 3m] [-only name] [-list] [-p 2]
+//	go run ./integration/mutate [-quick] [-within 3m [-base v1.0.0]] [-only name] [-list] [-p 2]
 //
-// Each file in rules is a mutant: the rule that it breaks, the quickest test command that must
-// then fail, and the edits that break it. The edits are made in a copy of the tree, one mutant at
-// a time, and the command is run there. A mutant must be red. Green is a rule without a test; one
-// whose edits fit nowhere, or that does not build, says nothing, so it counts as green. Before
-// that every command must be green without a mutant, or its red would mean nothing.
+// Each file in rules is a mutant: the rule that it breaks, the tests that must then fail, and the edits that break it. The edits
+// are made in a copy of the tree, one mutant at a time, and the tests are run there. A mutant must be red: each of its tests has
+// failed. Green is a rule without a test. A mutant that fits nowhere or does not build, a test that is not there, one that does not
+// end and the failure of another test say nothing, so they are as bad as green. The tests must also be green without a mutant, or
+// their red would mean nothing.
 //
-// With -quick only the mutants are tried that tests without a broker find within seconds. With -within they are tried in an
-// order that changes, and none is begun after that time: every run tries others.
+// With -within, mutants are tried whose files, tests or rules have changed since a commit (-base; the last release unless it is
+// given), however long that takes; then others, in an order that changes, and none is begun after that time. With -quick only
+// those are tried that tests without a broker find within seconds.
 //
 // The file of a mutant:
 //
 //	# What the rule says, and what is broken.
 //	rule: 3
-//	test: go test -run TestLateArrival ./processor
+//	red: ./processor TestLateArrival TestLateList/capped
+//	tags: synctests                      (only where the test needs it)
+//	args: -rapid.seed=1                  (only for a test that takes some)
 //	slow: it needs a real Kafka          (only where -quick is to leave it out)
 //
 //	--- processor/accept.go
@@ -29,7 +32,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,21 +44,37 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
+// options are what the flags say.
+type options struct {
+	quick, list bool
+	only        *regexp.Regexp
+	within      time.Duration // 0: all
+	base        string
+	limit       time.Duration
+	workers     int
+}
+
 func main() {
-	quick := flag.Bool("quick", false, "only what is found within seconds, without a broker")
+	var o options
+	flag.BoolVar(&o.quick, "quick", false, "only what is found within seconds, without a broker")
 	only := flag.String("only", "", "only mutants whose name matches this regular expression")
-	within := flag.Duration("within", 0, "begin no mutant after this time; they come in random order (0: try them all)")
-	list := flag.Bool("list", false, "print the mutants and the rules that they break")
-	limit := flag.Duration("limit", 5*time.Minute, "how long one command may take")
-	workers := flag.Int("p", runtime.NumCPU(), "how many mutants are tried at the same time")
+	flag.DurationVar(&o.within, "within", 0, "begin no mutant after this time, but for those whose files have changed (0: try them all)")
+	flag.StringVar(&o.base, "base", "", "the commit since which files have changed (default: the last release, or the last commit but one)")
+	flag.BoolVar(&o.list, "list", false, "print the mutants and the rules that they break")
+	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long one test may take")
+	flag.IntVar(&o.workers, "p", runtime.NumCPU(), "how many mutants are tried at the same time")
 	flag.Parse()
-	if err := run(*quick, *only, *list, *within, *limit, max(*workers, 1)); err != nil {
+	var err error
+	if o.only, err = regexp.Compile(*only); err == nil {
+		err = run(o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(quick bool, only string, list bool, within, limit time.Duration, workers int) error {
+func run(o options) error {
 	root, err := moduleRoot()
 	if err != nil {
 		return err
@@ -65,65 +83,57 @@ func run(quick bool, only string, list bool, within, limit time.Duration, worker
 	if err != nil {
 		return err
 	}
-	name, err := regexp.Compile(only)
-	if err != nil {
-		return err
-	}
 	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool {
-		return !name.MatchString(m.name) || quick && m.slow != ""
+		return !o.only.MatchString(m.name) || o.quick && m.slow != ""
 	})
 	if len(mutants) == 0 {
-		return fmt.Errorf("no mutant is called %q", only)
+		return fmt.Errorf("no mutant is called %q", o.only)
 	}
-	if list {
+	if o.list {
 		for _, m := range mutants {
-			fmt.Printf("%-34s %-4s %s\n", m.name, m.rule, m.says)
+			fmt.Printf("%-34s %-4s %-50s %s\n", m.name, m.rule, strings.Join(m.red, " "), m.says)
 		}
 		return nil
 	}
-	t, err := copyTree(root)
-	if err != nil {
-		return err
-	}
-	defer t.remove()
 	began := time.Now()
-	if err := sane(t, mutants, limit); err != nil {
-		return err
+	must, until := len(mutants), began
+	if o.within > 0 {
+		var since string
+		if must, since, err = choose(root, mutants, o.base); err != nil {
+			return err
+		}
+		until = began.Add(o.within)
+		fmt.Printf("%d of %d mutants are of files that have changed since %s\n", must, len(mutants), since)
 	}
-	fmt.Printf("every test is green without a mutant (%.0f s)\n", time.Since(began).Seconds())
-	until := began.AddDate(1, 0, 0)
-	if within > 0 {
-		until = began.Add(within)
-		rand.Shuffle(len(mutants), func(i, j int) { mutants[i], mutants[j] = mutants[j], mutants[i] })
-	}
-	tried, bad, err := tryAll(root, t, mutants, until, limit, workers)
+	tried, bad, err := tryAll(root, mutants, must, until, o)
 	if err != nil {
 		return err
 	}
 	if len(bad) > 0 {
 		return fmt.Errorf("%d of %d mutants are not red: %s", len(bad), tried, strings.Join(bad, ", "))
 	}
-	fmt.Printf("%d of %d mutants, all red, in %.0f s\n", tried, len(mutants), time.Since(began).Seconds())
+	if err := sane(root, mutants[:tried], o); err != nil {
+		return err
+	}
+	fmt.Printf("%d of %d mutants, all red, and their tests green without them, in %.0f s\n", tried, len(mutants), time.Since(began).Seconds())
 	return nil
 }
 
-// tryAll tries mutants until it is too late to begin another one, and returns how many, and the
-// names of those that are not red. Each worker has a tree of its own; the first has t.
-func tryAll(root string, t *tree, mutants []*mutant, until time.Time, limit time.Duration, workers int) (tried int, bad []string, err error) {
+// tryAll tries those mutants that it must, and others until it is too late to begin another one. It returns how many, and the
+// names of those that are not red. Each worker has a tree of its own.
+func tryAll(root string, mutants []*mutant, must int, until time.Time, o options) (tried int, bad []string, err error) {
 	todo := make(chan *mutant)
 	var mu sync.Mutex // guards bad, and keeps lines apart
 	var g errgroup.Group
-	for i := range workers {
-		mine := t
-		if i > 0 {
-			if mine, err = copyTree(root); err != nil {
-				return 0, nil, err
-			}
-			defer mine.remove()
+	for range max(o.workers, 1) {
+		t, err := copyTree(root)
+		if err != nil {
+			return 0, nil, err
 		}
+		defer t.remove()
 		g.Go(func() error {
 			for m := range todo {
-				r := mine.try(m, limit)
+				r := t.try(m, o.limit)
 				mu.Lock()
 				fmt.Printf("%-14s %-38s rule %-6s %5.1f s  %s\n", r.verdict, m.name, m.rule, r.took.Seconds(), m.says)
 				if r.verdict != red {
@@ -135,7 +145,7 @@ func tryAll(root string, t *tree, mutants []*mutant, until time.Time, limit time
 			return nil
 		})
 	}
-	for tried < len(mutants) && time.Now().Before(until) {
+	for tried < len(mutants) && (tried < must || time.Now().Before(until)) {
 		todo <- mutants[tried]
 		tried++
 	}
@@ -143,23 +153,24 @@ func tryAll(root string, t *tree, mutants []*mutant, until time.Time, limit time
 	return tried, bad, g.Wait()
 }
 
-// sane runs every command without a mutant, those of one package together.
-func sane(t *tree, mutants []*mutant, limit time.Duration) error {
-	var all []command
-	for _, m := range mutants {
-		c := m.test
-		i := slices.IndexFunc(all, func(o command) bool {
-			return o.tags == c.tags && o.pkg == c.pkg && slices.Equal(o.args, c.args)
-		})
-		if i < 0 {
-			all = append(all, c)
-		} else if !slices.Contains(strings.Split(all[i].run, "|"), c.run) {
-			all[i].run += "|" + c.run
-		}
+// sane runs the tests of mutants on a tree as it is, those of one package together.
+func sane(root string, mutants []*mutant, o options) error {
+	t, err := copyTree(root)
+	if err != nil {
+		return err
 	}
-	for _, c := range all {
-		if v := t.test(c, limit); v.verdict != green {
-			return fmt.Errorf("%s is %s without a mutant:\n%s", c, v.verdict, indent(v.why))
+	defer t.remove()
+	tests := make(map[target][]string)
+	for _, m := range mutants {
+		tests[m.in] = append(tests[m.in], m.red...)
+	}
+	for in, names := range tests {
+		slices.Sort(names)
+		names = slices.Compact(names)
+		for i, r := range t.test(in, names, max(o.limit, 10*time.Minute)) {
+			if r.verdict != green {
+				return fmt.Errorf("%s of %s is %s without a mutant:\n%s", names[i], in.pkg, r.verdict, indent(r.why))
+			}
 		}
 	}
 	return nil

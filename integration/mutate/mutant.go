@@ -14,25 +14,17 @@ type mutant struct {
 	name  string
 	says  string // the first line of its comment
 	rule  string
-	slow  string // why -quick leaves it out
-	test  command
+	slow  string   // why -quick leaves it out
+	red   []string // the tests that must go red, each of them
+	in    target
 	edits []edit
 }
 
-// command is a call of go test, taken apart so that the test can be built once.
-type command struct {
-	tags string
-	run  string
+// target is where tests are, and how they are run.
+type target struct {
 	pkg  string
-	args []string // for the test itself
-}
-
-func (c command) String() string {
-	s := "go test"
-	if c.tags != "" {
-		s += " -tags " + c.tags
-	}
-	return strings.Join(append([]string{s, "-run", c.run, c.pkg}, c.args...), " ")
+	tags string
+	args string // for the tests themselves, with spaces between
 }
 
 // edit replaces some lines of a file.
@@ -69,8 +61,6 @@ func parseMutant(name, text string) (*mutant, error) {
 	lines := strings.Split(text, "\n")
 	for i := 0; i < len(lines); i++ {
 		line := lines[i]
-		key, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
 		switch {
 		case strings.TrimSpace(line) == "":
 		case strings.HasPrefix(line, "#"):
@@ -80,61 +70,63 @@ func parseMutant(name, text string) (*mutant, error) {
 		case strings.HasPrefix(line, "--- "):
 			file = strings.TrimSpace(line[4:])
 		case line == "<<<<":
-			e := edit{file: file}
-			middle := slices.Index(lines[i:], "====")
-			end := slices.Index(lines[i:], ">>>>")
-			if file == "" || middle < 0 || end < middle {
-				return nil, fmt.Errorf("line %d: an edit is --- file, <<<<, ====, >>>>", i+1)
-			}
-			e.from, e.to = lines[i+1:i+middle], lines[i+middle+1:i+end]
-			m.edits = append(m.edits, e)
-			i += end
-		case key == "rule":
-			m.rule = value
-		case key == "slow":
-			m.slow = value
-		case key == "test":
-			var err error
-			if m.test, err = parseCommand(value); err != nil {
+			e, n, err := parseEdit(file, lines[i:])
+			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", i+1, err)
 			}
+			m.edits = append(m.edits, e)
+			i += n
 		default:
-			return nil, fmt.Errorf("line %d: %q is neither a field nor an edit", i+1, line)
+			if err := m.field(line); err != nil {
+				return nil, fmt.Errorf("line %d: %w", i+1, err)
+			}
 		}
 	}
-	if m.says == "" || m.rule == "" || m.test.pkg == "" || len(m.edits) == 0 {
-		return nil, errors.New("a mutant has a comment, a rule, a test and an edit")
+	if m.says == "" || m.rule == "" || len(m.red) == 0 || len(m.edits) == 0 {
+		return nil, errors.New("a mutant has a comment, a rule, tests that must go red, and an edit")
 	}
 	return m, nil
 }
 
-func parseCommand(s string) (command, error) {
-	words := strings.Fields(s)
-	var c command
-	if len(words) < 2 || words[0] != "go" || words[1] != "test" {
-		return c, fmt.Errorf("%q does not begin with go test", s)
+// parseEdit takes an edit from its first line on, and tells how many lines follow that one.
+func parseEdit(file string, lines []string) (edit, int, error) {
+	middle, end := slices.Index(lines, "===="), slices.Index(lines, ">>>>")
+	if file == "" || middle < 0 || end < middle {
+		return edit{}, 0, errors.New("an edit is --- file, <<<<, ====, >>>>")
 	}
-	for i := 2; i < len(words); i++ {
-		switch w := words[i]; {
-		case (w == "-tags" || w == "-run") && i+1 < len(words):
-			i++
-			if value := strings.Trim(words[i], "'"); w == "-tags" {
-				c.tags = value
-			} else {
-				c.run = value
-			}
-		case strings.HasPrefix(w, "./") && c.pkg == "":
-			c.pkg = w
-		case c.pkg != "":
-			c.args = append(c.args, w)
-		default:
-			return c, fmt.Errorf("%q in a test command", w)
+	return edit{file, lines[1:middle], lines[middle+1 : end]}, end, nil
+}
+
+func (m *mutant) field(line string) error {
+	key, value, _ := strings.Cut(line, ":")
+	value = strings.TrimSpace(value)
+	switch key {
+	case "rule":
+		m.rule = value
+	case "slow":
+		m.slow = value
+	case "tags":
+		m.in.tags = value
+	case "args":
+		m.in.args = value
+	case "red":
+		words := strings.Fields(value)
+		if len(words) < 2 || !strings.HasPrefix(words[0], "./") {
+			return fmt.Errorf("%q is not a package and the names of tests: red: ./processor TestLateArrival", line)
 		}
+		m.in.pkg, m.red = words[0], words[1:]
+		for _, name := range m.red {
+			if !strings.HasPrefix(name, "Test") && !strings.HasPrefix(name, "Fuzz") {
+				return fmt.Errorf("%q is not the name of one test; each test has a word of its own", name)
+			}
+		}
+	case "test":
+		return errors.New("a mutant names the tests that must go red, not a command: red: ./processor TestLateArrival, and where they need it, " +
+			"tags: synctests and args: -rapid.seed=1")
+	default:
+		return fmt.Errorf("%q is neither a field nor an edit", line)
 	}
-	if c.run == "" || c.pkg == "" {
-		return c, fmt.Errorf("%q names no test (-run) or no package", s)
-	}
-	return c, nil
+	return nil
 }
 
 // apply returns text with the edit made. The lines are looked for without the spaces around

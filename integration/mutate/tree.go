@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -67,22 +68,10 @@ func (t *tree) write(name string, b []byte) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-// The verdicts on a mutant.
-const (
-	red       = "red"
-	green     = "GREEN"
-	unapplied = "DOES NOT FIT"
-	unbuilt   = "DOES NOT BUILD"
-)
-
-type result struct {
-	verdict string
-	why     string
-	took    time.Duration
-}
-
-// try breaks the tree, runs the test and mends the tree.
-func (t *tree) try(m *mutant, limit time.Duration) result {
+// try breaks the tree, runs the tests that must go red, and mends the tree.
+func (t *tree) try(m *mutant, limit time.Duration) (r result) {
+	began := time.Now()
+	defer func() { r.took = time.Since(began) }()
 	was := map[string][]byte{}
 	defer func() {
 		for name, b := range was {
@@ -107,40 +96,36 @@ func (t *tree) try(m *mutant, limit time.Duration) result {
 			return result{verdict: unapplied, why: err.Error()}
 		}
 	}
-	return t.test(m.test, limit)
+	for _, name := range m.red {
+		if r = t.test(m.in, []string{name}, limit)[0]; r.verdict != red {
+			return r
+		}
+	}
+	return r
 }
 
-// test builds and runs one test command.
-func (t *tree) test(c command, limit time.Duration) (r result) {
-	began := time.Now()
-	defer func() { r.took = time.Since(began) }()
-	binary := filepath.Join(t.dir, "mutant.test")
-	out, err := t.exec(5*time.Minute, t.dir, "go", "test", "-c", "-vet=off", "-tags", c.tags, "-o", binary, c.pkg)
-	if err != nil {
-		return result{verdict: unbuilt, why: out}
-	}
-	args := append([]string{"-test.run", c.run, "-test.timeout", limit.String(), "-test.failfast"}, c.args...)
-	out, err = t.exec(limit+time.Minute, filepath.Join(t.dir, c.pkg), binary, args...)
-	var exit *exec.ExitError
-	switch {
-	case err == nil && strings.Contains(out, "no tests to run"):
-		return result{verdict: unbuilt, why: "there is no such test: " + c.run}
-	case err == nil:
-		return result{verdict: green, why: out}
-	case errors.As(err, &exit):
-		return result{verdict: red, why: out}
-	}
-	return result{verdict: unbuilt, why: err.Error()}
-}
-
-// exec runs a command and returns what it prints.
-func (t *tree) exec(limit time.Duration, dir, name string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+// test runs tests of a package together, and judges each of them.
+func (t *tree) test(in target, names []string, limit time.Duration) []result {
+	args := []string{"test", "-json", "-count=1", "-vet=off", "-tags", in.tags, "-run", pattern(names), "-timeout", limit.String(), in.pkg}
+	ctx, cancel := context.WithTimeout(context.Background(), limit+5*time.Minute) // it is built first
 	defer cancel()
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second
+	cmd := exec.CommandContext(ctx, "go", append(args, strings.Fields(in.args)...)...)
+	cmd.Dir, cmd.WaitDelay = t.dir, 10*time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := cmd.Run()
-	return out.String(), err
+	cmd.Run() // the verdict is in the events
+	return judge(out.Bytes(), names)
+}
+
+// pattern is the -run of go test that means these tests and no others.
+func pattern(names []string) string {
+	var all []string
+	for _, name := range names {
+		parts := strings.Split(name, "/")
+		for i, p := range parts {
+			parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+		}
+		all = append(all, strings.Join(parts, "/"))
+	}
+	return strings.Join(all, "|")
 }
