@@ -197,13 +197,6 @@ func (c Config) validate() error {
 	if len(c.Routes) == 0 {
 		bad("no routes: name at least one delay topic")
 	}
-	seen := map[string]bool{}
-	for _, r := range c.Routes {
-		if seen[r.Topic] {
-			bad("route %q is given twice", r.Topic)
-		}
-		seen[r.Topic] = true
-	}
 	if c.Guarantee != ExactlyOnce && c.Guarantee != AtLeastOnce {
 		bad("guarantee %q: it is %s or %s", c.Guarantee, ExactlyOnce, AtLeastOnce)
 	}

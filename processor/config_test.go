@@ -58,7 +58,7 @@ func TestConfigProblems(t *testing.T) {
 		{"no routes", func(c *Config) { c.Routes = nil }, "no routes"},
 		{"heartbeats too seldom", func(c *Config) { c.HeartbeatInterval = 5 * time.Second }, "a third of the session timeout"},
 		{"a turn that outlives its transaction", func(c *Config) { c.TurnTimeout = time.Minute }, "below the transaction timeout"},
-		{"a target that is a delay topic", func(c *Config) { c.Routes[0].Target = testTopic }, "is a delay topic"},
+		{"a target that is a delay topic", func(c *Config) { c.Routes[0].Target = testTopic }, "the delay topic of route"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := Config{Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Routes: []topics.Route{testRoute(true)}}

@@ -35,23 +35,15 @@ type Processor struct {
 // The error names everything that is wrong.
 func New(cfg Config) (*Processor, error) {
 	cfg = cfg.withDefaults()
-	errs := []error{cfg.validate()}
-	var internal, names []string
-	for _, r := range cfg.Routes {
-		internal = append(internal, r.Topic, r.DeadLetter)
-		names = append(names, r.Topic)
-	}
-	routes := map[string]*topics.Route{}
-	for _, r := range cfg.Routes {
-		route, err := topics.NewRoute(r, internal...)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		routes[r.Topic] = route
-	}
-	if err := errors.Join(errs...); err != nil {
+	made, err := topics.NewRoutes(cfg.Routes...)
+	if err := errors.Join(cfg.validate(), err); err != nil {
 		return nil, err
+	}
+	var names []string
+	routes := map[string]*topics.Route{}
+	for _, r := range made {
+		names = append(names, r.Topic)
+		routes[r.Topic] = r
 	}
 	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names)}
 	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.

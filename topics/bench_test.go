@@ -76,7 +76,7 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func BenchmarkRefuse(b *testing.B) {
-	r := route(b, Route{Allow: []string{"orders", "billing.*"}, MaxDelay: 1 << 62}, "delay-5m")
+	r := route(b, Route{Allow: []string{"orders", "billing.*"}, MaxDelay: 1 << 62}, Route{Topic: "delay-5m", DeadLetter: "dead", Target: "x"})
 	for _, target := range []string{"orders", "billing.invoices"} {
 		b.Run(target, func(b *testing.B) {
 			q := Request{Target: []byte(target), Due: T}

@@ -1,14 +1,8 @@
 package topics
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
-)
+import "time"
 
-// Route is what the configuration says of one delay topic. NewRoute checks it
+// Route is what the configuration says of one delay topic. NewRoutes checks it
 // and makes it ready; it does not change from then on, so many goroutines may
 // use it.
 type Route struct {
@@ -42,61 +36,6 @@ type Route struct {
 	globs   []string
 }
 
-// NewRoute returns the route in a form that can be asked. Records may never be
-// delivered to one of denied, which is every delay topic and dead letter topic
-// of the configuration, nor to a topic that begins with "__": that would let
-// records of one topic act on another. The error names every problem.
-func NewRoute(r Route, denied ...string) (*Route, error) {
-	var errs []error
-	report := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("route %q: "+format, append([]any{r.Topic}, args...)...))
-	}
-	if !validTopic(r.Topic) {
-		report("topic is not a topic name")
-	}
-	if !validTopic(r.DeadLetter) {
-		report("dead_letter %q is not a topic name", r.DeadLetter)
-	} else if r.DeadLetter == r.Topic {
-		report("dead_letter is the delay topic itself")
-	}
-	if r.Delay < 0 {
-		report("delay %s is negative", r.Delay)
-	}
-	if r.MaxDelay < 0 {
-		report("max_delay %s is negative", r.MaxDelay)
-	}
-	r.allowed = make(map[string]bool)
-	r.globs = nil
-	for _, a := range r.Allow {
-		switch literal := strings.ReplaceAll(a, "*", "x"); {
-		case !validTopic(literal):
-			report("targets.allow has %q, which is neither a topic name nor one with *", a)
-		case literal == a:
-			r.allowed[a] = true
-		default:
-			r.globs = append(r.globs, a)
-		}
-	}
-	if r.Target != "" {
-		r.allowed[r.Target] = true
-		r.parser.target = []byte(r.Target)
-		if !validTopic(r.Target) {
-			report("target %q is not a topic name", r.Target)
-		}
-	}
-	for _, d := range append(slices.Clone(denied), r.Topic, r.DeadLetter) {
-		r.allowed[d] = false
-	}
-	if r.Target != "" && !r.Allowed([]byte(r.Target)) {
-		report("target %q is a delay topic, a dead letter topic or an internal one", r.Target)
-	}
-	r.parser.delay = max(ceilMillis(r.Delay), 0)
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return &r, nil
-}
-
 // Spec names the parser of this route, for the checkpoint.
 func (r *Route) Spec() string { return Spec(r.Delay) }
 
@@ -118,7 +57,7 @@ func (r *Route) ParserFor(spec string) (*Parser, error) {
 // Allowed tells whether a record may be delivered to target. It does not
 // allocate.
 func (r *Route) Allowed(target []byte) bool {
-	if len(target) >= 2 && target[0] == '_' && target[1] == '_' {
+	if isInternal(target) {
 		return false
 	}
 	if allowed, named := r.allowed[string(target)]; named {
@@ -146,7 +85,7 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 			"the route %s does not allow the target %s", r.Topic, q.Target)
 	case r.MaxDelay > 0 && q.Due-nowMillis > ceilMillis(r.MaxDelay):
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
-			"due at %s, which is more than max_delay %s ahead", format(q.Due), r.MaxDelay)
+			"due at %s, which is more than max_delay %s ahead", format(q.Due), written(r.MaxDelay))
 	}
 	return nil
 }

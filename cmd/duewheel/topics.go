@@ -104,17 +104,13 @@ func (s *settings) expectation() (topics.Expect, error) {
 		return topics.Expect{}, errors.New("no routes: name the configuration with -c")
 	}
 	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ",")}
-	var denied []string
+	var all []topics.Route
 	for _, r := range s.Routes {
-		denied = append(denied, r.Topic, r.route().DeadLetter)
+		all = append(all, r.route())
 	}
-	var errs []error
-	for _, r := range s.Routes {
-		route, err := topics.NewRoute(r.route(), denied...)
-		errs = append(errs, err)
-		want.Routes = append(want.Routes, route)
-	}
-	return want, joinLines(errs...)
+	var err error
+	want.Routes, err = topics.NewRoutes(all...)
+	return want, joinLines(err)
 }
 
 func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {

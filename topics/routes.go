@@ -1,0 +1,180 @@
+package topics
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// NewRoutes returns the routes of a configuration in a form that can be asked.
+// Records may never be delivered to a delay topic or a dead letter topic of the
+// configuration, nor to a topic that begins with "__": that would let records of
+// one topic act on another. What contradicts itself is refused rather than left
+// to dead-letter what comes. The error names every problem.
+func NewRoutes(all ...Route) ([]*Route, error) {
+	roles := rolesOf(all)
+	var errs []error
+	made := make([]*Route, 0, len(all))
+	seen := make(map[string]bool)
+	for _, r := range all {
+		if seen[r.Topic] {
+			errs = append(errs, fmt.Errorf("route %q is given twice", r.Topic))
+			continue
+		}
+		seen[r.Topic] = true
+		route, err := roles.route(r)
+		if err != nil {
+			errs = append(errs, err...)
+			continue
+		}
+		made = append(made, route)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// NewRoute returns the only route of a configuration.
+func NewRoute(r Route) (*Route, error) {
+	made, err := NewRoutes(r)
+	if err != nil {
+		return nil, err
+	}
+	return made[0], nil
+}
+
+// roles is what the configuration uses topics for.
+type roles struct {
+	delay map[string]bool
+	dead  map[string]string // dead letter topic → a delay topic that it is for
+}
+
+func rolesOf(all []Route) roles {
+	r := roles{delay: make(map[string]bool), dead: make(map[string]string)}
+	for _, route := range all {
+		r.delay[route.Topic] = true
+		if r.dead[route.DeadLetter] == "" {
+			r.dead[route.DeadLetter] = route.Topic
+		}
+	}
+	return r
+}
+
+// problems are those of one route.
+type problems struct {
+	route string
+	errs  []error
+}
+
+func (p *problems) report(format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf("route %q: "+format, append([]any{p.route}, args...)...))
+}
+
+// route makes one of them ready, or says everything that is wrong with it.
+func (s roles) route(r Route) (*Route, []error) {
+	p := problems{route: r.Topic}
+	s.checkOwnTopics(r, &p)
+	checkDelays(r, &p)
+	s.allow(&r, &p)
+	r.parser.delay = max(ceilMillis(r.Delay), 0)
+	if len(p.errs) > 0 {
+		return nil, p.errs
+	}
+	return &r, nil
+}
+
+const whatAName = "1 to 249 letters, digits, dots, underscores and dashes"
+
+// checkOwnTopics judges the delay topic and the dead letter topic.
+func (s roles) checkOwnTopics(r Route, p *problems) {
+	for _, own := range []struct{ key, topic string }{{"topic", r.Topic}, {"dead_letter", r.DeadLetter}} {
+		switch {
+		case !validTopic(own.topic):
+			p.report("%s %q is not a topic name: %s", own.key, own.topic, whatAName)
+		case isInternal(own.topic):
+			p.report("%s %q is an internal one: names that begin with __ are Kafka's own", own.key, own.topic)
+		}
+	}
+	if validTopic(r.DeadLetter) && s.delay[r.DeadLetter] {
+		p.report("dead_letter %q is the delay topic of a route: what could not be delivered would be a request again", r.DeadLetter)
+	}
+}
+
+func checkDelays(r Route, p *problems) {
+	if r.Delay < 0 {
+		p.report("delay %s is negative", written(r.Delay))
+	}
+	if r.MaxDelay < 0 {
+		p.report("max_delay %s is negative", written(r.MaxDelay))
+	}
+	if r.MaxDelay > 0 && ceilMillis(r.Delay) > ceilMillis(r.MaxDelay) {
+		p.report("delay %s is above max_delay %s: every record would be dead-lettered", written(r.Delay), written(r.MaxDelay))
+	}
+}
+
+// allow fills in what may be a target.
+func (s roles) allow(r *Route, p *problems) {
+	r.allowed, r.globs = make(map[string]bool), nil
+	for topic := range s.delay {
+		r.allowed[topic] = false
+	}
+	for topic := range s.dead {
+		r.allowed[topic] = false
+	}
+	if r.Target != "" {
+		r.parser.target = []byte(r.Target)
+		if !validTopic(r.Target) {
+			p.report("target %q is not a topic name: %s", r.Target, whatAName)
+		} else {
+			s.permit(r, r.Target, "target is", p)
+		}
+	}
+	for _, a := range r.Allow {
+		switch literal := strings.ReplaceAll(a, "*", "x"); {
+		case !validTopic(literal):
+			p.report("targets.allow has %q, which is neither a topic name nor one with *", a)
+		case literal == a || isInternal(a):
+			s.permit(r, a, "targets.allow has", p)
+		default:
+			r.globs = append(r.globs, a)
+		}
+	}
+}
+
+// permit makes topic a target, unless it is something else already.
+func (s roles) permit(r *Route, topic, said string, p *problems) {
+	of, dead := s.dead[topic]
+	switch {
+	case isInternal(topic):
+		p.report("%s %q, an internal topic: names that begin with __ are Kafka's own", said, topic)
+	case s.delay[topic]:
+		p.report("%s %q, the delay topic of route %q: it cannot be a target as well", said, topic, topic)
+	case dead:
+		p.report("%s %q, the dead letter topic of route %q: it cannot be a target as well", said, topic, of)
+	default:
+		r.allowed[topic] = true
+	}
+}
+
+// isInternal tells whether a name is one of those that Kafka keeps for itself.
+func isInternal[T ~string | ~[]byte](topic T) bool {
+	return len(topic) >= 2 && topic[0] == '_' && topic[1] == '_'
+}
+
+// written is a duration as a configuration has it: 400d, 1h30m.
+func written(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= day && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
