@@ -117,11 +117,20 @@ func (c *coordinator) send(ctx context.Context, cl *kgo.Client, req kmsg.Request
 	if err == nil {
 		return resp, nil
 	}
-	c.forget()
 	if notSent(err) || unknownBroker(err) {
-		return nil, fmt.Errorf("%w: %w", errNoCoordinator, err)
+		refreshBrokers(ctx, cl) // it may have another address by now, or be new to the client
+		return nil, c.answer(fmt.Errorf("%w: %w", errNoCoordinator, err))
 	}
-	return nil, fmt.Errorf("%w: %w", errUnanswered, err)
+	return nil, c.answer(fmt.Errorf("%w: %w", errUnanswered, err))
+}
+
+// answer takes in how the coordinator has answered a request, of whichever kind, and gives the error
+// back. One that is not the coordinator any more, or does not answer, is looked up again next time.
+func (c *coordinator) answer(err error) error {
+	if err != nil && (moved(err) || errors.Is(err, errUnanswered)) {
+		c.forget()
+	}
+	return err
 }
 
 // unknownBroker reports kgo's "unknown broker", which it does not export: the client has not
@@ -138,8 +147,6 @@ func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error
 		}
 		pause := 2 * time.Millisecond // the markers of the transaction before are on their way (CONCURRENT_TRANSACTIONS)
 		if moved(err) {
-			c.forget()
-			refreshBrokers(ctx, cl)
 			pause = min(time.Duration(try+1)*20*time.Millisecond, 500*time.Millisecond)
 		} else if errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			pause = 20 * time.Millisecond
@@ -197,7 +204,7 @@ func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entr
 	for i, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return fmt.Errorf("commit offset of %s/%d: %w", nameAt(t.Topic, req.Topics, i), p.Partition, err)
+				return c.answer(fmt.Errorf("commit offset of %s/%d: %w", nameAt(t.Topic, req.Topics, i), p.Partition, err))
 			}
 		}
 	}
@@ -233,7 +240,7 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 	for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return fmt.Errorf("commit offset of %s/%d in transaction %s: %w", t.Topic, p.Partition, transactionalID, err)
+				return c.answer(fmt.Errorf("commit offset of %s/%d in transaction %s: %w", t.Topic, p.Partition, transactionalID, err))
 			}
 		}
 	}

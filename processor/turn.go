@@ -114,18 +114,20 @@ func (t *turn) renderParts(ctx context.Context) {
 
 // commitPlain writes the checkpoints of partitions for which nothing is due. It is sent once: a
 // copy that arrives late would take the checkpoint back.
-func (t *turn) commitPlain(ctx context.Context) {
+func (t *turn) commitPlain(ctx context.Context) error {
 	entries, err := t.entries()
 	if err == nil {
 		err = t.l.coordinator.commit(ctx, t.l.reader, t.member, entries)
 	}
-	if err == nil {
-		return
-	}
-	t.err, t.outcome = err, outcomeAborted
-	if judge(err) == verdictUnknown {
+	switch t.err = err; {
+	case err == nil:
+		t.outcome = outcomeDone
+	case judge(err) == verdictUnknown:
 		t.outcome = outcomeUnknown
+	default:
+		t.outcome = outcomeAborted
 	}
+	return err
 }
 
 func (t *turn) entries() ([]commitEntry, error) {
