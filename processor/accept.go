@@ -30,7 +30,7 @@ func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 		return nil
 	}
 	replay := r.Offset < p.accepted
-	req, err := p.parsers.at(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, p.id.short())
+	req, err := p.parsers.at(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, p.mark)
 	if err != nil {
 		refusal := err.(*topics.Refusal)
 		if replay {
@@ -40,7 +40,10 @@ func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 		p.stats.accepted.Add(1)
 		return l.refuse(p, r, refusal, state.Key{})
 	}
-	if req.Kind == topics.KindResolve {
+	switch req.Kind {
+	case topics.KindOfAnotherGroup:
+		return nil
+	case topics.KindResolve:
 		return l.resolve(p, state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq})
 	}
 	if !replay {

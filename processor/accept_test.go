@@ -97,7 +97,7 @@ func TestReplay(t *testing.T) {
 		req(3, ms(600), "orders"), // refused then, as the resolve record says
 		req(4, ms(10), "orders"),  // right above W
 		req(5, ms(700), "elsewhere"),
-		&kgo.Record{Offset: 6, Headers: topics.Resolve(testID.short(), 3, ms(600), 3)},
+		&kgo.Record{Offset: 6, Headers: topics.Resolve(testMark, 3, ms(600), 3)},
 	)
 	if p.prepareCommit(); p.phase != PhaseCatchUp {
 		t.Fatalf("phase %s", p.phase)
@@ -122,8 +122,8 @@ func TestResolveRecord(t *testing.T) {
 			l := testLane(t)
 			p := livePartition(t, l)
 			l.read(t, p, testNow, req(0, c.due, "orders"), req(1, c.due, "orders"),
-				&kgo.Record{Offset: 2, Headers: topics.Resolve(testID.short(), 0, c.due, 0)},
-				&kgo.Record{Offset: 3, Headers: topics.Resolve(testID.short(), 0, c.due, 0)}) // again: nothing to do
+				&kgo.Record{Offset: 2, Headers: topics.Resolve(testMark, 0, c.due, 0)},
+				&kgo.Record{Offset: 3, Headers: topics.Resolve(testMark, 0, c.due, 0)}) // again: nothing to do
 			equal(t, "pending", p.pending(), 1)
 			if err := l.load(p, c.due); err != nil {
 				t.Fatal(err)
@@ -350,7 +350,7 @@ func TestPositionPassesAResolveRecordWithItsDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs), "orders"))
-	resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testID.short(), 1, ms(farMs), 1)}
+	resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testMark, 1, ms(farMs), 1)}
 	for _, r := range []*kgo.Record{req(2, ms(farMs), "orders"), resolve} { // one fetch, and then it crashes
 		if err := l.accept(p, r, testNow); err != nil {
 			t.Fatal(err)

@@ -62,20 +62,12 @@ type producer struct {
 	maxBytes        func(topic string) int32
 
 	cl       *kgo.Client
-	endings  *endings    // of cl, or of next
 	next     *kgo.Client // being renewed: has asked some brokers in vain, and asks others the next time
 	explicit bool        // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
 }
 
-func (p *producer) makeNext() (err error) {
-	p.endings = &endings{}
-	p.next, err = kgo.NewClient(p.opts()...)
-	return err
-}
-
-func (p *producer) opts() []kgo.Opt {
+func (p *producer) opts(explicit bool) []kgo.Opt {
 	opts := append(clientOpts(p.cfg),
-		kgo.WithHooks(p.endings),
 		kgo.ProducerLinger(0),
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(1<<30),
@@ -88,7 +80,7 @@ func (p *producer) opts() []kgo.Opt {
 		return opts
 	}
 	opts = append(opts, kgo.TransactionalID(p.transactionalID), kgo.TransactionTimeout(p.cfg.TransactionTimeout))
-	if p.explicit {
+	if explicit {
 		v := kversion.Stable()
 		v.SetMaxKeyVersion(28, 4) // TxnOffsetCommit v5 means the implicit protocol of KIP-890
 		opts = append(opts, kgo.MaxVersions(v))
@@ -109,7 +101,7 @@ func (p *producer) renew(ctx context.Context) (err error) {
 		p.cl = nil
 	}
 	if p.next == nil {
-		if err := p.makeNext(); err != nil {
+		if p.next, err = kgo.NewClient(p.opts(p.explicit)...); err != nil {
 			return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
 		}
 	}
@@ -131,7 +123,7 @@ func (p *producer) begin(ctx context.Context) error {
 	if err == nil && explicit != p.explicit {
 		p.next.Close()
 		p.explicit = explicit
-		err = p.makeNext()
+		p.next, err = kgo.NewClient(p.opts(explicit)...)
 	}
 	if err == nil {
 		_, _, err = p.next.ProducerID(ctx)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // judge makes a partition of what was found, and says whether it has to be claimed. The error is
@@ -13,7 +14,7 @@ import (
 func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, err error) {
 	l := r.l
 	p = &partition{
-		tp: tp, id: f.id, route: l.p.routes[tp.topic], stats: l.p.counters.topics[tp.topic], since: r.began,
+		tp: tp, id: f.id, mark: l.p.mark(tp, f.id), route: l.p.routes[tp.topic], stats: l.p.counters.topics[tp.topic], since: r.began,
 		log:      l.log.With("topic", tp.topic, "partition", tp.partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.start, endAsked: f.bounds.asked,
@@ -138,6 +139,11 @@ func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int6
 	}
 	pos, ok := part.Position()
 	return ok && min(pos.Offset, pos.Resume) >= logStart && pos.Offset <= c.Offset && !c.Watermark.Less(pos.Watermark), nil
+}
+
+// mark is what tells the records that this group writes into a partition for itself.
+func (pr *Processor) mark(tp topicPartition, id topicID) topics.Mark {
+	return topics.NewMark(id.short(), pr.cfg.Group, tp.partition)
 }
 
 func (pr *Processor) partitionID(p *partition) state.PartitionID {

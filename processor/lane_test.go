@@ -20,8 +20,9 @@ const (
 )
 
 var (
-	testID = topicID{1, 2, 3, 4, 5}
-	testTP = topicPartition{testTopic, 3}
+	testID   = topicID{1, 2, 3, 4, 5}
+	testTP   = topicPartition{testTopic, 3}
+	testMark = topics.NewMark(testID.short(), "g", testTP.partition)
 )
 
 // testRoute is one whose records say when they are due; bills may be delivered to or not.

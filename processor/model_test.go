@@ -366,7 +366,7 @@ func (m *model) happen(unseen bool) {
 		m.resolved[it.offset] = true
 		if it.resolve {
 			m.open = true
-			m.append(&kgo.Record{Timestamp: time.UnixMilli(m.now), Headers: topics.Resolve(testID.short(), it.offset, it.key.Due, it.key.Seq)})
+			m.append(&kgo.Record{Timestamp: time.UnixMilli(m.now), Headers: topics.Resolve(testMark, it.offset, it.key.Due, it.key.Seq)})
 			end = m.end()
 			pt.to.Appended = true
 		}
@@ -471,7 +471,7 @@ func (m *model) key(offset int64) (state.Key, bool) {
 	parser, err := topics.ParserFor(spec)
 	m.must(err)
 	r := m.log[offset]
-	q, err := parser.Parse(r.Headers, r.Timestamp.UnixMilli(), offset, testID.short())
+	q, err := parser.Parse(r.Headers, r.Timestamp.UnixMilli(), offset, testMark)
 	return state.Key{Due: q.Due, Seq: offset}, err == nil
 }
 
@@ -492,7 +492,7 @@ func (m *model) replayed() map[int64]bool {
 func (m *model) gone() map[int64]bool {
 	gone := map[int64]bool{}
 	for _, r := range m.log {
-		if q, err := new(topics.Parser).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, testID.short()); err == nil && q.Kind == topics.KindResolve {
+		if q, err := new(topics.Parser).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, testMark); err == nil && q.Kind == topics.KindResolve {
 			gone[q.ResolveOffset] = true
 		}
 	}

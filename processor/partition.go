@@ -23,6 +23,7 @@ type partition struct {
 	// Set once, when the partition is assigned.
 	tp      topicPartition
 	id      topicID
+	mark    topics.Mark // of what this group writes into the delay topic for itself
 	route   *topics.Route
 	log     *slog.Logger
 	since   time.Time // when its restore began

@@ -113,16 +113,16 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
 	}
 	if it.refusal != nil {
-		return r.deadLetter(ctx, pt, it, it.refusal, origin(rec), 0)
+		return r.deadLetter(ctx, pt, it, it.refusal)
 	}
-	req, err := p.parsers.at(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.id.short())
+	req, err := p.parsers.at(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.mark)
 	if err != nil {
-		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal), origin(rec), 0)
+		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal))
 	}
 	first := req.First(rec.offset, rec.timestamp)
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.name {
 		if refusal := refuseNow(p, &req, now); refusal != nil {
-			return r.deadLetter(ctx, pt, it, refusal, first, req.Attempt)
+			return r.deadLetter(ctx, pt, it, refusal)
 		}
 		r.target, r.allowed = r.l.p.targets.of(req.Target), p.route
 		r.state = r.l.p.targets.await(ctx, r.target, lookupWait)
@@ -135,12 +135,12 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		r.l.p.targets.poke()
 		return r.carryOn(ctx, pt, it, &req, now, "target "+t.name+" is looked up again")
 	case st.status == targetMissing:
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name), first, req.Attempt)
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name))
 	case st.status != targetReady:
 		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, st.why))
 	case req.Partition >= st.partitions:
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeInvalidPartition, topics.HeaderTargetPartition,
-			"the topic %s has partitions 0 to %d", t.name, st.partitions-1), first, req.Attempt)
+			"the topic %s has partitions 0 to %d", t.name, st.partitions-1))
 	}
 	out := r.newRecord()
 	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.key, rec.value, req.Partition
@@ -157,10 +157,10 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	case !st.fits(size):
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge, "",
-			"%d bytes with the headers that are added, and the topic %s takes %d", size, t.name, st.recordBytes()), first, req.Attempt)
+			"%d bytes with the headers that are added, and the topic %s takes %d", size, t.name, st.recordBytes()))
 	case st.compacted && out.Key == nil:
 		r.drop(out)
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name), first, req.Attempt)
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name))
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, due: first.Due})
 	return nil
@@ -187,8 +187,8 @@ func produceRefusal(code topics.Code, header, format string, args ...any) *topic
 }
 
 // deadLetter renders an item that cannot be delivered, and with it the resolve record that it
-// may need.
-func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *topics.Refusal, first topics.Origin, attempts int) error {
+// may need. The dead letter is the request as it was written, whatever was tried since, and names it.
+func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *topics.Refusal) error {
 	p, rec := pt.p, &r.rec
 	t := r.l.p.targets.of([]byte(p.route.DeadLetter))
 	st := r.l.p.targets.await(ctx, t, lookupWait)
@@ -197,10 +197,14 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 	}
 	out := r.newRecord()
 	out.Topic, out.Key, out.Value = t.name, rec.key, rec.value
+	written, tried, retried := p.mark.Written(rec.headers, rec.offset)
+	if !retried {
+		tried.Origin = topics.Origin{Offset: rec.offset, Timestamp: rec.timestamp}
+	}
 	at := len(r.headers)
-	r.headers, r.buf = topics.AppendDeadLetter(r.headers, rec.headers, topics.DeadLetter{
-		Topic: p.tp.topic, Partition: p.tp.partition, Offset: first.Offset, Timestamp: first.Timestamp,
-		Refusal: refusal, Instance: r.l.cfg.Instance, Attempts: attempts,
+	r.headers, r.buf = topics.AppendDeadLetter(r.headers, written, topics.DeadLetter{
+		Topic: p.tp.topic, Partition: p.tp.partition, Offset: tried.Origin.Offset, Timestamp: tried.Origin.Timestamp,
+		Refusal: refusal, Instance: r.l.cfg.Instance, Attempts: tried.Attempt,
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	topics.FitDeadLetter(out, st.recordBytes())
@@ -210,14 +214,9 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 	}
 	res := r.newRecord()
 	res.Topic, res.Partition = p.tp.topic, p.tp.partition
-	res.Headers = topics.Resolve(p.id.short(), rec.offset, it.key.Due, it.key.Seq)
+	res.Headers = topics.Resolve(p.mark, rec.offset, it.key.Due, it.key.Seq)
 	r.outputs = append(r.outputs, output{rec: res, kind: outResolve, item: it, part: pt})
 	return nil
-}
-
-// origin is what a record that cannot be parsed is known by.
-func origin(rec *record) topics.Origin {
-	return topics.Origin{Offset: rec.offset, Timestamp: rec.timestamp}
 }
 
 func notReady(st *targetState) string {
@@ -241,9 +240,9 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.
 	}
 	out := r.newRecord()
 	out.Topic, out.Partition, out.Key, out.Value = p.tp.topic, p.tp.partition, rec.key, rec.value
+	written, _, _ := p.mark.Written(rec.headers, rec.offset)
 	at := len(r.headers)
-	r.headers, r.buf = topics.AppendRetry(r.headers, rec.headers, topics.Retry{
-		TopicID: p.id.short(),
+	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, topics.Retry{
 		Due:     now + r.l.cfg.RetryBackoff.Milliseconds(),
 		Attempt: req.Attempt + 1,
 		Origin:  req.First(rec.offset, rec.timestamp),

@@ -21,7 +21,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/duewheel/duewheel/integration/check"
 	"github.com/duewheel/duewheel/state"
@@ -71,9 +70,8 @@ type worldConfig struct {
 	brokers    int           // defaults to 1
 	latency    time.Duration // requests and answers take up to this long; defaults to 1 ms
 	skew       time.Duration
-	versions   *kversion.Versions // what the brokers speak; defaults to the newest
-	fixed      bool               // there is a fixed-delay route besides
-	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
+	fixed      bool // there is a fixed-delay route besides
+	flush      bool // what the store was told is on the disk when a process is killed; else it may not be
 	tune       func(*Config)
 }
 
@@ -97,16 +95,12 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	for i := range cfg.brokers {
 		ports = append(ports, 9092+i)
 	}
-	opts := []kfake.Opt{
+	c, err := kfake.NewCluster(
 		kfake.NumBrokers(cfg.brokers), kfake.Ports(ports...), kfake.ListenFn(w.network.Listen),
-		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
+		kfake.GroupMinSessionTimeout(100*time.Millisecond),
 		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
 		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
-	}
-	if cfg.versions != nil {
-		opts = append(opts, kfake.MaxVersions(cfg.versions))
-	}
-	c, err := kfake.NewCluster(opts...)
+	)
 	if err != nil {
 		t.Fatalf("make cluster: %v", err)
 	}

@@ -28,6 +28,7 @@ import (
 type standby struct {
 	tp    topicPartition
 	id    topicID
+	mark  topics.Mark
 	route *topics.Route
 	log   *slog.Logger
 	store *state.Partition
@@ -123,11 +124,14 @@ func (s *standby) take(r *kgo.Record) error {
 	if r.Attrs.IsControl() {
 		return nil
 	}
-	req, err := s.parsers.at(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, s.id.short())
+	req, err := s.parsers.at(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, s.mark)
 	if err != nil {
 		return nil // resolved when O passed it
 	}
-	if req.Kind == topics.KindResolve {
+	switch req.Kind {
+	case topics.KindOfAnotherGroup:
+		return nil
+	case topics.KindResolve:
 		return s.resolve(state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq})
 	}
 	key := state.Key{Due: req.Due, Seq: r.Offset}

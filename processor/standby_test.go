@@ -15,7 +15,7 @@ import (
 // followed is a standby of the test's partition that has followed a checkpoint from the beginning.
 func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *standby {
 	t.Helper()
-	b := &standby{tp: testTP, id: testID, route: l.p.routes[testTopic], log: l.log}
+	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.p.routes[testTopic], log: l.log}
 	var err error
 	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestStandbyStaysBelowO(t *testing.T) {
 // A process that is killed while its standby takes in a resolve record reads this record again: what it names must not come back.
 func TestStandbyKilledWhileItResolves(t *testing.T) {
 	l := testLane(t)
-	resolve := &kgo.Record{Topic: testTopic, Offset: 2, Headers: topics.Resolve(testID.short(), 1, ms(20), 1)}
+	resolve := &kgo.Record{Topic: testTopic, Offset: 2, Headers: topics.Resolve(testMark, 1, ms(20), 1)}
 	c := state.Checkpoint{Offset: 3}
 	killed := followed(t, l, c, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
 	if err := killed.accept(resolve); err != nil { // what it deletes is in the open batch, which the next handle does not see
@@ -94,7 +94,7 @@ func TestStandbyFindsMoreThanItCounts(t *testing.T) {
 		then   func(t *testing.T, l *lane)
 	}{
 		{"trimmed late and resolved", 2, func(t *testing.T, l *lane) {
-			resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testID.short(), 0, ms(10), 0)}
+			resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testMark, 0, ms(10), 0)}
 			b := followed(t, l, state.Checkpoint{Offset: 4, Watermark: state.Key{Due: ms(10), Seq: 0}}, req(2, ms(30), "orders"), resolve)
 			equal(t, "pending", b.ledger.Len(), 2)
 		}},
@@ -127,7 +127,7 @@ func TestStandbyFindsMoreThanItCounts(t *testing.T) {
 func TestStandbyForgetsWhatIsResolved(t *testing.T) {
 	l := testLane(t)
 	resolved := req(3, ms(50), "orders")
-	resolve := &kgo.Record{Topic: testTopic, Offset: 4, Timestamp: resolved.Timestamp, Headers: topics.Resolve(testID.short(), 3, ms(50), 3)}
+	resolve := &kgo.Record{Topic: testTopic, Offset: 4, Timestamp: resolved.Timestamp, Headers: topics.Resolve(testMark, 3, ms(50), 3)}
 	b := followed(t, l, state.Checkpoint{Offset: 5},
 		req(0, ms(10), "orders"), req(1, ms(20), "orders"), control(2), resolved, resolve)
 	equals(t, "stored", b.stored(t), []int64{0, 1})
@@ -314,7 +314,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 	l := testLane(t)
 	fillStore(t, livePartition(t, l), 10, 30, state.Position{Resume: 30, Offset: 20, LowWater: 5})
-	b := &standby{tp: testTP, id: testID, route: l.p.routes[testTopic], log: l.log}
+	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.p.routes[testTopic], log: l.log}
 	var err error
 	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
 		t.Fatal(err)

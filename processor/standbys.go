@@ -255,7 +255,7 @@ func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c s
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
 func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint, logStart int64) error {
-	b := &standby{tp: tp, id: id, route: s.p.routes[tp.topic], log: s.log.With("topic", tp.topic, "partition", tp.partition)}
+	b := &standby{tp: tp, id: id, mark: s.p.mark(tp, id), route: s.p.routes[tp.topic], log: s.log.With("topic", tp.topic, "partition", tp.partition)}
 	owned, err := s.claim(b)
 	if owned || err != nil {
 		return err

@@ -28,8 +28,8 @@ var ordinary = []struct {
 	{"month", "p1", usual("delay-for", "P1M")},
 	{"fixed", "p1+300000", headers("tenant", "42")},
 	{"partition", "p1", headers("delay-for", "5m", "delay-target-topic", "o", "delay-target-key", "k", "delay-target-partition", "3")},
-	{"retry", "p1", headers("a", "b", "delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1a:41:1767225600000:1767225601000")},
-	{"resolve", "p1", Resolve(ourID, 41, T, 41)},
+	{"retry", "p1", headers("a", "b", "delay-until", "1767225605123", "delay-retry", "a8098c1a:billing:3:41:1767225600000:1767225601000:3:1767225605123")},
+	{"resolve", "p1", Resolve(ours, 41, T, 41)},
 }
 
 // TestNoAllocations: what each record passes through costs the collector
@@ -44,16 +44,16 @@ func TestNoAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := testing.AllocsPerRun(100, func() {
-			q, err := p.Parse(tt.headers, T, 42, ourID)
+			q, err := p.Parse(tt.headers, T, 42, ours)
 			if err != nil || r.Refuse(&q, T) != nil {
 				t.Fatal(err, r.Refuse(&q, T))
 			}
-			if _, err := p.Again(tt.headers, q.Due, T, 42, ourID); err != nil {
+			if _, err := p.Again(tt.headers, q.Due, T, 42, ours); err != nil {
 				t.Fatal(err)
 			}
 			d.Origin = q.First(42, T)
 			AppendDelivered(dst, tt.headers, &d, buf)
-			AppendRetry(dst, tt.headers, Retry{TopicID: ourID, Due: T, Attempt: 1, Origin: q.First(42, T)}, buf)
+			AppendRetry(dst, tt.headers, ours, Retry{Due: T, Attempt: 1, Origin: q.First(42, T)}, buf)
 			RecordSize(nil, nil, tt.headers)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", tt.name, n)
@@ -67,7 +67,7 @@ func BenchmarkParse(b *testing.B) {
 			p := parser(b, tt.spec)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.Parse(tt.headers, T, 42, ourID); err != nil {
+				if _, err := p.Parse(tt.headers, T, 42, ours); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -35,13 +35,13 @@ func (s *shared) format(partition int32, fired int64) {
 }
 
 // AppendDelivered appends to dst the headers of a delivered record: those of in
-// as they are and in their order, less the request headers, and then what d
-// says. The new values are formatted into buf, which is returned with dst; the
+// as they are and in their order, less what is left out (LeftOut), and then what
+// d says. The new values are formatted into buf, which is returned with dst; the
 // values of in are not copied. With room in both it does not allocate, as long as
 // one d is used for records that share their partition and hand-over.
 func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
 	for i := range in {
-		if !IsRequestHeader(in[i].Key) {
+		if !LeftOut(in[i].Key) {
 			dst = append(dst, in[i])
 		}
 	}
@@ -62,41 +62,11 @@ func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kg
 	return w.headers, w.buf
 }
 
-// Retry is what a retry record carries for us.
-type Retry struct {
-	TopicID [4]byte // of the delay topic that it is appended to
-	Due     int64   // the next attempt, ms since the epoch
-	Attempt int     // attempts so far
-	Origin  Origin  // Request.First of the record that was tried
-}
-
-// AppendRetry appends to dst the headers of a retry record, which is an
-// ordinary request: the user's headers and the target stay; the due time is
-// absolute, and there is no id, since with one it would replace a later request
-// of the user. It belongs in the partition that the record came from.
-func AppendRetry(dst, in []kgo.RecordHeader, r Retry, buf []byte) ([]kgo.RecordHeader, []byte) {
-	for i := range in {
-		switch fieldOf(in[i].Key) {
-		case other, fieldTopic, fieldKey, fieldPartition:
-			dst = append(dst, in[i])
-		}
-	}
-	w := writer{headers: dst, buf: buf}
-	w.number(HeaderUntil, r.Due)
-	if r.Attempt > 0 {
-		w.number(HeaderAttempt, int64(r.Attempt))
-	}
-	w.reference(HeaderOrigin, reference{r.TopicID, r.Origin.Offset, max(r.Origin.Timestamp, -1), r.Origin.Due})
-	return w.headers, w.buf
-}
-
 // Resolve returns the headers of a resolve record: a record of this one header,
 // without key and value, in the same partition of the delay topic. It says that
-// the record at offset, whose key is (due, seq), is resolved.
-func Resolve(topicID [4]byte, offset, due, seq int64) []kgo.RecordHeader {
-	var w writer
-	w.reference(HeaderResolve, reference{topicID, offset, due, seq})
-	return w.headers
+// the record at offset, whose key is (due, seq), is resolved for this group.
+func Resolve(m Mark, offset, due, seq int64) []kgo.RecordHeader {
+	return []kgo.RecordHeader{{Key: HeaderResolve, Value: m.appendTo(nil, offset, due, seq)}}
 }
 
 // writer appends headers, with their values one after the other in buf.
@@ -119,12 +89,6 @@ func (w *writer) value(name string, value []byte) {
 func (w *writer) text(name, value string) {
 	start := len(w.buf)
 	w.buf = append(w.buf, value...)
-	w.take(name, start)
-}
-
-func (w *writer) reference(name string, r reference) {
-	start := len(w.buf)
-	w.buf = r.appendTo(w.buf)
 	w.take(name, start)
 }
 

@@ -29,15 +29,15 @@ func mixed() []kgo.RecordHeader {
 	return append(headers(
 		"traceparent", "00-1", "delay-until", "1767225605123", "a", "1", "delay-target-topic", "orders",
 		"delay-target-key", "k", "delay-due", "forged", "delay-source-topic", "forged", "a", "2", "delay-attempt", "9",
-		"delay-for", "1s", "delay-origin", "forged", "delay-seq", "forged", "Delay-For", "mine", "delay-id", "x",
+		"delay-for", "1s", "delay-retry", "forged", "delay-seq", "forged", "Delay-For", "mine", "delay-id", "x",
 		"__delay.errors.code", "old", "__delay.errors.cut", "old"), kgo.RecordHeader{Key: "null"})
 }
 
 func TestAppendDelivered(t *testing.T) {
 	d := Delivered{Topic: "delay-requests", Partition: 3, Fired: T + 2,
 		Origin: Origin{Offset: 42, Timestamp: T - 5000, Due: T}, Attempt: 0}
-	const users = "traceparent=00-1\na=1\na=2\nDelay-For=mine\n__delay.errors.code=old\n__delay.errors.cut=old\nnull null\n"
-	const ours = `delay-due=1767225605123
+	const users = "traceparent=00-1\na=1\na=2\nnull null\n"
+	const added = `delay-due=1767225605123
 delay-fired=1767225605125
 delay-source-topic=delay-requests
 delay-source-partition=3
@@ -45,67 +45,116 @@ delay-source-offset=42
 delay-source-timestamp=1767225600123
 `
 	got, _ := AppendDelivered(nil, mixed(), &d, nil)
-	equal(t, show(got), users+ours)
+	equal(t, show(got), users+added)
 	d.Attempt = 2
 	got, _ = AppendDelivered(nil, mixed(), &d, nil)
-	equal(t, show(got), users+ours+"delay-attempt=2\n")
+	equal(t, show(got), users+added+"delay-attempt=2\n")
 	d.Bare = true
 	got, _ = AppendDelivered(nil, mixed(), &d, nil)
 	equal(t, show(got), users)
 }
 
+// A retry is the request as it was written, and one header behind it.
 func TestAppendRetry(t *testing.T) {
-	r := Retry{TopicID: ourID, Due: T, Attempt: 1, Origin: Origin{Offset: 42, Timestamp: 7, Due: 8}}
-	const kept = "traceparent=00-1\na=1\ndelay-target-topic=orders\ndelay-target-key=k\na=2\nDelay-For=mine\n" +
-		"__delay.errors.code=old\n__delay.errors.cut=old\nnull null\ndelay-until=1767225605123\n"
-	got, _ := AppendRetry(nil, mixed(), r, nil)
-	equal(t, show(got), kept+"delay-attempt=1\ndelay-origin=a8098c1a:42:7:8\n")
-	r.Attempt = 0
-	got, _ = AppendRetry(nil, mixed(), r, nil)
-	equal(t, show(got), kept+"delay-origin=a8098c1a:42:7:8\n")
+	r := Retry{Due: T, Attempt: 1, Origin: Origin{Offset: 42, Timestamp: 7, Due: 8}}
+	got, _ := AppendRetry(nil, mixed(), ours, r, nil)
+	equal(t, show(got), show(mixed())+"delay-retry=a8098c1a:billing:3:42:7:8:1:1767225605123\n")
 	r.Origin.Timestamp = -7 // no timestamp of Kafka's
-	got, _ = AppendRetry(nil, mixed(), r, nil)
-	equal(t, show(got), kept+"delay-origin=a8098c1a:42:-1:8\n")
+	got, _ = AppendRetry(nil, mixed(), NewMark(otherID, "a:b/ü %", 12), r, nil)
+	equal(t, show(got), show(mixed())+"delay-retry=a8098c1b:a%3Ab%2F%C3%BC+%25:12:42:-1:8:1:1767225605123\n")
 }
 
+// Whatever was tried meanwhile, a retry names the first request, and is as long as the one before.
 func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
 	p := parser(t, "p1")
-	hs := headers("a", "1", "delay-for", "5s", "delay-target-topic", "orders", "delay-target-partition", "1")
-	q, err := p.Parse(hs, T, 42, ourID)
+	written := headers("a", "1", "delay-for", "5s", "delay-target-topic", "orders", "delay-target-partition", "1", "delay-retry", "a8098c1b:billing:3:41:1:1:1:1767225605123")
+	hs := written
+	q, err := p.Parse(hs, T, 42, ours)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Origin{Offset: 42, Timestamp: T, Due: T + 5000}
-	length := 0
 	for attempt := 1; attempt < 9; attempt++ {
 		offset := int64(41 + attempt)
-		hs, _ = AppendRetry(nil, hs, Retry{TopicID: ourID, Due: T + int64(attempt)*60_000, Attempt: attempt, Origin: q.First(offset, T)}, nil)
-		if length > 0 && len(hs) != length {
-			t.Fatalf("%d headers, then %d", length, len(hs))
-		}
-		length = len(hs)
-		if q, err = p.Parse(hs, T+2, offset+1, ourID); err != nil {
+		as, _, _ := ours.Written(hs, offset)
+		hs, _ = AppendRetry(nil, as, ours, Retry{Due: T + int64(attempt)*60_000, Attempt: attempt, Origin: q.First(offset, T)}, nil)
+		equal(t, show(hs[:len(hs)-1]), show(written))
+		if q, err = p.Parse(hs, T+2, offset+1, ours); err != nil {
 			t.Fatal(err)
 		}
 		equal(t, q, Request{Due: T + int64(attempt)*60_000, Target: []byte("orders"), Partition: 1, Retry: true, Attempt: attempt, Origin: want})
-		// In a topic that is made anew it is an ordinary request for the same instant.
-		foreign, err := p.Parse(hs, T+2, offset+1, otherID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		equal(t, foreign, Request{Due: T + int64(attempt)*60_000, Target: []byte("orders"), Partition: 1})
+		as, r, retried := ours.Written(hs, offset+1)
+		equal(t, show(as), show(written))
+		equal(t, r, Retry{Due: q.Due, Attempt: attempt, Origin: want})
+		equal(t, retried, true)
+	}
+}
+
+// A retry is believed in the partition and by the group that it was written for. Another group that
+// reads the partition passes it over; where it was copied to, it is the request that it was.
+func TestWhoseRetry(t *testing.T) {
+	written := headers("a", "1", "delay-for", "5s")
+	first := Origin{Offset: 7, Timestamp: T, Due: T + 5000}
+	request := Request{Due: T + 5000, Partition: -1}
+	for _, tt := range []struct {
+		name   string
+		value  string
+		behind string // a header behind it
+		want   Request
+	}{
+		{name: "ours", value: "a8098c1a:billing:3:7:1767225605123:1767225610123:2:1767225699000",
+			want: Request{Due: 1767225699000, Partition: -1, Retry: true, Attempt: 2, Origin: first}},
+		{name: "throttled, not attempted", value: "a8098c1a:billing:3:0:0:0:0:1767225699000",
+			want: Request{Due: 1767225699000, Partition: -1, Retry: true}},
+		{name: "of a record without a timestamp", value: "a8098c1a:billing:3:41:-1:1:1:1767225699000",
+			want: Request{Due: 1767225699000, Partition: -1, Retry: true, Attempt: 1, Origin: Origin{Offset: 41, Timestamp: -1, Due: 1}}},
+		{name: "of another group", value: "a8098c1a:orders:3:7:1:1:1:1767225699000", want: Request{Kind: KindOfAnotherGroup, Partition: -1}},
+		{name: "of a group whose name begins like ours", value: "a8098c1a:billin:3:7:1:1:1:1767225699000", want: Request{Kind: KindOfAnotherGroup, Partition: -1}},
+		{name: "of another topic", value: "a8098c1b:billing:3:7:1:1:1:1767225699000", want: request},
+		{name: "of another group in another topic", value: "a8098c1b:orders:3:7:1:1:1:1767225699000", want: request},
+		{name: "of another partition", value: "a8098c1a:billing:33:7:1:1:1:1767225699000", want: request},
+		{name: "of another group in another partition", value: "a8098c1a:orders:2:7:1:1:1:1767225699000", want: request},
+		{name: "it does not look back", value: "a8098c1a:billing:3:42:1:1:1:1767225699000", want: request},
+		{name: "negative attempts", value: "a8098c1a:billing:3:7:1:1:-1:1767225699000", want: request},
+		{name: "no due time", value: "a8098c1a:billing:3:7:1:1:1:0", want: request},
+		{name: "due beyond all times", value: "a8098c1a:billing:3:7:1:1:1:999999999999999", want: request},
+		{name: "a number is missing", value: "a8098c1a:billing:3:7:1:1:1767225699000", want: request},
+		{name: "a number too many", value: "a8098c1a:billing:3:7:1:1:1:1767225699000:1", want: request},
+		{name: "a leading zero", value: "a8098c1a:billing:3:07:1:1:1:1767225699000", want: request},
+		{name: "nothing", value: "", want: request},
+		{name: "behind it stands another header", value: "a8098c1a:billing:3:7:1:1:1:1767225699000", behind: "b", want: request},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			hs := append(written[:2:2], headers("delay-retry", tt.value)...)
+			if tt.behind != "" {
+				hs = append(hs, headers(tt.behind, "x")...)
+			}
+			q, err := parser(t, "p1").Parse(hs, T, 42, ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, q, tt.want)
+			as, _, retried := ours.Written(hs, 42)
+			if retried != tt.want.Retry || retried != (len(as) < len(hs)) {
+				t.Errorf("written is %s, retried %v", show(as), retried)
+			}
+		})
 	}
 }
 
 func TestResolve(t *testing.T) {
-	hs := Resolve(ourID, 41, T, 7)
-	equal(t, show(hs), "delay-resolve=a8098c1a:41:1767225605123:7\n")
+	hs := Resolve(ours, 41, T, 7)
+	equal(t, show(hs), "delay-resolve=a8098c1a:billing:3:41:1767225605123:7\n")
 	for _, spec := range []string{"p1", "p1+1000"} {
-		q, err := parser(t, spec).Parse(hs, T, 42, ourID)
+		q, err := parser(t, spec).Parse(hs, T, 42, ours)
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, q, Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7})
+		q, err = parser(t, spec).Parse(hs, T, 42, NewMark(ourID, "orders", 3))
+		if err != nil || q.Kind != KindOfAnotherGroup {
+			t.Errorf("by another group: %+v, %v", q, err)
+		}
 	}
 }
 
@@ -113,7 +162,7 @@ func TestResolve(t *testing.T) {
 // and however small they are.
 func TestAppendKeepsWhatIsThere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		names := rapid.SampledFrom([]string{"a", "b", "delay-until", "delay-due", "delay-x", "__delay.errors.code", "Delay-For"})
+		names := rapid.SampledFrom([]string{"a", "b", "delay-until", "delay-due", "delay-x", "__delay.errors.code", "Delay-For", "__delay", "d"})
 		in := rapid.SliceOf(rapid.Custom(func(t *rapid.T) kgo.RecordHeader {
 			return kgo.RecordHeader{Key: names.Draw(t, "name"), Value: rapid.SliceOf(rapid.Byte()).Draw(t, "value")}
 		})).Draw(t, "in")
@@ -124,12 +173,12 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 		got, buf := AppendDelivered(dst, in, &Delivered{Topic: "d", Origin: Origin{Offset: 1, Timestamp: 2, Due: 3}, Fired: 4}, buf)
 		var want []kgo.RecordHeader
 		for _, h := range in {
-			if !strings.HasPrefix(h.Key, "delay-") {
+			if !strings.HasPrefix(strings.ToLower(h.Key), "delay-") && !strings.HasPrefix(h.Key, "__delay.errors.") {
 				want = append(want, h)
 			}
 		}
-		ours := "delay-due=3\ndelay-fired=4\ndelay-source-topic=d\ndelay-source-partition=0\ndelay-source-offset=1\ndelay-source-timestamp=2\n"
-		if show(got) != "first null\n"+show(want)+ours || show(in) != before || !bytes.HasPrefix(buf, []byte("first")) {
+		added := "delay-due=3\ndelay-fired=4\ndelay-source-topic=d\ndelay-source-partition=0\ndelay-source-offset=1\ndelay-source-timestamp=2\n"
+		if show(got) != "first null\n"+show(want)+added || show(in) != before || !bytes.HasPrefix(buf, []byte("first")) {
 			t.Fatalf("got\n%s of\n%s", show(got), before)
 		}
 		for _, h := range got[len(want)+1:] {

@@ -26,8 +26,8 @@
 //
 // # Headers of a request
 //
-// A header name is compared exactly. Of several headers with one name the last
-// counts; one that is null or empty is absent.
+// Of several headers with one name the last counts; one that is null or empty is
+// absent. Names are lower case.
 //
 //	delay-until             when: an epoch time, or RFC 3339
 //	delay-for               how long from the record's timestamp; delay-until wins
@@ -60,13 +60,13 @@
 //	delay-id delay-cancel delay-expires delay-every delay-cron delay-zone
 //	delay-count delay-target-key-null
 //
-// So does a record with any other name that begins with "delay-". On a route
-// with a fixed delay, delay-until and delay-for are refused likewise.
+// So does a record with any other name that begins with "delay-" in whatever
+// case: Delay-For is not delay-for, and says so. On a route with a fixed delay, delay-until and delay-for are refused likewise.
 //
 // # Headers of a delivered record
 //
 // All headers of the request in their order, byte for byte, less those whose
-// name begins with "delay-"; then, unless the route says otherwise, as decimal
+// name begins with "delay-" in whatever case or with "__delay.errors."; then, unless the route says otherwise, as decimal
 // text and times in epoch milliseconds:
 //
 //	delay-due               when it was due
@@ -83,11 +83,11 @@
 //
 // # Headers of a dead letter
 //
-// Key, value and all headers of the record, request headers too, so that to
-// write it to the delay topic again is to ask again; and, as text, in place of
-// those of an earlier trip:
+// Key, value and all headers of the request as it was written, whatever was
+// retried since, so that to write it to a delay topic again is to ask again; and,
+// as text, in place of those of an earlier trip:
 //
-//	__delay.errors.topic .partition .offset .timestamp   the record
+//	__delay.errors.topic .partition .offset .timestamp   the request
 //	__delay.errors.stage      PARSE, AUTHORIZE, STORE or PRODUCE
 //	__delay.errors.code       a Code
 //	__delay.errors.message    for people
@@ -100,35 +100,36 @@
 //
 // # Records of ours in a delay topic
 //
-// They are told by one header whose value is the first four bytes of the topic
-// id in hex and three numbers without leading zeros, none negative (but for a
-// timestamp that is missing: -1):
+// They are told by one header. Its value says who wrote it for which partition,
+// and then numbers without leading zeros, none negative but for a timestamp that
+// is missing (-1):
 //
-//	<8 hex>:<number>:<number>:<number>      a8098c1a:8812:1767225605123:8812
+//	<topic id>:<group>:<partition>:<number>…    a8098c1a:billing:3:8812:1767225605123:8812
 //
-// A value with another topic id, or with an offset at or above the record's
-// own, is not ours: topics are mirrored and made anew, and headers copied.
+// The topic id is the first four bytes in hex; the group is escaped as in a URL's
+// query. A value with another topic id or partition, or with an offset at or above
+// the record's own, is not ours: topics are mirrored and made anew, and records
+// copied. What another group has written for this partition is passed over: two
+// groups share a log, and nothing else.
 //
-// A retry is an ordinary request with its own offset as seq. Where it is not
-// ours, it still is that request, without attempt and origin.
+// A retry is the request as it was written, and behind its headers one of ours,
+// which has the due time of the next attempt. Its own offset is its seq. Where it
+// is not ours, it still is the request that it was.
 //
-//	delay-until     the next attempt, epoch ms; instead of delay-until, delay-for
-//	delay-attempt   attempts so far; absent when zero
-//	delay-origin    <topic id>:<first offset>:<its timestamp>:<its due time>
-//	delay-target-*  as they were; and the user's headers
+//	delay-retry     <mark>:<first offset>:<its timestamp>:<its due time>:<attempts so far>:<next due time>
 //
 // A resolve record has no key and no value and this one header. Where it is not
 // ours, it is refused: it never was a request.
 //
-//	delay-resolve   <topic id>:<offset of the record>:<its due time>:<its seq>
+//	delay-resolve   <mark>:<offset of the record>:<its due time>:<its seq>
 //
 // A carried copy is an earlier record that is written again, as it was with its
 // request headers, so that the log below it can be trimmed. The parser "p1" of
-// this version neither writes nor knows them; it sees an ordinary request and
-// passes over these two headers. A version that does will use another Spec, on
-// which this one stops instead of guessing.
+// this version writes none and passes over those of another group; else it sees an
+// ordinary request and passes over these two headers. A version that does will use
+// another Spec, on which this one stops instead of guessing.
 //
-//	delay-seq       <topic id>:<seq, the first offset>:<due time>:<first timestamp>
+//	delay-seq       <mark>:<seq, the first offset>:<due time>:<first timestamp>
 //	delay-from      the offset that it was copied from, decimal
 //
 // # Failure

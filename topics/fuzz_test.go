@@ -18,8 +18,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("delay-until", []byte("1767225605123"), "delay-target-topic", []byte("orders"), int64(T), int64(42), "p1")
 	f.Add("delay-for", []byte("PT5M"), "delay-target-partition", []byte("3"), int64(T), int64(42), "p1")
 	f.Add("a", []byte("b"), "delay-target-key", []byte("k"), int64(T), int64(42), "p1+1000")
-	f.Add("delay-until", []byte("1767225605123"), "delay-origin", []byte("a8098c1a:41:1:1"), int64(T), int64(42), "p1")
-	f.Add("delay-resolve", []byte("a8098c1a:41:1:1"), "delay-id", []byte(nil), int64(T), int64(42), "p1")
+	f.Add("delay-until", []byte("1767225605123"), "delay-retry", []byte("a8098c1a:billing:3:41:1:1:1:1767225605123"), int64(T), int64(42), "p1")
+	f.Add("delay-resolve", []byte("a8098c1a:billing:3:41:1:1"), "delay-id", []byte(nil), int64(T), int64(42), "p1")
 	f.Fuzz(func(t *testing.T, name1 string, value1 []byte, name2 string, value2 []byte, timestamp, offset int64, spec string) {
 		p, err := ParserFor(spec)
 		if err != nil {
@@ -29,8 +29,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		hs := []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}
-		q, err := p.Parse(hs, timestamp, offset, ourID)
-		again, errAgain := p.Parse(hs, timestamp, offset, ourID)
+		q, err := p.Parse(hs, timestamp, offset, ours)
+		again, errAgain := p.Parse(hs, timestamp, offset, ours)
 		equal(t, again, q)
 		equal(t, errAgain, err)
 		if err != nil {
@@ -38,6 +38,9 @@ func FuzzParse(f *testing.F) {
 			if !errors.As(err, &r) || r.Code == "" || r.Stage != StageParse || r.Message == "" || len(r.Error()) > 4096 {
 				t.Fatalf("not a proper refusal: %+v", err)
 			}
+			return
+		}
+		if q.Kind == KindOfAnotherGroup {
 			return
 		}
 		if q.Kind == KindResolve {
@@ -60,8 +63,9 @@ func retried(t *testing.T, p *Parser, hs []kgo.RecordHeader, q Request, timestam
 		return // not a record of Kafka
 	}
 	first.Timestamp = max(first.Timestamp, -1)
-	retry, _ := AppendRetry(nil, hs, Retry{TopicID: ourID, Due: T + 1, Attempt: q.Attempt + 1, Origin: first}, nil)
-	got, err := p.Parse(retry, timestamp+1, offset+1, ourID)
+	written, _, _ := ours.Written(hs, offset)
+	retry, _ := AppendRetry(nil, written, ours, Retry{Due: T + 1, Attempt: q.Attempt + 1, Origin: first}, nil)
+	got, err := p.Parse(retry, timestamp+1, offset+1, ours)
 	if err != nil {
 		t.Fatalf("retry of %v: %v", hs, err)
 	}
@@ -210,19 +214,29 @@ func FuzzInstant(f *testing.F) {
 	})
 }
 
-// FuzzReference: what is read is written again byte for byte.
-func FuzzReference(f *testing.F) {
-	for _, s := range []string{"a8098c1a:0:1:9223372036854775807", "A8098c1a:0:1:2", "a8098c1a:00:1:2", "a8098c1a:0:1", "a8098c1a:-1:1:2", "a8098c1a:1:-1:2",
-		"a8098c1a:1:2:3:4", "a8098c1a:1:2:3:", "a8098c1a:1:1:9999999999999999999"} {
-		f.Add([]byte(s))
+// FuzzMark: what is read of a value of ours is written again byte for byte, and whose it is does
+// not depend on who reads.
+func FuzzMark(f *testing.F) {
+	for _, s := range []string{"0:1:9223372036854775807", "00:1:2", "0:1", "-1:1:2", "1:-1:2", "1:2:3:4", "1:2:3:", "1:1:9999999999999999999", ""} {
+		f.Add([]byte("a8098c1a:billing:3:"+s), "billing")
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r, ok := parseReference(b)
-		if ok && !bytes.Equal(r.appendTo(nil), b) {
-			t.Errorf("%q reads as %+v", b, r)
+	f.Add([]byte("A8098c1a:billing:3:1:2:3"), "a:b %")
+	f.Add([]byte("a8098c1a:a%3Ab+%25:3:1:2:3"), "a:b %")
+	f.Fuzz(func(t *testing.T, b []byte, group string) {
+		m := NewMark(ourID, group, 3)
+		who, rest := m.author(b)
+		var n [3]int64
+		if who == thisGroup && parseNumbers(rest, n[:]) && !bytes.Equal(m.appendTo(nil, n[:]...), b) {
+			t.Errorf("%q reads as %v", b, n)
 		}
-		if ok && (r.offset < 0 || r.b < -1 || r.c < 0) {
-			t.Errorf("%q reads as %+v", b, r)
+		if group != "" {
+			mine := m.appendTo(nil, 1, 2, 3)
+			if who, _ := m.author(mine); who != thisGroup {
+				t.Errorf("%q is not believed", mine)
+			}
+			if who, _ := NewMark(ourID, group+"x", 3).author(mine); who != anotherGroup {
+				t.Errorf("%q is not that of another group", mine)
+			}
 		}
 	})
 }

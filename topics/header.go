@@ -12,7 +12,7 @@ const (
 )
 
 // Names of the emitted headers: what a delivered record carries besides its
-// own. HeaderAttempt is also part of a retry record.
+// own.
 const (
 	HeaderDue             = "delay-due"
 	HeaderFired           = "delay-fired"
@@ -27,21 +27,28 @@ const (
 // Names of the internal headers: what duewheel writes to a delay topic for
 // itself. The package comment lists their bytes.
 const (
-	HeaderOrigin  = "delay-origin"
+	HeaderRetry   = "delay-retry"
 	HeaderResolve = "delay-resolve"
 	HeaderSeq     = "delay-seq"  // of a carried copy
 	HeaderFrom    = "delay-from" // of a carried copy
 )
 
-// HeaderPrefix begins every name that belongs to duewheel. A name that begins
-// so and is not in the tables of the package comment is refused, so that a
-// typing error cannot change what a record asks for.
+// HeaderPrefix begins every name that belongs to duewheel, in whatever case. A
+// name that begins so and is not in the tables of the package comment is refused,
+// so that a typing error cannot change what a record asks for.
 const HeaderPrefix = "delay-"
 
-// IsRequestHeader tells whether a header is left out of the delivered record:
-// request headers, internal ones, and emitted ones that came in from outside,
-// which would otherwise forge where the record comes from.
-func IsRequestHeader(name string) bool { return strings.HasPrefix(name, HeaderPrefix) }
+// LeftOut tells whether a header is left out of the delivered record: request
+// headers, internal ones, emitted ones that came in from outside, which would
+// otherwise forge where the record comes from, and what an earlier dead letter
+// said of itself.
+func LeftOut(name string) bool { return belongs(name) || strings.HasPrefix(name, errorPrefix) }
+
+// belongs tells whether a name begins with our prefix, in whatever case.
+func belongs(name string) bool {
+	const n = len(HeaderPrefix)
+	return len(name) >= n && name[0]|0x20 == 'd' && (name[:n] == HeaderPrefix || strings.EqualFold(name[:n], HeaderPrefix))
+}
 
 // field numbers the headers that Parse looks at.
 type field uint8
@@ -53,10 +60,10 @@ const (
 	fieldTopic
 	fieldKey
 	fieldPartition
-	fieldAttempt
-	fieldOrigin
+	fieldIgnored // known, and without a meaning in a request
+	fieldRetry   // what follows is not in ordinary records
 	fieldResolve
-	fieldIgnored  // known, and without a meaning in a request
+	fieldSeq
 	fieldUnknown  // begins with our prefix, and we do not know it
 	fieldReserved // the first of the names that are not supported yet
 )
@@ -79,7 +86,7 @@ const fields = int(fieldReserved) + len(reserved)
 
 // fieldOf sorts a header name. It is called for every header of every record.
 func fieldOf(name string) field {
-	if len(name) < len(HeaderPrefix) || name[0] != 'd' || name[:len(HeaderPrefix)] != HeaderPrefix {
+	if !belongs(name) {
 		return other
 	}
 	switch name {
@@ -93,14 +100,14 @@ func fieldOf(name string) field {
 		return fieldKey
 	case HeaderTargetPartition:
 		return fieldPartition
-	case HeaderAttempt:
-		return fieldAttempt
-	case HeaderOrigin:
-		return fieldOrigin
+	case HeaderRetry:
+		return fieldRetry
 	case HeaderResolve:
 		return fieldResolve
+	case HeaderSeq:
+		return fieldSeq
 	case HeaderDue, HeaderFired, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset,
-		HeaderSourceTimestamp, HeaderHops, HeaderSeq, HeaderFrom:
+		HeaderSourceTimestamp, HeaderAttempt, HeaderHops, HeaderFrom:
 		return fieldIgnored
 	}
 	for i, r := range reserved {
@@ -116,11 +123,23 @@ var requestNames = append([]string{
 	HeaderUntil, HeaderFor, HeaderTargetTopic, HeaderTargetKey, HeaderTargetPartition,
 }, reserved[:]...)
 
+// meant says what a name that begins with our prefix and is unknown should have been.
+func meant(name string) string {
+	if len(name) > 64 {
+		return "this one is unknown"
+	}
+	low := strings.ToLower(name)
+	if low != name && fieldOf(low) != fieldUnknown {
+		return "they are lower case: write " + low
+	}
+	if n := nearest(low); n != "" {
+		return "this one is unknown: did you mean " + n + "?"
+	}
+	return "this one is unknown"
+}
+
 // nearest returns the request header that name most probably means, or "".
 func nearest(name string) string {
-	if len(name) > 64 {
-		return ""
-	}
 	best, least := "", 4 // more than three wrong letters is another word
 	for _, known := range requestNames {
 		if d := distance(name, known); d < least {

@@ -13,12 +13,11 @@ import (
 // Kind is what a record of a delay topic is.
 type Kind uint8
 
-// The kinds of records. KindCopy is never parsed by "p1", which knows no
-// copies: a parser that does will have another spec.
+// The kinds of records.
 const (
 	KindRequest Kind = iota
 	KindResolve
-	KindCopy
+	KindOfAnotherGroup // which wrote it for itself: it is passed over
 )
 
 // Request is what a record of a delay topic asks for. Its slices point into
@@ -41,14 +40,6 @@ type Request struct {
 	ResolveOffset int64
 	ResolveDue    int64
 	ResolveSeq    int64
-}
-
-// Origin names the request as its producer wrote it. A retry carries it along,
-// so that the delivered record names the first offset, however often it was tried.
-type Origin struct {
-	Offset    int64
-	Timestamp int64 // ms since the epoch, -1 when the record has none
-	Due       int64 // ms since the epoch
 }
 
 // First returns the origin of a request that was read at an offset: the one it
@@ -97,21 +88,22 @@ func ParserFor(spec string) (*Parser, error) {
 	return &Parser{delay: delay}, nil
 }
 
-// Parse reads one record. The error is a *Refusal; it depends on the record
-// alone, and the record is then resolved without a resolve record. What depends
-// on the configuration of today is Route.Refuse's to say.
-func (p *Parser) Parse(headers []kgo.RecordHeader, timestampMillis, offset int64, topicID [4]byte) (Request, error) {
-	return p.parse(headers, timestampMillis, offset, topicID, 0)
+// Parse reads one record; m tells what is ours in its partition. The error is a
+// *Refusal; it depends on the record alone, and the record is then resolved
+// without a resolve record. What depends on the configuration of today is
+// Route.Refuse's to say.
+func (p *Parser) Parse(headers []kgo.RecordHeader, timestampMillis, offset int64, m Mark) (Request, error) {
+	return p.parse(headers, timestampMillis, offset, m, 0)
 }
 
 // Again reads a request once more that Parse of the same parser has found due at dueMillis: the
 // same answer, without working out the due time.
-func (p *Parser) Again(headers []kgo.RecordHeader, dueMillis, timestampMillis, offset int64, topicID [4]byte) (Request, error) {
-	return p.parse(headers, timestampMillis, offset, topicID, dueMillis)
+func (p *Parser) Again(headers []kgo.RecordHeader, dueMillis, timestampMillis, offset int64, m Mark) (Request, error) {
+	return p.parse(headers, timestampMillis, offset, m, dueMillis)
 }
 
 // parse is Parse; due is above zero when it is known already.
-func (p *Parser) parse(headers []kgo.RecordHeader, timestampMillis, offset int64, topicID [4]byte, due int64) (Request, error) {
+func (p *Parser) parse(headers []kgo.RecordHeader, timestampMillis, offset int64, m Mark, due int64) (Request, error) {
 	q := Request{Partition: -1, Target: p.target}
 	var at [fields]int32 // one more than the index of the last header of a name
 	var seen uint32      // by field
@@ -121,18 +113,18 @@ func (p *Parser) parse(headers []kgo.RecordHeader, timestampMillis, offset int64
 			seen |= 1 << f
 		}
 	}
-	if seen>>fieldResolve != 0 {
-		if r := special(&q, headers, &at, offset, topicID); r != nil {
+	if seen>>fieldRetry != 0 {
+		if r := special(&q, headers, &at, offset, m); r != nil {
 			return Request{}, r
 		}
-		if q.Kind == KindResolve {
+		if q.Kind != KindRequest {
 			return q, nil
 		}
 	}
-	if at[fieldOrigin] != 0 {
-		q.retry(value(headers, at[fieldOrigin]), value(headers, at[fieldAttempt]), offset, topicID)
+	if due != 0 {
+		q.Due = due
 	}
-	if q.Due = due; due == 0 {
+	if q.Due == 0 {
 		if r := p.due(&q, headers, &at, timestampMillis); r != nil {
 			return Request{}, r
 		}
@@ -153,16 +145,25 @@ func value(headers []kgo.RecordHeader, at int32) []byte {
 }
 
 // special deals with the headers that ordinary records do not have.
-func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset int64, topicID [4]byte) *Refusal {
+func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset int64, m Mark) *Refusal {
 	if v := value(headers, at[fieldResolve]); len(v) > 0 {
-		ref, ok := parseReference(v)
-		// Ours has this header and nothing else, and looks back.
-		if !ok || len(headers) != 1 || ref.topicID != topicID || ref.offset >= offset || ref.b < 0 || ref.c > ref.offset {
-			return refuse(CodeUnsupportedHeader, StageParse, HeaderResolve, v,
-				"only duewheel writes this header, and this one does not belong to this topic and offset")
+		return q.resolve(headers, v, offset, m)
+	}
+	if v := value(headers, at[fieldSeq]); len(v) > 0 {
+		if who, _ := m.author(v); who == anotherGroup {
+			q.Kind = KindOfAnotherGroup
+			return nil
 		}
-		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq = KindResolve, ref.offset, ref.b, ref.c
-		return nil
+	}
+	if at[fieldRetry] == int32(len(headers)) {
+		r, who := m.retry(headers[len(headers)-1].Value, offset)
+		switch who {
+		case anotherGroup:
+			q.Kind = KindOfAnotherGroup
+			return nil
+		case thisGroup:
+			q.Retry, q.Attempt, q.Origin, q.Due = true, r.Attempt, r.Origin, r.Due
+		}
 	}
 	for i, name := range reserved {
 		if v := value(headers, at[int(fieldReserved)+i]); len(v) > 0 {
@@ -177,28 +178,27 @@ func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset i
 		if fieldOf(name) != fieldUnknown || len(headers[i].Value) == 0 {
 			continue
 		}
-		meant := ""
-		if n := nearest(name); n != "" {
-			meant = ": did you mean " + n + "?"
-		}
 		return refuse(CodeUnsupportedHeader, StageParse, name, headers[i].Value,
-			"names that begin with %s belong to duewheel, and this one is unknown%s", HeaderPrefix, meant)
+			"names that begin with %s belong to duewheel, and %s", HeaderPrefix, meant(name))
 	}
 	return nil
 }
 
-// retry takes over what a retry record of ours carries. One of another topic
-// (mirrored, or made up), or that does not look back, is an ordinary request.
-func (q *Request) retry(origin, attempt []byte, offset int64, topicID [4]byte) {
-	ref, ok := parseReference(origin)
-	if !ok || ref.topicID != topicID || ref.offset >= offset {
-		return
+// resolve reads a resolve record.
+func (q *Request) resolve(headers []kgo.RecordHeader, v []byte, offset int64, m Mark) *Refusal {
+	who, rest := m.author(v)
+	var n [3]int64
+	switch {
+	case len(headers) != 1: // ours has this header and nothing else
+	case who == anotherGroup:
+		q.Kind = KindOfAnotherGroup
+		return nil
+	case who == thisGroup && parseNumbers(rest, n[:]) && n[0] >= 0 && n[0] < offset && n[1] >= 0 && n[2] >= 0 && n[2] <= n[0]: // and looks back
+		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq = KindResolve, n[0], n[1], n[2]
+		return nil
 	}
-	n, ok := parseCount(attempt)
-	if len(attempt) > 0 && (!ok || n > 1<<30) {
-		return
-	}
-	q.Retry, q.Attempt, q.Origin = true, int(n), Origin{Offset: ref.offset, Timestamp: ref.b, Due: ref.c}
+	return refuse(CodeUnsupportedHeader, StageParse, HeaderResolve, v,
+		"only duewheel writes this header, and this one does not belong to this topic, partition and offset")
 }
 
 // due works out the due time of a request.
@@ -207,7 +207,7 @@ func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, 
 	header, raw := HeaderUntil, until
 	var f fault
 	switch {
-	case p.delay > 0 && !q.Retry: // a retry's due time is absolute, here too
+	case p.delay > 0:
 		if len(until) == 0 && len(wait) == 0 {
 			header, raw = "", nil
 			q.Due, f = after(base, p.delay)
@@ -223,7 +223,7 @@ func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, 
 		header, raw = HeaderFor, wait
 		q.Due, f = parseFor(wait, base)
 	default:
-		return noDue(headers)
+		return refuse(CodeNoDue, StageParse, "", nil, "neither %s nor %s is set", HeaderUntil, HeaderFor)
 	}
 	switch f.code {
 	case "":
@@ -232,16 +232,6 @@ func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, 
 		return refuse(f.code, StageParse, header, raw, "%s", f.why)
 	}
 	return refuse(f.code, StageParse, header, raw, "%s%s", f.why, hint(header, raw))
-}
-
-// noDue is the refusal of a record without a due time; it looks for the usual slip.
-func noDue(headers []kgo.RecordHeader) *Refusal {
-	for _, h := range headers {
-		if low := strings.ToLower(h.Key); low != h.Key && (low == HeaderUntil || low == HeaderFor) {
-			return refuse(CodeNoDue, StageParse, h.Key, h.Value, "header names are lower case: write %s", low)
-		}
-	}
-	return refuse(CodeNoDue, StageParse, "", nil, "neither %s nor %s is set", HeaderUntil, HeaderFor)
 }
 
 // target reads where to deliver.

@@ -16,6 +16,7 @@ const T = 1767225605123
 var (
 	ourID   = [4]byte{0xa8, 0x09, 0x8c, 0x1a}
 	otherID = [4]byte{0xa8, 0x09, 0x8c, 0x1b}
+	ours    = NewMark(ourID, "billing", 3)
 )
 
 // headers makes headers of names and values that take turns.
@@ -84,12 +85,17 @@ func TestParse(t *testing.T) {
 		},
 		{
 			name:    "what looks like a copy is an ordinary request",
-			headers: headers("delay-for", "1s", "delay-seq", "a8098c1a:3:9:9", "delay-from", "4"),
+			headers: headers("delay-for", "1s", "delay-seq", "a8098c1a:billing:3:3:9:9", "delay-from", "4"),
 			want:    Request{Due: T + 1000, Partition: -1},
 		},
 		{
-			name:    "names are compared exactly",
-			headers: headers("Delay-Until", "1", "delay-for", "1s", "delay", "x", "adelay-for", "9s"),
+			name:    "names that only resemble ours",
+			headers: headers("delay-for", "1s", "delay", "x", "adelay-for", "9s", "Delay", "x", "DELAY_FOR", "x", "dela\u00ff-for", "x"),
+			want:    Request{Due: T + 1000, Partition: -1},
+		},
+		{
+			name:    "another case of a name without a value is absent",
+			headers: headers("delay-for", "1s", "Delay-For", "", "DELAY-ID", ""),
 			want:    Request{Due: T + 1000, Partition: -1},
 		},
 		{
@@ -98,45 +104,23 @@ func TestParse(t *testing.T) {
 			want:    Request{Due: 978307200000, Partition: -1},
 		},
 		{
-			name:    "retry of ours",
-			headers: headers("delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1a:41:1767225600000:1767225601000"),
-			want: Request{Due: T, Partition: -1, Retry: true, Attempt: 3,
-				Origin: Origin{Offset: 41, Timestamp: 1767225600000, Due: 1767225601000}},
-		},
-		{
-			name:    "a throttled record was not attempted",
-			headers: headers("delay-until", "1767225605123", "delay-origin", "a8098c1a:0:0:0"),
-			want:    Request{Due: T, Partition: -1, Retry: true},
-		},
-		{
-			name:    "retry of a record without a timestamp",
-			headers: headers("delay-until", "1767225605123", "delay-attempt", "1", "delay-origin", "a8098c1a:41:-1:1767225601000"),
-			want: Request{Due: T, Partition: -1, Retry: true, Attempt: 1,
-				Origin: Origin{Offset: 41, Timestamp: -1, Due: 1767225601000}},
-		},
-		{
-			name:    "retry of another topic",
-			headers: headers("delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1b:41:1:1"),
-			want:    Request{Due: T, Partition: -1},
-		},
-		{
-			name:    "retry that does not look back",
-			headers: headers("delay-until", "1767225605123", "delay-attempt", "3", "delay-origin", "a8098c1a:42:1:1"),
-			want:    Request{Due: T, Partition: -1},
-		},
-		{
-			name:    "retry with an attempt that is no number",
-			headers: headers("delay-until", "1767225605123", "delay-attempt", "-3", "delay-origin", "a8098c1a:41:1:1"),
-			want:    Request{Due: T, Partition: -1},
-		},
-		{
 			name:    "resolve record",
-			headers: headers("delay-resolve", "a8098c1a:41:1767225605123:7"),
+			headers: headers("delay-resolve", "a8098c1a:billing:3:41:1767225605123:7"),
 			want:    Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7},
+		},
+		{
+			name:    "resolve record of another group",
+			headers: headers("delay-resolve", "a8098c1a:orders:3:41:1767225605123:7"),
+			want:    Request{Kind: KindOfAnotherGroup, Partition: -1},
+		},
+		{
+			name:    "copy of another group",
+			headers: headers("delay-until", "1767225605123", "delay-seq", "a8098c1a:orders:3:3:9:9", "delay-from", "4", "a", "b"),
+			want:    Request{Kind: KindOfAnotherGroup, Partition: -1},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ourID)
+			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +139,6 @@ func TestParseRefuses(t *testing.T) {
 	}{
 		{"nothing", nil, CodeNoDue, "", "neither delay-until nor delay-for"},
 		{"only a target", headers("delay-target-topic", "orders"), CodeNoDue, "", "neither"},
-		{"capital letters", headers("Delay-Until", "1"), CodeNoDue, "Delay-Until", "write delay-until"},
 		{"unparsable delay-until does not fall back to delay-for", headers("delay-until", "soon", "delay-for", "1s"), CodeUnparsableDue, "delay-until", "RFC 3339"},
 		{"unparsable delay-for", headers("delay-for", "soon"), CodeUnparsableDue, "delay-for", "PT5M"},
 		{"epoch days", headers("delay-until", "20454"), CodeDueOutOfRange, "delay-until", "in days it is 2026-01-01T00:00:00.000Z"},
@@ -172,14 +155,17 @@ func TestParseRefuses(t *testing.T) {
 		{"unknown", headers("delay-everything-else", "1"), CodeUnsupportedHeader, "delay-everything-else", "unknown"},
 		{"unknown after an absent unknown", headers("delay-xxxxxxxx", "", "delay-yyyyyyyy", "1"), CodeUnsupportedHeader, "delay-yyyyyyyy", "unknown"},
 		{"the bare prefix", headers("delay-", "1"), CodeUnsupportedHeader, "delay-", "unknown"},
-		{"resolve of another topic", headers("delay-resolve", "a8098c1b:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
-		{"resolve that does not look back", headers("delay-resolve", "a8098c1a:42:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
-		{"resolve of a seq above its offset", headers("delay-resolve", "a8098c1a:41:1:42"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
-		{"resolve of a negative due time", headers("delay-resolve", "a8098c1a:41:-1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
-		{"resolve with another header", headers("delay-resolve", "a8098c1a:41:1:1", "a", "b"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve of another topic", headers("delay-resolve", "a8098c1b:billing:3:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve of another partition", headers("delay-resolve", "a8098c1a:billing:4:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve without a group", headers("delay-resolve", "a8098c1a::3:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve that does not look back", headers("delay-resolve", "a8098c1a:billing:3:42:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve of a seq above its offset", headers("delay-resolve", "a8098c1a:billing:3:41:1:42"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve of a negative due time", headers("delay-resolve", "a8098c1a:billing:3:41:-1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve with another header", headers("delay-resolve", "a8098c1a:billing:3:41:1:1", "a", "b"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
+		{"resolve of another group with another header", headers("delay-resolve", "a8098c1a:orders:3:41:1:1", "a", "b"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ourID)
+			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ours)
 			var r *Refusal
 			if !errors.As(err, &r) {
 				t.Fatalf("got %+v, %v, want a refusal", got, err)
@@ -193,21 +179,53 @@ func TestParseRefuses(t *testing.T) {
 
 func TestFixedDelayNeedsNoHeaderAndTakesNone(t *testing.T) {
 	p := parser(t, Spec(5*time.Minute))
-	q, err := p.Parse(headers("a", "b", "delay-target-topic", "orders"), T, 42, ourID)
+	q, err := p.Parse(headers("a", "b", "delay-target-topic", "orders"), T, 42, ours)
 	if err != nil || q.Due != T+300_000 || string(q.Target) != "orders" {
 		t.Errorf("got %+v, %v", q, err)
 	}
 	for _, name := range []string{HeaderUntil, HeaderFor} {
-		_, err := p.Parse(headers(name, "1767225605123"), T, 42, ourID)
+		_, err := p.Parse(headers(name, "1767225605123"), T, 42, ours)
 		var r *Refusal
 		if !errors.As(err, &r) || r.Code != CodeUnsupportedHeader || r.Header != name || !strings.Contains(r.Message, "fixed by its route") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	// A route may have been given its fixed delay after a retry was written.
-	q, err = p.Parse(headers(HeaderUntil, "1767225605123", HeaderOrigin, "a8098c1a:41:1:1"), T, 42, ourID)
+	q, err = p.Parse(headers(HeaderFor, "1s", HeaderRetry, "a8098c1a:billing:3:41:1:1:1:1767225605123"), T, 42, ours)
 	if err != nil || q.Due != T || !q.Retry {
 		t.Errorf("retry: got %+v, %v", q, err)
+	}
+}
+
+// Whatever the case of its letters, a name of ours is one: passed over, it would do something else
+// than what was asked, as a target that is not the default one.
+func TestNamesAreLowerCase(t *testing.T) {
+	all := append([]string{HeaderDue, HeaderRetry, HeaderResolve, HeaderSeq, HeaderHops}, requestNames...)
+	for _, name := range all {
+		title := []byte(name)
+		for i := range title {
+			if i == 0 || title[i-1] == '-' {
+				title[i] -= 'a' - 'A'
+			}
+		}
+		for _, written := range []string{strings.ToUpper(name), string(title), "D" + name[1:], name[:len(name)-1] + strings.ToUpper(name[len(name)-1:])} {
+			for _, spec := range []string{"p1", "p1+1000"} {
+				hs := headers("delay-for", "1s", written, "1767225605123")
+				if spec != "p1" {
+					hs = hs[1:]
+				}
+				_, err := parser(t, spec).Parse(hs, T, 42, ours)
+				var r *Refusal
+				if !errors.As(err, &r) || r.Code != CodeUnsupportedHeader || r.Header != written || !strings.HasSuffix(r.Message, "lower case: write "+name) {
+					t.Errorf("%s by %s: got %v", written, spec, err)
+				}
+			}
+		}
+	}
+	for written, want := range map[string]string{"Delay-Untill": "did you mean delay-until?", "Delay-Everything-Else": "is unknown"} {
+		if _, err := parser(t, "p1").Parse(headers("delay-for", "1s", written, "x"), T, 42, ours); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: got %v", written, err)
+		}
 	}
 }
 
@@ -218,7 +236,7 @@ func TestDelayNeedsATimestamp(t *testing.T) {
 			if spec != "p1" {
 				hs = nil
 			}
-			_, err := parser(t, spec).Parse(hs, base, 42, ourID)
+			_, err := parser(t, spec).Parse(hs, base, 42, ours)
 			var r *Refusal
 			if !errors.As(err, &r) || r.Code != CodeDueOutOfRange {
 				t.Errorf("%s at %d: got %v", spec, base, err)
@@ -254,7 +272,7 @@ func TestSpec(t *testing.T) {
 
 func TestRefusalOutlivesTheRecord(t *testing.T) {
 	hs := headers("delay-until", "soon")
-	_, err := parser(t, "p1").Parse(hs, T, 42, ourID)
+	_, err := parser(t, "p1").Parse(hs, T, 42, ours)
 	copy(hs[0].Value, "gone")
 	var r *Refusal
 	if !errors.As(err, &r) || string(r.Value) != "soon" {
@@ -263,12 +281,12 @@ func TestRefusalOutlivesTheRecord(t *testing.T) {
 }
 
 func TestRefusalKeepsLittle(t *testing.T) {
-	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), T, 42, ourID)
+	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), T, 42, ours)
 	var r *Refusal
 	if !errors.As(err, &r) || len(r.Value) != 256 || len(r.Message) > 1000 {
 		t.Errorf("value of %d bytes, message of %d", len(r.Value), len(r.Message))
 	}
-	_, err = parser(t, "p1").Parse(headers("delay-"+strings.Repeat("x", 1<<20), "1"), T, 42, ourID)
+	_, err = parser(t, "p1").Parse(headers("delay-"+strings.Repeat("x", 1<<20), "1"), T, 42, ours)
 	if !errors.As(err, &r) || len(r.Header) != 256 {
 		t.Errorf("header of %d bytes", len(r.Header))
 	}
@@ -278,11 +296,11 @@ func TestRefusalKeepsLittle(t *testing.T) {
 func TestAgain(t *testing.T) {
 	for _, tt := range ordinary {
 		p := parser(t, tt.spec)
-		q, err := p.Parse(tt.headers, T, 42, ourID)
+		q, err := p.Parse(tt.headers, T, 42, ours)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := p.Again(tt.headers, q.Due, T, 42, ourID)
+		again, err := p.Again(tt.headers, q.Due, T, 42, ours)
 		if err != nil || !reflect.DeepEqual(again, q) {
 			t.Errorf("%s: got %+v (%v), want %+v", tt.name, again, err, q)
 		}

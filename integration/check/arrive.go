@@ -180,11 +180,11 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: p.problem}, r)
 	}
 	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.place(r), code: codeOf(p.code), record: r}
-	a.cut = c.cutDown(r, p)
-	_, _, _, a.retried = src.ours(p.origin, math.MaxInt64)
+	a.cut, a.retried = c.cutDown(r, p), p.attempt > 0
 	s := src.at(offset)
 	if s.is(isRetry) {
-		offset, a.retried = s.due, true
+		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "dead letter: names a retry record, not the request"}, r)
+		offset = s.due
 		s = src.at(offset)
 	}
 	first := c.arrived(src, s, offset, a)
@@ -221,11 +221,10 @@ func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	} else if a.value != s.value {
 		wrong = append(wrong, "value")
 	}
-	// The processor has rewritten what a retry asks for.
-	if !a.retried && a.key != s.key {
+	if a.key != s.key {
 		wrong = append(wrong, "key")
 	}
-	if !a.retried && a.headers != s.headers {
+	if a.headers != s.headers {
 		wrong = append(wrong, "headers or timestamp")
 	}
 	if len(wrong) > 0 {
@@ -270,7 +269,7 @@ func (c *Checker) retry(src *source, r *kgo.Record, origin, due int64) {
 	if got.arrivals == 0 {
 		return
 	}
-	// A dead letter that names the retry was seen before it.
+	c.faultOf(Fault{Kind: Altered, Source: src.name(r.Offset), Detail: "what arrived names a retry record, not the request"}, nil)
 	a := arrival{print: got.print, at: got.place, code: Codes(got.codes), retried: true}
 	o := src.at(origin)
 	first := c.arrived(src, o, origin, a)

@@ -48,6 +48,7 @@ type Counts struct {
 	Doubled      int64 // seen again, whether allowed or not
 	Retried      int64 // retry records
 	Resolved     int64 // resolve records
+	PassedOver   int64 // records that another group wrote for itself
 	Faults       int64 // found so far
 }
 
@@ -99,7 +100,7 @@ func (c *Checker) Counts() Counts { return c.counts }
 // Expect says what must become of a record of a delay topic.
 func (c *Checker) Expect(r *kgo.Record) Expectation {
 	src := c.source(r.Topic, r.Partition)
-	if src == nil || src.resolves(r) {
+	if src == nil || src.passedOver(r) || src.resolves(r) {
 		return Expectation{}
 	}
 	if _, _, ok := src.retryOf(r); ok {
@@ -125,6 +126,10 @@ func (c *Checker) Requested(r *kgo.Record) {
 	src := c.source(r.Topic, r.Partition)
 	if src == nil {
 		c.fault(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "not a delay topic of this check", Request: clone(r)})
+		return
+	}
+	if src.passedOver(r) {
+		c.counts.PassedOver++
 		return
 	}
 	if src.resolves(r) {

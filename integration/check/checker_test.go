@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,29 +212,93 @@ func TestRetry(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	t.Run("dead-lettered by the name of the retry, seen before it", func(t *testing.T) {
-		config := w.config
-		config.Targets = []Target{{Topic: "orders", MayVanish: true}}
-		c := newChecker(t, config)
-		letter := w.condemn(r, "unknown_target")
-		feed(c, letter, q, other, r, late)
+	t.Run("dead-lettered as it was written", func(t *testing.T) {
+		c := newChecker(t, vanishing(w.config))
+		letter := w.condemn(q, "unknown_target")
+		feed(c, q, other, r, late, letter)
 		expectFaults(t, c, nil, "dead-lettered 1")
 	})
-	t.Run("of another topic: an ordinary request", func(t *testing.T) {
-		foreign := w.retry(q, due, again)
-		set(foreign, "delay-origin", strings.Replace(string(foreign.Headers[len(foreign.Headers)-1].Value), "abcdef01", "abcdef02", 1))
-		c := newChecker(t, w.config)
-		feed(c, q, other, foreign, late, d)
-		expectFaults(t, c, map[Kind]int64{Missing: 1, Disordered: 1}, "")
+	t.Run("dead-lettered as it was rewritten", func(t *testing.T) {
+		c := newChecker(t, vanishing(w.config))
+		letter := w.condemn(q, "unknown_target")
+		letter.Headers = append(letter.Headers, r.Headers[len(r.Headers)-1])
+		drop(letter, "a")
+		feed(c, q, other, r, late, letter)
+		expectFaults(t, c, map[Kind]int64{Altered: 1}, "")
 	})
+	for _, first := range []bool{true, false} {
+		t.Run(fmt.Sprintf("dead-lettered by the name of the retry, seen before it: %v", first), func(t *testing.T) {
+			c := newChecker(t, vanishing(w.config))
+			letter := w.condemn(r, "unknown_target")
+			if first {
+				feed(c, letter)
+			}
+			feed(c, q, other, r, late)
+			if !first {
+				feed(c, letter)
+			}
+			if got := c.Report(); got.Count(Altered) == 0 || got.Count(Missing) > 0 {
+				t.Error(got)
+			}
+		})
+	}
+	for name, mark := range map[string]string{"topic": "abcdef02:g:1", "partition": "abcdef01:g:2"} {
+		t.Run("of another "+name+": an ordinary request", func(t *testing.T) {
+			foreign := w.retry(q, due, again)
+			set(foreign, "delay-retry", strings.Replace(string(foreign.Headers[len(foreign.Headers)-1].Value), "abcdef01:g:1", mark, 1))
+			c := newChecker(t, w.config)
+			feed(c, q, other, foreign, late, d)
+			expectFaults(t, c, map[Kind]int64{Missing: 1, Disordered: 1}, "")
+		})
+	}
+	t.Run("of another group: passed over", func(t *testing.T) {
+		config := w.config
+		config.Routes = slices.Clone(config.Routes)
+		for i := range config.Routes {
+			config.Routes[i].Group = "another"
+		}
+		c := newChecker(t, config)
+		feed(c, other, r, late)
+		expectFaults(t, c, nil, "")
+		if n := c.Counts().PassedOver; n != 1 {
+			t.Errorf("%d passed over", n)
+		}
+	})
+}
+
+// vanishing is a configuration whose target may be deleted.
+func vanishing(c Config) Config {
+	c.Targets = []Target{{Topic: "orders", MayVanish: true}}
+	return c
+}
+
+// TestNames: whatever the case of its letters, a name of the processor's that it does not know must be dead-lettered, and no such name,
+// nor what an earlier dead letter said of itself, is delivered.
+func TestNames(t *testing.T) {
+	w := newWorld()
+	c := newChecker(t, w.config)
+	asks := []string{"a=b", "delay-until=" + millis(due), "delay-target-topic=orders"}
+	bad := w.request("k", "v", append(asks, "Delay-Target-Topic=bills")...)
+	again := w.request("k", "v", append(asks, "DELAY-ID=", errorPrefix+"code=no_due")...)
+	feed(c, bad, again, w.condemn(bad, "unsupported_header"), w.deliver(again, due))
+	expectFaults(t, c, nil, "requested 2 (1 bad")
+	for _, name := range []string{errorPrefix + "code", "Delay-For"} {
+		wrong := w.deliver(w.request("k", "v", asks...), due)
+		wrong.Headers = append(wrong.Headers, kgo.RecordHeader{Key: name})
+		c := newChecker(t, w.config)
+		feed(c, wrong)
+		if c.Report().Count(Altered) == 0 {
+			t.Errorf("%s was delivered, and nothing said", name)
+		}
+	}
 }
 
 // TestResolve: a resolve record asks for nothing; what only looks like one must be dead-lettered.
 func TestResolve(t *testing.T) {
 	w := newWorld()
 	q := w.request("k", "v", "delay-until="+millis(now.Add(9999*24*time.Hour)), "delay-target-topic=orders")
-	resolve := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{fmt.Sprintf("delay-resolve=abcdef01:%d:5:%d", q.Offset, q.Offset)})})
-	ahead := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{"delay-resolve=abcdef01:99:5:99"})})
+	resolve := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{fmt.Sprintf("delay-resolve=abcdef01:g:1:%d:5:%d", q.Offset, q.Offset)})})
+	ahead := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{"delay-resolve=abcdef01:g:1:99:5:99"})})
 	c := newChecker(t, w.config)
 	feed(c, q, resolve, w.condemn(q, "too_far_ahead"), ahead, w.condemn(ahead, "unsupported_header"))
 	expectFaults(t, c, nil, "requested 2 (2 bad")

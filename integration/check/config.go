@@ -31,6 +31,9 @@ type Route struct {
 	// TopicID tells the processor's own records from what others wrote in their likeness. A Watch asks the cluster for it; when
 	// zero, any topic id is believed.
 	TopicID [16]byte
+	// Group is the processor's. What another group wrote into the delay topic for itself is passed over, and asks for nothing of
+	// this one. Empty: there is only one.
+	Group string
 	// Target is where requests go that name no target topic. Empty: they must name one.
 	Target string
 	// Delay makes the due time of every request: its timestamp plus Delay. Zero: requests carry their due time.

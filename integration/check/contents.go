@@ -2,7 +2,6 @@ package check
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -80,7 +79,7 @@ func (c *Checker) deliverAlike(a *alike, r *kgo.Record, seen time.Time) {
 	}
 	s := q.src.at(q.offset)
 	for _, h := range r.Headers {
-		if strings.HasPrefix(h.Key, prefix) {
+		if !passes(h.Key) {
 			c.faultOf(Fault{Kind: Altered, Source: q.src.name(q.offset), Detail: "header " + h.Key + " was delivered"}, r)
 		}
 	}

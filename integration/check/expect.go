@@ -40,7 +40,7 @@ type asked struct {
 func read(headers []kgo.RecordHeader) asked {
 	var a asked
 	for _, h := range headers {
-		if !strings.HasPrefix(h.Key, prefix) {
+		if !belongs(h.Key) {
 			continue
 		}
 		switch h.Key {
@@ -227,7 +227,7 @@ func match(pattern, name string) bool {
 func contentSize(r *kgo.Record) int {
 	size := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
-		if !strings.HasPrefix(h.Key, prefix) {
+		if passes(h.Key) {
 			size += len(h.Key) + len(h.Value)
 		}
 	}

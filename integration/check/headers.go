@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/maphash"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,17 +13,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// prefix begins the names that a processor keeps for itself: none of them passes from a request to the delivered record.
+// prefix begins, in whatever case, the names that a processor keeps for itself.
 const prefix = "delay-"
 
 // errorPrefix begins the names of the headers that a dead letter carries besides the request's own.
 const errorPrefix = "__delay.errors."
 
+// belongs tells whether a name begins with prefix.
+func belongs(name string) bool {
+	return len(name) >= len(prefix) && name[0]|0x20 == prefix[0] && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
+// passes tells whether a header of the request is also one of the delivered record.
+func passes(name string) bool { return !belongs(name) && !strings.HasPrefix(name, errorPrefix) }
+
 // emitted tells whether a header is one of those that the processor writes; in a request it means nothing.
 func emitted(name string) bool {
 	switch name {
 	case "delay-due", "delay-fired", "delay-source-topic", "delay-source-partition", "delay-source-offset",
-		"delay-source-timestamp", "delay-attempt", "delay-hops", "delay-origin", "delay-seq", "delay-from":
+		"delay-source-timestamp", "delay-attempt", "delay-hops", "delay-retry", "delay-seq", "delay-from":
 		return true
 	}
 	return false
@@ -33,8 +42,8 @@ func emitted(name string) bool {
 type provenance struct {
 	topic                        []byte
 	partition, offset, timestamp int64
-	due, fired, attempt          int64  // delivered records
-	code, cut, origin            []byte // dead letters
+	due, fired, attempt          int64
+	code, cut                    []byte // dead letters
 	problem                      string
 }
 
@@ -59,7 +68,7 @@ func (p *provenance) once(n *int64, h kgo.RecordHeader) {
 func fromDelivered(headers []kgo.RecordHeader) provenance {
 	p := provenance{partition: -1, offset: -1, timestamp: -1, due: -1, fired: -1, attempt: -1}
 	for _, h := range headers {
-		if !strings.HasPrefix(h.Key, prefix) {
+		if passes(h.Key) {
 			continue
 		}
 		switch h.Key {
@@ -92,14 +101,11 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 
 // fromDeadLetter reads the error headers of a dead letter.
 func fromDeadLetter(headers []kgo.RecordHeader) provenance {
-	p := provenance{partition: -1, offset: -1, timestamp: -1}
+	p := provenance{partition: -1, offset: -1, timestamp: -1, attempt: -1}
 	var seen []string
 	for _, h := range headers {
 		name, ok := strings.CutPrefix(h.Key, errorPrefix)
 		if !ok {
-			if h.Key == "delay-origin" {
-				p.origin = h.Value
-			}
 			continue
 		}
 		if slices.Contains(seen, name) {
@@ -116,6 +122,8 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 			p.once(&p.offset, h)
 		case "timestamp":
 			p.once(&p.timestamp, h)
+		case "attempts":
+			p.once(&p.attempt, h)
 		case "code":
 			p.code = h.Value
 		case "cut":
@@ -144,27 +152,60 @@ func (c *Checker) cutDown(r *kgo.Record, p provenance) *large {
 	return &large{value, c.hash.bytes(r.Value[:headBytes])}
 }
 
-// ours reads a header that a processor writes into a delay topic for itself: <4 bytes of the topic id in hex>:<a>:<b>:<c>. It
-// is believed only where it was written, and only if it looks back.
-func (s *source) ours(v []byte, offset int64) (a, b, c int64, ok bool) {
-	parts := bytes.Split(v, []byte{':'})
-	if len(parts) != 4 {
-		return 0, 0, 0, false
+// author is who wrote what looks like a record that a processor writes into a delay topic for itself.
+type author uint8
+
+const (
+	elsewhere author = iota // it is believed only in the partition for which it was written
+	thisGroup
+	anotherGroup
+)
+
+// author reads a header that a processor writes into a delay topic for itself:
+//
+//	<4 bytes of the topic id in hex>:<group, escaped as in a query>:<partition>:<number>…
+//
+// The first number is an offset, and it must look back from that of the record.
+func (s *source) author(v []byte, offset int64, numbers []int64) author {
+	parts := strings.Split(string(v), ":")
+	if len(parts) < 3 {
+		return elsewhere
 	}
-	id, err := hex.DecodeString(string(parts[0]))
-	if err != nil || len(id) != 4 {
-		return 0, 0, 0, false
+	id, err := hex.DecodeString(parts[0])
+	group, escape := url.QueryUnescape(parts[1])
+	switch {
+	case err != nil || escape != nil || len(id) != 4 || group == "" || parts[2] != strconv.Itoa(int(s.partition)):
+		return elsewhere
+	case s.route.TopicID != [16]byte{} && !bytes.Equal(id, s.route.TopicID[:4]):
+		return elsewhere
+	case s.route.Group != "" && s.route.Group != group:
+		return anotherGroup
+	case len(parts) != 3+len(numbers):
+		return elsewhere
 	}
-	if s.route.TopicID != [16]byte{} && !bytes.Equal(id, s.route.TopicID[:4]) {
-		return 0, 0, 0, false
-	}
-	var n [3]int64
-	for i := range n {
-		if n[i], err = strconv.ParseInt(string(parts[i+1]), 10, 64); err != nil || n[i] < 0 {
-			return 0, 0, 0, false
+	for i := range numbers {
+		if numbers[i], err = strconv.ParseInt(parts[3+i], 10, 64); err != nil || numbers[i] < 0 {
+			return elsewhere
 		}
 	}
-	return n[0], n[1], n[2], n[0] < offset
+	if len(numbers) > 0 && numbers[0] >= offset {
+		return elsewhere
+	}
+	return thisGroup
+}
+
+// passedOver tells whether another group has written a record for itself.
+func (s *source) passedOver(r *kgo.Record) bool {
+	for i, h := range r.Headers {
+		switch {
+		case h.Key == "delay-retry" && i < len(r.Headers)-1, h.Key == "delay-resolve" && len(r.Headers) > 1:
+		case h.Key == "delay-retry", h.Key == "delay-resolve", h.Key == "delay-seq":
+			if s.author(h.Value, r.Offset, nil) == anotherGroup {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // resolves tells whether a record is a resolve record: nothing but one header.
@@ -172,29 +213,19 @@ func (s *source) resolves(r *kgo.Record) bool {
 	if r.Key != nil || r.Value != nil || len(r.Headers) != 1 || r.Headers[0].Key != "delay-resolve" {
 		return false
 	}
-	offset, _, seq, ok := s.ours(r.Headers[0].Value, r.Offset)
-	return ok && seq <= offset
+	var n [3]int64 // offset, due and seq
+	return s.author(r.Headers[0].Value, r.Offset, n[:]) == thisGroup && n[2] <= n[0]
 }
 
-// retryOf tells whether a record is a retry, of which origin, and for when.
+// retryOf tells whether a record is a retry, of which origin, and for when: that is its last header.
 func (s *source) retryOf(r *kgo.Record) (origin, due int64, ok bool) {
-	var mark, until []byte
-	for _, h := range r.Headers {
-		switch h.Key {
-		case "delay-origin":
-			mark = h.Value
-		case "delay-until":
-			until = h.Value
-		}
-	}
-	if mark == nil {
+	last := len(r.Headers) - 1
+	if last < 0 || r.Headers[last].Key != "delay-retry" {
 		return 0, 0, false
 	}
-	if origin, _, _, ok = s.ours(mark, r.Offset); !ok {
-		return 0, 0, false
-	}
-	due, ok = parseUntil(until)
-	return origin, due, ok
+	var n [5]int64 // first offset, its timestamp and due time, attempts, next due time
+	ok = s.author(r.Headers[last].Value, r.Offset, n[:]) == thisGroup
+	return n[0], n[4], ok
 }
 
 // hasher makes fingerprints.
@@ -204,7 +235,7 @@ type hasher struct{ seed maphash.Seed }
 func (x hasher) asDelivered(key, value []byte, headers []kgo.RecordHeader, due, timestamp int64) print {
 	return print{
 		due: due, key: x.bytes(key), value: uint32(x.bytes(value)),
-		headers: x.headers(headers, timestamp, func(name string) bool { return !strings.HasPrefix(name, prefix) }),
+		headers: x.headers(headers, timestamp, passes),
 	}
 }
 
@@ -216,9 +247,7 @@ func (x hasher) asSpared(letter *kgo.Record, timestamp int64) print {
 	}
 	return print{
 		key: x.bytes(key), value: uint32(x.bytes(letter.Value)),
-		headers: x.headers(letter.Headers, timestamp, func(name string) bool {
-			return !strings.HasPrefix(name, prefix) && !strings.HasPrefix(name, errorPrefix)
-		}),
+		headers: x.headers(letter.Headers, timestamp, passes),
 	}
 }
 

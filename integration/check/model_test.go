@@ -60,7 +60,7 @@ func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 func (w *world) deliver(q *kgo.Record, due time.Time) *kgo.Record {
 	r := &kgo.Record{Topic: "orders", Key: q.Key, Value: q.Value, Timestamp: due.Add(5 * time.Millisecond)}
 	for _, h := range q.Headers {
-		if !strings.HasPrefix(h.Key, prefix) {
+		if passes(h.Key) {
 			r.Headers = append(r.Headers, h)
 		}
 	}
@@ -85,14 +85,8 @@ func (w *world) condemn(q *kgo.Record, code string) *kgo.Record {
 // retry makes the retry record of a request.
 func (w *world) retry(q *kgo.Record, due, again time.Time) *kgo.Record {
 	r := &kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: now.Add(time.Second)}
-	for _, h := range q.Headers {
-		if !strings.HasPrefix(h.Key, prefix) || strings.HasPrefix(h.Key, "delay-target") {
-			r.Headers = append(r.Headers, h)
-		}
-	}
-	r.Headers = append(r.Headers, parse([]string{
-		"delay-until=" + millis(again), "delay-attempt=1",
-		fmt.Sprintf("delay-origin=abcdef01:%d:%s:%s", q.Offset, millis(q.Timestamp), millis(due)),
+	r.Headers = append(slices.Clone(q.Headers), parse([]string{
+		fmt.Sprintf("delay-retry=abcdef01:g:%d:%d:%s:%s:1:%s", q.Partition, q.Offset, millis(q.Timestamp), millis(due), millis(again)),
 	})...)
 	return w.append(r)
 }

@@ -1,0 +1,61 @@
+package topics
+
+import "github.com/twmb/franz-go/pkg/kgo"
+
+// Origin names the request as its producer wrote it, in the same partition. A retry carries it
+// along, so that the delivered record names the first offset, however often it was tried.
+type Origin struct {
+	Offset    int64
+	Timestamp int64 // ms since the epoch, -1 when the record has none
+	Due       int64 // ms since the epoch
+}
+
+// Retry is what a retry record carries for us.
+type Retry struct {
+	Due     int64  // the next attempt, ms since the epoch
+	Attempt int    // attempts so far
+	Origin  Origin // Request.First of the record that was tried
+}
+
+// AppendRetry appends to dst the headers of a retry record: in, which is the request as it was
+// written (Mark.Written), and one header of ours behind it. It belongs in the partition that the
+// record came from. There is no id among what counts: with one it would replace a later request of
+// the user.
+func AppendRetry(dst, in []kgo.RecordHeader, m Mark, r Retry, buf []byte) ([]kgo.RecordHeader, []byte) {
+	w := writer{headers: append(dst, in...), buf: buf}
+	start := len(w.buf)
+	w.buf = m.appendTo(w.buf, r.Origin.Offset, max(r.Origin.Timestamp, -1), r.Origin.Due, int64(r.Attempt), r.Due)
+	w.take(HeaderRetry, start)
+	return w.headers, w.buf
+}
+
+// Written returns what a record at an offset was tried as before, if it is a retry of ours, and
+// its headers as the producer of the request wrote them.
+func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.RecordHeader, r Retry, retried bool) {
+	last := len(headers) - 1
+	if last < 0 || headers[last].Key != HeaderRetry {
+		return headers, Retry{}, false
+	}
+	r, who := m.retry(headers[last].Value, offset)
+	if who != thisGroup {
+		return headers, Retry{}, false
+	}
+	return headers[:last], r, true
+}
+
+// retry reads the value of a retry header.
+func (m Mark) retry(value []byte, offset int64) (Retry, author) {
+	who, rest := m.author(value)
+	if who != thisGroup {
+		return Retry{}, who
+	}
+	var n [5]int64
+	if !parseNumbers(rest, n[:]) {
+		return Retry{}, elsewhere
+	}
+	r := Retry{Origin: Origin{Offset: n[0], Timestamp: n[1], Due: n[2]}, Attempt: int(n[3]), Due: n[4]}
+	if n[0] < 0 || n[0] >= offset || n[2] < 0 || n[3] < 0 || n[3] > 1<<30 || n[4] < 1 || n[4] > maxDueMillis {
+		return Retry{}, elsewhere // made up: it does not look back, or at no instant
+	}
+	return r, thisGroup
+}
