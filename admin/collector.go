@@ -41,7 +41,10 @@ var (
 	descTurnTime     = desc("transaction_duration_seconds", "Transactions from begin to decision.")
 	descRebalances   = desc("rebalances_total", "Rebalances that this process took part in.")
 	descClockSteps   = desc("clock_steps_total", "Steps of the wall clock that were noticed.")
-	descClockSkew    = desc("clock_skew_seconds", "The broker's clock minus ours.")
+	descClockSkew    = desc("clock_skew_seconds", "The brokers' clock minus ours.")
+	descClockWrong   = desc("clock_wrong", "1 while our clock is further off the brokers' than max_clock_skew, and theirs counts.")
+	descClockAlone   = desc("clock_unchecked", "1 while brokers do not say what time it is.")
+	descBrokerClock  = desc("broker_clock_skew_seconds", "A broker's clock minus the broker's that counts.", "broker")
 	descLanes        = desc("lanes", "Group members in this process.")
 	descOutside      = desc("lanes_outside_group", "Lanes that the group does not take as members; /readyz says why.")
 	descAssigned     = desc("assigned_partitions", "Partitions assigned to this process.")
@@ -86,7 +89,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
-		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
+		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
 		descOffset, descLowWater, descWatermark, descAge, descPosition, descLogStart, descLogEnd,
@@ -120,6 +123,11 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	m.counter(descRebalances, float64(s.Rebalances))
 	m.counter(descClockSteps, float64(s.ClockSteps))
 	m.gauge(descClockSkew, s.ClockSkew.Seconds())
+	m.gauge(descClockWrong, bit(s.ClockTrouble != ""))
+	m.gauge(descClockAlone, bit(s.ClockUnknown != ""))
+	for _, b := range s.BrokerClocks {
+		m.gauge(descBrokerClock, b.Skew.Seconds(), strconv.Itoa(int(b.Broker)))
+	}
 	m.gauge(descLanes, float64(s.Lanes))
 	m.gauge(descOutside, float64(len(s.Outside)))
 	m.gauge(descAssigned, float64(len(s.Partitions)))

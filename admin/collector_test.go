@@ -116,7 +116,8 @@ func TestCounters(t *testing.T) {
 		DeadLetter:   map[string]int64{"no_due": 2},
 		Refused:      map[string]int64{"no_due": 2},
 		Transactions: map[string]int64{"committed": 30, "aborted": 1},
-		Retried:      3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond, StoreTrouble: "the disk is full", ReadAgain: 4,
+		Retried:      3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond, ClockTrouble: "ahead",
+		ClockUnknown: "not allowed", BrokerClocks: []processor.BrokerClock{{Broker: 1}, {Broker: 2, Skew: 3 * time.Second}}, StoreTrouble: "the disk is full", ReadAgain: 4,
 	}), `
 # HELP duewheel_records_accepted_total Records read from a delay topic and taken over.
 # TYPE duewheel_records_accepted_total counter
@@ -139,9 +140,19 @@ duewheel_records_dead_lettered_total{code="no_due"} 2
 # TYPE duewheel_transactions_total counter
 duewheel_transactions_total{outcome="aborted"} 1
 duewheel_transactions_total{outcome="committed"} 30
-# HELP duewheel_clock_skew_seconds The broker's clock minus ours.
+# HELP duewheel_clock_skew_seconds The brokers' clock minus ours.
 # TYPE duewheel_clock_skew_seconds gauge
 duewheel_clock_skew_seconds -1.5
+# HELP duewheel_clock_wrong 1 while our clock is further off the brokers' than max_clock_skew, and theirs counts.
+# TYPE duewheel_clock_wrong gauge
+duewheel_clock_wrong 1
+# HELP duewheel_clock_unchecked 1 while brokers do not say what time it is.
+# TYPE duewheel_clock_unchecked gauge
+duewheel_clock_unchecked 1
+# HELP duewheel_broker_clock_skew_seconds A broker's clock minus the broker's that counts.
+# TYPE duewheel_broker_clock_skew_seconds gauge
+duewheel_broker_clock_skew_seconds{broker="1"} 0
+duewheel_broker_clock_skew_seconds{broker="2"} 3
 # HELP duewheel_store_failed 1 while the local store cannot be used, and records are delivered from memory and the log alone.
 # TYPE duewheel_store_failed gauge
 duewheel_store_failed 1
@@ -155,11 +166,12 @@ duewheel_partitions_read_again_total 4
 func TestMetricsAreConsistent(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collect(processor.Stats{
-		Partitions: []processor.PartitionStats{{Topic: "delays", NextDue: 1, CheckpointAt: now, Agenda: []processor.AgendaEntry{{Within: 90 * time.Second}}}},
-		Standbys:   []processor.StandbyStats{{Topic: "delays", Partition: 1, Offset: 5, Position: 3, Pending: 2}},
-		Topics:     []processor.TopicStats{{Topic: "delays"}},
-		Targets:    []processor.TargetStats{{Target: "orders", Delivered: 1}},
-		DeadLetter: map[string]int64{"no_due": 1}, Refused: map[string]int64{"no_due": 1}, Transactions: map[string]int64{"committed": 1},
+		Partitions:   []processor.PartitionStats{{Topic: "delays", NextDue: 1, CheckpointAt: now, Agenda: []processor.AgendaEntry{{Within: 90 * time.Second}}}},
+		Standbys:     []processor.StandbyStats{{Topic: "delays", Partition: 1, Offset: 5, Position: 3, Pending: 2}},
+		Topics:       []processor.TopicStats{{Topic: "delays"}},
+		Targets:      []processor.TargetStats{{Target: "orders", Delivered: 1}},
+		BrokerClocks: []processor.BrokerClock{{Broker: 1}},
+		DeadLetter:   map[string]int64{"no_due": 1}, Refused: map[string]int64{"no_due": 1}, Transactions: map[string]int64{"committed": 1},
 	}))
 	NewClientMetrics(r)
 	if _, err := r.Gather(); err != nil {

@@ -75,9 +75,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	var rest []processor.PartitionStats
 	r.Ready, rest = h.Source.Ready()
 	stats := h.Source.Stats()
-	if stats.StoreTrouble != "" {
-		r.Degraded = "no local store: " + stats.StoreTrouble
-	}
+	r.Degraded = strings.Join(degraded(&stats), "; ")
 	for _, p := range rest {
 		r.Partitions = append(r.Partitions, partition{
 			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Reason: p.Reason, Position: p.Position, End: logEnd(&p),
@@ -87,15 +85,8 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	case <-h.Stopping:
 		r.Ready, r.Reason = false, "stopping"
 	default:
-		switch {
-		case r.Ready:
-		case len(rest) > 0:
-			r.Reason = fmt.Sprintf("%d partitions are not live", len(rest))
-		default:
-			r.Reason = "not in the group yet"
-		}
-		if outside := stats.Outside; len(outside) > 0 {
-			r.Reason = "not in the group: " + strings.Join(outside, "; ")
+		if !r.Ready {
+			r.Reason = strings.Join(reasons(&stats, len(rest)), "; ")
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -105,4 +96,35 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	_ = enc.Encode(r) // whoever asked has gone
+}
+
+// reasons are why a process is not ready, the widest first.
+func reasons(s *processor.Stats, partitions int) (why []string) {
+	if s.ClockTrouble != "" {
+		why = append(why, s.ClockTrouble)
+	}
+	if len(s.Outside) > 0 {
+		why = append(why, "not in the group: "+strings.Join(s.Outside, "; "))
+	}
+	if partitions > 0 {
+		why = append(why, fmt.Sprintf("%d partitions are not live, or held up", partitions))
+	}
+	if len(why) == 0 {
+		why = append(why, "not in the group yet")
+	}
+	return why
+}
+
+// degraded is what a process goes on without.
+func degraded(s *processor.Stats) (what []string) {
+	for _, d := range []struct{ what, why string }{
+		{"no local store", s.StoreTrouble},
+		{"the brokers' clocks differ", s.BrokersApart},
+		{"the clock of this machine is not compared with the brokers'", s.ClockUnknown},
+	} {
+		if d.why != "" {
+			what = append(what, d.what+": "+d.why)
+		}
+	}
+	return what
 }

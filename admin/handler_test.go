@@ -51,10 +51,16 @@ func TestProbes(t *testing.T) {
 			"{\n  \"ready\": false,\n  \"reason\": \"not in the group: lane 0: give it another id\"\n}\n"},
 		{"without a store", "/readyz", fake{ready: true, stats: processor.Stats{StoreTrouble: "the disk is full: make room"}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"no local store: the disk is full: make room\"\n}\n"},
+		{"its clock is wrong", "/readyz", fake{stats: processor.Stats{ClockTrouble: "the clock is ahead: set it right"}}, nil, 503,
+			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead: set it right\"\n}\n"},
+		{"brokers' clocks", "/readyz", fake{ready: true, stats: processor.Stats{BrokersApart: "broker 2 is ahead", ClockUnknown: "not allowed"}}, nil, 200,
+			"{\n  \"ready\": true,\n  \"degraded\": \"the brokers' clocks differ: broker 2 is ahead; the clock of this machine is not compared with the brokers': not allowed\"\n}\n"},
+		{"several reasons", "/readyz", fake{rest: []processor.PartitionStats{stopped}, stats: processor.Stats{ClockTrouble: "the clock is ahead", Outside: []string{"lane 1: no"}}}, nil, 503,
+			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead; not in the group: lane 1: no; 1 partitions are not live, or held up\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
 		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},
 		{"partitions that are not live", "/readyz", fake{rest: []processor.PartitionStats{restoring, stopped}}, nil, 503, `{
   "ready": false,
-  "reason": "2 partitions are not live",
+  "reason": "2 partitions are not live, or held up",
   "partitions": [
     {
       "topic": "delays",

@@ -39,6 +39,9 @@ func TestOldKafka(t *testing.T) {
 			t.Errorf("%d requests seen", report.Requested)
 		}
 	})
+	t.Run("wrong clock", func(t *testing.T) {
+		newStage(t, c, setting{seed: newSeed(t)}).wrongClock(processor.ExactlyOnce, 10*time.Minute)
+	})
 	// Its KIP-848 is a preview. A processor that is told to use it says so and ends; it does not share partitions out in another way.
 	t.Run("consumer protocol", func(t *testing.T) {
 		s := newStage(t, c, setting{seed: newSeed(t)})

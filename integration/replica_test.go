@@ -48,6 +48,7 @@ type replicaConfig struct {
 	TransactionTimeout time.Duration
 	RetryBackoff       time.Duration
 	UnknownTargetAfter time.Duration
+	Ahead              time.Duration     // by how much its clock is wrong
 	Via                map[string]string // where a proxy listens, by the broker's address; none: there is no proxy
 
 	FS    vfs.FS            `json:"-"` // defaults to the operating system's; of processors in this process
@@ -78,6 +79,7 @@ func (c *replicaConfig) processor(log io.Writer) (*processor.Processor, error) {
 		SessionTimeout: c.Session, HeartbeatInterval: cmp.Or(c.Heartbeat, c.Session/10), TransactionTimeout: c.TransactionTimeout,
 		RetryBackoff: c.RetryBackoff, UnknownTargetAfter: c.UnknownTargetAfter,
 		Logger: slog.New(slog.NewTextHandler(log, nil)).With("replica", c.Instance),
+		Now:    func() time.Time { return time.Now().Add(c.Ahead) },
 	})
 }
 

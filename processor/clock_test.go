@@ -2,6 +2,7 @@ package processor
 
 import (
 	"log/slog"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,7 +42,7 @@ func TestClock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wall := &wrongClock{}
-				clock := newClock(wall.now, slog.New(slog.DiscardHandler))
+				clock := newClock(wall.now, time.Second, slog.New(slog.DiscardHandler))
 				began := time.Now()
 				for passed := time.Duration(0); passed <= 13*s; passed += 100 * ms {
 					if by, ok := c.steps[passed]; ok {
@@ -53,8 +54,8 @@ func TestClock(t *testing.T) {
 					}
 					time.Sleep(100 * ms)
 				}
-				if clock.stepCount() != c.count {
-					t.Errorf("%d steps were seen, want %d", clock.stepCount(), c.count)
+				if clock.picture().steps != c.count {
+					t.Errorf("%d steps were seen, want %d", clock.picture().steps, c.count)
 				}
 			})
 		})
@@ -64,7 +65,7 @@ func TestClock(t *testing.T) {
 // The clock shows a ms only when all of it has come: what is due at that ms is not early.
 func TestClockRoundsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := newClock(time.Now, slog.New(slog.DiscardHandler))
+		clock := newClock(time.Now, time.Second, slog.New(slog.DiscardHandler))
 		due := clock.now() + 5
 		time.Sleep(5*time.Millisecond - 1)
 		if got := clock.now(); got >= due {
@@ -78,4 +79,52 @@ func TestClockRoundsDown(t *testing.T) {
 			t.Errorf("it shows %d at %d", got, due)
 		}
 	})
+}
+
+// Within what is allowed the wall clock counts, and beyond it the earliest time that it can be by the
+// brokers'. What they have said is worth less the older it is.
+func TestClockByBrokers(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for _, c := range []struct {
+		name  string
+		off   time.Duration // of the wall clock
+		trip  time.Duration // how inexact the answer was
+		age   time.Duration // of the answer
+		shows time.Duration // how far the clock is off
+		limit time.Duration // how far W may be ahead
+		wrong bool
+	}{
+		{name: "it is right", limit: s},
+		{name: "a little ahead", off: 900 * ms, shows: 900 * ms, limit: s},
+		{name: "a little behind", off: -900 * ms, shows: -900 * ms, limit: s},
+		{name: "ahead", off: 3 * s, limit: s, wrong: true},
+		{name: "behind", off: -3 * s, limit: s, wrong: true},
+		{name: "ahead, and the answer took long", off: 3 * s, trip: 400 * ms, shows: -200 * ms, limit: 1200 * ms, wrong: true},
+		{name: "perhaps ahead", off: 1100 * ms, trip: 400 * ms, shows: 1100 * ms, limit: 1200 * ms},
+		{name: "ahead of an old answer", off: 3 * s, age: time.Hour, shows: -720 * ms, limit: 1720 * ms, wrong: true},
+		{name: "perhaps ahead of an old answer", off: 1100 * ms, age: time.Hour, shows: 1100 * ms, limit: 1720 * ms},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				wall := &wrongClock{by: c.off}
+				clock := newClock(wall.now, s, slog.New(slog.DiscardHandler))
+				if clock.limit() != math.MaxInt64 {
+					t.Error("W is limited by nothing that is known")
+				}
+				truth := time.Duration(time.Now().UnixNano()) - clock.mono()
+				clock.tell(span{truth - c.trip/2, truth + c.trip/2, clock.mono()}, nil, "")
+				time.Sleep(c.age)
+				if got := time.Until(clock.time()); got != c.shows {
+					t.Errorf("it is off by %v, want %v", got, c.shows)
+				}
+				if got := time.Until(time.UnixMilli(clock.limit())); got.Round(ms) != c.limit {
+					t.Errorf("W may be %v ahead, want %v", got, c.limit)
+				}
+				p := clock.picture()
+				if got := p.trouble != ""; got != c.wrong || p.skew != -c.off {
+					t.Errorf("wrong %v, skew %v: %s", got, p.skew, p.trouble)
+				}
+			})
+		})
+	}
 }

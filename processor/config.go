@@ -120,6 +120,12 @@ type Config struct {
 	// before its records are dead-lettered. Defaults to 5 s.
 	UnknownTargetAfter time.Duration
 
+	// MaxClockSkew is how far the clock of this machine may be off the brokers'. Defaults to 1 s.
+	// Further off it does not count, and records are delivered by the brokers' time. Lowering it
+	// bounds how early a clock that is a little ahead delivers; answers of brokers that take longer
+	// than it are of no use.
+	MaxClockSkew time.Duration
+
 	// AcceptLoss lets a partition go on although its log starts above its low water, which means
 	// that the topic has lost pending records. Defaults to false: the partition stops.
 	AcceptLoss bool
@@ -154,6 +160,7 @@ func (c Config) withDefaults() Config {
 	c.TurnTimeout = cmp.Or(c.TurnTimeout, 5*time.Second)
 	c.RetryBackoff = cmp.Or(c.RetryBackoff, 5*time.Second)
 	c.UnknownTargetAfter = cmp.Or(c.UnknownTargetAfter, 5*time.Second)
+	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, time.Second)
 	if c.CommitInterval == 0 {
 		c.CommitInterval = time.Second
 		if c.Guarantee == AtLeastOnce {
@@ -228,6 +235,7 @@ func (c Config) validate() error {
 		{"turn timeout", c.TurnTimeout, 100 * time.Millisecond},
 		{"retry backoff", c.RetryBackoff, 10 * time.Millisecond},
 		{"unknown target after", c.UnknownTargetAfter, 10 * time.Millisecond},
+		{"max clock skew", c.MaxClockSkew, 10 * time.Millisecond},
 	} {
 		if d.is < d.min {
 			bad("%s is %v: at least %v", d.name, d.is, d.min)

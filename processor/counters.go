@@ -183,7 +183,11 @@ func (l *lane) publish(p *partition, now int64) {
 		Offset: p.committed.Offset, LowWater: p.committed.LowWater, WatermarkDue: p.committed.Watermark.Due,
 		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.committedAt,
 	}
-	if err := errors.Join(p.err, p.loss); err != nil {
+	err := errors.Join(p.err, p.loss)
+	if p.live() && p.isAhead() {
+		err = errors.Join(err, p.errAhead(now))
+	}
+	if err != nil {
 		s.Error = err.Error()
 	}
 	s.Reason = l.reason(p)
@@ -199,7 +203,7 @@ func (l *lane) publish(p *partition, now int64) {
 		} else if p.live() && p.storeless() && p.far() > 0 {
 			s.NextDue = p.horizon.Due // or later
 		}
-		s.Overdue = int64(len(p.late))
+		s.Overdue = p.lateDue(now)
 		for i, st := range p.ledger.Agenda(now, append([]time.Duration{0}, agendaWithin...)...) {
 			if i == 0 {
 				s.Overdue += int64(st.Records)
@@ -241,12 +245,13 @@ func (p *partition) waits(due bool) time.Duration {
 
 // Stats takes a picture of the processor.
 func (p *Processor) Stats() Stats {
+	clock := p.clock.picture()
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetter: p.counters.deadLetters.snapshot(), Refused: p.counters.refused.snapshot(),
 		Transactions: p.counters.turns.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
-		ClockSkew: time.Duration(p.skew.Load()), ClockSteps: p.clock.stepCount(),
+		ClockSkew: clock.skew, ClockSteps: clock.steps, ClockTrouble: clock.trouble, ClockUnknown: clock.unknown, BrokerClocks: clock.others, BrokersApart: clock.apart,
 		LastTransactions: time.UnixMilli(p.counters.decidedAt.Load()),
 	}
 	for _, l := range p.lanes {
@@ -309,10 +314,11 @@ func (p *Processor) outside() (why []string) {
 	return why
 }
 
-// Ready reports whether every lane is in the group and every assigned partition is live and
-// not held up, and lists those that are not. A replica without partitions is ready.
+// Ready reports whether every lane is in the group, every assigned partition is live and not held
+// up, and the clock of this machine is right, and lists the partitions that are not. A replica
+// without partitions is ready.
 func (p *Processor) Ready() (bool, []PartitionStats) {
-	ready := true
+	ready := p.clock.picture().trouble == ""
 	for _, l := range p.lanes {
 		joined, _ := l.standing.get()
 		ready = ready && joined

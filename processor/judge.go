@@ -18,6 +18,7 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 		log:      l.log.With("topic", tp.topic, "partition", tp.partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.start, endAsked: f.bounds.asked,
+		limit: l.p.clock.limit(),
 	}
 	c, err := l.p.checkpointOf(p, f)
 	if err != nil {

@@ -132,6 +132,9 @@ func (l *lane) run(ctx context.Context) (err error) {
 			return nil
 		}
 	}
+	if !l.p.clock.await(ctx) {
+		return nil
+	}
 	if err = l.awaitProtocol(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -158,7 +161,9 @@ func (l *lane) step(ctx context.Context) error {
 			l.storeFailed(ctx, err)
 		}
 	}
+	limit := l.p.clock.limit()
 	for _, p := range l.order {
+		p.limit = limit
 		if err := l.load(p, now); err != nil {
 			l.restart(ctx, p, err)
 			return nil // order has changed
@@ -260,9 +265,6 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		for _, r := range ftp.Records {
 			if err == nil {
 				err = l.without(p, l.accept(p, r, now))
-			}
-			if r.Attrs.IsControl() && p.live() && p.position >= p.logEnd { // stamped by the broker, just now
-				l.p.skew.Store(int64(r.Timestamp.Sub(l.p.clock.time())))
 			}
 			r.Recycle() // what was accepted has been copied
 		}

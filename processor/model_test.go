@@ -158,7 +158,7 @@ func (m *model) readAgain() {
 func (m *model) restore() {
 	var err error
 	before, now := m.committed, m.now
-	m.l.p.clock = newClock(func() time.Time { return time.UnixMilli(now) }, m.l.log)
+	m.l.p.clock = newClock(func() time.Time { return time.UnixMilli(now) }, time.Second, m.l.log)
 	m.p, err = m.l.assign(before, 0, m.stable, m.end())
 	m.must(err)
 	if m.committed = m.p.committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {

@@ -41,6 +41,7 @@ type partition struct {
 	done        state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
 	planned     state.Checkpoint // as the last part that was made will leave it, or else done
 	judge       state.Key        // W of planned: what arrives is judged by it
+	limit       int64            // ms: up to here W counts as time that has passed; as of the lane's last step
 	accepted    int64            // O as found: below it arrivals are a replay
 	start       int64            // where reading began
 	position    int64            // the next offset to be read
@@ -125,6 +126,14 @@ type item struct {
 	acked   bool            // at_least_once: what is written for it has been acknowledged
 }
 
+// due is when it may be resolved: one that is refused at once.
+func (it *item) due() int64 {
+	if it.refusal != nil {
+		return 0
+	}
+	return it.key.Due
+}
+
 // part is what one turn does for one partition.
 type part struct {
 	p     *partition
@@ -135,11 +144,11 @@ type part struct {
 }
 
 // due is the latest due time of its records: the partition's clock has passed it.
-func (pt *part) due() int64 {
-	if n := len(pt.items); n > 0 && pt.p.queue != nil {
-		return pt.items[n-1].key.Due
+func (pt *part) due() (due int64) {
+	for i := range pt.items {
+		due = max(due, pt.items[i].due())
 	}
-	return pt.to.Watermark.Due
+	return due
 }
 
 // pend keeps a record that is to be delivered later.
@@ -187,9 +196,14 @@ func (p *partition) nextDue() (int64, bool) {
 	case !p.live() || p.turns > 0:
 		return 0, false
 	case len(p.repeat) > 0:
+		if due := p.repeat[0].due(); due > p.limit {
+			return due, true
+		}
 		return p.repeatAt, true
 	case p.leaving:
 		return 0, false
+	case len(p.late) > 0 && p.isAhead():
+		return p.late[0].due(), true
 	case len(p.late) > 0:
 		return 0, true
 	case p.queue != nil:
@@ -206,7 +220,7 @@ func (p *partition) nextDue() (int64, bool) {
 // is nothing to deliver.
 func (p *partition) prepare(now int64, items []item, records int, bytes int64) *part {
 	if len(p.repeat) > 0 {
-		if now < p.repeatAt {
+		if now < p.repeatAt || p.repeat[0].due() > p.limit {
 			return nil
 		}
 		out := p.repeat[0]
@@ -223,7 +237,8 @@ func (p *partition) prepare(now int64, items []item, records int, bytes int64) *
 	}
 	to := p.planned
 	to.Offset = p.position
-	n, took := p.lateUpTo(records, bytes)
+	clock := p.clock(now)
+	n, took := p.lateUpTo(clock, records, bytes)
 	if n > 0 {
 		items = append(items, p.late[:n]...)
 		p.late, p.lateBytes = p.late[n:], p.lateBytes-took
@@ -232,8 +247,6 @@ func (p *partition) prepare(now int64, items []item, records int, bytes int64) *
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
 		to.Offset = p.late[0].offset
 	} else {
-		// The clock of a partition is the later of the wall clock and W (design rule 1).
-		clock := max(now, p.judge.Due)
 		items, _ = p.takeDue(clock, items, records-n, bytes-took)
 		if k := len(items); k > n {
 			to.Watermark = items[k-1].key
@@ -254,12 +267,48 @@ func (p *partition) plan(to state.Checkpoint, items []item) *part {
 	return &part{p: p, n: p.plans, from: from, to: to, items: items}
 }
 
+// lateDue is how many of the late list are due.
+func (p *partition) lateDue(now int64) (n int64) {
+	if !p.isAhead() {
+		return int64(len(p.late))
+	}
+	for i := range p.late {
+		if p.late[i].due() <= now {
+			n++
+		}
+	}
+	return n
+}
+
 // far is how many pending records only the store holds, or only the log.
 func (p *partition) far() int { return p.ledger.Len() - p.wheel.Len() }
 
-// lateUpTo says how many of the late list fit into a turn.
-func (p *partition) lateUpTo(records int, bytes int64) (n int, took int64) {
-	for n < len(p.late) && n < records && (took < bytes || n == 0) {
+// clock is what time it is for the partition: the later of the lane's clock and W (design rule 1).
+// A W that is ahead of every clock that is right says nothing of the time.
+func (p *partition) clock(now int64) int64 {
+	if p.isAhead() {
+		return now
+	}
+	return max(now, p.judge.Due)
+}
+
+// isAhead reports that a wrong clock has moved W. What is requested for times before it is late by
+// the protocol and not by any clock: it waits on the late list until it is due, and until those
+// before it in the log are, because that list is resolved by offset (design rule 3).
+func (p *partition) isAhead() bool { return p.judge.Due > p.limit }
+
+// errAhead says what a W that is ahead means and what can be done.
+func (p *partition) errAhead(now int64) error {
+	w := time.UnixMilli(p.judge.Due)
+	return fmt.Errorf("the watermark is %v ahead of the brokers' time: a clock that was wrong has moved it, a replica's or a broker's. "+
+		"Until %s a record that is requested for a time before that is delivered when it is due, and when those before it in the log have been. "+
+		"To end this sooner stop the group and use `duewheel checkpoints reset --force`: with --to-offset what is pending is given up, with --to-beginning what is in the log is delivered again",
+		w.Sub(time.UnixMilli(now)).Round(time.Second), w.UTC().Format(time.RFC3339))
+}
+
+// lateUpTo says how many of the late list are due and fit into a turn.
+func (p *partition) lateUpTo(clock int64, records int, bytes int64) (n int, took int64) {
+	for n < len(p.late) && n < records && (took < bytes || n == 0) && p.late[n].due() <= clock {
 		took += int64(len(p.late[n].run))
 		n++
 	}

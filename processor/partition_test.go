@@ -119,6 +119,46 @@ func TestClockBehindW(t *testing.T) {
 	equal(t, "W", pt.to.Watermark, state.Key{Due: testNow, Seq: 2})
 }
 
+// A W that is ahead of the brokers' time says nothing of the time: what is late by it waits until it is
+// due, in the order of the log, W stays, and what is refused does not wait.
+func TestWatermarkAhead(t *testing.T) {
+	l := testLane(t)
+	w := state.Key{Due: testNow + 60_000, Seq: 0}
+	p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 1, Watermark: w}, 0, 5, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.limit = testNow + 1000
+	l.read(t, p, testNow, req(1, testNow-10, "orders"), req(2, testNow+5, "orders"), req(3, testNow, "orders"), req(4, testNow+90_000, "orders"))
+	if err := l.goLive(p, testNow); err != nil {
+		t.Fatal(err)
+	}
+	pt := p.prepare(testNow, nil, 10, anyBytes)
+	equals(t, "records", pt.offsets(), []int64{1})
+	equal(t, "W", pt.to.Watermark, w)
+	equal(t, "O", pt.to.Offset, 2)
+	equal(t, "fired at", pt.due(), testNow-10)
+	l.happened(pt)
+	if pt := p.prepare(testNow+4, nil, 10, anyBytes); pt != nil {
+		t.Errorf("taken early: %v", pt.offsets())
+	}
+	due, ok := p.nextDue()
+	equal(t, "it wakes", ok, true)
+	equal(t, "it wakes at", due, testNow+5)
+	equal(t, "late and due", p.lateDue(testNow+4), 1)
+	l.read(t, p, testNow, req(5, testNow-1, "nowhere"))
+	rest := p.prepare(testNow+5, nil, 10, anyBytes)
+	equals(t, "the rest", rest.offsets(), []int64{2, 3, 5})
+	equal(t, "W", rest.to.Watermark, w)
+	l.tookAborted(&turn{l: l, took: []*part{rest}, err: errors.New("refused")})
+	p.limit = testNow + 4 // set back meanwhile
+	if pt := p.prepare(testNow+10_000, nil, 10, anyBytes); pt != nil {
+		t.Errorf("repeated early: %v", pt.offsets())
+	}
+	due, _ = p.nextDue()
+	equal(t, "it wakes at", due, testNow+5)
+}
+
 // A turn that is repeated has the same O, W and records, in the same order, and what was
 // rendered ahead stays behind it (design rule 7).
 func TestRepeatIsTheSame(t *testing.T) {

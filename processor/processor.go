@@ -24,8 +24,7 @@ type Processor struct {
 	counters *counters
 	store    *storage
 	lanes    []*lane
-	standbys *standbys    // nil: none
-	skew     atomic.Int64 // ns: broker's clock minus ours
+	standbys *standbys // nil: none
 	running  atomic.Bool
 
 	assigned assignedSet
@@ -49,7 +48,7 @@ func New(cfg Config) (*Processor, error) {
 	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
-	p.clock = newClock(cfg.Now, cfg.Logger)
+	p.clock = newClock(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
 	p.targets = newTargets(&p.cfg)
 	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
 	if cfg.Standbys > 0 {
@@ -97,6 +96,10 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
 	var watch errgroup.Group
 	watch.Go(func() error { p.targets.run(watching, cl); return nil })
+	watch.Go(func() error {
+		(&timekeeper{cfg: &p.cfg, clock: p.clock, cl: cl, log: p.cfg.Logger}).run(watching)
+		return nil
+	})
 	watch.Go(func() error { p.store.run(watching); return nil })
 	watch.Go(func() error { newLeftovers(p, cl).run(watching); return nil })
 	lanes, ctx := errgroup.WithContext(ctx)

@@ -55,7 +55,23 @@ func answerPartitionByPartition(c *kfake.Cluster) {
 
 // unstableAnswers turns marks into errors.
 func unstableAnswers(f *frame, b []byte) []byte {
-	resp := f.request().ResponseKind().(*kmsg.OffsetFetchResponse)
+	return changed(f, b, func(resp *kmsg.OffsetFetchResponse) {
+		for _, g := range resp.Groups {
+			for _, t := range g.Topics {
+				for i := range t.Partitions {
+					if p := &t.Partitions[i]; p.Partition&unstableMark != 0 {
+						p.Partition &^= unstableMark
+						p.ErrorCode, p.Offset = kerr.UnstableOffsetCommit.Code, -1
+					}
+				}
+			}
+		}
+	})
+}
+
+// changed changes an answer on its way.
+func changed[R kmsg.Response](f *frame, b []byte, change func(R)) []byte {
+	resp := f.request().ResponseKind().(R)
 	head := 8
 	if resp.IsFlexible() {
 		head++
@@ -63,19 +79,36 @@ func unstableAnswers(f *frame, b []byte) []byte {
 	if err := resp.ReadFrom(b[head:]); err != nil {
 		panic(err)
 	}
-	for _, g := range resp.Groups {
-		for _, t := range g.Topics {
-			for i := range t.Partitions {
-				if p := &t.Partitions[i]; p.Partition&unstableMark != 0 {
-					p.Partition &^= unstableMark
-					p.ErrorCode, p.Offset = kerr.UnstableOffsetCommit.Code, -1
-				}
-			}
-		}
-	}
+	change(resp)
 	b = resp.AppendTo(b[:head:head])
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b
+}
+
+// setClock sets the clock of a broker: what it says of when transactions began.
+func (w *world) setClock(broker int, skew time.Duration) {
+	w.note("---- the clock of broker %d is %v ahead", broker, skew)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.clocks == nil {
+		w.clocks = map[string]time.Duration{}
+	}
+	w.clocks[w.cluster.ListenAddrs()[broker]] = skew
+}
+
+// byClockOf makes an answer that of a broker whose clock is off.
+func (w *world) byClockOf(address string, f *frame, b []byte) []byte {
+	w.mu.Lock()
+	skew := w.clocks[address]
+	w.mu.Unlock()
+	if skew == 0 {
+		return b
+	}
+	return changed(f, b, func(resp *kmsg.DescribeTransactionsResponse) {
+		for i := range resp.TransactionStates {
+			resp.TransactionStates[i].StartTimestamp += skew.Milliseconds()
+		}
+	})
 }
 
 // openOffsets looks into kfake for the partitions of a group that open transactions have

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,8 @@ type rule struct {
 	match func(kmsg.Request) bool // nil: every one
 	count int                     // how many are left; negative: no bound
 	after bool
+
+	timekeeper bool // it is for requests of the timekeeper, and else for all others
 
 	call func()        // called first
 	wait chan struct{} // not nil: held until it is closed
@@ -72,7 +75,7 @@ func (l *link) dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, &net.OpError{Op: "dial", Net: "fake", Err: err}
 	}
 	client, far := net.Pipe()
-	w := &wire{link: l, client: far, server: server, cut: make(chan struct{}), asked: map[int32]*frame{}, queue: make(chan *frame, 256)}
+	w := &wire{link: l, address: address, client: far, server: server, cut: make(chan struct{}), asked: map[int32]*frame{}, queue: make(chan *frame, 256)}
 	l.mu.Lock()
 	dead := l.dead
 	if !dead {
@@ -157,7 +160,7 @@ func (l *link) judge(f *frame) *rule {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.rules {
-		if r.count == 0 || r.key != f.key || r.match != nil && !r.match(f.request()) {
+		if r.count == 0 || r.key != f.key || f.ofTimekeeper() != r.timekeeper || r.match != nil && !r.match(f.request()) {
 			continue
 		}
 		if r.count > 0 {
@@ -223,12 +226,13 @@ func (w *wire) apply(r *rule) {
 
 // wire is one connection.
 type wire struct {
-	link   *link
-	client net.Conn // our end of the client's pipe
-	server net.Conn
-	queue  chan *frame // requests that were written and not delivered yet
-	once   sync.Once
-	cut    chan struct{}
+	link    *link
+	address string
+	client  net.Conn // our end of the client's pipe
+	server  net.Conn
+	queue   chan *frame // requests that were written and not delivered yet
+	once    sync.Once
+	cut     chan struct{}
 
 	mu    sync.Mutex
 	asked map[int32]*frame // by correlation id
@@ -256,6 +260,22 @@ func (f *frame) request() kmsg.Request {
 		panic(fmt.Sprintf("request %d version %d: %v", f.key, f.version, err))
 	}
 	return req
+}
+
+// ofTimekeeper reports a request by which a process asks what time it is.
+func (f *frame) ofTimekeeper() bool {
+	var id *string
+	switch f.key {
+	case kmsg.InitProducerID:
+		id = f.request().(*kmsg.InitProducerIDRequest).TransactionalID
+	case kmsg.AddOffsetsToTxn:
+		id = &f.request().(*kmsg.AddOffsetsToTxnRequest).TransactionalID
+	case kmsg.DescribeTransactions:
+		return true
+	case kmsg.EndTxn:
+		id = &f.request().(*kmsg.EndTxnRequest).TransactionalID
+	}
+	return id != nil && strings.Contains(*id, "-clock-")
 }
 
 func (w *wire) close() {
@@ -370,8 +390,11 @@ func (w *wire) back() {
 		if f.rule != nil && f.rule.after {
 			w.apply(f.rule)
 		}
-		if f.key == kmsg.OffsetFetch {
+		switch f.key {
+		case kmsg.OffsetFetch:
 			b = unstableAnswers(f, b)
+		case kmsg.DescribeTransactions:
+			b = w.link.world.byClockOf(w.address, f, b)
 		}
 		if !w.pass() {
 			return

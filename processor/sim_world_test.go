@@ -58,8 +58,9 @@ type world struct {
 	began     time.Time
 	furthest  map[topicPartition]state.Checkpoint // as seen by inspect
 
-	mu  sync.Mutex
-	log []string
+	mu     sync.Mutex
+	log    []string
+	clocks map[string]time.Duration // of brokers, by address: how far they are off
 }
 
 // worldConfig is what tests may choose. Its zero value is good.
@@ -250,14 +251,26 @@ func (w *world) start(name string, disk *vfs.MemFS) *process {
 	return w.startOn(name, disk, false)
 }
 
+// startAt starts a process whose clock is off.
+func (w *world) startAt(name string, skew time.Duration) *process {
+	w.t.Helper()
+	return w.launch(name, nil, false, skew)
+}
+
 // startOn is start on a disk that may be full from the beginning.
 func (w *world) startOn(name string, disk *vfs.MemFS, full bool) *process {
+	w.t.Helper()
+	return w.launch(name, disk, full, 0)
+}
+
+func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Duration) *process {
 	w.t.Helper()
 	if disk == nil {
 		disk = vfs.NewCrashableMem()
 	}
 	p := &process{w: w, name: name, fs: disk, done: make(chan struct{})}
 	p.full.Store(full)
+	p.skew.Store(int64(skew))
 	p.link = newLink(w, name, w.rng.Uint64())
 	cfg := Config{
 		Client: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(p.link.dial)},

@@ -24,10 +24,14 @@ type Stats struct {
 	Retried          int64         // records carried on because their target was in trouble
 	StoreTrouble     string        // why there is no local store, and what to do; empty while there is
 	ReadAgain        int64         // how often a partition was read again because there is none
-	ClockSkew        time.Duration // broker's clock minus ours, as last measured
+	ClockSkew        time.Duration // brokers' clock minus ours; 0 while it is not known
 	ClockSteps       int64
-	NearBytes        int64 // memory held for near records
-	StoreBytes       int64 // on disk
+	ClockTrouble     string        // the clock of this machine is wrong, by how much, and what to do
+	ClockUnknown     string        // why brokers do not say what time it is; empty while they do
+	BrokerClocks     []BrokerClock // of those that were asked last
+	BrokersApart     string        // which of them are wrong; empty while they agree
+	NearBytes        int64         // memory held for near records
+	StoreBytes       int64         // on disk
 	LastTransactions time.Time
 }
 

@@ -54,6 +54,7 @@ func (s *settings) processorConfig(logger *slog.Logger) (processor.Config, error
 		TurnTimeout:        s.TurnTimeout,
 		RetryBackoff:       s.RetryBackoff,
 		UnknownTargetAfter: s.UnknownTargetAfter,
+		MaxClockSkew:       s.MaxClockSkew,
 		AcceptLoss:         s.AcceptLoss,
 		Standbys:           s.Standbys,
 		Instance:           s.Instance,

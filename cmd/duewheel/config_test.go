@@ -98,6 +98,7 @@ commit_interval: 100ms
 turn_timeout: 3s
 retry_backoff: 1s
 unknown_target_after: 8s
+max_clock_skew: 300ms
 accept_loss: true
 standbys: 1
 instance: one
@@ -122,7 +123,7 @@ log: {level: debug, format: json}
 		Group: "g", SessionTimeout: 6 * time.Second, HeartbeatInterval: 200 * time.Millisecond,
 		TransactionTimeout: 15 * time.Second, Guarantee: processor.AtLeastOnce, Lanes: 3, StateDir: "/var/lib/duewheel",
 		MemoryBudget: 1 << 30, NearWindow: time.Minute, BatchRecords: 500, BatchBytes: 1 << 20, CommitInterval: 100 * time.Millisecond,
-		TurnTimeout: 3 * time.Second, RetryBackoff: time.Second, UnknownTargetAfter: 8 * time.Second, AcceptLoss: true, Standbys: 1, Instance: "one",
+		TurnTimeout: 3 * time.Second, RetryBackoff: time.Second, UnknownTargetAfter: 8 * time.Second, MaxClockSkew: 300 * time.Millisecond, AcceptLoss: true, Standbys: 1, Instance: "one",
 		Routes: []routeSettings{{
 			Topic: "delay-5m", Target: "orders", Delay: 5 * time.Minute, MaxDelay: 7 * 24 * time.Hour, DeadLetter: "graveyard", Emit: "none",
 		}},

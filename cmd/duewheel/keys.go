@@ -56,6 +56,7 @@ var keys = []key{
 	{name: "turn_timeout", def: "5s", set: value(asDuration, func(s *settings) *time.Duration { return &s.TurnTimeout })},
 	{name: "retry_backoff", def: "5s", set: value(asDuration, func(s *settings) *time.Duration { return &s.RetryBackoff })},
 	{name: "unknown_target_after", def: "5s", set: value(asDuration, func(s *settings) *time.Duration { return &s.UnknownTargetAfter })},
+	{name: "max_clock_skew", def: "1s", set: value(asDuration, func(s *settings) *time.Duration { return &s.MaxClockSkew })},
 	{name: "accept_loss", def: "false", set: yes(func(s *settings) *bool { return &s.AcceptLoss })},
 	{name: "instance", def: "random", set: text(func(s *settings) *string { return &s.Instance })},
 

@@ -34,6 +34,7 @@ type settings struct {
 	TurnTimeout        time.Duration
 	RetryBackoff       time.Duration
 	UnknownTargetAfter time.Duration
+	MaxClockSkew       time.Duration
 	AcceptLoss         bool
 	Standbys           int
 	Instance           string

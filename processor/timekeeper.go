@@ -1,0 +1,245 @@
+package processor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// timekeeper asks brokers what time it is: when the process starts, once a minute, and whenever the
+// wall clock steps. No request of Kafka's protocol asks for that, but a transaction coordinator
+// notes when a transaction begins, and tells (KIP-664). So a transactional id that is there for
+// nothing else begins an empty transaction, asks when that was, and aborts it. The answer lies
+// between the moments at which the request to begin was sent and answered, so it is wrong by one
+// round trip at most.
+//
+// Several brokers are asked, each by an id of which it is the coordinator, and the lower median of
+// their answers counts: one wrong clock of three decides nothing, and of two the earlier one counts,
+// because what is late can still be delivered, and what was early stays early.
+type timekeeper struct {
+	cfg   *Config
+	clock *clock
+	cl    *kgo.Client
+	log   *slog.Logger
+
+	coordinators map[int32]string // an id for each broker that is asked; nil: to be looked up
+	reached      time.Time        // since when brokers have answered anything
+	wrong        bool             // the clock of this machine was, when it was last compared
+	apart        []int32          // brokers whose clocks were
+}
+
+const (
+	askInterval = time.Minute
+	// askPause is the least time between two rounds of questions; it doubles as long as they fail.
+	askPause = time.Second
+	// askPatience bounds one round.
+	askPatience = 3 * time.Second
+	// settleAfter is how long deliveries wait for brokers that answer, but not this.
+	settleAfter = 10 * time.Second
+	// askBrokers is how many brokers are asked, and askIDs how many ids are tried to find one for
+	// each: of three brokers, 16 ids leave one out in one process of 200.
+	askBrokers = 3
+	askIDs     = 16
+)
+
+// answer is what one broker says.
+type answer struct {
+	broker int32
+	span
+}
+
+// run asks until ctx ends.
+func (k *timekeeper) run(ctx context.Context) {
+	pause := askPause
+	for ctx.Err() == nil {
+		wait := askInterval
+		if err := k.round(ctx); err == nil {
+			pause = askPause
+		} else {
+			k.failed(ctx, err)
+			wait, pause = pause, min(2*pause, askInterval)
+		}
+		k.rest(ctx, wait)
+	}
+}
+
+// rest waits until brokers are to be asked again: sooner when the wall clock steps, never at once.
+func (k *timekeeper) rest(ctx context.Context, wait time.Duration) {
+	if !sleep(ctx, askPause) {
+		return
+	}
+	t := time.NewTimer(wait - askPause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-k.clock.stepped:
+	case <-ctx.Done():
+	}
+}
+
+// failed says once that brokers' time is not to be had, when that is clear.
+func (k *timekeeper) failed(ctx context.Context, err error) {
+	k.log.Debug("ask brokers for their time", "error", err)
+	patient := k.reached.IsZero() || time.Since(k.reached) < settleAfter // what cannot be reached takes no delivery either
+	if ctx.Err() != nil || patient && !isNeverTold(err) {
+		return
+	}
+	if k.clock.goWithout(err) {
+		k.log.Warn("brokers do not say what time it is, so the clock of this machine cannot be compared with theirs", "error", err,
+			"todo", "allow Write and Describe on transactional ids that begin with "+k.cfg.Group+"-, and see to it that this machine keeps time")
+	}
+}
+
+// isNeverTold reports an error that brokers go on giving until a person has acted.
+func isNeverTold(err error) bool {
+	return isAny(err, errNotTold, kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+		kerr.UnsupportedVersion, kerr.InvalidTransactionTimeout) || isTooOld(err)
+}
+
+// isTooOld reports kgo's errors for a request that a broker does not know, which it does not export.
+func isTooOld(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "request key is unknown") || strings.Contains(err.Error(), "broker is too old"))
+}
+
+// round asks once, and tells the clock.
+func (k *timekeeper) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	if k.coordinators == nil {
+		if err := k.find(ctx); err != nil {
+			return fmt.Errorf("look for transaction coordinators: %w", err)
+		}
+	}
+	var mu sync.Mutex
+	var answers []answer
+	var errs []error
+	var wg sync.WaitGroup
+	for broker, id := range k.coordinators {
+		wg.Go(func() {
+			s, err := k.ask(ctx, broker, id)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				answers = append(answers, answer{broker, s})
+			} else {
+				errs = append(errs, fmt.Errorf("broker %d: %w", broker, err))
+			}
+		})
+	}
+	wg.Wait()
+	if len(errs) > 0 {
+		k.coordinators = nil // they may have moved
+	}
+	if len(answers) == 0 {
+		return errors.Join(errs...)
+	}
+	k.took(answers)
+	return nil
+}
+
+// find looks for ids of which different brokers are the coordinators.
+func (k *timekeeper) find(ctx context.Context) error {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorType = 1
+	for i := range askIDs {
+		req.CoordinatorKeys = append(req.CoordinatorKeys, fmt.Sprintf("%s%d", clockIDs(k.cfg.Group, k.cfg.Instance), i))
+	}
+	resp, err := req.RequestWith(ctx, k.cl)
+	if err != nil {
+		return err
+	}
+	if k.reached.IsZero() {
+		k.reached = time.Now()
+	}
+	found := map[int32]string{}
+	for _, c := range resp.Coordinators {
+		switch {
+		case c.ErrorCode != 0:
+			err = kerr.ErrorForCode(c.ErrorCode)
+		case len(found) < askBrokers && found[c.NodeID] == "":
+			found[c.NodeID] = c.Key
+		}
+	}
+	if len(found) == 0 {
+		return cmp.Or(err, error(kerr.CoordinatorNotAvailable))
+	}
+	refreshBrokers(ctx, k.cl) // for those that it has not heard of
+	k.coordinators = found
+	return nil
+}
+
+// clockIDs is what the transactional ids of a process's timekeeper begin with.
+func clockIDs(group, instance string) string { return fmt.Sprintf("%s-%s-clock-", group, instance) }
+
+// ask asks one broker, which is the coordinator of id.
+func (k *timekeeper) ask(ctx context.Context, broker int32, id string) (span, error) {
+	t := timeProbe{b: k.cl.Broker(int(broker)), id: id, group: k.cfg.Group}
+	if err := t.start(ctx, k.cfg.TransactionTimeout); err != nil {
+		return span{}, err
+	}
+	from, to, err := t.begin(ctx, k.clock.mono)
+	if err != nil {
+		return span{}, err
+	}
+	began, err := t.began(ctx)
+	if err := t.abort(ctx); err != nil {
+		k.log.Debug("a transaction that was begun for its time was not aborted", "id", id, "error", err)
+	}
+	if err != nil {
+		return span{}, err
+	}
+	if took := to - from; took > k.clock.most {
+		return span{}, fmt.Errorf("the answer took %v, which makes it worth no more than that", took)
+	}
+	return span{low: began - to, high: began + time.Millisecond - from, at: to}, nil
+}
+
+// took takes in the answers of one round.
+func (k *timekeeper) took(answers []answer) {
+	counts := lowerMedian(answers)
+	var clocks []BrokerClock
+	var apart []string
+	var which []int32
+	for _, a := range answers {
+		by := a.middle() - counts.middle()
+		clocks = append(clocks, BrokerClock{Broker: a.broker, Skew: by})
+		if by.Abs() > k.clock.most {
+			which = append(which, a.broker)
+			apart = append(apart, fmt.Sprintf("the clock of broker %d is %s", a.broker, offBy(by, fmt.Sprintf("that of broker %d", counts.broker))))
+		}
+	}
+	k.clock.tell(counts.span, clocks, strings.Join(apart, "; "))
+	if !slices.Equal(which, k.apart) {
+		if k.apart = which; len(which) > 0 {
+			k.log.Error("the brokers' clocks differ: set them right", "error", strings.Join(apart, "; "), "goes by broker", counts.broker)
+		} else {
+			k.log.Info("the brokers' clocks agree again")
+		}
+	}
+	p := k.clock.picture()
+	if wrong := p.trouble != ""; wrong != k.wrong {
+		if k.wrong = wrong; wrong {
+			k.log.Error("clock", "error", p.trouble)
+		} else {
+			k.log.Info("the clock of this machine agrees with the brokers' again", "skew", p.skew)
+		}
+	}
+}
+
+// lowerMedian is the answer that counts. It sorts them.
+func lowerMedian(answers []answer) answer {
+	slices.SortFunc(answers, func(a, b answer) int {
+		return cmp.Or(cmp.Compare(a.low, b.low), cmp.Compare(a.broker, b.broker))
+	})
+	return answers[(len(answers)-1)/2]
+}

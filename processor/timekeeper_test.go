@@ -1,0 +1,50 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// One wrong clock of three decides nothing, and of two the earlier one counts.
+func TestLowerMedian(t *testing.T) {
+	for _, c := range []struct {
+		answers []time.Duration
+		want    time.Duration
+	}{
+		{[]time.Duration{7}, 7},
+		{[]time.Duration{9, 3}, 3},
+		{[]time.Duration{5, 900, 4}, 5},
+		{[]time.Duration{5, -900, 4}, 4},
+	} {
+		var answers []answer
+		for i, low := range c.answers {
+			answers = append(answers, answer{int32(i), span{low: low, high: low + 1}})
+		}
+		if got := lowerMedian(answers); got.low != c.want {
+			t.Errorf("of %v %v counts, want %v", c.answers, got.low, c.want)
+		}
+	}
+}
+
+// What only a person can mend is not waited for; everything else may pass.
+func TestIsNeverTold(t *testing.T) {
+	for err, want := range map[error]bool{
+		kerr.TransactionalIDAuthorizationFailed: true,
+		kerr.GroupAuthorizationFailed:           true,
+		kerr.UnsupportedVersion:                 true,
+		errNotTold:                              true,
+		errors.New("broker is too old; the broker has already indicated it will not know how to handle the request"): true,
+		kerr.CoordinatorNotAvailable:       false,
+		kerr.CoordinatorLoadInProgress:     false,
+		kerr.NotCoordinator:                false,
+		errors.New("unable to dial: away"): false,
+	} {
+		if got := isNeverTold(fmt.Errorf("ask: %w", err)); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
