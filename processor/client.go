@@ -62,12 +62,20 @@ type producer struct {
 	maxBytes        func(topic string) int32
 
 	cl       *kgo.Client
+	endings  *endings    // of cl, or of next
 	next     *kgo.Client // being renewed: has asked some brokers in vain, and asks others the next time
 	explicit bool        // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
 }
 
-func (p *producer) opts(explicit bool) []kgo.Opt {
+func (p *producer) makeNext() (err error) {
+	p.endings = &endings{}
+	p.next, err = kgo.NewClient(p.opts()...)
+	return err
+}
+
+func (p *producer) opts() []kgo.Opt {
 	opts := append(clientOpts(p.cfg),
+		kgo.WithHooks(p.endings),
 		kgo.ProducerLinger(0),
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(1<<30),
@@ -80,7 +88,7 @@ func (p *producer) opts(explicit bool) []kgo.Opt {
 		return opts
 	}
 	opts = append(opts, kgo.TransactionalID(p.transactionalID), kgo.TransactionTimeout(p.cfg.TransactionTimeout))
-	if explicit {
+	if p.explicit {
 		v := kversion.Stable()
 		v.SetMaxKeyVersion(28, 4) // TxnOffsetCommit v5 means the implicit protocol of KIP-890
 		opts = append(opts, kgo.MaxVersions(v))
@@ -101,7 +109,7 @@ func (p *producer) renew(ctx context.Context) (err error) {
 		p.cl = nil
 	}
 	if p.next == nil {
-		if p.next, err = kgo.NewClient(p.opts(p.explicit)...); err != nil {
+		if err := p.makeNext(); err != nil {
 			return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
 		}
 	}
@@ -123,7 +131,7 @@ func (p *producer) begin(ctx context.Context) error {
 	if err == nil && explicit != p.explicit {
 		p.next.Close()
 		p.explicit = explicit
-		p.next, err = kgo.NewClient(p.opts(explicit)...)
+		err = p.makeNext()
 	}
 	if err == nil {
 		_, _, err = p.next.ProducerID(ctx)

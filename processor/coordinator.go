@@ -212,16 +212,12 @@ func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entr
 }
 
 // txnCommit adds the checkpoints to the transaction that is open on cl (KIP-447).
-func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transactionalID string, m member, entries []commitEntry) error {
+func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transactionalID string, in identity, m member, entries []commitEntry) error {
 	if !m.valid() {
 		return kerr.UnknownMemberID
 	}
-	id, epoch, err := cl.ProducerID(ctx)
-	if err != nil {
-		return fmt.Errorf("producer id of %s: %w", transactionalID, err)
-	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = transactionalID, c.group, id, epoch
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = transactionalID, c.group, in.id, in.epoch
 	req.MemberID, req.Generation, req.InstanceID = m.id, m.generation, m.instance
 	for _, of := range byTopic(entries) {
 		t := kmsg.NewTxnOffsetCommitRequestTopic()
@@ -249,14 +245,10 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 
 // addOffsets adds the group's offsets to the transaction that is open on cl: what a cluster asks
 // for whose transaction.version is below 2.
-func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactionalID string) error {
-	id, epoch, err := cl.ProducerID(ctx)
-	if err != nil {
-		return fmt.Errorf("producer id of %s: %w", transactionalID, err)
-	}
+func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactionalID string, in identity) error {
 	for {
 		req := kmsg.NewPtrAddOffsetsToTxnRequest()
-		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = transactionalID, id, epoch, c.group
+		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = transactionalID, in.id, in.epoch, c.group
 		resp, err := req.RequestWith(ctx, cl)
 		if err != nil {
 			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, errUnanswered, err)

@@ -143,7 +143,7 @@ func TestCommitIsSentOnce(t *testing.T) {
 				if kind == "plain" {
 					err = co.commit(t.Context(), cl, someone, entries)
 				} else {
-					err = co.txnCommit(t.Context(), cl, "writer-0", someone, entries)
+					err = co.txnCommit(t.Context(), cl, "writer-0", identity{}, someone, entries)
 				}
 				if got := judge(err); err == nil || got != c.want {
 					t.Errorf("verdict %d on %v, want %d", got, err, c.want)
@@ -166,7 +166,7 @@ func TestNoCommitWithoutMember(t *testing.T) {
 		if err := co.commit(t.Context(), cl, m, entries); judge(err) != verdictRefused {
 			t.Errorf("%+v: got %v", m, err)
 		}
-		if err := co.txnCommit(t.Context(), cl, "writer-0", m, entries); judge(err) != verdictRefused {
+		if err := co.txnCommit(t.Context(), cl, "writer-0", identity{}, m, entries); judge(err) != verdictRefused {
 			t.Errorf("%+v: got %v", m, err)
 		}
 	}
@@ -175,18 +175,18 @@ func TestNoCommitWithoutMember(t *testing.T) {
 	}
 }
 
-// What is sent names the member and, for each partition, topic, topic id, offset and metadata.
+// What is sent names the member, the transaction and, for each partition, topic, topic id, offset and metadata.
 func TestCommitSays(t *testing.T) {
 	s, co, cl := newScripted(t)
 	if err := co.commit(t.Context(), cl, someone, entries); err != nil {
 		t.Fatal(err)
 	}
-	if err := co.txnCommit(t.Context(), cl, "writer-0", someone, entries); err != nil {
+	if err := co.txnCommit(t.Context(), cl, "writer-0", identity{12, 3}, someone, entries); err != nil {
 		t.Fatal(err)
 	}
 	plain, txn := s.asked[0].(*kmsg.OffsetCommitRequest), s.asked[1].(*kmsg.TxnOffsetCommitRequest)
 	if plain.Group != "g" || plain.MemberID != "someone" || plain.Generation != 7 || txn.Group != "g" || txn.MemberID != "someone" ||
-		txn.Generation != 7 || txn.TransactionalID != "writer-0" {
+		txn.Generation != 7 || txn.TransactionalID != "writer-0" || txn.ProducerID != 12 || txn.ProducerEpoch != 3 {
 		t.Errorf("got %+v, %+v", plain, txn)
 	}
 	type said struct {
@@ -236,7 +236,7 @@ func TestRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.finds, s.script = 0, c.script
-			err := co.retry(t.Context(), cl, func() error { return co.txnCommit(t.Context(), cl, "writer-0", someone, entries) })
+			err := co.retry(t.Context(), cl, func() error { return co.txnCommit(t.Context(), cl, "writer-0", identity{}, someone, entries) })
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}

@@ -31,6 +31,10 @@ func (l *lane) took(ctx context.Context, t *turn) {
 			l.timeouts = max(l.timeouts-1, 0)
 		}
 		l.tookDone(t)
+		if t.producer != nil && t.producer.stale() && !l.stopping {
+			l.log.Info("a decision was asked for twice; the producers are renewed before a late copy can decide anything else")
+			l.renew(ctx)
+		}
 	case outcomeAborted:
 		if errors.Is(t.err, context.DeadlineExceeded) {
 			l.timeouts = min(l.timeouts+1, 5)

@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/duewheel/duewheel/integration/check"
 	"github.com/duewheel/duewheel/state"
@@ -71,8 +72,9 @@ type worldConfig struct {
 	brokers    int           // defaults to 1
 	latency    time.Duration // requests and answers take up to this long; defaults to 1 ms
 	skew       time.Duration
-	fixed      bool // there is a fixed-delay route besides
-	flush      bool // what the store was told is on the disk when a process is killed; else it may not be
+	versions   *kversion.Versions // what the brokers speak; defaults to the newest
+	fixed      bool               // there is a fixed-delay route besides
+	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
 	tune       func(*Config)
 }
 
@@ -96,12 +98,16 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	for i := range cfg.brokers {
 		ports = append(ports, 9092+i)
 	}
-	c, err := kfake.NewCluster(
+	opts := []kfake.Opt{
 		kfake.NumBrokers(cfg.brokers), kfake.Ports(ports...), kfake.ListenFn(w.network.Listen),
-		kfake.GroupMinSessionTimeout(100*time.Millisecond),
+		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
 		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
 		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
-	)
+	}
+	if cfg.versions != nil {
+		opts = append(opts, kfake.MaxVersions(cfg.versions))
+	}
+	c, err := kfake.NewCluster(opts...)
 	if err != nil {
 		t.Fatalf("make cluster: %v", err)
 	}

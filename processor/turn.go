@@ -152,18 +152,25 @@ func (t *turn) runTransaction(ctx context.Context) {
 		t.outcome, t.err = outcomeAborted, err
 		return
 	}
+	var in identity
 	if err = t.producer.cl.BeginTransaction(); err == nil {
-		err = t.addOffsets(work, entries)
+		in, err = t.producer.identity(work)
+	}
+	if err == nil {
+		err = t.addOffsets(work, in, entries)
 	}
 	if err == nil {
 		err = t.produce(work)
+	}
+	if err == nil {
+		err = t.producer.still(work, in)
 	}
 	if err != nil {
 		t.abort(ctx, err)
 		return
 	}
-	// Only when every record has been acknowledged: kgo answers nil for a transaction that it
-	// has turned into an abort (design rule 8).
+	// Only when every record has been acknowledged, by the producer that has sent the offsets: kgo
+	// answers nil for a transaction that it has turned into an abort (design rule 8).
 	end, cancelEnd := context.WithTimeout(ctx, requestTimeout)
 	defer cancelEnd()
 	if err := t.producer.cl.EndTransaction(end, kgo.TryCommit); err != nil {
@@ -178,15 +185,15 @@ func (t *turn) timeout() time.Duration {
 }
 
 // addOffsets puts the checkpoints into the transaction.
-func (t *turn) addOffsets(ctx context.Context, entries []commitEntry) error {
+func (t *turn) addOffsets(ctx context.Context, in identity, entries []commitEntry) error {
 	cl, id := t.producer.cl, t.producer.transactionalID
 	if t.producer.explicit {
-		if err := t.l.coordinator.addOffsets(ctx, cl, id); err != nil {
+		if err := t.l.coordinator.addOffsets(ctx, cl, id, in); err != nil {
 			return err
 		}
 	}
 	return t.l.coordinator.retry(ctx, cl, func() error {
-		return t.l.coordinator.txnCommit(ctx, cl, id, t.member, entries)
+		return t.l.coordinator.txnCommit(ctx, cl, id, in, t.member, entries)
 	})
 }
 
