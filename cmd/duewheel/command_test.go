@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -85,88 +84,6 @@ func headers(r *kgo.Record) map[string]string {
 	return m
 }
 
-func TestProduce(t *testing.T) {
-	_, addr := cluster(t, map[string]int32{"delays": 2})
-	out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "5m", "-k", "17", "-v", "hello",
-		"-H", "a=b=c", "-H", "none", "--to-key", "18", "--to-partition", "3", "-p", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !regexp.MustCompile(`^delays/1@0, due 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ \(in (5m0s|4m59\.999s|5m0\.001s)\) to orders\n$`).MatchString(out) {
-		t.Errorf("printed %q", out)
-	}
-	r := fetch(t, addr, "delays", 1)[0]
-	want := map[string]string{
-		"delay-for": "5m", "delay-target-topic": "orders", "delay-target-key": "18", "delay-target-partition": "3", "a": "b=c", "none": "",
-	}
-	if got := headers(r); !maps.Equal(got, want) || string(r.Key) != "17" || string(r.Value) != "hello" || r.Partition != 1 {
-		t.Errorf("record %s=%s on %d with %v", r.Key, r.Value, r.Partition, got)
-	}
-	if h := r.Headers[5]; h.Key != "none" || h.Value != nil {
-		t.Errorf("a header without a value is %q, want null", h.Value)
-	}
-}
-
-func TestProduceLinesAndNulls(t *testing.T) {
-	_, addr := cluster(t, map[string]int32{"delays": 1})
-	out, err := command(t, "one\ntwo\n\n", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--until", "2100-01-01T00:00:00Z")
-	if err != nil || out != "3 records to delays\n" {
-		t.Fatalf("printed %q, %v", out, err)
-	}
-	if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--null-value"); err != nil {
-		t.Fatal(err)
-	}
-	records := fetch(t, addr, "delays", 4)
-	for i, want := range []string{"one", "two", ""} {
-		if r := records[i]; string(r.Value) != want || r.Value == nil || r.Key != nil {
-			t.Errorf("record %d is %q=%q", i, r.Key, r.Value)
-		}
-	}
-	if records[3].Value != nil {
-		t.Errorf("--null-value wrote %q", records[3].Value)
-	}
-}
-
-// What would be dead-lettered is refused before it is sent, and --no-check sends it.
-func TestProduceChecks(t *testing.T) {
-	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1})
-	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n"+
-		"  - {topic: delays, targets: {allow: [orders]}, max_delay: 1d}\n  - {topic: fixed, target: orders, delay: 5m}\n")
-	for _, test := range []struct {
-		name, want string
-		args       []string
-	}{
-		{"no due time", "no_due: neither delay-until nor delay-for is set", []string{"-b", addr, "-t", "delays", "--to", "orders"}},
-		{"a slip in a header's name", "unsupported_header", []string{"-b", addr, "-t", "delays", "--for", "5m", "-H", "delay-untill=1"}},
-		{"a target that is not allowed", "target_not_allowed", []string{"-c", config, "-t", "delays", "--for", "5m", "--to", "payroll"}},
-		{"too far ahead", "too_far_ahead", []string{"-c", config, "-t", "delays", "--for", "2d", "--to", "orders"}},
-		{"a delay of its own on a fixed route", "unsupported_header", []string{"-c", config, "-t", "fixed", "--for", "2d"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := command(t, "", append([]string{"produce", "-v", "x"}, test.args...)...)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %s", err, test.want)
-			}
-		})
-	}
-	out, err := command(t, "", "produce", "-c", config, "-t", "fixed", "-v", "x")
-	if err != nil || !strings.Contains(out, "to orders") {
-		t.Errorf("a fixed route needs no header: %q, %v", out, err)
-	}
-	if out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "-v", "x", "--no-check"); err != nil || out != "delays/0@0\n" {
-		t.Errorf("--no-check: %q, %v", out, err)
-	}
-}
-
-func TestProduceToNowhere(t *testing.T) {
-	_, addr := cluster(t, nil)
-	_, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--for", "1s", "--to", "orders", "-v", "x")
-	want := "produce to delays: UNKNOWN_TOPIC_OR_PARTITION: This server does not host this topic-partition.; `duewheel topics create` makes the topics of a configuration"
-	if err == nil || err.Error() != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
 func TestVersion(t *testing.T) {
 	out, err := command(t, "", "version")
 	if err != nil || !regexp.MustCompile(`^duewheel \S+ \(go1\.\S+, \w+/\w+\)\ncheckpoints: reads dw1, writes dw1\n$`).MatchString(out) {
@@ -186,7 +103,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		{[]string{"produce", "-t", "delays", "--for", "1s", "-v", "x"}, noBrokers},
 		{[]string{"checkpoints"}, noBrokers},
 		{[]string{"checkpoints", "-b", "127.0.0.1:1"}, "group.id is missing: give it in the file, as DUEWHEEL_GROUP_ID or with -g"},
-		{[]string{"topics", "check", "-b", "127.0.0.1:1"}, "no routes: name the configuration with -c"},
+		{[]string{"topics", "check", "-b", "127.0.0.1:1"}, "no routes: name a configuration that has some with -c"},
 		{[]string{"topics", "create", "-X", "lanes=x"}, "2 problems:\n  -X lanes: \"x\" is not a whole number\n  " + noBrokers},
 		{[]string{"run", "-b", "127.0.0.1:1", "-X", "near_window=1us"}, "3 problems:\n" +
 			"  group.id is missing: give it in the file or as DUEWHEEL_GROUP_ID\n" +

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
@@ -20,22 +21,6 @@ import (
 // produceTimeout bounds how long one record may wait for its acknowledgement.
 const produceTimeout = 30 * time.Second
 
-// order is what `duewheel produce` was asked to send.
-type order struct {
-	topic       string
-	partition   int32
-	to          string
-	toKey       string
-	toPartition int32
-	wait, until string
-	key, value  string
-	nullValue   bool
-	headers     []string
-	noCheck     bool
-
-	hasKey, hasValue bool
-}
-
 func newProduceCommand(f *flags) *cobra.Command {
 	var o order
 	cmd := &cobra.Command{
@@ -44,14 +29,16 @@ func newProduceCommand(f *flags) *cobra.Command {
 		Long: `Write a request to a delay topic. Without -v every line of the standard input becomes
 the value of a record.
 
-What the request says is checked first, and against the route too where the settings
-have one for the topic; --no-check sends it as it is.`,
+What the request says is checked first. With a configuration (-c) it is checked against the
+route of the topic too, and whether the target is there; without one, the route's own
+target and what it allows are not known. --no-check sends the request as it is. Each
+record is confirmed with its partition, its offset and when it is due.`,
 		Example: `  duewheel produce -b localhost:9092 -t delay-requests --to orders --for 5m -k 17 -v hello -H trace=abc
-  duewheel produce -b localhost:9092 -t delay-requests --to orders --until 2027-01-01T09:00:00+01:00 < values.txt`,
+  duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00:00+01:00 < values.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.hasKey, o.hasValue = cmd.Flags().Changed("key"), cmd.Flags().Changed("value")
-			return produce(cmd.Context(), f, o, cmd.InOrStdin(), cmd.OutOrStdout())
+			return produce(cmd.Context(), f, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	p := cmd.Flags()
@@ -74,7 +61,7 @@ have one for the topic; --no-check sends it as it is.`,
 	return cmd
 }
 
-func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout io.Writer) error {
+func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, stderr io.Writer) error {
 	more := []kgo.Opt{kgo.RecordDeliveryTimeout(produceTimeout)}
 	if o.partition >= 0 {
 		more = append(more, kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -84,139 +71,125 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout io.
 		return err
 	}
 	defer cl.Close()
-	check, err := o.checker(s)
-	if err != nil {
+	p := production{order: &o, cl: cl, stdout: stdout}
+	if p.route, err = o.route(s, f.file); err != nil {
 		return err
+	}
+	if p.parser, err = topics.ParserFor(topics.Spec(0)); err != nil {
+		return err
+	}
+	if p.route != nil {
+		p.parser = p.route.Parser()
 	}
 	if err := cl.Ping(ctx); err != nil {
 		return fmt.Errorf("reach %s: %w", strings.Join(s.Brokers, ","), err)
 	}
-	if o.hasValue || o.nullValue {
-		return o.sendOne(ctx, cl, []byte(o.value), check, stdout)
-	}
-	return o.sendLines(ctx, cl, stdin, check, stdout)
-}
-
-// checkFunc tells when a record would be due and where it would go, or why it would be refused.
-type checkFunc func(*kgo.Record) (topics.Request, error)
-
-// checker goes by the topic's route, or by what holds for every route where the settings have none.
-func (o *order) checker(s settings) (checkFunc, error) {
-	if o.noCheck {
-		return nil, nil
-	}
-	for _, r := range s.Routes {
-		if r.Topic != o.topic {
-			continue
-		}
-		route, err := topics.NewRoute(r.route())
-		if err != nil {
-			return nil, err
-		}
-		return func(r *kgo.Record) (topics.Request, error) {
-			q, err := route.Parser().Parse(r.Headers, r.Timestamp.UnixMilli(), 0, topics.Mark{})
-			if err != nil {
-				return q, err
-			}
-			if refusal := route.Refuse(&q, r.Timestamp.UnixMilli()); refusal != nil {
-				return q, refusal
-			}
-			return q, nil
-		}, nil
-	}
-	parser, err := topics.ParserFor(topics.Spec(0))
-	if err != nil {
-		return nil, err
-	}
-	return func(r *kgo.Record) (topics.Request, error) {
-		return parser.Parse(r.Headers, r.Timestamp.UnixMilli(), 0, topics.Mark{})
-	}, nil
-}
-
-// record is the request for one value.
-func (o *order) record(value []byte, now time.Time) *kgo.Record {
-	r := &kgo.Record{Topic: o.topic, Partition: o.partition, Timestamp: now, Value: value}
-	if o.nullValue {
-		r.Value = nil
-	}
-	if o.hasKey {
-		r.Key = []byte(o.key)
-	}
-	header := func(name, v string) {
-		if v != "" {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
-		}
-	}
-	header(topics.HeaderFor, o.wait)
-	header(topics.HeaderUntil, o.until)
-	header(topics.HeaderTargetTopic, o.to)
-	header(topics.HeaderTargetKey, o.toKey)
-	if o.toPartition >= 0 {
-		header(topics.HeaderTargetPartition, strconv.Itoa(int(o.toPartition)))
-	}
-	for _, h := range o.headers {
-		// As kcat does: at the first equals sign, and a name alone has a null value.
-		name, v, ok := strings.Cut(h, "=")
-		rh := kgo.RecordHeader{Key: name}
-		if ok {
-			rh.Value = []byte(v)
-		}
-		r.Headers = append(r.Headers, rh)
-	}
-	return r
-}
-
-func (o *order) sendOne(ctx context.Context, cl *kgo.Client, value []byte, check checkFunc, stdout io.Writer) error {
-	r := o.record(value, time.Now())
-	when := ""
-	if check != nil {
-		q, err := check(r)
+	if !o.noCheck {
+		notes, err := o.check(ctx, cl, p.parser, p.route)
 		if err != nil {
 			return err
 		}
-		due := time.UnixMilli(q.Due)
-		when = fmt.Sprintf(", due %s (in %v)", due.UTC().Format("2006-01-02T15:04:05.000Z"), max(0, due.Sub(r.Timestamp)).Round(time.Millisecond))
-		if len(q.Target) > 0 {
-			when += " to " + string(q.Target)
+		for _, note := range notes {
+			fmt.Fprintln(stderr, "note:", note)
 		}
 	}
-	if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
-		return o.explain(err)
+	if o.hasValue || o.nullValue {
+		return p.send(ctx, func(_ context.Context, yield func([]byte) bool) error { yield([]byte(o.value)); return nil })
 	}
-	_, err := fmt.Fprintf(stdout, "%s/%d@%d%s\n", r.Topic, r.Partition, r.Offset, when)
+	if isTerminal(stdin) {
+		fmt.Fprintln(stderr, "each line is the value of a record; Ctrl-D ends")
+	}
+	err = p.send(ctx, func(ctx context.Context, yield func([]byte) bool) error { return readLines(ctx, stdin, yield) })
+	fmt.Fprintf(stderr, "%d records written to %s\n", p.written, o.topic)
 	return err
 }
 
-// sendLines sends a record a line. The first that is refused or not acknowledged ends it.
-func (o *order) sendLines(ctx context.Context, cl *kgo.Client, stdin io.Reader, check checkFunc, stdout io.Writer) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	lines := bufio.NewScanner(stdin)
-	lines.Buffer(nil, 64<<20)
-	sent := 0
-	for lines.Scan() && ctx.Err() == nil {
-		r := o.record([]byte(lines.Text()), time.Now())
-		if check != nil {
-			if _, err := check(r); err != nil {
-				cancel(fmt.Errorf("line %d: %w", sent+1, err))
-				break
+// production is one order being carried out.
+type production struct {
+	order  *order
+	cl     *kgo.Client
+	route  *topics.Route // nil: not known
+	parser *topics.Parser
+	stdout io.Writer
+
+	// The client calls one acknowledgement after the other; read after a flush.
+	written int
+	err     error
+}
+
+// send writes a record for each value and waits until each has been answered. After the first that
+// is not acknowledged no more are begun. What has been handed over is always waited for, so that every
+// record that may be in the topic is accounted for; each is answered within produceTimeout.
+func (p *production) send(ctx context.Context, values func(ctx context.Context, yield func([]byte) bool) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	err := values(ctx, func(value []byte) bool {
+		p.cl.Produce(context.WithoutCancel(ctx), p.order.record(value, time.Now()), func(r *kgo.Record, err error) {
+			if err == nil {
+				p.written++
+				_, err = fmt.Fprintln(p.stdout, p.order.confirm(r, p.parser, p.route))
+			} else {
+				err = p.order.explain(err)
 			}
-		}
-		sent++
-		cl.Produce(ctx, r, func(_ *kgo.Record, err error) {
-			if err != nil {
-				cancel(o.explain(err))
+			if err != nil && p.err == nil {
+				p.err = err
+				stop()
 			}
 		})
+		return ctx.Err() == nil
+	})
+	if flushed := p.cl.Flush(context.WithoutCancel(ctx)); err == nil {
+		err = flushed
 	}
-	if err := cl.Flush(ctx); err != nil || ctx.Err() != nil {
-		return context.Cause(ctx)
+	if p.err != nil {
+		return p.err
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read values: %w", err)
-	}
-	_, err := fmt.Fprintf(stdout, "%d records to %s\n", sent, o.topic)
 	return err
+}
+
+// readLines calls yield for each line until it returns false. It does not wait for a line that may
+// never come when ctx ends: the reader is left to the end of the process then.
+func readLines(ctx context.Context, from io.Reader, yield func([]byte) bool) error {
+	lines, ended := make(chan []byte), make(chan error, 1)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		s := bufio.NewScanner(from)
+		s.Buffer(nil, 64<<20)
+		for s.Scan() {
+			select {
+			case lines <- append([]byte{}, s.Bytes()...):
+			case <-ctx.Done():
+				return
+			}
+		}
+		ended <- s.Err()
+	}()
+	for {
+		select {
+		case line := <-lines:
+			if !yield(line) {
+				return nil
+			}
+		case err := <-ended:
+			if err != nil {
+				err = fmt.Errorf("read values: %w", err)
+			}
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// isTerminal tells whether a person is to type what is read.
+func isTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&fs.ModeCharDevice != 0
 }
 
 func (o *order) explain(err error) error {

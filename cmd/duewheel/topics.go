@@ -101,7 +101,7 @@ func withTopics(f *flags, fn func(*kadm.Client, topics.Expect) error) error {
 // expectation is what the topics of a configuration should be.
 func (s *settings) expectation() (topics.Expect, error) {
 	if len(s.Routes) == 0 {
-		return topics.Expect{}, errors.New("no routes: name the configuration with -c")
+		return topics.Expect{}, errors.New("no routes: name a configuration that has some with -c")
 	}
 	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ",")}
 	var all []topics.Route

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// order is what `duewheel produce` was asked to send.
+type order struct {
+	topic       string
+	partition   int32
+	to          string
+	toKey       string
+	toPartition int32
+	wait, until string
+	key, value  string
+	nullValue   bool
+	headers     []string
+	noCheck     bool
+
+	hasKey, hasValue bool
+}
+
+// record is the request for one value.
+func (o *order) record(value []byte, now time.Time) *kgo.Record {
+	r := &kgo.Record{Topic: o.topic, Partition: o.partition, Timestamp: now, Value: value}
+	if o.nullValue {
+		r.Value = nil
+	}
+	if o.hasKey {
+		r.Key = []byte(o.key)
+	}
+	header := func(name, v string) {
+		if v != "" {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
+		}
+	}
+	header(topics.HeaderFor, o.wait)
+	header(topics.HeaderUntil, o.until)
+	header(topics.HeaderTargetTopic, o.to)
+	header(topics.HeaderTargetKey, o.toKey)
+	if o.toPartition >= 0 {
+		header(topics.HeaderTargetPartition, strconv.Itoa(int(o.toPartition)))
+	}
+	for _, h := range o.headers {
+		// As kcat does: at the first equals sign, and a name alone has a null value.
+		name, v, ok := strings.Cut(h, "=")
+		rh := kgo.RecordHeader{Key: name}
+		if ok {
+			rh.Value = []byte(v)
+		}
+		r.Headers = append(r.Headers, rh)
+	}
+	return r
+}
+
+// route is the one that the settings have for the topic; nil where there is no configuration.
+func (o *order) route(s settings, file string) (*topics.Route, error) {
+	if len(s.Routes) == 0 && (file == "" || o.noCheck) {
+		return nil, nil
+	}
+	want, err := s.expectation()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, route := range want.Routes {
+		if route.Topic == o.topic {
+			return route, nil
+		}
+		names = append(names, route.Topic)
+	}
+	if o.noCheck {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%s is not the delay topic of any route of the configuration; those are %s (--no-check writes it all the same)", o.topic, orNone(names))
+}
+
+// check judges the order before anything is written: its records differ in their values only. What
+// cannot be told without the route, or without rights, comes back as notes.
+func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser, route *topics.Route) (notes []string, err error) {
+	now := time.Now()
+	q, err := parser.Parse(o.record(nil, now).Headers, now.UnixMilli(), 0, topics.Mark{})
+	if err != nil {
+		return nil, err
+	}
+	if route == nil && len(q.Target) == 0 {
+		return []string{"no configuration (-c) has the route of " + o.topic + ": where the records go is not known here; without a target of its own the route dead-letters them"}, nil
+	}
+	if route == nil {
+		notes = append(notes, "no configuration (-c) has the route of "+o.topic+": whether it allows the target "+string(q.Target)+" was not checked")
+	} else if refusal := route.Refuse(&q, now.UnixMilli()); refusal != nil {
+		return nil, refusal
+	}
+	switch problem, note, err := lookAtTarget(ctx, cl, string(q.Target), q.Partition); {
+	case err != nil:
+		return nil, err
+	case problem != "" && route != nil:
+		return nil, errors.New(problem + " (--no-check writes it all the same)")
+	case problem != "":
+		notes = append(notes, problem)
+	case note != "":
+		notes = append(notes, note)
+	}
+	return notes, nil
+}
+
+// lookAtTarget tells what would keep a record from its target, and what could not be found out.
+func lookAtTarget(ctx context.Context, cl *kgo.Client, target string, partition int32) (problem, note string, err error) {
+	details, err := kadm.NewClient(cl).ListTopics(ctx, target)
+	var denied *kadm.AuthError
+	if err != nil && !errors.As(err, &denied) {
+		return "", "", fmt.Errorf("look up the target %s: %w", target, err)
+	}
+	switch t := details[target]; {
+	case err != nil, errors.Is(t.Err, kerr.TopicAuthorizationFailed):
+		return "", "whether the target " + target + " is there was not checked: we may not describe it", nil
+	case errors.Is(t.Err, kerr.UnknownTopicOrPartition):
+		return "the target " + target + " does not exist: records for it are dead-lettered", "", nil
+	case t.Err != nil:
+		return "", "", fmt.Errorf("look up the target %s: %w", target, t.Err)
+	case int(partition) >= len(t.Partitions):
+		return fmt.Sprintf("the target %s has no partition %d, only 0 to %d: records for it are dead-lettered", target, partition, len(t.Partitions)-1), "", nil
+	}
+	return "", "", nil
+}
+
+// confirm is the line that says what has become of a record that the broker has acknowledged.
+func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Route) string {
+	line := fmt.Sprintf("%s/%d@%d, ", r.Topic, r.Partition, r.Offset)
+	q, err := parser.Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, topics.Mark{})
+	if err != nil {
+		return line + "which will be dead-lettered: " + err.Error()
+	}
+	due, in := time.UnixMilli(q.Due), "now"
+	if wait := due.Sub(r.Timestamp).Round(time.Millisecond); wait > 0 {
+		in = "in " + wait.String()
+	}
+	line += fmt.Sprintf("due %s (%s)", due.UTC().Format("2006-01-02T15:04:05.000Z"), in)
+	switch {
+	case len(q.Target) > 0:
+		return line + " to " + string(q.Target)
+	case route == nil:
+		return line + " to the target of its route"
+	}
+	return line
+}

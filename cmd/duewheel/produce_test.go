@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func TestProduce(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 2})
+	out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "5m", "-k", "17", "-v", "hello",
+		"-H", "a=b=c", "-H", "none", "--to-key", "18", "--to-partition", "3", "-p", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^delays/1@0, due 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ \(in (5m0s|4m59\.999s|5m0\.001s)\) to orders\n$`).MatchString(out) {
+		t.Errorf("printed %q", out)
+	}
+	r := fetch(t, addr, "delays", 1)[0]
+	want := map[string]string{
+		"delay-for": "5m", "delay-target-topic": "orders", "delay-target-key": "18", "delay-target-partition": "3", "a": "b=c", "none": "",
+	}
+	if got := headers(r); !maps.Equal(got, want) || string(r.Key) != "17" || string(r.Value) != "hello" || r.Partition != 1 {
+		t.Errorf("record %s=%s on %d with %v", r.Key, r.Value, r.Partition, got)
+	}
+	if h := r.Headers[5]; h.Key != "none" || h.Value != nil {
+		t.Errorf("a header without a value is %q, want null", h.Value)
+	}
+}
+
+func TestProduceLinesAndNulls(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	out, err := command(t, "one\ntwo\n\n", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--until", "2100-01-01T00:00:00Z")
+	want := "delays/0@0, due 2100-01-01T00:00:00.000Z (in W) to orders\ndelays/0@1, due 2100-01-01T00:00:00.000Z (in W) to orders\ndelays/0@2, due 2100-01-01T00:00:00.000Z (in W) to orders\n"
+	if got := regexp.MustCompile(`\(in [^)]*\)`).ReplaceAllString(out, "(in W)"); err != nil || got != want {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--null-value"); err != nil {
+		t.Fatal(err)
+	}
+	records := fetch(t, addr, "delays", 4)
+	for i, want := range []string{"one", "two", ""} {
+		if r := records[i]; string(r.Value) != want || r.Value == nil || r.Key != nil {
+			t.Errorf("record %d is %q=%q", i, r.Key, r.Value)
+		}
+	}
+	if records[3].Value != nil {
+		t.Errorf("--null-value wrote %q", records[3].Value)
+	}
+}
+
+// What would be dead-lettered is refused before it is sent, and --no-check sends it.
+func TestProduceChecks(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "orders": 2})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n"+
+		"  - {topic: delays, targets: {allow: [orders, nowhere]}, max_delay: 1d}\n  - {topic: fixed, target: orders, delay: 5m}\n"+
+		"  - {topic: gone, target: nowhere}\n")
+	noRoutes := writeFile(t, "none.yaml", "kafka: {brokers: '"+addr+"'}\n")
+	contradicting := writeFile(t, "loop.yaml", "kafka: {brokers: '"+addr+"'}\nroutes: [{topic: delays, target: orders, dead_letter: orders}]\n")
+	for _, test := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"no due time", "no_due: neither delay-until nor delay-for is set", []string{"-b", addr, "-t", "delays", "--to", "orders"}},
+		{"a slip in a header's name", "unsupported_header", []string{"-b", addr, "-t", "delays", "--for", "5m", "-H", "delay-untill=1"}},
+		{"a target that is not allowed", "target_not_allowed", []string{"-c", config, "-t", "delays", "--for", "5m", "--to", "payroll"}},
+		{"too far ahead", "too_far_ahead", []string{"-c", config, "-t", "delays", "--for", "2d", "--to", "orders"}},
+		{"a delay of its own on a fixed route", "unsupported_header", []string{"-c", config, "-t", "fixed", "--for", "2d"}},
+		{"no target", "no_target", []string{"-c", config, "-t", "delays", "--for", "5m"}},
+		{"a target that is not there", "the target nowhere does not exist: records for it are dead-lettered (--no-check writes it all the same)",
+			[]string{"-c", config, "-t", "delays", "--for", "5m", "--to", "nowhere"}},
+		{"a fixed target that is not there", "the target nowhere does not exist", []string{"-c", config, "-t", "gone", "--for", "5m"}},
+		{"a partition that the target does not have", "the target orders has no partition 2, only 0 to 1",
+			[]string{"-c", config, "-t", "delays", "--for", "5m", "--to", "orders", "--to-partition", "2"}},
+		{"a topic without a route", "orders is not the delay topic of any route of the configuration; those are delays, fixed, gone",
+			[]string{"-c", config, "-t", "orders", "--for", "5m", "--to", "orders"}},
+		{"a configuration without routes", "no routes: name a configuration that has some with -c", []string{"-c", noRoutes, "-t", "delays", "--for", "5m"}},
+		{"a configuration that contradicts itself", "the dead letter topic of route", []string{"-c", contradicting, "-t", "delays", "--for", "5m"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, err := command(t, "", append([]string{"produce", "-v", "x"}, test.args...)...)
+			if err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
+				t.Errorf("got %v, want %s; printed %q", err, test.want, out)
+			}
+		})
+	}
+	adm := kadm.NewClient(client(t, addr))
+	ends, err := adm.ListEndOffsets(t.Context(), "delays", "fixed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset != 0 {
+			t.Errorf("%d records were written to %s", o.Offset, o.Topic)
+		}
+	})
+	out, err := command(t, "", "produce", "-c", config, "-t", "fixed", "-v", "x")
+	if err != nil || !strings.Contains(out, "to orders") {
+		t.Errorf("a fixed route needs no header: %q, %v", out, err)
+	}
+	for _, args := range [][]string{{"-b", addr}, {"-c", config}, {"-c", noRoutes}} {
+		out, err := command(t, "", append(args, "produce", "-t", "delays", "-v", "x", "--no-check")...)
+		if err != nil || !regexp.MustCompile(`^delays/0@\d, which will be dead-lettered: no_due: `).MatchString(out) {
+			t.Errorf("--no-check with %v: %q, %v", args, out, err)
+		}
+	}
+}
+
+// Without the route nothing can be said of its target, and that is said. With it there is nothing to say.
+func TestProduceSaysWhatItCannotKnow(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}]\n")
+	for _, test := range []struct {
+		name       string
+		args       []string
+		out, notes string
+	}{
+		{"no target", []string{"-b", addr}, " to the target of its route",
+			"note: no configuration (-c) has the route of delays: where the records go is not known here; without a target of its own the route dead-letters them\n"},
+		{"a target", []string{"-b", addr, "--to", "orders"}, " to orders",
+			"note: no configuration (-c) has the route of delays: whether it allows the target orders was not checked\n"},
+		{"a target that is not there", []string{"-b", addr, "--to", "nowhere"}, " to nowhere",
+			"note: no configuration (-c) has the route of delays: whether it allows the target nowhere was not checked\n" +
+				"note: the target nowhere does not exist: records for it are dead-lettered\n"},
+		{"with the route", []string{"-c", config}, " to orders", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out, notes strings.Builder
+			err := run(t.Context(), append([]string{"produce", "-t", "delays", "--for", "5m", "-v", "x"}, test.args...), strings.NewReader(""), &out, &notes)
+			if err != nil || !strings.HasSuffix(out.String(), test.out+"\n") || notes.String() != test.notes {
+				t.Errorf("got %v\n%s\n%s", err, out.String(), notes.String())
+			}
+		})
+	}
+}
+
+// What was refused is not counted, and what was written before it is confirmed.
+func TestProduceCountsWhatWasWritten(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	var taken atomic.Int32
+	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if taken.Add(1) == 1 {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		resp.Topics = []kmsg.ProduceResponseTopic{{Topic: "delays", TopicID: req.(*kmsg.ProduceRequest).Topics[0].TopicID,
+			Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: kerr.PolicyViolation.Code, BaseOffset: -1}}}}
+		return resp, nil, true
+	})
+	lines, typing := io.Pipe()
+	first := make(chan struct{})
+	go func() {
+		fmt.Fprintln(typing, "one")
+		<-first
+		fmt.Fprintln(typing, "two")
+		<-t.Context().Done() // no further line, and no end: the command must not wait for either
+		typing.Close()
+	}()
+	var out, notes strings.Builder
+	confirmed := writerFunc(func(b []byte) (int, error) {
+		defer close(first) // a second confirmation would panic
+		return out.Write(b)
+	})
+	err := run(t.Context(), []string{"produce", "-b", addr, "-t", "delays", "--for", "5m", "--to", "orders"}, lines, confirmed, &notes)
+	if err == nil || !strings.Contains(err.Error(), "POLICY_VIOLATION") {
+		t.Errorf("got %v", err)
+	}
+	if !strings.HasPrefix(out.String(), "delays/0@0, due ") || !strings.HasSuffix(notes.String(), "1 records written to delays\n") {
+		t.Errorf("printed %q and %q", out.String(), notes.String())
+	}
+}
+
+// Ctrl-C ends a command that waits for a line.
+func TestProduceIsInterrupted(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	ctx, interrupt := context.WithCancel(t.Context())
+	lines, typing := io.Pipe()
+	defer typing.Close()
+	go fmt.Fprintln(typing, "one")
+	confirmed := writerFunc(func(b []byte) (int, error) { interrupt(); return len(b), nil })
+	if err := run(ctx, []string{"produce", "-b", addr, "-t", "delays", "--for", "5m", "--to", "orders"}, lines, confirmed, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func TestProduceToNowhere(t *testing.T) {
+	_, addr := cluster(t, nil)
+	_, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--for", "1s", "--to", "orders", "-v", "x")
+	want := "produce to delays: UNKNOWN_TOPIC_OR_PARTITION: This server does not host this topic-partition.; `duewheel topics create` makes the topics of a configuration"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
