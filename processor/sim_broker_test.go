@@ -176,21 +176,25 @@ func (w *world) endSessions(stop <-chan struct{}) {
 			return
 		case <-time.After(session / 4):
 		}
-		info := w.cluster.GroupInfo(simGroup)
-		if info == nil {
+		for _, group := range []string{simGroup, simRival} {
+			if info := w.cluster.GroupInfo(group); info != nil {
+				w.endSilent(info)
+			}
+		}
+	}
+}
+
+func (w *world) endSilent(info *kfake.GroupInfo) {
+	for _, m := range info.Members {
+		if !w.heard.silent(m.MemberID) {
 			continue
 		}
-		for _, m := range info.Members {
-			if !w.heard.silent(m.MemberID) {
-				continue
-			}
-			req := kmsg.NewPtrLeaveGroupRequest()
-			req.Group = simGroup
-			req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.MemberID}}
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			req.RequestWith(ctx, w.client) // else next time
-			cancel()
-		}
+		req := kmsg.NewPtrLeaveGroupRequest()
+		req.Group = info.Group
+		req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.MemberID}}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		req.RequestWith(ctx, w.client) // else next time
+		cancel()
 	}
 }
 
@@ -201,11 +205,11 @@ func (w *world) refuse(key kmsg.Key, n int) *kfake.FaultHandle {
 
 // expel throws the member out that has partition 0.
 func (w *world) expel() {
-	for _, m := range w.cluster.GroupInfo(simGroup).Members {
+	for _, m := range w.cluster.GroupInfo(w.group).Members {
 		if len(m.Assignment[simTopic]) > 0 {
 			w.note("---- %s is expelled", m.MemberID)
 			req := kmsg.NewPtrLeaveGroupRequest()
-			req.Group = simGroup
+			req.Group = w.group
 			req.Members = []kmsg.LeaveGroupRequestMember{{MemberID: m.MemberID}}
 			req.RequestWith(context.Background(), w.client)
 		}

@@ -26,6 +26,7 @@ type plan struct {
 	Fixed      bool
 	Standbys   int
 	Flush      bool          // before each kill
+	Rival      bool          // a second group reads the delay topic
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
@@ -141,6 +142,7 @@ func drawPlan(t *rapid.T) plan {
 		Fixed:      below(t, "fixed", 2) == 1,
 		Standbys:   below(t, "standbys", 3),
 		Flush:      below(t, "flush", 2) == 1,
+		Rival:      below(t, "rival", 4) == 3,
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
@@ -189,8 +191,8 @@ func drawStep(t *rapid.T) step {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, %d standbys, flushed %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Standbys, p.Flush, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, %d standbys, flushed %v, a second group %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Standbys, p.Flush, p.Rival, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}
@@ -211,4 +213,4 @@ func (s step) String() string {
 }
 
 // leaderless are the topics that may lose their leader.
-var leaderless = []string{"orders", "bills", simTopic, simTopic + ".dead"}
+var leaderless = []string{"orders", "bills", simTopic, simTopic + ".dead", simCopies}

@@ -63,17 +63,21 @@ func TestSimRandom(t *testing.T) {
 
 // tally tells what schedules have brought about.
 type tally struct {
-	schedules, requested, doubled, late, retried, rebalances, fenced int64
-	virtual                                                          time.Duration
-	turns, dead                                                      map[string]int64
+	schedules, rivals, requested, doubled, late, retried, rebalances, fenced int64
+	virtual                                                                  time.Duration
+	turns, dead                                                              map[string]int64
 }
 
 func (c *tally) add(w *world) {
 	if c.turns == nil {
 		c.turns, c.dead = map[string]int64{}, map[string]int64{}
 	}
-	c.schedules++
-	c.virtual += time.Since(w.began)
+	if w.host == w {
+		c.schedules++
+		c.virtual += time.Since(w.began)
+	} else {
+		c.rivals++
+	}
 	seen := w.watch.Counts()
 	c.requested += seen.Requested
 	c.doubled += seen.Doubled
@@ -95,8 +99,8 @@ func (c *tally) add(w *world) {
 }
 
 func (c *tally) String() string {
-	return fmt.Sprintf("%d schedules with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %v of simulated time",
-		c.schedules, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.virtual.Round(time.Second))
+	return fmt.Sprintf("%d schedules, %d of them with two groups, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %v of simulated time",
+		c.schedules, c.rivals, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.virtual.Round(time.Second))
 }
 
 // hang tells of a schedule that does not end: in a bubble, time stands still when something spins.
@@ -118,8 +122,9 @@ type runner struct {
 	healed   bool
 }
 
-// slot is a machine: a process runs on it, or will again.
+// slot is a machine: a process of a group runs on it, or will again.
 type slot struct {
+	of   *world
 	name string
 	p    *process // nil: down
 	disk *vfs.MemFS
@@ -133,7 +138,7 @@ type event struct {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
-	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, tune: func(c *Config) {
+	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, tune: func(c *Config) {
 		c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
 	}})
 	defer w.close()
@@ -147,8 +152,12 @@ func simulate(t testingT, p plan, did *tally) {
 		})
 	}
 	for i := range p.Processes {
-		r.slots = append(r.slots, &slot{name: string(rune('a' + i))})
+		r.slots = append(r.slots, &slot{of: w, name: string(rune('a' + i))})
 		r.up(r.slots[i])
+	}
+	if w.rival != nil {
+		r.slots = append(r.slots, &slot{of: w.rival, name: "rival"})
+		r.up(r.slots[p.Processes])
 	}
 	for _, s := range p.Steps {
 		r.sleep(s.After)
@@ -161,6 +170,9 @@ func simulate(t testingT, p plan, did *tally) {
 	}
 	w.finish()
 	did.add(w)
+	if w.rival != nil {
+		did.add(w.rival)
+	}
 }
 
 // sleep lets time pass, carries out what is due meanwhile, and looks at the checkpoints.
@@ -211,9 +223,11 @@ func (r *runner) after(d time.Duration, do func()) {
 func (r *runner) heal() {
 	r.note("---- healed")
 	r.healed = true
-	for _, p := range r.processes {
-		p.link.clear()
-		p.skew.Store(0)
+	for _, m := range r.slots {
+		for _, p := range m.of.processes {
+			p.link.clear()
+			p.skew.Store(0)
+		}
 	}
 	for len(r.later) > 0 {
 		e := r.later[0]
@@ -224,17 +238,16 @@ func (r *runner) heal() {
 		do()
 	}
 	r.reap()
-	for _, s := range r.slots {
-		if s.p != nil {
-			return
+	for _, w := range []*world{r.world, r.rival} {
+		if w != nil && !slices.ContainsFunc(r.slots, func(s *slot) bool { return s.of == w && s.p != nil }) {
+			r.up(r.slots[slices.IndexFunc(r.slots, func(s *slot) bool { return s.of == w })])
 		}
 	}
-	r.up(r.slots[0])
 }
 
 func (r *runner) up(s *slot) {
 	if s.p == nil && !s.gone {
-		s.p = r.start(s.name, s.disk)
+		s.p = s.of.start(s.name, s.disk)
 	}
 }
 
@@ -260,7 +273,7 @@ func (r *runner) step(s step) {
 		return
 	case opJoin:
 		if len(r.slots) < 4 {
-			r.slots = append(r.slots, &slot{name: string(rune('a' + len(r.slots)))})
+			r.slots = append(r.slots, &slot{of: r.world, name: string(rune('a' + len(r.slots)))})
 			r.up(r.slots[len(r.slots)-1])
 		}
 		return
@@ -305,7 +318,7 @@ func (r *runner) step(s step) {
 		p.ended.Store(true)
 		p.stop()
 		m.p = nil
-		m.gone = s.Op == opLeave && m != r.slots[0]
+		m.gone = s.Op == opLeave && m != r.slots[0] && m.of == r.world
 		r.after(s.For, func() {
 			select {
 			case <-p.done:
@@ -393,6 +406,9 @@ func (r *runner) draw() *kgo.Record {
 	target := "orders"
 	if n(3) == 0 {
 		target = "bills"
+	}
+	if r.plan.Rival && n(3) > 0 {
+		target = []string{"", simCopies}[n(2)] // both groups deliver it, or only the second
 	}
 	due := time.Now()
 	switch n(10) {

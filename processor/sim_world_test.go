@@ -43,6 +43,9 @@ type testingT interface {
 type world struct {
 	t       testingT
 	cfg     worldConfig
+	group   string
+	host    *world // whose cluster, network and history it is: itself, but for a rival
+	rival   *world // the second group, if there is one
 	cluster *kfake.Cluster
 	network kfake.VirtualNetwork
 	latency time.Duration // requests and answers take up to this long
@@ -75,6 +78,7 @@ type worldConfig struct {
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
 	fixed      bool               // there is a fixed-delay route besides
 	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
+	rival      bool               // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
 	tune       func(*Config)
 }
 
@@ -92,8 +96,9 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if cfg.guarantee == "" {
 		cfg.guarantee = ExactlyOnce
 	}
-	w := &world{t: t, cfg: cfg, latency: max(cfg.latency, time.Millisecond), rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{},
+	w := &world{t: t, cfg: cfg, group: simGroup, latency: max(cfg.latency, time.Millisecond), rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{},
 		heard: heard{last: map[string]time.Time{}, on: map[string]*wire{}}, closing: make(chan struct{})}
+	w.host = w
 	var ports []int
 	for i := range cfg.brokers {
 		ports = append(ports, 9092+i)
@@ -107,6 +112,9 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if cfg.versions != nil {
 		opts = append(opts, kfake.MaxVersions(cfg.versions))
 	}
+	if cfg.rival {
+		opts = append(opts, rivalTopics()...)
+	}
 	c, err := kfake.NewCluster(opts...)
 	if err != nil {
 		t.Fatalf("make cluster: %v", err)
@@ -118,14 +126,30 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		t.Fatalf("make client: %v", err)
 	}
 	w.wg.Go(func() { w.endSessions(w.closing) })
-	if w.watch, err = check.Start(context.Background(), w.expectations(), w.outside...); err != nil {
-		t.Fatalf("start the checker: %v", err)
+	w.look()
+	if cfg.rival {
+		w.rival = w.newRival()
 	}
 	return w
 }
 
+// look starts the checker.
+func (w *world) look() {
+	w.t.Helper()
+	var err error
+	if w.watch, err = check.Start(context.Background(), w.expectations(), w.outside...); err != nil {
+		w.t.Fatalf("start the checker: %v", err)
+	}
+}
+
 func (w *world) routes() []topics.Route {
+	if w.host != w {
+		return []topics.Route{rivalRoute()}
+	}
 	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", EmitHeaders: true, MaxDelay: 30 * 24 * time.Hour}}
+	if w.cfg.rival {
+		r[0].Target = "orders"
+	}
 	if w.cfg.fixed {
 		r = append(r, topics.Route{Topic: simFixed, Target: "orders", Delay: 3 * time.Second, DeadLetter: simFixed + ".dead", EmitHeaders: true})
 	}
@@ -134,18 +158,41 @@ func (w *world) routes() []topics.Route {
 
 func (w *world) expectations() check.Config {
 	c := check.Config{
-		Targets:      []check.Target{{Topic: "orders", Partitions: 2}, {Topic: "bills", Partitions: 2}},
+		Targets:      w.targets(),
 		AllowDoubles: w.cfg.guarantee == AtLeastOnce,
 		Skew:         w.cfg.skew,
 	}
 	for _, r := range w.routes() {
-		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})
+		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})
 	}
 	return c
 }
 
+// targets are the target topics that exist.
+func (w *world) targets() []check.Target {
+	if w.host != w {
+		return []check.Target{{Topic: simCopies, Partitions: 2}}
+	}
+	return []check.Target{{Topic: "orders", Partitions: 2}, {Topic: "bills", Partitions: 2}}
+}
+
 // close ends the world; every process must have been stopped.
 func (w *world) close() {
+	w.end()
+	if w.rival != nil {
+		w.rival.end()
+	}
+	close(w.closing)
+	w.client.Close()
+	w.cluster.Close()
+	w.wg.Wait()
+	if os.Getenv("DUEWHEEL_SIM_LOG") != "" {
+		w.t.Logf("%s", w.history())
+	}
+}
+
+// end ends the processes and the checker of a group.
+func (w *world) end() {
 	for _, p := range w.processes {
 		if !p.ended.Load() {
 			p.kill()
@@ -157,24 +204,19 @@ func (w *world) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	w.watch.Stop(ctx)
-	close(w.closing)
-	w.client.Close()
-	w.cluster.Close()
-	w.wg.Wait()
-	if os.Getenv("DUEWHEEL_SIM_LOG") != "" {
-		w.t.Logf("%s", w.history())
-	}
 }
 
 // note writes a line into the history that is printed when a test fails.
 func (w *world) note(format string, args ...any) {
 	line := fmt.Sprintf("%9.3f ", time.Since(w.began).Seconds()) + fmt.Sprintf(format, args...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.log = append(w.log, line)
+	h := w.host
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.log = append(h.log, line)
 }
 
 func (w *world) history() string {
+	w = w.host
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	const shown = 400
@@ -225,7 +267,7 @@ func (w *world) hit(rule <-chan struct{}) {
 // outstanding is how many requests that were sent have not arrived yet.
 func (w *world) outstanding() int64 {
 	c := w.watch.Counts()
-	return w.sent - c.Delivered - c.DeadLettered
+	return w.host.sent - c.Delivered - c.DeadLettered
 }
 
 // process is one run of the processor and the machine that it runs on.
@@ -277,10 +319,10 @@ func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Durati
 	p := &process{w: w, name: name, fs: disk, done: make(chan struct{})}
 	p.full.Store(full)
 	p.skew.Store(int64(skew))
-	p.link = newLink(w, name, w.rng.Uint64())
+	p.link = newLink(w.host, name, w.rng.Uint64())
 	cfg := Config{
 		Client: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(p.link.dial)},
-		Group:  simGroup, Routes: w.routes(), Guarantee: w.cfg.guarantee, Lanes: 1,
+		Group:  w.group, Routes: w.routes(), Guarantee: w.cfg.guarantee, Lanes: 1,
 		StateDir: "state", FS: errorfs.Wrap(disk, errorfs.InjectorFunc(p.write)), MemoryBudget: minMemory,
 		SessionTimeout: session, HeartbeatInterval: 200 * time.Millisecond,
 		NearWindow: 5 * time.Second, Instance: fmt.Sprintf("%s-%d", name, len(w.processes)),
@@ -426,7 +468,7 @@ func (w *world) send(rs ...*kgo.Record) {
 	if err := w.client.ProduceSync(context.Background(), rs...).FirstErr(); err != nil {
 		w.fail("produce requests: %v", err)
 	}
-	w.sent += int64(len(rs))
+	w.host.sent += int64(len(rs))
 	for _, r := range rs {
 		w.note("request %s/%d@%d", r.Topic, r.Partition, r.Offset)
 	}
@@ -446,7 +488,7 @@ func (w *world) arrived() {
 				w.note("%s: %+v", p.name, p.p.Stats().Partitions)
 			}
 		}
-		w.note("group: %+v", w.cluster.GroupInfo(simGroup))
+		w.note("group: %+v", w.cluster.GroupInfo(w.group))
 		w.fail("%v\n%v", err, w.watch.Report())
 	}
 	w.clean()
@@ -485,6 +527,9 @@ func (w *world) finish() {
 		w.fail("%v", err)
 	}
 	w.t.Logf("%v after %v", r, time.Since(w.began).Round(time.Second))
+	if w.rival != nil {
+		w.rival.finish()
+	}
 }
 
 // leaderless takes the leader of a topic away until the function that it returns is called.
@@ -499,7 +544,7 @@ func (w *world) leaderless(topic string) (mend func()) {
 
 // checkpoint is what the group has committed for a partition of the delay topic.
 func (w *world) checkpoint(partition int32) (state.Checkpoint, bool) {
-	info := w.cluster.GroupInfo(simGroup)
+	info := w.cluster.GroupInfo(w.group)
 	if info == nil {
 		return state.Checkpoint{}, false
 	}
@@ -517,6 +562,9 @@ func (w *world) checkpoint(partition int32) (state.Checkpoint, bool) {
 // inspect fails when a checkpoint has gone back (design rule 4), or leads its log.
 func (w *world) inspect() {
 	w.t.Helper()
+	if w.rival != nil {
+		w.rival.inspect()
+	}
 	for partition := range w.cfg.partitions {
 		c, ok := w.checkpoint(partition)
 		if !ok {
