@@ -34,14 +34,15 @@ func newTopicsCheckCommand(f *flags) *cobra.Command {
 		Use:   "check",
 		Short: "Say what is wrong with the topics, and how to mend it",
 		Long: `Look at the delay topics, dead letter topics and targets of a configuration: whether they
-are there, keep what is pending, and survive the loss of a broker. Every finding comes
-with the command that mends it. The exit code is 1 when records are lost or stuck as
+are there, keep what is pending, and survive the loss of a broker; and whether another
+group has checkpoints on a delay topic, so that both deliver. Every finding comes with
+the command that mends it. The exit code is 1 when records are lost or stuck as
 things are, 0 when there are warnings only.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTopics(f, func(adm *kadm.Client, want topics.Expect) error {
-				problems, err := topics.Check(cmd.Context(), adm, want)
+			return withTopics(f, func(adm *kadm.Client, s settings, want topics.Expect) error {
+				problems, err := findProblems(cmd.Context(), adm, s, want)
 				if err != nil {
 					return err
 				}
@@ -68,7 +69,7 @@ targets are not made.`,
 		Example: "  duewheel topics create -c duewheel.yaml --partitions 24",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTopics(f, func(adm *kadm.Client, want topics.Expect) error {
+			return withTopics(f, func(adm *kadm.Client, _ settings, want topics.Expect) error {
 				want.Partitions, want.Replication = partitions, replication
 				if largest != "" {
 					n, err := asSize(largest)
@@ -88,14 +89,27 @@ targets are not made.`,
 	return cmd
 }
 
-func withTopics(f *flags, fn func(*kadm.Client, topics.Expect) error) error {
+func withTopics(f *flags, fn func(*kadm.Client, settings, topics.Expect) error) error {
 	return withAdmin(f, func(adm *kadm.Client, s settings) error {
 		want, err := s.expectation()
 		if err != nil {
 			return err
 		}
-		return fn(adm, want)
+		return fn(adm, s, want)
 	})
+}
+
+// findProblems looks at the topics, and for other groups that read them.
+func findProblems(ctx context.Context, adm *kadm.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
+	problems, err := topics.Check(ctx, adm, want)
+	if err != nil || s.Group == "" {
+		return problems, err
+	}
+	others, err := otherGroups(ctx, adm, s.Group, want)
+	if err != nil {
+		return problems, fmt.Errorf("look for other groups: %w", err)
+	}
+	return append(problems, others...), nil
 }
 
 // expectation is what the topics of a configuration should be.
@@ -179,13 +193,13 @@ func checkTopics(ctx context.Context, s settings, opts []kgo.Opt) ([]topics.Prob
 	}
 	defer cl.Close()
 	for {
-		problems, err := topics.Check(ctx, kadm.NewClient(cl), want)
+		problems, err := findProblems(ctx, kadm.NewClient(cl), s, want)
 		if err == nil {
 			return problems, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return problems, err
 		case <-time.After(checkAgain):
 		}
 	}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// groupsAtOnce is how many groups are asked for their offsets in one request to each coordinator.
+const groupsAtOnce = 100
+
+// otherGroups warns of every other group that has a checkpoint on a delay topic: it delivers the
+// same records once more. That may be meant, as with two sets of targets; mostly it is a group.id that was
+// changed. Groups that we may not describe are not seen.
+func otherGroups(ctx context.Context, adm *kadm.Client, own string, want topics.Expect) ([]topics.Problem, error) {
+	var names []string
+	for _, r := range want.Routes {
+		names = append(names, r.Topic)
+	}
+	details, err := adm.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	listed, err := adm.ListGroups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	var problems []topics.Problem
+	groups := slices.DeleteFunc(listed.Groups(), func(g string) bool { return g == own })
+	for some := range slices.Chunk(groups, groupsAtOnce) {
+		fetched := adm.FetchManyOffsets(ctx, some...)
+		for _, group := range some {
+			for _, topic := range names {
+				if n := checkpointsIn(fetched[group].Fetched[topic], details[topic].ID); n > 0 {
+					problems = append(problems, anotherGroup(listed[group], topic, n))
+				}
+			}
+		}
+	}
+	return problems, ctx.Err()
+}
+
+// checkpointsIn counts the checkpoints among the committed offsets of a topic.
+func checkpointsIn(committed map[int32]kadm.OffsetResponse, id kadm.TopicID) (n int) {
+	for _, o := range committed {
+		if c, err := state.ParseCheckpoint(o.At, o.Metadata); o.Err == nil && err == nil && c.TopicID == [4]byte(id[:4]) {
+			n++
+		}
+	}
+	return n
+}
+
+func anotherGroup(g kadm.ListedGroup, topic string, partitions int) topics.Problem {
+	return topics.Problem{
+		Severity: topics.Warning,
+		Topic:    topic,
+		What:     fmt.Sprintf("group %s (%s) has checkpoints on %d partitions of it, too", g.Group, g.State, partitions),
+		Why:      "each group delivers every record that its routes allow, so a record that both allow arrives twice",
+		Mend:     fmt.Sprintf("if it is not meant: stop it, and kafka-consumer-groups.sh --delete --group %q", g.Group),
+	}
+}
