@@ -186,66 +186,108 @@ func (c Config) withDefaults() Config {
 // fetch, and room for a batch.
 const minMemory = 32 << 20
 
-var validGroup = regexp.MustCompile(`^[^\s\x00-\x1f]+$`)
+// maxTimeout is what Kafka's requests hold of a time: 31 bits of ms.
+const maxTimeout = 24 * 24 * time.Hour
+
+// maxMemory is beyond every machine, and small enough to be reckoned with.
+const maxMemory = 1 << 50
+
+var (
+	validGroup = regexp.MustCompile(`^[^\s\x00-\x1f]+$`)
+	validName  = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+)
+
+// problems are those of a configuration. Settings are called as the file of `duewheel run` calls them.
+type problems []error
+
+func (p *problems) report(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
 
 // validate reports everything that is wrong with a configuration whose defaults are filled in.
 func (c Config) validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var p problems
 	if len(c.Client) == 0 {
-		bad("no client options: brokers are missing")
-	}
-	switch {
-	case c.Group == "":
-		bad("group id is empty")
-	case !validGroup.MatchString(c.Group) || len(c.Group) > 200:
-		bad("group id %q: at most 200 characters, no white space", c.Group)
+		p.report("no client options: brokers are missing")
 	}
 	if len(c.Routes) == 0 {
-		bad("no routes: name at least one delay topic")
+		p.report("no routes: name at least one delay topic")
 	}
-	if c.Guarantee != ExactlyOnce && c.Guarantee != AtLeastOnce {
-		bad("guarantee %q: it is %s or %s", c.Guarantee, ExactlyOnce, AtLeastOnce)
+	c.validateNames(&p)
+	c.validateBounds(&p)
+	c.validateTimes(&p)
+	return errors.Join(p...)
+}
+
+func (c Config) validateNames(p *problems) {
+	switch {
+	case c.Group == "":
+		p.report("group.id is empty")
+	case !validGroup.MatchString(c.Group) || len(c.Group) > 200:
+		p.report("group.id is %q: at most 200 characters, no white space", c.Group)
 	}
-	if c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer {
-		bad("group protocol %q: it is %s or %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
-	}
-	if c.Lanes < 1 || c.Lanes > 64 {
-		bad("lanes is %d: 1 to 64", c.Lanes)
-	}
-	if c.Standbys < 0 || c.Standbys > 9 {
-		bad("standbys is %d: 0 to 9", c.Standbys)
-	}
-	if c.MemoryBudget < minMemory {
-		bad("memory budget of %d bytes is too small: at least %d", c.MemoryBudget, minMemory)
-	}
-	if c.HeartbeatInterval*3 > c.SessionTimeout {
-		bad("heartbeat interval %v must be at most a third of the session timeout %v", c.HeartbeatInterval, c.SessionTimeout)
-	}
-	for _, d := range []struct {
-		name string
-		is   time.Duration
-		min  time.Duration
-	}{
-		{"session timeout", c.SessionTimeout, 100 * time.Millisecond},
-		{"heartbeat interval", c.HeartbeatInterval, 10 * time.Millisecond},
-		{"transaction timeout", c.TransactionTimeout, time.Second},
-		{"near window", c.NearWindow, 10 * time.Millisecond},
-		{"commit interval", c.CommitInterval, 10 * time.Millisecond},
-		{"turn timeout", c.TurnTimeout, 100 * time.Millisecond},
-		{"retry backoff", c.RetryBackoff, 10 * time.Millisecond},
-		{"unknown target after", c.UnknownTargetAfter, 10 * time.Millisecond},
-		{"max clock skew", c.MaxClockSkew, 10 * time.Millisecond},
-	} {
-		if d.is < d.min {
-			bad("%s is %v: at least %v", d.name, d.is, d.min)
+	for _, n := range []struct {
+		key, is string
+		max     int // a lane's number is added to both; every checkpoint bears the instance
+	}{{"group.instance_id", c.InstanceID, 200}, {"instance", c.Instance, 64}} {
+		if !validName.MatchString(n.is) || len(n.is) > n.max {
+			p.report("%s is %q: at most %d letters, digits, dots, underscores and dashes", n.key, n.is, n.max)
 		}
 	}
+	if c.Guarantee != ExactlyOnce && c.Guarantee != AtLeastOnce {
+		p.report("guarantee is %q: %s or %s", c.Guarantee, ExactlyOnce, AtLeastOnce)
+	}
+	if c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer {
+		p.report("group.protocol is %q: %s or %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
+	}
+}
+
+func (c Config) validateBounds(p *problems) {
+	if c.Lanes < 1 || c.Lanes > 64 {
+		p.report("lanes is %d: 1 to 64", c.Lanes)
+	}
+	if c.Standbys < 0 || c.Standbys > 9 {
+		p.report("standbys is %d: 0 to 9", c.Standbys)
+	}
+	if c.MemoryBudget < minMemory || c.MemoryBudget > maxMemory {
+		p.report("memory.budget is %d bytes: 32MiB to 1024TiB", c.MemoryBudget)
+	}
+	if c.BatchRecords < 1 {
+		p.report("batch.records is %d: at least 1", c.BatchRecords)
+	}
+	if c.BatchBytes < 1 {
+		p.report("batch.bytes is %d: at least 1", c.BatchBytes)
+	}
+}
+
+func (c Config) validateTimes(p *problems) {
+	sound := true
+	for _, d := range []struct {
+		key     string
+		is, min time.Duration
+	}{
+		{"group.session_timeout", c.SessionTimeout, 100 * time.Millisecond},
+		{"group.heartbeat_interval", c.HeartbeatInterval, 10 * time.Millisecond},
+		{"transaction_timeout", c.TransactionTimeout, time.Second},
+		{"near_window", c.NearWindow, 10 * time.Millisecond},
+		{"commit_interval", c.CommitInterval, 10 * time.Millisecond},
+		{"turn_timeout", c.TurnTimeout, 100 * time.Millisecond},
+		{"retry_backoff", c.RetryBackoff, 10 * time.Millisecond},
+		{"unknown_target_after", c.UnknownTargetAfter, 10 * time.Millisecond},
+		{"max_clock_skew", c.MaxClockSkew, 10 * time.Millisecond},
+	} {
+		if d.is < d.min || d.is > maxTimeout {
+			p.report("%s is %s: %s to %s", d.key, topics.FormatDelay(d.is), topics.FormatDelay(d.min), topics.FormatDelay(maxTimeout))
+			sound = false
+		}
+	}
+	if !sound {
+		return // what follows compares them
+	}
+	// With the other protocol the brokers say how often.
+	if c.HeartbeatInterval*3 > c.SessionTimeout && c.Protocol == ProtocolClassic {
+		p.report("group.heartbeat_interval is %s: at most a third of group.session_timeout, %s",
+			topics.FormatDelay(c.HeartbeatInterval), topics.FormatDelay(c.SessionTimeout))
+	}
 	if c.TurnTimeout >= c.TransactionTimeout {
-		bad("turn timeout %v must be below the transaction timeout %v", c.TurnTimeout, c.TransactionTimeout)
+		p.report("turn_timeout is %s: below transaction_timeout, %s", topics.FormatDelay(c.TurnTimeout), topics.FormatDelay(c.TransactionTimeout))
 	}
-	if c.BatchRecords < 1 || c.BatchBytes < 1 {
-		bad("batch bounds must be positive")
-	}
-	return errors.Join(errs...)
 }

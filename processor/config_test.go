@@ -41,9 +41,9 @@ func TestConfigProblems(t *testing.T) {
 		t.Fatal("nothing is wrong")
 	}
 	for _, want := range []string{
-		"brokers are missing", `"a b"`, `"twice"`, `"none"`, "lanes is 65", "memory budget of 1 bytes",
-		"session timeout is 10ms", "heartbeat interval is 1ms", "transaction timeout is 1ms", "near window", "commit interval", "turn timeout",
-		"retry backoff", "unknown target after", "batch bounds", `"requests" is given twice`, `"no topic"`, `dead_letter ""`,
+		"brokers are missing", `group.id is "a b"`, `guarantee is "twice"`, `group.protocol is "none"`, "lanes is 65", "memory.budget is 1 bytes",
+		"group.session_timeout is 10ms: 100ms to 24d", "group.heartbeat_interval is 1ms: 10ms to 24d", "transaction_timeout is 1ms: 1s to 24d", "near_window is 1ns",
+		"commit_interval is 1ns", "turn_timeout is 1ns", "retry_backoff is 1ns", "unknown_target_after is 1ns", "batch.records is -1", `"requests" is given twice`, `"no topic"`, `dead_letter ""`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not a word of %s in:\n%v", want, err)
@@ -54,10 +54,10 @@ func TestConfigProblems(t *testing.T) {
 		set  func(*Config)
 		want string
 	}{
-		{"no group", func(c *Config) { c.Group = "" }, "group id is empty"},
+		{"no group", func(c *Config) { c.Group = "" }, "group.id is empty"},
 		{"no routes", func(c *Config) { c.Routes = nil }, "no routes"},
-		{"heartbeats too seldom", func(c *Config) { c.HeartbeatInterval = 5 * time.Second }, "a third of the session timeout"},
-		{"a turn that outlives its transaction", func(c *Config) { c.TurnTimeout = time.Minute }, "below the transaction timeout"},
+		{"heartbeats too seldom", func(c *Config) { c.HeartbeatInterval = 5 * time.Second }, "at most a third of group.session_timeout, 10s"},
+		{"a turn that outlives its transaction", func(c *Config) { c.TurnTimeout = time.Minute }, "below transaction_timeout, 30s"},
 		{"a target that is a delay topic", func(c *Config) { c.Routes[0].Target = testTopic }, "the delay topic of route"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -143,12 +143,12 @@ func (x *examination) retention(r *Route, f facts) {
 	what := fmt.Sprintf("retention.ms is %d", n)
 	switch {
 	case wait == 0:
-		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait longer than %s, and is lost then", written(keep)))
+		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait longer than %s, and is lost then", FormatDelay(keep)))
 	case keep <= wait:
-		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait %s (%s), and is lost after %s", written(wait), named, written(keep)))
+		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait %s (%s), and is lost after %s", FormatDelay(wait), named, FormatDelay(keep)))
 	default:
 		x.report(Warning, r.Topic, mend, what,
-			fmt.Sprintf("a record that waits %s is lost if duewheel does not run for %s, or retries it for so long", written(wait), written(keep-wait)))
+			fmt.Sprintf("a record that waits %s is lost if duewheel does not run for %s, or retries it for so long", FormatDelay(wait), FormatDelay(keep-wait)))
 	}
 }
 

@@ -85,7 +85,7 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 			"the route %s does not allow the target %s", r.Topic, q.Target)
 	case r.MaxDelay > 0 && q.Due-nowMillis > ceilMillis(r.MaxDelay):
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
-			"due at %s, which is more than max_delay %s ahead", format(q.Due), written(r.MaxDelay))
+			"due at %s, which is more than max_delay %s ahead", format(q.Due), FormatDelay(r.MaxDelay))
 	}
 	return nil
 }

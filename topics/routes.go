@@ -91,6 +91,8 @@ const whatAName = "1 to 249 letters, digits, dots, underscores and dashes"
 func (s roles) checkOwnTopics(r Route, p *problems) {
 	for _, own := range []struct{ key, topic string }{{"topic", r.Topic}, {"dead_letter", r.DeadLetter}} {
 		switch {
+		case own.key == "dead_letter" && !validTopic(r.Topic) && strings.HasPrefix(own.topic, r.Topic):
+			// It follows from the delay topic's name.
 		case !validTopic(own.topic):
 			p.report("%s %q is not a topic name: %s", own.key, own.topic, whatAName)
 		case isInternal(own.topic):
@@ -104,13 +106,13 @@ func (s roles) checkOwnTopics(r Route, p *problems) {
 
 func checkDelays(r Route, p *problems) {
 	if r.Delay < 0 {
-		p.report("delay %s is negative", written(r.Delay))
+		p.report("delay %s is negative", FormatDelay(r.Delay))
 	}
 	if r.MaxDelay < 0 {
-		p.report("max_delay %s is negative", written(r.MaxDelay))
+		p.report("max_delay %s is negative", FormatDelay(r.MaxDelay))
 	}
 	if r.MaxDelay > 0 && ceilMillis(r.Delay) > ceilMillis(r.MaxDelay) {
-		p.report("delay %s is above max_delay %s: every record would be dead-lettered", written(r.Delay), written(r.MaxDelay))
+		p.report("delay %s is above max_delay %s: every record would be dead-lettered", FormatDelay(r.Delay), FormatDelay(r.MaxDelay))
 	}
 }
 
@@ -163,8 +165,8 @@ func isInternal[T ~string | ~[]byte](topic T) bool {
 	return len(topic) >= 2 && topic[0] == '_' && topic[1] == '_'
 }
 
-// written is a duration as a configuration has it: 400d, 1h30m.
-func written(d time.Duration) string {
+// FormatDelay writes a duration as a configuration has it: 400d, 1h30m.
+func FormatDelay(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {
 		return fmt.Sprintf("%dd", d/day)

@@ -53,7 +53,7 @@ func TestBenchReplicaRefuses(t *testing.T) {
 	for stdin, want := range map[string]string{
 		"":        "read what the replica is to do: EOF",
 		"what?\n": "read what the replica is to do: invalid character",
-		"{}\n":    "group id is empty",
+		"{}\n":    "group.id is empty",
 	} {
 		if _, err := command(t, stdin, "bench", "replica", "-b", addr); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("told %q: error %v, want %q", stdin, err, want)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
@@ -29,14 +32,49 @@ func (r *routeSettings) route() topics.Route {
 	}
 }
 
+// isEmpty tells whether nothing was said of a route.
+func (r *routeSettings) isEmpty() bool { return reflect.ValueOf(*r).IsZero() }
+
+// missing says that a key has to be given, unless something that was not understood was said of it.
+func (s *settings) missing(path string) error {
+	if s.isUnread(path) {
+		return nil
+	}
+	return fmt.Errorf("%s is missing: give it in the file or as %s", shown(path), envName(path))
+}
+
+// routes are those of the configuration. What is missing is named by its key and has something in
+// its place, so that it is not reported a second time.
+func (s *settings) routes() ([]topics.Route, error) {
+	var errs []error
+	var all []topics.Route
+	if gap := slices.IndexFunc(s.Routes, func(r routeSettings) bool { return r.isEmpty() }); gap >= 0 && !s.isUnread("routes.0.topic") {
+		errs = append(errs, fmt.Errorf("routes[%d] is given and routes[%d] is not: they are counted from 0 without a gap", len(s.Routes)-1, gap))
+	}
+	for i := range s.Routes {
+		r := &s.Routes[i]
+		if r.isEmpty() {
+			continue
+		}
+		path, route := fmt.Sprintf("routes.%d", i), r.route()
+		if r.Topic == "" {
+			errs = append(errs, s.missing(path+".topic"))
+			route.Topic, route.DeadLetter = fmt.Sprintf("missing-%d", i), fmt.Sprintf("missing-%d.dead", i)
+		}
+		if r.Target == "" && len(r.Allow) == 0 && !s.isUnread(path+".target", path+".targets.allow") {
+			errs = append(errs, fmt.Errorf("%s has neither target nor targets.allow: nothing could be delivered", shown(path)))
+		}
+		all = append(all, route)
+	}
+	return all, errors.Join(errs...)
+}
+
 // processorConfig turns settings into a processor's configuration. Brokers and state directory are
 // the caller's to fill in. The error names what is missing by its key; the configuration has
 // something in its place, so that the processor does not report it a second time.
 func (s *settings) processorConfig(logger *slog.Logger) (processor.Config, error) {
-	var errs []error
-	missing := func(path string) {
-		errs = append(errs, fmt.Errorf("%s is missing: give it in the file or as %s", shown(path), envName(path)))
-	}
+	routes, err := s.routes()
+	errs := []error{err}
 	c := processor.Config{
 		Group:              s.Group,
 		Guarantee:          s.Guarantee,
@@ -61,24 +99,20 @@ func (s *settings) processorConfig(logger *slog.Logger) (processor.Config, error
 		Logger:             logger,
 	}
 	if c.Group == "" {
-		missing("group.id")
+		errs = append(errs, s.missing("group.id"))
 		c.Group = "missing"
 	}
-	for i, r := range s.Routes {
-		path := fmt.Sprintf("routes.%d.", i)
-		route := r.route()
-		if r.Topic == "" {
-			missing(path + "topic")
-			route.Topic, route.DeadLetter = fmt.Sprintf("missing-%d", i), fmt.Sprintf("missing-%d.dead", i)
-		}
-		if r.Target == "" && len(r.Allow) == 0 {
-			errs = append(errs, fmt.Errorf("%s has neither target nor targets.allow: nothing could be delivered", shown(path[:len(path)-1])))
-		}
-		c.Routes = append(c.Routes, route)
-	}
-	if len(c.Routes) == 0 {
-		missing("routes.0.topic")
+	if c.Routes = routes; len(routes) == 0 {
+		errs = append(errs, s.missing("routes.0.topic"))
 		c.Routes = []topics.Route{{Topic: "missing", Target: "missing-target", DeadLetter: "missing.dead"}}
+	}
+	for _, told := range []struct {
+		key string
+		is  time.Duration
+	}{{"group.session_timeout", s.SessionTimeout}, {"group.heartbeat_interval", s.HeartbeatInterval}} {
+		if told.is != 0 && s.Protocol == processor.ProtocolConsumer {
+			errs = append(errs, fmt.Errorf("%s is given with group.protocol: consumer, where the brokers decide: set it for the group (docs/operations.md)", told.key))
+		}
 	}
 	return c, joinLines(errs...)
 }

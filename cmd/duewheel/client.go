@@ -17,7 +17,7 @@ import (
 // error holds every problem.
 func (s *settings) clientOpts() ([]kgo.Opt, error) {
 	var errs []error
-	if len(s.Brokers) == 0 {
+	if len(s.Brokers) == 0 && !s.isUnread("kafka.brokers") {
 		errs = append(errs, fmt.Errorf("kafka.brokers is missing: give it in the file, as %s, or with -b", envName("kafka.brokers")))
 	}
 	opts := []kgo.Opt{kgo.SeedBrokers(s.Brokers...), kgo.ClientID(cmp.Or(s.ClientID, "duewheel"))}
@@ -25,14 +25,14 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.Rack(s.Rack))
 	}
 	config, err := s.TLS.config()
-	if err != nil {
+	if err != nil && !s.isUnread("kafka.tls.cert_file", "kafka.tls.cert", "kafka.tls.key_file", "kafka.tls.key") {
 		errs = append(errs, err)
 	}
 	if config != nil {
 		opts = append(opts, kgo.DialTLSConfig(config))
 	}
 	auth, err := s.SASL.option()
-	if err != nil {
+	if err != nil && !s.isUnread("kafka.sasl.mechanism", "kafka.sasl.username", "kafka.sasl.password") {
 		errs = append(errs, err)
 	}
 	if auth != nil {
@@ -51,6 +51,9 @@ func (t *tlsSettings) config() (*tls.Config, error) {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify}
+	if errs := t.contradictions(); len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
 	var errs []error
 	if t.CA != "" || t.CAFile != "" {
 		pem, err := pemOf(t.CA, t.CAFile)
@@ -69,6 +72,19 @@ func (t *tlsSettings) config() (*tls.Config, error) {
 		verifyChainOnly(c)
 	}
 	return c, errors.Join(errs...)
+}
+
+// contradictions are settings of which only one can hold.
+func (t *tlsSettings) contradictions() (errs []error) {
+	for _, two := range []struct{ name, text, file string }{{"ca", t.CA, t.CAFile}, {"cert", t.Cert, t.CertFile}, {"key", t.Key, t.KeyFile}} {
+		if two.text != "" && two.file != "" {
+			errs = append(errs, fmt.Errorf("kafka.tls.%s and kafka.tls.%[1]s_file are both given", two.name))
+		}
+	}
+	if t.InsecureSkipVerify && t.VerifyHostname != nil && *t.VerifyHostname {
+		errs = append(errs, errors.New("kafka.tls.verify_hostname is true and kafka.tls.insecure_skip_verify takes any certificate: leave one of them out"))
+	}
+	return errs
 }
 
 // ownCertificate is mTLS. The files are read again for every connection, so that a renewed

@@ -108,7 +108,7 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 		{[]string{"run", "-b", "127.0.0.1:1", "-X", "near_window=1us"}, "3 problems:\n" +
 			"  group.id is missing: give it in the file or as DUEWHEEL_GROUP_ID\n" +
 			"  routes[0].topic is missing: give it in the file or as DUEWHEEL_ROUTES_0_TOPIC\n" +
-			"  near window is 1µs: at least 10ms"},
+			"  near_window is 1µs: 10ms to 24d"},
 		{[]string{"demo", "--rate", "0"}, "--rate 0: 1 to 100000"},
 		{[]string{"sing"}, `unknown command "sing" for "duewheel"`},
 	} {
@@ -199,6 +199,44 @@ func TestRunStartsAndStops(t *testing.T) {
 	}
 }
 
+// The admin port can be left out, and one that other hosts reach is not opened without a word.
+func TestAdminPort(t *testing.T) {
+	for _, test := range []struct {
+		listen       string
+		opens, warns bool
+	}{
+		{"127.0.0.1:0", true, false},
+		{"[::1]:0", true, false},
+		{":0", true, true},
+		{"0.0.0.0:0", true, true},
+		{"off", false, false},
+	} {
+		var log lockedBuffer
+		l, err := listenAdmin(test.listen, (&settings{}).logger(&log))
+		if err != nil {
+			t.Fatalf("%s: %v", test.listen, err)
+		}
+		if opens := l != nil; opens != test.opens {
+			t.Errorf("%s: opens a port: %v", test.listen, opens)
+		}
+		if l != nil {
+			l.Close()
+		}
+		if warns := strings.Contains(log.String(), "level=WARN"); warns != test.warns {
+			t.Errorf("%s: logged %q", test.listen, log.String())
+		}
+	}
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--for", "1ms", "--to", "orders", "-v", "x"); err != nil {
+		t.Fatal(err)
+	}
+	stop, log := start(t, addr, t.TempDir(), "-X", "admin.listen=off")
+	fetch(t, addr, "orders", 1)
+	if err := stop(); err != nil || !strings.Contains(log.String(), " admin=off\n") {
+		t.Errorf("without a port: %v\n%s", err, log)
+	}
+}
+
 // start runs a processor and returns what stops it and its log.
 func start(t *testing.T, addr, dir string, more ...string) (stop func() error, log *lockedBuffer) {
 	t.Helper()
@@ -239,10 +277,20 @@ func TestStateDirectories(t *testing.T) {
 	}
 	lock.Close()
 	file := writeFile(t, "file", "")
-	if _, _, err := claimStateDir(file); err == nil || !strings.HasPrefix(err.Error(), "state.dir: ") {
+	if _, _, err := claimStateDir(file); err == nil || !strings.HasPrefix(err.Error(), "state.dir "+file+" cannot be used: ") {
 		t.Errorf("a file instead of a directory: %v", err)
 	}
-	for err, want := range map[error]bool{syscall.ENOSPC: true, syscall.EROFS: true, syscall.EIO: true, syscall.EACCES: false, syscall.ENOTDIR: false} {
+	nowhere := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(dir, "not", "there"), nowhere); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := claimStateDir(nowhere); err == nil {
+		t.Error("a link that leads nowhere was taken for a disk that fails")
+	}
+	for err, want := range map[error]bool{
+		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: true, syscall.EIO: true,
+		syscall.EACCES: false, syscall.ENOTDIR: false, syscall.ENOENT: false, syscall.EEXIST: false, syscall.ENAMETOOLONG: false, syscall.EINVAL: false,
+	} {
 		name, _, got := unlocked(dir, &fs.PathError{Op: "mkdir", Path: dir, Err: err})
 		if runs := got == nil && name == filepath.Join(dir, "0"); runs != want {
 			t.Errorf("%v: it runs: %v, want %v (%v)", err, runs, want, got)

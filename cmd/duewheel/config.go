@@ -38,19 +38,25 @@ type sources struct {
 type loader struct {
 	merged *koanf.Koanf
 	origin map[string]string // by path: how a message names the place of a value
-	errs   []error
+	unread map[string]bool   // see settings
+	// saidList: it has been said that routes is a list.
+	saidList bool
+	errs     []error
 }
 
 // load reads every source and returns what they say together. The error holds every problem, one
 // a line; the settings are usable as far as they were understood.
 func load(src sources) (settings, error) {
-	l := &loader{merged: koanf.New("."), origin: map[string]string{}}
+	l := &loader{merged: koanf.New("."), origin: map[string]string{}, unread: map[string]bool{}}
 	l.loadFile(src.File)
 	l.loadEnv(src.Env)
 	l.loadCommandConfig(src.CommandConfig)
 	l.loadX(src.X)
 	l.add(src.Flags, func(path string) string { return shown(path) })
 	s := l.settings()
+	if len(l.unread) > 0 {
+		s.unread = l.unread
+	}
 	return s, errors.Join(l.errs...)
 }
 
@@ -58,11 +64,18 @@ func (l *loader) bad(format string, args ...any) {
 	l.errs = append(l.errs, fmt.Errorf(format, args...))
 }
 
+// misread notes that something was said of keys that could not be understood.
+func (l *loader) misread(paths ...string) {
+	for _, path := range paths {
+		l.unread[general(path)] = true
+	}
+}
+
 // add puts a layer of known paths above those before it.
 func (l *loader) add(layer map[string]any, origin func(path string) string) {
 	for path := range layer {
 		l.origin[path] = origin(path)
-		// A secret given here takes the place of one given below in the other form.
+		// A value given here takes the place of one given below in the other form.
 		if base, ok := strings.CutSuffix(path, "_file"); ok {
 			l.forget(layer, base)
 		} else {
@@ -75,10 +88,7 @@ func (l *loader) add(layer map[string]any, origin func(path string) string) {
 }
 
 func (l *loader) forget(layer map[string]any, path string) {
-	isSecret := slices.ContainsFunc(keys, func(k key) bool {
-		return k.secret && (k.name == path || k.name+"_file" == path)
-	})
-	if _, both := layer[path]; isSecret && !both {
+	if _, both := layer[path]; !both && slices.Contains(names(), path) {
 		l.merged.Delete(path)
 	}
 }
@@ -94,8 +104,9 @@ func (l *loader) loadFile(path string) {
 		if errors.As(err, &pathError) {
 			l.bad("read configuration: %w", err)
 		} else {
-			l.bad("%s: %w", name, err)
+			l.bad("%s: %s", name, explainYAML(path, err))
 		}
+		l.misread(names()...)
 		return
 	}
 	raw := k.Raw()
@@ -115,6 +126,7 @@ func (l *loader) loadFile(path string) {
 		expanded, err := expandAll(v)
 		if err != nil {
 			l.bad("%s: %s: %w", name, shown(path), err)
+			l.misread(path)
 			continue
 		}
 		layer[path] = expanded
@@ -159,14 +171,54 @@ func (l *loader) known(path, where string) bool {
 		for _, name := range names() {
 			if strings.HasPrefix(name, g+".") {
 				below = append(below, name[len(g)+1:])
+				l.misread(name)
 			}
 		}
 		l.bad("%s%s holds keys of its own: %s", where, shown(path), strings.Join(below, ", "))
+	case strings.HasPrefix(g, "routes.") && !strings.HasPrefix(g, "routes.N"):
+		l.misread(routeNames()...)
+		if !l.saidList {
+			l.bad("%sroutes is a list: each route begins with a dash, as in - topic: delay-requests", where)
+		}
+		l.saidList = true
+	case keyAbove(g) != "":
+		l.misread(keyAbove(g))
+		l.bad("%s%s has a value, and no keys below it such as %s", where, shown(keyAbove(path)), lastPart(path))
 	default:
-		l.bad("%sunknown key %s; the nearest known one is %s", where, shown(path), shown(nearest(g, names())))
+		near := nearest(g, names())
+		l.misread(near)
+		l.bad("%sunknown key %s; the nearest known one is %s", where, shown(path), shown(near))
 	}
 	return false
 }
+
+// keyAbove is the key that a path lies below, if there is one.
+func keyAbove(path string) string {
+	for i := range path {
+		if path[i] == '.' && slices.Contains(names(), general(path[:i])) {
+			return path[:i]
+		}
+	}
+	return ""
+}
+
+func routeNames() []string {
+	return slices.DeleteFunc(names(), func(name string) bool { return !strings.HasPrefix(name, "routes.") })
+}
+
+// explainYAML says in one line what is wrong with a file that is not YAML, or not a set of keys.
+func explainYAML(path string, err error) string {
+	said := strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "yaml: "), "unmarshal errors:\n  "), "\n  ", "; ")
+	if strings.Contains(said, "cannot unmarshal") {
+		return "it holds no keys; the first lines of a file are kafka: and below it, indented, brokers: [127.0.0.1:9092]"
+	}
+	if b, _ := os.ReadFile(path); tabIndent.Match(b) {
+		said += " (a line is indented with a tab: YAML wants spaces)"
+	}
+	return "not YAML: " + said
+}
+
+var tabIndent = regexp.MustCompile(`(?m)^ *\t`)
 
 func (l *loader) placeInRange(path, where string) bool {
 	if m := listPlace.FindStringSubmatch(path); m != nil {
@@ -196,7 +248,9 @@ func (l *loader) loadEnv(env []string) {
 		general := envPlace.ReplaceAllString(name, envPrefix+"ROUTES_N_")
 		path, ok := paths[general]
 		if !ok {
-			l.bad("unknown environment variable %s; the nearest known one is %s", name, nearest(general, sorted(paths)))
+			near := nearest(general, sorted(paths))
+			l.misread(paths[near])
+			l.bad("unknown environment variable %s; the nearest known one is %s", name, near)
 			continue
 		}
 		if place != nil {
@@ -223,7 +277,8 @@ func (l *loader) settings() settings {
 		for _, path := range sorted(all) {
 			if v, ok := l.value(k, path, all); ok {
 				if err := k.set(&s, place(path), v); err != nil {
-					l.bad("%s: %w", l.origin[path], err)
+					l.misread(path)
+					l.bad("%s: %w", l.origin[path], k.explain(err))
 				}
 			}
 		}
@@ -241,6 +296,7 @@ func (l *loader) value(k key, path string, all map[string]any) (any, bool) {
 		return nil, false
 	}
 	if _, both := all[strings.TrimSuffix(path, "_file")]; both {
+		l.misread(k.name)
 		l.bad("%s: both the value and the file that holds it are given", l.origin[path])
 		return nil, false
 	}
@@ -249,6 +305,7 @@ func (l *loader) value(k key, path string, all map[string]any) (any, bool) {
 		name, err = readSecret(name)
 	}
 	if err != nil {
+		l.misread(k.name)
 		l.bad("%s: %w", l.origin[path], err)
 		return nil, false
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -19,8 +20,8 @@ type key struct {
 }
 
 var keys = []key{
-	{name: "kafka.brokers", set: list(func(s *settings) *[]string { return &s.Brokers })},
-	{name: "kafka.client_id", def: "duewheel", set: text(func(s *settings) *string { return &s.ClientID })},
+	{name: "kafka.brokers", set: value(asBrokers, func(s *settings) *[]string { return &s.Brokers })},
+	{name: "kafka.client_id", def: "duewheel", set: value(asClientID, func(s *settings) *string { return &s.ClientID })},
 	{name: "kafka.rack", set: text(func(s *settings) *string { return &s.Rack })},
 	{name: "kafka.tls.enabled", def: "true when another kafka.tls key is set", set: flag(func(s *settings) **bool { return &s.TLS.Enabled })},
 	{name: "kafka.tls.ca_file", def: "the system's", set: text(func(s *settings) *string { return &s.TLS.CAFile })},
@@ -40,23 +41,23 @@ var keys = []key{
 	{name: "group.id", set: text(func(s *settings) *string { return &s.Group })},
 	{name: "group.protocol", def: "classic", set: oneOf(func(s *settings) *processor.Protocol { return &s.Protocol }, processor.ProtocolClassic, processor.ProtocolConsumer)},
 	{name: "group.instance_id", set: text(func(s *settings) *string { return &s.InstanceID })},
-	{name: "group.session_timeout", def: "10s", set: value(asDuration, func(s *settings) *time.Duration { return &s.SessionTimeout })},
-	{name: "group.heartbeat_interval", def: "500ms", set: value(asDuration, func(s *settings) *time.Duration { return &s.HeartbeatInterval })},
+	{name: "group.session_timeout", def: "10s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.SessionTimeout })},
+	{name: "group.heartbeat_interval", def: "500ms", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.HeartbeatInterval })},
 
 	{name: "guarantee", def: "exactly_once", set: oneOf(func(s *settings) *processor.Guarantee { return &s.Guarantee }, processor.ExactlyOnce, processor.AtLeastOnce)},
-	{name: "lanes", def: "the number of CPUs, at most 4", set: value(asInt, func(s *settings) *int { return &s.Lanes })},
+	{name: "lanes", def: "the number of CPUs, at most 4", set: value(some(asInt), func(s *settings) *int { return &s.Lanes })},
 	{name: "standbys", def: "0", set: value(asInt, func(s *settings) *int { return &s.Standbys })},
 	{name: "state.dir", def: "duewheel-state", set: text(func(s *settings) *string { return &s.StateDir })},
-	{name: "memory.budget", def: "256MiB", set: value(asSize, func(s *settings) *int64 { return &s.MemoryBudget })},
-	{name: "transaction_timeout", def: "30s", set: value(asDuration, func(s *settings) *time.Duration { return &s.TransactionTimeout })},
-	{name: "near_window", def: "30s", set: value(asDuration, func(s *settings) *time.Duration { return &s.NearWindow })},
-	{name: "batch.records", def: "20000", set: value(asInt, func(s *settings) *int { return &s.BatchRecords })},
-	{name: "batch.bytes", def: "16MiB", set: value(asSize, func(s *settings) *int64 { return &s.BatchBytes })},
-	{name: "commit_interval", def: "1s; at_least_once: 250ms", set: value(asDuration, func(s *settings) *time.Duration { return &s.CommitInterval })},
-	{name: "turn_timeout", def: "5s", set: value(asDuration, func(s *settings) *time.Duration { return &s.TurnTimeout })},
-	{name: "retry_backoff", def: "5s", set: value(asDuration, func(s *settings) *time.Duration { return &s.RetryBackoff })},
-	{name: "unknown_target_after", def: "5s", set: value(asDuration, func(s *settings) *time.Duration { return &s.UnknownTargetAfter })},
-	{name: "max_clock_skew", def: "1s", set: value(asDuration, func(s *settings) *time.Duration { return &s.MaxClockSkew })},
+	{name: "memory.budget", def: "256MiB", set: value(some(asSize), func(s *settings) *int64 { return &s.MemoryBudget })},
+	{name: "transaction_timeout", def: "30s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.TransactionTimeout })},
+	{name: "near_window", def: "30s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.NearWindow })},
+	{name: "batch.records", def: "20000", set: value(some(asInt), func(s *settings) *int { return &s.BatchRecords })},
+	{name: "batch.bytes", def: "16MiB", set: value(some(asSize), func(s *settings) *int64 { return &s.BatchBytes })},
+	{name: "commit_interval", def: "1s; at_least_once: 250ms", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.CommitInterval })},
+	{name: "turn_timeout", def: "5s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.TurnTimeout })},
+	{name: "retry_backoff", def: "5s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.RetryBackoff })},
+	{name: "unknown_target_after", def: "5s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.UnknownTargetAfter })},
+	{name: "max_clock_skew", def: "1s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.MaxClockSkew })},
 	{name: "accept_loss", def: "false", set: yes(func(s *settings) *bool { return &s.AcceptLoss })},
 	{name: "instance", def: "random", set: text(func(s *settings) *string { return &s.Instance })},
 
@@ -67,11 +68,11 @@ var keys = []key{
 		return err
 	}},
 	{name: "routes.N.delay", set: func(s *settings, n int, v any) (err error) {
-		s.Routes[n].Delay, err = asDuration(v)
+		s.Routes[n].Delay, err = some(asDuration)(v)
 		return err
 	}},
 	{name: "routes.N.max_delay", def: "366d", set: func(s *settings, n int, v any) (err error) {
-		s.Routes[n].MaxDelay, err = asDuration(v)
+		s.Routes[n].MaxDelay, err = some(asDuration)(v)
 		return err
 	}},
 	{name: "routes.N.dead_letter", def: "<topic>.dead", set: routeText(func(r *routeSettings) *string { return &r.DeadLetter })},
@@ -79,7 +80,7 @@ var keys = []key{
 		return oneOf(func(s *settings) *string { return &s.Routes[n].Emit }, "all", "none")(s, n, v)
 	}},
 
-	{name: "admin.listen", def: "127.0.0.1:9464, or the next free port", set: text(func(s *settings) *string { return &s.AdminListen })},
+	{name: "admin.listen", def: "127.0.0.1:9464, or the next free port", set: value(asListen, func(s *settings) *string { return &s.AdminListen })},
 	{name: "log.level", def: "info", set: func(s *settings, _ int, v any) error {
 		t, err := asString(v)
 		if err == nil && s.LogLevel.UnmarshalText([]byte(t)) != nil {
@@ -88,6 +89,17 @@ var keys = []key{
 		return err
 	}},
 	{name: "log.format", def: "text", set: oneOf(func(s *settings) *string { return &s.LogFormat }, "text", "json")},
+}
+
+// explain says of a 0 what to do instead.
+func (k key) explain(err error) error {
+	switch {
+	case !errors.Is(err, errZero):
+		return err
+	case k.def == "":
+		return fmt.Errorf("%w: leave it out", err)
+	}
+	return fmt.Errorf("%w: leave it out for the default, %s", err, k.def)
 }
 
 // value sets what field points at to what parse makes of a value.
@@ -101,12 +113,22 @@ func value[T any](parse func(any) (T, error), field func(*settings) *T) func(*se
 	}
 }
 
-func text(field func(*settings) *string) func(*settings, int, any) error {
-	return value(asString, field)
+// errZero is the error of a 0 where it would mean the same as to say nothing.
+var errZero = errors.New("0 is no value")
+
+// some refuses 0, which would silently be taken for the default.
+func some[T int | int64 | time.Duration](parse func(any) (T, error)) func(any) (T, error) {
+	return func(v any) (T, error) {
+		n, err := parse(v)
+		if err == nil && n == 0 {
+			err = errZero
+		}
+		return n, err
+	}
 }
 
-func list(field func(*settings) *[]string) func(*settings, int, any) error {
-	return value(asList, field)
+func text(field func(*settings) *string) func(*settings, int, any) error {
+	return value(asString, field)
 }
 
 func yes(field func(*settings) *bool) func(*settings, int, any) error { return value(asBool, field) }

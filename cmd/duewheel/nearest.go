@@ -2,19 +2,28 @@ package main
 
 import "strings"
 
-// nearest returns the known name that somebody most likely meant by name. Names are dotted
-// paths: one that is right but for its section (brokers for kafka.brokers) is taken for near, and
-// so is what a misspelt section (kafak.brokers) leads to.
+// nearest returns the known name that somebody most likely meant by name. Names are dotted paths: one
+// that is right but for its section (brokers for kafka.brokers) is taken for near, and so is what a
+// misspelt section (kafak.brokers) leads to, what begins alike (user for username), and what lies in the
+// same section.
 func nearest(name string, known []string) string {
-	best, bestDistance := "", -1
+	best, bestDistance := "", 0
 	for _, k := range known {
-		d := min(distance(name, k), distance(lastPart(name), lastPart(k))+1, distance(name, firstParts(k, name))+1)
-		if bestDistance < 0 || d < bestDistance {
+		d := 2 * min(distance(name, k), distance(lastPart(name), lastPart(k))+1, distance(name, firstParts(k, name))+1)
+		if parent(name) != "" && parent(name) == parent(k) {
+			d -= 3
+		}
+		if strings.HasPrefix(lastPart(k), lastPart(name)) {
+			d -= 3
+		}
+		if best == "" || d < bestDistance {
 			best, bestDistance = k, d
 		}
 	}
 	return best
 }
+
+func parent(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
 
 func lastPart(path string) string {
 	return path[strings.LastIndexByte(path, '.')+1:]

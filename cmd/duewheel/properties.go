@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/magiconair/properties"
@@ -56,6 +57,13 @@ var javaClient = []string{
 	"ssl.endpoint.identification.algorithm", "enable.ssl.certificate.verification",
 }
 
+// about says which keys of ours a property of javaClient sets that something else may miss.
+var about = map[string][]string{
+	"sasl.jaas.config":      {"kafka.sasl.mechanism", "kafka.sasl.username", "kafka.sasl.password"},
+	"ssl.keystore.location": {"kafka.tls.cert_file", "kafka.tls.key_file"},
+	"ssl.key.password":      {"kafka.tls.key_file"},
+}
+
 // withoutEffect begins names that a client.properties shared with other tools may well hold, and
 // that say nothing about how to reach the cluster.
 var withoutEffect = []string{
@@ -97,7 +105,7 @@ func (l *loader) loadX(xs []string) {
 		name = strings.TrimSpace(name)
 		path := strings.NewReplacer("[", ".", "]", "").Replace(name)
 		switch {
-		case !ok:
+		case !ok, name == "":
 			l.bad("-X %s: write -X name=value", x)
 		case slices.Contains(names(), general(path)):
 			if l.placeInRange(path, "-X ") {
@@ -120,16 +128,24 @@ func (l *loader) addProperties(props map[string]string, where string) {
 		path, ok := propertyNames[name]
 		switch {
 		case ok && strings.HasSuffix(name, ".ms"):
+			if _, err := strconv.ParseUint(v, 10, 31); err != nil {
+				l.misread(path)
+				l.bad("%s%s: %q is not a number of milliseconds", where, name, v)
+				continue
+			}
 			put(name, path, v+"ms")
 		case ok:
 			put(name, path, v)
 		case slices.Contains(javaClient, name):
 			if err := translate(name, v, props, put); err != nil {
+				l.misread(about[name]...)
 				l.bad("%s%s: %w", where, name, err)
 			}
 		case slices.ContainsFunc(withoutEffect, func(p string) bool { return strings.HasPrefix(name, p) }):
 		default:
-			l.bad("%sunknown property %s; the nearest known one is %s", where, name, nearest(name, slices.Concat(sorted(propertyNames), javaClient, names())))
+			near := nearest(name, slices.Concat(sorted(propertyNames), javaClient, names()))
+			l.misread(append(about[near], propertyNames[near], near)...)
+			l.bad("%sunknown property %s; the nearest known one is %s", where, name, shown(near))
 		}
 	}
 	l.add(layer, func(path string) string { return where + from[path] })

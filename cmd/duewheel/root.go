@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -87,18 +88,21 @@ func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 }
 
 func (s *settings) logger(w io.Writer) *slog.Logger {
-	o := &slog.HandlerOptions{Level: s.LogLevel, ReplaceAttr: plainErrors}
+	o := &slog.HandlerOptions{Level: s.LogLevel, ReplaceAttr: asText}
 	if cmp.Or(s.LogFormat, "text") == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// plainErrors keeps the stack traces that some errors carry out of the log: slog prints errors with
-// all they have.
-func plainErrors(_ []string, a slog.Attr) slog.Attr {
-	if err, ok := a.Value.Any().(error); ok {
-		a.Value = slog.StringValue(err.Error())
+// asText makes text of what is logged: slog prints errors with all they have, stack traces too, and
+// durations in JSON as nanoseconds.
+func asText(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case error:
+		a.Value = slog.StringValue(v.Error())
+	case time.Duration:
+		a.Value = slog.StringValue(v.String())
 	}
 	return a
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
@@ -65,13 +66,30 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 		return err
 	}
 	registry.MustRegister(admin.NewCollector(p.Stats, time.Now))
-	listener, err := admin.Listen(s.AdminListen)
+	listener, err := listenAdmin(s.AdminListen, logger)
 	if err != nil {
 		return fmt.Errorf("admin.listen: %w", err)
 	}
 	limitMemory(cmp.Or(s.MemoryBudget, 256<<20))
-	logger.Info("starting", "version", version(), "group", s.Group, "state", dir, "admin", "http://"+listener.Addr().String())
+	at := listenOff
+	if listener != nil {
+		at = "http://" + listener.Addr().String()
+	}
+	logger.Info("starting", "version", version(), "group", s.Group, "state", dir, "admin", at)
 	return serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
+}
+
+// listenAdmin opens the admin port; nil where there is to be none.
+func listenAdmin(address string, logger *slog.Logger) (net.Listener, error) {
+	if address == listenOff {
+		return nil, nil
+	}
+	listener, err := admin.Listen(address)
+	if err == nil && isReachable(listener.Addr()) {
+		logger.Warn("other hosts can reach the admin port, which asks for no password and shows topic names; keep it inside your network, or set admin.listen",
+			"address", listener.Addr().String())
+	}
+	return listener, err
 }
 
 // limitMemory tells the collector what the budget leaves it, unless GOMEMLIMIT has said so.
@@ -82,16 +100,19 @@ func limitMemory(budget int64) {
 }
 
 // serveAndRun keeps the admin port open as long as the processor runs, so that a probe sees it stop.
+// l is nil where there is none.
 func serveAndRun(ctx context.Context, p *processor.Processor, l net.Listener, r *prometheus.Registry, beside func(context.Context)) error {
 	handler := admin.NewHandler(admin.Options{Source: p, Gatherer: r, Stopping: ctx.Done()})
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	running, stopRunning := context.WithCancel(ctx)
 	defer stopRunning()
 	var g errgroup.Group
-	g.Go(func() error {
-		defer stopRunning() // a processor without its port is not what was asked for
-		return admin.Serve(serving, l, handler)
-	})
+	if l != nil {
+		g.Go(func() error {
+			defer stopRunning() // a processor without its port is not what was asked for
+			return admin.Serve(serving, l, handler)
+		})
+	}
 	g.Go(func() error {
 		defer stopServing()
 		defer stopRunning()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
@@ -44,6 +45,15 @@ type settings struct {
 	AdminListen string
 	LogLevel    slog.Level
 	LogFormat   string
+
+	// unread are the keys, with N for a place in a list, of which something was said that could not be
+	// understood. That they are missing is not worth a further message.
+	unread map[string]bool
+}
+
+// isUnread tells whether something that could not be understood was said of one of the keys.
+func (s *settings) isUnread(paths ...string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool { return s.unread[general(path)] })
 }
 
 // tlsSettings says how to speak TLS. Certificates come as files, or as PEM text as the Java

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -39,11 +40,15 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
 }
 
-// unlocked is the first directory, without a lock, unless the error is a mistake in the
-// configuration. The store has a lock of its own.
+// diskErrors are those of a disk that is full, read-only or fails.
+var diskErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE, syscall.ETIMEDOUT, syscall.EFBIG}
+
+// unlocked is the first directory, without a lock, where the disk is to blame. Every other error is a
+// mistake in the configuration: a directory above it that cannot be made, a link that leads nowhere,
+// a file in its place. The store has a lock of its own.
 func unlocked(dir string, err error) (string, io.Closer, error) {
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) {
-		return "", nil, fmt.Errorf("state.dir: %w", err)
+	if slices.ContainsFunc(diskErrors, func(e error) bool { return errors.Is(err, e) }) {
+		return filepath.Join(dir, "0"), io.NopCloser(nil), nil
 	}
-	return filepath.Join(dir, "0"), io.NopCloser(nil), nil
+	return "", nil, fmt.Errorf("state.dir %s cannot be used: %w", dir, err)
 }

@@ -118,13 +118,10 @@ func (s *settings) expectation() (topics.Expect, error) {
 		return topics.Expect{}, errors.New("no routes: name a configuration that has some with -c")
 	}
 	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ",")}
-	var all []topics.Route
-	for _, r := range s.Routes {
-		all = append(all, r.route())
-	}
+	all, missing := s.routes()
 	var err error
 	want.Routes, err = topics.NewRoutes(all...)
-	return want, joinLines(err)
+	return want, joinLines(missing, err)
 }
 
 func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -20,7 +21,7 @@ func asString(v any) (string, error) {
 	case int, int64, uint64, float64, bool:
 		return fmt.Sprint(v), nil
 	}
-	return "", fmt.Errorf("%v is not one value", v)
+	return "", errors.New("a list or a section stands where one value belongs")
 }
 
 func asInt(v any) (int, error) {
@@ -95,14 +96,17 @@ func asDuration(v any) (time.Duration, error) {
 	}
 	rest := strings.TrimSpace(s)
 	if _, err := strconv.ParseFloat(rest, 64); err == nil && rest != "0" {
-		return 0, fmt.Errorf("%s has no unit: write %sms, %ss or the like", rest, rest, rest)
+		return 0, fmt.Errorf("%s has no unit: write %[1]sms, %[1]ss or the like (a number alone is ms in the header delay-for only)", rest)
 	}
 	if rest == "0" {
 		return 0, nil
 	}
 	bad := fmt.Errorf("%q is not a duration such as 250ms, 10s, 1h30m or 7d", s)
-	if rest == "" {
+	switch {
+	case rest == "":
 		return 0, bad
+	case rest[0] == '-':
+		return 0, fmt.Errorf("%q is negative", s)
 	}
 	var sum float64
 	for rest != "" {

@@ -18,14 +18,14 @@ func TestAsDuration(t *testing.T) {
 		{"2w1d", 15 * 24 * time.Hour, ""},
 		{" 10s ", 10 * time.Second, ""},
 		{0, 0, ""},
-		{30, 0, "30 has no unit: write 30ms, 30s or the like"},
-		{"1.5", 0, "1.5 has no unit: write 1.5ms, 1.5s or the like"},
-		{"-5s", 0, `"-5s" is not a duration such as 250ms, 10s, 1h30m or 7d`},
+		{30, 0, "30 has no unit: write 30ms, 30s or the like (a number alone is ms in the header delay-for only)"},
+		{"1.5", 0, "1.5 has no unit: write 1.5ms, 1.5s or the like (a number alone is ms in the header delay-for only)"},
+		{"-5s", 0, `"-5s" is negative`},
 		{"5 s", 0, `"5 s" is not a duration such as 250ms, 10s, 1h30m or 7d`},
 		{"", 0, `"" is not a duration such as 250ms, 10s, 1h30m or 7d`},
 		{" ", 0, `" " is not a duration such as 250ms, 10s, 1h30m or 7d`},
 		{"999999999w", 0, `"999999999w" is not a duration such as 250ms, 10s, 1h30m or 7d`},
-		{[]any{"5s"}, 0, "[5s] is not one value"},
+		{[]any{"5s"}, 0, "a list or a section stands where one value belongs"},
 	} {
 		got, err := asDuration(test.in)
 		if got != test.want || errText(err) != test.err {
