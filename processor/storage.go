@@ -150,6 +150,8 @@ func sortTrouble(err error) *storeTrouble {
 		t.what, t.todo = "the disk is full", "make room on the disk of state.dir; the store is used again by itself"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		t.what, t.todo = "the disk cannot be written", "make state.dir writable; the store is used again by itself"
+	case errors.Is(err, state.ErrTakenAway):
+		t.what, t.todo = "its directory was taken away", "nothing: it is made anew and filled from the log. Delete a state.dir only while no process uses it"
 	case errors.Is(err, state.ErrLocked):
 		t.what, t.todo = "another process has the directory", "give each process a state.dir of its own, or end the other one"
 	case errors.Is(err, state.ErrCorrupt):

@@ -62,9 +62,14 @@ const childDir = "DUEWHEEL_STATE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if dir, seed, ok := strings.Cut(os.Getenv(childDir), "|"); ok {
-		if err := child(dir, seed); err != nil {
+		run := child
+		if seed == keep {
+			run = keeper
+		}
+		if err := run(dir, seed); err != nil {
 			log.Fatal(err)
 		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

@@ -48,7 +48,7 @@ const (
 )
 
 // openEngine opens or creates the database. Whatever goes wrong comes back as an error, a panic on wrong bytes too.
-func openEngine(o Options, lock *pebble.Lock) (e *engine, err error) {
+func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	e = &engine{
 		log:      o.Logger,
 		memTable: uint64(min(max(o.MemoryBudget/4, minMemTable), maxMemTable)),
@@ -65,8 +65,8 @@ func openEngine(o Options, lock *pebble.Lock) (e *engine, err error) {
 	// Memtables are reserved within the cache, so this is the budget for both.
 	cache := pebble.NewCache(o.MemoryBudget)
 	defer cache.Unref()
-	opts := e.options(&fence{o.FS, e})
-	opts.Cache, opts.Lock = cache, lock
+	opts := e.options(&fence{o.FS, e, lock})
+	opts.Cache, opts.Lock = cache, lock.lock
 	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
 	opts.Experimental.CompactionScheduler = compactions
 	db, err := pebble.Open(o.Dir, opts)

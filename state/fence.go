@@ -8,7 +8,7 @@ import (
 )
 
 // fence is the file system that pebble works on. From the first failure on nothing is changed through it, so that what
-// is on disk stays what it was.
+// is on disk stays what it was; that the directory was taken away is one.
 //
 // Pebble has no way back from a failed write of its manifest. If the process does not end then and there, it flushes the
 // same memtable once more beside an edit that may well be on disk, its lists of tables do not match any longer, and
@@ -17,6 +17,7 @@ import (
 type fence struct {
 	vfs.FS
 	engine *engine
+	lock   *dirLock
 }
 
 // vital tells the files of which pebble cannot bear an error: the manifest, and the marker that names it.
@@ -34,9 +35,15 @@ func (f *fence) judge(vital bool, err error) error {
 	return nil
 }
 
-// change makes a change, unless the engine has failed.
+// change makes a change, unless the engine has failed. Files go by name, so nothing may be made or removed in a directory
+// that is another one by now: it may be another process's.
 func (f *fence) change(name string, do func() error) error {
 	err := f.engine.failure()
+	if err == nil {
+		if err = f.lock.held(); err != nil {
+			f.engine.fail(err)
+		}
+	}
 	if err == nil {
 		err = do()
 	}

@@ -26,6 +26,8 @@ var (
 	ErrFailed = errors.New("state: the store failed")
 	// ErrEnded: the partition was opened again since this handle was.
 	ErrEnded = errors.New("state: the partition was opened again")
+	// ErrTakenAway: the directory was removed under the store, or another one is in its place.
+	ErrTakenAway = errors.New("state: the directory of the store was taken away")
 	// ErrNoRoom: the disk has not enough room for a store to be of use.
 	ErrNoRoom = errors.New("state: not enough room on the disk")
 )
@@ -67,9 +69,9 @@ func (o Options) withDefaults() (Options, error) {
 // Store is the one database of a process, which its lanes share. It may be used from several goroutines.
 type Store struct {
 	options Options
-	lock    *pebble.Lock
 
 	mu     sync.Mutex // taken before a slot's
+	lock   dirLock
 	engine *engine
 	slots  map[name]*slot
 	next   part // the number of the next new part
@@ -102,19 +104,12 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.FS.MkdirAll(o.Dir, 0o755); err != nil {
-		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
+	s := &Store{options: o, lock: dirLock{files: o.FS, dir: o.Dir}}
+	if err := s.lock.take(); err != nil {
+		return nil, err
 	}
-	lock, err := pebble.LockDirectory(o.Dir, o.FS)
-	if err != nil {
-		if pe := (*fs.PathError)(nil); !errors.As(err, &pe) {
-			err = fmt.Errorf("%w: %w", ErrLocked, err)
-		}
-		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
-	}
-	s := &Store{options: o, lock: lock}
 	if err := s.open(); err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, s.lock.release())
 	}
 	return s, nil
 }
@@ -154,7 +149,7 @@ func isSurroundings(err error) bool {
 
 // load opens the database and reads the table of its partitions.
 func (s *Store) load() error {
-	e, err := openEngine(s.options, s.lock)
+	e, err := openEngine(s.options, &s.lock)
 	if err != nil {
 		return err
 	}
@@ -276,7 +271,8 @@ func (s *Store) Err() error {
 }
 
 // Reopen opens a store again that has failed, dropping it when it was corrupt. All handles are of no use then. It does
-// nothing when the store has not failed, or has been opened again already.
+// nothing when the store has not failed, or has been opened again already. The directory is locked anew: it may have been
+// taken away, and another process may have the one that is there now.
 func (s *Store) Reopen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,6 +281,9 @@ func (s *Store) Reopen() error {
 		return nil
 	}
 	_ = s.engine.close() // of no interest any more
+	if err := s.lock.take(); err != nil {
+		return err
+	}
 	if errors.Is(cause, ErrCorrupt) {
 		s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "err", cause)
 		if err := s.wipe(); err != nil {
@@ -348,7 +347,7 @@ func (s *Store) Close() error {
 		err = e.failure()
 		<-e.closed // what it says on the way out is of no interest any more
 	}
-	if err = errors.Join(err, s.lock.Close()); err != nil {
+	if err = errors.Join(err, s.lock.release()); err != nil {
 		return fmt.Errorf("close store %s: %w", s.options.Dir, err)
 	}
 	return nil

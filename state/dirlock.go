@@ -1,0 +1,72 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// dirLock keeps a directory for one process. It is a lock on a file in it, so it goes with the file: who
+// removes the directory under a running process lets the next one have a directory of that name, too.
+// Nothing may be made or removed in it by then, which held tells, and take locks anew.
+type dirLock struct {
+	files vfs.FS
+	dir   string
+	lock  *pebble.Lock // nil: another process has the directory, or it cannot be had
+	file  os.FileInfo  // the lock's file; nil: it is not on a disk
+}
+
+// take makes the directory when it is not there, and locks it. A lock from before is given back.
+func (l *dirLock) take() error {
+	if err := l.release(); err != nil {
+		return err
+	}
+	if err := l.files.MkdirAll(l.dir, 0o755); err != nil {
+		return fmt.Errorf("open store %s: %w", l.dir, err)
+	}
+	lock, err := pebble.LockDirectory(l.dir, l.files)
+	if err != nil {
+		if pe := (*fs.PathError)(nil); !errors.As(err, &pe) {
+			err = fmt.Errorf("%w: %w", ErrLocked, err)
+		}
+		return fmt.Errorf("open store %s: %w", l.dir, err)
+	}
+	l.lock, l.file = lock, nil
+	if vfs.Root(l.files) == vfs.Default {
+		if l.file, err = os.Stat(l.path()); err != nil {
+			return errors.Join(fmt.Errorf("open store %s: %w", l.dir, err), l.release())
+		}
+	}
+	return nil
+}
+
+func (l *dirLock) path() string { return l.files.PathJoin(l.dir, "LOCK") }
+
+// held returns an error when the directory is not the one that was locked.
+func (l *dirLock) held() error {
+	if l.file == nil {
+		return nil
+	}
+	switch file, err := os.Stat(l.path()); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w", ErrTakenAway, err)
+	case err != nil:
+		return err
+	case !os.SameFile(file, l.file):
+		return ErrTakenAway
+	}
+	return nil
+}
+
+func (l *dirLock) release() error {
+	if l.lock == nil {
+		return nil
+	}
+	lock := l.lock
+	l.lock = nil
+	return lock.Close()
+}
