@@ -22,7 +22,7 @@ func (l *lane) take(ctx context.Context, h handover) {
 	if len(h.assigned) > 0 {
 		l.p.counters.rebalances.Add(1)
 		l.log.Info("partitions assigned", "partitions", h.assigned)
-		l.restore(ctx, h.assigned)
+		l.restore(ctx, h.assigned, 0)
 	}
 	if len(h.revoked) == 0 {
 		return
@@ -47,7 +47,7 @@ func (l *lane) take(ctx context.Context, h handover) {
 		return
 	}
 	l.drop(ctx, h.revoked)
-	l.restore(ctx, again)
+	l.restore(ctx, again, 0)
 }
 
 // of returns those of the named partitions that the lane has.
@@ -110,12 +110,23 @@ func (l *lane) restart(ctx context.Context, p *partition, why error) {
 		l.storeFailed(ctx, why)
 		return
 	}
-	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.topic, "partition", p.tp.partition, "error", why)
-	l.startOver(ctx, p)
+	rest := l.failed(p.tp)
+	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.topic, "partition", p.tp.partition, "error", why, "in", rest.Round(time.Millisecond))
+	l.startOver(ctx, p, rest)
 }
 
-// startOver gives up what is remembered of a partition, and restores it.
-func (l *lane) startOver(ctx context.Context, p *partition) {
+// failed notes that a partition has to start over, and returns how long to rest before.
+func (l *lane) failed(tp topicPartition) time.Duration {
+	b := l.failing[tp]
+	if b == nil {
+		b = &backoff{}
+		l.failing[tp] = b
+	}
+	return b.failed()
+}
+
+// startOver gives up what is remembered of a partition, and restores it after a rest.
+func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) {
 	if p.turns > 0 {
 		// The turn's outcome would find the partition gone; its records are in the log.
 		l.awaitTurn(ctx)
@@ -124,25 +135,27 @@ func (l *lane) startOver(ctx context.Context, p *partition) {
 		return // the turn's end has already done it
 	}
 	l.drop(ctx, []topicPartition{p.tp})
-	l.restore(ctx, []topicPartition{p.tp})
+	l.restore(ctx, []topicPartition{p.tp}, rest)
 }
 
 // restartTopic starts every partition of a topic over that brokers do not know by its id any more:
 // it was deleted, and perhaps made anew. The reader holds on to the id that it has seen first, so
 // it has to forget the topic.
 func (l *lane) restartTopic(ctx context.Context, topic string, why error) {
-	l.log.Warn("topic is not what it was; its partitions start over", "topic", topic, "error", why)
 	l.awaitTurn(ctx) // its outcome would find the partitions gone
 	var tps []topicPartition
+	var rest time.Duration
 	for tp := range l.parts {
 		if tp.topic == topic {
 			tps = append(tps, tp)
+			rest = max(rest, l.failed(tp))
 		}
 	}
+	l.log.Warn("topic is not what it was; its partitions start over", "topic", topic, "error", why, "in", rest.Round(time.Millisecond))
 	l.drop(ctx, tps)
 	l.stopPoll(ctx)
 	l.reader.PurgeTopicsFromConsuming(topic)
-	l.restore(ctx, tps)
+	l.restore(ctx, tps, rest)
 }
 
 // adopt takes over a partition whose restore has come to an end.
@@ -203,6 +216,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	}
 	l.drop(ctx, all)
 	l.leave(l.membership)
+	sleep(ctx, l.stays.failed()) // nothing is lost: the lane has no partitions
 	for {
 		m, err := l.join()
 		if err == nil {

@@ -145,18 +145,22 @@ func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error
 		if err == nil || judge(err) != verdictRetry {
 			return err
 		}
-		pause := 2 * time.Millisecond // the markers of the transaction before are on their way (CONCURRENT_TRANSACTIONS)
-		if moved(err) {
-			pause = min(time.Duration(try+1)*20*time.Millisecond, 500*time.Millisecond)
-		} else if errors.Is(err, kerr.CoordinatorLoadInProgress) {
-			pause = 20 * time.Millisecond
-		} else if try > 500 {
+		pause := markersPause(try)
+		if moved(err) || errors.Is(err, kerr.CoordinatorLoadInProgress) {
+			pause = growing(try, 20*time.Millisecond, 500*time.Millisecond)
+		} else if try > 20 { // a second or so
 			return err
 		}
 		if !sleep(ctx, pause) {
 			return err
 		}
 	}
+}
+
+// markersPause is how long to wait before a try is repeated that was refused with
+// CONCURRENT_TRANSACTIONS: the markers of the transaction before are on their way, mostly for some ms.
+func markersPause(try int) time.Duration {
+	return growing(max(try-10, 0), 2*time.Millisecond, 250*time.Millisecond)
 }
 
 // refreshBrokers makes cl learn of brokers that it has not heard of.
@@ -246,7 +250,7 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 // addOffsets adds the group's offsets to the transaction that is open on cl: what a cluster asks
 // for whose transaction.version is below 2.
 func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactionalID string, in identity) error {
-	for {
+	for try := 0; ; try++ {
 		req := kmsg.NewPtrAddOffsetsToTxnRequest()
 		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = transactionalID, in.id, in.epoch, c.group
 		resp, err := req.RequestWith(ctx, cl)
@@ -254,7 +258,7 @@ func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactio
 			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, errUnanswered, err)
 		}
 		err = kerr.ErrorForCode(resp.ErrorCode)
-		if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, 2*time.Millisecond) {
+		if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, markersPause(try)) {
 			continue
 		}
 		if err != nil {
@@ -352,7 +356,7 @@ func (c *coordinator) fetch(ctx context.Context, cl *kgo.Client, ids map[topicPa
 // and the writer, should it wake up, is told that it is fenced (KIP-98, KIP-447).
 func fence(ctx context.Context, cl *kgo.Client, writer string, timeout time.Duration) error {
 	for _, id := range transactionalIDs(writer) {
-		for {
+		for try := 0; ; try++ {
 			req := kmsg.NewPtrInitProducerIDRequest()
 			req.TransactionalID, req.TransactionTimeoutMillis = &id, int32(timeout.Milliseconds())
 			req.ProducerID, req.ProducerEpoch = -1, -1
@@ -360,7 +364,7 @@ func fence(ctx context.Context, cl *kgo.Client, writer string, timeout time.Dura
 			if err == nil {
 				err = kerr.ErrorForCode(resp.ErrorCode)
 			}
-			if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, 5*time.Millisecond) {
+			if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, markersPause(try)) {
 				continue // it is being aborted
 			}
 			if err != nil {

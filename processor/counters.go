@@ -183,7 +183,7 @@ func (l *lane) publish(p *partition, now int64) {
 		Offset: p.committed.Offset, LowWater: p.committed.LowWater, WatermarkDue: p.committed.Watermark.Due,
 		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.committedAt,
 	}
-	err := errors.Join(p.err, p.loss)
+	err := errors.Join(p.err, p.loss, p.unread)
 	if p.live() && p.isAhead() {
 		err = errors.Join(err, p.errAhead(now))
 	}

@@ -95,6 +95,13 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
+// isRefusedFetch reports that a broker does not let a partition be read, which says nothing about what
+// was read before.
+func isRefusedFetch(err error) bool {
+	var ke *kerr.Error
+	return errors.As(err, &ke) && !isTopicGone(err) && !errors.Is(err, kerr.OffsetOutOfRange)
+}
+
 // isTopicGone reports that a broker does not know a delay topic, or not by the id that it had.
 func isTopicGone(err error) bool {
 	return isAny(err, kerr.UnknownTopicID, kerr.UnknownTopicOrPartition, kerr.InconsistentTopicID)

@@ -61,11 +61,16 @@ type lane struct {
 	polling     bool
 	endPoll     context.CancelFunc
 	asking      bool
+	unasked     backoff // the ends of logs were asked for in vain
+	askAgain    time.Time
 	window      int64 // ms ahead of the clock that is kept in memory
 	nearBytes   int64
 	rotation    int
 	scratch     []byte
-	spare       [][]item // memory of parts that have been settled
+	spare       [][]item                    // memory of parts that have been settled
+	failing     map[topicPartition]*backoff // partitions that started over because something failed
+	unknowns    backoff                     // turns with unknown outcome
+	stays       backoff                     // stays in the group that were ended
 	balancedAt  time.Time
 	readAgainAt time.Time // when a partition without a store was last read again
 	tidiedAt    time.Time
@@ -88,6 +93,7 @@ func newLane(p *Processor, n int) *lane {
 		uneven:      make(chan struct{}, 1),
 		parts:       map[topicPartition]*partition{},
 		restores:    map[*restore]struct{}{},
+		failing:     map[topicPartition]*backoff{},
 	}
 	l.window = l.windowMax
 	if p.cfg.Guarantee == ExactlyOnce {
@@ -121,7 +127,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 	for i := range l.renderers {
 		l.renderers[i] = &renderer{l: l}
 	}
-	l.renew(ctx)
+	l.renew(ctx, 0)
 	// The group is joined when there is a producer to deliver with.
 	for l.renewing {
 		select {
@@ -269,6 +275,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			r.Recycle() // what was accepted has been copied
 		}
 		if err == nil {
+			p.unread = nil
 			err = l.without(p, l.sync(p))
 		}
 		if err != nil && !isShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
@@ -280,6 +287,8 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		case l.parts[p.tp] != p: // started over with another one
 		case isTopicGone(why[i]):
 			l.restartTopic(ctx, p.tp.topic, why[i])
+		case isRefusedFetch(why[i]):
+			l.restReading(p, why[i])
 		default:
 			l.restart(ctx, p, why[i])
 		}
@@ -296,7 +305,7 @@ func (l *lane) storeFailed(ctx context.Context, err error) {
 		case p.live():
 			p.forgo()
 		default:
-			l.startOver(ctx, p)
+			l.startOver(ctx, p, 0)
 		}
 	}
 }

@@ -108,8 +108,10 @@ func (l *lane) join() (*membership, error) {
 	return m, nil
 }
 
-// watch logs the errors of the member's client, which it reports like fetches, until it is closed.
+// watch logs the errors of the member's client, which it reports like fetches, until it is closed. What
+// goes on is said once a minute: the client asks for metadata ten times a second while something is wrong.
 func (m *membership) watch(l *lane) {
+	told, at := "", time.Time{}
 	for {
 		fs := m.cl.PollFetches(context.Background())
 		if fs.IsClientClosed() {
@@ -120,7 +122,10 @@ func (m *membership) watch(l *lane) {
 				l.log.Error("not in the group; trying again", "error", l.refusal(why))
 				return
 			}
-			l.log.Warn("group member", "topic", topic, "partition", partition, "error", err)
+			if err.Error() != told || time.Since(at) >= time.Minute {
+				told, at = err.Error(), time.Now()
+				l.log.Warn("group member", "topic", topic, "partition", partition, "error", err)
+			}
 		})
 	}
 }

@@ -33,7 +33,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		l.tookDone(t)
 		if t.producer != nil && t.producer.stale() && !l.stopping {
 			l.log.Info("a decision was asked for twice; the producers are renewed before a late copy can decide anything else")
-			l.renew(ctx)
+			l.renew(ctx, 0)
 		}
 	case outcomeAborted:
 		if errors.Is(t.err, context.DeadlineExceeded) {
@@ -134,25 +134,28 @@ func (l *lane) tookUnknown(ctx context.Context, t *turn) {
 		l.endMembership(ctx, t.err)
 	default:
 		t.render.forget()
-		l.renew(ctx)
+		rest := l.unknowns.failed()
+		l.renew(ctx, rest)
 		l.drop(ctx, tps)
-		l.restore(ctx, tps)
+		l.restore(ctx, tps, rest)
 	}
 }
 
-// renew replaces every producer, for as long as it takes. Until that is done no turn begins.
-func (l *lane) renew(ctx context.Context) {
+// renew replaces every producer, after a rest and for as long as it takes. Until that is done no turn begins.
+func (l *lane) renew(ctx context.Context, rest time.Duration) {
 	if l.renewing {
 		return
 	}
 	l.renewing = true
 	l.wg.Go(func() {
-		for pause := 250 * time.Millisecond; ; pause = min(2*pause, 8*time.Second) {
+		sleep(ctx, rest)
+		for try := 0; ; try++ {
 			err := l.renewAll(ctx)
 			if err == nil || ctx.Err() != nil {
 				break
 			}
-			l.log.Warn("producers are not ready; trying again", "error", err, "in", pause)
+			pause := growing(try, 250*time.Millisecond, mostRest)
+			l.log.Warn("producers are not ready; trying again", "error", err, "in", pause.Round(time.Millisecond))
 			if !sleep(ctx, pause) {
 				break
 			}

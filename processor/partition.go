@@ -34,6 +34,7 @@ type partition struct {
 	phase   Phase
 	err     error // why it is stopped or held up
 	loss    error // the log has lost what is pending here
+	unread  error // why brokers do not let it be read
 	parsers parsers
 
 	committed   state.Checkpoint // as last committed
@@ -68,10 +69,13 @@ type partition struct {
 	store     *state.Partition // nil: of a queue, or there is no store (storeless.go)
 	dirty     bool             // the store has an open batch
 	syncedAt  time.Time
-	spent     int     // records delivered that the store still holds
-	held      []int64 // offsets that the store's resume stays below until the checkpoint is committed
-	queue     *queue  // of a fixed-delay route; nil: wheel and store
-	paused    bool
+	spent     int       // records delivered that the store still holds
+	held      []int64   // offsets that the store's resume stays below until the checkpoint is committed
+	queue     *queue    // of a fixed-delay route; nil: wheel and store
+	full      bool      // it takes in nothing until there is room
+	paused    bool      // the reader has been told to leave it alone
+	resting   time.Time // until when it is not read, because brokers refused
+	refusals  backoff
 	leaving   bool  // it waits for its checkpoint, to be read again: nothing new is begun
 	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,7 @@ type Processor struct {
 // The error names everything that is wrong.
 func New(cfg Config) (*Processor, error) {
 	cfg = cfg.withDefaults()
+	cfg.Logger = slog.New(newQuiet(cfg.Logger.Handler()))
 	made, err := topics.NewRoutes(cfg.Routes...)
 	if err := errors.Join(cfg.validate(), err); err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ type restore struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	began  time.Time
+	rest   time.Duration // before the first look
 }
 
 // restored is one partition, ready to catch up or stopped. A nil partition is the restore's last
@@ -35,12 +36,13 @@ type restored struct {
 	lostMembership error
 }
 
-func (l *lane) restore(ctx context.Context, tps []topicPartition) {
+// restore starts after a rest.
+func (l *lane) restore(ctx context.Context, tps []topicPartition, rest time.Duration) {
 	if len(tps) == 0 {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &restore{l: l, member: l.membership, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now()}
+	r := &restore{l: l, member: l.membership, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
 	for _, tp := range tps {
 		r.left[tp] = true
 		l.remember(tp, nil)
@@ -92,7 +94,10 @@ const (
 
 func (r *restore) run(ctx context.Context, left []topicPartition) {
 	var fencedAt time.Time
-	said := false
+	said, told := false, ""
+	if r.rest > 0 && !sleep(ctx, r.rest) {
+		return
+	}
 	for pause := restorePause; len(left) > 0; {
 		ready, unstable, err := r.checkpoints(ctx, left)
 		if err == nil && len(ready) > 0 {
@@ -125,9 +130,14 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 			return
 		}
 		if err != nil {
-			r.l.log.Warn("restore partitions", "partitions", left, "error", err)
+			if told != err.Error() {
+				told = err.Error()
+				r.l.log.Warn("restore partitions; trying again", "partitions", left, "error", err)
+			}
 			r.l.explain(left, "waiting: "+err.Error())
 			pause = min(2*pause, time.Second)
+		} else if time.Since(r.began) > time.Second {
+			pause = max(pause, 10*restorePause) // a transaction that is held open is no matter of ms any more
 		}
 		if !sleep(ctx, pause) {
 			return

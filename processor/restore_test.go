@@ -43,7 +43,7 @@ func brought(t *testing.T, l *lane, tps ...topicPartition) (ps []*partition, los
 	if l.membership == nil {
 		joined(t, l)
 	}
-	l.restore(ctx, tps)
+	l.restore(ctx, tps, 0)
 	for {
 		select {
 		case r := <-l.restored:
@@ -184,7 +184,7 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 	w.checkpoints(t, otherWriter, func() bool { return !gone.Load() })
 	joined(t, l)
 	tp := topicPartition{testTopic, 0}
-	l.restore(t.Context(), []topicPartition{tp})
+	l.restore(t.Context(), []topicPartition{tp}, 0)
 	for r := range l.restores {
 		r.cancel()
 		<-r.done

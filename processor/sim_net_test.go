@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -30,6 +31,7 @@ type link struct {
 	dead  bool
 	wires map[*wire]struct{}
 	rules []*rule
+	asked map[kmsg.Key]int // requests that were delivered
 }
 
 // rule is what happens to the next requests of a kind: either as they are about to be delivered,
@@ -50,7 +52,7 @@ type rule struct {
 }
 
 func newLink(w *world, name string, seed uint64) *link {
-	return &link{world: w, name: name, rng: rand.New(rand.NewPCG(seed, 1)), wires: map[*wire]struct{}{}}
+	return &link{world: w, name: name, rng: rand.New(rand.NewPCG(seed, 1)), wires: map[*wire]struct{}{}, asked: map[kmsg.Key]int{}}
 }
 
 var errUnplugged = &net.OpError{Op: "dial", Net: "fake", Err: errors.New("unplugged")}
@@ -155,10 +157,18 @@ func (l *link) clear() {
 	l.rules = nil
 }
 
+// requests is how many requests of each kind have come from the process so far.
+func (p *process) requests() map[kmsg.Key]int {
+	p.link.mu.Lock()
+	defer p.link.mu.Unlock()
+	return maps.Clone(p.link.asked)
+}
+
 // judge finds the rule for a request.
 func (l *link) judge(f *frame) *rule {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.asked[f.key]++
 	for _, r := range l.rules {
 		if r.count == 0 || r.key != f.key || f.ofTimekeeper() != r.timekeeper || r.match != nil && !r.match(f.request()) {
 			continue

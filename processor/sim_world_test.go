@@ -282,8 +282,9 @@ type process struct {
 	p     *Processor
 	stop  context.CancelFunc
 	done  chan struct{}
-	err   error       // of Run; set when done is closed
-	ended atomic.Bool // killed or stopped
+	err   error        // of Run; set when done is closed
+	ended atomic.Bool  // killed or stopped
+	lines atomic.Int64 // of its log, at level info and above
 
 	crashed atomic.Pointer[crashed] // set by whoever kills it while the test goes on
 }
@@ -328,7 +329,7 @@ func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Durati
 		NearWindow: 5 * time.Second, Instance: fmt.Sprintf("%s-%d", name, len(w.processes)),
 		RetryBackoff: 2 * time.Second, UnknownTargetAfter: 3 * time.Second,
 		Now:    func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
-		Logger: slog.New(simLog{w: w, name: name}),
+		Logger: slog.New(simLog{w: w, name: name, lines: &p.lines}),
 	}
 	if w.cfg.tune != nil {
 		w.cfg.tune(&cfg)
@@ -431,6 +432,7 @@ type simLog struct {
 	w     *world
 	name  string
 	attrs string
+	lines *atomic.Int64
 }
 
 func (simLog) Enabled(context.Context, slog.Level) bool { return true }
@@ -439,6 +441,7 @@ func (h simLog) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
 	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", a.Key, a.Value); return true })
 	if r.Level >= slog.LevelInfo {
+		h.lines.Add(1)
 		h.w.note("%s %s: %s%s%s", h.name, r.Level, r.Message, h.attrs, b.String())
 	}
 	return nil

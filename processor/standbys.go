@@ -28,16 +28,18 @@ type standbys struct {
 	m  map[topicPartition]*standby // guarded by mu, and so is each of them
 
 	// Owned by run.
-	reader    *kgo.Client
-	wanted    []topicPartition
-	mine      map[topicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
-	ids       map[topicPartition]topicID
-	reading   map[topicPartition]bool // false: paused
-	notBefore map[topicPartition]time.Time
-	told      string // why the group could not be described, as last said
-	rebalance int64  // how many rebalances there had been when wanted was found
-	evenedAt  time.Time
-	evenPause time.Duration // until the group may be asked again
+	reader     *kgo.Client
+	wanted     []topicPartition
+	mine       map[topicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
+	ids        map[topicPartition]topicID
+	reading    map[topicPartition]bool // false: paused
+	notBefore  map[topicPartition]time.Time
+	told       string // why the group could not be described, as last said
+	toldTopics string // why topics could not be looked up
+	toldFollow string // why checkpoints could not
+	rebalance  int64  // how many rebalances there had been when wanted was found
+	evenedAt   time.Time
+	evenPause  time.Duration // until the group may be asked again
 }
 
 const (
@@ -89,7 +91,7 @@ func (s *standbys) allot(ctx context.Context) {
 	view, err := describeGroup(ctx, s.reader, s.p.cfg.Protocol, s.p.cfg.Group)
 	if err != nil {
 		s.rebalance = rebalances // not again before its time
-		s.log.Log(ctx, s.once(err), "who owns what", "error", err)
+		s.log.Log(ctx, once(&s.told, err), "who owns what", "error", err)
 	}
 	if view == nil {
 		return // it is being decided; what is there is as good as anything
@@ -98,7 +100,9 @@ func (s *standbys) allot(ctx context.Context) {
 	wanted := s.saw(view, replicaName(clientID(s.reader), s.p.cfg.Instance))
 	ids, err := topicIDs(ctx, s.reader, wanted)
 	if err != nil && len(ids) < len(wanted) {
-		s.log.Warn("topics of standbys", "error", err)
+		s.log.Log(ctx, once(&s.toldTopics, err), "topics of standbys", "error", err)
+	} else {
+		s.toldTopics = ""
 	}
 	if !slices.Equal(wanted, s.wanted) {
 		s.log.Info("standbys allotted", "partitions", wanted)
@@ -122,11 +126,11 @@ func (s *standbys) saw(view *groupView, self string) []topicPartition {
 }
 
 // once is the level for an error that may go on for long: it is said when it is news.
-func (s *standbys) once(err error) slog.Level {
-	if s.told == err.Error() {
+func once(told *string, err error) slog.Level {
+	if *told == err.Error() {
 		return slog.LevelDebug
 	}
-	s.told = err.Error()
+	*told = err.Error()
 	return slog.LevelWarn
 }
 
@@ -166,7 +170,10 @@ func (s *standbys) follow(ctx context.Context) {
 	if len(s.ids) > 0 {
 		got, err := s.coordinator.fetch(ctx, s.reader, s.ids, false)
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("checkpoints of standbys", "error", err)
+			s.log.Log(ctx, once(&s.toldFollow, err), "checkpoints of standbys", "error", err)
+		}
+		if err == nil {
+			s.toldFollow = ""
 		}
 		for tp, f := range got {
 			s.followOne(ctx, tp, s.ids[tp], f)

@@ -133,7 +133,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		l.p.counters.readAgain.Add(1)
 	}
 	l.log.Debug("partition is read again", "topic", next.tp.topic, "partition", next.tp.partition, "with_store", works, "far", next.far())
-	l.startOver(ctx, next)
+	l.startOver(ctx, next, 0)
 }
 
 // settled reports whether the checkpoint says all that has been delivered.

@@ -42,7 +42,7 @@ type logEnds struct {
 
 // askEnds asks in the background where the logs of partitions end.
 func (l *lane) askEnds(ctx context.Context, ps []*partition) {
-	if l.asking || len(ps) == 0 {
+	if l.asking || len(ps) == 0 || time.Now().Before(l.askAgain) {
 		return
 	}
 	l.asking = true
@@ -67,8 +67,11 @@ func (l *lane) askEnds(ctx context.Context, ps []*partition) {
 
 func (l *lane) tookEnds(e logEnds) {
 	l.asking = false
+	l.askAgain = time.Time{}
 	if e.err != nil {
-		l.log.Warn("ask for the ends of logs", "error", e.err)
+		rest := max(l.unasked.failed(), leastRest)
+		l.askAgain = time.Now().Add(rest)
+		l.log.Warn("ask for the ends of logs; trying again", "error", e.err, "in", rest.Round(time.Millisecond))
 	}
 	for p, b := range e.of {
 		if l.parts[p.tp] != p {

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -174,16 +175,25 @@ func (l *lane) balance(now int64) error {
 	return nil
 }
 
+// restReading leaves a partition alone for a while that brokers do not let be read. What was read before
+// is as good as ever, and is delivered.
+func (l *lane) restReading(p *partition, why error) {
+	rest := max(p.refusals.failed(), leastRest)
+	if p.unread == nil {
+		l.log.Warn("partition cannot be read; trying again", "topic", p.tp.topic, "partition", p.tp.partition, "error", why)
+	}
+	p.unread = fmt.Errorf("cannot be read: %w", why)
+	p.resting = time.Now().Add(rest)
+}
+
 // throttle pauses and resumes reading, partition by partition.
 func (l *lane) throttle(now int64) {
 	pause, resume := map[string][]int32{}, map[string][]int32{}
 	lateCap := max(l.nearBudget/8, 1<<20)
 	for _, p := range l.parts {
-		if !p.live() {
-			continue
-		}
-		want := p.paused
+		want := p.full
 		switch {
+		case !p.live():
 		case p.queue != nil:
 			cap := max(l.nearBudget/int64(2*len(l.parts)), 1<<18)
 			if p.queue.bytes > cap || p.queue.len() > 1000 && p.queue.last() > now+l.windowMax {
@@ -196,7 +206,8 @@ func (l *lane) throttle(now int64) {
 		case p.lateBytes < lateCap/2 && (l.nearBytes < l.nearBudget*3/4 || p.wheel.Len() == 0):
 			want = false // one that holds nothing cannot make room
 		}
-		if want == p.paused {
+		p.full = want
+		if want = p.full || time.Now().Before(p.resting); want == p.paused {
 			continue
 		}
 		p.paused = want

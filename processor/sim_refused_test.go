@@ -1,0 +1,168 @@
+//go:build synctests
+
+package processor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// refusals are what brokers may go on answering to one kind of request for long, the likeliest first.
+// What the client itself asks again at once is left out: FENCED_LEADER_EPOCH of fetches, UNKNOWN_MEMBER_ID
+// of joins, REBALANCE_IN_PROGRESS of SyncGroup.
+var refusals = []struct {
+	key   kmsg.Key
+	topic string
+	top   bool
+	errs  []*kerr.Error
+}{
+	{kmsg.Fetch, simTopic, false, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.OffsetOutOfRange, kerr.UnknownTopicID, kerr.UnknownTopicOrPartition,
+		kerr.InconsistentTopicID, kerr.NotLeaderForPartition, kerr.UnknownLeaderEpoch, kerr.KafkaStorageError, kerr.CorruptMessage, kerr.UnknownServerError,
+		kerr.OffsetNotAvailable}},
+	{kmsg.Metadata, simTopic, false, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.LeaderNotAvailable, kerr.UnknownTopicOrPartition}},
+	{kmsg.Metadata, "orders", false, []*kerr.Error{kerr.TopicAuthorizationFailed}},
+	{kmsg.ListOffsets, simTopic, false, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownServerError}},
+	{kmsg.OffsetFetch, "", true, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress}},
+	{kmsg.OffsetCommit, "", false, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.IllegalGeneration,
+		kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.RequestTimedOut, kerr.UnknownTopicOrPartition, kerr.OffsetMetadataTooLarge, kerr.UnknownServerError}},
+	{kmsg.TxnOffsetCommit, "", false, []*kerr.Error{kerr.ProducerFenced, kerr.GroupAuthorizationFailed, kerr.ConcurrentTransactions, kerr.NotCoordinator,
+		kerr.CoordinatorLoadInProgress, kerr.IllegalGeneration, kerr.RequestTimedOut, kerr.UnknownTopicOrPartition, kerr.UnknownServerError}},
+	{kmsg.EndTxn, "", true, []*kerr.Error{kerr.UnknownServerError, kerr.ConcurrentTransactions, kerr.NotCoordinator, kerr.CoordinatorNotAvailable}},
+	{kmsg.InitProducerID, "", true, []*kerr.Error{kerr.TransactionalIDAuthorizationFailed, kerr.ConcurrentTransactions, kerr.NotCoordinator}},
+	{kmsg.FindCoordinator, "", false, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.CoordinatorNotAvailable}},
+	{kmsg.JoinGroup, "", true, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.NotCoordinator, kerr.GroupMaxSizeReached}},
+	{kmsg.SyncGroup, "", true, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.NotCoordinator}},
+	{kmsg.Heartbeat, "", true, []*kerr.Error{kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.NotCoordinator}},
+	{kmsg.DescribeConfigs, "", false, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.UnknownServerError}},
+	{kmsg.ApiVersions, "", true, []*kerr.Error{kerr.UnknownServerError}},
+}
+
+// However long brokers go on refusing one kind of request, they are not asked much more often than in
+// good times, the log stays readable, and all is well soon after they have stopped refusing.
+func TestSimEachRefusal(t *testing.T) {
+	for _, r := range refusals {
+		for i, e := range r.errs {
+			for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+				if guarantee == AtLeastOnce && r.key != kmsg.OffsetCommit || testing.Short() && i > 0 {
+					continue
+				}
+				name := fmt.Sprintf("%s/%s/%s", strings.TrimSpace(r.key.Name()+" "+r.topic), e.Message, guarantee)
+				t.Run(name, func(t *testing.T) {
+					scenario(t, worldConfig{guarantee: guarantee, partitions: 2, tune: func(c *Config) { c.Standbys = 1 }}, func(w *world) {
+						refusedForAMinute(w, kfake.Fault{Keys: []kmsg.Key{r.key}, Topic: r.topic, Err: e, TopLevel: r.top, Count: -1, When: ofProcesses})
+					})
+				})
+			}
+		}
+	}
+}
+
+// Without the right to read the delay topic, what was read before is delivered when it is due, and
+// everything else soon after the right is given back. The cause is named.
+func TestSimReadRightTaken(t *testing.T) {
+	guarantees(t, worldConfig{}, func(w *world) {
+		a := w.live("a")
+		for i := range 20 {
+			w.send(request(fmt.Sprint(i), in(time.Duration(5+i)*time.Second)))
+		}
+		w.until("accepted", func() bool { return a.p.Stats().Partitions[0].Pending == 20 })
+		asked, lines := a.requests(), a.lines.Load()
+		right := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: simTopic, Err: kerr.TopicAuthorizationFailed, Count: -1, When: ofProcesses})
+		w.send(request("unread", in(time.Second)))
+		w.within(26*time.Second, "what was read is delivered", func() bool { return w.watch.Counts().Delivered == 20 })
+		if late := w.watch.Report().Lateness.Quantile(1); late > 50*time.Millisecond {
+			t.Errorf("%v late", late)
+		}
+		if ok, why := a.p.Ready(); ok || !strings.Contains(why[0].Error, "cannot be read") {
+			t.Errorf("ready %v: %+v", ok, why)
+		}
+		if n := a.requests()[kmsg.Fetch] - asked[kmsg.Fetch]; right.Hits() < 3 || n > 60 {
+			t.Errorf("%d fetches, %d refused", n, right.Hits())
+		}
+		if n := a.lines.Load() - lines; n > 3 {
+			t.Errorf("%d lines in the log", n)
+		}
+		right.Remove()
+		w.within(mostRest+time.Second, "the rest is delivered", func() bool { return w.outstanding() == 0 })
+		w.within(time.Second, "ready again", func() bool { ok, _ := a.p.Ready(); return ok })
+		w.finish()
+	})
+}
+
+// ofProcesses leaves out what the checker fetches.
+func ofProcesses(req kmsg.Request) bool {
+	f, ok := req.(*kmsg.FetchRequest)
+	return !ok || f.MaxWaitMillis == int32(fetchMaxWait.Milliseconds())
+}
+
+// refusedForAMinute lets one process run into a fault, and another one start while it lasts.
+func refusedForAMinute(w *world, f kfake.Fault) {
+	w.t.Helper()
+	a := w.start("a", nil)
+	w.until("live", func() bool { return a.live(2) })
+	w.send(request("before", time.Now())) // whoever requests has all that it needs
+	time.Sleep(3 * time.Second)
+	asked, lines := a.requests(), a.lines.Load()
+	fault := w.cluster.Fault(f)
+	var b *process
+	for i := range 240 {
+		if i == 120 {
+			b = w.start("b", nil)
+		}
+		rec := request(fmt.Sprint(i), in(time.Duration(w.rng.IntN(3000))*time.Millisecond))
+		rec.Partition = int32(i % 2)
+		w.client.Produce(context.Background(), rec, nil)
+		time.Sleep(250 * time.Millisecond)
+		if total(a.requests(), asked) > 3*mostRequests {
+			break // it is said below
+		}
+	}
+	if fault.Hits() == 0 {
+		w.t.Errorf("nothing was refused")
+	}
+	a.moderate(asked, lines)
+	if b != nil {
+		b.moderate(nil, 0)
+	}
+	fault.Remove()
+	if w.t.Failed() {
+		return
+	}
+	w.within(mostRest+5*time.Second, "all has arrived", func() bool { return w.watch.Counts().Outstanding == 0 })
+	if n := w.watch.Counts().Requested; n < 100 {
+		w.t.Errorf("only %d requests were taken in: %+v", n, w.watch.Counts())
+	}
+	w.clean()
+}
+
+// In good times it is some 1,400 requests a minute under this load.
+const (
+	mostRequests = 3600
+	mostLines    = 250
+)
+
+// moderate checks what a process has asked and said within a minute, since it had asked and said this.
+func (p *process) moderate(asked map[kmsg.Key]int, lines int64) {
+	p.w.t.Helper()
+	sum := total(p.requests(), asked)
+	said := p.lines.Load() - lines
+	p.w.t.Logf("%s has sent %d requests and written %d lines", p.name, sum, said)
+	if sum > mostRequests || said > mostLines {
+		p.w.t.Errorf("%s: %d requests, at most %d are expected; %d lines, at most %d; by kind: %v", p.name, sum, mostRequests, said, mostLines, p.requests())
+	}
+}
+
+// total is how many requests there are more than there were.
+func total(now, before map[kmsg.Key]int) (sum int) {
+	for k, n := range now {
+		sum += n - before[k]
+	}
+	return sum
+}
