@@ -348,6 +348,7 @@ func (w *wire) forward() {
 			w.apply(f.rule)
 		}
 		w.link.world.heard.note(f, w, false)
+		w.link.world.count(w.link.name, f.key.Name())
 		w.mu.Lock()
 		w.asked[f.corr] = f
 		w.mu.Unlock()

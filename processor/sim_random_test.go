@@ -138,7 +138,7 @@ type event struct {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
-	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, tune: func(c *Config) {
+	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), tune: func(c *Config) {
 		c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
 	}})
 	defer w.close()
@@ -168,11 +168,19 @@ func simulate(t testingT, p plan, did *tally) {
 	if err := w.client.Flush(context.Background()); err != nil {
 		w.fail("%v", err)
 	}
+	w.arrived()
+	w.recovers()
+	w.prompt()
 	w.finish()
 	did.add(w)
 	if w.rival != nil {
 		did.add(w.rival)
 	}
+}
+
+// late is how late a record may be while nothing is broken: some requests, and as many turns as prompt needs.
+func (p plan) late() time.Duration {
+	return 30*milli + time.Duration(20+8*20/p.Batch)*p.Latency
 }
 
 // sleep lets time pass, carries out what is due meanwhile, and looks at the checkpoints.

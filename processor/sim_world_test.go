@@ -3,6 +3,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -65,6 +66,7 @@ type world struct {
 	mu     sync.Mutex
 	log    []string
 	clocks map[string]time.Duration // of brokers, by address: how far they are off
+	rate   check.Rate               // of requests and log lines, by process
 }
 
 // worldConfig is what tests may choose. Its zero value is good.
@@ -75,6 +77,7 @@ type worldConfig struct {
 	brokers    int           // defaults to 1
 	latency    time.Duration // requests and answers take up to this long; defaults to 1 ms
 	skew       time.Duration
+	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
 	fixed      bool               // there is a fixed-delay route besides
 	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
@@ -130,6 +133,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if cfg.rival {
 		w.rival = w.newRival()
 	}
+	w.wg.Go(func() { w.tellCheckpoints(w.closing) })
 	return w
 }
 
@@ -140,6 +144,7 @@ func (w *world) look() {
 	if w.watch, err = check.Start(context.Background(), w.expectations(), w.outside...); err != nil {
 		w.t.Fatalf("start the checker: %v", err)
 	}
+	w.ill()
 }
 
 func (w *world) routes() []topics.Route {
@@ -161,6 +166,8 @@ func (w *world) expectations() check.Config {
 		Targets:      w.targets(),
 		AllowDoubles: w.cfg.guarantee == AtLeastOnce,
 		Skew:         w.cfg.skew,
+		Late:         cmp.Or(w.cfg.late, 30*time.Millisecond+20*w.latency),
+		Covered:      2 * time.Second,
 	}
 	for _, r := range w.routes() {
 		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})
@@ -317,19 +324,20 @@ func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Durati
 	if disk == nil {
 		disk = vfs.NewCrashableMem()
 	}
+	life := fmt.Sprintf("%s-%d", name, len(w.processes))
 	p := &process{w: w, name: name, fs: disk, done: make(chan struct{})}
 	p.full.Store(full)
 	p.skew.Store(int64(skew))
-	p.link = newLink(w.host, name, w.rng.Uint64())
+	p.link = newLink(w.host, life, w.rng.Uint64())
 	cfg := Config{
 		Client: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(p.link.dial)},
 		Group:  w.group, Routes: w.routes(), Guarantee: w.cfg.guarantee, Lanes: 1,
 		StateDir: "state", FS: errorfs.Wrap(disk, errorfs.InjectorFunc(p.write)), MemoryBudget: minMemory,
 		SessionTimeout: session, HeartbeatInterval: 200 * time.Millisecond,
-		NearWindow: 5 * time.Second, Instance: fmt.Sprintf("%s-%d", name, len(w.processes)),
+		NearWindow: 5 * time.Second, Instance: life,
 		RetryBackoff: 2 * time.Second, UnknownTargetAfter: 3 * time.Second,
 		Now:    func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
-		Logger: slog.New(simLog{w: w, name: name, lines: &p.lines}),
+		Logger: slog.New(simLog{w: w, name: name, life: life, lines: &p.lines}),
 	}
 	if w.cfg.tune != nil {
 		w.cfg.tune(&cfg)
@@ -431,6 +439,7 @@ func (p *process) joined() bool {
 type simLog struct {
 	w     *world
 	name  string
+	life  string
 	attrs string
 	lines *atomic.Int64
 }
@@ -442,6 +451,7 @@ func (h simLog) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", a.Key, a.Value); return true })
 	if r.Level >= slog.LevelInfo {
 		h.lines.Add(1)
+		h.w.count(h.life, "log lines")
 		h.w.note("%s %s: %s%s%s", h.name, r.Level, r.Message, h.attrs, b.String())
 	}
 	return nil
@@ -500,6 +510,7 @@ func (w *world) arrived() {
 // clean fails on any fault seen so far.
 func (w *world) clean() {
 	w.t.Helper()
+	w.calm()
 	if r := w.watch.Report(); w.watch.Counts().Faults > 0 {
 		w.fail("%v", r)
 	}
@@ -519,6 +530,9 @@ func (w *world) finish() {
 	w.until("the last process is live", func() bool { return last.live(int(w.cfg.partitions)) })
 	time.Sleep(3 * time.Second)
 	w.arrived()
+	if w.host == w && w.rival == nil { // which would refuse what is asked for
+		w.prompt()
+	}
 	last.shut()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -44,6 +44,9 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, p.timestamp),
 		at:    c.place(r), target: c.targetIndex(r.Topic), retried: p.attempt > 0, record: r,
 	}
+	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
+		src.attempts[offset] = p.attempt
+	}
 	c.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: p.timestamp})
 }
 
@@ -71,6 +74,12 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 		due = s.due
 	}
 	c.judgeTime(src.name(offset), due, a.record, m)
+	if first {
+		c.judgeLateness(src.name(offset), due, a.record, m)
+	} else {
+		c.judgeAgain(src, offset, a.record)
+	}
+	c.awaitCovered(src, offset, due, m.seen)
 	if first && !m.seen.IsZero() {
 		c.lateness.record(due, m.from, m.seen)
 		if l := c.byTarget[a.record.Topic]; l != nil {
@@ -102,19 +111,29 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	return true
 }
 
-// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of whoever saw it.
+// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of whoever saw it. Nothing is delivered
+// before it is due, nor after it was seen.
 func (c *Checker) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
-	earliest := due - c.config.Skew.Milliseconds()
+	written, seen := r.Timestamp.UnixMilli(), m.seen.UnixMilli()
+	skew := c.config.Skew.Milliseconds()
 	early := func(what string, at int64) {
 		c.faultOf(Fault{Kind: Early, Source: of, Detail: fmt.Sprintf("%s %d, %d ms before due %d", what, at, due-at, due)}, r)
 	}
+	ahead := func(what string, at int64) {
+		c.faultOf(Fault{Kind: Ahead, Source: of, Detail: fmt.Sprintf("%s %d, and seen %d ms before", what, at, at-seen)}, r)
+	}
 	switch {
-	case m.fired >= 0 && m.fired < earliest:
+	case m.fired >= 0 && m.fired < due-skew:
 		early("fired at", m.fired)
-	case r.Timestamp.UnixMilli() < earliest:
-		early("written at", r.Timestamp.UnixMilli())
-	case !m.seen.IsZero() && m.seen.UnixMilli() < earliest:
-		early("seen at", m.seen.UnixMilli())
+	case written < due-skew:
+		early("written at", written)
+	case m.seen.IsZero():
+	case seen < due-skew:
+		early("seen at", seen)
+	case m.fired > seen+skew:
+		ahead("fired at", m.fired)
+	case written > seen+skew:
+		ahead("written at", written)
 	}
 }
 
@@ -257,13 +276,17 @@ func (c *Checker) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectat
 }
 
 // retry takes a retry record: from now on its origin is ordered by it.
-func (c *Checker) retry(src *source, r *kgo.Record, origin, due int64) {
+func (c *Checker) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	s := src.at(r.Offset)
 	if s.is(isRetry) {
 		return // read again
 	}
 	c.counts.Retried++
-	src.retries[origin] = retry{due: due, offset: r.Offset}
+	again.count = src.retries[origin].count + 1
+	src.retries[origin] = again
+	if c.config.Retries > 0 && again.count == c.config.Retries+1 {
+		c.faultOf(Fault{Kind: Insistent, Source: src.name(origin), Detail: fmt.Sprintf("put off for the %d. time", again.count)}, r)
+	}
 	got := *s
 	*s = slot{print: print{due: origin}, flags: isRetry}
 	if got.arrivals == 0 {

@@ -30,6 +30,7 @@ type Checker struct {
 	java     kgo.TopicPartitioner
 	counts   Counts
 	faults   [kinds]Found
+	health   health
 }
 
 type topicPartition struct {
@@ -114,6 +115,7 @@ func (c *Checker) Observe(r *kgo.Record, seen time.Time) {
 	switch {
 	case c.routes[r.Topic] != nil:
 		c.Requested(r)
+		c.awaitAccepted(r, seen)
 	case c.letters[r.Topic]:
 		c.DeadLettered(r)
 	default:
@@ -136,8 +138,8 @@ func (c *Checker) Requested(r *kgo.Record) {
 		c.counts.Resolved++
 		return
 	}
-	if origin, due, ok := src.retryOf(r); ok {
-		c.retry(src, r, origin, due)
+	if origin, again, ok := src.retryOf(r); ok {
+		c.retry(src, r, origin, again)
 		return
 	}
 	e := src.route.Expect(r)
@@ -222,7 +224,7 @@ func (c *Checker) source(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, pages: make(map[int64]*page),
-		retries: make(map[int64]retry), large: make(map[int64]large), cut: make(map[int64]large)}
+		retries: make(map[int64]retry), attempts: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

@@ -43,6 +43,11 @@ var cases = []struct {
 	{"dead-lettered twice", func(o *outcome) { o.arrivals = append(o.arrivals, o.w.condemn(o.bad, "unparsable_due")) }, map[Kind]int64{Doubled: 1}, "requests.dead/0@1"},
 	{"fired early", func(o *outcome) { set(o.arrivals[0], "delay-fired", millis(due.Add(-time.Millisecond))) }, map[Kind]int64{Early: 1}, "fired"},
 	{"written early", func(o *outcome) { o.arrivals[0].Timestamp = due.Add(-time.Millisecond) }, map[Kind]int64{Early: 1}, "written"},
+	{"fired after it was seen", func(o *outcome) { set(o.arrivals[0], "delay-fired", millis(due.AddDate(100, 0, 0))) }, map[Kind]int64{Ahead: 1}, "fired"},
+	{"written after it was seen", func(o *outcome) { o.arrivals[0].Timestamp = due.AddDate(100, 0, 0) }, map[Kind]int64{Ahead: 1}, "written"},
+	{"attempts without a retry", func(o *outcome) {
+		o.arrivals[0].Headers = append(o.arrivals[0].Headers, kgo.RecordHeader{Key: "delay-attempt", Value: []byte("1")})
+	}, map[Kind]int64{Altered: 1}, "delay-attempt says 1, and its last retry record 0"},
 	{"the key", func(o *outcome) { o.arrivals[0].Key = []byte("K") }, map[Kind]int64{Altered: 1}, "key"},
 	{"a null key", func(o *outcome) { o.arrivals[0].Key = nil }, map[Kind]int64{Altered: 1}, "key"},
 	{"the value", func(o *outcome) { o.arrivals[0].Value = []byte("v ") }, map[Kind]int64{Altered: 1}, "value"},
@@ -144,6 +149,8 @@ func TestSeenEarly(t *testing.T) {
 	for skew, want := range map[time.Duration]map[Kind]int64{0: {Early: 1}, 5 * time.Millisecond: nil} {
 		o := honest()
 		o.w.config.Skew = skew
+		o.arrivals[0].Timestamp = due
+		set(o.arrivals[0], "delay-fired", millis(due))
 		c := newChecker(t, o.w.config)
 		feed(c, o.good, o.bad, o.arrivals[1])
 		c.Delivered(o.arrivals[0], due.Add(-5*time.Millisecond))
@@ -195,7 +202,10 @@ func TestRetry(t *testing.T) {
 	})
 	t.Run("the other one was not overtaken, had there been no retry", func(t *testing.T) {
 		c := newChecker(t, w.config)
-		feed(c, q, other, late, d)
+		first := *d
+		first.Headers = slices.Clone(d.Headers)
+		drop(&first, "delay-attempt")
+		feed(c, q, other, late, &first)
 		expectFaults(t, c, map[Kind]int64{Disordered: 1}, "")
 	})
 	t.Run("not delivered", func(t *testing.T) {
@@ -248,7 +258,7 @@ func TestRetry(t *testing.T) {
 			set(foreign, "delay-retry", strings.Replace(string(foreign.Headers[len(foreign.Headers)-1].Value), "abcdef01:g:1", mark, 1))
 			c := newChecker(t, w.config)
 			feed(c, q, other, foreign, late, d)
-			expectFaults(t, c, map[Kind]int64{Missing: 1, Disordered: 1}, "")
+			expectFaults(t, c, map[Kind]int64{Missing: 1, Disordered: 1, Altered: 1}, "delay-attempt says 1, and its last retry record 0")
 		})
 	}
 	t.Run("of another group: passed over", func(t *testing.T) {

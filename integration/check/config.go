@@ -21,6 +21,15 @@ type Config struct {
 	Until time.Time
 	// Skew is by how much the clock of a processor may be ahead of that of whoever calls Delivered. Defaults to none.
 	Skew time.Duration
+	// Late is how much later a record may be seen than it was due, or than it was requested if it was due already, or than the
+	// world is well again. Zero is no bound.
+	Late time.Duration
+	// Retries is how often one request may be put off. Zero is no bound.
+	Retries int
+	// Covered is how long after a request or a delivery was seen the checkpoint of its partition may take to cover it, for whoever
+	// calls Checkpoint; and what a checkpoint has covered for as long must not arrive again, whatever AllowDoubles says. Zero is no
+	// bound.
+	Covered time.Duration
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
 	Keep int
 }

@@ -35,6 +35,13 @@
 //	BadDelivered      delivered although it had to be refused
 //	Disordered        of one source partition, key, target topic and due time, the later request was delivered first
 //	Stray             arrived without a committed request
+//	Late              delivered long after it was due, in a world that was well
+//	Ahead             says that it was delivered later than it was seen
+//	Insistent         put off too often
+//	Uncovered         accepted or delivered, and the checkpoint does not say so in time
+//
+// Late, Insistent and Uncovered are ceilings, which Config sets. They are judged by the clock of whoever feeds the
+// checker. What is due while the world is ill, from [Checker.Ill] to [Checker.Well], may come as late after its end.
 //
 // Each kind is counted, and the first few faults of each are kept in full.
 //

@@ -20,11 +20,16 @@ const (
 	BadDelivered                 // delivered although it had to be refused
 	Disordered                   // delivered before an earlier one of the same source partition, key, target and due time
 	Stray                        // arrived without a committed request
+	Late                         // delivered more than Config.Late after it was due, in a world that was well
+	Ahead                        // says that it was delivered later than it was seen
+	Insistent                    // put off more often than Config.Retries
+	Uncovered                    // accepted or delivered, and no checkpoint has said so within Config.Covered
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"missing", "doubled", "early", "altered", "good dead-lettered", "bad delivered", "disordered", "stray",
+	"late", "ahead", "insistent", "uncovered",
 }
 
 func (k Kind) String() string { return kindNames[k] }

@@ -217,15 +217,15 @@ func (s *source) resolves(r *kgo.Record) bool {
 	return s.author(r.Headers[0].Value, r.Offset, n[:]) == thisGroup && n[2] <= n[0]
 }
 
-// retryOf tells whether a record is a retry, of which origin, and for when: that is its last header.
-func (s *source) retryOf(r *kgo.Record) (origin, due int64, ok bool) {
+// retryOf tells whether a record is a retry, of which origin, and what it says of the next attempt: that is its last header.
+func (s *source) retryOf(r *kgo.Record) (origin int64, again retry, ok bool) {
 	last := len(r.Headers) - 1
 	if last < 0 || r.Headers[last].Key != "delay-retry" {
-		return 0, 0, false
+		return 0, retry{}, false
 	}
 	var n [5]int64 // first offset, its timestamp and due time, attempts, next due time
 	ok = s.author(r.Headers[last].Value, r.Offset, n[:]) == thisGroup
-	return n[0], n[4], ok
+	return n[0], retry{due: n[4], offset: r.Offset, attempt: n[3]}, ok
 }
 
 // hasher makes fingerprints.

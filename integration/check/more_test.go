@@ -129,7 +129,6 @@ func TestLateness(t *testing.T) {
 		feed(c, q)
 		c.Delivered(d, now.Add(seen))
 	}
-	ms := time.Millisecond
 	arrive(-time.Hour, 30*ms) // due already
 	arrive(100*ms, 104*ms)    // 4 ms late
 	arrive(200*ms, 210*ms)    // 10 ms late

@@ -67,6 +67,7 @@ func (c *Checker) Report() *Report {
 	end := Checker{config: c.config, faults: found, counts: c.counts, until: c.until, targets: c.targets, places: c.places}
 	for _, src := range c.sortedSources() {
 		end.judgeEnd(src)
+		end.judgeAttempts(src)
 		end.judgeOrder(src, sorted)
 	}
 	end.judgeContents(c.contents)

@@ -63,8 +63,13 @@ type source struct {
 	route     *route
 	pages     map[int64]*page // by offset / pageSlots
 	retries   map[int64]retry // by offset of the origin: its last attempt
+	attempts  map[int64]int64 // by offset: of what arrived first and says that it had been tried before
 	large     map[int64]large // requests that may be cut down, by offset
 	cut       map[int64]large // dead letters that were, and came before their request
+
+	checkpoints []checkpoint // the last ones, oldest first
+	accepting   []uncovered  // committed records that no checkpoint has passed yet, in offset order
+	delivering  []uncovered  // deliveries that no checkpoint covers yet, as they were seen
 }
 
 // large is what is remembered of a value of which a dead letter may hold only the beginning.
@@ -75,8 +80,12 @@ type large struct {
 
 const headBytes = 1 << 10
 
-// retry is the last retry record of an origin: the key by which the processor orders it.
-type retry struct{ due, offset int64 }
+// retry is the last retry record of an origin: the key by which the processor orders it, how often it was tried before, and
+// the number of its retry records.
+type retry struct {
+	due, offset, attempt int64
+	count                int
+}
 
 func (s *source) name(offset int64) Source { return Source{s.topic, s.partition, offset} }
 

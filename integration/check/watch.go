@@ -173,6 +173,27 @@ func (w *Watch) Report() *Report {
 	return w.checker.Report()
 }
 
+// Ill says that something is being broken, as Checker.Ill.
+func (w *Watch) Ill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checker.Ill()
+}
+
+// Well says that nothing is broken any more, as Checker.Well.
+func (w *Watch) Well() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checker.Well(time.Now())
+}
+
+// Checkpoint takes the checkpoint of a partition as it is now, as Checker.Checkpoint.
+func (w *Watch) Checkpoint(topic string, partition int32, offset, due, seq int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.checker.Checkpoint(topic, partition, offset, due, seq, time.Now())
+}
+
 // Stop reads every topic to its end once more, ends the watch and reports. Processors should have been stopped before, so that
 // nothing can be doubled afterwards. It reports also when it could not read on; the error then says why.
 func (w *Watch) Stop(ctx context.Context) (*Report, error) {

@@ -1,0 +1,145 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// A world is ill until a test says that it is well: while processes start, and while something is broken, nothing can be on time.
+// From then on the checker's ceilings hold, by its own clock.
+
+// well says that nothing is broken, until break is called.
+func (w *world) well() { w.note("---- all is well"); w.watch.Well() }
+
+func (w *world) ill() { w.watch.Ill() }
+
+// tellCheckpoints tells the checker what the group has committed, until stop is closed.
+func (w *world) tellCheckpoints(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		info := w.cluster.GroupInfo(w.group)
+		if info == nil {
+			continue
+		}
+		for topic, partitions := range info.Commits {
+			for partition, c := range partitions {
+				if cp, err := state.ParseCheckpoint(c.Offset, c.Metadata); err == nil {
+					w.watch.Checkpoint(topic, partition, cp.Offset, cp.Watermark.Due, cp.Watermark.Seq)
+				}
+			}
+		}
+	}
+}
+
+// count counts what a process does.
+func (w *world) count(process, what string) {
+	w = w.host
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rate.Count(process+" "+what, time.Now())
+}
+
+// calm fails when a process has done too much of something within a second, well or ill.
+func (w *world) calm() {
+	w.t.Helper()
+	w = w.host
+	w.mu.Lock()
+	over := w.rate.Over(mostPerSecond)
+	w.mu.Unlock()
+	if len(over) > 0 {
+		w.fail("%s", strings.Join(over, "\n"))
+	}
+}
+
+// mostPerSecond is how often a process may do something within a second: what follows from records as fast as answers come, everything
+// else a few times, with some to spare.
+func mostPerSecond(name string) int {
+	process, what, _ := strings.Cut(name, " ")
+	switch {
+	case process == "outside":
+		return math.MaxInt
+	case slices.Contains([]string{"Produce", "Fetch", "TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn"}, what):
+		return 1500
+	}
+	return 100
+}
+
+// recovers waits until every partition is live, which must be soon when nothing is broken any more, and until the group has evened
+// out who has which.
+func (w *world) recovers() {
+	w.t.Helper()
+	all := int(w.cfg.partitions)
+	if w.cfg.fixed {
+		all += 2
+	}
+	w.within(30*time.Second, "every partition is live", func() bool {
+		live := 0
+		for _, p := range w.processes {
+			if p.ended.Load() {
+				continue
+			}
+			for _, s := range p.p.Stats().Partitions {
+				if s.Phase == PhaseLive {
+					live++
+				}
+			}
+		}
+		return live == all
+	})
+	time.Sleep(15 * time.Second)
+}
+
+// prompt sees that a world in which nothing is broken any more is well: what is requested now is on time, and in a checkpoint soon.
+func (w *world) prompt() {
+	w.t.Helper()
+	w.well()
+	for i := range 20 {
+		r := request(fmt.Sprint("prompt ", i), in(time.Duration(i%4)*100*time.Millisecond))
+		r.Partition = int32(i) % w.cfg.partitions
+		w.send(r)
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.arrived()
+	time.Sleep(3 * time.Second) // for the checkpoint
+	w.clean()
+	w.ill()
+}
+
+// While nothing is broken, nothing is late, and the checkpoint follows: with many records at a time and one now and then, in log
+// order and not.
+func TestSimPrompt(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(guarantee), func(t *testing.T) {
+			scenario(t, worldConfig{guarantee: guarantee, partitions: 2}, func(w *world) {
+				p := w.start("a", nil)
+				w.until("live", func() bool { return p.live(2) })
+				w.well()
+				for i := range 60 {
+					for j := range 1 + i%7 {
+						r := request(fmt.Sprint(i), in(time.Duration((i*37+j*611)%4000)*time.Millisecond))
+						r.Partition = int32(j % 2)
+						w.send(r)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				w.arrived()
+				w.send(request("in a minute", in(time.Minute))) // nothing is due, and it is accepted all the same
+				time.Sleep(3 * time.Second)
+				w.clean()
+				w.ill()
+			})
+		})
+	}
+}
