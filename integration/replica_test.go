@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -51,10 +52,13 @@ type replicaConfig struct {
 	Ahead              time.Duration     // by how much its clock is wrong
 	Via                map[string]string // where a proxy listens, by the broker's address; none: there is no proxy
 
+	Dial  dialer            `json:"-"` // defaults to the operating system's, or to the proxy's; of processors in this process
 	FS    vfs.FS            `json:"-"` // defaults to the operating system's; of processors in this process
 	Hear  func(line string) `json:"-"` // gets what it tells of its partitions
 	Tells bool              // set when somebody hears
 }
+
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // replica is the configuration of a processor of this stage.
 func (s *stage) replica(change ...func(*replicaConfig)) replicaConfig {
@@ -87,6 +91,9 @@ func (c *replicaConfig) client() []kgo.Opt {
 	opts := []kgo.Opt{kgo.SeedBrokers(c.Brokers...)}
 	if c.Via != nil {
 		opts = append(opts, kgo.Dialer(proxy.Dialer(c.Via)))
+	}
+	if c.Dial != nil {
+		opts = append(opts, kgo.Dialer(c.Dial))
 	}
 	return opts
 }
