@@ -38,6 +38,7 @@ var (
 	descParsed       = desc("header_parse_total", "Requests whose headers could not be taken.", "outcome")
 	descRetried      = desc("records_retried_total", "Records carried on because their target was in trouble.")
 	descTurns        = desc("transactions_total", "Transactions by outcome.", "outcome")
+	descCheckpoints  = desc("checkpoints_total", "Checkpoints committed outside of transactions, by what came of it: written, refused or unknown.", "outcome")
 	descTurnTime     = desc("transaction_duration_seconds", "Transactions from begin to decision.")
 	descRebalances   = desc("rebalances_total", "Rebalances that this process took part in.")
 	descClockSteps   = desc("clock_steps_total", "Steps of the wall clock that were noticed.")
@@ -78,6 +79,7 @@ var (
 	descLowWater     = partitionDesc("checkpoint_low_water", "Low water of the checkpoint: a replay begins there.")
 	descWatermark    = partitionDesc("watermark_timestamp_seconds", "Due time up to which everything is resolved.")
 	descAge          = partitionDesc("checkpoint_age_seconds", "Time since the checkpoint was committed.")
+	descBehind       = partitionDesc("checkpoint_overdue_seconds", "For how long there has been a checkpoint to write; beyond a session something is wrong.")
 	descPosition     = partitionDesc("position", "Offset of the next record to be read.")
 	descLogStart     = partitionDesc("log_start_offset", "First offset of the delay topic's log.")
 	descLogEnd       = partitionDesc("log_end_offset", "End of the delay topic's log.")
@@ -89,10 +91,10 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
-		descTurns, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
+		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
-		descOffset, descLowWater, descWatermark, descAge, descPosition, descLogStart, descLogEnd,
+		descOffset, descLowWater, descWatermark, descAge, descBehind, descPosition, descLogStart, descLogEnd,
 	} {
 		ch <- d
 	}
@@ -118,6 +120,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	m.counters(descDeadLettered, s.DeadLetter)
 	m.counters(descParsed, s.Refused)
 	m.counters(descTurns, s.Transactions)
+	m.counters(descCheckpoints, s.Checkpoints)
 	m.counter(descRetried, float64(s.Retried))
 	m.histogram(descTurnTime, s.TransactionTime)
 	m.counter(descRebalances, float64(s.Rebalances))
@@ -174,6 +177,7 @@ func (m metrics) partition(p *processor.PartitionStats, now time.Time) {
 	if !p.CheckpointAt.IsZero() {
 		m.gauge(descAge, max(0, now.Sub(p.CheckpointAt).Seconds()), labels...)
 	}
+	m.gauge(descBehind, p.CheckpointOverdue.Seconds(), labels...)
 	m.gauge(descPosition, float64(p.Position), labels...)
 	m.gauge(descLogStart, float64(p.LogStart), labels...)
 	m.gauge(descLogEnd, float64(logEnd(p)), labels...)

@@ -38,7 +38,7 @@ func TestPartitionMetrics(t *testing.T) {
 	expect(t, collect(processor.Stats{Partitions: []processor.PartitionStats{
 		{
 			Topic: "delays", Partition: 0, Phase: processor.PhaseLive, Pending: 7, PendingBytes: 700, Near: 3, Overdue: 2,
-			NextDue: now.UnixMilli() - 1500, CheckpointAt: now.Add(-2 * time.Second), LowWater: 40, Offset: 90, Position: 110, LogEnd: 100,
+			NextDue: now.UnixMilli() - 1500, CheckpointAt: now.Add(-2 * time.Second), CheckpointOverdue: 1500 * time.Millisecond, LowWater: 40, Offset: 90, Position: 110, LogEnd: 100,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 5}, {Within: time.Hour, Records: 6}, {Within: 24 * time.Hour, Records: 7}},
 		},
 		{Topic: "delays", Partition: 1, Phase: processor.PhaseStopped},
@@ -70,6 +70,10 @@ duewheel_partition_stopped{partition="1",topic="delays"} 1
 # HELP duewheel_checkpoint_age_seconds Time since the checkpoint was committed.
 # TYPE duewheel_checkpoint_age_seconds gauge
 duewheel_checkpoint_age_seconds{partition="0",topic="delays"} 2
+# HELP duewheel_checkpoint_overdue_seconds For how long there has been a checkpoint to write; beyond a session something is wrong.
+# TYPE duewheel_checkpoint_overdue_seconds gauge
+duewheel_checkpoint_overdue_seconds{partition="0",topic="delays"} 1.5
+duewheel_checkpoint_overdue_seconds{partition="1",topic="delays"} 0
 # HELP duewheel_checkpoint_low_water Low water of the checkpoint: a replay begins there.
 # TYPE duewheel_checkpoint_low_water gauge
 duewheel_checkpoint_low_water{partition="0",topic="delays"} 40
@@ -115,8 +119,8 @@ func TestCounters(t *testing.T) {
 		Targets:      []processor.TargetStats{{Target: "a", Delivered: 4}, {Target: "b", Delivered: 5, Trouble: "no leader"}, {Target: "c"}},
 		DeadLetter:   map[string]int64{"no_due": 2},
 		Refused:      map[string]int64{"no_due": 2},
-		Transactions: map[string]int64{"committed": 30, "aborted": 1},
-		Retried:      3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond, ClockTrouble: "ahead",
+		Transactions: map[string]int64{"committed": 30, "aborted": 1}, Checkpoints: map[string]int64{"written": 21, "refused": 8},
+		Retried: 3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond, ClockTrouble: "ahead",
 		ClockUnknown: "not allowed", BrokerClocks: []processor.BrokerClock{{Broker: 1}, {Broker: 2, Skew: 3 * time.Second}}, StoreTrouble: "the disk is full", ReadAgain: 4,
 	}), `
 # HELP duewheel_records_accepted_total Records read from a delay topic and taken over.
@@ -140,6 +144,10 @@ duewheel_records_dead_lettered_total{code="no_due"} 2
 # TYPE duewheel_transactions_total counter
 duewheel_transactions_total{outcome="aborted"} 1
 duewheel_transactions_total{outcome="committed"} 30
+# HELP duewheel_checkpoints_total Checkpoints committed outside of transactions, by what came of it: written, refused or unknown.
+# TYPE duewheel_checkpoints_total counter
+duewheel_checkpoints_total{outcome="refused"} 8
+duewheel_checkpoints_total{outcome="written"} 21
 # HELP duewheel_clock_skew_seconds The brokers' clock minus ours.
 # TYPE duewheel_clock_skew_seconds gauge
 duewheel_clock_skew_seconds -1.5

@@ -61,22 +61,30 @@ func (l *lane) of(tps []topicPartition) []*partition {
 	return ps
 }
 
-// awaitTurn waits until the turn in flight is decided, or gives it up when that takes too long
-// for a rebalance to wait; what it did is then unknown. No other begins meanwhile.
+// awaitTurn waits until the turn in flight is decided, and the commit beside it, or gives them up
+// when that takes too long for a rebalance to wait; what they did is then unknown. No other begins
+// meanwhile.
 func (l *lane) awaitTurn(ctx context.Context) {
-	if l.turn == nil {
+	if l.turn == nil && l.commit == nil {
 		return
 	}
+	defer func(was bool) { l.draining = was }(l.draining)
 	l.draining = true
-	defer func() { l.draining = false }()
 	t := time.NewTimer(l.cfg.TurnTimeout + time.Second)
 	defer t.Stop()
-	select {
-	case t := <-l.decided:
-		l.took(ctx, t)
-	case <-t.C:
-		l.turn.cancel()
-		l.took(ctx, <-l.decided)
+	for l.turn != nil || l.commit != nil {
+		select {
+		case t := <-l.decided:
+			l.took(ctx, t)
+		case t := <-l.committed:
+			l.tookCommit(ctx, t)
+		case <-t.C:
+			for _, t := range []*turn{l.turn, l.commit} {
+				if t != nil {
+					t.cancel()
+				}
+			}
+		}
 	}
 }
 
@@ -127,8 +135,9 @@ func (l *lane) failed(tp topicPartition) time.Duration {
 
 // startOver gives up what is remembered of a partition, and restores it after a rest.
 func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) {
-	if p.turns > 0 {
-		// The turn's outcome would find the partition gone; its records are in the log.
+	if p.turns > 0 || l.commit != nil {
+		// The turn's outcome would find the partition gone, whose records are in the log; and a
+		// checkpoint that is on its way must not arrive after the restore.
 		l.awaitTurn(ctx)
 	}
 	if l.parts[p.tp] != p {

@@ -23,16 +23,9 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 		return
 	}
 	t := &turn{l: l, member: m, began: time.Now()}
-	if l.cfg.Guarantee == AtLeastOnce {
-		// A steady stream of due records must not keep the checkpoint from being written.
-		if t.parts = l.staleCheckpoints(); len(t.parts) == 0 {
-			t.parts, t.full = l.dueRecords(now)
-		} else {
-			t.plain = true
-		}
-	} else {
+	t.parts, t.full = l.dueRecords(now)
+	if l.cfg.Guarantee == ExactlyOnce {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
-		t.parts, t.full = l.dueRecords(now)
 		t.plain = len(t.parts) == 0
 		t.parts = append(t.parts, l.staleCheckpoints()...)
 	}
@@ -47,6 +40,9 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 func (l *lane) beginAhead(ctx context.Context, now int64) {
 	t := &turn{l: l, began: time.Now(), begin: make(chan bool, 1)}
 	if t.parts, t.full = l.dueRecords(now); len(t.parts) > 0 {
+		if l.cfg.Guarantee == ExactlyOnce {
+			t.parts = append(t.parts, l.staleCheckpoints()...) // turns may go on being full
+		}
 		l.ahead = t
 		l.start(ctx, t)
 	}
@@ -72,8 +68,9 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	t.begin <- false
 	<-l.decided
 	for _, pt := range t.parts {
-		pt.p.turns--
-		l.putBack(pt, 0)
+		if pt.p.turns--; len(pt.items) > 0 {
+			l.putBack(pt, 0)
+		}
 	}
 }
 
@@ -115,22 +112,6 @@ func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
 	return parts, records <= 0 || bytes <= 0
 }
 
-// staleCheckpoints takes the checkpoints that have moved on and have not been written for some
-// time, of partitions that are not in the turn already.
-func (l *lane) staleCheckpoints() []*part {
-	var out []*part
-	for _, p := range l.order {
-		if !p.live() || p.turns > 0 || time.Since(p.committedAt) < l.cfg.CommitInterval {
-			continue
-		}
-		if pt := p.prepareCommit(); pt != nil {
-			p.turns++
-			out = append(out, pt)
-		}
-	}
-	return out
-}
-
 // start hands a turn to its goroutine.
 func (l *lane) start(ctx context.Context, t *turn) {
 	if !t.plain {
@@ -141,9 +122,13 @@ func (l *lane) start(ctx context.Context, t *turn) {
 	t.patience = l.timeouts
 	// What has begun is finished even when the processor is told to stop.
 	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	decided := l.decided
+	if t == l.commit {
+		decided = l.committed
+	}
 	l.wg.Go(func() {
 		t.run(ctx)
-		l.decided <- t
+		decided <- t
 	})
 }
 

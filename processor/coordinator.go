@@ -10,8 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/duewheel/duewheel/state"
 )
 
 // topicPartition names a partition of a delay topic.
@@ -41,14 +39,6 @@ type member struct {
 // valid must hold before any offset commit is sent: the broker accepts a commit of generation -1
 // without a member although the group is active.
 func (m member) valid() bool { return m.id != "" && m.generation >= 0 }
-
-// commitEntry is the checkpoint of one partition, ready to be sent.
-type commitEntry struct {
-	tp       topicPartition
-	id       topicID
-	offset   int64
-	metadata string
-}
 
 // coordinator sends requests to the coordinator of one group, each exactly once: kgo would
 // repeat what was not answered, and a repeated offset commit may arrive late and take a
@@ -184,69 +174,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// commit is a plain offset commit, sent once.
-func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entries []commitEntry) error {
-	if !m.valid() {
-		return kerr.UnknownMemberID
-	}
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, m.id, m.generation, m.instance
-	for _, of := range byTopic(entries) {
-		t := kmsg.NewOffsetCommitRequestTopic()
-		t.Topic, t.TopicID = of[0].tp.topic, of[0].id
-		for i := range of {
-			p := kmsg.NewOffsetCommitRequestTopicPartition()
-			p.Partition, p.Offset, p.Metadata = of[i].tp.partition, of[i].offset, &of[i].metadata
-			t.Partitions = append(t.Partitions, p)
-		}
-		req.Topics = append(req.Topics, t)
-	}
-	kresp, err := c.send(ctx, cl, req)
-	if err != nil {
-		return fmt.Errorf("commit offsets: %w", err)
-	}
-	for i, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return c.answer(fmt.Errorf("commit offset of %s/%d: %w", nameAt(t.Topic, req.Topics, i), p.Partition, err))
-			}
-		}
-	}
-	return nil
-}
-
-// txnCommit adds the checkpoints to the transaction that is open on cl (KIP-447).
-func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transactionalID string, in identity, m member, entries []commitEntry) error {
-	if !m.valid() {
-		return kerr.UnknownMemberID
-	}
-	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = transactionalID, c.group, in.id, in.epoch
-	req.MemberID, req.Generation, req.InstanceID = m.id, m.generation, m.instance
-	for _, of := range byTopic(entries) {
-		t := kmsg.NewTxnOffsetCommitRequestTopic()
-		t.Topic, t.TopicID = of[0].tp.topic, of[0].id
-		for i := range of {
-			p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-			p.Partition, p.Offset, p.Metadata = of[i].tp.partition, of[i].offset, &of[i].metadata
-			t.Partitions = append(t.Partitions, p)
-		}
-		req.Topics = append(req.Topics, t)
-	}
-	kresp, err := c.send(ctx, cl, req)
-	if err != nil {
-		return fmt.Errorf("commit offsets of transaction %s: %w", transactionalID, err)
-	}
-	for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return c.answer(fmt.Errorf("commit offset of %s/%d in transaction %s: %w", t.Topic, p.Partition, transactionalID, err))
-			}
-		}
-	}
-	return nil
-}
-
 // addOffsets adds the group's offsets to the transaction that is open on cl: what a cluster asks
 // for whose transaction.version is below 2.
 func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactionalID string, in identity) error {
@@ -266,30 +193,6 @@ func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactio
 		}
 		return nil
 	}
-}
-
-// nameAt is the name of a topic in an answer, which new versions give by id alone.
-func nameAt(name string, asked []kmsg.OffsetCommitRequestTopic, i int) string {
-	if name == "" && i < len(asked) {
-		return asked[i].Topic
-	}
-	return name
-}
-
-// byTopic groups entries, keeping their order.
-func byTopic(entries []commitEntry) [][]commitEntry {
-	var groups [][]commitEntry
-	at := map[string]int{}
-	for _, e := range entries {
-		i, ok := at[e.tp.topic]
-		if !ok {
-			i = len(groups)
-			at[e.tp.topic] = i
-			groups = append(groups, nil)
-		}
-		groups[i] = append(groups[i], e)
-	}
-	return groups
 }
 
 // fetched is what the coordinator knows of one partition.
@@ -378,12 +281,3 @@ func fence(ctx context.Context, cl *kgo.Client, writer string, timeout time.Dura
 
 // transactionalIDs are those of the two producers of a writer that take turns.
 func transactionalIDs(writer string) [2]string { return [2]string{writer + "-0", writer + "-1"} }
-
-// entry turns a checkpoint into what is sent.
-func entry(tp topicPartition, id topicID, c state.Checkpoint) (commitEntry, error) {
-	md, err := c.Metadata()
-	if err != nil {
-		return commitEntry{}, fmt.Errorf("checkpoint of %s: %w", tp, err)
-	}
-	return commitEntry{tp: tp, id: id, offset: c.Offset, metadata: md}, nil
-}

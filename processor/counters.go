@@ -20,6 +20,7 @@ type counters struct {
 	refused     labelled                  // by code
 	turns       labelled                  // by outcome
 	turnTime    histogram
+	checkpoints labelled // written outside of transactions, by what came of it
 	rebalances  atomic.Int64
 	retried     atomic.Int64
 	fenced      atomic.Int64
@@ -59,12 +60,29 @@ func (l *labelled) snapshot() map[string]int64 {
 
 // turn counts a turn that was decided.
 func (c *counters) turn(t *turn) {
-	if t.plain || len(t.took) == 0 {
+	if t.plain {
+		c.checkpoint(t)
+		return
+	}
+	if len(t.took) == 0 {
 		return
 	}
 	c.turns.add(t.outcome.String(), 1)
 	c.turnTime.observe(time.Since(t.began), 1)
 	c.decidedAt.Store(t.answered.UnixMilli())
+}
+
+// checkpoint counts the checkpoints of a commit outside of transactions.
+func (c *counters) checkpoint(t *turn) {
+	switch t.outcome {
+	case outcomeUnknown:
+		c.checkpoints.add("unknown", int64(len(t.took)))
+	case outcomeAborted:
+		c.checkpoints.add("refused", int64(len(t.took)))
+	case outcomeDone:
+		c.checkpoints.add("written", int64(len(t.took)-len(t.refused)))
+		c.checkpoints.add("refused", int64(len(t.refused)))
+	}
 }
 
 // outputs counts what a turn has delivered. Records of one target that were due at the same ms
@@ -181,7 +199,7 @@ func (l *lane) publish(p *partition, now int64) {
 	s := &PartitionStats{
 		Topic: p.tp.topic, Partition: p.tp.partition, Lane: l.n, Phase: p.phase,
 		Offset: p.committed.Offset, LowWater: p.committed.LowWater, WatermarkDue: p.committed.Watermark.Due,
-		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.committedAt,
+		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
 	err := errors.Join(p.err, p.loss, p.unread)
 	if p.live() && p.isAhead() {
@@ -214,6 +232,10 @@ func (l *lane) publish(p *partition, now int64) {
 	}
 	if p.live() {
 		s.RestoreTime = p.liveAfter
+		s.CheckpointOverdue = p.writing.overdue()
+		if s.CheckpointOverdue > l.cfg.SessionTimeout && s.Error == "" {
+			s.Error = p.writing.why()
+		}
 		if waits := p.waits(s.Overdue > 0); waits > l.cfg.SessionTimeout && s.Error == "" {
 			s.Error = fmt.Sprintf("records are due and no turn has been answered for %v: look at the brokers and at the log", waits.Round(time.Second))
 		}
@@ -249,7 +271,7 @@ func (p *Processor) Stats() Stats {
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetter: p.counters.deadLetters.snapshot(), Refused: p.counters.refused.snapshot(),
-		Transactions: p.counters.turns.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
+		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		ClockSkew: clock.skew, ClockSteps: clock.steps, ClockTrouble: clock.trouble, ClockUnknown: clock.unknown, BrokerClocks: clock.others, BrokersApart: clock.apart,
 		LastTransactions: time.UnixMilli(p.counters.decidedAt.Load()),

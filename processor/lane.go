@@ -33,6 +33,7 @@ type lane struct {
 	handovers chan handover
 	restored  chan restored
 	decided   chan *turn
+	committed chan *turn
 	fetched   chan kgo.Fetches
 	renewed   chan struct{}
 	ends      chan logEnds
@@ -51,12 +52,15 @@ type lane struct {
 	parts       map[topicPartition]*partition
 	order       []*partition // parts in a fixed order, for turns to take in rotation
 	restores    map[*restore]struct{}
-	turn        *turn // in flight
-	ahead       *turn // rendered while that is in flight, because more was due than fitted into it
-	timeouts    int   // turns in a row that ran out of time: batches are halved for each
-	aborts      int   // turns in a row that were given up
-	stopping    bool  // nothing may begin any more
-	draining    bool  // nothing may begin when the turn in flight is decided
+	turn        *turn  // in flight
+	ahead       *turn  // rendered while that is in flight, because more was due than fitted into it
+	commit      *turn  // checkpoints alone, beside that (at_least_once)
+	timeouts    int    // turns in a row that ran out of time: batches are halved for each
+	aborts      int    // turns in a row that were given up
+	refusals    int    // commits of checkpoints in a row of which none was taken
+	refusedFor  string // what the log says of them
+	stopping    bool   // nothing may begin any more
+	draining    bool   // nothing may begin when the turn in flight is decided
 	renewing    bool
 	polling     bool
 	endPoll     context.CancelFunc
@@ -87,6 +91,7 @@ func newLane(p *Processor, n int) *lane {
 		handovers:   make(chan handover),
 		restored:    make(chan restored),
 		decided:     make(chan *turn, 1),
+		committed:   make(chan *turn, 1),
 		fetched:     make(chan kgo.Fetches, 1),
 		renewed:     make(chan struct{}, 1),
 		ends:        make(chan logEnds, 1),
@@ -176,6 +181,7 @@ func (l *lane) step(ctx context.Context) error {
 		}
 	}
 	l.settleCatchUps(ctx, now)
+	l.beginCommit(ctx)
 	l.beginTurn(ctx, now)
 	if time.Since(l.tidiedAt) >= 250*time.Millisecond {
 		l.tidiedAt = time.Now()
@@ -201,6 +207,8 @@ func (l *lane) wait(ctx context.Context) {
 		l.adopt(ctx, r)
 	case t := <-l.decided:
 		l.took(ctx, t)
+	case t := <-l.committed:
+		l.tookCommit(ctx, t)
 	case <-l.renewed:
 		l.renewing = false
 	case e := <-l.ends:

@@ -44,6 +44,7 @@ type model struct {
 	resolved  map[int64]bool   // delivered or dead-lettered
 	again     map[int64]bool   // at_least_once: may be resolved twice
 	parts     []*part          // undecided, in the order in which they were made
+	beside    *part            // at_least_once: a checkpoint that is being written
 	lastKey   state.Key        // of what was taken out last; W never goes back
 }
 
@@ -73,6 +74,7 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 			"ahead":   func(t *rapid.T) { m.begin(t); m.begin(t) },
 			"decide":  m.decide,
 			"commit":  m.commit,
+			"answer":  m.answer,
 			"flush":   func(*rapid.T) { m.flush() },
 			"disk":    m.disk,
 			"crash":   m.crash,
@@ -145,7 +147,7 @@ func (m *model) readAgain() {
 	m.l.p.store.tried = time.Time{} // the pause is over
 	works := m.l.p.store.try() == nil
 	m.p.liveAt = time.Time{}
-	if !m.p.storeless() || len(m.parts) > 0 || !m.p.live() || !works && !m.l.usedUp(m.p, m.now) {
+	if !m.p.storeless() || len(m.parts) > 0 || m.beside != nil || !m.p.live() || !works && !m.l.usedUp(m.p, m.now) {
 		return
 	}
 	if m.l.cfg.Guarantee == AtLeastOnce && !m.p.settled() {
@@ -164,7 +166,7 @@ func (m *model) restore() {
 	if m.committed = m.p.committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {
 		m.Fatalf("claimed %+v, found %+v", m.committed, before)
 	}
-	m.parts, m.lastKey = nil, m.committed.Watermark
+	m.parts, m.beside, m.lastKey = nil, nil, m.committed.Watermark
 }
 
 func (m *model) end() int64 { return int64(len(m.log)) }
@@ -286,7 +288,7 @@ func (m *model) begin(t *rapid.T) {
 
 func (m *model) take(records int, bytes int64) bool {
 	p := m.p
-	if !p.live() || len(m.parts) == 2 || m.l.cfg.Guarantee == AtLeastOnce && len(m.parts) == 1 {
+	if !p.live() || len(m.parts) == 2 {
 		return false
 	}
 	repeated := len(p.repeat) > 0
@@ -385,18 +387,36 @@ func (m *model) happen(unseen bool) {
 	}
 }
 
-// commit writes a checkpoint that has moved on, when no turn is in flight.
+// commit writes a checkpoint that has moved on: in exactly_once when no turn is in flight, in
+// at_least_once beside turns, and the answer takes a while.
 func (m *model) commit(*rapid.T) {
-	if !m.p.live() || len(m.parts) > 0 {
+	if !m.p.live() || m.beside != nil || len(m.parts) > 0 && m.l.cfg.Guarantee == ExactlyOnce {
 		return
 	}
-	if pt := m.p.prepareCommit(); pt != nil {
-		m.write(pt.to)
-		m.l.tookDone(&turn{l: m.l, took: []*part{pt}, plain: true})
-		m.withStore(m.l.tidyStore(m.p))
-		if m.p.store != nil {
-			m.withStore(m.p.store.Trim(m.p.committed.Watermark)) // what tidyStore does when it is worth its while
-		}
+	if m.beside = m.p.prepareCommit(); m.beside != nil && m.l.cfg.Guarantee == ExactlyOnce {
+		m.wrote()
+	}
+}
+
+// answer tells that the checkpoint was written, or refused.
+func (m *model) answer(t *rapid.T) {
+	if m.beside != nil && rapid.IntRange(0, 3).Draw(t, "refused") == 0 {
+		m.beside = nil
+	}
+	m.wrote()
+}
+
+func (m *model) wrote() {
+	pt := m.beside
+	if pt == nil {
+		return
+	}
+	m.beside = nil
+	m.write(pt.to)
+	m.l.tookDone(&turn{l: m.l, took: []*part{pt}, plain: true})
+	m.withStore(m.l.tidyStore(m.p))
+	if m.p.store != nil {
+		m.withStore(m.p.store.Trim(m.p.committed.Watermark)) // what tidyStore does when it is worth its while
 	}
 }
 
@@ -432,6 +452,9 @@ func (m *model) comeBack(t *rapid.T) {
 		m.l.p.store.close()
 		m.fs = vfs.NewCrashableMem()
 		m.openStore()
+	}
+	if m.beside != nil && rapid.Bool().Draw(t, "written all the same") {
+		m.write(m.beside.to)
 	}
 	if m.l.cfg.Guarantee == AtLeastOnce { // what followed the checkpoint comes again, but for what has a resolve record
 		was, gone := m.resolved, m.gone()
@@ -524,7 +547,9 @@ func (m *model) drain() {
 		for len(m.parts) > 0 {
 			m.happen(false)
 		}
+		m.wrote()
 		m.commit(m.T)
+		m.wrote()
 		if m.p.live() && m.committed.Offset == m.end() && len(m.resolved) == m.requests() && !m.open {
 			break
 		}
@@ -534,6 +559,7 @@ func (m *model) drain() {
 		m.now += 1000
 	}
 	m.commit(m.T)
+	m.wrote()
 	p := m.p
 	if p.pending() != 0 || p.near.bytes != 0 || p.wheel.Len() != 0 || p.ledger.Bytes() != 0 || p.ledger.Unsaved() != 0 || len(p.held) != 0 {
 		m.Fatalf("all is delivered, and kept are %d pending, %d bytes, %d in the wheel, %d bytes and %d unsaved in the ledger, %d held",

@@ -26,7 +26,9 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	}
 	switch t.outcome {
 	case outcomeDone:
-		l.aborts = 0
+		if !t.plain {
+			l.aborts = 0
+		}
 		if !t.plain && len(t.took) > 0 {
 			l.timeouts = max(l.timeouts-1, 0)
 		}
@@ -36,6 +38,9 @@ func (l *lane) took(ctx context.Context, t *turn) {
 			l.renew(ctx, 0)
 		}
 	case outcomeAborted:
+		if t.plain {
+			break
+		}
 		if errors.Is(t.err, context.DeadlineExceeded) {
 			l.timeouts = min(l.timeouts+1, 5)
 		}
@@ -44,6 +49,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 			level = slog.LevelInfo // every rebalance refuses some turn
 		}
 		l.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
+		l.dropRefused(t)
 		l.tookAborted(t)
 	}
 	l.release(ctx, t.outcome == outcomeDone && len(t.held) == 0)
@@ -51,12 +57,8 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.took))
 		l.tookUnknown(ctx, t)
 	}
-	if t.plain && t.outcome == outcomeAborted && isTopicGone(t.err) {
-		for _, pt := range t.took {
-			if l.parts[pt.p.tp] == pt.p {
-				l.restartTopic(ctx, pt.p.tp.topic, t.err)
-			}
-		}
+	if t.plain {
+		l.tookRefused(ctx, t)
 	}
 }
 
@@ -74,7 +76,7 @@ func (l *lane) hold(h heldPart) {
 // records are tried again, so partitions that stay do not pay for a rebalance with a catch-up.
 func (l *lane) tookAborted(t *turn) {
 	at := int64(0)
-	if judge(t.err) == verdictStop && len(t.blamed) == 0 {
+	if judge(t.err) == verdictStop && len(t.blamed) == 0 && len(t.refused) == 0 {
 		at = l.p.clock.now() + time.Second.Milliseconds()
 	}
 	if l.aborts++; l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
@@ -87,7 +89,7 @@ func (l *lane) tookAborted(t *turn) {
 		if at > 0 {
 			pt.p.err = t.err
 		}
-		pt.p.committedAt = time.Now() // a checkpoint that was refused waits for its next time
+		pt.p.writing.tried = time.Now() // a checkpoint that went along waits for its next time
 	}
 }
 
@@ -95,14 +97,17 @@ func (l *lane) tookDone(t *turn) {
 	now := time.Now()
 	for _, pt := range t.took {
 		p := pt.p
-		p.err, p.answeredAt = nil, now
-		if t.plain {
-			p.written(pt.to, len(p.held), now)
-			if p.done = pt.to; len(p.repeat) == 0 {
-				p.planned = pt.to
-			}
+		if t.refused[pt] != nil {
 			continue
 		}
+		if p.turns == 0 || !t.plain {
+			p.answeredAt = now
+		}
+		if t.plain {
+			p.tookCheckpoint(pt, now)
+			continue
+		}
+		p.err = nil
 		p.settle(pt)
 		l.recycle(pt)
 		if end := t.ownEnds[pt]; end > 0 {
@@ -121,6 +126,9 @@ func (l *lane) tookDone(t *turn) {
 // happened. A plain commit that was not answered ends the membership as well, because a late
 // copy of it must find its generation gone.
 func (l *lane) tookUnknown(ctx context.Context, t *turn) {
+	if l.commit != nil && !t.plain {
+		l.awaitTurn(ctx) // a checkpoint that is on its way must not arrive after the partition's restore
+	}
 	var tps []topicPartition
 	for _, pt := range t.took {
 		if l.parts[pt.p.tp] == pt.p { // else it was lost meanwhile

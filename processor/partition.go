@@ -37,23 +37,23 @@ type partition struct {
 	unread  error // why brokers do not let it be read
 	parsers parsers
 
-	committed   state.Checkpoint // as last committed
-	committedAt time.Time
-	done        state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
-	planned     state.Checkpoint // as the last part that was made will leave it, or else done
-	judge       state.Key        // W of planned: what arrives is judged by it
-	limit       int64            // ms: up to here W counts as time that has passed; as of the lane's last step
-	accepted    int64            // O as found: below it arrivals are a replay
-	start       int64            // where reading began
-	position    int64            // the next offset to be read
-	ownEnd      int64            // records of ours lie below this offset
-	logStart    int64
-	logEnd      int64 // E, as last asked
-	endAsked    time.Time
-	liveAfter   time.Duration // from since until it was live
-	liveAt      time.Time
-	answeredAt  time.Time // when a turn was last answered that happened
-	waitsSince  time.Time // since when nothing was, although there is something to do
+	committed  state.Checkpoint // as last committed
+	writing    writing
+	done       state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
+	planned    state.Checkpoint // as the last part that was made will leave it, or else done
+	judge      state.Key        // W of planned: what arrives is judged by it
+	limit      int64            // ms: up to here W counts as time that has passed; as of the lane's last step
+	accepted   int64            // O as found: below it arrivals are a replay
+	start      int64            // where reading began
+	position   int64            // the next offset to be read
+	ownEnd     int64            // records of ours lie below this offset
+	logStart   int64
+	logEnd     int64 // E, as last asked
+	endAsked   time.Time
+	liveAfter  time.Duration // from since until it was live
+	liveAt     time.Time
+	answeredAt time.Time // when a turn was last answered that happened
+	waitsSince time.Time // since when nothing was, although there is something to do
 
 	late      []item // resolved when O passes, in offset order
 	lateBytes int64
@@ -142,6 +142,7 @@ func (it *item) due() int64 {
 type part struct {
 	p     *partition
 	n     int       // in the order in which the partition's parts were made
+	held  int       // of a checkpoint alone: how many of the partition's held offsets it releases
 	from  state.Key // W before
 	to    state.Checkpoint
 	items []item
@@ -319,38 +320,6 @@ func (p *partition) lateUpTo(clock int64, records int, bytes int64) (n int, took
 	return n, took
 }
 
-// prepareCommit makes a part without records: a checkpoint that has moved on.
-func (p *partition) prepareCommit() *part {
-	to := p.done
-	if len(p.repeat) == 0 {
-		to.Offset = p.position
-		if p.queue != nil {
-			to.Offset = p.queue.first(p.position)
-		} else if len(p.late) > 0 {
-			to.Offset = p.late[0].offset
-		}
-		p.finish(&to)
-	}
-	// Otherwise the ledger has given up records that are to be tried again, so the low water
-	// that it knows would leave them behind: that of the last decision stands.
-	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater {
-		return nil
-	}
-	return &part{p: p, to: to}
-}
-
-// finish fills in what follows from O.
-func (p *partition) finish(to *state.Checkpoint) {
-	if p.queue != nil {
-		to.LowWater = to.Offset
-	} else {
-		to.LowWater = max(p.ledger.Low(to.Offset), p.planned.LowWater)
-	}
-	to.Appended = p.ownEnd > to.Offset
-	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)
-	to.DropParsersBelow(to.LowWater)
-}
-
 // settle forgets the records of a part that has been decided: they are resolved.
 func (p *partition) settle(pt *part) {
 	for i := range pt.items {
@@ -363,15 +332,6 @@ func (p *partition) settle(pt *part) {
 		}
 	}
 	p.done = pt.to
-}
-
-// written notes that a checkpoint has been committed.
-func (p *partition) written(to state.Checkpoint, releasable int, now time.Time) {
-	p.committed, p.committedAt = to, now
-	for _, offset := range p.held[:releasable] {
-		p.ledger.Release(offset)
-	}
-	p.held = append(p.held[:0], p.held[releasable:]...)
 }
 
 // queue holds the records of a fixed-delay route in the order of the log: a record waits for

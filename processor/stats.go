@@ -18,6 +18,7 @@ type Stats struct {
 	Refused    map[string]int64 // header parse outcomes other than ok, by code
 
 	Transactions     map[string]int64 // turns by outcome: committed, aborted, unknown
+	Checkpoints      map[string]int64 // committed outside of transactions, by outcome: written, refused, unknown
 	TransactionTime  Histogram        // from begin to decision
 	Rebalances       int64
 	Takeovers        int64         // partitions taken over from standbys of this process
@@ -67,9 +68,10 @@ type PartitionStats struct {
 	Overdue      int64 // pending and due before now, approximately
 	NextDue      int64 // ms; 0 when nothing is pending
 
-	CheckpointAt time.Time     // when the checkpoint was last committed
-	RestoreTime  time.Duration // from assignment to live, the last time
-	Agenda       []AgendaEntry // how much is due within the next minute, hour, day
+	CheckpointAt      time.Time     // when the checkpoint was last committed
+	CheckpointOverdue time.Duration // for how long there has been a checkpoint to write; 0: there is none
+	RestoreTime       time.Duration // from assignment to live, the last time
+	Agenda            []AgendaEntry // how much is due within the next minute, hour, day
 }
 
 // AgendaEntry says how many pending records are due within a time from now.

@@ -78,7 +78,7 @@ func TestNoCommitBesideATurn(t *testing.T) {
 	}
 	l.happened(parts...)
 	l.read(t, p, testNow, control(3))
-	p.committedAt = time.Time{}
+	p.writing.tried = time.Time{}
 	equal(t, "checkpoints when it is decided", len(l.staleCheckpoints()), 1)
 }
 

@@ -125,7 +125,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		return
 	}
 	if l.cfg.Guarantee == AtLeastOnce && !next.settled() {
-		next.leaving, next.committedAt = true, time.Time{} // else what was acknowledged comes again
+		next.leaving, next.writing.tried = true, time.Time{} // else what was acknowledged comes again
 		return
 	}
 	l.readAgainAt = time.Now()

@@ -35,6 +35,7 @@ type turn struct {
 	took     []*part          // what the outcome is about
 	ownEnds  map[*part]int64  // records of ours that were appended lie below
 	blamed   map[string]error // targets that did not take their records
+	refused  map[*part]error  // checkpoints that were refused each for itself
 	answered time.Time
 }
 
@@ -103,7 +104,11 @@ func (t *turn) renderParts(ctx context.Context) {
 		if due := time.UnixMilli(pt.due()); now.Before(due) {
 			t.render.now = due
 		}
-		if err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
+		_, err := entry(pt.p.tp, pt.p.id, pt.to)
+		if err == nil {
+			err = t.render.part(ctx, pt, t.render.now.UnixMilli())
+		}
+		if err != nil {
 			t.held = append(t.held, heldPart{pt, err})
 			continue
 		}
@@ -119,15 +124,32 @@ func (t *turn) commitPlain(ctx context.Context) error {
 	if err == nil {
 		err = t.l.coordinator.commit(ctx, t.l.reader, t.member, entries)
 	}
+	t.noteRefused(err, func(error) bool { return true })
 	switch t.err = err; {
 	case err == nil:
 		t.outcome = outcomeDone
 	case judge(err) == verdictUnknown:
 		t.outcome = outcomeUnknown
+	case len(t.refused) > 0 && len(t.refused) < len(t.took):
+		t.outcome = outcomeDone // for the others
 	default:
 		t.outcome = outcomeAborted
 	}
 	return err
+}
+
+// noteRefused notes which checkpoints the coordinator has refused, each for a reason that counts.
+func (t *turn) noteRefused(err error, counts func(error) bool) {
+	t.refused = nil
+	of := refusedOf(err)
+	for _, pt := range t.took {
+		if why := of[pt.p.tp]; why != nil && counts(why) {
+			if t.refused == nil {
+				t.refused = map[*part]error{}
+			}
+			t.refused[pt] = why
+		}
+	}
 }
 
 func (t *turn) entries() ([]commitEntry, error) {
@@ -207,6 +229,7 @@ func (t *turn) abort(ctx context.Context, why error) {
 	}
 	renew, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	t.noteRefused(why, isPartitions)
 	t.render.forget() // the old client may still hold its records
 	if err := t.producer.renew(renew); err != nil {
 		t.err = errors.Join(why, err)

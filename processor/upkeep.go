@@ -25,7 +25,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 			l.restart(ctx, p, err)
 			return
 		}
-		p.committedAt, p.liveAfter = time.Now(), time.Since(p.since)
+		p.writing, p.liveAfter = writing{at: time.Now(), tried: time.Now()}, time.Since(p.since)
 		l.publish(p, now) // whoever waits for it need not wait for the next tidying
 		l.log.Info("partition is live", "topic", p.tp.topic, "partition", p.tp.partition,
 			"pending", p.pending(), "position", p.position, "after", p.liveAfter.Round(time.Millisecond))
@@ -129,6 +129,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		}
 	}
 	l.askEnds(ctx, old)
+	l.tellOverdue()
 	for _, p := range l.order {
 		l.publish(p, now)
 	}

@@ -1,0 +1,58 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// In at_least_once a checkpoint that is written beside a turn is what the last decision has left: it
+// passes nothing that the turn holds, and its answer takes nothing back that was decided meanwhile.
+func TestCheckpointBesideATurn(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	p := livePartition(t, l)
+	begin := func() *part {
+		t.Helper()
+		pt := p.prepare(testNow, nil, 1, anyBytes)
+		p.turns++
+		return pt
+	}
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"))
+	first := begin()
+	if pt := p.prepareCommit(); pt != nil {
+		t.Errorf("written before anything is decided: %+v", pt.to)
+	}
+	l.happened(first)
+	second := begin()
+	l.read(t, p, testNow, req(2, testNow-1, "orders"), control(3)) // late by the W of the second
+	third := begin()
+	equals(t, "records of the third", third.offsets(), []int64{2})
+	pt := p.prepareCommit()
+	equal(t, "O", pt.to.Offset, 2)
+	equal(t, "W", pt.to.Watermark, state.Key{Due: testNow, Seq: 0})
+	if pt.to.LowWater > 1 {
+		t.Errorf("L is %d, and record 1 is not acknowledged", pt.to.LowWater)
+	}
+	l.happened(second, third)
+	l.tookDone(&turn{l: l, took: []*part{pt}, plain: true})
+	equal(t, "O that was written", p.committed.Offset, 2)
+	equal(t, "O that was decided", p.done.Offset, third.to.Offset)
+	equal(t, "records whose checkpoint is not written", len(p.held), 2)
+	last := p.prepareCommit()
+	equal(t, "O when no turn is in flight", last.to.Offset, 4)
+	l.happened(last)
+	equal(t, "W", p.committed.Watermark, state.Key{Due: testNow, Seq: 1})
+	equal(t, "records whose checkpoint is not written", len(p.held), 0)
+}
+
+// Checkpoints that are refused are tried again, less often each time up to a bound.
+func TestRefusedCheckpointsAreSpacedOut(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	for i, want := range []time.Duration{250, 500, 1000, 2000, 2000, 2000} {
+		l.refusals = i
+		equal(t, "interval", l.commitInterval(), want*time.Millisecond)
+	}
+	l.cfg.CommitInterval = 5 * time.Second
+	equal(t, "one that is longer already", l.commitInterval(), 5*time.Second)
+}
