@@ -22,8 +22,12 @@ func (t *table) add(c *chaos, r *check.Report) {
 	t.kills, t.open = t.kills+c.kills, t.open+c.open
 	t.frozen, t.openFrozen = t.frozen+c.frozen, t.openFrozen+c.openFrozen
 	l := r.Lateness
-	t.acts = append(t.acts, fmt.Sprintf("%s, Kafka %s: %d requests, faults in the report: %d; lateness p50 %v, p99 %v, max %v",
-		c.act.name, c.act.version, r.Requested, r.Faults, l.Quantile(.5), l.Quantile(.99), l.Quantile(1)))
+	steps := 0
+	for _, n := range c.played {
+		steps += n
+	}
+	t.acts = append(t.acts, fmt.Sprintf("%s, Kafka %s: %d faults of %d kinds; %d requests, faults in the report: %d; lateness p50 %v, p99 %v, max %v",
+		c.act.name, c.act.version, steps, len(c.played), r.Requested, r.Faults, l.Quantile(.5), l.Quantile(.99), l.Quantile(1)))
 }
 
 // String tells how long it took from each fault until every partition was live again. Faults that came while another one was not

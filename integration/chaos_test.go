@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,6 +42,9 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	t.Logf("seed %d, %v of faults:\n%s", seed, whole, table)
+	if table.kills > openKills && table.open == 0 {
+		t.Errorf("none of %d kills has hit an open transaction", table.kills)
+	}
 }
 
 func chaosFor(t *testing.T) time.Duration {
@@ -61,6 +65,7 @@ type act struct {
 	far      time.Duration // how far ahead the last requests are due
 	opening  []fault       // comes first
 	deck     []fault
+	must     []fault // goes on until all of these were played
 	protocol processor.Protocol
 	mix      func(id int, c *replicaConfig) // how replicas differ
 }
@@ -87,6 +92,10 @@ func acts(whole time.Duration) []act {
 	all := []act{one, three, old}
 	for i := range all {
 		all[i].far = far
+		all[i].must = append(slices.Clone(all[i].opening), killFault)
+		if whole >= longChaos {
+			all[i].must = append(all[i].must, all[i].deck...)
+		}
 		if all[i].version != brokers.Old { // which knows no other protocol
 			all[i].protocol = processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
 		}
@@ -115,7 +124,7 @@ func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
 	cluster := brokers.Start(t, brokers.Options{Version: a.version, Nodes: a.nodes, Faults: true})
 	c := &chaos{
 		stage: newStage(t, cluster, setting{partitions: chaosPartitions, targets: 3, seed: seed}),
-		act:   a, view: newView(chaosPartitions),
+		act:   a, view: newView(chaosPartitions), played: make(map[fault]int),
 	}
 	t.Cleanup(c.showReplicas)
 	c.view.begin("start")
@@ -129,7 +138,7 @@ func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
 		{Weight: 1, From: a.far / 2, To: a.far},
 	}})
 	c.recover()
-	for c.began = time.Now(); time.Since(c.began) < a.last; {
+	for c.began = time.Now(); time.Since(c.began) < a.last || len(c.unplayed()) > 0; {
 		c.play(p.next())
 	}
 	c.recover()
@@ -151,6 +160,7 @@ type chaos struct {
 	joined   int // replicas so far
 	undos    []undo
 	now      step
+	played   map[fault]int // how often each has struck
 
 	kills, open        int // kill -9 of replicas, and how many of these inside an open transaction
 	frozen, openFrozen int
@@ -201,9 +211,15 @@ func (c *chaos) play(s step) {
 	c.t.Logf("after %v, fault %v; killed %d times, %d of them inside an open transaction; %s",
 		time.Since(c.began).Round(time.Millisecond), s, c.kills, c.open, c.watch.Counts().Summary())
 	c.strike()
+	c.played[s.fault]++
 	if !s.rush {
 		c.recover()
 	}
+}
+
+// unplayed are the faults that must come and have not.
+func (c *chaos) unplayed() []fault {
+	return slices.DeleteFunc(slices.Clone(c.act.must), func(f fault) bool { return c.played[f] > 0 })
 }
 
 // recover waits until the others have taken over from who is frozen or cut off, lets these go on, and waits until everybody takes

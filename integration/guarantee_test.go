@@ -58,7 +58,7 @@ func TestKillAtLeastOnce(t *testing.T) {
 	})
 	k := s.newKiller(2, func(c *replicaConfig) { c.Guarantee = processor.AtLeastOnce })
 	stop := s.keepLoading(load.Config{Rate: 1000})
-	for k.kills < 4 {
+	for k.kills < 4 || k.watch.Counts().Doubled == 0 && k.kills < mostKills {
 		k.strike()
 	}
 	stop()
@@ -66,4 +66,7 @@ func TestKillAtLeastOnce(t *testing.T) {
 	k.terminate()
 	report := s.judge()
 	t.Logf("killed %d times; %d of %d came again", k.kills, report.Doubled, report.Requested)
+	if report.Doubled == 0 {
+		t.Error("nothing came again: no kill has hit what followed a checkpoint")
+	}
 }

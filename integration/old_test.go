@@ -85,5 +85,6 @@ func TestOldKafka(t *testing.T) {
 		k.terminate()
 		report := s.judge()
 		t.Logf("killed %d times, %d of them inside an open transaction; %d requests", k.kills, k.open, report.Requested)
+		k.floor(2)
 	})
 }

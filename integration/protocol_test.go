@@ -41,8 +41,10 @@ func TestConsumerProtocolAtLeastOnce(t *testing.T) {
 	})
 	m := s.newMoves(processor.ProtocolConsumer, processor.AtLeastOnce)
 	stop := s.keepLoading(soon())
-	m.join()
-	m.kill()
+	for m.kills == 0 || s.watch.Counts().Doubled == 0 && m.kills < 12 {
+		m.join()
+		m.kill()
+	}
 	m.join()
 	m.freeze()
 	stop()
@@ -183,6 +185,9 @@ func (m *moves) end() {
 	m.report = m.judge()
 	m.t.Logf("%s: turns of the one that stayed %v, rebalances %d; %d requests, %d of them came again; killed %d times, %d of them inside an open transaction",
 		m.protocol, stats.Transactions, stats.Rebalances, m.report.Requested, m.report.Doubled, m.kills, m.open)
+	if m.kills > 0 && m.open == 0 && m.report.Doubled == 0 {
+		m.t.Errorf("none of %d kills has hit an open transaction, or what followed a checkpoint", m.kills)
+	}
 }
 
 // soon are requests that are all due within seconds, so that a test need not wait for the last of them.

@@ -3,7 +3,9 @@
 package processor
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,13 +27,29 @@ import (
 )
 
 // budget is how long TestSimRandom looks for a schedule that breaks a promise.
-var budget = flag.Duration("sim.budget", envDuration("DUEWHEEL_SIM_BUDGET", 20*time.Second), "how long TestSimRandom runs, in real time")
+var budget = flag.String("sim.budget", cmp.Or(os.Getenv("DUEWHEEL_SIM_BUDGET"), "20s"), "how long TestSimRandom runs, in real time")
 
-func envDuration(name string, otherwise time.Duration) time.Duration {
-	if d, err := time.ParseDuration(os.Getenv(name)); err == nil {
-		return d
+// lookFor is the budget. One that cannot be read, or in which no schedule has room, is an error: it would be over at once, and green.
+func lookFor(budget string) (time.Duration, error) {
+	d, err := time.ParseDuration(budget)
+	if err == nil && d <= 0 {
+		err = errors.New("it must be above zero")
 	}
-	return otherwise
+	if err != nil {
+		return 0, fmt.Errorf("DUEWHEEL_SIM_BUDGET or -sim.budget %q: %w", budget, err)
+	}
+	return d, nil
+}
+
+func TestSimBudget(t *testing.T) {
+	if d, err := lookFor("90s"); err != nil || d != 90*time.Second {
+		t.Errorf("90s: %v, %v", d, err)
+	}
+	for _, bad := range []string{"", "0s", "-1s", "30", "soon"} {
+		if d, err := lookFor(bad); err == nil {
+			t.Errorf("%q: %v and no error", bad, d)
+		}
+	}
 }
 
 // Whatever goes wrong, every request arrives once, when it is due, as it was, and in order.
@@ -42,11 +61,20 @@ func TestSimRandom(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	defer checks.Value.Set(checks.Value.String())
 	checks.Value.Set("1000000")
+	long, err := lookFor(*budget)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var did tally
 	began := time.Now()
-	defer func() { t.Logf("%v in %v", &did, time.Since(began).Round(time.Second)) }()
+	defer func() {
+		t.Logf("%v in %v", &did, time.Since(began).Round(time.Second))
+		if missing := did.floor(); !t.Failed() && len(missing) > 0 {
+			t.Errorf("schedules that are all well, and none had: %s", strings.Join(missing, ", "))
+		}
+	}()
 	rapid.Check(t, func(rt *rapid.T) {
-		if time.Since(began) > *budget {
+		if did.schedules > 0 && time.Since(began) > long {
 			return
 		}
 		p := drawPlan(rt)
@@ -95,6 +123,45 @@ func (c *tally) add(w *world) {
 		c.retried += s.Retried
 		c.rebalances += s.Rebalances
 		c.fenced += p.p.counters.fenced.Load()
+	}
+}
+
+// enough is how many schedules bring everything about; none of a few may.
+const enough = 150
+
+// floor names what no schedule has brought about, and says nothing of a promise therefore.
+func (c *tally) floor() (missing []string) {
+	for what, n := range map[string]int64{"a schedule": c.schedules, "a request": c.requested} {
+		if n == 0 {
+			missing = append(missing, what)
+		}
+	}
+	if c.schedules < enough {
+		return missing
+	}
+	for what, n := range map[string]int64{
+		"a second group": c.rivals, "a record that came again (at_least_once)": c.doubled, "a late arrival": c.late, "a retry": c.retried,
+		"a rebalance": c.rebalances, "a fence": c.fenced, "a turn that was aborted": c.turns["aborted"], "a turn of unknown outcome": c.turns["unknown"],
+		"a dead letter": int64(len(c.dead)),
+	} {
+		if n == 0 {
+			missing = append(missing, what)
+		}
+	}
+	return missing
+}
+
+func TestSimFloor(t *testing.T) {
+	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1,
+		turns: map[string]int64{"aborted": 1, "unknown": 1}, dead: map[string]int64{"no_due": 1}}
+	if missing := all.floor(); len(missing) > 0 {
+		t.Errorf("everything has happened, but for %q", missing)
+	}
+	if missing := (&tally{}).floor(); len(missing) != 2 {
+		t.Errorf("no schedule at all: %q", missing)
+	}
+	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 9 {
+		t.Errorf("nothing has happened, but for %d things: %q", 9-len(missing), missing)
 	}
 }
 
