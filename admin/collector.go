@@ -34,7 +34,7 @@ var (
 	descToTarget     = desc("target_records_delivered_total", "Records delivered to a target topic.", "target")
 	descTrouble      = desc("target_in_trouble", "1 while a target's records are carried on because it does not take them.", "target")
 	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus due, by target topic.", "target")
-	descDeadLettered = desc("records_dead_lettered_total", "Records written to a dead letter topic.", "code")
+	descDeadLettered = desc("records_dead_lettered_total", "Records of a delay topic written to its dead letter topic.", "topic", "code")
 	descParsed       = desc("header_parse_total", "Requests whose headers could not be taken.", "outcome")
 	descRetried      = desc("records_retried_total", "Records carried on because their target was in trouble.")
 	descTurns        = desc("transactions_total", "Transactions by outcome.", "outcome")
@@ -117,7 +117,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.gauge(descTrouble, bit(t.Trouble != ""), t.Target)
 		m.histogram(descLateness, t.Lateness, t.Target)
 	}
-	m.counters(descDeadLettered, s.DeadLetter)
+	for _, d := range s.DeadLetters {
+		m.counter(descDeadLettered, float64(d.Records), d.Topic, d.Code)
+	}
 	m.counters(descParsed, s.Refused)
 	m.counters(descTurns, s.Transactions)
 	m.counters(descCheckpoints, s.Checkpoints)

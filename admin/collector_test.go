@@ -117,7 +117,7 @@ func TestCounters(t *testing.T) {
 	expect(t, collect(processor.Stats{
 		Topics:       []processor.TopicStats{{Topic: "delays", Accepted: 12, Delivered: 9, Late: 1}},
 		Targets:      []processor.TargetStats{{Target: "a", Delivered: 4}, {Target: "b", Delivered: 5, Trouble: "no leader"}, {Target: "c"}},
-		DeadLetter:   map[string]int64{"no_due": 2},
+		DeadLetters:  []processor.DeadLetterStats{{Topic: "delays", Code: "no_due", Records: 2}, {Topic: "others", Code: "no_due", Records: 1}},
 		Refused:      map[string]int64{"no_due": 2},
 		Transactions: map[string]int64{"committed": 30, "aborted": 1}, Checkpoints: map[string]int64{"written": 21, "refused": 8},
 		Retried: 3, Rebalances: 2, ClockSkew: -1500 * time.Millisecond, ClockTrouble: "ahead",
@@ -137,9 +137,10 @@ duewheel_target_records_delivered_total{target="b"} 5
 # TYPE duewheel_target_in_trouble gauge
 duewheel_target_in_trouble{target="a"} 0
 duewheel_target_in_trouble{target="b"} 1
-# HELP duewheel_records_dead_lettered_total Records written to a dead letter topic.
+# HELP duewheel_records_dead_lettered_total Records of a delay topic written to its dead letter topic.
 # TYPE duewheel_records_dead_lettered_total counter
-duewheel_records_dead_lettered_total{code="no_due"} 2
+duewheel_records_dead_lettered_total{code="no_due",topic="delays"} 2
+duewheel_records_dead_lettered_total{code="no_due",topic="others"} 1
 # HELP duewheel_transactions_total Transactions by outcome.
 # TYPE duewheel_transactions_total counter
 duewheel_transactions_total{outcome="aborted"} 1
@@ -179,7 +180,7 @@ func TestMetricsAreConsistent(t *testing.T) {
 		Topics:       []processor.TopicStats{{Topic: "delays"}},
 		Targets:      []processor.TargetStats{{Target: "orders", Delivered: 1}},
 		BrokerClocks: []processor.BrokerClock{{Broker: 1}},
-		DeadLetter:   map[string]int64{"no_due": 1}, Refused: map[string]int64{"no_due": 1}, Transactions: map[string]int64{"committed": 1},
+		DeadLetters:  []processor.DeadLetterStats{{Topic: "delays", Code: "no_due", Records: 1}}, Refused: map[string]int64{"no_due": 1}, Transactions: map[string]int64{"committed": 1},
 	}))
 	NewClientMetrics(r)
 	if _, err := r.Gather(); err != nil {

@@ -57,6 +57,9 @@ type readiness struct {
 	Reason     string      `json:"reason,omitempty"`
 	Degraded   string      `json:"degraded,omitempty"`   // what it goes on without, and what to do
 	Partitions []partition `json:"partitions,omitempty"` // those that are not live
+	// DeadLetters are records that were not delivered in the last minute or two, and why. They keep no
+	// process from being ready: others would fare no better with them.
+	DeadLetters []string `json:"dead_letters,omitempty"`
 }
 
 type partition struct {
@@ -76,6 +79,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	r.Ready, rest = h.Source.Ready()
 	stats := h.Source.Stats()
 	r.Degraded = strings.Join(degraded(&stats), "; ")
+	r.DeadLetters = stats.Refusing
 	for _, p := range rest {
 		r.Partitions = append(r.Partitions, partition{
 			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Reason: p.Reason, Position: p.Position, End: logEnd(&p),

@@ -79,6 +79,13 @@ func TestProbes(t *testing.T) {
   ]
 }
 `},
+		{"dead letters", "/readyz", fake{ready: true, stats: processor.Stats{Refusing: []string{"delays: 7 records, no_due, such as delays/0@3: no due time"}}}, nil, 200, `{
+  "ready": true,
+  "dead_letters": [
+    "delays: 7 records, no_due, such as delays/0@3: no due time"
+  ]
+}
+`},
 		{"what there is", "/", fake{}, nil, 200, "duewheel: /metrics /livez /readyz /healthz\n"},
 		{"nothing else", "/debug/pprof/", fake{}, nil, 404, "404 page not found\n"},
 	} {

@@ -50,7 +50,7 @@ func TestDeliver(t *testing.T) {
 	s.arrive()
 	stats := p.Stats()
 	p.stop()
-	t.Logf("turns %v, rebalances %d, dead-lettered %v", stats.Transactions, stats.Rebalances, stats.DeadLetter)
+	t.Logf("turns %v, rebalances %d, dead-lettered %v", stats.Transactions, stats.Rebalances, stats.DeadLetters)
 	report := s.judge()
 	if totals.Committed != 100_000 || totals.Aborted == 0 || report.Requested != 100_000 {
 		t.Errorf("%d committed, %d aborted, %d seen", totals.Committed, totals.Aborted, report.Requested)

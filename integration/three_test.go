@@ -75,7 +75,7 @@ func targetInTrouble(t *testing.T, c *brokers.Cluster) {
 		t.Fatal(err)
 	}
 	s.arrive()
-	t.Logf("turns %v, retried %d, dead-lettered %v", p.Stats().Transactions, p.Stats().Retried, p.Stats().DeadLetter)
+	t.Logf("turns %v, retried %d, dead-lettered %v", p.Stats().Transactions, p.Stats().Retried, p.Stats().DeadLetters)
 	p.stop()
 	if r := s.judge(); r.DeadLettered != 400 {
 		t.Errorf("%d dead-lettered, and 400 were for the deleted target", r.DeadLettered)

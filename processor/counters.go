@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -16,9 +17,9 @@ import (
 // counters are what the lanes count. Lanes add, anyone reads.
 type counters struct {
 	topics      map[string]*topicCounters // by delay topic; set once
-	deadLetters labelled                  // by code
-	refused     labelled                  // by code
-	turns       labelled                  // by outcome
+	deadLetters *deadLetters
+	refused     labelled // by code
+	turns       labelled // by outcome
 	turnTime    histogram
 	checkpoints labelled // written outside of transactions, by what came of it
 	rebalances  atomic.Int64
@@ -29,8 +30,8 @@ type counters struct {
 	decidedAt   atomic.Int64 // ms
 }
 
-func newCounters(topics []string) *counters {
-	c := &counters{topics: map[string]*topicCounters{}}
+func newCounters(topics []string, log *slog.Logger) *counters {
+	c := &counters{topics: map[string]*topicCounters{}, deadLetters: newDeadLetters(log)}
 	for _, t := range topics {
 		c.topics[t] = &topicCounters{}
 	}
@@ -95,7 +96,7 @@ func (c *counters) outputs(t *turn) {
 		n := 1
 		switch o.kind {
 		case outDeadLetter:
-			c.deadLetters.add(string(o.code), 1)
+			c.deadLetters.add(o.part.p.tp, o.item.offset, o.refusal, t.answered)
 		case outRetry:
 			c.retried.Add(1)
 		case outDelivered:
@@ -270,7 +271,7 @@ func (p *Processor) Stats() Stats {
 	clock := p.clock.picture()
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
-		DeadLetter: p.counters.deadLetters.snapshot(), Refused: p.counters.refused.snapshot(),
+		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		ClockSkew: clock.skew, ClockSteps: clock.steps, ClockTrouble: clock.trouble, ClockUnknown: clock.unknown, BrokerClocks: clock.others, BrokersApart: clock.apart,

@@ -46,7 +46,7 @@ func New(cfg Config) (*Processor, error) {
 		names = append(names, r.Topic)
 		routes[r.Topic] = r
 	}
-	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names)}
+	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names, cfg.Logger)}
 	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
@@ -103,6 +103,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		return nil
 	})
 	watch.Go(func() error { p.store.run(watching); return nil })
+	watch.Go(func() error { p.counters.deadLetters.run(watching); return nil })
 	watch.Go(func() error { newLeftovers(p, cl).run(watching); return nil })
 	lanes, ctx := errgroup.WithContext(ctx)
 	for _, l := range p.lanes {

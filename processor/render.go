@@ -12,13 +12,13 @@ import (
 
 // output is one record that a turn produces, and what it is counted as once it is decided.
 type output struct {
-	rec    *kgo.Record
-	kind   outputKind
-	item   *item
-	part   *part
-	target *target // of a delivery
-	due    int64   // ms, as first asked for: lateness counts from it
-	code   topics.Code
+	rec     *kgo.Record
+	kind    outputKind
+	item    *item
+	part    *part
+	target  *target         // of a delivery
+	due     int64           // ms, as first asked for: lateness counts from it
+	refusal *topics.Refusal // of a dead letter
 }
 
 type outputKind int
@@ -208,7 +208,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	topics.FitDeadLetter(out, st.recordBytes())
-	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, code: refusal.Code})
+	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal})
 	if !it.resolve {
 		return nil
 	}

@@ -114,8 +114,8 @@ func (c *tally) add(w *world) {
 		for k, n := range s.Transactions {
 			c.turns[k] += n
 		}
-		for k, n := range s.DeadLetter {
-			c.dead[k] += n
+		for _, d := range s.DeadLetters {
+			c.dead[d.Code] += d.Records
 		}
 		for _, t := range s.Topics {
 			c.late += t.Late

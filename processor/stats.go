@@ -7,15 +7,16 @@ import (
 // Stats is a picture of the processor at one moment, for metrics, probes and people. It is
 // assembled from counters that the lanes keep; taking it never stops a lane.
 type Stats struct {
-	Instance   string
-	Lanes      int
-	Partitions []PartitionStats // those assigned to this process, by topic and partition
-	Outside    []string         // lanes that the group does not take, why, and what to do
-	Standbys   []StandbyStats   // of partitions that other replicas own, by topic and partition
-	Topics     []TopicStats     // counters by delay topic
-	Targets    []TargetStats    // counters by target topic
-	DeadLetter map[string]int64 // records dead-lettered, by code
-	Refused    map[string]int64 // header parse outcomes other than ok, by code
+	Instance    string
+	Lanes       int
+	Partitions  []PartitionStats // those assigned to this process, by topic and partition
+	Outside     []string         // lanes that the group does not take, why, and what to do
+	Standbys    []StandbyStats   // of partitions that other replicas own, by topic and partition
+	Topics      []TopicStats     // counters by delay topic
+	Targets     []TargetStats    // counters by target topic
+	DeadLetters []DeadLetterStats
+	Refusing    []string         // why records were dead-lettered in the last minute or two, with examples
+	Refused     map[string]int64 // header parse outcomes other than ok, by code
 
 	Transactions     map[string]int64 // turns by outcome: committed, aborted, unknown
 	Checkpoints      map[string]int64 // committed outside of transactions, by outcome: written, refused, unknown
@@ -34,6 +35,13 @@ type Stats struct {
 	NearBytes        int64         // memory held for near records
 	StoreBytes       int64         // on disk
 	LastTransactions time.Time
+}
+
+// DeadLetterStats counts the records of a delay topic that were dead-lettered for one reason.
+type DeadLetterStats struct {
+	Topic   string
+	Code    string
+	Records int64
 }
 
 // Phase is where a partition stands between being assigned and being given up.

@@ -1,0 +1,151 @@
+package processor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+const (
+	// sayEvery is how often one reason for dead letters is worth a line in the log: a producer that sends
+	// nothing else shows within a minute, and does not fill the disk.
+	sayEvery = time.Minute
+	// sayCheck bounds how long after that the last of a flood is told.
+	sayCheck = 10 * time.Second
+	// maxReasons bounds what is kept of reasons: a header's name is up to who writes the record.
+	maxReasons = 100
+)
+
+// deadLetters counts what was written to dead letter topics, and tells people why: each reason at
+// once, and then once a minute with a count. Lanes add, anyone reads.
+type deadLetters struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	totals  map[deadLetterLabels]int64
+	reasons map[deadLetterReason]*deadLetterNews
+}
+
+type deadLetterLabels struct {
+	topic string
+	code  topics.Code
+}
+
+// deadLetterReason is what one line of the log is about.
+type deadLetterReason struct {
+	deadLetterLabels
+	header string // to blame; empty: none
+}
+
+// deadLetterNews is what has happened for a reason since the last line.
+type deadLetterNews struct {
+	records int64
+	since   time.Time // of the last line, and at first of the first record
+	example string    // of the last record
+	told    int64     // by the last line
+}
+
+func newDeadLetters(log *slog.Logger) *deadLetters {
+	return &deadLetters{log: log, totals: map[deadLetterLabels]int64{}, reasons: map[deadLetterReason]*deadLetterNews{}}
+}
+
+// add counts the record at an offset of a delay topic, which has just been written to the dead
+// letter topic.
+func (d *deadLetters) add(tp topicPartition, offset int64, refusal *topics.Refusal, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	reason := deadLetterReason{deadLetterLabels{tp.topic, refusal.Code}, refusal.Header}
+	d.totals[reason.deadLetterLabels]++
+	n := d.reasons[reason]
+	if n == nil {
+		if len(d.reasons) >= maxReasons {
+			reason.header = "(others)"
+			n = d.reasons[reason]
+		}
+		if n == nil {
+			n = &deadLetterNews{since: now.Add(-sayEvery)}
+			d.reasons[reason] = n
+		}
+	}
+	n.records++
+	n.example = fmt.Sprintf("%s@%d: %s", tp, offset, refusal.Message)
+	d.tell(reason, n, now)
+}
+
+// tell writes a line for a reason whose time has come. mu is held.
+func (d *deadLetters) tell(reason deadLetterReason, n *deadLetterNews, now time.Time) {
+	if n.records == 0 || now.Sub(n.since) < sayEvery {
+		return
+	}
+	args := []any{"topic", reason.topic, "code", reason.code}
+	if reason.header != "" {
+		args = append(args, "header", reason.header)
+	}
+	d.log.Warn("records cannot be delivered; they are in the dead letter topic", append(args, "records", n.records, "example", n.example)...)
+	n.told, n.records, n.since = n.records, 0, now
+}
+
+// run tells what has come since, and forgets what comes no more, until ctx ends; then it tells the rest.
+func (d *deadLetters) run(ctx context.Context) {
+	ticker := time.NewTicker(sayCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			d.review(now)
+		case <-ctx.Done():
+			d.review(time.Now().Add(sayEvery))
+			return
+		}
+	}
+}
+
+func (d *deadLetters) review(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for reason, n := range d.reasons {
+		d.tell(reason, n, now)
+		if n.records == 0 && now.Sub(n.since) >= sayEvery {
+			delete(d.reasons, reason)
+		}
+	}
+}
+
+// total is what has been counted, by topic and code.
+func (d *deadLetters) total() []DeadLetterStats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []DeadLetterStats
+	for l, n := range d.totals {
+		all = append(all, DeadLetterStats{Topic: l.topic, Code: string(l.code), Records: n})
+	}
+	slices.SortFunc(all, func(a, b DeadLetterStats) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Code, b.Code))
+	})
+	return all
+}
+
+// recent is what the last minute or two had to say, a sentence for each reason.
+func (d *deadLetters) recent() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, reason := range slices.SortedFunc(maps.Keys(d.reasons), func(a, b deadLetterReason) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.code, b.code), cmp.Compare(a.header, b.header))
+	}) {
+		n := d.reasons[reason]
+		blame := string(reason.code)
+		if reason.header != "" {
+			blame += " (" + reason.header + ")"
+		}
+		all = append(all, fmt.Sprintf("%s: %d records, %s, such as %s", reason.topic, n.told+n.records, blame, n.example))
+	}
+	return all
+}

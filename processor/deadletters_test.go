@@ -1,0 +1,86 @@
+package processor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// sayings are the lines that a log holds, without their times.
+func sayings(log *bytes.Buffer) []string {
+	var lines []string
+	for line := range strings.Lines(log.String()) {
+		_, line, _ = strings.Cut(line, " ")
+		lines = append(lines, strings.TrimSpace(strings.TrimPrefix(line, `level=WARN msg="records cannot be delivered; they are in the dead letter topic" `)))
+	}
+	log.Reset()
+	return lines
+}
+
+// Each reason is told at once and then once a minute, with a count and an example, however many there are.
+func TestDeadLettersAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); d.run(ctx) }()
+		tp := topicPartition{"requests", 3}
+		unit := &topics.Refusal{Code: topics.CodeUnparsableDue, Header: "delay-for", Message: "no unit"}
+		gone := &topics.Refusal{Code: topics.CodeUnknownTarget, Message: "no topic orders"}
+		for i := range int64(90) { // for three minutes less a second
+			d.add(tp, i, unit, time.Now())
+			if i == 0 {
+				equals(t, "at once", sayings(&log), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@0: no unit"`})
+				d.add(tp, 1000, gone, time.Now())
+				d.add(topicPartition{"others", 0}, 7, unit, time.Now())
+				equals(t, "other reasons", sayings(&log), []string{
+					`topic=requests code=unknown_target records=1 example="requests/3@1000: no topic orders"`,
+					`topic=others code=unparsable_due header=delay-for records=1 example="others/0@7: no unit"`,
+				})
+			}
+			time.Sleep(1990 * time.Millisecond)
+		}
+		got := sayings(&log)
+		equals(t, "a flood", got, []string{
+			`topic=requests code=unparsable_due header=delay-for records=30 example="requests/3@30: no unit"`,
+			`topic=requests code=unparsable_due header=delay-for records=30 example="requests/3@60: no unit"`,
+		})
+		equals(t, "recent", d.recent(), []string{"requests: 59 records, unparsable_due (delay-for), such as requests/3@89: no unit"})
+		time.Sleep(sayEvery + sayCheck)
+		equals(t, "its end", sayings(&log), []string{`topic=requests code=unparsable_due header=delay-for records=29 example="requests/3@89: no unit"`})
+		time.Sleep(sayEvery + sayCheck)
+		equals(t, "nothing more", append(sayings(&log), d.recent()...), nil)
+		equals(t, "counted", d.total(), []DeadLetterStats{{"others", "unparsable_due", 1}, {"requests", "unknown_target", 1}, {"requests", "unparsable_due", 90}})
+		d.add(tp, 90, unit, time.Now())
+		d.add(tp, 91, unit, time.Now())
+		sayings(&log)
+		stop()
+		<-ended
+		equals(t, "told before it ends", sayings(&log), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@91: no unit"`})
+	})
+}
+
+// Header names are up to who writes the records: they do not fill the memory, and not the log.
+func TestDeadLetterReasonsAreBounded(t *testing.T) {
+	var log bytes.Buffer
+	d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
+	now := time.UnixMilli(testNow)
+	for i := range int64(10 * maxReasons) {
+		d.add(topicPartition{"requests", 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, now)
+	}
+	if n := len(sayings(&log)); n > maxReasons+1 || n < maxReasons {
+		t.Errorf("%d lines", n)
+	}
+	if n := len(d.reasons); n > maxReasons+1 {
+		t.Errorf("%d reasons are kept", n)
+	}
+	equals(t, "counted", d.total(), []DeadLetterStats{{"requests", "unsupported_header", 10 * maxReasons}})
+}
