@@ -243,10 +243,7 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 // store holds takes a while for each million records, which the first need not wait for. Those that
 // it does not return are to be brought again.
 func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) (brought []topicPartition, err error) {
-	parts, err := r.claim(ctx, ready)
-	if err != nil {
-		return nil, err
-	}
+	parts, claimErr := r.claim(ctx, ready)
 	for _, p := range parts {
 		if p.phase != PhaseStopped {
 			if err := r.open(ctx, p); err != nil {
@@ -256,10 +253,12 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) (br
 		r.tell(ctx, restored{from: r, p: p})
 		brought = append(brought, p.tp)
 	}
-	return brought, nil
+	return brought, claimErr
 }
 
 // claim makes the partitions, and commits the checkpoints of those that do not bear this lane's name.
+// What is refused of one of them alone stops that one; where others are refused, the error says why,
+// and they are left out.
 func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]*partition, error) {
 	var claims []commitEntry
 	var parts []*partition
@@ -270,19 +269,42 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 		} else if claim {
 			e, err := entry(tp, f.id, p.committed)
 			if err != nil {
-				return nil, err
+				p.phase, p.err = PhaseStopped, fmt.Errorf("%w; nothing was changed: the checkpoint is as it was found", err)
+			} else {
+				claims = append(claims, e)
 			}
-			claims = append(claims, e)
 		}
 		parts = append(parts, p)
 	}
-	if len(claims) > 0 {
-		// Not cut short when the partition is revoked meanwhile: it has to be answered.
-		if err := r.l.coordinator.commit(context.WithoutCancel(ctx), r.l.reader, r.member.member(), claims); err != nil {
-			return nil, fmt.Errorf("claim: %w", err)
+	if len(claims) == 0 {
+		return parts, nil
+	}
+	// Not cut short when the partition is revoked meanwhile: it has to be answered.
+	err := r.l.coordinator.commit(context.WithoutCancel(ctx), r.l.reader, r.member.member(), claims)
+	if err == nil {
+		return parts, nil
+	}
+	refused := refusedOf(err)
+	if refused == nil {
+		return nil, fmt.Errorf("claim: %w", err)
+	}
+	return r.claimed(parts, refused)
+}
+
+// claimed sorts partitions of which some could not be claimed.
+func (r *restore) claimed(parts []*partition, refused map[topicPartition]error) (brought []*partition, again error) {
+	for _, p := range parts {
+		switch why := refused[p.tp]; {
+		case why == nil:
+			brought = append(brought, p)
+		case isPartitions(why):
+			p.phase, p.err = PhaseStopped, p.describe("claim", why)
+			brought = append(brought, p)
+		default:
+			again = fmt.Errorf("claim: %w", why)
 		}
 	}
-	return parts, nil
+	return brought, again
 }
 
 // open makes what a partition holds in memory, and looks what the store can spare it. Without a

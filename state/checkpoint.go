@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -15,12 +16,19 @@ var (
 	ErrUnknownVersion = errors.New("state: unknown version of commit metadata")
 	// ErrCorrupt: the metadata is of our version, and wrong; or bytes in the store are.
 	ErrCorrupt = errors.New("state: corrupt value")
-	// ErrMetadataTooLong: the checkpoint does not fit into MaxMetadata.
+	// ErrMetadataTooLong: the checkpoint does not fit into MaxMetadata, or would not when it has grown.
 	ErrMetadataTooLong = errors.New("state: commit metadata is too long")
 )
 
 // MaxMetadata is what a broker accepts by default (offset.metadata.max.bytes).
 const MaxMetadata = 4096
+
+// MaxWriter is what a writer's name may take, escaped. Every checkpoint has room for it, so that whoever takes a partition
+// over can claim it.
+const MaxWriter = 768
+
+// maxDigits are those of the largest number.
+const maxDigits = 19
 
 // version is a form of the metadata: its first word, and the fields that it may have.
 type version struct{ name, fields string }
@@ -70,7 +78,9 @@ type ParserEpoch struct {
 	Spec string // printable ASCII without ';', ':' and space
 }
 
-// Metadata is the checkpoint less its offset, as text. What cannot be read back is not written: that is ErrCorrupt.
+// Metadata is the checkpoint less its offset, as text. What cannot be read back is not written: that is ErrCorrupt. What
+// is written can be written again when its numbers, its writer's name and its marks have grown as far as they can, or it is
+// ErrMetadataTooLong: a partition must not find out in the middle of its work.
 func (c Checkpoint) Metadata() (string, error) {
 	if err := c.check(); err != nil {
 		return "", err
@@ -95,11 +105,32 @@ func (c Checkpoint) Metadata() (string, error) {
 		}
 		b = fmt.Appendf(b, "%s%d:%s", sep, p.From, p.Spec)
 	}
-	if len(b) > MaxMetadata {
-		return "", fmt.Errorf("%w: %d bytes, at most %d", ErrMetadataTooLong, len(b), MaxMetadata)
+	if most := len(b) + c.growth(); most > MaxMetadata {
+		return "", fmt.Errorf("%w: it may grow to %d bytes, at most %d; it names %d parser configurations", ErrMetadataTooLong, most, MaxMetadata, len(c.Parsers))
 	}
 	return string(b), nil
 }
+
+// growth is how much longer the text may become while the parsers stay.
+func (c Checkpoint) growth() int {
+	grows := len(" x=") + MaxWriter
+	if c.Writer != "" {
+		grows = MaxWriter - EscapedLen(c.Writer)
+		if grows < 0 {
+			return MaxMetadata
+		}
+	}
+	if !c.Appended {
+		grows += len(" a=1")
+	}
+	for _, n := range []int64{c.Watermark.Due, c.Watermark.Seq, c.LowWater} {
+		grows += maxDigits - len(strconv.FormatInt(n, 10))
+	}
+	return grows
+}
+
+// EscapedLen is what a writer's name takes in the text.
+func EscapedLen(name string) int { return len(appendEscaped(nil, name)) }
 
 // ParseCheckpoint reads a committed offset and its metadata. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
 func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {

@@ -3,7 +3,9 @@ package state
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -136,7 +138,7 @@ func TestMetadataRefusesWhatCannotBeReadBack(t *testing.T) {
 		"parser with a colon":    {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, "p:1"}} }, ErrCorrupt},
 		"empty parser":           {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, ""}} }, ErrCorrupt},
 		"parsers out of order":   {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{5, "a"}, {5, "b"}} }, ErrCorrupt},
-		"long writer":            {func(c *Checkpoint) { c.Writer = strings.Repeat("/", MaxMetadata/3) }, ErrMetadataTooLong},
+		"long writer":            {func(c *Checkpoint) { c.Writer = strings.Repeat("/", MaxWriter/3+1) }, ErrMetadataTooLong},
 	} {
 		broken := good
 		c.change(&broken)
@@ -144,12 +146,39 @@ func TestMetadataRefusesWhatCannotBeReadBack(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
-	exact := good
-	text, err := exact.Metadata()
-	must(t, err)
-	exact.Writer = strings.Repeat("w", MaxMetadata-len(text)-len(" x="))
-	if text, err = exact.Metadata(); err != nil || len(text) != MaxMetadata {
-		t.Errorf("%d bytes: %v, want %d bytes", len(text), err, MaxMetadata)
+}
+
+// What is written once can be written whatever becomes of it: numbers grow, another writer with a longer name takes over,
+// records of ours are appended. Only one more way of reading records may be too much, and that waits.
+func TestMetadataHasRoomToGrow(t *testing.T) {
+	c := Checkpoint{TopicID: [4]byte{1, 2, 3, 4}, Writer: "g-1-0"}
+	for from := int64(0); ; from++ {
+		next := c
+		next.Offset = from
+		next.Parsers = append(slices.Clone(c.Parsers), ParserEpoch{from, "p1"})
+		if _, err := next.Metadata(); err != nil {
+			if !errors.Is(err, ErrMetadataTooLong) {
+				t.Fatal(err)
+			}
+			break
+		}
+		c = next
+	}
+	if len(c.Parsers) < 200 {
+		t.Fatalf("only %d parsers fit", len(c.Parsers))
+	}
+	grown := c
+	grown.Offset, grown.LowWater, grown.Watermark = math.MaxInt64, math.MaxInt64, Key{math.MaxInt64, math.MaxInt64}
+	grown.Writer, grown.Appended = strings.Repeat("w", MaxWriter), true
+	text, err := grown.Metadata()
+	if err != nil || len(text) > MaxMetadata {
+		t.Errorf("%d bytes: %v", len(text), err)
+	}
+	if len(text) < MaxMetadata-20 {
+		t.Errorf("%d bytes at most, and one more parser was refused", len(text))
+	}
+	if got, err := ParseCheckpoint(grown.Offset, text); err != nil || !reflect.DeepEqual(got, grown) {
+		t.Errorf("it is read as %+v, %v", got, err)
 	}
 }
 
@@ -166,6 +195,9 @@ func FuzzParseCheckpoint(f *testing.F) {
 			return
 		}
 		again, err := c.Metadata()
+		if errors.Is(err, ErrMetadataTooLong) { // a person wrote it
+			return
+		}
 		if err != nil {
 			t.Fatalf("%q is read as %+v, which cannot be written: %v", text, c, err)
 		}

@@ -49,7 +49,8 @@
 //
 // # In the commit metadata
 //
-// Text of at most 4096 bytes, words with one space between them. The first is the version; then come fields in any order,
+// Text of at most 4096 bytes, words with one space between them; what is left of these has room for the largest numbers, all
+// fields, and a writer's name of 768 bytes. The first word is the version; then come fields in any order,
 // written in this one. Any other field, and any other version, is [ErrUnknownVersion].
 //
 //	dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing-4f-0 a=1 c=0:p1;8000:p1+300000
