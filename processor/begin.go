@@ -2,7 +2,6 @@ package processor
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -56,7 +55,7 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	}
 	l.ahead = nil
 	t.member, t.began = l.membership.member(), time.Now()
-	if begin && !l.renewing && !l.draining && t.member.valid() {
+	if begin && !l.renewing && !l.draining && !l.quota.lasts() && t.member.valid() {
 		for _, pt := range t.parts {
 			// The turn before may have appended above this one's O.
 			pt.to.Appended = pt.to.Appended || pt.p.ownEnd > pt.to.Offset
@@ -69,47 +68,9 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	<-l.decided
 	for _, pt := range t.parts {
 		if pt.p.turns--; len(pt.items) > 0 {
-			l.putBack(pt, 0)
+			pt.p.putBack(pt, 0)
 		}
 	}
-}
-
-// putBack keeps a part to be tried again, in the order in which the parts were made: each one's
-// checkpoint says that those before it have happened.
-func (l *lane) putBack(pt *part, at int64) {
-	p := pt.p
-	i := len(p.repeat)
-	for i > 0 && p.repeat[i-1].n > pt.n {
-		i--
-	}
-	p.repeat = slices.Insert(p.repeat, i, pt)
-	p.repeatAt = max(p.repeatAt, at)
-}
-
-// dueRecords takes what is due from the partitions in rotation, up to the bounds of a batch, and
-// says whether they were reached.
-func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
-	records, bytes := max(l.cfg.BatchRecords>>l.timeouts, 1), max(l.cfg.BatchBytes>>l.timeouts, 1)
-	for i := range l.order {
-		p := l.order[(i+l.rotation)%len(l.order)]
-		if !p.live() || records <= 0 || bytes <= 0 {
-			continue
-		}
-		items := l.items()
-		pt := p.prepare(now, items, records, bytes)
-		if pt == nil {
-			l.spare = append(l.spare, items)
-			continue
-		}
-		records -= len(pt.items)
-		for i := range pt.items {
-			bytes -= int64(len(pt.items[i].run))
-		}
-		p.turns++
-		parts = append(parts, pt)
-	}
-	l.rotation++
-	return parts, records <= 0 || bytes <= 0
 }
 
 // start hands a turn to its goroutine.

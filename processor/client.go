@@ -60,6 +60,7 @@ type producer struct {
 	cfg             *Config
 	transactionalID string // empty: idempotent only
 	maxBytes        func(topic string) int32
+	quota           *quota
 
 	cl       *kgo.Client
 	endings  *endings    // of cl, or of next
@@ -83,6 +84,7 @@ func (p *producer) opts() []kgo.Opt {
 		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
 		kgo.UnknownTopicRetries(1),
 		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.WithHooks(p.quota),
 	)
 	if p.transactionalID == "" {
 		return opts

@@ -109,7 +109,8 @@ type Config struct {
 	CommitInterval time.Duration
 
 	// TurnTimeout bounds how long a turn waits for its records to be acknowledged before it is
-	// given up and the targets that did not answer are taken for troubled. Defaults to 5 s.
+	// given up and the targets that did not answer are taken for troubled. While a quota holds its
+	// records back it waits on, up to four fifths of the transaction timeout. Defaults to 5 s.
 	TurnTimeout time.Duration
 
 	// RetryBackoff is after what time a record is tried again whose target was in trouble.

@@ -28,6 +28,7 @@ type lane struct {
 	coordinator *coordinator
 	windowMax   int64 // ms
 	nearBudget  int64
+	quota       *quota
 
 	// Handed over from other goroutines.
 	handovers chan handover
@@ -52,15 +53,18 @@ type lane struct {
 	parts       map[topicPartition]*partition
 	order       []*partition // parts in a fixed order, for turns to take in rotation
 	restores    map[*restore]struct{}
-	turn        *turn  // in flight
-	ahead       *turn  // rendered while that is in flight, because more was due than fitted into it
-	commit      *turn  // checkpoints alone, beside that (at_least_once)
-	timeouts    int    // turns in a row that ran out of time: batches are halved for each
-	aborts      int    // turns in a row that were given up
-	refusals    int    // commits of checkpoints in a row of which none was taken
-	refusedFor  string // what the log says of them
-	stopping    bool   // nothing may begin any more
-	draining    bool   // nothing may begin when the turn in flight is decided
+	turn        *turn     // in flight
+	ahead       *turn     // rendered while that is in flight, because more was due than fitted into it
+	commit      *turn     // checkpoints alone, beside that (at_least_once)
+	batch       batch     // how much a turn takes
+	resizedAt   time.Time // when it was last said that turns are made smaller
+	timeouts    int       // turns in a row that ran out of time
+	narrowing   bool      // there may be suspects (suspect.go)
+	aborts      int       // turns in a row that were given up
+	refusals    int       // commits of checkpoints in a row of which none was taken
+	refusedFor  string    // what the log says of them
+	stopping    bool      // nothing may begin any more
+	draining    bool      // nothing may begin when the turn in flight is decided
 	renewing    bool
 	polling     bool
 	endPoll     context.CancelFunc
@@ -69,7 +73,8 @@ type lane struct {
 	askAgain    time.Time
 	window      int64 // ms ahead of the clock that is kept in memory
 	nearBytes   int64
-	rotation    int
+	served      int          // how often partitions were asked for what is due
+	due         []*partition // scratch of that
 	scratch     []byte
 	spare       [][]item                    // memory of parts that have been settled
 	failing     map[topicPartition]*backoff // partitions that started over because something failed
@@ -88,6 +93,7 @@ func newLane(p *Processor, n int) *lane {
 		coordinator: &coordinator{group: p.cfg.Group},
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
 		nearBudget:  p.nearBudget() / int64(p.cfg.Lanes),
+		quota:       &quota{},
 		handovers:   make(chan handover),
 		restored:    make(chan restored),
 		decided:     make(chan *turn, 1),
@@ -100,7 +106,7 @@ func newLane(p *Processor, n int) *lane {
 		restores:    map[*restore]struct{}{},
 		failing:     map[topicPartition]*backoff{},
 	}
-	l.window = l.windowMax
+	l.window, l.batch = l.windowMax, l.most()
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = writerName(p.cfg.Group, p.cfg.Instance, n)
 	}
@@ -127,7 +133,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 		}
 	}
 	for _, id := range ids {
-		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, maxBytes: l.p.targets.maxBatchBytes})
+		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, maxBytes: l.p.targets.maxBatchBytes, quota: l.quota})
 	}
 	for i := range l.renderers {
 		l.renderers[i] = &renderer{l: l}
@@ -226,6 +232,9 @@ func (l *lane) pause() time.Duration {
 	pause := 100 * time.Millisecond
 	if l.turn != nil || l.renewing {
 		return pause // its end wakes us
+	}
+	if throttled := l.quota.left(); throttled > 0 {
+		return min(pause, throttled)
 	}
 	for _, p := range l.order {
 		if due, ok := p.nextDue(); ok {

@@ -46,6 +46,7 @@ type model struct {
 	parts     []*part          // undecided, in the order in which they were made
 	beside    *part            // at_least_once: a checkpoint that is being written
 	lastKey   state.Key        // of what was taken out last; W never goes back
+	splits    *int             // parts that were tried again in two
 }
 
 func TestPartitionModel(t *testing.T)            { checkModel(t, ExactlyOnce) }
@@ -53,9 +54,15 @@ func TestPartitionModelAtLeastOnce(t *testing.T) { checkModel(t, AtLeastOnce) }
 
 func checkModel(t *testing.T, guarantee Guarantee) {
 	l := testLane(t, func(c *Config) { c.Guarantee = guarantee })
+	splits := 0
+	defer func() {
+		if !t.Failed() && !testing.Short() && splits == 0 {
+			t.Error("no part was split")
+		}
+	}()
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
-			T: rt, l: l, now: testNow, fs: vfs.NewCrashableMem(),
+			T: rt, l: l, now: testNow, fs: vfs.NewCrashableMem(), splits: &splits,
 			spec: map[int64]string{}, resolved: map[int64]bool{}, committed: state.Checkpoint{Offset: -1},
 		}
 		m.openStore()
@@ -291,7 +298,10 @@ func (m *model) take(records int, bytes int64) bool {
 	if !p.live() || len(m.parts) == 2 {
 		return false
 	}
-	repeated := len(p.repeat) > 0
+	var whole *part
+	if len(p.repeat) > 0 {
+		whole = p.repeat[0]
+	}
 	clock := max(m.now, p.judge.Due)
 	pt := p.prepare(m.now, m.l.items(), records, bytes)
 	if pt == nil {
@@ -299,11 +309,14 @@ func (m *model) take(records int, bytes int64) bool {
 	}
 	p.turns++
 	m.parts = append(m.parts, pt)
-	if repeated {
-		return true
-	}
 	if len(pt.items) > records {
 		m.Fatalf("%d records in a part of at most %d", len(pt.items), records)
+	}
+	if whole != nil {
+		if pt != whole {
+			*m.splits++
+		}
+		return true
 	}
 	last := int64(-1) // of the late list
 	for _, it := range pt.items {

@@ -30,7 +30,8 @@ func (l *lane) took(ctx context.Context, t *turn) {
 			l.aborts = 0
 		}
 		if !t.plain && len(t.took) > 0 {
-			l.timeouts = max(l.timeouts-1, 0)
+			l.timeouts = 0
+			l.resize(t)
 		}
 		l.tookDone(t)
 		if t.producer != nil && t.producer.stale() && !l.stopping {
@@ -43,6 +44,10 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		}
 		if errors.Is(t.err, context.DeadlineExceeded) {
 			l.timeouts = min(l.timeouts+1, 5)
+			l.resize(t)
+		}
+		if t.rejected != nil {
+			l.tookRejected(t)
 		}
 		level := slog.LevelWarn
 		if judge(t.err) == verdictRefused {
@@ -65,7 +70,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 // hold keeps a part that could not be tried.
 func (l *lane) hold(h heldPart) {
 	p := h.part.p
-	l.putBack(h.part, l.p.clock.now()+l.cfg.RetryBackoff.Milliseconds()/4)
+	p.putBack(h.part, l.p.clock.now()+l.cfg.RetryBackoff.Milliseconds()/4)
 	if p.err == nil || p.err.Error() != h.why.Error() {
 		l.log.Warn("partition is held up", "topic", p.tp.topic, "partition", p.tp.partition, "error", h.why)
 	}
@@ -79,12 +84,15 @@ func (l *lane) tookAborted(t *turn) {
 	if judge(t.err) == verdictStop && len(t.blamed) == 0 && len(t.refused) == 0 {
 		at = l.p.clock.now() + time.Second.Milliseconds()
 	}
-	if l.aborts++; l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
+	if t.rejected == nil { // else the next turn is a smaller one
+		l.aborts++
+	}
+	if l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
 		at = max(at, l.p.clock.now()+int64(min(50<<min(l.aborts-4, 5), 1000)))
 	}
 	for _, pt := range t.took {
 		if len(pt.items) > 0 {
-			l.putBack(pt, at)
+			pt.p.putBack(pt, at)
 		}
 		if at > 0 {
 			pt.p.err = t.err

@@ -59,8 +59,9 @@ type partition struct {
 	lateBytes int64
 	repeat    []*part // what turns that did not happen have left: the same O, W and records, in this order
 	repeatAt  int64   // ms
-	plans     int     // parts with records made so far
 	turns     int     // undecided turns that have a part of it: two at most
+	wanted    int     // how much it wanted when the lane last asked, and when it was last served
+	served    int
 
 	wheel     *wheel.Wheel
 	near      *near
@@ -128,6 +129,8 @@ type item struct {
 	resolve bool            // and write a resolve record, because its key is above the watermark
 	stored  bool            // the store holds it too
 	acked   bool            // at_least_once: what is written for it has been acknowledged
+	suspect bool            // its target refused it, or one that went along with it (suspect.go)
+	blame   error           // its target refused it, and nothing went along: dead-letter it
 }
 
 // due is when it may be resolved: one that is refused at once.
@@ -136,24 +139,6 @@ func (it *item) due() int64 {
 		return 0
 	}
 	return it.key.Due
-}
-
-// part is what one turn does for one partition.
-type part struct {
-	p     *partition
-	n     int       // in the order in which the partition's parts were made
-	held  int       // of a checkpoint alone: how many of the partition's held offsets it releases
-	from  state.Key // W before
-	to    state.Checkpoint
-	items []item
-}
-
-// due is the latest due time of its records: the partition's clock has passed it.
-func (pt *part) due() (due int64) {
-	for i := range pt.items {
-		due = max(due, pt.items[i].due())
-	}
-	return due
 }
 
 // pend keeps a record that is to be delivered later.
@@ -225,14 +210,10 @@ func (p *partition) nextDue() (int64, bool) {
 // is nothing to deliver.
 func (p *partition) prepare(now int64, items []item, records int, bytes int64) *part {
 	if len(p.repeat) > 0 {
-		if now < p.repeatAt || p.repeat[0].due() > p.limit {
+		if !p.repeats(now) {
 			return nil
 		}
-		out := p.repeat[0]
-		p.repeat = p.repeat[1:]
-		// The turn that it waited for may have appended above its O.
-		out.to.Appended = out.to.Appended || p.ownEnd > out.to.Offset
-		return out
+		return p.takeRepeat(p.repeat[0].fit(records, bytes))
 	}
 	if p.leaving {
 		return nil
@@ -268,8 +249,7 @@ func (p *partition) plan(to state.Checkpoint, items []item) *part {
 	p.finish(&to)
 	from := p.judge
 	p.planned, p.judge = to, to.Watermark
-	p.plans++
-	return &part{p: p, n: p.plans, from: from, to: to, items: items}
+	return &part{p: p, from: from, to: to, items: items}
 }
 
 // lateDue is how many of the late list are due.

@@ -251,7 +251,7 @@ func TestNextDue(t *testing.T) {
 	p.turns++
 	none("a turn is in flight, whose end wakes the lane")
 	p.turns--
-	l.putBack(pt, testNow+50)
+	p.putBack(pt, testNow+50)
 	is("a turn waits to be repeated", testNow+50)
 	if p.prepare(testNow+49, nil, 1, anyBytes) != nil {
 		t.Error("it is repeated before its time")

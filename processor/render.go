@@ -52,6 +52,8 @@ type renderer struct {
 	outputs []output
 	acked   []*kgo.Record // scratch of produce
 	now     time.Time     // the timestamp of what is delivered
+	parts   []*part       // of the turn
+	named   bool          // the targets of all its records have been named
 
 	delivered topics.Delivered // of the last record: neighbours mostly share most of it
 
@@ -67,6 +69,7 @@ func (r *renderer) reset() {
 	}
 	r.used, r.headers, r.buf, r.outputs = 0, r.headers[:0], r.buf[:0], r.outputs[:0]
 	r.target, r.state, r.allowed = nil, nil, nil
+	r.parts, r.named = nil, false
 }
 
 // forget gives up memory that a client may still be looking at.
@@ -81,6 +84,29 @@ func (r *renderer) newRecord() *kgo.Record {
 	rec := &r.blocks[b][i]
 	rec.Partition, rec.Timestamp = anyPartition, r.now
 	return rec
+}
+
+// nameTargets names the targets of all records of the turn, so that those of which nothing is
+// known, as all after a restart, are looked up together and not one after the other.
+func (r *renderer) nameTargets() {
+	if r.named {
+		return
+	}
+	r.named = true
+	var rec record
+	for _, pt := range r.parts {
+		p := pt.p
+		for i := range pt.items {
+			it := &pt.items[i]
+			if it.refusal != nil || decodeRecord(it.run, &rec) != nil {
+				continue
+			}
+			req, err := p.parsers.at(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.mark)
+			if err == nil && p.route.Allowed(req.Target) {
+				r.l.p.targets.of(req.Target)
+			}
+		}
+	}
 }
 
 // errHeld means that a part cannot be tried now, because a record in it can go nowhere.
@@ -119,12 +145,18 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	if err != nil {
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal))
 	}
+	if it.blame != nil {
+		return r.deadLetter(ctx, pt, it, refusalOf(req.Target, it.blame))
+	}
 	first := req.First(rec.offset, rec.timestamp)
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.name {
 		if refusal := refuseNow(p, &req, now); refusal != nil {
 			return r.deadLetter(ctx, pt, it, refusal)
 		}
 		r.target, r.allowed = r.l.p.targets.of(req.Target), p.route
+		if r.target.state.Load().status == targetUnknown {
+			r.nameTargets()
+		}
 		r.state = r.l.p.targets.await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state

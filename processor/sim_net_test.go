@@ -32,6 +32,7 @@ type link struct {
 	wires map[*wire]struct{}
 	rules []*rule
 	asked map[kmsg.Key]int // requests that were delivered
+	quota quotaOf
 }
 
 // rule is what happens to the next requests of a kind: either as they are about to be delivered,
@@ -246,6 +247,7 @@ type wire struct {
 
 	mu    sync.Mutex
 	asked map[int32]*frame // by correlation id
+	muted time.Time        // until then the broker reads nothing from it
 }
 
 type frame struct {
@@ -344,6 +346,9 @@ func (w *wire) forward() {
 		if !w.pass() {
 			break
 		}
+		if !w.unmute() {
+			break
+		}
 		if f.rule = w.link.judge(f); f.rule != nil && !f.rule.after {
 			w.apply(f.rule)
 		}
@@ -406,6 +411,8 @@ func (w *wire) back() {
 			b = unstableAnswers(f, b)
 		case kmsg.DescribeTransactions:
 			b = w.link.world.byClockOf(w.address, f, b)
+		case kmsg.Produce:
+			b = w.charge(f, b)
 		}
 		if !w.pass() {
 			return

@@ -80,6 +80,8 @@ type worldConfig struct {
 	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
 	fixed      bool               // there is a fixed-delay route besides
+	refuses    bool               // orders may refuse records for what they are
+	more       []string           // more targets, of one partition
 	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
 	rival      bool               // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
 	tune       func(*Config)
@@ -110,6 +112,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		kfake.NumBrokers(cfg.brokers), kfake.Ports(ports...), kfake.ListenFn(w.network.Listen),
 		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
 		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
+		kfake.SeedTopics(1, cfg.more...),
 		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
 	}
 	if cfg.versions != nil {
@@ -155,6 +158,7 @@ func (w *world) routes() []topics.Route {
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}
+	r[0].Allow = append(r[0].Allow, w.cfg.more...)
 	if w.cfg.fixed {
 		r = append(r, topics.Route{Topic: simFixed, Target: "orders", Delay: 3 * time.Second, DeadLetter: simFixed + ".dead", EmitHeaders: true})
 	}
@@ -180,7 +184,11 @@ func (w *world) targets() []check.Target {
 	if w.host != w {
 		return []check.Target{{Topic: simCopies, Partitions: 2}}
 	}
-	return []check.Target{{Topic: "orders", Partitions: 2}, {Topic: "bills", Partitions: 2}}
+	ts := []check.Target{{Topic: "orders", Partitions: 2, MayRefuse: w.cfg.refuses}, {Topic: "bills", Partitions: 2}}
+	for _, name := range w.cfg.more {
+		ts = append(ts, check.Target{Topic: name, Partitions: 1})
+	}
+	return ts
 }
 
 // close ends the world; every process must have been stopped.

@@ -189,28 +189,6 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	l.wg.Wait()
 }
 
-// A batch that runs out of time is halved, and doubled again when one succeeds.
-func TestBatchesAreHalved(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.BatchRecords = 8 })
-	p := livePartition(t, l)
-	for offset := range int64(16) {
-		l.read(t, p, testNow, req(offset, testNow, "orders"))
-	}
-	slow := &turn{l: l, cancel: func() {}, outcome: outcomeAborted, err: context.DeadlineExceeded}
-	l.turn = slow
-	l.took(t.Context(), slow)
-	parts, full := l.dueRecords(testNow)
-	if len(parts) != 1 || len(parts[0].items) != 4 || !full {
-		t.Errorf("records %v, full %v", parts[0].offsets(), full)
-	}
-	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}}
-	l.turn = tn
-	l.took(t.Context(), tn)
-	if parts, _ = l.dueRecords(testNow); len(parts[0].items) != 8 {
-		t.Errorf("records %v", parts[0].offsets())
-	}
-}
-
 // A few turns that were given up are tried again at once, because every rebalance refuses some;
 // when it goes on, the partition rests for longer each time and says why.
 func TestAbortsAreSpacedOut(t *testing.T) {

@@ -32,13 +32,14 @@ type targets struct {
 
 // target is one topic.
 type target struct {
-	name  string
-	state atomic.Pointer[targetState]
-	hurry atomic.Bool // look at it now
-	used  atomic.Bool // asked for since the last full look
-	idle  int         // full looks since it was; owned by run
-	kept  bool        // named by the configuration: never forgotten; set once
-	stats targetCounters
+	name   string
+	state  atomic.Pointer[targetState]
+	hurry  atomic.Bool  // look at it now
+	used   atomic.Bool  // asked for since the last full look
+	idle   int          // full looks since it was; owned by run
+	kept   bool         // named by the configuration: never forgotten; set once
+	blamed atomic.Int32 // records in a row that it has refused, each by itself (suspect.go)
+	stats  targetCounters
 }
 
 // targetState is what the brokers last said of a target. It is never changed, only replaced.
@@ -153,6 +154,9 @@ func (ts *targets) suspect(name string) *targetState {
 
 // succeeded notes that records were delivered.
 func (t *target) succeeded() {
+	if t.blamed.Load() > 0 {
+		t.blamed.Store(0)
+	}
 	if old := t.state.Load(); old.failures > 0 && old.status == targetReady {
 		n := *old
 		n.failures = 0
@@ -179,6 +183,7 @@ const (
 	targetRefreshQuick = 500 * time.Millisecond // and those that are not
 	targetMissingMost  = 30 * time.Second       // and, at last, those that do not exist
 	targetsAtOnce      = 200                    // how many are asked for in one request
+	targetRest         = 20 * time.Millisecond  // how long names gather between two requests
 	targetIdle         = 6                      // full looks without use after which one is forgotten
 )
 
@@ -201,6 +206,9 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 		}
 		for some := range slices.Chunk(ask, targetsAtOnce) {
 			ts.refresh(ctx, adm, some)
+		}
+		if len(ask) > 0 && !sleep(ctx, targetRest) {
+			return
 		}
 		if full {
 			last = time.Now()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type turn struct {
 	ownEnds  map[*part]int64  // records of ours that were appended lie below
 	blamed   map[string]error // targets that did not take their records
 	refused  map[*part]error  // checkpoints that were refused each for itself
+	rejected *refusal         // of records, for what one of them is
 	answered time.Time
 }
 
@@ -97,6 +99,7 @@ func (t *turn) run(ctx context.Context) {
 // renderParts makes the records of every part that can be tried now.
 func (t *turn) renderParts(ctx context.Context) {
 	now := t.l.p.clock.time()
+	t.render.parts = t.parts
 	for _, pt := range t.parts {
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
 		// clock has been set back since.
@@ -175,6 +178,7 @@ func (t *turn) runTransaction(ctx context.Context) {
 		return
 	}
 	var in identity
+	opened := time.Now()
 	if err = t.producer.cl.BeginTransaction(); err == nil {
 		in, err = t.producer.identity(work)
 	}
@@ -182,10 +186,12 @@ func (t *turn) runTransaction(ctx context.Context) {
 		err = t.addOffsets(work, in, entries)
 	}
 	if err == nil {
-		err = t.produce(work)
+		err = t.produce(ctx, opened)
 	}
+	end, cancelEnd := context.WithTimeout(ctx, requestTimeout)
+	defer cancelEnd()
 	if err == nil {
-		err = t.producer.still(work, in)
+		err = t.producer.still(end, in)
 	}
 	if err != nil {
 		t.abort(ctx, err)
@@ -193,17 +199,33 @@ func (t *turn) runTransaction(ctx context.Context) {
 	}
 	// Only when every record has been acknowledged, by the producer that has sent the offsets: kgo
 	// answers nil for a transaction that it has turned into an abort (design rule 8).
-	end, cancelEnd := context.WithTimeout(ctx, requestTimeout)
-	defer cancelEnd()
 	if err := t.producer.cl.EndTransaction(end, kgo.TryCommit); err != nil {
 		t.outcome, t.err = outcomeUnknown, fmt.Errorf("end transaction %s: %w", t.producer.transactionalID, err)
 	}
 }
 
-// timeout is how long the turn may take up to its decision. A batch that has run out of time is
-// tried again as it is, so it gets more.
+// timeout is how long the turn may take up to its decision. After turns that have run out of time
+// it gets more, as what it carries may be one record already.
 func (t *turn) timeout() time.Duration {
 	return min(t.l.cfg.TurnTimeout<<t.patience, t.l.cfg.TransactionTimeout*4/5)
+}
+
+// extension is how much longer a turn may take that has used up its time: as long as a quota keeps
+// its records waiting, if the transaction timeout allows for that.
+func (t *turn) extension(began time.Time) time.Duration {
+	throttled := t.l.quota.left()
+	if throttled == 0 {
+		return 0
+	}
+	more := throttled + t.l.cfg.TurnTimeout/4
+	if t.l.cfg.Guarantee == AtLeastOnce {
+		return more // given up, what is on its way would come twice
+	}
+	left := time.Until(began.Add(t.l.cfg.TransactionTimeout * 4 / 5))
+	if throttled > left {
+		return 0
+	}
+	return min(more, left)
 }
 
 // addOffsets puts the checkpoints into the transaction.
@@ -241,16 +263,17 @@ func (t *turn) abort(ctx context.Context, why error) {
 // runPlainly is the at_least_once turn: the records alone. The checkpoint follows by a plain
 // commit, so what is delivered between the two comes again after a crash.
 func (t *turn) runPlainly(ctx context.Context) {
-	work, cancel := context.WithTimeout(ctx, t.timeout())
-	defer cancel()
 	if len(t.render.outputs) == 0 {
 		return // all of it was acknowledged before
 	}
-	err := t.produce(work)
+	err := t.produce(ctx, time.Now())
 	if err == nil {
 		return
 	}
 	t.outcome, t.err = outcomeAborted, err
+	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.acked })
+	t.answered = t.l.p.clock.time()
+	t.l.p.counters.outputs(t) // they are not tried again
 	t.render.forget()
 	if err := t.producer.renew(ctx); err != nil {
 		t.outcome, t.err = outcomeUnknown, errors.Join(t.err, err)
@@ -262,7 +285,11 @@ const slow = 300 * time.Millisecond
 
 // produce hands the records to the producer and waits until all are acknowledged. When it
 // fails, the targets to blame are noted, and (for at_least_once) what was acknowledged.
-func (t *turn) produce(ctx context.Context) error {
+func (t *turn) produce(ctx context.Context, began time.Time) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	late := time.NewTimer(time.Until(began.Add(t.timeout())))
+	defer late.Stop()
 	outs := t.render.outputs
 	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{})}
 	promise := w.promise
@@ -290,11 +317,17 @@ func (t *turn) produce(ctx context.Context) error {
 			}
 			t.render.acked = w.acked
 			return nil
-		case <-ctx.Done():
+		case <-late.C:
+			if more := t.extension(began); more > 0 {
+				late.Reset(more)
+				continue
+			}
 			if err := t.failure(w); err != nil {
 				return err
 			}
-			return fmt.Errorf("records not acknowledged within %v: %w", t.timeout(), ctx.Err())
+			return fmt.Errorf("records not acknowledged within %v: %w", time.Since(began).Round(time.Millisecond), context.DeadlineExceeded)
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-tick.C:
 			for _, o := range t.silent(w) {
 				name := o.rec.Topic
@@ -336,10 +369,11 @@ func (t *turn) failure(w *acks) error {
 			continue
 		}
 		again[o.item] = true
-		if w.failed[o.rec.Topic] == nil && first == nil {
+		if w.failed[o.rec.Topic] == nil && first == nil && !t.l.quota.recently(t.l.cfg.TurnTimeout) {
 			t.blamed[o.rec.Topic] = errUnanswered
 		}
 	}
+	t.noteRejected(w)
 	if t.l.cfg.Guarantee == AtLeastOnce {
 		// An item may have several outputs, to topics that fare differently.
 		for i := range t.render.outputs {
@@ -372,11 +406,12 @@ func (t *turn) silent(w *acks) []*output {
 
 // acks collects the promises of one turn's records.
 type acks struct {
-	mu     sync.Mutex
-	left   int
-	acked  []*kgo.Record
-	failed map[string]error // by topic: the first error that was not a consequence of another
-	done   chan struct{}    // closed when nothing is left
+	mu      sync.Mutex
+	left    int
+	acked   []*kgo.Record
+	failed  map[string]error // by topic: the first error that was not a consequence of another
+	refused []*kgo.Record    // for what one of them is
+	done    chan struct{}    // closed when nothing is left
 }
 
 func (w *acks) promise(r *kgo.Record, err error) {
@@ -390,6 +425,9 @@ func (w *acks) promise(r *kgo.Record, err error) {
 		}
 		if old := w.failed[r.Topic]; old == nil || isShutdown(old) {
 			w.failed[r.Topic] = err
+		}
+		if isOfRecord(err) {
+			w.refused = append(w.refused, r)
 		}
 	}
 	if w.left--; w.left == 0 {

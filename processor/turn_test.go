@@ -86,7 +86,7 @@ func TestTurnOutcomes(t *testing.T) {
 				return committed(req, kerr.ProducerFenced.Code), nil
 			})
 		}, outcomeUnknown, false},
-		{"a record is refused", refuseRecords, outcomeAborted, true},
+		{"a record is refused", func(w *wiretap) { refuseRecords(w, kerr.InvalidRecord) }, outcomeAborted, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
@@ -109,8 +109,8 @@ func TestTurnOutcomes(t *testing.T) {
 	}
 }
 
-// refuseRecords makes the broker refuse what is produced to orders.
-func refuseRecords(w *wiretap) {
+// refuseRecords makes the broker refuse what is produced.
+func refuseRecords(w *wiretap, why *kerr.Error) {
 	w.answer(kmsg.Produce, func(kreq kmsg.Request) (kmsg.Response, error) {
 		req := kreq.(*kmsg.ProduceRequest)
 		resp := req.ResponseKind().(*kmsg.ProduceResponse)
@@ -119,7 +119,7 @@ func refuseRecords(w *wiretap) {
 			rt.Topic, rt.TopicID = t.Topic, t.TopicID
 			for _, p := range t.Partitions {
 				rp := kmsg.NewProduceResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, kerr.InvalidRecord.Code
+				rp.Partition, rp.ErrorCode = p.Partition, why.Code
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			resp.Topics = append(resp.Topics, rt)
@@ -133,11 +133,42 @@ func refuseRecords(w *wiretap) {
 func TestTurnBlamesTheTarget(t *testing.T) {
 	l, w := testCluster(t)
 	tn := readyTurn(t, l, w)
-	refuseRecords(w)
+	refuseRecords(w, kerr.TopicAuthorizationFailed)
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeAborted)
-	if !errors.Is(tn.blamed["orders"], kerr.InvalidRecord) || len(tn.blamed) != 1 {
+	if !errors.Is(tn.blamed["orders"], kerr.TopicAuthorizationFailed) || len(tn.blamed) != 1 {
 		t.Errorf("blamed are %v", tn.blamed)
+	}
+}
+
+// What is refused for what a record is blames no target. One that nothing went along with is the
+// one to blame, if it was to be delivered.
+func TestTurnBlamesTheRecord(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		records []*kgo.Record
+		suspect int
+		culprit bool
+		target  string
+	}{
+		{"alone", []*kgo.Record{req(0, testNow, "orders")}, 1, true, ""},
+		{"two together", []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders")}, 2, false, ""},
+		{"a dead letter", []*kgo.Record{{Topic: testTopic, Value: []byte("not a request")}}, 0, false, testTopic + ".dead"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			tn := readyTurn(t, l, w, c.records...)
+			refuseRecords(w, kerr.InvalidRecord)
+			tn.run(t.Context())
+			equal(t, "outcome", tn.outcome, outcomeAborted)
+			if c.target != "" {
+				equal(t, "blamed", tn.blamed[c.target] != nil && tn.rejected == nil, true)
+				return
+			}
+			equal(t, "suspects", len(tn.rejected.items), c.suspect)
+			equal(t, "one to blame", tn.rejected.culprit != nil, c.culprit)
+			equal(t, "targets to blame", len(tn.blamed), 0)
+		})
 	}
 }
 
@@ -209,7 +240,7 @@ func TestTurnAppends(t *testing.T) {
 func TestTurnAtLeastOnce(t *testing.T) {
 	l, w := testCluster(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	tn := readyTurn(t, l, w)
-	refuseRecords(w)
+	refuseRecords(w, kerr.InvalidRecord)
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeAborted)
 	equals(t, "commits", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn"), nil)

@@ -70,6 +70,8 @@ type Target struct {
 	// MayVanish says that it is deleted meanwhile: its records may be delivered or dead-lettered. What a Watch has not read
 	// when the topic is deleted is missing to it; settle it before.
 	MayVanish bool
+	// MayRefuse says that it refuses some records for what they are: its records may be delivered or dead-lettered for that.
+	MayRefuse bool
 }
 
 // Outcome is what must become of a request.

@@ -148,6 +148,9 @@ func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 	if t.MayVanish {
 		e.doubt(UnknownTarget)
 	}
+	if t.MayRefuse {
+		e.doubt(Rejected | TooLarge)
+	}
 	if t.MaxBytes > 0 {
 		switch size := contentSize(r); {
 		case size > t.MaxBytes:

@@ -1,0 +1,335 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// A batch comes to need about a quarter of the time that a turn may take, and recovers.
+func TestBatchFitsItsTime(t *testing.T) {
+	most := batch{20_000, 16 << 20}
+	for _, c := range []struct {
+		name        string
+		is, carried batch
+		took        time.Duration
+		want        batch
+	}{
+		{"in time", batch{500, 1 << 20}, batch{500, 1000}, 1500 * time.Millisecond, batch{500, 1 << 20}},
+		{"quick", batch{500, 1 << 20}, batch{10, 1000}, 100 * time.Millisecond, batch{1000, 2 << 20}},
+		{"quick, and at its most", most, batch{10, 1000}, time.Millisecond, most},
+		{"more than half", most, batch{1000, 4000}, 2600 * time.Millisecond, batch{480, 1923}},
+		{"ten times too long", most, batch{1000, 4000}, 50 * time.Second, batch{25, 100}},
+		{"never more than it was", batch{10, 10}, batch{1000, 4000}, 5 * time.Second, batch{10, 10}},
+		{"one record", batch{1, 1}, batch{1, 4000}, time.Minute, batch{1, 1}},
+		{"nothing could be tried", most, batch{}, time.Minute, most},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			equal(t, "batch", c.is.after(c.carried, c.took, 5*time.Second, most), c.want)
+		})
+	}
+}
+
+// decideDue takes what is due into a turn and decides it; it returns the offsets of its records.
+func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
+	t.Helper()
+	now := testNow
+	for _, p := range l.order {
+		now = max(now, p.repeatAt)
+	}
+	parts, _ := l.dueRecords(now)
+	if len(parts) == 0 {
+		t.Fatal("nothing is due")
+	}
+	for _, pt := range parts {
+		offsets = append(offsets, pt.offsets()...)
+	}
+	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, began: time.Now()}
+	decide(l.turn)
+	l.took(t.Context(), l.turn)
+	return offsets
+}
+
+// What ran out of time is tried again in smaller turns, down to one record, in the same order and
+// with checkpoints that only go forward; then batches grow again.
+func TestRepeatedPartShrinks(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.BatchRecords = 64 })
+	p := livePartition(t, l)
+	for offset := range int64(64) {
+		l.read(t, p, testNow, req(offset, testNow-offset%7, "orders"))
+	}
+	slow := func(tn *turn) {
+		tn.outcome, tn.err, tn.began = outcomeAborted, context.DeadlineExceeded, tn.began.Add(-l.cfg.TurnTimeout)
+	}
+	want := l.decideDue(t, slow)
+	equal(t, "records of the first turn", len(want), 64)
+	turns := 1
+	for ; l.batch.records > 1 && turns < 10; turns++ {
+		l.decideDue(t, slow)
+	}
+	equal(t, "turns until it is one record", turns, 3)
+	equals(t, "the record", l.decideDue(t, slow), want[:1])
+	var got []int64
+	for last := p.done; len(got) < 64 && !t.Failed(); last = p.done {
+		if c := p.prepareCommit(); c != nil {
+			t.Fatalf("a checkpoint is written beside what is to be tried again: %+v", c.to)
+		}
+		got = append(got, l.decideDue(t, func(*turn) {})...)
+		if c := p.done; c.Offset < last.Offset || c.Watermark.Less(last.Watermark) || c.LowWater < last.LowWater {
+			t.Fatalf("the checkpoint went from %+v to %+v", last, c)
+		}
+	}
+	equals(t, "records", got, want)
+	equal(t, "records of a batch at last", l.batch.records, 64)
+}
+
+// While brokers want to be left alone nothing is begun: neither a new turn nor the one rendered
+// ahead. A turn that has begun waits for as long as they want, if its transaction may.
+func TestQuotaIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLane(t)
+		defer l.reader.Close() // in the bubble that it was used in
+		l.membership = &membership{cl: l.reader}
+		p := livePartition(t, l)
+		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"))
+		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Hour, false) // what such a broker wants is over
+		pt := p.prepare(testNow, nil, 1, anyBytes)
+		p.turns++
+		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, 3*time.Second, true)
+		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Second, true)
+		l.ahead = &turn{l: l, parts: []*part{pt}, begin: make(chan bool, 1)}
+		l.decided <- l.ahead
+		l.release(t.Context(), true)
+		equals(t, "put back", p.repeat, []*part{pt})
+		if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
+			t.Errorf("a turn begins with %v", parts[0].offsets())
+		}
+		equal(t, "the lane sleeps", l.pause(), 100*time.Millisecond)
+		began := time.Now()
+		tn := &turn{l: l}
+		equal(t, "a turn goes on", tn.extension(began), 3*time.Second+l.cfg.TurnTimeout/4)
+		equal(t, "a transaction that may not", tn.extension(began.Add(-22*time.Second)), 0)
+		l.cfg.Guarantee = AtLeastOnce
+		equal(t, "without a transaction", tn.extension(began.Add(-22*time.Second)) > 3*time.Second, true)
+		time.Sleep(3 * time.Second)
+		equal(t, "no turn waits when it is over", tn.extension(began), 0)
+		if parts, _ := l.dueRecords(testNow); len(parts) != 1 {
+			t.Error("no turn begins when it is over")
+		}
+	})
+}
+
+// emptyPartition is a live partition like another, without records.
+func emptyPartition(p *partition, n int32) *partition {
+	return &partition{
+		tp: topicPartition{p.tp.topic, n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
+		parsers: p.parsers, near: newNear(), ledger: state.NewLedger(0), wheel: wheel.New(0), horizon: farthest,
+	}
+}
+
+// A partition with a backlog takes what the others leave of each turn, and no more.
+func TestEveryPartitionGetsItsShare(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		batch, hot, cold    int
+		turns, least, serve int // of each cold one, of the turns; and of the hot ones together, of the records
+	}{
+		{"one backlog among a hundred", 1000, 1, 99, 200, 200, 200 * 900},
+		{"half of them have one", 1000, 50, 50, 200, 200, 200 * 900},
+		{"fewer records than partitions", 10, 1, 99, 200, 18, 0},
+		{"one record a turn", 1, 1, 3, 200, 50, 50},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = c.batch, 256<<20 })
+			first := livePartition(t, l)
+			clear(l.parts)
+			for n := range int32(c.hot + c.cold) {
+				p := emptyPartition(first, n)
+				l.parts[p.tp] = p
+			}
+			l.reorder()
+			served, records := make([]int, len(l.order)), 0
+			for range c.turns {
+				for i, p := range l.order {
+					backlog := 1
+					if i >= c.cold/2 && i < c.cold/2+c.hot { // with neighbours on both sides
+						backlog = 2 * c.batch
+					}
+					for p.wheel.Len() < backlog {
+						l.read(t, p, testNow, req(p.position, testNow, "orders"))
+					}
+				}
+				parts, full := l.dueRecords(testNow)
+				equal(t, "full", full, true)
+				for _, pt := range parts {
+					i := slices.Index(l.order, pt.p)
+					served[i]++
+					if i >= c.cold/2 && i < c.cold/2+c.hot {
+						records += len(pt.items)
+					}
+				}
+				l.happened(parts...)
+			}
+			if slices.Min(served) < c.least || records < c.serve {
+				t.Errorf("in %d turns the partitions were served %v times, and those with a backlog %d records; want each %d times, and %d records",
+					c.turns, served, records, c.least, c.serve)
+			}
+		})
+	}
+}
+
+// Where a part is split, each half leaves a checkpoint that is valid by itself.
+func TestSplit(t *testing.T) {
+	late := func(offset int64) *kgo.Record { return req(offset, testNow-100, "orders") }
+	near := func(offset, ms int64) *kgo.Record { return req(offset, testNow+ms, "orders") }
+	key := func(offset, ms int64) state.Key { return state.Key{Due: testNow + ms, Seq: offset} }
+	w := key(0, -50) // of the record that is delivered first
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, near(0, -50))
+	l.happened(p.prepare(testNow, nil, 1, anyBytes))
+	l.read(t, p, testNow, late(1), near(2, 5), near(3, 4), late(4), near(5, 3))
+	whole := p.prepare(testNow+5, nil, 100, anyBytes)
+	equals(t, "records", whole.offsets(), []int64{1, 4, 5, 3, 2})
+	for _, c := range []struct {
+		name   string
+		at     int
+		offset int64
+		w      state.Key
+	}{
+		{"O stops short of late records, and W stays", 1, 4, w},
+		{"after the late ones O passes them, and W stays", 2, 6, w},
+		{"W is the last record's key", 3, 6, key(5, 3)},
+		{"and L stays below what is left", 4, 6, key(3, 4)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first, second := whole.split(c.at)
+			equal(t, "O", first.to.Offset, c.offset)
+			equal(t, "W", first.to.Watermark, c.w)
+			equal(t, "L", first.to.LowWater, min(slices.Min(second.offsets()), whole.to.LowWater, c.offset))
+			equal(t, "O of the second", second.to.Offset, whole.to.Offset)
+			equal(t, "W of the second", second.to.Watermark, whole.to.Watermark)
+			equal(t, "the first comes first", first.before(second) && !second.before(first), true)
+			equals(t, "records", append(first.offsets(), second.offsets()...), whole.offsets())
+		})
+	}
+}
+
+// The first half of a part names the parsers of what the second half is to deliver, although that
+// is not pending any more by the ledger's count.
+func TestSplitKeepsParsers(t *testing.T) {
+	l := testLane(t)
+	old := state.Checkpoint{Offset: 2, LowWater: 0, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1+1000"}}}
+	p, err := l.assign(old, 0, 3, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := func(offset, ms int64) *kgo.Record {
+		r := req(offset, 0, "orders")
+		r.Headers, r.Timestamp = r.Headers[1:], time.UnixMilli(testNow+ms)
+		return r
+	}
+	l.read(t, p, testNow, fixed(0, 0), fixed(1, -1), req(2, testNow, "orders"))
+	if err := l.goLive(p, testNow); err != nil {
+		t.Fatal(err)
+	}
+	whole := p.prepare(testNow+1000, nil, 100, anyBytes)
+	equals(t, "records", whole.offsets(), []int64{2, 1, 0})
+	equals(t, "parsers of the whole", whole.to.Parsers, []state.ParserEpoch{{From: 2, Spec: "p1"}})
+	first, _ := whole.split(1)
+	equals(t, "parsers of the first half", first.to.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1+1000"}, {From: 2, Spec: "p1"}})
+}
+
+// A record that its target refuses is found among many in few turns; all others are delivered in
+// their order.
+func TestCulpritIsFound(t *testing.T) {
+	for _, bad := range [][]int64{{0}, {1023}, {500}, {7, 8}, {3, 400, 1001}} {
+		l := testLane(t)
+		p := livePartition(t, l)
+		for offset := range int64(1024) {
+			l.read(t, p, testNow, req(offset, testNow, "orders"))
+		}
+		target := l.p.targets.of([]byte("orders"))
+		var delivered, blamed []int64
+		turns := 0
+		for ; len(delivered)+len(blamed) < 1024; turns++ {
+			if turns > 30*len(bad) {
+				t.Fatalf("%v: after %d turns %d are delivered and %v blamed", bad, turns, len(delivered), blamed)
+			}
+			l.decideDue(t, func(tn *turn) {
+				if refuseSome(tn, target, bad) {
+					return
+				}
+				for _, pt := range tn.took {
+					for _, it := range pt.items {
+						if it.blame != nil {
+							blamed = append(blamed, it.offset)
+						} else {
+							delivered = append(delivered, it.offset)
+						}
+					}
+				}
+			})
+		}
+		equals(t, "to blame", blamed, bad)
+		equal(t, "delivered in order", slices.IsSorted(delivered), true)
+		t.Logf("%v: %d turns", bad, turns)
+	}
+}
+
+// refuseSome decides a turn as a target does that refuses some records: with them, it refuses all.
+func refuseSome(tn *turn, target *target, bad []int64) (refused bool) {
+	var r refusal
+	for _, pt := range tn.took {
+		for i := range pt.items {
+			it := &pt.items[i]
+			r.items = append(r.items, it)
+			refused = refused || it.blame == nil && slices.Contains(bad, it.offset)
+		}
+	}
+	if !refused {
+		return false
+	}
+	r.err = errors.New("refused")
+	if len(r.items) == 1 {
+		r.culprit = target
+	}
+	tn.outcome, tn.err, tn.rejected = outcomeAborted, r.err, &r
+	return true
+}
+
+// A target that refuses one record after the other, each by itself, is in trouble; one that takes
+// some in between is not.
+func TestRefusingTargetIsBlamed(t *testing.T) {
+	l := testLane(t)
+	target := l.p.targets.of([]byte("orders"))
+	target.state.Store(&targetState{status: targetReady})
+	refuse := func() *item {
+		it := &item{}
+		l.tookRejected(&turn{l: l, rejected: &refusal{err: kerr.InvalidRecord, items: []*item{it}, culprit: target}})
+		return it
+	}
+	for range 3 {
+		for range mostBlamed {
+			equal(t, "the record is to blame", refuse().blame != nil, true)
+		}
+		target.succeeded()
+	}
+	for range mostBlamed {
+		refuse()
+	}
+	equal(t, "status", target.state.Load().status, targetReady)
+	for range 2 { // once may be an accident
+		equal(t, "the record is to blame", refuse().blame != nil, false)
+	}
+	equal(t, "status", target.state.Load().status, targetTroubled)
+}

@@ -1,0 +1,164 @@
+package processor
+
+import (
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// A target's leader may refuse a record for what the record is. It refuses the whole batch that
+// the record came in, and nothing of it says which record is to blame. So all of them are
+// *suspects*. The next turns take half of the suspects and nothing else: either they are delivered,
+// or the one to blame is among them. A record that is refused when nothing goes along with it is
+// dead-lettered. That takes a turn for each time that the number of suspects can be halved.
+
+// mostBlamed is how many records in a row a target may refuse, each by itself, before it is the
+// target that is taken to be in trouble: it may refuse everything.
+const mostBlamed = 5
+
+// isOfRecord reports a refusal for what a record is.
+func isOfRecord(err error) bool {
+	return isAny(err, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.PolicyViolation, kerr.MessageTooLarge, kerr.RecordListTooLarge,
+		kerr.UnsupportedForMessageFormat)
+}
+
+// refusal is that records of a turn were refused for what one of them is.
+type refusal struct {
+	err     error
+	items   []*item
+	culprit *target // of a delivery that nothing went along with; nil: any of them may be to blame
+}
+
+// noteRejected notes what was refused for what a record is. Its target is not to blame for that,
+// unless it is a record that has nowhere else to go.
+func (t *turn) noteRejected(w *acks) {
+	if len(w.refused) == 0 {
+		return
+	}
+	outs := t.render.outputs
+	r := refusal{err: w.failed[w.refused[0].Topic]}
+	refused := make(map[*kgo.Record]bool, len(w.refused))
+	for _, rec := range w.refused {
+		refused[rec] = true
+	}
+	alone := true
+	for i := range outs {
+		alone = alone && outs[i].item == outs[0].item
+		if refused[outs[i].rec] {
+			r.items = append(r.items, outs[i].item)
+		}
+	}
+	if alone {
+		if outs[0].kind != outDelivered {
+			return
+		}
+		r.culprit = outs[0].target
+	}
+	for _, rec := range w.refused {
+		delete(t.blamed, rec.Topic)
+	}
+	t.rejected = &r
+}
+
+// tookRejected makes suspects of the records that were refused. Those of before are none any more:
+// one of these explains them.
+func (l *lane) tookRejected(t *turn) {
+	r := t.rejected
+	for _, p := range l.order {
+		for _, pt := range p.repeat {
+			pt.clear()
+		}
+	}
+	for _, pt := range t.took {
+		pt.clear()
+	}
+	if r.culprit == nil {
+		for _, it := range r.items {
+			it.suspect = true
+		}
+		l.narrowing = true
+		return
+	}
+	if n := r.culprit.blamed.Add(1); n > mostBlamed {
+		l.p.targets.failed(r.culprit.name, r.err)
+		return
+	}
+	r.items[0].blame = r.err
+}
+
+// narrow takes half of the suspects for the next turn, or what has to go before them. When there
+// are none that can be tried now, it takes nothing.
+func (l *lane) narrow(now int64) (parts []*part) {
+	if !l.narrowing {
+		return nil
+	}
+	left := 0
+	ready := l.due[:0]
+	l.served, l.narrowing = l.served+1, false
+	for _, p := range l.order {
+		n := p.suspects()
+		l.narrowing = l.narrowing || n > 0
+		if n > 0 && p.wants(now) > 0 {
+			left, ready = left+n, append(ready, p)
+		}
+	}
+	for _, p := range ready {
+		if n := p.innocent(); n > 0 {
+			parts = l.serve(parts, p.takeRepeat(n))
+		}
+	}
+	if l.due = ready; len(parts) > 0 {
+		return parts
+	}
+	left = max(left/2, 1)
+	for _, p := range ready {
+		pt := p.repeat[0]
+		n := 0
+		for ; n < len(pt.items) && left > 0; n++ {
+			if pt.items[n].suspect {
+				left--
+			}
+		}
+		if n > 0 {
+			parts = l.serve(parts, p.takeRepeat(n))
+		}
+	}
+	return parts
+}
+
+// suspects is how many of the records that are to be tried again are suspects.
+func (p *partition) suspects() (n int) {
+	for _, pt := range p.repeat {
+		for i := range pt.items {
+			if pt.items[i].suspect {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// innocent is how many records come before the first suspect in the part that is tried next.
+func (p *partition) innocent() (n int) {
+	pt := p.repeat[0]
+	for n < len(pt.items) && !pt.items[n].suspect {
+		n++
+	}
+	return n
+}
+
+func (pt *part) clear() {
+	for i := range pt.items {
+		pt.items[i].suspect = false
+	}
+}
+
+// refusalOf is the refusal of a record that is to blame.
+func refusalOf(target []byte, err error) *topics.Refusal {
+	code := topics.CodeRejected
+	if isAny(err, kerr.MessageTooLarge, kerr.RecordListTooLarge) {
+		code = topics.CodeTooLarge
+	}
+	return produceRefusal(code, "", "the topic %s refused it: %v", target, err)
+}
