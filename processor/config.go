@@ -22,7 +22,9 @@ const (
 	// ExactlyOnce puts the due records and the checkpoint in one Kafka transaction.
 	ExactlyOnce Guarantee = "exactly_once"
 	// AtLeastOnce produces without transactions and writes the checkpoint a few times a
-	// second: lower latency, and after a crash what followed the last checkpoint comes again.
+	// second: lower latency, and after a crash what followed the last checkpoint comes again. So does,
+	// without any crash, what a broker has written and not acknowledged (REQUEST_TIMED_OUT,
+	// NOT_ENOUGH_REPLICAS_AFTER_APPEND).
 	AtLeastOnce Guarantee = "at_least_once"
 )
 

@@ -42,16 +42,17 @@ func (m member) valid() bool { return m.id != "" && m.generation >= 0 }
 
 // coordinator sends requests to the coordinator of one group, each exactly once: kgo would
 // repeat what was not answered, and a repeated offset commit may arrive late and take a
-// checkpoint back.
+// checkpoint back. It does the same for the coordinator of a transactional id.
 type coordinator struct {
 	group string
+	id    string // a transactional id; empty: the group's coordinator
 
 	mu     sync.Mutex
 	broker int32
 	known  bool
 }
 
-var errNoCoordinator = errors.New("processor: group coordinator not known")
+var errNoCoordinator = errors.New("processor: coordinator not known")
 
 // requestTimeout is how long a coordinator may take to answer one request.
 const requestTimeout = 10 * time.Second
@@ -62,7 +63,11 @@ func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	}
 	// Not under the lock: whoever else asks meanwhile must not wait longer than its own context.
 	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorType, req.CoordinatorKey, req.CoordinatorKeys = 0, c.group, []string{c.group}
+	req.CoordinatorType, req.CoordinatorKey = 0, c.group
+	if c.id != "" {
+		req.CoordinatorType, req.CoordinatorKey = 1, c.id
+	}
+	req.CoordinatorKeys = []string{req.CoordinatorKey}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
@@ -254,30 +259,3 @@ func (c *coordinator) fetch(ctx context.Context, cl *kgo.Client, ids map[topicPa
 	}
 	return out, nil
 }
-
-// fence ends whatever the writer has open: InitProducerID with its transactional ids aborts it,
-// and the writer, should it wake up, is told that it is fenced (KIP-98, KIP-447).
-func fence(ctx context.Context, cl *kgo.Client, writer string, timeout time.Duration) error {
-	for _, id := range transactionalIDs(writer) {
-		for try := 0; ; try++ {
-			req := kmsg.NewPtrInitProducerIDRequest()
-			req.TransactionalID, req.TransactionTimeoutMillis = &id, int32(timeout.Milliseconds())
-			req.ProducerID, req.ProducerEpoch = -1, -1
-			resp, err := req.RequestWith(ctx, cl)
-			if err == nil {
-				err = kerr.ErrorForCode(resp.ErrorCode)
-			}
-			if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, markersPause(try)) {
-				continue // it is being aborted
-			}
-			if err != nil {
-				return fmt.Errorf("fence %s: %w", id, err)
-			}
-			break
-		}
-	}
-	return nil
-}
-
-// transactionalIDs are those of the two producers of a writer that take turns.
-func transactionalIDs(writer string) [2]string { return [2]string{writer + "-0", writer + "-1"} }

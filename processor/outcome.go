@@ -181,13 +181,18 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 }
 
 // renewAll renews all at the same time, so that one that is not answered does not cost the others theirs.
-func (l *lane) renewAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+func (l *lane) renewAll(running context.Context) error {
+	ctx, cancel := context.WithTimeout(running, requestTimeout)
 	defer cancel()
 	errs := make([]error, len(l.producers))
 	var wg sync.WaitGroup
 	for i, p := range l.producers {
-		wg.Go(func() { errs[i] = p.renew(ctx) })
+		wg.Go(func() {
+			errs[i] = p.renew(ctx)
+			if errs[i] != nil && ctx.Err() != nil && p.transactionalID != "" { // the client has kept the answers to itself
+				errs[i] = cmpErr(p.whyNot(running, l.reader), errs[i])
+			}
+		})
 	}
 	wg.Wait()
 	return errors.Join(errs...)

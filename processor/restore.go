@@ -95,6 +95,7 @@ const (
 func (r *restore) run(ctx context.Context, left []topicPartition) {
 	var fencedAt time.Time
 	said, told := false, ""
+	var refused error // the last try to fence
 	if r.rest > 0 && !sleep(ctx, r.rest) {
 		return
 	}
@@ -123,8 +124,11 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 				}
 				said = true
 			}
-			r.l.explain(held, why)
+			if said || refused == nil { // else the answer to the last try says more
+				r.l.explain(held, why)
+			}
 			err = r.fence(ctx, unstable)
+			refused = err
 		}
 		if ctx.Err() != nil {
 			return

@@ -295,7 +295,8 @@ func TestCheckpointOf(t *testing.T) {
 		{name: "corrupt", offset: 50, metadata: "dw1 l=x", bounds: bounds, err: state.ErrCorrupt},
 		{name: "above the log", offset: 50, metadata: metadata(good), bounds: logBounds{start: 10, stable: 40, high: 49}, err: ErrBeyondLog},
 		{name: "at the end of the log", offset: 50, metadata: metadata(good), bounds: logBounds{start: 10, stable: 50, high: 50}, o: 50, l: 20},
-		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: logBounds{start: 21, stable: 60, high: 60}, err: ErrLogTruncated, says: "--accept-loss"},
+		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: logBounds{start: 21, stable: 60, high: 60}, err: ErrLogTruncated,
+			says: "start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1. Only when no replica has them, go on without them with `--accept-loss`"},
 		{name: "and somebody has decided to go on", offset: 50, metadata: metadata(good), bounds: logBounds{start: 55, stable: 60, high: 60}, acceptLoss: true, o: 55, l: 55},
 		{name: "trimmed up to what is needed", offset: 50, metadata: metadata(good), bounds: logBounds{start: 20, stable: 60, high: 60}, o: 50, l: 20},
 	} {
