@@ -44,15 +44,6 @@ type logBounds struct {
 	err    error
 }
 
-// end is up to where a catch-up must read: the last stable offset, or the high watermark where
-// records of ours may lie in transactions whose markers are still on their way (design rule 2).
-func (b logBounds) end(appended bool) int64 {
-	if appended {
-		return b.high
-	}
-	return b.stable
-}
-
 // askBounds asks where the logs of partitions begin and end. A partition whose leader does not
 // answer is missing from what it returns.
 func askBounds(ctx context.Context, cl *kgo.Client, tps []topicPartition) (map[topicPartition]logBounds, error) {

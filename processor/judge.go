@@ -40,10 +40,14 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	if p.parsers, err = parsersOf(p.route, c); err != nil {
 		return p, false, p.describe("checkpoint of", err)
 	}
-	p.logEnd = f.bounds.end(c.Appended)
 	if c.Appended {
-		p.ownEnd = p.logEnd
+		// They were acknowledged before the checkpoint could be fetched, so they lie below the high
+		// watermark of now. One asked for later would do as well, and may never be reached: readers
+		// do not get past the last stable offset, and producers of requests may always have some
+		// transaction open.
+		p.ownEnd = f.bounds.high
 	}
+	p.logEnd = p.endOf(f.bounds)
 	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
 	p.accepted, p.position, p.start = c.Offset, c.LowWater, c.LowWater
 	if p.route.Delay > 0 && c.LowWater == c.Offset {

@@ -284,6 +284,9 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			}
 			return
 		}
+		if len(ftp.Records) > 0 {
+			p.readAt = time.Now()
+		}
 		err := ftp.Err
 		for _, r := range ftp.Records {
 			if err == nil {

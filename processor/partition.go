@@ -50,6 +50,7 @@ type partition struct {
 	logStart   int64
 	logEnd     int64 // E, as last asked
 	endAsked   time.Time
+	readAt     time.Time     // when something was last read
 	liveAfter  time.Duration // from since until it was live
 	liveAt     time.Time
 	answeredAt time.Time // when a turn was last answered that happened
@@ -118,6 +119,10 @@ func (ps parsers) at(offset int64) *topics.Parser {
 }
 
 func (p *partition) live() bool { return p.phase == PhaseLive }
+
+// endOf is up to where a catch-up must read: the later of the last stable offset and the end of what
+// records of ours there may be (design rule 2).
+func (p *partition) endOf(b logBounds) int64 { return max(b.stable, p.ownEnd) }
 
 // item is one record that a turn resolves.
 type item struct {

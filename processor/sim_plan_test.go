@@ -67,11 +67,12 @@ const (
 	opCoordinator            // the coordinators move
 	opLeaders                // the leaders move
 	opFull                   // the disk is full For
+	opOverlap                // producers of requests have overlapping transactions For
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
-	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "move leaders", "fill the disk"}
+	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "move leaders", "fill the disk", "overlap transactions"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -150,7 +151,7 @@ func drawPlan(t *rapid.T) plan {
 }
 
 // often is how much more often than the others an op is drawn.
-var often = map[op]int{opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
+var often = map[op]int{opOverlap: 2, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
 	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3}
 
 var weighted = func() (w []op) {
@@ -182,7 +183,7 @@ func drawStep(t *rapid.T) step {
 	switch s.Op {
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
-	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull:
+	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap:
 		// Shorter and longer than a session, a turn, and a request may take.
 		s.For = oneOf(t, "for", 10*milli, 200*milli, time.Second, 2200*milli, 3*time.Second, 4500*milli, 7*time.Second, 12*time.Second)
 	}

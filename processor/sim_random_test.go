@@ -186,6 +186,7 @@ type runner struct {
 	mend     []func() // ends what still goes wrong
 	stepped  map[*process]bool
 	requests int
+	overlaps bool // there are producers with overlapping transactions
 	healed   bool
 }
 
@@ -345,6 +346,9 @@ func (r *runner) step(s step) {
 		return
 	case opTransact:
 		r.transact(s)
+		return
+	case opOverlap:
+		r.overlapFor(s)
 		return
 	case opJoin:
 		if len(r.slots) < 4 {
@@ -529,4 +533,20 @@ func (r *runner) draw() *kgo.Record {
 	set(topics.HeaderTargetTopic, target)
 	set("tail", "")
 	return rec
+}
+
+// overlapFor has producers of requests write in overlapping transactions, once in a schedule.
+func (r *runner) overlapFor(s step) {
+	if r.overlaps {
+		return
+	}
+	r.overlaps = true
+	stop := r.overlap(overlap{
+		producers: 2, each: 3 * time.Second, records: 4, aborted: func(n int) bool { return n%3 == 1 },
+		request: func(producer, transaction, n int) *kgo.Record {
+			return request(fmt.Sprintf("k%d", producer), in(time.Duration(transaction*n)*700*time.Millisecond))
+		},
+	})
+	r.mend = append(r.mend, stop)
+	r.after(s.For, func() { r.wg.Go(stop) })
 }

@@ -326,7 +326,8 @@ func TestSimCatchUpWaitsForOwnRecords(t *testing.T) {
 func (w *world) transaction(rs ...*kgo.Record) (end func(commit bool)) {
 	w.t.Helper()
 	ctx := context.Background()
-	cl, err := kgo.NewClient(append(w.outside, kgo.TransactionalID("user"), kgo.TransactionTimeout(time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	w.users++
+	cl, err := kgo.NewClient(append(w.outside, kgo.TransactionalID(fmt.Sprint("user-", w.users)), kgo.TransactionTimeout(time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		w.fail("%v", err)
 	}

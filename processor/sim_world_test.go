@@ -59,6 +59,7 @@ type world struct {
 	closing chan struct{}
 
 	sent      int64 // by send
+	users     int   // transactions of producers of requests
 	processes []*process
 	began     time.Time
 	furthest  map[topicPartition]state.Checkpoint // as seen by inspect

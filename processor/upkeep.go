@@ -2,7 +2,10 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -14,12 +17,17 @@ const freshEnd = time.Second
 func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 	var ask []*partition
 	for _, p := range l.order {
-		if p.phase != PhaseCatchUp || p.position < p.logEnd && p.queue == nil {
+		if p.phase != PhaseCatchUp {
 			continue
 		}
-		if p.queue == nil && time.Since(p.endAsked) > freshEnd {
-			ask = append(ask, p)
-			continue
+		if fresh := time.Since(p.endAsked) <= freshEnd; p.queue == nil {
+			if p.position < p.logEnd && (fresh || time.Since(p.readAt) <= freshEnd) {
+				continue
+			}
+			if !fresh {
+				ask = append(ask, p)
+				continue
+			}
 		}
 		if err := l.goLive(p, now); err != nil {
 			l.restart(ctx, p, err)
@@ -35,9 +43,10 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 
 // logEnds are answers about where logs begin and end.
 type logEnds struct {
-	asked time.Time
-	of    map[*partition]logBounds
-	err   error
+	asked  time.Time
+	of     map[*partition]logBounds
+	passed map[*partition]int64 // up to there nothing lies above the position but what was aborted
+	err    error
 }
 
 // askEnds asks in the background where the logs of partitions end.
@@ -46,21 +55,30 @@ func (l *lane) askEnds(ctx context.Context, ps []*partition) {
 		return
 	}
 	l.asking = true
+	tps, behind := map[*partition]topicPartition{}, map[*partition]stretch{}
+	for _, p := range ps {
+		tps[p] = p.tp
+		if p.phase == PhaseCatchUp {
+			behind[p] = stretch{tp: p.tp, id: p.id, from: p.position}
+		}
+	}
 	l.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		e := logEnds{asked: time.Now(), of: map[*partition]logBounds{}}
-		tps := make([]topicPartition, len(ps))
-		for i, p := range ps {
-			tps[i] = p.tp
-		}
-		bounds, err := askBounds(ctx, l.reader, tps)
-		e.err = err
-		for _, p := range ps {
-			if b, ok := bounds[p.tp]; ok && b.err == nil {
+		bounds, err := askBounds(ctx, l.reader, slices.Collect(maps.Values(tps)))
+		for p, tp := range tps {
+			if b, ok := bounds[tp]; ok && b.err == nil {
 				e.of[p] = b
 			}
 		}
+		for p, s := range behind {
+			s.to = e.of[p].stable
+			behind[p] = s
+		}
+		var failed error
+		e.passed, failed = passAborted(ctx, l.reader, behind)
+		e.err = errors.Join(err, failed)
 		l.ends <- e
 	})
 }
@@ -79,7 +97,8 @@ func (l *lane) tookEnds(e logEnds) {
 		}
 		p.logStart, p.endAsked = b.start, e.asked
 		l.checkLog(p)
-		p.logEnd = b.end(p.committed.Appended)
+		p.logEnd = p.endOf(b)
+		p.position = max(p.position, e.passed[p])
 	}
 }
 

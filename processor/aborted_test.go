@@ -1,0 +1,70 @@
+package processor
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// transact writes records to the test's partition in a transaction, and returns what ends it.
+func transact(t *testing.T, w *wiretap, id string, n int) (end func(kgo.TransactionEndTry)) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.c.ListenAddrs()...), kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: testTopic, Partition: testTP.partition, Value: []byte("v")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func(commit kgo.TransactionEndTry) {
+		t.Helper()
+		if err := cl.EndTransaction(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The position passes what was aborted, below an open transaction, and nothing that readers see: not
+// a record, and not a marker.
+func TestPassAborted(t *testing.T) {
+	l, w := testCluster(t)
+	transact(t, w, "first", 1)(kgo.TryCommit) // 0, and its marker at 1
+	abort := transact(t, w, "second", 3)      // 2 to 4
+	end := transact(t, w, "third", 1)         // 5
+	abort(kgo.TryAbort)                       // its marker at 6
+	p := &partition{tp: testTP}
+	pass := func(from, to int64) int64 {
+		t.Helper()
+		id := w.c.TopicInfo(testTopic).TopicID
+		passed, err := passAborted(t.Context(), l.reader, map[*partition]stretch{p: {tp: testTP, id: id, from: from, to: to}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, ok := passed[p]
+		if !ok {
+			return -1
+		}
+		return next
+	}
+	for _, c := range []struct {
+		name           string
+		from, to, want int64
+	}{
+		{"a record", 0, 5, 0},
+		{"a marker", 1, 5, 1},
+		{"what was aborted, up to the open transaction", 2, 5, 5},
+		{"in the middle of it", 3, 5, 5},
+		{"nothing is asked", 5, 5, -1},
+	} {
+		equal(t, c.name, pass(c.from, c.to), c.want)
+	}
+	end(kgo.TryCommit) // its marker at 7
+	equal(t, "up to the record behind it", pass(2, 8), 5)
+	equal(t, "a marker behind the end of a transaction", pass(6, 8), 6)
+}
