@@ -21,8 +21,8 @@ import (
 )
 
 // One partition against a model. The model is the log, a checkpoint, and for each offset whether
-// it has been resolved; what is pending follows from the log and the checkpoint alone, by the
-// definition of design section 1. The lane's parts are driven in any order: records come and are
+// it has been resolved; what is pending follows from the log and the checkpoint alone, as
+// DESIGN.md defines it. The lane's parts are driven in any order: records come and are
 // read, turns begin, happen, are refused or stay unknown, the process crashes and comes back with
 // all, a part or nothing of its store and under another configuration.
 //
@@ -244,7 +244,7 @@ func (m *model) readUpTo(end int64) {
 		if m.p != p {
 			return // it starts over
 		}
-		if spec, ok := m.p.committed.ParserAt(r.Offset); fresh && ok {
+		if spec, ok := parserAt(m.p.committed.Parsers, r.Offset); fresh && ok {
 			m.spec[r.Offset] = spec
 		}
 	}
@@ -574,9 +574,9 @@ func (m *model) drain() {
 	m.commit(m.T)
 	m.wrote()
 	p := m.p
-	if p.pending() != 0 || p.near.bytes != 0 || p.wheel.Len() != 0 || p.ledger.Bytes() != 0 || p.ledger.Unsaved() != 0 || len(p.held) != 0 {
-		m.Fatalf("all is delivered, and kept are %d pending, %d bytes, %d in the wheel, %d bytes and %d unsaved in the ledger, %d held",
-			p.pending(), p.near.bytes, p.wheel.Len(), p.ledger.Bytes(), p.ledger.Unsaved(), len(p.held))
+	if p.pending() != 0 || p.near.bytes != 0 || p.wheel.Len() != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.held) != 0 {
+		m.Fatalf("all is delivered, and kept are %d pending, %d bytes, %d in the wheel, %d bytes in the ledger, which resumes at %d,, %d held",
+			p.pending(), p.near.bytes, p.wheel.Len(), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.held))
 	}
 	left := 0
 	if p.store != nil {
@@ -594,4 +594,14 @@ func (m *model) requests() (n int) {
 		}
 	}
 	return n
+}
+
+// parserAt is the parser configuration that holds for the record at an offset; false when none is known.
+func parserAt(parsers []state.ParserEpoch, offset int64) (spec string, ok bool) {
+	for _, p := range parsers {
+		if p.From <= offset {
+			spec, ok = p.Spec, true
+		}
+	}
+	return spec, ok
 }

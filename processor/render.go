@@ -258,8 +258,8 @@ func notReady(st *targetState) string {
 	return st.why
 }
 
-// carryOn renders a record whose target is in trouble as a new request for later (design
-// section 6). On a fixed-delay route it waits where it is, and so do those behind it.
+// carryOn renders a record whose target is in trouble as a new request for later. On a
+// fixed-delay route it waits where it is, and so do those behind it.
 func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.Request, now int64, why string) error {
 	p, rec := pt.p, &r.rec
 	if p.queue != nil {

@@ -132,7 +132,7 @@ func TestSimStableRead(t *testing.T) {
 	})
 }
 
-// Design section 4: a revocation waits for the turn in flight, so that the next owner finds a
+// A revocation waits for the turn in flight, so that the next owner finds a
 // decided checkpoint and has nobody to fence.
 func TestSimRevocationWaitsForTurn(t *testing.T) {
 	scenario(t, worldConfig{partitions: 2}, func(w *world) {

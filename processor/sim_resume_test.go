@@ -236,8 +236,7 @@ func TestSimClockBehindWatermark(t *testing.T) {
 	})
 }
 
-// A wall clock that jumps ahead and back delivers nothing early; one that is set back only delays
-// (design section 8).
+// A wall clock that jumps ahead and back delivers nothing early; one that is set back only delays.
 func TestSimClockSteps(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {
 		a := w.live("a")

@@ -232,17 +232,6 @@ func (c *Checkpoint) check() error {
 	return nil
 }
 
-// ParserAt is the parser configuration that holds for the record at an offset; false when none is known.
-func (c *Checkpoint) ParserAt(offset int64) (spec string, ok bool) {
-	for _, p := range c.Parsers {
-		if p.From > offset {
-			break
-		}
-		spec, ok = p.Spec, true
-	}
-	return spec, ok
-}
-
 // DropParsersBelow forgets the configurations that hold only for offsets below the low water: no replay reads there.
 func (c *Checkpoint) DropParsersBelow(lowWater int64) {
 	n := 0

@@ -29,13 +29,9 @@ func TestCheckpointScripts(t *testing.T) {
 			case "parsers":
 				c, err := ParseCheckpoint(1_000_000, "dw1 t=00000000 w=0:0 l=0 c="+d.Input)
 				must(t, err)
-				var low, at int64
+				var low int64
 				if d.MaybeScanArgs(t, "below", &low) {
 					c.DropParsersBelow(low)
-				}
-				if d.MaybeScanArgs(t, "at", &at) {
-					spec, ok := c.ParserAt(at)
-					return fmt.Sprintf("%q %v\n", spec, ok)
 				}
 				return fmt.Sprintln(c.Parsers)
 			default:

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"iter"
 	"math"
 	"time"
 )
@@ -47,9 +46,6 @@ func (l *Ledger) Remove(k Key, offset int64, bytes int, stored bool) {
 // Stored tells that the store holds a pending record from now on.
 func (l *Ledger) Stored(offset int64) { l.log.remove(unsaved, offset) }
 
-// Unstored tells that only memory holds a pending record from now on.
-func (l *Ledger) Unstored(offset int64) { l.log.add(unsaved, offset) }
-
 // Hold keeps Resume at or below an offset whose record is not pending but must be seen by a replay all the same, because
 // its outcome is not decided: a late or refused record before its offset is committed, a record in the turn in flight.
 func (l *Ledger) Hold(offset int64) { l.log.add(unsaved, offset) }
@@ -68,8 +64,8 @@ func (l *Ledger) Low(end int64) int64 {
 	return min(l.low, end)
 }
 
-// Resume is the same over what only memory holds: a replay from here gives what the store has not. It goes back when a
-// record that was stored is Unstored, or an offset held.
+// Resume is the same over what only memory holds: a replay from here gives what the store has not. It goes back when an
+// offset is held.
 func (l *Ledger) Resume(end int64) int64 {
 	if start, ok := l.log.start(unsaved); ok {
 		return min(start, end)
@@ -79,9 +75,6 @@ func (l *Ledger) Resume(end int64) int64 {
 
 // Len is the number of pending records.
 func (l *Ledger) Len() int { return int(l.log.total[pending]) }
-
-// Unsaved is the number of offsets that only memory holds, or that are held.
-func (l *Ledger) Unsaved() int { return int(l.log.total[unsaved]) }
 
 // Bytes is the sum of what was given to Add.
 func (l *Ledger) Bytes() int64 { return l.bytes }
@@ -97,6 +90,3 @@ func (l *Ledger) Agenda(now int64, within ...time.Duration) []Stretch {
 	}
 	return out
 }
-
-// Dues walks through the buckets of due time in rising order; none is empty.
-func (l *Ledger) Dues() iter.Seq[Stretch] { return l.due.all() }

@@ -45,8 +45,6 @@ func TestLedgerScripts(t *testing.T) {
 				}
 			case "stored":
 				l.Stored(offset)
-			case "unstored":
-				l.Unstored(offset)
 			case "hold":
 				l.Hold(offset)
 			case "release":
@@ -60,7 +58,7 @@ func TestLedgerScripts(t *testing.T) {
 				return b.String()
 			case "buckets":
 				var b strings.Builder
-				for s := range l.Dues() {
+				for s := range l.due.all() {
 					fmt.Fprintf(&b, "%v to %v: %d records, %d bytes\n", millis(s.From), millis(s.To), s.Records, s.Bytes)
 				}
 				return b.String()
@@ -110,7 +108,7 @@ func TestLedgerAgainstAMap(t *testing.T) {
 				l.Release(offset)
 			}
 		}
-		if l.Len() != 0 || l.Bytes() != 0 || l.Unsaved() != 0 || len(l.due.list) != 0 || len(l.log.pages) != 0 {
+		if l.Len() != 0 || l.Bytes() != 0 || l.log.total[unsaved] != 0 || len(l.due.list) != 0 || len(l.log.pages) != 0 {
 			t.Errorf("an empty ledger has %d records, %d bytes, %d buckets, %d pages", l.Len(), l.Bytes(), len(l.due.list), len(l.log.pages))
 		}
 	})
@@ -143,7 +141,7 @@ func (m *ledgerModel) step(t *rapid.T, l *Ledger) {
 	case action == "store":
 		e := &m.entries[pick()]
 		if e.stored {
-			l.Unstored(e.offset)
+			l.Hold(e.offset)
 		} else {
 			l.Stored(e.offset)
 		}
@@ -199,7 +197,7 @@ func (m *ledgerModel) check(t *rapid.T, l *Ledger) {
 // checkDues verifies that the buckets hold everything, do not overlap, and are as narrow as promised.
 func (m *ledgerModel) checkDues(t *rapid.T, l *Ledger) {
 	last, records := int64(math.MinInt64), int64(0)
-	for s := range l.Dues() {
+	for s := range l.due.all() {
 		if s.From < last || s.Records <= 0 {
 			t.Fatalf("bucket %+v after one that ends at %d", s, last)
 		}
@@ -222,7 +220,7 @@ func (m *ledgerModel) checkDues(t *rapid.T, l *Ledger) {
 	at := m.now + 50_000
 	got := l.Agenda(m.now, 50*time.Second)[0]
 	var surely, perhaps int64
-	for s := range l.Dues() {
+	for s := range l.due.all() {
 		if s.To <= at+1 {
 			surely += s.Records
 		}
@@ -257,7 +255,7 @@ func TestAgendaIsBounded(t *testing.T) {
 		t.Errorf("%d buckets for a year, want more: the near ones are too wide", got)
 	}
 	var records int64
-	for s := range l.Dues() {
+	for s := range l.due.all() {
 		if width := s.To - s.From; width > max(1024, (s.From)/agendaPrecision) {
 			t.Errorf("bucket %v to %v is too wide", millis(s.From), millis(s.To))
 		}

@@ -237,17 +237,6 @@ func forget(b *pebble.Batch, p part) error {
 	return errors.Join(b.DeleteRange(appendPart(nil, p), appendPart(nil, p+1), nil), b.Delete(positionKey(p), nil))
 }
 
-// Partitions lists what the store holds something of, or held when it was opened, in no order.
-func (s *Store) Partitions() []PartitionID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ids := make([]PartitionID, 0, len(s.slots))
-	for _, sl := range s.slots {
-		ids = append(ids, sl.id)
-	}
-	return ids
-}
-
 // Positions tells for each partition that the store has something of what was last committed with it.
 func (s *Store) Positions() map[PartitionID]Position {
 	s.mu.Lock()
