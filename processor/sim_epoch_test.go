@@ -18,8 +18,8 @@ import (
 
 // forget makes the leader of a topic answer the transactional produce request number n from now as
 // one that has forgotten the producer, whose records retention has removed meanwhile. It gives back
-// whether that has happened.
-func (w *world) forget(topic string, n int64, e *kerr.Error) (happened func() bool) {
+// whether that has happened, and what keeps it from happening any more.
+func (w *world) forget(topic string, n int64, e *kerr.Error) (happened func() bool, mend func()) {
 	var seen atomic.Int64
 	w.cluster.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		w.cluster.KeepControl()
@@ -41,7 +41,7 @@ func (w *world) forget(topic string, n int64, e *kerr.Error) (happened func() bo
 		}
 		return resp, nil, true
 	})
-	return func() bool { return seen.Load() >= n }
+	return func() bool { return seen.Load() >= n }, func() { seen.Add(n) }
 }
 
 // produces reports whether a request has records for a topic.
@@ -62,7 +62,7 @@ func TestSimProducerRenewedWithinTransaction(t *testing.T) {
 		t.Run(e.Message, func(t *testing.T) {
 			scenario(t, worldConfig{}, func(w *world) {
 				a := w.live("a")
-				happened := w.forget("orders", 2, e)
+				happened, _ := w.forget("orders", 2, e)
 				due := in(2 * time.Second)
 				for i := range 3 { // more than fits into a batch
 					r := request(fmt.Sprint(i), due)

@@ -24,6 +24,7 @@ type plan struct {
 	Near       time.Duration
 	Latency    time.Duration
 	Fixed      bool
+	Classic    bool // brokers of before transaction.version 2
 	Standbys   int
 	Flush      bool          // before each kill
 	Rival      bool          // a second group reads the delay topic
@@ -65,6 +66,7 @@ const (
 	opFault                  // the broker answers with error N
 	opLeaderless             // a target has no leader For
 	opCoordinator            // the coordinators move
+	opForget                 // orders forgets the producer of the request after N
 	opLeaders                // the leaders move
 	opFull                   // the disk is full For
 	opOverlap                // producers of requests have overlapping transactions For
@@ -72,7 +74,7 @@ const (
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
-	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "move leaders", "fill the disk", "overlap transactions"}
+	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -91,11 +93,16 @@ var faults = []struct {
 	{kmsg.TxnOffsetCommit, kerr.CoordinatorLoadInProgress, "", false},
 	{kmsg.TxnOffsetCommit, kerr.RequestTimedOut, "", false}, // and carried out
 	{kmsg.TxnOffsetCommit, kerr.ProducerFenced, "", false},
+	{kmsg.TxnOffsetCommit, kerr.NotCoordinator, "", false},
+	{kmsg.TxnOffsetCommit, kerr.OffsetMetadataTooLarge, simTopic, false},
 	{kmsg.OffsetCommit, kerr.RebalanceInProgress, "", false},
 	{kmsg.OffsetCommit, kerr.CoordinatorNotAvailable, "", false},
+	{kmsg.OffsetCommit, kerr.NotCoordinator, "", false},
+	{kmsg.OffsetCommit, kerr.OffsetMetadataTooLarge, simTopic, false},
 	{kmsg.OffsetCommit, kerr.RequestTimedOut, "", false}, // and carried out
 	{kmsg.EndTxn, kerr.ConcurrentTransactions, "", true},
 	{kmsg.EndTxn, kerr.CoordinatorNotAvailable, "", true},
+	{kmsg.EndTxn, kerr.NotCoordinator, "", true},
 	{kmsg.EndTxn, kerr.UnknownServerError, "", true},
 	{kmsg.InitProducerID, kerr.ConcurrentTransactions, "", true},
 	{kmsg.Produce, kerr.NotLeaderForPartition, "orders", false},
@@ -141,6 +148,7 @@ func drawPlan(t *rapid.T) plan {
 		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
 		Latency:    oneOf(t, "latency", milli, 10*milli, 40*milli),
 		Fixed:      below(t, "fixed", 2) == 1,
+		Classic:    below(t, "classic", 3) == 2,
 		Standbys:   below(t, "standbys", 3),
 		Flush:      below(t, "flush", 2) == 1,
 		Rival:      below(t, "rival", 4) == 3,
@@ -178,6 +186,8 @@ func drawStep(t *rapid.T) step {
 		s.N = below(t, "fault", len(faults))
 	case opLeaderless:
 		s.N = below(t, "topic", len(leaderless))
+	case opForget:
+		s.N = below(t, "after", 3)
 	}
 	s.Who = below(t, "who", 4)
 	switch s.Op {
@@ -192,8 +202,8 @@ func drawStep(t *rapid.T) step {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, %d standbys, flushed %v, a second group %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Standbys, p.Flush, p.Rival, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

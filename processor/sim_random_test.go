@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 	"pgregory.net/rapid"
 
 	"github.com/duewheel/duewheel/topics"
@@ -206,7 +208,11 @@ type event struct {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
-	w := newWorld(t, worldConfig{seed: p.Seed, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), tune: func(c *Config) {
+	var versions *kversion.Versions
+	if p.Classic {
+		versions = kversion.V3_9_0()
+	}
+	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), tune: func(c *Config) {
 		c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
 	}})
 	defer w.close()
@@ -363,6 +369,10 @@ func (r *runner) step(s step) {
 		return
 	case opLeaderless:
 		r.after(s.For, r.leaderless(leaderless[s.N]))
+		return
+	case opForget:
+		_, mend := r.forget("orders", int64(s.N)+1, kerr.OutOfOrderSequenceNumber)
+		r.mend = append(r.mend, mend)
 		return
 	case opCoordinator:
 		r.cluster.RehashCoordinators()

@@ -107,11 +107,7 @@ func (t *turn) renderParts(ctx context.Context) {
 		if due := time.UnixMilli(pt.due()); now.Before(due) {
 			t.render.now = due
 		}
-		_, err := entry(pt.p.tp, pt.p.id, pt.to)
-		if err == nil {
-			err = t.render.part(ctx, pt, t.render.now.UnixMilli())
-		}
-		if err != nil {
+		if err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
 			t.held = append(t.held, heldPart{pt, err})
 			continue
 		}
