@@ -31,9 +31,10 @@ var (
 	descAccepted     = desc("records_accepted_total", "Records read from a delay topic and taken over.", "topic")
 	descDelivered    = desc("records_delivered_total", "Records of a delay topic delivered to their targets.", "topic")
 	descLate         = desc("records_late_total", "Records accepted when a later due time of their partition had been resolved.", "topic")
+	descOnArrival    = desc("records_late_on_arrival_total", "Records accepted that were due before they were written; their lateness counts from then.", "topic")
 	descToTarget     = desc("target_records_delivered_total", "Records delivered to a target topic.", "target")
 	descTrouble      = desc("target_in_trouble", "1 while a target's records are carried on because it does not take them.", "target")
-	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus due, by target topic.", "target")
+	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus the later of due and the record's timestamp, by target topic.", "target")
 	descDeadLettered = desc("records_dead_lettered_total", "Records of a delay topic written to its dead letter topic.", "topic", "code")
 	descParsed       = desc("header_parse_total", "Requests whose headers could not be taken.", "outcome")
 	descRetried      = desc("records_retried_total", "Records carried on because their target was in trouble.")
@@ -47,7 +48,7 @@ var (
 	descClockAlone   = desc("clock_unchecked", "1 while brokers do not say what time it is.")
 	descBrokerClock  = desc("broker_clock_skew_seconds", "A broker's clock minus the broker's that counts.", "broker")
 	descLanes        = desc("lanes", "Group members in this process.")
-	descOutside      = desc("lanes_outside_group", "Lanes that the group does not take as members; /readyz says why.")
+	descOutside      = desc("lanes_outside_group", "Lanes that do not get into the group, or are not taken as members; /readyz says why.")
 	descAssigned     = desc("assigned_partitions", "Partitions assigned to this process.")
 	descNearBytes    = desc("near_bytes", "Memory held for records inside the near window.")
 	descStoreBytes   = desc("store_bytes", "Size of the local store on disk.")
@@ -90,7 +91,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descAccepted, descDelivered, descLate, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
+		descAccepted, descDelivered, descLate, descOnArrival, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
@@ -108,6 +109,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.counter(descAccepted, float64(t.Accepted), t.Topic)
 		m.counter(descDelivered, float64(t.Delivered), t.Topic)
 		m.counter(descLate, float64(t.Late), t.Topic)
+		m.counter(descOnArrival, float64(t.LateOnArrival), t.Topic)
 	}
 	for _, t := range s.Targets {
 		if t.Delivered == 0 && t.Trouble == "" {

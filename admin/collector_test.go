@@ -93,7 +93,7 @@ func TestLatenessIsCumulative(t *testing.T) {
 	counts := make([]int64, len(processor.HistogramBounds)+1)
 	counts[0], counts[1], counts[len(counts)-2], counts[len(counts)-1] = 5, 3, 2, 1
 	var want strings.Builder
-	want.WriteString("# HELP duewheel_lateness_seconds The delivering commit's answer minus due, by target topic.\n# TYPE duewheel_lateness_seconds histogram\n")
+	want.WriteString("# HELP duewheel_lateness_seconds The delivering commit's answer minus the later of due and the record's timestamp, by target topic.\n# TYPE duewheel_lateness_seconds histogram\n")
 	for i, bound := range processor.HistogramBounds {
 		n := "8"
 		switch i {
@@ -115,7 +115,7 @@ duewheel_lateness_seconds_count{target="orders"} 11
 
 func TestCounters(t *testing.T) {
 	expect(t, collect(processor.Stats{
-		Topics:       []processor.TopicStats{{Topic: "delays", Accepted: 12, Delivered: 9, Late: 1}},
+		Topics:       []processor.TopicStats{{Topic: "delays", Accepted: 12, Delivered: 9, Late: 1, LateOnArrival: 2}},
 		Targets:      []processor.TargetStats{{Target: "a", Delivered: 4}, {Target: "b", Delivered: 5, Trouble: "no leader"}, {Target: "c"}},
 		DeadLetters:  []processor.DeadLetterStats{{Topic: "delays", Code: "no_due", Records: 2}, {Topic: "others", Code: "no_due", Records: 1}},
 		Refused:      map[string]int64{"no_due": 2},
@@ -129,6 +129,9 @@ duewheel_records_accepted_total{topic="delays"} 12
 # HELP duewheel_records_delivered_total Records of a delay topic delivered to their targets.
 # TYPE duewheel_records_delivered_total counter
 duewheel_records_delivered_total{topic="delays"} 9
+# HELP duewheel_records_late_on_arrival_total Records accepted that were due before they were written; their lateness counts from then.
+# TYPE duewheel_records_late_on_arrival_total counter
+duewheel_records_late_on_arrival_total{topic="delays"} 2
 # HELP duewheel_target_records_delivered_total Records delivered to a target topic.
 # TYPE duewheel_target_records_delivered_total counter
 duewheel_target_records_delivered_total{target="a"} 4

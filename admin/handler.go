@@ -114,7 +114,7 @@ func reasons(s *processor.Stats, partitions int) (why []string) {
 		why = append(why, fmt.Sprintf("%d partitions are not live, or held up", partitions))
 	}
 	if len(why) == 0 {
-		why = append(why, "not in the group yet")
+		why = append(why, "joining the group")
 	}
 	return why
 }

@@ -46,7 +46,7 @@ func TestProbes(t *testing.T) {
 		{"alive by its other name", "/healthz", fake{}, nil, 200, "ok\n"},
 		{"a lane hangs", "/livez", fake{dead: true}, nil, 503, "a lane has not taken a step for a while\n"},
 		{"ready", "/readyz", fake{ready: true}, nil, 200, "{\n  \"ready\": true\n}\n"},
-		{"not joined", "/readyz", fake{}, nil, 503, "{\n  \"ready\": false,\n  \"reason\": \"not in the group yet\"\n}\n"},
+		{"not joined", "/readyz", fake{}, nil, 503, "{\n  \"ready\": false,\n  \"reason\": \"joining the group\"\n}\n"},
 		{"refused by the group", "/readyz", fake{stats: processor.Stats{Outside: []string{"lane 0: give it another id"}}}, nil, 503,
 			"{\n  \"ready\": false,\n  \"reason\": \"not in the group: lane 0: give it another id\"\n}\n"},
 		{"without a store", "/readyz", fake{ready: true, stats: processor.Stats{StoreTrouble: "the disk is full: make room"}}, nil, 200,

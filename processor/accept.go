@@ -48,6 +48,9 @@ func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 	}
 	if !replay {
 		p.stats.accepted.Add(1)
+		if req.Attempt == 0 && req.Due < r.Timestamp.UnixMilli() {
+			p.stats.lateOnArrival.Add(1)
+		}
 	}
 	key := state.Key{Due: req.Due, Seq: r.Offset}
 	if p.queue != nil {

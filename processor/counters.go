@@ -86,8 +86,8 @@ func (c *counters) checkpoint(t *turn) {
 	}
 }
 
-// outputs counts what a turn has delivered. Records of one target that were due at the same ms
-// are observed together.
+// outputs counts what a turn has delivered. Records of one target that could be delivered
+// from the same ms on are observed together.
 func (c *counters) outputs(t *turn) {
 	answered := t.answered.UnixMilli()
 	outs := t.render.outputs
@@ -100,10 +100,10 @@ func (c *counters) outputs(t *turn) {
 		case outRetry:
 			c.retried.Add(1)
 		case outDelivered:
-			for i+n < len(outs) && outs[i+n].kind == outDelivered && outs[i+n].target == o.target && outs[i+n].due == o.due && outs[i+n].part == o.part {
+			for i+n < len(outs) && outs[i+n].kind == outDelivered && outs[i+n].target == o.target && outs[i+n].since == o.since && outs[i+n].part == o.part {
 				n++
 			}
-			late := max(time.Duration(answered-o.due)*time.Millisecond, 0)
+			late := max(time.Duration(answered-o.since)*time.Millisecond, 0)
 			o.target.stats.lateness.observe(late, int64(n))
 			o.target.stats.delivered.Add(int64(n))
 			o.target.succeeded()
@@ -217,11 +217,7 @@ func (l *lane) publish(p *partition, now int64) {
 		if p.queue != nil {
 			s.PendingBytes, s.Near = p.queue.bytes, s.Pending
 		}
-		if due, ok := p.nextDue(); ok {
-			s.NextDue = max(due, 1)
-		} else if p.live() && p.storeless() && p.far() > 0 {
-			s.NextDue = p.horizon.Due // or later
-		}
+		s.NextDue = p.firstDue(now)
 		s.Overdue = p.lateDue(now)
 		for i, st := range p.ledger.Agenda(now, append([]time.Duration{0}, agendaWithin...)...) {
 			if i == 0 {
@@ -288,7 +284,7 @@ func (p *Processor) Stats() Stats {
 	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
-		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load()})
+		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load()})
 	}
 	p.targets.mu.RLock()
 	for _, t := range p.targets.m {
@@ -330,8 +326,8 @@ func (p *Processor) pictures() []PartitionStats {
 // outside says which lanes the group does not take, and why.
 func (p *Processor) outside() (why []string) {
 	for _, l := range p.lanes {
-		if _, err := l.standing.get(); err != nil {
-			why = append(why, fmt.Sprintf("lane %d: %v", l.n, err))
+		if w := l.standing.why(p.barred.get()); w != "" {
+			why = append(why, fmt.Sprintf("lane %d: %s", l.n, w))
 		}
 	}
 	return why

@@ -149,9 +149,11 @@ func (l *lane) run(ctx context.Context) (err error) {
 			return nil
 		}
 	}
+	l.standing.await(errAwaitsTime)
 	if !l.p.clock.await(ctx) {
 		return nil
 	}
+	l.standing.await(nil)
 	if err = l.awaitProtocol(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -165,13 +166,22 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 	l.renewing = true
 	l.wg.Go(func() {
 		sleep(ctx, rest)
+		said := ""
 		for try := 0; ; try++ {
 			err := l.renewAll(ctx)
 			if err == nil || ctx.Err() != nil {
+				l.standing.await(nil)
 				break
 			}
+			l.standing.await(fmt.Errorf("producers are not ready: %w", err))
 			pause := growing(try, 250*time.Millisecond, mostRest)
-			l.log.Warn("producers are not ready; trying again", "error", err, "in", pause.Round(time.Millisecond))
+			level := slog.LevelWarn
+			if why := err.Error(); why != said {
+				said = why
+			} else {
+				level = slog.LevelDebug // once is enough
+			}
+			l.log.Log(ctx, level, "producers are not ready; trying again", "error", err, "in", pause.Round(time.Millisecond))
 			if !sleep(ctx, pause) {
 				break
 			}

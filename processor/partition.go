@@ -78,7 +78,8 @@ type partition struct {
 	paused    bool      // the reader has been told to leave it alone
 	resting   time.Time // until when it is not read, because brokers refused
 	refusals  backoff
-	leaving   bool  // it waits for its checkpoint, to be read again: nothing new is begun
+	leaving   bool // it waits for its checkpoint, to be read again: nothing new is begun
+	stored    storedDue
 	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
 }
 
@@ -394,7 +395,8 @@ func (p *partition) describe(what string, err error) error {
 
 // topicCounters count what happens to the records of one delay topic. Lanes add, anyone reads.
 type topicCounters struct {
-	accepted  atomic.Int64
-	delivered atomic.Int64
-	late      atomic.Int64
+	accepted      atomic.Int64
+	delivered     atomic.Int64
+	late          atomic.Int64
+	lateOnArrival atomic.Int64
 }

@@ -26,6 +26,7 @@ type Processor struct {
 	store    *storage
 	lanes    []*lane
 	standbys *standbys // nil: none
+	barred   barred
 	running  atomic.Bool
 
 	assigned assignedSet
@@ -102,6 +103,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		(&timekeeper{cfg: &p.cfg, clock: p.clock, cl: cl, log: p.cfg.Logger}).run(watching)
 		return nil
 	})
+	watch.Go(func() error { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(watching); return nil })
 	watch.Go(func() error { p.store.run(watching); return nil })
 	watch.Go(func() error { p.counters.deadLetters.run(watching); return nil })
 	watch.Go(func() error { newLeftovers(p, cl).run(watching); return nil })

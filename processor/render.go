@@ -17,7 +17,7 @@ type output struct {
 	item    *item
 	part    *part
 	target  *target         // of a delivery
-	due     int64           // ms, as first asked for: lateness counts from it
+	since   int64           // ms: lateness counts from here
 	refusal *topics.Refusal // of a dead letter
 }
 
@@ -194,8 +194,17 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name))
 	}
-	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, due: first.Due})
+	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now)})
 	return nil
+}
+
+// deliverable is since when a record could be delivered: since it was due, as first asked for, or
+// since it was written, if that was later. A time of writing that has not come yet says nothing.
+func deliverable(first topics.Origin, now int64) int64 {
+	if first.Timestamp > now {
+		return first.Due
+	}
+	return max(first.Due, first.Timestamp)
 }
 
 // drop takes back the last new record.

@@ -60,7 +60,7 @@ var errUnplugged = &net.OpError{Op: "dial", Net: "fake", Err: errors.New("unplug
 
 // dial is the dialer of the process's clients.
 func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if l.isDead() {
+	if l.isDead() || l.name != "outside" && l.world.unplugged.Load() {
 		return nil, errUnplugged
 	}
 	l.mu.Lock()

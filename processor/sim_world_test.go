@@ -58,6 +58,8 @@ type world struct {
 	heard   heard
 	closing chan struct{}
 
+	unplugged atomic.Bool // processes reach no broker anew
+
 	sent      int64 // by send
 	users     int   // transactions of producers of requests
 	processes []*process

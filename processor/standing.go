@@ -17,12 +17,36 @@ type standing struct {
 	mu     sync.Mutex
 	joined bool
 	err    error // why the group has not taken it, when it last asked
+	wait   error // what it has to wait for before it may ask
 }
 
 func (s *standing) set(joined bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.joined, s.err = joined, err
+	s.joined, s.err, s.wait = joined, err, nil
+}
+
+// await notes what the lane waits for before it asks; nil: for nothing any more.
+func (s *standing) await(what error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wait = what
+}
+
+// why is what keeps a lane out, the best that is known: what the group has said, what was found on
+// the way to it, what the lane waits for; empty for one that is in, or on its way.
+func (s *standing) why(barred string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.joined:
+		return ""
+	case s.err != nil:
+		return s.err.Error()
+	case barred == "" && s.wait != nil:
+		return s.wait.Error()
+	}
+	return barred
 }
 
 func (s *standing) get() (joined bool, err error) {

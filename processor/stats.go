@@ -74,7 +74,7 @@ type PartitionStats struct {
 	PendingBytes int64
 	Near         int64 // of those, held in memory
 	Overdue      int64 // pending and due before now, approximately
-	NextDue      int64 // ms; 0 when nothing is pending
+	NextDue      int64 // ms; 0 when nothing is pending, or nothing is known of when it is due
 
 	CheckpointAt      time.Time     // when the checkpoint was last committed
 	CheckpointOverdue time.Duration // for how long there has been a checkpoint to write; 0: there is none
@@ -95,6 +95,8 @@ type TopicStats struct {
 	Accepted  int64
 	Delivered int64
 	Late      int64 // accepted when their key was at or below the watermark
+
+	LateOnArrival int64 // due before they were written
 }
 
 // TargetStats counts what was delivered to one target topic.

@@ -52,6 +52,9 @@ const (
 	askIDs     = 16
 )
 
+// errAwaitsTime is what a lane says of itself while it does not know what time it is.
+var errAwaitsTime = errors.New("processor: waiting for the brokers to say what time it is")
+
 // answer is what one broker says.
 type answer struct {
 	broker int32

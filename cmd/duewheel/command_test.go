@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -240,18 +241,39 @@ func TestAdminPort(t *testing.T) {
 // start runs a processor and returns what stops it and its log.
 func start(t *testing.T, addr, dir string, more ...string) (stop func() error, log *lockedBuffer) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancelCause(t.Context())
 	log = &lockedBuffer{}
 	ended := make(chan error, 1)
 	args := append([]string{"run", "-b", addr, "-g", "g", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders",
 		"-X", "state.dir=" + dir, "-X", "admin.listen=127.0.0.1:0"}, more...)
 	go func() { ended <- run(ctx, args, nil, io.Discard, log) }()
 	stop = sync.OnceValue(func() error {
-		cancel()
+		cancel(errors.New("the test is over"))
 		return <-ended
 	})
 	t.Cleanup(func() { _ = stop() })
 	return stop, log
+}
+
+// The log says that a process stops and has stopped, and why: it was told to, or it could not go on.
+func TestRunSaysWhyItStopped(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--for", "1ms", "--to", "orders", "-v", "x"); err != nil {
+		t.Fatal(err)
+	}
+	stop, log := start(t, addr, t.TempDir())
+	fetch(t, addr, "orders", 1)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.String(); !strings.Contains(got, `msg=stopping why="the test is over"`) || !strings.Contains(got, `msg=stopped why="the test is over"`) {
+		t.Errorf("it was told to stop, and says\n%s", got)
+	}
+	var b bytes.Buffer
+	sayStopped(t.Context(), (&settings{}).logger(&b), errors.New("the brokers do not serve this"))
+	if got := b.String(); !strings.Contains(got, `level=ERROR msg=stopped error="the brokers do not serve this"`) {
+		t.Errorf("it could not go on, and says %s", got)
+	}
 }
 
 func TestStateDirectories(t *testing.T) {
@@ -310,6 +332,9 @@ func TestSignals(t *testing.T) {
 	}
 	signal()
 	<-ctx.Done()
+	if why := context.Cause(ctx).Error(); why != "signal terminated" {
+		t.Errorf("it ends because of %q", why)
+	}
 	select {
 	case code := <-exited:
 		t.Fatalf("exit %d at the first signal", code)

@@ -40,26 +40,26 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // untilSignal returns a context that ends with the first SIGINT or SIGTERM. The second one calls
-// exit at once: whoever sends it does not want to wait for the open transaction.
+// exit at once: whoever sends it does not want to wait for the open transaction. Its cause is the signal.
 func untilSignal(parent context.Context, exit func(code int)) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(parent)
+	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range signals {
+		for s := range signals {
 			if ctx.Err() != nil {
 				exit(130)
 				return
 			}
-			cancel()
+			cancel(fmt.Errorf("signal %v", s))
 		}
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
 		close(signals)
 		<-done
-		cancel()
+		cancel(nil)
 	}
 }

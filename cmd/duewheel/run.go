@@ -76,7 +76,20 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 		at = "http://" + listener.Addr().String()
 	}
 	logger.Info("starting", "version", version(), "group", s.Group, "state", dir, "admin", at)
-	return serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
+	defer context.AfterFunc(ctx, func() { logger.Info("stopping", "why", context.Cause(ctx)) })()
+	err = serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
+	sayStopped(ctx, logger, err)
+	return err
+}
+
+// sayStopped writes the last line of the log. What the command returns is for the one who has started
+// it; whoever reads the log later finds it only here.
+func sayStopped(ctx context.Context, logger *slog.Logger, err error) {
+	if err != nil {
+		logger.Error("stopped", "error", err)
+		return
+	}
+	logger.Info("stopped", "why", context.Cause(ctx))
 }
 
 // listenAdmin opens the admin port; nil where there is to be none.

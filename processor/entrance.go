@@ -1,0 +1,185 @@
+package processor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// entrance looks what keeps lanes out of their group as long as the group itself has not refused them.
+// The clients that try to get in say little: they go on trying, and what they met on the way is lost
+// when time is up. So here every broker that is configured is asked once, without repetition, for what
+// a member needs first: an answer, the delay topics, the group's coordinator.
+type entrance struct {
+	p   *Processor
+	cl  *kgo.Client
+	log *slog.Logger
+}
+
+const (
+	// entranceFirst is how long a lane may take to get in before anything is asked.
+	entranceFirst = time.Second
+	// entrancePause is the time between two looks.
+	entrancePause = 5 * time.Second
+	// entrancePatience is how long one broker may take to answer.
+	entrancePatience = 2 * time.Second
+)
+
+// run looks until ctx ends.
+func (e *entrance) run(ctx context.Context) {
+	said := ""
+	for pause := entranceFirst; sleep(ctx, pause); {
+		if pause = entranceFirst; !e.p.waits() {
+			e.p.barred.Store(nil)
+			said = ""
+			continue
+		}
+		pause = entrancePause
+		err := e.examine(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			e.p.barred.Store(nil)
+			continue
+		}
+		why := err.Error()
+		e.p.barred.Store(&why)
+		if why != said {
+			e.log.Error("cannot get into the group; trying again", "error", err)
+			said = why
+		}
+	}
+}
+
+// waits reports whether a lane is not in the group, and the group has not said why.
+func (p *Processor) waits() bool {
+	for _, l := range p.lanes {
+		if joined, err := l.standing.get(); !joined && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// barred is why no lane can get into the group; nil: nothing is known of it.
+type barred struct{ atomic.Pointer[string] }
+
+func (b *barred) get() string {
+	if why := b.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
+// examine asks the brokers in turn until one answers, and judges what that says.
+func (e *entrance) examine(ctx context.Context) error {
+	names, _ := e.cl.OptValue(kgo.SeedBrokers).([]string)
+	var errs []error
+	for i, b := range e.cl.SeedBrokers() {
+		resp, err := ask[*kmsg.MetadataResponse](ctx, b, e.topics())
+		if err == nil {
+			return errors.Join(e.judgeTopics(resp), e.askForGroup(ctx, b))
+		}
+		if i < len(names) {
+			err = fmt.Errorf("broker %s: %w", names[i], explainBroker(err))
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (e *entrance) topics() *kmsg.MetadataRequest {
+	req := kmsg.NewPtrMetadataRequest()
+	for name := range e.p.routes {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(name)
+		req.Topics = append(req.Topics, t)
+	}
+	return req
+}
+
+func (e *entrance) judgeTopics(resp *kmsg.MetadataResponse) error {
+	var errs []error
+	for _, t := range resp.Topics {
+		name := ""
+		if t.Topic != nil {
+			name = *t.Topic
+		}
+		switch err := kerr.ErrorForCode(t.ErrorCode); {
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			errs = append(errs, fmt.Errorf("delay topic %s does not exist, or may not be described: `duewheel topics create` makes it: %w", name, err))
+		case errors.Is(err, kerr.TopicAuthorizationFailed):
+			errs = append(errs, fmt.Errorf("not allowed to describe delay topic %s: %w", name, err))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("delay topic %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (e *entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = e.p.cfg.Group, []string{e.p.cfg.Group}
+	resp, err := ask[*kmsg.FindCoordinatorResponse](ctx, b, req)
+	if err == nil {
+		code := resp.ErrorCode
+		if len(resp.Coordinators) > 0 {
+			code = resp.Coordinators[0].ErrorCode
+		}
+		err = kerr.ErrorForCode(code)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("not allowed to read group %s: %w", e.p.cfg.Group, err)
+	}
+	return fmt.Errorf("group %s has no coordinator: %w", e.p.cfg.Group, err)
+}
+
+// ask sends a request to one broker, once.
+func ask[R kmsg.Response](ctx context.Context, b *kgo.Broker, req kmsg.Request) (resp R, err error) {
+	ctx, cancel := context.WithTimeout(ctx, entrancePatience)
+	defer cancel()
+	got, err := b.Request(ctx, req)
+	if err != nil {
+		return resp, err
+	}
+	return got.(R), nil
+}
+
+// explainBroker says what a person can do about a broker that does not answer.
+func explainBroker(err error) error {
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var certificate *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("it does not answer within %v; kafka.tls must be what its listener expects: %w", entrancePatience, err)
+	case isAny(err, kerr.SaslAuthenticationFailed):
+		return fmt.Errorf("it refuses kafka.sasl.username or kafka.sasl.password: %w", err)
+	case isAny(err, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState):
+		return fmt.Errorf("its listener does not take kafka.sasl.mechanism: %w", err)
+	case errors.As(err, &record):
+		return fmt.Errorf("its listener does not speak TLS; kafka.tls must be what it expects: %w", err)
+	case errors.As(err, &alert), errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &host):
+		return fmt.Errorf("look at kafka.tls: %w", err)
+	}
+	if _, ok := errors.AsType[*kgo.ErrFirstReadEOF](err); ok || errors.Is(err, io.EOF) {
+		return fmt.Errorf("it hangs up; kafka.tls and kafka.sasl must be what its listener expects: %w", err)
+	}
+	return err
+}

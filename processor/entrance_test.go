@@ -1,0 +1,107 @@
+package processor
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+// selfSigned is a certificate that only its owner trusts.
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// Whatever keeps a process away from its group is named, with the setting to look at.
+func TestEntrance(t *testing.T) {
+	topics := kfake.SeedTopics(1, testTopic)
+	secured := []kfake.Opt{topics, kfake.EnableSASL(), kfake.Superuser("PLAIN", "alice", "right")}
+	encrypted := []kfake.Opt{topics, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{selfSigned(t)}})}
+	password := func(pass string) kgo.Opt { return kgo.SASL(plain.Auth{User: "alice", Pass: pass}.AsMechanism()) }
+	for _, c := range []struct {
+		name   string
+		broker []kfake.Opt // none: there is no broker
+		client []kgo.Opt
+		fault  *kfake.Fault
+		says   string // empty: nothing keeps it away
+	}{
+		{name: "all is well", broker: []kfake.Opt{topics}},
+		{name: "all is well with a password", broker: secured, client: []kgo.Opt{password("right")}},
+		{name: "no broker", says: "broker 127.0.0.1:1: unable to dial: dial tcp 127.0.0.1:1: connect: connection refused"},
+		{name: "a wrong password", broker: secured, client: []kgo.Opt{password("wrong")}, says: "it hangs up; kafka.tls and kafka.sasl must be what its listener expects"},
+		{name: "no password", broker: secured, says: "kafka.sasl"},
+		{name: "no TLS", broker: encrypted, says: "it hangs up; kafka.tls and kafka.sasl must be what its listener expects"},
+		{name: "an unknown authority", broker: encrypted, client: []kgo.Opt{kgo.DialTLSConfig(&tls.Config{})}, says: "look at kafka.tls: "},
+		{name: "TLS where there is none", broker: []kfake.Opt{topics}, client: []kgo.Opt{kgo.DialTLSConfig(&tls.Config{})}, says: "kafka.tls"},
+		{name: "no delay topic", broker: []kfake.Opt{kfake.SeedTopics(1, "other")}, says: "delay topic " + testTopic + " does not exist, or may not be described: `duewheel topics create` makes it"},
+		{name: "a delay topic that may not be described", broker: []kfake.Opt{topics}, says: "not allowed to describe delay topic " + testTopic,
+			fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: testTopic, Err: kerr.TopicAuthorizationFailed, Count: -1}},
+		{name: "a group that may not be read", broker: []kfake.Opt{topics}, says: "not allowed to read group g",
+			fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.GroupAuthorizationFailed, Count: -1}},
+		{name: "a group without a coordinator", broker: []kfake.Opt{topics}, says: "group g has no coordinator: COORDINATOR_NOT_AVAILABLE",
+			fault: &kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: -1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // one of them waits for an answer
+			addrs := []string{"127.0.0.1:1"}
+			if c.broker != nil {
+				cluster, err := kfake.NewCluster(append(c.broker, kfake.NumBrokers(1))...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(cluster.Close)
+				addrs = cluster.ListenAddrs()
+				if c.fault != nil {
+					cluster.Fault(*c.fault)
+				}
+			}
+			cl, err := kgo.NewClient(append(c.client, kgo.SeedBrokers(addrs...))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(cl.Close)
+			l := testLane(t)
+			e := &entrance{p: l.p, cl: cl, log: slog.New(slog.DiscardHandler)}
+			err = e.examine(t.Context())
+			if got := err == nil; got != (c.says == "") || !got && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want one that says %q", err, c.says)
+			}
+		})
+	}
+}
+
+// Kafka says why it refuses a login before it hangs up.
+func TestExplainBroker(t *testing.T) {
+	for err, says := range map[error]string{
+		kerr.SaslAuthenticationFailed: "kafka.sasl.username or kafka.sasl.password",
+		kerr.UnsupportedSaslMechanism: "kafka.sasl.mechanism",
+	} {
+		if got := explainBroker(err); !errors.Is(got, err) || !strings.Contains(got.Error(), says) {
+			t.Errorf("%v, want one that says %s", got, says)
+		}
+	}
+}
