@@ -90,7 +90,7 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	if s.Group == "" {
 		return nil, errNoGroup
 	}
-	committed, err := adm.FetchOffsets(ctx, s.Group)
+	committed, err := fetchOffsets(ctx, adm, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", s.Group, err)
 	}
@@ -135,6 +135,26 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 		}
 	}
 	return rows, nil
+}
+
+// coordinatorPatience is how long a cluster that has never had a group takes to make __consumer_offsets,
+// or one that has lost a broker to find another coordinator.
+const coordinatorPatience = 15 * time.Second
+
+// fetchOffsets returns what a group has committed.
+func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.OffsetResponses, error) {
+	for end := time.Now().Add(coordinatorPatience); ; {
+		committed, err := adm.FetchOffsets(ctx, group)
+		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+		if !away || time.Now().After(end) {
+			return committed, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
 }
 
 // judge fills in what is committed, and says what keeps a processor from going on from it.

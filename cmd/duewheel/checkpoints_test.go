@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -223,5 +225,18 @@ func TestResetLetsAStoppedPartitionGoOn(t *testing.T) {
 				t.Errorf("%d records delivered, want %d", len(records), test.want)
 			}
 		})
+	}
+}
+
+// A cluster that has never had a group has no coordinator for some seconds: that is not worth an error.
+func TestCheckpointsWaitForACoordinator(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 3})
+	out, err := command(t, "", "checkpoints", "-b", addr, "-g", "g", "-t", "delays")
+	if err != nil || !strings.Contains(out, "nothing committed") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	if n := fault.Hits(); n != 3 {
+		t.Errorf("%d requests were refused", n)
 	}
 }

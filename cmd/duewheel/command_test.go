@@ -110,6 +110,8 @@ func TestCommandsSayWhatIsMissing(t *testing.T) {
 			"  group.id is missing: give it in the file or as DUEWHEEL_GROUP_ID\n" +
 			"  routes[0].topic is missing: give it in the file or as DUEWHEEL_ROUTES_0_TOPIC\n" +
 			"  near_window is 1µs: 10ms to 24d"},
+		{[]string{"topics", "create", "--partitions", "0", "--replication", "-1", "--max-message-bytes", "10"}, "3 problems:\n" +
+			"  --max-message-bytes: \"10\": 4KiB to 2047MiB\n  --partitions 0: at least 1\n  --replication -1: at least 1"},
 		{[]string{"demo", "--rate", "0"}, "--rate 0: 1 to 100000"},
 		{[]string{"sing"}, `unknown command "sing" for "duewheel"`},
 	} {

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // traced is an error that prints more of itself when it is asked to, as those of the store do.
@@ -31,13 +35,16 @@ func TestLogHasNoStackTraces(t *testing.T) {
 }
 
 // A log is read by people, in either format.
-func TestLogHasReadableDurations(t *testing.T) {
-	for format, want := range map[string]string{"text": "after=1.5s", "json": `"after":"1.5s"`} {
+func TestLogIsReadable(t *testing.T) {
+	for format, want := range map[string]*regexp.Regexp{
+		"text": regexp.MustCompile(`^time=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\S* level=INFO msg="partition is live" after=1\.5s watermark=7:8 severity=warning\n$`),
+		"json": regexp.MustCompile(`^{"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}[^"]*","level":"INFO","msg":"partition is live","after":"1\.5s","watermark":"7:8","severity":"warning"}\n$`),
+	} {
 		var b bytes.Buffer
 		s := settings{LogFormat: format}
-		s.logger(&b).Info("partition is live", "after", 1500*time.Millisecond)
-		if got := b.String(); !strings.Contains(got, want) {
-			t.Errorf("%s: got %s", format, got)
+		s.logger(&b).Info("partition is live", "after", 1500*time.Millisecond, "watermark", state.Key{Due: 7, Seq: 8}, "severity", topics.Warning)
+		if !want.MatchString(b.String()) {
+			t.Errorf("%s: got %s", format, b.String())
 		}
 	}
 }

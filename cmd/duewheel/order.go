@@ -102,6 +102,9 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 	} else if refusal := route.Refuse(&q, now.UnixMilli()); refusal != nil {
 		return nil, refusal
 	}
+	if err := o.checkPartition(ctx, cl); err != nil {
+		return nil, err
+	}
 	switch problem, note, err := lookAtTarget(ctx, cl, string(q.Target), q.Partition); {
 	case err != nil:
 		return nil, err
@@ -113,6 +116,18 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 		notes = append(notes, note)
 	}
 	return notes, nil
+}
+
+// checkPartition looks whether the delay topic has the partition that was asked for.
+func (o *order) checkPartition(ctx context.Context, cl *kgo.Client) error {
+	if o.partition < 0 {
+		return nil
+	}
+	details, err := kadm.NewClient(cl).ListTopics(ctx, o.topic)
+	if t := details[o.topic]; err == nil && t.Err == nil && int(o.partition) >= len(t.Partitions) {
+		return fmt.Errorf("%s has no partition %d, only 0 to %d", o.topic, o.partition, len(t.Partitions)-1)
+	}
+	return nil // what else is wrong with the topic is said when it is written to
 }
 
 // lookAtTarget tells what would keep a record from its target, and what could not be found out.

@@ -2,6 +2,9 @@ package main
 
 import (
 	"cmp"
+	"encoding"
+	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -95,13 +98,16 @@ func (s *settings) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-// asText makes text of what is logged: slog prints errors with all they have, stack traces too, and
-// durations in JSON as nanoseconds.
+// asText makes text of what is logged: slog prints errors with all they have, stack traces too, and in
+// JSON durations and times to the nanosecond and other values by their fields.
 func asText(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
+	case time.Time:
+		a.Value = slog.StringValue(v.Format("2006-01-02T15:04:05.000Z07:00"))
+	case slog.Level, json.Marshaler, encoding.TextMarshaler:
 	case error:
 		a.Value = slog.StringValue(v.Error())
-	case time.Duration:
+	case fmt.Stringer:
 		a.Value = slog.StringValue(v.String())
 	}
 	return a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -69,15 +70,21 @@ targets are not made.`,
 		Example: "  duewheel topics create -c duewheel.yaml --partitions 24",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTopics(f, func(adm *kadm.Client, _ settings, want topics.Expect) error {
-				want.Partitions, want.Replication = partitions, replication
-				if largest != "" {
-					n, err := asSize(largest)
-					if err != nil {
-						return fmt.Errorf("--max-message-bytes: %w", err)
-					}
-					want.MaxMessageBytes = int(n)
+			bytes, err := asMessageBytes(largest)
+			errs := []error{err}
+			for _, given := range []struct {
+				flag string
+				n    int
+			}{{"partitions", int(partitions)}, {"replication", int(replication)}} {
+				if given.n < 1 && cmd.Flags().Changed(given.flag) {
+					errs = append(errs, fmt.Errorf("--%s %d: at least 1", given.flag, given.n))
 				}
+			}
+			if err := joinLines(errs...); err != nil {
+				return err
+			}
+			return withTopics(f, func(adm *kadm.Client, _ settings, want topics.Expect) error {
+				want.Partitions, want.Replication, want.MaxMessageBytes = partitions, replication, bytes
 				made, err := topics.Create(cmd.Context(), adm, want)
 				return errors.Join(printCreated(cmd.OutOrStdout(), made), err)
 			})
@@ -87,6 +94,24 @@ targets are not made.`,
 	cmd.Flags().Int16Var(&replication, "replication", 0, "`replicas` of a new topic (default 3, or as many as there are brokers)")
 	cmd.Flags().StringVar(&largest, "max-message-bytes", "", "largest record of a new delay topic, a `size` (default: the broker's)")
 	return cmd
+}
+
+// leastMessageBytes leaves room for a request without a value: its headers, and those of a retry.
+const leastMessageBytes = 4 << 10
+
+// asMessageBytes is how large a record may be: 0 for the broker's default.
+func asMessageBytes(s string) (int, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := asSize(s)
+	if err == nil && (n < leastMessageBytes || n > math.MaxInt32-topics.DeadLetterRoom) {
+		err = fmt.Errorf("%q: 4KiB to 2047MiB", s)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("--max-message-bytes: %w", err)
+	}
+	return int(n), nil
 }
 
 func withTopics(f *flags, fn func(*kadm.Client, settings, topics.Expect) error) error {
