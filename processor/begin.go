@@ -66,6 +66,7 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	}
 	t.begin <- false
 	<-l.decided
+	t.endTrials()
 	for _, pt := range t.parts {
 		if pt.p.turns--; len(pt.items) > 0 {
 			pt.p.putBack(pt, 0)

@@ -16,7 +16,7 @@ import (
 // forgotten, unless the configuration names them or something was delivered to them.
 func TestIdleTargetsAreForgotten(t *testing.T) {
 	ts := testTargets(time.Second)
-	ts.keep("requests.dead")
+	ts.keep("requests.dead", true)
 	for _, name := range []string{"invented", "used", "delivered"} {
 		ts.of([]byte(name))
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,11 +16,6 @@ import (
 
 // randomName is what no other process calls itself.
 func randomName() string { return strings.ToLower(rand.Text()[:10]) }
-
-// writerName is how a lane signs its checkpoints; its transactional ids begin with it.
-func writerName(group, instance string, lane int) string {
-	return fmt.Sprintf("%s-%s-%d", group, instance, lane)
-}
 
 // fetchMaxWait is how long a broker may keep a fetch that finds nothing. A partition that is added
 // has to wait for the fetch that is on its way, so it bounds what a quiet topic adds to a takeover;
@@ -58,15 +54,34 @@ func clientOpts(cfg *Config) []kgo.Opt {
 // at_least_once lane. It is used by one turn at a time.
 type producer struct {
 	cfg             *Config
-	transactionalID string // empty: idempotent only
+	transactionalID string    // empty: idempotent only
+	spare           *spareIDs // set when there is a transactional id
+	left            string    // the id that was left busy when the producer was last renewed
 	maxBytes        func(topic string) int32
 	quota           *quota
 
+	answers  answers
 	cl       *kgo.Client
 	endings  *endings    // of cl, or of next
 	next     *kgo.Client // being renewed: has asked some brokers in vain, and asks others the next time
 	explicit bool        // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
 }
+
+// answers counts the produce requests of a client that were answered. The client does not tell of
+// answers after which it tries the same again, which is all that some refusals show (when a batch may
+// have been appended it is never given up): answers that acknowledge nothing.
+type answers struct{ n atomic.Int64 }
+
+// OnBrokerE2E implements kgo.HookBrokerE2E.
+func (a *answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == int16(kmsg.Produce) && e2e.Err() == nil {
+		a.n.Add(1)
+	}
+}
+
+// recordRetries is how often a client tries again what a target's leader has refused for the moment,
+// at least 100 ms apart: while a leader moves. Then the turn is given up and goes around the target.
+const recordRetries = 3
 
 func (p *producer) makeNext() (err error) {
 	p.endings = &endings{}
@@ -83,6 +98,8 @@ func (p *producer) opts() []kgo.Opt {
 		kgo.ProducerBatchMaxBytesFn(p.maxBytes),
 		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
 		kgo.UnknownTopicRetries(1),
+		kgo.RecordRetries(recordRetries),
+		kgo.WithHooks(&p.answers),
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.WithHooks(p.quota),
 	)
@@ -106,6 +123,7 @@ func (p *producer) opts() []kgo.Opt {
 // when ctx ends, and goes on with the others when renew is called again; another one might begin
 // with the same broker each time.
 func (p *producer) renew(ctx context.Context) (err error) {
+	p.left = ""
 	if p.cl != nil {
 		p.cl.Close()
 		p.cl = nil
@@ -135,10 +153,35 @@ func (p *producer) begin(ctx context.Context) error {
 		p.explicit = explicit
 		err = p.makeNext()
 	}
-	if err == nil {
-		_, _, err = p.next.ProducerID(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	for range 2 { // when more are busy it is not a target that is in trouble
+		err := askForEpoch(ctx, p.next, p.transactionalID, p.cfg.TransactionTimeout, busyAfter)
+		if err == nil {
+			_, _, err = p.next.ProducerID(ctx)
+			return err
+		}
+		if !errors.Is(err, errBusyID) {
+			return err
+		}
+		if err := p.takeSpare(); err != nil {
+			return err
+		}
+	}
+	return errBusyIDs
+}
+
+// takeSpare goes on with another id.
+func (p *producer) takeSpare() error {
+	id, ok := p.spare.swap(p.transactionalID)
+	if !ok {
+		return errBusyIDs
+	}
+	p.cfg.Logger.Warn("a target does not take the end of a transaction, which keeps its id busy; another id is used", "busy", p.transactionalID, "used", id)
+	p.left, p.transactionalID = p.transactionalID, id
+	p.next.Close()
+	return p.makeNext()
 }
 
 func (p *producer) close() {

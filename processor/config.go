@@ -115,13 +115,21 @@ type Config struct {
 	// records back it waits on, up to four fifths of the transaction timeout. Defaults to 5 s.
 	TurnTimeout time.Duration
 
-	// RetryBackoff is after what time a record is tried again whose target was in trouble.
-	// Defaults to 5 s. Each try writes the record to the delay topic once more.
-	RetryBackoff time.Duration
+	// RetryBackoff is after what time a record is tried again whose target was in trouble; each
+	// pause is a quarter longer than the one before, up to RetryBackoffMax, and up to a fifth
+	// longer or shorter. They default to 1 s and 5 min. Each try writes the record to the delay
+	// topic once more, so lower values cost log; higher ones are the longest that a record waits
+	// after its target is well again.
+	RetryBackoff    time.Duration
+	RetryBackoffMax time.Duration
 
 	// UnknownTargetAfter is how long brokers must have answered that a target does not exist
 	// before its records are dead-lettered. Defaults to 5 s.
 	UnknownTargetAfter time.Duration
+
+	// ForbiddenTargetAfter is how long a target must have been forbidden to us before its records
+	// are dead-lettered. Defaults to 10 min: rights are given by people.
+	ForbiddenTargetAfter time.Duration
 
 	// MaxClockSkew is how far the clock of this machine may be off the brokers'. Defaults to 1 s.
 	// Further off it does not count, and records are delivered by the brokers' time. Lowering it
@@ -161,8 +169,10 @@ func (c Config) withDefaults() Config {
 	c.BatchRecords = cmp.Or(c.BatchRecords, 20_000)
 	c.BatchBytes = cmp.Or(c.BatchBytes, 16<<20)
 	c.TurnTimeout = cmp.Or(c.TurnTimeout, 5*time.Second)
-	c.RetryBackoff = cmp.Or(c.RetryBackoff, 5*time.Second)
+	c.RetryBackoff = cmp.Or(c.RetryBackoff, time.Second)
+	c.RetryBackoffMax = cmp.Or(c.RetryBackoffMax, max(5*time.Minute, c.RetryBackoff))
 	c.UnknownTargetAfter = cmp.Or(c.UnknownTargetAfter, 5*time.Second)
+	c.ForbiddenTargetAfter = cmp.Or(c.ForbiddenTargetAfter, 10*time.Minute)
 	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, time.Second)
 	if c.CommitInterval == 0 {
 		c.CommitInterval = time.Second
@@ -274,7 +284,9 @@ func (c Config) validateTimes(p *problems) {
 		{"commit_interval", c.CommitInterval, 10 * time.Millisecond},
 		{"turn_timeout", c.TurnTimeout, 100 * time.Millisecond},
 		{"retry_backoff", c.RetryBackoff, 10 * time.Millisecond},
+		{"retry_backoff_max", c.RetryBackoffMax, 10 * time.Millisecond},
 		{"unknown_target_after", c.UnknownTargetAfter, 10 * time.Millisecond},
+		{"forbidden_target_after", c.ForbiddenTargetAfter, 10 * time.Millisecond},
 		{"max_clock_skew", c.MaxClockSkew, 10 * time.Millisecond},
 	} {
 		if d.is < d.min || d.is > maxTimeout {
@@ -289,6 +301,9 @@ func (c Config) validateTimes(p *problems) {
 	if c.HeartbeatInterval*3 > c.SessionTimeout && c.Protocol == ProtocolClassic {
 		p.report("group.heartbeat_interval is %s: at most a third of group.session_timeout, %s",
 			topics.FormatDelay(c.HeartbeatInterval), topics.FormatDelay(c.SessionTimeout))
+	}
+	if c.RetryBackoff > c.RetryBackoffMax {
+		p.report("retry_backoff is %s: at most retry_backoff_max, %s", topics.FormatDelay(c.RetryBackoff), topics.FormatDelay(c.RetryBackoffMax))
 	}
 	if c.TurnTimeout >= c.TransactionTimeout {
 		p.report("turn_timeout is %s: below transaction_timeout, %s", topics.FormatDelay(c.TurnTimeout), topics.FormatDelay(c.TransactionTimeout))

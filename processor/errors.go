@@ -112,13 +112,6 @@ func isTopicGone(err error) bool {
 func isTargets(err error) bool {
 	return isAny(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.TopicAuthorizationFailed, kerr.MessageTooLarge,
 		kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
-		kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.KafkaStorageError, kerr.PolicyViolation, kgo.ErrRecordTimeout,
+		kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.KafkaStorageError, kerr.RequestTimedOut, kerr.PolicyViolation, kgo.ErrRecordTimeout,
 		kgo.ErrRecordRetries)
-}
-
-// isRefusal reports an error that a target's leader gives for what was produced. Neither metadata
-// nor the leader's answers to other requests show whether it would do so again.
-func isRefusal(err error) bool {
-	return isAny(err, kerr.TopicAuthorizationFailed, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
-		kerr.PolicyViolation)
 }

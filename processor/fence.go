@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -11,32 +12,45 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// transactionalIDs are those of the two producers of a writer that take turns.
-func transactionalIDs(writer string) [2]string { return [2]string{writer + "-0", writer + "-1"} }
-
 // fence ends whatever the writer has open: InitProducerID with its transactional ids aborts it,
-// and the writer, should it wake up, is told that it is fenced (KIP-98, KIP-447).
+// and the writer, should it wake up, is told that it is fenced (KIP-98, KIP-447). The ids are asked
+// for at the same time: one may have to wait for a target that does not take the end of its last
+// transaction, and which of the others holds the checkpoint is not known.
 func fence(ctx context.Context, cl *kgo.Client, writer string, timeout time.Duration) error {
-	for _, id := range transactionalIDs(writer) {
-		if err := askForEpoch(ctx, cl, id, timeout); err != nil {
-			return fmt.Errorf("fence %s: %w", id, err)
-		}
+	ids := transactionalIDs(writer)
+	errs := make([]error, len(ids))
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		wg.Go(func() {
+			if err := askForEpoch(ctx, cl, id, timeout, busyAfter); err != nil && !errors.Is(err, errBusyID) {
+				errs[i] = fmt.Errorf("fence %s: %w", id, err)
+			}
+		})
 	}
-	return nil
+	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // epochPatience is how long the coordinator of a transactional id is asked again before its answer is
-// passed on. It mostly answers in some ms; the markers of what it aborts take longer.
+// passed on. It mostly answers in some ms.
 const epochPatience = 3 * time.Second
 
-// askForEpoch asks the coordinator of a transactional id for a new epoch. The request is sent by hand,
-// because kgo repeats it for a long time without a word of what was answered.
-func askForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout time.Duration) error {
+// busyAfter is how long the markers of what it aborts may take, which take some ms more.
+const busyAfter = 300 * time.Millisecond
+
+// errBusyID means that the last transaction of an id is decided, and that its end is not written
+// everywhere yet. Where EndTxn was not asked for, that is as good as an abort that has come to its end.
+var errBusyID = errors.New("processor: the id waits for its last transaction to end (CONCURRENT_TRANSACTIONS)")
+
+// askForEpoch asks the coordinator of a transactional id for a new epoch, which aborts what the id has
+// open. The request is sent by hand, because kgo repeats it for a long time without a word of what was
+// answered.
+func askForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, epochPatience)
 	defer cancel()
 	c := &coordinator{id: id}
 	var answer error // the last one
-	err := c.retry(ctx, cl, func() error {
+	ask := func() error {
 		req := kmsg.NewPtrInitProducerIDRequest()
 		req.TransactionalID, req.TransactionTimeoutMillis = &id, int32(timeout.Milliseconds())
 		req.ProducerID, req.ProducerEpoch = -1, -1
@@ -45,23 +59,24 @@ func askForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout time.Du
 			return err
 		}
 		answer = c.answer(kerr.ErrorForCode(resp.(*kmsg.InitProducerIDResponse).ErrorCode))
+		if errors.Is(answer, kerr.ConcurrentTransactions) {
+			return errBusyID
+		}
 		return answer
-	})
+	}
+	began := time.Now()
+	err := c.retry(ctx, cl, ask)
+	for try := 0; errors.Is(err, errBusyID) && time.Since(began) < patience; try++ {
+		sleep(ctx, growing(try, 5*time.Millisecond, busyAfter))
+		err = c.retry(ctx, cl, ask)
+	}
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, errBusyID):
+		return err
 	case errors.Is(answer, kerr.CoordinatorNotAvailable):
 		return fmt.Errorf("the transaction coordinator answers %w: it cannot write; look whether every partition of __transaction_state has a leader and as many replicas in sync as min.insync.replicas", answer)
 	case answer != nil:
 		return fmt.Errorf("the transaction coordinator answers %w", answer)
 	}
 	return err
-}
-
-// whyNot is what the coordinator answers when the producer asks for an epoch; nil: it has nothing against it.
-func (p *producer) whyNot(ctx context.Context, cl *kgo.Client) error {
-	if err := askForEpoch(ctx, cl, p.transactionalID, p.cfg.TransactionTimeout); err != nil {
-		return fmt.Errorf("start producer %s: %w", p.transactionalID, err)
-	}
-	return nil
 }

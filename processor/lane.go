@@ -125,16 +125,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 		}
 	}()
 	defer l.wg.Wait()
-	ids := []string{""}
-	if l.cfg.Guarantee == ExactlyOnce {
-		ids = nil
-		for _, id := range transactionalIDs(l.writer) {
-			ids = append(ids, id)
-		}
-	}
-	for _, id := range ids {
-		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, maxBytes: l.p.targets.maxBatchBytes, quota: l.quota})
-	}
+	l.makeProducers(ctx)
 	for i := range l.renderers {
 		l.renderers[i] = &renderer{l: l}
 	}
@@ -168,6 +159,18 @@ func (l *lane) run(ctx context.Context) (err error) {
 	}
 	l.shutdown()
 	return nil
+}
+
+// makeProducers makes two transactional producers that take turns, or one that is idempotent only.
+func (l *lane) makeProducers(ctx context.Context) {
+	ids, spare := []string{""}, (*spareIDs)(nil)
+	if l.cfg.Guarantee == ExactlyOnce {
+		all := transactionalIDs(l.writer)
+		ids, spare = all[:2], l.newSpareIDs(ctx, all[2:])
+	}
+	for _, id := range ids {
+		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, spare: spare, maxBytes: l.p.targets.maxBatchBytes, quota: l.quota})
+	}
 }
 
 // step does everything that can be done now without waiting.

@@ -14,11 +14,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	t.cancel()
 	l.turn = nil
 	l.p.counters.turn(t)
-	if t.outcome != outcomeUnknown { // then a producer was in trouble, which says nothing about targets
-		for topic, err := range t.blamed {
-			l.p.targets.failed(topic, err)
-		}
-	}
+	l.blame(t)
 	for _, pt := range t.parts {
 		pt.p.turns--
 	}
@@ -68,10 +64,32 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	}
 }
 
+// blame notes which targets have made the turn fail, and that those on trial may be tried again. In
+// a turn with unknown outcome a producer was in trouble: that a target was silent says nothing then.
+func (l *lane) blame(t *turn) {
+	for topic, err := range t.blamed {
+		if t.outcome != outcomeUnknown || isTargets(err) {
+			l.p.targets.failed(topic, err, t.leftBusy)
+		}
+	}
+	t.endTrials()
+}
+
+// endTrials lets other turns try the targets that this one had on trial.
+func (t *turn) endTrials() {
+	for _, target := range t.trials {
+		target.trying.Store(false)
+	}
+	t.trials = nil
+}
+
+// heldPause is after what time a part is tried again that could not be.
+const heldPause = 250 * time.Millisecond
+
 // hold keeps a part that could not be tried.
 func (l *lane) hold(h heldPart) {
 	p := h.part.p
-	p.putBack(h.part, l.p.clock.now()+l.cfg.RetryBackoff.Milliseconds()/4)
+	p.putBack(h.part, l.p.clock.now()+heldPause.Milliseconds())
 	if p.err == nil || p.err.Error() != h.why.Error() {
 		l.log.Warn("partition is held up", "topic", p.tp.topic, "partition", p.tp.partition, "error", h.why)
 	}
@@ -85,7 +103,7 @@ func (l *lane) tookAborted(t *turn) {
 	if judge(t.err) == verdictStop && len(t.blamed) == 0 && len(t.refused) == 0 {
 		at = l.p.clock.now() + time.Second.Milliseconds()
 	}
-	if t.rejected == nil { // else the next turn is a smaller one
+	if t.rejected == nil && len(t.blamed) == 0 { // else the next turn is a smaller one, or goes around the target
 		l.aborts++
 	}
 	if l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
@@ -191,18 +209,13 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 }
 
 // renewAll renews all at the same time, so that one that is not answered does not cost the others theirs.
-func (l *lane) renewAll(running context.Context) error {
-	ctx, cancel := context.WithTimeout(running, requestTimeout)
+func (l *lane) renewAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	errs := make([]error, len(l.producers))
 	var wg sync.WaitGroup
 	for i, p := range l.producers {
-		wg.Go(func() {
-			errs[i] = p.renew(ctx)
-			if errs[i] != nil && ctx.Err() != nil && p.transactionalID != "" { // the client has kept the answers to itself
-				errs[i] = cmpErr(p.whyNot(running, l.reader), errs[i])
-			}
-		})
+		wg.Go(func() { errs[i] = p.renew(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

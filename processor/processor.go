@@ -89,10 +89,10 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	}
 	defer cl.Close()
 	for _, r := range p.routes {
-		p.targets.keep(r.DeadLetter)
-		p.targets.keep(r.Topic)
+		p.targets.keep(r.DeadLetter, true)
+		p.targets.keep(r.Topic, true)
 		if r.Target != "" {
-			p.targets.keep(r.Target)
+			p.targets.keep(r.Target, false)
 		}
 	}
 	// Targets are watched until the last lane has ended: its last turn asks for them.

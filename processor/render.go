@@ -61,6 +61,8 @@ type renderer struct {
 	target  *target
 	state   *targetState
 	allowed *topics.Route // by this route
+
+	trials []*target // that this turn has on trial
 }
 
 func (r *renderer) reset() {
@@ -68,7 +70,7 @@ func (r *renderer) reset() {
 		clear(r.blocks[i])
 	}
 	r.used, r.headers, r.buf, r.outputs = 0, r.headers[:0], r.buf[:0], r.outputs[:0]
-	r.target, r.state, r.allowed = nil, nil, nil
+	r.target, r.state, r.allowed, r.trials = nil, nil, nil, nil
 	r.parts, r.named = nil, false
 }
 
@@ -160,19 +162,16 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		r.state = r.l.p.targets.await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
-	switch {
-	case st.status == targetMissing && p.queue == nil && req.Attempt == 0 && st.asked.UnixMilli() <= rec.timestamp:
-		// It may have been made since the brokers were asked: ask again, and try later.
-		t.hurry.Store(true)
-		r.l.p.targets.poke()
-		return r.carryOn(ctx, pt, it, &req, now, "target "+t.name+" is looked up again")
-	case st.status == targetMissing:
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name))
-	case st.status != targetReady:
+	if refusal := deniedBy(t, st, &req); refusal != nil {
+		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
+		if outdated(st, it, rec, &req) && (p.queue == nil || st.writable()) {
+			r.l.p.targets.hurry(t)
+			return r.carryOn(ctx, pt, it, &req, now, "target "+t.name+" is looked up again")
+		}
+		return r.deadLetter(ctx, pt, it, refusal)
+	}
+	if !r.takes(t, st, p.queue != nil) {
 		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, st.why))
-	case req.Partition >= st.partitions:
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeInvalidPartition, topics.HeaderTargetPartition,
-			"the topic %s has partitions 0 to %d", t.name, st.partitions-1))
 	}
 	out := r.newRecord()
 	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.key, rec.value, req.Partition
@@ -190,7 +189,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge, "",
 			"%d bytes with the headers that are added, and the topic %s takes %d", size, t.name, st.recordBytes()))
-	case st.compacted && out.Key == nil:
+	case st.takes.compacted && out.Key == nil:
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name))
 	}
@@ -233,7 +232,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 	p, rec := pt.p, &r.rec
 	t := r.l.p.targets.of([]byte(p.route.DeadLetter))
 	st := r.l.p.targets.await(ctx, t, lookupWait)
-	if st.status != targetReady {
+	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.name, notReady(st))}
 	}
 	out := r.newRecord()
@@ -276,7 +275,7 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.
 	}
 	t := r.l.p.targets.of([]byte(p.tp.topic))
 	st := r.l.p.targets.await(ctx, t, lookupWait)
-	if st.status != targetReady {
+	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.name, notReady(st))}
 	}
 	out := r.newRecord()
@@ -284,7 +283,7 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.
 	written, _, _ := p.mark.Written(rec.headers, rec.offset)
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, topics.Retry{
-		Due:     now + r.l.cfg.RetryBackoff.Milliseconds(),
+		Due:     retryDue(now + r.pause(rec.offset, req.Attempt).Milliseconds()),
 		Attempt: req.Attempt + 1,
 		Origin:  req.First(rec.offset, rec.timestamp),
 	}, r.buf)

@@ -414,6 +414,9 @@ func (w *wire) back() {
 		case kmsg.Produce:
 			b = w.charge(f, b)
 		}
+		if f.key == kmsg.InitProducerID {
+			b = w.link.world.busy.answer(f, b)
+		}
 		if !w.pass() {
 			return
 		}

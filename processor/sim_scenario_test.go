@@ -45,13 +45,13 @@ func TestSimDeliverCrashRestart(t *testing.T) {
 
 // Records of a turn that is held back are pending all the same: the low water stays below them.
 func TestSimHeldTurnKeepsLowWater(t *testing.T) {
-	scenario(t, worldConfig{}, func(w *world) {
+	scenario(t, worldConfig{billBytes: 500}, func(w *world) {
 		p := w.start("a", nil)
 		w.until("live", func() bool { return p.live(1) })
 		due := in(4 * time.Second)
-		lost := request("no such topic", due)
-		lost.Headers[2].Value = []byte("gone")
-		w.send(request("waits", due), lost)
+		large := addressed("bills", request("too large", due))
+		large.Value = make([]byte, 1000)
+		w.send(request("waits", due), large)
 		w.until("accepted", func() bool { c, _ := w.checkpoint(0); return c.Offset == 2 })
 		mend := w.leaderless(simTopic + ".dead")
 		time.Sleep(10 * time.Second)

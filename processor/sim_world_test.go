@@ -18,6 +18,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -56,6 +57,7 @@ type world struct {
 	rng     *rand.Rand
 	wg      sync.WaitGroup
 	heard   heard
+	busy    busyIDs
 	closing chan struct{}
 
 	unplugged atomic.Bool // processes reach no broker anew
@@ -87,6 +89,7 @@ type worldConfig struct {
 	more       []string           // more targets, of one partition
 	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
 	rival      bool               // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
+	billBytes  int                // max.message.bytes of bills; defaults to Kafka's
 	tune       func(*Config)
 }
 
@@ -133,6 +136,9 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, "outside", cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		t.Fatalf("make client: %v", err)
+	}
+	if cfg.billBytes > 0 {
+		w.configure("bills", "max.message.bytes", strconv.Itoa(cfg.billBytes))
 	}
 	w.wg.Go(func() { w.endSessions(w.closing) })
 	w.look()
@@ -187,7 +193,7 @@ func (w *world) targets() []check.Target {
 	if w.host != w {
 		return []check.Target{{Topic: simCopies, Partitions: 2}}
 	}
-	ts := []check.Target{{Topic: "orders", Partitions: 2, MayRefuse: w.cfg.refuses}, {Topic: "bills", Partitions: 2}}
+	ts := []check.Target{{Topic: "orders", Partitions: 2, MayRefuse: w.cfg.refuses}, {Topic: "bills", Partitions: 2, MaxBytes: w.cfg.billBytes}}
 	for _, name := range w.cfg.more {
 		ts = append(ts, check.Target{Topic: name, Partitions: 1})
 	}
@@ -557,6 +563,18 @@ func (w *world) finish() {
 	w.t.Logf("%v after %v", r, time.Since(w.began).Round(time.Second))
 	if w.rival != nil {
 		w.rival.finish()
+	}
+}
+
+// configure sets one property of a topic.
+func (w *world) configure(topic, key, value string) {
+	w.t.Helper()
+	rs, err := kadm.NewClient(w.client).AlterTopicConfigs(context.Background(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
+	if err == nil {
+		_, err = rs.On(topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
+	}
+	if err != nil {
+		w.fail("configure %s: %v", topic, err)
 	}
 }
 

@@ -81,7 +81,7 @@ func (l *lane) tookRejected(t *turn) {
 		return
 	}
 	if n := r.culprit.blamed.Add(1); n > mostBlamed {
-		l.p.targets.failed(r.culprit.name, r.err)
+		l.p.targets.failed(r.culprit.name, r.err, t.leftBusy)
 		return
 	}
 	r.items[0].blame = r.err

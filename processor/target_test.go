@@ -16,17 +16,26 @@ import (
 )
 
 func testTargets(after time.Duration) *targets {
-	return newTargets(&Config{UnknownTargetAfter: after, RetryBackoff: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	return newTargets(&Config{UnknownTargetAfter: after, ForbiddenTargetAfter: 10 * after, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// A target is missing only when brokers have answered so for some time without a break; every
-// other trouble is the cluster's, and dead-letters nothing.
+// wellTopic is what brokers say of a topic with nothing wrong.
+func wellTopic() kadm.TopicDetail {
+	return kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{
+		0: {Leader: 1, Replicas: []int32{1, 2, 3}, ISR: []int32{1, 2}}, 1: {Leader: 2, Replicas: []int32{2}, ISR: []int32{2}, Err: kerr.ReplicaNotAvailable},
+	}}
+}
+
+// A target is missing or forbidden only when brokers have answered so for some time without a
+// break; every other trouble is the cluster's, and dead-letters nothing.
 func TestTargetStatus(t *testing.T) {
 	unknown := kadm.TopicDetail{Topic: "orders", Err: kerr.UnknownTopicOrPartition}
 	denied := kadm.TopicDetail{Topic: "orders", Err: kerr.TopicAuthorizationFailed}
 	leaderless := kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{0: {Leader: 1}, 1: {Leader: -1}}}
 	failing := kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{0: {Leader: 1, Err: kerr.LeaderNotAvailable}}}
-	well := kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{0: {Leader: 1}, 1: {Leader: 2, Err: kerr.ReplicaNotAvailable}}}
+	well, below, readOnly := wellTopic(), wellTopic(), wellTopic()
+	below.Partitions[0] = kadm.PartitionDetail{Leader: 1, Replicas: []int32{1, 2, 3}, ISR: []int32{1}}
+	readOnly.AuthorizedOperations = []kadm.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationRead}
 	type step struct {
 		after  time.Duration
 		answer kadm.TopicDetail
@@ -43,14 +52,17 @@ func TestTargetStatus(t *testing.T) {
 		{"made after all", []step{{0, unknown, targetTroubled}, {6 * time.Second, unknown, targetMissing}, {time.Second, well, targetReady}}},
 		{"no leader for long", []step{{0, leaderless, targetTroubled}, {time.Hour, leaderless, targetTroubled}, {time.Second, well, targetReady}}},
 		{"a partition that fails", []step{{0, failing, targetTroubled}, {time.Hour, failing, targetTroubled}}},
-		{"forbidden for long", []step{{0, denied, targetTroubled}, {time.Hour, denied, targetTroubled}}},
+		{"too few replicas in sync", []step{{0, well, targetReady}, {time.Second, below, targetTroubled}, {time.Hour, below, targetTroubled}, {time.Second, well, targetReady}}},
+		{"forbidden for long", []step{{0, denied, targetTroubled}, {49 * time.Second, denied, targetTroubled}, {time.Second, denied, targetForbidden}, {time.Hour, well, targetReady}}},
+		{"only reading is allowed", []step{{0, readOnly, targetTroubled}, {50 * time.Second, readOnly, targetForbidden}}},
+		{"allowed in between", []step{{0, denied, targetTroubled}, {40 * time.Second, well, targetReady}, {time.Second, denied, targetTroubled}, {40 * time.Second, denied, targetTroubled}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ts, st := testTargets(5*time.Second), unknownTarget
 				for i, s := range c.steps {
 					time.Sleep(s.after)
-					if st = ts.look(t.Context(), nil, st, s.answer); st.status != s.want {
+					if st = ts.look(st, s.answer, topicLimits{minISR: 2}, time.Now()); st.status != s.want {
 						t.Errorf("step %d: %v (%s), want %v", i, st.status, st.why, s.want)
 					}
 				}
@@ -59,25 +71,83 @@ func TestTargetStatus(t *testing.T) {
 	}
 }
 
-// One turn that fails may be an accident. After the second in a row records are carried on, until
-// the target is well; a delivery in between is one.
-func TestTargetFailures(t *testing.T) {
-	ts := testTargets(time.Second)
-	o := ts.of([]byte("orders"))
-	o.state.Store(&targetState{status: targetReady})
-	ts.failed("orders", kerr.NotLeaderForPartition)
-	equal(t, "status after one failure", o.state.Load().status, targetReady)
-	o.succeeded()
-	ts.failed("orders", kerr.NotLeaderForPartition)
-	equal(t, "status after one more", o.state.Load().status, targetReady)
-	ts.failed("orders", errors.New("again"))
-	equal(t, "status after two in a row", o.state.Load().status, targetTroubled)
-	equal(t, "why", o.state.Load().why, "again")
-	if !o.state.Load().probeAt.After(time.Now()) {
-		t.Error("it is looked at again at once")
+// A target that has made a turn fail is not well because it looks well: it is left alone for a
+// while, longer each time, and then tried. What metadata shows to be wrong needs no such pause.
+func TestTargetOnTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := testTargets(5 * time.Second)
+		o := ts.of([]byte("orders"))
+		look := func(d kadm.TopicDetail) *targetState {
+			st := ts.look(o.state.Load(), d, defaultLimits, time.Now())
+			o.state.Store(st)
+			return st
+		}
+		leaderless := kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{0: {Leader: -1}}}
+		try := func() {
+			n := *o.state.Load()
+			n.status = targetOnTrial // as when its leaders have answered
+			o.state.Store(&n)
+		}
+		look(wellTopic())
+		var pauses []time.Duration
+		for range 9 {
+			ts.failed("orders", kerr.NotEnoughReplicas, nil)
+			ts.failed("orders", kerr.NotEnoughReplicas, nil) // another turn that began before
+			began := time.Now()
+			for !look(wellTopic()).toTry(time.Now()) {
+				equal(t, "status", o.state.Load().status, targetTroubled)
+				time.Sleep(time.Second)
+			}
+			pauses = append(pauses, time.Since(began))
+			try()
+		}
+		s := time.Second
+		equals(t, "pauses", pauses, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s, 30 * s, 40 * s})
+		equal(t, "status when it looks well on trial", look(wellTopic()).status, targetOnTrial)
+		o.passed()
+		equal(t, "status when it has passed", look(wellTopic()).status, targetReady)
+		o.succeeded()
+		ts.failed("orders", kerr.NotEnoughReplicas, nil)
+		equal(t, "failures when it fails again at once", o.state.Load().failures, 10)
+		equal(t, "to be tried although a partition has no leader", look(leaderless).toTry(time.Now().Add(time.Hour)), false)
+		equal(t, "to be tried as soon as it has", look(wellTopic()).toTry(time.Now()), true)
+		try()
+		o.passed()
+		time.Sleep(time.Hour)
+		o.succeeded()
+		equal(t, "failures when it has been well for long", o.state.Load().failures, 0)
+	})
+}
+
+// The longer a target on trial may keep others waiting, the more rarely it is tried.
+func TestTryPause(t *testing.T) {
+	for failures := range 40 {
+		if pause, patience := tryPause(failures), tryPatienceAfter(failures); pause < 100*patience && failures > 4 || pause > 10*time.Minute {
+			t.Errorf("after %d failures it is tried every %v for %v", failures, pause, patience)
+		}
 	}
-	o.succeeded() // a turn that began before
-	equal(t, "status", o.state.Load().status, targetTroubled)
+	equal(t, "the longest patience", tryPatienceAfter(1000), 3200*time.Millisecond)
+}
+
+// A target that its leaders forbid is forbidden at last, however well metadata calls it, and is
+// still tried.
+func TestTargetForbiddenByLeaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ts := testTargets(time.Second)
+		o := ts.of([]byte("orders"))
+		o.state.Store(ts.look(unknownTarget, wellTopic(), defaultLimits, time.Now()))
+		for range 5 {
+			ts.failed("orders", kerr.TopicAuthorizationFailed, nil)
+			time.Sleep(3 * time.Second)
+			n := ts.look(o.state.Load(), wellTopic(), defaultLimits, time.Now())
+			n.status = targetOnTrial
+			o.state.Store(n)
+		}
+		ts.failed("orders", kerr.TopicAuthorizationFailed, nil)
+		st := ts.look(o.state.Load(), wellTopic(), defaultLimits, time.Now())
+		equal(t, "status", st.status, targetForbidden)
+		equal(t, "to be tried", st.toTry(time.Now().Add(time.Minute)), true)
+	})
 }
 
 // Against a broker: what a topic takes is known, one without a leader is in trouble and comes
@@ -123,7 +193,7 @@ func TestTargetsOfACluster(t *testing.T) {
 	look := func(want targetStatus) { // until then; metadata is cached for 10 ms
 		t.Helper()
 		for began := time.Now(); ; {
-			ts.refresh(t.Context(), adm, []*target{orders, small})
+			ts.refresh(t.Context(), cl, []*target{orders, small})
 			st := orders.state.Load()
 			if st.status == want {
 				return
@@ -136,7 +206,7 @@ func TestTargetsOfACluster(t *testing.T) {
 	equal(t, "status before the first look", orders.state.Load().status, targetUnknown)
 	look(targetReady)
 	equal(t, "partitions", orders.state.Load().partitions, 3)
-	if st := small.state.Load(); st.status != targetReady || st.maxBytes != 5000 || !st.compacted {
+	if st := small.state.Load(); st.status != targetReady || st.takes.maxBytes != 5000 || !st.takes.compacted {
 		t.Errorf("small is %+v", st)
 	}
 	equal(t, "largest batch", ts.maxBatchBytes("small"), 5000)
@@ -146,7 +216,7 @@ func TestTargetsOfACluster(t *testing.T) {
 		look(targetTroubled)
 	}
 	silent.Store(true)
-	ts.refresh(t.Context(), adm, []*target{orders})
+	ts.refresh(t.Context(), cl, []*target{orders})
 	equal(t, "status while no broker answers", orders.state.Load().status, targetTroubled)
 	silent.Store(false)
 	leaderless.Store(false)

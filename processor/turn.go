@@ -38,6 +38,8 @@ type turn struct {
 	blamed   map[string]error // targets that did not take their records
 	refused  map[*part]error  // checkpoints that were refused each for itself
 	rejected *refusal         // of records, for what one of them is
+	leftBusy *busyID          // the id that it had, if its end cannot be written to all of them
+	trials   []*target        // targets that it has on trial
 	answered time.Time
 }
 
@@ -113,6 +115,7 @@ func (t *turn) renderParts(ctx context.Context) {
 		}
 		t.took = append(t.took, pt)
 	}
+	t.trials = t.render.trials
 	t.ownEnds = map[*part]int64{}
 }
 
@@ -253,6 +256,9 @@ func (t *turn) abort(ctx context.Context, why error) {
 		t.err = errors.Join(why, err)
 		return
 	}
+	if p := t.producer; p.left != "" {
+		t.leftBusy = &busyID{p.left, p.spare}
+	}
 	t.outcome = outcomeAborted
 }
 
@@ -276,9 +282,6 @@ func (t *turn) runPlainly(ctx context.Context) {
 	}
 }
 
-// slow is after what time a turn begins to ask what is wrong with the targets that it waits for.
-const slow = 300 * time.Millisecond
-
 // produce hands the records to the producer and waits until all are acknowledged. When it
 // fails, the targets to blame are noted, and (for at_least_once) what was acknowledged.
 func (t *turn) produce(ctx context.Context, began time.Time) error {
@@ -287,7 +290,7 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 	late := time.NewTimer(time.Until(began.Add(t.timeout())))
 	defer late.Stop()
 	outs := t.render.outputs
-	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{})}
+	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{}), broke: make(chan struct{})}
 	promise := w.promise
 	for i := range outs {
 		t.producer.cl.Produce(context.Background(), outs[i].rec, promise)
@@ -297,8 +300,8 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 		defer close(flushed)
 		t.producer.cl.Flush(ctx)
 	}()
-	tick := time.NewTicker(slow)
-	defer tick.Stop()
+	watch := t.watch(w)
+	defer watch.stop()
 	for {
 		select {
 		case <-w.done:
@@ -306,11 +309,7 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 			if err := t.failure(w); err != nil {
 				return err
 			}
-			for i := range outs {
-				if o := &outs[i]; o.kind.appends() {
-					t.ownEnds[o.part] = max(t.ownEnds[o.part], o.rec.Offset+1)
-				}
-			}
+			t.acknowledged()
 			t.render.acked = w.acked
 			return nil
 		case <-late.C:
@@ -324,15 +323,28 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 			return fmt.Errorf("records not acknowledged within %v: %w", time.Since(began).Round(time.Millisecond), context.DeadlineExceeded)
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-tick.C:
-			for _, o := range t.silent(w) {
-				name := o.rec.Topic
-				if st := t.l.p.targets.suspect(name); st.status != targetReady {
-					t.failure(w)
-					return fmt.Errorf("produce to %s: %s", name, st.why)
+		case <-watch.broke:
+			watch.hasten()
+		case <-watch.tick.C:
+			if why := watch.hopeless(); why != nil {
+				if err := t.failure(w); err != nil {
+					return err
 				}
+				return why
 			}
 		}
+	}
+}
+
+// acknowledged notes where records of ours have come to lie, and that targets have passed their trial.
+func (t *turn) acknowledged() {
+	for i := range t.render.outputs {
+		if o := &t.render.outputs[i]; o.kind.appends() {
+			t.ownEnds[o.part] = max(t.ownEnds[o.part], o.rec.Offset+1)
+		}
+	}
+	for _, target := range t.trials {
+		target.passed()
 	}
 }
 
@@ -380,26 +392,6 @@ func (t *turn) failure(w *acks) error {
 	return first
 }
 
-// silent lists one output of each topic that has not acknowledged all.
-func (t *turn) silent(w *acks) []*output {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	acked := make(map[*kgo.Record]bool, len(w.acked))
-	for _, r := range w.acked {
-		acked[r] = true
-	}
-	seen := map[string]bool{}
-	var out []*output
-	for i := range t.render.outputs {
-		o := &t.render.outputs[i]
-		if !acked[o.rec] && !seen[o.rec.Topic] {
-			seen[o.rec.Topic] = true
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
 // acks collects the promises of one turn's records.
 type acks struct {
 	mu      sync.Mutex
@@ -407,6 +399,7 @@ type acks struct {
 	acked   []*kgo.Record
 	failed  map[string]error // by topic: the first error that was not a consequence of another
 	refused []*kgo.Record    // for what one of them is
+	broke   chan struct{}    // closed at the first failure
 	done    chan struct{}    // closed when nothing is left
 }
 
@@ -418,6 +411,7 @@ func (w *acks) promise(r *kgo.Record, err error) {
 	} else {
 		if w.failed == nil {
 			w.failed = map[string]error{}
+			close(w.broke)
 		}
 		if old := w.failed[r.Topic]; old == nil || isShutdown(old) {
 			w.failed[r.Topic] = err

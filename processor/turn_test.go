@@ -17,7 +17,7 @@ import (
 func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	t.Helper()
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
-		l.p.targets.of([]byte(name)).state.Store(&targetState{status: targetReady, partitions: 4, maxBytes: defaultMaxBytes})
+		l.p.targets.of([]byte(name)).state.Store(&targetState{status: targetReady, partitions: 4, takes: defaultLimits})
 	}
 	p := livePartition(t, l)
 	if len(rs) == 0 {
@@ -172,30 +172,64 @@ func TestTurnBlamesTheRecord(t *testing.T) {
 	}
 }
 
-// That a target does not exist counts against a record when brokers have said so since it was
-// requested: else the target may have been made in between, and it is asked for again.
-func TestMissingTargetIsAskedForAnew(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		asked int64 // ms after the request
-		want  outputKind
-	}{
-		{"asked before the request", -1, outRetry},
-		{"asked at the same ms", 0, outRetry},
-		{"asked after it", 1, outDeadLetter},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l, w := testCluster(t)
-			tn := readyTurn(t, l, w)
-			orders := l.p.targets.of([]byte("orders"))
-			orders.state.Store(&targetState{status: targetMissing, asked: time.UnixMilli(testNow + c.asked)})
-			orders.hurry.Store(false)
-			tn.renderParts(t.Context())
-			if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != c.want {
-				t.Fatalf("outputs are %+v", tn.render.outputs)
-			}
-			equal(t, "it is looked up again", orders.hurry.Load(), c.want == outRetry)
-		})
+// What is known of a target counts against a record when the brokers have said so since it was due:
+// else the target may have been made, or given partitions, in between, and it is asked for again.
+func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
+	for _, known := range []targetState{{status: targetMissing}, {status: targetForbidden}, {status: targetReady, partitions: 4, takes: defaultLimits}} {
+		for _, c := range []struct {
+			name  string
+			asked int64 // ms after the record was due
+			want  outputKind
+		}{
+			{"asked before it was due", -1, outRetry},
+			{"asked at the same ms", 0, outRetry},
+			{"asked after it was due", 1, outDeadLetter},
+		} {
+			t.Run(known.status.String()+" "+c.name, func(t *testing.T) {
+				l, w := testCluster(t)
+				r := req(0, testNow, "orders")
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderTargetPartition, Value: []byte("4")})
+				tn := readyTurn(t, l, w, r)
+				orders, st := l.p.targets.of([]byte("orders")), known
+				st.asked = time.UnixMilli(testNow + c.asked)
+				orders.state.Store(&st)
+				orders.hurry.Store(false)
+				tn.renderParts(t.Context())
+				if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != c.want {
+					t.Fatalf("outputs are %+v", tn.render.outputs)
+				}
+				equal(t, "it is looked up again", orders.hurry.Load(), c.want == outRetry)
+			})
+		}
+	}
+}
+
+// A target that has made a turn fail is tried with one record, of one turn at a time; the others are
+// carried on. Dead letters and retries, which can go nowhere else, all go.
+func TestOneRecordOnTrial(t *testing.T) {
+	l, w := testCluster(t)
+	bad := req(3, testNow, "orders")
+	bad.Headers = nil
+	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "orders"), bad)
+	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
+		l.p.targets.of([]byte(name)).state.Store(&targetState{status: targetOnTrial, partitions: 4, takes: defaultLimits, failures: 1})
+	}
+	kinds := func(tn *turn) (kinds []outputKind) {
+		tn.renderParts(t.Context())
+		for _, o := range tn.render.outputs {
+			kinds = append(kinds, o.kind)
+		}
+		return kinds
+	}
+	equals(t, "what the first turn writes", kinds(tn), []outputKind{outDeadLetter, outDelivered, outRetry, outRetry})
+	other := &turn{l: l, parts: tn.parts, member: someone, cancel: func() {}, render: &renderer{l: l}}
+	equal(t, "what another turn writes", len(kinds(other)), 0) // its parts are held
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	equal(t, "status when it has taken the record", l.p.targets.of([]byte("orders")).state.Load().status, targetReady)
+	tn.endTrials()
+	if orders := l.p.targets.of([]byte("orders")); orders.trying.Load() {
+		t.Error("nothing can try it any more")
 	}
 }
 

@@ -27,6 +27,7 @@ const (
 	CodeTargetNotAllowed Code = "target_not_allowed"
 	CodeTooFarAhead      Code = "too_far_ahead"
 	CodeUnknownTarget    Code = "unknown_target"
+	CodeForbiddenTarget  Code = "forbidden_target"
 	CodeTooLarge         Code = "too_large"
 	CodeRejected         Code = "rejected" // by the target topic, for what the record is
 )

@@ -24,21 +24,23 @@ type settings struct {
 	HeartbeatInterval  time.Duration
 	TransactionTimeout time.Duration
 
-	Guarantee          processor.Guarantee
-	Lanes              int
-	StateDir           string
-	MemoryBudget       int64
-	NearWindow         time.Duration
-	BatchRecords       int
-	BatchBytes         int64
-	CommitInterval     time.Duration
-	TurnTimeout        time.Duration
-	RetryBackoff       time.Duration
-	UnknownTargetAfter time.Duration
-	MaxClockSkew       time.Duration
-	AcceptLoss         bool
-	Standbys           int
-	Instance           string
+	Guarantee            processor.Guarantee
+	Lanes                int
+	StateDir             string
+	MemoryBudget         int64
+	NearWindow           time.Duration
+	BatchRecords         int
+	BatchBytes           int64
+	CommitInterval       time.Duration
+	TurnTimeout          time.Duration
+	RetryBackoff         time.Duration
+	RetryBackoffMax      time.Duration
+	UnknownTargetAfter   time.Duration
+	ForbiddenTargetAfter time.Duration
+	MaxClockSkew         time.Duration
+	AcceptLoss           bool
+	Standbys             int
+	Instance             string
 
 	Routes []routeSettings
 

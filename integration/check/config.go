@@ -112,13 +112,14 @@ const (
 	InvalidTarget
 	InvalidPartition
 	Rejected
+	ForbiddenTarget
 	otherCode
 )
 
 var codeNames = []string{
 	"no_due", "unparsable_due", "due_out_of_range", "no_target", "target_not_allowed", "unknown_target", "too_large",
 	"too_far_ahead", "unsupported_header", "invalid_target", "invalid_partition",
-	"rejected", "other",
+	"rejected", "forbidden_target", "other",
 }
 
 func codeOf(name []byte) Codes {

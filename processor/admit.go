@@ -1,0 +1,55 @@
+package processor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// deniedBy is what is known of a target that dead-letters a record: waiting does not mend it.
+func deniedBy(t *target, st *targetState, req *topics.Request) *topics.Refusal {
+	switch {
+	case st.status == targetMissing:
+		return produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name)
+	case st.status == targetForbidden:
+		return produceRefusal(topics.CodeForbiddenTarget, topics.HeaderTargetTopic, "the topic %s may not be written to", t.name)
+	case st.writable() && req.Partition >= st.partitions:
+		return produceRefusal(topics.CodeInvalidPartition, topics.HeaderTargetPartition, "the topic %s has partitions 0 to %d", t.name, st.partitions-1)
+	}
+	return nil
+}
+
+// outdated reports whether the brokers were asked before this attempt was due. A retry was written
+// when the attempt before it failed, and an answer since then will do.
+func outdated(st *targetState, it *item, rec *record, req *topics.Request) bool {
+	if req.Attempt > 0 {
+		return st.asked.UnixMilli() <= rec.timestamp
+	}
+	return st.asked.UnixMilli() <= it.key.Due
+}
+
+// takes reports whether records for a target may go into this turn. One on trial gets a single
+// record; or all, where they can go nowhere else.
+func (r *renderer) takes(t *target, st *targetState, all bool) bool {
+	switch {
+	case st.status != targetOnTrial:
+		return st.status == targetReady
+	case slices.Contains(r.trials, t):
+		return all
+	case t.trying.Swap(true):
+		return false
+	}
+	r.trials = append(r.trials, t)
+	return true
+}
+
+// pause is after what time the record at an offset is tried again: when it is known what has to
+// become of it, if that is sooner than its next try.
+func (r *renderer) pause(offset int64, attempts int) time.Duration {
+	pause := retryPause(r.l.cfg, offset, attempts)
+	if r.state.denied != 0 {
+		pause = min(pause, max(time.Until(r.state.verdict)+2*targetRefreshQuick, r.l.cfg.RetryBackoff))
+	}
+	return pause
+}

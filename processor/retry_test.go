@@ -1,0 +1,34 @@
+package processor
+
+import (
+	"testing"
+	"time"
+)
+
+// Pauses grow, whatever the jitter, up to the bound; records that failed together are spread out.
+func TestRetryPause(t *testing.T) {
+	cfg := &Config{RetryBackoff: time.Second, RetryBackoffMax: 5 * time.Minute}
+	for attempts, want := range []time.Duration{0: time.Second, 1: 1250 * time.Millisecond, 4: 2441 * time.Millisecond, 40: 5 * time.Minute} {
+		if want == 0 {
+			continue
+		}
+		var sum, least, most time.Duration
+		for offset := range int64(1000) {
+			d := retryPause(cfg, offset, attempts)
+			sum += d
+			if least, most = min(least, d), max(most, d); offset == 0 {
+				least = d
+			}
+		}
+		if mean := sum / 1000; mean < want*98/100 || mean > want*102/100 {
+			t.Errorf("after %d attempts %v on the average, want %v", attempts, mean, want)
+		}
+		if least < want*79/100 || least > want*82/100 || most > want*121/100 || most < want*118/100 {
+			t.Errorf("after %d attempts from %v to %v, want a fifth around %v", attempts, least, most, want)
+		}
+	}
+	if d := retryPause(cfg, 7, 1<<30); d > 6*time.Minute || d < 4*time.Minute {
+		t.Errorf("after very many attempts %v", d)
+	}
+	equal(t, "pause of the same record once more", retryPause(cfg, 7, 3), retryPause(cfg, 7, 3))
+}

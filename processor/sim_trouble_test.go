@@ -1,0 +1,186 @@
+//go:build synctests
+
+package processor
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// addressed makes a request ask for another target.
+func addressed(target string, r *kgo.Record) *kgo.Record {
+	for i := range r.Headers {
+		if r.Headers[i].Key == topics.HeaderTargetTopic {
+			r.Headers[i].Value = []byte(target)
+		}
+	}
+	return r
+}
+
+// A target whose leaders refuse what is produced, with metadata well, holds up nobody: neither by
+// its first refusal for long, nor by being tried again, nor by the transactional id that it keeps
+// busy. What was asked of it arrives when it takes records again.
+func TestSimTargetInTrouble(t *testing.T) {
+	for _, g := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		for _, e := range []*kerr.Error{kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend, kerr.NotLeaderForPartition, kerr.KafkaStorageError, kerr.RequestTimedOut} {
+			t.Run(string(g)+" "+e.Message, func(t *testing.T) {
+				scenario(t, worldConfig{guarantee: g}, func(w *world) {
+					a := w.live("a")
+					hits, mend := w.unwilling("bills", e)
+					unready := 0
+					for i := range 600 {
+						w.send(request(fmt.Sprint("k", i), in(50*time.Millisecond)))
+						if i%10 == 0 {
+							w.send(addressed("bills", request(fmt.Sprint("b", i), in(50*time.Millisecond))))
+						}
+						time.Sleep(200 * time.Millisecond)
+						if ok, _ := a.p.Ready(); !ok {
+							unready++
+						}
+					}
+					l := w.watch.Report().ByTarget["orders"]
+					if p99, most := l.Quantile(.99), l.Quantile(1); p99 > 100*time.Millisecond || most > 1500*time.Millisecond {
+						t.Errorf("records of the other target are late: p99 %v, at most %v", p99, most)
+					}
+					if unready > 0 {
+						t.Errorf("not ready %d times", unready)
+					}
+					if n := hits(); n < 4 || n > 100 {
+						t.Errorf("%d requests refused", n)
+					}
+					mend()
+					w.within(90*time.Second, "all arrive", func() bool { return w.outstanding() <= 0 })
+					if n := w.watch.Counts().Doubled; n > 8 || n > 0 && g == ExactlyOnce {
+						t.Errorf("%d doubled", n)
+					}
+					w.finish()
+				})
+			})
+		}
+	}
+}
+
+// A process that dies while a target keeps one of its ids busy has left another one open: its
+// successor ends that, and does not wait for the target.
+func TestSimFenceBesideBusyID(t *testing.T) {
+	scenario(t, worldConfig{}, func(w *world) {
+		a := w.live("a")
+		_, mend := w.unwilling("bills", kerr.NotEnoughReplicas)
+		w.send(addressed("bills", request("b", in(0))))
+		w.until("the target is in trouble", func() bool { return a.p.Stats().Retried > 0 })
+		killed := a.killAt(kmsg.TxnOffsetCommit, true)
+		w.send(request("k", in(0)))
+		w.hit(killed)
+		b := w.start("b", nil)
+		w.within(soonEnough, "delivered by b", func() bool { return w.watch.Counts().Delivered == 1 })
+		if n := b.p.counters.fenced.Load(); n != 1 {
+			t.Errorf("b has fenced %d writers", n)
+		}
+		mend()
+		w.finish()
+	})
+}
+
+// A target that stays away costs a bounded number of records and requests, and what waits for it
+// arrives within the longest pause when it is back.
+func TestSimRetriesBackOff(t *testing.T) {
+	scenario(t, worldConfig{tune: func(c *Config) { c.RetryBackoff, c.HeartbeatInterval = time.Second, 600*time.Millisecond }}, func(w *world) {
+		w.unread("gone")
+		a := w.live("a")
+		mend := w.leaderless("gone")
+		for i := range 20 {
+			w.send(addressed("gone", request(fmt.Sprint(i), in(time.Second))))
+		}
+		var asked atomic.Int64
+		for _, key := range []kmsg.Key{kmsg.Metadata, kmsg.DescribeConfigs, kmsg.ListOffsets, kmsg.InitProducerID} {
+			a.link.on(rule{key: key, count: -1, call: func() { asked.Add(1) }})
+		}
+		began := w.cluster.PartitionInfo(simTopic, 0).HighWatermark
+		time.Sleep(time.Hour)
+		if n := w.cluster.PartitionInfo(simTopic, 0).HighWatermark - began; n < 500 || n > 1500 {
+			t.Errorf("%d records were written to the delay topic for 20 requests", n)
+		}
+		if n := asked.Load(); n < 1000 || n > 8000 {
+			t.Errorf("%d requests looked at topics", n)
+		}
+		mend()
+		w.within(6*time.Minute, "all delivered", func() bool { return a.deliveredTo("gone") == 20 })
+	})
+}
+
+// A target that forbids us is tried for a while, and then its records are dead-lettered, as long as
+// it does. Whether the brokers say so when asked, or only when something is produced, is the same.
+func TestSimForbiddenTarget(t *testing.T) {
+	for _, how := range []kmsg.Key{kmsg.Metadata, kmsg.Produce} {
+		t.Run(how.Name(), func(t *testing.T) {
+			scenario(t, worldConfig{tune: func(c *Config) { c.ForbiddenTargetAfter = time.Minute }}, func(w *world) {
+				w.unread("gone")
+				a := w.live("a")
+				h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{how}, Topic: "gone", Err: kerr.TopicAuthorizationFailed, Count: -1})
+				w.send(addressed("gone", request("b", in(0))), request("k", in(0)))
+				w.within(2*time.Second, "the other arrives", func() bool { return w.watch.Counts().Delivered == 1 })
+				time.Sleep(50 * time.Second)
+				equal(t, "dead letters before its time", w.watch.Counts().DeadLettered, 0)
+				w.within(time.Minute, "dead-lettered", func() bool { return w.watch.Counts().DeadLettered == 1 })
+				w.until("counted", func() bool { return a.deadLettered(string(topics.CodeForbiddenTarget)) == 1 })
+				h.Remove()
+				w.send(addressed("gone", request("later", in(time.Minute))))
+				w.within(3*time.Minute, "delivered", func() bool { return a.deliveredTo("gone") == 1 })
+			})
+		})
+	}
+}
+
+// unread makes a target that the checker does not read, so that it may be as wrong as one likes.
+func (w *world) unread(target string) {
+	w.t.Helper()
+	if err := w.cluster.CreateTopic(target, 1, nil); err != nil {
+		w.fail("create %s: %v", target, err)
+	}
+}
+
+// deliveredTo is how many records a process has delivered to a target.
+func (p *process) deliveredTo(target string) int64 {
+	for _, s := range p.p.Stats().Targets {
+		if s.Target == target {
+			return s.Delivered
+		}
+	}
+	return 0
+}
+
+// A request for a partition that has just been added is not a wrong one: the brokers are asked again.
+func TestSimPartitionsAddedToTarget(t *testing.T) {
+	scenario(t, worldConfig{}, func(w *world) {
+		a := w.live("a")
+		w.send(request("k", in(0)))
+		w.within(time.Second, "delivered", func() bool { return w.outstanding() == 0 })
+		time.Sleep(11 * time.Second) // looked at, and not again for ten
+		if _, err := kadm.NewClient(w.client).UpdatePartitions(context.Background(), 5, "orders"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		partition := func(r *kgo.Record, n string) *kgo.Record {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderTargetPartition, Value: []byte(n)})
+			return r
+		}
+		w.send(partition(request("new", in(10*time.Millisecond)), "4"))
+		w.within(10*time.Second, "delivered", func() bool { return a.deliveredTo("orders") == 2 })
+		equal(t, "records in the new partition", w.cluster.PartitionInfo("orders", 4).HighWatermark > 0, true)
+		equal(t, "dead letters", w.watch.Counts().DeadLettered, 0)
+		w.send(partition(request("none", in(10*time.Millisecond)), "5"))
+		w.within(10*time.Second, "dead-lettered", func() bool { return w.watch.Counts().DeadLettered == 1 })
+		w.until("counted", func() bool { return a.deadLettered(string(topics.CodeInvalidPartition)) == 1 })
+	})
+}

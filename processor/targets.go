@@ -1,0 +1,134 @@
+package processor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// targets knows every topic that records are produced to: whether it can take records now, and
+// what it takes. It is asked before a record enters a transaction, because a transaction that
+// waits for one bad target holds up all others. One goroutine keeps it up to date (lookup.go);
+// lanes and turns only read, and say what they have seen.
+type targets struct {
+	cfg  *Config
+	log  *slog.Logger
+	wake chan struct{}
+
+	mu sync.RWMutex
+	m  map[string]*target
+}
+
+func newTargets(cfg *Config) *targets {
+	return &targets{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), m: map[string]*target{}}
+}
+
+// of returns the target of a name, which is looked up from now on.
+func (ts *targets) of(name []byte) *target {
+	ts.mu.RLock()
+	t := ts.m[string(name)]
+	ts.mu.RUnlock()
+	if t != nil {
+		if !t.used.Load() {
+			t.used.Store(true)
+		}
+		return t
+	}
+	ts.mu.Lock()
+	if t = ts.m[string(name)]; t == nil {
+		t = &target{name: string(name)}
+		t.state.Store(unknownTarget)
+		t.used.Store(true)
+		ts.m[t.name] = t
+	}
+	ts.mu.Unlock()
+	ts.poke()
+	return t
+}
+
+func (ts *targets) poke() {
+	select {
+	case ts.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keep looks a topic of the configuration up before the first record needs it, and never forgets
+// it. What is to be written to one without another way out waits for it.
+func (ts *targets) keep(name string, only bool) {
+	t := ts.of([]byte(name))
+	ts.mu.Lock()
+	t.kept, t.only = true, t.only || only
+	ts.mu.Unlock()
+}
+
+// forgetIdle forgets targets that nobody has asked for in a while and that nothing was ever
+// delivered to: names are for producers to invent.
+func (ts *targets) forgetIdle(all []*target) {
+	for _, t := range all {
+		if t.idle++; t.used.Swap(false) || t.kept || t.stats.delivered.Load() > 0 {
+			t.idle = 0
+		}
+		if t.idle >= targetIdle {
+			ts.mu.Lock()
+			delete(ts.m, t.name)
+			ts.mu.Unlock()
+		}
+	}
+}
+
+// maxBatchBytes is the largest batch that a topic takes, for the producers.
+func (ts *targets) maxBatchBytes(topic string) int32 {
+	if topic == "" { // asked once, to validate
+		return defaultMaxBytes
+	}
+	return max(min(ts.of([]byte(topic)).state.Load().takes.maxBytes, 1<<30), 512)
+}
+
+// failed notes that a turn was given up because of this target. Its records are carried on until
+// it has shown that it takes records again.
+func (ts *targets) failed(name string, why error, keeps *busyID) {
+	t := ts.of([]byte(name))
+	for old := t.state.Load(); old.writable(); old = t.state.Load() { // else the turn began before it was known
+		n := old.failed(why, keeps, time.Now())
+		if t.only {
+			n.tryAt = time.Now().Add(min(tryPause(n.failures), onlyPause))
+		}
+		if t.state.CompareAndSwap(old, n) {
+			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", why, "tried again in", time.Until(n.tryAt).Round(time.Millisecond))
+		}
+	}
+	ts.hurry(t)
+}
+
+// hurry asks for a look at a target now.
+func (ts *targets) hurry(t *target) {
+	t.hurry.Store(true)
+	ts.poke()
+}
+
+// suspect asks for a closer look at a target that a turn is waiting for, and returns what is
+// known of it.
+func (ts *targets) suspect(name string) *targetState {
+	t := ts.of([]byte(name))
+	st := t.state.Load()
+	if time.Since(st.asked) > slow {
+		ts.hurry(t)
+	}
+	return st
+}
+
+// await waits until it is known whether t can take records, for at most wait.
+func (ts *targets) await(ctx context.Context, t *target, wait time.Duration) *targetState {
+	if s := t.state.Load(); s.status != targetUnknown {
+		return s
+	}
+	deadline := time.Now().Add(wait)
+	for {
+		s := t.state.Load()
+		if s.status != targetUnknown || time.Now().After(deadline) || !sleep(ctx, time.Millisecond) {
+			return s
+		}
+	}
+}

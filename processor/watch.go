@@ -1,0 +1,122 @@
+package processor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// slow is after what time a turn begins to ask what is wrong with the targets that it waits for.
+	slow = 300 * time.Millisecond
+	// quick is how often it looks once a target has refused, or is on trial.
+	quick = 10 * time.Millisecond
+	// inVain is how many answers may acknowledge nothing.
+	inVain = recordRetries
+	// silence is how long a target may acknowledge nothing when others have acknowledged all.
+	silence = time.Second
+)
+
+// watch looks after a turn whose records are on their way, and says when it is in vain to wait on.
+// It belongs to the turn's goroutine.
+type watch struct {
+	t     *turn
+	acks  *acks
+	broke <-chan struct{}
+	tick  *time.Ticker
+
+	topics  map[string]int // records for each
+	settled int            // acknowledged or refused at the last look
+	moved   time.Time      // when that last changed
+	answers int64          // that the producer had had then
+}
+
+func (t *turn) watch(w *acks) *watch {
+	every := slow
+	if len(t.trials) > 0 {
+		every = quick
+	}
+	topics := map[string]int{}
+	for i := range t.render.outputs {
+		topics[t.render.outputs[i].rec.Topic]++
+	}
+	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: topics, moved: time.Now(), answers: t.producer.answers.n.Load()}
+}
+
+func (w *watch) stop() { w.tick.Stop() }
+
+// hasten is called when a target has refused: the others are waited for, and nothing else.
+func (w *watch) hasten() {
+	w.broke = nil
+	w.tick.Reset(quick)
+}
+
+// hopeless returns an error when what is still missing will not come, or not soon: it belongs to
+// targets that have refused a part of it, that are known to be in trouble, or that stay silent.
+func (w *watch) hopeless() error {
+	waiting, refused := w.look()
+	if len(waiting) == 0 {
+		return nil // all are settled: done says so
+	}
+	if refused == len(waiting) {
+		return fmt.Errorf("produce to %s: refused", waiting[0])
+	}
+	if w.t.l.quota.recently(w.t.l.cfg.TurnTimeout) {
+		return nil // the brokers keep it waiting
+	}
+	quiet := time.Since(w.moved)
+	if quiet >= slow {
+		for _, topic := range waiting {
+			if st := w.t.l.p.targets.suspect(topic); !st.writable() {
+				return fmt.Errorf("produce to %s: %s", topic, st.why)
+			}
+		}
+	}
+	if quiet >= slow && w.t.producer.answers.n.Load()-w.answers >= inVain {
+		return fmt.Errorf("produce to %s: answered and not acknowledged", waiting[0])
+	}
+	if patience := w.patience(waiting); quiet >= patience {
+		return fmt.Errorf("produce to %s: nothing acknowledged for %v, when others have acknowledged all", waiting[0], patience)
+	}
+	return nil
+}
+
+// look returns the topics that have not acknowledged everything, and how many of them have refused.
+func (w *watch) look() (waiting []string, refused int) {
+	w.acks.mu.Lock()
+	defer w.acks.mu.Unlock()
+	if settled := len(w.t.render.outputs) - w.acks.left; settled != w.settled {
+		w.settled, w.moved, w.answers = settled, time.Now(), w.t.producer.answers.n.Load()
+	}
+	acked := map[string]int{}
+	for _, r := range w.acks.acked {
+		acked[r.Topic]++
+	}
+	for topic, records := range w.topics {
+		if acked[topic] < records {
+			waiting = append(waiting, topic)
+			if w.acks.failed[topic] != nil {
+				refused++
+			}
+		}
+	}
+	return waiting, refused
+}
+
+// patience is how long the topics that are still waited for may be silent. Where no other has
+// acknowledged all, the trouble may as well be the transaction's.
+func (w *watch) patience(waiting []string) time.Duration {
+	patience := time.Duration(0)
+	for _, topic := range waiting {
+		target := w.t.l.p.targets.of([]byte(topic))
+		switch st := target.state.Load(); {
+		case st.status == targetOnTrial && slices.Contains(w.t.trials, target):
+			patience = max(patience, tryPatienceAfter(st.failures))
+		case len(waiting) == len(w.topics):
+			return w.t.timeout()
+		default:
+			patience = max(patience, silence)
+		}
+	}
+	return patience
+}
