@@ -78,11 +78,11 @@ docker-if-there:
 kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 	$(GO) run ./integration/brokers/run
 
-bench: ## measure on a Kafka on this machine (some ten minutes, nothing else running), and put the table into README.md
-	$(GO) run ./bench/run -update README.md
+bench: ## measure on a Kafka on this machine (some ten minutes, nothing else running), and put the table into docs/benchmarks.md
+	$(GO) run ./bench/run -update docs/benchmarks.md
 
 bench-failover: ## the same with replicas that are killed, restarted and added (some six minutes, 6 GB of disk)
-	$(GO) run ./bench/run -failover -update README.md
+	$(GO) run ./bench/run -failover -update docs/benchmarks.md
 
 vuln: ## govulncheck, which needs to reach vuln.go.dev
 	$(GO) run $(GOVULNCHECK) ./...

@@ -1,8 +1,8 @@
 // Command run starts a Kafka on this machine, or takes the external one that DUEWHEEL_TEST_BROKERS names, runs the
 // benchmark on it and puts the table into a document.
 //
-//	go run ./bench/run -update README.md
-//	go run ./bench/run -failover -update README.md
+//	go run ./bench/run -update docs/benchmarks.md
+//	go run ./bench/run -failover -update docs/benchmarks.md
 package main
 
 import (

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
@@ -414,6 +415,24 @@ func keyRows(text string) map[string]bool {
 		}
 	}
 	return found
+}
+
+// The README is for the first minute: it has the smallest file as it is tested here, and fits a terminal.
+func TestReadme(t *testing.T) {
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(b), "```yaml"+smallest+"```") {
+		t.Errorf("README.md does not have the smallest file:%s", smallest)
+	}
+	n := 0
+	for line := range strings.Lines(string(b)) {
+		n++
+		if width := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); width > 120 {
+			t.Errorf("README.md:%d is %d characters wide, and not at most 120", n, width)
+		}
+	}
 }
 
 func shownInReference(name string) string { return strings.ReplaceAll(shown(name), "[N]", "[]") }
