@@ -3,6 +3,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"reflect"
@@ -134,15 +135,18 @@ func openOffsets(c *kfake.Cluster, group string) map[topicPartition]bool {
 type heard struct {
 	mu   sync.Mutex
 	last map[string]time.Time
-	on   map[string]*wire // where a member waits for an answer to its JoinGroup or SyncGroup
+	on   map[string]*wire         // where a member waits for an answer to its JoinGroup or SyncGroup
+	ends map[string]time.Duration // the session that each has asked for
 }
 
 // note takes in a request that is about to be delivered, or the end of it.
 func (h *heard) note(f *frame, w *wire, answered bool) {
 	var id string
+	var ends time.Duration
 	switch f.key {
 	case kmsg.JoinGroup:
-		id = f.request().(*kmsg.JoinGroupRequest).MemberID
+		req := f.request().(*kmsg.JoinGroupRequest)
+		id, ends = req.MemberID, time.Duration(req.SessionTimeoutMillis)*time.Millisecond
 	case kmsg.SyncGroup:
 		id = f.request().(*kmsg.SyncGroupRequest).MemberID
 	case kmsg.Heartbeat:
@@ -153,19 +157,23 @@ func (h *heard) note(f *frame, w *wire, answered bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last[id] = time.Now()
+	if ends > 0 {
+		h.ends[id] = ends
+	}
 	if h.on[id] = w; answered || f.key == kmsg.Heartbeat {
 		h.on[id] = nil
 	}
 }
 
-// silent reports whether a member was not heard of for a session.
+// silent reports whether a member was not heard of for its session.
 func (h *heard) silent(id string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w := h.on[id]; w != nil && !w.isCut() {
 		return false
 	}
-	return time.Since(h.last[id]) > session+session/4
+	ends := cmp.Or(h.ends[id], session)
+	return time.Since(h.last[id]) > ends+session/4
 }
 
 // endSessions makes members leave that kfake has forgotten to expire, until stop is closed.

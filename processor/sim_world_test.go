@@ -108,7 +108,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		cfg.guarantee = ExactlyOnce
 	}
 	w := &world{t: t, cfg: cfg, group: simGroup, latency: max(cfg.latency, time.Millisecond), rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{},
-		heard: heard{last: map[string]time.Time{}, on: map[string]*wire{}}, closing: make(chan struct{})}
+		heard: heard{last: map[string]time.Time{}, on: map[string]*wire{}, ends: map[string]time.Duration{}}, closing: make(chan struct{})}
 	w.host = w
 	var ports []int
 	for i := range cfg.brokers {

@@ -292,3 +292,21 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	l.took(t.Context(), tn)
 	equal(t, "W", p.prepareCommit().to.Watermark, again.to.Watermark)
 }
+
+// Of a turn that has failed the old client may still hold records, and send them: what they are made of is not used again.
+func TestAbortGivesUpMemory(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(guarantee), func(t *testing.T) {
+			l, w := testCluster(t, func(c *Config) { c.Guarantee = guarantee })
+			tn := readyTurn(t, l, w)
+			refuseRecords(w, kerr.InvalidRecord)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			tn.run(ctx)
+			equal(t, "outcome", tn.outcome, outcomeAborted)
+			if r := tn.render; r.blocks != nil || r.buf != nil || r.headers != nil || r.acked != nil || r.outputs != nil {
+				t.Errorf("the next turn renders into memory of this one: %d blocks, %d bytes", len(r.blocks), cap(r.buf))
+			}
+		})
+	}
+}
