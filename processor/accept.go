@@ -30,7 +30,11 @@ func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 		return nil
 	}
 	replay := r.Offset < p.accepted
-	req, err := p.parsers.at(r.Offset).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, p.mark)
+	stamp := r.Timestamp.UnixMilli()
+	if p.queue != nil {
+		stamp = p.queue.stamp(r, now, l.cfg.MaxClockSkew.Milliseconds())
+	}
+	req, err := p.parsers.at(r.Offset).Parse(r.Headers, stamp, r.Offset, p.mark)
 	if err != nil {
 		refusal := err.(*topics.Refusal)
 		if replay {

@@ -26,7 +26,7 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	}
 	claim = f.fetched.offset < 0 || c.Writer != l.writer
 	c.Writer = l.writer
-	if parsers := withParser(c, p.route.Spec()); !slices.Equal(parsers, c.Parsers) {
+	if parsers := withParser(c, p.route.Spec(), f.bounds.high); !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
 		c.Parsers = parsers
 		if _, err := c.Metadata(); errors.Is(err, state.ErrMetadataTooLong) {
@@ -48,23 +48,38 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 		p.ownEnd = f.bounds.high
 	}
 	p.logEnd = p.endOf(f.bounds)
+	if p.route.Delay > 0 && c.LowWater == c.Offset {
+		p.queue = newQueue(c)
+		p.sightEnd(f.bounds.high, l.p.clock.now())
+		if w := p.queue.seen(c.Watermark, c.Offset); w != c.Watermark {
+			c.Watermark, claim = w, true // an owner may not live until its first checkpoint
+		}
+	}
 	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
 	p.accepted, p.position, p.start = c.Offset, c.LowWater, c.LowWater
-	if p.route.Delay > 0 && c.LowWater == c.Offset {
-		p.queue = &queue{}
-	}
 	return p, claim, nil
 }
 
-// withParser returns the parsers of a checkpoint when spec is to hold from its offset on. What
-// would hold from there by an earlier configuration never held for any record.
-func withParser(c state.Checkpoint, spec string) []state.ParserEpoch {
+// withParser returns the parsers of a checkpoint when spec is to hold from now on. That is from its
+// offset on, as nothing above has been accepted; but what waits in a queue lies there, so a queue
+// goes on with the parser that it was written for up to the end of the log. What would hold from
+// there by an earlier configuration never held for any record.
+func withParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
 	out := slices.Clone(c.Parsers)
-	if n := len(out); n > 0 && out[n-1].From == c.Offset {
-		out = out[:n-1]
+	from := c.Offset
+	if n := len(out); n > 0 {
+		if out[n-1].Spec == spec {
+			return out
+		}
+		if topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset {
+			from = end
+		}
+		if from = max(from, out[n-1].From); out[n-1].From == from {
+			out = out[:n-1]
+		}
 	}
 	if n := len(out); n == 0 || out[n-1].Spec != spec {
-		out = append(out, state.ParserEpoch{From: c.Offset, Spec: spec})
+		out = append(out, state.ParserEpoch{From: from, Spec: spec})
 	}
 	return out
 }

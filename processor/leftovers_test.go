@@ -59,7 +59,7 @@ func TestLeftovers(t *testing.T) {
 
 // withParsers completes a checkpoint.
 func withParsers(l *lane, c state.Checkpoint) state.Checkpoint {
-	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec())
+	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
 	return c
 }
 

@@ -41,6 +41,7 @@ type model struct {
 	now       int64
 	committed state.Checkpoint
 	spec      map[int64]string // of records that were accepted: the parser
+	clock     map[int64]int64  // ms, by offset: the least that the clock has shown since it was there
 	resolved  map[int64]bool   // delivered or dead-lettered
 	again     map[int64]bool   // at_least_once: may be resolved twice
 	parts     []*part          // undecided, in the order in which they were made
@@ -63,7 +64,7 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := &model{
 			T: rt, l: l, now: testNow, fs: vfs.NewCrashableMem(), splits: &splits,
-			spec: map[int64]string{}, resolved: map[int64]bool{}, committed: state.Checkpoint{Offset: -1},
+			spec: map[int64]string{}, clock: map[int64]int64{}, resolved: map[int64]bool{}, committed: state.Checkpoint{Offset: -1},
 		}
 		m.openStore()
 		defer func() { l.p.store.close() }()
@@ -170,7 +171,7 @@ func (m *model) restore() {
 	m.l.p.clock = newClock(func() time.Time { return time.UnixMilli(now) }, time.Second, m.l.log)
 	m.p, err = m.l.assign(before, 0, m.stable, m.end())
 	m.must(err)
-	if m.committed = m.p.committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {
+	if m.committed = m.p.committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || m.p.queue == nil && m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {
 		m.Fatalf("claimed %+v, found %+v", m.committed, before)
 	}
 	m.parts, m.beside, m.lastKey = nil, nil, m.committed.Watermark
@@ -180,7 +181,7 @@ func (m *model) end() int64 { return int64(len(m.log)) }
 
 func (m *model) append(r *kgo.Record) {
 	r.Offset = m.end()
-	m.log = append(m.log, r)
+	m.log, m.clock[r.Offset] = append(m.log, r), m.now
 	if !m.open {
 		m.stable = m.end()
 	}
@@ -190,6 +191,9 @@ func (m *model) append(r *kgo.Record) {
 func (m *model) produce(t *rapid.T) {
 	for range rapid.IntRange(1, 4).Draw(t, "records") {
 		r := &kgo.Record{Timestamp: time.UnixMilli(m.now), Key: []byte("k"), Value: make([]byte, rapid.SampledFrom([]int{0, 10, 3000}).Draw(t, "size"))}
+		if m.p.queue != nil {
+			r.Timestamp = r.Timestamp.Add(rapid.SampledFrom([]time.Duration{0, 0, 900 * time.Millisecond, 5 * time.Second}).Draw(t, "ahead of the clock"))
+		}
 		header := func(k, v string) { r.Headers = append(r.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)}) }
 		switch rapid.IntRange(0, 9).Draw(t, "sort") {
 		case 0: // without a due time: bad, or what a fixed delay asks for
@@ -224,6 +228,16 @@ func (m *model) marker(*rapid.T) {
 // tick lets time pass; the wall clock may be set back.
 func (m *model) tick(t *rapid.T) {
 	m.now += rapid.SampledFrom([]int64{0, 1, 499, 500, 2000, 9000, -3000}).Draw(t, "ms")
+	for offset, least := range m.clock {
+		m.clock[offset] = min(least, m.now)
+	}
+}
+
+// seenSince reports whether a due time is right for a record of a queue whose timestamp is ahead of
+// the clock: it counts from a time at which the record was in the log.
+func (m *model) seenSince(offset, due, asked int64) bool {
+	delay := asked - m.log[offset].Timestamp.UnixMilli()
+	return due < asked && due >= m.clock[offset]+delay && m.log[offset].Timestamp.UnixMilli() > m.clock[offset]+1000
 }
 
 // read lets the lane read some records.
@@ -322,6 +336,7 @@ func (m *model) take(records int, bytes int64) bool {
 	for _, it := range pt.items {
 		key, ok := m.key(it.offset)
 		switch {
+		case p.queue != nil && ok && it.refusal == nil && m.seenSince(it.offset, it.key.Due, key.Due):
 		case ok && it.key != key && it.key != (state.Key{}) || !ok && it.refusal == nil:
 			m.Fatalf("record %d has key %v, want %v (%v) by %q; refused: %v; %+v", it.offset, it.key, key, ok, m.spec[it.offset], it.refusal, p.committed)
 		case it.refusal == nil && it.key.Due > clock:

@@ -64,7 +64,9 @@ func (pt *part) split(n int) (first, second *part) {
 	first = &part{p: pt.p, from: pt.from, to: pt.to, items: pt.items[:n:n]}
 	second = &part{p: pt.p, from: pt.from, to: pt.to, items: pt.items[n:]}
 	to, next := &first.to, &second.items[0]
-	if pt.p.queue != nil || next.late(pt.from) {
+	if pt.p.queue != nil {
+		to.Offset = next.offset
+	} else if next.late(pt.from) {
 		to.Offset, to.Watermark = next.offset, pt.from
 	} else if last := &first.items[n-1]; last.late(pt.from) {
 		to.Watermark = pt.from

@@ -183,7 +183,7 @@ func (w *world) expectations() check.Config {
 		Covered:      2 * time.Second,
 	}
 	for _, r := range w.routes() {
-		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})
+		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})
 	}
 	return c
 }

@@ -32,7 +32,7 @@ func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *sta
 // checkpointAt completes a checkpoint of the test's partition.
 func checkpointAt(l *lane, c state.Checkpoint) state.Checkpoint {
 	c.TopicID = testID.short()
-	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec())
+	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
 	return c
 }
 

@@ -99,6 +99,7 @@ func (l *lane) tookEnds(e logEnds) {
 		l.checkLog(p)
 		p.logEnd = p.endOf(b)
 		p.position = max(p.position, e.passed[p])
+		p.sightEnd(b.high, l.p.clock.now())
 	}
 }
 

@@ -73,6 +73,9 @@ func Spec(delay time.Duration) string {
 	return "p1+" + strconv.FormatInt(ceilMillis(delay), 10)
 }
 
+// FixedDelay tells whether a spec is one with a fixed delay.
+func FixedDelay(spec string) bool { return strings.HasPrefix(spec, "p1+") }
+
 // ParserFor returns the parser that Spec named, without a fixed target, or
 // ErrUnknownParser.
 func ParserFor(spec string) (*Parser, error) {

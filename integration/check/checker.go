@@ -167,6 +167,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 func (c *Checker) want(s *slot, r *kgo.Record, e Expectation) {
 	timestamp := r.Timestamp.UnixMilli()
 	s.flags |= requested
+	if e.OrLater {
+		s.flags |= orLater
+	}
 	s.partition = int16(e.Partition)
 	s.codes = uint16(e.Codes)
 	s.target = c.targetIndex(e.Target)

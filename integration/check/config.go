@@ -47,6 +47,9 @@ type Route struct {
 	Target string
 	// Delay makes the due time of every request: its timestamp plus Delay. Zero: requests carry their due time.
 	Delay time.Duration
+	// Now is what time it is for a Delay: a timestamp that is ahead of it by more than a second counts as now, when the request
+	// is read, which must be within a second. Nil: no timestamp is ahead.
+	Now func() time.Time
 	// Allow are the target topics that requests may name; * stands for any run of characters. Target is always allowed.
 	Allow []string
 	// MaxDelay is how far ahead a request may be due. Zero is no bound.
@@ -89,6 +92,7 @@ const (
 type Expectation struct {
 	Outcome   Outcome
 	Due       int64  // epoch ms, rounded up
+	OrLater   bool   // Due is the earliest that it may be
 	Target    string // topic
 	Key       []byte // of the delivered record; nil is null
 	Partition int32  // asked for in the target topic; negative is none

@@ -95,6 +95,9 @@ func (rt *route) expectDue(e *Expectation, a asked, timestamp int64) {
 		if len(a.until) > 0 || len(a.lasting) > 0 {
 			e.refuse(UnsupportedHeader)
 		}
+		if second := time.Second.Milliseconds(); rt.Now != nil && timestamp > rt.Now().UnixMilli()+second {
+			timestamp, e.OrLater = rt.Now().UnixMilli()-second, true
+		}
 		e.Due = timestamp + ceilMillis(rt.Delay)
 		return
 	case len(a.until) > 0:

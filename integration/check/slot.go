@@ -36,6 +36,7 @@ const (
 	died                        // it was seen in a dead-letter topic
 	retried                     // it first arrived on a later attempt
 	isRetry                     // no request: a retry record; due is the offset of its origin
+	orLater                     // due is the earliest that it may be
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }

@@ -1,0 +1,154 @@
+package processor
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// queue holds the records of a fixed-delay route in the order of the log: a record waits for
+// those before it, O is the first undelivered one, and reading pauses when enough is held.
+//
+// So a record holds up all behind it, and one whose timestamp is ahead of the clock must not do so
+// for longer than the delay: it counts as written when it was first seen in the log. Records are
+// read long after that, and read again by the next owner. Hence the sightings, of which one goes
+// along in the checkpoint, in the place of the watermark that a queue does not need.
+type queue struct {
+	items     []item
+	head      int
+	bytes     int64
+	sightings []sighting // in rising order of both numbers
+}
+
+// sighting says that everything in the log below an offset was there at a time.
+type sighting struct {
+	end int64
+	at  int64 // ms
+}
+
+// newQueue makes a queue that begins with what a checkpoint says was seen.
+func newQueue(c state.Checkpoint) *queue {
+	q := &queue{}
+	if w := c.Watermark; w.Seq > c.Offset {
+		q.sightings = append(q.sightings, sighting{w.Seq, w.Due})
+	}
+	return q
+}
+
+// sight takes in that the log was seen to reach up to end. Sightings are at least every ms apart,
+// so that there is a bounded number of them within the delay.
+func (q *queue) sight(end, at, every int64) {
+	if n := len(q.sightings); n > 0 && (end <= q.sightings[n-1].end || at < q.sightings[n-1].at+every) {
+		return
+	}
+	q.sightings = append(q.sightings, sighting{end, at})
+}
+
+// since is when a record was first seen in the log: now at the latest.
+func (q *queue) since(offset, now int64) int64 {
+	for _, s := range q.sightings {
+		if offset < s.end {
+			return min(s.at, now)
+		}
+	}
+	return now
+}
+
+// stamp is the timestamp that a record counts by. Clocks may differ by ahead.
+func (q *queue) stamp(r *kgo.Record, now, ahead int64) int64 {
+	stamp := r.Timestamp.UnixMilli()
+	if stamp <= now+ahead && (len(q.sightings) == 0 || stamp <= q.sightings[0].at+ahead) {
+		return stamp
+	}
+	if since := q.since(r.Offset, now); stamp > since+ahead {
+		return since
+	}
+	return stamp
+}
+
+// seen is the sighting of a checkpoint with that O, as a watermark. It stays the same until O has
+// reached it: so however often owners change, what was in the log by then is due a delay later, and
+// what came after that at most another delay later.
+func (q *queue) seen(w state.Key, offset int64) state.Key {
+	n := 0
+	for n < len(q.sightings) && q.sightings[n].end <= offset {
+		n++
+	}
+	q.sightings = q.sightings[n:]
+	if k := len(q.sightings); k > 0 && w.Seq <= offset {
+		if s := q.sightings[k-1]; s.at > w.Due {
+			return state.Key{Due: s.at, Seq: s.end}
+		}
+	}
+	return w
+}
+
+func (q *queue) push(it item) {
+	q.items = append(q.items, it)
+	q.bytes += int64(len(it.run))
+}
+
+func (q *queue) len() int { return len(q.items) - q.head }
+
+// nextDue is when the head is due; a refused record is due at once.
+func (q *queue) nextDue() (int64, bool) {
+	if q.len() == 0 {
+		return 0, false
+	}
+	return q.items[q.head].key.Due, true
+}
+
+// first is the offset of the head, or position when nothing is held.
+func (q *queue) first(position int64) int64 {
+	if q.len() == 0 {
+		return position
+	}
+	return q.items[q.head].offset
+}
+
+// last is the due time of the newest record.
+func (q *queue) last() int64 {
+	if q.len() == 0 {
+		return 0
+	}
+	return q.items[len(q.items)-1].key.Due
+}
+
+// take moves what is due from the head.
+func (q *queue) take(now int64, out []item, records int, bytes int64) []item {
+	n, took := 0, int64(0)
+	for n < q.len() && n < records && took < bytes && q.items[q.head+n].key.Due <= now {
+		took += int64(len(q.items[q.head+n].run))
+		n++
+	}
+	out = append(out, q.items[q.head:q.head+n]...)
+	clear(q.items[q.head : q.head+n])
+	q.head += n
+	q.bytes -= took
+	if q.head > len(q.items)/2 {
+		k := copy(q.items, q.items[q.head:])
+		clear(q.items[k:])
+		q.items, q.head = q.items[:k], 0
+	}
+	return out
+}
+
+func (p *partition) prepareQueue(now int64, items []item, records int, bytes int64) *part {
+	items = p.queue.take(now, items, records, bytes)
+	if len(items) == 0 {
+		return nil
+	}
+	to := p.planned
+	to.Offset = p.queue.first(p.position)
+	return p.plan(to, items)
+}
+
+// sightings are so many within a delay.
+const sightings = 64
+
+// sightEnd takes in where the log of a queue ends.
+func (p *partition) sightEnd(end, now int64) {
+	if p.queue != nil {
+		p.queue.sight(end, now, p.route.Delay.Milliseconds()/sightings)
+	}
+}

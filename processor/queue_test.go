@@ -1,0 +1,93 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// A timestamp that is ahead of the clock counts as the time at which the record was first seen in
+// the log.
+func TestQueueStamp(t *testing.T) {
+	q := newQueue(state.Checkpoint{Offset: 3, Watermark: state.Key{Due: 1000, Seq: 10}})
+	q.sight(20, 5000, 100)
+	q.sight(30, 5050, 100) // too soon after the one before
+	q.sight(40, 9000, 100)
+	q.sight(40, 9500, 100) // nothing new
+	const now, ahead = 12_000, 500
+	for _, c := range []struct {
+		name       string
+		offset, is int64
+		want       int64
+	}{
+		{"of the past", 5, 200, 200},
+		{"a little ahead", 5, 1500, 1500},
+		{"ahead of what the checkpoint saw", 5, 1501, 1000},
+		{"the last that it saw", 9, 1 << 40, 1000},
+		{"seen next", 10, 1 << 40, 5000},
+		{"of then", 10, 4900, 4900},
+		{"seen later", 20, 1 << 40, 9000},
+		{"never seen before", 40, 1 << 40, now},
+		{"a little ahead of now", 40, now + ahead, now + ahead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &kgo.Record{Offset: c.offset, Timestamp: time.UnixMilli(c.is)}
+			equal(t, "stamp", q.stamp(r, now, ahead), c.want)
+		})
+	}
+	empty := newQueue(state.Checkpoint{Offset: 10, Watermark: state.Key{Due: 1000, Seq: 10}})
+	equal(t, "of a checkpoint that has seen nothing more", empty.stamp(&kgo.Record{Offset: 10, Timestamp: time.UnixMilli(1 << 40)}, now, ahead), now)
+}
+
+// A checkpoint keeps its sighting until O has reached it, and then takes the latest.
+func TestQueueKeepsItsSighting(t *testing.T) {
+	q := &queue{}
+	at := func(offset int64, w, want state.Key) {
+		t.Helper()
+		equal(t, "W", q.seen(w, offset), want)
+	}
+	none := state.Key{}
+	at(0, none, none)
+	q.sight(10, 1000, 1)
+	q.sight(20, 2000, 1)
+	at(0, none, state.Key{Due: 2000, Seq: 20})
+	q.sight(30, 3000, 1)
+	at(19, state.Key{Due: 2000, Seq: 20}, state.Key{Due: 2000, Seq: 20})
+	at(20, state.Key{Due: 2000, Seq: 20}, state.Key{Due: 3000, Seq: 30})
+	at(20, state.Key{Due: 4000, Seq: 5}, state.Key{Due: 4000, Seq: 5}) // W never goes back
+	at(30, state.Key{Due: 3000, Seq: 30}, state.Key{Due: 3000, Seq: 30})
+	equal(t, "sightings that are kept", len(q.sightings), 0)
+}
+
+// However long a queue is, there is a bounded number of sightings within its delay.
+func TestQueueSightingsAreFew(t *testing.T) {
+	l := testLane(t)
+	r := testRoute(true)
+	r.Target, r.Delay = "orders", time.Hour
+	l.p.routes[testTopic] = mustRoute(r)
+	p := livePartition(t, l)
+	for i := range int64(3600) {
+		p.sightEnd(i+1, testNow+1000*i)
+	}
+	if n := len(p.queue.sightings); n > sightings+1 || n < sightings-1 {
+		t.Errorf("%d sightings in an hour", n)
+	}
+}
+
+// The claim of a queue says what is in the log, as its owner may not live until its first checkpoint.
+func TestQueueClaimsWhatItSees(t *testing.T) {
+	l := testLane(t)
+	r := testRoute(true)
+	r.Target, r.Delay = "orders", time.Hour
+	l.p.routes[testTopic] = mustRoute(r)
+	p, err := l.assign(state.Checkpoint{Offset: 2, LowWater: 2, Parsers: []state.ParserEpoch{{Spec: p1Hour}}}, 0, 7, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "W", p.committed.Watermark, state.Key{Due: testNow, Seq: 7})
+}
+
+const p1Hour = "p1+3600000"

@@ -1,0 +1,106 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// delayed is a record of the fixed-delay route.
+func delayed(key string, stamp time.Time) *kgo.Record {
+	return &kgo.Record{Topic: simFixed, Key: []byte(key), Value: []byte("value of " + key), Timestamp: stamp}
+}
+
+// fixedLive starts a process and waits until it has everything.
+func (w *world) fixedLive(name string) *process {
+	w.t.Helper()
+	p := w.start(name, nil)
+	w.until(name+" is live", func() bool {
+		live := 0
+		for _, s := range p.p.Stats().Partitions {
+			if s.Phase == PhaseLive {
+				live++
+			}
+		}
+		return live == int(w.cfg.partitions)+2
+	})
+	return p
+}
+
+// What waits on a fixed-delay route keeps the delay that it was written for when the configuration
+// is given another one, or none.
+func TestSimFixedDelayTakenAway(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Second, time.Minute} {
+		for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+			t.Run(fmt.Sprint(delay, " ", guarantee), func(t *testing.T) {
+				scenario(t, worldConfig{fixed: true, guarantee: guarantee}, func(w *world) {
+					a := w.fixedLive("a")
+					for i := range 20 {
+						w.send(delayed(fmt.Sprint(i), time.Now()))
+						time.Sleep(100 * time.Millisecond)
+					}
+					a.shut()
+					if w.outstanding() < 10 {
+						t.Errorf("only %d were waiting", w.outstanding())
+					}
+					w.cfg.tune = func(c *Config) { c.Routes[1].Delay = delay }
+					w.fixedLive("b").kill()
+					w.fixedLive("c")
+					w.within(5*time.Second, "all arrive", func() bool { return w.outstanding() == 0 })
+					w.clean()
+					if n := w.watch.Counts().DeadLettered; n > 0 {
+						t.Errorf("%d were dead-lettered", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A record whose timestamp is ahead of the clock counts as written when it was seen in the log. It
+// holds nothing up for longer than the delay, and not much longer when owners change meanwhile.
+func TestSimFixedDelayTimestampAhead(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		change   func(w *world, p *process, n int) *process
+		most     time.Duration // until all have arrived
+		everyone bool          // all timestamps are ahead, a little
+	}{
+		{"one owner", nil, 5 * time.Second, false},
+		{"all of them are ahead", nil, 5 * time.Second, true},
+		{"owners are told to stop", func(w *world, p *process, n int) *process { p.shut(); return w.fixedLive(fmt.Sprint("b", n)) }, 7 * time.Second, false},
+		{"owners are killed", func(w *world, p *process, n int) *process { p.kill(); return w.fixedLive(fmt.Sprint("b", n)) }, 10 * time.Second, false},
+	} {
+		for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+			t.Run(c.name+"/"+string(guarantee), func(t *testing.T) {
+				scenario(t, worldConfig{fixed: true, guarantee: guarantee, late: time.Minute}, func(w *world) {
+					p := w.fixedLive("a")
+					w.send(delayed("wrong clock", in(300*24*time.Hour)))
+					began := time.Now()
+					for i := range 10 {
+						stamp := time.Now()
+						if c.everyone {
+							stamp = in(time.Hour)
+						}
+						w.send(delayed(fmt.Sprint(i), stamp))
+					}
+					w.send(delayed("behind them", began))
+					for n := 0; w.outstanding() > 0; n++ {
+						if time.Since(began) > c.most {
+							w.fail("%d are waiting after %v", w.outstanding(), time.Since(began))
+						}
+						if c.change != nil {
+							p = c.change(w, p, n)
+						}
+						time.Sleep(500 * time.Millisecond)
+					}
+					w.clean()
+				})
+			})
+		}
+	}
+}
