@@ -158,7 +158,7 @@ func (l *late) holds(q kmsg.Request) <-chan struct{} {
 	defer l.mu.Unlock()
 	switch q := q.(type) {
 	case *kmsg.EndTxnRequest:
-		if l.left > 0 && !l.records && (l.id == "" || l.id == q.TransactionalID) {
+		if q.Commit && l.left > 0 && !l.records && (l.id == "" || l.id == q.TransactionalID) { // what asks for the time aborts
 			l.id = q.TransactionalID
 			l.left--
 			return l.arrive

@@ -100,10 +100,11 @@ func TestSimLateEndTxn(t *testing.T) {
 				var late *kmsg.EndTxnRequest
 				arrive := make(chan struct{})
 				held := a.link.on(rule{key: kmsg.EndTxn, count: c.held, wait: arrive, match: func(q kmsg.Request) bool {
-					if late == nil {
-						late = q.(*kmsg.EndTxnRequest)
+					end := q.(*kmsg.EndTxnRequest)
+					if late == nil && end.Commit { // what asks for the time aborts
+						late = end
 					}
-					return late.TransactionalID == q.(*kmsg.EndTxnRequest).TransactionalID
+					return late != nil && late.TransactionalID == end.TransactionalID
 				}})
 				w.send(request("first", in(0)))
 				w.hit(held)
