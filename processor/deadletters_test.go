@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,21 +14,35 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// sayings are the lines that a log holds, without their times.
-func sayings(log *bytes.Buffer) []string {
+// sayingsLog is a log that is read while it is written.
+type sayingsLog struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *sayingsLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// take returns the lines since the last call, without their times.
+func (l *sayingsLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var lines []string
-	for line := range strings.Lines(log.String()) {
+	for line := range strings.Lines(l.b.String()) {
 		_, line, _ = strings.Cut(line, " ")
 		lines = append(lines, strings.TrimSpace(strings.TrimPrefix(line, `level=WARN msg="records cannot be delivered; they are in the dead letter topic" `)))
 	}
-	log.Reset()
+	l.b.Reset()
 	return lines
 }
 
 // Each reason is told at once and then once a minute, with a count and an example, however many there are.
 func TestDeadLettersAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log sayingsLog
 		d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -38,45 +53,45 @@ func TestDeadLettersAreTold(t *testing.T) {
 		for i := range int64(90) { // for three minutes less a second
 			d.add(tp, i, unit, time.Now())
 			if i == 0 {
-				equals(t, "at once", sayings(&log), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@0: no unit"`})
+				equals(t, "at once", log.take(), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@0: no unit"`})
 				d.add(tp, 1000, gone, time.Now())
 				d.add(topicPartition{"others", 0}, 7, unit, time.Now())
-				equals(t, "other reasons", sayings(&log), []string{
+				equals(t, "other reasons", log.take(), []string{
 					`topic=requests code=unknown_target records=1 example="requests/3@1000: no topic orders"`,
 					`topic=others code=unparsable_due header=delay-for records=1 example="others/0@7: no unit"`,
 				})
 			}
 			time.Sleep(1990 * time.Millisecond)
 		}
-		got := sayings(&log)
+		got := log.take()
 		equals(t, "a flood", got, []string{
 			`topic=requests code=unparsable_due header=delay-for records=30 example="requests/3@30: no unit"`,
 			`topic=requests code=unparsable_due header=delay-for records=30 example="requests/3@60: no unit"`,
 		})
 		equals(t, "recent", d.recent(), []string{"requests: 59 records, unparsable_due (delay-for), such as requests/3@89: no unit"})
 		time.Sleep(sayEvery + sayCheck)
-		equals(t, "its end", sayings(&log), []string{`topic=requests code=unparsable_due header=delay-for records=29 example="requests/3@89: no unit"`})
+		equals(t, "its end", log.take(), []string{`topic=requests code=unparsable_due header=delay-for records=29 example="requests/3@89: no unit"`})
 		time.Sleep(sayEvery + sayCheck)
-		equals(t, "nothing more", append(sayings(&log), d.recent()...), nil)
+		equals(t, "nothing more", append(log.take(), d.recent()...), nil)
 		equals(t, "counted", d.total(), []DeadLetterStats{{"others", "unparsable_due", 1}, {"requests", "unknown_target", 1}, {"requests", "unparsable_due", 90}})
 		d.add(tp, 90, unit, time.Now())
 		d.add(tp, 91, unit, time.Now())
-		sayings(&log)
+		log.take()
 		stop()
 		<-ended
-		equals(t, "told before it ends", sayings(&log), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@91: no unit"`})
+		equals(t, "told before it ends", log.take(), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@91: no unit"`})
 	})
 }
 
 // Header names are up to who writes the records: they do not fill the memory, and not the log.
 func TestDeadLetterReasonsAreBounded(t *testing.T) {
-	var log bytes.Buffer
+	var log sayingsLog
 	d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
 	now := time.UnixMilli(testNow)
 	for i := range int64(10 * maxReasons) {
 		d.add(topicPartition{"requests", 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, now)
 	}
-	if n := len(sayings(&log)); n > maxReasons+1 || n < maxReasons {
+	if n := len(log.take()); n > maxReasons+1 || n < maxReasons {
 		t.Errorf("%d lines", n)
 	}
 	if n := len(d.reasons); n > maxReasons+1 {
