@@ -70,7 +70,11 @@ func (l *lane) awaitTurn(ctx context.Context) {
 	}
 	defer func(was bool) { l.draining = was }(l.draining)
 	l.draining = true
-	t := time.NewTimer(l.cfg.TurnTimeout + time.Second)
+	wait := l.cfg.TurnTimeout + time.Second
+	if l.stopping {
+		wait = min(wait, l.cfg.ShutdownTimeout/2) // what is left is for the checkpoints, and to leave
+	}
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	for l.turn != nil || l.commit != nil {
 		select {

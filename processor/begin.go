@@ -83,7 +83,7 @@ func (l *lane) start(ctx context.Context, t *turn) {
 	}
 	t.patience = l.timeouts
 	// What has begun is finished even when the processor is told to stop.
-	ctx, t.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	ctx, t.cancel = context.WithCancel(l.p.until)
 	decided := l.decided
 	if t == l.commit {
 		decided = l.committed

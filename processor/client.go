@@ -38,15 +38,21 @@ func newReader(cfg *Config, fetchBytes int32) (*kgo.Client, error) {
 	)...)
 }
 
-// brokerPatience is how long a broker that has taken a request, or a connection, may be silent. A
-// broker that froze holds up whoever asks it for as long, several times over: those who look for
-// the next leader or coordinator may come to it again. Client options may say otherwise.
-const brokerPatience = 5 * time.Second
+const (
+	// brokerPatience is how long a broker that has taken a request, or a connection, may be silent. A
+	// healthy one answers within milliseconds. Client options may say otherwise.
+	brokerPatience = 3 * time.Second
+	// acksPatience is how long a leader may wait for the replicas of a target, and is the broker's to
+	// keep: what it gives up may have been written all the same.
+	acksPatience = 5 * time.Second
+)
 
 func clientOpts(cfg *Config) []kgo.Opt {
 	opts := make([]kgo.Opt, 0, len(cfg.Client)+12)
-	opts = append(opts, kgo.ClientID("duewheel"), kgo.SoftwareNameAndVersion("duewheel", "1"),
-		kgo.DialTimeout(brokerPatience), kgo.RequestTimeoutOverhead(brokerPatience), kgo.ProduceRequestTimeout(brokerPatience))
+	// Client metrics (KIP-714) would be pushed whenever a client is closed, to whatever broker: one that is
+	// frozen held up each renewal of a producer, and the end of the process. What we measure is at /metrics.
+	opts = append(opts, kgo.DisableClientMetrics(), kgo.ClientID("duewheel"), kgo.SoftwareNameAndVersion("duewheel", "1"),
+		kgo.DialTimeout(brokerPatience), kgo.RequestTimeoutOverhead(brokerPatience), kgo.ProduceRequestTimeout(acksPatience))
 	return append(opts, cfg.Client...)
 }
 

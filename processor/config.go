@@ -115,6 +115,12 @@ type Config struct {
 	// records back it waits on, up to four fifths of the transaction timeout. Defaults to 5 s.
 	TurnTimeout time.Duration
 
+	// ShutdownTimeout is how long Run may take to return after its context has ended, whatever brokers
+	// do. Defaults to 20 s; Kubernetes kills after 30 s. With brokers that answer it takes some ms. What
+	// is not done by then is left to the next owner: a transaction that it aborts, a checkpoint a
+	// little behind, partitions that it gets when the session ends.
+	ShutdownTimeout time.Duration
+
 	// RetryBackoff is after what time a record is tried again whose target was in trouble; each
 	// pause is a quarter longer than the one before, up to RetryBackoffMax, and up to a fifth
 	// longer or shorter. They default to 1 s and 5 min. Each try writes the record to the delay
@@ -169,6 +175,7 @@ func (c Config) withDefaults() Config {
 	c.BatchRecords = cmp.Or(c.BatchRecords, 20_000)
 	c.BatchBytes = cmp.Or(c.BatchBytes, 16<<20)
 	c.TurnTimeout = cmp.Or(c.TurnTimeout, 5*time.Second)
+	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
 	c.RetryBackoff = cmp.Or(c.RetryBackoff, time.Second)
 	c.RetryBackoffMax = cmp.Or(c.RetryBackoffMax, max(5*time.Minute, c.RetryBackoff))
 	c.UnknownTargetAfter = cmp.Or(c.UnknownTargetAfter, 5*time.Second)
@@ -283,6 +290,7 @@ func (c Config) validateTimes(p *problems) {
 		{"near_window", c.NearWindow, 10 * time.Millisecond},
 		{"commit_interval", c.CommitInterval, 10 * time.Millisecond},
 		{"turn_timeout", c.TurnTimeout, 100 * time.Millisecond},
+		{"shutdown_timeout", c.ShutdownTimeout, time.Second},
 		{"retry_backoff", c.RetryBackoff, 10 * time.Millisecond},
 		{"retry_backoff_max", c.RetryBackoffMax, 10 * time.Millisecond},
 		{"unknown_target_after", c.UnknownTargetAfter, 10 * time.Millisecond},

@@ -34,7 +34,7 @@ func TestConfigProblems(t *testing.T) {
 	_, err := New(Config{
 		Group: "a b", Guarantee: "twice", Protocol: "none", Lanes: 65, MemoryBudget: 1,
 		SessionTimeout: 10 * time.Millisecond, HeartbeatInterval: time.Millisecond, TransactionTimeout: time.Millisecond,
-		NearWindow: 1, CommitInterval: 1, TurnTimeout: 1, RetryBackoff: 1, UnknownTargetAfter: 1, BatchRecords: -1,
+		NearWindow: 1, CommitInterval: 1, TurnTimeout: 1, ShutdownTimeout: 1, RetryBackoff: 1, UnknownTargetAfter: 1, BatchRecords: -1,
 		Routes: []topics.Route{testRoute(true), testRoute(true), {Topic: "no topic", DeadLetter: ""}},
 	})
 	if err == nil {
@@ -43,7 +43,7 @@ func TestConfigProblems(t *testing.T) {
 	for _, want := range []string{
 		"brokers are missing", `group.id is "a b"`, `guarantee is "twice"`, `group.protocol is "none"`, "lanes is 65", "memory.budget is 1 bytes",
 		"group.session_timeout is 10ms: 100ms to 24d", "group.heartbeat_interval is 1ms: 10ms to 24d", "transaction_timeout is 1ms: 1s to 24d", "near_window is 1ns",
-		"commit_interval is 1ns", "turn_timeout is 1ns", "retry_backoff is 1ns", "unknown_target_after is 1ns", "batch.records is -1", `"requests" is given twice`, `"no topic"`, `dead_letter ""`,
+		"commit_interval is 1ns", "turn_timeout is 1ns", "shutdown_timeout is 1ns", "retry_backoff is 1ns", "unknown_target_after is 1ns", "batch.records is -1", `"requests" is given twice`, `"no topic"`, `dead_letter ""`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("not a word of %s in:\n%v", want, err)

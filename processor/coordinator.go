@@ -54,8 +54,9 @@ type coordinator struct {
 
 var errNoCoordinator = errors.New("processor: coordinator not known")
 
-// requestTimeout is how long a coordinator may take to answer one request.
-const requestTimeout = 10 * time.Second
+// requestTimeout is how long an answer may take that a healthy broker gives within milliseconds: it is
+// time to ask one that is silent and another one.
+const requestTimeout = 2 * brokerPatience
 
 func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	if broker, known := c.last(); known {

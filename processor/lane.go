@@ -348,8 +348,7 @@ func (l *lane) without(p *partition, err error) error {
 
 // shutdown finishes what is open, writes the checkpoints, and leaves the group.
 func (l *lane) shutdown() {
-	ctx, cancel := context.WithTimeout(context.Background(), l.cfg.TurnTimeout+requestTimeout)
-	defer cancel()
+	ctx := l.p.until
 	l.stopping = true
 	l.cancelRestores(nil)
 	l.stopPoll(ctx)

@@ -153,6 +153,7 @@ func (l *lane) leave(m *membership) {
 		defer close(m.done)
 		defer m.cancel()
 		defer time.AfterFunc(l.cfg.SessionTimeout, m.cancel).Stop()
+		defer context.AfterFunc(l.p.until, m.cancel)()
 		if m.instance != nil && l.cfg.Protocol == ProtocolConsumer {
 			l.stepOut(m)
 		}

@@ -23,6 +23,8 @@ type Processor struct {
 	clock    *clock
 	targets  *targets
 	counters *counters
+	hearing  *hearing
+	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more
 	store    *storage
 	lanes    []*lane
 	standbys *standbys // nil: none
@@ -47,7 +49,7 @@ func New(cfg Config) (*Processor, error) {
 		names = append(names, r.Topic)
 		routes[r.Topic] = r
 	}
-	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names, cfg.Logger)}
+	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names, cfg.Logger), until: context.Background()}
 	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
@@ -82,6 +84,9 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("open store: %w", err)
 	}
 	defer p.store.close()
+	if p.hearing, p.cfg.Client, err = newHearing(p.cfg.Client, p.cfg.Logger); err != nil {
+		return err
+	}
 	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
 	cl, err := kgo.NewClient(append(clientOpts(&p.cfg), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
@@ -104,10 +109,12 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		return nil
 	})
 	watch.Go(func() error { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(watching); return nil })
+	watch.Go(func() error { p.hearing.run(watching); return nil })
 	watch.Go(func() error { p.store.run(watching); return nil })
 	watch.Go(func() error { p.counters.deadLetters.run(watching); return nil })
 	watch.Go(func() error { newLeftovers(p, cl).run(watching); return nil })
 	lanes, ctx := errgroup.WithContext(ctx)
+	defer p.bound(ctx)()
 	for _, l := range p.lanes {
 		lanes.Go(func() error { return l.run(ctx) })
 	}
@@ -118,6 +125,20 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	stopWatching()
 	watch.Wait()
 	return err
+}
+
+// bound makes sure that nothing waits for brokers for long after ctx has ended. What it returns is to be
+// called when everything has come to an end.
+func (p *Processor) bound(ctx context.Context) (ended func()) {
+	until, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	p.until = until
+	context.AfterFunc(ctx, func() {
+		if sleep(until, p.cfg.ShutdownTimeout*4/5) { // the rest is for the store
+			p.cfg.Logger.Warn("brokers do not answer in time; what is not done is left to the next owner of the partitions")
+			giveUp()
+		}
+	})
+	return giveUp
 }
 
 // Alive reports whether every lane has taken a step lately.

@@ -284,7 +284,7 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 		return parts, nil
 	}
 	// Not cut short when the partition is revoked meanwhile: it has to be answered.
-	err := r.l.coordinator.commit(context.WithoutCancel(ctx), r.l.reader, r.member.member(), claims)
+	err := r.l.coordinator.commit(r.l.p.until, r.l.reader, r.member.member(), claims)
 	if err == nil {
 		return parts, nil
 	}

@@ -202,20 +202,22 @@ func (w *wire) pass() bool {
 	}
 }
 
-// melt waits while the link is frozen.
+// melt waits while the link or the broker is frozen.
 func (w *wire) melt() bool {
 	w.link.mu.Lock()
 	thaw := w.link.thaw
 	w.link.mu.Unlock()
-	if thaw == nil {
-		return true
+	for _, thaw := range []chan struct{}{thaw, w.link.frozenBroker(w.address)} {
+		if thaw == nil {
+			continue
+		}
+		select {
+		case <-thaw:
+		case <-w.cut:
+			return false
+		}
 	}
-	select {
-	case <-thaw:
-		return true
-	case <-w.cut:
-		return false
-	}
+	return true
 }
 
 // apply does what a rule says.

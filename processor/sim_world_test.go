@@ -58,6 +58,7 @@ type world struct {
 	wg      sync.WaitGroup
 	heard   heard
 	busy    busyIDs
+	frozen  frozen
 	closing chan struct{}
 
 	unplugged atomic.Bool // processes reach no broker anew
@@ -133,7 +134,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	}
 	w.cluster = c
 	answerPartitionByPartition(c)
-	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, "outside", cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
+	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, outsideLink, cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		t.Fatalf("make client: %v", err)
 	}

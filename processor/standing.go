@@ -101,7 +101,7 @@ func (l *lane) stepOut(m *membership) {
 	m.cl.LeaveGroup() // ends its heartbeats
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = l.cfg.Group, id, m.instance, -2
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	ctx, cancel := context.WithTimeout(l.p.until, requestTimeout)
 	defer cancel()
 	resp, err := req.RequestWith(ctx, m.cl)
 	if err == nil {

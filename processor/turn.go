@@ -187,7 +187,7 @@ func (t *turn) runTransaction(ctx context.Context) {
 	if err == nil {
 		err = t.produce(ctx, opened)
 	}
-	end, cancelEnd := context.WithTimeout(ctx, requestTimeout)
+	end, cancelEnd := context.WithTimeout(ctx, decisionPatience)
 	defer cancelEnd()
 	if err == nil {
 		err = t.producer.still(end, in)
@@ -202,6 +202,10 @@ func (t *turn) runTransaction(ctx context.Context) {
 		t.outcome, t.err = outcomeUnknown, fmt.Errorf("end transaction %s: %w", t.producer.transactionalID, err)
 	}
 }
+
+// decisionPatience is how long the decision is asked for again and again: its outcome spares partitions
+// a new start, and their producers have to wait for the same coordinator.
+const decisionPatience = 10 * time.Second
 
 // timeout is how long the turn may take up to its decision. After turns that have run out of time
 // it gets more, as what it carries may be one record already.

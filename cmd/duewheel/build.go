@@ -90,6 +90,7 @@ func (s *settings) processorConfig(logger *slog.Logger) (processor.Config, error
 		BatchBytes:           s.BatchBytes,
 		CommitInterval:       s.CommitInterval,
 		TurnTimeout:          s.TurnTimeout,
+		ShutdownTimeout:      s.ShutdownTimeout,
 		RetryBackoff:         s.RetryBackoff,
 		RetryBackoffMax:      s.RetryBackoffMax,
 		UnknownTargetAfter:   s.UnknownTargetAfter,

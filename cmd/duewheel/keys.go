@@ -55,6 +55,7 @@ var keys = []key{
 	{name: "batch.bytes", def: "16MiB", set: value(some(asSize), func(s *settings) *int64 { return &s.BatchBytes })},
 	{name: "commit_interval", def: "1s; at_least_once: 250ms", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.CommitInterval })},
 	{name: "turn_timeout", def: "5s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.TurnTimeout })},
+	{name: "shutdown_timeout", def: "20s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.ShutdownTimeout })},
 	{name: "retry_backoff", def: "1s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.RetryBackoff })},
 	{name: "retry_backoff_max", def: "5m", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.RetryBackoffMax })},
 	{name: "unknown_target_after", def: "5s", set: value(some(asDuration), func(s *settings) *time.Duration { return &s.UnknownTargetAfter })},

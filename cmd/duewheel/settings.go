@@ -33,6 +33,7 @@ type settings struct {
 	BatchBytes           int64
 	CommitInterval       time.Duration
 	TurnTimeout          time.Duration
+	ShutdownTimeout      time.Duration
 	RetryBackoff         time.Duration
 	RetryBackoffMax      time.Duration
 	UnknownTargetAfter   time.Duration

@@ -1,0 +1,203 @@
+package processor
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// hearing knows which brokers are silent: a connection is taken and nothing comes back, as from a
+// machine that is paused, swaps, or has lost its network. A client finds that out for itself after
+// brokerPatience, and then asks the same broker again, because it has last heard that this one leads or
+// coordinates. So all clients of the process share what one has found out: every connection to a silent
+// broker is cut, and none is made. Clients take that for a broker that is down, and look for another one.
+//
+// It stands between the clients and their connections. One goroutine, run, notices when a broker speaks
+// again.
+type hearing struct {
+	inner func(ctx context.Context, network, address string) (net.Conn, error)
+	log   *slog.Logger
+	wake  chan struct{}
+
+	mu    sync.Mutex
+	heard map[string]time.Time // by address: when it last sent anything
+	mute  map[string]bool      // those that are silent; true: it is being listened to
+	open  map[string]map[*listening]bool
+}
+
+// errSilent is why no connection is made.
+var errSilent = errors.New("the broker is silent")
+
+// newHearing stands between the connections that the options ask for and the clients made with what it
+// returns.
+func newHearing(client []kgo.Opt, log *slog.Logger) (*hearing, []kgo.Opt, error) {
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DialTimeout(brokerPatience)}, client...)...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("client options: %w", err)
+	}
+	defer cl.Close()
+	s := &hearing{log: log, wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+	s.inner = cl.OptValue(kgo.Dialer).(func(context.Context, string, string) (net.Conn, error))
+	return s, append(client[:len(client):len(client)], kgo.DialTLSConfig(nil), kgo.Dialer(s.dial)), nil
+}
+
+// dial is the clients' dialer.
+func (s *hearing) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	s.mu.Lock()
+	_, mute := s.mute[address]
+	s.mu.Unlock()
+	if mute {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, errSilent)}
+	}
+	began := time.Now()
+	conn, err := s.inner(ctx, network, address)
+	if err != nil {
+		if time.Since(began) >= brokerPatience {
+			s.timedOut(address, began)
+		}
+		return nil, err
+	}
+	c := &listening{Conn: conn, s: s, address: address}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[address] == nil {
+		s.open[address] = map[*listening]bool{}
+	}
+	s.open[address][c] = true
+	return c, nil
+}
+
+// listening is a connection whose other end is listened to.
+type listening struct {
+	net.Conn
+	s       *hearing
+	address string
+}
+
+// Read implements net.Conn.
+func (c *listening) Read(b []byte) (int, error) {
+	began := time.Now()
+	n, err := c.Conn.Read(b)
+	var timeout net.Error
+	switch {
+	case n > 0:
+		c.s.spoke(c.address)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		c.s.timedOut(c.address, began)
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *listening) Close() error {
+	c.s.mu.Lock()
+	delete(c.s.open[c.address], c)
+	c.s.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (s *hearing) spoke(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard[address] = time.Now()
+	delete(s.mute, address)
+}
+
+// timedOut notes that a broker has not answered since a time. One that has meanwhile sent something on
+// another connection is only slow.
+func (s *hearing) timedOut(address string, since time.Time) {
+	cut := s.silent(address, since)
+	if cut != nil {
+		s.log.Warn("a broker does not answer; it is left alone until it does", "address", address)
+	}
+	for _, c := range cut {
+		c.Conn.Close() // whoever waits for an answer on it need not wait as long
+	}
+}
+
+// silent makes a broker a silent one, unless it has been heard since a time, and returns the connections
+// to it.
+func (s *hearing) silent(address string, since time.Time) (cut []*listening) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, mute := s.mute[address]; mute || s.heard[address].After(since) {
+		return nil
+	}
+	s.mute[address], cut = false, []*listening{}
+	for c := range s.open[address] {
+		cut = append(cut, c)
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return cut
+}
+
+// run listens to silent brokers until ctx ends.
+func (s *hearing) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return
+		}
+		s.mu.Lock()
+		for address, listened := range s.mute {
+			if !listened {
+				s.mute[address] = true
+				wg.Go(func() { s.listen(ctx, address) })
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// listen asks a broker until it answers.
+func (s *hearing) listen(ctx context.Context, address string) {
+	for {
+		if s.ask(ctx, address) == nil {
+			s.log.Info("a broker speaks again", "address", address)
+			s.spoke(address)
+			return
+		}
+		if !sleep(ctx, 250*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// ask sends the one request that every broker answers to everybody, and waits for any answer.
+func (s *hearing) ask(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := s.inner(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer conn.Close()
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.SetVersion(0)
+	body := (&kmsg.RequestFormatter{}).AppendRequest(nil, req, 1)
+	if _, err := conn.Write(body); err != nil {
+		return err
+	}
+	size := make([]byte, 4)
+	if _, err := io.ReadFull(conn, size); err != nil {
+		return err
+	}
+	_, err = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size)))
+	return err
+}

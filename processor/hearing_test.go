@@ -1,0 +1,122 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// speaker is a broker that answers, or not.
+type speaker struct {
+	mute  atomic.Bool
+	conns []net.Conn // our ends
+}
+
+func (b *speaker) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	b.conns = append(b.conns, far)
+	go func() {
+		buf := make([]byte, 256)
+		for {
+			if _, err := far.Read(buf); err != nil {
+				return
+			}
+			if !b.mute.Load() {
+				far.Write([]byte{0, 0, 0, 1, 7})
+			}
+		}
+	}()
+	return near, nil
+}
+
+// exchange sends something and waits for an answer, for so long.
+func exchange(c net.Conn, wait time.Duration) error {
+	c.SetDeadline(time.Now().Add(wait))
+	if _, err := c.Write([]byte{1}); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, 5))
+	return err
+}
+
+// A broker that does not answer is not asked again, by anyone, until it speaks. One that answers others
+// meanwhile is only slow.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &speaker{}
+		s, opts, err := newHearing([]kgo.Opt{kgo.SeedBrokers("b:9092"), kgo.Dialer(b.dial)}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl, err := kgo.NewClient(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.run(ctx) }()
+		dial := func() net.Conn {
+			t.Helper()
+			c, err := s.dial(ctx, "tcp", "b:9092")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		one, other := dial(), dial()
+		slow := make(chan error)
+		go func() { // a request that takes long, while the other connection is answered
+			one.SetDeadline(time.Now().Add(3 * time.Second))
+			_, err := one.Read(make([]byte, 1))
+			slow <- err
+		}()
+		time.Sleep(2 * time.Second)
+		if err := exchange(other, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-slow; err == nil {
+			t.Fatal("it was answered")
+		}
+		one.Close()
+		one = dial()
+
+		b.mute.Store(true)
+		if err := exchange(one, 3*time.Second); err == nil {
+			t.Fatal("it was answered")
+		}
+		if err := exchange(other, time.Second); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("the other connection: %v", err)
+		}
+		_, err = s.dial(ctx, "tcp", "b:9092")
+		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" || !errors.Is(err, errSilent) || !notSent(err) {
+			t.Errorf("a connection to a silent broker: %v", err)
+		}
+		if c, err := s.dial(ctx, "tcp", "c:9092"); err != nil {
+			t.Errorf("a connection to another broker: %v", err)
+		} else {
+			c.Close()
+		}
+
+		b.mute.Store(false)
+		time.Sleep(11 * time.Second) // it is asked once more in this time
+		again := dial()
+		if err := exchange(again, time.Second); err != nil {
+			t.Error(err)
+		}
+		for _, c := range slices.Concat(b.conns, []net.Conn{one, other, again}) {
+			c.Close()
+		}
+		stop()
+		<-done
+	})
+}
