@@ -32,7 +32,11 @@ func inherit(ctx context.Context, store *state.Partition, c state.Checkpoint, lo
 	pos, ok := store.Position()
 	if !ok || pos.Resume < c.LowWater || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset {
 		if ok {
-			log.Info("local store is of no use here; rebuilding from the log", "resume", pos.Resume, "low_water", c.LowWater)
+			level := slog.LevelInfo
+			if pos.Resume < c.LowWater {
+				level = slog.LevelDebug // all is read again from L on, with or without it
+			}
+			log.Log(ctx, level, "local store is of no use here; rebuilding from the log", "resume", pos.Resume, "low_water", c.LowWater)
 		}
 		return nothing, store.Drop()
 	}

@@ -70,11 +70,12 @@ const (
 	opLeaders                // the leaders move
 	opFull                   // the disk is full For
 	opOverlap                // producers of requests have overlapping transactions For
+	opRetain                 // retention cuts the log up to L
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
-	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions"}
+	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions", "cut the log"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -159,7 +160,7 @@ func drawPlan(t *rapid.T) plan {
 }
 
 // often is how much more often than the others an op is drawn.
-var often = map[op]int{opOverlap: 2, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
+var often = map[op]int{opOverlap: 2, opRetain: 3, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
 	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3}
 
 var weighted = func() (w []op) {

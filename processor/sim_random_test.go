@@ -93,9 +93,9 @@ func TestSimRandom(t *testing.T) {
 
 // tally tells what schedules have brought about.
 type tally struct {
-	schedules, rivals, requested, doubled, late, retried, rebalances, fenced int64
-	virtual                                                                  time.Duration
-	turns, dead                                                              map[string]int64
+	schedules, rivals, requested, doubled, late, retried, rebalances, fenced, cut, overlaps int64
+	virtual                                                                                 time.Duration
+	turns, dead                                                                             map[string]int64
 }
 
 func (c *tally) add(w *world) {
@@ -144,7 +144,7 @@ func (c *tally) floor() (missing []string) {
 	for what, n := range map[string]int64{
 		"a second group": c.rivals, "a record that came again (at_least_once)": c.doubled, "a late arrival": c.late, "a retry": c.retried,
 		"a rebalance": c.rebalances, "a fence": c.fenced, "a turn that was aborted": c.turns["aborted"], "a turn of unknown outcome": c.turns["unknown"],
-		"a dead letter": int64(len(c.dead)),
+		"a dead letter": int64(len(c.dead)), "a log that was cut": c.cut, "overlapping transactions": c.overlaps,
 	} {
 		if n == 0 {
 			missing = append(missing, what)
@@ -154,7 +154,7 @@ func (c *tally) floor() (missing []string) {
 }
 
 func TestSimFloor(t *testing.T) {
-	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1,
+	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1, cut: 1, overlaps: 1,
 		turns: map[string]int64{"aborted": 1, "unknown": 1}, dead: map[string]int64{"no_due": 1}}
 	if missing := all.floor(); len(missing) > 0 {
 		t.Errorf("everything has happened, but for %q", missing)
@@ -162,14 +162,14 @@ func TestSimFloor(t *testing.T) {
 	if missing := (&tally{}).floor(); len(missing) != 2 {
 		t.Errorf("no schedule at all: %q", missing)
 	}
-	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 9 {
-		t.Errorf("nothing has happened, but for %d things: %q", 9-len(missing), missing)
+	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 11 {
+		t.Errorf("nothing has happened, but for %d things: %q", 11-len(missing), missing)
 	}
 }
 
 func (c *tally) String() string {
-	return fmt.Sprintf("%d schedules, %d of them with two groups, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %v of simulated time",
-		c.schedules, c.rivals, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.virtual.Round(time.Second))
+	return fmt.Sprintf("%d schedules, %d of them with two groups and %d with overlapping transactions, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %d records of logs cut; %v of simulated time",
+		c.schedules, c.rivals, c.overlaps, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.cut, c.virtual.Round(time.Second))
 }
 
 // hang tells of a schedule that does not end: in a bubble, time stands still when something spins.
@@ -188,7 +188,8 @@ type runner struct {
 	mend     []func() // ends what still goes wrong
 	stepped  map[*process]bool
 	requests int
-	overlaps bool // there are producers with overlapping transactions
+	cut      int64 // records of the log that retention took
+	overlaps bool  // there are producers with overlapping transactions
 	healed   bool
 }
 
@@ -247,6 +248,10 @@ func simulate(t testingT, p plan, did *tally) {
 	w.prompt()
 	w.finish()
 	did.add(w)
+	did.cut += r.cut
+	if r.overlaps {
+		did.overlaps++
+	}
 	if w.rival != nil {
 		did.add(w.rival)
 	}
@@ -352,6 +357,9 @@ func (r *runner) step(s step) {
 		return
 	case opTransact:
 		r.transact(s)
+		return
+	case opRetain:
+		r.cut += r.retain()
 		return
 	case opOverlap:
 		r.overlapFor(s)

@@ -69,9 +69,14 @@ func (s *standby) follow(c state.Checkpoint) (jumped bool, err error) {
 		return false, err
 	}
 	back := c.Offset < s.committed.Offset || c.Watermark.Less(s.committed.Watermark) // somebody has set it back
-	settled := c.LowWater == c.Offset && s.ledger.Len() > 0                          // resolved by what lies ahead, or a fixed delay
 	s.dirty = s.dirty || c.Watermark != s.committed.Watermark || c.LowWater != s.committed.LowWater
 	s.committed = c
+	if !back { // before L is looked at: it mostly lies below what has been read already
+		if err := s.catchUp(); err != nil {
+			return false, err
+		}
+	}
+	settled := c.LowWater == c.Offset && s.ledger.Len() > 0 // resolved by what lies ahead, or a fixed delay
 	if back || settled || s.position < c.LowWater {
 		// What is passed over may have resolved what the store holds.
 		if err := s.store.Drop(); err != nil {
@@ -80,14 +85,19 @@ func (s *standby) follow(c state.Checkpoint) (jumped bool, err error) {
 		s.ledger, s.position, s.ahead, s.dirty = state.NewLedger(c.LowWater), c.LowWater, nil, true
 		return true, s.sync()
 	}
+	return false, s.sync()
+}
+
+// catchUp takes in what the owner has accepted of the records ahead.
+func (s *standby) catchUp() error {
 	n := 0
-	for ; n < len(s.ahead) && s.ahead[n].Offset < c.Offset; n++ {
+	for ; n < len(s.ahead) && s.ahead[n].Offset < s.committed.Offset; n++ {
 		if err := s.accept(s.ahead[n]); err != nil {
-			return false, err
+			return err
 		}
 	}
 	s.ahead = slices.Delete(s.ahead, 0, n)
-	return false, s.sync()
+	return nil
 }
 
 // read takes in what was read, or keeps it until the owner has accepted it.

@@ -168,6 +168,26 @@ func TestStandbyBeginsAnew(t *testing.T) {
 	}
 }
 
+// L moves with each record that is resolved, mostly past what the owner had accepted half a second ago.
+// A standby that has read that far goes on: to begin anew each time would be to fetch all of it twice.
+func TestStandbyGoesOnBehindL(t *testing.T) {
+	l := testLane(t)
+	b := followed(t, l, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"), req(3, ms(90), "orders"), req(4, ms(95), "orders"))
+	for _, c := range []struct {
+		to      state.Checkpoint
+		counted int
+	}{
+		{state.Checkpoint{Offset: 4, LowWater: 3, Watermark: state.Key{Due: ms(30), Seq: 2}}, 1},
+		{state.Checkpoint{Offset: 5, LowWater: 5, Watermark: state.Key{Due: ms(95), Seq: 4}}, 0},
+	} {
+		if b.follows(t, l, c.to) {
+			t.Errorf("it begins anew at %+v", c.to)
+		}
+		equal(t, "position", b.position, c.to.Offset)
+		equal(t, "counted", b.ledger.Len(), c.counted)
+	}
+}
+
 // A lane takes over with what the standby has counted, less what was resolved since, and reads
 // from where the standby was. Where the checkpoint is not one that it could follow, it does not.
 func TestHandOver(t *testing.T) {

@@ -106,15 +106,24 @@ func (l *lane) tookEnds(e logEnds) {
 // checkLog notices that the log has lost records that are pending (design rule 11). Nothing is
 // lost as long as this process holds them; it is now that a person can still act.
 func (l *lane) checkLog(p *partition) {
-	lost := p.live() && p.queue == nil && p.ledger.Len() > 0 && p.logStart > p.committed.LowWater
+	lost := p.live() && p.queue == nil && p.ledger.Len() > 0 && p.logStart > p.needed()
 	if lost && p.loss == nil {
 		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and do not stop this process before they are delivered",
-			ErrLogTruncated, p.tp, p.committed.LowWater, p.logStart)
+			ErrLogTruncated, p.tp, p.needed(), p.logStart)
 		l.log.Error("log", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.loss)
 	}
 	if !lost {
 		p.loss = nil
 	}
+}
+
+// needed is the low water, as the next checkpoint says it: the committed one may be as old as the
+// commit interval, and retention may have cut what was resolved since.
+func (p *partition) needed() int64 {
+	if pt := p.prepareCommit(); pt != nil {
+		return pt.to.LowWater
+	}
+	return p.committed.LowWater
 }
 
 // stoppedRetry is how often a stopped partition looks whether somebody has decided.

@@ -3,7 +3,7 @@
 //
 // A [Checkpoint] is all that must survive. It is written as an offset commit, and its text is made and read here. A
 // [Store] is a cache of records that are due far ahead, one Pebble database for all partitions of a process; a
-// [Partition] is a handle on one partition's part of it. A [Ledger] counts pending records by stretch of log and by
+// [Partition] is a handle on one partition's part of it. A [Ledger] counts pending records by their place in the log and by
 // stretch of due time. Less formally: the checkpoint says where the log must be read from, the store spares reading most
 // of it, and the ledger says what the next checkpoint is.
 //

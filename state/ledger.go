@@ -5,29 +5,30 @@ import (
 	"time"
 )
 
-// Ledger counts what is pending in one partition, by stretch of log and by stretch of due time, and so knows the low
+// Ledger counts what is pending in one partition, by its place in the log and by stretch of due time, and so knows the low
 // water, from where a replay gives what the store has not, and how much is due when. Each call costs a few
-// nanoseconds, and memory depends on how far the log is pending and on how far ahead, never on the number of records.
+// nanoseconds, and memory is bounded by how far the log is pending, at a bit or so for each offset, and by how far ahead.
 //
 // It belongs to the goroutine that owns the partition, and has no lock.
 type Ledger struct {
-	log   logTable
-	due   agenda
-	bytes int64
-	low   int64 // the highest low water given so far. Invariant: no record below it is pending
+	pending offsets // records that are pending, wherever they are held
+	unsaved offsets // what only memory holds: the store does not have it
+	due     agenda
+	bytes   int64
+	low     int64 // the highest low water given so far. Invariant: no record below it is pending
 }
 
 // NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.
 func NewLedger(low int64) *Ledger {
-	return &Ledger{log: newLogTable(low), low: low}
+	return &Ledger{pending: newOffsets(low), unsaved: newOffsets(low), low: low}
 }
 
 // Add counts a record that became pending; offset is where its current copy lies in the log. Stored tells that the store
 // holds it, or will with the batch that is open; otherwise only memory does.
 func (l *Ledger) Add(k Key, offset int64, bytes int, stored bool) {
-	l.log.add(pending, offset)
+	l.pending.add(offset)
 	if !stored {
-		l.log.add(unsaved, offset)
+		l.unsaved.add(offset)
 	}
 	l.due.add(k.Due, int64(bytes))
 	l.bytes += int64(bytes)
@@ -35,29 +36,31 @@ func (l *Ledger) Add(k Key, offset int64, bytes int, stored bool) {
 
 // Remove takes back an Add, with the same values, and stored as it is by now.
 func (l *Ledger) Remove(k Key, offset int64, bytes int, stored bool) {
-	l.log.remove(pending, offset)
+	l.pending.remove(offset)
 	if !stored {
-		l.log.remove(unsaved, offset)
+		l.unsaved.remove(offset)
 	}
 	l.due.remove(k.Due, int64(bytes))
 	l.bytes -= int64(bytes)
 }
 
 // Stored tells that the store holds a pending record from now on.
-func (l *Ledger) Stored(offset int64) { l.log.remove(unsaved, offset) }
+func (l *Ledger) Stored(offset int64) { l.unsaved.remove(offset) }
 
 // Hold keeps Resume at or below an offset whose record is not pending but must be seen by a replay all the same, because
-// its outcome is not decided: a late or refused record before its offset is committed, a record in the turn in flight.
-func (l *Ledger) Hold(offset int64) { l.log.add(unsaved, offset) }
+// its outcome is not decided: a late or refused record before its offset is committed. No offset is held twice, nor one
+// that only memory holds anyway.
+func (l *Ledger) Hold(offset int64) { l.unsaved.add(offset) }
 
 // Release takes back a Hold.
-func (l *Ledger) Release(offset int64) { l.log.remove(unsaved, offset) }
+func (l *Ledger) Release(offset int64) { l.unsaved.remove(offset) }
 
-// Low is the low water: the start of the first stretch of log (1024 offsets) with a pending record, or end when nothing is
-// pending. It is at most end, which is the offset up to which everything has been accepted, and never goes back.
+// Low is the low water: the offset of the first pending record, or end when nothing is pending. It is exact, since retention
+// may cut the log anywhere below. It is at most end, which is the offset up to which everything has been accepted, and
+// never goes back.
 func (l *Ledger) Low(end int64) int64 {
 	low := end
-	if start, ok := l.log.start(pending); ok {
+	if start, ok := l.pending.smallest(); ok {
 		low = min(start, end)
 	}
 	l.low = max(l.low, low)
@@ -67,14 +70,14 @@ func (l *Ledger) Low(end int64) int64 {
 // Resume is the same over what only memory holds: a replay from here gives what the store has not. It goes back when an
 // offset is held.
 func (l *Ledger) Resume(end int64) int64 {
-	if start, ok := l.log.start(unsaved); ok {
+	if start, ok := l.unsaved.smallest(); ok {
 		return min(start, end)
 	}
 	return end
 }
 
 // Len is the number of pending records.
-func (l *Ledger) Len() int { return int(l.log.total[pending]) }
+func (l *Ledger) Len() int { return l.pending.count }
 
 // Bytes is the sum of what was given to Add.
 func (l *Ledger) Bytes() int64 { return l.bytes }

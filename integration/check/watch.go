@@ -166,6 +166,13 @@ func (w *Watch) Counts() Counts {
 	return w.checker.Counts()
 }
 
+// Position returns the offset of a partition that is read next: what lies below it has been seen.
+func (w *Watch) Position(topic string, partition int32) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.next[topicPartition{topic, partition}]
+}
+
 // Report judges what was read so far, as if it were all. Call Settle before, or Stop instead, unless things go on.
 func (w *Watch) Report() *Report {
 	w.mu.Lock()
