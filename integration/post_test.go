@@ -36,7 +36,6 @@ type line struct {
 	post *post
 	out  chan []byte
 	once sync.Once
-	held bool // something was held back; owned by deliver
 }
 
 // Write takes one request.
