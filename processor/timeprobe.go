@@ -89,9 +89,9 @@ func (t *timeProbe) abort(ctx context.Context) error {
 
 // retry repeats what the markers of the transaction before still hold up.
 func (t *timeProbe) retry(ctx context.Context, what string, do func() error) error {
-	for {
+	for try := 0; ; try++ {
 		err := do()
-		if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, 5*time.Millisecond) {
+		if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, markersPause(try)) {
 			continue
 		}
 		if err != nil {
