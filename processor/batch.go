@@ -48,11 +48,15 @@ func (l *lane) resize(t *turn) {
 
 func (l *lane) most() batch { return batch{l.cfg.BatchRecords, l.cfg.BatchBytes} }
 
-// carried is how much a turn tries to deliver.
+// carried is how much a turn has brought to the brokers: all of it, or what was acknowledged before
+// it was given up. When that is nothing, it says no more than that all of it was too much.
 func (t *turn) carried() (b batch) {
 	for _, pt := range t.took {
 		b.records += len(pt.items)
 		b.bytes += pt.size()
+	}
+	if t.outcome == outcomeAborted && t.acked > 0 {
+		b.records, b.bytes = max(int(t.acked*float64(b.records)), 1), max(int64(t.acked*float64(b.bytes)), 1)
 	}
 	return b
 }

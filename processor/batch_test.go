@@ -39,6 +39,26 @@ func TestBatchFitsItsTime(t *testing.T) {
 	}
 }
 
+// What a turn that was given up has brought to the brokers is what they have acknowledged.
+func TestBatchOfWhatWasAcknowledged(t *testing.T) {
+	pt := &part{items: make([]item, 100)}
+	for i := range pt.items {
+		pt.items[i].run = make([]byte, 10)
+	}
+	for _, c := range []struct {
+		outcome outcome
+		acked   float64
+		want    batch
+	}{
+		{outcomeDone, 0, batch{100, 1000}},
+		{outcomeAborted, 0, batch{100, 1000}},
+		{outcomeAborted, 0.25, batch{25, 250}},
+		{outcomeAborted, 0.001, batch{1, 1}},
+	} {
+		equal(t, "carried", (&turn{took: []*part{pt}, outcome: c.outcome, acked: c.acked}).carried(), c.want)
+	}
+}
+
 // decideDue takes what is due into a turn and decides it; it returns the offsets of its records.
 func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
 	t.Helper()

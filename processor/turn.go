@@ -38,6 +38,7 @@ type turn struct {
 	blamed   map[string]error // targets that did not take their records
 	refused  map[*part]error  // checkpoints that were refused each for itself
 	rejected *refusal         // of records, for what one of them is
+	acked    float64          // the share of its records that was acknowledged before it was given up
 	leftBusy *busyID          // the id that it had, if its end cannot be written to all of them
 	trials   []*target        // targets that it has on trial
 	answered time.Time
@@ -374,6 +375,7 @@ func (t *turn) failure(w *acks) error {
 	for _, r := range w.acked {
 		acked[r] = true
 	}
+	t.acked = float64(len(w.acked)) / float64(len(t.render.outputs))
 	again := make(map[*item]bool)
 	for i := range t.render.outputs {
 		o := &t.render.outputs[i]
