@@ -54,6 +54,29 @@ func answerPartitionByPartition(c *kfake.Cluster) {
 	})
 }
 
+// loseUnreplicated makes c lose what is produced with acks=1, after it was acknowledged: as if the leader had died each time before
+// its followers had it.
+func loseUnreplicated(c *kfake.Cluster) {
+	c.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req := kreq.(*kmsg.ProduceRequest)
+		if req.Acks != 1 {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewProduceResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rp := kmsg.NewProduceResponseTopicPartition()
+				rp.Partition = p.Partition
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil, true
+	})
+}
+
 // unstableAnswers turns marks into errors.
 func unstableAnswers(f *frame, b []byte) []byte {
 	return changed(f, b, func(resp *kmsg.OffsetFetchResponse) {

@@ -68,7 +68,7 @@ func (w *world) calm() {
 func mostPerSecond(name string) int {
 	process, what, _ := strings.Cut(name, " ")
 	switch {
-	case process == "outside":
+	case process == outsideLink:
 		return math.MaxInt
 	case slices.Contains([]string{"Produce", "Fetch", "TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn"}, what):
 		return 1500

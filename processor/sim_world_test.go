@@ -134,6 +134,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	}
 	w.cluster = c
 	answerPartitionByPartition(c)
+	loseUnreplicated(c)
 	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, outsideLink, cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		t.Fatalf("make client: %v", err)

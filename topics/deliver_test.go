@@ -230,38 +230,64 @@ __delay.errors.attempts=4
 	}
 }
 
+// A dead letter that its topic does not take whole loses the end of its value first, then the end of its key, then the request's
+// headers; those that say why it is one stay, and how long everything was.
 func TestFitDeadLetter(t *testing.T) {
+	bytes := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(i % 251)
+		}
+		return b
+	}
 	record := func(key, value, header int) *kgo.Record {
 		hs, _ := AppendDeadLetter(nil, headers("h", strings.Repeat("h", header)), DeadLetter{Refusal: &Refusal{Code: CodeTooLarge}}, nil)
-		return &kgo.Record{Key: make([]byte, key), Value: make([]byte, value), Headers: hs}
+		return &kgo.Record{Key: bytes(key), Value: bytes(value), Headers: hs}
 	}
+	const all = -1
 	for _, tt := range []struct {
 		name               string
 		key, value, header int
 		limit              int
-		cut                bool
+		keyLeft, valueLeft int // all: as they were; else at least so many bytes fewer than that, and down to none at zero
+		headerLeft         bool
 	}{
-		{"it fits", 10, 100, 10, 2000, false},
-		{"the value goes first", 10, 5000, 10, 2000, true},
-		{"then the key", 5000, 5000, 10, 2000, true},
-		{"then the headers", 5000, 5000, 5000, 2000, true},
-		{"headers alone", 0, 0, 5000, 2000, true},
+		{"it fits", 10, 100, 10, 2000, all, all, true},
+		{"the value goes first", 10, 5000, 10, 2000, all, 1000, true},
+		{"then the key", 5000, 5000, 10, 2000, 1000, 0, true},
+		{"then the headers", 5000, 5000, 5000, 2000, 0, 0, false},
+		{"headers alone", 0, 0, 5000, 2000, 0, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := record(tt.key, tt.value, tt.header)
+			was := *r
 			whole := RecordSize(r.Key, r.Value, r.Headers)
-			if got := FitDeadLetter(r, tt.limit); got != tt.cut {
-				t.Errorf("cut: got %v, want %v", got, tt.cut)
+			cut := whole > tt.limit
+			if got := FitDeadLetter(r, tt.limit); got != cut {
+				t.Errorf("cut: got %v, want %v", got, cut)
 			}
 			size := RecordSize(r.Key, r.Value, r.Headers)
 			if size > tt.limit || r.Key == nil || r.Value == nil {
 				t.Errorf("%d bytes, limit %d; key %v, value %v", size, tt.limit, r.Key == nil, r.Value == nil)
 			}
-			if tt.cut && tt.header == 10 && size < tt.limit-8 {
+			if cut && tt.headerLeft && size < tt.limit-8 {
 				t.Errorf("%d bytes were left of %d", size, tt.limit)
 			}
-			note := fmt.Sprintf("%s=key=%d value=%d headers=2 size=%d\n", HeaderErrorCut, tt.key, tt.value, whole)
-			if got := show(r.Headers); strings.Contains(got, HeaderErrorCut) != tt.cut || !strings.Contains(got, "__delay.errors.code=too_large") {
+			for what, c := range map[string]struct {
+				got, was []byte
+				left     int
+			}{"key": {r.Key, was.Key, tt.keyLeft}, "value": {r.Value, was.Value, tt.valueLeft}} {
+				n := len(c.got)
+				if string(c.got) != string(c.was[:n]) {
+					t.Errorf("what is left of the %s is not its beginning", what)
+				}
+				if c.left == all && n != len(c.was) || c.left == 0 && n > 0 || c.left > 0 && (n < c.left || n == len(c.was)) {
+					t.Errorf("%d of %d bytes of the %s are left", n, len(c.was), what)
+				}
+			}
+			got := show(r.Headers)
+			note := fmt.Sprintf("%s=key=%d value=%d headers=%d size=%d\n", HeaderErrorCut, tt.key, tt.value, len(was.Headers), whole)
+			if strings.Contains(got, note) != cut || !strings.Contains(got, "__delay.errors.code=too_large") || strings.Contains(got, "h=hh") != tt.headerLeft {
 				t.Errorf("headers\n%s, want %s", got, note)
 			}
 		})

@@ -1,0 +1,82 @@
+package processor
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// What a partition shows of itself is counted from what it holds: how much, how much of it is overdue, and when the rest is due.
+func TestPictureOfAPartition(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	rs := []*kgo.Record{
+		heavy(0, ms(0), 10), heavy(1, ms(-5), 100), heavy(2, ms(-4), 150), // the first moves W beyond the next two
+		heavy(3, ms(30_000), 1000), heavy(4, ms(30*60_000), 2000), heavy(5, ms(5*3600_000), 4000), heavy(6, ms(100*3600_000), 8000),
+	}
+	l.read(t, p, testNow, rs[0])
+	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	l.read(t, p, testNow, rs[1:]...)
+	size := func(of ...int) (n int64) {
+		for _, i := range of {
+			n += int64(len(appendRecord(nil, rs[i])))
+		}
+		return n
+	}
+	l.publish(p, testNow)
+	s := p.picture.Load()
+	equal(t, "pending", s.Pending, 6)
+	equal(t, "bytes pending", s.PendingBytes, size(1, 2, 3, 4, 5, 6))
+	equal(t, "overdue", s.Overdue, 2)
+	for i, want := range []AgendaEntry{{time.Minute, 1, size(3)}, {time.Hour, 2, size(3, 4)}, {24 * time.Hour, 3, size(3, 4, 5)}} {
+		if s.Agenda[i] != want {
+			t.Errorf("within %v: %+v, want %+v", want.Within, s.Agenda[i], want)
+		}
+	}
+	l.publish(p, ms(40_000))
+	equal(t, "overdue later", p.picture.Load().Overdue, 3)
+}
+
+// Lateness is of each record, from when it could have been delivered to the answer.
+func TestLatenessOfATurn(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	c := l.p.counters
+	target := l.p.targets.of([]byte("orders"))
+	pt := &part{p: p}
+	out := func(since int64) output { return output{kind: outDelivered, part: pt, target: target, since: since} }
+	c.outputs(&turn{l: l, answered: time.UnixMilli(ms(0)), render: &renderer{l: l, outputs: []output{out(ms(-3)), out(ms(-3)), out(ms(-40)), out(ms(+10))}}})
+	h := target.stats.lateness.snapshot()
+	var count int64
+	for _, n := range h.Counts {
+		count += n
+	}
+	equal(t, "count", count, 4)
+	equal(t, "sum", h.Sum, 0.003+0.003+0.040)
+	for i, bound := range HistogramBounds {
+		upTo := int64(0)
+		for _, late := range []float64{0.003, 0.003, 0.040, 0} {
+			if late <= bound && (i == 0 || late > HistogramBounds[i-1]) {
+				upTo++
+			}
+		}
+		equal(t, "up to a bound", h.Counts[i], upTo)
+	}
+	equal(t, "delivered to the target", target.stats.delivered.Load(), 4)
+	equal(t, "delivered of the topic", p.stats.delivered.Load(), 4)
+}
+
+// A turn takes from its beginning to its decision.
+func TestTimeOfATurn(t *testing.T) {
+	c := newCounters(nil, slog.New(slog.DiscardHandler))
+	c.turn(&turn{took: []*part{{}}, outcome: outcomeAborted, began: time.Now().Add(-2 * time.Second), answered: time.UnixMilli(testNow)})
+	c.turn(&turn{outcome: outcomeDone, began: time.Now().Add(-time.Hour)}) // nothing in it was tried
+	if sum := c.turnTime.snapshot().Sum; sum < 2 || sum > 3 {
+		t.Errorf("%v s, want 2", sum)
+	}
+	equal(t, "aborted", c.turns.snapshot()["aborted"], 1)
+	equal(t, "committed", c.turns.snapshot()["committed"], 0)
+	equal(t, "decided", c.decidedAt.Load(), testNow)
+}
