@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // freshEnd is how recently the end of the log must have been asked for a catch-up to be over.
@@ -68,8 +70,11 @@ func (l *lane) askEnds(ctx context.Context, ps []*partition) {
 		e := logEnds{asked: time.Now(), of: map[*partition]logBounds{}}
 		bounds, err := askBounds(ctx, l.reader, slices.Collect(maps.Values(tps)))
 		for p, tp := range tps {
-			if b, ok := bounds[tp]; ok && b.err == nil {
+			b, ok := bounds[tp]
+			if ok && b.err == nil {
 				e.of[p] = b
+			} else if err == nil {
+				err = fmt.Errorf("ends of %s: %w", tp, cmpErr(b.err, kerr.LeaderNotAvailable))
 			}
 		}
 		for p, s := range behind {
