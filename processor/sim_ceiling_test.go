@@ -72,6 +72,8 @@ func mostPerSecond(name string) int {
 		return math.MaxInt
 	case slices.Contains([]string{"Produce", "Fetch", "TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn"}, what):
 		return 1500
+	case what == "dials": // of all clients together, to any broker
+		return 150
 	case what == "ApiVersions": // twice a connection where brokers are older than the client
 		return 200
 	}

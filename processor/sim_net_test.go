@@ -13,6 +13,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,6 +34,8 @@ type link struct {
 	rules []*rule
 	asked map[kmsg.Key]int // requests that were delivered
 	quota quotaOf
+	bar   string // an address that refuses connections
+	dials atomic.Int64
 }
 
 // rule is what happens to the next requests of a kind: either as they are about to be delivered,
@@ -58,9 +61,20 @@ func newLink(w *world, name string, seed uint64) *link {
 
 var errUnplugged = &net.OpError{Op: "dial", Net: "fake", Err: errors.New("unplugged")}
 
-// dial is the dialer of the process's clients.
+// dial is the dialer of the process's clients. A refusal takes its time there as everywhere: where it came at once, whoever tries
+// again at once would stop the world's clock.
 func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if l.isDead() || l.name != "outside" && l.world.unplugged.Load() {
+	l.dials.Add(1)
+	l.world.count(l.name, "dials")
+	c, err := l.connect(ctx, network, address)
+	if err != nil {
+		sleep(ctx, l.world.latency)
+	}
+	return c, err
+}
+
+func (l *link) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	if l.isDead() || l.bars(address) || l.name != outsideLink && l.world.unplugged.Load() {
 		return nil, errUnplugged
 	}
 	l.mu.Lock()
@@ -114,6 +128,30 @@ func (l *link) freeze() (thaw func()) {
 			l.thaw = nil
 		}
 	}
+}
+
+// refuse makes an address refuse the process's connections, and breaks those that there are.
+func (l *link) refuse(address string) (mend func()) {
+	l.mu.Lock()
+	l.bar = address
+	wires := maps.Clone(l.wires)
+	l.mu.Unlock()
+	for w := range wires {
+		if w.address == address {
+			w.close()
+		}
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.bar = ""
+	}
+}
+
+func (l *link) bars(address string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bar == address
 }
 
 // kill unplugs the process for good.

@@ -3,7 +3,9 @@
 package processor
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -71,11 +73,26 @@ const (
 	opFull                   // the disk is full For
 	opOverlap                // producers of requests have overlapping transactions For
 	opRetain                 // retention cuts the log up to L
+	opConfigure              // a topic has setting N For
+	opPartitions             // orders has one partition more
+	opQuota                  // the process may produce few bytes a second For
+	opPoison                 // N requests among others that orders refuses for what they are
+	opProduceError           // what is produced for a target is answered with error N For
+	opUnwilling              // a target's leaders refuse with N what is produced, and markers, For
+	opRefuse                 // a kind of request is refused For
+	opRefuseCommit           // the same, of checkpoints
+	opBrokerClock            // the clock of a broker is wrong For
+	opFarClock               // the clock of a machine is wrong For, by minutes or hours, and after a restart meanwhile
+	opFreezeBroker           // a broker is silent For
+	opRemove                 // the state directory is removed
+	opUnreachable            // a broker refuses connections of a process For
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
-	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions", "cut the log"}
+	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions",
+	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints",
+	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -142,7 +159,7 @@ func drawPlan(t *rapid.T) plan {
 		Seed:       uint64(below(t, "seed", 1<<14)),
 		Guarantee:  oneOf(t, "guarantee", ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce),
 		Partitions: int32(1 + below(t, "partitions", 3)),
-		Brokers:    1 + below(t, "brokers", 2),
+		Brokers:    1 + below(t, "brokers", 3),
 		Processes:  1 + below(t, "processes", 3),
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),
 		Batch:      oneOf(t, "batch", 20_000, 1, 3, 10),
@@ -179,7 +196,7 @@ func drawStep(t *rapid.T) step {
 		s.N = 1 + below(t, "n", 40)
 		return s
 	case opTransact:
-		s.N, s.For = 1+below(t, "n", 20), oneOf(t, "for", 0, 50*milli, time.Second, 3*time.Second)
+		s.N, s.For = 1+below(t, "n", 20), oneOf(t, "for", 0, 50*milli, time.Second, 3*time.Second, 9*time.Second, 18*time.Second)
 		return s
 	case opHold, opCutBefore, opCutAfter, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter:
 		s.N = oneOf(t, "kind", 0, 1, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
@@ -189,16 +206,41 @@ func drawStep(t *rapid.T) step {
 		s.N = below(t, "topic", len(leaderless))
 	case opForget:
 		s.N = below(t, "after", 3)
+	default:
+		s.N = below(t, "n", max(len(choices[s.Op]), 4))
 	}
 	s.Who = below(t, "who", 4)
 	switch s.Op {
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
-	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap:
+	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap,
+		opConfigure, opQuota, opPoison, opProduceError, opUnwilling, opRefuse, opRefuseCommit, opBrokerClock, opFarClock, opUnreachable, opFreezeBroker:
 		// Shorter and longer than a session, a turn, and a request may take.
 		s.For = oneOf(t, "for", 10*milli, 200*milli, time.Second, 2200*milli, 3*time.Second, 4500*milli, 7*time.Second, 12*time.Second)
 	}
 	return s
+}
+
+// MarshalText writes an op by its name.
+func (o op) MarshalText() ([]byte, error) { return []byte(opNames[o]), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (o *op) UnmarshalText(text []byte) error {
+	i := slices.Index(opNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("no op is called %q", text)
+	}
+	*o = op(i)
+	return nil
+}
+
+// line is a plan as TestSimPlan reads it.
+func (p plan) line() string {
+	line, err := json.Marshal(p)
+	if err != nil {
+		panic(err)
+	}
+	return string(line)
 }
 
 func (p plan) String() string {
@@ -220,6 +262,10 @@ func (s step) String() string {
 		what = faults[s.N].key.Name() + " " + faults[s.N].err.Message
 	case opLeaderless:
 		what = leaderless[s.N]
+	default:
+		if c := choices[s.Op]; len(c) > 0 {
+			what = c[s.N%len(c)]
+		}
 	}
 	return fmt.Sprintf("%s %s, process %d, for %v", opNames[s.Op], what, s.Who, s.For)
 }

@@ -5,6 +5,7 @@ package processor
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -91,11 +93,29 @@ func TestSimRandom(t *testing.T) {
 	})
 }
 
+// A plan from a failing schedule's history, in DUEWHEEL_SIM_PLAN, is carried out once more.
+func TestSimPlan(t *testing.T) {
+	given := cmp.Or(os.Getenv("DUEWHEEL_SIM_PLAN"), plan{Seed: 1, Guarantee: ExactlyOnce, Partitions: 1, Brokers: 1, Processes: 1, Lanes: 1, Batch: 10,
+		Near: time.Second, Latency: milli, Rate: time.Second, Steps: []step{{After: time.Second, Op: opSend, N: 3}}}.line())
+	var p plan
+	if err := json.Unmarshal([]byte(given), &p); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) { simulate(t, p, &tally{}) })
+}
+
 // tally tells what schedules have brought about.
 type tally struct {
 	schedules, rivals, requested, doubled, late, retried, rebalances, fenced, cut, overlaps int64
 	virtual                                                                                 time.Duration
 	turns, dead                                                                             map[string]int64
+	acts                                                                                    [ops]int64
+}
+
+func (c *tally) count(acts map[op]int64) {
+	for o, n := range acts {
+		c.acts[o] += n
+	}
 }
 
 func (c *tally) add(w *world) {
@@ -150,26 +170,38 @@ func (c *tally) floor() (missing []string) {
 			missing = append(missing, what)
 		}
 	}
+	for o, n := range c.acts {
+		if n == 0 {
+			missing = append(missing, "the act "+opNames[o])
+		}
+	}
 	return missing
 }
 
 func TestSimFloor(t *testing.T) {
 	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1, cut: 1, overlaps: 1,
 		turns: map[string]int64{"aborted": 1, "unknown": 1}, dead: map[string]int64{"no_due": 1}}
+	for o := range all.acts {
+		all.acts[o] = 1
+	}
 	if missing := all.floor(); len(missing) > 0 {
 		t.Errorf("everything has happened, but for %q", missing)
 	}
 	if missing := (&tally{}).floor(); len(missing) != 2 {
 		t.Errorf("no schedule at all: %q", missing)
 	}
-	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 11 {
-		t.Errorf("nothing has happened, but for %d things: %q", 11-len(missing), missing)
+	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 11+int(ops) {
+		t.Errorf("nothing has happened, but for %d things: %q", 11+int(ops)-len(missing), missing)
 	}
 }
 
 func (c *tally) String() string {
-	return fmt.Sprintf("%d schedules, %d of them with two groups and %d with overlapping transactions, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %d records of logs cut; %v of simulated time",
-		c.schedules, c.rivals, c.overlaps, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.cut, c.virtual.Round(time.Second))
+	var acts strings.Builder
+	for o, n := range c.acts {
+		fmt.Fprintf(&acts, ", %s %d", opNames[o], n)
+	}
+	return fmt.Sprintf("%d schedules, %d of them with two groups and %d with overlapping transactions, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %d records of logs cut; %v of simulated time; acts%s",
+		c.schedules, c.rivals, c.overlaps, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.cut, c.virtual.Round(time.Second), acts.String())
 }
 
 // hang tells of a schedule that does not end: in a bubble, time stands still when something spins.
@@ -182,15 +214,18 @@ func hang(p plan) {
 // runner carries a plan out.
 type runner struct {
 	*world
-	plan     plan
-	slots    []*slot
-	later    []event
-	mend     []func() // ends what still goes wrong
-	stepped  map[*process]bool
-	requests int
-	cut      int64 // records of the log that retention took
-	overlaps bool  // there are producers with overlapping transactions
-	healed   bool
+	plan          plan
+	slots         []*slot
+	later         []event
+	mend          []func() // ends what still goes wrong
+	stepped       map[*process]bool
+	requests      int
+	cut           int64 // records of the log that retention took
+	overlaps      bool  // there are producers with overlapping transactions
+	clocked       bool  // a broker's clock has been wrong
+	acts          map[op]int64
+	frozenBrokers map[int32]bool
+	healed        bool
 }
 
 // slot is a machine: a process of a group runs on it, or will again.
@@ -199,6 +234,7 @@ type slot struct {
 	name string
 	p    *process // nil: down
 	disk *vfs.MemFS
+	skew time.Duration // of its clock, when a process starts
 	gone bool
 }
 
@@ -213,12 +249,13 @@ func simulate(t testingT, p plan, did *tally) {
 	if p.Classic {
 		versions = kversion.V3_9_0()
 	}
-	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), tune: func(c *Config) {
-		c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
-	}})
+	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(),
+		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), tune: func(c *Config) {
+			c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
+		}})
 	defer w.close()
-	w.note("plan: %s", p)
-	r := &runner{world: w, plan: p, stepped: map[*process]bool{}}
+	w.note("plan: %s%s", p, p.line())
+	r := &runner{world: w, plan: p, stepped: map[*process]bool{}, acts: map[op]int64{}, frozenBrokers: map[int32]bool{}}
 	for at := p.Rate; at < time.Minute; at += p.Rate {
 		r.after(at, func() {
 			if !r.healed {
@@ -237,11 +274,16 @@ func simulate(t testingT, p plan, did *tally) {
 	for _, s := range p.Steps {
 		r.sleep(s.After)
 		w.note("---- %s", s)
-		r.step(s)
+		if r.step(s) {
+			r.acts[s.Op]++
+		}
 	}
 	r.heal()
 	if err := w.client.Flush(context.Background()); err != nil {
 		w.fail("%v", err)
+	}
+	if r.clocked {
+		time.Sleep(askInterval + 2*time.Second) // until every process knows that they are right again
 	}
 	w.arrived()
 	w.recovers()
@@ -252,14 +294,20 @@ func simulate(t testingT, p plan, did *tally) {
 	if r.overlaps {
 		did.overlaps++
 	}
+	did.count(r.acts)
 	if w.rival != nil {
 		did.add(w.rival)
 	}
 }
 
-// late is how late a record may be while nothing is broken: some requests, and as many turns as prompt needs.
+// late is how late a record may be while nothing is broken: some requests, connections to all brokers (a producer that is used for the
+// first time has none), and as many turns as prompt needs.
 func (p plan) late() time.Duration {
-	return 30*milli + time.Duration(20+8*20/p.Batch)*p.Latency
+	requests := 15 + 5*p.Brokers
+	if p.Classic {
+		requests += 5
+	}
+	return 30*milli + time.Duration(requests+8*20/p.Batch)*p.Latency
 }
 
 // sleep lets time pass, carries out what is due meanwhile, and looks at the checkpoints.
@@ -311,6 +359,7 @@ func (r *runner) heal() {
 	r.note("---- healed")
 	r.healed = true
 	for _, m := range r.slots {
+		m.skew = 0
 		for _, p := range m.of.processes {
 			p.link.clear()
 			p.skew.Store(0)
@@ -334,7 +383,7 @@ func (r *runner) heal() {
 
 func (r *runner) up(s *slot) {
 	if s.p == nil && !s.gone {
-		s.p = s.of.start(s.name, s.disk)
+		s.p = s.of.launch(s.name, s.disk, false, s.skew)
 	}
 }
 
@@ -348,50 +397,57 @@ func (r *runner) pick(who int) *slot {
 	return nil
 }
 
-func (r *runner) step(s step) {
+// step carries a step out, and reports whether it could.
+func (r *runner) step(s step) bool {
 	switch s.Op {
 	case opSend:
 		for range s.N {
 			r.client.Produce(context.Background(), r.draw(), nil) // the checker sees what became of it
 		}
-		return
+		return true
 	case opTransact:
-		r.transact(s)
-		return
+		return r.transact(s)
 	case opRetain:
-		r.cut += r.retain()
-		return
+		went := r.retain()
+		r.cut += went
+		return went > 0
 	case opOverlap:
 		r.overlapFor(s)
-		return
+		return true
 	case opJoin:
 		if len(r.slots) < 4 {
 			r.slots = append(r.slots, &slot{of: r.world, name: string(rune('a' + len(r.slots)))})
 			r.up(r.slots[len(r.slots)-1])
 		}
-		return
+		return true
 	case opFault:
 		f := faults[s.N]
 		h := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{f.key}, Topic: f.topic, Err: f.err, TopLevel: f.top, Count: 1 + s.Who})
 		r.mend = append(r.mend, h.Remove)
-		return
+		return true
 	case opLeaderless:
 		r.after(s.For, r.leaderless(leaderless[s.N]))
-		return
+		return true
 	case opForget:
 		_, mend := r.forget("orders", int64(s.N)+1, kerr.OutOfOrderSequenceNumber)
 		r.mend = append(r.mend, mend)
-		return
+		return true
 	case opCoordinator:
 		r.cluster.RehashCoordinators()
-		return
+		return true
 	case opLeaders:
 		r.cluster.ShufflePartitionLeaders()
-		return
+		return true
+	}
+	if done, handled := r.actOnBrokers(s); handled {
+		return done
 	}
 	m := r.pick(s.Who)
 	if m == nil {
-		return
+		return false
+	}
+	if r.actOnProcess(s, m) {
+		return true
 	}
 	p := m.p
 	down := func(disk *vfs.MemFS) {
@@ -429,7 +485,7 @@ func (r *runner) step(s step) {
 		r.after(s.For, p.link.freeze())
 	case opAhead, opBehind:
 		if r.stepped[p] {
-			return
+			return false
 		}
 		r.stepped[p] = true
 		by := time.Duration(1+s.For.Milliseconds()%20) * time.Second
@@ -457,17 +513,19 @@ func (r *runner) step(s step) {
 			time.AfterFunc(s.For, thaw)
 		}})
 	}
+	return true
 }
 
 // transact sends requests in a transaction that stays open for a while.
-func (r *runner) transact(s step) {
+func (r *runner) transact(s step) bool {
 	r.requests++
 	cl, err := kgo.NewClient(append(r.outside, kgo.TransactionalID(fmt.Sprintf("user-%d", r.requests)), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		r.fail("%v", err)
 	}
 	if err := cl.BeginTransaction(); err != nil {
-		r.fail("%v", err)
+		cl.Close()
+		return false // brokers that are asked to answer wrongly do so to everyone
 	}
 	for range s.N {
 		cl.Produce(context.Background(), r.draw(), nil)
@@ -481,6 +539,7 @@ func (r *runner) transact(s step) {
 		// Should it fail, the transaction ends by its timeout, and the checker sees what became of it.
 		cl.EndTransaction(ctx, kgo.TransactionEndTry(s.N%2 == 0))
 	})
+	return true
 }
 
 // draw makes a request up: good or bad, for one of several targets, due at some time.
@@ -537,7 +596,9 @@ func (r *runner) draw() *kgo.Record {
 	case 5:
 		set("delay-id", "x") // not supported yet
 	case 6:
-		set(topics.HeaderTargetPartition, "7") // is not there
+		if !r.cfg.grows || target == "bills" {
+			set(topics.HeaderTargetPartition, "7") // is not there
+		}
 	case 7, 8:
 		set(topics.HeaderTargetPartition, "1")
 	case 9, 10:

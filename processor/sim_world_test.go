@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,6 +88,7 @@ type worldConfig struct {
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
 	fixed      bool               // there is a fixed-delay route besides
 	refuses    bool               // orders may refuse records for what they are
+	grows      bool               // orders is given partitions meanwhile
 	more       []string           // more targets, of one partition
 	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
 	rival      bool               // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
@@ -136,6 +138,9 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	answerPartitionByPartition(c)
 	loseUnreplicated(c)
 	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, outsideLink, cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
+	if cfg.grows {
+		w.outside = slices.Clip(append(w.outside, kgo.MetadataMaxAge(time.Second))) // the checker reads new partitions soon
+	}
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		t.Fatalf("make client: %v", err)
 	}
@@ -196,6 +201,9 @@ func (w *world) targets() []check.Target {
 		return []check.Target{{Topic: simCopies, Partitions: 2}}
 	}
 	ts := []check.Target{{Topic: "orders", Partitions: 2, MayRefuse: w.cfg.refuses}, {Topic: "bills", Partitions: 2, MaxBytes: w.cfg.billBytes}}
+	if w.cfg.grows {
+		ts[0].Partitions = 0
+	}
 	for _, name := range w.cfg.more {
 		ts = append(ts, check.Target{Topic: name, Partitions: 1})
 	}
@@ -571,13 +579,17 @@ func (w *world) finish() {
 // configure sets one property of a topic.
 func (w *world) configure(topic, key, value string) {
 	w.t.Helper()
+	if err := w.tryConfigure(topic, key, value); err != nil {
+		w.fail("configure %s: %v", topic, err)
+	}
+}
+
+func (w *world) tryConfigure(topic, key, value string) error {
 	rs, err := kadm.NewClient(w.client).AlterTopicConfigs(context.Background(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
 	if err == nil {
 		_, err = rs.On(topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
 	}
-	if err != nil {
-		w.fail("configure %s: %v", topic, err)
-	}
+	return err
 }
 
 // leaderless takes the leader of a topic away until the function that it returns is called.

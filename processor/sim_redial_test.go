@@ -1,0 +1,37 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// A broker that refuses connections is dialled a few times a second, whatever is asked of it: as
+// leader, and as coordinator of transactions that have to be told of their partitions.
+func TestSimDialRefused(t *testing.T) {
+	for _, versions := range []*kversion.Versions{nil, kversion.V3_9_0()} {
+		t.Run(fmt.Sprint("old transactions ", versions != nil), func(t *testing.T) {
+			scenario(t, worldConfig{brokers: 3, partitions: 2, versions: versions}, func(w *world) {
+				a := w.live("a")
+				for i := range 3 {
+					mend := a.link.refuse(w.cluster.ListenAddrs()[i])
+					before := a.link.dials.Load()
+					for k := range 50 {
+						w.send(to(int32(k%2), request(fmt.Sprint(k), in(0))))
+						time.Sleep(100 * time.Millisecond)
+					}
+					if n := a.link.dials.Load() - before; n < 5 || n > 200 {
+						t.Errorf("%d dials in 5 s", n)
+					}
+					mend()
+					w.within(20*time.Second, "delivered", func() bool { return w.outstanding() == 0 })
+				}
+				w.finish()
+			})
+		})
+	}
+}
