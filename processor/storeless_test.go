@@ -48,6 +48,7 @@ func TestStorelessCountsWhatItForgets(t *testing.T) {
 	}
 	l.happened(pt)
 	clock := p.horizon.Due
+	p.liveAt = time.Now()
 	equal(t, "it is to be read again at the same moment", l.usedUp(p, clock), false)
 	p.liveAt = time.Now().Add(-readAgainRest)
 	equal(t, "it is to be read again", l.usedUp(p, clock), true)

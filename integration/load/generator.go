@@ -130,7 +130,7 @@ func (g *Generator) ask(r *kgo.Record, bad Bad, due time.Time) {
 		add(r, "delay-target-topic", pick(g, g.config.Targets))
 	}
 	if bad == UnsupportedHeader {
-		add(r, pick(g, []string{"delay-id", "delay-cancel", "delay-every", "delay-cron", "delay-expires", "delay-untill"}), "7")
+		add(r, pick(g, []string{"delay-id", "delay-cancel", "delay-every", "delay-cron", "delay-expires", "delay-untill", "Delay-Until"}), "7")
 	}
 	if g.config.Bare {
 		return
@@ -171,7 +171,7 @@ func (g *Generator) headers(r *kgo.Record) {
 		return
 	}
 	for range g.random.IntN(g.config.Headers + 1) {
-		h := kgo.RecordHeader{Key: pick(g, []string{"trace", "h", "Delay-Until", "__connect.errors.topic"})}
+		h := kgo.RecordHeader{Key: pick(g, []string{"trace", "h", "X-Delay-Until", "__connect.errors.topic"})}
 		switch g.random.IntN(10) {
 		case 0:
 		case 1:
