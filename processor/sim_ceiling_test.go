@@ -70,7 +70,7 @@ func mostPerSecond(name string) int {
 	switch {
 	case process == outsideLink:
 		return math.MaxInt
-	case slices.Contains([]string{"Produce", "Fetch", "TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn"}, what):
+	case slices.Contains([]string{"Produce", "Fetch", "TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn", "AddPartitionsToTxn"}, what):
 		return 1500
 	case what == "dials": // of all clients together, to any broker
 		return 150
@@ -105,16 +105,30 @@ func (w *world) recovers() {
 	time.Sleep(15 * time.Second)
 }
 
-// prompt sees that a world in which nothing is broken any more is well: what is requested now is on time, and in a checkpoint soon.
-func (w *world) prompt() {
+// use sends requests to all partitions, enough for both of a lane's producers.
+func (w *world) use() {
 	w.t.Helper()
-	w.well()
 	for i := range 20 {
 		r := request(fmt.Sprint("prompt ", i), in(time.Duration(i%4)*100*time.Millisecond))
 		r.Partition = int32(i) % w.cfg.partitions
 		w.send(r)
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// notices sees that what has changed while nothing was due, a coordinator that has moved or a store that has failed, costs the first
+// records that are due a second or two, and no more.
+func (w *world) notices() {
+	w.t.Helper()
+	w.use()
+	w.within(2*time.Second+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
+}
+
+// prompt sees that a world in which nothing is broken any more is well: what is requested now is on time, and in a checkpoint soon.
+func (w *world) prompt() {
+	w.t.Helper()
+	w.well()
+	w.use()
 	w.arrived()
 	time.Sleep(3 * time.Second) // for the checkpoint
 	w.clean()

@@ -287,6 +287,7 @@ func simulate(t testingT, p plan, did *tally) {
 	}
 	w.arrived()
 	w.recovers()
+	w.notices()
 	w.prompt()
 	w.finish()
 	did.add(w)

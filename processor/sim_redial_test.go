@@ -3,10 +3,12 @@
 package processor
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
@@ -34,4 +36,31 @@ func TestSimDialRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A producer of requests that is left when the cluster is gone does not stop the bubble's clock, although its client tries again at
+// once, and for ever, to add partitions to its transaction.
+func TestSimClusterGone(t *testing.T) {
+	scenario(t, worldConfig{partitions: 2, versions: kversion.V3_9_0()}, func(w *world) {
+		cl, err := kgo.NewClient(append(w.outside, kgo.TransactionalID("left"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(context.Background(), to(0, request("k", in(time.Hour)))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		w.wg.Go(func() {
+			defer cl.Close()
+			<-w.closing
+			time.Sleep(time.Second) // the cluster is closed meanwhile
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if err := cl.ProduceSync(ctx, to(1, request("k", in(time.Hour)))).FirstErr(); err == nil {
+				t.Error("produced without a cluster")
+			}
+		})
+	})
 }
