@@ -32,6 +32,7 @@ var (
 	descDelivered    = desc("records_delivered_total", "Records of a delay topic delivered to their targets.", "topic")
 	descLate         = desc("records_late_total", "Records accepted when a later due time of their partition had been resolved.", "topic")
 	descOnArrival    = desc("records_late_on_arrival_total", "Records accepted that were due before they were written; their lateness counts from then.", "topic")
+	descLosing       = desc("topic_loses_records", "1 while a delay topic is compacted, or its retention is shorter than what is pending in it needs.", "topic")
 	descToTarget     = desc("target_records_delivered_total", "Records delivered to a target topic.", "target")
 	descTrouble      = desc("target_in_trouble", "1 while a target's records are carried on because it does not take them.", "target")
 	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus the later of due and the record's timestamp, by target topic.", "target")
@@ -91,7 +92,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descAccepted, descDelivered, descLate, descOnArrival, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
+		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
@@ -110,6 +111,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.counter(descDelivered, float64(t.Delivered), t.Topic)
 		m.counter(descLate, float64(t.Late), t.Topic)
 		m.counter(descOnArrival, float64(t.LateOnArrival), t.Topic)
+		m.gauge(descLosing, bit(t.Trouble != ""), t.Topic)
 	}
 	for _, t := range s.Targets {
 		if t.Delivered == 0 && t.Trouble == "" {

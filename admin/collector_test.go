@@ -115,7 +115,7 @@ duewheel_lateness_seconds_count{target="orders"} 11
 
 func TestCounters(t *testing.T) {
 	expect(t, collect(processor.Stats{
-		Topics:       []processor.TopicStats{{Topic: "delays", Accepted: 12, Delivered: 9, Late: 1, LateOnArrival: 2}},
+		Topics:       []processor.TopicStats{{Topic: "delays", Accepted: 12, Delivered: 9, Late: 1, LateOnArrival: 2, Trouble: "compacted"}},
 		Targets:      []processor.TargetStats{{Target: "a", Delivered: 4}, {Target: "b", Delivered: 5, Trouble: "no leader"}, {Target: "c"}},
 		DeadLetters:  []processor.DeadLetterStats{{Topic: "delays", Code: "no_due", Records: 2}, {Topic: "others", Code: "no_due", Records: 1}},
 		Refused:      map[string]int64{"no_due": 2},
@@ -132,6 +132,9 @@ duewheel_records_delivered_total{topic="delays"} 9
 # HELP duewheel_records_late_on_arrival_total Records accepted that were due before they were written; their lateness counts from then.
 # TYPE duewheel_records_late_on_arrival_total counter
 duewheel_records_late_on_arrival_total{topic="delays"} 2
+# HELP duewheel_topic_loses_records 1 while a delay topic is compacted, or its retention is shorter than what is pending in it needs.
+# TYPE duewheel_topic_loses_records gauge
+duewheel_topic_loses_records{topic="delays"} 1
 # HELP duewheel_target_records_delivered_total Records delivered to a target topic.
 # TYPE duewheel_target_records_delivered_total counter
 duewheel_target_records_delivered_total{target="a"} 4

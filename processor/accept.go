@@ -79,6 +79,7 @@ func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 		}
 		l.p.targets.of(req.Target) // looked up by the time it is due
 	}
+	p.longest.see(key.Due, r.Timestamp)
 	if !p.horizon.Less(key) {
 		run := l.putNear(p, r, key)
 		p.pend(key, r.Offset, len(p.near.get(run)), run)

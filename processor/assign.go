@@ -22,6 +22,7 @@ func (l *lane) take(ctx context.Context, h handover) {
 	if len(h.assigned) > 0 {
 		l.p.counters.rebalances.Add(1)
 		l.log.Info("partitions assigned", "partitions", h.assigned)
+		l.p.keeping.poke()
 		l.restore(ctx, h.assigned, 0)
 	}
 	if len(h.revoked) == 0 {

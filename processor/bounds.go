@@ -30,6 +30,10 @@ func topicIDs(ctx context.Context, cl *kgo.Client, tps []topicPartition) (map[to
 			err = fmt.Errorf("metadata of %s: %w", tp.topic, cmpErr(d.Err, kerr.UnknownTopicOrPartition))
 			continue
 		}
+		if topicID(d.ID) == (topicID{}) {
+			err = fmt.Errorf("metadata of %s: %w: a broker that does not tell ids of topics has joined the cluster", tp.topic, ErrBrokersTooOld)
+			continue
+		}
 		ids[tp] = topicID(d.ID)
 	}
 	return ids, err

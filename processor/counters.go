@@ -203,6 +203,9 @@ func (l *lane) publish(p *partition, now int64) {
 		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
 	err := errors.Join(p.err, p.loss, p.unread)
+	if why := p.stats.why(); why != "" {
+		err = errors.Join(err, errors.New(why))
+	}
 	if p.live() && p.isAhead() {
 		err = errors.Join(err, p.errAhead(now))
 	}
@@ -218,6 +221,7 @@ func (l *lane) publish(p *partition, now int64) {
 			s.PendingBytes, s.Near = p.queue.bytes, s.Pending
 		}
 		s.NextDue = p.firstDue(now)
+		s.Needs = p.needs(now)
 		s.Overdue = p.lateDue(now)
 		for i, st := range p.ledger.Agenda(now, append([]time.Duration{0}, agendaWithin...)...) {
 			if i == 0 {
@@ -284,7 +288,7 @@ func (p *Processor) Stats() Stats {
 	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
-		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load()})
+		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Trouble: c.why()})
 	}
 	p.targets.mu.RLock()
 	for _, t := range p.targets.m {

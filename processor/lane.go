@@ -125,6 +125,9 @@ func (l *lane) run(ctx context.Context) (err error) {
 		}
 	}()
 	defer l.wg.Wait()
+	if err = l.awaitBrokers(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
 	l.makeProducers(ctx)
 	for i := range l.renderers {
 		l.renderers[i] = &renderer{l: l}

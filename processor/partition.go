@@ -37,6 +37,7 @@ type partition struct {
 	unread  error // why brokers do not let it be read
 	parsers parsers
 
+	longest    longestWait
 	committed  state.Checkpoint // as last committed
 	writing    writing
 	done       state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
@@ -331,4 +332,12 @@ type topicCounters struct {
 	delivered     atomic.Int64
 	late          atomic.Int64
 	lateOnArrival atomic.Int64
+	trouble       atomic.Pointer[string] // why the topic loses what is pending; nil: it does not, as far as is known
+}
+
+func (c *topicCounters) why() string {
+	if why := c.trouble.Load(); why != nil {
+		return *why
+	}
+	return ""
 }

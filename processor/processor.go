@@ -24,6 +24,7 @@ type Processor struct {
 	targets  *targets
 	counters *counters
 	hearing  *hearing
+	keeping  *keeping
 	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more
 	store    *storage
 	lanes    []*lane
@@ -55,6 +56,7 @@ func New(cfg Config) (*Processor, error) {
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = newClock(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
 	p.targets = newTargets(&p.cfg)
+	p.keeping = newKeeping(p)
 	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
 	if cfg.Standbys > 0 {
 		p.standbys = newStandbys(p)
@@ -110,6 +112,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	})
 	watch.Go(func() error { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(watching); return nil })
 	watch.Go(func() error { p.hearing.run(watching); return nil })
+	watch.Go(func() error { p.keeping.run(watching, cl); return nil })
 	watch.Go(func() error { p.store.run(watching); return nil })
 	watch.Go(func() error { p.counters.deadLetters.run(watching); return nil })
 	watch.Go(func() error { newLeftovers(p, cl).run(watching); return nil })

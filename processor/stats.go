@@ -72,9 +72,10 @@ type PartitionStats struct {
 
 	Pending      int64
 	PendingBytes int64
-	Near         int64 // of those, held in memory
-	Overdue      int64 // pending and due before now, approximately
-	NextDue      int64 // ms; 0 when nothing is pending, or nothing is known of when it is due
+	Needs        time.Duration // for how long the topic must keep its log, at least, for what is pending
+	Near         int64         // of those, held in memory
+	Overdue      int64         // pending and due before now, approximately
+	NextDue      int64         // ms; 0 when nothing is pending, or nothing is known of when it is due
 
 	CheckpointAt      time.Time     // when the checkpoint was last committed
 	CheckpointOverdue time.Duration // for how long there has been a checkpoint to write; 0: there is none
@@ -97,6 +98,8 @@ type TopicStats struct {
 	Late      int64 // accepted when their key was at or below the watermark
 
 	LateOnArrival int64 // due before they were written
+
+	Trouble string // why the topic loses what is pending, and what to do; empty otherwise
 }
 
 // TargetStats counts what was delivered to one target topic.

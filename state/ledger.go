@@ -79,6 +79,14 @@ func (l *Ledger) Resume(end int64) int64 {
 // Len is the number of pending records.
 func (l *Ledger) Len() int { return l.pending.count }
 
+// Last is when the last pending record is due, or a little earlier; 0 when nothing is pending.
+func (l *Ledger) Last() int64 {
+	if n := len(l.due.list); n > 0 {
+		return l.due.list[n-1].from
+	}
+	return 0
+}
+
 // Bytes is the sum of what was given to Add.
 func (l *Ledger) Bytes() int64 { return l.bytes }
 

@@ -1,0 +1,131 @@
+package processor
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// keeping looks whether delay topics keep what is pending in them: settings change while the processor
+// runs, and the log is the only copy that outlives it. It stops nothing. One goroutine owns it; lanes
+// ask it to look sooner.
+type keeping struct {
+	p    *Processor
+	log  *slog.Logger
+	wake chan struct{}
+}
+
+// keepingInterval is how soon a change is noticed. Compaction and retention take minutes at least.
+const keepingInterval = time.Minute
+
+func newKeeping(p *Processor) *keeping {
+	return &keeping{p: p, log: p.cfg.Logger, wake: make(chan struct{}, 1)}
+}
+
+// poke asks for a look: partitions have been assigned.
+func (k *keeping) poke() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run looks until ctx ends.
+func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
+	adm := kadm.NewClient(cl)
+	for {
+		if err := k.look(ctx, adm); err != nil && ctx.Err() == nil {
+			k.log.Debug("look at the settings of delay topics", "error", err)
+		}
+		t := time.NewTimer(keepingInterval)
+		select {
+		case <-t.C:
+		case <-k.wake: // a rebalance tells of several lanes
+			t.Stop()
+			if !sleep(ctx, time.Second) {
+				return
+			}
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// look asks for the settings of the delay topics that this process has partitions of.
+func (k *keeping) look(ctx context.Context, adm *kadm.Client) error {
+	needs := k.needs()
+	if len(needs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	problems, err := topics.Losing(ctx, adm, needs)
+	if err != nil {
+		return err
+	}
+	for topic := range needs {
+		k.note(topic, problems[topic])
+	}
+	return nil
+}
+
+// needs is for how long each topic has to keep what is pending in it.
+func (k *keeping) needs() map[string]time.Duration {
+	needs := map[string]time.Duration{}
+	for _, p := range k.p.pictures() {
+		needs[p.Topic] = max(needs[p.Topic], p.Needs)
+	}
+	return needs
+}
+
+// note tells of a topic what is new.
+func (k *keeping) note(topic string, problem *topics.Problem) {
+	stats := k.p.counters.topics[topic]
+	was := stats.trouble.Load()
+	if problem == nil {
+		if stats.trouble.Store(nil); was != nil {
+			k.log.Info("delay topic keeps what is pending again", "topic", topic)
+		}
+		return
+	}
+	why := "the topic loses records: " + problem.What + "; " + problem.Why + ": " + problem.Mend
+	if stats.trouble.Store(&why); was == nil || *was != why {
+		k.log.Error("delay topic loses records", "topic", topic, "what", problem.What, "why", problem.Why, "mend", problem.Mend)
+	}
+}
+
+// longestWait is the record that is due last, of those that were read.
+type longestWait struct {
+	due  int64         // ms
+	wait time.Duration // from when it was written until then
+}
+
+// see takes in a record that becomes pending.
+func (f *longestWait) see(due int64, written time.Time) {
+	if due >= f.due {
+		f.due, f.wait = due, time.UnixMilli(due).Sub(written)
+	}
+}
+
+// needs is for how long the log must have kept the record that is due last when its time comes. What
+// only the store has told of is known to need at least the time until then.
+func (p *partition) needs(now int64) time.Duration {
+	if p.pending() == 0 {
+		return 0
+	}
+	if p.queue != nil {
+		return p.route.Delay
+	}
+	last := p.ledger.Last()
+	need := time.Duration(max(last-now, 0)) * time.Millisecond
+	if p.longest.due >= max(last, now) {
+		need = max(need, p.longest.wait)
+	}
+	return need
+}
