@@ -33,7 +33,7 @@ func TestSimLatenessCountsFromArrival(t *testing.T) {
 		a.kill()
 		time.Sleep(20 * time.Second)
 		b := w.live("b")
-		w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 })
+		w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 && sum(b) > 0 }) // seen, and answered
 		if got := sum(b); got < 18 || got > 30 {
 			t.Errorf("it was %v s late", got)
 		}
