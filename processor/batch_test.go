@@ -321,7 +321,7 @@ func refuseSome(tn *turn, target *target, bad []int64) (refused bool) {
 	}
 	r.err = errors.New("refused")
 	if len(r.items) == 1 {
-		r.culprit = target
+		r.alone = &output{kind: outDelivered, target: target}
 	}
 	tn.outcome, tn.err, tn.rejected = outcomeAborted, r.err, &r
 	return true
@@ -335,7 +335,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	target.state.Store(&targetState{status: targetReady})
 	refuse := func() *item {
 		it := &item{}
-		l.tookRejected(&turn{l: l, rejected: &refusal{err: kerr.InvalidRecord, items: []*item{it}, culprit: target}})
+		l.tookRejected(&turn{l: l, rejected: &refusal{err: kerr.InvalidRecord, items: []*item{it}, alone: &output{kind: outDelivered, target: target}}})
 		return it
 	}
 	for range 3 {

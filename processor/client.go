@@ -63,7 +63,7 @@ type producer struct {
 	transactionalID string    // empty: idempotent only
 	spare           *spareIDs // set when there is a transactional id
 	left            string    // the id that was left busy when the producer was last renewed
-	maxBytes        func(topic string) int32
+	bounds          *bounds
 	quota           *quota
 
 	answers  answers
@@ -91,6 +91,7 @@ const recordRetries = 3
 
 func (p *producer) makeNext() (err error) {
 	p.endings = &endings{}
+	p.bounds.forget()
 	p.next, err = kgo.NewClient(p.opts()...)
 	return err
 }
@@ -101,7 +102,7 @@ func (p *producer) opts() []kgo.Opt {
 		kgo.ProducerLinger(0),
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(1<<30),
-		kgo.ProducerBatchMaxBytesFn(p.maxBytes),
+		kgo.ProducerBatchMaxBytesFn(p.bounds.of),
 		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
 		kgo.UnknownTopicRetries(1),
 		kgo.RecordRetries(recordRetries),

@@ -47,6 +47,7 @@ type deadLetterReason struct {
 // deadLetterNews is what has happened for a reason since the last line.
 type deadLetterNews struct {
 	records int64
+	cut     int64     // of them are not whole
 	since   time.Time // of the last line, and at first of the first record
 	example string    // of the last record
 	told    int64     // by the last line
@@ -57,8 +58,8 @@ func newDeadLetters(log *slog.Logger) *deadLetters {
 }
 
 // add counts the record at an offset of a delay topic, which has just been written to the dead
-// letter topic.
-func (d *deadLetters) add(tp topicPartition, offset int64, refusal *topics.Refusal, now time.Time) {
+// letter topic, or what fits of it.
+func (d *deadLetters) add(tp topicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	reason := deadLetterReason{deadLetterLabels{tp.topic, refusal.Code}, refusal.Header}
@@ -75,6 +76,9 @@ func (d *deadLetters) add(tp topicPartition, offset int64, refusal *topics.Refus
 		}
 	}
 	n.records++
+	if cut {
+		n.cut++
+	}
 	n.example = fmt.Sprintf("%s@%d: %s", tp, offset, refusal.Message)
 	d.tell(reason, n, now)
 }
@@ -88,8 +92,11 @@ func (d *deadLetters) tell(reason deadLetterReason, n *deadLetterNews, now time.
 	if reason.header != "" {
 		args = append(args, "header", reason.header)
 	}
+	if n.cut > 0 {
+		args = append(args, "cut_to_fit", n.cut)
+	}
 	d.log.Warn("records cannot be delivered; they are in the dead letter topic", append(args, "records", n.records, "example", n.example)...)
-	n.told, n.records, n.since = n.records, 0, now
+	n.told, n.records, n.cut, n.since = n.records, 0, 0, now
 }
 
 // run tells what has come since, and forgets what comes no more, until ctx ends; then it tells the rest.

@@ -51,11 +51,11 @@ func TestDeadLettersAreTold(t *testing.T) {
 		unit := &topics.Refusal{Code: topics.CodeUnparsableDue, Header: "delay-for", Message: "no unit"}
 		gone := &topics.Refusal{Code: topics.CodeUnknownTarget, Message: "no topic orders"}
 		for i := range int64(90) { // for three minutes less a second
-			d.add(tp, i, unit, time.Now())
+			d.add(tp, i, unit, false, time.Now())
 			if i == 0 {
 				equals(t, "at once", log.take(), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@0: no unit"`})
-				d.add(tp, 1000, gone, time.Now())
-				d.add(topicPartition{"others", 0}, 7, unit, time.Now())
+				d.add(tp, 1000, gone, false, time.Now())
+				d.add(topicPartition{"others", 0}, 7, unit, false, time.Now())
 				equals(t, "other reasons", log.take(), []string{
 					`topic=requests code=unknown_target records=1 example="requests/3@1000: no topic orders"`,
 					`topic=others code=unparsable_due header=delay-for records=1 example="others/0@7: no unit"`,
@@ -74,8 +74,8 @@ func TestDeadLettersAreTold(t *testing.T) {
 		time.Sleep(sayEvery + sayCheck)
 		equals(t, "nothing more", append(log.take(), d.recent()...), nil)
 		equals(t, "counted", d.total(), []DeadLetterStats{{"others", "unparsable_due", 1}, {"requests", "unknown_target", 1}, {"requests", "unparsable_due", 90}})
-		d.add(tp, 90, unit, time.Now())
-		d.add(tp, 91, unit, time.Now())
+		d.add(tp, 90, unit, false, time.Now())
+		d.add(tp, 91, unit, false, time.Now())
 		log.take()
 		stop()
 		<-ended
@@ -89,7 +89,7 @@ func TestDeadLetterReasonsAreBounded(t *testing.T) {
 	d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
 	now := time.UnixMilli(testNow)
 	for i := range int64(10 * maxReasons) {
-		d.add(topicPartition{"requests", 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, now)
+		d.add(topicPartition{"requests", 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, false, now)
 	}
 	if n := len(log.take()); n > maxReasons+1 || n < maxReasons {
 		t.Errorf("%d lines", n)

@@ -53,7 +53,7 @@ func describeLimits(ctx context.Context, cl *kgo.Client, names []string) map[str
 	for _, name := range names {
 		r := kmsg.NewDescribeConfigsRequestResource()
 		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, name
-		r.ConfigNames = []string{"max.message.bytes", "min.insync.replicas", "cleanup.policy"}
+		r.ConfigNames = []string{"max.message.bytes", "min.insync.replicas", "cleanup.policy", "compression.type"}
 		req.Resources = append(req.Resources, r)
 	}
 	resp, err := req.RequestWith(ctx, cl)
@@ -89,5 +89,7 @@ func (l *topicLimits) set(name, value string) {
 		}
 	case "cleanup.policy":
 		l.compacted = strings.Contains(value, "compact")
+	case "compression.type":
+		l.inflates = value == "uncompressed"
 	}
 }

@@ -172,7 +172,7 @@ func (l *lane) makeProducers(ctx context.Context) {
 		ids, spare = all[:2], l.newSpareIDs(ctx, all[2:])
 	}
 	for _, id := range ids {
-		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, spare: spare, maxBytes: l.p.targets.maxBatchBytes, quota: l.quota})
+		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, spare: spare, bounds: newBounds(l.p.targets.maxBatchBytes), quota: l.quota})
 	}
 }
 

@@ -138,6 +138,8 @@ type item struct {
 	acked   bool            // at_least_once: what is written for it has been acknowledged
 	suspect bool            // its target refused it, or one that went along with it (suspect.go)
 	blame   error           // its target refused it, and nothing went along: dead-letter it
+	stays   bool            // the delay topic refused it, and nothing went along: it cannot be carried on
+	cuts    int             // how often the dead letter topic refused it for its size, and nothing went along
 }
 
 // due is when it may be resolved: one that is refused at once.

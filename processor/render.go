@@ -19,6 +19,8 @@ type output struct {
 	target  *target         // of a delivery
 	since   int64           // ms: lateness counts from here
 	refusal *topics.Refusal // of a dead letter
+	cut     bool            // a dead letter that is not whole
+	size    int             // topics.RecordSize
 }
 
 type outputKind int
@@ -184,16 +186,17 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.headers, d, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	switch size := topics.RecordSize(out.Key, out.Value, out.Headers); {
-	case !st.fits(size):
+	size := topics.RecordSize(out.Key, out.Value, out.Headers)
+	switch how, ok := r.fits(out, size, st); {
+	case !ok:
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge, "",
-			"%d bytes with the headers that are added, and the topic %s takes %d", size, t.name, st.recordBytes()))
+			"%s with the headers that are added, and the topic %s takes %d", how, t.name, st.takes.maxBytes))
 	case st.takes.compacted && out.Key == nil:
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name))
 	}
-	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now)})
+	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
 	return nil
 }
 
@@ -247,15 +250,19 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 		Refusal: refusal, Instance: r.l.cfg.Instance, Attempts: tried.Attempt,
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	topics.FitDeadLetter(out, st.recordBytes())
-	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal})
+	size, cut := topics.RecordSize(out.Key, out.Value, out.Headers), false
+	if _, ok := r.fits(out, size, st); !ok || it.cuts > 0 {
+		cut = topics.FitDeadLetter(out, st.recordBytes()>>max(it.cuts-1, 0))
+		size = topics.RecordSize(out.Key, out.Value, out.Headers)
+	}
+	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, cut: cut, size: size})
 	if !it.resolve {
 		return nil
 	}
 	res := r.newRecord()
 	res.Topic, res.Partition = p.tp.topic, p.tp.partition
 	res.Headers = topics.Resolve(p.mark, rec.offset, it.key.Due, it.key.Seq)
-	r.outputs = append(r.outputs, output{rec: res, kind: outResolve, item: it, part: pt})
+	r.outputs = append(r.outputs, output{rec: res, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, res.Headers)})
 	return nil
 }
 
@@ -288,10 +295,11 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.
 		Origin:  req.First(rec.offset, rec.timestamp),
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	if !st.fits(topics.RecordSize(out.Key, out.Value, out.Headers)) {
+	size := topics.RecordSize(out.Key, out.Value, out.Headers)
+	if _, ok := r.fits(out, size, st); !ok || it.stays {
 		r.drop(out)
 		return errHeld{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.offset)}
 	}
-	r.outputs = append(r.outputs, output{rec: out, kind: outRetry, item: it, part: pt})
+	r.outputs = append(r.outputs, output{rec: out, kind: outRetry, item: it, part: pt, size: size})
 	return nil
 }

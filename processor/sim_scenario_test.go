@@ -50,7 +50,7 @@ func TestSimHeldTurnKeepsLowWater(t *testing.T) {
 		w.until("live", func() bool { return p.live(1) })
 		due := in(4 * time.Second)
 		large := addressed("bills", request("too large", due))
-		large.Value = make([]byte, 1000)
+		large.Value = incompressible(1000)
 		w.send(request("waits", due), large)
 		w.until("accepted", func() bool { c, _ := w.checkpoint(0); return c.Offset == 2 })
 		mend := w.leaderless(simTopic + ".dead")

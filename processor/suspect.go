@@ -12,6 +12,9 @@ import (
 // *suspects*. The next turns take half of the suspects and nothing else: either they are delivered,
 // or the one to blame is among them. A record that is refused when nothing goes along with it is
 // dead-lettered. That takes a turn for each time that the number of suspects can be halved.
+//
+// What is refused for its size, and nothing goes along with it, may have nowhere else to go. A dead
+// letter is cut then, and cut again, and a record to be carried on waits where it is.
 
 // mostBlamed is how many records in a row a target may refuse, each by itself, before it is the
 // target that is taken to be in trouble: it may refuse everything.
@@ -25,9 +28,9 @@ func isOfRecord(err error) bool {
 
 // refusal is that records of a turn were refused for what one of them is.
 type refusal struct {
-	err     error
-	items   []*item
-	culprit *target // of a delivery that nothing went along with; nil: any of them may be to blame
+	err   error
+	items []*item
+	alone *output // what was refused, if nothing of another record went along; nil: any of them may be to blame
 }
 
 // noteRejected notes what was refused for what a record is. Its target is not to blame for that,
@@ -38,6 +41,7 @@ func (t *turn) noteRejected(w *acks) {
 	}
 	outs := t.render.outputs
 	r := refusal{err: w.failed[w.refused[0].Topic]}
+	var first output
 	refused := make(map[*kgo.Record]bool, len(w.refused))
 	for _, rec := range w.refused {
 		refused[rec] = true
@@ -46,20 +50,40 @@ func (t *turn) noteRejected(w *acks) {
 	for i := range outs {
 		alone = alone && outs[i].item == outs[0].item
 		if refused[outs[i].rec] {
+			if len(r.items) == 0 {
+				first = outs[i]
+			}
 			r.items = append(r.items, outs[i].item)
 		}
 	}
 	if alone {
-		if outs[0].kind != outDelivered {
+		if !first.another(r.err) {
 			return
 		}
-		r.culprit = outs[0].target
+		r.alone = &first
 	}
 	for _, rec := range w.refused {
 		delete(t.blamed, rec.Topic)
 	}
 	t.rejected = &r
 }
+
+// another reports whether something else can be written for a record when this was refused by itself.
+func (o *output) another(why error) bool {
+	switch o.kind {
+	case outDelivered:
+		return true
+	case outRetry:
+		return isTooLarge(why) // it waits where it is
+	case outDeadLetter:
+		return isTooLarge(why) && o.size > leastDeadLetter
+	}
+	return false
+}
+
+// leastDeadLetter is the size from which on a dead letter is not cut any further: then its topic is
+// the one that is in trouble.
+const leastDeadLetter = 4 << 10
 
 // tookRejected makes suspects of the records that were refused. Those of before are none any more:
 // one of these explains them.
@@ -73,18 +97,25 @@ func (l *lane) tookRejected(t *turn) {
 	for _, pt := range t.took {
 		pt.clear()
 	}
-	if r.culprit == nil {
+	if r.alone == nil {
 		for _, it := range r.items {
 			it.suspect = true
 		}
 		l.narrowing = true
 		return
 	}
-	if n := r.culprit.blamed.Add(1); n > mostBlamed {
-		l.p.targets.failed(r.culprit.name, r.err, t.leftBusy)
-		return
+	switch it := r.items[0]; r.alone.kind {
+	case outRetry:
+		it.stays = true
+	case outDeadLetter:
+		it.cuts++
+	default:
+		if n := r.alone.target.blamed.Add(1); n > mostBlamed {
+			l.p.targets.failed(r.alone.target.name, r.err, t.leftBusy)
+			return
+		}
+		it.blame = r.err
 	}
-	r.items[0].blame = r.err
 }
 
 // narrow takes half of the suspects for the next turn, or what has to go before them. When there
@@ -154,10 +185,12 @@ func (pt *part) clear() {
 	}
 }
 
+func isTooLarge(err error) bool { return isAny(err, kerr.MessageTooLarge, kerr.RecordListTooLarge) }
+
 // refusalOf is the refusal of a record that is to blame.
 func refusalOf(target []byte, err error) *topics.Refusal {
 	code := topics.CodeRejected
-	if isAny(err, kerr.MessageTooLarge, kerr.RecordListTooLarge) {
+	if isTooLarge(err) {
 		code = topics.CodeTooLarge
 	}
 	return produceRefusal(code, "", "the topic %s refused it: %v", target, err)

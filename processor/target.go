@@ -51,6 +51,7 @@ type topicLimits struct {
 	maxBytes  int32 // max.message.bytes
 	minISR    int   // min.insync.replicas
 	compacted bool  // records without a key are refused
+	inflates  bool  // compression.type is uncompressed: a batch counts as large as it is without
 }
 
 // defaultLimits are Kafka's, for when we may not ask.
@@ -144,16 +145,6 @@ func (t *target) succeeded() {
 
 // writable reports whether records may be produced to it: if need be, on trial.
 func (s *targetState) writable() bool { return s.status == targetReady || s.status == targetOnTrial }
-
-// batchPrefix is the length that stands before a batch in a produce request. The client counts
-// it when it compares a batch with its limit; brokers do not.
-const batchPrefix = 4
-
-// fits reports whether a record of this size (topics.RecordSize) can be produced to the target.
-func (s *targetState) fits(size int) bool { return size <= s.recordBytes() }
-
-// recordBytes is the size of the largest record that can be produced to the target.
-func (s *targetState) recordBytes() int { return int(s.takes.maxBytes) - batchPrefix }
 
 // targetCounters count what was delivered to a target. Turns add, anyone may read.
 type targetCounters struct {

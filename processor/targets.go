@@ -78,12 +78,9 @@ func (ts *targets) forgetIdle(all []*target) {
 	}
 }
 
-// maxBatchBytes is the largest batch that a topic takes, for the producers.
+// maxBatchBytes is the largest batch that a topic takes, and that a client can be told.
 func (ts *targets) maxBatchBytes(topic string) int32 {
-	if topic == "" { // asked once, to validate
-		return defaultMaxBytes
-	}
-	return max(min(ts.of([]byte(topic)).state.Load().takes.maxBytes, 1<<30), 512)
+	return max(min(ts.of([]byte(topic)).state.Load().takes.maxBytes, largestBatch), 512)
 }
 
 // failed notes that a turn was given up because of this target. Its records are carried on until

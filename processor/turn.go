@@ -170,13 +170,17 @@ func (t *turn) entries() ([]commitEntry, error) {
 // runTransaction is the exactly_once turn: offsets first, so that an open transaction always
 // shows on its partitions (design rule 9), then the records, then the decision.
 func (t *turn) runTransaction(ctx context.Context) {
-	work, cancel := context.WithTimeout(ctx, t.timeout())
-	defer cancel()
 	entries, err := t.entries()
 	if err != nil {
 		t.outcome, t.err = outcomeAborted, err
 		return
 	}
+	if err := t.makeRoom(ctx); err != nil {
+		t.outcome, t.err = outcomeUnknown, err
+		return
+	}
+	work, cancel := context.WithTimeout(ctx, t.timeout())
+	defer cancel()
 	var in identity
 	opened := time.Now()
 	if err = t.producer.cl.BeginTransaction(); err == nil {
@@ -273,6 +277,10 @@ func (t *turn) runPlainly(ctx context.Context) {
 	if len(t.render.outputs) == 0 {
 		return // all of it was acknowledged before
 	}
+	if err := t.makeRoom(ctx); err != nil {
+		t.outcome, t.err = outcomeUnknown, err
+		return
+	}
 	err := t.produce(ctx, time.Now())
 	if err == nil {
 		return
@@ -297,13 +305,11 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 	outs := t.render.outputs
 	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{}), broke: make(chan struct{})}
 	promise := w.promise
-	for i := range outs {
-		t.producer.cl.Produce(context.Background(), outs[i].rec, promise)
-	}
-	flushed := make(chan struct{})
+	later := t.handOver(promise)
+	cl, flushed := t.producer.cl, make(chan struct{})
 	go func() {
 		defer close(flushed)
-		t.producer.cl.Flush(ctx)
+		flush(ctx, cl, later, promise)
 	}()
 	watch := t.watch(w)
 	defer watch.stop()

@@ -28,7 +28,7 @@ func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	p.turns++
 	tn := &turn{
 		l: l, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {},
-		producer: &producer{cfg: l.cfg, transactionalID: "me-0", maxBytes: l.p.targets.maxBatchBytes},
+		producer: &producer{cfg: l.cfg, transactionalID: "me-0", bounds: newBounds(l.p.targets.maxBatchBytes)},
 		render:   &renderer{l: l},
 	}
 	if l.cfg.Guarantee == AtLeastOnce {
@@ -142,7 +142,7 @@ func TestTurnBlamesTheTarget(t *testing.T) {
 }
 
 // What is refused for what a record is blames no target. One that nothing went along with is the
-// one to blame, if it was to be delivered.
+// one to blame, if it was to be delivered or can be made smaller.
 func TestTurnBlamesTheRecord(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -150,15 +150,18 @@ func TestTurnBlamesTheRecord(t *testing.T) {
 		suspect int
 		culprit bool
 		target  string
+		why     *kerr.Error
 	}{
-		{"alone", []*kgo.Record{req(0, testNow, "orders")}, 1, true, ""},
-		{"two together", []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders")}, 2, false, ""},
-		{"a dead letter", []*kgo.Record{{Topic: testTopic, Value: []byte("not a request")}}, 0, false, testTopic + ".dead"},
+		{"alone", []*kgo.Record{req(0, testNow, "orders")}, 1, true, "", kerr.InvalidRecord},
+		{"two together", []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders")}, 2, false, "", kerr.InvalidRecord},
+		{"a dead letter", []*kgo.Record{{Topic: testTopic, Value: make([]byte, leastDeadLetter)}}, 0, false, testTopic + ".dead", kerr.InvalidRecord},
+		{"a dead letter, for its size", []*kgo.Record{{Topic: testTopic, Value: make([]byte, leastDeadLetter)}}, 1, true, "", kerr.MessageTooLarge},
+		{"a small dead letter, for its size", []*kgo.Record{{Topic: testTopic, Value: make([]byte, 10)}}, 0, false, testTopic + ".dead", kerr.MessageTooLarge},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
 			tn := readyTurn(t, l, w, c.records...)
-			refuseRecords(w, kerr.InvalidRecord)
+			refuseRecords(w, c.why)
 			tn.run(t.Context())
 			equal(t, "outcome", tn.outcome, outcomeAborted)
 			if c.target != "" {
@@ -166,7 +169,7 @@ func TestTurnBlamesTheRecord(t *testing.T) {
 				return
 			}
 			equal(t, "suspects", len(tn.rejected.items), c.suspect)
-			equal(t, "one to blame", tn.rejected.culprit != nil, c.culprit)
+			equal(t, "one to blame", tn.rejected.alone != nil, c.culprit)
 			equal(t, "targets to blame", len(tn.blamed), 0)
 		})
 	}

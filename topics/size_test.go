@@ -2,6 +2,7 @@ package topics
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,11 +27,17 @@ func TestRecordSizeIsWhatIsWritten(t *testing.T) {
 			r.Headers = append(r.Headers, h)
 			hs = append(hs, kgo.RecordHeader(h))
 		}
+		if rapid.Bool().Draw(t, "a header without a value") {
+			r.Headers, hs = append(r.Headers, kmsg.Header{Key: "null"}), append(hs, kgo.RecordHeader{Key: "null"})
+		}
 		body := r.AppendTo(nil)[1:] // the length is zero as yet, one byte
 		r.Length = int32(len(body))
 		batch := kmsg.RecordBatch{NumRecords: 1, Records: r.AppendTo(nil)}
 		if got, want := RecordSize(r.Key, r.Value, hs), len(batch.AppendTo(nil)); got != want {
 			t.Fatalf("got %d, want %d", got, want)
+		}
+		if got := AppendRecord(nil, r.Key, r.Value, hs); !slices.Equal(got, batch.Records) {
+			t.Fatalf("the record is written as %x, want %x", got[:min(len(got), 100)], batch.Records[:min(len(batch.Records), 100)])
 		}
 	})
 }

@@ -13,6 +13,15 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
+// codecs are what kafka.compression may be. What is not set is the client's default, snappy.
+var codecs = map[string]kgo.CompressionCodec{
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
 // clientOpts says how to reach the cluster. Every client of every command is made with it. The
 // error holds every problem.
 func (s *settings) clientOpts() ([]kgo.Opt, error) {
@@ -23,6 +32,9 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{kgo.SeedBrokers(s.Brokers...), kgo.ClientID(cmp.Or(s.ClientID, "duewheel"))}
 	if s.Rack != "" {
 		opts = append(opts, kgo.Rack(s.Rack))
+	}
+	if codec, ok := codecs[s.Compression]; ok {
+		opts = append(opts, kgo.ProducerBatchCompression(codec))
 	}
 	config, err := s.TLS.config()
 	if err != nil && !s.isUnread("kafka.tls.cert_file", "kafka.tls.cert", "kafka.tls.key_file", "kafka.tls.key") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // certificate is one that is good for 127.0.0.1 and signs itself, as PEM files.
@@ -116,5 +118,34 @@ func TestTLSErrors(t *testing.T) {
 	off := false
 	if c, err := (&tlsSettings{Enabled: &off, CAFile: empty}).config(); c != nil || err != nil {
 		t.Errorf("TLS is off, and there is %v, %v", c, err)
+	}
+}
+
+// kafka.compression is what records are written with; by default it is snappy.
+func TestCompression(t *testing.T) {
+	for said, want := range map[string]kgo.CompressionCodecType{
+		"": kgo.CodecSnappy, "none": kgo.CodecNone, "gzip": kgo.CodecGzip, "snappy": kgo.CodecSnappy, "LZ4": kgo.CodecLz4, "zstd": kgo.CodecZstd,
+	} {
+		src := sources{X: []string{"kafka.brokers=127.0.0.1:9092"}}
+		if said != "" {
+			src.X = append(src.X, "kafka.compression="+said)
+		}
+		s, err := load(src)
+		opts, optsErr := s.clientOpts()
+		if err := errors.Join(err, optsErr); err != nil {
+			t.Fatal(err)
+		}
+		cl, err := kgo.NewClient(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := kgo.CodecNone
+		if c, ok := cl.OptValue(kgo.WithCompressor).(kgo.Compressor); ok {
+			_, got = c.Compress(new(bytes.Buffer), make([]byte, 1000))
+		}
+		cl.Close()
+		if got != want {
+			t.Errorf("%q: codec %d, want %d", said, got, want)
+		}
 	}
 }

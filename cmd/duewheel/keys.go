@@ -23,6 +23,7 @@ var keys = []key{
 	{name: "kafka.brokers", set: value(asBrokers, func(s *settings) *[]string { return &s.Brokers })},
 	{name: "kafka.client_id", def: "duewheel", set: value(asClientID, func(s *settings) *string { return &s.ClientID })},
 	{name: "kafka.rack", set: text(func(s *settings) *string { return &s.Rack })},
+	{name: "kafka.compression", def: "snappy", set: oneOf(func(s *settings) *string { return &s.Compression }, "none", "gzip", "snappy", "lz4", "zstd")},
 	{name: "kafka.tls.enabled", def: "true when another kafka.tls key is set", set: flag(func(s *settings) **bool { return &s.TLS.Enabled })},
 	{name: "kafka.tls.ca_file", def: "the system's", set: text(func(s *settings) *string { return &s.TLS.CAFile })},
 	{name: "kafka.tls.ca", set: text(func(s *settings) *string { return &s.TLS.CA })},

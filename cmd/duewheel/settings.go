@@ -11,11 +11,12 @@ import (
 // settings is what file, environment and flags say once they are put together. A zero value
 // means that nothing was said: whoever uses it fills in the default.
 type settings struct {
-	Brokers  []string
-	ClientID string
-	Rack     string
-	TLS      tlsSettings
-	SASL     saslSettings
+	Brokers     []string
+	ClientID    string
+	Rack        string
+	Compression string
+	TLS         tlsSettings
+	SASL        saslSettings
 
 	Group              string
 	Protocol           processor.Protocol

@@ -1,0 +1,79 @@
+package processor
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+)
+
+// What a target takes is judged as its broker judges it.
+func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		codec kgo.CompressionCodec
+		value []byte
+		takes topicLimits
+		want  bool
+	}{
+		{"as it is", kgo.NoCompression(), make([]byte, 1000), topicLimits{maxBytes: 1100}, true},
+		{"too large as it is", kgo.NoCompression(), make([]byte, 1100), topicLimits{maxBytes: 1100}, false},
+		{"compressed", kgo.SnappyCompression(), make([]byte, 10000), topicLimits{maxBytes: 1100}, true},
+		{"compressed, and inflated by the broker", kgo.SnappyCompression(), make([]byte, 10000), topicLimits{maxBytes: 1100, inflates: true}, false},
+		{"compressed by less than needed", kgo.SnappyCompression(), make([]byte, 100_000), topicLimits{maxBytes: 1100}, false},
+		{"compressed by more", kgo.ZstdCompression(), make([]byte, 100_000), topicLimits{maxBytes: 1100}, true},
+		{"larger than the client sends", kgo.ZstdCompression(), make([]byte, largestBatch), topicLimits{maxBytes: 1 << 30}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl, err := kgo.NewClient(kgo.ProducerBatchCompression(c.codec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			r := &renderer{l: &lane{reader: cl}}
+			how, ok := r.fits(&kgo.Record{Value: c.value}, len(c.value)+70, &targetState{takes: c.takes})
+			equal(t, "fits ("+how+")", ok, c.want)
+		})
+	}
+}
+
+// A client keeps to the bound that it was told; one for larger records is given to the next.
+func TestBoundsOutgrown(t *testing.T) {
+	takes := int32(1000)
+	b := newBounds(func(string) int32 { return takes })
+	equal(t, "at first", b.least("orders"), 1000)
+	equal(t, "told", b.of("orders"), 1000)
+	takes = 500
+	equal(t, "remembered", b.of("orders"), 1000)
+	equal(t, "remembered", b.least("orders"), 1000)
+	equal(t, "the client remembers less", b.outgrow("orders"), true)
+	equal(t, "the client has not asked yet", b.outgrow("bills"), false)
+	equal(t, "of the same client", b.of("orders"), 1000)
+	b.forget()
+	equal(t, "of the next", b.least("orders"), largestBatch)
+	equal(t, "of the next", b.of("orders"), largestBatch)
+	equal(t, "of another", b.of("bills"), largestBatch)
+	equal(t, "of a third", b.of("users"), 500)
+}
+
+// The records of a round make no larger batch than the topic takes, unless there is only one; they
+// are handed over in order, and none waits that could go with the one before it.
+func TestWindowRounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.SliceOf(rapid.IntRange(1, 150)).Draw(t, "sizes")
+		w := &window{takes: 100}
+		round, sum := 0, 0
+		for i, size := range sizes {
+			switch got := w.roundOf(size); {
+			case got == round && sum > 0 && sum+size > 100:
+				t.Fatalf("record %d of %d makes %d", i, size, sum+size)
+			case got == round:
+				sum += size
+			case got != round+1 || sum == 0 || sum+size <= 100:
+				t.Fatalf("record %d of %d comes in round %d after %d bytes of round %d", i, size, got, sum, round)
+			default:
+				round, sum = got, size
+			}
+		}
+	})
+}
