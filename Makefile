@@ -15,12 +15,15 @@ SIMULATE_BUDGET ?= 30m
 MUTATE_BUDGET ?= 3m
 BASE          ?=
 
+# How long each fuzz target is fed by make fuzz.
+FUZZ_FOR ?= 20s
+
 # How long faults are let loose by make chaos. 30 minutes are more than 200 kills.
 CHAOS_FOR ?= 30m
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick integration chaos docker docker-if-there kafka bench bench-failover vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-failover vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -53,6 +56,18 @@ mutate: ## break each rule of the design in a copy of the tree, and see that the
 
 mutate-quick: ## the same for what has changed since BASE (the last release), and as many others as MUTATE_BUDGET allows
 	$(GO) run ./integration/mutate -quick -within $(MUTATE_BUDGET) -base '$(BASE)'
+
+# go test fuzzes one target at a time. They are found by listing them, so that a new one is not forgotten.
+fuzz: ## every fuzz target, each for FUZZ_FOR
+	@n=0; for dir in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		targets=$$($(GO) test -list '^Fuzz' ./$$dir) || exit 1; \
+		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
+			echo "$$dir $$target"; n=$$((n + 1)); \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ_FOR) ./$$dir || exit 1; \
+		done; \
+	done; \
+	[ $$n -gt 0 ] || { echo "make fuzz: no target was found"; exit 1; }; \
+	echo "make fuzz: $$n targets"
 
 # One package at a time: each of them fills the machine with brokers. Verbose, because how many kills hit an open
 # transaction is a figure to look at.

@@ -32,8 +32,11 @@ var needed = []struct {
 func (l *lane) awaitBrokers(ctx context.Context) error {
 	for try := 0; ; try++ {
 		err := l.askVersions(ctx)
-		if err == nil || errors.Is(err, ErrBrokersTooOld) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, ErrBrokersTooOld) {
 			return err
+		}
+		if ctx.Err() != nil {
+			return nil // told to stop, which is no failure
 		}
 		pause := growing(try, 250*time.Millisecond, mostRest)
 		l.log.Warn("ask brokers for the versions that they speak; trying again", "error", err, "in", pause.Round(time.Millisecond))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -118,6 +119,46 @@ func (m *storeModel) step(t *rapid.T) {
 		m.open(t)
 	case "flush":
 		must(t, m.store.Flush())
+	}
+}
+
+// What is dropped, trimmed to its end, or left by a topic that was made anew, is one partition's alone: its neighbours, before and behind it in
+// the store, keep every record.
+func TestNeighboursKeepTheirRecords(t *testing.T) {
+	smallest, largest := Key{0, 1}, Key{math.MaxInt64, math.MaxInt64}
+	for name, forget := range map[string]func(s *Store, p *Partition){
+		"dropped": func(s *Store, p *Partition) { must(t, p.Drop()) },
+		"trimmed": func(s *Store, p *Partition) { must(t, p.Trim(largest)) },
+		"of another topic id": func(s *Store, p *Partition) {
+			id := orders(1)
+			id.TopicID = [16]byte{2}
+			openPartition(t, s, id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, Options{FS: vfs.NewMem()})
+			var ps []*Partition
+			for i := range int32(3) {
+				p := openPartition(t, s, orders(i))
+				for _, k := range []Key{smallest, {10, 2}, largest} {
+					must(t, p.Put(k, []byte("value")))
+				}
+				must(t, p.Commit(Position{Resume: int64(i) + 1}))
+				ps = append(ps, p)
+			}
+			must(t, s.Flush())
+			forget(s, ps[1])
+			must(t, s.Flush())
+			for _, i := range []int32{0, 2} {
+				p := openPartition(t, s, orders(i))
+				if got := keys(t, p, Key{}); len(got) != 3 {
+					t.Errorf("partition %d has %v", i, got)
+				}
+				if pos, ok := p.Position(); !ok || pos.Resume != int64(i)+1 {
+					t.Errorf("partition %d is at %+v, %v", i, pos, ok)
+				}
+			}
+		})
 	}
 }
 
