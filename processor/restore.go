@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
@@ -48,11 +49,31 @@ func (l *lane) restore(ctx context.Context, tps []topicPartition, rest time.Dura
 		l.remember(tp, nil)
 	}
 	l.restores[r] = struct{}{}
+	l.announce(tps)
 	l.wg.Go(func() {
 		defer close(r.done)
 		defer cancel()
 		r.run(ctx, slices.Clone(tps))
 	})
+}
+
+// announce has the reader ask for the metadata of topics that it does not know, while partitions of
+// them are restored. A partition that is added before its leader is known is read a second later:
+// the client asks any broker for its offsets, and rests when it is the wrong one.
+func (l *lane) announce(tps []topicPartition) {
+	known := l.reader.GetConsumeTopics()
+	add := map[string]map[int32]kgo.Offset{}
+	remove := map[string][]int32{}
+	for _, tp := range tps {
+		if !slices.Contains(known, tp.topic) && add[tp.topic] == nil {
+			add[tp.topic] = map[int32]kgo.Offset{tp.partition: kgo.NewOffset().At(0)}
+			remove[tp.topic] = []int32{tp.partition}
+		}
+	}
+	if len(add) > 0 {
+		l.reader.AddConsumePartitions(add) // there is no other way to name a topic
+		l.reader.RemoveConsumePartitions(remove)
+	}
 }
 
 // cancelRestores ends every restore that works on one of the given partitions (nil: every one),

@@ -104,3 +104,17 @@ func TestSimFixedDelayTimestampAhead(t *testing.T) {
 		}
 	}
 }
+
+// Partitions of several topics that are taken over are read at once: the reader knows their leaders
+// before it is given the partitions.
+func TestSimTopicsAreReadAtOnce(t *testing.T) {
+	scenario(t, worldConfig{fixed: true, late: time.Minute}, func(w *world) {
+		for n := range 40 {
+			name := fmt.Sprint("a", n)
+			w.send(delayed(name, in(-time.Minute)), request(name, in(0)))
+			p := w.fixedLive(name)
+			w.within(fetchMaxWait+100*time.Millisecond, name+" has delivered all", func() bool { return w.outstanding() == 0 })
+			p.kill()
+		}
+	})
+}

@@ -330,13 +330,17 @@ func (s *standbys) steer() {
 			delete(s.reading, tp)
 		}
 	}
+	add := map[string]map[int32]kgo.Offset{} // in one call: see announce
 	for tp, b := range s.m {
 		full := len(b.ahead) > 0
 		switch reads, known := s.reading[tp]; {
 		case !known:
 			s.reader.RemoveConsumePartitions(tp.set())
 			s.reader.ResumeFetchPartitions(tp.set())
-			s.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{tp.topic: {tp.partition: kgo.NewOffset().At(b.position)}})
+			if add[tp.topic] == nil {
+				add[tp.topic] = map[int32]kgo.Offset{}
+			}
+			add[tp.topic][tp.partition] = kgo.NewOffset().At(b.position)
 			s.reading[tp] = true
 		case reads && full:
 			s.reader.PauseFetchPartitions(tp.set())
@@ -346,6 +350,7 @@ func (s *standbys) steer() {
 			s.reading[tp] = true
 		}
 	}
+	s.reader.AddConsumePartitions(add)
 }
 
 // set is the partition as kgo takes it.
