@@ -83,7 +83,7 @@ chaos: ## replicas, connections and brokers break at random for CHAOS_FOR; print
 docker: ## the smoke tests in containers
 	DUEWHEEL_TEST_KAFKA=docker $(GO) test -count=1 -run Docker ./integration/...
 
-# Whoever sets DOCKER_HOST says that there is an engine, so one that does not answer is then a failure.
+# Who sets DOCKER_HOST says that there is an engine, so one that does not answer is then a failure.
 docker-if-there:
 	@if [ -n "$$DOCKER_HOST" ] || $(GO) run ./integration/brokers/run -have docker 2>/dev/null; then \
 		$(MAKE) --no-print-directory docker; \

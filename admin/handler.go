@@ -99,7 +99,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	_ = enc.Encode(r) // whoever asked has gone
+	_ = enc.Encode(r) // the client has gone
 }
 
 // reasons are why a process is not ready, the widest first.

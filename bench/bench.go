@@ -46,7 +46,7 @@ type Options struct {
 	// Dir is where the processor's state directory is made. Defaults to the system's directory for
 	// temporary files, which is in memory on some machines: then the store's disk is not measured.
 	Dir string
-	// Progress is told what happens. Defaults to nobody.
+	// Progress is told what happens. Defaults to none.
 	Progress io.Writer
 	// Logger is the processor's. Defaults to none.
 	Logger *slog.Logger

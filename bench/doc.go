@@ -22,7 +22,7 @@
 //
 // # How it is measured
 //
-// Less formally: against what somebody would write by hand, on the same records, in the same
+// Less formally: against what one would write by hand, on the same records, in the same
 // minutes, because machines differ more than programs do.
 //
 //   - Records have 100 bytes that no compression can make smaller, all of them different, and no

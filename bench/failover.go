@@ -29,7 +29,7 @@ const (
 	// slowRate is how many records are due in a second while it is a matter of a restart, not of load: enough for transactions
 	// to be open most of the time.
 	slowRate = 2000
-	// farFrom and farTo are when pending records are due: not while anybody measures.
+	// farFrom and farTo are when pending records are due: not while something is measured.
 	farFrom = 2 * time.Hour
 	farTo   = 12 * time.Hour
 )
@@ -46,7 +46,7 @@ func Failover(ctx context.Context, o Options) ([]Result, error) {
 	return runAll(ctx, o.withDefaults(), failovers)
 }
 
-// scene is what the cases of Failover have in common: a fleet, a stream of records that fall due, and somebody who sees them arrive.
+// scene is what the cases of Failover have in common: a fleet, a stream of records that fall due, and a spectator that sees them arrive.
 type scene struct {
 	*stage
 	f *fleet

@@ -75,7 +75,7 @@ func ServeReplica(ctx context.Context, client []kgo.Opt, in io.Reader, out io.Wr
 		case err := <-ended:
 			return err
 		case <-orphaned:
-			return errors.New("whoever started this replica has ended")
+			return errors.New("the process that started this replica has ended")
 		case <-tick.C:
 			log.Info(msgCounts, "counts", countsOf(p))
 		}

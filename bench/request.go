@@ -122,7 +122,7 @@ func (s *stage) writeAll(ctx context.Context, w *writer, n int, make func(i int)
 	}
 }
 
-// holdLimit is how long held requests may stay held; a cluster allows 15 minutes if nobody has changed it.
+// holdLimit is how long held requests may stay held; a cluster allows 15 minutes unless that was changed.
 const holdLimit = 10 * time.Minute
 
 // hold writes n requests in a transaction, so that no read_committed consumer sees any of them until reveal is called, and

@@ -70,7 +70,7 @@ func TestOldKafka(t *testing.T) {
 		two.stop()
 		t.Log(s.leaveGroup("two"))
 		s.awaitLive(one, 4)
-		s.leaveInVain("group nobody's: there is no such group, or nobody is in it", "nobody's", "two")
+		s.leaveInVain("group nobody's: there is no such group, or it has no members", "nobody's", "two")
 		one.stop()
 	})
 	t.Run("kill", func(t *testing.T) {

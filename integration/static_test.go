@@ -69,7 +69,7 @@ func staticMembers(t *testing.T, protocol processor.Protocol) {
 
 	out.stop()
 	s.leaveInVain("group "+s.name+" has no static member of three; it has one-0, one-1, two-0", s.name, "three")
-	s.leaveInVain("group nobody's: there is no such group, or nobody is in it", "nobody's", "two")
+	s.leaveInVain("group nobody's: there is no such group, or it has no members", "nobody's", "two")
 	began := time.Now()
 	t.Log(s.leaveGroup("two"))
 	s.awaitLive(one, 6)

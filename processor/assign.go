@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -13,7 +12,7 @@ import (
 )
 
 // take acts on what the membership has handed over. Until h.taken is closed the group does not
-// give a revoked partition to anyone else.
+// give a revoked partition to another member.
 func (l *lane) take(ctx context.Context, h handover) {
 	defer close(h.taken)
 	if h.from != l.membership {
@@ -195,7 +194,7 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	l.reorder()
 	l.remember(p.tp, p)
 	if p.phase == PhaseStopped {
-		l.log.Error("partition is stopped until somebody decides", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.err)
+		l.log.Error("partition is stopped until a person decides", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.err)
 		return
 	}
 	l.reader.RemoveConsumePartitions(map[string][]int32{p.tp.topic: {p.tp.partition}}) // else the client goes on where it was
@@ -209,9 +208,7 @@ func (l *lane) reorder() {
 	for _, p := range l.parts {
 		l.order = append(l.order, p)
 	}
-	slices.SortFunc(l.order, func(a, b *partition) int {
-		return cmp.Or(cmp.Compare(a.tp.topic, b.tp.topic), cmp.Compare(a.tp.partition, b.tp.partition))
-	})
+	slices.SortFunc(l.order, func(a, b *partition) int { return compareTopicPartitions(a.tp, b.tp) })
 }
 
 // endMembership leaves the group and joins it as a new member, so that nothing that was sent in
@@ -237,7 +234,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 			l.membership = m
 			return
 		}
-		l.log.Error("join the group", "error", err)
+		l.log.Error("the group cannot be joined; trying again", "error", err)
 		if !sleep(ctx, time.Second) {
 			return
 		}

@@ -77,7 +77,7 @@ func (b *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 }
 
 // gaveUp is what the member had at its last join and has not any more. A leader must know it from
-// what a dead member had: it is on its way to somebody, for the sake of balance.
+// what a dead member had: it is on its way to another member, for the sake of balance.
 func (b *warmBalancer) gaveUp(current map[string][]int32) map[string][]int32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +129,7 @@ func (b *warmBalancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (k
 	return c, c.MemberTopics(), err
 }
 
-// Balance makes the plan of the sticky balancer warm, and takes back for now what somebody else
+// Balance makes the plan of the sticky balancer warm, and takes back for now what another member
 // still has.
 func (b *warmBalancer) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
 	sticky := kgo.StickyBalancer().(kgo.ConsumerBalancerBalance)
@@ -208,8 +208,8 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 	return h
 }
 
-// isWarm reports whether a member could go on with a partition at once. Where nobody knows
-// anything of it, everybody is as good as anybody.
+// isWarm reports whether a member could go on with a partition at once. Where no replica
+// knows anything of it, all are equally warm.
 func (h *hearth) isWarm(member string, tp topicPartition, behind int64) bool {
 	if owner, ok := h.owner[tp]; ok && h.says[owner].Replica == h.says[member].Replica {
 		return true // lanes of a process share the store

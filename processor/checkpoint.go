@@ -132,7 +132,7 @@ func (l *lane) tookRefused(ctx context.Context, t *turn) {
 		if judge(t.err) == verdictRefused && len(t.refused) == 0 {
 			level = slog.LevelInfo // every rebalance refuses some
 		}
-		l.log.Log(ctx, level, "checkpoints not written; they are tried again", "partitions", len(t.took), "error", t.err)
+		l.log.Log(ctx, level, "checkpoints were not written; they are tried again", "partitions", len(t.took), "error", t.err)
 	}
 }
 

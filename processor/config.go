@@ -74,7 +74,7 @@ type Config struct {
 
 	// InstanceID makes the group members of this process static ones (KIP-345), each with its
 	// lane's number behind it: a restart within the session timeout keeps the partitions, and
-	// nobody else gets them meanwhile, not even when the process stops for good. Defaults to
+	// no other process gets them meanwhile, not even when the process stops for good. Defaults to
 	// none. Two processes must not share one.
 	InstanceID string
 

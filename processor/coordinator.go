@@ -62,7 +62,7 @@ func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	if broker, known := c.last(); known {
 		return broker, nil
 	}
-	// Not under the lock: whoever else asks meanwhile must not wait longer than its own context.
+	// Not under the lock: another goroutine that asks meanwhile must not wait longer than its own context.
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorType, req.CoordinatorKey = 0, c.group
 	if c.id != "" {
@@ -133,7 +133,7 @@ func (c *coordinator) answer(err error) error {
 // seen that broker in its metadata, so nothing was sent.
 func unknownBroker(err error) bool { return err != nil && err.Error() == "unknown broker" }
 
-// retryCoordinator repeats do, which sends one request, while its answer says that nothing was
+// retry repeats do, which sends one request, while its answer says that nothing was
 // done and that it should be tried again, for as long as ctx allows.
 func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error) error {
 	for try := 0; ; try++ {

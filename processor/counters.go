@@ -14,7 +14,7 @@ import (
 	"github.com/duewheel/duewheel/state"
 )
 
-// counters are what the lanes count. Lanes add, anyone reads.
+// counters are what the lanes count. Lanes add, every goroutine may read.
 type counters struct {
 	topics      map[string]*topicCounters // by delay topic; set once
 	deadLetters *deadLetters
@@ -113,7 +113,7 @@ func (c *counters) outputs(t *turn) {
 	}
 }
 
-// assignedSet is the partitions of this process by lane, for whoever asks.
+// assignedSet is the partitions of this process by lane. Every goroutine may ask it.
 type assignedSet struct {
 	mu sync.Mutex
 	m  map[assignedKey]*partition // nil: being restored
@@ -294,7 +294,7 @@ func (p *Processor) Stats() Stats {
 	for _, t := range p.targets.m {
 		st := t.state.Load()
 		if st.status == targetMissing && t.stats.delivered.Load() == 0 {
-			continue // a name that somebody has made up
+			continue // a name that a producer has made up
 		}
 		ts := TargetStats{Target: t.name, Delivered: t.stats.delivered.Load(), Lateness: t.stats.lateness.snapshot()}
 		if st.status != targetReady {

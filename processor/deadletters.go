@@ -24,7 +24,7 @@ const (
 )
 
 // deadLetters counts what was written to dead letter topics, and tells people why: each reason at
-// once, and then once a minute with a count. Lanes add, anyone reads.
+// once, and then once a minute with a count. Lanes add, every goroutine may read.
 type deadLetters struct {
 	log *slog.Logger
 

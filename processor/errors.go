@@ -33,7 +33,7 @@ var (
 	ErrUnsupportedProtocol = errors.New("processor: the brokers do not serve this group protocol")
 )
 
-// errUnanswered means that a request was sent and that nobody knows what became of it.
+// errUnanswered means that a request was sent, and may have been carried out.
 var errUnanswered = errors.New("processor: request not answered")
 
 // verdict is what an error asks for.
@@ -48,7 +48,7 @@ const (
 	// verdictFenced: another instance has taken over our transactional id, so it has taken our
 	// partitions for abandoned.
 	verdictFenced
-	// verdictUnknown: nobody knows what was changed.
+	// verdictUnknown: something may have been changed.
 	verdictUnknown
 	// verdictStop: only a person can mend it (authorization).
 	verdictStop

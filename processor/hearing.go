@@ -121,7 +121,7 @@ func (s *hearing) timedOut(address string, since time.Time) {
 		s.log.Warn("a broker does not answer; it is left alone until it does", "address", address)
 	}
 	for _, c := range cut {
-		c.Conn.Close() // whoever waits for an answer on it need not wait as long
+		c.Conn.Close() // what waits for an answer on it need not wait as long
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *hearing) listen(ctx context.Context, address string) {
 	}
 }
 
-// ask sends the one request that every broker answers to everybody, and waits for any answer.
+// ask sends the one request that every broker answers to every client, and waits for any answer.
 func (s *hearing) ask(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -36,7 +36,7 @@ func inherit(ctx context.Context, store *state.Partition, c state.Checkpoint, lo
 			if pos.Resume < c.LowWater {
 				level = slog.LevelDebug // all is read again from L on, with or without it
 			}
-			log.Log(ctx, level, "local store is of no use here; rebuilding from the log", "resume", pos.Resume, "low_water", c.LowWater)
+			log.Log(ctx, level, "the local store is of no use here; rebuilding from the log", "resume", pos.Resume, "low_water", c.LowWater)
 		}
 		return nothing, store.Drop()
 	}
@@ -49,7 +49,7 @@ func inherit(ctx context.Context, store *state.Partition, c state.Checkpoint, lo
 		if ctx.Err() != nil || errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrCorrupt) {
 			return nothing, err
 		}
-		log.Warn("local store cannot be used; rebuilding from the log", "error", err)
+		log.Warn("the local store cannot be used for a partition; rebuilding that from the log", "error", err)
 		if err := store.Drop(); err != nil {
 			return nothing, fmt.Errorf("empty it: %w", err)
 		}

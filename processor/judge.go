@@ -111,7 +111,7 @@ func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, erro
 }
 
 // truncated sorts what can be done when the log begins above L. While the store cannot be asked it
-// may be the only one that holds what is missing, so nobody's consent to a loss is taken for granted.
+// may be the only one that holds what is missing, so accept_loss does not count yet.
 func (pr *Processor) truncated(p *partition, c state.Checkpoint, logStart int64) (state.Checkpoint, error) {
 	covers, err := pr.storeCovers(p, c, logStart)
 	switch {

@@ -40,7 +40,7 @@ func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
 	adm := kadm.NewClient(cl)
 	for {
 		if err := k.look(ctx, adm); err != nil && ctx.Err() == nil {
-			k.log.Debug("look at the settings of delay topics", "error", err)
+			k.log.Debug("the settings of delay topics cannot be looked at; trying again", "error", err)
 		}
 		t := time.NewTimer(keepingInterval)
 		select {

@@ -16,7 +16,7 @@ import (
 )
 
 // lane is one member of the group: it reads its partitions, keeps their pending records and
-// delivers them. One goroutine owns it all; whoever else has something to say hands over on a
+// delivers them. One goroutine owns it all; every other goroutine hands over to it on a
 // channel.
 type lane struct {
 	// Set once.
@@ -38,7 +38,7 @@ type lane struct {
 	fetched   chan kgo.Fetches
 	renewed   chan struct{}
 	ends      chan logEnds
-	uneven    chan struct{} // somebody asks for a rebalance
+	uneven    chan struct{} // the standbys ask for a rebalance
 
 	stepped       atomic.Int64 // ms: when the loop last took a step
 	standing      standing
@@ -364,12 +364,12 @@ func (l *lane) shutdown() {
 			if err := l.sync(p); errors.Is(err, state.ErrFailed) {
 				l.p.store.failed(err)
 			} else if err != nil {
-				l.log.Warn("store", "error", err)
+				l.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.topic, "partition", p.tp.partition, "error", err)
 			}
 		}
 	}
 	l.leave(l.membership)
-	// Callbacks of the leaving client do not wait any more; what they still hand over is nobody's.
+	// Callbacks of the leaving client do not wait any more; what they still hand over is passed over.
 	for {
 		select {
 		case <-l.handovers:
@@ -403,7 +403,7 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 	t.took = t.parts
 	l.coordinator.retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
 	if t.outcome != outcomeDone {
-		l.log.Warn("last checkpoints not written", "error", t.err)
+		l.log.Warn("the last checkpoints were not written; their next owner repeats some work", "error", t.err)
 		return
 	}
 	l.tookDone(t)

@@ -18,12 +18,12 @@ type leftovers struct {
 	cl          *kgo.Client
 	log         *slog.Logger
 	coordinator *coordinator
-	since       map[state.PartitionID]time.Time // when it was first seen that nobody here needs it
+	since       map[state.PartitionID]time.Time // when it was first seen that nothing here needs it
 }
 
 const (
 	leftoverInterval = time.Minute
-	// leftoverAfter is how long a part of the store is kept that nobody needs: longer than a rolling
+	// leftoverAfter is how long a part of the store is kept that nothing needs: longer than a rolling
 	// restart takes.
 	leftoverAfter = 30 * time.Minute
 )
@@ -35,12 +35,12 @@ func newLeftovers(p *Processor, cl *kgo.Client) *leftovers {
 func (f *leftovers) run(ctx context.Context) {
 	for sleep(ctx, leftoverInterval) {
 		if err := f.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			f.log.Debug("what the store holds of partitions that are elsewhere", "error", err)
+			f.log.Debug("partitions that are elsewhere cannot be given up yet; trying again", "error", err)
 		}
 	}
 }
 
-// sweep drops what nobody has needed for long, unless it may be all that is left of it: where the
+// sweep drops what nothing has needed for long, unless it may be all that is left of it: where the
 // log begins above the low water, or where there is no checkpoint to tell.
 func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	old := f.old(now)
@@ -78,7 +78,7 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// old is what the store holds of this group's partitions and nobody here has needed for long.
+// old is what the store holds of this group's partitions and no lane or standby here has needed for long.
 func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
 	store := f.p.store.opened.Load()
 	if store == nil {

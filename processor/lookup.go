@@ -91,7 +91,7 @@ func (ts *targets) refresh(ctx context.Context, cl *kgo.Client, ask []*target) (
 	}
 	details, err := describeTopics(ctx, cl, names)
 	if err != nil {
-		ts.log.Debug("look up targets", "error", err)
+		ts.log.Debug("targets cannot be looked up; asking again", "error", err)
 		return nil
 	}
 	limits := describeLimits(ctx, cl, names)
@@ -122,9 +122,9 @@ func (ts *targets) replace(t *target, old, n *targetState) {
 	}
 	switch {
 	case n.status == targetMissing || n.denied == targetMissing: // names are for producers to invent
-		ts.log.Debug("target", "topic", t.name, "status", n.status.String(), "why", n.why)
+		ts.log.Debug("target has changed", "topic", t.name, "status", n.status.String(), "why", n.why)
 	case n.status != targetReady || old.status != targetUnknown:
-		ts.log.Info("target", "topic", t.name, "status", n.status.String(), "why", n.why)
+		ts.log.Info("target has changed", "topic", t.name, "status", n.status.String(), "why", n.why)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // and starts where the checkpoint says, not where the client would.
 //
 // The client calls back on goroutines of its own. The callbacks touch nothing: they hand over to
-// the lane, and a revocation waits until the lane has let go, so that nobody else is given the
+// the lane, and a revocation waits until the lane has let go, so that no other member is given the
 // partition while this lane still writes for it.
 type membership struct {
 	cl       *kgo.Client
@@ -124,7 +124,7 @@ func (m *membership) watch(l *lane) {
 			}
 			if err.Error() != told || time.Since(at) >= time.Minute {
 				told, at = err.Error(), time.Now()
-				l.log.Warn("group member", "topic", topic, "partition", partition, "error", err)
+				l.log.Warn("the client of the group member has met an error; it tries again", "topic", topic, "partition", partition, "error", err)
 			}
 		})
 	}

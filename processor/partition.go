@@ -28,7 +28,7 @@ type partition struct {
 	log     *slog.Logger
 	since   time.Time // when its restore began
 	stats   *topicCounters
-	picture atomic.Pointer[PartitionStats] // published by the lane, read by anyone
+	picture atomic.Pointer[PartitionStats] // published by the lane, read by every goroutine
 
 	// Owned by the lane, as is everything below.
 	phase   Phase
@@ -42,7 +42,7 @@ type partition struct {
 	writing    writing
 	done       state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
 	planned    state.Checkpoint // as the last part that was made will leave it, or else done
-	judge      state.Key        // W of planned: what arrives is judged by it
+	judge      state.Key        // W of planned: what arrives with a key at or below it is late
 	limit      int64            // ms: up to here W counts as time that has passed; as of the lane's last step
 	accepted   int64            // O as found: below it arrivals are a replay
 	start      int64            // where reading began
@@ -67,7 +67,7 @@ type partition struct {
 
 	wheel     *wheel.Wheel
 	near      *near
-	horizon   state.Key // what has a key at or above it is in the store
+	horizon   state.Key // what has a key above it is in the store
 	ledger    *state.Ledger
 	store     *state.Partition // nil: of a queue, or there is no store (storeless.go)
 	dirty     bool             // the store has an open batch
@@ -328,7 +328,7 @@ func (p *partition) describe(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, p.tp, err)
 }
 
-// topicCounters count what happens to the records of one delay topic. Lanes add, anyone reads.
+// topicCounters count what happens to the records of one delay topic. Lanes add, every goroutine may read.
 type topicCounters struct {
 	accepted      atomic.Int64
 	delivered     atomic.Int64

@@ -28,7 +28,7 @@ const (
 	flagNullValue
 )
 
-// record is a pending record as it stands in the log. Its bytes belong to whoever holds the
+// record is a pending record as it stands in the log. Its bytes belong to the holder of the
 // run that it was decoded from.
 type record struct {
 	offset    int64

@@ -36,7 +36,7 @@ const (
 func (k outputKind) appends() bool { return k == outRetry || k == outResolve }
 
 const (
-	// lookupWait is how long a turn waits for the first look at a target that nobody has asked
+	// lookupWait is how long a turn waits for the first look at a target that was not asked
 	// for before; then its records are carried on.
 	lookupWait = 300 * time.Millisecond
 	recBlock   = 1024 // records are handed out from blocks, which must not move

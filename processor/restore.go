@@ -17,7 +17,7 @@ import (
 )
 
 // restore brings back the state of partitions that were assigned, beside the lane, so that
-// partitions that stay are not held up: fetch the checkpoint, fence whoever holds it open, claim
+// partitions that stay are not held up: fetch the checkpoint, fence the writer that holds it open, claim
 // it, open the store, find the end of the log. What is found goes to the lane as it is ready.
 type restore struct {
 	l      *lane
@@ -141,7 +141,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 			if time.Since(r.began) > r.l.cfg.TransactionTimeout+hangsAfter {
 				why = fmt.Sprintf("%v: find it with `kafka-transactions.sh find-hanging` on __consumer_offsets and end it with `kafka-transactions.sh abort`", ErrHangingTransaction)
 				if !said {
-					r.l.log.Error("partitions wait for somebody", "partitions", held, "error", why)
+					r.l.log.Error("partitions wait until a person ends a transaction", "partitions", held, "error", why)
 				}
 				said = true
 			}
@@ -157,7 +157,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 		if err != nil {
 			if told != err.Error() {
 				told = err.Error()
-				r.l.log.Warn("restore partitions; trying again", "partitions", left, "error", err)
+				r.l.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
 			}
 			r.l.explain(left, "waiting: "+err.Error())
 			pause = min(2*pause, time.Second)

@@ -260,7 +260,7 @@ func TestSimDiskFullOfAStandby(t *testing.T) {
 		empty := b.fill()
 		w.within(20*time.Second, "b is without a store", func() bool { return b.storeless() == 1 && len(b.p.Stats().Standbys) == 0 })
 		time.Sleep(30 * time.Second)
-		if n := w.lines("standby given up"); n > 0 {
+		if n := w.lines("standby is given up"); n > 0 {
 			t.Errorf("it is said %d times that a standby is given up", n)
 		}
 		a.kill()

@@ -43,7 +43,7 @@ type standby struct {
 }
 
 // open makes a standby of what the local store holds, and of a checkpoint. It may take long, so
-// it is called before anyone else knows the standby.
+// it is called before any other goroutine knows the standby.
 func (s *standby) open(ctx context.Context, c state.Checkpoint, logStart int64) (err error) {
 	if c.LowWater < logStart {
 		return fmt.Errorf("%w: it begins at %d, and %d is needed; what the local store holds is left alone", ErrLogTruncated, logStart, c.LowWater)
@@ -68,7 +68,7 @@ func (s *standby) follow(c state.Checkpoint) (jumped bool, err error) {
 	if err := s.forget(c.Watermark); err != nil {
 		return false, err
 	}
-	back := c.Offset < s.committed.Offset || c.Watermark.Less(s.committed.Watermark) // somebody has set it back
+	back := c.Offset < s.committed.Offset || c.Watermark.Less(s.committed.Watermark) // it was set back by hand
 	s.dirty = s.dirty || c.Watermark != s.committed.Watermark || c.LowWater != s.committed.LowWater
 	s.committed = c
 	if !back { // before L is looked at: it mostly lies below what has been read already
@@ -229,7 +229,7 @@ func (s *standby) handOver(store *state.Partition, c state.Checkpoint) (got inhe
 	pos, used := store.Position()
 	switch {
 	case !used || pos.Resume != s.position || pos.Offset != s.position || pos.Watermark != s.committed.Watermark:
-		return got, false, nil // it was written by somebody else
+		return got, false, nil // another handle has written it
 	case s.position < c.LowWater || c.Offset < s.committed.Offset || c.Watermark.Less(s.committed.Watermark):
 		return got, false, nil
 	}

@@ -91,7 +91,7 @@ func (s *standbys) allot(ctx context.Context) {
 	view, err := describeGroup(ctx, s.reader, s.p.cfg.Protocol, s.p.cfg.Group)
 	if err != nil {
 		s.rebalance = rebalances // not again before its time
-		s.log.Log(ctx, once(&s.told, err), "who owns what", "error", err)
+		s.log.Log(ctx, once(&s.told, err), "the group does not say who owns what; standbys stay as they are", "error", err)
 	}
 	if view == nil {
 		return // it is being decided; what is there is as good as anything
@@ -100,7 +100,7 @@ func (s *standbys) allot(ctx context.Context) {
 	wanted := s.saw(view, replicaName(clientID(s.reader), s.p.cfg.Instance))
 	ids, err := topicIDs(ctx, s.reader, wanted)
 	if err != nil && len(ids) < len(wanted) {
-		s.log.Log(ctx, once(&s.toldTopics, err), "topics of standbys", "error", err)
+		s.log.Log(ctx, once(&s.toldTopics, err), "topics of standbys cannot be looked up; asking again", "error", err)
 	} else {
 		s.toldTopics = ""
 	}
@@ -170,7 +170,7 @@ func (s *standbys) follow(ctx context.Context) {
 	if len(s.ids) > 0 {
 		got, err := s.coordinator.fetch(ctx, s.reader, s.ids, false)
 		if err != nil && ctx.Err() == nil {
-			s.log.Log(ctx, once(&s.toldFollow, err), "checkpoints of standbys", "error", err)
+			s.log.Log(ctx, once(&s.toldFollow, err), "checkpoints cannot be looked up, so standbys fall behind; asking again", "error", err)
 		}
 		if err == nil {
 			s.toldFollow = ""
@@ -207,7 +207,7 @@ func (s *standbys) followOne(ctx context.Context, tp topicPartition, id topicID,
 	s.took(tp, err)
 }
 
-// step does something with a standby, unless somebody has taken it over.
+// step does something with a standby, unless a lane has taken it over.
 func (s *standbys) step(b *standby, do func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +235,7 @@ func (s *standbys) took(tp topicPartition, err error) {
 		s.p.store.failed(err) // and it says so, once
 		return
 	}
-	s.log.Warn("standby given up for a while", "topic", tp.topic, "partition", tp.partition, "error", err)
+	s.log.Warn("standby is given up for a while", "topic", tp.topic, "partition", tp.partition, "error", err)
 }
 
 // begin starts a standby, unless this process has partitions of its own to bring back: those come

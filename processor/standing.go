@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// standing is how a lane stands with its group. The client's callbacks write it, anyone reads.
+// standing is how a lane stands with its group. The client's callbacks write it, every goroutine may read it.
 type standing struct {
 	mu     sync.Mutex
 	joined bool
@@ -93,8 +93,8 @@ func groupError(err error) (error, bool) {
 	return nil, false
 }
 
-// stepOut tells the group that a static member is gone for a while (epoch -2, KIP-848): else nobody
-// may take its place, itself after a restart included, until its session ends. The client says so,
+// stepOut tells the group that a static member is gone for a while (epoch -2, KIP-848): else no other
+// member may take its place, itself after a restart included, until its session ends. The client says so,
 // too, but without the instance id, which brokers refuse (kgo v1.22.2).
 func (l *lane) stepOut(m *membership) {
 	id := m.member().id
@@ -128,7 +128,7 @@ func (l *lane) awaitProtocol(ctx context.Context) error {
 		case err == nil, ctx.Err() != nil:
 			return nil
 		}
-		l.log.Warn("ask brokers for the group protocols that they serve; trying again", "error", err)
+		l.log.Warn("brokers do not say which group protocols they serve; asking again", "error", err)
 		if !sleep(ctx, time.Second) {
 			return nil
 		}

@@ -27,7 +27,7 @@ type storage struct {
 	woken   chan struct{} // one token when the store has failed
 
 	trouble atomic.Pointer[storeTrouble] // nil: the store works
-	opened  atomic.Pointer[state.Store]  // the same store, for whoever only looks; nil while it does not work
+	opened  atomic.Pointer[state.Store]  // the same store, for goroutines that only look; nil while it does not work
 
 	mu       sync.Mutex // held while the store is being opened, which may take long
 	store    *state.Store
@@ -65,8 +65,8 @@ func newStorage(o state.Options) *storage {
 	return &storage{options: o, log: o.Logger, woken: make(chan struct{}, 1)}
 }
 
-// open opens the store when the process starts. The error is a mistake that somebody has made and
-// should hear of at once; with anything else the process goes on without a store.
+// open opens the store when the process starts. The error is a mistake of a person, who
+// should hear of it at once; with anything else the process goes on without a store.
 func (s *storage) open() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,10 +109,10 @@ func (s *storage) why() string {
 	return ""
 }
 
-// failed takes note that a call of the store has failed, whoever made it.
+// failed takes note that a call of the store has failed, in whichever goroutine.
 func (s *storage) failed(err error) {
 	if s.trouble.Load() != nil {
-		return // known; whoever opens it again may hold the lock for long
+		return // known; the lock may be held for long while the store is opened again
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -146,7 +146,7 @@ func (t *target) succeeded() {
 // writable reports whether records may be produced to it: if need be, on trial.
 func (s *targetState) writable() bool { return s.status == targetReady || s.status == targetOnTrial }
 
-// targetCounters count what was delivered to a target. Turns add, anyone may read.
+// targetCounters count what was delivered to a target. Turns add, every goroutine may read.
 type targetCounters struct {
 	delivered atomic.Int64
 	lateness  histogram

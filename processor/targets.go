@@ -63,7 +63,7 @@ func (ts *targets) keep(name string, only bool) {
 	ts.mu.Unlock()
 }
 
-// forgetIdle forgets targets that nobody has asked for in a while and that nothing was ever
+// forgetIdle forgets targets that no record has named for a while and that nothing was ever
 // delivered to: names are for producers to invent.
 func (ts *targets) forgetIdle(all []*target) {
 	for _, t := range all {
@@ -93,7 +93,7 @@ func (ts *targets) failed(name string, why error, keeps *busyID) {
 			n.tryAt = time.Now().Add(min(tryPause(n.failures), onlyPause))
 		}
 		if t.state.CompareAndSwap(old, n) {
-			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", why, "tried again in", time.Until(n.tryAt).Round(time.Millisecond))
+			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", why, "in", time.Until(n.tryAt).Round(time.Millisecond))
 		}
 	}
 	ts.hurry(t)

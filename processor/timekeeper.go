@@ -92,7 +92,7 @@ func (k *timekeeper) rest(ctx context.Context, wait time.Duration) {
 
 // failed says once that brokers' time is not to be had, when that is clear.
 func (k *timekeeper) failed(ctx context.Context, err error) {
-	k.log.Debug("ask brokers for their time", "error", err)
+	k.log.Debug("brokers have not said what time it is", "error", err)
 	patient := k.reached.IsZero() || time.Since(k.reached) < settleAfter // what cannot be reached takes no delivery either
 	if ctx.Err() != nil || patient && !isNeverTold(err) {
 		return
@@ -224,7 +224,7 @@ func (k *timekeeper) took(answers []answer) {
 	k.clock.tell(counts.span, clocks, strings.Join(apart, "; "))
 	if !slices.Equal(which, k.apart) {
 		if k.apart = which; len(which) > 0 {
-			k.log.Error("the brokers' clocks differ: set them right", "error", strings.Join(apart, "; "), "goes by broker", counts.broker)
+			k.log.Error("the brokers' clocks differ: set them right", "error", strings.Join(apart, "; "), "counts", counts.broker)
 		} else {
 			k.log.Info("the brokers' clocks agree again")
 		}
@@ -232,7 +232,7 @@ func (k *timekeeper) took(answers []answer) {
 	p := k.clock.picture()
 	if wrong := p.trouble != ""; wrong != k.wrong {
 		if k.wrong = wrong; wrong {
-			k.log.Error("clock", "error", p.trouble)
+			k.log.Error("the clock of this machine is wrong", "error", p.trouble)
 		} else {
 			k.log.Info("the clock of this machine agrees with the brokers' again", "skew", p.skew)
 		}

@@ -41,7 +41,7 @@ func (t *timeProbe) start(ctx context.Context, timeout time.Duration) error {
 }
 
 // begin begins the transaction. Only the group's offsets are in it, and none is committed: it holds
-// up nobody, and leaves its end marker where they are kept.
+// up no reader, and leaves its end marker where they are kept.
 func (t *timeProbe) begin(ctx context.Context, mono func() time.Duration) (from, to time.Duration, err error) {
 	err = t.retry(ctx, "begin", func() error {
 		req := kmsg.NewPtrAddOffsetsToTxnRequest()

@@ -56,7 +56,7 @@ const (
 	outcomeDone outcome = iota
 	// outcomeAborted: it is known not to have happened; it is as if it had begun later.
 	outcomeAborted
-	// outcomeUnknown: nobody knows. What was remembered of its partitions is worth nothing.
+	// outcomeUnknown: it may have happened. What was remembered of its partitions is worth nothing.
 	outcomeUnknown
 	// outcomeNotBegun: it was rendered ahead, and then not wanted.
 	outcomeNotBegun
@@ -251,7 +251,7 @@ func (t *turn) addOffsets(ctx context.Context, in identity, entries []commitEntr
 
 // abort makes sure that a turn that has not been asked to commit cannot happen any more: the
 // producer is replaced by one with the same id, which aborts what is open. If that is not
-// answered, or if somebody else has taken over the id, the outcome is unknown.
+// answered, or if another process has taken over the id, the outcome is unknown.
 func (t *turn) abort(ctx context.Context, why error) {
 	t.err, t.outcome = why, outcomeUnknown
 	if v := judge(why); v == verdictFenced || errors.Is(why, errUnanswered) {
@@ -360,7 +360,7 @@ func (t *turn) acknowledged() {
 }
 
 // failure says what went wrong so far, and notes who is to blame: targets that refused, or did
-// not answer. An error of the producer itself is nobody's.
+// not answer. For an error of the producer itself no target is to blame.
 func (t *turn) failure(w *acks) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -36,7 +36,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 			return
 		}
 		p.writing, p.liveAfter = writing{at: time.Now(), tried: time.Now()}, time.Since(p.since)
-		l.publish(p, now) // whoever waits for it need not wait for the next tidying
+		l.publish(p, now) // a takeover shows at once, and not with the next tidying
 		l.log.Info("partition is live", "topic", p.tp.topic, "partition", p.tp.partition,
 			"pending", p.pending(), "position", p.position, "after", p.liveAfter.Round(time.Millisecond))
 	}
@@ -94,7 +94,7 @@ func (l *lane) tookEnds(e logEnds) {
 	if e.err != nil {
 		rest := max(l.unasked.failed(), leastRest)
 		l.askAgain = time.Now().Add(rest)
-		l.log.Warn("ask for the ends of logs; trying again", "error", e.err, "in", rest.Round(time.Millisecond))
+		l.log.Warn("brokers do not say where logs end; asking again", "error", e.err, "in", rest.Round(time.Millisecond))
 	}
 	for p, b := range e.of {
 		if l.parts[p.tp] != p {
@@ -115,7 +115,7 @@ func (l *lane) checkLog(p *partition) {
 	if lost && p.loss == nil {
 		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and do not stop this process before they are delivered",
 			ErrLogTruncated, p.tp, p.needed(), p.logStart)
-		l.log.Error("log", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.loss)
+		l.log.Error("the log has lost records that this process still holds", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.loss)
 	}
 	if !lost {
 		p.loss = nil
@@ -131,7 +131,7 @@ func (p *partition) needed() int64 {
 	return p.committed.LowWater
 }
 
-// stoppedRetry is how often a stopped partition looks whether somebody has decided.
+// stoppedRetry is how often a stopped partition looks whether a person has decided.
 const stoppedRetry = 30 * time.Second
 
 const (

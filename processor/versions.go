@@ -23,7 +23,7 @@ var needed = []struct {
 	kafka   string    // the first one that has it
 	only    Guarantee // empty: for both
 }{
-	{kmsg.Metadata, 10, "ids of topics: without them nobody can tell a topic that was deleted and made anew from the one before, and its records would be taken for delivered", "2.8", ""},
+	{kmsg.Metadata, 10, "ids of topics: without them no client can tell a topic that was deleted and made anew from the one before, and its records would be taken for delivered", "2.8", ""},
 	{kmsg.OffsetFetch, 7, "stable offsets (KIP-447): without them a takeover misses what an open transaction commits", "2.5", ExactlyOnce},
 	{kmsg.TxnOffsetCommit, 3, "the group's members in transactions (KIP-447): without them a process that has lost its partitions can still commit", "2.5", ExactlyOnce},
 }
@@ -39,7 +39,7 @@ func (l *lane) awaitBrokers(ctx context.Context) error {
 			return nil // told to stop, which is no failure
 		}
 		pause := growing(try, 250*time.Millisecond, mostRest)
-		l.log.Warn("ask brokers for the versions that they speak; trying again", "error", err, "in", pause.Round(time.Millisecond))
+		l.log.Warn("brokers do not say which versions they speak; asking again", "error", err, "in", pause.Round(time.Millisecond))
 		if !sleep(ctx, pause) {
 			return nil
 		}

@@ -10,7 +10,7 @@ import (
 
 // These errors can be returned when reading or writing a checkpoint.
 var (
-	// ErrNotOurs: the commit metadata is empty or somebody else's. The offset was set by a tool, or mirrored.
+	// ErrNotOurs: the commit metadata is empty, or not of duewheel. The offset was set by a tool, or mirrored.
 	ErrNotOurs = errors.New("state: commit metadata is not ours")
 	// ErrUnknownVersion: the metadata is ours, but this release does not read it, as a newer one wrote it. Never a guess.
 	ErrUnknownVersion = errors.New("state: unknown version of commit metadata")
@@ -23,8 +23,8 @@ var (
 // MaxMetadata is what a broker accepts by default (offset.metadata.max.bytes).
 const MaxMetadata = 4096
 
-// MaxWriter is what a writer's name may take, escaped. Every checkpoint has room for it, so that whoever takes a partition
-// over can claim it.
+// MaxWriter is what a writer's name may take, escaped. Every checkpoint has room for it, so that any lane that takes a
+// partition over can claim it.
 const MaxWriter = 768
 
 // maxDigits are those of the largest number.
@@ -66,7 +66,7 @@ type Checkpoint struct {
 	Offset    int64   // every record below it has been accepted
 	Watermark Key     // every accepted record at or below it is resolved
 	LowWater  int64   // no pending record lies below this offset. Invariant: LowWater <= Offset
-	Writer    string  // who may have an open transaction on the partition; empty when nobody may
+	Writer    string  // what lane may have an open transaction on the partition; empty when none may
 	Appended  bool    // records of ours may lie at or above Offset
 	// Parsers tells from which offset on which parser configuration holds, in rising order of From.
 	Parsers []ParserEpoch

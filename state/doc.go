@@ -75,7 +75,7 @@
 //
 // Then neighbouring releases understand each other in both directions, so a rollout can be taken back by one release. Who
 // skips one has partitions stopped where the older release has them: with ErrUnknownVersion, untouched, and they go on where
-// a replica that understands them gets them. Less formally: first everybody can read it, then somebody writes it.
+// a replica that understands them gets them. Less formally: first all releases in use can read it, then one writes it.
 //
 // The table is versions in checkpoint.go. The local store is a cache and needs no such rule: another layout is dropped.
 //
@@ -84,5 +84,5 @@
 // A disk that is full, fails or gives wrong bytes is an error of the call that needs it, ErrFailed. From then on nothing on
 // disk changes, every other call gets the same error, and what was committed since the last flush is lost; Reopen
 // goes on from what is there, or from nothing when it was corrupt, and Try tells whether that is of use. A full disk drops
-// nothing. Whoever holds a partition then treats it as after a restart. Metadata that is wrong, or not ours, is an error that says which of these it is.
+// nothing. The owner of a partition then treats it as after a restart. Metadata that is wrong, or not ours, is an error that says which of these it is.
 package state

@@ -139,7 +139,7 @@ func (e *engine) fail(err error) {
 	e.err = fmt.Errorf("%w: %w", ErrFailed, err)
 	close(e.failed)
 	if e.db != nil && !e.ending {
-		e.log.Warn("store failed", "err", err)
+		e.log.Warn("store failed", "error", err)
 		e.ending = true
 		go e.end() // else pebble would try its flush again and again
 	}
@@ -185,7 +185,7 @@ func (e *engine) end() {
 	close(e.closed)
 }
 
-// close ends the engine and waits until the database is closed, whoever closes it.
+// close ends the engine and waits until the database is closed, here or by another goroutine.
 func (e *engine) close() error {
 	e.mu.Lock()
 	first := !e.ending

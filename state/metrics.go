@@ -1,6 +1,6 @@
 package state
 
-// Metrics of the database, for whoever exports them. Sizes are bytes.
+// Metrics of the database. Sizes are bytes.
 type Metrics struct {
 	DiskBytes       uint64 // everything in the directory
 	CacheBytes      int64  // blocks in the cache, memtables not included

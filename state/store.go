@@ -86,7 +86,7 @@ type name struct {
 
 func (id PartitionID) name() name { return name{id.Group, id.Topic, id.Partition} }
 
-// slot is what the store knows of a partition, whoever has it open.
+// slot is what the store knows of a partition, whichever handle is open.
 type slot struct {
 	id   PartitionID
 	part part
@@ -123,7 +123,7 @@ func (s *Store) open() error {
 	if isSurroundings(err) {
 		return fmt.Errorf("open store %s: %w", s.options.Dir, err)
 	}
-	s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "err", err)
+	s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "error", err)
 	if err := s.wipe(); err != nil {
 		return fmt.Errorf("drop store %s: %w", s.options.Dir, err)
 	}
@@ -274,7 +274,7 @@ func (s *Store) Reopen() error {
 		return err
 	}
 	if errors.Is(cause, ErrCorrupt) {
-		s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "err", cause)
+		s.options.Logger.Warn("store dropped, to be rebuilt from the log", "dir", s.options.Dir, "error", cause)
 		if err := s.wipe(); err != nil {
 			return fmt.Errorf("drop store %s: %w", s.options.Dir, err)
 		}

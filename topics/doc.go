@@ -4,7 +4,7 @@
 //
 // # Use
 //
-// NewRoute makes a Route of the configuration of one delay topic. Its Parser
+// NewRoutes makes a Route of each delay topic of a configuration. Its Parser
 // reads each record into a Request, or says in a Refusal why it cannot; then
 // Route.Refuse judges the request by the configuration. AppendDelivered,
 // AppendDeadLetter, AppendRetry and Resolve make the headers of what is
@@ -61,13 +61,15 @@
 //	delay-count delay-target-key-null
 //
 // So does a record with any other name that begins with "delay-" in whatever
-// case: Delay-For is not delay-for, and says so. On a route with a fixed delay, delay-until and delay-for are refused likewise.
+// case: Delay-For is not delay-for, and says so. On a route with a fixed delay,
+// delay-until and delay-for are refused likewise.
 //
 // # Headers of a delivered record
 //
 // All headers of the request in their order, byte for byte, less those whose
-// name begins with "delay-" in whatever case or with "__delay.errors."; then, unless the route says otherwise, as decimal
-// text and times in epoch milliseconds:
+// name begins with "delay-" in whatever case or with "__delay.errors."; then,
+// unless the route says otherwise, as decimal text and times in epoch
+// milliseconds:
 //
 //	delay-due               when it was due
 //	delay-fired             when it was handed to the producer

@@ -10,7 +10,7 @@
 //	batch = w.Take(now, batch[:0], 1000)
 //
 // Time is an argument: the wheel has no clock. It does not follow the clock either. Its cursor, [Wheel.Now], stands on the
-// due of the entry that was taken last, because whoever delivers in order may still accept an entry that is overdue but
+// due of the entry that was taken last, because a caller that delivers in order may still accept an entry that is overdue but
 // not yet behind what was taken. Adding an entry below the cursor is a bug in the caller, and panics.
 //
 // [Wheel.Take] may stop at its limit in the midst of a million entries that are due at one instant. The rest stays in

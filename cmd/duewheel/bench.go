@@ -94,7 +94,7 @@ should be; a goal that is missed is only said.`,
 				return err
 			}
 			o.Replica = f.benchReplica
-			if f.logLevel != "" { // else nobody sees the progress for all the replicas have to say
+			if f.logLevel != "" { // else the lines of the replicas hide the progress
 				o.Logger = log
 			}
 			return runBench(cmd.Context(), bench.Failover, o, asJSON, cmd.OutOrStdout())

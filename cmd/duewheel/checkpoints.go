@@ -48,7 +48,7 @@ func newCheckpointsCommand(f *flags) *cobra.Command {
 		Short: "Print the checkpoints of a group",
 		Long: `Print what is committed for every partition of the group's delay topics: the offset up
 to which records are accepted, the watermark up to which they are resolved, and the
-low water from which a replay begins. It reads only, and disturbs nobody.`,
+low water from which a replay begins. It reads only, and disturbs nothing.`,
 		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -79,7 +79,7 @@ func (d *demo) title() []string {
 func (d *demo) advice() []string {
 	duewheel := "duewheel"
 	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
-		duewheel = "go run ./cmd/duewheel" // where `go run` put it is nobody's business
+		duewheel = "go run ./cmd/duewheel" // where `go run` has put it says nothing to a reader
 	}
 	return []string{
 		"Try from another terminal:",

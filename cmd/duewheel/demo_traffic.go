@@ -16,7 +16,7 @@ import (
 // demoID is the header by which the demo knows its own records again.
 const demoID = "demo-id"
 
-// demoFar are the delays of the records that nobody will wait for. They are asked for first.
+// demoFar are the delays of the records that are due after the demo. They are asked for first.
 var demoFar = []time.Duration{
 	5 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 365 * 24 * time.Hour,
 }

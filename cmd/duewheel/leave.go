@@ -77,7 +77,7 @@ type staticMember struct {
 	consumer bool // by the consumer protocol (KIP-848), which has a request of its own for leaving
 }
 
-var errNoSuchGroup = errors.New("there is no such group, or nobody is in it")
+var errNoSuchGroup = errors.New("there is no such group, or it has no members")
 
 // staticMembers lists those of a group of either protocol: a broker describes each group by one of
 // the two requests only.

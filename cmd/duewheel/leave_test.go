@@ -56,7 +56,7 @@ func TestLeaveSaysWhatIsMissing(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"group nobody: there is no such group, or nobody is in it", []string{"-g", "nobody", "eu"}},
+		{"group nobody: there is no such group, or it has no members", []string{"-g", "nobody", "eu"}},
 		{"name an instance id, or set group.instance_id", []string{"-g", "g"}},
 		{"group.id is missing", []string{"eu"}},
 	} {

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // untilSignal returns a context that ends with the first SIGINT or SIGTERM. The second one calls
-// exit at once: whoever sends it does not want to wait for the open transaction. Its cause is the signal.
+// exit at once: a second signal means that the open transaction is not to be waited for. Its cause is the signal.
 func untilSignal(parent context.Context, exit func(code int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)

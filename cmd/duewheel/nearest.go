@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// nearest returns the known name that somebody most likely meant by name. Names are dotted paths: one
+// nearest returns the known name that was most likely meant by name. Names are dotted paths: one
 // that is right but for its section (brokers for kafka.brokers) is taken for near, and so is what a
 // misspelt section (kafak.brokers) leads to, what begins alike (user for username), and what lies in the
 // same section.

@@ -15,8 +15,8 @@ import (
 const groupsAtOnce = 100
 
 // otherGroups warns of every other group that has a checkpoint on a delay topic: it delivers the
-// same records once more. That may be meant, as with two sets of targets; mostly it is a group.id that was
-// changed. Groups that we may not describe are not seen.
+// same records once more. That may be meant, as with two sets of targets; mostly it is a group.id
+// that was changed. Groups that we may not describe are not seen.
 func otherGroups(ctx context.Context, adm *kadm.Client, own string, want topics.Expect) ([]topics.Problem, error) {
 	var names []string
 	for _, r := range want.Routes {

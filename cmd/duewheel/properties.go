@@ -11,7 +11,7 @@ import (
 	"github.com/magiconair/properties"
 )
 
-// properties maps names of the Java client, librdkafka and rpk to ours, where a value means the
+// propertyNames maps names of the Java client, librdkafka and rpk to ours, where a value means the
 // same in both. What needs more than that is in javaClient.
 var propertyNames = map[string]string{
 	"bootstrap.servers":    "kafka.brokers",

@@ -28,7 +28,7 @@ func newRunCommand(f *flags) *cobra.Command {
 		Short: "Run the processor until SIGTERM",
 		Long: `Run the processor. SIGTERM and SIGINT end it in order: it stops polling, finishes the
 open transaction, commits, leaves the group and flushes its store. A second signal
-ends it at once; what was open is then aborted by whoever takes over.`,
+ends it at once; what was open is then aborted by the process that takes over.`,
 		Example: "  duewheel run -c duewheel.yaml\n" +
 			"  DUEWHEEL_KAFKA_BROKERS=kafka:9092 duewheel run -c duewheel.yaml -X lanes=2",
 		Args: cobra.NoArgs,
@@ -82,8 +82,8 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 	return err
 }
 
-// sayStopped writes the last line of the log. What the command returns is for the one who has started
-// it; whoever reads the log later finds it only here.
+// sayStopped writes the last line of the log. What the command returns is for the person who has started
+// it; the reader of the log finds it only here.
 func sayStopped(ctx context.Context, logger *slog.Logger, err error) {
 	if err != nil {
 		logger.Error("stopped", "error", err)

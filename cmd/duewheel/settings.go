@@ -9,7 +9,7 @@ import (
 )
 
 // settings is what file, environment and flags say once they are put together. A zero value
-// means that nothing was said: whoever uses it fills in the default.
+// means that nothing was said: its user fills in the default.
 type settings struct {
 	Brokers     []string
 	ClientID    string

@@ -21,7 +21,7 @@ const maxProcesses = 1000
 // close when this process uses it no more. A lock file beside each says whether it is in use; the
 // operating system frees it when the process ends, however it ends. A process that starts again
 // finds the same directory in this way, and with it the records that it had stored. A disk that is
-// full or fails keeps nobody from running: the processor goes on without a store until it can be used.
+// full or fails keeps no process from running: the processor goes on without a store until it can be used.
 func claimStateDir(dir string) (string, io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return unlocked(dir, err)

@@ -88,7 +88,7 @@ var durationUnits = map[string]time.Duration{
 }
 
 // asDuration takes Go's durations, and days and weeks: 250ms, 1h30m, 366d. A number without a unit
-// is refused, since it is a different duration to everybody.
+// is refused, since it means another unit in each tool.
 func asDuration(v any) (time.Duration, error) {
 	s, err := asString(v)
 	if err != nil {

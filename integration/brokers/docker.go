@@ -114,7 +114,7 @@ func splitHeap(flags []string) (heap, rest string) {
 	return strings.Join(h, " "), strings.Join(r, " ")
 }
 
-// sweepContainers removes the containers of clusters whose process has died: nobody holds the lock of their folder.
+// sweepContainers removes the containers of clusters whose process has died: no process holds the lock of their folder.
 func sweepContainers(ctx context.Context, p *testcontainers.DockerProvider) error {
 	ours := client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", clusterLabel)}
 	list, err := p.Client().ContainerList(ctx, ours)

@@ -111,7 +111,7 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	return true
 }
 
-// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of whoever saw it. Nothing is delivered
+// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of the consumer that saw it. Nothing is delivered
 // before it is due, nor after it was seen.
 func (c *Checker) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
 	written, seen := r.Timestamp.UnixMilli(), m.seen.UnixMilli()

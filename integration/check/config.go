@@ -19,7 +19,7 @@ type Config struct {
 	AllowDoubles bool
 	// Until is the last due time that is waited for and missed; requests due later may or may not arrive. Zero is no bound.
 	Until time.Time
-	// Skew is by how much the clock of a processor may be ahead of that of whoever calls Delivered. Defaults to none.
+	// Skew is by how much the clock of a processor may be ahead of that of the caller of Delivered. Defaults to none.
 	Skew time.Duration
 	// Late is how much later a record may be seen than it was due, or than it was requested if it was due already, or than the
 	// world is well again. Zero is no bound.

@@ -8,7 +8,7 @@
 //
 // # Use
 //
-// [Checker] is the checker itself, fed record by record by whoever has them (a simulation, a unit test):
+// [Checker] is the checker itself, fed record by record by a test that has them (a simulation, a unit test):
 //
 //	c, err := check.New(check.Config{Routes: ..., Targets: ...})
 //	c.Requested(record)          // from a delay topic
@@ -40,7 +40,7 @@
 //	Insistent         put off too often
 //	Uncovered         accepted or delivered, and the checkpoint does not say so in time
 //
-// Late, Insistent and Uncovered are ceilings, which Config sets. They are judged by the clock of whoever feeds the
+// Late, Insistent and Uncovered are ceilings, which Config sets. They are judged by the clock of the test that feeds the
 // checker. What is due while the world is ill, from [Checker.Ill] to [Checker.Well], may come as late after its end.
 //
 // Each kind is counted, and the first few faults of each are kept in full.
