@@ -22,10 +22,11 @@ func randomName() string { return strings.ToLower(rand.Text()[:10]) }
 // lowering it costs idle fetches.
 const fetchMaxWait = 200 * time.Millisecond
 
-// newReader makes the client that a lane reads its partitions with. Partitions are added and
-// removed by the lane; group membership is another client's affair.
-func newReader(cfg *Config, fetchBytes int32) (*kgo.Client, error) {
-	return kgo.NewClient(append(clientOpts(cfg),
+// newReader makes the client that a lane reads its partitions with, and what closes it. Partitions are
+// added and removed by the lane; group membership is another client's affair.
+func newReader(cfg *Config, fetchBytes int32) (cl *kgo.Client, closes func(), err error) {
+	ctx, end := context.WithCancel(context.Background())
+	cl, err = kgo.NewClient(append(clientOpts(cfg), kgo.WithContext(ctx),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.WithPools(&fetchPool{}),
 		kgo.KeepControlRecords(), // they advance the position: our own appends make logs end in markers
@@ -36,7 +37,20 @@ func newReader(cfg *Config, fetchBytes int32) (*kgo.Client, error) {
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
 	)...)
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return cl, func() {
+		defer end()
+		defer time.AfterFunc(farewell, end).Stop() // the client waits for a broker that is silent
+		cl.Close()
+	}, nil
 }
+
+// farewell is how long a broker has to answer that it has forgotten what was read from it (the session of
+// KIP-227, which it drops by itself some minutes later).
+const farewell = 100 * time.Millisecond
 
 const (
 	// brokerPatience is how long a broker that has taken a request, or a connection, may be silent. A

@@ -115,10 +115,11 @@ func newLane(p *Processor, n int) *lane {
 
 // run works until ctx ends, then finishes the open turn, writes the checkpoints and leaves.
 func (l *lane) run(ctx context.Context) (err error) {
-	if l.reader, err = newReader(l.cfg, l.p.fetchBytes()); err != nil {
+	var closeReader func()
+	if l.reader, closeReader, err = newReader(l.cfg, l.p.fetchBytes()); err != nil {
 		return fmt.Errorf("make reader: %w", err)
 	}
-	defer l.reader.Close()
+	defer closeReader()
 	defer func() { // when no goroutine is left that may renew them
 		for _, p := range l.producers {
 			p.close()

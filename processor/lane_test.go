@@ -63,10 +63,11 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 	}
 	t.Cleanup(p.store.close)
 	l := p.lanes[0]
-	if l.reader, err = newReader(&p.cfg, 1<<20); err != nil {
+	var closeReader func()
+	if l.reader, closeReader, err = newReader(&p.cfg, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(l.reader.Close)
+	t.Cleanup(closeReader)
 	return l
 }
 

@@ -30,8 +30,8 @@ func TestSimStopsInTime(t *testing.T) {
 		{"the coordinator of the group", one, roles{group: true}, []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.OffsetCommit}, 12 * time.Second},
 		{"the coordinator of transactions", one, roles{writers: true}, []kmsg.Key{kmsg.EndTxn, kmsg.Produce}, 16 * time.Second},
 		{"the leader of a target", one, roles{topics: []string{"orders", "bills"}}, []kmsg.Key{kmsg.Produce}, 16 * time.Second},
-		// A request to it, for metadata, may be under way.
-		{"another broker", one, roles{}, []kmsg.Key{kmsg.Produce}, brokerPatience + 200*time.Millisecond},
+		{"the leader of the delay topic", one, roles{topics: []string{simTopic}}, []kmsg.Key{kmsg.Produce}, 200 * time.Millisecond},
+		{"another broker", one, roles{}, []kmsg.Key{kmsg.Produce}, 200 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			guarantees(t, worldConfig{brokers: 3, partitions: 4}, func(w *world) {

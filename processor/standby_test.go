@@ -296,10 +296,11 @@ func TestStandbysOnlyAsk(t *testing.T) {
 	s := l.p.standbys
 	id := topicID(w.c.TopicInfo(testTopic).TopicID)
 	var err error
-	if s.reader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
+	var closeReader func()
+	if s.reader, closeReader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
 		t.Fatal(err)
 	}
-	defer s.reader.Close()
+	defer closeReader()
 	w.checkpoints(t, checkpointAt(l, state.Checkpoint{Offset: 0}), func() bool { return true })
 	s.wanted, s.ids = []topicPartition{testTP}, map[topicPartition]topicID{testTP: id}
 	s.follow(t.Context())
@@ -314,10 +315,11 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 	l, _ := testCluster(t, func(c *Config) { c.Standbys = 1 })
 	s := l.p.standbys
 	var err error
-	if s.reader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
+	var closeReader func()
+	if s.reader, closeReader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
 		t.Fatal(err)
 	}
-	defer s.reader.Close()
+	defer closeReader()
 	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), 0); err != nil || s.m[testTP] == nil {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}

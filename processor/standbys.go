@@ -67,10 +67,11 @@ func newStandbys(p *Processor) *standbys {
 
 // run keeps the standbys until ctx ends.
 func (s *standbys) run(ctx context.Context) (err error) {
-	if s.reader, err = newReader(&s.p.cfg, standbyFetchBytes); err != nil {
+	var closeReader func()
+	if s.reader, closeReader, err = newReader(&s.p.cfg, standbyFetchBytes); err != nil {
 		return fmt.Errorf("make reader of standbys: %w", err)
 	}
-	defer s.reader.Close()
+	defer closeReader()
 	var allotted time.Time
 	for ctx.Err() == nil {
 		if time.Since(allotted) >= allotInterval || s.rebalance != s.p.counters.rebalances.Load() {
