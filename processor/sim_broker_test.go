@@ -135,6 +135,22 @@ func (w *world) byClockOf(address string, f *frame, b []byte) []byte {
 	})
 }
 
+// epochsOfEmptied says of a log of which all is cut that an epoch ended where the log does. kfake says that it ended at 0, and so
+// that records are lost; Kafka keeps the start of the newest epoch (LeaderEpochFileCache.truncateFromStart).
+func (w *world) epochsOfEmptied(f *frame, b []byte) []byte {
+	return changed(f, b, func(resp *kmsg.OffsetForLeaderEpochResponse) {
+		for _, t := range resp.Topics {
+			for i := range t.Partitions {
+				p := &t.Partitions[i]
+				info := w.cluster.PartitionInfo(t.Topic, p.Partition)
+				if p.ErrorCode == 0 && info != nil && p.EndOffset >= 0 && p.EndOffset < info.LogStartOffset {
+					p.EndOffset = info.LogStartOffset
+				}
+			}
+		}
+	})
+}
+
 // openOffsets looks into kfake for the partitions of a group that open transactions have
 // committed offsets of. It must be called by a control function, while kfake stands still.
 func openOffsets(c *kfake.Cluster, group string) map[topicPartition]bool {

@@ -451,6 +451,8 @@ func (w *wire) back() {
 			b = unstableAnswers(f, b)
 		case kmsg.DescribeTransactions:
 			b = w.link.world.byClockOf(w.address, f, b)
+		case kmsg.OffsetForLeaderEpoch:
+			b = w.link.world.epochsOfEmptied(f, b)
 		case kmsg.Produce:
 			b = w.charge(f, b)
 		}

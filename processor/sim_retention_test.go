@@ -92,3 +92,24 @@ func TestSimRetentionCutsAboveL(t *testing.T) {
 		b.kill()
 	})
 }
+
+// A log of which all is cut may be given to another leader: nothing is taken for lost.
+func TestSimEmptiedLogMoves(t *testing.T) {
+	guarantees(t, worldConfig{brokers: 2}, func(w *world) {
+		w.live("a")
+		w.send(request("one", in(0)), request("two", in(0)))
+		w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 })
+		w.committed(2)
+		if went := w.retain(); went != 2 {
+			w.fail("%d records were cut", went)
+		}
+		w.cluster.ShufflePartitionLeaders()
+		time.Sleep(time.Second)
+		w.send(request("three", in(0)))
+		w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 })
+		if n := w.lines("start over"); n > 0 {
+			t.Errorf("%d partitions started over", n)
+		}
+		w.finish()
+	})
+}
