@@ -15,7 +15,7 @@ type Collector struct {
 	now   func() time.Time
 }
 
-// NewCollector returns a collector of stats. now is the processor's clock.
+// NewCollector returns a collector of stats. now is the time of this machine.
 func NewCollector(stats func() processor.Stats, now func() time.Time) *Collector {
 	return &Collector{stats: stats, now: now}
 }
@@ -152,14 +152,15 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.gauge(descStandbyPending, float64(b.Pending), labels...)
 	}
 	for i := range s.Partitions {
-		m.partition(&s.Partitions[i], now)
+		m.partition(&s.Partitions[i], now, s.Now)
 	}
 }
 
 // metrics is where the samples of one scrape go.
 type metrics chan<- prometheus.Metric
 
-func (m metrics) partition(p *processor.PartitionStats, now time.Time) {
+// partition is told the time of this machine, and the one that records are delivered by.
+func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 	labels := []string{p.Topic, strconv.Itoa(int(p.Partition))}
 	m.gauge(descPending, float64(p.Pending), labels...)
 	m.gauge(descPendingBytes, float64(p.PendingBytes), labels...)
@@ -167,7 +168,7 @@ func (m metrics) partition(p *processor.PartitionStats, now time.Time) {
 	m.gauge(descOverdue, float64(p.Overdue), labels...)
 	if p.NextDue > 0 {
 		m.gauge(descNextDue, float64(p.NextDue)/1000, labels...)
-		m.gauge(descOldest, max(0, now.Sub(time.UnixMilli(p.NextDue)).Seconds()), labels...)
+		m.gauge(descOldest, max(0, counts.Sub(time.UnixMilli(p.NextDue)).Seconds()), labels...)
 	} else {
 		m.gauge(descOldest, 0, labels...)
 	}

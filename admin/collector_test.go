@@ -35,7 +35,7 @@ func expect(t *testing.T, c prometheus.Collector, text string) {
 }
 
 func TestPartitionMetrics(t *testing.T) {
-	expect(t, collect(processor.Stats{Partitions: []processor.PartitionStats{
+	expect(t, collect(processor.Stats{Now: now, Partitions: []processor.PartitionStats{
 		{
 			Topic: "delays", Partition: 0, Phase: processor.PhaseLive, Pending: 7, PendingBytes: 700, Near: 3, Overdue: 2,
 			NextDue: now.UnixMilli() - 1500, CheckpointAt: now.Add(-2 * time.Second), CheckpointOverdue: 1500 * time.Millisecond, LowWater: 40, Offset: 90, Position: 110, LogEnd: 100,
@@ -181,6 +181,7 @@ duewheel_partitions_read_again_total 4
 func TestMetricsAreConsistent(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collect(processor.Stats{
+		Now:          now,
 		Partitions:   []processor.PartitionStats{{Topic: "delays", NextDue: 1, CheckpointAt: now, Agenda: []processor.AgendaEntry{{Within: 90 * time.Second}}}},
 		Standbys:     []processor.StandbyStats{{Topic: "delays", Partition: 1, Offset: 5, Position: 3, Pending: 2}},
 		Topics:       []processor.TopicStats{{Topic: "delays"}},

@@ -21,12 +21,13 @@ func distinct() processor.Stats {
 		return all
 	}
 	return processor.Stats{
+		Now:   now.Add(time.Hour), // not the time of the machine that asks
 		Lanes: 101, Outside: make([]string, 3),
 		Partitions: []processor.PartitionStats{{
 			Topic: "t", Partition: 1, Phase: processor.PhaseLive,
 			Offset: 201, LowWater: 202, WatermarkDue: 203_000, Position: 204, LogStart: 205, LogEnd: 206,
 			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, RestoreTime: 209 * time.Second,
-			Pending: 210, PendingBytes: 211, Near: 212, Overdue: 213, NextDue: now.UnixMilli() - 214_000,
+			Pending: 210, PendingBytes: 211, Near: 212, Overdue: 213, NextDue: now.Add(time.Hour).UnixMilli() - 214_000,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
 		Standbys:     []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
@@ -64,7 +65,7 @@ log_end_offset{partition="1",topic="t"} 206
 log_start_offset{partition="1",topic="t"} 205
 near_bytes 808
 near_records{partition="1",topic="t"} 212
-next_due_timestamp_seconds{partition="1",topic="t"} 1.799999786e+09
+next_due_timestamp_seconds{partition="1",topic="t"} 1.800003386e+09
 oldest_overdue_seconds{partition="1",topic="t"} 214
 overdue_records{partition="1",topic="t"} 213
 partition_ready{partition="1",topic="t"} 1

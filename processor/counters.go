@@ -274,7 +274,7 @@ func (p *Processor) Stats() Stats {
 		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
-		ClockSkew: clock.skew, ClockSteps: clock.steps, ClockTrouble: clock.trouble, ClockUnknown: clock.unknown, BrokerClocks: clock.others, BrokersApart: clock.apart,
+		Now: p.clock.time(), ClockSkew: clock.skew, ClockSteps: clock.steps, ClockTrouble: clock.trouble, ClockUnknown: clock.unknown, BrokerClocks: clock.others, BrokersApart: clock.apart,
 		LastTransactions: time.UnixMilli(p.counters.decidedAt.Load()),
 	}
 	for _, l := range p.lanes {

@@ -28,6 +28,9 @@ var (
 	ErrHangingTransaction = errors.New("processor: a transaction hangs on the brokers and holds the checkpoint")
 	// ErrInstanceInUse means that another process is a static member by the same instance id.
 	ErrInstanceInUse = errors.New("processor: another process uses this group.instance_id")
+	// ErrTransactionTimeout means that the brokers do not grant the transaction timeout that is
+	// configured. Run returns it.
+	ErrTransactionTimeout = errors.New("processor: the brokers do not grant so long a transaction")
 	// ErrUnsupportedProtocol means that the brokers do not serve the group protocol that is
 	// configured. Run returns it.
 	ErrUnsupportedProtocol = errors.New("processor: the brokers do not serve this group protocol")

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // fence ends whatever the writer has open: InitProducerID with its transactional ids aborts it,
@@ -30,6 +32,10 @@ func fence(ctx context.Context, cl *kgo.Client, writer string, timeout time.Dura
 	wg.Wait()
 	return errors.Join(errs...)
 }
+
+// emptyTimeout is the transaction timeout of an id that will have no record in what it begins. It is one
+// that every broker grants, so that this works where transaction_timeout is of no other use.
+func (c *Config) emptyTimeout() time.Duration { return min(c.TransactionTimeout, 30*time.Second) }
 
 // epochPatience is how long the coordinator of a transactional id is asked again before its answer is
 // passed on. It mostly answers in some ms.
@@ -75,8 +81,20 @@ func askForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patien
 		return err
 	case errors.Is(answer, kerr.CoordinatorNotAvailable):
 		return fmt.Errorf("the transaction coordinator answers %w: it cannot write; look whether every partition of __transaction_state has a leader and as many replicas in sync as min.insync.replicas", answer)
+	case errors.Is(answer, kerr.InvalidTransactionTimeout):
+		return &timeoutRefusal{timeout}
 	case answer != nil:
 		return fmt.Errorf("the transaction coordinator answers %w", answer)
 	}
 	return err
 }
+
+// timeoutRefusal is the answer of a coordinator that does not grant a transaction timeout.
+type timeoutRefusal struct{ asked time.Duration }
+
+func (r *timeoutRefusal) Error() string {
+	return fmt.Sprintf("%v: transaction_timeout is %s, and may be the brokers' transaction.max.timeout.ms at most (15m where they do not set it)",
+		ErrTransactionTimeout, topics.FormatDelay(r.asked))
+}
+
+func (r *timeoutRefusal) Unwrap() error { return ErrTransactionTimeout }

@@ -36,7 +36,7 @@ type lane struct {
 	decided   chan *turn
 	committed chan *turn
 	fetched   chan kgo.Fetches
-	renewed   chan struct{}
+	renewed   chan error // not nil only before the lane has joined the group
 	ends      chan logEnds
 	uneven    chan struct{} // the standbys ask for a rebalance
 
@@ -99,7 +99,7 @@ func newLane(p *Processor, n int) *lane {
 		decided:     make(chan *turn, 1),
 		committed:   make(chan *turn, 1),
 		fetched:     make(chan kgo.Fetches, 1),
-		renewed:     make(chan struct{}, 1),
+		renewed:     make(chan error, 1),
 		ends:        make(chan logEnds, 1),
 		uneven:      make(chan struct{}, 1),
 		parts:       map[topicPartition]*partition{},
@@ -137,8 +137,10 @@ func (l *lane) run(ctx context.Context) (err error) {
 	// The group is joined when there is a producer to deliver with.
 	for l.renewing {
 		select {
-		case <-l.renewed:
-			l.renewing = false
+		case err := <-l.renewed:
+			if l.renewing = false; err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			<-l.renewed
 			return nil

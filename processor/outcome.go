@@ -177,11 +177,14 @@ func (l *lane) tookUnknown(ctx context.Context, t *turn) {
 }
 
 // renew replaces every producer, after a rest and for as long as it takes. Until that is done no turn begins.
+// What only another configuration mends is tried again as well, but not by a process that has only
+// started: that ends, as it does for every other setting that cannot be.
 func (l *lane) renew(ctx context.Context, rest time.Duration) {
 	if l.renewing {
 		return
 	}
 	l.renewing = true
+	starting := l.membership == nil
 	l.wg.Go(func() {
 		sleep(ctx, rest)
 		said := ""
@@ -190,6 +193,10 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 			if err == nil || ctx.Err() != nil {
 				l.standing.await(nil)
 				break
+			}
+			if refused, ok := errors.AsType[*timeoutRefusal](err); ok && starting {
+				l.renewed <- refused
+				return
 			}
 			l.standing.await(fmt.Errorf("producers are not ready: %w", err))
 			pause := growing(try, 250*time.Millisecond, mostRest)
@@ -204,7 +211,7 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 				break
 			}
 		}
-		l.renewed <- struct{}{}
+		l.renewed <- nil
 	})
 }
 

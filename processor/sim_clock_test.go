@@ -51,6 +51,9 @@ func TestSimClockWrongOnce(t *testing.T) {
 					time.Sleep(2 * time.Second)
 					a.skew.Store(int64(by))
 					w.within(time.Second, "the clock is named", func() bool { return a.clockIsWrong("ahead") })
+					if off := time.Until(a.p.Stats().Now).Abs(); off > time.Second {
+						t.Errorf("what is overdue is counted by a clock that is %v off", off)
+					}
 					time.Sleep(6 * time.Second) // more than a step has to last
 					if w.outstanding() != 1 || w.late() > soon {
 						t.Errorf("%d records are outstanding, %v late", w.outstanding(), w.late())

@@ -26,6 +26,7 @@ type Stats struct {
 	Retried          int64         // records carried on because their target was in trouble
 	StoreTrouble     string        // why there is no local store, and what to do; empty while there is
 	ReadAgain        int64         // how often a partition was read again because there is none
+	Now              time.Time     // by the clock that records are delivered by, which may not be this machine's
 	ClockSkew        time.Duration // brokers' clock minus ours; 0 while it is not known
 	ClockSteps       int64
 	ClockTrouble     string        // the clock of this machine is wrong, by how much, and what to do

@@ -187,7 +187,7 @@ func clockIDs(group, instance string) string { return fmt.Sprintf("%s-%s-clock-"
 // ask asks one broker, which is the coordinator of id.
 func (k *timekeeper) ask(ctx context.Context, broker int32, id string) (span, error) {
 	t := timeProbe{b: k.cl.Broker(int(broker)), id: id, group: k.cfg.Group}
-	if err := t.start(ctx, k.cfg.TransactionTimeout); err != nil {
+	if err := t.start(ctx, k.cfg.emptyTimeout()); err != nil {
 		return span{}, err
 	}
 	from, to, err := t.begin(ctx, k.clock.mono)
