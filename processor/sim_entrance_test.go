@@ -58,7 +58,7 @@ func TestSimNotInTheGroup(t *testing.T) {
 				})
 				before := strings.Count(w.history(), "\n")
 				time.Sleep(time.Minute)
-				if n := strings.Count(w.history(), "\n") - before; n > 20 {
+				if n := strings.Count(w.history(), "\n") - before; n > 15 {
 					t.Errorf("%d lines in a minute", n)
 				}
 				mend()

@@ -30,6 +30,7 @@ var needed = []struct {
 
 // awaitBrokers returns when brokers have answered that they speak what is needed, or ctx has ended.
 func (l *lane) awaitBrokers(ctx context.Context) error {
+	said := ""
 	for try := 0; ; try++ {
 		err := l.askVersions(ctx)
 		if err == nil || errors.Is(err, ErrBrokersTooOld) {
@@ -39,7 +40,10 @@ func (l *lane) awaitBrokers(ctx context.Context) error {
 			return nil // told to stop, which is no failure
 		}
 		pause := growing(try, 250*time.Millisecond, mostRest)
-		l.log.Warn("brokers do not say which versions they speak; asking again", "error", err, "in", pause.Round(time.Millisecond))
+		if err.Error() != said {
+			l.log.Warn("brokers do not say which versions they speak; asking again", "error", err)
+			said = err.Error()
+		}
 		if !sleep(ctx, pause) {
 			return nil
 		}
