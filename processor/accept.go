@@ -57,19 +57,13 @@ func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 		}
 	}
 	key := state.Key{Due: req.Due, Seq: r.Offset}
-	if p.queue != nil {
+	switch late := !p.judge.Less(key); { // at or below W
+	case p.queue != nil:
 		return l.enqueue(p, r, &req, now)
-	}
-	if !p.judge.Less(key) { // at or below W
-		if replay {
-			return nil
-		}
-		p.stats.late.Add(1)
-		if refusal := p.route.Refuse(&req, now); refusal != nil {
-			return l.refuse(p, r, refusal, state.Key{})
-		}
-		l.addLate(p, r, item{key: key})
+	case late && replay:
 		return nil
+	case late:
+		return l.admitLate(p, r, &req, key, now)
 	}
 	// What was accepted below O may have been judged by another configuration: a replay never
 	// refuses (design rule 10).
@@ -79,6 +73,21 @@ func (l *lane) admit(p *partition, r *kgo.Record, now int64) error {
 		}
 		l.p.targets.of(req.Target) // looked up by the time it is due
 	}
+	return l.keep(p, r, key)
+}
+
+// admitLate is admit for a request whose key the watermark has passed.
+func (l *lane) admitLate(p *partition, r *kgo.Record, req *topics.Request, key state.Key, now int64) error {
+	p.stats.late.Add(1)
+	if refusal := p.route.Refuse(req, now); refusal != nil {
+		return l.refuse(p, r, refusal, state.Key{})
+	}
+	l.addLate(p, r, item{key: key})
+	return nil
+}
+
+// keep makes a record pending: in memory up to the horizon, in the store above it.
+func (l *lane) keep(p *partition, r *kgo.Record, key state.Key) error {
 	p.longest.see(key.Due, r.Timestamp)
 	if !p.horizon.Less(key) {
 		run := l.putNear(p, r, key)

@@ -211,23 +211,12 @@ type fetched struct {
 
 // fetch reads committed offsets; stable refuses those that an open transaction may change.
 func (c *coordinator) fetch(ctx context.Context, cl *kgo.Client, ids map[topicPartition]topicID, stable bool) (map[topicPartition]fetched, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
+	req := c.fetchRequest(ids)
 	req.RequireStable = stable
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = c.group
-	parts := map[string][]int32{}
-	idOf := map[string]topicID{}
 	nameOf := map[topicID]string{}
 	for tp, id := range ids {
-		parts[tp.topic] = append(parts[tp.topic], tp.partition)
-		idOf[tp.topic], nameOf[id] = id, tp.topic
+		nameOf[id] = tp.topic
 	}
-	for topic, ps := range parts {
-		t := kmsg.NewOffsetFetchRequestGroupTopic()
-		t.Topic, t.TopicID, t.Partitions = topic, idOf[topic], ps
-		g.Topics = append(g.Topics, t)
-	}
-	req.Groups = append(req.Groups, g)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	resp, err := req.RequestWith(ctx, cl) // kgo maps the request to what the broker speaks, and may repeat it: it changes nothing
@@ -259,4 +248,23 @@ func (c *coordinator) fetch(ctx context.Context, cl *kgo.Client, ids map[topicPa
 		}
 	}
 	return out, nil
+}
+
+func (c *coordinator) fetchRequest(ids map[topicPartition]topicID) *kmsg.OffsetFetchRequest {
+	parts := map[string][]int32{}
+	idOf := map[string]topicID{}
+	for tp, id := range ids {
+		parts[tp.topic] = append(parts[tp.topic], tp.partition)
+		idOf[tp.topic] = id
+	}
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = c.group
+	for topic, ps := range parts {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.TopicID, t.Partitions = topic, idOf[topic], ps
+		g.Topics = append(g.Topics, t)
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Groups = append(req.Groups, g)
+	return req
 }

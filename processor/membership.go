@@ -36,27 +36,30 @@ func (l *lane) join() (*membership, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &membership{cancel: cancel, ended: make(chan struct{}), done: make(chan struct{})}
 	l.standing.set(false, nil)
-	tell := func(h handover) {
-		h.from, h.taken = m, make(chan struct{})
-		select {
-		case l.handovers <- h:
-		case <-m.ended:
-			return
-		}
-		select {
-		case <-h.taken:
-		case <-m.ended:
-		}
+	if l.cfg.InstanceID != "" {
+		id := fmt.Sprintf("%s-%d", l.cfg.InstanceID, l.n)
+		m.instance = &id
 	}
 	var topics []string
 	for _, r := range l.cfg.Routes {
 		topics = append(topics, r.Topic)
 	}
+	cl, err := kgo.NewClient(append(l.memberOpts(m), kgo.WithContext(ctx), kgo.ConsumeTopics(topics...))...)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("make group member: %w", err)
+	}
+	cl.PauseFetchTopics(topics...)
+	m.cl = cl
+	l.wg.Go(func() { m.watch(l) })
+	return m, nil
+}
+
+// memberOpts are the options of a member's client.
+func (l *lane) memberOpts(m *membership) []kgo.Opt {
 	opts := append(clientOpts(l.cfg),
-		kgo.WithContext(ctx),
 		kgo.ClientID(memberClientID(clientID(l.reader), l.cfg.Instance, l.n)),
 		kgo.ConsumerGroup(l.cfg.Group),
-		kgo.ConsumeTopics(topics...),
 		kgo.SessionTimeout(l.cfg.SessionTimeout),
 		// A rebalance waits this long for a member that stopped answering; a revocation here
 		// waits for a turn, which TurnTimeout bounds.
@@ -67,45 +70,51 @@ func (l *lane) join() (*membership, error) {
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			l.stands(m, true, nil) // called also when there is no partition for this member
-			tell(handover{assigned: flatten(ps)})
+			l.hand(m, handover{assigned: flatten(ps)})
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
-			tell(handover{revoked: flatten(ps)})
+			l.hand(m, handover{revoked: flatten(ps)})
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
-			tell(handover{revoked: flatten(ps), lost: true})
+			l.hand(m, handover{revoked: flatten(ps), lost: true})
 		}),
 		kgo.WithHooks(managed(func(err error) { l.stands(m, false, l.refusal(err)) })),
-		// The client must not wait for offsets to be stable, nor look them up in the log: it
-		// never reads.
-		kgo.AdjustFetchOffsetsFn(func(_ context.Context, os map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-			for _, ps := range os {
-				for p := range ps {
-					ps[p] = kgo.NewOffset().At(0)
-				}
-			}
-			return os, nil
-		}),
+		kgo.AdjustFetchOffsetsFn(anyOffset),
 	)
 	if l.cfg.Protocol == ProtocolConsumer {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
 		opts = append(opts, kgo.Balancers(newWarmBalancer(replicaName(clientID(l.reader), l.cfg.Instance), l.cfg.Standbys, l.p.holds)))
 	}
-	if l.cfg.InstanceID != "" {
-		id := fmt.Sprintf("%s-%d", l.cfg.InstanceID, l.n)
-		m.instance = &id
-		opts = append(opts, kgo.InstanceID(id))
+	if m.instance != nil {
+		opts = append(opts, kgo.InstanceID(*m.instance))
 	}
-	cl, err := kgo.NewClient(opts...)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("make group member: %w", err)
+	return opts
+}
+
+// anyOffset spares a member's client to wait for offsets to be stable, and to look them up in the log:
+// it never reads.
+func anyOffset(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	for _, ps := range offsets {
+		for p := range ps {
+			ps[p] = kgo.NewOffset().At(0)
+		}
 	}
-	cl.PauseFetchTopics(topics...)
-	m.cl = cl
-	l.wg.Go(func() { m.watch(l) })
-	return m, nil
+	return offsets, nil
+}
+
+// hand hands over to the lane, and waits until that has acted or the stay is over.
+func (l *lane) hand(m *membership, h handover) {
+	h.from, h.taken = m, make(chan struct{})
+	select {
+	case l.handovers <- h:
+	case <-m.ended:
+		return
+	}
+	select {
+	case <-h.taken:
+	case <-m.ended:
+	}
 }
 
 // watch logs the errors of the member's client, which it reports like fetches, until it is closed. What

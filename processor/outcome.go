@@ -39,20 +39,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		if t.plain {
 			break
 		}
-		if errors.Is(t.err, context.DeadlineExceeded) {
-			l.timeouts = min(l.timeouts+1, 5)
-			l.resize(t)
-		}
-		if t.rejected != nil {
-			l.tookRejected(t)
-		}
-		level := slog.LevelWarn
-		if judge(t.err) == verdictRefused {
-			level = slog.LevelInfo // every rebalance refuses some turn
-		}
-		l.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
-		l.dropRefused(t)
-		l.tookAborted(t)
+		l.tookGivenUp(ctx, t)
 	}
 	l.release(ctx, t.outcome == outcomeDone && len(t.held) == 0)
 	if t.outcome == outcomeUnknown {
@@ -62,6 +49,24 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	if t.plain {
 		l.tookRefused(ctx, t)
 	}
+}
+
+// tookGivenUp takes in a turn with records that is known not to have happened.
+func (l *lane) tookGivenUp(ctx context.Context, t *turn) {
+	if errors.Is(t.err, context.DeadlineExceeded) {
+		l.timeouts = min(l.timeouts+1, 5)
+		l.resize(t)
+	}
+	if t.rejected != nil {
+		l.tookRejected(t)
+	}
+	level := slog.LevelWarn
+	if judge(t.err) == verdictRefused {
+		level = slog.LevelInfo // every rebalance refuses some turn
+	}
+	l.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
+	l.dropRefused(t)
+	l.tookAborted(t)
 }
 
 // blame notes which targets have made the turn fail, and that those on trial may be tried again. In

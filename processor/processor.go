@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -104,18 +105,8 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	}
 	// Targets are watched until the last lane has ended: its last turn asks for them.
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
-	var watch errgroup.Group
-	watch.Go(func() error { p.targets.run(watching, cl); return nil })
-	watch.Go(func() error {
-		(&timekeeper{cfg: &p.cfg, clock: p.clock, cl: cl, log: p.cfg.Logger}).run(watching)
-		return nil
-	})
-	watch.Go(func() error { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(watching); return nil })
-	watch.Go(func() error { p.hearing.run(watching); return nil })
-	watch.Go(func() error { p.keeping.run(watching, cl); return nil })
-	watch.Go(func() error { p.store.run(watching); return nil })
-	watch.Go(func() error { p.counters.deadLetters.run(watching); return nil })
-	watch.Go(func() error { newLeftovers(p, cl).run(watching); return nil })
+	var watch sync.WaitGroup
+	p.watch(watching, cl, &watch)
 	lanes, ctx := errgroup.WithContext(ctx)
 	defer p.bound(ctx)()
 	for _, l := range p.lanes {
@@ -128,6 +119,18 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	stopWatching()
 	watch.Wait()
 	return err
+}
+
+// watch starts what looks after the world around the lanes, until ctx ends.
+func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGroup) {
+	wg.Go(func() { p.targets.run(ctx, cl) })
+	wg.Go(func() { (&timekeeper{cfg: &p.cfg, clock: p.clock, cl: cl, log: p.cfg.Logger}).run(ctx) })
+	wg.Go(func() { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(ctx) })
+	wg.Go(func() { p.hearing.run(ctx) })
+	wg.Go(func() { p.keeping.run(ctx, cl) })
+	wg.Go(func() { p.store.run(ctx) })
+	wg.Go(func() { p.counters.deadLetters.run(ctx) })
+	wg.Go(func() { newLeftovers(p, cl).run(ctx) })
 }
 
 // bound makes sure that nothing waits for brokers for long after ctx has ended. What it returns is to be

@@ -27,6 +27,11 @@ type restore struct {
 	done   chan struct{}
 	began  time.Time
 	rest   time.Duration // before the first look
+
+	// Owned by run.
+	fencedAt time.Time
+	refused  error // why the last try to fence was in vain
+	hangs    bool  // it was said that a transaction hangs
 }
 
 // restored is one partition, ready to catch up or stopped. A nil partition is the restore's last
@@ -114,9 +119,7 @@ const (
 )
 
 func (r *restore) run(ctx context.Context, left []topicPartition) {
-	var fencedAt time.Time
-	said, told := false, ""
-	var refused error // the last try to fence
+	told := ""
 	if r.rest > 0 && !sleep(ctx, r.rest) {
 		return
 	}
@@ -134,22 +137,8 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 				return
 			}
 		}
-		if err == nil && len(unstable) > 0 && time.Since(r.began) > fencePatience && time.Since(fencedAt) > fenceAgain {
-			fencedAt = time.Now()
-			held := slices.SortedFunc(maps.Keys(unstable), compareTopicPartitions)
-			why := "the checkpoint is held by an open transaction; fencing its writer"
-			if time.Since(r.began) > r.l.cfg.TransactionTimeout+hangsAfter {
-				why = fmt.Sprintf("%v: find it with `kafka-transactions.sh find-hanging` on __consumer_offsets and end it with `kafka-transactions.sh abort`", ErrHangingTransaction)
-				if !said {
-					r.l.log.Error("partitions wait until a person ends a transaction", "partitions", held, "error", why)
-				}
-				said = true
-			}
-			if said || refused == nil { // else the answer to the last try says more
-				r.l.explain(held, why)
-			}
-			err = r.fence(ctx, unstable)
-			refused = err
+		if err == nil && len(unstable) > 0 && time.Since(r.began) > fencePatience && time.Since(r.fencedAt) > fenceAgain {
+			err = r.free(ctx, unstable)
 		}
 		if ctx.Err() != nil {
 			return
@@ -169,6 +158,26 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 		}
 	}
 	r.tell(ctx, restored{from: r})
+}
+
+// free fences the writers of checkpoints that are unstable, and says what they wait for. A transaction
+// that is open for longer than it may be is one that a person has to end.
+func (r *restore) free(ctx context.Context, unstable map[topicPartition]topicID) error {
+	r.fencedAt = time.Now()
+	held := slices.SortedFunc(maps.Keys(unstable), compareTopicPartitions)
+	why := "the checkpoint is held by an open transaction; fencing its writer"
+	if time.Since(r.began) > r.l.cfg.TransactionTimeout+hangsAfter {
+		why = fmt.Sprintf("%v: find it with `kafka-transactions.sh find-hanging` on __consumer_offsets and end it with `kafka-transactions.sh abort`", ErrHangingTransaction)
+		if !r.hangs {
+			r.l.log.Error("partitions wait until a person ends a transaction", "partitions", held, "error", why)
+		}
+		r.hangs = true
+	}
+	if r.hangs || r.refused == nil { // else the answer to the last try says more
+		r.l.explain(held, why)
+	}
+	r.refused = r.fence(ctx, unstable)
+	return r.refused
 }
 
 func (r *restore) tell(ctx context.Context, what restored) {

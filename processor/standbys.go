@@ -381,15 +381,6 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 	}
 }
 
-// StandbyStats is what is known of one standby.
-type StandbyStats struct {
-	Topic     string
-	Partition int32
-	Offset    int64 // O of the owner, as last seen
-	Position  int64 // the next offset that it takes in
-	Pending   int64
-}
-
 // stats takes a picture.
 func (s *standbys) stats() []StandbyStats {
 	if s == nil {

@@ -84,6 +84,15 @@ type PartitionStats struct {
 	Agenda            []AgendaEntry // how much is due within the next minute, hour, day
 }
 
+// StandbyStats is what is known of one standby.
+type StandbyStats struct {
+	Topic     string
+	Partition int32
+	Offset    int64 // O of the owner, as last seen
+	Position  int64 // the next offset that it takes in
+	Pending   int64
+}
+
 // AgendaEntry says how many pending records are due within a time from now.
 type AgendaEntry struct {
 	Within  time.Duration

@@ -41,6 +41,11 @@ func (l *lane) load(p *partition, now int64) error {
 	if err := l.sync(p); err != nil {
 		return err
 	}
+	return l.loadUpTo(p, target)
+}
+
+// loadUpTo moves the horizon to a due time, or as far as one step may bring.
+func (l *lane) loadUpTo(p *partition, target int64) error {
 	var last state.Key
 	var bytes int64
 	n, more := 0, false

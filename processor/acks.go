@@ -1,0 +1,86 @@
+package processor
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// acks collects the promises of one turn's records.
+type acks struct {
+	mu      sync.Mutex
+	left    int
+	acked   []*kgo.Record
+	failed  map[string]error // by topic: the first error that was not a consequence of another
+	refused []*kgo.Record    // for what one of them is
+	broke   chan struct{}    // closed at the first failure
+	done    chan struct{}    // closed when nothing is left
+}
+
+func (w *acks) promise(r *kgo.Record, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.acked = append(w.acked, r)
+	} else {
+		if w.failed == nil {
+			w.failed = map[string]error{}
+			close(w.broke)
+		}
+		if old := w.failed[r.Topic]; old == nil || isShutdown(old) {
+			w.failed[r.Topic] = err
+		}
+		if isOfRecord(err) {
+			w.refused = append(w.refused, r)
+		}
+	}
+	if w.left--; w.left == 0 {
+		close(w.done)
+	}
+}
+
+// failure says what went wrong so far, and notes who is to blame: targets that refused, or did
+// not answer. For an error of the producer itself no target is to blame.
+func (t *turn) failure(w *acks) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left == 0 && len(w.failed) == 0 {
+		return nil
+	}
+	t.blamed = map[string]error{}
+	var first error
+	for topic, err := range w.failed {
+		if isTargets(err) {
+			t.blamed[topic] = err
+		}
+		if first == nil || isShutdown(first) {
+			first = fmt.Errorf("produce to %s: %w", topic, err)
+		}
+	}
+	acked := make(map[*kgo.Record]bool, len(w.acked))
+	for _, r := range w.acked {
+		acked[r] = true
+	}
+	t.acked = float64(len(w.acked)) / float64(len(t.render.outputs))
+	again := make(map[*item]bool)
+	for i := range t.render.outputs {
+		o := &t.render.outputs[i]
+		if acked[o.rec] {
+			continue
+		}
+		again[o.item] = true
+		if w.failed[o.rec.Topic] == nil && first == nil && !t.l.quota.recently(t.l.cfg.TurnTimeout) {
+			t.blamed[o.rec.Topic] = errUnanswered
+		}
+	}
+	t.noteRejected(w)
+	if t.l.cfg.Guarantee == AtLeastOnce {
+		// An item may have several outputs, to topics that fare differently.
+		for i := range t.render.outputs {
+			o := &t.render.outputs[i]
+			o.item.acked = !again[o.item]
+		}
+	}
+	return first
+}

@@ -1,0 +1,68 @@
+package processor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// shutdown finishes what is open, writes the checkpoints, and leaves the group.
+func (l *lane) shutdown() {
+	ctx := l.p.until
+	l.stopping = true
+	l.cancelRestores(nil)
+	l.stopPoll(ctx)
+	l.awaitTurn(ctx)
+	l.cancelRestores(nil) // what its outcome has begun
+	l.lastCheckpoints(ctx, l.order)
+	for _, p := range l.order {
+		if p.store != nil && p.live() && p.far() > 0 {
+			p.dirty = true
+			if err := l.sync(p); errors.Is(err, state.ErrFailed) {
+				l.p.store.failed(err)
+			} else if err != nil {
+				l.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.topic, "partition", p.tp.partition, "error", err)
+			}
+		}
+	}
+	l.leave(l.membership)
+	// Callbacks of the leaving client do not wait any more; what they still hand over is passed over.
+	for {
+		select {
+		case <-l.handovers:
+		case <-l.restored:
+		case <-l.membership.done:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lastCheckpoints writes the checkpoints of partitions that are about to be given up, so that
+// their next owner has little or nothing to do again.
+func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
+	t := &turn{l: l, plain: true, member: l.membership.member()}
+	for _, p := range ps {
+		if !p.live() {
+			continue
+		}
+		if pt := p.prepareCommit(); pt != nil {
+			t.parts = append(t.parts, pt)
+		}
+	}
+	if len(t.parts) == 0 || !t.member.valid() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout/2)
+	defer cancel()
+	// There is no next time to wait for, so a refusal that has changed nothing is met at once.
+	t.took = t.parts
+	l.coordinator.retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
+	if t.outcome != outcomeDone {
+		l.log.Warn("the last checkpoints were not written; their next owner repeats some work", "error", t.err)
+		return
+	}
+	l.tookDone(t)
+}
