@@ -23,6 +23,7 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 	}
 	t := &turn{l: l, member: m, began: time.Now()}
 	t.parts, t.full = l.dueRecords(now)
+	t.narrows = l.narrowing
 	if l.cfg.Guarantee == ExactlyOnce {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
 		t.plain = len(t.parts) == 0

@@ -60,6 +60,7 @@ type lane struct {
 	resizedAt   time.Time // when it was last said that turns are made smaller
 	timeouts    int       // turns in a row that ran out of time
 	narrowing   bool      // there may be suspects (suspect.go)
+	lost        lost      // time, to the search for those to blame
 	aborts      int       // turns in a row that were given up
 	refusals    int       // commits of checkpoints in a row of which none was taken
 	refusedFor  string    // what the log says of them

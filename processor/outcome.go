@@ -15,6 +15,9 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	l.turn = nil
 	l.p.counters.turn(t)
 	l.blame(t)
+	if t.narrows || t.rejected != nil {
+		l.lost.add(time.Since(t.began))
+	}
 	for _, pt := range t.parts {
 		pt.p.turns--
 	}
@@ -106,13 +109,13 @@ func (l *lane) hold(h heldPart) {
 func (l *lane) tookAborted(t *turn) {
 	at := int64(0)
 	if judge(t.err) == verdictStop && len(t.blamed) == 0 && len(t.refused) == 0 {
-		at = l.p.clock.now() + time.Second.Milliseconds()
+		at = l.p.clock.now() + longestPutBack
 	}
 	if t.rejected == nil && len(t.blamed) == 0 { // else the next turn is a smaller one, or goes around the target
 		l.aborts++
 	}
 	if l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
-		at = max(at, l.p.clock.now()+int64(min(50<<min(l.aborts-4, 5), 1000)))
+		at = max(at, l.p.clock.now()+int64(min(50<<min(l.aborts-4, 5), longestPutBack)))
 	}
 	for _, pt := range t.took {
 		if len(pt.items) > 0 {

@@ -93,12 +93,19 @@ func (p *partition) putBack(pt *part, at int64) {
 		i--
 	}
 	p.repeat = slices.Insert(p.repeat, i, pt)
+	if at > 0 && p.repeatAt-at > longestPutBack {
+		p.repeatAt = at // the clock was set back since
+	}
 	p.repeatAt = max(p.repeatAt, at)
 }
 
+// longestPutBack is the longest time for which what did not happen is not tried again, in ms. What
+// seems to have to wait for longer was put back before the clock was set back.
+const longestPutBack = 1000
+
 // repeats reports whether what is to be tried again may be tried now.
 func (p *partition) repeats(now int64) bool {
-	return now >= p.repeatAt && p.repeat[0].due() <= p.limit
+	return (now >= p.repeatAt || p.repeatAt-now > longestPutBack) && p.repeat[0].due() <= p.limit
 }
 
 // takeRepeat takes the first n records of what is to be tried again.

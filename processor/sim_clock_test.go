@@ -304,3 +304,31 @@ func TestSimClockAwaited(t *testing.T) {
 		w.finish()
 	})
 }
+
+// What was put back before the clock is set back does not wait until the clock has come to where it was.
+func TestSimClockSetBackWhileHeldUp(t *testing.T) {
+	guarantees(t, worldConfig{late: time.Hour, billBytes: 500}, func(w *world) {
+		w.dumb()
+		a := w.live("a")
+		a.skew.Store(int64(2 * time.Hour))
+		time.Sleep(2 * stepPersists)
+		mend := w.leaderless(simTopic + ".dead")
+		large := addressed("bills", request("too large", in(0)))
+		large.Value = incompressible(1000)
+		w.send(large)
+		time.Sleep(3 * time.Second)
+		a.skew.Store(0)
+		w.send(request("behind it", in(0)))
+		time.Sleep(3 * time.Second)
+		equal(t, "outstanding", w.outstanding(), 2)
+		asked := a.requests()
+		time.Sleep(3 * time.Second)
+		if n := total(a.requests(), asked); n > 200 {
+			t.Errorf("%d requests in three seconds", n)
+		}
+		mend()
+		w.within(8*time.Second, "both arrive", func() bool { return w.outstanding() == 0 })
+		w.clean()
+		a.kill()
+	})
+}

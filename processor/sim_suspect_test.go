@@ -116,3 +116,32 @@ func TestSimRefusingTarget(t *testing.T) {
 		a.kill()
 	})
 }
+
+// A target that refuses one record of four, for as long as such are requested, keeps others waiting now
+// and then for a second or two, not all the time; and what it takes of the others is delivered, too.
+func TestSimRefusesMany(t *testing.T) {
+	guarantees(t, worldConfig{refuses: true, late: 10 * time.Minute, latency: 3 * time.Millisecond}, func(w *world) {
+		a := w.live("a")
+		refusing := w.refusing("poison", kerr.InvalidRecord)
+		for i := range 500 {
+			key := fmt.Sprint(i)
+			if i%4 == 0 {
+				key = "poison"
+			}
+			w.send(request(key, in(100*time.Millisecond)), addressed("bills", request(fmt.Sprint("b", i), in(100*time.Millisecond))))
+			time.Sleep(20 * time.Millisecond)
+		}
+		w.within(4*time.Second, "the other target has its records", func() bool { return a.deliveredTo("bills") == 500 })
+		l := w.watch.Report().ByTarget["bills"]
+		if p50, most := l.Quantile(.5), l.Quantile(1); p50 > 200*time.Millisecond || most > 4*time.Second {
+			t.Errorf("records of the other target are late: p50 %v, at most %v", p50, most)
+		}
+		if n := w.watch.Counts().DeadLettered; n < 5 || refusing.Hits() < 50 {
+			t.Errorf("%d were dead-lettered, %d requests refused", n, refusing.Hits())
+		}
+		w.within(5*time.Minute, "all have arrived", func() bool { return w.outstanding() == 0 })
+		equal(t, "dead letters", w.watch.Counts().DeadLettered, 125)
+		w.clean()
+		a.kill()
+	})
+}

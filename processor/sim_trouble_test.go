@@ -184,3 +184,28 @@ func TestSimPartitionsAddedToTarget(t *testing.T) {
 		w.until("counted", func() bool { return a.deadLettered(string(topics.CodeInvalidPartition)) == 1 })
 	})
 }
+
+// A target on trial has not passed it when the record that it was to be tried with went elsewhere.
+func TestSimTrialWithoutRecord(t *testing.T) {
+	guarantees(t, worldConfig{late: time.Hour, billBytes: 500}, func(w *world) {
+		a := w.live("a")
+		_, mend := w.unwilling("bills", kerr.NotEnoughReplicas)
+		w.send(addressed("bills", request("b", in(0))))
+		bills := a.p.targets.of([]byte("bills"))
+		w.within(10*time.Second, "it looks well", func() bool { return bills.state.Load().status == targetOnTrial })
+		large := addressed("bills", request("too large", in(0)))
+		large.Value = incompressible(1000)
+		w.send(large, request("k", in(0)))
+		w.within(time.Second, "one is dead-lettered, the other delivered", func() bool { c := w.watch.Counts(); return c.DeadLettered+c.Delivered == 2 })
+		for range 200 {
+			if bills.state.Load().status == targetReady {
+				w.fail("it is taken to be ready, and takes nothing")
+			}
+			time.Sleep(time.Millisecond)
+		}
+		mend()
+		w.within(time.Minute, "all arrive", func() bool { return w.outstanding() == 0 })
+		w.clean()
+		a.kill()
+	})
+}

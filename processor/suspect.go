@@ -1,6 +1,8 @@
 package processor
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -13,12 +15,35 @@ import (
 // or the one to blame is among them. A record that is refused when nothing goes along with it is
 // dead-lettered. That takes a turn for each time that the number of suspects can be halved.
 //
+// A target that refuses many, one after the other, would have its lane do little else. When too much
+// time has been lost to it lately, what is for it is carried on for a while once its next culprit is
+// found, so that others get their turns, and then the search goes on.
+//
 // What is refused for its size, and nothing goes along with it, may have nowhere else to go. A dead
 // letter is cut then, and cut again, and a record to be carried on waits where it is.
 
 // mostBlamed is how many records in a row a target may refuse, each by itself, before it is the
 // target that is taken to be in trouble: it may refuse everything.
 const mostBlamed = 5
+
+const (
+	// mostLost is how much of a lane's time searches may take at once, and lostShare the part of the
+	// time that they may take in the long run.
+	mostLost  = 2 * time.Second
+	lostShare = 4
+)
+
+// lost is how much time a lane has lately spent on turns that were refused for what a record is, or that
+// were part of a search.
+type lost struct {
+	time time.Duration
+	at   time.Time
+}
+
+func (s *lost) add(d time.Duration) {
+	s.time = max(s.time-time.Since(s.at)/lostShare, 0) + d
+	s.at = time.Now()
+}
 
 // isOfRecord reports a refusal for what a record is.
 func isOfRecord(err error) bool {
@@ -110,11 +135,15 @@ func (l *lane) tookRejected(t *turn) {
 	case outDeadLetter:
 		it.cuts++
 	default:
-		if n := r.alone.target.blamed.Add(1); n > mostBlamed {
-			l.p.targets.failed(r.alone.target.name, r.err, t.leftBusy)
+		target := r.alone.target
+		if n := target.blamed.Add(1); n > mostBlamed {
+			l.p.targets.failed(target.name, r.err, t.leftBusy)
 			return
 		}
 		it.blame = r.err
+		if l.lost.time > mostLost {
+			l.p.targets.rest(target.name, r.err, t.leftBusy, 2*l.lost.time)
+		}
 	}
 }
 

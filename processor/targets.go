@@ -86,17 +86,39 @@ func (ts *targets) maxBatchBytes(topic string) int32 {
 // failed notes that a turn was given up because of this target. Its records are carried on until
 // it has shown that it takes records again.
 func (ts *targets) failed(name string, why error, keeps *busyID) {
+	ts.leave(name, func(old *targetState) *targetState { return old.failed(why, keeps, time.Now()) })
+}
+
+// rest has what is for a target carried on for a while, because it takes more time than it is worth. It
+// is as well as ever, so that pause does not grow.
+func (ts *targets) rest(name string, why error, keeps *busyID, pause time.Duration) {
+	ts.leave(name, func(old *targetState) *targetState {
+		n := old.failed(why, keeps, time.Now())
+		n.failures, n.tryAt = max(old.failures, 1), time.Now().Add(pause)
+		return n
+	})
+}
+
+// leave replaces the state of a target that records are produced to by one of trouble.
+func (ts *targets) leave(name string, trouble func(*targetState) *targetState) {
 	t := ts.of([]byte(name))
 	for old := t.state.Load(); old.writable(); old = t.state.Load() { // else the turn began before it was known
-		n := old.failed(why, keeps, time.Now())
+		n := trouble(old)
 		if t.only {
-			n.tryAt = time.Now().Add(min(tryPause(n.failures), onlyPause))
+			n.tryAt = earlier(n.tryAt, time.Now().Add(onlyPause))
 		}
 		if t.state.CompareAndSwap(old, n) {
-			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", why, "in", time.Until(n.tryAt).Round(time.Millisecond))
+			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", n.why, "in", time.Until(n.tryAt).Round(time.Millisecond))
 		}
 	}
 	ts.hurry(t)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // hurry asks for a look at a target now.

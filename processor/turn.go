@@ -22,6 +22,7 @@ type turn struct {
 	render   *renderer
 	plain    bool // no records: an offset commit outside a transaction
 	full     bool // more is due than fits
+	narrows  bool // it is part of a search (suspect.go)
 	member   member
 	began    time.Time
 	patience int // turns in a row before this one that ran out of time
@@ -354,6 +355,9 @@ func (t *turn) acknowledged() {
 		}
 	}
 	for _, target := range t.trials {
-		target.passed()
+		// The record that it was to be tried with may have gone elsewhere, or been held up.
+		if slices.ContainsFunc(t.render.outputs, func(o output) bool { return o.rec.Topic == target.name }) {
+			target.passed()
+		}
 	}
 }
