@@ -35,11 +35,11 @@ func testRoute(bills bool) topics.Route {
 }
 
 func mustRoute(r topics.Route) *topics.Route {
-	route, err := topics.NewRoute(r)
+	routes, err := topics.NewRoutes(r)
 	if err != nil {
 		panic(err)
 	}
-	return route
+	return routes[0]
 }
 
 // testLane makes a lane that does not run: tests call its parts. It has a store and no broker.

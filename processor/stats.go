@@ -18,24 +18,23 @@ type Stats struct {
 	Refusing    []string         // why records were dead-lettered in the last minute or two, with examples
 	Refused     map[string]int64 // header parse outcomes other than ok, by code
 
-	Transactions     map[string]int64 // turns by outcome: committed, aborted, unknown
-	Checkpoints      map[string]int64 // committed outside of transactions, by outcome: written, refused, unknown
-	TransactionTime  Histogram        // from begin to decision
-	Rebalances       int64
-	Takeovers        int64         // partitions taken over from standbys of this process
-	Retried          int64         // records carried on because their target was in trouble
-	StoreTrouble     string        // why there is no local store, and what to do; empty while there is
-	ReadAgain        int64         // how often a partition was read again because there is none
-	Now              time.Time     // by the clock that records are delivered by, which may not be this machine's
-	ClockSkew        time.Duration // brokers' clock minus ours; 0 while it is not known
-	ClockSteps       int64
-	ClockTrouble     string        // the clock of this machine is wrong, by how much, and what to do
-	ClockUnknown     string        // why brokers do not say what time it is; empty while they do
-	BrokerClocks     []BrokerClock // of those that were asked last
-	BrokersApart     string        // which of them are wrong; empty while they agree
-	NearBytes        int64         // memory held for near records
-	StoreBytes       int64         // on disk
-	LastTransactions time.Time
+	Transactions    map[string]int64 // turns by outcome: committed, aborted, unknown
+	Checkpoints     map[string]int64 // committed outside of transactions, by outcome: written, refused, unknown
+	TransactionTime Histogram        // from begin to decision
+	Rebalances      int64
+	Takeovers       int64         // partitions taken over from standbys of this process
+	Retried         int64         // records carried on because their target was in trouble
+	StoreTrouble    string        // why there is no local store, and what to do; empty while there is
+	ReadAgain       int64         // how often a partition was read again because there is none
+	Now             time.Time     // by the clock that records are delivered by, which may not be this machine's
+	ClockSkew       time.Duration // brokers' clock minus ours; 0 while it is not known
+	ClockSteps      int64
+	ClockTrouble    string        // the clock of this machine is wrong, by how much, and what to do
+	ClockUnknown    string        // why brokers do not say what time it is; empty while they do
+	BrokerClocks    []BrokerClock // of those that were asked last
+	BrokersApart    string        // which of them are wrong; empty while they agree
+	NearBytes       int64         // memory held for near records
+	StoreBytes      int64         // on disk
 }
 
 // DeadLetterStats counts the records of a delay topic that were dead-lettered for one reason.

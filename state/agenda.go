@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 )
 
@@ -166,14 +165,4 @@ func (a *agenda) until(instant int64) (records, bytes int64) {
 		bytes += int64(share * float64(b.bytes))
 	}
 	return records, bytes
-}
-
-func (a *agenda) all() iter.Seq[Stretch] {
-	return func(yield func(Stretch) bool) {
-		for _, b := range a.list {
-			if !yield(Stretch{From: b.from, To: b.from + b.width, Records: b.records, Bytes: b.bytes}) {
-				return
-			}
-		}
-	}
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"runtime"
@@ -344,5 +345,16 @@ func TestLedgerDoesNotAllocate(t *testing.T) {
 	}
 	if got := testing.AllocsPerRun(50_000, step); got > 0.01 {
 		t.Errorf("%v allocations for a record", got)
+	}
+}
+
+// all are the buckets, in order.
+func (a *agenda) all() iter.Seq[Stretch] {
+	return func(yield func(Stretch) bool) {
+		for _, b := range a.list {
+			if !yield(Stretch{From: b.from, To: b.from + b.width, Records: b.records, Bytes: b.bytes}) {
+				return
+			}
+		}
 	}
 }

@@ -203,19 +203,6 @@ func (p *Partition) scan(after Key, fn func(k Key, value []byte) bool) error {
 	return errors.Join(err, iter.Close())
 }
 
-// Bytes is about how much disk the partition's records take, counted in whole tables and without the memtables.
-func (p *Partition) Bytes() (uint64, error) {
-	if err := p.engine.enter(); err != nil {
-		return 0, p.wrap("size", err)
-	}
-	defer p.engine.leave()
-	n, err := p.engine.db.EstimateDiskUsage(appendPart(nil, p.slot.part), appendPart(nil, p.slot.part+1))
-	if err != nil {
-		return 0, p.wrap("size", err)
-	}
-	return n, nil
-}
-
 func (p *Partition) wrap(what string, err error) error {
 	return fmt.Errorf("%s %v: %w", what, p.slot.id, err)
 }

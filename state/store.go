@@ -307,6 +307,18 @@ func (s *Store) Try() error {
 	return e.flush()
 }
 
+// DiskBytes is what everything in the directory takes; an error when the store has failed or is closed.
+func (s *Store) DiskBytes() (int64, error) {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	if err := e.enter(); err != nil {
+		return 0, err
+	}
+	defer e.leave()
+	return int64(e.db.Metrics().DiskSpaceUsage()), nil
+}
+
 // Flush makes everything that was committed durable.
 func (s *Store) Flush() error {
 	s.mu.Lock()

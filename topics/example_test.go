@@ -11,7 +11,7 @@ import (
 
 // A record of a delay topic, on its way to its target.
 func Example() {
-	route, err := topics.NewRoute(topics.Route{
+	routes, err := topics.NewRoutes(topics.Route{
 		Topic:      "delay-requests",
 		Allow:      []string{"orders", "billing.*"},
 		MaxDelay:   366 * 24 * time.Hour,
@@ -21,6 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
+	route := routes[0]
 	record := kgo.Record{
 		Partition: 3, Offset: 42, Timestamp: time.UnixMilli(1767225600000),
 		Headers: []kgo.RecordHeader{

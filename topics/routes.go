@@ -36,15 +36,6 @@ func NewRoutes(all ...Route) ([]*Route, error) {
 	return made, nil
 }
 
-// NewRoute returns the only route of a configuration.
-func NewRoute(r Route) (*Route, error) {
-	made, err := NewRoutes(r)
-	if err != nil {
-		return nil, err
-	}
-	return made[0], nil
-}
-
 // roles is what the configuration uses topics for.
 type roles struct {
 	delay map[string]bool

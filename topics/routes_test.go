@@ -88,8 +88,8 @@ func TestNoContradictions(t *testing.T) {
 	}
 }
 
-func TestNewRouteReportsEveryProblem(t *testing.T) {
-	_, err := NewRoute(Route{Topic: "a b", DeadLetter: "", Delay: -1, MaxDelay: -1, Allow: []string{"x y", ""}, Target: "p/q"})
+func TestNewRoutesReportsEveryProblem(t *testing.T) {
+	_, err := NewRoutes(Route{Topic: "a b", DeadLetter: "", Delay: -1, MaxDelay: -1, Allow: []string{"x y", ""}, Target: "p/q"})
 	if err == nil {
 		t.Fatal("no error")
 	}

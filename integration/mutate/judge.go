@@ -25,7 +25,7 @@ type result struct {
 
 // event is a line of go test -json.
 type event struct {
-	Action, Package, Test, Output string
+	Action, Test, Output string
 }
 
 // judge reads what go test -json printed, and gives the verdict on each test. A test is red if it has failed itself, or if the
