@@ -183,6 +183,38 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestRetryAgain: what may be doubled may be put off again after it has arrived, which says nothing of the order in which it did.
+func TestRetryAgain(t *testing.T) {
+	for _, doubles := range []bool{true, false} {
+		w := newWorld()
+		w.config.AllowDoubles = doubles
+		headers := []string{"delay-until=" + millis(due), "delay-target-topic=orders"}
+		var requests, deliveries, retries []*kgo.Record
+		for range 2 {
+			requests = append(requests, w.request("k", "v", headers...))
+		}
+		for i, r := range requests {
+			retries = append(retries, w.retry(r, due, due.Add(time.Duration(2-i)*time.Second)))
+		}
+		for _, r := range requests { // after a crash, and both for the same time
+			retries = append(retries, w.retry(r, due, due.Add(3*time.Second)))
+		}
+		for i := range requests { // the second one first, as its first retry record says
+			d := w.deliver(requests[1-i], due)
+			d.Timestamp = due.Add(time.Duration(i+1) * 100 * time.Millisecond)
+			d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-attempt", Value: []byte("1")})
+			deliveries = append(deliveries, d)
+		}
+		c := newChecker(t, w.config)
+		feed(c, append(append(requests, retries...), deliveries...)...)
+		want := map[Kind]int64{Disordered: 1}
+		if doubles {
+			want = nil
+		}
+		expectFaults(t, c, want, "")
+	}
+}
+
 // TestRetry: a retry record asks for nothing of its own; its origin is delivered, and ordered by the retry.
 func TestRetry(t *testing.T) {
 	w := newWorld()

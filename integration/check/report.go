@@ -132,6 +132,9 @@ func (c *Checker) judgeOrder(src *source, atATime int) {
 				continue
 			}
 			if last, ok := src.retries[offset]; ok && s.is(retried) {
+				if c.config.AllowDoubles && (last.count != int(last.attempt) || src.attempts[offset] != last.attempt) {
+					continue // it was put off twice for one attempt, or again after it had arrived: any of these may have been it
+				}
 				t.due, t.seq = last.due, last.offset
 			}
 			turns = append(turns, t)
