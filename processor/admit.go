@@ -2,22 +2,37 @@ package processor
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/duewheel/duewheel/topics"
 )
 
-// deniedBy is what is known of a target that dead-letters a record: waiting does not mend it.
-func deniedBy(t *target, st *targetState, req *topics.Request) *topics.Refusal {
+// deniedBy is what is known of a target that dead-letters a record: waiting does not mend it. own is
+// the route's target, which no header is to blame for.
+func deniedBy(t *target, st *targetState, req *topics.Request, own string) *topics.Refusal {
+	named := topics.HeaderTargetTopic
+	if t.name == own {
+		named = ""
+	}
 	switch {
 	case st.status == targetMissing:
-		return produceRefusal(topics.CodeUnknownTarget, topics.HeaderTargetTopic, "the topic %s does not exist", t.name)
+		return blaming(named, t.name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.name))
 	case st.status == targetForbidden:
-		return produceRefusal(topics.CodeForbiddenTarget, topics.HeaderTargetTopic, "the topic %s may not be written to", t.name)
+		return blaming(named, t.name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.name))
 	case st.writable() && req.Partition >= st.partitions:
-		return produceRefusal(topics.CodeInvalidPartition, topics.HeaderTargetPartition, "the topic %s has partitions 0 to %d", t.name, st.partitions-1)
+		return blaming(topics.HeaderTargetPartition, strconv.Itoa(int(req.Partition)),
+			produceRefusal(topics.CodeInvalidPartition, "the topic %s has partitions 0 to %d", t.name, st.partitions-1))
 	}
 	return nil
+}
+
+// blaming says which header is to blame for a refusal, if one is.
+func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
+	if header != "" {
+		r.Header, r.Value = header, []byte(value)
+	}
+	return r
 }
 
 // outdated reports whether the brokers were asked before this attempt was due. A retry was written

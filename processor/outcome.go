@@ -98,6 +98,9 @@ const heldPause = 250 * time.Millisecond
 func (l *lane) hold(h heldPart) {
 	p := h.part.p
 	p.putBack(h.part, l.p.clock.now()+heldPause.Milliseconds())
+	if errors.Is(h.why, errAsking) {
+		return
+	}
 	if p.err == nil || p.err.Error() != h.why.Error() {
 		l.log.Warn("partition is held up", "topic", p.tp.topic, "partition", p.tp.partition, "error", h.why)
 	}

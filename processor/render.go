@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -118,7 +119,11 @@ type errHeld struct{ why string }
 
 func (e errHeld) Error() string { return e.why }
 
-// part renders every item of a part, or none and an errHeld.
+// errAsking means that a part waits for what brokers answer next of a target: no trouble, and nothing
+// to speak of.
+var errAsking = errors.New("a target is looked up again")
+
+// part renders every item of a part, or none: an errHeld, or errAsking.
 func (r *renderer) part(ctx context.Context, pt *part, now int64) error {
 	outputs, used, headers, buf := len(r.outputs), r.used, len(r.headers), len(r.buf)
 	for i := range pt.items {
@@ -164,10 +169,13 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		r.state = r.l.p.targets.await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
-	if refusal := deniedBy(t, st, &req); refusal != nil {
+	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
-		if outdated(st, it, rec, &req) && (p.queue == nil || st.writable()) {
+		if outdated(st, it, rec, &req) {
 			r.l.p.targets.hurry(t)
+			if p.queue != nil {
+				return errAsking
+			}
 			return r.carryOn(ctx, pt, it, &req, now, "target "+t.name+" is looked up again")
 		}
 		return r.deadLetter(ctx, pt, it, refusal)
@@ -190,11 +198,11 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	switch how, ok := r.fits(out, size, st); {
 	case !ok:
 		r.drop(out)
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge, "",
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge,
 			"%s with the headers that are added, and the topic %s takes %d", how, t.name, st.takes.maxBytes))
 	case st.takes.compacted && out.Key == nil:
 		r.drop(out)
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "", "the topic %s is compacted and takes no record without a key", t.name))
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.name))
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
 	return nil
@@ -225,8 +233,8 @@ func refuseNow(p *partition, req *topics.Request, now int64) *topics.Refusal {
 	return p.route.Refuse(req, now)
 }
 
-func produceRefusal(code topics.Code, header, format string, args ...any) *topics.Refusal {
-	return &topics.Refusal{Code: code, Stage: topics.StageProduce, Header: header, Message: fmt.Sprintf(format, args...)}
+func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusal {
+	return &topics.Refusal{Code: code, Stage: topics.StageProduce, Message: fmt.Sprintf(format, args...)}
 }
 
 // deadLetter renders an item that cannot be delivered, and with it the resolve record that it

@@ -3,11 +3,14 @@
 package processor
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // delayed is a record of the fixed-delay route.
@@ -116,5 +119,35 @@ func TestSimTopicsAreReadAtOnce(t *testing.T) {
 			w.within(fetchMaxWait+100*time.Millisecond, name+" has delivered all", func() bool { return w.outstanding() == 0 })
 			p.kill()
 		}
+	})
+}
+
+// A target that is made while records wait on a fixed-delay route takes all that is due after that,
+// however long ago the brokers were last asked. While there is none its records are dead-lettered in
+// good time, and not a word is said of each look.
+func TestSimFixedDelayTargetMadeLate(t *testing.T) {
+	guarantees(t, worldConfig{fixed: true, tune: func(c *Config) { c.Routes[1].Target, c.Routes[1].Delay = "gone", 10*time.Second }}, func(w *world) {
+		a := w.fixedLive("a")
+		missing := func() *targetState { return a.p.targets.of([]byte("gone")).state.Load() }
+		w.until("it is known to be missing", func() bool { return missing().status == targetMissing })
+		send := func(n int) {
+			for i := range n {
+				w.client.Produce(context.Background(), delayed(fmt.Sprint(i), time.Now()), nil)
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		lines := a.lines.Load()
+		send(400)
+		w.within(11*time.Second, "all are dead-lettered", func() bool { return a.deadLettered(string(topics.CodeUnknownTarget)) == 400 })
+		if n := a.lines.Load() - lines; n > 5 {
+			t.Errorf("%d lines in the log", n)
+		}
+		w.until("brokers are asked seldom", func() bool { return time.Until(missing().lookAt) > 12*time.Second })
+		send(20)
+		time.Sleep(8 * time.Second)
+		equal(t, "status", missing().status, targetMissing)
+		w.unread("gone")
+		w.within(4*time.Second, "delivered", func() bool { return a.deliveredTo("gone") == 20 })
+		equal(t, "records dead-lettered", a.deadLettered(string(topics.CodeUnknownTarget)), 400)
 	})
 }

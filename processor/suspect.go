@@ -222,5 +222,5 @@ func refusalOf(target []byte, err error) *topics.Refusal {
 	if isTooLarge(err) {
 		code = topics.CodeTooLarge
 	}
-	return produceRefusal(code, "", "the topic %s refused it: %v", target, err)
+	return produceRefusal(code, "the topic %s refused it: %v", target, err)
 }

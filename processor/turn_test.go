@@ -202,6 +202,13 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 					t.Fatalf("outputs are %+v", tn.render.outputs)
 				}
 				equal(t, "it is looked up again", orders.hurry.Load(), c.want == outRetry)
+				blamed := "delay-target-topic=orders"
+				if known.status == targetReady {
+					blamed = "delay-target-partition=4"
+				}
+				if refusal := tn.render.outputs[0].refusal; refusal != nil {
+					equal(t, "header to blame", refusal.Header+"="+string(refusal.Value), blamed)
+				}
 			})
 		}
 	}
