@@ -217,9 +217,7 @@ func (p *producer) close() {
 // needsAddOffsets reports whether the cluster's transaction.version is below 2 (KIP-890 part 2),
 // so that a partition has to be added to a transaction before an offset may be committed in it.
 func needsAddOffsets(ctx context.Context, cl *kgo.Client) (bool, error) {
-	req := kmsg.NewPtrApiVersionsRequest()
-	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
-	resp, err := req.RequestWith(ctx, cl)
+	resp, err := versionsRequest().RequestWith(ctx, cl)
 	if err != nil {
 		return false, err
 	}

@@ -24,7 +24,7 @@ type clock struct {
 	log     *slog.Logger
 	start   time.Time     // a monotonic reading
 	most    time.Duration // how far the wall clock may be off
-	stepped chan struct{} // one token when the wall clock has stepped
+	stepped wake          // asked when the wall clock has stepped
 	settled chan struct{} // closed when brokers' time is known, or known not to be had
 
 	mu       sync.Mutex
@@ -67,7 +67,7 @@ func (s span) apart(other time.Duration) time.Duration {
 }
 
 func newClock(wall func() time.Time, most time.Duration, log *slog.Logger) *clock {
-	c := &clock{wall: wall, most: most, log: log, start: time.Now(), stepped: make(chan struct{}, 1), settled: make(chan struct{})}
+	c := &clock{wall: wall, most: most, log: log, start: time.Now(), stepped: newWake(), settled: make(chan struct{})}
 	c.ahead = c.reading(c.mono())
 	return c
 }
@@ -117,10 +117,7 @@ func (c *clock) believe(ahead time.Duration) {
 
 func (c *clock) step() {
 	c.steps++
-	select {
-	case c.stepped <- struct{}{}:
-	default:
-	}
+	c.stepped.ask()
 }
 
 // limit is up to when W may be: the brokers' time and how far a wall clock may be off. A W beyond

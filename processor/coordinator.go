@@ -73,17 +73,23 @@ func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
 	}
-	node, code := resp.NodeID, resp.ErrorCode
-	if len(resp.Coordinators) > 0 {
-		node, code = resp.Coordinators[0].NodeID, resp.Coordinators[0].ErrorCode
-	}
-	if err := kerr.ErrorForCode(code); err != nil {
+	node, err := coordinatorIn(resp)
+	if err != nil {
 		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.broker, c.known = node, true
 	return node, nil
+}
+
+// coordinatorIn reads the answer to a request for one coordinator, old or new.
+func coordinatorIn(resp *kmsg.FindCoordinatorResponse) (int32, error) {
+	node, code := resp.NodeID, resp.ErrorCode
+	if len(resp.Coordinators) > 0 {
+		node, code = resp.Coordinators[0].NodeID, resp.Coordinators[0].ErrorCode
+	}
+	return node, kerr.ErrorForCode(code)
 }
 
 // last is the coordinator as last found.

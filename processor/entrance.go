@@ -133,11 +133,7 @@ func (e *entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {
 	req.CoordinatorKey, req.CoordinatorKeys = e.p.cfg.Group, []string{e.p.cfg.Group}
 	resp, err := ask[*kmsg.FindCoordinatorResponse](ctx, b, req)
 	if err == nil {
-		code := resp.ErrorCode
-		if len(resp.Coordinators) > 0 {
-			code = resp.Coordinators[0].ErrorCode
-		}
-		err = kerr.ErrorForCode(code)
+		_, err = coordinatorIn(resp)
 	}
 	switch {
 	case err == nil:

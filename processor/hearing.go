@@ -26,7 +26,7 @@ import (
 type hearing struct {
 	inner func(ctx context.Context, network, address string) (net.Conn, error)
 	log   *slog.Logger
-	wake  chan struct{}
+	wake  wake
 
 	mu    sync.Mutex
 	heard map[string]time.Time // by address: when it last sent anything
@@ -45,7 +45,7 @@ func newHearing(client []kgo.Opt, log *slog.Logger) (*hearing, []kgo.Opt, error)
 		return nil, nil, fmt.Errorf("client options: %w", err)
 	}
 	defer cl.Close()
-	s := &hearing{log: log, wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+	s := &hearing{log: log, wake: newWake(), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
 	s.inner = cl.OptValue(kgo.Dialer).(func(context.Context, string, string) (net.Conn, error))
 	return s, append(client[:len(client):len(client)], kgo.DialTLSConfig(nil), kgo.Dialer(s.dial)), nil
 }
@@ -137,10 +137,7 @@ func (s *hearing) silent(address string, since time.Time) (cut []*listening) {
 	for c := range s.open[address] {
 		cut = append(cut, c)
 	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.wake.ask()
 	return cut
 }
 

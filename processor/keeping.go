@@ -17,23 +17,18 @@ import (
 type keeping struct {
 	p    *Processor
 	log  *slog.Logger
-	wake chan struct{}
+	wake wake
 }
 
 // keepingInterval is how soon a change is noticed. Compaction and retention take minutes at least.
 const keepingInterval = time.Minute
 
 func newKeeping(p *Processor) *keeping {
-	return &keeping{p: p, log: p.cfg.Logger, wake: make(chan struct{}, 1)}
+	return &keeping{p: p, log: p.cfg.Logger, wake: newWake()}
 }
 
 // poke asks for a look: partitions have been assigned.
-func (k *keeping) poke() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
+func (k *keeping) poke() { k.wake.ask() }
 
 // run looks until ctx ends.
 func (k *keeping) run(ctx context.Context, cl *kgo.Client) {

@@ -38,7 +38,7 @@ type lane struct {
 	fetched   chan kgo.Fetches
 	renewed   chan error // not nil only before the lane has joined the group
 	ends      chan logEnds
-	uneven    chan struct{} // the standbys ask for a rebalance
+	uneven    wake // asked by the standbys for a rebalance
 
 	stepped       atomic.Int64 // ms: when the loop last took a step
 	standing      standing
@@ -102,7 +102,7 @@ func newLane(p *Processor, n int) *lane {
 		fetched:     make(chan kgo.Fetches, 1),
 		renewed:     make(chan error, 1),
 		ends:        make(chan logEnds, 1),
-		uneven:      make(chan struct{}, 1),
+		uneven:      newWake(),
 		parts:       map[topicPartition]*partition{},
 		restores:    map[*restore]struct{}{},
 		failing:     map[topicPartition]*backoff{},

@@ -140,9 +140,7 @@ func (l *lane) awaitProtocol(ctx context.Context) error {
 func servesConsumerProtocol(ctx context.Context, cl *kgo.Client) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	req := kmsg.NewPtrApiVersionsRequest()
-	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
-	resp, err := req.RequestWith(ctx, cl)
+	resp, err := versionsRequest().RequestWith(ctx, cl)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}

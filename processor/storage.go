@@ -24,7 +24,7 @@ type storage struct {
 	// Set once.
 	options state.Options
 	log     *slog.Logger
-	woken   chan struct{} // one token when the store has failed
+	wake    wake // asked when the store has failed
 
 	trouble atomic.Pointer[storeTrouble] // nil: the store works
 	opened  atomic.Pointer[state.Store]  // the same store, for goroutines that only look; nil while it does not work
@@ -62,7 +62,7 @@ const (
 )
 
 func newStorage(o state.Options) *storage {
-	return &storage{options: o, log: o.Logger, woken: make(chan struct{}, 1)}
+	return &storage{options: o, log: o.Logger, wake: newWake()}
 }
 
 // open opens the store when the process starts. The error is a mistake of a person, who
@@ -136,10 +136,7 @@ func (s *storage) lost(err error) {
 	s.opened.Store(nil)
 	s.trouble.Store(t)
 	s.log.Error("the local store cannot be used; partitions go on with memory and the log alone until it can be", "dir", s.options.Dir, "trouble", t.what, "todo", t.todo, "error", err)
-	select {
-	case s.woken <- struct{}{}:
-	default:
-	}
+	s.wake.ask()
 }
 
 // sortTrouble says what an error of the store means to a person.
@@ -207,7 +204,7 @@ func (s *storage) mend() (err error) {
 func (s *storage) run(ctx context.Context) {
 	for {
 		select {
-		case <-s.woken:
+		case <-s.wake:
 		case <-ctx.Done():
 			return
 		}

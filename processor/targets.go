@@ -14,14 +14,14 @@ import (
 type targets struct {
 	cfg  *Config
 	log  *slog.Logger
-	wake chan struct{}
+	wake wake
 
 	mu sync.RWMutex
 	m  map[string]*target
 }
 
 func newTargets(cfg *Config) *targets {
-	return &targets{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), m: map[string]*target{}}
+	return &targets{cfg: cfg, log: cfg.Logger, wake: newWake(), m: map[string]*target{}}
 }
 
 // of returns the target of a name, which is looked up from now on.
@@ -43,15 +43,8 @@ func (ts *targets) of(name []byte) *target {
 		ts.m[t.name] = t
 	}
 	ts.mu.Unlock()
-	ts.poke()
+	ts.wake.ask()
 	return t
-}
-
-func (ts *targets) poke() {
-	select {
-	case ts.wake <- struct{}{}:
-	default:
-	}
 }
 
 // keep looks a topic of the configuration up before the first record needs it, and never forgets
@@ -124,7 +117,7 @@ func earlier(a, b time.Time) time.Time {
 // hurry asks for a look at a target now.
 func (ts *targets) hurry(t *target) {
 	t.hurry.Store(true)
-	ts.poke()
+	ts.wake.ask()
 }
 
 // suspect asks for a closer look at a target that a turn is waiting for, and returns what is

@@ -77,11 +77,16 @@ func (l *lane) askVersions(ctx context.Context) error {
 	return nil
 }
 
-// versionsOf asks a broker for the newest version of each request that it speaks.
-func versionsOf(ctx context.Context, b *kgo.Broker) (map[kmsg.Key]int16, error) {
+// versionsRequest asks what a broker speaks; newer brokers want to know who asks.
+func versionsRequest() *kmsg.ApiVersionsRequest {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
-	got, err := b.RetriableRequest(ctx, req)
+	return req
+}
+
+// versionsOf asks a broker for the newest version of each request that it speaks.
+func versionsOf(ctx context.Context, b *kgo.Broker) (map[kmsg.Key]int16, error) {
+	got, err := b.RetriableRequest(ctx, versionsRequest())
 	if err != nil {
 		return nil, err
 	}
