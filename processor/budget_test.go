@@ -1,13 +1,17 @@
 package processor
 
 import (
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // The rows of the design's table of bounds, each with what happens at it.
@@ -25,6 +29,45 @@ func heavy(offset, due int64, bytes int) *kgo.Record {
 	r := req(offset, due, "orders")
 	r.Value = []byte(strings.Repeat("x", bytes))
 	return r
+}
+
+// The memory budget is shared out as the table says, among as many lanes as there are.
+func TestBudgetIsShared(t *testing.T) {
+	for _, c := range []struct {
+		budget              int64
+		lanes               int
+		near, store, fetch  int64 // the first and the last for each lane
+		records, batchBytes int64 // likewise
+	}{
+		{256 << 20, 1, 128 << 20, 64 << 20, 16 << 20, 20_000, 16 << 20},
+		{256 << 20, 4, 32 << 20, 64 << 20, 4 << 20, 8192, 8 << 20},
+		{minMemory, 1, 16 << 20, 8 << 20, 2 << 20, 4096, 4 << 20},
+		{minMemory, 4, 4 << 20, 8 << 20, 1 << 20, 1024, 1 << 20},
+		{minMemory, 64, 256 << 10, 8 << 20, 1 << 20, 500, 1 << 20}, // the least that works
+		{64 << 30, 1, 32 << 30, 16 << 30, 16 << 20, 20_000, 16 << 20},
+	} {
+		t.Run(fmt.Sprintf("%d MiB, %d lanes", c.budget>>20, c.lanes), func(t *testing.T) {
+			p, err := New(Config{
+				Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Routes: []topics.Route{testRoute(true)},
+				MemoryBudget: c.budget, Lanes: c.lanes, FS: vfs.NewMem(), Logger: slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := p.lanes[c.lanes-1]
+			equal(t, "near records", l.nearBudget, c.near)
+			equal(t, "store", p.store.options.MemoryBudget, c.store)
+			equal(t, "records of a turn", l.batch.records, int(c.records))
+			equal(t, "bytes of a turn", l.batch.bytes, c.batchBytes)
+			reader, err := newReader(l.cfg, p.fetchBytes())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reader.Close()
+			equal(t, "bytes of a fetch", reader.OptValue(kgo.FetchMaxBytes), any(int32(c.fetch)))
+			equal(t, "bytes of a fetch from one partition", reader.OptValue(kgo.FetchMaxPartitionBytes), any(int32(c.fetch/2)))
+		})
+	}
 }
 
 // Late records are held in memory, and cannot be spilled: above an eighth of the near records' share a partition is not read on,

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -118,5 +119,51 @@ func TestSilence(t *testing.T) {
 		}
 		stop()
 		<-done
+	})
+}
+
+// A read that ends before a broker has been silent for long says nothing of it: its request is not wanted any more. Nor does a
+// connection that is refused.
+func TestReadEndedEarlyIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &speaker{}
+		refuses := errors.New("refused")
+		s := &hearing{log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+		s.inner = b.dial
+		idle, err := s.dial(t.Context(), "tcp", "b:9092")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.dial(t.Context(), "tcp", "b:9092")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wait := range []time.Duration{0, time.Second, brokerPatience / 2} {
+			idle.SetReadDeadline(time.Now().Add(wait))
+			if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("after %v: %v", wait, err)
+			}
+			if err := exchange(other, time.Second); err != nil {
+				t.Errorf("the other connection, after a read of %v: %v", wait, err)
+			}
+			time.Sleep(time.Minute) // nothing is heard of it since
+		}
+		s.inner = func(context.Context, string, string) (net.Conn, error) { return nil, refuses }
+		if _, err := s.dial(t.Context(), "tcp", "b:9092"); !errors.Is(err, refuses) {
+			t.Errorf("a connection that is refused: %v", err)
+		}
+		if err := exchange(other, time.Second); err != nil {
+			t.Errorf("the other connection, after one that was refused: %v", err)
+		}
+		idle.SetReadDeadline(time.Now().Add(brokerPatience))
+		if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if _, err := s.dial(t.Context(), "tcp", "b:9092"); !errors.Is(err, errSilent) {
+			t.Errorf("a connection to a broker that has been silent for %v: %v", brokerPatience, err)
+		}
+		for _, c := range slices.Concat(b.conns, []net.Conn{idle, other}) {
+			c.Close()
+		}
 	})
 }

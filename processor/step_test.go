@@ -145,9 +145,11 @@ func TestUnknownOutcome(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.dueRecords(testNow)
 	l.read(t, p, testNow, req(1, ms(-1), "orders")) // late by a W that is not tried any more
-	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: &renderer{l: l}, outcome: outcomeUnknown, err: errUnanswered}
+	render := &renderer{l: l, buf: make([]byte, 0, 1<<10)}
+	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: errUnanswered}
 	l.turn = tn
 	l.took(ctx, tn)
+	equal(t, "bytes of what the old client may still hold", cap(render.buf), 0)
 	equal(t, "partitions", len(l.parts)+len(l.order), 0)
 	equal(t, "producers are being renewed", l.renewing, true)
 	equal(t, "restores", len(l.restores), 1)

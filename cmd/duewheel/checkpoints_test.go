@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -192,6 +193,59 @@ func TestResetRefusesAnActiveGroup(t *testing.T) {
 	_, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning")
 	if err == nil || !strings.HasPrefix(err.Error(), "group g is active (") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A processor that was started meanwhile is seen before anything is written: the broker would take it all the same.
+func TestResetAsksOnceMore(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	fill(t, addr, "delays", 1, 6)
+	commit(t, addr, "delays", 0, 3, "")
+	asked := 0
+	c.ControlKey(int16(kmsg.DescribeGroups), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if asked++; asked == 1 {
+			return nil, nil, false
+		}
+		req := kreq.(*kmsg.DescribeGroupsRequest)
+		resp := req.ResponseKind().(*kmsg.DescribeGroupsResponse)
+		g := kmsg.NewDescribeGroupsResponseGroup()
+		g.Group, g.State, g.Members = "g", "Stable", []kmsg.DescribeGroupsResponseGroupMember{kmsg.NewDescribeGroupsResponseGroupMember()}
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
+	_, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning")
+	if want := "group g is active (Stable, 1 members): stop its processors first"; errText(err) != want || asked != 2 {
+		t.Errorf("asked %d times, and got %v\nwant %s", asked, err, want)
+	}
+	if r := rowsOf(t, addr)[0]; *r.Offset != 3 {
+		t.Errorf("it goes on from %d", *r.Offset)
+	}
+}
+
+// What the coordinator refuses is said, and the exit code is not that of a success.
+func TestResetSaysWhatIsRefused(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	fill(t, addr, "delays", 1, 6)
+	commit(t, addr, "delays", 0, 3, "")
+	c.ControlKey(int16(kmsg.OffsetCommit), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req := kreq.(*kmsg.OffsetCommitRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, topic := range req.Topics {
+			answer := kmsg.NewOffsetCommitResponseTopic()
+			answer.Topic, answer.TopicID = topic.Topic, topic.TopicID
+			for _, p := range topic.Partitions {
+				refused := kmsg.NewOffsetCommitResponseTopicPartition()
+				refused.Partition, refused.ErrorCode = p.Partition, kerr.OffsetMetadataTooLarge.Code
+				answer.Partitions = append(answer.Partitions, refused)
+			}
+			resp.Topics = append(resp.Topics, answer)
+		}
+		return resp, nil, true
+	})
+	out, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning")
+	if !errors.Is(err, kerr.OffsetMetadataTooLarge) || !strings.HasPrefix(errText(err), "commit offset of delays/0: ") {
+		t.Errorf("printed %q and got %v", out, err)
 	}
 }
 
