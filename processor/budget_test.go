@@ -70,6 +70,46 @@ func TestBudgetIsShared(t *testing.T) {
 	}
 }
 
+// The near window is as wide as memory allows: it is halved while near records take more than their share, down to a second, and
+// doubled again when they take little.
+func TestWindowFollowsMemory(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.nearBudget = 1 << 20
+	for offset := int64(0); l.nearBytes <= l.nearBudget; offset++ {
+		l.read(t, p, testNow, heavy(offset, ms(offset%windowFloor), 64<<10))
+		equal(t, "window below the bound", l.window, l.windowMax)
+		l.mustBalance(t)
+	}
+	for want := l.windowMax / 2; want > windowFloor; want /= 2 {
+		equal(t, "window of a lane that is short of memory", l.window, want)
+		l.mustBalance(t)
+	}
+	l.mustBalance(t)
+	equal(t, "the narrowest window", l.window, windowFloor)
+	l.happened(p.prepare(ms(windowFloor), nil, 1000, anyBytes))
+	for want := int64(2 * windowFloor); want < l.windowMax; want *= 2 {
+		l.mustBalance(t)
+		equal(t, "window of a lane that has room", l.window, want)
+	}
+	l.mustBalance(t)
+	equal(t, "the widest window", l.window, l.windowMax)
+}
+
+// Each partition without a store has an equal share of the near records, and the memory of a few parts that were delivered is kept.
+func TestSharesAndSpares(t *testing.T) {
+	l := testLane(t)
+	equal(t, "share of a lane without partitions", l.share(), l.nearBudget)
+	for n := range int32(4) {
+		l.parts[topicPartition{testTopic, n}] = &partition{}
+	}
+	equal(t, "share of each of four", l.share(), l.nearBudget/4)
+	for range 20 {
+		l.recycle(&part{items: make([]item, 10)})
+	}
+	equal(t, "parts whose memory is kept", len(l.spare), 8)
+}
+
 // Late records are held in memory, and cannot be spilled: above an eighth of the near records' share a partition is not read on,
 // until half of them are gone.
 func TestLateRecordsPauseReading(t *testing.T) {

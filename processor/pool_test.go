@@ -22,3 +22,14 @@ func TestFetchPoolFitsTheBatch(t *testing.T) {
 	}
 	p.PutRecords(nil)
 }
+
+// What an unusually large batch took is not kept for ever.
+func TestFetchPoolKeepsNoLargeBuffer(t *testing.T) {
+	var p fetchPool
+	for range 100 { // a pool may drop whatever it likes
+		p.PutDecompressBytes(make([]byte, 0, maxPooled+1))
+		if got := cap(p.GetDecompressBytes(make([]byte, 10), 0)); got > maxPooled {
+			t.Fatalf("%d MiB are kept", got>>20)
+		}
+	}
+}

@@ -4,14 +4,11 @@ package processor
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
@@ -41,36 +38,6 @@ func TestSimDialRefused(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A request that is given up before its answer, because it is not wanted any more, is no silence of its broker: no connection to that is
-// cut.
-func TestSimRequestGivenUp(t *testing.T) {
-	scenario(t, worldConfig{brokers: 3}, func(w *world) {
-		const quiet = 2 // is asked for nothing else
-		w.give(quiet, roles{topics: []string{"bills"}})
-		a := w.live("a")
-		cl, err := kgo.NewClient(clientOpts(&a.p.cfg)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer cl.Close()
-		release := make(chan struct{})
-		held := a.link.on(rule{key: kmsg.DescribeLogDirs, after: true, wait: release})
-		ctx, cancel := context.WithTimeout(context.Background(), brokerPatience/3)
-		defer cancel()
-		_, err = cl.Broker(quiet).Request(ctx, kmsg.NewPtrDescribeLogDirsRequest())
-		w.hit(held)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the request ended with %v", err)
-		}
-		close(release)
-		time.Sleep(time.Second)
-		if strings.Contains(w.history(), "a broker does not answer") {
-			w.fail("a healthy broker was taken for a silent one")
-		}
-		w.finish()
-	})
 }
 
 // A producer of requests that is left when the cluster is gone does not stop the bubble's clock, although its client tries again at

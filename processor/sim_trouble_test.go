@@ -95,7 +95,7 @@ func TestSimFenceBesideBusyID(t *testing.T) {
 // A target that stays away costs a bounded number of records and requests, and what waits for it
 // arrives within the longest pause when it is back.
 func TestSimRetriesBackOff(t *testing.T) {
-	scenario(t, worldConfig{tune: func(c *Config) { c.RetryBackoff, c.HeartbeatInterval = time.Second, 600*time.Millisecond }}, func(w *world) {
+	scenario(t, worldConfig{retries: 45, tune: func(c *Config) { c.RetryBackoff, c.HeartbeatInterval = time.Second, 600*time.Millisecond }}, func(w *world) {
 		w.unread("gone")
 		a := w.live("a")
 		mend := w.leaderless("gone")

@@ -84,6 +84,7 @@ type worldConfig struct {
 	brokers    int           // defaults to 1
 	latency    time.Duration // requests and answers take up to this long; defaults to 1 ms
 	skew       time.Duration
+	retries    int                // how often a record may be put off; defaults to what takes a quarter of an hour with growing pauses
 	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
 	fixed      bool               // there is a fixed-delay route besides
@@ -188,6 +189,7 @@ func (w *world) expectations() check.Config {
 		Skew:         w.cfg.skew,
 		Late:         cmp.Or(w.cfg.late, 30*time.Millisecond+20*w.latency),
 		Covered:      2 * time.Second,
+		Retries:      cmp.Or(w.cfg.retries, 25),
 	}
 	for _, r := range w.routes() {
 		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +67,51 @@ func TestLatenessOfATurn(t *testing.T) {
 	}
 	equal(t, "delivered to the target", target.stats.delivered.Load(), 4)
 	equal(t, "delivered of the topic", p.stats.delivered.Load(), 4)
+}
+
+// Stats gives each count by its own name, and sums up the lanes.
+func TestStatsOfEverything(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Lanes = 3 })
+	c := l.p.counters
+	for i, of := range l.p.lanes {
+		of.nearPublished.Store(int64(100 + i))
+	}
+	topic := c.topics[testTopic]
+	for i, n := range []*atomic.Int64{&topic.accepted, &topic.delivered, &topic.late, &topic.lateOnArrival, &c.rebalances, &c.retried, &c.readAgain, &c.warm, &c.decidedAt} {
+		n.Store(int64(i + 1))
+	}
+	c.turns.add("committed", 11)
+	c.checkpoints.add("written", 12)
+	c.refused.add("no_due", 13)
+	s := l.p.Stats()
+	equal(t, "topic", s.Topics[0], TopicStats{Topic: testTopic, Accepted: 1, Delivered: 2, Late: 3, LateOnArrival: 4})
+	equal(t, "rebalances", s.Rebalances, 5)
+	equal(t, "retried", s.Retried, 6)
+	equal(t, "read again", s.ReadAgain, 7)
+	equal(t, "takeovers", s.Takeovers, 8)
+	equal(t, "last transactions", s.LastTransactions.UnixMilli(), 9)
+	equal(t, "near bytes of all lanes", s.NearBytes, 100+101+102)
+	equal(t, "lanes", s.Lanes, 3)
+	equal(t, "transactions", s.Transactions["committed"], 11)
+	equal(t, "checkpoints", s.Checkpoints["written"], 12)
+	equal(t, "refused", s.Refused["no_due"], 13)
+}
+
+// Records are counted when they come in, once, however often they are read again; those that were due before they were written are
+// counted apart, and what is carried on was counted when it first came.
+func TestWhatIsAcceptedIsCountedOnce(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	early := req(0, ms(1), "orders")
+	early.Timestamp = time.UnixMilli(ms(2))
+	l.read(t, p, testNow, early, req(1, ms(3), "orders"))
+	equal(t, "accepted", p.stats.accepted.Load(), 2)
+	equal(t, "late on arrival", p.stats.lateOnArrival.Load(), 1)
+	p = livePartition(t, l)
+	p.accepted = 2 // as after a restart
+	l.read(t, p, testNow, early, req(1, ms(3), "orders"))
+	equal(t, "accepted, when they are read again", p.stats.accepted.Load(), 2)
+	equal(t, "late on arrival, when they are read again", p.stats.lateOnArrival.Load(), 1)
 }
 
 // A turn takes from its beginning to its decision.

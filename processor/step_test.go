@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -158,6 +159,25 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 	cancel()
 	<-l.renewed
+}
+
+// A rebalance waits for a member for at least as long as a turn of it may take, since a revocation waits for the turn.
+func TestRebalanceWaitsForATurn(t *testing.T) {
+	for _, c := range []struct{ session, turn, want time.Duration }{
+		{10 * time.Second, 5 * time.Second, 10 * time.Second},
+		{2 * time.Second, 5 * time.Second, 7 * time.Second},
+		{10 * time.Second, 20 * time.Second, 22 * time.Second},
+	} {
+		l := testLane(t, func(cfg *Config) { cfg.SessionTimeout, cfg.TurnTimeout = c.session, c.turn })
+		m, err := l.join()
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "rebalance timeout", m.cl.OptValue(kgo.RebalanceTimeout), any(c.want))
+		equal(t, "session timeout", m.cl.OptValue(kgo.SessionTimeout), any(c.session))
+		l.leave(m)
+		l.wg.Wait()
+	}
 }
 
 // A plain commit that is not answered ends the membership: a late copy must find its generation

@@ -194,6 +194,10 @@ func TestAnotherTopicIDStartsEmpty(t *testing.T) {
 			t.Errorf("the store still has %v", got)
 		}
 	}
+	p.slot.part = old.slot.part
+	if got := keys(t, p, Key{}); len(got) != 0 {
+		t.Errorf("the store still has %v of the old topic", got)
+	}
 }
 
 // Two lanes share the store. While one still writes, the other opens the partition: from then on it alone writes, and

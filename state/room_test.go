@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -19,10 +20,13 @@ func TestWritersWaitForFlushes(t *testing.T) {
 	for _, end := range []error{nil, syscall.EIO} {
 		t.Run(map[bool]string{true: "they go on", false: "they fail"}[end == nil], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				gate := make(chan struct{})
+				gate, tries := make(chan struct{}), 0
 				stuck := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
 					if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
 						<-gate
+						if tries++; tries > 100 && end != nil {
+							select {} // pebble tries a flush that fails at once and for ever
+						}
 						return end
 					}
 					return nil
@@ -49,8 +53,13 @@ func TestWritersWaitForFlushes(t *testing.T) {
 					t.Errorf("%d KiB were written while nothing is flushed, with memtables of %d KiB", n>>10, minMemTable>>10)
 				}
 				close(gate)
-				if err := <-ended; end == nil && err != nil || end != nil && !errors.Is(err, ErrFailed) {
-					t.Errorf("it ended with %v", err)
+				select {
+				case err := <-ended:
+					if end == nil && err != nil || end != nil && !errors.Is(err, ErrFailed) {
+						t.Errorf("it ended with %v", err)
+					}
+				case <-time.After(time.Minute):
+					t.Fatal("it still waits")
 				}
 				stuck.Off()
 				if err := s.Close(); end == nil {

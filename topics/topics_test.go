@@ -104,6 +104,38 @@ func TestWhatCreateMakesIsWhatCheckWants(t *testing.T) {
 	}
 }
 
+// A dead letter topic of several delay topics takes what any of them takes, in whichever order they are looked at.
+func TestDeadLetterTopicOfSeveral(t *testing.T) {
+	for _, largest := range []string{"a", "b", "c"} {
+		adm, _ := admin(t, 1)
+		var routes []Route
+		for _, topic := range []string{"a", "b", "c"} {
+			bytes := "2000000"
+			if topic == largest {
+				bytes = "3000000"
+			}
+			if _, err := adm.CreateTopic(t.Context(), 1, 1, map[string]*string{"retention.ms": kadm.StringPtr("-1"), "max.message.bytes": &bytes}, topic); err != nil {
+				t.Fatal(err)
+			}
+			routes = append(routes, Route{Topic: topic, DeadLetter: "dead"})
+		}
+		want := expect(t, routes...)
+		made, err := Create(t.Context(), adm, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, made[len(made)-1].Configs["max.message.bytes"], "3065536")
+		less := "2065536"
+		if _, err := adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &less}}, "dead"); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := Check(t.Context(), adm, want)
+		if err != nil || !slices.Contains(lines(problems), "error dead: max.message.bytes is 2065536") {
+			t.Errorf("%s takes more than the dead letter topic: %v, %v", largest, lines(problems), err)
+		}
+	}
+}
+
 func TestCreateTakesWhatItIsTold(t *testing.T) {
 	adm, _ := admin(t, 3)
 	want := expect(t, Route{Topic: "d", DeadLetter: "dead"})
@@ -244,6 +276,8 @@ func TestCheck(t *testing.T) {
 		{name: "as it should be", delay: good, dead: goodDead},
 		{name: "compacted", delay: with(good, "cleanup.policy", "compact,delete"), dead: with(goodDead, "cleanup.policy", "compact"),
 			want: []string{"error d: cleanup.policy is compact,delete", "error dead: cleanup.policy is compact"}},
+		{name: "a dead letter topic that is compacted as well", delay: good, dead: with(goodDead, "cleanup.policy", "compact,delete"),
+			want: []string{"error dead: cleanup.policy is compact,delete"}},
 		{name: "retention below max_delay", delay: with(good, "retention.ms", "259200000"), dead: goodDead,
 			want: []string{"error d: retention.ms is 259200000"}},
 		{name: "retention above max_delay", delay: with(good, "retention.ms", "259200001"), dead: goodDead,

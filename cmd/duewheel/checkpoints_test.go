@@ -196,6 +196,32 @@ func TestResetRefusesAnActiveGroup(t *testing.T) {
 	}
 }
 
+// A group of the consumer protocol (KIP-848) is not known to those who ask for one of the classic protocol, and is as active.
+func TestResetRefusesAGroupOfTheOtherProtocol(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	fill(t, addr, "delays", 1, 6)
+	c.ControlKey(int16(kmsg.DescribeGroups), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.DescribeGroupsResponse)
+		g := kmsg.NewDescribeGroupsResponseGroup()
+		g.Group, g.State, g.ErrorCode = "g", "Dead", kerr.GroupIDNotFound.Code
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
+	c.ControlKey(int16(kmsg.ConsumerGroupDescribe), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
+		g := kmsg.NewConsumerGroupDescribeResponseGroup()
+		g.Group, g.State, g.Members = "g", "Stable", make([]kmsg.ConsumerGroupDescribeResponseGroupMember, 2)
+		resp.Groups = append(resp.Groups, g)
+		return resp, nil, true
+	})
+	_, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning", "--force")
+	if want := "group g is active (Stable, 2 members): stop its processors first"; errText(err) != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
 // A processor that was started meanwhile is seen before anything is written: the broker would take it all the same.
 func TestResetAsksOnceMore(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"delays": 1})

@@ -83,6 +83,7 @@ func TestProduceChecks(t *testing.T) {
 		{"a partition that the target does not have", "the target orders has no partition 2, only 0 to 1",
 			[]string{"-c", config, "-t", "delays", "--for", "5m", "--to", "orders", "--to-partition", "2"}},
 		{"a partition that the delay topic does not have", "delays has no partition 7, only 0 to 0", []string{"-b", addr, "-t", "delays", "--for", "5m", "--to", "orders", "-p", "7"}},
+		{"the partition behind the last one", "delays has no partition 1, only 0 to 0", []string{"-b", addr, "-t", "delays", "--for", "5m", "--to", "orders", "-p", "1"}},
 		{"a topic without a route", "orders is not the delay topic of any route of the configuration; those are delays, fixed, gone",
 			[]string{"-c", config, "-t", "orders", "--for", "5m", "--to", "orders"}},
 		{"a configuration without routes", "no routes: name a configuration that has some with -c", []string{"-c", noRoutes, "-t", "delays", "--for", "5m"}},
