@@ -5,6 +5,7 @@ package processor
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,24 @@ func TestSimDialRefused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that is closed gives up what it waits for at once. That is no silence of its broker: where all brokers answer, none is
+// taken for silent, and no connection of another client is cut.
+func TestSimBrokersThatAnswer(t *testing.T) {
+	scenario(t, worldConfig{partitions: 2, brokers: 3}, func(w *world) {
+		for _, name := range []string{"a", "b"} {
+			p := w.live(name)
+			w.send(request(name, in(0)))
+			w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 })
+			p.shut()
+		}
+		if strings.Contains(w.history(), "a broker does not answer") {
+			w.fail("a healthy broker was taken for a silent one")
+		}
+		w.start("c", nil)
+		w.finish()
+	})
 }
 
 // A producer of requests that is left when the cluster is gone does not stop the bubble's clock, although its client tries again at
