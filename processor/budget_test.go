@@ -59,11 +59,11 @@ func TestBudgetIsShared(t *testing.T) {
 			equal(t, "store", p.store.options.MemoryBudget, c.store)
 			equal(t, "records of a turn", l.batch.records, int(c.records))
 			equal(t, "bytes of a turn", l.batch.bytes, c.batchBytes)
-			reader, err := newReader(l.cfg, p.fetchBytes())
+			reader, closeReader, err := newReader(l.cfg, p.fetchBytes())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer reader.Close()
+			defer closeReader()
 			equal(t, "bytes of a fetch", reader.OptValue(kgo.FetchMaxBytes), any(int32(c.fetch)))
 			equal(t, "bytes of a fetch from one partition", reader.OptValue(kgo.FetchMaxPartitionBytes), any(int32(c.fetch/2)))
 		})
