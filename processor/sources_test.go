@@ -77,7 +77,7 @@ func TestStatsOfEverything(t *testing.T) {
 		of.nearPublished.Store(int64(100 + i))
 	}
 	topic := c.topics[testTopic]
-	for i, n := range []*atomic.Int64{&topic.accepted, &topic.delivered, &topic.late, &topic.lateOnArrival, &c.rebalances, &c.retried, &c.readAgain, &c.warm, &c.decidedAt} {
+	for i, n := range []*atomic.Int64{&topic.accepted, &topic.delivered, &topic.late, &topic.lateOnArrival, &c.rebalances, &c.retried, &c.readAgain, &c.warm} {
 		n.Store(int64(i + 1))
 	}
 	c.turns.add("committed", 11)
@@ -89,7 +89,6 @@ func TestStatsOfEverything(t *testing.T) {
 	equal(t, "retried", s.Retried, 6)
 	equal(t, "read again", s.ReadAgain, 7)
 	equal(t, "takeovers", s.Takeovers, 8)
-	equal(t, "last transactions", s.LastTransactions.UnixMilli(), 9)
 	equal(t, "near bytes of all lanes", s.NearBytes, 100+101+102)
 	equal(t, "lanes", s.Lanes, 3)
 	equal(t, "transactions", s.Transactions["committed"], 11)
