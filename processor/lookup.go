@@ -120,11 +120,15 @@ func (ts *targets) replace(t *target, old, n *targetState) {
 	if !t.state.CompareAndSwap(old, n) || n.status == old.status {
 		return
 	}
+	attrs := []any{"topic", t.name, "status", n.status.String()}
+	if n.why != "" {
+		attrs = append(attrs, "why", n.why)
+	}
 	switch {
 	case n.status == targetMissing || n.denied == targetMissing: // names are for producers to invent
-		ts.log.Debug("target has changed", "topic", t.name, "status", n.status.String(), "why", n.why)
+		ts.log.Debug("target has changed", attrs...)
 	case n.status != targetReady || old.status != targetUnknown:
-		ts.log.Info("target has changed", "topic", t.name, "status", n.status.String(), "why", n.why)
+		ts.log.Info("target has changed", attrs...)
 	}
 }
 

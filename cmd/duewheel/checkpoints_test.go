@@ -138,8 +138,8 @@ func TestReset(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"no way chosen", "at least one of the flags in the group [to-beginning to-offset] is required", nil},
-		{"both ways", "if any flags in the group [to-beginning to-offset] are set none of the others can be; [to-beginning to-offset] were all set", []string{"--to-beginning", "--to-offset", "3"}},
+		{"no way chosen", "say where to go on from: --to-beginning or --to-offset", nil},
+		{"both ways", "--to-beginning and --to-offset: give one of them", []string{"--to-beginning", "--to-offset", "3"}},
 		{"a partition that is not there", "delays has no partition 9", []string{"--to-beginning", "-p", "9"}},
 		{"outside of the log", "delays/2: offset 0 is outside of the log, 1 to 6", []string{"--to-offset", "0", "-p", "2"}},
 		{"a sound one by name", "delays/0 has a sound checkpoint, or none and begins at the start of the log anyway; --force resets it all the same", []string{"--to-beginning", "-p", "0"}},

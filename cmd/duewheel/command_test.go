@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -350,28 +351,70 @@ func TestStateDirectories(t *testing.T) {
 	}
 }
 
-// The first signal ends the context, the second the process.
+// The first signal ends the context. Another one ends the process, unless it comes so soon that the same
+// wish has come on two ways.
 func TestSignals(t *testing.T) {
-	exited := make(chan int, 1)
-	ctx, stop := untilSignal(t.Context(), func(code int) { exited <- code })
-	defer stop()
-	signal := func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		exited, signals := make(chan int, 1), make(chan os.Signal, 2)
+		ctx, stop := untilSignal(t.Context(), signals, func(code int) { exited <- code })
+		defer stop()
+		signals <- syscall.SIGTERM
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		if why := context.Cause(ctx); why == nil || why.Error() != "signal terminated" {
+			t.Errorf("it ends because of %v", why)
 		}
+		select {
+		case code := <-exited:
+			t.Fatalf("exit %d at the first signal", code)
+		default:
+		}
+		time.Sleep(oneStop)
+		signals <- syscall.SIGTERM
+		if code := <-exited; code != 130 {
+			t.Errorf("exit %d", code)
+		}
+	})
+}
+
+// What contradicts itself, or says nothing to a command, is refused in plain words, before a broker is asked.
+func TestCommandsRefuse(t *testing.T) {
+	order := []string{"produce", "-b", "127.0.0.1:1", "-t", "delays", "-v", "x", "--to", "orders"}
+	for _, c := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"a part of topics that is not there", []string{"topics", "chek"}, `unknown command "chek" for "duewheel topics"`},
+		{"a negative partition", append(order, "--for", "1s", "-p", "-2"), "--partition -2: a partition is a number from 0, and -1 goes by key"},
+		{"a negative partition of the target", append(order, "--for", "1s", "--to-partition", "-3"), "--to-partition -3: a partition is a number from 0, and -1 goes by key"},
+		{"two times", append(order, "--for", "1s", "--until", "2030-01-01T00:00:00Z"), "--for and --until: give one of them"},
+		{"two values", append(order, "--for", "1s", "--null-value"), "--value and --null-value: give one of them"},
+		{"a header beside its flag", append(order, "--for", "1s", "-H", "delay-for=3s"), "-H delay-for=3s: a flag has given delay-for already"},
+		{"a reset without a place", []string{"checkpoints", "reset", "-t", "delays"}, "say where to go on from: --to-beginning or --to-offset"},
+		{"a reset with two", []string{"checkpoints", "reset", "-t", "delays", "--to-beginning", "--to-offset", "3"}, "--to-beginning and --to-offset: give one of them"},
+		{"a broker for the demo", []string{"demo", "-b", "127.0.0.1:1", "--for", "1ms"}, "--bootstrap-server: the demo has a broker and settings of its own; `duewheel run` takes it"},
+		{"a demo that ends before it begins", []string{"demo", "--for", "-1s"}, "--for -1s is negative"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out strings.Builder
+			err := run(t.Context(), c.args, strings.NewReader(""), &out, &out)
+			if err == nil || err.Error() != c.want {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
 	}
-	signal()
-	<-ctx.Done()
-	if why := context.Cause(ctx).Error(); why != "signal terminated" {
-		t.Errorf("it ends because of %q", why)
-	}
-	select {
-	case code := <-exited:
-		t.Fatalf("exit %d at the first signal", code)
-	default:
-	}
-	signal()
-	if code := <-exited; code != 130 {
-		t.Errorf("exit %d", code)
+}
+
+// A name that is like none is not told one that was not meant.
+func TestAdvice(t *testing.T) {
+	for name, want := range map[string]string{
+		"nope": "", "routes[0].nope": "", "x": "", "compression.level.zstd.fast": "",
+		"stat": "state.dir", "brokers": "kafka.brokers", "kafak.brokers": "kafka.brokers", "commit_intervall": "commit_interval", "session_timeout": "group.session_timeout",
+	} {
+		near := nearest(name, names())
+		if got := strings.TrimPrefix(advice(name, near, near), "; the nearest known one is "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
 	}
 }

@@ -187,7 +187,7 @@ func (l *loader) known(path, where string) bool {
 	default:
 		near := nearest(g, names())
 		l.misread(near)
-		l.bad("%sunknown key %s; the nearest known one is %s", where, shown(path), shown(near))
+		l.bad("%sunknown key %s%s", where, shown(path), advice(g, near, shown(near)))
 	}
 	return false
 }
@@ -250,7 +250,7 @@ func (l *loader) loadEnv(env []string) {
 		if !ok {
 			near := nearest(general, sorted(paths))
 			l.misread(paths[near])
-			l.bad("unknown environment variable %s; the nearest known one is %s", name, near)
+			l.bad("unknown environment variable %s%s", name, advice(general, near, near))
 			continue
 		}
 		if place != nil {

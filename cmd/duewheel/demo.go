@@ -50,6 +50,14 @@ once and nothing early.`,
 		Example: "  duewheel demo\n  duewheel demo --for 10s",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"config", "bootstrap-server", "property", "command-config", "group", "log-level"} {
+				if cmd.Flags().Changed(name) {
+					return fmt.Errorf("--%s: the demo has a broker and settings of its own; `duewheel run` takes it", name)
+				}
+			}
+			if length < 0 {
+				return fmt.Errorf("--for %v is negative", length)
+			}
 			return runDemo(cmd.Context(), length, rate, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}

@@ -12,11 +12,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
-	ctx, stop := untilSignal(context.Background(), os.Exit)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background(), signals, os.Exit)
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	signal.Stop(signals)
 	stop()
 	if err != nil && !errors.Is(err, errShown) {
 		fmt.Fprintln(os.Stderr, "duewheel:", err)
@@ -39,25 +43,31 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return root.ExecuteContext(ctx)
 }
 
-// untilSignal returns a context that ends with the first SIGINT or SIGTERM. The second one calls
-// exit at once: a second signal means that the open transaction is not to be waited for. Its cause is the signal.
-func untilSignal(parent context.Context, exit func(code int)) (context.Context, func()) {
+// oneStop is how long signals count as one: timeout(1) sends its own twice, and Ctrl-C reaches a process
+// from the terminal and again from the make or go run that has started it.
+const oneStop = time.Second
+
+// untilSignal returns a context that ends with the first signal, which is its cause. A second one calls
+// exit at once: whoever sends it does not want to wait for the open transaction.
+func untilSignal(parent context.Context, signals chan os.Signal, exit func(code int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		var first time.Time
 		for s := range signals {
-			if ctx.Err() != nil {
+			switch {
+			case first.IsZero():
+				first = time.Now()
+				cancel(fmt.Errorf("signal %v", s))
+			case time.Since(first) >= oneStop:
+				fmt.Fprintf(os.Stderr, "duewheel: signal %v again: ending at once\n", s)
 				exit(130)
 				return
 			}
-			cancel(fmt.Errorf("signal %v", s))
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(signals)
 		close(signals)
 		<-done
 		cancel(nil)

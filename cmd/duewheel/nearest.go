@@ -23,6 +23,17 @@ func nearest(name string, known []string) string {
 	return best
 }
 
+// advice names the nearest known name, where it may be what was meant.
+func advice(name, near, shown string) string {
+	last := lastPart(name)
+	far := min(distance(name, near), distance(last, lastPart(near))+1, distance(name, firstParts(near, name))+1)
+	same := parent(name) != "" && parent(name) == parent(near) // one of few
+	if !same && !strings.HasPrefix(lastPart(near), last) && far > max(2, len(last)/2) {
+		return ""
+	}
+	return "; the nearest known one is " + shown
+}
+
 func parent(path string) string { return path[:max(strings.LastIndexByte(path, '.'), 0)] }
 
 func lastPart(path string) string {

@@ -31,6 +31,27 @@ type order struct {
 	hasKey, hasValue bool
 }
 
+// checkFlags says what is wrong with the flags alone.
+func (o *order) checkFlags() error {
+	var errs []error
+	for _, given := range []struct {
+		flag      string
+		partition int32
+	}{{"partition", o.partition}, {"to-partition", o.toPartition}} {
+		if given.partition < -1 {
+			errs = append(errs, fmt.Errorf("--%s %d: a partition is a number from 0, and -1 goes by key", given.flag, given.partition))
+		}
+	}
+	for _, h := range o.ours() {
+		for _, more := range o.headers {
+			if name, _, _ := strings.Cut(more, "="); name == h.Key && !o.noCheck {
+				errs = append(errs, fmt.Errorf("-H %s: a flag has given %s already", more, name))
+			}
+		}
+	}
+	return joinLines(errs...)
+}
+
 // record is the request for one value.
 func (o *order) record(value []byte, now time.Time) *kgo.Record {
 	r := &kgo.Record{Topic: o.topic, Partition: o.partition, Timestamp: now, Value: value}
@@ -40,18 +61,7 @@ func (o *order) record(value []byte, now time.Time) *kgo.Record {
 	if o.hasKey {
 		r.Key = []byte(o.key)
 	}
-	header := func(name, v string) {
-		if v != "" {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
-		}
-	}
-	header(topics.HeaderFor, o.wait)
-	header(topics.HeaderUntil, o.until)
-	header(topics.HeaderTargetTopic, o.to)
-	header(topics.HeaderTargetKey, o.toKey)
-	if o.toPartition >= 0 {
-		header(topics.HeaderTargetPartition, strconv.Itoa(int(o.toPartition)))
-	}
+	r.Headers = o.ours()
 	for _, h := range o.headers {
 		// As kcat does: at the first equals sign, and a name alone has a null value.
 		name, v, ok := strings.Cut(h, "=")
@@ -62,6 +72,23 @@ func (o *order) record(value []byte, now time.Time) *kgo.Record {
 		r.Headers = append(r.Headers, rh)
 	}
 	return r
+}
+
+// ours are the headers that flags of their own stand for.
+func (o *order) ours() (headers []kgo.RecordHeader) {
+	header := func(name, v string) {
+		if v != "" {
+			headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
+		}
+	}
+	header(topics.HeaderFor, o.wait)
+	header(topics.HeaderUntil, o.until)
+	header(topics.HeaderTargetTopic, o.to)
+	header(topics.HeaderTargetKey, o.toKey)
+	if o.toPartition >= 0 {
+		header(topics.HeaderTargetPartition, strconv.Itoa(int(o.toPartition)))
+	}
+	return headers
 }
 
 // route is the one that the settings have for the topic; nil where there is no configuration.

@@ -37,6 +37,9 @@ record is confirmed with its partition, its offset and when it is due.`,
   duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00:00+01:00 < values.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := joinLines(atMostOne(cmd, "for", "until"), atMostOne(cmd, "value", "null-value"), o.checkFlags()); err != nil {
+				return err
+			}
 			o.hasKey, o.hasValue = cmd.Flags().Changed("key"), cmd.Flags().Changed("value")
 			return produce(cmd.Context(), f, o, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -56,13 +59,11 @@ record is confirmed with its partition, its offset and when it is due.`,
 	p.Int32Var(&o.toPartition, "to-partition", -1, "partition of the target topic; -1: by key")
 	p.BoolVar(&o.noCheck, "no-check", false, "send even what would be refused")
 	_ = cmd.MarkFlagRequired("topic")
-	cmd.MarkFlagsMutuallyExclusive("for", "until")
-	cmd.MarkFlagsMutuallyExclusive("value", "null-value")
 	return cmd
 }
 
 func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, stderr io.Writer) error {
-	more := []kgo.Opt{kgo.RecordDeliveryTimeout(produceTimeout)}
+	more := []kgo.Opt{kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerBatchMaxBytes(96 << 20)} // how large is for the broker to say
 	if o.partition >= 0 {
 		more = append(more, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}

@@ -145,7 +145,7 @@ func (l *loader) addProperties(props map[string]string, where string) {
 		default:
 			near := nearest(name, slices.Concat(sorted(propertyNames), javaClient, names()))
 			l.misread(append(about[near], propertyNames[near], near)...)
-			l.bad("%sunknown property %s; the nearest known one is %s", where, name, shown(near))
+			l.bad("%sunknown property %s%s", where, name, advice(name, near, shown(near)))
 		}
 	}
 	l.add(layer, func(path string) string { return where + from[path] })

@@ -41,6 +41,12 @@ must be empty: stop its processors first.`,
 		Example: "  duewheel checkpoints reset -c duewheel.yaml -t delay-requests -p 3 --to-beginning",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := atMostOne(cmd, "to-beginning", "to-offset"); err != nil {
+				return err
+			}
+			if !r.toBeginning && !cmd.Flags().Changed("to-offset") {
+				return errors.New("say where to go on from: --to-beginning or --to-offset")
+			}
 			return withAdmin(f, func(adm *kadm.Client, s settings) error {
 				return r.run(cmd.Context(), adm, s, cmd.OutOrStdout())
 			})
@@ -54,8 +60,6 @@ must be empty: stop its processors first.`,
 	p.Int64Var(&r.toOffset, "to-offset", -1, "go on from this `offset`")
 	p.BoolVar(&r.force, "force", false, "also where the checkpoint is sound")
 	_ = cmd.MarkFlagRequired("topic")
-	cmd.MarkFlagsOneRequired("to-beginning", "to-offset")
-	cmd.MarkFlagsMutuallyExclusive("to-beginning", "to-offset")
 	return cmd
 }
 

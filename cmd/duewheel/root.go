@@ -79,6 +79,14 @@ func (f *flags) load() (settings, error) {
 	return load(sources{File: f.file, Env: os.Environ(), CommandConfig: f.commandConfig, X: f.x, Flags: layer})
 }
 
+// atMostOne is an error when both flags are given.
+func atMostOne(cmd *cobra.Command, a, b string) error {
+	if cmd.Flags().Changed(a) && cmd.Flags().Changed(b) {
+		return fmt.Errorf("--%s and --%s: give one of them", a, b)
+	}
+	return nil
+}
+
 // connect returns a client for a command that asks or writes something and ends.
 func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 	s, err := f.load()
