@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -60,6 +61,21 @@ func TestProduceLinesAndNulls(t *testing.T) {
 }
 
 // What would be dead-lettered is refused before it is sent, and --no-check sends it.
+// How large a record may be is for its topic to say: the client's own limit is lower than Kafka's.
+func TestProduceLargeRecord(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	value := make([]byte, 1_040_000)
+	for i := range value {
+		value[i] = 'a' + byte(rand.IntN(26))
+	}
+	if _, err := command(t, string(value), "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1s"); err != nil {
+		t.Fatal(err)
+	}
+	if got := fetch(t, addr, "delays", 1)[0].Value; len(got) != len(value) {
+		t.Errorf("%d bytes arrived", len(got))
+	}
+}
+
 func TestProduceChecks(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "orders": 2})
 	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n"+
