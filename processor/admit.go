@@ -36,12 +36,14 @@ func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 }
 
 // outdated reports whether the brokers were asked before this attempt was due. A retry was written
-// when the attempt before it failed, and an answer since then will do.
-func outdated(st *targetState, it *item, rec *record, req *topics.Request) bool {
+// when the attempt before it failed, and an answer since then will do. When that was is told by the
+// clock that counts, as the other times are, which the machine's may be far from.
+func (r *renderer) outdated(st *targetState, it *item, rec *record, req *topics.Request) bool {
+	asked := r.l.p.clock.now() - time.Since(st.asked).Milliseconds()
 	if req.Attempt > 0 {
-		return st.asked.UnixMilli() <= rec.timestamp
+		return asked <= rec.timestamp
 	}
-	return st.asked.UnixMilli() <= it.key.Due
+	return asked <= it.key.Due
 }
 
 // takes reports whether records for a target may go into this turn. One on trial gets a single

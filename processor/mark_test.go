@@ -82,7 +82,7 @@ func TestDeadLetterIsTheRequestAsWritten(t *testing.T) {
 			q := req(0, testNow, c.target)
 			q.Headers = append(q.Headers, kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte("5s")}, kgo.RecordHeader{Key: topics.HeaderAttempt, Value: []byte("7")}, kgo.RecordHeader{Key: "a"})
 			tn := readyTurn(t, l, w, retryOf(testMark, q, 2, testNow))
-			l.p.targets.of([]byte(c.target)).state.Store(&targetState{status: c.status, asked: time.UnixMilli(testNow + 1)})
+			l.p.targets.of([]byte(c.target)).state.Store(&targetState{status: c.status, asked: time.Now().Add(time.Minute)})
 			tn.renderParts(t.Context())
 			if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
 				t.Fatalf("outputs are %+v", tn.render.outputs)

@@ -94,9 +94,16 @@ func (t *turn) endTrials() {
 // heldPause is after what time a part is tried again that could not be.
 const heldPause = 250 * time.Millisecond
 
-// hold keeps a part that could not be tried.
+// hold keeps a part that could not be tried. What comes before the record that can go nowhere has not to
+// wait for it, and is tried by itself.
 func (l *lane) hold(h heldPart) {
 	p := h.part.p
+	if h.before > 0 {
+		first, second := h.part.split(h.before)
+		p.putBack(second, 0)
+		p.putBack(first, 0)
+		return
+	}
 	p.putBack(h.part, l.p.clock.now()+heldPause.Milliseconds())
 	if errors.Is(h.why, errAsking) {
 		return

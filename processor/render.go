@@ -123,8 +123,9 @@ func (e errHeld) Error() string { return e.why }
 // to speak of.
 var errAsking = errors.New("a target is looked up again")
 
-// part renders every item of a part, or none: an errHeld, or errAsking.
-func (r *renderer) part(ctx context.Context, pt *part, now int64) error {
+// part renders every item of a part, or none: an errHeld, or errAsking. Then it says, too, how many there
+// are before the one that can go nowhere.
+func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, err error) {
 	outputs, used, headers, buf := len(r.outputs), r.used, len(r.headers), len(r.buf)
 	for i := range pt.items {
 		it := &pt.items[i]
@@ -136,10 +137,10 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) error {
 				r.blocks[b/recBlock][b%recBlock] = kgo.Record{}
 			}
 			r.outputs, r.used, r.headers, r.buf = r.outputs[:outputs], used, r.headers[:headers], r.buf[:buf]
-			return err
+			return i, err
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) error {
@@ -171,7 +172,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	t, st := r.target, r.state
 	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
-		if outdated(st, it, rec, &req) {
+		if r.outdated(st, it, rec, &req) {
 			r.l.p.targets.hurry(t)
 			if p.queue != nil {
 				return errAsking

@@ -151,3 +151,27 @@ func TestSimFixedDelayTargetMadeLate(t *testing.T) {
 		equal(t, "records dead-lettered", a.deadLettered(string(topics.CodeUnknownTarget)), 400)
 	})
 }
+
+// A record that has to wait where it is holds up those behind it, and none that was due with it and comes
+// before it.
+func TestSimFixedDelayHeldUp(t *testing.T) {
+	guarantees(t, worldConfig{fixed: true, tune: func(c *Config) { c.Routes[1].Allow = []string{"bills"} }}, func(w *world) {
+		a := w.fixedLive("a")
+		mend := w.leaderless("bills")
+		now := time.Now()
+		waits := delayed("waits", now)
+		waits.Headers = append(waits.Headers, kgo.RecordHeader{Key: topics.HeaderTargetTopic, Value: []byte("bills")})
+		w.send(delayed("first", now), delayed("second", now), waits, delayed("behind", now))
+		time.Sleep(3 * time.Second)
+		w.within(50*time.Millisecond, "those before it are delivered", func() bool { return w.outstanding() <= 2 })
+		asked := a.requests()
+		time.Sleep(10 * time.Second)
+		equal(t, "outstanding", w.outstanding(), 2)
+		if n := total(a.requests(), asked); n > 500 {
+			t.Errorf("%d requests in ten seconds", n)
+		}
+		mend()
+		w.within(10*time.Second, "all arrive", func() bool { return w.outstanding() == 0 })
+		a.kill()
+	})
+}

@@ -51,7 +51,7 @@ func TestSimHeldTurnKeepsLowWater(t *testing.T) {
 		due := in(4 * time.Second)
 		large := addressed("bills", request("too large", due))
 		large.Value = incompressible(1000)
-		w.send(request("waits", due), large)
+		w.send(large, request("waits", due))
 		w.until("accepted", func() bool { c, _ := w.checkpoint(0); return c.Offset == 2 })
 		mend := w.leaderless(simTopic + ".dead")
 		time.Sleep(10 * time.Second)

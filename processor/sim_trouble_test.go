@@ -209,3 +209,24 @@ func TestSimTrialWithoutRecord(t *testing.T) {
 		a.kill()
 	})
 }
+
+// Whether the brokers were asked for a target before an attempt or after it does not depend on the clock of
+// the machine: one that is behind does not keep records from being dead-lettered, and one that is ahead
+// has none dead-lettered for what was found long before.
+func TestSimMissingTargetByWrongClock(t *testing.T) {
+	for _, off := range []time.Duration{time.Hour, -time.Hour} { // of the brokers' clock, which counts
+		t.Run(off.String(), func(t *testing.T) {
+			scenario(t, worldConfig{late: 10 * time.Hour, skew: 2 * time.Hour}, func(w *world) {
+				w.setClock(0, off)
+				a := w.live("a")
+				w.send(addressed("gone", request("k", in(off))))
+				w.within(15*time.Second, "dead-lettered", func() bool { return a.deadLettered(string(topics.CodeUnknownTarget)) == 1 })
+				time.Sleep(10 * time.Minute) // it is looked at every half a minute now
+				w.unread("gone")
+				w.send(addressed("gone", request("k", in(off))))
+				w.within(15*time.Second, "delivered", func() bool { return a.deliveredTo("gone") == 1 })
+				a.kill()
+			})
+		})
+	}
+}

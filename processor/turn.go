@@ -45,8 +45,9 @@ type turn struct {
 }
 
 type heldPart struct {
-	part *part
-	why  error
+	part   *part
+	before int // how many of its records come before the one that can go nowhere
+	why    error
 }
 
 type outcome int
@@ -110,8 +111,8 @@ func (t *turn) renderParts(ctx context.Context) {
 		if due := time.UnixMilli(pt.due()); now.Before(due) {
 			t.render.now = due
 		}
-		if err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
-			t.held = append(t.held, heldPart{pt, err})
+		if before, err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
+			t.held = append(t.held, heldPart{pt, before, err})
 			continue
 		}
 		t.took = append(t.took, pt)

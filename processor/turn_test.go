@@ -181,12 +181,12 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 	for _, known := range []targetState{{status: targetMissing}, {status: targetForbidden}, {status: targetReady, partitions: 4, takes: defaultLimits}} {
 		for _, c := range []struct {
 			name  string
-			asked int64 // ms after the record was due
+			asked time.Duration // after the record was due
 			want  outputKind
 		}{
-			{"asked before it was due", -1, outRetry},
+			{"asked before it was due", -time.Minute, outRetry},
 			{"asked at the same ms", 0, outRetry},
-			{"asked after it was due", 1, outDeadLetter},
+			{"asked after it was due", time.Minute, outDeadLetter},
 		} {
 			t.Run(known.status.String()+" "+c.name, func(t *testing.T) {
 				l, w := testCluster(t)
@@ -194,7 +194,7 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderTargetPartition, Value: []byte("4")})
 				tn := readyTurn(t, l, w, r)
 				orders, st := l.p.targets.of([]byte("orders")), known
-				st.asked = time.UnixMilli(testNow + c.asked)
+				st.asked = time.Now().Add(c.asked) // which is testNow by the clock that counts
 				orders.state.Store(&st)
 				orders.hurry.Store(false)
 				tn.renderParts(t.Context())
