@@ -27,8 +27,9 @@ func newRunCommand(f *flags) *cobra.Command {
 		Use:   "run",
 		Short: "Run the processor until SIGTERM",
 		Long: `Run the processor. SIGTERM and SIGINT end it in order: it stops polling, finishes the
-open transaction, commits, leaves the group and flushes its store. A second signal
-ends it at once; what was open is then aborted by the process that takes over.`,
+open transaction, commits, leaves the group and flushes its store. Another signal, a
+second later or more, ends it at once; what was open is then aborted by the process
+that takes over.`,
 		Example: "  duewheel run -c duewheel.yaml\n" +
 			"  DUEWHEEL_KAFKA_BROKERS=kafka:9092 duewheel run -c duewheel.yaml -X lanes=2",
 		Args: cobra.NoArgs,
