@@ -1,0 +1,127 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// What a step leaves behind is not in the way of the next one.
+
+// A partition that is given up while reading of it pauses is read when it comes back: what is made of it then knows of no pause.
+func TestDroppedPartitionIsReadAgain(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.reader.PauseFetchPartitions(map[string][]int32{testTP.topic: {testTP.partition}})
+	p.paused, p.full = true, true
+	l.drop(t.Context(), []topicPartition{testTP})
+	equal(t, "topics with partitions that are not read", len(l.reader.PauseFetchPartitions(nil)), 0)
+}
+
+// A turn that was rendered ahead and does not begin gives back the targets that it would have tried.
+func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
+	l := testLane(t)
+	l.membership = &membership{cl: l.reader}
+	on := l.p.targets.of([]byte("orders"))
+	on.trying.Store(true)
+	l.ahead = &turn{l: l, begin: make(chan bool, 1), trials: []*target{on}}
+	l.decided <- l.ahead
+	l.release(t.Context(), false)
+	equal(t, "a turn has it on trial", on.trying.Load(), false)
+}
+
+// What is tried again says of records of ours above its O, also of those that have come to lie there since it was made.
+func TestRepeatSaysWhatWasAppended(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, ms(0), "orders"))
+	pt := p.prepare(testNow, nil, 10, anyBytes)
+	equal(t, "appended", pt.to.Appended, false)
+	p.turns--
+	p.putBack(pt, 0)
+	p.ownEnd = pt.to.Offset + 1
+	equal(t, "appended meanwhile", p.prepare(testNow, nil, 10, anyBytes).to.Appended, true)
+}
+
+// Turns that run out of time get longer, until one has happened.
+func TestPatienceEndsWithSuccess(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	l.read(t, p, testNow, req(0, ms(0), "orders"))
+	parts, _ := l.dueRecords(testNow)
+	l.timeouts = 3
+	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: &renderer{l: l}, began: time.Now()}
+	l.turn = tn
+	l.took(t.Context(), tn)
+	equal(t, "turns in a row that ran out of time", l.timeouts, 0)
+}
+
+// A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
+func TestOnlyWayOutIsTriedSoon(t *testing.T) {
+	l := testLane(t)
+	l.p.targets.keep("dead", true)
+	for name, most := range map[string]time.Duration{"dead": onlyPause, "orders": tryPauseMost} {
+		target := l.p.targets.of([]byte(name))
+		target.state.Store(&targetState{status: targetReady, failures: 5})
+		l.p.targets.failed(name, kerr.NotLeaderForPartition, nil)
+		if in := time.Until(target.state.Load().tryAt); in > most || in < most-time.Second {
+			t.Errorf("%s is tried again in %v, want %v", name, in, most)
+		}
+	}
+}
+
+// Neither a turn nor a commit that is not answered holds up the end of a process for longer than half of the time that it has.
+func TestEndDoesNotWaitForATurn(t *testing.T) {
+	for _, name := range []string{"turn", "commit"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := testLane(t)
+				l.stopping, l.cfg.TurnTimeout = true, 10*time.Hour
+				began := time.Now()
+				tn := &turn{l: l, plain: name == "commit", outcome: outcomeUnknown, err: errUnanswered, render: &renderer{l: l}}
+				var once sync.Once
+				if tn.plain {
+					l.commit, tn.cancel = tn, func() { once.Do(func() { l.committed <- tn }) }
+				} else {
+					l.turn, tn.cancel = tn, func() { once.Do(func() { l.decided <- tn }) }
+				}
+				giveUp := time.AfterFunc(time.Hour, tn.cancel)
+				l.awaitTurn(t.Context())
+				giveUp.Stop()
+				equal(t, "waited", time.Since(began), l.cfg.ShutdownTimeout/2)
+				l.reader.Close()
+			})
+		})
+	}
+}
+
+// A silent broker is asked a few times a second whether it speaks again, however soon it refuses.
+func TestSilentBrokerIsAskedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		asked := 0
+		s := &hearing{log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+		s.inner = func(context.Context, string, string) (net.Conn, error) {
+			if asked++; asked > 1000 {
+				<-ctx.Done() // else the bubble's clock would stand still
+			}
+			return nil, errors.New("refused")
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); s.run(ctx) }()
+		s.timedOut("b:9092", time.Now())
+		time.Sleep(10 * time.Second)
+		stop()
+		<-done
+		if asked < 10 || asked > 50 {
+			t.Errorf("it was asked %d times in 10 s", asked)
+		}
+	})
+}
