@@ -3,6 +3,9 @@ package processor
 import (
 	"context"
 	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -57,12 +60,26 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout/2)
 	defer cancel()
-	// There is no next time to wait for, so a refusal that has changed nothing is met at once.
 	t.took = t.parts
-	l.coordinator.retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
+	l.commitLast(ctx, t)
 	if t.outcome != outcomeDone {
 		l.log.Warn("the last checkpoints were not written; their next owner repeats some work", "error", t.err)
 		return
 	}
 	l.tookDone(t)
+}
+
+// commitLast commits with no next time to wait for: a refusal that has changed nothing is met at once.
+// In at_least_once what is not written comes again, so a rebalance is waited for that goes on for some
+// ms. The partitions are ours until then: the member's callbacks, which would give them up, wait for
+// the lane.
+func (l *lane) commitLast(ctx context.Context, t *turn) {
+	for try := 0; ; try++ {
+		l.coordinator.retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
+		rebalances := isAny(t.err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
+		if !rebalances || l.cfg.Guarantee != AtLeastOnce || !sleep(ctx, growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
+			return
+		}
+		t.member = l.membership.member()
+	}
 }

@@ -4,9 +4,12 @@ package processor
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -77,6 +80,34 @@ func TestSimStopsInTime(t *testing.T) {
 				}
 				w.within(20*time.Second, "all is live again", func() bool { return b.live(4) })
 				w.finish()
+			})
+		})
+	}
+}
+
+// A process that is told to stop while its group rebalances waits for the end of that to say what it has
+// delivered: at_least_once delivers nothing twice for it.
+func TestSimStopWhileRebalancing(t *testing.T) {
+	for _, why := range []*kerr.Error{kerr.RebalanceInProgress, kerr.IllegalGeneration} {
+		t.Run(why.Message, func(t *testing.T) {
+			scenario(t, worldConfig{guarantee: AtLeastOnce}, func(w *world) {
+				a := w.live("a")
+				for i := range 60 {
+					w.send(request(fmt.Sprint(i), in(0)))
+					time.Sleep(7 * time.Millisecond)
+				}
+				refused := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: why, Count: -1})
+				time.AfterFunc(300*time.Millisecond, refused.Remove)
+				began := time.Now()
+				a.shut()
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it took %v", took)
+				}
+				if refused.Hits() < 3 {
+					t.Errorf("%d commits were refused", refused.Hits())
+				}
+				w.finish()
+				equal(t, "doubled", w.watch.Counts().Doubled, 0)
 			})
 		})
 	}
