@@ -293,7 +293,7 @@ func (p *Processor) Stats() Stats {
 		}
 		ts := TargetStats{Target: t.name, Delivered: t.stats.delivered.Load(), Lateness: t.stats.lateness.snapshot()}
 		if st.status != targetReady {
-			ts.Trouble = st.status.String() + ": " + st.why
+			ts.Trouble = st.status.String() + ": " + notReady(st)
 		}
 		s.Targets = append(s.Targets, ts)
 	}

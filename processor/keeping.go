@@ -55,6 +55,7 @@ func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
 // look asks for the settings of the delay topics that this process has partitions of.
 func (k *keeping) look(ctx context.Context, adm *kadm.Client) error {
 	needs := k.needs()
+	k.forget(needs)
 	if len(needs) == 0 {
 		return nil
 	}
@@ -68,6 +69,15 @@ func (k *keeping) look(ctx context.Context, adm *kadm.Client) error {
 		k.note(topic, problems[topic])
 	}
 	return nil
+}
+
+// forget stops naming topics of which nothing is here any more: who has their partitions looks at them.
+func (k *keeping) forget(needs map[string]time.Duration) {
+	for topic, stats := range k.p.counters.topics {
+		if _, here := needs[topic]; !here {
+			stats.trouble.Store(nil)
+		}
+	}
 }
 
 // needs is for how long each topic has to keep what is pending in it.

@@ -182,7 +182,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 		return r.deadLetter(ctx, pt, it, refusal)
 	}
 	if !r.takes(t, st, p.queue != nil) {
-		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, st.why))
+		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, notReady(st)))
 	}
 	out := r.newRecord()
 	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.key, rec.value, req.Partition
@@ -275,6 +275,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 	return nil
 }
 
+// notReady is why nothing may be produced to a target now.
 func notReady(st *targetState) string {
 	if st.status == targetUnknown {
 		return "not looked up yet"

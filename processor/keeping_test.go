@@ -1,0 +1,45 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// A topic that loses records is named for as long as partitions of it are here: a replica that has given
+// them up does not look at it any more, so it cannot say that it is well again.
+func TestTopicElsewhereIsNotNamed(t *testing.T) {
+	l := testLane(t)
+	l.p.keeping.note(testTopic, &topics.Problem{What: "cleanup.policy is compact"})
+	named := func() string { return l.p.Stats().Topics[0].Trouble }
+	if named() == "" {
+		t.Fatal("a topic that loses records is not named")
+	}
+	if err := l.p.keeping.look(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "trouble of a topic without partitions here", named(), "")
+}
+
+// What is carried on, or held up, for a target that brokers have not told of yet is told so.
+func TestTroubleOfATargetNotLookedUp(t *testing.T) {
+	l := testLane(t)
+	l.p.targets.of([]byte("orders"))
+	equal(t, "trouble", l.p.Stats().Targets[0].Trouble, "unknown: not looked up yet")
+}
+
+// The same in what a fixed-delay route waits for.
+func TestQueueHeldByATargetNotLookedUp(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Routes[0].Delay, c.Routes[0].Target = time.Millisecond, "orders" })
+	p := livePartition(t, l)
+	l.read(t, p, testNow, &kgo.Record{Offset: 0, Timestamp: time.UnixMilli(testNow)})
+	pt := p.prepare(testNow+1, nil, 1, anyBytes)
+	err := (&renderer{l: l}).part(t.Context(), pt, testNow+1)
+	if err == nil {
+		t.Fatal("a record was rendered for a target that is not known")
+	}
+	equal(t, "why", err.Error(), "target orders: not looked up yet")
+}
