@@ -15,7 +15,7 @@
 // The file of a mutant:
 //
 //	# What the rule says, and what is broken.
-//	rule: 3
+//	rule: 3                              (of DESIGN.md, or a word for what is broken)
 //	red: ./processor TestLateArrival TestLateList/capped
 //	tags: synctests                      (only where the test needs it)
 //	args: -rapid.seed=1                  (only for a test that takes some)
