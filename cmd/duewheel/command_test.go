@@ -393,6 +393,7 @@ func TestCommandsRefuse(t *testing.T) {
 		{"a header beside its flag", append(order, "--for", "1s", "-H", "delay-for=3s"), "-H delay-for=3s: a flag has given delay-for already"},
 		{"a reset without a place", []string{"checkpoints", "reset", "-t", "delays"}, "say where to go on from: --to-beginning or --to-offset"},
 		{"a reset with two", []string{"checkpoints", "reset", "-t", "delays", "--to-beginning", "--to-offset", "3"}, "--to-beginning and --to-offset: give one of them"},
+		{"a reset to before any log", []string{"checkpoints", "reset", "-t", "delays", "--to-offset", "-7"}, "--to-offset -7: an offset is a number from 0"},
 		{"a broker for the demo", []string{"demo", "-b", "127.0.0.1:1", "--for", "1ms"}, "--bootstrap-server: the demo has a broker and settings of its own; `duewheel run` takes it"},
 		{"a demo that ends before it begins", []string{"demo", "--for", "-1s"}, "--for -1s is negative"},
 	} {

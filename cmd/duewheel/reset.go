@@ -47,6 +47,9 @@ must be empty: stop its processors first.`,
 			if !r.toBeginning && !cmd.Flags().Changed("to-offset") {
 				return errors.New("say where to go on from: --to-beginning or --to-offset")
 			}
+			if !r.toBeginning && r.toOffset < 0 {
+				return fmt.Errorf("--to-offset %d: an offset is a number from 0", r.toOffset)
+			}
 			return withAdmin(f, func(adm *kadm.Client, s settings) error {
 				return r.run(cmd.Context(), adm, s, cmd.OutOrStdout())
 			})
