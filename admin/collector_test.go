@@ -214,35 +214,45 @@ func TestClientMetricsAreShared(t *testing.T) {
 		cl.Close()
 	}
 	meta := kgo.BrokerMetadata{NodeID: 2}
+	refused := errors.New("refused")
 	m.OnBrokerConnect(meta, 0, nil, nil)
-	m.OnBrokerConnect(meta, 0, nil, errors.New("refused"))
-	m.OnBrokerDisconnect(meta, nil)
+	for range 2 {
+		m.OnBrokerConnect(meta, 0, nil, refused)
+	}
+	for range 3 {
+		m.OnBrokerDisconnect(meta, nil)
+	}
 	m.OnBrokerE2E(meta, 0, kgo.BrokerE2E{BytesWritten: 10, BytesRead: 20})
-	m.OnBrokerE2E(meta, 0, kgo.BrokerE2E{BytesWritten: 1, WriteErr: errors.New("broken")})
-	m.OnBrokerThrottle(meta, time.Second, true)
-	m.OnProduceBatchWritten(meta, "orders", 0, kgo.ProduceBatchMetrics{NumRecords: 5, UncompressedBytes: 500})
-	m.OnFetchBatchRead(meta, "delays", 0, kgo.FetchBatchMetrics{NumRecords: 6, UncompressedBytes: 600})
-	want := `
-# HELP duewheel_kafka_connects_total Connections opened.
-# TYPE duewheel_kafka_connects_total counter
-duewheel_kafka_connects_total{node_id="2"} 1
-# HELP duewheel_kafka_write_bytes_total Bytes written.
-# TYPE duewheel_kafka_write_bytes_total counter
-duewheel_kafka_write_bytes_total{node_id="2"} 11
-# HELP duewheel_kafka_write_errors_total Requests that could not be written.
-# TYPE duewheel_kafka_write_errors_total counter
-duewheel_kafka_write_errors_total{node_id="2"} 1
-# HELP duewheel_kafka_produce_records_total Records produced.
-# TYPE duewheel_kafka_produce_records_total counter
-duewheel_kafka_produce_records_total{node_id="2",topic="orders"} 5
-# HELP duewheel_kafka_fetch_bytes_total Bytes of records fetched, after decompression.
-# TYPE duewheel_kafka_fetch_bytes_total counter
-duewheel_kafka_fetch_bytes_total{node_id="2",topic="delays"} 600
-`
-	err := testutil.GatherAndCompare(r, strings.NewReader(want),
-		"duewheel_kafka_connects_total", "duewheel_kafka_write_bytes_total", "duewheel_kafka_write_errors_total",
-		"duewheel_kafka_produce_records_total", "duewheel_kafka_fetch_bytes_total")
+	for range 4 {
+		m.OnBrokerE2E(meta, 0, kgo.BrokerE2E{BytesWritten: 1, WriteErr: refused})
+	}
+	for range 5 {
+		m.OnBrokerE2E(meta, 0, kgo.BrokerE2E{BytesWritten: 100, BytesRead: 1, ReadErr: refused})
+	}
+	m.OnBrokerThrottle(meta, 7*time.Second, true)
+	m.OnProduceBatchWritten(meta, "orders", 0, kgo.ProduceBatchMetrics{NumRecords: 6, UncompressedBytes: 600, CompressedBytes: 60})
+	m.OnFetchBatchRead(meta, "delays", 0, kgo.FetchBatchMetrics{NumRecords: 8, UncompressedBytes: 800, CompressedBytes: 80})
+	families, err := r.Gather()
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	want := map[string]float64{
+		"connects_total": 1, "connect_errors_total": 2, "disconnects_total": 3, "write_bytes_total": 514, "write_errors_total": 4,
+		"read_bytes_total": 25, "read_errors_total": 5, "request_duration_e2e_seconds": 1, "request_throttled_seconds": 1,
+		"produce_records_total": 6, "produce_bytes_total": 600, "fetch_records_total": 8, "fetch_bytes_total": 800,
+	}
+	for _, family := range families {
+		name := strings.TrimPrefix(family.GetName(), "duewheel_kafka_")
+		got := family.Metric[0].GetCounter().GetValue() + float64(family.Metric[0].GetHistogram().GetSampleCount())
+		if got != want[name] {
+			t.Errorf("%s is %v, want %v", name, got, want[name])
+		}
+		if sum := family.Metric[0].GetHistogram().GetSampleSum(); name == "request_throttled_seconds" && sum != 7 {
+			t.Errorf("throttled for %v s", sum)
+		}
+		delete(want, name)
+	}
+	for name := range want {
+		t.Errorf("no %s", name)
 	}
 }

@@ -280,6 +280,33 @@ func TestRunSaysWhyItStopped(t *testing.T) {
 	}
 }
 
+// A partition whose log has lost pending records goes on with --accept-loss, and only then; and the topics are looked at meanwhile.
+func TestRunAcceptsLoss(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	fill(t, addr, "delays", 1, 6)
+	commit(t, addr, "delays", 0, 4, metadataOf(t, c, "delays", 0))
+	if err := c.DeleteRecords("delays", 0, 5); err != nil {
+		t.Fatal(err)
+	}
+	says := func(log *lockedBuffer, what string) {
+		t.Helper()
+		cl := client(t, addr)
+		for end := time.Now().Add(patience); !strings.Contains(log.String(), what); {
+			if err := cl.Ping(t.Context()); err != nil || time.Now().After(end) {
+				t.Fatalf("not a word of %q: %v\n%s", what, err, log)
+			}
+		}
+	}
+	stop, log := start(t, addr, t.TempDir())
+	says(log, "go on without them with `--accept-loss`")
+	says(log, `msg="topic is not as it should be" topic=delays.dead severity=error what="it does not exist"`)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	_, log = start(t, addr, t.TempDir(), "--accept-loss")
+	says(log, "going on although the log has lost pending records")
+}
+
 // The collector is told what the budget leaves it, and what GOMEMLIMIT says counts.
 func TestMemoryLimit(t *testing.T) {
 	was := debug.SetMemoryLimit(-1)
