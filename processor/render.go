@@ -158,7 +158,6 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	if it.blame != nil {
 		return r.deadLetter(ctx, pt, it, refusalOf(req.Target, it.blame))
 	}
-	first := req.First(rec.offset, rec.timestamp)
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.name {
 		if refusal := refuseNow(p, &req, now); refusal != nil {
 			return r.deadLetter(ctx, pt, it, refusal)
@@ -184,6 +183,13 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	if !r.takes(t, st, p.queue != nil) {
 		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, notReady(st)))
 	}
+	return r.deliver(ctx, pt, it, &req, now)
+}
+
+// deliver renders a record for its target, or a dead letter when the target does not take it as it is.
+func (r *renderer) deliver(ctx context.Context, pt *part, it *item, req *topics.Request, now int64) error {
+	p, rec, t, st := pt.p, &r.rec, r.target, r.state
+	first := req.First(rec.offset, rec.timestamp)
 	out := r.newRecord()
 	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.key, rec.value, req.Partition
 	if req.HasKey {

@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 const oneStop = time.Second
 
 // untilSignal returns a context that ends with the first signal, which is its cause. A second one calls
-// exit at once: whoever sends it does not want to wait for the open transaction.
+// exit at once: a second signal means that the open transaction is not to be waited for.
 func untilSignal(parent context.Context, signals chan os.Signal, exit func(code int)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	done := make(chan struct{})

@@ -104,9 +104,14 @@ func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdou
 	if err := mustBeEmpty(ctx, adm, s.Group); err != nil {
 		return err
 	}
-	done, err := adm.CommitOffsets(ctx, s.Group, offsets)
+	return commitReset(ctx, adm, s.Group, rows, offsets, stdout)
+}
+
+// commitReset writes the checkpoints, and prints for each partition what it was and is.
+func commitReset(ctx context.Context, adm *kadm.Client, group string, rows []checkpointRow, offsets kadm.Offsets, stdout io.Writer) error {
+	done, err := adm.CommitOffsets(ctx, group, offsets)
 	if err != nil {
-		return fmt.Errorf("commit offsets of group %s: %w", s.Group, err)
+		return fmt.Errorf("commit offsets of group %s: %w", group, err)
 	}
 	for _, row := range rows {
 		if o, _ := done.Lookup(row.Topic, row.Partition); o.Err != nil {

@@ -26,8 +26,8 @@ type Config struct {
 	Late time.Duration
 	// Retries is how often one request may be put off. Zero is no bound.
 	Retries int
-	// Covered is how long after a request or a delivery was seen the checkpoint of its partition may take to cover it, for whoever
-	// calls Checkpoint; and what a checkpoint has covered for as long must not arrive again, whatever AllowDoubles says. Zero is no
+	// Covered is how long after a request or a delivery was seen the checkpoint of its partition may take to cover it, for a test
+	// that calls Checkpoint; and what a checkpoint has covered for as long must not arrive again, whatever AllowDoubles says. Zero is no
 	// bound.
 	Covered time.Duration
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
