@@ -52,7 +52,8 @@ type rule struct {
 	wait chan struct{} // not nil: held until it is closed
 	cut  bool          // the connection breaks
 
-	hits chan struct{} // told of each hit; buffered
+	hits    chan struct{} // told of each hit; buffered
+	dropped bool          // cleared; guarded by the link
 }
 
 func newLink(w *world, name string, seed uint64) *link {
@@ -189,11 +190,21 @@ func (l *link) on(r rule) <-chan struct{} {
 	return r.hits
 }
 
-// clear drops every rule; what is held goes on when its own channel says so.
+// clear drops every rule, for requests that are under way as well; what is held goes on when its own channel says so.
 func (l *link) clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, r := range l.rules {
+		r.dropped = true
+	}
 	l.rules = nil
+}
+
+// holds reports whether a rule that was found for a request still holds as it is answered.
+func (l *link) holds(r *rule) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return r != nil && !r.dropped
 }
 
 // requests is how many requests of each kind have come from the process so far.
@@ -443,7 +454,7 @@ func (w *wire) back() {
 		if hungUp {
 			continue
 		}
-		if f.rule != nil && f.rule.after {
+		if w.link.holds(f.rule) && f.rule.after {
 			w.apply(f.rule)
 		}
 		switch f.key {
