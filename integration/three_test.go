@@ -117,6 +117,7 @@ func coordinatorKilled(t *testing.T, c *brokers.Cluster) {
 	p := s.start(s.replica())
 	s.awaitLive(p, 4)
 	stop := s.keepLoading(load.Config{Rate: 300})
+	s.awaitDelivered(300)
 	for range 2 {
 		s.awaitInSync()
 		node := c.Node(int(s.coordinator()))

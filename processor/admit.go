@@ -35,15 +35,17 @@ func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 	return r
 }
 
-// outdated reports whether the brokers were asked before this attempt was due. A retry was written
-// when the attempt before it failed, and an answer since then will do. When that was is told by the
-// clock that counts, as the other times are, which the machine's may be far from.
-func (r *renderer) outdated(st *targetState, it *item, rec *record, req *topics.Request) bool {
+// outdated reports whether the brokers were asked before the record could be delivered, as first asked
+// for. When an attempt was made says less: a retry may carry the time of a broker, which is later than
+// the answer that the attempt led to. When brokers were asked is told by the clock that counts, as the
+// other times are, which the machine's may be far from.
+func (r *renderer) outdated(st *targetState, p *partition, it *item, first topics.Origin, now int64) bool {
 	asked := r.l.p.clock.now() - time.Since(st.asked).Milliseconds()
-	if req.Attempt > 0 {
-		return asked <= rec.timestamp
+	since := deliverable(first, now)
+	if p.queue != nil {
+		since = it.key.Due
 	}
-	return asked <= it.key.Due
+	return since <= now && asked <= since
 }
 
 // takes reports whether records for a target may go into this turn. One on trial gets a single

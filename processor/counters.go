@@ -94,7 +94,7 @@ func (c *counters) outputs(t *turn) {
 		n := 1
 		switch o.kind {
 		case outDeadLetter:
-			c.deadLetters.add(o.part.p.tp, o.item.offset, o.refusal, o.cut, t.answered)
+			c.deadLetters.add(o.part.p.tp, o.offset, o.refusal, o.cut, t.answered)
 		case outRetry:
 			c.retried.Add(1)
 		case outDelivered:

@@ -89,7 +89,9 @@ func (ts *targets) refresh(ctx context.Context, cl *kgo.Client, ask []*target) (
 	for i, t := range ask {
 		names[i] = t.name
 	}
+	began := time.Now()
 	details, err := describeTopics(ctx, cl, names)
+	ts.trip.Store(max(int64(time.Since(began)), ts.trip.Load()*7/8))
 	if err != nil {
 		ts.log.Debug("targets cannot be looked up; asking again", "error", err)
 		return nil

@@ -20,6 +20,7 @@ type output struct {
 	target  *target         // of a delivery
 	since   int64           // ms: lateness counts from here
 	refusal *topics.Refusal // of a dead letter
+	offset  int64           // of the request that a dead letter is of
 	cut     bool            // a dead letter that is not whole
 	size    int             // topics.RecordSize
 }
@@ -171,7 +172,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	t, st := r.target, r.state
 	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
-		if r.outdated(st, it, rec, &req) {
+		if r.outdated(st, p, it, req.First(rec.offset, rec.timestamp), now) {
 			r.l.p.targets.hurry(t)
 			if p.queue != nil {
 				return errAsking
@@ -270,7 +271,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 		cut = topics.FitDeadLetter(out, st.recordBytes()>>max(it.cuts-1, 0))
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
-	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, cut: cut, size: size})
+	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
 	if !it.resolve {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"hash/crc32"
 	"reflect"
 	"sync"
 	"time"
@@ -74,6 +75,28 @@ func loseUnreplicated(c *kfake.Cluster) {
 			resp.Topics = append(resp.Topics, rt)
 		}
 		return resp, nil, true
+	})
+}
+
+// appendTimes makes brokers set the timestamps of a topic's records (message.timestamp.type LogAppendTime): those of a batch are
+// moved so that the first is the time of its arrival.
+func (w *world) appendTimes(topic string) {
+	w.cluster.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		w.cluster.KeepControl()
+		for _, t := range kreq.(*kmsg.ProduceRequest).Topics {
+			if cmp.Or(t.Topic, w.cluster.TopicIDInfo(t.TopicID).Topic) != topic {
+				continue
+			}
+			for _, p := range t.Partitions {
+				const crc, attributes, first, last = 17, 21, 27, 35 // where these stand in a batch
+				was := binary.BigEndian.Uint64(p.Records[first:])
+				now := uint64(time.Now().UnixMilli())
+				binary.BigEndian.PutUint64(p.Records[first:], now)
+				binary.BigEndian.PutUint64(p.Records[last:], binary.BigEndian.Uint64(p.Records[last:])-was+now)
+				binary.BigEndian.PutUint32(p.Records[crc:], crc32.Checksum(p.Records[attributes:], crc32.MakeTable(crc32.Castagnoli)))
+			}
+		}
+		return nil, nil, false
 	})
 }
 

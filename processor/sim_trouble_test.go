@@ -185,6 +185,59 @@ func TestSimPartitionsAddedToTarget(t *testing.T) {
 	})
 }
 
+// A request for a target that is known to be missing is dead-lettered after one more look, whoever
+// sets the timestamps of the delay topic: its brokers write a retry later than they were asked.
+func TestSimMissingTargetByBrokersTime(t *testing.T) {
+	for _, kind := range []string{"CreateTime", "LogAppendTime"} {
+		t.Run(kind, func(t *testing.T) {
+			guarantees(t, worldConfig{}, func(w *world) {
+				if kind == "LogAppendTime" {
+					w.appendTimes(simTopic)
+				}
+				a := w.live("a")
+				a.link.on(rule{key: kmsg.Produce, count: -1, call: func() { time.Sleep(50 * time.Millisecond) }}) // brokers write later than they answer
+				w.send(request("first", in(0)))
+				for n := range 10 {
+					w.send(addressed("gone", request(fmt.Sprint(n), in(time.Second))))
+					w.within(12*time.Second, "dead-lettered", func() bool { return w.watch.Counts().DeadLettered == int64(n+1) })
+					time.Sleep(time.Duration(n) * time.Second)
+				}
+				w.finish()
+				equal(t, "lines that name the first", w.lines("example=requests/0@1: "), 1)
+				if n := w.watch.Counts().Retried; n < 5 || n > 30 {
+					t.Errorf("%d retries", n)
+				}
+			})
+		})
+	}
+}
+
+// Where brokers are far away a target that is well again passes its first trial, although its producer
+// has to find and reach it first.
+func TestSimTrialFarAway(t *testing.T) {
+	guarantees(t, worldConfig{late: time.Hour, latency: 60 * time.Millisecond}, func(w *world) {
+		a := w.live("a")
+		for range 10 {
+			_, mend := w.unwilling("bills", kerr.NotEnoughReplicas)
+			w.send(addressed("bills", request("b", in(0))))
+			bills := a.p.targets.of([]byte("bills"))
+			w.within(10*time.Second, "it fails", func() bool { return bills.state.Load().failures > 0 })
+			mend()
+			failures := bills.state.Load().failures
+			w.within(10*time.Second, "it is well", func() bool {
+				st := bills.state.Load()
+				failures = max(failures, st.failures)
+				return st.status == targetReady
+			})
+			if failures > 2 {
+				t.Errorf("%d failures", failures)
+			}
+			w.within(10*time.Second, "delivered", func() bool { return w.outstanding() == 0 })
+		}
+		w.finish()
+	})
+}
+
 // A target on trial has not passed it when the record that it was to be tried with went elsewhere.
 func TestSimTrialWithoutRecord(t *testing.T) {
 	guarantees(t, worldConfig{late: time.Hour, billBytes: 500}, func(w *world) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type targets struct {
 	cfg  *Config
 	log  *slog.Logger
 	wake wake
+	trip atomic.Int64 // ns: how long brokers take to answer what a look asks first, at most, of late
 
 	mu sync.RWMutex
 	m  map[string]*target

@@ -15,6 +15,9 @@ const (
 	inVain = recordRetries
 	// silence is how long a target may acknowledge nothing when others have acknowledged all.
 	silence = time.Second
+	// coldTrips is how many answers a target on trial may take: it has to be looked up by the producer,
+	// and its broker connected to, with TLS and SASL, before it can acknowledge anything.
+	coldTrips = 10
 )
 
 // watch looks after a turn whose records are on their way, and says when it is in vain to wait on.
@@ -111,7 +114,8 @@ func (w *watch) patience(waiting []string) time.Duration {
 		target := w.t.l.p.targets.of([]byte(topic))
 		switch st := target.state.Load(); {
 		case st.status == targetOnTrial && slices.Contains(w.t.trials, target):
-			patience = max(patience, tryPatienceAfter(st.failures))
+			trips := coldTrips * time.Duration(w.t.l.p.targets.trip.Load())
+			patience = max(patience, tryPatienceAfter(st.failures), min(trips, silence))
 		case len(waiting) == len(w.topics):
 			return w.t.timeout()
 		default:
