@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,6 +227,7 @@ type runner struct {
 	acts          map[op]int64
 	frozenBrokers map[int32]bool
 	healed        bool
+	users         sync.WaitGroup // transactions of request producers
 }
 
 // slot is a machine: a process of a group runs on it, or will again.
@@ -279,6 +281,7 @@ func simulate(t testingT, p plan, did *tally) {
 		}
 	}
 	r.heal()
+	r.users.Wait() // what they have requested can be seen then
 	if err := w.client.Flush(context.Background()); err != nil {
 		w.fail("%v", err)
 	}
@@ -531,7 +534,7 @@ func (r *runner) transact(s step) bool {
 	for range s.N {
 		cl.Produce(context.Background(), r.draw(), nil)
 	}
-	r.wg.Go(func() {
+	r.users.Go(func() {
 		defer cl.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
