@@ -96,6 +96,9 @@ func TestTargetOnTrial(t *testing.T) {
 			began := time.Now()
 			for !look(wellTopic()).toTry(time.Now()) {
 				equal(t, "status", o.state.Load().status, targetTroubled)
+				if time.Since(began) > time.Minute {
+					t.Fatal("it is not tried")
+				}
 				time.Sleep(time.Second)
 			}
 			pauses = append(pauses, time.Since(began))
