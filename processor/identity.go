@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -37,6 +38,38 @@ func (p *producer) still(ctx context.Context, was identity) error {
 		err = fmt.Errorf("%w of %s: was %d/%d, is %d/%d", errRenewed, p.transactionalID, was.id, was.epoch, is.id, is.epoch)
 	}
 	return err
+}
+
+// errUnstored means that the client does not count what it has produced.
+var errUnstored = errors.New("processor: the client has not stored the partitions that it has produced to")
+
+// storedPatience is how long a client may take to store the partitions of a topic: a goroutine of it has
+// nothing else to do.
+const storedPatience = time.Second
+
+// stored waits until the client has stored the partitions of what was acknowledged. It sends the first
+// records for a topic before it stores what metadata has told of that, and a transaction
+// that is ended in between is aborted without an error: nothing seems to have been produced in it.
+func (p *producer) stored(ctx context.Context, outs []output) error {
+	ctx, cancel := context.WithTimeout(ctx, storedPatience)
+	defer cancel()
+	topic := ""
+	for i := range outs {
+		rec := outs[i].rec
+		if rec.Topic == topic {
+			continue
+		}
+		topic = rec.Topic
+		for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
+			if leader, epoch, _ := p.cl.PartitionLeader(topic, rec.Partition); leader >= 0 || epoch >= 0 {
+				break
+			}
+			if !sleep(ctx, pause) {
+				return fmt.Errorf("%w: %s", errUnstored, topic)
+			}
+		}
+	}
+	return nil
 }
 
 // endings watches the EndTxn requests of one client, which repeats those that are not answered.

@@ -196,6 +196,9 @@ func (t *turn) runTransaction(ctx context.Context) {
 	end, cancelEnd := context.WithTimeout(ctx, decisionPatience)
 	defer cancelEnd()
 	if err == nil {
+		err = t.producer.stored(end, t.render.outputs)
+	}
+	if err == nil {
 		err = t.producer.still(end, in)
 	}
 	if err != nil {
