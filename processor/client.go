@@ -48,8 +48,8 @@ func newReader(cfg *Config, fetchBytes int32) (cl *kgo.Client, closes func(), er
 	}, nil
 }
 
-// farewell is how long a broker has to answer that it has forgotten what was read from it (the session of
-// KIP-227, which it drops by itself some minutes later).
+// farewell is how long a broker has to answer that it has forgotten what was read from it (a fetch
+// session, KIP-227, which it drops by itself when it needs the room).
 const farewell = 100 * time.Millisecond
 
 const (

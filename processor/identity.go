@@ -48,8 +48,8 @@ var errUnstored = errors.New("processor: the client has not stored the partition
 const storedPatience = time.Second
 
 // stored waits until the client has stored the partitions of what was acknowledged. It sends the first
-// records for a topic before it stores what metadata has told of that, and a transaction
-// that is ended in between is aborted without an error: nothing seems to have been produced in it.
+// records for a topic before it stores what metadata has told of that, and takes a transaction that is
+// ended in between for an empty one: it aborts it (KIP-890), or leaves it open, and returns no error.
 func (p *producer) stored(ctx context.Context, outs []output) error {
 	ctx, cancel := context.WithTimeout(ctx, storedPatience)
 	defer cancel()
