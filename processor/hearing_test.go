@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,13 +18,17 @@ import (
 
 // speaker is a broker that answers, or not.
 type speaker struct {
-	mute  atomic.Bool
-	conns []net.Conn // our ends
+	mute atomic.Bool
+
+	mu   sync.Mutex
+	ends []net.Conn // those of the broker
 }
 
 func (b *speaker) dial(context.Context, string, string) (net.Conn, error) {
 	near, far := net.Pipe()
-	b.conns = append(b.conns, far)
+	b.mu.Lock()
+	b.ends = append(b.ends, far)
+	b.mu.Unlock()
 	go func() {
 		buf := make([]byte, 256)
 		for {
@@ -37,6 +41,15 @@ func (b *speaker) dial(context.Context, string, string) (net.Conn, error) {
 		}
 	}()
 	return near, nil
+}
+
+// hangUp closes all connections of the broker.
+func (b *speaker) hangUp() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.ends {
+		c.Close()
+	}
 }
 
 // exchange sends something and waits for an answer, for so long.
@@ -114,7 +127,8 @@ func TestSilence(t *testing.T) {
 		if err := exchange(again, time.Second); err != nil {
 			t.Error(err)
 		}
-		for _, c := range slices.Concat(b.conns, []net.Conn{one, other, again}) {
+		b.hangUp()
+		for _, c := range []net.Conn{one, other, again} {
 			c.Close()
 		}
 		stop()
@@ -162,7 +176,8 @@ func TestReadEndedEarlyIsNoSilence(t *testing.T) {
 		if _, err := s.dial(t.Context(), "tcp", "b:9092"); !errors.Is(err, errSilent) {
 			t.Errorf("a connection to a broker that has been silent for %v: %v", brokerPatience, err)
 		}
-		for _, c := range slices.Concat(b.conns, []net.Conn{idle, other}) {
+		b.hangUp()
+		for _, c := range []net.Conn{idle, other} {
 			c.Close()
 		}
 	})

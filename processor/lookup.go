@@ -91,11 +91,11 @@ func (ts *targets) refresh(ctx context.Context, cl *kgo.Client, ask []*target) (
 	}
 	began := time.Now()
 	details, err := describeTopics(ctx, cl, names)
-	ts.trip.Store(max(int64(time.Since(began)), ts.trip.Load()*7/8))
 	if err != nil {
 		ts.log.Debug("targets cannot be looked up; asking again", "error", err)
 		return nil
 	}
+	ts.trip.Store(max(int64(time.Since(began)), ts.trip.Load()*7/8))
 	limits := describeLimits(ctx, cl, names)
 	for _, t := range ask {
 		d, ok := details[t.name]

@@ -89,7 +89,8 @@ const (
 )
 
 // tryPause is how long a target that has failed so often is left alone. In the long run, of all
-// time a hundredth at most goes by in turns that wait for it.
+// time a hundredth at most goes by in turns that wait for it; more where brokers take long to answer,
+// because a trial may take several answers of theirs.
 func tryPause(failures int) time.Duration {
 	if patience := tryPatienceAfter(failures); patience > tryPatience {
 		return max(tryPauseMost, 100*patience)
