@@ -48,9 +48,10 @@ func (t *turn) failure(w *acks) error {
 	if w.left == 0 && len(w.failed) == 0 {
 		return nil
 	}
-	t.blamed = map[string]error{}
+	t.blamed, t.settled = map[string]error{}, w.left == 0
 	var first error
 	for topic, err := range w.failed {
+		t.settled = t.settled && isOfRecord(err)
 		if isTargets(err) {
 			t.blamed[topic] = err
 		}

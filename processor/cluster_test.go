@@ -25,7 +25,7 @@ type wiretap struct {
 // does not run but can reach it. Offset commits are answered without a look at the member.
 func testCluster(t *testing.T, tune ...func(*Config)) (*lane, *wiretap) {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, testTopic), kfake.SeedTopics(1, testTopic+".dead", "orders"))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, testTopic), kfake.SeedTopics(1, testTopic+".dead", "orders", "bills"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,6 +51,23 @@ func (w *world) count(process, what string) {
 	w.rate.Count(process+" "+what, time.Now())
 }
 
+// worst is how often the process has done something within one second.
+func (p *process) worst(what string) int {
+	w := p.w.host
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rate.Worst(p.link.name + " " + what)
+}
+
+// mostDials is how often one process may dial within a second whatever its brokers refuse. A transaction that is given up costs a
+// client: its producer has to begin a new epoch.
+func (p *process) mostDials() int {
+	if p.w.cfg.guarantee == AtLeastOnce {
+		return 25
+	}
+	return 100
+}
+
 // calm fails when a process has done too much of something within a second, well or ill.
 func (w *world) calm() {
 	w.t.Helper()

@@ -157,7 +157,10 @@ func (p *process) moderate(asked map[kmsg.Key]int, lines int64) {
 	p.w.t.Helper()
 	sum := total(p.requests(), asked)
 	said := p.lines.Load() - lines
-	p.w.t.Logf("%s has sent %d requests and written %d lines", p.name, sum, said)
+	p.w.t.Logf("%s has sent %d requests, written %d lines and dialled %d times in a second", p.name, sum, said, p.worst("dials"))
+	if n := p.worst("dials"); n > p.mostDials() {
+		p.w.t.Errorf("%s: %d dials in a second, at most %d are expected", p.name, n, p.mostDials())
+	}
 	if sum > mostRequests || said > mostLines {
 		p.w.t.Errorf("%s: %d requests, at most %d are expected; %d lines, at most %d; by kind: %v", p.name, sum, mostRequests, said, mostLines, p.requests())
 	}

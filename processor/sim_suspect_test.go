@@ -141,6 +141,10 @@ func TestSimRefusesMany(t *testing.T) {
 		}
 		w.within(5*time.Minute, "all have arrived", func() bool { return w.outstanding() == 0 })
 		equal(t, "dead letters", w.watch.Counts().DeadLettered, 125)
+		t.Logf("%d dials, in a second at most %d", a.link.dials.Load(), a.worst("dials"))
+		if most := a.mostDials(); a.worst("dials") > most {
+			t.Errorf("%d dials in a second, at most %d are expected", a.worst("dials"), most)
+		}
 		w.clean()
 		a.kill()
 	})

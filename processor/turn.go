@@ -38,6 +38,7 @@ type turn struct {
 	blamed   map[string]error // targets that did not take their records
 	refused  map[*part]error  // checkpoints that were refused each for itself
 	rejected *refusal         // of records, for what one of them is
+	settled  bool             // all of its records were acknowledged, or refused for what one of them is
 	acked    float64          // the share of its records that was acknowledged before it was given up
 	leftBusy *busyID          // the id that it had, if its end cannot be written to all of them
 	trials   []*target        // targets that it has on trial
@@ -294,6 +295,9 @@ func (t *turn) runPlainly(ctx context.Context) {
 	t.answered = t.l.p.clock.time()
 	t.l.p.counters.outputs(t) // they are not tried again
 	t.render.forget()
+	if t.settled {
+		return // the client has nothing left to do, and a search takes many turns
+	}
 	if err := t.producer.renew(ctx); err != nil {
 		t.outcome, t.err = outcomeUnknown, errors.Join(t.err, err)
 	}

@@ -111,6 +111,12 @@ func TestTurnOutcomes(t *testing.T) {
 
 // refuseRecords makes the broker refuse what is produced.
 func refuseRecords(w *wiretap, why *kerr.Error) {
+	w.refuse("bills", why, why)
+}
+
+// refuse makes the broker refuse what is produced, to one topic for another reason.
+func (w *wiretap) refuse(topic string, why, others *kerr.Error) {
+	id := w.c.TopicInfo(topic).TopicID
 	w.answer(kmsg.Produce, func(kreq kmsg.Request) (kmsg.Response, error) {
 		req := kreq.(*kmsg.ProduceRequest)
 		resp := req.ResponseKind().(*kmsg.ProduceResponse)
@@ -119,7 +125,10 @@ func refuseRecords(w *wiretap, why *kerr.Error) {
 			rt.Topic, rt.TopicID = t.Topic, t.TopicID
 			for _, p := range t.Partitions {
 				rp := kmsg.NewProduceResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, why.Code
+				rp.Partition, rp.ErrorCode = p.Partition, others.Code
+				if t.Topic == topic || t.TopicID == id {
+					rp.ErrorCode = why.Code
+				}
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			resp.Topics = append(resp.Topics, rt)
@@ -278,6 +287,31 @@ func TestTurnAppends(t *testing.T) {
 	equal(t, "header", tn.render.outputs[1].rec.Headers[0].Key, topics.HeaderResolve)
 	l.took(t.Context(), tn)
 	equal(t, "until where records of ours may lie", pt.p.ownEnd, tn.ownEnds[pt])
+}
+
+// In at_least_once a turn that was given up costs its client only when that has something left to do:
+// what is still on its way could come after the records of the next turn.
+func TestRefusedRecordsKeepTheClient(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		bills *kerr.Error
+		kept  bool
+	}{
+		{"all are refused", kerr.InvalidRecord, true},
+		{"another target is in trouble", kerr.TopicAuthorizationFailed, false},
+		{"another target's record may have been written", kerr.RequestTimedOut, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
+			l.p.targets.of([]byte("bills")).state.Store(&targetState{status: targetReady, partitions: 4, takes: defaultLimits})
+			tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
+			before := tn.producer.cl
+			w.refuse("bills", c.bills, kerr.InvalidRecord)
+			tn.run(t.Context())
+			equal(t, "outcome", tn.outcome, outcomeAborted)
+			equal(t, "kept", tn.producer.cl == before, c.kept)
+		})
+	}
 }
 
 // at_least_once has no transaction, and no checkpoint before the records are acknowledged.
