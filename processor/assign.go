@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -131,10 +132,10 @@ func (l *lane) restart(ctx context.Context, p *partition, why error) {
 func (l *lane) failed(tp topicPartition) time.Duration {
 	b := l.failing[tp]
 	if b == nil {
-		b = &backoff{}
+		b = &wait.Backoff{}
 		l.failing[tp] = b
 	}
-	return b.failed()
+	return b.Failed()
 }
 
 // startOver gives up what is remembered of a partition, and restores it after a rest.
@@ -227,7 +228,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	}
 	l.drop(ctx, all)
 	l.leave(l.membership)
-	sleep(ctx, l.stays.failed()) // nothing is lost: the lane has no partitions
+	wait.For(ctx, l.stays.Failed()) // nothing is lost: the lane has no partitions
 	for {
 		m, err := l.join()
 		if err == nil {
@@ -235,7 +236,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 			return
 		}
 		l.log.Error("the group cannot be joined; trying again", "error", err)
-		if !sleep(ctx, time.Second) {
+		if !wait.For(ctx, time.Second) {
 			return
 		}
 	}

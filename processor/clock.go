@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // clock tells the whole process what time it is: the wall clock's time as long as that is not
@@ -24,7 +26,7 @@ type clock struct {
 	log     *slog.Logger
 	start   time.Time     // a monotonic reading
 	most    time.Duration // how far the wall clock may be off
-	stepped wake          // asked when the wall clock has stepped
+	stepped wait.Wake     // asked when the wall clock has stepped
 	settled chan struct{} // closed when brokers' time is known, or known not to be had
 
 	mu       sync.Mutex
@@ -67,7 +69,7 @@ func (s span) apart(other time.Duration) time.Duration {
 }
 
 func newClock(wall func() time.Time, most time.Duration, log *slog.Logger) *clock {
-	c := &clock{wall: wall, most: most, log: log, start: time.Now(), stepped: newWake(), settled: make(chan struct{})}
+	c := &clock{wall: wall, most: most, log: log, start: time.Now(), stepped: wait.NewWake(), settled: make(chan struct{})}
 	c.ahead = c.reading(c.mono())
 	return c
 }
@@ -117,7 +119,7 @@ func (c *clock) believe(ahead time.Duration) {
 
 func (c *clock) step() {
 	c.steps++
-	c.stepped.ask()
+	c.stepped.Ask()
 }
 
 // limit is up to when W may be: the brokers' time and how far a wall clock may be off. A W beyond

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // topicPartition names a partition of a delay topic.
@@ -149,11 +151,11 @@ func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error
 		}
 		pause := markersPause(try)
 		if moved(err) || errors.Is(err, kerr.CoordinatorLoadInProgress) {
-			pause = growing(try, 20*time.Millisecond, 500*time.Millisecond)
+			pause = wait.Growing(try, 20*time.Millisecond, 500*time.Millisecond)
 		} else if try > 20 { // a second or so
 			return err
 		}
-		if !sleep(ctx, pause) {
+		if !wait.For(ctx, pause) {
 			return err
 		}
 	}
@@ -162,7 +164,7 @@ func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error
 // markersPause is how long to wait before a try is repeated that was refused with
 // CONCURRENT_TRANSACTIONS: the markers of the transaction before are on their way, mostly for some ms.
 func markersPause(try int) time.Duration {
-	return growing(max(try-10, 0), 2*time.Millisecond, 250*time.Millisecond)
+	return wait.Growing(max(try-10, 0), 2*time.Millisecond, 250*time.Millisecond)
 }
 
 // refreshBrokers makes cl learn of brokers that it has not heard of.
@@ -172,18 +174,6 @@ func refreshBrokers(ctx context.Context, cl *kgo.Client) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	req.RequestWith(ctx, cl) // best effort: the caller tries again anyway
-}
-
-// sleep waits for d and reports whether ctx still goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // addOffsets adds the group's offsets to the transaction that is open on cl: what a cluster asks
@@ -197,7 +187,7 @@ func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactio
 			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, errUnanswered, err)
 		}
 		err = kerr.ErrorForCode(resp.ErrorCode)
-		if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, markersPause(try)) {
+		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, markersPause(try)) {
 			continue
 		}
 		if err != nil {

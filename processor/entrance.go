@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // entrance looks what keeps lanes out of their group as long as the group itself has not refused them.
@@ -38,7 +40,7 @@ const (
 // run looks until ctx ends.
 func (e *entrance) run(ctx context.Context) {
 	said := ""
-	for pause := entranceFirst; sleep(ctx, pause); {
+	for pause := entranceFirst; wait.For(ctx, pause); {
 		if pause = entranceFirst; !e.p.waits() {
 			e.p.barred.Store(nil)
 			said = ""

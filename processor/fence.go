@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -73,7 +74,7 @@ func askForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patien
 	began := time.Now()
 	err := c.retry(ctx, cl, ask)
 	for try := 0; errors.Is(err, errBusyID) && time.Since(began) < patience; try++ {
-		sleep(ctx, growing(try, 5*time.Millisecond, busyAfter))
+		wait.For(ctx, wait.Growing(try, 5*time.Millisecond, busyAfter))
 		err = c.retry(ctx, cl, ask)
 	}
 	switch {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // hearing knows which brokers are silent: a connection is taken and nothing comes back, as from a
@@ -26,7 +28,7 @@ import (
 type hearing struct {
 	inner func(ctx context.Context, network, address string) (net.Conn, error)
 	log   *slog.Logger
-	wake  wake
+	wake  wait.Wake
 
 	mu    sync.Mutex
 	heard map[string]time.Time // by address: when it last sent anything
@@ -45,7 +47,7 @@ func newHearing(client []kgo.Opt, log *slog.Logger) (*hearing, []kgo.Opt, error)
 		return nil, nil, fmt.Errorf("client options: %w", err)
 	}
 	defer cl.Close()
-	s := &hearing{log: log, wake: newWake(), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+	s := &hearing{log: log, wake: wait.NewWake(), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
 	s.inner = cl.OptValue(kgo.Dialer).(func(context.Context, string, string) (net.Conn, error))
 	return s, append(client[:len(client):len(client)], kgo.DialTLSConfig(nil), kgo.Dialer(s.dial)), nil
 }
@@ -137,7 +139,7 @@ func (s *hearing) silent(address string, since time.Time) (cut []*listening) {
 	for c := range s.open[address] {
 		cut = append(cut, c)
 	}
-	s.wake.ask()
+	s.wake.Ask()
 	return cut
 }
 
@@ -170,7 +172,7 @@ func (s *hearing) listen(ctx context.Context, address string) {
 			s.spoke(address)
 			return
 		}
-		if !sleep(ctx, 250*time.Millisecond) {
+		if !wait.For(ctx, 250*time.Millisecond) {
 			return
 		}
 	}

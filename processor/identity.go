@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // identity is what brokers tell the transactions of a producer by: it is the same from a
@@ -64,7 +66,7 @@ func (p *producer) stored(ctx context.Context, outs []output) error {
 			if leader, epoch, _ := p.cl.PartitionLeader(topic, rec.Partition); leader >= 0 || epoch >= 0 {
 				break
 			}
-			if !sleep(ctx, pause) {
+			if !wait.For(ctx, pause) {
 				return fmt.Errorf("%w: %s", errUnstored, topic)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -17,18 +18,18 @@ import (
 type keeping struct {
 	p    *Processor
 	log  *slog.Logger
-	wake wake
+	wake wait.Wake
 }
 
 // keepingInterval is how soon a change is noticed. Compaction and retention take minutes at least.
 const keepingInterval = time.Minute
 
 func newKeeping(p *Processor) *keeping {
-	return &keeping{p: p, log: p.cfg.Logger, wake: newWake()}
+	return &keeping{p: p, log: p.cfg.Logger, wake: wait.NewWake()}
 }
 
 // poke asks for a look: partitions have been assigned.
-func (k *keeping) poke() { k.wake.ask() }
+func (k *keeping) poke() { k.wake.Ask() }
 
 // run looks until ctx ends.
 func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
@@ -42,7 +43,7 @@ func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
 		case <-t.C:
 		case <-k.wake: // a rebalance tells of several lanes
 			t.Stop()
-			if !sleep(ctx, time.Second) {
+			if !wait.For(ctx, time.Second) {
 				return
 			}
 		case <-ctx.Done():

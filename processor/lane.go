@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -38,7 +39,7 @@ type lane struct {
 	fetched   chan kgo.Fetches
 	renewed   chan error // not nil only before the lane has joined the group
 	ends      chan logEnds
-	uneven    wake // asked by the standbys for a rebalance
+	uneven    wait.Wake // asked by the standbys for a rebalance
 
 	stepped       atomic.Int64 // ms: when the loop last took a step
 	standing      standing
@@ -70,17 +71,17 @@ type lane struct {
 	polling     bool
 	endPoll     context.CancelFunc
 	asking      bool
-	unasked     backoff // the ends of logs were asked for in vain
+	unasked     wait.Backoff // the ends of logs were asked for in vain
 	askAgain    time.Time
 	window      int64 // ms ahead of the clock that is kept in memory
 	nearBytes   int64
 	served      int          // how often partitions were asked for what is due
 	due         []*partition // scratch of that
 	scratch     []byte
-	spare       [][]item                    // memory of parts that have been settled
-	failing     map[topicPartition]*backoff // partitions that started over because something failed
-	unknowns    backoff                     // turns with unknown outcome
-	stays       backoff                     // stays in the group that were ended
+	spare       [][]item                         // memory of parts that have been settled
+	failing     map[topicPartition]*wait.Backoff // partitions that started over because something failed
+	unknowns    wait.Backoff                     // turns with unknown outcome
+	stays       wait.Backoff                     // stays in the group that were ended
 	balancedAt  time.Time
 	readAgainAt time.Time // when a partition without a store was last read again
 	tidiedAt    time.Time
@@ -102,10 +103,10 @@ func newLane(p *Processor, n int) *lane {
 		fetched:     make(chan kgo.Fetches, 1),
 		renewed:     make(chan error, 1),
 		ends:        make(chan logEnds, 1),
-		uneven:      newWake(),
+		uneven:      wait.NewWake(),
 		parts:       map[topicPartition]*partition{},
 		restores:    map[*restore]struct{}{},
-		failing:     map[topicPartition]*backoff{},
+		failing:     map[topicPartition]*wait.Backoff{},
 	}
 	l.window, l.batch = l.windowMax, l.most()
 	if p.cfg.Guarantee == ExactlyOnce {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -33,7 +34,7 @@ func newLeftovers(p *Processor, cl *kgo.Client) *leftovers {
 }
 
 func (f *leftovers) run(ctx context.Context) {
-	for sleep(ctx, leftoverInterval) {
+	for wait.For(ctx, leftoverInterval) {
 		if err := f.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			f.log.Debug("partitions that are elsewhere cannot be given up yet; trying again", "error", err)
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 const (
@@ -41,7 +43,7 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 				asking.Go(func() { ts.askLeaders(ctx, cl, toTry) }) // one that is silent must not hold up the looks at others
 			}
 		}
-		if len(ask) > 0 && !sleep(ctx, targetRest) {
+		if len(ask) > 0 && !wait.For(ctx, targetRest) {
 			return
 		}
 		if full {

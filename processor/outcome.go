@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // took takes in what became of the turn in flight.
@@ -187,7 +189,7 @@ func (l *lane) tookUnknown(ctx context.Context, t *turn) {
 		l.endMembership(ctx, t.err)
 	default:
 		t.render.forget()
-		rest := l.unknowns.failed()
+		rest := l.unknowns.Failed()
 		l.renew(ctx, rest)
 		l.drop(ctx, tps)
 		l.restore(ctx, tps, rest)
@@ -204,7 +206,7 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 	l.renewing = true
 	starting := l.membership == nil
 	l.wg.Go(func() {
-		sleep(ctx, rest)
+		wait.For(ctx, rest)
 		said := ""
 		for try := 0; ; try++ {
 			err := l.renewAll(ctx)
@@ -217,7 +219,7 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 				return
 			}
 			l.standing.await(fmt.Errorf("producers are not ready: %w", err))
-			pause := growing(try, 250*time.Millisecond, mostRest)
+			pause := wait.Growing(try, 250*time.Millisecond, wait.MostRest)
 			level := slog.LevelWarn
 			if why := err.Error(); why != said {
 				said = why
@@ -225,7 +227,7 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 				level = slog.LevelDebug // once is enough
 			}
 			l.log.Log(ctx, level, "producers are not ready; trying again", "error", err, "in", pause.Round(time.Millisecond))
-			if !sleep(ctx, pause) {
+			if !wait.For(ctx, pause) {
 				break
 			}
 		}

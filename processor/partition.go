@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/wheel"
@@ -78,7 +79,7 @@ type partition struct {
 	full      bool      // it takes in nothing until there is room
 	paused    bool      // the reader has been told to leave it alone
 	resting   time.Time // until when it is not read, because brokers refused
-	refusals  backoff
+	refusals  wait.Backoff
 	leaving   bool // it waits for its checkpoint, to be read again: nothing new is begun
 	stored    storedDue
 	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)

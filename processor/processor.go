@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -139,7 +140,7 @@ func (p *Processor) bound(ctx context.Context) (ended func()) {
 	until, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	p.until = until
 	context.AfterFunc(ctx, func() {
-		if sleep(until, p.cfg.ShutdownTimeout*4/5) { // the rest is for the store
+		if wait.For(until, p.cfg.ShutdownTimeout*4/5) { // the rest is for the store
 			p.cfg.Logger.Warn("brokers do not answer in time; what is not done is left to the next owner of the partitions")
 			giveUp()
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
 )
@@ -120,7 +121,7 @@ const (
 
 func (r *restore) run(ctx context.Context, left []topicPartition) {
 	told := ""
-	if r.rest > 0 && !sleep(ctx, r.rest) {
+	if r.rest > 0 && !wait.For(ctx, r.rest) {
 		return
 	}
 	for pause := restorePause; len(left) > 0; {
@@ -153,7 +154,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 		} else if time.Since(r.began) > time.Second {
 			pause = max(pause, 10*restorePause) // a transaction that is held open is no matter of ms any more
 		}
-		if !sleep(ctx, pause) {
+		if !wait.For(ctx, pause) {
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -77,7 +78,7 @@ func (l *lane) commitLast(ctx context.Context, t *turn) {
 	for try := 0; ; try++ {
 		l.coordinator.retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
 		rebalances := isAny(t.err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
-		if !rebalances || l.cfg.Guarantee != AtLeastOnce || !sleep(ctx, growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
+		if !rebalances || l.cfg.Guarantee != AtLeastOnce || !wait.For(ctx, wait.Growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
 			return
 		}
 		t.member = l.membership.member()

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // A catch-up whose partition's leader does not say where the log ends asks it again after growing
@@ -33,7 +35,7 @@ func TestSimEndsRefusedInCatchUp(t *testing.T) {
 				}
 				refused.Remove()
 				close(release)
-				w.within(mostRest+5*time.Second, "live", func() bool { return b.live(2) })
+				w.within(wait.MostRest+5*time.Second, "live", func() bool { return b.live(2) })
 				w.finish()
 			})
 		})

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // link is all that one simulated process sees of the network: every connection of its clients
@@ -69,7 +71,7 @@ func (l *link) dial(ctx context.Context, network, address string) (net.Conn, err
 	l.world.count(l.name, "dials")
 	c, err := l.connect(ctx, network, address)
 	if err != nil {
-		sleep(ctx, l.world.latency)
+		wait.For(ctx, l.world.latency)
 	}
 	return c, err
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // overlap is how producers of requests write in transactions that are long and overlap for ever, as
@@ -44,7 +46,7 @@ func (w *world) overlap(o overlap) (stop func()) {
 		wg.Add(1)
 		w.host.wg.Go(func() {
 			defer wg.Done()
-			sleep(ctx, time.Duration(i)*o.each/time.Duration(o.producers))
+			wait.For(ctx, time.Duration(i)*o.each/time.Duration(o.producers))
 			w.overlapping(ctx, o, i, stopped)
 		})
 	}
@@ -81,7 +83,7 @@ func (w *world) overlapping(ctx context.Context, o overlap, producer int, stoppe
 			if err := cl.ProduceSync(ctx, o.request(producer, n, k)).FirstErr(); err != nil {
 				w.note("%s: %v", id, err)
 			}
-			sleep(ctx, o.each/time.Duration(o.records))
+			wait.For(ctx, o.each/time.Duration(o.records))
 		}
 		commit := o.aborted == nil || !o.aborted(n)
 		if err := cl.EndTransaction(ctx, kgo.TransactionEndTry(commit)); err != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // refusals are what brokers may go on answering to one kind of request for long, the likeliest first.
@@ -90,7 +92,7 @@ func TestSimReadRightTaken(t *testing.T) {
 			t.Errorf("%d lines in the log", n)
 		}
 		right.Remove()
-		w.within(mostRest+time.Second, "the rest is delivered", func() bool { return w.outstanding() == 0 })
+		w.within(wait.MostRest+time.Second, "the rest is delivered", func() bool { return w.outstanding() == 0 })
 		w.within(time.Second, "ready again", func() bool { ok, _ := a.p.Ready(); return ok })
 		w.finish()
 	})
@@ -135,7 +137,7 @@ func refusedForAMinute(w *world, f kfake.Fault) {
 	if w.t.Failed() {
 		return
 	}
-	soon := mostRest + 5*time.Second
+	soon := wait.MostRest + 5*time.Second
 	if f.Topic == "orders" { // what was carried on waits for a quarter as long again, and a fifth of that
 		soon += 20 * time.Second
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // When a transaction is decided, its coordinator writes the end of it to every partition that took
@@ -65,7 +67,7 @@ func (b *busyID) still() bool { return b != nil && b.from.isBusy(b.id) }
 func (l *lane) newSpareIDs(ctx context.Context, free []string) *spareIDs {
 	return &spareIDs{free: free, busy: map[string]bool{}, await: func(id string, free func()) {
 		l.wg.Go(func() {
-			for pause := busyAfter; sleep(ctx, pause); pause = min(2*pause, busyMost) {
+			for pause := busyAfter; wait.For(ctx, pause); pause = min(2*pause, busyMost) {
 				if err := askForEpoch(ctx, l.reader, id, l.cfg.TransactionTimeout, 0); err == nil {
 					free()
 					return

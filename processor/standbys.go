@@ -152,7 +152,7 @@ func (s *standbys) even(view *groupView, self string) {
 	// Where replicas do not read the same topics it may be as even as it can be.
 	s.evenedAt, s.evenPause = time.Now(), min(2*s.evenPause, evenLast)
 	s.log.Info("asking for a rebalance: others have more than their share")
-	s.p.lanes[0].uneven.ask()
+	s.p.lanes[0].uneven.Ask()
 }
 
 // follow looks up the checkpoints and brings every standby up to its own. It asks for committed

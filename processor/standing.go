@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // standing is how a lane stands with its group. The client's callbacks write it, every goroutine may read it.
@@ -129,7 +131,7 @@ func (l *lane) awaitProtocol(ctx context.Context) error {
 			return nil
 		}
 		l.log.Warn("brokers do not say which group protocols they serve; asking again", "error", err)
-		if !sleep(ctx, time.Second) {
+		if !wait.For(ctx, time.Second) {
 			return nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -24,7 +25,7 @@ type storage struct {
 	// Set once.
 	options state.Options
 	log     *slog.Logger
-	wake    wake // asked when the store has failed
+	wake    wait.Wake // asked when the store has failed
 
 	trouble atomic.Pointer[storeTrouble] // nil: the store works
 	opened  atomic.Pointer[state.Store]  // the same store, for goroutines that only look; nil while it does not work
@@ -62,7 +63,7 @@ const (
 )
 
 func newStorage(o state.Options) *storage {
-	return &storage{options: o, log: o.Logger, wake: newWake()}
+	return &storage{options: o, log: o.Logger, wake: wait.NewWake()}
 }
 
 // open opens the store when the process starts. The error is a mistake of a person, who
@@ -136,7 +137,7 @@ func (s *storage) lost(err error) {
 	s.opened.Store(nil)
 	s.trouble.Store(t)
 	s.log.Error("the local store cannot be used; partitions go on with memory and the log alone until it can be", "dir", s.options.Dir, "trouble", t.what, "todo", t.todo, "error", err)
-	s.wake.ask()
+	s.wake.Ask()
 }
 
 // sortTrouble says what an error of the store means to a person.
@@ -209,7 +210,7 @@ func (s *storage) run(ctx context.Context) {
 			return
 		}
 		for s.try() != nil {
-			if !sleep(ctx, s.untilNext()) {
+			if !wait.For(ctx, s.untilNext()) {
 				return
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // targets knows every topic that records are produced to: whether it can take records now, and
@@ -15,7 +17,7 @@ import (
 type targets struct {
 	cfg  *Config
 	log  *slog.Logger
-	wake wake
+	wake wait.Wake
 	trip atomic.Int64 // ns: how long brokers take to answer what a look asks first, at most, of late
 
 	mu sync.RWMutex
@@ -23,7 +25,7 @@ type targets struct {
 }
 
 func newTargets(cfg *Config) *targets {
-	return &targets{cfg: cfg, log: cfg.Logger, wake: newWake(), m: map[string]*target{}}
+	return &targets{cfg: cfg, log: cfg.Logger, wake: wait.NewWake(), m: map[string]*target{}}
 }
 
 // of returns the target of a name, which is looked up from now on.
@@ -45,7 +47,7 @@ func (ts *targets) of(name []byte) *target {
 		ts.m[t.name] = t
 	}
 	ts.mu.Unlock()
-	ts.wake.ask()
+	ts.wake.Ask()
 	return t
 }
 
@@ -119,7 +121,7 @@ func earlier(a, b time.Time) time.Time {
 // hurry asks for a look at a target now.
 func (ts *targets) hurry(t *target) {
 	t.hurry.Store(true)
-	ts.wake.ask()
+	ts.wake.Ask()
 }
 
 // suspect asks for a closer look at a target that a turn is waiting for, and returns what is
@@ -133,15 +135,15 @@ func (ts *targets) suspect(name string) *targetState {
 	return st
 }
 
-// await waits until it is known whether t can take records, for at most wait.
-func (ts *targets) await(ctx context.Context, t *target, wait time.Duration) *targetState {
+// await waits until it is known whether t can take records, for at most so long.
+func (ts *targets) await(ctx context.Context, t *target, most time.Duration) *targetState {
 	if s := t.state.Load(); s.status != targetUnknown {
 		return s
 	}
-	deadline := time.Now().Add(wait)
+	deadline := time.Now().Add(most)
 	for {
 		s := t.state.Load()
-		if s.status != targetUnknown || time.Now().After(deadline) || !sleep(ctx, time.Millisecond) {
+		if s.status != targetUnknown || time.Now().After(deadline) || !wait.For(ctx, time.Millisecond) {
 			return s
 		}
 	}

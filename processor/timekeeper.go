@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // timekeeper asks brokers what time it is: when the process starts, once a minute, and whenever the
@@ -77,11 +79,11 @@ func (k *timekeeper) run(ctx context.Context) {
 }
 
 // rest waits until brokers are to be asked again: sooner when the wall clock steps, never at once.
-func (k *timekeeper) rest(ctx context.Context, wait time.Duration) {
-	if !sleep(ctx, askPause) {
+func (k *timekeeper) rest(ctx context.Context, pause time.Duration) {
+	if !wait.For(ctx, askPause) {
 		return
 	}
-	t := time.NewTimer(wait - askPause)
+	t := time.NewTimer(pause - askPause)
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // timeProbe is one empty transaction, begun to learn from its coordinator when that was, and
@@ -91,7 +93,7 @@ func (t *timeProbe) abort(ctx context.Context) error {
 func (t *timeProbe) retry(ctx context.Context, what string, do func() error) error {
 	for try := 0; ; try++ {
 		err := do()
-		if errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, markersPause(try)) {
+		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, markersPause(try)) {
 			continue
 		}
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // freshEnd is how recently the end of the log must have been asked for a catch-up to be over.
@@ -92,7 +94,7 @@ func (l *lane) tookEnds(e logEnds) {
 	l.asking = false
 	l.askAgain = time.Time{}
 	if e.err != nil {
-		rest := max(l.unasked.failed(), leastRest)
+		rest := max(l.unasked.Failed(), wait.LeastRest)
 		l.askAgain = time.Now().Add(rest)
 		l.log.Warn("brokers do not say where logs end; asking again", "error", e.err, "in", rest.Round(time.Millisecond))
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // ErrBrokersTooOld means that brokers do not speak what a guarantee rests on. Run returns it.
@@ -39,12 +41,12 @@ func (l *lane) awaitBrokers(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil // told to stop, which is no failure
 		}
-		pause := growing(try, 250*time.Millisecond, mostRest)
+		pause := wait.Growing(try, 250*time.Millisecond, wait.MostRest)
 		if err.Error() != said {
 			l.log.Warn("brokers do not say which versions they speak; asking again", "error", err)
 			said = err.Error()
 		}
-		if !sleep(ctx, pause) {
+		if !wait.For(ctx, pause) {
 			return nil
 		}
 	}

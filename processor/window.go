@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
 )
@@ -183,7 +184,7 @@ func (l *lane) balance(now int64) error {
 // restReading leaves a partition alone for a while that brokers do not let be read. What was read before
 // is as good as ever, and is delivered.
 func (l *lane) restReading(p *partition, why error) {
-	rest := max(p.refusals.failed(), leastRest)
+	rest := max(p.refusals.Failed(), wait.LeastRest)
 	if p.unread == nil {
 		l.log.Warn("partition cannot be read; trying again", "topic", p.tp.topic, "partition", p.tp.partition, "error", why)
 	}
