@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/setting"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -39,117 +40,117 @@ const (
 	ProtocolConsumer Protocol = "consumer"
 )
 
-// Config is everything a Processor needs to know. Only Client, Group and Routes have no default.
+// Config is everything a Processor needs to know. Only Client, Group and Routes have no default. Fields with a key can be set in
+// files too, where they are called so; docs/configuration.md is made of what is said here.
 type Config struct {
 	// Client holds the options every Kafka client of the processor is made with: brokers, TLS,
 	// SASL, client id, dialer.
 	Client []kgo.Opt
 
-	// Group is the consumer group; its committed offsets are the checkpoints, and it is the
-	// prefix of every transactional id.
-	Group string
+	// Group is the consumer group. Its committed offsets are the checkpoints, and it begins every transactional id. Two groups on
+	// one delay topic both deliver everything that their routes allow; `run` and `topics check` warn of it.
+	Group string `key:"group.id"`
+
+	// Protocol says who shares partitions out. [ProtocolClassic]: the members do, cooperative-sticky. [ProtocolConsumer]: the
+	// broker does (KIP-848, Kafka 4.3); session timeout and heartbeat interval are then the group's or the broker's settings, and an
+	// error here.
+	Protocol Protocol `key:"group.protocol" default:"classic" words:"classic consumer"`
+
+	// InstanceID makes the group members of this process static ones (KIP-345): a restart within the session timeout keeps the
+	// partitions, and no other process gets them meanwhile, not even when the process stops for good. One for each process; a lane's
+	// number is added. `duewheel leave` gives them up.
+	InstanceID string `key:"group.instance_id"`
+
+	// SessionTimeout is after what silence a replica is taken for dead. Lower: faster failover, and a long pause of the process
+	// costs its membership. The broker's `group.min.session.timeout.ms` (6 s) bounds it. Not with [Config.Protocol] [ProtocolConsumer].
+	SessionTimeout time.Duration `key:"group.session_timeout" default:"10s" min:"100ms" max:"24d"`
+
+	// HeartbeatInterval is how often the group is told that a replica is there, and so how soon it learns of a rebalance. At most a
+	// third of [Config.SessionTimeout]. Not with [Config.Protocol] [ProtocolConsumer].
+	HeartbeatInterval time.Duration `key:"group.heartbeat_interval" default:"500ms" min:"10ms" max:"24d"`
 
 	// Routes are the delay topics, one each.
 	Routes []topics.Route
 
-	// Guarantee defaults to ExactlyOnce.
-	Guarantee Guarantee
+	// Guarantee is what consumers may rely on. [ExactlyOnce]: records and checkpoint in one transaction. [AtLeastOnce]: lower
+	// latency, and after a crash what followed the last checkpoint is delivered again. It may be changed between restarts.
+	Guarantee Guarantee `key:"guarantee" default:"exactly_once" words:"exactly_once at_least_once"`
 
-	// Lanes is the number of group members in this process. Defaults to the number of CPUs, at
-	// most 4. A lane keeps one core busy; more lanes than partitions are idle.
-	Lanes int
+	// Lanes is the number of group members in this process. Each keeps one core busy at most; more lanes than partitions are idle.
+	Lanes int `key:"lanes" unset:"the number of CPUs, at most 4" min:"1" max:"64"`
 
-	// StateDir is where the store keeps far records. Defaults to "duewheel-state". It is a
-	// cache: it may be deleted while the processor is down, at the cost of a longer restore. A disk
-	// that is full or fails takes it away for a while; partitions then go on with the log alone.
-	StateDir string
+	// Standbys is how many other replicas keep a warm copy of each partition's pending records. A takeover then costs the same
+	// whatever is pending; each copy costs the disk of what is pending and reads the log once more, and writes nothing to Kafka. The
+	// same for all replicas of a group.
+	Standbys int `key:"standbys" default:"0" min:"0" max:"9"`
 
-	// MemoryBudget bounds near records, the store's cache and the fetch buffers together.
-	// Defaults to 256 MiB. Lowering it makes the near window shrink sooner, so more records
-	// take the way through the store.
-	MemoryBudget int64
+	// StateDir is where records due beyond the near window are kept. `duewheel run` uses `<dir>/0`, a second process on the host
+	// `<dir>/1` and so on. It is a cache: it may be deleted while nothing runs, at the cost of a longer restart. A directory that
+	// cannot be made is an error of `run` at start, but a disk that is full or fails costs no more than time
+	// (docs/operations.md#disks).
+	StateDir string `key:"state.dir" default:"duewheel-state"`
 
-	// Protocol is how partitions are shared out. Defaults to ProtocolClassic.
-	Protocol Protocol
+	// MemoryBudget is for records in memory, the store's cache and fetch buffers together. Lower: the near window shrinks sooner, so
+	// more records take the way through the store.
+	MemoryBudget int64 `key:"memory.budget" default:"256MiB" min:"32MiB" max:"1024TiB"`
 
-	// InstanceID makes the group members of this process static ones (KIP-345), each with its
-	// lane's number behind it: a restart within the session timeout keeps the partitions, and
-	// no other process gets them meanwhile, not even when the process stops for good. Defaults to
-	// none. Two processes must not share one.
-	InstanceID string
+	// TransactionTimeout is when the broker aborts the transaction of a process that is gone. Not above the brokers'
+	// `transaction.max.timeout.ms` (15 min where they do not set it): `run` ends with an error then.
+	TransactionTimeout time.Duration `key:"transaction_timeout" default:"30s" min:"1s" max:"24d"`
 
-	// Standbys is how many other replicas keep a warm copy of each partition's pending records, so
-	// that a takeover costs the same whatever is pending. Defaults to 0. Each costs the disk of
-	// what is pending and reads the log once more; nothing is written to Kafka. All replicas of a
-	// group should agree on it.
-	Standbys int
+	// NearWindow is how far ahead records are kept in memory only; what is due later goes to the store. Larger: more memory and a
+	// longer replay; it shrinks by itself when the budget is used up.
+	NearWindow time.Duration `key:"near_window" default:"30s" min:"10ms" max:"24d"`
 
-	// SessionTimeout is how long the group waits for a replica that went silent. Defaults to
-	// 10 s. Lowering it shortens failover and makes a long pause of the process cost its
-	// membership; the broker's group.min.session.timeout.ms (6 s) bounds it.
-	SessionTimeout time.Duration
+	// BatchRecords is the bound of one transaction. No more than an eighth of [Config.MemoryBudget] either, at a KiB a record and
+	// shared by the lanes: 8,192 records for each of four. Larger: more throughput in a burst, and more latency for what is in it.
+	// Transactions get smaller by themselves while they take longer than half of [Config.TurnTimeout], by a quota or otherwise.
+	BatchRecords int `key:"batch.records" default:"20000" min:"1"`
 
-	// HeartbeatInterval defaults to 500 ms. Rebalances are noticed at a heartbeat.
-	HeartbeatInterval time.Duration
+	// BatchBytes is the same in bytes.
+	BatchBytes int64 `key:"batch.bytes" default:"16MiB" min:"1"`
 
-	// TransactionTimeout is when the broker aborts a transaction whose replica is gone. Defaults
-	// to 30 s. It must stay below the broker's transaction.max.timeout.ms.
-	TransactionTimeout time.Duration
+	// CommitInterval is how far a checkpoint may lag behind while nothing is due ([ExactlyOnce]), or ever ([AtLeastOnce]).
+	CommitInterval time.Duration `key:"commit_interval" unset:"1s; at_least_once: 250ms" min:"10ms" max:"24d"`
 
-	// NearWindow is how far ahead of the clock records are kept in memory; what is due later is
-	// kept in the store. Defaults to 30 s. Raising it costs memory and a longer replay after a
-	// restart; it shrinks by itself when the memory budget is used up.
-	NearWindow time.Duration
+	// TurnTimeout is how long a transaction waits for acknowledgements before the targets that did not answer are taken for
+	// troubled. A quota may keep it waiting for longer, up to four fifths of [Config.TransactionTimeout]. Below that one.
+	TurnTimeout time.Duration `key:"turn_timeout" default:"5s" min:"100ms" max:"24d"`
 
-	// BatchRecords and BatchBytes bound one transaction. Default to 20,000 records and 16 MiB.
-	// Larger batches raise throughput under a burst, and the latency of what is in them.
-	BatchRecords int
-	BatchBytes   int64
+	// ShutdownTimeout is how long the process may take to end after SIGTERM (Run, after its context has ended), whatever brokers do;
+	// with brokers that answer it takes some ms. What is not done by then is left to the next owner: a transaction that it aborts, a
+	// checkpoint a little behind, partitions that it gets when the session ends. Keep it below what kills the process (Kubernetes:
+	// `terminationGracePeriodSeconds`, 30 s).
+	ShutdownTimeout time.Duration `key:"shutdown_timeout" default:"20s" min:"1s" max:"24d"`
 
-	// CommitInterval is how long a checkpoint may lag behind while nothing is due (exactly_once,
-	// defaults to 1 s), or ever (at_least_once, defaults to 250 ms).
-	CommitInterval time.Duration
+	// RetryBackoff is after what time records are tried again whose target was in trouble. Each pause is a quarter longer than the
+	// one before (and up to a fifth longer or shorter), so a record is at most that much later than its target is back. Each try
+	// writes them to the delay topic once more.
+	RetryBackoff time.Duration `key:"retry_backoff" default:"1s" min:"10ms" max:"24d"`
 
-	// TurnTimeout bounds how long a turn waits for its records to be acknowledged before it is
-	// given up and the targets that did not answer are taken for troubled. While a quota holds its
-	// records back it waits on, up to four fifths of the transaction timeout. Defaults to 5 s.
-	TurnTimeout time.Duration
+	// RetryBackoffMax is the longest of these pauses, and so the longest that a record waits after its target is well again. Lower:
+	// more tries, so more log.
+	RetryBackoffMax time.Duration `key:"retry_backoff_max" default:"5m" min:"10ms" max:"24d"`
 
-	// ShutdownTimeout is how long Run may take to return after its context has ended, whatever brokers
-	// do. Defaults to 20 s; Kubernetes kills after 30 s. With brokers that answer it takes some ms. What
-	// is not done by then is left to the next owner: a transaction that it aborts, a checkpoint a
-	// little behind, partitions that it gets when the session ends.
-	ShutdownTimeout time.Duration
+	// UnknownTargetAfter is for how long brokers must have said that a target does not exist before its records are dead-lettered.
+	UnknownTargetAfter time.Duration `key:"unknown_target_after" default:"5s" min:"10ms" max:"24d"`
 
-	// RetryBackoff is after what time a record is tried again whose target was in trouble; each
-	// pause is a quarter longer than the one before, up to RetryBackoffMax, and up to a fifth
-	// longer or shorter. They default to 1 s and 5 min. Each try writes the record to the delay
-	// topic once more, so lower values cost log; higher ones are the longest that a record waits
-	// after its target is well again.
-	RetryBackoff    time.Duration
-	RetryBackoffMax time.Duration
+	// ForbiddenTargetAfter is for how long a target must have been forbidden to duewheel before its records are dead-lettered:
+	// rights are given by people.
+	ForbiddenTargetAfter time.Duration `key:"forbidden_target_after" default:"10m" min:"10ms" max:"24d"`
 
-	// UnknownTargetAfter is how long brokers must have answered that a target does not exist
-	// before its records are dead-lettered. Defaults to 5 s.
-	UnknownTargetAfter time.Duration
+	// MaxClockSkew is how far the clock of this machine may be off the brokers'. Further off it does not count
+	// (docs/operations.md#clocks): records are delivered by the brokers' time, and `/readyz` says so. Lower: a clock that is a little
+	// ahead delivers less early, and answers of brokers that take longer than it are of no use.
+	MaxClockSkew time.Duration `key:"max_clock_skew" default:"1s" min:"10ms" max:"24d"`
 
-	// ForbiddenTargetAfter is how long a target must have been forbidden to us before its records
-	// are dead-lettered. Defaults to 10 min: rights are given by people.
-	ForbiddenTargetAfter time.Duration
+	// AcceptLoss lets a partition go on although its log starts above its low water, which means that the topic has lost records that
+	// were pending. Otherwise the partition stops. `duewheel run --accept-loss` is the same.
+	AcceptLoss bool `key:"accept_loss" default:"false"`
 
-	// MaxClockSkew is how far the clock of this machine may be off the brokers'. Defaults to 1 s.
-	// Further off it does not count, and records are delivered by the brokers' time. Lowering it
-	// bounds how early a clock that is a little ahead delivers; answers of brokers that take longer
-	// than it are of no use.
-	MaxClockSkew time.Duration
-
-	// AcceptLoss lets a partition go on although its log starts above its low water, which means
-	// that the topic has lost pending records. Defaults to false: the partition stops.
-	AcceptLoss bool
-
-	// Instance names this process in writer names and dead-letter headers. Defaults to random
-	// letters; it must never be used again by another process.
-	Instance string
+	// Instance names this process in checkpoints and dead letters. Never give two processes the same one, not even one after the
+	// other. At most 64 letters, digits, dots, underscores and dashes.
+	Instance string `key:"instance" unset:"random"`
 
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
@@ -161,26 +162,14 @@ type Config struct {
 	FS vfs.FS
 }
 
-// withDefaults returns c with every unset field filled in.
+// withDefaults returns c with every unset field filled in: what its tags say, and what is no constant.
 func (c Config) withDefaults() Config {
-	c.Guarantee = cmp.Or(c.Guarantee, ExactlyOnce)
-	c.Protocol = cmp.Or(c.Protocol, ProtocolClassic)
 	c.Lanes = cmp.Or(c.Lanes, min(runtime.GOMAXPROCS(0), 4))
-	c.StateDir = cmp.Or(c.StateDir, "duewheel-state")
-	c.MemoryBudget = cmp.Or(c.MemoryBudget, 256<<20)
-	c.SessionTimeout = cmp.Or(c.SessionTimeout, 10*time.Second)
-	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, 500*time.Millisecond)
-	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, 30*time.Second)
-	c.NearWindow = cmp.Or(c.NearWindow, 30*time.Second)
-	c.BatchRecords = cmp.Or(c.BatchRecords, 20_000)
-	c.BatchBytes = cmp.Or(c.BatchBytes, 16<<20)
-	c.TurnTimeout = cmp.Or(c.TurnTimeout, 5*time.Second)
-	c.ShutdownTimeout = cmp.Or(c.ShutdownTimeout, 20*time.Second)
-	c.RetryBackoff = cmp.Or(c.RetryBackoff, time.Second)
-	c.RetryBackoffMax = cmp.Or(c.RetryBackoffMax, max(5*time.Minute, c.RetryBackoff))
-	c.UnknownTargetAfter = cmp.Or(c.UnknownTargetAfter, 5*time.Second)
-	c.ForbiddenTargetAfter = cmp.Or(c.ForbiddenTargetAfter, 10*time.Minute)
-	c.MaxClockSkew = cmp.Or(c.MaxClockSkew, time.Second)
+	longest := c.RetryBackoffMax
+	setting.Fill(&c)
+	if longest == 0 {
+		c.RetryBackoffMax = max(c.RetryBackoffMax, c.RetryBackoff)
+	}
 	if c.CommitInterval == 0 {
 		c.CommitInterval = time.Second
 		if c.Guarantee == AtLeastOnce {
@@ -202,16 +191,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// minMemory is what a processor needs at least: the store's smallest cache and memtables, one
-// fetch, and room for a batch.
-const minMemory = 32 << 20
-
-// maxTimeout is what Kafka's requests hold of a time: 31 bits of ms.
-const maxTimeout = 24 * 24 * time.Hour
-
-// maxMemory is beyond every machine, and small enough to be reckoned with.
-const maxMemory = 1 << 50
-
 var (
 	validGroup = regexp.MustCompile(`^[^\s\x00-\x1f]+$`)
 	validName  = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
@@ -232,8 +211,9 @@ func (c Config) validate() error {
 		p.report("no routes: name at least one delay topic")
 	}
 	c.validateNames(&p)
-	c.validateBounds(&p)
-	c.validateTimes(&p)
+	if c.validateBounds(&p) {
+		c.validateTimes(&p)
+	}
 	return errors.Join(p...)
 }
 
@@ -252,59 +232,28 @@ func (c Config) validateNames(p *problems) {
 			p.report("%s is %q: at most %d letters, digits, dots, underscores and dashes", n.key, n.is, n.max)
 		}
 	}
-	if c.Guarantee != ExactlyOnce && c.Guarantee != AtLeastOnce {
-		p.report("guarantee is %q: %s or %s", c.Guarantee, ExactlyOnce, AtLeastOnce)
-	}
-	if c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer {
-		p.report("group.protocol is %q: %s or %s", c.Protocol, ProtocolClassic, ProtocolConsumer)
-	}
 }
 
-func (c Config) validateBounds(p *problems) {
-	if c.Lanes < 1 || c.Lanes > 64 {
-		p.report("lanes is %d: 1 to 64", c.Lanes)
-	}
-	if c.Standbys < 0 || c.Standbys > 9 {
-		p.report("standbys is %d: 0 to 9", c.Standbys)
-	}
-	if c.MemoryBudget < minMemory || c.MemoryBudget > maxMemory {
-		p.report("memory.budget is %d bytes: 32MiB to 1024TiB", c.MemoryBudget)
-	}
-	if c.BatchRecords < 1 {
-		p.report("batch.records is %d: at least 1", c.BatchRecords)
-	}
-	if c.BatchBytes < 1 {
-		p.report("batch.bytes is %d: at least 1", c.BatchBytes)
-	}
-}
-
-func (c Config) validateTimes(p *problems) {
-	sound := true
-	for _, d := range []struct {
-		key     string
-		is, min time.Duration
-	}{
-		{"group.session_timeout", c.SessionTimeout, 100 * time.Millisecond},
-		{"group.heartbeat_interval", c.HeartbeatInterval, 10 * time.Millisecond},
-		{"transaction_timeout", c.TransactionTimeout, time.Second},
-		{"near_window", c.NearWindow, 10 * time.Millisecond},
-		{"commit_interval", c.CommitInterval, 10 * time.Millisecond},
-		{"turn_timeout", c.TurnTimeout, 100 * time.Millisecond},
-		{"shutdown_timeout", c.ShutdownTimeout, time.Second},
-		{"retry_backoff", c.RetryBackoff, 10 * time.Millisecond},
-		{"retry_backoff_max", c.RetryBackoffMax, 10 * time.Millisecond},
-		{"unknown_target_after", c.UnknownTargetAfter, 10 * time.Millisecond},
-		{"forbidden_target_after", c.ForbiddenTargetAfter, 10 * time.Millisecond},
-		{"max_clock_skew", c.MaxClockSkew, 10 * time.Millisecond},
-	} {
-		if d.is < d.min || d.is > maxTimeout {
-			p.report("%s is %s: %s to %s", d.key, topics.FormatDelay(d.is), topics.FormatDelay(d.min), topics.FormatDelay(maxTimeout))
-			sound = false
+// validateBounds tells whether all values are within their bounds.
+func (c Config) validateBounds(p *problems) bool {
+	outside := setting.Check(&c)
+	for _, o := range outside {
+		switch is := o.Value.(type) {
+		case time.Duration:
+			p.report("%s is %s: %s", o.Key, topics.FormatDelay(is), o.May)
+		case int64:
+			p.report("%s is %d bytes: %s", o.Key, is, o.May)
+		case int:
+			p.report("%s is %d: %s", o.Key, is, o.May)
+		default:
+			p.report("%s is %q: %s", o.Key, is, o.May)
 		}
 	}
-	if !sound {
-		return // what follows compares them
-	}
+	return len(outside) == 0
+}
+
+// validateTimes compares times that are within their bounds.
+func (c Config) validateTimes(p *problems) {
 	// With the other protocol the brokers say how often.
 	if c.HeartbeatInterval*3 > c.SessionTimeout && c.Protocol == ProtocolClassic {
 		p.report("group.heartbeat_interval is %s: at most a third of group.session_timeout, %s",

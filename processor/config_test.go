@@ -10,6 +10,9 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
+// minMemory is the least that memory.budget may be: the store's smallest cache and memtables, one fetch, and room for a batch.
+const minMemory = 32 << 20
+
 // The smallest configuration is one.
 func TestConfigDefaults(t *testing.T) {
 	c := Config{Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Routes: []topics.Route{testRoute(true)}}

@@ -7,20 +7,26 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/duewheel/duewheel/setting"
 )
 
-// asBrokers takes a list of host:port. A host alone stands for port 9092.
-func asBrokers(v any) ([]string, error) {
-	brokers, err := asList(v)
+// brokers is a list of host:port. A host alone stands for port 9092.
+type brokers []string
+
+// Parse implements setting.Parser.
+func (b *brokers) Parse(v any) error {
+	list, err := setting.List(v)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, b := range brokers {
-		if err := checkBroker(b); err != nil {
-			return nil, err
+	for _, one := range list {
+		if err := checkBroker(one); err != nil {
+			return err
 		}
 	}
-	return brokers, nil
+	*b = list
+	return nil
 }
 
 var hostName = regexp.MustCompile(`^[A-Za-z0-9._-]*[A-Za-z._-][A-Za-z0-9._-]*$`)
@@ -47,36 +53,48 @@ func isPort(s string, least int) bool {
 	return err == nil && n >= least && n <= 65535
 }
 
-// asClientID takes what brokers put into their logs, metrics and quotas.
-func asClientID(v any) (string, error) {
-	s, err := asString(v)
+// clientID is what brokers put into their logs, metrics and quotas.
+type clientID string
+
+// Parse implements setting.Parser.
+func (id *clientID) Parse(v any) error {
+	s, err := setting.Text(v)
 	if err == nil && (len(s) > 200 || strings.ContainsFunc(s, unicode.IsControl)) {
 		err = fmt.Errorf("%q: at most 200 bytes, and no control characters", s)
 	}
-	return s, err
+	*id = clientID(s)
+	return err
 }
 
 // listenOff is the admin.listen of a process without an admin port.
 const listenOff = "off"
 
-// asListen takes where to listen: host:port, where an empty host is every interface and port 0 any
+// listenAddress is where to listen: host:port, where an empty host is every interface and port 0 any
 // that is free, or off.
-func asListen(v any) (string, error) {
+type listenAddress string
+
+// Parse implements setting.Parser.
+func (l *listenAddress) Parse(v any) error {
 	if v == false { // what some YAML makes of off
-		return listenOff, nil
+		v = listenOff
 	}
-	s, err := asString(v)
-	if err != nil || strings.EqualFold(s, listenOff) {
-		return strings.ToLower(s), err
+	s, err := setting.Text(v)
+	if err != nil {
+		return err
+	}
+	if strings.EqualFold(s, listenOff) {
+		*l = listenOff
+		return nil
 	}
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return "", fmt.Errorf("%q is not host:port, or off; 127.0.0.1:9464 is this host only, :9464 every interface", s)
+		return fmt.Errorf("%q is not host:port, or off; 127.0.0.1:9464 is this host only, :9464 every interface", s)
 	}
 	if !isPort(port, 0) {
-		return "", fmt.Errorf("%q: a port is 1 to 65535, or 0 for any that is free", s)
+		return fmt.Errorf("%q: a port is 1 to 65535, or 0 for any that is free", s)
 	}
-	return s, nil
+	*l = listenAddress(s)
+	return nil
 }
 
 // isReachable tells whether other hosts may connect to where addr listens.

@@ -10,30 +10,26 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/setting"
 	"github.com/duewheel/duewheel/topics"
 )
 
-const (
-	defaultStateDir = "duewheel-state"
-	// defaultMaxDelay is beyond anything that is meant and below a mistyped unit.
-	defaultMaxDelay = 366 * 24 * time.Hour
-)
-
 // route turns one entry of routes into what the processor takes, defaults filled in.
-func (r *routeSettings) route() topics.Route {
+func (r routeSettings) route() topics.Route {
+	setting.Fill(&r)
 	return topics.Route{
 		Topic:       r.Topic,
 		Target:      r.Target,
 		Delay:       r.Delay,
 		Allow:       r.Allow,
-		MaxDelay:    cmp.Or(r.MaxDelay, defaultMaxDelay),
+		MaxDelay:    r.MaxDelay,
 		DeadLetter:  cmp.Or(r.DeadLetter, r.Topic+".dead"),
-		EmitHeaders: r.Emit != "none",
+		EmitHeaders: r.Emit == "all",
 	}
 }
 
 // isEmpty tells whether nothing was said of a route.
-func (r *routeSettings) isEmpty() bool { return reflect.ValueOf(*r).IsZero() }
+func (r routeSettings) isEmpty() bool { return reflect.ValueOf(r).IsZero() }
 
 // missing says that a key has to be given, unless something that was not understood was said of it.
 func (s *settings) missing(path string) error {
@@ -48,11 +44,10 @@ func (s *settings) missing(path string) error {
 func (s *settings) routes() ([]topics.Route, error) {
 	var errs []error
 	var all []topics.Route
-	if gap := slices.IndexFunc(s.Routes, func(r routeSettings) bool { return r.isEmpty() }); gap >= 0 && !s.isUnread("routes.0.topic") {
+	if gap := slices.IndexFunc(s.Routes, routeSettings.isEmpty); gap >= 0 && !s.isUnread("routes.0.topic") {
 		errs = append(errs, fmt.Errorf("routes[%d] is given and routes[%d] is not: they are counted from 0 without a gap", len(s.Routes)-1, gap))
 	}
-	for i := range s.Routes {
-		r := &s.Routes[i]
+	for i, r := range s.Routes {
 		if r.isEmpty() {
 			continue
 		}
@@ -75,32 +70,8 @@ func (s *settings) routes() ([]topics.Route, error) {
 func (s *settings) processorConfig(logger *slog.Logger) (processor.Config, error) {
 	routes, err := s.routes()
 	errs := []error{err}
-	c := processor.Config{
-		Group:                s.Group,
-		Guarantee:            s.Guarantee,
-		Lanes:                s.Lanes,
-		MemoryBudget:         s.MemoryBudget,
-		Protocol:             s.Protocol,
-		InstanceID:           s.InstanceID,
-		SessionTimeout:       s.SessionTimeout,
-		HeartbeatInterval:    s.HeartbeatInterval,
-		TransactionTimeout:   s.TransactionTimeout,
-		NearWindow:           s.NearWindow,
-		BatchRecords:         s.BatchRecords,
-		BatchBytes:           s.BatchBytes,
-		CommitInterval:       s.CommitInterval,
-		TurnTimeout:          s.TurnTimeout,
-		ShutdownTimeout:      s.ShutdownTimeout,
-		RetryBackoff:         s.RetryBackoff,
-		RetryBackoffMax:      s.RetryBackoffMax,
-		UnknownTargetAfter:   s.UnknownTargetAfter,
-		ForbiddenTargetAfter: s.ForbiddenTargetAfter,
-		MaxClockSkew:         s.MaxClockSkew,
-		AcceptLoss:           s.AcceptLoss,
-		Standbys:             s.Standbys,
-		Instance:             s.Instance,
-		Logger:               logger,
-	}
+	c := s.Config
+	c.Logger = logger
 	if c.Group == "" {
 		errs = append(errs, s.missing("group.id"))
 		c.Group = "missing"

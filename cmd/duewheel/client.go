@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -11,9 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/duewheel/duewheel/setting"
 )
 
-// codecs are what kafka.compression may be. What is not set is the client's default, snappy.
+// codecs are what kafka.compression may be.
 var codecs = map[string]kgo.CompressionCodec{
 	"none":   kgo.NoCompression(),
 	"gzip":   kgo.GzipCompression(),
@@ -29,11 +30,13 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 	if len(s.Brokers) == 0 && !s.isUnread("kafka.brokers") {
 		errs = append(errs, fmt.Errorf("kafka.brokers is missing: give it in the file, as %s, or with -b", envName("kafka.brokers")))
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(s.Brokers...), kgo.ClientID(cmp.Or(s.ClientID, "duewheel"))}
+	filled := *s
+	setting.Fill(&filled)
+	opts := []kgo.Opt{kgo.SeedBrokers(s.Brokers...), kgo.ClientID(string(filled.ClientID))}
 	if s.Rack != "" {
 		opts = append(opts, kgo.Rack(s.Rack))
 	}
-	if codec, ok := codecs[s.Compression]; ok {
+	if codec, ok := codecs[filled.Compression]; ok {
 		opts = append(opts, kgo.ProducerBatchCompression(codec))
 	}
 	config, err := s.TLS.config()

@@ -15,6 +15,8 @@ import (
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
+
+	"github.com/duewheel/duewheel/setting"
 )
 
 const (
@@ -276,9 +278,9 @@ func (l *loader) settings() settings {
 	for _, k := range keys {
 		for _, path := range sorted(all) {
 			if v, ok := l.value(k, path, all); ok {
-				if err := k.set(&s, place(path), v); err != nil {
+				if err := k.Set(&s, place(path), v); err != nil {
 					l.misread(path)
-					l.bad("%s: %w", l.origin[path], k.explain(err))
+					l.bad("%s: %w", l.origin[path], err)
 				}
 			}
 		}
@@ -287,25 +289,25 @@ func (l *loader) settings() settings {
 }
 
 // value returns what path says for key k, if path belongs to k: itself, or the file that holds it.
-func (l *loader) value(k key, path string, all map[string]any) (any, bool) {
+func (l *loader) value(k setting.Setting, path string, all map[string]any) (any, bool) {
 	g := general(path)
-	if g == k.name {
+	if g == k.Key {
 		return all[path], true
 	}
-	if !k.secret || g != k.name+"_file" {
+	if !k.Secret || g != k.Key+"_file" {
 		return nil, false
 	}
 	if _, both := all[strings.TrimSuffix(path, "_file")]; both {
-		l.misread(k.name)
+		l.misread(k.Key)
 		l.bad("%s: both the value and the file that holds it are given", l.origin[path])
 		return nil, false
 	}
-	name, err := asString(all[path])
+	name, err := setting.Text(all[path])
 	if err == nil {
 		name, err = readSecret(name)
 	}
 	if err != nil {
-		l.misread(k.name)
+		l.misread(k.Key)
 		l.bad("%s: %w", l.origin[path], err)
 		return nil, false
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +59,7 @@ func TestSmallestFileWorks(t *testing.T) {
 	if problems != nil {
 		t.Fatalf("problems: %q", problems)
 	}
-	if got, want := s.Brokers, []string{"127.0.0.1:9092"}; !reflect.DeepEqual(got, want) {
+	if got, want := s.Brokers, (brokers{"127.0.0.1:9092"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("brokers %q, want %q", got, want)
 	}
 	if s.Group != "duewheel" {
@@ -123,12 +122,12 @@ log: {level: debug, format: json}
 	yes, no := true, false
 	want := settings{
 		Brokers: []string{"a:9092", "b:9093"}, ClientID: "delays", Rack: "eu-1a",
-		TLS:   tlsSettings{Enabled: &yes, ServerName: "kafka.internal", VerifyHostname: &no},
-		SASL:  saslSettings{Mechanism: "SCRAM-SHA-512", Username: "alice", Password: "s3cret"},
-		Group: "g", SessionTimeout: 6 * time.Second, HeartbeatInterval: 200 * time.Millisecond,
-		TransactionTimeout: 15 * time.Second, Guarantee: processor.AtLeastOnce, Lanes: 3, StateDir: "/var/lib/duewheel",
-		MemoryBudget: 1 << 30, NearWindow: time.Minute, BatchRecords: 500, BatchBytes: 1 << 20, CommitInterval: 100 * time.Millisecond,
-		TurnTimeout: 3 * time.Second, ShutdownTimeout: 12 * time.Second, RetryBackoff: 2 * time.Second, RetryBackoffMax: time.Minute, UnknownTargetAfter: 8 * time.Second, ForbiddenTargetAfter: time.Hour, MaxClockSkew: 300 * time.Millisecond, AcceptLoss: true, Standbys: 1, Instance: "one",
+		TLS:  tlsSettings{Enabled: &yes, ServerName: "kafka.internal", VerifyHostname: &no},
+		SASL: saslSettings{Mechanism: "SCRAM-SHA-512", Username: "alice", Password: "s3cret"},
+		Config: processor.Config{Group: "g", SessionTimeout: 6 * time.Second, HeartbeatInterval: 200 * time.Millisecond,
+			TransactionTimeout: 15 * time.Second, Guarantee: processor.AtLeastOnce, Lanes: 3, StateDir: "/var/lib/duewheel",
+			MemoryBudget: 1 << 30, NearWindow: time.Minute, BatchRecords: 500, BatchBytes: 1 << 20, CommitInterval: 100 * time.Millisecond,
+			TurnTimeout: 3 * time.Second, ShutdownTimeout: 12 * time.Second, RetryBackoff: 2 * time.Second, RetryBackoffMax: time.Minute, UnknownTargetAfter: 8 * time.Second, ForbiddenTargetAfter: time.Hour, MaxClockSkew: 300 * time.Millisecond, AcceptLoss: true, Standbys: 1, Instance: "one"},
 		Routes: []routeSettings{{
 			Topic: "delay-5m", Target: "orders", Delay: 5 * time.Minute, MaxDelay: 7 * 24 * time.Hour, DeadLetter: "graveyard", Emit: "none",
 		}},
@@ -179,7 +178,7 @@ func TestEnvironmentAloneIsEnough(t *testing.T) {
 	if problems != nil {
 		t.Fatalf("problems: %q", problems)
 	}
-	if got, want := s.Brokers, []string{"a:9092", "b:9092"}; !reflect.DeepEqual(got, want) {
+	if got, want := s.Brokers, (brokers{"a:9092", "b:9092"}); !reflect.DeepEqual(got, want) {
 		t.Errorf("brokers %q, want %q", got, want)
 	}
 	want := []routeSettings{
@@ -362,62 +361,6 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 }
 
-// The reference lists every key with its default and no other, so that it cannot fall behind.
-func TestReferenceIsComplete(t *testing.T) {
-	b, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string]string{}
-	for line := range strings.Lines(string(b)) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 {
-			continue
-		}
-		name := strings.Trim(strings.TrimSpace(cells[1]), "`")
-		rows[name] = strings.ReplaceAll(strings.TrimSpace(cells[2]), "`", "")
-	}
-	for _, k := range keys {
-		got, ok := rows[shownInReference(k.name)]
-		if !ok {
-			t.Errorf("docs/configuration.md has no row for %s", shownInReference(k.name))
-		} else if got != k.def {
-			t.Errorf("docs/configuration.md says that the default of %s is %q, keys.go %q", k.name, got, k.def)
-		}
-	}
-	for name := range keyRows(string(b)) {
-		if !slices.ContainsFunc(keys, func(k key) bool { return shownInReference(k.name) == name }) {
-			t.Errorf("docs/configuration.md lists %s, which cannot be set", name)
-		}
-	}
-	for java := range propertyNames {
-		if !strings.Contains(string(b), "`"+java+"`") {
-			t.Errorf("docs/configuration.md does not name the property %s", java)
-		}
-	}
-	for _, java := range javaClient {
-		if !strings.Contains(string(b), "`"+java+"`") {
-			t.Errorf("docs/configuration.md does not name the property %s", java)
-		}
-	}
-}
-
-// keyRows are the first cells of the tables of keys.
-func keyRows(text string) map[string]bool {
-	found, inTable := map[string]bool{}, false
-	for line := range strings.Lines(text) {
-		switch cells := strings.Split(line, "|"); {
-		case len(cells) < 4:
-			inTable = false
-		case strings.TrimSpace(cells[1]) == "key":
-			inTable = true
-		case inTable && !strings.HasPrefix(cells[1], "---"):
-			found[strings.Trim(strings.TrimSpace(cells[1]), "`")] = true
-		}
-	}
-	return found
-}
-
 // The README is for the first minute: it has the smallest file as it is tested here, and fits a terminal.
 func TestReadme(t *testing.T) {
 	b, err := os.ReadFile("../../README.md")
@@ -435,5 +378,3 @@ func TestReadme(t *testing.T) {
 		}
 	}
 }
-
-func shownInReference(name string) string { return strings.ReplaceAll(shown(name), "[N]", "[]") }

@@ -207,14 +207,8 @@ func (d *demo) newProcessor(dir string, stderr io.Writer) (*processor.Processor,
 		Client:   []kgo.Opt{kgo.SeedBrokers(d.broker), kgo.ClientID("duewheel-demo"), kgo.WithHooks(admin.NewClientMetrics(registry))},
 		Group:    demoGroup,
 		StateDir: dir,
-		Routes: []topics.Route{{
-			Topic:       demoRequests,
-			Allow:       []string{"orders", "billing.*"},
-			MaxDelay:    defaultMaxDelay,
-			DeadLetter:  demoDeadLetter,
-			EmitHeaders: true,
-		}},
-		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Routes:   []topics.Route{routeSettings{Topic: demoRequests, Allow: []string{"orders", "billing.*"}}.route()},
+		Logger:   slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err == nil {
 		registry.MustRegister(admin.NewCollector(p.Stats, time.Now))

@@ -1,7 +1,7 @@
 // Command duewheel holds Kafka records and delivers each to its target topic when it is due.
 //
 // One file holds one command; config.go turns file, environment and flags into one set of
-// settings, and keys.go is the list of everything that can be set.
+// settings, and settings.go, with processor.Config, is the list of everything that can be set.
 package main
 
 import (

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"testing"
 	"time"
+
+	"github.com/duewheel/duewheel/processor"
 )
 
 func TestClientProperties(t *testing.T) {
@@ -53,8 +55,8 @@ key.serializer=org.apache.kafka.common.serialization.StringSerializer
 				"ssl.ca.location=/ca\nssl.certificate.location=/cert\nssl.key.location=/key\nenable.ssl.certificate.verification=false\n" +
 				"session.timeout.ms=6000\nheartbeat.interval.ms=300\ngroup.id=g\nclient.rack=r\ntransaction.timeout.ms=9000\n",
 			want: settings{
-				Brokers: []string{"k:1"}, ClientID: "me", Rack: "r", Group: "g",
-				SessionTimeout: 6 * time.Second, HeartbeatInterval: 300 * time.Millisecond, TransactionTimeout: 9 * time.Second,
+				Brokers: []string{"k:1"}, ClientID: "me", Rack: "r", Config: processor.Config{Group: "g",
+					SessionTimeout: 6 * time.Second, HeartbeatInterval: 300 * time.Millisecond, TransactionTimeout: 9 * time.Second},
 				TLS:  tlsSettings{CAFile: "/ca", CertFile: "/cert", KeyFile: "/key", InsecureSkipVerify: true},
 				SASL: saslSettings{Mechanism: "SCRAM-SHA-256", Username: "u", Password: "${p}"},
 			},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -100,7 +99,7 @@ func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 
 func (s *settings) logger(w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: s.LogLevel, ReplaceAttr: asText}
-	if cmp.Or(s.LogFormat, "text") == "json" {
+	if s.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))

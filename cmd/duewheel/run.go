@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/duewheel/duewheel/admin"
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/setting"
 )
 
 func newRunCommand(f *flags) *cobra.Command {
@@ -56,7 +56,8 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 	if err := joinLines(loadErr, clientErr, configErr, err); err != nil {
 		return err
 	}
-	dir, lock, err := claimStateDir(cmp.Or(s.StateDir, defaultStateDir))
+	setting.Fill(&config)
+	dir, lock, err := claimStateDir(config.StateDir)
 	if err != nil {
 		return err
 	}
@@ -67,11 +68,11 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 		return err
 	}
 	registry.MustRegister(admin.NewCollector(p.Stats, time.Now))
-	listener, err := listenAdmin(s.AdminListen, logger)
+	listener, err := listenAdmin(string(s.AdminListen), logger)
 	if err != nil {
 		return fmt.Errorf("admin.listen: %w", err)
 	}
-	limitMemory(cmp.Or(s.MemoryBudget, 256<<20))
+	limitMemory(config.MemoryBudget)
 	at := listenOff
 	if listener != nil {
 		at = "http://" + listener.Addr().String()

@@ -8,47 +8,37 @@ import (
 	"github.com/duewheel/duewheel/processor"
 )
 
-// settings is what file, environment and flags say once they are put together. A zero value
-// means that nothing was said: its user fills in the default.
+// settings is what file, environment and flags say once they are put together, and, with processor.Config, the only list of what can be
+// set. A zero value means that nothing was said: its user fills in the default.
 type settings struct {
-	Brokers     []string
-	ClientID    string
-	Rack        string
-	Compression string
-	TLS         tlsSettings
-	SASL        saslSettings
+	// Brokers lists brokers to begin with, `host:port`, without a scheme. A host alone stands for port 9092.
+	Brokers brokers `key:"kafka.brokers"`
 
-	Group              string
-	Protocol           processor.Protocol
-	InstanceID         string
-	SessionTimeout     time.Duration
-	HeartbeatInterval  time.Duration
-	TransactionTimeout time.Duration
+	// ClientID is the name in the broker's logs, metrics and quotas.
+	ClientID clientID `key:"kafka.client_id" default:"duewheel"`
 
-	Guarantee            processor.Guarantee
-	Lanes                int
-	StateDir             string
-	MemoryBudget         int64
-	NearWindow           time.Duration
-	BatchRecords         int
-	BatchBytes           int64
-	CommitInterval       time.Duration
-	TurnTimeout          time.Duration
-	ShutdownTimeout      time.Duration
-	RetryBackoff         time.Duration
-	RetryBackoffMax      time.Duration
-	UnknownTargetAfter   time.Duration
-	ForbiddenTargetAfter time.Duration
-	MaxClockSkew         time.Duration
-	AcceptLoss           bool
-	Standbys             int
-	Instance             string
+	// Rack lets records be read from replicas of this rack where the brokers allow it (`replica.selector.class`).
+	Rack string `key:"kafka.rack"`
 
-	Routes []routeSettings
+	// Compression is how records are compressed that are written. Some services refuse one of them. A record fits into a topic when
+	// it does as compressed by this, so choose none that compresses less than what your producers use.
+	Compression string `key:"kafka.compression" default:"snappy" words:"none gzip snappy lz4 zstd"`
 
-	AdminListen string
-	LogLevel    slog.Level
-	LogFormat   string
+	TLS  tlsSettings  `key:"kafka.tls"`
+	SASL saslSettings `key:"kafka.sasl"`
+
+	processor.Config
+	Routes []routeSettings `key:"routes"`
+
+	// AdminListen is where `/metrics`, `/livez`, `/readyz` and `/healthz` are; `off`: nowhere. There is no authentication, so an
+	// address that other hosts reach, such as `:9464`, is warned of in the log.
+	AdminListen listenAddress `key:"admin.listen" unset:"127.0.0.1:9464, or the next free port"`
+
+	// LogLevel is the least of what is logged.
+	LogLevel slog.Level `key:"log.level" default:"info" words:"debug info warn error"`
+
+	// LogFormat is how lines of the log are written.
+	LogFormat string `key:"log.format" default:"text" words:"text json"`
 
 	// unread are the keys, with N for a place in a list, of which something was said that could not be
 	// understood. That they are missing is not worth a further message.
@@ -63,29 +53,76 @@ func (s *settings) isUnread(paths ...string) bool {
 // tlsSettings says how to speak TLS. Certificates come as files, or as PEM text as the Java
 // client's ssl.keystore.key does.
 type tlsSettings struct {
-	Enabled            *bool // nil: as soon as anything else is set
-	CA, CAFile         string
-	Cert, CertFile     string
-	Key, KeyFile       string
-	ServerName         string
-	VerifyHostname     *bool
-	InsecureSkipVerify bool
+	// Enabled says whether to speak TLS.
+	Enabled *bool `key:"enabled" unset:"true when another kafka.tls key is set"`
+
+	// CAFile is a PEM file with the certificates of those who may sign the brokers' ones.
+	CAFile string `key:"ca_file" unset:"the system's"`
+
+	// CA is the same as text.
+	CA string `key:"ca"`
+
+	// CertFile is a PEM file with our certificate, for mTLS. Read again for every connection, so a renewed one is taken up.
+	CertFile string `key:"cert_file"`
+
+	// Cert is the same as text.
+	Cert string `key:"cert"`
+
+	// KeyFile is a PEM file with its key, without a password. It may be the same file.
+	KeyFile string `key:"key_file"`
+
+	// Key is the same as text.
+	Key string `key:"key"`
+
+	// ServerName is the name that the brokers' certificates must have.
+	ServerName string `key:"server_name" unset:"the broker's host"`
+
+	// VerifyHostname says whether it is looked at. `false`: the certificate must be good, but may have any name.
+	VerifyHostname *bool `key:"verify_hostname" unset:"true"`
+
+	// InsecureSkipVerify takes any certificate, so not beside `verify_hostname: true`. A machine in between can then read and change
+	// everything.
+	InsecureSkipVerify bool `key:"insecure_skip_verify" default:"false"`
 }
 
 type saslSettings struct {
-	Enabled   *bool // nil: as soon as a mechanism is set
-	Mechanism string
-	Username  string
-	Password  string
+	// Enabled says whether to log in.
+	Enabled *bool `key:"enabled" unset:"true when kafka.sasl.mechanism is set"`
+
+	// Mechanism is how to log in.
+	Mechanism string `key:"mechanism" words:"PLAIN SCRAM-SHA-256 SCRAM-SHA-512"`
+
+	// Username is the name to log in with.
+	Username string `key:"username" secret:"true"`
+
+	// Password is what proves it.
+	Password string `key:"password" secret:"true"`
 }
 
 // routeSettings is one entry of routes.
 type routeSettings struct {
-	Topic      string
-	Target     string
-	Delay      time.Duration
-	Allow      []string
-	MaxDelay   time.Duration
-	DeadLetter string
-	Emit       string // all or none
+	// Topic is the delay topic. Needed.
+	Topic string `key:"topic"`
+
+	// Target is where records go that name no target.
+	Target string `key:"target"`
+
+	// Allow lists the targets that a record may name in `delay-target-topic`: topics, in which `*` is any run of characters. Those
+	// who may write the delay topic can have us write to all of these. Delay topics, dead letter topics and `__*` are never allowed:
+	// a pattern does not reach them, and naming one is an error.
+	Allow []string `key:"targets.allow" unset:"only the fixed target"`
+
+	// Delay is a fixed delay for every record, counted from its timestamp; a timestamp ahead of the clock counts as the time at which
+	// the record was seen. When it is changed or removed, records that wait keep the one that they were written for. Together with
+	// `target` such a route needs no headers at all. Not above `max_delay`.
+	Delay time.Duration `key:"delay"`
+
+	// MaxDelay is how far ahead records may be due. Others are dead-lettered: mostly it is a mistyped unit.
+	MaxDelay time.Duration `key:"max_delay" default:"366d"`
+
+	// DeadLetter is where records go that cannot be delivered. It cannot be a delay topic or a target; several routes may share one.
+	DeadLetter string `key:"dead_letter" unset:"the topic's name and .dead"`
+
+	// Emit says which headers delivered records get. `none`: no `delay-*` headers, for sinks that cannot read plain text headers.
+	Emit string `key:"headers.emit" default:"all" words:"all none"`
 }

@@ -43,8 +43,8 @@ func TestSettings(t *testing.T) {
 		})
 	})
 	for _, k := range keys {
-		if !refused[k.name] && !takesAnything[k.name] {
-			t.Errorf("testdata/settings has no value of %s that is refused: every key needs one", k.name)
+		if !refused[k.Key] && !takesAnything[k.Key] {
+			t.Errorf("testdata/settings has no value of %s that is refused: every key needs one", k.Key)
 		}
 	}
 }

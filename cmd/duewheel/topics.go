@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/setting"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -105,7 +106,7 @@ func asMessageBytes(s string) (int, error) {
 	if s == "" {
 		return 0, nil
 	}
-	n, err := asSize(s)
+	n, err := setting.Size(s)
 	if err == nil && (n < leastMessageBytes || n > math.MaxInt32-topics.DeadLetterRoom) {
 		err = fmt.Errorf("%q: 4KiB to 2047MiB", s)
 	}

@@ -1,10 +1,9 @@
-package main
+package setting
 
 import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,7 +13,8 @@ import (
 // A value comes as what YAML made of it, or as text from the environment and the flags. The
 // functions here accept both.
 
-func asString(v any) (string, error) {
+// Text takes what is written as one word, and numbers that YAML did not leave as text.
+func Text(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
@@ -24,8 +24,9 @@ func asString(v any) (string, error) {
 	return "", errors.New("a list or a section stands where one value belongs")
 }
 
-func asInt(v any) (int, error) {
-	s, err := asString(v)
+// Int takes a whole number.
+func Int(v any) (int, error) {
+	s, err := Text(v)
 	if err != nil {
 		return 0, err
 	}
@@ -36,11 +37,12 @@ func asInt(v any) (int, error) {
 	return n, nil
 }
 
-func asBool(v any) (bool, error) {
+// Bool takes true or false.
+func Bool(v any) (bool, error) {
 	if b, ok := v.(bool); ok {
 		return b, nil
 	}
-	s, err := asString(v)
+	s, err := Text(v)
 	if err != nil {
 		return false, err
 	}
@@ -53,19 +55,19 @@ func asBool(v any) (bool, error) {
 	return false, fmt.Errorf("%q is not true or false", s)
 }
 
-// asList takes a list, or text with commas between the items.
-func asList(v any) ([]string, error) {
+// List takes a list, or text with commas between the items.
+func List(v any) ([]string, error) {
 	var items []string
 	if list, ok := v.([]any); ok {
 		for _, item := range list {
-			s, err := asString(item)
+			s, err := Text(item)
 			if err != nil {
 				return nil, err
 			}
 			items = append(items, s)
 		}
 	} else {
-		s, err := asString(v)
+		s, err := Text(v)
 		if err != nil {
 			return nil, err
 		}
@@ -87,10 +89,10 @@ var durationUnits = map[string]time.Duration{
 	"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
 }
 
-// asDuration takes Go's durations, and days and weeks: 250ms, 1h30m, 366d. A number without a unit
+// Duration takes Go's durations, and days and weeks: 250ms, 1h30m, 366d. A number without a unit
 // is refused, since it means another unit in each tool.
-func asDuration(v any) (time.Duration, error) {
-	s, err := asString(v)
+func Duration(v any) (time.Duration, error) {
+	s, err := Text(v)
 	if err != nil {
 		return 0, err
 	}
@@ -134,9 +136,9 @@ var sizeUnits = map[string]float64{
 	"t": 1 << 40, "tib": 1 << 40, "tb": 1e12,
 }
 
-// asSize takes bytes, or a number with a unit: 256MiB, 1GiB, 500MB.
-func asSize(v any) (int64, error) {
-	s, err := asString(v)
+// Size takes bytes, or a number with a unit: 256MiB, 1GiB, 500MB.
+func Size(v any) (int64, error) {
+	s, err := Text(v)
 	if err != nil {
 		return 0, err
 	}
@@ -150,39 +152,4 @@ func asSize(v any) (int64, error) {
 		return 0, fmt.Errorf("%q is not a size such as 256MiB or 1GiB", s)
 	}
 	return int64(n * unit), nil
-}
-
-var reference = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
-
-// expand puts the environment's values in place of ${NAME} and ${NAME:-otherwise}. $${ stands for
-// ${ itself. A name that is not set is an error: an empty password is never what was meant.
-func expand(s string, lookup func(string) (string, bool)) (string, error) {
-	var missing string
-	out := reference.ReplaceAllStringFunc(s, func(ref string) string {
-		if strings.HasPrefix(ref, "$$") {
-			return ref[1:]
-		}
-		m := reference.FindStringSubmatch(ref)
-		if v, ok := lookup(m[1]); ok {
-			return v
-		}
-		if m[2] != "" {
-			return m[3]
-		}
-		missing = ref
-		return ref
-	})
-	if missing != "" {
-		return "", fmt.Errorf("%s is not set in the environment", missing)
-	}
-	return out, nil
-}
-
-// readSecret returns what a file holds less the line end that editors and echo put there.
-func readSecret(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimRight(string(b), "\r\n"), nil
 }

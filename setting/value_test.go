@@ -1,11 +1,11 @@
-package main
+package setting
 
 import (
 	"testing"
 	"time"
 )
 
-func TestAsDuration(t *testing.T) {
+func TestDuration(t *testing.T) {
 	for _, test := range []struct {
 		in   any
 		want time.Duration
@@ -27,14 +27,14 @@ func TestAsDuration(t *testing.T) {
 		{"999999999w", 0, `"999999999w" is not a duration such as 250ms, 10s, 1h30m or 7d`},
 		{[]any{"5s"}, 0, "a list or a section stands where one value belongs"},
 	} {
-		got, err := asDuration(test.in)
+		got, err := Duration(test.in)
 		if got != test.want || errText(err) != test.err {
-			t.Errorf("asDuration(%v) = %v, %v; want %v, %s", test.in, got, err, test.want, test.err)
+			t.Errorf("Duration(%v) = %v, %v; want %v, %s", test.in, got, err, test.want, test.err)
 		}
 	}
 }
 
-func TestAsSize(t *testing.T) {
+func TestSize(t *testing.T) {
 	for _, test := range []struct {
 		in   any
 		want int64
@@ -49,40 +49,9 @@ func TestAsSize(t *testing.T) {
 		{"1MiBs", 0, `"1MiBs" is not a size such as 256MiB or 1GiB`},
 		{"99999999TiB", 0, `"99999999TiB" is not a size such as 256MiB or 1GiB`},
 	} {
-		got, err := asSize(test.in)
+		got, err := Size(test.in)
 		if got != test.want || errText(err) != test.err {
-			t.Errorf("asSize(%v) = %v, %v; want %v, %s", test.in, got, err, test.want, test.err)
-		}
-	}
-}
-
-func TestExpand(t *testing.T) {
-	env := map[string]string{"USER": "alice", "EMPTY": ""}
-	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
-	for _, test := range []struct{ in, want, err string }{
-		{"${USER}:${USER}", "alice:alice", ""},
-		{"${EMPTY}", "", ""},
-		{"${NONE:-otherwise}", "otherwise", ""},
-		{"${NONE:-}", "", ""},
-		{"$${USER} costs $5", "${USER} costs $5", ""},
-		{"${NONE}", "", "${NONE} is not set in the environment"},
-	} {
-		got, err := expand(test.in, lookup)
-		if got != test.want || errText(err) != test.err {
-			t.Errorf("expand(%q) = %q, %v; want %q, %s", test.in, got, err, test.want, test.err)
-		}
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for _, test := range []struct {
-		a, b string
-		want int
-	}{
-		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"broker", "brokers", 1}, {"mechansim", "mechanism", 1}, {"kitten", "sitting", 3},
-	} {
-		if got := distance(test.a, test.b); got != test.want {
-			t.Errorf("distance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
+			t.Errorf("Size(%v) = %v, %v; want %v, %s", test.in, got, err, test.want, test.err)
 		}
 	}
 }
