@@ -21,7 +21,7 @@ func (p plan) has(any ...op) bool {
 
 // choices names what N of a step means.
 var choices = map[op][]string{
-	opConfigure: names(settings, func(s setting) string { return s.topic + " " + s.key + "=" + s.value }),
+	opConfigure: names(settings, func(s topicSetting) string { return s.topic + " " + s.key + "=" + s.value }),
 	opPoison:    names(poisons, (*kerr.Error).Error), opProduceError: names(produceErrors, (*kerr.Error).Error), opUnwilling: names(unwillings, (*kerr.Error).Error),
 	opRefuse: names(refused, badAnswer.String), opRefuseCommit: names(refusedCommits, badAnswer.String),
 	opFarClock: names(farOff, time.Duration.String),
@@ -34,10 +34,10 @@ func names[T any](of []T, name func(T) string) (n []string) {
 	return n
 }
 
-type setting struct{ topic, key, value, usual string }
+type topicSetting struct{ topic, key, value, usual string }
 
 // settings are what is changed under running processes. Those of the delay topic make them complain.
-var settings = []setting{
+var settings = []topicSetting{
 	{simTopic, "cleanup.policy", "compact", "delete"}, {simTopic, "retention.ms", "60000", "-1"}, {simTopic, "retention.bytes", "100000000", "-1"},
 	{"orders", "max.message.bytes", "100000", "1048588"}, {"bills", "max.message.bytes", "5000", "1048588"}, {simTopic, "max.message.bytes", "100000", "1048588"},
 }
