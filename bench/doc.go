@@ -17,7 +17,7 @@
 //
 // A case of Run makes topics and consumer groups of its own, all of whose names begin with
 // "duewheel-bench-", runs a processor in this process, has every record judged by the checker
-// of integration/check, and deletes what it made, also when it fails or its context ends. Only a
+// of check, and deletes what it made, also when it fails or its context ends. Only a
 // killed process leaves something behind.
 //
 // # How it is measured

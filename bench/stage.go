@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/integration/check"
+	"github.com/duewheel/duewheel/check"
 	"github.com/duewheel/duewheel/processor"
 )
 

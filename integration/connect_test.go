@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/integration/check"
+	"github.com/duewheel/duewheel/check"
 )
 
 const connectFile = "org.apache.kafka.connect.file.FileStream"

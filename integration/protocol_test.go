@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/duewheel/duewheel/integration/check"
+	"github.com/duewheel/duewheel/check"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
 )

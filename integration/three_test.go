@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/check"
 	"github.com/duewheel/duewheel/integration/brokers"
-	"github.com/duewheel/duewheel/integration/check"
 	"github.com/duewheel/duewheel/integration/load"
 )
 
