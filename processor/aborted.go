@@ -36,14 +36,14 @@ func passAborted(ctx context.Context, cl *kgo.Client, of map[*partition]stretch)
 	}
 	topics := map[string]bool{}
 	for _, s := range of {
-		topics[s.tp.topic] = true
+		topics[s.tp.Topic] = true
 	}
 	md, err := kadm.NewClient(cl).Metadata(ctx, slices.Collect(maps.Keys(topics))...)
 	if err != nil {
 		return passed, fmt.Errorf("leaders: %w", err)
 	}
 	for p, s := range of {
-		leader := cl.Broker(int(md.Topics[s.tp.topic].Partitions[s.tp.partition].Leader))
+		leader := cl.Broker(int(md.Topics[s.tp.Topic].Partitions[s.tp.Partition].Leader))
 		next, failed := s.visible(ctx, leader)
 		if failed != nil {
 			err = fmt.Errorf("look what was aborted in %s: %w", s.tp, failed)
@@ -78,8 +78,8 @@ func (s stretch) fetch(ctx context.Context, leader *kgo.Broker, from int64) (kgo
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID, req.MaxBytes, req.IsolationLevel, req.SessionEpoch = -1, abortedFetchBytes, 1, -1
 	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.FetchOffset, p.PartitionMaxBytes = s.tp.partition, from, abortedFetchBytes
-	t.Topic, t.TopicID, t.Partitions = s.tp.topic, s.id, append(t.Partitions, p)
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = s.tp.Partition, from, abortedFetchBytes
+	t.Topic, t.TopicID, t.Partitions = s.tp.Topic, s.id, append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
 	kresp, err := leader.Request(ctx, req)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s stretch) fetch(ctx context.Context, leader *kgo.Broker, from int64) (kgo
 		return kgo.FetchPartition{}, 0, kerr.UnknownTopicOrPartition
 	}
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: s.tp.topic, Partition: s.tp.partition,
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: s.tp.Topic, Partition: s.tp.Partition,
 	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
 	return got, next, got.Err
 }

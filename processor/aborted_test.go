@@ -18,7 +18,7 @@ func transact(t *testing.T, w *wiretap, id string, n int) (end func(kgo.Transact
 		t.Fatal(err)
 	}
 	for range n {
-		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: testTopic, Partition: testTP.partition, Value: []byte("v")}).FirstErr(); err != nil {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: testTopic, Partition: testTP.Partition, Value: []byte("v")}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

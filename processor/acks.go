@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // acks collects the promises of one turn's records.
@@ -28,7 +30,7 @@ func (w *acks) promise(r *kgo.Record, err error) {
 			w.failed = map[string]error{}
 			close(w.broke)
 		}
-		if old := w.failed[r.Topic]; old == nil || isShutdown(old) {
+		if old := w.failed[r.Topic]; old == nil || kafka.IsShutdown(old) {
 			w.failed[r.Topic] = err
 		}
 		if isOfRecord(err) {
@@ -52,10 +54,10 @@ func (t *turn) failure(w *acks) error {
 	var first error
 	for topic, err := range w.failed {
 		t.settled = t.settled && isOfRecord(err)
-		if isTargets(err) {
+		if kafka.IsTargets(err) {
 			t.blamed[topic] = err
 		}
-		if first == nil || isShutdown(first) {
+		if first == nil || kafka.IsShutdown(first) {
 			first = fmt.Errorf("produce to %s: %w", topic, err)
 		}
 	}
@@ -72,7 +74,7 @@ func (t *turn) failure(w *acks) error {
 		}
 		again[o.item] = true
 		if w.failed[o.rec.Topic] == nil && first == nil && !t.l.quota.recently(t.l.cfg.TurnTimeout) {
-			t.blamed[o.rec.Topic] = errUnanswered
+			t.blamed[o.rec.Topic] = kafka.ErrUnanswered
 		}
 	}
 	t.noteRejected(w)

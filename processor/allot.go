@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // groupView is which replica owns which partition, as the group's coordinator tells it.
@@ -56,7 +58,7 @@ func (v *groupView) allot(self string, n int) []topicPartition {
 	load := map[pair]int{}
 	chosen := map[topicPartition][]string{}
 	var mine []topicPartition
-	tps := slices.SortedFunc(maps.Keys(v.owners), compareTopicPartitions)
+	tps := slices.SortedFunc(maps.Keys(v.owners), kafka.Compare)
 	for round := range min(n, others) {
 		for _, tp := range tps {
 			owner := v.owners[tp]
@@ -76,7 +78,7 @@ func (v *groupView) allot(self string, n int) []topicPartition {
 			}
 		}
 	}
-	slices.SortFunc(mine, compareTopicPartitions)
+	slices.SortFunc(mine, kafka.Compare)
 	return mine
 }
 
@@ -85,7 +87,7 @@ func (v *groupView) preference(tp topicPartition, owner string, taken []string) 
 	out := slices.DeleteFunc(slices.Clone(v.replicas), func(r string) bool { return r == owner || slices.Contains(taken, r) })
 	score := func(replica string) uint64 {
 		h := fnv.New64a()
-		fmt.Fprintf(h, "%s\x00%s\x00%d", replica, tp.topic, tp.partition)
+		fmt.Fprintf(h, "%s\x00%s\x00%d", replica, tp.Topic, tp.Partition)
 		x := h.Sum64()
 		x ^= x >> 33 // fnv alone leaves the scores of neighbouring partitions in nearly the same order
 		x *= 0xff51afd7ed558ccd
@@ -93,10 +95,6 @@ func (v *groupView) preference(tp topicPartition, owner string, taken []string) 
 	}
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(a, b)) })
 	return out
-}
-
-func compareTopicPartitions(a, b topicPartition) int {
-	return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
 }
 
 // memberClientID is what a lane calls itself in the group: client id, instance and lane, so that
@@ -161,7 +159,7 @@ func describeClassic(ctx context.Context, adm *kadm.Client, group string) (membe
 		if c, ok := m.Assigned.AsConsumer(); ok {
 			for _, t := range c.Topics {
 				for _, p := range t.Partitions {
-					gm.owns = append(gm.owns, topicPartition{t.Topic, p})
+					gm.owns = append(gm.owns, topicPartition{Topic: t.Topic, Partition: p})
 				}
 			}
 		}
@@ -180,7 +178,7 @@ func describeConsumer(ctx context.Context, adm *kadm.Client, group string) (memb
 		gm := groupMember{clientID: m.ClientID}
 		for topic, ps := range m.Assignment {
 			for p := range ps {
-				gm.owns = append(gm.owns, topicPartition{topic, p})
+				gm.owns = append(gm.owns, topicPartition{Topic: topic, Partition: p})
 			}
 		}
 		members = append(members, gm)

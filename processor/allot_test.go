@@ -15,7 +15,7 @@ func view(replicas, partitions int) *groupView {
 		v.replicas = append(v.replicas, fmt.Sprintf("duewheel-%c", 'a'+i))
 	}
 	for i := range partitions {
-		v.owners[topicPartition{"t", int32(i)}] = v.replicas[i%replicas]
+		v.owners[topicPartition{Topic: "t", Partition: int32(i)}] = v.replicas[i%replicas]
 	}
 	return v
 }
@@ -27,7 +27,7 @@ func TestAllot(t *testing.T) {
 		replicas, partitions := rapid.IntRange(1, 6).Draw(t, "replicas"), rapid.IntRange(0, 40).Draw(t, "partitions")
 		v := view(replicas, partitions)
 		for i := range partitions {
-			tp := topicPartition{"t", int32(i)}
+			tp := topicPartition{Topic: "t", Partition: int32(i)}
 			v.owners[tp] = rapid.SampledFrom(v.replicas).Draw(t, tp.String())
 		}
 		n := rapid.IntRange(0, 3).Draw(t, "standbys")

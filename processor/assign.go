@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -22,7 +23,6 @@ func (l *lane) take(ctx context.Context, h handover) {
 	if len(h.assigned) > 0 {
 		l.p.counters.rebalances.Add(1)
 		l.log.Info("partitions assigned", "partitions", h.assigned)
-		l.tell(Event{Kind: EventAssigned}, h.assigned...)
 		l.p.keeping.poke()
 		l.restore(ctx, h.assigned, 0)
 	}
@@ -31,11 +31,6 @@ func (l *lane) take(ctx context.Context, h handover) {
 	}
 	l.p.counters.rebalances.Add(1)
 	l.log.Info("partitions revoked", "partitions", h.revoked, "lost", h.lost)
-	if h.lost {
-		l.tell(Event{Kind: EventLost}, h.revoked...)
-	} else {
-		l.tell(Event{Kind: EventRevoked}, h.revoked...)
-	}
 	// A turn that is under way is decided first: its checkpoint is ours to write. When they are
 	// lost it will be refused, and none that was rendered ahead may follow in the name of the
 	// next stay.
@@ -107,9 +102,8 @@ func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 		if l.parts[tp] == nil {
 			continue
 		}
-		gone[tp.topic] = append(gone[tp.topic], tp.partition)
+		gone[tp.Topic] = append(gone[tp.Topic], tp.Partition)
 		delete(l.parts, tp)
-		l.tell(Event{Kind: EventDropped}, tp)
 	}
 	if len(gone) == 0 {
 		return
@@ -131,7 +125,7 @@ func (l *lane) restart(ctx context.Context, p *partition, why error) {
 		return
 	}
 	rest := l.failed(p.tp)
-	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.topic, "partition", p.tp.partition, "error", why, "in", rest.Round(time.Millisecond))
+	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", why, "in", rest.Round(time.Millisecond))
 	l.startOver(ctx, p, rest)
 }
 
@@ -167,7 +161,7 @@ func (l *lane) restartTopic(ctx context.Context, topic string, why error) {
 	var tps []topicPartition
 	var rest time.Duration
 	for tp := range l.parts {
-		if tp.topic == topic {
+		if tp.Topic == topic {
 			tps = append(tps, tp)
 			rest = max(rest, l.failed(tp))
 		}
@@ -202,15 +196,13 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	l.reorder()
 	l.remember(p.tp, p)
 	if p.phase == PhaseStopped {
-		l.log.Error("partition is stopped until a person decides", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.err)
-		l.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)
+		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
 		return
 	}
-	l.reader.RemoveConsumePartitions(map[string][]int32{p.tp.topic: {p.tp.partition}}) // else the client goes on where it was
-	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.topic: {p.tp.partition: kgo.NewOffset().At(p.start)}})
-	l.log.Info("partition restored; catching up", "topic", p.tp.topic, "partition", p.tp.partition,
+	l.reader.RemoveConsumePartitions(p.tp.Alone()) // else the client goes on where it was
+	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.Topic: {p.tp.Partition: kgo.NewOffset().At(p.start)}})
+	l.log.Info("partition restored; catching up", "topic", p.tp.Topic, "partition", p.tp.Partition,
 		"offset", p.committed.Offset, "watermark", p.committed.Watermark, "low_water", p.committed.LowWater, "start", p.start, "end", p.logEnd)
-	l.tell(Event{Kind: EventRestored, LowWater: p.committed.LowWater, Start: p.start}, p.tp)
 }
 
 func (l *lane) reorder() {
@@ -218,7 +210,7 @@ func (l *lane) reorder() {
 	for _, p := range l.parts {
 		l.order = append(l.order, p)
 	}
-	slices.SortFunc(l.order, func(a, b *partition) int { return compareTopicPartitions(a.tp, b.tp) })
+	slices.SortFunc(l.order, func(a, b *partition) int { return kafka.Compare(a.tp, b.tp) })
 }
 
 // endMembership leaves the group and joins it as a new member, so that nothing that was sent in

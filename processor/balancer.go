@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // warmBalancer shares partitions out as cooperative-sticky does (KIP-429), and of all that have to
@@ -62,11 +64,11 @@ func (b *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 	}
 	w := warmth{Replica: b.replica, Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
 	for h, position := range b.holds() {
-		topic := fmt.Sprintf("%s/%x", h.tp.topic, h.id)
+		topic := fmt.Sprintf("%s/%x", h.tp.Topic, h.id)
 		if w.Holds[topic] == nil {
 			w.Holds[topic] = map[int32]int64{}
 		}
-		w.Holds[topic][h.tp.partition] = position
+		w.Holds[topic][h.tp.Partition] = position
 	}
 	said, err := json.Marshal(w)
 	if err != nil || len(said) > maxWarmth {
@@ -83,13 +85,13 @@ func (b *warmBalancer) gaveUp(current map[string][]int32) map[string][]int32 {
 	defer b.mu.Unlock()
 	was := b.last
 	b.last = map[topicPartition]bool{}
-	for _, tp := range flatten(current) {
+	for _, tp := range kafka.Flatten(current) {
 		b.last[tp] = true
 		delete(was, tp)
 	}
 	out := map[string][]int32{}
-	for _, tp := range slices.SortedFunc(maps.Keys(was), compareTopicPartitions) {
-		out[tp.topic] = append(out[tp.topic], tp.partition)
+	for _, tp := range slices.SortedFunc(maps.Keys(was), kafka.Compare) {
+		out[tp.Topic] = append(out[tp.Topic], tp.Partition)
 	}
 	return out
 }
@@ -118,7 +120,7 @@ func (w *warmth) of(topics map[string]kgo.TopicMetadata) map[topicPartition]int6
 			continue
 		}
 		for p, position := range ps {
-			out[topicPartition{topic, p}] = position
+			out[topicPartition{Topic: topic, Partition: p}] = position
 		}
 	}
 	return out
@@ -142,7 +144,7 @@ func (b *warmBalancer) Balance(c *kgo.ConsumerBalancer, topics map[string]int32)
 	for id, of := range plan.AsMemberIDMap() {
 		clear(of)
 		for _, tp := range h.planned[id] {
-			of[tp.topic] = append(of[tp.topic], tp.partition)
+			of[tp.Topic] = append(of[tp.Topic], tp.Partition)
 		}
 		for _, ps := range of {
 			slices.Sort(ps)
@@ -180,7 +182,7 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 		h.members = append(h.members, m.MemberID)
 		w := parseWarmth(m.MemberID, meta.UserData)
 		h.says[m.MemberID], h.reads[m.MemberID] = w, meta.Topics
-		for _, tp := range flatten(w.GaveUp) {
+		for _, tp := range kafka.Flatten(w.GaveUp) {
 			h.gaveUp[tp] = true
 		}
 		h.holds[m.MemberID] = w.of(c.Info().Topics())
@@ -189,7 +191,7 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 		}
 		for _, t := range meta.OwnedPartitions {
 			for _, p := range t.Partitions {
-				tp := topicPartition{t.Topic, p}
+				tp := topicPartition{Topic: t.Topic, Partition: p}
 				if g, ok := claimed[tp]; !ok || meta.Generation > g {
 					claimed[tp], h.owner[tp] = meta.Generation, m.MemberID
 				}
@@ -200,10 +202,10 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 	for id, of := range plan {
 		for topic, ps := range of {
 			for _, p := range ps {
-				h.planned[id] = append(h.planned[id], topicPartition{topic, p})
+				h.planned[id] = append(h.planned[id], topicPartition{Topic: topic, Partition: p})
 			}
 		}
-		slices.SortFunc(h.planned[id], compareTopicPartitions)
+		slices.SortFunc(h.planned[id], kafka.Compare)
 	}
 	return h
 }
@@ -238,14 +240,14 @@ func (h *hearth) warm() {
 func (h *hearth) exchange(member string, i int) {
 	tp := h.planned[member][i]
 	for _, other := range h.members {
-		if other == member || !slices.Contains(h.reads[other], tp.topic) || h.owner[tp] != other && !h.isWarm(other, tp, asWarm) {
+		if other == member || !slices.Contains(h.reads[other], tp.Topic) || h.owner[tp] != other && !h.isWarm(other, tp, asWarm) {
 			continue
 		}
 		for j, back := range h.planned[other] {
 			// What comes back has to move anyway, or is let go by the owner of tp in its stead.
 			moves := h.owner[back] != other || h.owner[tp] == other
 			colder := h.owner[back] != member && !h.isWarm(member, back, asWarm)
-			if moves && slices.Contains(h.reads[member], back.topic) && (!colder || h.owner[tp] != other && !h.isWarm(other, back, asWarm)) {
+			if moves && slices.Contains(h.reads[member], back.Topic) && (!colder || h.owner[tp] != other && !h.isWarm(other, back, asWarm)) {
 				h.planned[member][i], h.planned[other][j] = back, tp
 				return
 			}
@@ -281,7 +283,7 @@ func (h *hearth) relieve() {
 // member, and have no more than it; empty when there is none.
 func (h *hearth) leastWarm(member string, tp topicPartition) (least string) {
 	for _, other := range h.members {
-		if other == member || !slices.Contains(h.reads[other], tp.topic) || !h.isWarm(other, tp, nearlyAsWarm) || len(h.planned[other]) > len(h.planned[member]) {
+		if other == member || !slices.Contains(h.reads[other], tp.Topic) || !h.isWarm(other, tp, nearlyAsWarm) || len(h.planned[other]) > len(h.planned[member]) {
 			continue
 		}
 		if least == "" || len(h.planned[other]) < len(h.planned[least]) {
@@ -300,7 +302,7 @@ func (p *Processor) holds() map[held]int64 {
 	out := map[held]int64{}
 	for id, pos := range store.Positions() {
 		if id.Group == p.cfg.Group {
-			out[held{topicPartition{id.Topic, id.Partition}, id.TopicID}] = min(pos.Resume, pos.Offset)
+			out[held{topicPartition{Topic: id.Topic, Partition: id.Partition}, id.TopicID}] = min(pos.Resume, pos.Offset)
 		}
 	}
 	return out

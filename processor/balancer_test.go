@@ -119,7 +119,7 @@ func ofTestTopic(holds map[topicPartition]int64) map[held]int64 {
 func know(position int64, ps ...int32) map[topicPartition]int64 {
 	m := map[topicPartition]int64{}
 	for _, p := range ps {
-		m[topicPartition{testTopic, p}] = position
+		m[topicPartition{Topic: testTopic, Partition: p}] = position
 	}
 	return m
 }
@@ -183,7 +183,7 @@ func TestWarmthOfAnOldTopic(t *testing.T) {
 		fmt.Sprintf("%s/%x", testTopic, old):    {2: 1e9},
 	}}
 	got := w.of(map[string]kgo.TopicMetadata{testTopic: {ID: testID}})
-	if len(got) != 1 || got[topicPartition{testTopic, 1}] != 5 {
+	if len(got) != 1 || got[topicPartition{Topic: testTopic, Partition: 1}] != 5 {
 		t.Errorf("holds %v", got)
 	}
 }
@@ -236,7 +236,7 @@ func TestBalanceSettles(t *testing.T) {
 			}
 			for i := range holds {
 				if position := rapid.SampledFrom([]int64{0, 0, 1000, 1e6}).Draw(t, "holds"); position > 0 {
-					holds[i][topicPartition{testTopic, p}] = position
+					holds[i][topicPartition{Topic: testTopic, Partition: p}] = position
 				}
 			}
 		}

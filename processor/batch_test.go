@@ -151,7 +151,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 // emptyPartition is a live partition like another, without records.
 func emptyPartition(p *partition, n int32) *partition {
 	return &partition{
-		tp: topicPartition{p.tp.topic, n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
+		tp: topicPartition{Topic: p.tp.Topic, Partition: n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
 		parsers: p.parsers, near: newNear(), ledger: state.NewLedger(0), wheel: wheel.New(0), horizon: farthest,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -59,7 +60,7 @@ func TestBudgetIsShared(t *testing.T) {
 			equal(t, "store", p.store.options.MemoryBudget, c.store)
 			equal(t, "records of a turn", l.batch.records, int(c.records))
 			equal(t, "bytes of a turn", l.batch.bytes, c.batchBytes)
-			reader, closeReader, err := newReader(l.cfg, p.fetchBytes())
+			reader, closeReader, err := kafka.NewReader(l.cfg.Client, p.fetchBytes())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +102,7 @@ func TestSharesAndSpares(t *testing.T) {
 	l := testLane(t)
 	equal(t, "share of a lane without partitions", l.share(), l.nearBudget)
 	for n := range int32(4) {
-		l.parts[topicPartition{testTopic, n}] = &partition{}
+		l.parts[topicPartition{Topic: testTopic, Partition: n}] = &partition{}
 	}
 	equal(t, "share of each of four", l.share(), l.nearBudget/4)
 	for range 20 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -122,14 +123,14 @@ func (l *lane) tookRefused(ctx context.Context, t *turn) {
 			continue
 		}
 		pt.p.writing.tried, pt.p.writing.err = time.Now(), err
-		if isTopicGone(err) {
-			l.restartTopic(ctx, pt.p.tp.topic, err)
+		if kafka.IsTopicGone(err) {
+			l.restartTopic(ctx, pt.p.tp.Topic, err)
 		}
 	}
 	if said := codeOf(t.err); t.err != nil && t.outcome != outcomeUnknown && said != l.refusedFor {
 		l.refusedFor = said
 		level := slog.LevelWarn
-		if judge(t.err) == verdictRefused && len(t.refused) == 0 {
+		if kafka.VerdictOf(t.err) == kafka.Refused && len(t.refused) == 0 {
 			level = slog.LevelInfo // every rebalance refuses some
 		}
 		l.log.Log(ctx, level, "checkpoints were not written; they are tried again", "partitions", len(t.took), "error", t.err)
@@ -164,8 +165,7 @@ func (l *lane) tellOverdue() {
 // starts over now and then, to see whether that has been mended.
 func (l *lane) stop(p *partition, why error) {
 	p.phase, p.err, p.since = PhaseStopped, why, time.Now()
-	l.log.Error("partition is stopped", "topic", p.tp.topic, "partition", p.tp.partition, "error", why, "looks_again_in", stoppedRetry)
-	l.tell(Event{Kind: EventStopped, Error: why.Error()}, p.tp)
+	l.log.Error("partition is stopped", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", why, "looks_again_in", stoppedRetry)
 }
 
 // dropRefused takes the parts out of a transaction that is known not to have happened whose offsets

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -88,7 +89,7 @@ func refusedOf(err error) map[topicPartition]error {
 // isPartitions reports a refusal that concerns its partition alone, or its topic: the others of the
 // request can do without it.
 func isPartitions(err error) bool {
-	return isAny(err, kerr.OffsetMetadataTooLarge, kerr.InvalidCommitOffsetSize, kerr.TopicAuthorizationFailed)
+	return kafka.IsAny(err, kerr.OffsetMetadataTooLarge, kerr.InvalidCommitOffsetSize, kerr.TopicAuthorizationFailed)
 }
 
 // commitBytes is about how much one request may commit. The coordinator writes all of it as one
@@ -99,7 +100,7 @@ const commitBytes = 512 << 10
 func (c *coordinator) portions(entries []commitEntry) (out [][]commitEntry) {
 	first, size := 0, 0
 	for i, e := range entries {
-		bytes := len(e.metadata) + len(e.tp.topic) + len(c.group) + 64 // of key, value and record
+		bytes := len(e.metadata) + len(e.tp.Topic) + len(c.group) + 64 // of key, value and record
 		if size+bytes > commitBytes && i > first {
 			out = append(out, entries[first:i])
 			first, size = i, 0
@@ -121,10 +122,10 @@ func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entr
 		req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, m.id, m.generation, m.instance
 		for _, of := range byTopic(portion) {
 			t := kmsg.NewOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = of[0].tp.topic, of[0].id
+			t.Topic, t.TopicID = of[0].tp.Topic, of[0].id
 			for i := range of {
 				p := kmsg.NewOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.Metadata = of[i].tp.partition, of[i].offset, &of[i].metadata
+				p.Partition, p.Offset, p.Metadata = of[i].tp.Partition, of[i].offset, &of[i].metadata
 				t.Partitions = append(t.Partitions, p)
 			}
 			req.Topics = append(req.Topics, t)
@@ -135,7 +136,7 @@ func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entr
 		}
 		for _, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
 			for _, p := range t.Partitions {
-				refused.add(topicPartition{nameOf(t.Topic, t.TopicID, portion), p.Partition}, p.ErrorCode)
+				refused.add(topicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
 			}
 		}
 	}
@@ -154,10 +155,10 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 		req.MemberID, req.Generation, req.InstanceID = m.id, m.generation, m.instance
 		for _, of := range byTopic(portion) {
 			t := kmsg.NewTxnOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = of[0].tp.topic, of[0].id
+			t.Topic, t.TopicID = of[0].tp.Topic, of[0].id
 			for i := range of {
 				p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.Metadata = of[i].tp.partition, of[i].offset, &of[i].metadata
+				p.Partition, p.Offset, p.Metadata = of[i].tp.Partition, of[i].offset, &of[i].metadata
 				t.Partitions = append(t.Partitions, p)
 			}
 			req.Topics = append(req.Topics, t)
@@ -168,7 +169,7 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 		}
 		for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
 			for _, p := range t.Partitions {
-				refused.add(topicPartition{nameOf(t.Topic, t.TopicID, portion), p.Partition}, p.ErrorCode)
+				refused.add(topicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
 			}
 		}
 		if err := refused.err(); err != nil {
@@ -182,7 +183,7 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 func nameOf(name string, id topicID, asked []commitEntry) string {
 	for _, e := range asked {
 		if name == "" && e.id == id {
-			return e.tp.topic
+			return e.tp.Topic
 		}
 	}
 	return name
@@ -193,10 +194,10 @@ func byTopic(entries []commitEntry) [][]commitEntry {
 	var groups [][]commitEntry
 	at := map[string]int{}
 	for _, e := range entries {
-		i, ok := at[e.tp.topic]
+		i, ok := at[e.tp.Topic]
 		if !ok {
 			i = len(groups)
-			at[e.tp.topic] = i
+			at[e.tp.Topic] = i
 			groups = append(groups, nil)
 		}
 		groups[i] = append(groups[i], e)

@@ -2,11 +2,13 @@ package processor
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -41,11 +43,11 @@ const (
 )
 
 // Config is everything a Processor needs to know. Only Client, Group and Routes have no default. Fields with a key can be set in
-// files too, where they are called so; docs/configuration.md is made of what is said here. All but functions and clients can be written as JSON.
+// files too, where they are called so; docs/configuration.md is made of what is said here.
 type Config struct {
 	// Client holds the options every Kafka client of the processor is made with: brokers, TLS,
 	// SASL, client id, dialer.
-	Client []kgo.Opt `json:"-"`
+	Client []kgo.Opt
 
 	// Group is the consumer group. Its committed offsets are the checkpoints, and it begins every transactional id. Two groups on
 	// one delay topic both deliver everything that their routes allow; `run` and `topics check` warn of it.
@@ -152,17 +154,14 @@ type Config struct {
 	// other. At most 64 letters, digits, dots, underscores and dashes.
 	Instance string `key:"instance" unset:"random"`
 
-	// Logger defaults to slog.Default(). Its lines are for people: programs learn from Events, and from Stats.
-	Logger *slog.Logger `json:"-"`
-
-	// Events is told what happens to partitions, as it happens. It is called from several goroutines, which wait for it.
-	Events func(Event) `json:"-"`
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
 
 	// Now reads the wall clock. Defaults to time.Now. Tests step it.
-	Now func() time.Time `json:"-"`
+	Now func() time.Time
 
 	// FS is the file system of the store. Defaults to the operating system's.
-	FS vfs.FS `json:"-"`
+	FS vfs.FS
 }
 
 // withDefaults returns c with every unset field filled in: what its tags say, and what is no constant.
@@ -269,3 +268,6 @@ func (c Config) validateTimes(p *problems) {
 		p.report("turn_timeout is %s: below transaction_timeout, %s", topics.FormatDelay(c.TurnTimeout), topics.FormatDelay(c.TransactionTimeout))
 	}
 }
+
+// randomName is what no other process calls itself.
+func randomName() string { return strings.ToLower(rand.Text()[:10]) }

@@ -11,25 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
-
-// topicPartition names a partition of a delay topic.
-type topicPartition struct {
-	topic     string
-	partition int32
-}
-
-func (tp topicPartition) String() string { return fmt.Sprintf("%s/%d", tp.topic, tp.partition) }
-
-// MarshalText is how logs show it, whatever their format.
-func (tp topicPartition) MarshalText() ([]byte, error) { return []byte(tp.String()), nil }
-
-// topicID is Kafka's id of a topic; another one under the same name means that the topic was
-// deleted and made anew.
-type topicID [16]byte
-
-func (id topicID) short() [4]byte { return [4]byte(id[:4]) }
 
 // member is a group membership as the broker checks it: id and generation (or epoch, KIP-848).
 type member struct {
@@ -54,12 +38,6 @@ type coordinator struct {
 	known  bool
 }
 
-var errNoCoordinator = errors.New("processor: coordinator not known")
-
-// requestTimeout is how long an answer may take that a healthy broker gives within milliseconds: it is
-// time to ask one that is silent and another one.
-const requestTimeout = 2 * brokerPatience
-
 func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	if broker, known := c.last(); known {
 		return broker, nil
@@ -73,11 +51,11 @@ func (c *coordinator) find(ctx context.Context, cl *kgo.Client) (int32, error) {
 	req.CoordinatorKeys = []string{req.CoordinatorKey}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
+		return 0, fmt.Errorf("%w: %w", kafka.ErrNoCoordinator, err)
 	}
 	node, err := coordinatorIn(resp)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errNoCoordinator, err)
+		return 0, fmt.Errorf("%w: %w", kafka.ErrNoCoordinator, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +88,7 @@ func (c *coordinator) forget() {
 // send sends req once to the coordinator. An error that wraps errUnanswered means that it may
 // have been carried out.
 func (c *coordinator) send(ctx context.Context, cl *kgo.Client, req kmsg.Request) (kmsg.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	node, err := c.find(ctx, cl)
 	if err != nil {
@@ -121,17 +99,17 @@ func (c *coordinator) send(ctx context.Context, cl *kgo.Client, req kmsg.Request
 	if err == nil {
 		return resp, nil
 	}
-	if notSent(err) || unknownBroker(err) {
+	if kafka.NotSent(err) || unknownBroker(err) {
 		refreshBrokers(ctx, cl) // it may have another address by now, or be new to the client
-		return nil, c.answer(fmt.Errorf("%w: %w", errNoCoordinator, err))
+		return nil, c.answer(fmt.Errorf("%w: %w", kafka.ErrNoCoordinator, err))
 	}
-	return nil, c.answer(fmt.Errorf("%w: %w", errUnanswered, err))
+	return nil, c.answer(fmt.Errorf("%w: %w", kafka.ErrUnanswered, err))
 }
 
 // answer takes in how the coordinator has answered a request, of whichever kind, and gives the error
 // back. One that is not the coordinator any more, or does not answer, is looked up again next time.
 func (c *coordinator) answer(err error) error {
-	if err != nil && (moved(err) || errors.Is(err, errUnanswered)) {
+	if err != nil && (kafka.Moved(err) || errors.Is(err, kafka.ErrUnanswered)) {
 		c.forget()
 	}
 	return err
@@ -146,11 +124,11 @@ func unknownBroker(err error) bool { return err != nil && err.Error() == "unknow
 func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error) error {
 	for try := 0; ; try++ {
 		err := do()
-		if err == nil || judge(err) != verdictRetry {
+		if err == nil || kafka.VerdictOf(err) != kafka.Retry {
 			return err
 		}
 		pause := markersPause(try)
-		if moved(err) || errors.Is(err, kerr.CoordinatorLoadInProgress) {
+		if kafka.Moved(err) || errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			pause = wait.Growing(try, 20*time.Millisecond, 500*time.Millisecond)
 		} else if try > 20 { // a second or so
 			return err
@@ -184,7 +162,7 @@ func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactio
 		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = transactionalID, in.id, in.epoch, c.group
 		resp, err := req.RequestWith(ctx, cl)
 		if err != nil {
-			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, errUnanswered, err)
+			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, kafka.ErrUnanswered, err)
 		}
 		err = kerr.ErrorForCode(resp.ErrorCode)
 		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, markersPause(try)) {
@@ -211,9 +189,9 @@ func (c *coordinator) fetch(ctx context.Context, cl *kgo.Client, ids map[topicPa
 	req.RequireStable = stable
 	nameOf := map[topicID]string{}
 	for tp, id := range ids {
-		nameOf[id] = tp.topic
+		nameOf[id] = tp.Topic
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	resp, err := req.RequestWith(ctx, cl) // kgo maps the request to what the broker speaks, and may repeat it: it changes nothing
 	if err != nil {
@@ -240,7 +218,7 @@ func (c *coordinator) fetch(ctx context.Context, cl *kgo.Client, ids map[topicPa
 			if f.unstable = errors.Is(err, kerr.UnstableOffsetCommit); !f.unstable {
 				f.err = err
 			}
-			out[topicPartition{name, p.Partition}] = f
+			out[topicPartition{Topic: name, Partition: p.Partition}] = f
 		}
 	}
 	return out, nil
@@ -250,8 +228,8 @@ func (c *coordinator) fetchRequest(ids map[topicPartition]topicID) *kmsg.OffsetF
 	parts := map[string][]int32{}
 	idOf := map[string]topicID{}
 	for tp, id := range ids {
-		parts[tp.topic] = append(parts[tp.topic], tp.partition)
-		idOf[tp.topic] = id
+		parts[tp.Topic] = append(parts[tp.Topic], tp.Partition)
+		idOf[tp.Topic] = id
 	}
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = c.group

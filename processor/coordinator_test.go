@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -97,9 +98,9 @@ func newScripted(t *testing.T) (*scripted, *coordinator, *kgo.Client) {
 var (
 	someone = member{id: "someone", generation: 7}
 	entries = []commitEntry{
-		{tp: topicPartition{testTopic, 0}, id: testID, offset: 10, metadata: "a"},
-		{tp: topicPartition{"others", 0}, id: topicID{9}, offset: 20, metadata: "b"},
-		{tp: topicPartition{testTopic, 1}, id: testID, offset: 30, metadata: "c"},
+		{tp: topicPartition{Topic: testTopic, Partition: 0}, id: testID, offset: 10, metadata: "a"},
+		{tp: topicPartition{Topic: "others", Partition: 0}, id: topicID{9}, offset: 20, metadata: "b"},
+		{tp: topicPartition{Topic: testTopic, Partition: 1}, id: testID, offset: 30, metadata: "c"},
 	}
 )
 
@@ -109,13 +110,13 @@ func TestCommitIsSentOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-		want verdict
+		want kafka.Verdict
 	}{
-		{"unanswered", errNoAnswer, verdictUnknown},
-		{"refused", kerr.IllegalGeneration, verdictRefused},
-		{"moved", kerr.NotCoordinator, verdictRetry},
-		{"loading", kerr.CoordinatorLoadInProgress, verdictRetry},
-		{"unclear", kerr.UnknownServerError, verdictUnknown},
+		{"unanswered", errNoAnswer, kafka.Unknown},
+		{"refused", kerr.IllegalGeneration, kafka.Refused},
+		{"moved", kerr.NotCoordinator, kafka.Retry},
+		{"loading", kerr.CoordinatorLoadInProgress, kafka.Retry},
+		{"unclear", kerr.UnknownServerError, kafka.Unknown},
 	} {
 		for _, kind := range []string{"plain", "in a transaction"} {
 			t.Run(c.name+" "+kind, func(t *testing.T) {
@@ -127,10 +128,10 @@ func TestCommitIsSentOnce(t *testing.T) {
 				} else {
 					err = co.txnCommit(t.Context(), cl, "writer-0", identity{}, someone, entries)
 				}
-				if got := judge(err); err == nil || got != c.want {
+				if got := kafka.VerdictOf(err); err == nil || got != c.want {
 					t.Errorf("verdict %d on %v, want %d", got, err, c.want)
 				}
-				if c.err == errNoAnswer && !errors.Is(err, errUnanswered) {
+				if c.err == errNoAnswer && !errors.Is(err, kafka.ErrUnanswered) {
 					t.Errorf("got %v, want errUnanswered", err)
 				}
 				if n, _ := s.count(); n != 1 {
@@ -145,10 +146,10 @@ func TestCommitIsSentOnce(t *testing.T) {
 func TestNoCommitWithoutMember(t *testing.T) {
 	s, co, cl := newScripted(t)
 	for _, m := range []member{{}, {id: "someone", generation: -1}, {generation: 7}} {
-		if err := co.commit(t.Context(), cl, m, entries); judge(err) != verdictRefused {
+		if err := co.commit(t.Context(), cl, m, entries); kafka.VerdictOf(err) != kafka.Refused {
 			t.Errorf("%+v: got %v", m, err)
 		}
-		if err := co.txnCommit(t.Context(), cl, "writer-0", identity{}, m, entries); judge(err) != verdictRefused {
+		if err := co.txnCommit(t.Context(), cl, "writer-0", identity{}, m, entries); kafka.VerdictOf(err) != kafka.Refused {
 			t.Errorf("%+v: got %v", m, err)
 		}
 	}
@@ -209,7 +210,7 @@ func TestRetry(t *testing.T) {
 		{"coordinator loading", []error{kerr.CoordinatorLoadInProgress}, 2, 1, nil},
 		{"refused", []error{kerr.RebalanceInProgress}, 1, 1, kerr.RebalanceInProgress},
 		{"fenced", []error{kerr.ProducerFenced}, 1, 1, kerr.ProducerFenced},
-		{"unanswered", []error{errNoAnswer}, 1, 1, errUnanswered},
+		{"unanswered", []error{errNoAnswer}, 1, 1, kafka.ErrUnanswered},
 		{"refused after it moved", []error{kerr.NotCoordinator, kerr.IllegalGeneration}, 2, 2, kerr.IllegalGeneration},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -281,7 +282,7 @@ func TestFetchCheckpoints(t *testing.T) {
 		return resp, nil, true
 	})
 	co := &coordinator{group: "g"}
-	ids, err := topicIDs(t.Context(), cl, []topicPartition{{testTopic, 0}, {testTopic, 1}, {testTopic, 2}})
+	ids, err := kafka.TopicIDs(t.Context(), cl, []topicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}, {Topic: testTopic, Partition: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,10 +292,10 @@ func TestFetchCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[topicPartition]fetched{
-			{testTopic, 0}: {offset: 42, metadata: "dw1"}, {testTopic, 1}: {offset: 7, metadata: "before"}, {testTopic, 2}: {offset: -1},
+			{Topic: testTopic, Partition: 0}: {offset: 42, metadata: "dw1"}, {Topic: testTopic, Partition: 1}: {offset: 7, metadata: "before"}, {Topic: testTopic, Partition: 2}: {offset: -1},
 		}
 		if require {
-			want[topicPartition{testTopic, 1}] = fetched{offset: -1, unstable: true}
+			want[topicPartition{Topic: testTopic, Partition: 1}] = fetched{offset: -1, unstable: true}
 		}
 		for tp := range ids {
 			if got[tp] != want[tp] {
@@ -309,7 +310,7 @@ func TestFetchCheckpoints(t *testing.T) {
 
 // What cannot be written is an error that names the partition.
 func TestEntry(t *testing.T) {
-	e, err := entry(testTP, testID, state.Checkpoint{TopicID: testID.short(), Offset: 9, LowWater: 3, Watermark: state.Key{Due: 5, Seq: 4}, Writer: "w"})
+	e, err := entry(testTP, testID, state.Checkpoint{TopicID: testID.Short(), Offset: 9, LowWater: 3, Watermark: state.Key{Due: 5, Seq: 4}, Writer: "w"})
 	if err != nil || e.offset != 9 || e.tp != testTP || e.id != testID {
 		t.Errorf("got %+v, %v", e, err)
 	}
@@ -328,7 +329,7 @@ func TestPartitionsInLogs(t *testing.T) {
 		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
 	} {
 		var out strings.Builder
-		slog.New(handler(&out)).Info("assigned", "partitions", []topicPartition{{"a", 1}, {"b", 2}})
+		slog.New(handler(&out)).Info("assigned", "partitions", []topicPartition{{Topic: "a", Partition: 1}, {Topic: "b", Partition: 2}})
 		if !strings.Contains(out.String(), "a/1") || !strings.Contains(out.String(), "b/2") {
 			t.Errorf("%s: %s", name, &out)
 		}

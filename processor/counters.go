@@ -196,7 +196,7 @@ var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 // publish renews the picture that others may look at.
 func (l *lane) publish(p *partition, now int64) {
 	s := &PartitionStats{
-		Topic: p.tp.topic, Partition: p.tp.partition, Lane: l.n, Phase: p.phase,
+		Topic: p.tp.Topic, Partition: p.tp.Partition, Lane: l.n, Phase: p.phase,
 		Offset: p.committed.Offset, LowWater: p.committed.LowWater, WatermarkDue: p.committed.Watermark.Due,
 		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
@@ -307,7 +307,7 @@ func (p *Processor) pictures() []PartitionStats {
 	defer p.assigned.mu.Unlock()
 	var out []PartitionStats
 	for key, pt := range p.assigned.m {
-		restoring := PartitionStats{Topic: key.tp.topic, Partition: key.tp.partition, Lane: key.lane, Phase: PhaseRestoring, Reason: p.assigned.of[key]}
+		restoring := PartitionStats{Topic: key.tp.Topic, Partition: key.tp.Partition, Lane: key.lane, Phase: PhaseRestoring, Reason: p.assigned.of[key]}
 		if pt == nil {
 			out = append(out, restoring)
 		} else if pic := pt.picture.Load(); pic != nil {

@@ -62,7 +62,7 @@ func newDeadLetters(log *slog.Logger) *deadLetters {
 func (d *deadLetters) add(tp topicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	reason := deadLetterReason{deadLetterLabels{tp.topic, refusal.Code}, refusal.Header}
+	reason := deadLetterReason{deadLetterLabels{tp.Topic, refusal.Code}, refusal.Header}
 	d.totals[reason.deadLetterLabels]++
 	n := d.reasons[reason]
 	if n == nil {

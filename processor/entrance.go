@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -167,9 +168,9 @@ func explainBroker(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("it does not answer within %v; kafka.tls must be what its listener expects: %w", entrancePatience, err)
-	case isAny(err, kerr.SaslAuthenticationFailed):
+	case kafka.IsAny(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("it refuses kafka.sasl.username or kafka.sasl.password: %w", err)
-	case isAny(err, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState):
+	case kafka.IsAny(err, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState):
 		return fmt.Errorf("its listener does not take kafka.sasl.mechanism: %w", err)
 	case errors.As(err, &record):
 		return fmt.Errorf("its listener does not speak TLS; kafka.tls must be what it expects: %w", err)

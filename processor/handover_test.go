@@ -14,7 +14,7 @@ import (
 // partition would be nobody's.
 func TestCancelledRestoreKeepsOthers(t *testing.T) {
 	l := testLane(t)
-	a, b := topicPartition{testTopic, 0}, topicPartition{testTopic, 1}
+	a, b := topicPartition{Topic: testTopic, Partition: 0}, topicPartition{Topic: testTopic, Partition: 1}
 	cancelled := make(chan struct{})
 	ends := &restore{l: l, left: map[topicPartition]bool{a: true}, cancel: func() { close(cancelled) }, done: make(chan struct{})}
 	goesOn := &restore{l: l, left: map[topicPartition]bool{b: true}, cancel: func() {}, done: make(chan struct{})}
@@ -37,14 +37,14 @@ func TestCancelledRestoreKeepsOthers(t *testing.T) {
 // partition that the lane does not have must not be read.
 func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	l := testLane(t)
-	other := topicPartition{testTopic, testTP.partition + 1}
+	other := topicPartition{Topic: testTopic, Partition: testTP.Partition + 1}
 	l.parts = map[topicPartition]*partition{other: {tp: other, phase: PhaseCatchUp, log: l.log}}
 	l.reorder()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.polling, l.endPoll = true, func() {}
 	l.membership = &membership{}
-	l.fetched <- kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: other.partition, Err: kerr.UnknownTopicID}}}}}}
+	l.fetched <- kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: other.Partition, Err: kerr.UnknownTopicID}}}}}}
 	from := &restore{l: l, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
 	close(from.done)
 	l.restores[from] = struct{}{}

@@ -14,10 +14,10 @@ import (
 func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, err error) {
 	l := r.l
 	p = &partition{
-		tp: tp, id: f.id, mark: l.p.mark(tp, f.id), route: l.p.routes[tp.topic], stats: l.p.counters.topics[tp.topic], since: r.began,
-		log:      l.log.With("topic", tp.topic, "partition", tp.partition),
+		tp: tp, id: f.id, mark: l.p.mark(tp, f.id), route: l.p.routes[tp.Topic], stats: l.p.counters.topics[tp.Topic], since: r.began,
+		log:      l.log.With("topic", tp.Topic, "partition", tp.Partition),
 		phase:    PhaseCatchUp,
-		logStart: f.bounds.start, endAsked: f.bounds.asked,
+		logStart: f.bounds.Start, endAsked: f.bounds.Asked,
 		limit: l.p.clock.limit(),
 	}
 	c, err := l.p.checkpointOf(p, f)
@@ -26,7 +26,7 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	}
 	claim = f.fetched.offset < 0 || c.Writer != l.writer
 	c.Writer = l.writer
-	if parsers := withParser(c, p.route.Spec(), f.bounds.high); !slices.Equal(parsers, c.Parsers) {
+	if parsers := withParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
 		c.Parsers = parsers
 		if _, err := c.Metadata(); errors.Is(err, state.ErrMetadataTooLong) {
@@ -45,12 +45,12 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 		// watermark of now. One asked for later would do as well, and may never be reached: readers
 		// do not get past the last stable offset, and producers of requests may always have some
 		// transaction open.
-		p.ownEnd = f.bounds.high
+		p.ownEnd = f.bounds.High
 	}
 	p.logEnd = p.endOf(f.bounds)
 	if p.route.Delay > 0 && c.LowWater == c.Offset {
 		p.queue = newQueue(c)
-		p.sightEnd(f.bounds.high, l.p.clock.now())
+		p.sightEnd(f.bounds.High, l.p.clock.now())
 		if w := p.queue.seen(c.Watermark, c.Offset); w != c.Watermark {
 			c.Watermark, claim = w, true // an owner may not live until its first checkpoint
 		}
@@ -86,8 +86,8 @@ func withParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch 
 
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
-	short := f.id.short()
-	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.start, LowWater: f.bounds.start}
+	short := f.id.Short()
+	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, LowWater: f.bounds.Start}
 	if f.fetched.offset < 0 {
 		return pr.fromStore(p, fresh), nil
 	}
@@ -95,17 +95,17 @@ func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, erro
 	switch {
 	case errors.Is(err, state.ErrNotOurs):
 		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose: `duewheel checkpoints reset -t %s -p %d --to-beginning` "+
-			"delivers everything that the log holds, with `--to-offset %d` instead it goes on from there", ErrForeignCheckpoint, p.tp, f.fetched.offset, p.tp.topic, p.tp.partition, f.fetched.offset)
+			"delivers everything that the log holds, with `--to-offset %d` instead it goes on from there", ErrForeignCheckpoint, p.tp, f.fetched.offset, p.tp.Topic, p.tp.Partition, f.fetched.offset)
 	case err != nil:
 		return fresh, p.describe("checkpoint of", err)
 	case c.TopicID != short:
 		p.log.Warn("the topic was made anew; its old checkpoint is of no use", "old", fmt.Sprintf("%x", c.TopicID), "new", fmt.Sprintf("%x", short))
 		return fresh, nil
-	case c.Offset > f.bounds.high:
+	case c.Offset > f.bounds.High:
 		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
-			ErrBeyondLog, p.tp, c.Offset, f.bounds.high)
-	case c.LowWater < f.bounds.start:
-		return pr.truncated(p, c, f.bounds.start)
+			ErrBeyondLog, p.tp, c.Offset, f.bounds.High)
+	case c.LowWater < f.bounds.Start:
+		return pr.truncated(p, c, f.bounds.Start)
 	}
 	return c, nil
 }
@@ -163,9 +163,9 @@ func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int6
 
 // mark is what tells the records that this group writes into a partition for itself.
 func (pr *Processor) mark(tp topicPartition, id topicID) topics.Mark {
-	return topics.NewMark(id.short(), pr.cfg.Group, tp.partition)
+	return topics.NewMark(id.Short(), pr.cfg.Group, tp.Partition)
 }
 
 func (pr *Processor) partitionID(p *partition) state.PartitionID {
-	return state.PartitionID{Group: pr.cfg.Group, Topic: p.tp.topic, TopicID: p.id, Partition: p.tp.partition}
+	return state.PartitionID{Group: pr.cfg.Group, Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -60,7 +61,7 @@ func (k *keeping) look(ctx context.Context, adm *kadm.Client) error {
 	if len(needs) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	problems, err := topics.Losing(ctx, adm, needs)
 	if err != nil {

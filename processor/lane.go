@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -118,7 +119,7 @@ func newLane(p *Processor, n int) *lane {
 // run works until ctx ends, then finishes the open turn, writes the checkpoints and leaves.
 func (l *lane) run(ctx context.Context) (err error) {
 	var closeReader func()
-	if l.reader, closeReader, err = newReader(l.cfg, l.p.fetchBytes()); err != nil {
+	if l.reader, closeReader, err = kafka.NewReader(l.cfg.Client, l.p.fetchBytes()); err != nil {
 		return fmt.Errorf("make reader: %w", err)
 	}
 	defer closeReader()
@@ -128,7 +129,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 		}
 	}()
 	defer l.wg.Wait()
-	if err = l.awaitBrokers(ctx); err != nil || ctx.Err() != nil {
+	if err = kafka.AwaitVersions(ctx, l.reader, l.cfg.Guarantee == ExactlyOnce, l.log); err != nil || ctx.Err() != nil {
 		return err
 	}
 	l.makeProducers(ctx)
@@ -290,7 +291,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	var failed []*partition
 	var why []error
 	fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
-		p := l.parts[topicPartition{ftp.Topic, ftp.Partition}]
+		p := l.parts[topicPartition{Topic: ftp.Topic, Partition: ftp.Partition}]
 		if p == nil || p.phase == PhaseStopped {
 			for _, r := range ftp.Records {
 				r.Recycle()
@@ -311,16 +312,16 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			p.unread = nil
 			err = l.without(p, l.sync(p))
 		}
-		if err != nil && !isShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
+		if err != nil && !kafka.IsShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
 			failed, why = append(failed, p), append(why, err)
 		}
 	})
 	for i, p := range failed {
 		switch {
 		case l.parts[p.tp] != p: // started over with another one
-		case isTopicGone(why[i]):
-			l.restartTopic(ctx, p.tp.topic, why[i])
-		case isRefusedFetch(why[i]):
+		case kafka.IsTopicGone(why[i]):
+			l.restartTopic(ctx, p.tp.Topic, why[i])
+		case kafka.IsRefusedFetch(why[i]):
 			l.restReading(p, why[i])
 		default:
 			l.restart(ctx, p, why[i])

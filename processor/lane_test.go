@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -21,8 +22,8 @@ const (
 
 var (
 	testID   = topicID{1, 2, 3, 4, 5}
-	testTP   = topicPartition{testTopic, 3}
-	testMark = topics.NewMark(testID.short(), "g", testTP.partition)
+	testTP   = topicPartition{Topic: testTopic, Partition: 3}
+	testMark = topics.NewMark(testID.Short(), "g", testTP.Partition)
 )
 
 // testRoute is one whose records say when they are due; bills may be delivered to or not.
@@ -64,7 +65,7 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 	t.Cleanup(p.store.close)
 	l := p.lanes[0]
 	var closeReader func()
-	if l.reader, closeReader, err = newReader(&p.cfg, 1<<20); err != nil {
+	if l.reader, closeReader, err = kafka.NewReader(p.cfg.Client, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(closeReader)
@@ -74,9 +75,9 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 // assign gives a lane a partition whose checkpoint and log were found as they are, as a restore
 // does. A negative offset is no checkpoint.
 func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition, error) {
-	f := found{id: testID, fetched: fetched{offset: -1}, bounds: logBounds{start: start, stable: stable, high: high, asked: time.Now()}}
+	f := found{id: testID, fetched: fetched{offset: -1}, bounds: kafka.Bounds{Start: start, Stable: stable, High: high, Asked: time.Now()}}
 	if c.Offset >= 0 {
-		c.TopicID = testID.short()
+		c.TopicID = testID.Short()
 		md, err := c.Metadata()
 		if err != nil {
 			return nil, err
@@ -112,7 +113,7 @@ const testNow = int64(1_000_000_000_000)
 // req is a request for a target, due at a ms.
 func req(offset, due int64, target string) *kgo.Record {
 	return &kgo.Record{
-		Topic: testTopic, Partition: testTP.partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
+		Topic: testTopic, Partition: testTP.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
 		Key: []byte("k"), Value: []byte(strconv.FormatInt(offset, 10)),
 		Headers: []kgo.RecordHeader{
 			{Key: topics.HeaderUntil, Value: []byte(strconv.FormatInt(due, 10))},
@@ -124,7 +125,7 @@ func req(offset, due int64, target string) *kgo.Record {
 // control is the marker of a transaction.
 func control(offset int64) *kgo.Record {
 	return &kgo.Record{
-		Topic: testTopic, Partition: testTP.partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
+		Topic: testTopic, Partition: testTP.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow),
 		Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{Transactional: true, Control: true}),
 	}
 }

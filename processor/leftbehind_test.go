@@ -1,16 +1,14 @@
 package processor
 
 import (
-	"context"
-	"errors"
-	"log/slog"
-	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // What a step leaves behind is not in the way of the next one.
@@ -19,7 +17,7 @@ import (
 func TestDroppedPartitionIsReadAgain(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
-	l.reader.PauseFetchPartitions(map[string][]int32{testTP.topic: {testTP.partition}})
+	l.reader.PauseFetchPartitions(map[string][]int32{testTP.Topic: {testTP.Partition}})
 	p.paused, p.full = true, true
 	l.drop(t.Context(), []topicPartition{testTP})
 	equal(t, "topics with partitions that are not read", len(l.reader.PauseFetchPartitions(nil)), 0)
@@ -85,7 +83,7 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 				l := testLane(t)
 				l.stopping, l.cfg.TurnTimeout = true, 10*time.Hour
 				began := time.Now()
-				tn := &turn{l: l, plain: name == "commit", outcome: outcomeUnknown, err: errUnanswered, render: &renderer{l: l}}
+				tn := &turn{l: l, plain: name == "commit", outcome: outcomeUnknown, err: kafka.ErrUnanswered, render: &renderer{l: l}}
 				var once sync.Once
 				if tn.plain {
 					l.commit, tn.cancel = tn, func() { once.Do(func() { l.committed <- tn }) }
@@ -100,28 +98,4 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A silent broker is asked a few times a second whether it speaks again, however soon it refuses.
-func TestSilentBrokerIsAskedNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		asked := 0
-		s := &hearing{log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
-		s.inner = func(context.Context, string, string) (net.Conn, error) {
-			if asked++; asked > 1000 {
-				<-ctx.Done() // else the bubble's clock would stand still
-			}
-			return nil, errors.New("refused")
-		}
-		done := make(chan struct{})
-		go func() { defer close(done); s.run(ctx) }()
-		s.timedOut("b:9092", time.Now())
-		time.Sleep(10 * time.Second)
-		stop()
-		<-done
-		if asked < 10 || asked > 50 {
-			t.Errorf("it was asked %d times in 10 s", asked)
-		}
-	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -48,13 +49,13 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	if len(old) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	var tps []topicPartition
 	for tp := range old {
 		tps = append(tps, tp)
 	}
-	ids, err := topicIDs(ctx, f.cl, tps)
+	ids, err := kafka.TopicIDs(ctx, f.cl, tps)
 	if len(ids) == 0 {
 		return err
 	}
@@ -62,14 +63,14 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	bounds, err := askBounds(ctx, f.cl, tps)
+	bounds, err := kafka.AskBounds(ctx, f.cl, tps)
 	if err != nil {
 		return err
 	}
 	for tp, id := range old {
 		b, known := bounds[tp]
 		c, err := state.ParseCheckpoint(got[tp].offset, got[tp].metadata)
-		if !known || b.err != nil || got[tp].err != nil || err != nil || c.TopicID != ids[tp].short() || c.LowWater < b.start {
+		if !known || b.Err != nil || got[tp].err != nil || err != nil || c.TopicID != ids[tp].Short() || c.LowWater < b.Start {
 			continue
 		}
 		if err := f.drop(tp, id); err != nil {
@@ -93,7 +94,7 @@ func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
 	}
 	out := map[topicPartition]state.PartitionID{}
 	for id := range held {
-		tp := topicPartition{id.Topic, id.Partition}
+		tp := topicPartition{Topic: id.Topic, Partition: id.Partition}
 		if id.Group != f.p.cfg.Group || f.p.routes[id.Topic] == nil || f.p.assigned.has(tp) || f.p.standbys.has(tp) {
 			delete(f.since, id)
 			continue
@@ -116,6 +117,6 @@ func (f *leftovers) drop(tp topicPartition, id state.PartitionID) error {
 	if part == nil || err != nil {
 		return err
 	}
-	f.log.Info("the store gives up a partition that is elsewhere", "topic", tp.topic, "partition", tp.partition)
+	f.log.Info("the store gives up a partition that is elsewhere", "topic", tp.Topic, "partition", tp.Partition)
 	return part.Drop()
 }

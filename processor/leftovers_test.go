@@ -29,7 +29,7 @@ func TestLeftovers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
-			tp := topicPartition{testTopic, 0}
+			tp := topicPartition{Topic: testTopic, Partition: 0}
 			id := state.PartitionID{Group: "g", Topic: testTopic, TopicID: w.c.TopicInfo(testTopic).TopicID, Partition: 0}
 			part, err := l.p.store.Partition(id)
 			if err != nil {
@@ -72,12 +72,12 @@ func (w *wiretap) logStart(t *testing.T, tp topicPartition, start int64) {
 	cl := w.client(t)
 	for range 9 {
 		r := req(0, testNow, "orders")
-		r.Partition = tp.partition
+		r.Partition = tp.Partition
 		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	deleted, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{tp.topic: {tp.partition: {Topic: tp.topic, Partition: tp.partition, At: start}}})
+	deleted, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{tp.Topic: {tp.Partition: {Topic: tp.Topic, Partition: tp.Partition, At: start}}})
 	if err == nil {
 		err = deleted.Error()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -265,7 +266,7 @@ func offsetsError(of map[int32]kadm.ListedOffset, partitions int32) error {
 		}
 	}
 	if len(of) < int(partitions) {
-		return errUnanswered
+		return kafka.ErrUnanswered
 	}
 	return nil
 }

@@ -23,9 +23,9 @@ func retryOf(m topics.Mark, q *kgo.Record, offset, due int64) *kgo.Record {
 
 // marks are those of this group, and of others that the test's partition may meet.
 var (
-	otherGroup     = topics.NewMark(testID.short(), "h", testTP.partition)
-	otherPartition = topics.NewMark(testID.short(), "g", testTP.partition+1)
-	otherTopic     = topics.NewMark([4]byte{9}, "g", testTP.partition)
+	otherGroup     = topics.NewMark(testID.Short(), "h", testTP.Partition)
+	otherPartition = topics.NewMark(testID.Short(), "g", testTP.Partition+1)
+	otherTopic     = topics.NewMark([4]byte{9}, "g", testTP.Partition)
 )
 
 // Two groups share a log and nothing else: what another one has refused stays pending here, and

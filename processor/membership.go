@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // A membership is one stay of a lane in the consumer group. Its client only joins, heartbeats
@@ -57,8 +59,8 @@ func (l *lane) join() (*membership, error) {
 
 // memberOpts are the options of a member's client.
 func (l *lane) memberOpts(m *membership) []kgo.Opt {
-	opts := append(clientOpts(l.cfg),
-		kgo.ClientID(memberClientID(clientID(l.reader), l.cfg.Instance, l.n)),
+	opts := append(kafka.Options(l.cfg.Client),
+		kgo.ClientID(memberClientID(kafka.ClientID(l.reader), l.cfg.Instance, l.n)),
 		kgo.ConsumerGroup(l.cfg.Group),
 		kgo.SessionTimeout(l.cfg.SessionTimeout),
 		// A rebalance waits this long for a member that stopped answering; a revocation here
@@ -70,13 +72,13 @@ func (l *lane) memberOpts(m *membership) []kgo.Opt {
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
 			l.stands(m, true, nil) // called also when there is no partition for this member
-			l.hand(m, handover{assigned: flatten(ps)})
+			l.hand(m, handover{assigned: kafka.Flatten(ps)})
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
-			l.hand(m, handover{revoked: flatten(ps)})
+			l.hand(m, handover{revoked: kafka.Flatten(ps)})
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
-			l.hand(m, handover{revoked: flatten(ps), lost: true})
+			l.hand(m, handover{revoked: kafka.Flatten(ps), lost: true})
 		}),
 		kgo.WithHooks(managed(func(err error) { l.stands(m, false, l.refusal(err)) })),
 		kgo.AdjustFetchOffsetsFn(anyOffset),
@@ -84,7 +86,7 @@ func (l *lane) memberOpts(m *membership) []kgo.Opt {
 	if l.cfg.Protocol == ProtocolConsumer {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
-		opts = append(opts, kgo.Balancers(newWarmBalancer(replicaName(clientID(l.reader), l.cfg.Instance), l.cfg.Standbys, l.p.holds)))
+		opts = append(opts, kgo.Balancers(newWarmBalancer(replicaName(kafka.ClientID(l.reader), l.cfg.Instance), l.cfg.Standbys, l.p.holds)))
 	}
 	if m.instance != nil {
 		opts = append(opts, kgo.InstanceID(*m.instance))
@@ -173,14 +175,4 @@ func (l *lane) leave(m *membership) {
 func (m *membership) member() member {
 	id, gen := m.cl.GroupMetadata()
 	return member{id: id, generation: gen, instance: m.instance}
-}
-
-func flatten(ps map[string][]int32) []topicPartition {
-	var out []topicPartition
-	for topic, parts := range ps {
-		for _, p := range parts {
-			out = append(out, topicPartition{topic, p})
-		}
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -16,7 +17,6 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	t.cancel()
 	l.turn = nil
 	l.p.counters.turn(t)
-	l.tellTurn(t)
 	l.blame(t)
 	if t.narrows || t.rejected != nil {
 		l.lost.add(time.Since(t.began))
@@ -67,7 +67,7 @@ func (l *lane) tookGivenUp(ctx context.Context, t *turn) {
 		l.tookRejected(t)
 	}
 	level := slog.LevelWarn
-	if judge(t.err) == verdictRefused {
+	if kafka.VerdictOf(t.err) == kafka.Refused {
 		level = slog.LevelInfo // every rebalance refuses some turn
 	}
 	l.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
@@ -79,7 +79,7 @@ func (l *lane) tookGivenUp(ctx context.Context, t *turn) {
 // a turn with unknown outcome a producer was in trouble: that a target was silent says nothing then.
 func (l *lane) blame(t *turn) {
 	for topic, err := range t.blamed {
-		if t.outcome != outcomeUnknown || isTargets(err) {
+		if t.outcome != outcomeUnknown || kafka.IsTargets(err) {
 			l.p.targets.failed(topic, err, t.leftBusy)
 		}
 	}
@@ -112,7 +112,7 @@ func (l *lane) hold(h heldPart) {
 		return
 	}
 	if p.err == nil || p.err.Error() != h.why.Error() {
-		l.log.Warn("partition is held up", "topic", p.tp.topic, "partition", p.tp.partition, "error", h.why)
+		l.log.Warn("partition is held up", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", h.why)
 	}
 	p.err = h.why
 }
@@ -121,7 +121,7 @@ func (l *lane) hold(h heldPart) {
 // records are tried again, so partitions that stay do not pay for a rebalance with a catch-up.
 func (l *lane) tookAborted(t *turn) {
 	at := int64(0)
-	if judge(t.err) == verdictStop && len(t.blamed) == 0 && len(t.refused) == 0 {
+	if kafka.VerdictOf(t.err) == kafka.Stop && len(t.blamed) == 0 && len(t.refused) == 0 {
 		at = l.p.clock.now() + longestPutBack
 	}
 	if t.rejected == nil && len(t.blamed) == 0 { // else the next turn is a smaller one, or goes around the target
@@ -238,7 +238,7 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 
 // renewAll renews all at the same time, so that one that is not answered does not cost the others theirs.
 func (l *lane) renewAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	errs := make([]error, len(l.producers))
 	var wg sync.WaitGroup

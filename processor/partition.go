@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -125,7 +126,7 @@ func (p *partition) live() bool { return p.phase == PhaseLive }
 
 // endOf is up to where a catch-up must read: the later of the last stable offset and the end of what
 // records of ours there may be (design rule 2).
-func (p *partition) endOf(b logBounds) int64 { return max(b.stable, p.ownEnd) }
+func (p *partition) endOf(b kafka.Bounds) int64 { return max(b.Stable, p.ownEnd) }
 
 // item is one record that a turn resolves.
 type item struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -25,7 +26,7 @@ type Processor struct {
 	clock    *clock
 	targets  *targets
 	counters *counters
-	hearing  *hearing
+	hearing  *kafka.Hearing
 	keeping  *keeping
 	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more
 	store    *storage
@@ -88,11 +89,11 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("open store: %w", err)
 	}
 	defer p.store.close()
-	if p.hearing, p.cfg.Client, err = newHearing(p.cfg.Client, p.cfg.Logger); err != nil {
+	if p.hearing, p.cfg.Client, err = kafka.ListenTo(p.cfg.Client, p.cfg.Logger); err != nil {
 		return err
 	}
 	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
-	cl, err := kgo.NewClient(append(clientOpts(&p.cfg), kgo.MetadataMinAge(100*time.Millisecond))...)
+	cl, err := kgo.NewClient(append(kafka.Options(p.cfg.Client), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
@@ -127,7 +128,7 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	wg.Go(func() { p.targets.run(ctx, cl) })
 	wg.Go(func() { (&timekeeper{cfg: &p.cfg, clock: p.clock, cl: cl, log: p.cfg.Logger}).run(ctx) })
 	wg.Go(func() { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(ctx) })
-	wg.Go(func() { p.hearing.run(ctx) })
+	wg.Go(func() { p.hearing.Run(ctx) })
 	wg.Go(func() { p.keeping.run(ctx, cl) })
 	wg.Go(func() { p.store.run(ctx) })
 	wg.Go(func() { p.counters.deadLetters.run(ctx) })

@@ -50,7 +50,7 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 func TestReasons(t *testing.T) {
 	l := testLane(t)
 	l.remember(testTP, nil)
-	other := topicPartition{testTopic, 9}
+	other := topicPartition{Topic: testTopic, Partition: 9}
 	l.explain([]topicPartition{testTP, other}, "waiting: no broker")
 	got := l.p.pictures()
 	if len(got) != 1 || got[0].Phase != PhaseRestoring || got[0].Reason != "waiting: no broker" {

@@ -197,7 +197,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *item, req *topics.
 		out.Key = req.Key
 	}
 	d := &r.delivered
-	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.topic, p.tp.partition, first, now
+	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.Topic, p.tp.Partition, first, now
 	d.Attempt, d.Bare = req.Attempt, !p.route.EmitHeaders
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.headers, d, r.buf)
@@ -262,7 +262,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 	}
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDeadLetter(r.headers, written, topics.DeadLetter{
-		Topic: p.tp.topic, Partition: p.tp.partition, Offset: tried.Origin.Offset, Timestamp: tried.Origin.Timestamp,
+		Topic: p.tp.Topic, Partition: p.tp.Partition, Offset: tried.Origin.Offset, Timestamp: tried.Origin.Timestamp,
 		Refusal: refusal, Instance: r.l.cfg.Instance, Attempts: tried.Attempt,
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
@@ -276,7 +276,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 		return nil
 	}
 	res := r.newRecord()
-	res.Topic, res.Partition = p.tp.topic, p.tp.partition
+	res.Topic, res.Partition = p.tp.Topic, p.tp.Partition
 	res.Headers = topics.Resolve(p.mark, rec.offset, it.key.Due, it.key.Seq)
 	r.outputs = append(r.outputs, output{rec: res, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, res.Headers)})
 	return nil
@@ -297,13 +297,13 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.
 	if p.queue != nil {
 		return errHeld{why}
 	}
-	t := r.l.p.targets.of([]byte(p.tp.topic))
+	t := r.l.p.targets.of([]byte(p.tp.Topic))
 	st := r.l.p.targets.await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.name, notReady(st))}
 	}
 	out := r.newRecord()
-	out.Topic, out.Partition, out.Key, out.Value = p.tp.topic, p.tp.partition, rec.key, rec.value
+	out.Topic, out.Partition, out.Key, out.Value = p.tp.Topic, p.tp.Partition, rec.key, rec.value
 	written, _, _ := p.mark.Written(rec.headers, rec.offset)
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, topics.Retry{

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
@@ -71,9 +73,9 @@ func (l *lane) announce(tps []topicPartition) {
 	add := map[string]map[int32]kgo.Offset{}
 	remove := map[string][]int32{}
 	for _, tp := range tps {
-		if !slices.Contains(known, tp.topic) && add[tp.topic] == nil {
-			add[tp.topic] = map[int32]kgo.Offset{tp.partition: kgo.NewOffset().At(0)}
-			remove[tp.topic] = []int32{tp.partition}
+		if !slices.Contains(known, tp.Topic) && add[tp.Topic] == nil {
+			add[tp.Topic] = map[int32]kgo.Offset{tp.Partition: kgo.NewOffset().At(0)}
+			remove[tp.Topic] = []int32{tp.Partition}
 		}
 	}
 	if len(add) > 0 {
@@ -133,7 +135,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 			if err == nil {
 				continue
 			}
-			if errors.Is(err, errUnanswered) {
+			if errors.Is(err, kafka.ErrUnanswered) {
 				r.tell(ctx, restored{from: r, lostMembership: err})
 				return
 			}
@@ -165,7 +167,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 // that is open for longer than it may be is one that a person has to end.
 func (r *restore) free(ctx context.Context, unstable map[topicPartition]topicID) error {
 	r.fencedAt = time.Now()
-	held := slices.SortedFunc(maps.Keys(unstable), compareTopicPartitions)
+	held := slices.SortedFunc(maps.Keys(unstable), kafka.Compare)
 	why := "the checkpoint is held by an open transaction; fencing its writer"
 	if time.Since(r.began) > r.l.cfg.TransactionTimeout+hangsAfter {
 		why = fmt.Sprintf("%v: find it with `kafka-transactions.sh find-hanging` on __consumer_offsets and end it with `kafka-transactions.sh abort`", ErrHangingTransaction)
@@ -192,7 +194,7 @@ func (r *restore) tell(ctx context.Context, what restored) {
 type found struct {
 	id      topicID
 	fetched fetched
-	bounds  logBounds
+	bounds  kafka.Bounds
 }
 
 // checkpoints fetches the checkpoints of partitions; those that an open transaction may still
@@ -200,7 +202,7 @@ type found struct {
 // Partitions that are in trouble (without a leader, or their topic is gone) are left out, so that
 // they hold up no other; when all are, the error says why.
 func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready map[topicPartition]found, unstable map[topicPartition]topicID, err error) {
-	ids, trouble := topicIDs(ctx, r.l.reader, tps)
+	ids, trouble := kafka.TopicIDs(ctx, r.l.reader, tps)
 	if len(ids) == 0 {
 		return nil, nil, trouble
 	}
@@ -222,14 +224,14 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 			ready[tp] = found{id: id, fetched: f}
 		}
 	}
-	bounds, err := askBounds(ctx, r.l.reader, slices.Collect(maps.Keys(ready)))
+	bounds, err := kafka.AskBounds(ctx, r.l.reader, slices.Collect(maps.Keys(ready)))
 	if err != nil {
 		return nil, nil, err
 	}
 	for tp, f := range ready {
 		b, ok := bounds[tp]
-		if !ok || b.err != nil {
-			trouble = fmt.Errorf("ends of %s: %w", tp, cmpErr(b.err, kerr.LeaderNotAvailable))
+		if !ok || b.Err != nil {
+			trouble = fmt.Errorf("ends of %s: %w", tp, cmp.Or(b.Err, error(kerr.LeaderNotAvailable)))
 			delete(ready, tp)
 			continue
 		}
@@ -240,14 +242,6 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 		return nil, nil, trouble
 	}
 	return ready, unstable, nil
-}
-
-// cmpErr returns err, or otherwise other.
-func cmpErr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 // fence ends the transactions of the writers that hold the checkpoints of partitions. An
@@ -265,9 +259,8 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 			continue
 		}
 		fenced[c.Writer] = true
-		r.l.log.Info("fencing the writer of an open transaction", "topic", tp.topic, "partition", tp.partition, "writer", c.Writer)
+		r.l.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
 		r.l.p.counters.fenced.Add(1)
-		r.l.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
 		if err := fence(ctx, r.l.reader, c.Writer, r.l.cfg.emptyTimeout()); err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -67,7 +68,7 @@ func (w *wiretap) checkpoints(t *testing.T, c state.Checkpoint, unstable func() 
 	md := ""
 	if c.Offset >= 0 {
 		id := w.c.TopicInfo(testTopic).TopicID
-		c.TopicID = topicID(id).short()
+		c.TopicID = topicID(id).Short()
 		var err error
 		if md, err = c.Metadata(); err != nil {
 			t.Fatal(err)
@@ -122,7 +123,7 @@ func TestRestoreClaims(t *testing.T) {
 				runtime.Gosched()
 			}
 			for range 2 { // on every assignment
-				ps, err := brought(t, l, topicPartition{testTopic, 0})
+				ps, err := brought(t, l, topicPartition{Topic: testTopic, Partition: 0})
 				if err != nil || len(ps) != 1 {
 					t.Fatalf("%d partitions are brought, %v", len(ps), err)
 				}
@@ -159,7 +160,7 @@ func TestRestoreFences(t *testing.T) {
 				fenced = fenced || *req.(*kmsg.InitProducerIDRequest).TransactionalID == "g-other-0-1"
 				return nil, nil
 			})
-			ps, err := brought(t, l, topicPartition{testTopic, 0})
+			ps, err := brought(t, l, topicPartition{Topic: testTopic, Partition: 0})
 			if err != nil || len(ps) != 1 {
 				t.Fatalf("%d partitions are brought, %v", len(ps), err)
 			}
@@ -187,7 +188,7 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 	var gone atomic.Bool
 	w.checkpoints(t, otherWriter, func() bool { return !gone.Load() })
 	joined(t, l)
-	tp := topicPartition{testTopic, 0}
+	tp := topicPartition{Topic: testTopic, Partition: 0}
 	l.restore(t.Context(), []topicPartition{tp}, 0)
 	for r := range l.restores {
 		r.cancel()
@@ -215,8 +216,8 @@ func TestClaimNotAnswered(t *testing.T) {
 	l, w := testCluster(t)
 	w.checkpoints(t, otherWriter, nil)
 	w.cut(kmsg.OffsetCommit)
-	ps, lost := brought(t, l, topicPartition{testTopic, 0})
-	if !errors.Is(lost, errUnanswered) || len(ps) != 0 {
+	ps, lost := brought(t, l, topicPartition{Topic: testTopic, Partition: 0})
+	if !errors.Is(lost, kafka.ErrUnanswered) || len(ps) != 0 {
 		t.Errorf("%d partitions are brought, and the membership is lost by %v", len(ps), lost)
 	}
 	equal(t, "claims sent", len(only(w.take(), "OffsetCommit")), 1)
@@ -269,7 +270,7 @@ func TestReaderSeesMarkers(t *testing.T) {
 // What is wrong with a checkpoint stops the partition with an error that says what to do;
 // without one a group begins where the log does (design rules 11, 12).
 func TestCheckpointOf(t *testing.T) {
-	good := state.Checkpoint{TopicID: testID.short(), Offset: 50, LowWater: 20}
+	good := state.Checkpoint{TopicID: testID.Short(), Offset: 50, LowWater: 20}
 	other := good
 	other.TopicID = [4]byte{9}
 	metadata := func(c state.Checkpoint) string {
@@ -279,12 +280,12 @@ func TestCheckpointOf(t *testing.T) {
 		}
 		return md
 	}
-	bounds := logBounds{start: 10, stable: 60, high: 70}
+	bounds := kafka.Bounds{Start: 10, Stable: 60, High: 70}
 	for _, c := range []struct {
 		name       string
 		offset     int64
 		metadata   string
-		bounds     logBounds
+		bounds     kafka.Bounds
 		acceptLoss bool
 		o, l       int64
 		err        error
@@ -297,12 +298,12 @@ func TestCheckpointOf(t *testing.T) {
 		{name: "mirrored", offset: 50, metadata: "mm2", bounds: bounds, err: ErrForeignCheckpoint, says: "--to-offset"},
 		{name: "of a later version", offset: 50, metadata: "dw2 t=01020304", bounds: bounds, err: state.ErrUnknownVersion},
 		{name: "corrupt", offset: 50, metadata: "dw1 l=x", bounds: bounds, err: state.ErrCorrupt},
-		{name: "above the log", offset: 50, metadata: metadata(good), bounds: logBounds{start: 10, stable: 40, high: 49}, err: ErrBeyondLog},
-		{name: "at the end of the log", offset: 50, metadata: metadata(good), bounds: logBounds{start: 10, stable: 50, high: 50}, o: 50, l: 20},
-		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: logBounds{start: 21, stable: 60, high: 60}, err: ErrLogTruncated,
+		{name: "above the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 40, High: 49}, err: ErrBeyondLog},
+		{name: "at the end of the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 50, High: 50}, o: 50, l: 20},
+		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 21, Stable: 60, High: 60}, err: ErrLogTruncated,
 			says: "start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1. Only when no replica has them, go on without them with `--accept-loss`"},
-		{name: "and somebody has decided to go on", offset: 50, metadata: metadata(good), bounds: logBounds{start: 55, stable: 60, high: 60}, acceptLoss: true, o: 55, l: 55},
-		{name: "trimmed up to what is needed", offset: 50, metadata: metadata(good), bounds: logBounds{start: 20, stable: 60, high: 60}, o: 50, l: 20},
+		{name: "and somebody has decided to go on", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 55, Stable: 60, High: 60}, acceptLoss: true, o: 55, l: 55},
+		{name: "trimmed up to what is needed", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 20, Stable: 60, High: 60}, o: 50, l: 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.AcceptLoss = c.acceptLoss })
@@ -389,7 +390,7 @@ func TestEndOfCatchUp(t *testing.T) {
 		}
 		equal(t, "end", p.logEnd, want[0])
 		for i, stable := range []int64{7, 12} {
-			l.tookEnds(logEnds{asked: time.Now(), of: map[*partition]logBounds{p: {stable: stable, high: 20}}})
+			l.tookEnds(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: stable, High: 20}}})
 			equal(t, "end as asked again", p.logEnd, want[i+1])
 		}
 	}
@@ -443,7 +444,7 @@ func TestParsersOfACheckpoint(t *testing.T) {
 	for from := int64(0); ; from++ {
 		next := full
 		next.Parsers = append(slices.Clone(full.Parsers), state.ParserEpoch{From: from, Spec: topics.Spec(time.Duration(from+1) * time.Second)})
-		next.TopicID, next.Writer = testID.short(), "g-me-0"
+		next.TopicID, next.Writer = testID.Short(), "g-me-0"
 		if _, err := next.Metadata(); err != nil {
 			break
 		}
@@ -460,7 +461,7 @@ func TestParsersOfACheckpoint(t *testing.T) {
 // read from the log, and what the other group holds stays.
 func TestStoreOfAnotherGroup(t *testing.T) {
 	l := testLane(t)
-	other, err := l.p.store.Partition(state.PartitionID{Group: "other", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+	other, err := l.p.store.Partition(state.PartitionID{Group: "other", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
 	}

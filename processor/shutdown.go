@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -26,7 +27,7 @@ func (l *lane) shutdown() {
 			if err := l.sync(p); errors.Is(err, state.ErrFailed) {
 				l.p.store.failed(err)
 			} else if err != nil {
-				l.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.topic, "partition", p.tp.partition, "error", err)
+				l.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)
 			}
 		}
 	}
@@ -59,7 +60,7 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 	if len(t.parts) == 0 || !t.member.valid() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout/2)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout/2)
 	defer cancel()
 	t.took = t.parts
 	l.commitLast(ctx, t)
@@ -77,7 +78,7 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 func (l *lane) commitLast(ctx context.Context, t *turn) {
 	for try := 0; ; try++ {
 		l.coordinator.retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
-		rebalances := isAny(t.err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
+		rebalances := kafka.IsAny(t.err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
 		if !rebalances || l.cfg.Guarantee != AtLeastOnce || !wait.For(ctx, wait.Growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
 			return
 		}

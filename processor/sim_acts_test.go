@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // has reports whether a plan has one of these steps.
@@ -136,7 +138,7 @@ func (r *runner) refuseFor(d time.Duration, a badAnswer) {
 
 // ofOurProducers leaves out what requests are produced with.
 func ofOurProducers(req kmsg.Request) bool {
-	return req.(*kmsg.ProduceRequest).TimeoutMillis == int32(brokerPatience.Milliseconds())
+	return req.(*kmsg.ProduceRequest).TimeoutMillis == int32(kafka.BrokerPatience.Milliseconds())
 }
 
 // addPartition gives a topic one partition more, of up to six.

@@ -45,7 +45,7 @@ func answerPartitionByPartition(c *kfake.Cluster) {
 					topic = c.TopicIDInfo(t.TopicID).Topic
 				}
 				for i, p := range t.Partitions {
-					if open[topicPartition{topic, p}] {
+					if open[topicPartition{Topic: topic, Partition: p}] {
 						t.Partitions[i] = p | unstableMark
 					}
 				}
@@ -186,7 +186,7 @@ func openOffsets(c *kfake.Cluster, group string) map[topicPartition]bool {
 		}
 		for _, topic := range topics.MapKeys() {
 			for _, p := range topics.MapIndex(topic).MapKeys() {
-				open[topicPartition{topic.String(), int32(p.Int())}] = true
+				open[topicPartition{Topic: topic.String(), Partition: int32(p.Int())}] = true
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -116,7 +117,7 @@ func TestSimTopicsAreReadAtOnce(t *testing.T) {
 			name := fmt.Sprint("a", n)
 			w.send(delayed(name, in(-time.Minute)), request(name, in(0)))
 			p := w.fixedLive(name)
-			w.within(fetchMaxWait+100*time.Millisecond, name+" has delivered all", func() bool { return w.outstanding() == 0 })
+			w.within(kafka.FetchMaxWait+100*time.Millisecond, name+" has delivered all", func() bool { return w.outstanding() == 0 })
 			p.kill()
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -101,7 +102,7 @@ func TestSimReadRightTaken(t *testing.T) {
 // ofProcesses leaves out what the checker fetches.
 func ofProcesses(req kmsg.Request) bool {
 	f, ok := req.(*kmsg.FetchRequest)
-	return !ok || f.MaxWaitMillis == int32(fetchMaxWait.Milliseconds())
+	return !ok || f.MaxWaitMillis == int32(kafka.FetchMaxWait.Milliseconds())
 }
 
 // refusedForAMinute lets one process run into a fault, and another one start while it lasts.

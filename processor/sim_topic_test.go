@@ -12,6 +12,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // set changes a setting of the delay topic.
@@ -115,7 +117,7 @@ func TestSimBrokersTooOld(t *testing.T) {
 					w.fail("it runs")
 				}
 				a.ended.Store(true)
-				if !errors.Is(a.err, ErrBrokersTooOld) {
+				if !errors.Is(a.err, kafka.ErrBrokersTooOld) {
 					t.Fatalf("it ended with %v", a.err)
 				}
 				for _, want := range c.want {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -132,7 +133,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 	if !outgrown {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	return t.producer.renew(ctx)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -17,7 +18,7 @@ func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *sta
 	t.Helper()
 	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.p.routes[testTopic], log: l.log}
 	var err error
-	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
+	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.open(t.Context(), checkpointAt(l, c), 0); err != nil {
@@ -31,7 +32,7 @@ func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *sta
 
 // checkpointAt completes a checkpoint of the test's partition.
 func checkpointAt(l *lane, c state.Checkpoint) state.Checkpoint {
-	c.TopicID = testID.short()
+	c.TopicID = testID.Short()
 	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
 	return c
 }
@@ -209,7 +210,7 @@ func TestHandOver(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t)
 			b := followed(t, l, at, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
-			store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+			store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,7 +230,7 @@ func TestHandOver(t *testing.T) {
 func TestStandbyEnds(t *testing.T) {
 	l := testLane(t)
 	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
-	if _, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
+	if _, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.follow(checkpointAt(l, state.Checkpoint{Offset: 2})); err == nil {
@@ -244,7 +245,7 @@ func TestStandbyEnds(t *testing.T) {
 func TestHandOverOfAnotherStore(t *testing.T) {
 	l := testLane(t)
 	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
-	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	s := l.p.standbys
 	c := checkpointAt(l, state.Checkpoint{Offset: 1})
 	l.remember(testTP, nil)
-	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition})
+	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +298,7 @@ func TestStandbysOnlyAsk(t *testing.T) {
 	id := topicID(w.c.TopicInfo(testTopic).TopicID)
 	var err error
 	var closeReader func()
-	if s.reader, closeReader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
+	if s.reader, closeReader, err = kafka.NewReader(l.p.cfg.Client, standbyFetchBytes); err != nil {
 		t.Fatal(err)
 	}
 	defer closeReader()
@@ -316,7 +317,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 	s := l.p.standbys
 	var err error
 	var closeReader func()
-	if s.reader, closeReader, err = newReader(&l.p.cfg, standbyFetchBytes); err != nil {
+	if s.reader, closeReader, err = kafka.NewReader(l.p.cfg.Client, standbyFetchBytes); err != nil {
 		t.Fatal(err)
 	}
 	defer closeReader()
@@ -338,7 +339,7 @@ func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 	fillStore(t, livePartition(t, l), 10, 30, state.Position{Resume: 30, Offset: 20, LowWater: 5})
 	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.p.routes[testTopic], log: l.log}
 	var err error
-	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.partition}); err != nil {
+	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
 	before := len(b.stored(t))
@@ -352,7 +353,7 @@ func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 func TestStandbyWithoutParser(t *testing.T) {
 	l := testLane(t)
 	b := followed(t, l, state.Checkpoint{Offset: 0})
-	if _, err := b.follow(state.Checkpoint{TopicID: testID.short(), Offset: 2}); !errors.Is(err, errNoParser) {
+	if _, err := b.follow(state.Checkpoint{TopicID: testID.Short(), Offset: 2}); !errors.Is(err, errNoParser) {
 		t.Errorf("error %v, want %v", err, errNoParser)
 	}
 }

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -68,7 +70,7 @@ func newStandbys(p *Processor) *standbys {
 // run keeps the standbys until ctx ends.
 func (s *standbys) run(ctx context.Context) (err error) {
 	var closeReader func()
-	if s.reader, closeReader, err = newReader(&s.p.cfg, standbyFetchBytes); err != nil {
+	if s.reader, closeReader, err = kafka.NewReader(s.p.cfg.Client, standbyFetchBytes); err != nil {
 		return fmt.Errorf("make reader of standbys: %w", err)
 	}
 	defer closeReader()
@@ -86,7 +88,7 @@ func (s *standbys) run(ctx context.Context) (err error) {
 
 // allot finds out of which partitions a standby is wanted here.
 func (s *standbys) allot(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	rebalances := s.p.counters.rebalances.Load()
 	view, err := describeGroup(ctx, s.reader, s.p.cfg.Protocol, s.p.cfg.Group)
@@ -98,8 +100,8 @@ func (s *standbys) allot(ctx context.Context) {
 		return // it is being decided; what is there is as good as anything
 	}
 	s.told = ""
-	wanted := s.saw(view, replicaName(clientID(s.reader), s.p.cfg.Instance))
-	ids, err := topicIDs(ctx, s.reader, wanted)
+	wanted := s.saw(view, replicaName(kafka.ClientID(s.reader), s.p.cfg.Instance))
+	ids, err := kafka.TopicIDs(ctx, s.reader, wanted)
 	if err != nil && len(ids) < len(wanted) {
 		s.log.Log(ctx, once(&s.toldTopics, err), "topics of standbys cannot be looked up; asking again", "error", err)
 	} else {
@@ -119,7 +121,7 @@ func (s *standbys) saw(view *groupView, self string) []topicPartition {
 	}
 	s.even(view, self)
 	for tp := range view.owners {
-		if r := s.p.routes[tp.topic]; r == nil || r.Delay > 0 {
+		if r := s.p.routes[tp.Topic]; r == nil || r.Delay > 0 {
 			delete(view.owners, tp) // a fixed-delay route has nothing to be warm
 		}
 	}
@@ -185,7 +187,7 @@ func (s *standbys) followOne(ctx context.Context, tp topicPartition, id topicID,
 		return
 	}
 	c, err := state.ParseCheckpoint(f.offset, f.metadata)
-	if err != nil || c.TopicID != id.short() {
+	if err != nil || c.TopicID != id.Short() {
 		return // its owner says what there is to be said
 	}
 	s.mu.Lock()
@@ -225,15 +227,15 @@ func (s *standbys) took(tp topicPartition, err error) {
 		return
 	}
 	s.notBefore[tp] = time.Now().Add(standbyRetry)
-	if isTopicGone(err) { // the reader holds on to the id that it has seen first
-		s.reader.PurgeTopicsFromConsuming(tp.topic)
-		maps.DeleteFunc(s.reading, func(other topicPartition, _ bool) bool { return other.topic == tp.topic })
+	if kafka.IsTopicGone(err) { // the reader holds on to the id that it has seen first
+		s.reader.PurgeTopicsFromConsuming(tp.Topic)
+		maps.DeleteFunc(s.reading, func(other topicPartition, _ bool) bool { return other.Topic == tp.Topic })
 	}
 	if errors.Is(err, state.ErrFailed) || errors.Is(err, errNoStore) {
 		s.p.store.failed(err) // and it says so, once
 		return
 	}
-	s.log.Warn("standby is given up for a while", "topic", tp.topic, "partition", tp.partition, "error", err)
+	s.log.Warn("standby is given up for a while", "topic", tp.Topic, "partition", tp.Partition, "error", err)
 }
 
 // begin starts a standby, unless this process has partitions of its own to bring back: those come
@@ -244,23 +246,23 @@ func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c s
 			return nil
 		}
 	}
-	asking, cancel := context.WithTimeout(ctx, requestTimeout)
+	asking, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	bounds, err := askBounds(asking, s.reader, []topicPartition{tp})
+	bounds, err := kafka.AskBounds(asking, s.reader, []topicPartition{tp})
 	if err != nil {
 		return err
 	}
 	log, ok := bounds[tp]
-	if !ok || log.err != nil {
-		return fmt.Errorf("ends of %s: %w", tp, cmpErr(log.err, kerr.LeaderNotAvailable))
+	if !ok || log.Err != nil {
+		return fmt.Errorf("ends of %s: %w", tp, cmp.Or(log.Err, error(kerr.LeaderNotAvailable)))
 	}
-	return s.open(ctx, tp, id, c, log.start)
+	return s.open(ctx, tp, id, c, log.Start)
 }
 
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
 func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint, logStart int64) error {
-	b := &standby{tp: tp, id: id, mark: s.p.mark(tp, id), route: s.p.routes[tp.topic], log: s.log.With("topic", tp.topic, "partition", tp.partition)}
+	b := &standby{tp: tp, id: id, mark: s.p.mark(tp, id), route: s.p.routes[tp.Topic], log: s.log.With("topic", tp.Topic, "partition", tp.Partition)}
 	owned, err := s.claim(b)
 	if owned || err != nil {
 		return err
@@ -286,7 +288,7 @@ func (s *standbys) claim(b *standby) (owned bool, err error) {
 	if s.p.assigned.has(b.tp) {
 		return true, nil
 	}
-	if b.store, err = s.p.store.Partition(state.PartitionID{Group: s.p.cfg.Group, Topic: b.tp.topic, TopicID: b.id, Partition: b.tp.partition}); err != nil {
+	if b.store, err = s.p.store.Partition(state.PartitionID{Group: s.p.cfg.Group, Topic: b.tp.Topic, TopicID: b.id, Partition: b.tp.Partition}); err != nil {
 		return false, fmt.Errorf("open the store: %w", err)
 	}
 	return false, nil
@@ -324,7 +326,7 @@ func (s *standbys) steer() {
 	defer s.mu.Unlock()
 	for tp := range s.reading {
 		if s.m[tp] == nil {
-			s.reader.RemoveConsumePartitions(tp.set())
+			s.reader.RemoveConsumePartitions(tp.Alone())
 			delete(s.reading, tp)
 		}
 	}
@@ -333,27 +335,22 @@ func (s *standbys) steer() {
 		full := len(b.ahead) > 0
 		switch reads, known := s.reading[tp]; {
 		case !known:
-			s.reader.RemoveConsumePartitions(tp.set())
-			s.reader.ResumeFetchPartitions(tp.set())
-			if add[tp.topic] == nil {
-				add[tp.topic] = map[int32]kgo.Offset{}
+			s.reader.RemoveConsumePartitions(tp.Alone())
+			s.reader.ResumeFetchPartitions(tp.Alone())
+			if add[tp.Topic] == nil {
+				add[tp.Topic] = map[int32]kgo.Offset{}
 			}
-			add[tp.topic][tp.partition] = kgo.NewOffset().At(b.position)
+			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(b.position)
 			s.reading[tp] = true
 		case reads && full:
-			s.reader.PauseFetchPartitions(tp.set())
+			s.reader.PauseFetchPartitions(tp.Alone())
 			s.reading[tp] = false
 		case !reads && !full:
-			s.reader.ResumeFetchPartitions(tp.set())
+			s.reader.ResumeFetchPartitions(tp.Alone())
 			s.reading[tp] = true
 		}
 	}
 	s.reader.AddConsumePartitions(add)
-}
-
-// set is the partition as kgo takes it.
-func (tp topicPartition) set() map[string][]int32 {
-	return map[string][]int32{tp.topic: {tp.partition}}
 }
 
 // read takes in what the reader has until it is time to look at the checkpoints again.
@@ -363,11 +360,11 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 	for ctx.Err() == nil {
 		fs := s.reader.PollRecords(ctx, pollRecords)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
-			tp := topicPartition{ftp.Topic, ftp.Partition}
+			tp := topicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
 			s.mu.Lock()
 			b := s.m[tp]
 			s.mu.Unlock()
-			if b == nil || ftp.Err != nil && (isShutdown(ftp.Err) || errors.Is(ftp.Err, context.DeadlineExceeded)) {
+			if b == nil || ftp.Err != nil && (kafka.IsShutdown(ftp.Err) || errors.Is(ftp.Err, context.DeadlineExceeded)) {
 				return
 			}
 			s.took(tp, s.step(b, func() error {
@@ -387,10 +384,10 @@ func (s *standbys) stats() []StandbyStats {
 	defer s.mu.Unlock()
 	var out []StandbyStats
 	for tp, b := range s.m {
-		out = append(out, StandbyStats{Topic: tp.topic, Partition: tp.partition, Offset: b.committed.Offset, Position: b.position, Pending: int64(b.ledger.Len())})
+		out = append(out, StandbyStats{Topic: tp.Topic, Partition: tp.Partition, Offset: b.committed.Offset, Position: b.position, Pending: int64(b.ledger.Len())})
 	}
 	slices.SortFunc(out, func(a, b StandbyStats) int {
-		return compareTopicPartitions(topicPartition{a.Topic, a.Partition}, topicPartition{b.Topic, b.Partition})
+		return kafka.Compare(topicPartition{Topic: a.Topic, Partition: a.Partition}, topicPartition{Topic: b.Topic, Partition: b.Partition})
 	})
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -67,21 +68,21 @@ func (f managed) OnGroupManageError(err error) { f(err) }
 // the client asks again by itself, after a pause of up to 5 s.
 func (l *lane) refusal(err error) error {
 	switch {
-	case isAny(err, kerr.FencedInstanceID):
+	case kafka.IsAny(err, kerr.FencedInstanceID):
 		// The other one has taken this one's place. To join anew as it would would take it back, and so on.
 		return fmt.Errorf("%w: %s-%d; give each process its own. This one takes part again when the other one has left: %w",
 			ErrInstanceInUse, l.cfg.InstanceID, l.n, err)
-	case isAny(err, kerr.UnreleasedInstanceID):
+	case kafka.IsAny(err, kerr.UnreleasedInstanceID):
 		return fmt.Errorf("%w: %s-%d; give each process its own. If the other one has crashed, its place is free after the session timeout, "+
 			"or at once with `duewheel leave %s`: %w", ErrInstanceInUse, l.cfg.InstanceID, l.n, l.cfg.InstanceID, err)
-	case isAny(err, kerr.InvalidSessionTimeout):
+	case kafka.IsAny(err, kerr.InvalidSessionTimeout):
 		return fmt.Errorf("group.session_timeout %v is not what the brokers allow (group.min.session.timeout.ms, group.max.session.timeout.ms): %w",
 			l.cfg.SessionTimeout, err)
-	case isAny(err, kerr.InconsistentGroupProtocol):
+	case kafka.IsAny(err, kerr.InconsistentGroupProtocol):
 		return fmt.Errorf("group %s has members that are not duewheel's, or of another group.protocol: %w", l.cfg.Group, err)
-	case isAny(err, kerr.GroupAuthorizationFailed):
+	case kafka.IsAny(err, kerr.GroupAuthorizationFailed):
 		return fmt.Errorf("not allowed to read group %s: %w", l.cfg.Group, err)
-	case isAny(err, kerr.GroupMaxSizeReached):
+	case kafka.IsAny(err, kerr.GroupMaxSizeReached):
 		return fmt.Errorf("group %s has as many members as the brokers allow (group.max.size): %w", l.cfg.Group, err)
 	}
 	return err
@@ -103,7 +104,7 @@ func (l *lane) stepOut(m *membership) {
 	m.cl.LeaveGroup() // ends its heartbeats
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = l.cfg.Group, id, m.instance, -2
-	ctx, cancel := context.WithTimeout(l.p.until, requestTimeout)
+	ctx, cancel := context.WithTimeout(l.p.until, kafka.RequestTimeout)
 	defer cancel()
 	resp, err := req.RequestWith(ctx, m.cl)
 	if err == nil {
@@ -122,7 +123,7 @@ func (l *lane) awaitProtocol(ctx context.Context) error {
 		return nil
 	}
 	for {
-		served, err := servesConsumerProtocol(ctx, l.reader)
+		served, err := kafka.ServesConsumerProtocol(ctx, l.reader)
 		switch {
 		case err == nil && !served:
 			return fmt.Errorf("%w: group.protocol is %s; set it to %s, or upgrade the brokers to Kafka 4.3 and finalize the feature group.version",
@@ -135,26 +136,4 @@ func (l *lane) awaitProtocol(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// servesConsumerProtocol reports whether the cluster serves KIP-848 as it was released: with member
-// ids that clients choose (version 1 of the request), and the feature finalized.
-func servesConsumerProtocol(ctx context.Context, cl *kgo.Client) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	resp, err := versionsRequest().RequestWith(ctx, cl)
-	if err == nil {
-		err = kerr.ErrorForCode(resp.ErrorCode)
-	}
-	if err != nil {
-		return false, err
-	}
-	heartbeat, finalized := false, false
-	for _, k := range resp.ApiKeys {
-		heartbeat = heartbeat || k.ApiKey == int16(kmsg.ConsumerGroupHeartbeat) && k.MaxVersion >= 1
-	}
-	for _, f := range resp.FinalizedFeatures {
-		finalized = finalized || f.Name == "group.version" && f.MaxVersionLevel >= 1
-	}
-	return heartbeat && finalized, nil
 }

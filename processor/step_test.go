@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -60,7 +61,7 @@ func TestCatchUpEnds(t *testing.T) {
 	l.read(t, p, testNow, control(2))
 	p.endAsked = time.Now().Add(-freshEnd - time.Millisecond)
 	settle("at an end of long ago", PhaseCatchUp, true)
-	l.tookEnds(logEnds{asked: time.Now(), of: map[*partition]logBounds{p: {stable: 4, high: 4}}})
+	l.tookEnds(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: 4, High: 4}}})
 	settle("below a later end", PhaseCatchUp, false)
 	l.read(t, p, testNow, control(3))
 	settle("at a fresh end", PhaseLive, false)
@@ -147,7 +148,7 @@ func TestUnknownOutcome(t *testing.T) {
 	parts, _ := l.dueRecords(testNow)
 	l.read(t, p, testNow, req(1, ms(-1), "orders")) // late by a W that is not tried any more
 	render := &renderer{l: l, buf: make([]byte, 0, 1<<10)}
-	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: errUnanswered}
+	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
 	l.turn = tn
 	l.took(ctx, tn)
 	equal(t, "bytes of what the old client may still hold", cap(render.buf), 0)
@@ -193,7 +194,7 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	}
 	l.membership = before
 	l.read(t, p, testNow, control(0))
-	tn := &turn{l: l, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: errUnanswered}
+	tn := &turn{l: l, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
 	tn.took = tn.parts
 	p.turns++
 	l.turn = tn

@@ -132,7 +132,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 	if !works {
 		l.p.counters.readAgain.Add(1)
 	}
-	l.log.Debug("partition is read again", "topic", next.tp.topic, "partition", next.tp.partition, "with_store", works, "far", next.far())
+	l.log.Debug("partition is read again", "topic", next.tp.Topic, "partition", next.tp.Partition, "with_store", works, "far", next.far())
 	l.startOver(ctx, next, 0)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -47,7 +48,7 @@ func (s *lost) add(d time.Duration) {
 
 // isOfRecord reports a refusal for what a record is.
 func isOfRecord(err error) bool {
-	return isAny(err, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.PolicyViolation, kerr.MessageTooLarge, kerr.RecordListTooLarge,
+	return kafka.IsAny(err, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.PolicyViolation, kerr.MessageTooLarge, kerr.RecordListTooLarge,
 		kerr.UnsupportedForMessageFormat)
 }
 
@@ -214,7 +215,9 @@ func (pt *part) clear() {
 	}
 }
 
-func isTooLarge(err error) bool { return isAny(err, kerr.MessageTooLarge, kerr.RecordListTooLarge) }
+func isTooLarge(err error) bool {
+	return kafka.IsAny(err, kerr.MessageTooLarge, kerr.RecordListTooLarge)
+}
 
 // refusalOf is the refusal of a record that is to blame.
 func refusalOf(target []byte, err error) *topics.Refusal {

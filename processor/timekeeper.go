@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -107,7 +108,7 @@ func (k *timekeeper) failed(ctx context.Context, err error) {
 
 // isNeverTold reports an error that brokers go on giving until a person has acted.
 func isNeverTold(err error) bool {
-	return isAny(err, errNotTold, kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+	return kafka.IsAny(err, errNotTold, kerr.TransactionalIDAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
 		kerr.UnsupportedVersion, kerr.InvalidTransactionTimeout) || isTooOld(err)
 }
 

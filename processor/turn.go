@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // A turn is what a lane has decided to do at one moment: the records that are due, where they
@@ -133,7 +135,7 @@ func (t *turn) commitPlain(ctx context.Context) error {
 	switch t.err = err; {
 	case err == nil:
 		t.outcome = outcomeDone
-	case judge(err) == verdictUnknown:
+	case kafka.VerdictOf(err) == kafka.Unknown:
 		t.outcome = outcomeUnknown
 	case len(t.refused) > 0 && len(t.refused) < len(t.took):
 		t.outcome = outcomeDone // for the others
@@ -259,10 +261,10 @@ func (t *turn) addOffsets(ctx context.Context, in identity, entries []commitEntr
 // answered, or if another process has taken over the id, the outcome is unknown.
 func (t *turn) abort(ctx context.Context, why error) {
 	t.err, t.outcome = why, outcomeUnknown
-	if v := judge(why); v == verdictFenced || errors.Is(why, errUnanswered) {
+	if v := kafka.VerdictOf(why); v == kafka.Fenced || errors.Is(why, kafka.ErrUnanswered) {
 		return
 	}
-	renew, cancel := context.WithTimeout(ctx, requestTimeout)
+	renew, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	t.noteRefused(why, isPartitions)
 	t.render.forget() // the old client may still hold its records

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -39,9 +41,8 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 		}
 		p.writing, p.liveAfter = writing{at: time.Now(), tried: time.Now()}, time.Since(p.since)
 		l.publish(p, now) // a takeover shows at once, and not with the next tidying
-		l.log.Info("partition is live", "topic", p.tp.topic, "partition", p.tp.partition,
+		l.log.Info("partition is live", "topic", p.tp.Topic, "partition", p.tp.Partition,
 			"pending", p.pending(), "position", p.position, "after", p.liveAfter.Round(time.Millisecond))
-		l.tell(Event{Kind: EventLive}, p.tp)
 	}
 	l.askEnds(ctx, ask)
 }
@@ -49,7 +50,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 // logEnds are answers about where logs begin and end.
 type logEnds struct {
 	asked  time.Time
-	of     map[*partition]logBounds
+	of     map[*partition]kafka.Bounds
 	passed map[*partition]int64 // up to there nothing lies above the position but what was aborted
 	err    error
 }
@@ -68,20 +69,20 @@ func (l *lane) askEnds(ctx context.Context, ps []*partition) {
 		}
 	}
 	l.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 		defer cancel()
-		e := logEnds{asked: time.Now(), of: map[*partition]logBounds{}}
-		bounds, err := askBounds(ctx, l.reader, slices.Collect(maps.Values(tps)))
+		e := logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{}}
+		bounds, err := kafka.AskBounds(ctx, l.reader, slices.Collect(maps.Values(tps)))
 		for p, tp := range tps {
 			b, ok := bounds[tp]
-			if ok && b.err == nil {
+			if ok && b.Err == nil {
 				e.of[p] = b
 			} else if err == nil {
-				err = fmt.Errorf("ends of %s: %w", tp, cmpErr(b.err, kerr.LeaderNotAvailable))
+				err = fmt.Errorf("ends of %s: %w", tp, cmp.Or(b.Err, error(kerr.LeaderNotAvailable)))
 			}
 		}
 		for p, s := range behind {
-			s.to = e.of[p].stable
+			s.to = e.of[p].Stable
 			behind[p] = s
 		}
 		var failed error
@@ -103,11 +104,11 @@ func (l *lane) tookEnds(e logEnds) {
 		if l.parts[p.tp] != p {
 			continue
 		}
-		p.logStart, p.endAsked = b.start, e.asked
+		p.logStart, p.endAsked = b.Start, e.asked
 		l.checkLog(p)
 		p.logEnd = p.endOf(b)
 		p.position = max(p.position, e.passed[p])
-		p.sightEnd(b.high, l.p.clock.now())
+		p.sightEnd(b.High, l.p.clock.now())
 	}
 }
 
@@ -118,7 +119,7 @@ func (l *lane) checkLog(p *partition) {
 	if lost && p.loss == nil {
 		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and do not stop this process before they are delivered",
 			ErrLogTruncated, p.tp, p.needed(), p.logStart)
-		l.log.Error("the log has lost records that this process still holds", "topic", p.tp.topic, "partition", p.tp.partition, "error", p.loss)
+		l.log.Error("the log has lost records that this process still holds", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.loss)
 	}
 	if !lost {
 		p.loss = nil

@@ -186,7 +186,7 @@ func (l *lane) balance(now int64) error {
 func (l *lane) restReading(p *partition, why error) {
 	rest := max(p.refusals.Failed(), wait.LeastRest)
 	if p.unread == nil {
-		l.log.Warn("partition cannot be read; trying again", "topic", p.tp.topic, "partition", p.tp.partition, "error", why)
+		l.log.Warn("partition cannot be read; trying again", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", why)
 	}
 	p.unread = fmt.Errorf("cannot be read: %w", why)
 	p.resting = time.Now().Add(rest)
@@ -218,9 +218,9 @@ func (l *lane) throttle(now int64) {
 		}
 		p.paused = want
 		if want {
-			pause[p.tp.topic] = append(pause[p.tp.topic], p.tp.partition)
+			pause[p.tp.Topic] = append(pause[p.tp.Topic], p.tp.Partition)
 		} else {
-			resume[p.tp.topic] = append(resume[p.tp.topic], p.tp.partition)
+			resume[p.tp.Topic] = append(resume[p.tp.Topic], p.tp.Partition)
 		}
 	}
 	if len(pause) > 0 {

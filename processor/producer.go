@@ -2,73 +2,17 @@ package processor
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
-
-// randomName is what no other process calls itself.
-func randomName() string { return strings.ToLower(rand.Text()[:10]) }
-
-// fetchMaxWait is how long a broker may keep a fetch that finds nothing. A partition that is added
-// has to wait for the fetch that is on its way, so it bounds what a quiet topic adds to a takeover;
-// lowering it costs idle fetches.
-const fetchMaxWait = 200 * time.Millisecond
-
-// newReader makes the client that a lane reads its partitions with, and what closes it. Partitions are
-// added and removed by the lane; group membership is another client's affair.
-func newReader(cfg *Config, fetchBytes int32) (cl *kgo.Client, closes func(), err error) {
-	ctx, end := context.WithCancel(context.Background())
-	cl, err = kgo.NewClient(append(clientOpts(cfg), kgo.WithContext(ctx),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.WithPools(&fetchPool{}),
-		kgo.KeepControlRecords(), // they advance the position: our own appends make logs end in markers
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxBytes(fetchBytes),
-		kgo.FetchMaxPartitionBytes(fetchBytes/2),
-		kgo.FetchMaxWait(fetchMaxWait),
-		kgo.MetadataMinAge(100*time.Millisecond),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
-	)...)
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	return cl, func() {
-		defer end()
-		defer time.AfterFunc(farewell, end).Stop() // the client waits for a broker that is silent
-		cl.Close()
-	}, nil
-}
-
-// farewell is how long a broker has to answer that it has forgotten what was read from it (a fetch
-// session, KIP-227, which it drops by itself when it needs the room).
-const farewell = 100 * time.Millisecond
-
-const (
-	// brokerPatience is how long a broker that has taken a request, or a connection, may be silent. A
-	// healthy one answers within milliseconds. Client options may say otherwise.
-	brokerPatience = 3 * time.Second
-	// acksPatience is how long a leader may wait for the replicas of a target, and is the broker's to
-	// keep: what it gives up may have been written all the same.
-	acksPatience = 5 * time.Second
-)
-
-func clientOpts(cfg *Config) []kgo.Opt {
-	opts := make([]kgo.Opt, 0, len(cfg.Client)+12)
-	// Client metrics (KIP-714) would be pushed whenever a client is closed, to whatever broker: one that is
-	// frozen held up each renewal of a producer, and the end of the process. What we measure is at /metrics.
-	opts = append(opts, kgo.DisableClientMetrics(), kgo.ClientID("duewheel"), kgo.SoftwareNameAndVersion("duewheel", "1"),
-		kgo.DialTimeout(brokerPatience), kgo.RequestTimeoutOverhead(brokerPatience), kgo.ProduceRequestTimeout(acksPatience))
-	return append(opts, cfg.Client...)
-}
 
 // producer is one of the two transactional producers of a lane, or the idempotent one of an
 // at_least_once lane. It is used by one turn at a time.
@@ -111,7 +55,7 @@ func (p *producer) makeNext() (err error) {
 }
 
 func (p *producer) opts() []kgo.Opt {
-	opts := append(clientOpts(p.cfg),
+	opts := append(kafka.Options(p.cfg.Client),
 		kgo.WithHooks(p.endings),
 		kgo.ProducerLinger(0),
 		kgo.ManualFlushing(),
@@ -217,7 +161,7 @@ func (p *producer) close() {
 // needsAddOffsets reports whether the cluster's transaction.version is below 2 (KIP-890 part 2),
 // so that a partition has to be added to a transaction before an offset may be committed in it.
 func needsAddOffsets(ctx context.Context, cl *kgo.Client) (bool, error) {
-	resp, err := versionsRequest().RequestWith(ctx, cl)
+	resp, err := kafka.VersionsRequest().RequestWith(ctx, cl)
 	if err != nil {
 		return false, err
 	}
@@ -256,15 +200,4 @@ func (t topicPartitioner) OnNewBatch() {
 	if o, ok := t.byKey.(kgo.TopicPartitionerOnNewBatch); ok {
 		o.OnNewBatch()
 	}
-}
-
-// isShutdown reports errors that only mean that a client was closed.
-func isShutdown(err error) bool {
-	return errors.Is(err, kgo.ErrClientClosed) || errors.Is(err, context.Canceled)
-}
-
-// clientID is what a client calls itself.
-func clientID(cl *kgo.Client) string {
-	id, _ := cl.OptValue(kgo.ClientID).(string)
-	return id
 }

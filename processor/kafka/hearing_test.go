@@ -1,4 +1,4 @@
-package processor
+package kafka
 
 import (
 	"context"
@@ -67,7 +67,7 @@ func exchange(c net.Conn, wait time.Duration) error {
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &speaker{}
-		s, opts, err := newHearing([]kgo.Opt{kgo.SeedBrokers("b:9092"), kgo.Dialer(b.dial)}, slog.New(slog.DiscardHandler))
+		s, opts, err := ListenTo([]kgo.Opt{kgo.SeedBrokers("b:9092"), kgo.Dialer(b.dial)}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestSilence(t *testing.T) {
 		cl.Close()
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); s.run(ctx) }()
+		go func() { defer close(done); s.Run(ctx) }()
 		dial := func() net.Conn {
 			t.Helper()
 			c, err := s.dial(ctx, "tcp", "b:9092")
@@ -112,7 +112,7 @@ func TestSilence(t *testing.T) {
 			t.Errorf("the other connection: %v", err)
 		}
 		_, err = s.dial(ctx, "tcp", "b:9092")
-		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" || !errors.Is(err, errSilent) || !notSent(err) {
+		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" || !errors.Is(err, errSilent) || !NotSent(err) {
 			t.Errorf("a connection to a silent broker: %v", err)
 		}
 		if c, err := s.dial(ctx, "tcp", "c:9092"); err != nil {
@@ -142,7 +142,7 @@ func TestReadEndedEarlyIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &speaker{}
 		refuses := errors.New("refused")
-		s := &hearing{log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+		s := &Hearing{log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
 		s.inner = b.dial
 		idle, err := s.dial(t.Context(), "tcp", "b:9092")
 		if err != nil {
@@ -152,7 +152,7 @@ func TestReadEndedEarlyIsNoSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, wait := range []time.Duration{0, time.Second, brokerPatience / 2} {
+		for _, wait := range []time.Duration{0, time.Second, BrokerPatience / 2} {
 			idle.SetReadDeadline(time.Now().Add(wait))
 			if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatalf("after %v: %v", wait, err)
@@ -169,16 +169,40 @@ func TestReadEndedEarlyIsNoSilence(t *testing.T) {
 		if err := exchange(other, time.Second); err != nil {
 			t.Errorf("the other connection, after one that was refused: %v", err)
 		}
-		idle.SetReadDeadline(time.Now().Add(brokerPatience))
+		idle.SetReadDeadline(time.Now().Add(BrokerPatience))
 		if _, err := idle.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal(err)
 		}
 		if _, err := s.dial(t.Context(), "tcp", "b:9092"); !errors.Is(err, errSilent) {
-			t.Errorf("a connection to a broker that has been silent for %v: %v", brokerPatience, err)
+			t.Errorf("a connection to a broker that has been silent for %v: %v", BrokerPatience, err)
 		}
 		b.hangUp()
 		for _, c := range []net.Conn{idle, other} {
 			c.Close()
+		}
+	})
+}
+
+// A silent broker is asked a few times a second whether it speaks again, however soon it refuses.
+func TestSilentBrokerIsAskedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		asked := 0
+		s := &Hearing{log: slog.New(slog.DiscardHandler), wake: make(chan struct{}, 1), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+		s.inner = func(context.Context, string, string) (net.Conn, error) {
+			if asked++; asked > 1000 {
+				<-ctx.Done() // else the bubble's clock would stand still
+			}
+			return nil, errors.New("refused")
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); s.Run(ctx) }()
+		s.timedOut("b:9092", time.Now())
+		time.Sleep(10 * time.Second)
+		stop()
+		<-done
+		if asked < 10 || asked > 50 {
+			t.Errorf("it was asked %d times in 10 s", asked)
 		}
 	})
 }

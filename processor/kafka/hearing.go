@@ -1,4 +1,4 @@
-package processor
+package kafka
 
 import (
 	"context"
@@ -17,15 +17,15 @@ import (
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
-// hearing knows which brokers are silent: a connection is taken and nothing comes back, as from a
+// Hearing knows which brokers are silent: a connection is taken and nothing comes back, as from a
 // machine that is paused, swaps, or has lost its network. A client finds that out for itself after
-// brokerPatience, and then asks the same broker again, because it has last heard that this one leads or
+// BrokerPatience, and then asks the same broker again, because it has last heard that this one leads or
 // coordinates. So all clients of the process share what one has found out: every connection to a silent
 // broker is cut, and none is made. Clients take that for a broker that is down, and look for another one.
 //
-// It stands between the clients and their connections. One goroutine, run, notices when a broker speaks
-// again.
-type hearing struct {
+// It stands between the clients and their connections, which may use it at the same time. One goroutine, that of Run, notices when a
+// broker speaks again.
+type Hearing struct {
 	inner func(ctx context.Context, network, address string) (net.Conn, error)
 	log   *slog.Logger
 	wake  wait.Wake
@@ -39,21 +39,21 @@ type hearing struct {
 // errSilent is why no connection is made.
 var errSilent = errors.New("the broker is silent")
 
-// newHearing stands between the connections that the options ask for and the clients made with what it
-// returns.
-func newHearing(client []kgo.Opt, log *slog.Logger) (*hearing, []kgo.Opt, error) {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DialTimeout(brokerPatience)}, client...)...)
+// ListenTo stands between the connections that the options ask for and the clients made with the options that
+// it returns. An error is about the options that were given.
+func ListenTo(client []kgo.Opt, log *slog.Logger) (*Hearing, []kgo.Opt, error) {
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DialTimeout(BrokerPatience)}, client...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("client options: %w", err)
 	}
 	defer cl.Close()
-	s := &hearing{log: log, wake: wait.NewWake(), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
+	s := &Hearing{log: log, wake: wait.NewWake(), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
 	s.inner = cl.OptValue(kgo.Dialer).(func(context.Context, string, string) (net.Conn, error))
 	return s, append(client[:len(client):len(client)], kgo.DialTLSConfig(nil), kgo.Dialer(s.dial)), nil
 }
 
 // dial is the clients' dialer.
-func (s *hearing) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (s *Hearing) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	s.mu.Lock()
 	_, mute := s.mute[address]
 	s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *hearing) dial(ctx context.Context, network, address string) (net.Conn, 
 	began := time.Now()
 	conn, err := s.inner(ctx, network, address)
 	if err != nil {
-		if time.Since(began) >= brokerPatience {
+		if time.Since(began) >= BrokerPatience {
 			s.timedOut(address, began)
 		}
 		return nil, err
@@ -81,7 +81,7 @@ func (s *hearing) dial(ctx context.Context, network, address string) (net.Conn, 
 // listening is a connection whose other end is listened to.
 type listening struct {
 	net.Conn
-	s       *hearing
+	s       *Hearing
 	address string
 }
 
@@ -93,7 +93,7 @@ func (c *listening) Read(b []byte) (int, error) {
 	switch {
 	case n > 0:
 		c.s.spoke(c.address)
-	case errors.As(err, &timeout) && timeout.Timeout() && time.Since(began) > brokerPatience*9/10:
+	case errors.As(err, &timeout) && timeout.Timeout() && time.Since(began) > BrokerPatience*9/10:
 		// The client ends a read the same way when a request is not wanted any more, which says nothing.
 		c.s.timedOut(c.address, began)
 	}
@@ -108,7 +108,7 @@ func (c *listening) Close() error {
 	return c.Conn.Close()
 }
 
-func (s *hearing) spoke(address string) {
+func (s *Hearing) spoke(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.heard[address] = time.Now()
@@ -117,7 +117,7 @@ func (s *hearing) spoke(address string) {
 
 // timedOut notes that a broker has not answered since a time. One that has meanwhile sent something on
 // another connection is only slow.
-func (s *hearing) timedOut(address string, since time.Time) {
+func (s *Hearing) timedOut(address string, since time.Time) {
 	cut := s.silent(address, since)
 	if cut != nil {
 		s.log.Warn("a broker does not answer; it is left alone until it does", "address", address)
@@ -129,7 +129,7 @@ func (s *hearing) timedOut(address string, since time.Time) {
 
 // silent makes a broker a silent one, unless it has been heard since a time, and returns the connections
 // to it.
-func (s *hearing) silent(address string, since time.Time) (cut []*listening) {
+func (s *Hearing) silent(address string, since time.Time) (cut []*listening) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, mute := s.mute[address]; mute || s.heard[address].After(since) {
@@ -143,8 +143,8 @@ func (s *hearing) silent(address string, since time.Time) (cut []*listening) {
 	return cut
 }
 
-// run listens to silent brokers until ctx ends.
-func (s *hearing) run(ctx context.Context) {
+// Run listens to silent brokers until ctx ends.
+func (s *Hearing) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -165,7 +165,7 @@ func (s *hearing) run(ctx context.Context) {
 }
 
 // listen asks a broker until it answers.
-func (s *hearing) listen(ctx context.Context, address string) {
+func (s *Hearing) listen(ctx context.Context, address string) {
 	for {
 		if s.ask(ctx, address) == nil {
 			s.log.Info("a broker speaks again", "address", address)
@@ -179,7 +179,7 @@ func (s *hearing) listen(ctx context.Context, address string) {
 }
 
 // ask sends the one request that every broker answers to every client, and waits for any answer.
-func (s *hearing) ask(ctx context.Context, address string) error {
+func (s *Hearing) ask(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	conn, err := s.inner(ctx, "tcp", address)

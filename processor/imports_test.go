@@ -1,0 +1,64 @@
+package processor
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Imports point one way, and what is below knows nothing of what is above: each package of the core may use those that stand behind it
+// here, of ours, and no others.
+func TestImportsPointOneWay(t *testing.T) {
+	may := map[string]string{
+		"wheel":           "",
+		"state":           "",
+		"topics":          "",
+		"processor/wait":  "",
+		"processor/kafka": "processor/wait",
+		"processor":       "processor/kafka processor/wait setting state topics wheel",
+	}
+	found := map[string]bool{}
+	for _, dir := range []string{"wheel", "state", "topics", "processor"} {
+		err := filepath.WalkDir(filepath.Join("..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			pkg, err := filepath.Rel("..", filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			found[pkg] = true
+			allowed, listed := may[pkg]
+			if !listed {
+				t.Errorf("package %s has no line in this test", pkg)
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, spec := range f.Imports {
+				name, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					return err
+				}
+				if of, ours := strings.CutPrefix(name, "github.com/duewheel/duewheel/"); ours && !slices.Contains(strings.Fields(allowed), of) {
+					t.Errorf("%s imports %s", path, of)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pkg := range may {
+		if !found[pkg] {
+			t.Errorf("there is no package %s any more", pkg)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package kafka
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// BrokerPatience is how long a broker that has taken a request, or a connection, may be silent. A
+	// healthy one answers within milliseconds. Client options may say otherwise.
+	BrokerPatience = 3 * time.Second
+	// acksPatience is how long a leader may wait for the replicas of a target, and is the broker's to
+	// keep: what it gives up may have been written all the same.
+	acksPatience = 5 * time.Second
+)
+
+// Options are the options of every client: ours, and behind them those that the configuration asks for, which count.
+func Options(asked []kgo.Opt) []kgo.Opt {
+	opts := make([]kgo.Opt, 0, len(asked)+12)
+	// Client metrics (KIP-714) would be pushed whenever a client is closed, to whatever broker: one that is
+	// frozen held up each renewal of a producer, and the end of the process. What we measure is at /metrics.
+	opts = append(opts, kgo.DisableClientMetrics(), kgo.ClientID("duewheel"), kgo.SoftwareNameAndVersion("duewheel", "1"),
+		kgo.DialTimeout(BrokerPatience), kgo.RequestTimeoutOverhead(BrokerPatience), kgo.ProduceRequestTimeout(acksPatience))
+	return append(opts, asked...)
+}
+
+// RequestTimeout is how long an answer may take that a healthy broker gives within milliseconds: it is
+// time to ask one that is silent and another one.
+const RequestTimeout = 2 * BrokerPatience
+
+// ClientID is what a client calls itself (client.id).
+func ClientID(cl *kgo.Client) string {
+	id, _ := cl.OptValue(kgo.ClientID).(string)
+	return id
+}
+
+// VersionsRequest asks what a broker speaks, and which features the cluster has finalized (KIP-584); newer brokers want to
+// know who asks (KIP-511).
+func VersionsRequest() *kmsg.ApiVersionsRequest {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
+	return req
+}

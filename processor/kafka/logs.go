@@ -1,0 +1,96 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TopicIDs looks up the ids of topics (KIP-516). The error is about those that it leaves out.
+func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]TopicID, error) {
+	names := map[string]bool{}
+	for _, tp := range tps {
+		names[tp.Topic] = true
+	}
+	md, err := kadm.NewClient(cl).Metadata(ctx, slices.Collect(maps.Keys(names))...)
+	if err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	ids := map[TopicPartition]TopicID{}
+	for _, tp := range tps {
+		d, ok := md.Topics[tp.Topic]
+		if !ok || d.Err != nil {
+			err = fmt.Errorf("metadata of %s: %w", tp.Topic, cmp.Or(d.Err, error(kerr.UnknownTopicOrPartition)))
+			continue
+		}
+		if TopicID(d.ID) == (TopicID{}) {
+			err = fmt.Errorf("metadata of %s: %w: a broker that does not tell ids of topics has joined the cluster", tp.Topic, ErrBrokersTooOld)
+			continue
+		}
+		ids[tp] = TopicID(d.ID)
+	}
+	return ids, err
+}
+
+// Bounds is where the log of one partition begins and ends.
+type Bounds struct {
+	Start  int64     // the offset of the first record that is kept
+	Stable int64     // the last stable offset (KIP-98): no transaction that is open lies below
+	High   int64     // the high watermark
+	Asked  time.Time // before the first of them was asked for
+	Err    error     // what the leader answered instead
+}
+
+// AskBounds asks where the logs of partitions begin and end. A partition whose leader does not
+// answer is missing from what it returns; the error is that no leader has answered.
+func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]Bounds, error) {
+	out := make(map[TopicPartition]Bounds, len(tps))
+	if len(tps) == 0 {
+		return out, nil
+	}
+	names := map[string]bool{}
+	for _, tp := range tps {
+		names[tp.Topic] = true
+	}
+	list := slices.Collect(maps.Keys(names))
+	adm := kadm.NewClient(cl)
+	asked := time.Now()
+	starts, err := answered(adm.ListStartOffsets(ctx, list...))
+	if err != nil {
+		return nil, fmt.Errorf("start of logs: %w", err)
+	}
+	stables, err := answered(adm.ListCommittedOffsets(ctx, list...))
+	if err != nil {
+		return nil, fmt.Errorf("last stable offsets: %w", err)
+	}
+	highs, err := answered(adm.ListEndOffsets(ctx, list...))
+	if err != nil {
+		return nil, fmt.Errorf("high watermarks: %w", err)
+	}
+	for _, tp := range tps {
+		s, ok1 := starts.Lookup(tp.Topic, tp.Partition)
+		c, ok2 := stables.Lookup(tp.Topic, tp.Partition)
+		h, ok3 := highs.Lookup(tp.Topic, tp.Partition)
+		if !ok1 || !ok2 || !ok3 {
+			continue
+		}
+		out[tp] = Bounds{Start: s.Offset, Stable: c.Offset, High: h.Offset, Asked: asked, Err: errors.Join(s.Err, c.Err, h.Err)}
+	}
+	return out, nil
+}
+
+// answered makes do with the brokers that have answered, if any has.
+func answered(listed kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
+	if some, ok := errors.AsType[*kadm.ShardErrors](err); ok && !some.AllFailed {
+		return listed, nil
+	}
+	return listed, err
+}

@@ -1,0 +1,44 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// FetchMaxWait is how long a broker may keep a fetch that finds nothing. A partition that is added
+// has to wait for the fetch that is on its way, so it bounds what a quiet topic adds to a takeover;
+// lowering it costs idle fetches.
+const FetchMaxWait = 200 * time.Millisecond
+
+// NewReader makes a client that reads partitions, read_committed and with control records, and what closes it. Its fetches take
+// fetchBytes of memory at most. It begins with no partition: they are added and removed by its owner; group membership is another
+// client's affair.
+func NewReader(client []kgo.Opt, fetchBytes int32) (cl *kgo.Client, closes func(), err error) {
+	ctx, end := context.WithCancel(context.Background())
+	cl, err = kgo.NewClient(append(Options(client), kgo.WithContext(ctx),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.WithPools(&fetchPool{}),
+		kgo.KeepControlRecords(), // they advance the position: our own appends make logs end in markers
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxBytes(fetchBytes),
+		kgo.FetchMaxPartitionBytes(fetchBytes/2),
+		kgo.FetchMaxWait(FetchMaxWait),
+		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
+	)...)
+	if err != nil {
+		end()
+		return nil, nil, err
+	}
+	return cl, func() {
+		defer end()
+		defer time.AfterFunc(farewell, end).Stop() // the client waits for a broker that is silent
+		cl.Close()
+	}, nil
+}
+
+// farewell is how long a broker has to answer that it has forgotten what was read from it (a fetch
+// session, KIP-227, which it drops by itself when it needs the room).
+const farewell = 100 * time.Millisecond
