@@ -23,6 +23,7 @@ func (l *lane) take(ctx context.Context, h handover) {
 	if len(h.assigned) > 0 {
 		l.p.counters.rebalances.Add(1)
 		l.log.Info("partitions assigned", "partitions", h.assigned)
+		l.tell(Event{Kind: EventAssigned}, h.assigned...)
 		l.p.keeping.poke()
 		l.restore(ctx, h.assigned, 0)
 	}
@@ -31,6 +32,11 @@ func (l *lane) take(ctx context.Context, h handover) {
 	}
 	l.p.counters.rebalances.Add(1)
 	l.log.Info("partitions revoked", "partitions", h.revoked, "lost", h.lost)
+	if h.lost {
+		l.tell(Event{Kind: EventLost}, h.revoked...)
+	} else {
+		l.tell(Event{Kind: EventRevoked}, h.revoked...)
+	}
 	// A turn that is under way is decided first: its checkpoint is ours to write. When they are
 	// lost it will be refused, and none that was rendered ahead may follow in the name of the
 	// next stay.
@@ -104,6 +110,7 @@ func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 		}
 		gone[tp.Topic] = append(gone[tp.Topic], tp.Partition)
 		delete(l.parts, tp)
+		l.tell(Event{Kind: EventDropped}, tp)
 	}
 	if len(gone) == 0 {
 		return
@@ -197,12 +204,14 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	l.remember(p.tp, p)
 	if p.phase == PhaseStopped {
 		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
+		l.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)
 		return
 	}
 	l.reader.RemoveConsumePartitions(p.tp.Alone()) // else the client goes on where it was
 	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.Topic: {p.tp.Partition: kgo.NewOffset().At(p.start)}})
 	l.log.Info("partition restored; catching up", "topic", p.tp.Topic, "partition", p.tp.Partition,
 		"offset", p.committed.Offset, "watermark", p.committed.Watermark, "low_water", p.committed.LowWater, "start", p.start, "end", p.logEnd)
+	l.tell(Event{Kind: EventRestored, LowWater: p.committed.LowWater, Start: p.start}, p.tp)
 }
 
 func (l *lane) reorder() {

@@ -166,6 +166,7 @@ func (l *lane) tellOverdue() {
 func (l *lane) stop(p *partition, why error) {
 	p.phase, p.err, p.since = PhaseStopped, why, time.Now()
 	l.log.Error("partition is stopped", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", why, "looks_again_in", stoppedRetry)
+	l.tell(Event{Kind: EventStopped, Error: why.Error()}, p.tp)
 }
 
 // dropRefused takes the parts out of a transaction that is known not to have happened whose offsets

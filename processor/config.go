@@ -43,11 +43,11 @@ const (
 )
 
 // Config is everything a Processor needs to know. Only Client, Group and Routes have no default. Fields with a key can be set in
-// files too, where they are called so; docs/configuration.md is made of what is said here.
+// files too, where they are called so; docs/configuration.md is made of what is said here. All but functions and clients can be written as JSON.
 type Config struct {
 	// Client holds the options every Kafka client of the processor is made with: brokers, TLS,
 	// SASL, client id, dialer.
-	Client []kgo.Opt
+	Client []kgo.Opt `json:"-"`
 
 	// Group is the consumer group. Its committed offsets are the checkpoints, and it begins every transactional id. Two groups on
 	// one delay topic both deliver everything that their routes allow; `run` and `topics check` warn of it.
@@ -154,14 +154,17 @@ type Config struct {
 	// other. At most 64 letters, digits, dots, underscores and dashes.
 	Instance string `key:"instance" unset:"random"`
 
-	// Logger defaults to slog.Default().
-	Logger *slog.Logger
+	// Logger defaults to slog.Default(). Its lines are for people: programs learn from Events, and from Stats.
+	Logger *slog.Logger `json:"-"`
+
+	// Events is told what happens to partitions, as it happens. It is called from several goroutines, which wait for it.
+	Events func(Event) `json:"-"`
 
 	// Now reads the wall clock. Defaults to time.Now. Tests step it.
-	Now func() time.Time
+	Now func() time.Time `json:"-"`
 
 	// FS is the file system of the store. Defaults to the operating system's.
-	FS vfs.FS
+	FS vfs.FS `json:"-"`
 }
 
 // withDefaults returns c with every unset field filled in: what its tags say, and what is no constant.

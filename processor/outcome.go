@@ -17,6 +17,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 	t.cancel()
 	l.turn = nil
 	l.p.counters.turn(t)
+	l.tellTurn(t)
 	l.blame(t)
 	if t.narrows || t.rejected != nil {
 		l.lost.add(time.Since(t.began))

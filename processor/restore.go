@@ -261,6 +261,7 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 		fenced[c.Writer] = true
 		r.l.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
 		r.l.p.counters.fenced.Add(1)
+		r.l.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
 		if err := fence(ctx, r.l.reader, c.Writer, r.l.cfg.emptyTimeout()); err != nil {
 			return err
 		}

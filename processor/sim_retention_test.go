@@ -96,7 +96,7 @@ func TestSimRetentionCutsAboveL(t *testing.T) {
 // A log of which all is cut may be given to another leader: nothing is taken for lost.
 func TestSimEmptiedLogMoves(t *testing.T) {
 	guarantees(t, worldConfig{brokers: 2}, func(w *world) {
-		w.live("a")
+		a := w.live("a")
 		w.send(request("one", in(0)), request("two", in(0)))
 		w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 })
 		w.committed(2)
@@ -107,7 +107,7 @@ func TestSimEmptiedLogMoves(t *testing.T) {
 		time.Sleep(time.Second)
 		w.send(request("three", in(0)))
 		w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 })
-		if n := w.lines("start over"); n > 0 {
+		if n := a.told(EventDropped); n > 0 {
 			t.Errorf("%d partitions started over", n)
 		}
 		w.finish()

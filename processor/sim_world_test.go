@@ -322,6 +322,9 @@ type process struct {
 	ended atomic.Bool  // killed or stopped
 	lines atomic.Int64 // of its log, at level info and above
 
+	telling sync.Mutex
+	events  []Event // guarded by telling
+
 	crashed atomic.Pointer[crashed] // set by whoever kills it while the test goes on
 }
 
@@ -367,6 +370,7 @@ func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Durati
 		RetryBackoff: 2 * time.Second, UnknownTargetAfter: 3 * time.Second,
 		Now:    func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
 		Logger: slog.New(simLog{w: w, name: name, life: life, lines: &p.lines}),
+		Events: p.hear,
 	}
 	if w.cfg.tune != nil {
 		w.cfg.tune(&cfg)

@@ -43,6 +43,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 		l.publish(p, now) // a takeover shows at once, and not with the next tidying
 		l.log.Info("partition is live", "topic", p.tp.Topic, "partition", p.tp.Partition,
 			"pending", p.pending(), "position", p.position, "after", p.liveAfter.Round(time.Millisecond))
+		l.tell(Event{Kind: EventLive}, p.tp)
 	}
 	l.askEnds(ctx, ask)
 }

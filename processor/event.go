@@ -1,0 +1,73 @@
+package processor
+
+import "time"
+
+// EventKind says what has happened.
+type EventKind string
+
+// These are the events of a lane's partitions, in the order in which they come: what the group has assigned is restored, then live, and
+// dropped in the end.
+const (
+	EventAssigned EventKind = "assigned" // the group has given partitions to the lane
+	EventRevoked  EventKind = "revoked"  // the group wants partitions back
+	EventLost     EventKind = "lost"     // the group has given partitions to others already
+	EventRestored EventKind = "restored" // a partition's state is there, and its log is read
+	EventLive     EventKind = "live"     // a partition delivers
+	EventStopped  EventKind = "stopped"  // a partition waits for a person; Error says why
+	EventDropped  EventKind = "dropped"  // the lane knows nothing of partitions any more, whether they are elsewhere or start over
+	EventFenced   EventKind = "fenced"   // the transactions of Writer are ended, who has left a partition with one open
+)
+
+// These are the events of what a lane has sent, about the partitions that it concerns.
+const (
+	EventCommitted EventKind = "committed" // a turn of Records, none for a checkpoint alone
+	EventAborted   EventKind = "aborted"   // it is known not to have happened, and is tried again
+	EventUnknown   EventKind = "unknown"   // it may have happened
+)
+
+// Event is one thing that a lane has done or met. It can be written as JSON.
+type Event struct {
+	Kind       EventKind
+	At         time.Time
+	Lane       int
+	Partitions []TopicPartition `json:",omitempty"`
+	Writer     string           `json:",omitempty"`
+	Records    int              `json:",omitempty"`
+	LowWater   int64            `json:",omitempty"` // restored: L, and where reading begins
+	Start      int64            `json:",omitempty"`
+	Error      string           `json:",omitempty"`
+}
+
+// TopicPartition names a partition of a delay topic.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+func (l *lane) tell(e Event, tps ...topicPartition) {
+	if l.cfg.Events == nil {
+		return
+	}
+	e.At, e.Lane = time.Now(), l.n
+	for _, tp := range tps {
+		e.Partitions = append(e.Partitions, TopicPartition{tp.Topic, tp.Partition})
+	}
+	l.cfg.Events(e)
+}
+
+// tellTurn tells what has become of a turn.
+func (l *lane) tellTurn(t *turn) {
+	kinds := map[outcome]EventKind{outcomeDone: EventCommitted, outcomeAborted: EventAborted, outcomeUnknown: EventUnknown}
+	e := Event{Kind: kinds[t.outcome]}
+	if l.cfg.Events == nil || e.Kind == "" || len(t.took) == 0 {
+		return
+	}
+	tps := make([]topicPartition, 0, len(t.took))
+	for _, pt := range t.took {
+		if t.refused[pt] == nil {
+			tps = append(tps, pt.p.tp)
+			e.Records += len(pt.items)
+		}
+	}
+	l.tell(e, tps...)
+}
