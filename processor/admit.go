@@ -40,7 +40,7 @@ func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 // the answer that the attempt led to. When brokers were asked is told by the clock that counts, as the
 // other times are, which the machine's may be far from.
 func (r *renderer) outdated(st *targetState, p *partition, it *item, first topics.Origin, now int64) bool {
-	asked := r.l.p.clock.now() - time.Since(st.asked).Milliseconds()
+	asked := r.l.p.clock.Now() - time.Since(st.asked).Milliseconds()
 	since := deliverable(first, now)
 	if p.queue != nil {
 		since = it.key.Due

@@ -100,7 +100,7 @@ func (c *coordinator) send(ctx context.Context, cl *kgo.Client, req kmsg.Request
 		return resp, nil
 	}
 	if kafka.NotSent(err) || unknownBroker(err) {
-		refreshBrokers(ctx, cl) // it may have another address by now, or be new to the client
+		kafka.RefreshBrokers(ctx, cl) // it may have another address by now, or be new to the client
 		return nil, c.answer(fmt.Errorf("%w: %w", kafka.ErrNoCoordinator, err))
 	}
 	return nil, c.answer(fmt.Errorf("%w: %w", kafka.ErrUnanswered, err))
@@ -127,7 +127,7 @@ func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error
 		if err == nil || kafka.VerdictOf(err) != kafka.Retry {
 			return err
 		}
-		pause := markersPause(try)
+		pause := kafka.MarkersPause(try)
 		if kafka.Moved(err) || errors.Is(err, kerr.CoordinatorLoadInProgress) {
 			pause = wait.Growing(try, 20*time.Millisecond, 500*time.Millisecond)
 		} else if try > 20 { // a second or so
@@ -137,21 +137,6 @@ func (c *coordinator) retry(ctx context.Context, cl *kgo.Client, do func() error
 			return err
 		}
 	}
-}
-
-// markersPause is how long to wait before a try is repeated that was refused with
-// CONCURRENT_TRANSACTIONS: the markers of the transaction before are on their way, mostly for some ms.
-func markersPause(try int) time.Duration {
-	return wait.Growing(max(try-10, 0), 2*time.Millisecond, 250*time.Millisecond)
-}
-
-// refreshBrokers makes cl learn of brokers that it has not heard of.
-func refreshBrokers(ctx context.Context, cl *kgo.Client) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = []kmsg.MetadataRequestTopic{}
-	req.RequestWith(ctx, cl) // best effort: the caller tries again anyway
 }
 
 // addOffsets adds the group's offsets to the transaction that is open on cl: what a cluster asks
@@ -165,7 +150,7 @@ func (c *coordinator) addOffsets(ctx context.Context, cl *kgo.Client, transactio
 			return fmt.Errorf("add offsets to transaction %s: %w: %w", transactionalID, kafka.ErrUnanswered, err)
 		}
 		err = kerr.ErrorForCode(resp.ErrorCode)
-		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, markersPause(try)) {
+		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, kafka.MarkersPause(try)) {
 			continue
 		}
 		if err != nil {

@@ -266,13 +266,13 @@ func (p *partition) waits(due bool) time.Duration {
 
 // Stats takes a picture of the processor.
 func (p *Processor) Stats() Stats {
-	clock := p.clock.picture()
+	clock := p.clock.Picture()
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
-		Now: p.clock.time(), ClockSkew: clock.skew, ClockSteps: clock.steps, ClockTrouble: clock.trouble, ClockUnknown: clock.unknown, BrokerClocks: clock.others, BrokersApart: clock.apart,
+		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,
 	}
 	for _, l := range p.lanes {
 		s.NearBytes += l.nearPublished.Load()
@@ -336,7 +336,7 @@ func (p *Processor) outside() (why []string) {
 // up, and the clock of this machine is right, and lists the partitions that are not. A replica
 // without partitions is ready.
 func (p *Processor) Ready() (bool, []PartitionStats) {
-	ready := p.clock.picture().trouble == ""
+	ready := p.clock.Picture().Trouble == ""
 	for _, l := range p.lanes {
 		joined, _ := l.standing.get()
 		ready = ready && joined

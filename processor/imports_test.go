@@ -15,12 +15,14 @@ import (
 // here, of ours, and no others.
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string]string{
-		"wheel":           "",
-		"state":           "",
-		"topics":          "",
-		"processor/wait":  "",
-		"processor/kafka": "processor/wait",
-		"processor":       "processor/kafka processor/wait setting state topics wheel",
+		"wheel":              "",
+		"state":              "",
+		"topics":             "",
+		"processor/wait":     "",
+		"processor/kafka":    "processor/wait",
+		"processor/assignor": "processor/kafka",
+		"processor/clock":    "processor/kafka processor/wait",
+		"processor":          "processor/assignor processor/clock processor/kafka processor/wait setting state topics wheel",
 	}
 	found := map[string]bool{}
 	for _, dir := range []string{"wheel", "state", "topics", "processor"} {

@@ -18,7 +18,7 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 		log:      l.log.With("topic", tp.Topic, "partition", tp.Partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.Start, endAsked: f.bounds.Asked,
-		limit: l.p.clock.limit(),
+		limit: l.p.clock.Limit(),
 	}
 	c, err := l.p.checkpointOf(p, f)
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	p.logEnd = p.endOf(f.bounds)
 	if p.route.Delay > 0 && c.LowWater == c.Offset {
 		p.queue = newQueue(c)
-		p.sightEnd(f.bounds.High, l.p.clock.now())
+		p.sightEnd(f.bounds.High, l.p.clock.Now())
 		if w := p.queue.seen(c.Watermark, c.Offset); w != c.Watermark {
 			c.Watermark, claim = w, true // an owner may not live until its first checkpoint
 		}

@@ -150,7 +150,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 		}
 	}
 	l.standing.await(errAwaitsTime)
-	if !l.p.clock.await(ctx) {
+	if !l.p.clock.Await(ctx) {
 		return nil
 	}
 	l.standing.await(nil)
@@ -184,7 +184,7 @@ func (l *lane) makeProducers(ctx context.Context) {
 
 // step does everything that can be done now without waiting.
 func (l *lane) step(ctx context.Context) error {
-	now := l.p.clock.now()
+	now := l.p.clock.Now()
 	l.stepped.Store(time.Now().UnixMilli())
 	if time.Since(l.balancedAt) >= 5*time.Millisecond {
 		l.balancedAt = time.Now()
@@ -192,7 +192,7 @@ func (l *lane) step(ctx context.Context) error {
 			l.storeFailed(ctx, err)
 		}
 	}
-	limit := l.p.clock.limit()
+	limit := l.p.clock.Limit()
 	for _, p := range l.order {
 		p.limit = limit
 		if err := l.load(p, now); err != nil {
@@ -252,7 +252,7 @@ func (l *lane) pause() time.Duration {
 	}
 	for _, p := range l.order {
 		if due, ok := p.nextDue(); ok {
-			if d := l.p.clock.until(due); d < pause {
+			if d := l.p.clock.Until(due); d < pause {
 				pause = d
 			}
 		}
@@ -287,7 +287,7 @@ func (l *lane) stopPoll(ctx context.Context) {
 // acceptAll takes in what was read.
 func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	l.endPoll()
-	now := l.p.clock.now()
+	now := l.p.clock.Now()
 	var failed []*partition
 	var why []error
 	fs.EachPartition(func(ftp kgo.FetchTopicPartition) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/kafka"
 )
 
@@ -60,7 +61,7 @@ func (l *lane) join() (*membership, error) {
 // memberOpts are the options of a member's client.
 func (l *lane) memberOpts(m *membership) []kgo.Opt {
 	opts := append(kafka.Options(l.cfg.Client),
-		kgo.ClientID(memberClientID(kafka.ClientID(l.reader), l.cfg.Instance, l.n)),
+		kgo.ClientID(assignor.ClientID(kafka.ClientID(l.reader), l.cfg.Instance, l.n)),
 		kgo.ConsumerGroup(l.cfg.Group),
 		kgo.SessionTimeout(l.cfg.SessionTimeout),
 		// A rebalance waits this long for a member that stopped answering; a revocation here
@@ -86,7 +87,7 @@ func (l *lane) memberOpts(m *membership) []kgo.Opt {
 	if l.cfg.Protocol == ProtocolConsumer {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
-		opts = append(opts, kgo.Balancers(newWarmBalancer(replicaName(kafka.ClientID(l.reader), l.cfg.Instance), l.cfg.Standbys, l.p.holds)))
+		opts = append(opts, kgo.Balancers(assignor.New(assignor.Replica(kafka.ClientID(l.reader), l.cfg.Instance), l.cfg.Standbys, l.p.holds)))
 	}
 	if m.instance != nil {
 		opts = append(opts, kgo.InstanceID(*m.instance))

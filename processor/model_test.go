@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
+	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -168,7 +169,7 @@ func (m *model) readAgain() {
 func (m *model) restore() {
 	var err error
 	before, now := m.committed, m.now
-	m.l.p.clock = newClock(func() time.Time { return time.UnixMilli(now) }, time.Second, m.l.log)
+	m.l.p.clock = clock.New(func() time.Time { return time.UnixMilli(now) }, time.Second, m.l.log)
 	m.p, err = m.l.assign(before, 0, m.stable, m.end())
 	m.must(err)
 	if m.committed = m.p.committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || m.p.queue == nil && m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {

@@ -108,7 +108,7 @@ func (l *lane) hold(h heldPart) {
 		p.putBack(first, 0)
 		return
 	}
-	p.putBack(h.part, l.p.clock.now()+heldPause.Milliseconds())
+	p.putBack(h.part, l.p.clock.Now()+heldPause.Milliseconds())
 	if errors.Is(h.why, errAsking) {
 		return
 	}
@@ -123,13 +123,13 @@ func (l *lane) hold(h heldPart) {
 func (l *lane) tookAborted(t *turn) {
 	at := int64(0)
 	if kafka.VerdictOf(t.err) == kafka.Stop && len(t.blamed) == 0 && len(t.refused) == 0 {
-		at = l.p.clock.now() + longestPutBack
+		at = l.p.clock.Now() + longestPutBack
 	}
 	if t.rejected == nil && len(t.blamed) == 0 { // else the next turn is a smaller one, or goes around the target
 		l.aborts++
 	}
 	if l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
-		at = max(at, l.p.clock.now()+int64(min(50<<min(l.aborts-4, 5), longestPutBack)))
+		at = max(at, l.p.clock.Now()+int64(min(50<<min(l.aborts-4, 5), longestPutBack)))
 	}
 	for _, pt := range t.took {
 		if len(pt.items) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
@@ -23,7 +24,7 @@ import (
 type Processor struct {
 	cfg      Config
 	routes   map[string]*topics.Route
-	clock    *clock
+	clock    *clock.Clock
 	targets  *targets
 	counters *counters
 	hearing  *kafka.Hearing
@@ -57,7 +58,7 @@ func New(cfg Config) (*Processor, error) {
 	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
-	p.clock = newClock(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
+	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
 	p.targets = newTargets(&p.cfg)
 	p.keeping = newKeeping(p)
 	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
@@ -126,7 +127,9 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 // watch starts what looks after the world around the lanes, until ctx ends.
 func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGroup) {
 	wg.Go(func() { p.targets.run(ctx, cl) })
-	wg.Go(func() { (&timekeeper{cfg: &p.cfg, clock: p.clock, cl: cl, log: p.cfg.Logger}).run(ctx) })
+	wg.Go(func() {
+		clock.NewKeeper(p.clock, cl, p.cfg.Group, p.cfg.Instance, p.cfg.emptyTimeout(), p.cfg.Logger).Run(ctx)
+	})
 	wg.Go(func() { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(ctx) })
 	wg.Go(func() { p.hearing.Run(ctx) })
 	wg.Go(func() { p.keeping.run(ctx, cl) })

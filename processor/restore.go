@@ -347,7 +347,7 @@ func (r *restore) open(ctx context.Context, p *partition) error {
 		p.position, p.start = p.committed.Offset, p.committed.Offset
 		return nil
 	}
-	now := max(r.l.p.clock.now(), p.judge.Due)
+	now := max(r.l.p.clock.Now(), p.judge.Due)
 	p.horizon = state.Key{Due: now + r.l.windowMax, Seq: math.MaxInt64}
 	err := r.openStore(ctx, p)
 	if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {

@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/clock"
 )
 
 // clockIsWrong reports whether a process says of its clock what it should, and is not ready.
@@ -219,7 +221,7 @@ func TestSimBrokerClocksDiffer(t *testing.T) {
 					t.Errorf("of its own clock it says %q", s.ClockTrouble)
 				}
 				w.setClock(1, 0)
-				w.within(askInterval+time.Second, "they agree again", func() bool { return a.p.Stats().BrokersApart == "" && a.clockIsRight() })
+				w.within(clock.AskInterval+time.Second, "they agree again", func() bool { return a.p.Stats().BrokersApart == "" && a.clockIsRight() })
 				w.finish()
 			})
 		})
@@ -237,8 +239,8 @@ func TestSimClockWakesUp(t *testing.T) {
 		w.setClock(0, slept)
 		a.skew.Store(int64(slept))
 		began := time.Now()
-		w.within(2*askPause, "delivered", func() bool { return w.watch.Counts().Faults > 0 }) // early, by the world's clock
-		if took := time.Since(began); took >= stepPersists || !a.clockIsRight() {
+		w.within(2*clock.AskPause, "delivered", func() bool { return w.watch.Counts().Faults > 0 }) // early, by the world's clock
+		if took := time.Since(began); took >= clock.StepPersists || !a.clockIsRight() {
 			t.Errorf("delivered after %v; of the clock it says %q", took, a.p.Stats().ClockTrouble)
 		}
 	})
@@ -262,11 +264,11 @@ func TestSimClockUnknown(t *testing.T) {
 			t.Errorf("said %d times; it is %q", n, a.p.Stats().ClockUnknown)
 		}
 		mend()
-		w.within(askInterval+time.Second, "known", func() bool { return a.p.Stats().ClockUnknown == "" })
+		w.within(clock.AskInterval+time.Second, "known", func() bool { return a.p.Stats().ClockUnknown == "" })
 		for len(asked) > 0 {
 			<-asked
 		}
-		time.Sleep(3 * askInterval)
+		time.Sleep(3 * clock.AskInterval)
 		if n := len(asked); n < 2 || n > 4 {
 			t.Errorf("brokers were asked %d times in three minutes", n)
 		}
@@ -283,12 +285,12 @@ func TestSimClockAwaited(t *testing.T) {
 		a := w.startAt("a", time.Hour)
 		held := a.link.on(rule{key: kmsg.DescribeTransactions, timekeeper: true, count: -1, wait: release})
 		w.hit(held)
-		time.Sleep(settleAfter / 2)
+		time.Sleep(clock.SettleAfter / 2)
 		if a.joined() {
 			t.Error("it takes part and does not know what time it is")
 		}
 		close(release)
-		w.within(2*askPatience, "live", func() bool { return a.live(1) })
+		w.within(2*clock.AskPatience, "live", func() bool { return a.live(1) })
 		time.Sleep(time.Second)
 		w.clean()
 		w.finish()
@@ -296,7 +298,7 @@ func TestSimClockAwaited(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {
 		a := w.start("a", nil)
 		a.link.on(rule{key: kmsg.DescribeTransactions, timekeeper: true, count: -1, cut: true})
-		w.within(settleAfter+2*askPatience, "live", func() bool { return a.live(1) })
+		w.within(clock.SettleAfter+2*clock.AskPatience, "live", func() bool { return a.live(1) })
 		if a.p.Stats().ClockUnknown == "" {
 			t.Error("it does not say that it goes by its own clock")
 		}
@@ -311,7 +313,7 @@ func TestSimClockSetBackWhileHeldUp(t *testing.T) {
 		w.dumb()
 		a := w.live("a")
 		a.skew.Store(int64(2 * time.Hour))
-		time.Sleep(2 * stepPersists)
+		time.Sleep(2 * clock.StepPersists)
 		mend := w.leaderless(simTopic + ".dead")
 		large := addressed("bills", request("too large", in(0)))
 		large.Value = incompressible(1000)

@@ -28,6 +28,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 	"pgregory.net/rapid"
 
+	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -286,7 +287,7 @@ func simulate(t testingT, p plan, did *tally) {
 		w.fail("%v", err)
 	}
 	if r.clocked {
-		time.Sleep(askInterval + 2*time.Second) // until every process knows that they are right again
+		time.Sleep(clock.AskInterval + 2*time.Second) // until every process knows that they are right again
 	}
 	w.arrived()
 	w.recovers()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -325,7 +326,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
 	s.reading[testTP] = true
-	s.saw(&groupView{replicas: []string{"duewheel-me", "duewheel-other"}, owners: map[topicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
+	s.saw(&assignor.View{Replicas: []string{"duewheel-me", "duewheel-other"}, Owners: map[topicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
 	s.follow(t.Context())
 	l.remember(testTP, nil) // only now the lane hears of it
 	if s.take(testTP, testID) == nil {
@@ -363,7 +364,7 @@ func TestStandbyWithoutParser(t *testing.T) {
 func TestEvenAsksLessAndLessOften(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Standbys = 1 })
 	s := l.p.standbys
-	v := &groupView{members: map[string]int{"duewheel-me-0": 1, "duewheel-other-0": 3}}
+	v := &assignor.View{Members: map[string]int{"duewheel-me-0": 1, "duewheel-other-0": 3}}
 	for _, want := range []time.Duration{2 * evenInterval, 4 * evenInterval} {
 		s.even(v, "duewheel-me")
 		select {
@@ -376,7 +377,7 @@ func TestEvenAsksLessAndLessOften(t *testing.T) {
 		equal(t, "pause", s.evenPause, want)
 		s.evenedAt = s.evenedAt.Add(-s.evenPause)
 	}
-	v.members["duewheel-me-0"] = 2
+	v.Members["duewheel-me-0"] = 2
 	s.even(v, "duewheel-me")
 	equal(t, "pause when it is even", s.evenPause, evenInterval)
 }

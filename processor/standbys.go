@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
@@ -91,7 +92,7 @@ func (s *standbys) allot(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	rebalances := s.p.counters.rebalances.Load()
-	view, err := describeGroup(ctx, s.reader, s.p.cfg.Protocol, s.p.cfg.Group)
+	view, err := assignor.Describe(ctx, s.reader, s.p.cfg.Group, s.p.cfg.Protocol == ProtocolConsumer)
 	if err != nil {
 		s.rebalance = rebalances // not again before its time
 		s.log.Log(ctx, once(&s.told, err), "the group does not say who owns what; standbys stay as they are", "error", err)
@@ -100,7 +101,7 @@ func (s *standbys) allot(ctx context.Context) {
 		return // it is being decided; what is there is as good as anything
 	}
 	s.told = ""
-	wanted := s.saw(view, replicaName(kafka.ClientID(s.reader), s.p.cfg.Instance))
+	wanted := s.saw(view, assignor.Replica(kafka.ClientID(s.reader), s.p.cfg.Instance))
 	ids, err := kafka.TopicIDs(ctx, s.reader, wanted)
 	if err != nil && len(ids) < len(wanted) {
 		s.log.Log(ctx, once(&s.toldTopics, err), "topics of standbys cannot be looked up; asking again", "error", err)
@@ -114,18 +115,18 @@ func (s *standbys) allot(ctx context.Context) {
 }
 
 // saw takes in who owns what, and returns of what this replica is to keep standbys.
-func (s *standbys) saw(view *groupView, self string) []topicPartition {
+func (s *standbys) saw(view *assignor.View, self string) []topicPartition {
 	s.mine = map[topicPartition]bool{}
-	for tp, owner := range view.owners {
+	for tp, owner := range view.Owners {
 		s.mine[tp] = owner == self
 	}
 	s.even(view, self)
-	for tp := range view.owners {
+	for tp := range view.Owners {
 		if r := s.p.routes[tp.Topic]; r == nil || r.Delay > 0 {
-			delete(view.owners, tp) // a fixed-delay route has nothing to be warm
+			delete(view.Owners, tp) // a fixed-delay route has nothing to be warm
 		}
 	}
-	return view.allot(self, s.p.cfg.Standbys)
+	return view.Allot(self, s.p.cfg.Standbys)
 }
 
 // once is the level for an error that may go on for long: it is said when it is news.
@@ -139,8 +140,8 @@ func once(told *string, err error) slog.Level {
 
 // even asks for a rebalance when this replica has fewer partitions than its share and all of its
 // standbys are warm: it was passed over when they were not.
-func (s *standbys) even(view *groupView, self string) {
-	if s.p.cfg.Protocol != ProtocolClassic || !view.uneven(self) {
+func (s *standbys) even(view *assignor.View, self string) {
+	if s.p.cfg.Protocol != ProtocolClassic || !view.Uneven(self) {
 		s.evenPause = evenInterval
 		return
 	}
@@ -148,7 +149,7 @@ func (s *standbys) even(view *groupView, self string) {
 		return
 	}
 	followed := s.stats()
-	if len(followed) < len(s.wanted) || slices.ContainsFunc(followed, func(b StandbyStats) bool { return b.Offset-b.Position > nearlyAsWarm }) {
+	if len(followed) < len(s.wanted) || slices.ContainsFunc(followed, func(b StandbyStats) bool { return b.Offset-b.Position > assignor.NearlyAsWarm }) {
 		return
 	}
 	// Where replicas do not read the same topics it may be as even as it can be.

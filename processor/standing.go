@@ -58,6 +58,9 @@ func (s *standing) get() (joined bool, err error) {
 	return s.joined, s.err
 }
 
+// errAwaitsTime is what a lane says of itself while it does not know what time it is.
+var errAwaitsTime = errors.New("processor: waiting for the brokers to say what time it is")
+
 // managed is told by the client what ends its stay in the group, each time that it tries again.
 type managed func(error)
 

@@ -2,7 +2,12 @@ package processor
 
 import (
 	"time"
+
+	"github.com/duewheel/duewheel/processor/clock"
 )
+
+// BrokerClock is a broker's clock compared with the broker's that counts.
+type BrokerClock = clock.Broker
 
 // Stats is a picture of the processor at one moment, for metrics, probes and people. It is
 // assembled from counters that the lanes keep; taking it never stops a lane.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -235,4 +236,19 @@ func (s *storage) close() {
 	if err := s.store.Close(); err != nil && s.trouble.Load() == nil {
 		s.log.Warn("the local store was not closed as it should be; what it lacks is read from the log", "error", err)
 	}
+}
+
+// holds is up to which offset this process's store knows the partitions of the group.
+func (p *Processor) holds() map[assignor.Held]int64 {
+	store := p.store.opened.Load()
+	if store == nil {
+		return nil
+	}
+	out := map[assignor.Held]int64{}
+	for id, pos := range store.Positions() {
+		if id.Group == p.cfg.Group {
+			out[assignor.Held{TP: topicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
+		}
+	}
+	return out
 }

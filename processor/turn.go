@@ -73,7 +73,7 @@ func (o outcome) String() string {
 // run carries the turn out and returns when it is decided, or when ctx ends, which makes it
 // unknown.
 func (t *turn) run(ctx context.Context) {
-	defer func() { t.answered = t.l.p.clock.time() }()
+	defer func() { t.answered = t.l.p.clock.Time() }()
 	if t.plain {
 		t.took = t.parts
 		t.commitPlain(ctx)
@@ -105,7 +105,7 @@ func (t *turn) run(ctx context.Context) {
 
 // renderParts makes the records of every part that can be tried now.
 func (t *turn) renderParts(ctx context.Context) {
-	now := t.l.p.clock.time()
+	now := t.l.p.clock.Time()
 	t.render.parts = t.parts
 	for _, pt := range t.parts {
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
@@ -294,7 +294,7 @@ func (t *turn) runPlainly(ctx context.Context) {
 	}
 	t.outcome, t.err = outcomeAborted, err
 	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.acked })
-	t.answered = t.l.p.clock.time()
+	t.answered = t.l.p.clock.Time()
 	t.l.p.counters.outputs(t) // they are not tried again
 	t.render.forget()
 	if t.settled {

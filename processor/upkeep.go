@@ -109,7 +109,7 @@ func (l *lane) tookEnds(e logEnds) {
 		l.checkLog(p)
 		p.logEnd = p.endOf(b)
 		p.position = max(p.position, e.passed[p])
-		p.sightEnd(b.High, l.p.clock.now())
+		p.sightEnd(b.High, l.p.clock.Now())
 	}
 }
 

@@ -1,8 +1,10 @@
 package kafka
 
 import (
+	"context"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -42,4 +44,19 @@ func VersionsRequest() *kmsg.ApiVersionsRequest {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
 	return req
+}
+
+// MarkersPause is how long to wait before a try is repeated that was refused with
+// CONCURRENT_TRANSACTIONS: the markers of the transaction before are on their way, mostly for some ms.
+func MarkersPause(try int) time.Duration {
+	return wait.Growing(max(try-10, 0), 2*time.Millisecond, 250*time.Millisecond)
+}
+
+// RefreshBrokers makes cl learn of brokers that it has not heard of.
+func RefreshBrokers(ctx context.Context, cl *kgo.Client) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	req.RequestWith(ctx, cl) // best effort: the caller tries again anyway
 }

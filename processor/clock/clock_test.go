@@ -1,4 +1,4 @@
-package processor
+package clock
 
 import (
 	"log/slog"
@@ -42,20 +42,20 @@ func TestClock(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wall := &wrongClock{}
-				clock := newClock(wall.now, time.Second, slog.New(slog.DiscardHandler))
+				clock := New(wall.now, time.Second, slog.New(slog.DiscardHandler))
 				began := time.Now()
 				for passed := time.Duration(0); passed <= 13*s; passed += 100 * ms {
 					if by, ok := c.steps[passed]; ok {
 						wall.by = by
 					}
-					got := time.Until(clock.time())
+					got := time.Until(clock.Time())
 					if want, ok := c.shows[passed]; ok && got != want {
 						t.Errorf("after %v the clock is off by %v, want %v", time.Since(began), got, want)
 					}
 					time.Sleep(100 * ms)
 				}
-				if clock.picture().steps != c.count {
-					t.Errorf("%d steps were seen, want %d", clock.picture().steps, c.count)
+				if clock.Picture().Steps != c.count {
+					t.Errorf("%d steps were seen, want %d", clock.Picture().Steps, c.count)
 				}
 			})
 		})
@@ -65,17 +65,17 @@ func TestClock(t *testing.T) {
 // The clock shows a ms only when all of it has come: what is due at that ms is not early.
 func TestClockRoundsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := newClock(time.Now, time.Second, slog.New(slog.DiscardHandler))
-		due := clock.now() + 5
+		clock := New(time.Now, time.Second, slog.New(slog.DiscardHandler))
+		due := clock.Now() + 5
 		time.Sleep(5*time.Millisecond - 1)
-		if got := clock.now(); got >= due {
+		if got := clock.Now(); got >= due {
 			t.Errorf("it shows %d a ns before %d", got, due)
 		}
-		if got := clock.until(due); got != 1 {
+		if got := clock.Until(due); got != 1 {
 			t.Errorf("%v until then, want 1ns", got)
 		}
 		time.Sleep(time.Nanosecond)
-		if got := clock.now(); got != due {
+		if got := clock.Now(); got != due {
 			t.Errorf("it shows %d at %d", got, due)
 		}
 	})
@@ -107,22 +107,22 @@ func TestClockByBrokers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wall := &wrongClock{by: c.off}
-				clock := newClock(wall.now, s, slog.New(slog.DiscardHandler))
-				if clock.limit() != math.MaxInt64 {
+				clock := New(wall.now, s, slog.New(slog.DiscardHandler))
+				if clock.Limit() != math.MaxInt64 {
 					t.Error("W is limited by nothing that is known")
 				}
 				truth := time.Duration(time.Now().UnixNano()) - clock.mono()
 				clock.tell(span{truth - c.trip/2, truth + c.trip/2, clock.mono()}, nil, "")
 				time.Sleep(c.age)
-				if got := time.Until(clock.time()); got != c.shows {
+				if got := time.Until(clock.Time()); got != c.shows {
 					t.Errorf("it is off by %v, want %v", got, c.shows)
 				}
-				if got := time.Until(time.UnixMilli(clock.limit())); got.Round(ms) != c.limit {
+				if got := time.Until(time.UnixMilli(clock.Limit())); got.Round(ms) != c.limit {
 					t.Errorf("W may be %v ahead, want %v", got, c.limit)
 				}
-				p := clock.picture()
-				if got := p.trouble != ""; got != c.wrong || p.skew != -c.off {
-					t.Errorf("wrong %v, skew %v: %s", got, p.skew, p.trouble)
+				p := clock.Picture()
+				if got := p.Trouble != ""; got != c.wrong || p.Skew != -c.off {
+					t.Errorf("wrong %v, skew %v: %s", got, p.Skew, p.Trouble)
 				}
 			})
 		})

@@ -1,4 +1,4 @@
-package processor
+package assignor
 
 import (
 	"bytes"
@@ -15,29 +15,30 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 )
 
-// warmBalancer shares partitions out as cooperative-sticky does (KIP-429), and of all that have to
+// Assignor shares partitions out as cooperative-sticky does (KIP-429), and of all that have to
 // move it gives each to a replica whose store knows most of it, as far as the balance allows. Each
 // member says in its subscription what its replica's store holds; members of other versions need
 // not understand it, because it stands behind what they read of the user data.
-type warmBalancer struct {
+type Assignor struct {
 	kgo.GroupBalancer // cooperative-sticky
 	replica           string
 	standbys          int
-	holds             func() map[held]int64 // up to which offset the store knows partitions
+	holds             func() map[Held]int64 // up to which offset the store knows partitions
 
 	mu   sync.Mutex
-	last map[topicPartition]bool // what the member had when it joined last
+	last map[kafka.TopicPartition]bool // what the member had when it joined last
 }
 
-// held is a partition of a topic with a certain id: a store may hold what is left of a topic that
+// Held is a partition of a topic with a certain id: a store may hold what is left of a topic that
 // was deleted, and made anew by the same name.
-type held struct {
-	tp topicPartition
-	id topicID
+type Held struct {
+	TP kafka.TopicPartition
+	ID kafka.TopicID
 }
 
-func newWarmBalancer(replica string, standbys int, holds func() map[held]int64) *warmBalancer {
-	return &warmBalancer{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds}
+// New makes the assignor of one member. holds may be called from any goroutine, at each join.
+func New(replica string, standbys int, holds func() map[Held]int64) *Assignor {
+	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds}
 }
 
 // warmth is what a member says of its replica.
@@ -56,7 +57,7 @@ const warmthMark = "dw1{"
 const maxWarmth = 64 << 10
 
 // JoinGroupMetadata is called for each join, so what it says is as of the rebalance.
-func (b *warmBalancer) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {
+func (b *Assignor) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {
 	plain := b.GroupBalancer.JoinGroupMetadata(interests, current, generation)
 	meta := kmsg.NewConsumerMemberMetadata()
 	if err := meta.ReadFrom(plain); err != nil {
@@ -64,11 +65,11 @@ func (b *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 	}
 	w := warmth{Replica: b.replica, Standbys: b.standbys, Holds: map[string]map[int32]int64{}, GaveUp: b.gaveUp(current)}
 	for h, position := range b.holds() {
-		topic := fmt.Sprintf("%s/%x", h.tp.Topic, h.id)
+		topic := fmt.Sprintf("%s/%x", h.TP.Topic, h.ID)
 		if w.Holds[topic] == nil {
 			w.Holds[topic] = map[int32]int64{}
 		}
-		w.Holds[topic][h.tp.Partition] = position
+		w.Holds[topic][h.TP.Partition] = position
 	}
 	said, err := json.Marshal(w)
 	if err != nil || len(said) > maxWarmth {
@@ -80,11 +81,11 @@ func (b *warmBalancer) JoinGroupMetadata(interests []string, current map[string]
 
 // gaveUp is what the member had at its last join and has not any more. A leader must know it from
 // what a dead member had: it is on its way to another member, for the sake of balance.
-func (b *warmBalancer) gaveUp(current map[string][]int32) map[string][]int32 {
+func (b *Assignor) gaveUp(current map[string][]int32) map[string][]int32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	was := b.last
-	b.last = map[topicPartition]bool{}
+	b.last = map[kafka.TopicPartition]bool{}
 	for _, tp := range kafka.Flatten(current) {
 		b.last[tp] = true
 		delete(was, tp)
@@ -112,28 +113,28 @@ func parseWarmth(memberID string, userData []byte) warmth {
 }
 
 // of is what a replica holds of topics as they are now, as far as the leader knows them.
-func (w *warmth) of(topics map[string]kgo.TopicMetadata) map[topicPartition]int64 {
-	out := map[topicPartition]int64{}
+func (w *warmth) of(topics map[string]kgo.TopicMetadata) map[kafka.TopicPartition]int64 {
+	out := map[kafka.TopicPartition]int64{}
 	for name, ps := range w.Holds {
 		topic, id, _ := strings.Cut(name, "/")
 		if now, ok := topics[topic]; ok && now.ID != [16]byte{} && fmt.Sprintf("%x", now.ID) != id {
 			continue
 		}
 		for p, position := range ps {
-			out[topicPartition{Topic: topic, Partition: p}] = position
+			out[kafka.TopicPartition{Topic: topic, Partition: p}] = position
 		}
 	}
 	return out
 }
 
-func (b *warmBalancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+func (b *Assignor) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
 	c, err := kgo.NewConsumerBalancer(b, members)
 	return c, c.MemberTopics(), err
 }
 
 // Balance makes the plan of the sticky balancer warm, and takes back for now what another member
 // still has.
-func (b *warmBalancer) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
+func (b *Assignor) Balance(c *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
 	sticky := kgo.StickyBalancer().(kgo.ConsumerBalancerBalance)
 	plan, ok := sticky.Balance(c, topics).(*kgo.BalancePlan)
 	if !ok {
@@ -156,28 +157,28 @@ func (b *warmBalancer) Balance(c *kgo.ConsumerBalancer, topics map[string]int32)
 
 // hearth is a plan that is being made warm.
 type hearth struct {
-	members []string                            // ids, in order
-	says    map[string]warmth                   // by member
-	reads   map[string][]string                 // the topics of each member
-	owner   map[topicPartition]string           // the member that has it now
-	gaveUp  map[topicPartition]bool             // by a member that is still there
-	planned map[string][]topicPartition         // by member
-	holds   map[string]map[topicPartition]int64 // by member: how far its replica knows partitions
-	best    map[topicPartition]int64            // the furthest that any replica knows it
+	members []string                                  // ids, in order
+	says    map[string]warmth                         // by member
+	reads   map[string][]string                       // the topics of each member
+	owner   map[kafka.TopicPartition]string           // the member that has it now
+	gaveUp  map[kafka.TopicPartition]bool             // by a member that is still there
+	planned map[string][]kafka.TopicPartition         // by member
+	holds   map[string]map[kafka.TopicPartition]int64 // by member: how far its replica knows partitions
+	best    map[kafka.TopicPartition]int64            // the furthest that any replica knows it
 }
 
 const (
 	// asWarm is how many records a store may be behind the best one and count as good as it: two
 	// standbys of one partition look at its checkpoint at different moments.
 	asWarm = 1000
-	// nearlyAsWarm is how many it may be behind before that is worth an uneven balance: they are
+	// NearlyAsWarm is how many it may be behind before that is worth an uneven balance: they are
 	// read within some 100 ms.
-	nearlyAsWarm = 50_000
+	NearlyAsWarm = 50_000
 )
 
 func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hearth {
-	h := &hearth{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[topicPartition]string{}, gaveUp: map[topicPartition]bool{}, planned: map[string][]topicPartition{}, holds: map[string]map[topicPartition]int64{}, best: map[topicPartition]int64{}}
-	claimed := map[topicPartition]int32{} // in which generation
+	h := &hearth{says: map[string]warmth{}, reads: map[string][]string{}, owner: map[kafka.TopicPartition]string{}, gaveUp: map[kafka.TopicPartition]bool{}, planned: map[string][]kafka.TopicPartition{}, holds: map[string]map[kafka.TopicPartition]int64{}, best: map[kafka.TopicPartition]int64{}}
+	claimed := map[kafka.TopicPartition]int32{} // in which generation
 	c.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
 		h.members = append(h.members, m.MemberID)
 		w := parseWarmth(m.MemberID, meta.UserData)
@@ -191,7 +192,7 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 		}
 		for _, t := range meta.OwnedPartitions {
 			for _, p := range t.Partitions {
-				tp := topicPartition{Topic: t.Topic, Partition: p}
+				tp := kafka.TopicPartition{Topic: t.Topic, Partition: p}
 				if g, ok := claimed[tp]; !ok || meta.Generation > g {
 					claimed[tp], h.owner[tp] = meta.Generation, m.MemberID
 				}
@@ -202,7 +203,7 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 	for id, of := range plan {
 		for topic, ps := range of {
 			for _, p := range ps {
-				h.planned[id] = append(h.planned[id], topicPartition{Topic: topic, Partition: p})
+				h.planned[id] = append(h.planned[id], kafka.TopicPartition{Topic: topic, Partition: p})
 			}
 		}
 		slices.SortFunc(h.planned[id], kafka.Compare)
@@ -212,7 +213,7 @@ func newHearth(c *kgo.ConsumerBalancer, plan map[string]map[string][]int32) *hea
 
 // isWarm reports whether a member could go on with a partition at once. Where no replica
 // knows anything of it, all are equally warm.
-func (h *hearth) isWarm(member string, tp topicPartition, behind int64) bool {
+func (h *hearth) isWarm(member string, tp kafka.TopicPartition, behind int64) bool {
 	if owner, ok := h.owner[tp]; ok && h.says[owner].Replica == h.says[member].Replica {
 		return true // lanes of a process share the store
 	}
@@ -268,7 +269,7 @@ func (h *hearth) relieve() {
 	for _, member := range h.members {
 		for i := len(h.planned[member]) - 1; i >= 0 && len(h.planned[member]) > keeps; i-- {
 			tp := h.planned[member][i]
-			if _, owned := h.owner[tp]; owned || h.gaveUp[tp] || h.says[member].Standbys == 0 || h.isWarm(member, tp, nearlyAsWarm) {
+			if _, owned := h.owner[tp]; owned || h.gaveUp[tp] || h.says[member].Standbys == 0 || h.isWarm(member, tp, NearlyAsWarm) {
 				continue
 			}
 			if to := h.leastWarm(member, tp); to != "" && len(h.planned[to]) <= most {
@@ -281,9 +282,9 @@ func (h *hearth) relieve() {
 
 // leastWarm is the member with the fewest partitions of those that could take tp warm from a
 // member, and have no more than it; empty when there is none.
-func (h *hearth) leastWarm(member string, tp topicPartition) (least string) {
+func (h *hearth) leastWarm(member string, tp kafka.TopicPartition) (least string) {
 	for _, other := range h.members {
-		if other == member || !slices.Contains(h.reads[other], tp.Topic) || !h.isWarm(other, tp, nearlyAsWarm) || len(h.planned[other]) > len(h.planned[member]) {
+		if other == member || !slices.Contains(h.reads[other], tp.Topic) || !h.isWarm(other, tp, NearlyAsWarm) || len(h.planned[other]) > len(h.planned[member]) {
 			continue
 		}
 		if least == "" || len(h.planned[other]) < len(h.planned[least]) {
@@ -291,19 +292,4 @@ func (h *hearth) leastWarm(member string, tp topicPartition) (least string) {
 		}
 	}
 	return least
-}
-
-// holds is up to which offset this process's store knows the partitions of the group.
-func (p *Processor) holds() map[held]int64 {
-	store := p.store.opened.Load()
-	if store == nil {
-		return nil
-	}
-	out := map[held]int64{}
-	for id, pos := range store.Positions() {
-		if id.Group == p.cfg.Group {
-			out[held{topicPartition{Topic: id.Topic, Partition: id.Partition}, id.TopicID}] = min(pos.Resume, pos.Offset)
-		}
-	}
-	return out
 }

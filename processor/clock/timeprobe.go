@@ -1,4 +1,4 @@
-package processor
+package clock
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -93,7 +94,7 @@ func (t *timeProbe) abort(ctx context.Context) error {
 func (t *timeProbe) retry(ctx context.Context, what string, do func() error) error {
 	for try := 0; ; try++ {
 		err := do()
-		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, markersPause(try)) {
+		if errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, kafka.MarkersPause(try)) {
 			continue
 		}
 		if err != nil {

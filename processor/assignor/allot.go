@@ -1,4 +1,4 @@
-package processor
+package assignor
 
 import (
 	"cmp"
@@ -15,21 +15,21 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 )
 
-// groupView is which replica owns which partition, as the group's coordinator tells it.
-type groupView struct {
-	replicas []string // in order
-	owners   map[topicPartition]string
-	members  map[string]int // by client id: how many partitions it has
+// View is which replica owns which partition, as the group's coordinator tells it.
+type View struct {
+	Replicas []string // in order
+	Owners   map[kafka.TopicPartition]string
+	Members  map[string]int // by client id: how many partitions it has
 }
 
-// uneven reports whether a member of a replica has so much less than another one that a rebalance
+// Uneven reports whether a member of a replica has so much less than another one that a rebalance
 // would even it out. It comes about when what a dead replica had goes to where it is warm.
-func (v *groupView) uneven(replica string) bool {
+func (v *View) Uneven(replica string) bool {
 	most := 0
-	for _, n := range v.members {
+	for _, n := range v.Members {
 		most = max(most, n)
 	}
-	for id, n := range v.members {
+	for id, n := range v.Members {
 		if replicaOf(id) == replica && n+2 <= most {
 			return true
 		}
@@ -37,7 +37,7 @@ func (v *groupView) uneven(replica string) bool {
 	return false
 }
 
-// allot says of which partitions a replica keeps a standby when each partition is to have n of
+// Allot says of which partitions a replica keeps a standby when each partition is to have n of
 // them. Every replica computes it for itself, from the same description of the group, so nothing
 // has to be agreed upon; where two of them look at different moments, a partition has one standby
 // more or less for a while.
@@ -45,23 +45,23 @@ func (v *groupView) uneven(replica string) bool {
 // A partition prefers the replicas in an order of its own (rendezvous hashing), so that few
 // standbys move when a replica comes or goes. The partitions of one owner are spread evenly over
 // the others, so that each of them finds its share of a dead replica's partitions warm.
-func (v *groupView) allot(self string, n int) []topicPartition {
-	others := len(v.replicas) - 1
-	if others < 1 || !slices.Contains(v.replicas, self) {
+func (v *View) Allot(self string, n int) []kafka.TopicPartition {
+	others := len(v.Replicas) - 1
+	if others < 1 || !slices.Contains(v.Replicas, self) {
 		return nil
 	}
 	owned := map[string]int{}
-	for _, owner := range v.owners {
+	for _, owner := range v.Owners {
 		owned[owner]++
 	}
 	type pair struct{ owner, standby string }
 	load := map[pair]int{}
-	chosen := map[topicPartition][]string{}
-	var mine []topicPartition
-	tps := slices.SortedFunc(maps.Keys(v.owners), kafka.Compare)
+	chosen := map[kafka.TopicPartition][]string{}
+	var mine []kafka.TopicPartition
+	tps := slices.SortedFunc(maps.Keys(v.Owners), kafka.Compare)
 	for round := range min(n, others) {
 		for _, tp := range tps {
-			owner := v.owners[tp]
+			owner := v.Owners[tp]
 			room := (owned[owner]*(round+1) + others - 1) / others
 			prefers := v.preference(tp, owner, chosen[tp])
 			if len(prefers) == 0 {
@@ -83,8 +83,8 @@ func (v *groupView) allot(self string, n int) []topicPartition {
 }
 
 // preference is the order in which a partition would have replicas for standbys.
-func (v *groupView) preference(tp topicPartition, owner string, taken []string) []string {
-	out := slices.DeleteFunc(slices.Clone(v.replicas), func(r string) bool { return r == owner || slices.Contains(taken, r) })
+func (v *View) preference(tp kafka.TopicPartition, owner string, taken []string) []string {
+	out := slices.DeleteFunc(slices.Clone(v.Replicas), func(r string) bool { return r == owner || slices.Contains(taken, r) })
 	score := func(replica string) uint64 {
 		h := fnv.New64a()
 		fmt.Fprintf(h, "%s\x00%s\x00%d", replica, tp.Topic, tp.Partition)
@@ -97,13 +97,14 @@ func (v *groupView) preference(tp topicPartition, owner string, taken []string) 
 	return out
 }
 
-// memberClientID is what a lane calls itself in the group: client id, instance and lane, so that
+// ClientID is what a lane calls itself in the group: client id, instance and lane, so that
 // every tool that describes a group shows which replica has what, and replicas know each other.
-func memberClientID(base, instance string, lane int) string {
-	return fmt.Sprintf("%s-%d", replicaName(base, instance), lane)
+func ClientID(base, instance string, lane int) string {
+	return fmt.Sprintf("%s-%d", Replica(base, instance), lane)
 }
 
-func replicaName(base, instance string) string { return base + "-" + instance }
+// Replica is what all lanes of one process have in common of that.
+func Replica(base, instance string) string { return base + "-" + instance }
 
 // replicaOf is the replica of a member: its client id less the lane.
 func replicaOf(clientID string) string {
@@ -113,12 +114,12 @@ func replicaOf(clientID string) string {
 	return clientID
 }
 
-// describeGroup asks who owns what. The answer is nil while the group is being rebalanced.
-func describeGroup(ctx context.Context, cl *kgo.Client, protocol Protocol, group string) (*groupView, error) {
+// Describe asks who owns what in a group, of the consumer protocol (KIP-848) or the classic one. The answer is nil while the group is being rebalanced.
+func Describe(ctx context.Context, cl *kgo.Client, group string, consumer bool) (*View, error) {
 	var members []groupMember
 	var stable bool
 	var err error
-	if protocol == ProtocolConsumer {
+	if consumer {
 		members, stable, err = describeConsumer(ctx, kadm.NewClient(cl), group)
 	} else {
 		members, stable, err = describeClassic(ctx, kadm.NewClient(cl), group)
@@ -129,23 +130,23 @@ func describeGroup(ctx context.Context, cl *kgo.Client, protocol Protocol, group
 	if !stable {
 		return nil, nil
 	}
-	v := &groupView{owners: map[topicPartition]string{}, members: map[string]int{}}
+	v := &View{Owners: map[kafka.TopicPartition]string{}, Members: map[string]int{}}
 	for _, m := range members {
-		v.members[m.clientID] += len(m.owns)
+		v.Members[m.clientID] += len(m.owns)
 		replica := replicaOf(m.clientID)
-		v.replicas = append(v.replicas, replica)
+		v.Replicas = append(v.Replicas, replica)
 		for _, tp := range m.owns {
-			v.owners[tp] = replica
+			v.Owners[tp] = replica
 		}
 	}
-	slices.Sort(v.replicas)
-	v.replicas = slices.Compact(v.replicas)
+	slices.Sort(v.Replicas)
+	v.Replicas = slices.Compact(v.Replicas)
 	return v, nil
 }
 
 type groupMember struct {
 	clientID string
-	owns     []topicPartition
+	owns     []kafka.TopicPartition
 }
 
 func describeClassic(ctx context.Context, adm *kadm.Client, group string) (members []groupMember, stable bool, err error) {
@@ -159,7 +160,7 @@ func describeClassic(ctx context.Context, adm *kadm.Client, group string) (membe
 		if c, ok := m.Assigned.AsConsumer(); ok {
 			for _, t := range c.Topics {
 				for _, p := range t.Partitions {
-					gm.owns = append(gm.owns, topicPartition{Topic: t.Topic, Partition: p})
+					gm.owns = append(gm.owns, kafka.TopicPartition{Topic: t.Topic, Partition: p})
 				}
 			}
 		}
@@ -178,7 +179,7 @@ func describeConsumer(ctx context.Context, adm *kadm.Client, group string) (memb
 		gm := groupMember{clientID: m.ClientID}
 		for topic, ps := range m.Assignment {
 			for p := range ps {
-				gm.owns = append(gm.owns, topicPartition{Topic: topic, Partition: p})
+				gm.owns = append(gm.owns, kafka.TopicPartition{Topic: topic, Partition: p})
 			}
 		}
 		members = append(members, gm)

@@ -1,4 +1,4 @@
-package processor
+package clock
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
-// clock tells the whole process what time it is: the wall clock's time as long as that is not
+// Clock tells the whole process what time it is: the wall clock's time as long as that is not
 // further from the brokers' time than is allowed, and else the brokers' time. One wrong clock would
 // otherwise make a whole group early: it moves watermarks ahead, and they do not go back.
 //
@@ -20,7 +20,7 @@ import (
 // everything. A step forward, seen as wall time running ahead of monotonic time, would deliver
 // records early if it were wrong and taken back: it counts only once it has persisted. A step
 // backward is believed at once: it can only delay.
-type clock struct {
+type Clock struct {
 	// Set once.
 	wall    func() time.Time
 	log     *slog.Logger
@@ -34,19 +34,19 @@ type clock struct {
 	doubtful time.Time     // since when the wall clock has been ahead of that, in monotonic time; zero: it is not
 	doubted  time.Duration // by how much since then, at least; a further step has to last as long again
 	steps    int64
-	brokers  span          // brokers' time minus monotonic time
-	known    bool          // brokers is
-	others   []BrokerClock // as last asked
-	apart    string        // which of them are wrong
-	unknown  string        // why brokers' time is not to be had
+	brokers  span     // brokers' time minus monotonic time
+	known    bool     // brokers is
+	others   []Broker // as last asked
+	apart    string   // which of them are wrong
+	unknown  string   // why brokers' time is not to be had
 }
 
 const (
 	// stepAtLeast is how far the wall clock may drift from monotonic time between two readings
 	// before it counts as a step; NTP slews at most 0.5 ms a second.
 	stepAtLeast = 200 * time.Millisecond
-	// stepPersists is how long a step forward must last to be believed.
-	stepPersists = 5 * time.Second
+	// StepPersists is how long a step forward must last to be believed.
+	StepPersists = 5 * time.Second
 	// drift is how much the brokers' clocks and ours may differ in speed: quartz keeps to 100 ppm.
 	drift = 1.0 / 5000
 )
@@ -68,24 +68,26 @@ func (s span) apart(other time.Duration) time.Duration {
 	return max(other-s.high, 0) + min(other-s.low, 0)
 }
 
-func newClock(wall func() time.Time, most time.Duration, log *slog.Logger) *clock {
-	c := &clock{wall: wall, most: most, log: log, start: time.Now(), stepped: wait.NewWake(), settled: make(chan struct{})}
+// New makes a clock that reads the wall clock by a function, and lets it be off the brokers' by most. It starts nothing.
+func New(wall func() time.Time, most time.Duration, log *slog.Logger) *Clock {
+	c := &Clock{wall: wall, most: most, log: log, start: time.Now(), stepped: wait.NewWake(), settled: make(chan struct{})}
 	c.ahead = c.reading(c.mono())
 	return c
 }
 
 // mono is monotonic time.
-func (c *clock) mono() time.Duration { return time.Since(c.start) }
+func (c *Clock) mono() time.Duration { return time.Since(c.start) }
 
 // reading is wall time minus monotonic time.
-func (c *clock) reading(mono time.Duration) time.Duration {
+func (c *Clock) reading(mono time.Duration) time.Duration {
 	return time.Duration(c.wall().UnixNano()) - mono
 }
 
-// now returns the time in ms since the epoch, rounded down: what is due at that ms is due.
-func (c *clock) now() int64 { return c.time().UnixMilli() }
+// Now returns the time in ms since the epoch, rounded down: what is due at that ms is due.
+func (c *Clock) Now() int64 { return c.Time().UnixMilli() }
 
-func (c *clock) time() time.Time {
+// Time is the time, exactly.
+func (c *Clock) Time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mono := c.mono()
@@ -98,7 +100,7 @@ func (c *clock) time() time.Time {
 }
 
 // believe takes in a reading of the wall clock. mu is held.
-func (c *clock) believe(ahead time.Duration) {
+func (c *Clock) believe(ahead time.Duration) {
 	c.doubted = min(c.doubted, ahead)
 	switch d := ahead - c.ahead; {
 	case d < -stepAtLeast:
@@ -109,22 +111,22 @@ func (c *clock) believe(ahead time.Duration) {
 		c.ahead, c.doubtful = ahead, time.Time{}
 	case c.doubtful.IsZero() || ahead-c.doubted > stepAtLeast:
 		c.step()
-		c.log.Warn("the wall clock jumped ahead; waiting to see whether it stays", "by", d, "wait", stepPersists)
+		c.log.Warn("the wall clock jumped ahead; waiting to see whether it stays", "by", d, "wait", StepPersists)
 		c.doubtful, c.doubted = time.Now(), ahead
-	case time.Since(c.doubtful) >= stepPersists:
+	case time.Since(c.doubtful) >= StepPersists:
 		c.log.Info("the wall clock stayed ahead", "by", d)
 		c.ahead, c.doubtful = ahead, time.Time{}
 	}
 }
 
-func (c *clock) step() {
+func (c *Clock) step() {
 	c.steps++
 	c.stepped.Ask()
 }
 
-// limit is up to when W may be: the brokers' time and how far a wall clock may be off. A W beyond
+// Limit is up to when W may be: the brokers' time and how far a wall clock may be off. A W beyond
 // it was moved there by a wrong clock, and nothing is due for its sake (design rule 1).
-func (c *clock) limit() int64 {
+func (c *Clock) Limit() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known {
@@ -134,13 +136,13 @@ func (c *clock) limit() int64 {
 	return time.Unix(0, int64(mono+c.brokers.now(mono).high+c.most)).UnixMilli()
 }
 
-// until is how long it takes until the clock shows dueMillis.
-func (c *clock) until(dueMillis int64) time.Duration {
-	return time.UnixMilli(dueMillis).Sub(c.time())
+// Until is how long it takes until the clock shows dueMillis.
+func (c *Clock) Until(dueMillis int64) time.Duration {
+	return time.UnixMilli(dueMillis).Sub(c.Time())
 }
 
 // tell takes in what brokers have answered: the time that counts, and how theirs differ.
-func (c *clock) tell(s span, others []BrokerClock, apart string) {
+func (c *Clock) tell(s span, others []Broker, apart string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.brokers, c.known, c.unknown = s, true, ""
@@ -150,7 +152,7 @@ func (c *clock) tell(s span, others []BrokerClock, apart string) {
 
 // goWithout notes that brokers' time is not to be had, and reports whether that is news. What was
 // had before goes on to count.
-func (c *clock) goWithout(why error) bool {
+func (c *Clock) goWithout(why error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	news := c.unknown == ""
@@ -159,7 +161,7 @@ func (c *clock) goWithout(why error) bool {
 	return news
 }
 
-func (c *clock) settle() {
+func (c *Clock) settle() {
 	select {
 	case <-c.settled:
 	default:
@@ -167,9 +169,9 @@ func (c *clock) settle() {
 	}
 }
 
-// await waits until it is known what time it is, as far as that can be known, and reports whether
+// Await waits until it is known what time it is, as far as that can be known, and reports whether
 // ctx still goes on.
-func (c *clock) await(ctx context.Context) bool {
+func (c *Clock) Await(ctx context.Context) bool {
 	select {
 	case <-c.settled:
 		return true
@@ -178,34 +180,35 @@ func (c *clock) await(ctx context.Context) bool {
 	}
 }
 
-// BrokerClock is a broker's clock compared with the broker's that counts.
-type BrokerClock struct {
+// Broker is a broker's clock compared with the broker's that counts.
+type Broker struct {
 	Broker int32
 	Skew   time.Duration // its time minus that one's
 }
 
-// clockPicture is what a clock shows of itself.
-type clockPicture struct {
-	skew    time.Duration // brokers' time minus wall time; 0 while it is not known
-	steps   int64
-	trouble string // the wall clock is wrong
-	apart   string // brokers' clocks are
-	unknown string // why brokers' time is not to be had
-	others  []BrokerClock
+// Picture is what a clock shows of itself.
+type Picture struct {
+	Skew    time.Duration // brokers' time minus wall time; 0 while it is not known
+	Steps   int64
+	Trouble string // the wall clock is wrong
+	Apart   string // brokers' clocks are
+	Unknown string // why brokers' time is not to be had
+	Others  []Broker
 }
 
-func (c *clock) picture() clockPicture {
+// Picture is what the clock shows of itself now.
+func (c *Clock) Picture() Picture {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := clockPicture{steps: c.steps, apart: c.apart, unknown: c.unknown, others: c.others}
+	p := Picture{Steps: c.steps, Apart: c.apart, Unknown: c.unknown, Others: c.others}
 	if !c.known {
 		return p
 	}
 	mono := c.mono()
 	s, ahead := c.brokers.now(mono), c.reading(mono)
-	p.skew = s.middle() - ahead
+	p.Skew = s.middle() - ahead
 	if s.apart(ahead).Abs() > c.most {
-		p.trouble = fmt.Sprintf("the clock of this machine is %s: set it right; records are delivered by the brokers' time meanwhile", offBy(-p.skew, "the brokers'"))
+		p.Trouble = fmt.Sprintf("the clock of this machine is %s: set it right; records are delivered by the brokers' time meanwhile", offBy(-p.Skew, "the brokers'"))
 	}
 	return p
 }

@@ -1,21 +1,22 @@
-package processor
+package assignor
 
 import (
 	"fmt"
 	"slices"
 	"testing"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"pgregory.net/rapid"
 )
 
 // view is a group in which replicas own partitions in turn.
-func view(replicas, partitions int) *groupView {
-	v := &groupView{owners: map[topicPartition]string{}}
+func view(replicas, partitions int) *View {
+	v := &View{Owners: map[kafka.TopicPartition]string{}}
 	for i := range replicas {
-		v.replicas = append(v.replicas, fmt.Sprintf("duewheel-%c", 'a'+i))
+		v.Replicas = append(v.Replicas, fmt.Sprintf("duewheel-%c", 'a'+i))
 	}
 	for i := range partitions {
-		v.owners[topicPartition{Topic: "t", Partition: int32(i)}] = v.replicas[i%replicas]
+		v.Owners[kafka.TopicPartition{Topic: "t", Partition: int32(i)}] = v.Replicas[i%replicas]
 	}
 	return v
 }
@@ -27,27 +28,27 @@ func TestAllot(t *testing.T) {
 		replicas, partitions := rapid.IntRange(1, 6).Draw(t, "replicas"), rapid.IntRange(0, 40).Draw(t, "partitions")
 		v := view(replicas, partitions)
 		for i := range partitions {
-			tp := topicPartition{Topic: "t", Partition: int32(i)}
-			v.owners[tp] = rapid.SampledFrom(v.replicas).Draw(t, tp.String())
+			tp := kafka.TopicPartition{Topic: "t", Partition: int32(i)}
+			v.Owners[tp] = rapid.SampledFrom(v.Replicas).Draw(t, tp.String())
 		}
 		n := rapid.IntRange(0, 3).Draw(t, "standbys")
-		copies := map[topicPartition]int{}
+		copies := map[kafka.TopicPartition]int{}
 		share := map[[2]string]int{} // by owner and standby
 		owned := map[string]int{}
-		for _, owner := range v.owners {
+		for _, owner := range v.Owners {
 			owned[owner]++
 		}
-		for _, replica := range v.replicas {
-			for _, tp := range v.allot(replica, n) {
-				if v.owners[tp] == replica {
+		for _, replica := range v.Replicas {
+			for _, tp := range v.Allot(replica, n) {
+				if v.Owners[tp] == replica {
 					t.Fatalf("%s is to follow %v, which it owns", replica, tp)
 				}
 				copies[tp]++
-				share[[2]string{v.owners[tp], replica}]++
+				share[[2]string{v.Owners[tp], replica}]++
 			}
 		}
 		want := min(n, replicas-1)
-		for tp := range v.owners {
+		for tp := range v.Owners {
 			if copies[tp] != want {
 				t.Fatalf("%v has %d standbys, want %d", tp, copies[tp], want)
 			}
@@ -63,23 +64,23 @@ func TestAllot(t *testing.T) {
 // When a replica goes, the standbys of partitions that stay where they are mostly stay, too.
 func TestAllotMovesFew(t *testing.T) {
 	v := view(4, 64)
-	before := map[topicPartition]string{}
-	for _, replica := range v.replicas {
-		for _, tp := range v.allot(replica, 1) {
+	before := map[kafka.TopicPartition]string{}
+	for _, replica := range v.Replicas {
+		for _, tp := range v.Allot(replica, 1) {
 			before[tp] = replica
 		}
 	}
-	gone := v.replicas[3]
-	v.replicas = v.replicas[:3]
+	gone := v.Replicas[3]
+	v.Replicas = v.Replicas[:3]
 	moved, stayed := 0, 0
-	for tp, owner := range v.owners {
+	for tp, owner := range v.Owners {
 		if owner == gone {
-			v.owners[tp] = before[tp] // to where it is warm
+			v.Owners[tp] = before[tp] // to where it is warm
 		}
 	}
-	for _, replica := range v.replicas {
-		for _, tp := range v.allot(replica, 1) {
-			if before[tp] == gone || v.owners[tp] == before[tp] {
+	for _, replica := range v.Replicas {
+		for _, tp := range v.Allot(replica, 1) {
+			if before[tp] == gone || v.Owners[tp] == before[tp] {
 				continue // it had to move
 			}
 			if before[tp] == replica {
@@ -96,10 +97,10 @@ func TestAllotMovesFew(t *testing.T) {
 
 // A replica that the group does not know follows nobody, and neither does a single one.
 func TestAllotAlone(t *testing.T) {
-	if got := view(1, 8).allot("duewheel-a", 1); len(got) > 0 {
+	if got := view(1, 8).Allot("duewheel-a", 1); len(got) > 0 {
 		t.Errorf("a single replica follows %v", got)
 	}
-	if got := view(3, 8).allot("duewheel-x", 1); len(got) > 0 {
+	if got := view(3, 8).Allot("duewheel-x", 1); len(got) > 0 {
 		t.Errorf("a stranger follows %v", got)
 	}
 }
@@ -109,9 +110,9 @@ func TestReplicaOf(t *testing.T) {
 	for _, instance := range []string{"a", "pod-3", "x-0-1"} {
 		var got []string
 		for lane := range 12 {
-			got = append(got, replicaOf(memberClientID("duewheel", instance, lane)))
+			got = append(got, replicaOf(ClientID("duewheel", instance, lane)))
 		}
-		if got = slices.Compact(got); len(got) != 1 || got[0] != replicaName("duewheel", instance) {
+		if got = slices.Compact(got); len(got) != 1 || got[0] != Replica("duewheel", instance) {
 			t.Errorf("instance %s: %v", instance, got)
 		}
 	}
@@ -130,11 +131,11 @@ func TestUneven(t *testing.T) {
 		{"two less", []int{1, 2, 3}, true},
 		{"another has less", []int{3, 1, 2}, false},
 	} {
-		v.members = map[string]int{}
+		v.Members = map[string]int{}
 		for i, n := range c.has {
-			v.members[fmt.Sprintf("%s-0", v.replicas[i])] = n
+			v.Members[fmt.Sprintf("%s-0", v.Replicas[i])] = n
 		}
-		if got := v.uneven(v.replicas[0]); got != c.want {
+		if got := v.Uneven(v.Replicas[0]); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package processor
+package assignor
 
 import (
 	"fmt"
@@ -6,10 +6,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 )
+
+const testTopic = "requests"
+
+var testID = kafka.TopicID{1, 2, 3, 4, 5}
 
 // crew is a group whose leader is asked to share out the partitions of one topic.
 type crew struct {
@@ -21,14 +26,14 @@ type crew struct {
 
 // seat is one member.
 type seat struct {
-	balancer *warmBalancer
+	balancer *Assignor
 	has      []int32
-	holds    map[topicPartition]int64
+	holds    map[kafka.TopicPartition]int64
 }
 
-func (c *crew) add(id, replica string, holds map[topicPartition]int64, has ...int32) {
+func (c *crew) add(id, replica string, holds map[kafka.TopicPartition]int64, has ...int32) {
 	s := &seat{has: has, holds: holds}
-	s.balancer = newWarmBalancer(replica, c.standbys, func() map[held]int64 { return ofTestTopic(s.holds) })
+	s.balancer = New(replica, c.standbys, func() map[Held]int64 { return ofTestTopic(s.holds) })
 	if c.members == nil {
 		c.members = map[string]*seat{}
 	}
@@ -108,18 +113,18 @@ func (c *crew) String() string {
 }
 
 // ofTestTopic says of which topic something is held.
-func ofTestTopic(holds map[topicPartition]int64) map[held]int64 {
-	out := map[held]int64{}
+func ofTestTopic(holds map[kafka.TopicPartition]int64) map[Held]int64 {
+	out := map[Held]int64{}
 	for tp, position := range holds {
-		out[held{tp, testID}] = position
+		out[Held{tp, testID}] = position
 	}
 	return out
 }
 
-func know(position int64, ps ...int32) map[topicPartition]int64 {
-	m := map[topicPartition]int64{}
+func know(position int64, ps ...int32) map[kafka.TopicPartition]int64 {
+	m := map[kafka.TopicPartition]int64{}
 	for _, p := range ps {
-		m[topicPartition{Topic: testTopic, Partition: p}] = position
+		m[kafka.TopicPartition{Topic: testTopic, Partition: p}] = position
 	}
 	return m
 }
@@ -183,7 +188,7 @@ func TestWarmthOfAnOldTopic(t *testing.T) {
 		fmt.Sprintf("%s/%x", testTopic, old):    {2: 1e9},
 	}}
 	got := w.of(map[string]kgo.TopicMetadata{testTopic: {ID: testID}})
-	if len(got) != 1 || got[topicPartition{Topic: testTopic, Partition: 1}] != 5 {
+	if len(got) != 1 || got[kafka.TopicPartition{Topic: testTopic, Partition: 1}] != 5 {
 		t.Errorf("holds %v", got)
 	}
 }
@@ -193,10 +198,10 @@ func TestBalanceWithOthers(t *testing.T) {
 	plain := kgo.CooperativeStickyBalancer()
 	joined := []kmsg.JoinGroupResponseMember{
 		{MemberID: "old", ProtocolMetadata: plain.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {0, 1}}, 3)},
-		{MemberID: "new", ProtocolMetadata: newWarmBalancer("A", 1, func() map[held]int64 { return ofTestTopic(know(5, 2)) }).
+		{MemberID: "new", ProtocolMetadata: New("A", 1, func() map[Held]int64 { return ofTestTopic(know(5, 2)) }).
 			JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: {2}}, 3)},
 	}
-	for _, leader := range []kgo.GroupBalancer{plain, newWarmBalancer("A", 1, func() map[held]int64 { return nil })} {
+	for _, leader := range []kgo.GroupBalancer{plain, New("A", 1, func() map[Held]int64 { return nil })} {
 		b, _, err := leader.MemberBalancer(joined)
 		if err != nil {
 			t.Fatal(err)
@@ -226,9 +231,9 @@ func TestBalanceSettles(t *testing.T) {
 		c := &crew{partitions: int32(rapid.IntRange(1, 24).Draw(t, "partitions")), standbys: rapid.IntRange(0, 1).Draw(t, "standbys"), generation: 3}
 		members := rapid.IntRange(1, 6).Draw(t, "members")
 		has := make([][]int32, members)
-		holds := make([]map[topicPartition]int64, members)
+		holds := make([]map[kafka.TopicPartition]int64, members)
 		for i := range holds {
-			holds[i] = map[topicPartition]int64{}
+			holds[i] = map[kafka.TopicPartition]int64{}
 		}
 		for p := range c.partitions {
 			if owner := rapid.IntRange(-1, members-1).Draw(t, "owner"); owner >= 0 {
@@ -236,7 +241,7 @@ func TestBalanceSettles(t *testing.T) {
 			}
 			for i := range holds {
 				if position := rapid.SampledFrom([]int64{0, 0, 1000, 1e6}).Draw(t, "holds"); position > 0 {
-					holds[i][topicPartition{Topic: testTopic, Partition: p}] = position
+					holds[i][kafka.TopicPartition{Topic: testTopic, Partition: p}] = position
 				}
 			}
 		}

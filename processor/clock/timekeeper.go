@@ -1,4 +1,4 @@
-package processor
+package clock
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
-// timekeeper asks brokers what time it is: when the process starts, once a minute, and whenever the
+// Keeper asks brokers what time it is: when the process starts, once a minute, and whenever the
 // wall clock steps. No request of Kafka's protocol asks for that, but a transaction coordinator
 // notes when a transaction begins, and tells (KIP-664). So a transactional id that is there for
 // nothing else begins an empty transaction, asks when that was, and aborts it. The answer lies
@@ -29,11 +29,13 @@ import (
 // Several brokers are asked, each by an id of which it is the coordinator, and the lower median of
 // their answers counts: one wrong clock of three decides nothing, and of two the earlier one counts,
 // because what is late can still be delivered, and what was early stays early.
-type timekeeper struct {
-	cfg   *Config
-	clock *clock
-	cl    *kgo.Client
-	log   *slog.Logger
+type Keeper struct {
+	clock   *Clock
+	cl      *kgo.Client
+	group   string
+	ids     string        // what its transactional ids begin with
+	timeout time.Duration // of its transactions
+	log     *slog.Logger
 
 	coordinators map[int32]string // an id for each broker that is asked; nil: to be looked up
 	reached      time.Time        // since when brokers have answered anything
@@ -41,22 +43,26 @@ type timekeeper struct {
 	apart        []int32          // brokers whose clocks were
 }
 
+// NewKeeper makes what asks by a client for a clock. Its transactional ids are those of a group's process, which never have
+// a record in what they begin: a timeout that every broker grants will do.
+func NewKeeper(c *Clock, cl *kgo.Client, group, instance string, timeout time.Duration, log *slog.Logger) *Keeper {
+	return &Keeper{clock: c, cl: cl, group: group, ids: fmt.Sprintf("%s-%s-clock-", group, instance), timeout: timeout, log: log}
+}
+
 const (
-	askInterval = time.Minute
-	// askPause is the least time between two rounds of questions; it doubles as long as they fail.
-	askPause = time.Second
-	// askPatience bounds one round.
-	askPatience = 3 * time.Second
-	// settleAfter is how long deliveries wait for brokers that answer, but not this.
-	settleAfter = 10 * time.Second
+	// AskInterval is how often brokers are asked.
+	AskInterval = time.Minute
+	// AskPause is the least time between two rounds of questions; it doubles as long as they fail.
+	AskPause = time.Second
+	// AskPatience bounds one round.
+	AskPatience = 3 * time.Second
+	// SettleAfter is how long deliveries wait for brokers that answer, but not this.
+	SettleAfter = 10 * time.Second
 	// askBrokers is how many brokers are asked, and askIDs how many ids are tried to find one for
 	// each: of three brokers, 16 ids leave one out in one process of 200.
 	askBrokers = 3
 	askIDs     = 16
 )
-
-// errAwaitsTime is what a lane says of itself while it does not know what time it is.
-var errAwaitsTime = errors.New("processor: waiting for the brokers to say what time it is")
 
 // answer is what one broker says.
 type answer struct {
@@ -64,27 +70,27 @@ type answer struct {
 	span
 }
 
-// run asks until ctx ends.
-func (k *timekeeper) run(ctx context.Context) {
-	pause := askPause
+// Run asks until ctx ends.
+func (k *Keeper) Run(ctx context.Context) {
+	pause := AskPause
 	for ctx.Err() == nil {
-		wait := askInterval
+		wait := AskInterval
 		if err := k.round(ctx); err == nil {
-			pause = askPause
+			pause = AskPause
 		} else {
 			k.failed(ctx, err)
-			wait, pause = pause, min(2*pause, askInterval)
+			wait, pause = pause, min(2*pause, AskInterval)
 		}
 		k.rest(ctx, wait)
 	}
 }
 
 // rest waits until brokers are to be asked again: sooner when the wall clock steps, never at once.
-func (k *timekeeper) rest(ctx context.Context, pause time.Duration) {
-	if !wait.For(ctx, askPause) {
+func (k *Keeper) rest(ctx context.Context, pause time.Duration) {
+	if !wait.For(ctx, AskPause) {
 		return
 	}
-	t := time.NewTimer(pause - askPause)
+	t := time.NewTimer(pause - AskPause)
 	defer t.Stop()
 	select {
 	case <-t.C:
@@ -94,15 +100,15 @@ func (k *timekeeper) rest(ctx context.Context, pause time.Duration) {
 }
 
 // failed says once that brokers' time is not to be had, when that is clear.
-func (k *timekeeper) failed(ctx context.Context, err error) {
+func (k *Keeper) failed(ctx context.Context, err error) {
 	k.log.Debug("brokers have not said what time it is", "error", err)
-	patient := k.reached.IsZero() || time.Since(k.reached) < settleAfter // what cannot be reached takes no delivery either
+	patient := k.reached.IsZero() || time.Since(k.reached) < SettleAfter // what cannot be reached takes no delivery either
 	if ctx.Err() != nil || patient && !isNeverTold(err) {
 		return
 	}
 	if k.clock.goWithout(err) {
 		k.log.Warn("brokers do not say what time it is, so the clock of this machine cannot be compared with theirs", "error", err,
-			"todo", "allow Write and Describe on transactional ids that begin with "+k.cfg.Group+"-, and see to it that this machine keeps time")
+			"todo", "allow Write and Describe on transactional ids that begin with "+k.group+"-, and see to it that this machine keeps time")
 	}
 }
 
@@ -118,8 +124,8 @@ func isTooOld(err error) bool {
 }
 
 // round asks once, and tells the clock.
-func (k *timekeeper) round(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
+func (k *Keeper) round(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, AskPatience)
 	defer cancel()
 	if k.coordinators == nil {
 		if err := k.find(ctx); err != nil {
@@ -154,11 +160,11 @@ func (k *timekeeper) round(ctx context.Context) error {
 }
 
 // find looks for ids of which different brokers are the coordinators.
-func (k *timekeeper) find(ctx context.Context) error {
+func (k *Keeper) find(ctx context.Context) error {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorType = 1
 	for i := range askIDs {
-		req.CoordinatorKeys = append(req.CoordinatorKeys, fmt.Sprintf("%s%d", clockIDs(k.cfg.Group, k.cfg.Instance), i))
+		req.CoordinatorKeys = append(req.CoordinatorKeys, fmt.Sprintf("%s%d", k.ids, i))
 	}
 	resp, err := req.RequestWith(ctx, k.cl)
 	if err != nil {
@@ -179,18 +185,15 @@ func (k *timekeeper) find(ctx context.Context) error {
 	if len(found) == 0 {
 		return cmp.Or(err, error(kerr.CoordinatorNotAvailable))
 	}
-	refreshBrokers(ctx, k.cl) // for those that it has not heard of
+	kafka.RefreshBrokers(ctx, k.cl) // for those that it has not heard of
 	k.coordinators = found
 	return nil
 }
 
-// clockIDs is what the transactional ids of a process's timekeeper begin with.
-func clockIDs(group, instance string) string { return fmt.Sprintf("%s-%s-clock-", group, instance) }
-
 // ask asks one broker, which is the coordinator of id.
-func (k *timekeeper) ask(ctx context.Context, broker int32, id string) (span, error) {
-	t := timeProbe{b: k.cl.Broker(int(broker)), id: id, group: k.cfg.Group}
-	if err := t.start(ctx, k.cfg.emptyTimeout()); err != nil {
+func (k *Keeper) ask(ctx context.Context, broker int32, id string) (span, error) {
+	t := timeProbe{b: k.cl.Broker(int(broker)), id: id, group: k.group}
+	if err := t.start(ctx, k.timeout); err != nil {
 		return span{}, err
 	}
 	from, to, err := t.begin(ctx, k.clock.mono)
@@ -211,14 +214,14 @@ func (k *timekeeper) ask(ctx context.Context, broker int32, id string) (span, er
 }
 
 // took takes in the answers of one round.
-func (k *timekeeper) took(answers []answer) {
+func (k *Keeper) took(answers []answer) {
 	counts := lowerMedian(answers)
-	var clocks []BrokerClock
+	var clocks []Broker
 	var apart []string
 	var which []int32
 	for _, a := range answers {
 		by := a.middle() - counts.middle()
-		clocks = append(clocks, BrokerClock{Broker: a.broker, Skew: by})
+		clocks = append(clocks, Broker{Broker: a.broker, Skew: by})
 		if by.Abs() > k.clock.most {
 			which = append(which, a.broker)
 			apart = append(apart, fmt.Sprintf("the clock of broker %d is %s", a.broker, offBy(by, fmt.Sprintf("that of broker %d", counts.broker))))
@@ -232,12 +235,12 @@ func (k *timekeeper) took(answers []answer) {
 			k.log.Info("the brokers' clocks agree again")
 		}
 	}
-	p := k.clock.picture()
-	if wrong := p.trouble != ""; wrong != k.wrong {
+	p := k.clock.Picture()
+	if wrong := p.Trouble != ""; wrong != k.wrong {
 		if k.wrong = wrong; wrong {
-			k.log.Error("the clock of this machine is wrong", "error", p.trouble)
+			k.log.Error("the clock of this machine is wrong", "error", p.Trouble)
 		} else {
-			k.log.Info("the clock of this machine agrees with the brokers' again", "skew", p.skew)
+			k.log.Info("the clock of this machine agrees with the brokers' again", "skew", p.Skew)
 		}
 	}
 }
