@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,16 +67,13 @@ func (s *stage) observe(ctx context.Context) (*observer, error) {
 
 func (o *observer) note(r *kgo.Record, now time.Time) {
 	st, ok := stampOf(r.Value)
-	s := sighting{due: st.due, fired: -1, at: now.UnixNano(), offset: r.Offset, source: -1, to: r.Partition}
+	s := sighting{due: st.due, fired: r.Timestamp.UnixMilli(), at: now.UnixNano(), offset: r.Offset, source: -1, to: r.Partition}
 	for _, h := range r.Headers {
-		switch h.Key {
-		case topics.HeaderFired:
-			s.fired = number(h.Value)
-		case topics.HeaderSourcePartition:
-			s.source = int32(number(h.Value))
+		if h.Key == topics.HeaderSource {
+			s.source = sourcePartition(h.Value)
 		}
 	}
-	if !ok || s.fired < 0 || s.source < 0 {
+	if !ok || s.source < 0 {
 		o.strange = fmt.Errorf("offset %d of %s/%d is not one of our records", r.Offset, r.Topic, r.Partition)
 		return
 	}
@@ -96,13 +94,17 @@ func (w *firsts) look(s *sighting) {
 	}
 }
 
-// number reads decimal text; -1 when it is none.
-func number(b []byte) int64 {
-	n, err := strconv.ParseInt(string(b), 10, 64)
+// sourcePartition reads the partition of topic/partition/offset; -1 when it is none.
+func sourcePartition(source []byte) int32 {
+	parts := strings.Split(string(source), "/")
+	if len(parts) != 3 {
+		return -1
+	}
+	n, err := strconv.ParseInt(parts[1], 10, 32)
 	if err != nil {
 		return -1
 	}
-	return n
+	return int32(n)
 }
 
 // first begins to note when each of some partitions is first seen in a record that key accepts. Key says to which partition

@@ -35,13 +35,13 @@ func (c *replicaConfig) processor(client []kgo.Opt, log *slog.Logger) (*processo
 		SessionTimeout: c.SessionTimeout, NearWindow: c.NearWindow, MemoryBudget: memoryBudget, Logger: log,
 	}
 	for _, topic := range c.Topics {
-		cfg.Routes = append(cfg.Routes, route(topic, c.Target, c.DeadLetter, true))
+		cfg.Routes = append(cfg.Routes, route(topic, c.Target, c.DeadLetter, topics.EmitSource))
 	}
 	return processor.New(cfg)
 }
 
-func route(topic, target, dead string, emit bool) topics.Route {
-	return topics.Route{Topic: topic, Target: target, DeadLetter: dead, EmitHeaders: emit, MaxDelay: 366 * 24 * time.Hour}
+func route(topic, target, dead string, emit topics.Emit) topics.Route {
+	return topics.Route{Topic: topic, Target: target, DeadLetter: dead, Emit: emit, MaxDelay: 366 * 24 * time.Hour}
 }
 
 // ServeReplica is the whole of a child process of Failover: a processor, as `duewheel run` would run it. What it is told comes

@@ -14,6 +14,7 @@ import (
 
 	"github.com/duewheel/duewheel/check"
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // stage is where one measurement plays: delay topics that hold the requests, and the target, dead
@@ -24,8 +25,8 @@ type stage struct {
 	delays       []string
 	partitions   int // of all delay topics together
 	target, dead string
-	silent       bool // delivered records get no headers of ours
-	far          int  // requests that are due only hours later
+	emit         topics.Emit
+	far          int // requests that are due only hours later
 	group        string
 	dir          string // of the processor's state
 }
@@ -114,7 +115,7 @@ type running struct {
 func (s *stage) start(ctx context.Context, change func(*processor.Config)) (*running, error) {
 	cfg := processor.Config{Client: s.r.o.Client, Group: s.group, Lanes: s.r.o.Lanes, StateDir: s.dir, Logger: s.r.o.Logger}
 	for _, topic := range s.delays {
-		cfg.Routes = append(cfg.Routes, route(topic, s.target, s.dead, !s.silent))
+		cfg.Routes = append(cfg.Routes, route(topic, s.target, s.dead, s.emit))
 	}
 	change(&cfg)
 	p, err := processor.New(cfg)
@@ -250,7 +251,7 @@ func (r *runner) until(ctx context.Context, what string, want int64, count func(
 func (s *stage) check(ctx context.Context) (string, error) {
 	config := check.Config{Targets: []check.Target{{Topic: s.target}}, Until: time.Now()}
 	for _, topic := range s.delays {
-		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.target, DeadLetter: s.dead, NoHeaders: s.silent})
+		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.target, DeadLetter: s.dead, Emit: s.emit.String()})
 	}
 	report, err := check.Read(ctx, config, s.r.o.Client...)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // The cases throughput and store do the same: a processor is live on an empty delay topic; n records, written
@@ -71,7 +72,7 @@ func (r *runner) cpu(ctx context.Context, c *contest, passages []passage) (res R
 		if err != nil {
 			return res, err
 		}
-		s.silent = true
+		s.emit = topics.EmitNone
 		p, err := s.passNear(ctx, r.o.Records)
 		if err != nil {
 			return res, err

@@ -34,28 +34,66 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "names a retry record, not the request"}, r)
 		offset = s.due
 	}
-	if rt.NoHeaders {
-		p.problem = "has emitted headers, which the route leaves out"
+	if p.problem == "" {
+		p.problem = rt.misEmitted(p)
 	}
 	if p.problem != "" {
 		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: p.problem}, r)
 	}
 	a := arrival{
-		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, p.timestamp),
+		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, rt.emitted(p.timestamp)),
 		at:    c.place(r), target: c.targetIndex(r.Topic), retried: p.attempt > 0, record: r,
 	}
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
 		src.attempts[offset] = p.attempt
 	}
-	c.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: p.timestamp})
+	c.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: src.from(offset, p)})
+}
+
+// misEmitted tells which emitted header is there and should not be, or the other way round.
+func (rt *route) misEmitted(p provenance) string {
+	all := rt.Emit == emitAll
+	switch {
+	case rt.Emit == emitNone:
+		return "has emitted headers, which the route leaves out"
+	case p.due < 0:
+		return "delay-due is absent"
+	case all && (p.fired < 0 || p.timestamp < 0):
+		return "delay-fired or delay-source-timestamp is absent"
+	case !all && (p.fired >= 0 || p.timestamp >= 0):
+		return "has delay-fired or delay-source-timestamp, which the route leaves out"
+	}
+	return ""
+}
+
+// emitted is the timestamp of a request as far as its delivered record says it.
+func (rt *route) emitted(timestamp int64) int64 {
+	if rt.Emit == emitAll {
+		return timestamp
+	}
+	return 0
+}
+
+// from is the timestamp of a request, or any that is not after its due time, or unknown: what arrives without it and before its request
+// has been seen.
+func (s *source) from(offset int64, p provenance) int64 {
+	switch {
+	case p.timestamp >= 0:
+		return p.timestamp
+	case !s.at(offset).is(requested):
+		return unknown
+	}
+	return s.overdue[offset]
 }
 
 // moment is when a record was delivered, as far as is known.
 type moment struct {
 	seen  time.Time
 	fired int64 // -1: not known
-	from  int64 // the timestamp of the request
+	from  int64 // the timestamp of the request, or unknown
 }
+
+const unknown = math.MaxInt64
 
 func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 	s := src.at(offset)
@@ -80,7 +118,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 		c.judgeAgain(src, offset, a.record)
 	}
 	c.awaitCovered(src, offset, due, m.seen)
-	if first && !m.seen.IsZero() {
+	if first && !m.seen.IsZero() && m.from != unknown {
 		c.lateness.record(due, m.from, m.seen)
 		if l := c.byTarget[a.record.Topic]; l != nil {
 			l.record(due, m.from, m.seen)
@@ -210,7 +248,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	switch {
 	case s.is(requested):
 		if s.is(mayDeliver) {
-			a.print = c.hash.asSpared(r, p.timestamp)
+			a.print = c.hash.asSpared(r, rt.emitted(p.timestamp))
 		}
 		c.judgeDead(src, s, offset, a)
 	case first:

@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
@@ -21,7 +20,7 @@ func BenchmarkChecker(b *testing.B) {
 	d := w.deliver(q, due)
 	var place *kgo.RecordHeader
 	for i, h := range d.Headers {
-		if h.Key == "delay-source-offset" {
+		if h.Key == "delay-source" {
 			place = &d.Headers[i]
 		}
 	}
@@ -29,7 +28,7 @@ func BenchmarkChecker(b *testing.B) {
 	seen := now.Add(time.Hour)
 	b.ReportAllocs()
 	for b.Loop() {
-		place.Value = strconv.AppendInt(place.Value[:0], q.Offset, 10)
+		place.Value = fmt.Appendf(place.Value[:0], "%s/%d/%d", q.Topic, q.Partition, q.Offset)
 		c.Requested(q)
 		c.Delivered(d, seen)
 		q.Offset++

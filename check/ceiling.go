@@ -34,7 +34,7 @@ func (h health) after(at time.Time) time.Time {
 }
 
 func (c *Checker) judgeLateness(of Source, due int64, r *kgo.Record, m moment) {
-	if c.config.Late == 0 || c.health.ill || m.seen.IsZero() {
+	if c.config.Late == 0 || c.health.ill || m.seen.IsZero() || m.from == unknown {
 		return
 	}
 	since := c.health.after(time.UnixMilli(max(due, m.from)))
@@ -53,7 +53,7 @@ func (c *Checker) judgeAttempts(src *source) {
 	}
 	for _, offset := range offsets {
 		s, says, last := src.at(offset), src.attempts[offset], src.retries[offset]
-		if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.NoHeaders {
+		if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone {
 			continue
 		}
 		// A record that comes twice may have been delivered before it was put off.

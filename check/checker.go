@@ -88,7 +88,7 @@ func New(config Config) (*Checker, error) {
 			rt.Expect = rt.expect
 		}
 		c.routes[r.Topic] = rt
-		if r.NoHeaders && c.contents == nil {
+		if r.Emit == emitNone && c.contents == nil {
 			c.contents = make(contents)
 		}
 	}
@@ -151,20 +151,20 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return // read again
 	}
 	got := *s
-	c.want(s, r, e)
+	c.want(src, s, r, e)
 	if e.Codes&TooLarge != 0 && len(r.Value) >= headBytes {
 		src.large[r.Offset] = large{len(r.Value), c.hash.bytes(r.Value[:headBytes])}
 	}
 	if got.arrivals > 0 {
 		c.judgeLate(src, s, &got, r, e)
 	}
-	if src.route.NoHeaders && s.is(mayDeliver) {
+	if src.route.Emit == emitNone && s.is(mayDeliver) {
 		c.learn(src, s, r, e)
 	}
 }
 
 // want turns a slot into that of a request.
-func (c *Checker) want(s *slot, r *kgo.Record, e Expectation) {
+func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	timestamp := r.Timestamp.UnixMilli()
 	s.flags |= requested
 	if e.OrLater {
@@ -183,7 +183,10 @@ func (c *Checker) want(s *slot, r *kgo.Record, e Expectation) {
 		fallthrough
 	default:
 		s.flags |= mayDeliver
-		s.print = c.hash.asDelivered(e.Key, r.Value, r.Headers, e.Due, timestamp)
+		s.print = c.hash.asDelivered(e.Key, r.Value, r.Headers, e.Due, src.route.emitted(timestamp))
+		if timestamp > e.Due && src.route.Emit != emitAll {
+			src.overdue[r.Offset] = timestamp
+		}
 	}
 	c.counts.Requested++
 	if s.arrivals == 0 {
@@ -227,7 +230,7 @@ func (c *Checker) source(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, pages: make(map[int64]*page),
-		retries: make(map[int64]retry), attempts: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
+		retries: make(map[int64]retry), attempts: make(map[int64]int64), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

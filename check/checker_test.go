@@ -84,8 +84,8 @@ var cases = []struct {
 		aborted := o.w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
 		o.arrivals = append(o.arrivals, o.w.deliver(aborted, due))
 	}, map[Kind]int64{Stray: 1}, "no committed request"},
-	{"without provenance", func(o *outcome) { drop(o.arrivals[0], "delay-source-offset") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
-	{"of an unknown topic", func(o *outcome) { set(o.arrivals[0], "delay-source-topic", "x") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
+	{"without provenance", func(o *outcome) { drop(o.arrivals[0], "delay-source") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
+	{"of an unknown topic", func(o *outcome) { set(o.arrivals[0], "delay-source", "x/0/0") }, map[Kind]int64{Stray: 1, Missing: 1}, "names no request"},
 }
 
 // TestChecker looks for the fault of each case and no other, whichever topic is read first.

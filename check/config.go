@@ -56,11 +56,18 @@ type Route struct {
 	MaxDelay time.Duration
 	// DeadLetter defaults to Topic + ".dead".
 	DeadLetter string
-	// NoHeaders says that delivered records carry no emitted headers. They are then known by their content alone.
-	NoHeaders bool
+	// Emit says which emitted headers delivered records carry: "source" (also if empty), "all" or "none". With none they are known
+	// by their content alone.
+	Emit string
 	// Expect says what must become of a request. Defaults to what its headers say.
 	Expect func(r *kgo.Record) Expectation
 }
+
+// Values of Route.Emit.
+const (
+	emitAll  = "all"
+	emitNone = "none"
+)
 
 // Target is a topic in which requests arrive.
 type Target struct {

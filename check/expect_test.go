@@ -35,7 +35,7 @@ func TestExpect(t *testing.T) {
 		{name: "the last header wins", headers: []string{"delay-for=1", "delay-for=2", to}, want: Expectation{Due: at + 2}},
 		{name: "eight bytes", headers: []string{"delay-until=" + big(1767225700001), to}, want: Expectation{Due: 1767225700001}},
 		{name: "an empty header is absent", headers: []string{"delay-until=", "delay-for=1", "delay-id=", to}, want: Expectation{Due: at + 1}},
-		{name: "what only a processor writes means nothing", headers: []string{"delay-for=1", to, "delay-due=7", "delay-source-offset=x"}, want: Expectation{Due: at + 1}},
+		{name: "what only a processor writes means nothing", headers: []string{"delay-for=1", to, "delay-due=7", "delay-source=x"}, want: Expectation{Due: at + 1}},
 		{name: "a partition", headers: []string{"delay-for=1", "delay-target-topic=bills.de", "delay-target-partition=3"}, want: Expectation{Due: at + 1, Target: "bills.de", Partition: 3}},
 		{name: "a partition that is not there", headers: []string{"delay-for=1", "delay-target-topic=bills.de", "delay-target-partition=4"}, want: Expectation{Codes: InvalidPartition}},
 		{name: "another key", headers: []string{"delay-for=1", to, "delay-target-key=K"}, want: Expectation{Due: at + 1, Key: []byte("K")}},

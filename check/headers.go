@@ -30,8 +30,7 @@ func passes(name string) bool { return !belongs(name) && !strings.HasPrefix(name
 // emitted tells whether a header is one of those that the processor writes; in a request it means nothing.
 func emitted(name string) bool {
 	switch name {
-	case "delay-due", "delay-fired", "delay-source-topic", "delay-source-partition", "delay-source-offset",
-		"delay-source-timestamp", "delay-attempt", "delay-hops", "delay-retry", "delay-seq", "delay-from":
+	case "delay-due", "delay-source", "delay-source-timestamp", "delay-fired", "delay-attempt", "delay-hops", "delay-retry", "delay-seq", "delay-from":
 		return true
 	}
 	return false
@@ -78,25 +77,31 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 			p.once(&p.fired, h)
 		case "delay-attempt":
 			p.once(&p.attempt, h)
-		case "delay-source-topic":
-			if p.topic != nil {
-				p.problem = "header " + h.Key + " twice"
-			}
-			p.topic = h.Value
-		case "delay-source-partition":
-			p.once(&p.partition, h)
-		case "delay-source-offset":
-			p.once(&p.offset, h)
+		case "delay-source":
+			p.source(h)
 		case "delay-source-timestamp":
 			p.once(&p.timestamp, h)
 		default:
 			p.problem = "header " + h.Key + " was delivered"
 		}
 	}
-	if p.problem == "" && (p.due < 0 || p.fired < 0 || p.timestamp < 0) {
-		p.problem = "delay-due, delay-fired or delay-source-timestamp is absent"
-	}
 	return p
+}
+
+// source reads topic/partition/offset.
+func (p *provenance) source(h kgo.RecordHeader) {
+	if p.topic != nil {
+		p.problem = "header " + h.Key + " twice"
+		return
+	}
+	parts := bytes.Split(h.Value, []byte("/"))
+	if len(parts) != 3 {
+		p.problem = "header " + h.Key + " is " + quote(h.Value)
+		return
+	}
+	p.topic = parts[0]
+	p.once(&p.partition, kgo.RecordHeader{Key: h.Key, Value: parts[1]})
+	p.once(&p.offset, kgo.RecordHeader{Key: h.Key, Value: parts[2]})
 }
 
 // fromDeadLetter reads the error headers of a dead letter.

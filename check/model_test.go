@@ -24,7 +24,7 @@ func newWorld() *world {
 		config: Config{
 			Routes: []Route{{
 				Topic: "requests", Allow: []string{"orders", "bills.*", "gone"}, MaxDelay: 366 * 24 * time.Hour,
-				TopicID: [16]byte{0xab, 0xcd, 0xef, 0x01, 2},
+				TopicID: [16]byte{0xab, 0xcd, 0xef, 0x01, 2}, Emit: emitAll,
 			}},
 			Targets: []Target{{Topic: "orders", MaxBytes: 10_000}, {Topic: "bills.de", Partitions: 4}},
 		},
@@ -65,9 +65,8 @@ func (w *world) deliver(q *kgo.Record, due time.Time) *kgo.Record {
 		}
 	}
 	r.Headers = append(r.Headers, parse([]string{
-		"delay-due=" + millis(due), "delay-fired=" + millis(due.Add(time.Millisecond)),
-		"delay-source-topic=" + q.Topic, fmt.Sprint("delay-source-partition=", q.Partition),
-		fmt.Sprint("delay-source-offset=", q.Offset), "delay-source-timestamp=" + millis(q.Timestamp),
+		"delay-due=" + millis(due), fmt.Sprintf("delay-source=%s/%d/%d", q.Topic, q.Partition, q.Offset),
+		"delay-source-timestamp=" + millis(q.Timestamp), "delay-fired=" + millis(due.Add(time.Millisecond)),
 	})...)
 	return w.append(r)
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestNoHeaders: without emitted headers, records are known by their content; every promise but the order of what is alike
+// TestEmitNone: without emitted headers, records are known by their content; every promise but the order of what is alike
 // can still be judged.
-func TestNoHeaders(t *testing.T) {
+func TestEmitNone(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(o *outcome)
@@ -42,8 +42,8 @@ func TestNoHeaders(t *testing.T) {
 		for _, first := range []string{"requests", "arrivals"} {
 			t.Run(tt.name+"/"+first+" first", func(t *testing.T) {
 				o := honest()
-				o.w.config.Routes[0].NoHeaders = true
-				for _, name := range []string{"due", "fired", "source-topic", "source-partition", "source-offset", "source-timestamp"} {
+				o.w.config.Routes[0].Emit = emitNone
+				for _, name := range []string{"due", "fired", "source", "source-timestamp"} {
 					drop(o.arrivals[0], prefix+name)
 				}
 				tt.spoil(o)
@@ -207,5 +207,48 @@ func TestContentsAreToldApart(t *testing.T) {
 	}
 	if len(seen) != 1_000_000 {
 		t.Errorf("%d contents of a million", len(seen))
+	}
+}
+
+// TestEmitSource: without the two headers that are left out by default a delivered record is judged by its own timestamp, and its
+// lateness from when its request was written, once that is known.
+func TestEmitSource(t *testing.T) {
+	const late = 100 * time.Millisecond
+	past := "delay-until=" + millis(now.Add(-time.Hour))
+	for _, tt := range []struct {
+		name  string
+		until string
+		spoil func(o *outcome)
+		seen  time.Time
+		want  map[Kind]int64
+	}{
+		{"an honest processor", "", func(*outcome) {}, due.Add(late), nil},
+		{"early", "", func(o *outcome) { o.arrivals[0].Timestamp = due.Add(-1) }, due.Add(late), map[Kind]int64{Early: 1}},
+		{"late", "", func(*outcome) {}, due.Add(late + 1), map[Kind]int64{Late: 1}},
+		{"too much", "", func(o *outcome) {
+			o.arrivals[0].Headers = append(o.arrivals[0].Headers, kgo.RecordHeader{Key: "delay-fired", Value: []byte(millis(due))})
+		}, due.Add(late), map[Kind]int64{Altered: 1}},
+		{"too little", "", func(o *outcome) { drop(o.arrivals[0], "delay-due") }, due.Add(late), map[Kind]int64{Altered: 2}},
+		{"due before it was written", past, func(*outcome) {}, now.Add(late), nil},
+		{"late, and due before it was written", past, func(*outcome) {}, now.Add(late + 1), map[Kind]int64{Late: 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			w.config.Routes[0].Emit, w.config.Late = "", late
+			q, at := w.request("k", "v", "delay-target-topic=orders", "delay-until="+millis(due)), due
+			if tt.until != "" {
+				q.Headers[1], at = parse([]string{tt.until})[0], now.Add(-time.Hour)
+			}
+			d := w.deliver(q, at)
+			d.Timestamp = time.UnixMilli(max(at.UnixMilli(), now.UnixMilli()))
+			drop(d, "delay-fired")
+			drop(d, "delay-source-timestamp")
+			o := &outcome{w: w, arrivals: []*kgo.Record{d}}
+			tt.spoil(o)
+			c := newChecker(t, w.config)
+			c.Observe(q, now)
+			c.Observe(d, tt.seen)
+			expectFaults(t, c, tt.want, "")
+		})
 	}
 }

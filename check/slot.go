@@ -65,6 +65,7 @@ type source struct {
 	pages     map[int64]*page // by offset / pageSlots
 	retries   map[int64]retry // by offset of the origin: its last attempt
 	attempts  map[int64]int64 // by offset: of what arrived first and says that it had been tried before
+	overdue   map[int64]int64 // by offset: the timestamps of requests that were due before they were written
 	large     map[int64]large // requests that may be cut down, by offset
 	cut       map[int64]large // dead letters that were, and came before their request
 

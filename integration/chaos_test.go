@@ -123,7 +123,7 @@ func oneStatic(id int, c *replicaConfig) {
 func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
 	cluster := brokers.Start(t, brokers.Options{Version: a.version, Nodes: a.nodes, Faults: true})
 	c := &chaos{
-		stage: newStage(t, cluster, setting{partitions: chaosPartitions, targets: 3, seed: seed}),
+		stage: newStage(t, cluster, setting{partitions: chaosPartitions, targets: 3, seed: seed, route: emitAll}),
 		act:   a, view: newView(chaosPartitions), played: make(map[fault]int),
 	}
 	t.Cleanup(c.showReplicas)

@@ -30,7 +30,7 @@ const (
 // the delay topic gets more partitions. What a dead replica has left open is ended by whoever takes its partitions over: the
 // transactions would last for minutes.
 func TestKill(t *testing.T) {
-	s := newStage(t, shared(t), setting{partitions: 6, targets: 3, seed: newSeed(t)})
+	s := newStage(t, shared(t), setting{partitions: 6, targets: 3, seed: newSeed(t), route: emitAll})
 	k := s.newKiller(2)
 	stop := s.keepLoading(load.Config{Rate: 1500})
 	for k.kills < kills || k.open < openKills && k.kills < mostKills {

@@ -57,6 +57,9 @@ const (
 	maxDelay         = 366 * 24 * time.Hour
 )
 
+// emitAll lets delivered records say when they were handed to the producer, too.
+func emitAll(r *topics.Route) { r.Emit = topics.EmitAll }
+
 func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	t.Helper()
 	client, err := kgo.NewClient(c.Opts(brokers.Plain)...)
@@ -66,7 +69,7 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	t.Cleanup(client.Close)
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-") + "-" + rand.Text()[:6])
 	s := &stage{t: t, cluster: c, client: client, admin: kadm.NewClient(client), name: name, log: newJournal(t), dir: t.TempDir(), seed: set.seed}
-	s.route = topics.Route{Topic: name, DeadLetter: name + ".dead", Allow: []string{name + ".target-*"}, MaxDelay: maxDelay, EmitHeaders: true}
+	s.route = topics.Route{Topic: name, DeadLetter: name + ".dead", Allow: []string{name + ".target-*"}, MaxDelay: maxDelay}
 	if set.route != nil {
 		set.route(&s.route)
 	}
@@ -95,7 +98,7 @@ func (s *stage) startWatch(set setting) {
 	s.t.Helper()
 	config := check.Config{Routes: []check.Route{{
 		Topic: s.route.Topic, Target: s.route.Target, Delay: s.route.Delay, Allow: s.route.Allow,
-		MaxDelay: s.route.MaxDelay, DeadLetter: s.route.DeadLetter, NoHeaders: !s.route.EmitHeaders,
+		MaxDelay: s.route.MaxDelay, DeadLetter: s.route.DeadLetter, Emit: s.route.Emit.String(),
 	}}}
 	for _, target := range s.targets {
 		config.Targets = append(config.Targets, check.Target{Topic: target, Partitions: targetPartitions})

@@ -28,7 +28,7 @@ var (
 
 // testRoute is one whose records say when they are due; bills may be delivered to or not.
 func testRoute(bills bool) topics.Route {
-	r := topics.Route{Topic: testTopic, Allow: []string{"orders"}, DeadLetter: testTopic + ".dead", EmitHeaders: true}
+	r := topics.Route{Topic: testTopic, Allow: []string{"orders"}, DeadLetter: testTopic + ".dead"}
 	if bills {
 		r.Allow = append(r.Allow, "bills")
 	}

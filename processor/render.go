@@ -198,7 +198,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *item, req *topics.
 	}
 	d := &r.delivered
 	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.Topic, p.tp.Partition, first, now
-	d.Attempt, d.Bare = req.Attempt, !p.route.EmitHeaders
+	d.Attempt, d.Emit = req.Attempt, p.route.Emit
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.headers, d, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]

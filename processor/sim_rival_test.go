@@ -39,7 +39,7 @@ func rivalTopics() []kfake.Opt {
 
 // rivalRoute is the route of the second group.
 func rivalRoute() topics.Route {
-	return topics.Route{Topic: simTopic, Target: simCopies, Allow: []string{"gone"}, DeadLetter: simCopies + ".dead", EmitHeaders: true, MaxDelay: 30 * 24 * time.Hour}
+	return topics.Route{Topic: simTopic, Target: simCopies, Allow: []string{"gone"}, DeadLetter: simCopies + ".dead", MaxDelay: 30 * 24 * time.Hour}
 }
 
 // forTarget is a request for a target topic; "" names none.

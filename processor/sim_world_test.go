@@ -171,13 +171,13 @@ func (w *world) routes() []topics.Route {
 	if w.host != w {
 		return []topics.Route{rivalRoute()}
 	}
-	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", EmitHeaders: true, MaxDelay: 30 * 24 * time.Hour}}
+	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour}}
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}
 	r[0].Allow = append(r[0].Allow, w.cfg.more...)
 	if w.cfg.fixed {
-		r = append(r, topics.Route{Topic: simFixed, Target: "orders", Delay: 3 * time.Second, DeadLetter: simFixed + ".dead", EmitHeaders: true})
+		r = append(r, topics.Route{Topic: simFixed, Target: "orders", Delay: 3 * time.Second, DeadLetter: simFixed + ".dead", Emit: topics.EmitAll})
 	}
 	return r
 }
@@ -192,7 +192,7 @@ func (w *world) expectations() check.Config {
 		Retries:      cmp.Or(w.cfg.retries, 25),
 	}
 	for _, r := range w.routes() {
-		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter})
+		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String()})
 	}
 	return c
 }

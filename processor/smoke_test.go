@@ -26,7 +26,7 @@ func TestDeliversWhenDue(t *testing.T) {
 			client := []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}
 			p, err := New(Config{
 				Client: client, Group: "g", Guarantee: guarantee, Lanes: 2, StateDir: t.TempDir(),
-				Routes:     []topics.Route{{Topic: "delay-requests", Allow: []string{"orders"}, DeadLetter: "delay-requests.dead", EmitHeaders: true, MaxDelay: time.Hour}},
+				Routes:     []topics.Route{{Topic: "delay-requests", Allow: []string{"orders"}, DeadLetter: "delay-requests.dead", MaxDelay: time.Hour}},
 				NearWindow: time.Second,
 				Logger:     slog.New(slog.NewTextHandler(testWriter{t}, nil)),
 			})

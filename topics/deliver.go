@@ -1,11 +1,41 @@
 package topics
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
+
+// Emit is which headers of ours a delivered record carries. They may double a small record.
+type Emit uint8
+
+const (
+	EmitSource Emit = iota // delay-due, delay-source, and delay-attempt if there was one
+	EmitAll                // these, delay-source-timestamp and delay-fired
+	EmitNone               // none, for sinks that cannot read headers that are plain text
+)
+
+var emitNames = [...]string{"source", "all", "none"}
+
+// String returns what UnmarshalText reads: source, all or none.
+func (e Emit) String() string { return emitNames[e] }
+
+// MarshalText is the inverse of UnmarshalText.
+func (e Emit) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
+
+// UnmarshalText sets e by its name, in whatever case.
+func (e *Emit) UnmarshalText(text []byte) error {
+	for i, name := range emitNames {
+		if strings.EqualFold(string(text), name) {
+			*e = Emit(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not one of %s", text, strings.Join(emitNames[:], ", "))
+}
 
 // Delivered is what a delivered record says of where it comes from.
 type Delivered struct {
@@ -14,7 +44,7 @@ type Delivered struct {
 	Origin    Origin // Request.First: the request as it was written, and when it was due
 	Fired     int64  // hand-over to the producer, ms since the epoch
 	Attempt   int    // attempts before this one; zero leaves delay-attempt out
-	Bare      bool   // write none of this (headers.emit: none)
+	Emit      Emit
 
 	shared shared // what neighbours have in common, as text
 }
@@ -22,16 +52,22 @@ type Delivered struct {
 // shared keeps the text of what a run of delivered records has in common, so that it is formatted
 // once.
 type shared struct {
-	partitionOf      int32
-	firedOf          int64
-	partition, fired []byte // nil: not formatted yet
+	topicOf     string
+	partitionOf int32
+	firedOf     int64
+	partition   []byte // topic/partition/
+	fired       []byte // nil: not formatted yet
 }
 
-func (s *shared) format(partition int32, fired int64) {
-	if s.fired != nil && s.partitionOf == partition && s.firedOf == fired {
-		return
+func (s *shared) format(d *Delivered) {
+	if s.partition == nil || s.partitionOf != d.Partition || s.topicOf != d.Topic {
+		s.topicOf, s.partitionOf = d.Topic, d.Partition
+		s.partition = fmt.Appendf(nil, "%s/%d/", d.Topic, d.Partition)
 	}
-	*s = shared{partition, fired, slices.Clip(strconv.AppendInt(nil, int64(partition), 10)), slices.Clip(strconv.AppendInt(nil, fired, 10))}
+	if s.fired == nil || s.firedOf != d.Fired {
+		s.firedOf = d.Fired
+		s.fired = slices.Clip(strconv.AppendInt(nil, d.Fired, 10))
+	}
 }
 
 // AppendDelivered appends to dst the headers of a delivered record: those of in
@@ -45,17 +81,19 @@ func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kg
 			dst = append(dst, in[i])
 		}
 	}
-	if d.Bare {
+	if d.Emit == EmitNone {
 		return dst, buf
 	}
-	d.shared.format(d.Partition, d.Fired)
+	d.shared.format(d)
 	w := writer{headers: dst, buf: buf}
 	w.number(HeaderDue, d.Origin.Due)
-	w.value(HeaderFired, d.shared.fired)
-	w.text(HeaderSourceTopic, d.Topic)
-	w.value(HeaderSourcePartition, d.shared.partition)
-	w.number(HeaderSourceOffset, d.Origin.Offset)
-	w.number(HeaderSourceTimestamp, d.Origin.Timestamp)
+	start := len(w.buf)
+	w.buf = strconv.AppendInt(append(w.buf, d.shared.partition...), d.Origin.Offset, 10)
+	w.take(HeaderSource, start)
+	if d.Emit == EmitAll {
+		w.number(HeaderSourceTimestamp, d.Origin.Timestamp)
+		w.value(HeaderFired, d.shared.fired)
+	}
 	if d.Attempt > 0 {
 		w.number(HeaderAttempt, int64(d.Attempt))
 	}

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +29,7 @@ func show(hs []kgo.RecordHeader) string {
 func mixed() []kgo.RecordHeader {
 	return append(headers(
 		"traceparent", "00-1", "delay-until", "1767225605123", "a", "1", "delay-target-topic", "orders",
-		"delay-target-key", "k", "delay-due", "forged", "delay-source-topic", "forged", "a", "2", "delay-attempt", "9",
+		"delay-target-key", "k", "delay-due", "forged", "delay-source", "forged", "a", "2", "delay-attempt", "9",
 		"delay-for", "1s", "delay-retry", "forged", "delay-seq", "forged", "Delay-For", "mine", "delay-id", "x",
 		"__delay.errors.code", "old", "__delay.errors.cut", "old"), kgo.RecordHeader{Key: "null"})
 }
@@ -37,21 +38,37 @@ func TestAppendDelivered(t *testing.T) {
 	d := Delivered{Topic: "delay-requests", Partition: 3, Fired: T + 2,
 		Origin: Origin{Offset: 42, Timestamp: T - 5000, Due: T}, Attempt: 0}
 	const users = "traceparent=00-1\na=1\na=2\nnull null\n"
-	const added = `delay-due=1767225605123
-delay-fired=1767225605125
-delay-source-topic=delay-requests
-delay-source-partition=3
-delay-source-offset=42
-delay-source-timestamp=1767225600123
-`
-	got, _ := AppendDelivered(nil, mixed(), &d, nil)
-	equal(t, show(got), users+added)
-	d.Attempt = 2
-	got, _ = AppendDelivered(nil, mixed(), &d, nil)
-	equal(t, show(got), users+added+"delay-attempt=2\n")
-	d.Bare = true
-	got, _ = AppendDelivered(nil, mixed(), &d, nil)
-	equal(t, show(got), users)
+	const source = "delay-due=1767225605123\ndelay-source=delay-requests/3/42\n"
+	const more = "delay-source-timestamp=1767225600123\ndelay-fired=1767225605125\n"
+	for _, c := range []struct {
+		emit    Emit
+		attempt int
+		added   string
+	}{
+		{EmitSource, 0, source},
+		{EmitSource, 2, source + "delay-attempt=2\n"},
+		{EmitAll, 0, source + more},
+		{EmitAll, 2, source + more + "delay-attempt=2\n"},
+		{EmitNone, 2, ""},
+	} {
+		d.Emit, d.Attempt = c.emit, c.attempt
+		got, _ := AppendDelivered(nil, mixed(), &d, nil)
+		equal(t, show(got), users+c.added)
+	}
+}
+
+// What neighbours share is written anew when it changes.
+func TestAppendDeliveredOfNeighbours(t *testing.T) {
+	d := Delivered{Emit: EmitAll}
+	for _, c := range []struct {
+		topic     string
+		partition int32
+		fired     int64
+	}{{"a", 1, 5}, {"a", 2, 5}, {"b", 2, 5}, {"b", 2, 6}, {"a", 1, 5}} {
+		d.Topic, d.Partition, d.Fired = c.topic, c.partition, c.fired
+		got, _ := AppendDelivered(nil, nil, &d, nil)
+		equal(t, show(got), fmt.Sprintf("delay-due=0\ndelay-source=%s/%d/0\ndelay-source-timestamp=0\ndelay-fired=%d\n", c.topic, c.partition, c.fired))
+	}
 }
 
 // A retry is the request as it was written, and one header behind it.
@@ -170,14 +187,14 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 		dst := make([]kgo.RecordHeader, 1, rapid.IntRange(1, 20).Draw(t, "room"))
 		dst[0] = kgo.RecordHeader{Key: "first"}
 		buf := append(make([]byte, 0, rapid.IntRange(5, 300).Draw(t, "bytes")), "first"...)
-		got, buf := AppendDelivered(dst, in, &Delivered{Topic: "d", Origin: Origin{Offset: 1, Timestamp: 2, Due: 3}, Fired: 4}, buf)
+		got, buf := AppendDelivered(dst, in, &Delivered{Topic: "d", Origin: Origin{Offset: 1, Timestamp: 2, Due: 3}, Fired: 4, Emit: EmitAll}, buf)
 		var want []kgo.RecordHeader
 		for _, h := range in {
 			if !strings.HasPrefix(strings.ToLower(h.Key), "delay-") && !strings.HasPrefix(h.Key, "__delay.errors.") {
 				want = append(want, h)
 			}
 		}
-		added := "delay-due=3\ndelay-fired=4\ndelay-source-topic=d\ndelay-source-partition=0\ndelay-source-offset=1\ndelay-source-timestamp=2\n"
+		added := "delay-due=3\ndelay-source=d/0/1\ndelay-source-timestamp=2\ndelay-fired=4\n"
 		if show(got) != "first null\n"+show(want)+added || show(in) != before || !bytes.HasPrefix(buf, []byte("first")) {
 			t.Fatalf("got\n%s of\n%s", show(got), before)
 		}
@@ -291,5 +308,18 @@ func TestFitDeadLetter(t *testing.T) {
 				t.Errorf("headers\n%s, want %s", got, note)
 			}
 		})
+	}
+}
+
+func TestEmitAsText(t *testing.T) {
+	for _, e := range []Emit{EmitSource, EmitAll, EmitNone} {
+		text, err := e.MarshalText()
+		var back Emit
+		if err := errors.Join(err, back.UnmarshalText(bytes.ToUpper(text))); err != nil || back != e {
+			t.Errorf("%s: %v, %v", text, back, err)
+		}
+	}
+	if err := new(Emit).UnmarshalText([]byte("some")); err == nil || err.Error() != `"some" is not one of source, all, none` {
+		t.Error(err)
 	}
 }

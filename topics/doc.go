@@ -67,21 +67,19 @@
 // # Headers of a delivered record
 //
 // All headers of the request in their order, byte for byte, less those whose
-// name begins with "delay-" in whatever case or with "__delay.errors."; then,
-// unless the route says otherwise, as decimal text and times in epoch
-// milliseconds:
+// name begins with "delay-" in whatever case or with "__delay.errors."; then, by
+// the route's Emit, as decimal text and times in epoch milliseconds:
 //
 //	delay-due               when it was due
-//	delay-fired             when it was handed to the producer
-//	delay-source-topic      the delay topic
-//	delay-source-partition  its partition
-//	delay-source-offset     the record's offset there
-//	delay-source-timestamp  and its timestamp
+//	delay-source            the request: topic/partition/offset
+//	delay-source-timestamp  and its timestamp (EmitAll)
+//	delay-fired             when it was handed to the producer (EmitAll)
 //	delay-attempt           attempts before this one, if there were any
 //
-// Topic, partition and offset name the request as it was written, whatever was
-// retried since: they are what a consumer tells doubles by. delay-hops is
-// reserved for delay topics in a chain.
+// delay-source names the request as it was written, whatever was retried since: it
+// is what a consumer tells doubles by. The record's own timestamp is that of
+// delay-fired, unless the target's message.timestamp.type is LogAppendTime.
+// delay-hops is reserved for delay topics in a chain.
 //
 // # Headers of a dead letter
 //

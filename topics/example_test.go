@@ -51,11 +51,7 @@ func Example() {
 	// to billing.eu
 	// tenant: 7
 	// delay-due: 1767225900000
-	// delay-fired: 1767225900003
-	// delay-source-topic: delay-requests
-	// delay-source-partition: 3
-	// delay-source-offset: 42
-	// delay-source-timestamp: 1767225600000
+	// delay-source: delay-requests/3/42
 }
 
 // What cannot be delivered says why.

@@ -15,11 +15,9 @@ const (
 // own.
 const (
 	HeaderDue             = "delay-due"
-	HeaderFired           = "delay-fired"
-	HeaderSourceTopic     = "delay-source-topic"
-	HeaderSourcePartition = "delay-source-partition"
-	HeaderSourceOffset    = "delay-source-offset"
+	HeaderSource          = "delay-source"
 	HeaderSourceTimestamp = "delay-source-timestamp"
+	HeaderFired           = "delay-fired"
 	HeaderAttempt         = "delay-attempt"
 	HeaderHops            = "delay-hops" // reserved for delay topics in a chain
 )
@@ -106,8 +104,7 @@ func fieldOf(name string) field {
 		return fieldResolve
 	case HeaderSeq:
 		return fieldSeq
-	case HeaderDue, HeaderFired, HeaderSourceTopic, HeaderSourcePartition, HeaderSourceOffset,
-		HeaderSourceTimestamp, HeaderAttempt, HeaderHops, HeaderFrom:
+	case HeaderDue, HeaderSource, HeaderSourceTimestamp, HeaderFired, HeaderAttempt, HeaderHops, HeaderFrom:
 		return fieldIgnored
 	}
 	for i, r := range reserved {

@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 		},
 		{
 			name:    "emitted headers from outside mean nothing",
-			headers: headers("delay-for", "1s", "delay-due", "9", "delay-attempt", "4", "delay-source-offset", "x", "delay-hops", "3"),
+			headers: headers("delay-for", "1s", "delay-due", "9", "delay-attempt", "4", "delay-source", "x", "delay-hops", "3"),
 			want:    Request{Due: T + 1000, Partition: -1},
 		},
 		{

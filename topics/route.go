@@ -28,8 +28,8 @@ type Route struct {
 	// DeadLetter is the topic for what cannot be delivered.
 	DeadLetter string
 
-	// EmitHeaders tells whether delivered records carry delay-due and the rest.
-	EmitHeaders bool
+	// Emit is which headers of ours delivered records carry.
+	Emit Emit
 
 	parser  Parser
 	allowed map[string]bool // literals, and what is denied as false

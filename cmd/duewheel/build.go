@@ -18,13 +18,13 @@ import (
 func (r routeSettings) route() topics.Route {
 	setting.Fill(&r)
 	return topics.Route{
-		Topic:       r.Topic,
-		Target:      r.Target,
-		Delay:       r.Delay,
-		Allow:       r.Allow,
-		MaxDelay:    r.MaxDelay,
-		DeadLetter:  cmp.Or(r.DeadLetter, r.Topic+".dead"),
-		EmitHeaders: r.Emit == "all",
+		Topic:      r.Topic,
+		Target:     r.Target,
+		Delay:      r.Delay,
+		Allow:      r.Allow,
+		MaxDelay:   r.MaxDelay,
+		DeadLetter: cmp.Or(r.DeadLetter, r.Topic+".dead"),
+		Emit:       r.Emit,
 	}
 }
 

@@ -71,7 +71,7 @@ func TestSmallestFileWorks(t *testing.T) {
 	}
 	want := topics.Route{
 		Topic: "delay-requests", Allow: []string{"orders", "billing.*"}, MaxDelay: 366 * 24 * time.Hour,
-		DeadLetter: "delay-requests.dead", EmitHeaders: true,
+		DeadLetter: "delay-requests.dead",
 	}
 	if got := c.Routes; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("routes %+v, want %+v", got, want)
@@ -129,7 +129,7 @@ log: {level: debug, format: json}
 			MemoryBudget: 1 << 30, NearWindow: time.Minute, BatchRecords: 500, BatchBytes: 1 << 20, CommitInterval: 100 * time.Millisecond,
 			TurnTimeout: 3 * time.Second, ShutdownTimeout: 12 * time.Second, RetryBackoff: 2 * time.Second, RetryBackoffMax: time.Minute, UnknownTargetAfter: 8 * time.Second, ForbiddenTargetAfter: time.Hour, MaxClockSkew: 300 * time.Millisecond, AcceptLoss: true, Standbys: 1, Instance: "one"},
 		Routes: []routeSettings{{
-			Topic: "delay-5m", Target: "orders", Delay: 5 * time.Minute, MaxDelay: 7 * 24 * time.Hour, DeadLetter: "graveyard", Emit: "none",
+			Topic: "delay-5m", Target: "orders", Delay: 5 * time.Minute, MaxDelay: 7 * 24 * time.Hour, DeadLetter: "graveyard", Emit: topics.EmitNone,
 		}},
 		AdminListen: "0.0.0.0:9000", LogLevel: slog.LevelDebug, LogFormat: "json",
 	}

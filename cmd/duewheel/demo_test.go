@@ -52,7 +52,7 @@ func seen(id int64, topic string, due, fired int64, offset int64) *kgo.Record {
 	h := func(name string, v int64) kgo.RecordHeader {
 		return kgo.RecordHeader{Key: name, Value: []byte(strconv.FormatInt(v, 10))}
 	}
-	return &kgo.Record{Topic: topic, Offset: offset, Headers: []kgo.RecordHeader{h("demo-id", id), h("delay-due", due), h("delay-fired", fired)}}
+	return &kgo.Record{Topic: topic, Offset: offset, Timestamp: time.UnixMilli(fired), Headers: []kgo.RecordHeader{h("demo-id", id), h("delay-due", due)}}
 }
 
 func TestDemoNoticesEveryFault(t *testing.T) {

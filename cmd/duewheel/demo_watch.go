@@ -134,7 +134,7 @@ func (w *watch) record(r *kgo.Record, now time.Time) {
 	default:
 		w.delivered++
 		late := now.Sub(time.UnixMilli(q.due))
-		if late < 0 || number(r, topics.HeaderFired) < q.due || number(r, topics.HeaderDue) != q.due {
+		if late < 0 || r.Timestamp.UnixMilli() < q.due || number(r, topics.HeaderDue) != q.due {
 			w.early++
 		}
 		_ = w.lateness.RecordValue(max(1, late.Microseconds())) // what is beyond the scale is late enough to be seen

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // settings is what file, environment and flags say once they are put together, and, with processor.Config, the only list of what can be
@@ -123,6 +124,7 @@ type routeSettings struct {
 	// DeadLetter is where records go that cannot be delivered. It cannot be a delay topic or a target; several routes may share one.
 	DeadLetter string `key:"dead_letter" unset:"the topic's name and .dead"`
 
-	// Emit says which headers delivered records get. `none`: no `delay-*` headers, for sinks that cannot read plain text headers.
-	Emit string `key:"headers.emit" default:"all" words:"all none"`
+	// Emit says which headers delivered records get. `source`: `delay-due` and `delay-source` (`topic/partition/offset` of the request).
+	// `all`: `delay-source-timestamp` and `delay-fired`, too. `none`, for sinks that cannot read plain text headers.
+	Emit topics.Emit `key:"headers.emit" default:"source" words:"source all none"`
 }

@@ -65,7 +65,9 @@ func main() {
 	flag.IntVar(&o.workers, "p", runtime.NumCPU(), "how many mutants are tried at the same time")
 	flag.Parse()
 	var err error
-	if o.only, err = regexp.Compile(*only); err == nil {
+	if flag.NArg() > 0 {
+		err = fmt.Errorf("what is %q? -only chooses mutants", flag.Arg(0))
+	} else if o.only, err = regexp.Compile(*only); err == nil {
 		err = run(o)
 	}
 	if err != nil {
