@@ -242,7 +242,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	for {
 		m, err := l.join()
 		if err == nil {
-			l.membership = m
+			l.membership, l.unanswered = m, unanswered{}
 			return
 		}
 		l.log.Error("the group cannot be joined; trying again", "error", err)

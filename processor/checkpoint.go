@@ -65,7 +65,7 @@ func (l *lane) staleCheckpoints() []*part {
 		if !p.live() || p.turns > 0 && l.cfg.Guarantee != AtLeastOnce || time.Since(p.writing.tried) < l.commitInterval() {
 			continue
 		}
-		pt := p.prepareCommit()
+		pt := l.toCommit(p)
 		if pt == nil {
 			p.writing.behind = time.Time{}
 			continue
@@ -94,11 +94,15 @@ func (l *lane) tookCommit(ctx context.Context, t *turn) {
 	t.cancel()
 	l.commit = nil
 	l.p.counters.turn(t)
-	switch t.outcome {
-	case outcomeDone:
+	l.unanswered.note(t)
+	if l.unanswered.lasts() > l.cfg.SessionTimeout && !l.stopping {
+		l.endMembership(ctx, t.err)
+		return
+	}
+	if t.outcome == outcomeDone {
 		l.tookDone(t)
-	case outcomeUnknown:
-		l.tookUnknown(ctx, t)
+	} else {
+		t.outcome = outcomeAborted // it has no say in what is delivered
 	}
 	l.tookRefused(ctx, t)
 }
@@ -123,7 +127,7 @@ func (l *lane) tookRefused(ctx context.Context, t *turn) {
 			continue
 		}
 		pt.p.writing.tried, pt.p.writing.err = time.Now(), err
-		if kafka.IsTopicGone(err) {
+		if kafka.IsAny(err, kerr.UnknownTopicID, kerr.InconsistentTopicID) { // by name it is the coordinator that does not know it
 			l.restartTopic(ctx, pt.p.tp.Topic, err)
 		}
 	}

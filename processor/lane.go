@@ -64,10 +64,11 @@ type lane struct {
 	narrowing   bool      // there may be suspects (suspect.go)
 	lost        lost      // time, to the search for those to blame
 	aborts      int       // turns in a row that were given up
-	refusals    int       // commits of checkpoints in a row of which none was taken
-	refusedFor  string    // what the log says of them
-	stopping    bool      // nothing may begin any more
-	draining    bool      // nothing may begin when the turn in flight is decided
+	unanswered  unanswered
+	refusals    int    // commits of checkpoints in a row of which none was taken
+	refusedFor  string // what the log says of them
+	stopping    bool   // nothing may begin any more
+	draining    bool   // nothing may begin when the turn in flight is decided
 	renewing    bool
 	polling     bool
 	endPoll     context.CancelFunc

@@ -53,7 +53,7 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 		if !p.live() {
 			continue
 		}
-		if pt := p.prepareCommit(); pt != nil {
+		if pt := l.toCommit(p); pt != nil {
 			t.parts = append(t.parts, pt)
 		}
 	}

@@ -110,7 +110,27 @@ func (l *link) connect(ctx context.Context, network, address string) (net.Conn, 
 	l.world.wg.Go(w.listen)
 	l.world.wg.Go(w.forward)
 	l.world.wg.Go(w.back)
-	return client, nil
+	return socket{client}, nil
+}
+
+// socket is one end of a pipe that says of its own end what a TCP connection says: clients try again then.
+type socket struct{ net.Conn }
+
+func (s socket) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	return n, asOfTCP(err)
+}
+
+func (s socket) Write(b []byte) (int, error) {
+	n, err := s.Conn.Write(b)
+	return n, asOfTCP(err)
+}
+
+func asOfTCP(err error) error {
+	if errors.Is(err, io.ErrClosedPipe) {
+		return net.ErrClosed
+	}
+	return err
 }
 
 // freeze stops everything that is on its way, in both directions, and gives back what lets it

@@ -164,8 +164,12 @@ func (p *process) moderate(asked map[kmsg.Key]int, lines int64) {
 	if n := p.worst("dials"); n > p.mostDials() {
 		p.w.t.Errorf("%s: %d dials in a second, at most %d are expected", p.name, n, p.mostDials())
 	}
-	if sum > mostRequests || said > mostLines {
-		p.w.t.Errorf("%s: %d requests, at most %d are expected; %d lines, at most %d; by kind: %v", p.name, sum, mostRequests, said, mostLines, p.requests())
+	most := int64(mostLines)
+	if p.w.cfg.guarantee == AtLeastOnce { // where commits are refused, which takes nothing away
+		most = 20
+	}
+	if sum > mostRequests || said > most {
+		p.w.t.Errorf("%s: %d requests, at most %d are expected; %d lines, at most %d; by kind: %v", p.name, sum, mostRequests, said, most, p.requests())
 	}
 }
 

@@ -1,0 +1,54 @@
+package processor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+)
+
+// Commits that get no answer cost no partition until a session has passed, by whatever protocol the
+// member would find out for itself.
+func TestUnansweredForASession(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	p := livePartition(t, l)
+	before, err := l.join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.membership = before
+	l.read(t, p, testNow, control(0))
+	began := time.Now().Add(-l.cfg.SessionTimeout)
+	for i, c := range []struct {
+		began time.Time
+		err   error
+		stays bool
+	}{
+		{began.Add(-time.Minute), fmt.Errorf("%w: it was not sent", kafka.ErrNoCoordinator), true}, // nothing says that it is silent
+		{began.Add(-time.Second), fmt.Errorf("%w: silence", kafka.ErrUnanswered), false},
+		{began.Add(time.Second), fmt.Errorf("%w: silence", kafka.ErrUnanswered), true},
+		{began.Add(-time.Second), kerr.NotCoordinator, true},
+		{began.Add(time.Second), fmt.Errorf("%w: silence", kafka.ErrUnanswered), true},
+		{time.Now(), nil, true},
+		{began.Add(2 * time.Second), fmt.Errorf("%w: silence", kafka.ErrUnanswered), true},
+	} {
+		if i == 2 { // a stay that has just begun
+			p = livePartition(t, l)
+			before = l.membership
+			l.read(t, p, testNow, control(0))
+		}
+		tn := &turn{l: l, parts: []*part{{p: p, to: p.committed}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
+		if tn.took = tn.parts; c.err != nil {
+			tn.outcome = outcomeUnknown
+		}
+		l.commit = tn
+		l.tookCommit(t.Context(), tn)
+		equal(t, fmt.Sprintf("%d: %v: the stay goes on", i, c.err), l.membership == before && len(l.parts) == 1, c.stays)
+	}
+	equal(t, "it is written again", l.toCommit(p) != nil, true)
+	l.leave(l.membership)
+	l.wg.Wait()
+}
