@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/duewheel/duewheel/child"
 )
 
 // failovers is every case of Failover, in the order in which they run.
@@ -105,7 +107,7 @@ func (sc *scene) fillFar(ctx context.Context, n int) error {
 const markFar uint32 = 1 << 16
 
 func (sc *scene) pending() int64 {
-	n, _ := sc.f.sum(time.Time{}, func(c counts) int64 { return c.Pending })
+	n, _ := sc.f.sum(time.Time{}, func(c child.Counts) int64 { return c.Pending })
 	return n
 }
 
@@ -131,7 +133,7 @@ func (sc *scene) finish(ctx context.Context) (string, error) {
 	}
 	after := time.Now()
 	if err := sc.f.until(ctx, fmt.Sprintf("counts of pending records that say %d", sc.far), 1, func() int64 {
-		counted, all := sc.f.sum(after, func(c counts) int64 { return c.Pending })
+		counted, all := sc.f.sum(after, func(c child.Counts) int64 { return c.Pending })
 		if all && counted == int64(sc.far) {
 			return 1
 		}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := ServeReplica(ctx, []kgo.Opt{kgo.SeedBrokers(strings.Split(addrs, ",")...)}, os.Stdin, os.Stdout); err != nil {
+	if err := ServeReplica(ctx, []kgo.Opt{kgo.SeedBrokers(strings.Split(addrs, ",")...)}, os.Stdin, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -129,16 +129,16 @@ func TestReplicaEndsWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.abandon()
-	if err := p.stdin.Close(); err != nil {
+	if err := p.Orphan(); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-p.exited:
+	case <-p.Exited():
 	case <-time.After(time.Minute):
 		t.Fatal("it goes on")
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](p.err); !ok || exit.ExitCode() != 1 {
-		t.Errorf("it ended with %v", p.err)
+	if exit, ok := errors.AsType[*exec.ExitError](p.Err()); !ok || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v", p.Err())
 	}
 	if err := f.broken(); err == nil {
 		t.Error("the fleet has not noticed")

@@ -1,21 +1,24 @@
 package bench
 
 import (
-	"bufio"
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"os/exec"
 	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
 )
 
-// fleet is the replicas of a stage's group, each in a process of its own, and what their logs say of them. Its methods may be
-// called from several goroutines.
+// fleet is the replicas of a stage's group, each in a process of its own, and what they tell. Its methods may be called from several
+// goroutines.
 type fleet struct {
 	s        *stage
 	standbys int
@@ -34,74 +37,58 @@ type seat struct {
 
 // replica is one child process.
 type replica struct {
-	config  replicaConfig
-	cmd     *exec.Cmd
-	stdin   io.Closer
-	started time.Time
-	exited  chan struct{} // closed when it has ended; err is set before
+	*child.Process
 
 	// Guarded by the fleet's mu.
-	err       error
 	stopping  bool // it was told to end, or killed
 	assigned  []time.Time
 	revoked   []time.Time
-	fenced    []time.Time
 	restored  map[int32]time.Time // by partition: when its catch-up began
-	counts    counts
-	countedAt time.Time
-	lastWords string // what it has warned of last
+	counts    child.Counts
+	lastWords string // the last line of its log
+}
+
+// ServeReplica is the whole of a child process of Failover. client says how to reach the cluster.
+func ServeReplica(ctx context.Context, client []kgo.Opt, in io.Reader, out, log io.Writer) error {
+	return child.Serve(ctx, in, out, log, func(o *child.Order) error {
+		o.Client = client
+		return nil
+	})
+}
+
+func route(topic, target, dead string, emit topics.Emit) topics.Route {
+	return topics.Route{Topic: topic, Target: target, DeadLetter: dead, Emit: emit, MaxDelay: 366 * 24 * time.Hour}
 }
 
 func (s *stage) fleet(lanes, standbys int) *fleet {
 	return &fleet{s: s, lanes: lanes, standbys: standbys, seats: map[int32]seat{}}
 }
 
+const countEvery = 100 * time.Millisecond
+
 // start starts a replica with a state directory, which one that has ended may have left.
 func (f *fleet) start(dir string) (*replica, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := &replica{
-		config: replicaConfig{
-			Group: f.s.group, Instance: fmt.Sprintf("%s-%d", f.s.r.id[len(namePrefix):], len(f.replicas)), StateDir: dir,
-			Topics: f.s.delays, Target: f.s.target, DeadLetter: f.s.dead, Lanes: f.lanes, Standbys: f.standbys, SessionTimeout: f.s.r.o.session,
-		},
-		cmd: f.s.r.o.Replica(), exited: make(chan struct{}), restored: map[int32]time.Time{}, started: time.Now(),
+	o := child.Order{CountEvery: countEvery, Level: slog.LevelWarn, Config: processor.Config{
+		Group: f.s.group, Instance: fmt.Sprintf("%s-%d", f.s.r.id[len(namePrefix):], len(f.replicas)), StateDir: dir,
+		Lanes: f.lanes, Standbys: f.standbys, SessionTimeout: f.s.r.o.session,
+	}}
+	if f.s.r.o.Logger.Enabled(context.Background(), slog.LevelInfo) {
+		o.Level = slog.LevelInfo
 	}
-	if err := f.launch(r); err != nil {
+	for _, topic := range f.s.delays {
+		o.Routes = append(o.Routes, route(topic, f.s.target, f.s.dead, topics.EmitSource))
+	}
+	r := &replica{restored: map[int32]time.Time{}}
+	cmd := f.s.r.o.Replica()
+	cmd.Stderr = &logOf{f: f, r: r, name: o.Instance}
+	var err error
+	if r.Process, err = child.Start(cmd, o, func(_ *child.Process, m child.Message) { f.note(r, m) }); err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
 	f.replicas = append(f.replicas, r)
 	return r, nil
-}
-
-func (f *fleet) launch(r *replica) error {
-	detach(r.cmd)
-	stdin, err := r.cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	stdout, err := r.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	errs := &lastLine{}
-	r.cmd.Stderr = errs
-	if err := r.cmd.Start(); err != nil {
-		return err
-	}
-	r.stdin = stdin
-	go func() {
-		defer close(r.exited)
-		f.listen(r, stdout)
-		err := r.cmd.Wait()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if err != nil {
-			err = fmt.Errorf("%w %s", err, errs)
-		}
-		r.err = err
-	}()
-	return json.NewEncoder(stdin).Encode(r.config)
 }
 
 // startNew starts n replicas with nothing in their state directories.
@@ -117,54 +104,50 @@ func (f *fleet) startNew(n int) error {
 	return nil
 }
 
-// logLine is what is of interest in a line of a replica's log.
-type logLine struct {
-	Time      time.Time
-	Level     slog.Level
-	Msg       string
-	Partition *int32
-	Error     string
-	Counts    counts
+// logOf passes a replica's log on, and keeps the last of it.
+type logOf struct {
+	f    *fleet
+	r    *replica
+	name string
+	rest []byte // of a line that has no end yet
 }
 
-// listen reads a replica's log until it ends.
-func (f *fleet) listen(r *replica, out io.Reader) {
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		var l logLine
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			l = logLine{Time: time.Now(), Level: slog.LevelError, Msg: lines.Text()}
+func (l *logOf) Write(b []byte) (int, error) {
+	l.rest = append(l.rest, b...)
+	for {
+		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
+		if !found {
+			return len(b), nil
 		}
-		if l.Msg != msgCounts {
-			f.s.r.o.Logger.Log(context.Background(), l.Level, "replica", "name", r.config.Instance, "line", lines.Text())
-		}
-		f.note(r, &l)
+		l.rest = rest
+		l.f.s.r.o.Logger.Info("replica", "name", l.name, "line", string(line))
+		l.f.mu.Lock()
+		l.r.lastWords = string(line)
+		l.f.mu.Unlock()
 	}
 }
 
-func (f *fleet) note(r *replica, l *logLine) {
+func (f *fleet) note(r *replica, m child.Message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch l.Msg {
-	case msgAssigned:
-		r.assigned = append(r.assigned, l.Time)
-	case msgRevoked:
-		r.revoked = append(r.revoked, l.Time)
-	case msgFencing:
-		r.fenced = append(r.fenced, l.Time)
-	case msgCounts:
-		r.counts, r.countedAt = l.Counts, l.Time
-	case msgRestored:
-		if l.Partition != nil {
-			r.restored[*l.Partition] = l.Time
+	if m.Counts != nil {
+		r.counts = *m.Counts
+	}
+	if m.Event == nil {
+		return
+	}
+	switch e := m.Event; e.Kind {
+	case processor.EventAssigned:
+		r.assigned = append(r.assigned, e.At)
+	case processor.EventRevoked, processor.EventLost:
+		r.revoked = append(r.revoked, e.At)
+	case processor.EventRestored:
+		for _, tp := range e.Partitions {
+			r.restored[tp.Partition] = e.At
 		}
-	case msgLive:
-		if l.Partition != nil {
-			f.seats[*l.Partition] = seat{owner: r, live: l.Time}
-		}
-	default:
-		if l.Level >= slog.LevelWarn {
-			r.lastWords = l.Msg + ": " + l.Error
+	case processor.EventLive:
+		for _, tp := range e.Partitions {
+			f.seats[tp.Partition] = seat{owner: r, live: e.At}
 		}
 	}
 }
@@ -174,12 +157,8 @@ func (f *fleet) broken() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.replicas {
-		select {
-		case <-r.exited:
-			if !r.stopping {
-				return fmt.Errorf("replica %s has ended by itself: %w", r.config.Instance, cmpErr(r.err, errors.New("without an error")))
-			}
-		default:
+		if r.HasExited() && !r.stopping {
+			return fmt.Errorf("replica %s has ended by itself: %w; %s", r.Name(), cmpErr(r.Err(), errors.New("without an error")), r.lastWords)
 		}
 	}
 	return nil
@@ -207,7 +186,7 @@ func (f *fleet) words() error {
 	var errs []error
 	for _, r := range f.runningLocked() {
 		if r.lastWords != "" {
-			errs = append(errs, fmt.Errorf("replica %s: %s", r.config.Instance, r.lastWords))
+			errs = append(errs, fmt.Errorf("replica %s: %s", r.Name(), r.lastWords))
 		}
 	}
 	return errors.Join(errs...)
@@ -230,12 +209,12 @@ func (f *fleet) runningLocked() (rs []*replica) {
 }
 
 // sum adds up what the running replicas have counted, and says whether all of them have after a moment.
-func (f *fleet) sum(after time.Time, of func(counts) int64) (n int64, all bool) {
+func (f *fleet) sum(after time.Time, of func(child.Counts) int64) (n int64, all bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	all = true
 	for _, r := range f.runningLocked() {
-		all = all && r.countedAt.After(after)
+		all = all && r.counts.At.After(after)
 		n += of(r.counts)
 	}
 	return n, all
@@ -347,8 +326,7 @@ func (f *fleet) assignedAfter(after time.Time) (first time.Time) {
 // kill ends a replica at once and waits until it is gone.
 func (f *fleet) kill(r *replica) {
 	f.tell(r)
-	_ = r.cmd.Process.Kill() // an error says that it has ended already
-	<-r.exited
+	r.Kill()
 }
 
 func (f *fleet) tell(r *replica) {
@@ -363,21 +341,7 @@ const endLimit = 30 * time.Second
 // terminate ends a replica in order.
 func (f *fleet) terminate(r *replica) error {
 	f.tell(r)
-	if err := terminate(r.cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("end replica %s: %w", r.config.Instance, err)
-	}
-	select {
-	case <-r.exited:
-	case <-time.After(endLimit):
-		f.kill(r)
-		return fmt.Errorf("replica %s did not end within %v", r.config.Instance, endLimit)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if r.err != nil {
-		return fmt.Errorf("replica %s: %w", r.config.Instance, r.err)
-	}
-	return nil
+	return r.Terminate(endLimit)
 }
 
 // end ends all replicas in order.
@@ -397,24 +361,4 @@ func (f *fleet) abandon() {
 	for _, r := range f.running() {
 		f.kill(r)
 	}
-}
-
-// lastLine keeps the end of what is written to it.
-type lastLine struct {
-	mu sync.Mutex
-	b  []byte
-}
-
-func (l *lastLine) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b = append(l.b, b...)
-	l.b = l.b[max(0, len(l.b)-1000):]
-	return len(b), nil
-}
-
-func (l *lastLine) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.b)
 }

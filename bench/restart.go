@@ -87,12 +87,12 @@ func (sc *scene) comeBack(ctx context.Context, end func(*replica) error) (c come
 	if err := end(old); err != nil {
 		return c, err
 	}
-	began, err := sc.f.start(old.config.StateDir)
+	began, err := sc.f.start(old.Order.StateDir)
 	if err != nil {
 		return c, err
 	}
 	parts := sc.owned(old)
-	delivered := sc.o.firstFrom(parts, began.started)
+	delivered := sc.o.firstFrom(parts, began.Started)
 	var joined, first, all time.Time
 	if err := sc.f.until(ctx, "partitions delivering again", int64(len(parts)), func() (n int64) {
 		n, first, all = sc.o.found(delivered)
@@ -100,9 +100,9 @@ func (sc *scene) comeBack(ctx context.Context, end func(*replica) error) (c come
 	}); err != nil {
 		return c, err
 	}
-	joined = sc.f.assignedAfter(began.started)
-	_, live := sc.f.liveElsewhere(parts, old, began.started)
-	c = comeback{joining: joined.Sub(began.started), live: live.Sub(joined), first: first.Sub(joined), all: all.Sub(joined)}
+	joined = sc.f.assignedAfter(began.Started)
+	_, live := sc.f.liveElsewhere(parts, old, began.Started)
+	c = comeback{joining: joined.Sub(began.Started), live: live.Sub(joined), first: first.Sub(joined), all: all.Sub(joined)}
 	return c, sc.f.settle(ctx)
 }
 
@@ -127,8 +127,8 @@ func (sc *scene) rebuild(ctx context.Context) (res Result, err error) {
 	if err := sc.f.settle(ctx); err != nil {
 		return res, err
 	}
-	joined := sc.f.assignedAfter(began.started)
-	_, live := sc.f.liveElsewhere(parts, old, began.started)
+	joined := sc.f.assignedAfter(began.Started)
+	_, live := sc.f.liveElsewhere(parts, old, began.Started)
 	took := live.Sub(joined)
 	rate := float64(log) / took.Seconds()
 	sc.r.progress("rebuild: %s records of log in %v: %s/s", thousands(log), took.Round(time.Millisecond), thousands(int64(rate)))

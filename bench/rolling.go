@@ -46,7 +46,7 @@ func (r *runner) roll(ctx context.Context, standbys int) (res Result, err error)
 		if err := sc.f.terminate(old); err != nil {
 			return res, err
 		}
-		if _, err := sc.f.start(old.config.StateDir); err != nil {
+		if _, err := sc.f.start(old.Order.StateDir); err != nil {
 			return res, err
 		}
 		if err := sc.f.settle(ctx); err != nil {

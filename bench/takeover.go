@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/duewheel/duewheel/child"
 )
 
 // takeover is what came of the death of one of several replicas. Times count from the last sign of its life.
@@ -108,13 +110,13 @@ func (sc *scene) warm(ctx context.Context) error {
 	}
 	copies := int64(sc.f.standbys)
 	if err := sc.f.until(ctx, "partitions followed", copies*int64(sc.partitions), func() int64 {
-		n, _ := sc.f.sum(time.Time{}, func(c counts) int64 { return c.Standbys })
+		n, _ := sc.f.sum(time.Time{}, func(c child.Counts) int64 { return c.Standbys })
 		return n
 	}); err != nil {
 		return err
 	}
 	return sc.f.until(ctx, "pending at standbys", copies*int64(sc.far), func() int64 {
-		n, _ := sc.f.sum(time.Time{}, func(c counts) int64 { return c.Warm })
+		n, _ := sc.f.sum(time.Time{}, func(c child.Counts) int64 { return c.Warm })
 		return n
 	})
 }
@@ -198,8 +200,8 @@ const (
 func (sc *scene) killInTransaction(ctx context.Context, victim *replica) (at time.Time, open held, err error) {
 	for range freezes {
 		at = time.Now()
-		if err := freeze(victim.cmd.Process); err != nil {
-			return at, nil, fmt.Errorf("freeze a replica: %w", err)
+		if err := victim.Freeze(); err != nil {
+			return at, nil, err
 		}
 		if !sleep(ctx, settleDown) {
 			return at, nil, ctx.Err()
@@ -211,8 +213,8 @@ func (sc *scene) killInTransaction(ctx context.Context, victim *replica) (at tim
 			sc.f.kill(victim)
 			return at, open, nil
 		}
-		if err := thaw(victim.cmd.Process); err != nil {
-			return at, nil, fmt.Errorf("thaw a replica: %w", err)
+		if err := victim.Thaw(); err != nil {
+			return at, nil, err
 		}
 		sleep(ctx, time.Duration(noise(uint64(at.UnixNano()))%uint64(50*time.Millisecond)))
 	}
@@ -227,7 +229,7 @@ func (sc *scene) openOf(ctx context.Context, of *replica) (held, error) {
 	}
 	producers := map[int64]bool{}
 	for _, t := range listed {
-		if prefix := sc.group + "-" + of.config.Instance + "-"; len(t.TxnID) > len(prefix) && t.TxnID[:len(prefix)] == prefix {
+		if prefix := sc.group + "-" + of.Name() + "-"; len(t.TxnID) > len(prefix) && t.TxnID[:len(prefix)] == prefix {
 			producers[t.ProducerID] = true
 		}
 	}

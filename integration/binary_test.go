@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/duewheel/duewheel/child"
 )
 
 // binary is the duewheel command, built once for all tests.
@@ -49,7 +51,7 @@ type command struct {
 }
 
 // runBinary runs `duewheel run` for the group of this stage.
-func (s *stage) runBinary(c command) *child {
+func (s *stage) runBinary(c command) *child.Process {
 	s.t.Helper()
 	dir := s.t.TempDir()
 	file := filepath.Join(dir, "duewheel.yaml")
@@ -68,5 +70,5 @@ unknown_target_after: 3s
 	}
 	cmd := exec.Command(buildBinary(s.t), append([]string{"run", "-c", file}, c.args...)...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), c.env...)
-	return s.run(replicaConfig{Instance: "duewheel run"}, cmd)
+	return s.run(cmd, "duewheel run")
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"syscall"
+	"sync"
 
+	"github.com/duewheel/duewheel/child"
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/proxy"
 )
@@ -43,7 +44,7 @@ func (c *chaos) strike() {
 // begin notes that the fault of this step strikes. Static members are told apart, since nobody takes over from them at once.
 func (c *chaos) begin(victims ...*chaosReplica) {
 	what := c.now.fault
-	if len(victims) == 1 && victims[0].config.InstanceID != "" {
+	if len(victims) == 1 && victims[0].Order.InstanceID != "" {
 		what += " (static member)"
 	}
 	c.view.begin(what)
@@ -52,20 +53,21 @@ func (c *chaos) begin(victims ...*chaosReplica) {
 // kill ends processes at the same moment and starts them again, with their stores or without.
 func (c *chaos) kill(victims ...*chaosReplica) {
 	c.begin(victims...)
+	var all sync.WaitGroup
 	for _, r := range victims {
-		r.cmd.Process.Kill()
+		all.Go(r.Kill)
 	}
+	all.Wait()
 	for _, r := range victims {
-		<-r.exited
 		c.ended(r)
 	}
 	for _, r := range victims {
 		c.kills++
-		if c.isOpen(r.config) {
+		if c.isOpen(r.Process) {
 			c.open++
 		}
 		if c.now.wipe&(1<<slices.Index(c.replicas, r)) != 0 {
-			if err := os.RemoveAll(r.config.StateDir); err != nil {
+			if err := os.RemoveAll(r.Order.StateDir); err != nil {
 				c.t.Fatal(err)
 			}
 		}
@@ -75,9 +77,9 @@ func (c *chaos) kill(victims ...*chaosReplica) {
 
 // isOpen reports whether a replica has a transaction open. Where no coordinator says so, because a broker is away, it counts as none:
 // what is away comes back only when this fault is over.
-func (c *chaos) isOpen(r replicaConfig) bool {
+func (c *chaos) isOpen(p *child.Process) bool {
 	for range 3 {
-		if states, err := c.describe(r.transactionalIDs()); err == nil {
+		if states, err := c.describe(transactionalIDs(p)); err == nil {
 			return states["Ongoing"] > 0
 		}
 	}
@@ -87,9 +89,9 @@ func (c *chaos) isOpen(r replicaConfig) bool {
 // terminate stops a replica in order; to be able to, it must not be frozen or cut off.
 func (c *chaos) terminate(victim int) {
 	r := c.replicas[victim]
-	c.undo(r.child)
+	c.undo(r.Process)
 	c.begin(r)
-	r.terminate(c.t)
+	c.stage.terminate(r.Process)
 	c.ended(r)
 }
 
@@ -97,11 +99,11 @@ func (c *chaos) terminate(victim int) {
 func (c *chaos) ended(r *chaosReplica) {
 	c.view.forget(c.name(r))
 	r.way.Close()
-	c.undos = slices.DeleteFunc(c.undos, func(u undo) bool { return u.replica == r.child })
+	c.undos = slices.DeleteFunc(c.undos, func(u undo) bool { return u.replica == r.Process })
 }
 
 // undo lets a replica go on, or a broker for nil.
-func (c *chaos) undo(r *child) {
+func (c *chaos) undo(r *child.Process) {
 	for _, u := range c.undos {
 		if u.replica == r {
 			c.view.begin(u.what)
@@ -119,36 +121,35 @@ func (c *chaos) join() {
 }
 
 // later notes how a fault that lasts will end.
-func (c *chaos) later(r *child, what fault, do func()) {
+func (c *chaos) later(r *child.Process, what fault, do func()) {
 	c.undos = append(c.undos, undo{r, what, c.now.hold, do})
 }
 
 // freeze stops a replica in its tracks.
 func (c *chaos) freeze(victim int) {
-	r := c.replicas[victim].child
+	r := c.replicas[victim].Process
 	c.undo(r)
-	signal := func(s syscall.Signal) {
-		if err := r.cmd.Process.Signal(s); err != nil {
-			c.t.Error(err)
-		}
-	}
 	c.view.begin(freezeFault)
-	signal(syscall.SIGSTOP)
-	c.view.count(r.config.Instance, false)
+	if err := r.Freeze(); err != nil {
+		c.t.Error(err)
+	}
+	c.view.count(r.Name(), false)
 	c.frozen++
-	if c.isOpen(r.config) {
+	if c.isOpen(r) {
 		c.openFrozen++
 	}
 	c.later(r, "SIGCONT", func() {
-		signal(syscall.SIGCONT)
-		c.view.count(r.config.Instance, true)
+		if err := r.Thaw(); err != nil {
+			c.t.Error(err)
+		}
+		c.view.count(r.Name(), true)
 	})
 }
 
 // cut cuts the connections between a replica and the brokers.
 func (c *chaos) cut(victim int) {
 	r, s := c.replicas[victim], c.now
-	c.undo(r.child)
+	c.undo(r.Process)
 	c.view.begin(s.fault)
 	way, name := r.way, c.name(r)
 	switch s.fault {
@@ -164,7 +165,7 @@ func (c *chaos) cut(victim int) {
 		way.Set(proxy.Deaf)
 	}
 	c.view.count(name, false)
-	c.later(r.child, "connected again", func() {
+	c.later(r.Process, "connected again", func() {
 		if s.reset {
 			way.Reset()
 		}
@@ -177,7 +178,7 @@ func (c *chaos) cut(victim int) {
 // and nobody takes over from a replica that the coordinator still hears: only what comes after the cut is awaited.
 func (c *chaos) cutPart(victim int) {
 	r, s := c.replicas[victim], c.now
-	c.undo(r.child)
+	c.undo(r.Process)
 	addr := c.cluster.Node(s.node).Addr(brokers.Plain)
 	r.way.Set(proxy.Hole, addr)
 	passes(c.t, c.session+s.hold)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/child"
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/integration/proxy"
@@ -168,14 +169,14 @@ type chaos struct {
 
 // chaosReplica is a replica with its own way to the brokers. Its process may be another one after each fault.
 type chaosReplica struct {
-	*child
+	*child.Process
 	id  int // of its state directory
 	way *proxy.Proxy
 }
 
 // undo ends a fault that lasts.
 type undo struct {
-	replica *child // that it concerns; nil: a broker
+	replica *child.Process // that it concerns; nil: a broker
 	what    fault
 	hold    time.Duration
 	do      func()
@@ -194,14 +195,14 @@ func (c *chaos) start(r *chaosReplica) {
 		if c.act.mix != nil {
 			c.act.mix(r.id, config)
 		}
-		c.session = config.Session
+		c.session = config.SessionTimeout
 	})
-	config.Hear = func(line string) { c.view.hear(config.Instance, line) }
+	config.Hear = c.view.hear
 	c.view.count(config.Instance, true)
-	r.way, r.child = way, c.spawn(config)
+	r.way, r.Process = way, c.spawn(config)
 }
 
-func (c *chaos) name(r *chaosReplica) string { return r.config.Instance }
+func (c *chaos) name(r *chaosReplica) string { return r.Name() }
 
 // play lets one fault happen and waits until it is over, unless the next one must not wait.
 func (c *chaos) play(s step) {
@@ -243,8 +244,8 @@ func (c *chaos) await(wanting func() string) {
 	eventually(c.t, func() string {
 		for _, r := range c.replicas {
 			select {
-			case <-r.exited:
-				c.t.Fatalf("replica %s ended by itself: %v", c.name(r), r.err)
+			case <-r.Exited():
+				c.t.Fatalf("replica %s ended by itself: %v", c.name(r), r.Err())
 			default:
 			}
 		}
@@ -255,9 +256,9 @@ func (c *chaos) await(wanting func() string) {
 // leaveAll stops all replicas in order, which leaves nothing open.
 func (c *chaos) leaveAll() {
 	for _, r := range c.replicas {
-		r.terminate(c.t)
+		c.stage.terminate(r.Process)
 		c.view.forget(c.name(r))
-		if states := c.transactions(r.config); states["Ongoing"] > 0 {
+		if states := c.transactions(r.Process); states["Ongoing"] > 0 {
 			c.t.Errorf("replica %s ended in order with transactions %v", c.name(r), states)
 		}
 	}

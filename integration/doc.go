@@ -5,10 +5,10 @@
 // The tests take their brokers from package brokers, their requests from package load and their verdict from package check,
 // which knows topics alone. `go test -short` leaves them out; without a Kafka to run they fail and say what to install.
 //
-// The test binary is also the process that is killed: with a configuration in its environment it is a replica of a group.
+// The test binary is also the process that is killed: told so in its environment, it is a replica of a group (package child).
 //
 // TestChaos lets everything go wrong at random, three minutes of it by default and `make chaos` for half an hour. Package proxy stands
-// between its replicas and the brokers; the replicas tell which partitions they have live, so that each recovery can be timed.
+// between its replicas and the brokers; the events of the replicas tell which partitions they have live, so that each recovery can be timed.
 //
 // Each test prints what it has seen (go test -v). What is chosen at random follows from a seed that is printed too;
 // DUEWHEEL_TEST_SEED sets it.

@@ -34,13 +34,6 @@ func (j *journal) Write(b []byte) (int, error) {
 	return j.all.Write(b)
 }
 
-// len is the place where the journal ends now.
-func (j *journal) len() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.all.Len()
-}
-
 // text is all that was written.
 func (j *journal) text() string {
 	j.mu.Lock()
@@ -48,17 +41,11 @@ func (j *journal) text() string {
 	return j.all.String()
 }
 
-// has tells whether some line has all of these words.
-func (j *journal) has(words ...string) bool { return j.count(words...) > 0 }
-
 // count is how many lines have all of these words.
-func (j *journal) count(words ...string) int { return j.countFrom(0, words...) }
-
-// countFrom is the same from a place on.
-func (j *journal) countFrom(place int, words ...string) (n int) {
+func (j *journal) count(words ...string) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for line := range bytes.Lines(j.all.Bytes()[place:]) {
+	for line := range bytes.Lines(j.all.Bytes()) {
 		if !slices.ContainsFunc(words, func(word string) bool { return !bytes.Contains(line, []byte(word)) }) {
 			n++
 		}

@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/child"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
@@ -84,7 +84,7 @@ func TestKillFixedDelay(t *testing.T) {
 type killer struct {
 	*stage
 	random   *rand.Rand
-	replicas []*child
+	replicas []*child.Process
 	change   func(*replicaConfig)
 
 	kills, open        int // how many, and how many of these inside an open transaction
@@ -119,17 +119,17 @@ func (k *killer) strike() {
 		victims = k.random.Perm(len(k.replicas))
 	}
 	for _, i := range victims {
-		k.replicas[i].awaitDelivery(k.t)
+		k.awaitDelivery(k.replicas[i])
 	}
 	passes(k.t, time.Duration(k.random.IntN(800))*time.Millisecond)
 	for _, i := range victims {
-		k.replicas[i].kill()
+		k.replicas[i].Kill()
 	}
 	for _, i := range victims {
 		k.kills++
 		states := map[string]int{}
-		if k.replicas[i].config.Guarantee != processor.AtLeastOnce {
-			states = k.transactions(k.replicas[i].config)
+		if k.replicas[i].Order.Guarantee != processor.AtLeastOnce {
+			states = k.transactions(k.replicas[i])
 		}
 		if states["Ongoing"] > 0 {
 			k.open++
@@ -137,7 +137,7 @@ func (k *killer) strike() {
 		without := k.random.IntN(3) == 0
 		k.t.Logf("kill %d: replica %d of %v, transactions %v, store deleted=%v; %s", k.kills, i, victims, states, without, k.watch.Counts().Summary())
 		if without {
-			if err := os.RemoveAll(k.replicas[i].config.StateDir); err != nil {
+			if err := os.RemoveAll(k.replicas[i].Order.StateDir); err != nil {
 				k.t.Fatal(err)
 			}
 		}
@@ -148,21 +148,20 @@ func (k *killer) strike() {
 // freeze stops a replica in its tracks until the others have taken over what it had, and lets it go on.
 func (k *killer) freeze() {
 	i := k.random.IntN(len(k.replicas))
-	k.replicas[i].awaitDelivery(k.t)
+	k.awaitDelivery(k.replicas[i])
 	k.awaitMembers(len(k.replicas))
 	passes(k.t, time.Duration(k.random.IntN(300))*time.Millisecond)
-	process := k.replicas[i].cmd.Process
-	if err := process.Signal(syscall.SIGSTOP); err != nil {
+	if err := k.replicas[i].Freeze(); err != nil {
 		k.t.Fatal(err)
 	}
 	k.frozen++
-	states := k.transactions(k.replicas[i].config)
+	states := k.transactions(k.replicas[i])
 	if states["Ongoing"] > 0 {
 		k.openFrozen++
 	}
 	k.awaitMembers(len(k.replicas) - 1)
 	k.awaitDelivered(1000)
-	if err := process.Signal(syscall.SIGCONT); err != nil {
+	if err := k.replicas[i].Thaw(); err != nil {
 		k.t.Fatal(err)
 	}
 	k.awaitMembers(len(k.replicas))
@@ -187,12 +186,12 @@ func (k *killer) awaitMembers(n int) {
 // terminate stops the replicas in order, which leaves nothing open.
 func (k *killer) terminate() {
 	for _, r := range k.replicas {
-		r.terminate(k.t)
-		if r.config.Guarantee == processor.AtLeastOnce {
+		k.stage.terminate(r)
+		if r.Order.Guarantee == processor.AtLeastOnce {
 			continue
 		}
-		if states := k.transactions(r.config); states["Ongoing"] > 0 {
-			k.t.Errorf("replica %s ended in order with transactions %v", r.config.Instance, states)
+		if states := k.transactions(r); states["Ongoing"] > 0 {
+			k.t.Errorf("replica %s ended in order with transactions %v", r.Name(), states)
 		}
 	}
 }
@@ -217,9 +216,9 @@ func passes(t *testing.T, d time.Duration) {
 }
 
 // transactions counts the transactional ids of a replica by the state that their transactions are in.
-func (s *stage) transactions(c replicaConfig) map[string]int {
+func (s *stage) transactions(p *child.Process) map[string]int {
 	s.t.Helper()
-	ids := c.transactionalIDs()
+	ids := transactionalIDs(p)
 	var states map[string]int
 	eventually(s.t, func() string { // coordinators may be on the move
 		var err error
@@ -231,10 +230,10 @@ func (s *stage) transactions(c replicaConfig) map[string]int {
 	return states
 }
 
-func (c *replicaConfig) transactionalIDs() (ids []string) {
-	for lane := range c.Lanes {
+func transactionalIDs(p *child.Process) (ids []string) {
+	for lane := range p.Order.Lanes {
 		for _, n := range []int{0, 1} {
-			ids = append(ids, fmt.Sprintf("%s-%s-%d-%d", c.Group, c.Instance, lane, n))
+			ids = append(ids, fmt.Sprintf("%s-%s-%d-%d", p.Order.Group, p.Name(), lane, n))
 		}
 	}
 	return ids

@@ -2,12 +2,8 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,57 +11,21 @@ import (
 	"github.com/duewheel/duewheel/processor"
 )
 
-// telling begins the line in which a replica tells of its live partitions: for each its number and when it last moved its
-// checkpoint, in epoch milliseconds.
-const telling = "live"
-
-// tell prints which partitions of a processor are live whenever that changes, until it is told to end.
-func tell(ctx context.Context, p *processor.Processor) {
-	moves := make(map[int32]moved)
-	said := ""
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		if line := livePartitions(p.Stats().Partitions, moves); line != said {
-			fmt.Println(line)
-			said = line
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			tick.Stop()
-			return
-		}
-	}
-}
-
-// moved is where the checkpoint of a live partition was, and when it came there.
-type moved struct{ offset, due, at int64 }
-
-func livePartitions(partitions []processor.PartitionStats, moves map[int32]moved) string {
-	line := telling
-	live := make(map[int32]bool)
-	for _, p := range partitions {
-		if p.Phase != processor.PhaseLive {
-			continue
-		}
-		live[p.Partition] = true
-		if m, ok := moves[p.Partition]; !ok || m.offset != p.Offset || m.due != p.WatermarkDue {
-			moves[p.Partition] = moved{p.Offset, p.WatermarkDue, p.CheckpointAt.UnixMilli()}
-		}
-		line += fmt.Sprintf(" %d:%d", p.Partition, moves[p.Partition].at)
-	}
-	maps.DeleteFunc(moves, func(p int32, _ moved) bool { return !live[p] })
-	return line
-}
-
-// view is which replica has which partitions live, put together from what they say themselves. Those who run and can be heard
+// view is which replica has which partitions live, put together from the events of each. Replicas that run and can be reached
 // count; one that is frozen or cut off goes on believing in what it had.
 type view struct {
 	mu         sync.Mutex
 	partitions int
-	said       map[string]map[int32]int64 // by replica and partition: when it last moved its checkpoint
-	counted    map[string]bool            // replicas that count
-	open       []*recovery                // not over yet
+	said       map[string]map[int32]holding // by replica: its live partitions
+	counted    map[string]bool              // replicas that count
+	open       []*recovery                  // not over yet
 	over       []*recovery
+}
+
+// holding is a live partition: the lane that has it, and when that has last written its checkpoint.
+type holding struct {
+	lane int
+	at   time.Time
 }
 
 // recovery is the way from a fault until all partitions are live again.
@@ -77,24 +37,27 @@ type recovery struct {
 }
 
 func newView(partitions int) *view {
-	return &view{partitions: partitions, said: make(map[string]map[int32]int64), counted: make(map[string]bool)}
+	return &view{partitions: partitions, said: make(map[string]map[int32]holding), counted: make(map[string]bool)}
 }
 
-// hear takes a line that a replica has printed.
-func (v *view) hear(replica, line string) {
+// hear takes what a replica tells.
+func (v *view) hear(replica string, e processor.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	words := strings.Fields(line)
-	if len(words) == 0 || words[0] != telling {
-		return
+	if v.said[replica] == nil {
+		v.said[replica] = make(map[int32]holding)
 	}
-	live := make(map[int32]int64)
-	for _, word := range words[1:] {
-		partition, at, _ := strings.Cut(word, ":")
-		n, _ := strconv.Atoi(partition)
-		live[int32(n)], _ = strconv.ParseInt(at, 10, 64)
+	live := v.said[replica]
+	for _, tp := range e.Partitions {
+		h, has := live[tp.Partition]
+		has = has && h.lane == e.Lane
+		switch {
+		case e.Kind == processor.EventLive, has && e.Kind == processor.EventCommitted:
+			live[tp.Partition] = holding{e.Lane, e.At}
+		case has && (e.Kind == processor.EventDropped || e.Kind == processor.EventStopped):
+			delete(live, tp.Partition)
+		}
 	}
-	v.said[replica] = live
 	v.settle()
 }
 
@@ -148,9 +111,9 @@ func (v *view) missing(since time.Time) string {
 		var holders []string
 		fresh := false
 		for replica := range v.counted {
-			if at, ok := v.said[replica][p]; ok {
+			if h, ok := v.said[replica][p]; ok {
 				holders = append(holders, replica)
-				fresh = at > since.UnixMilli()
+				fresh = h.at.After(since)
 			}
 		}
 		switch {
@@ -213,12 +176,19 @@ func (j *journal) tailOf(word string) string {
 // A fault is over when every partition is live in exactly one of the replicas that count, and has made a checkpoint since.
 func TestView(t *testing.T) {
 	v := newView(2)
-	began := time.Now().UnixMilli()
-	before, after := began-1000, began+60_000
+	tell := func(replica string, kind processor.EventKind, at time.Duration, partitions ...int32) {
+		e := processor.Event{Kind: kind, At: time.Now().Add(at)}
+		for _, p := range partitions {
+			e.Partitions = append(e.Partitions, processor.TopicPartition{Partition: p})
+		}
+		v.hear(replica, e)
+	}
+	const before, after = -time.Second, time.Minute
+	live, committed, dropped := processor.EventLive, processor.EventCommitted, processor.EventDropped
 	for _, replica := range []string{"a", "b"} {
 		v.count(replica, true)
 	}
-	v.hear("a", fmt.Sprintf("live 0:%d 1:%d", before, before))
+	tell("a", live, before, 0, 1)
 	v.begin(killFault)
 	for _, c := range []struct {
 		what string
@@ -226,15 +196,16 @@ func TestView(t *testing.T) {
 		over bool
 	}{
 		{"no checkpoint since", func() {}, false},
-		{"one partition has made one", func() { v.hear("a", fmt.Sprintf("live 0:%d 1:%d", after, before)) }, false},
-		{"one partition is live nowhere", func() { v.hear("a", fmt.Sprintf("live 0:%d", after)) }, false},
-		{"it is live in the other", func() { v.hear("b", fmt.Sprintf("live 1:%d", before)) }, false},
-		{"and in both", func() { v.hear("a", fmt.Sprintf("live 0:%d 1:%d", after, after)) }, false},
-		{"one has given it up", func() { v.hear("b", "live") }, true},
+		{"one partition has made one", func() { tell("a", committed, after, 0) }, false},
+		{"one partition is live nowhere", func() { tell("a", dropped, after, 1) }, false},
+		{"it is live in the other", func() { tell("b", live, before, 1) }, false},
+		{"and in both", func() { tell("a", live, after, 1) }, false},
+		{"one has given it up", func() { tell("b", dropped, after, 1) }, true},
 		{"a replica is frozen", func() { v.begin(freezeFault); v.count("a", false) }, false},
-		{"the other has all", func() { v.hear("b", fmt.Sprintf("live 0:%d 1:%d", after, after)) }, true},
+		{"the other has all", func() { tell("b", live, after, 0, 1) }, true},
 		{"it wakes up and believes in what it had", func() { v.begin("SIGCONT"); v.count("a", true) }, false},
-		{"it has learned better", func() { v.hear("a", "live") }, true},
+		{"it has learned better", func() { tell("a", dropped, after, 0, 1) }, true},
+		{"a checkpoint of what it has not any more", func() { tell("a", committed, after, 0) }, true},
 		{"the other is killed", func() { v.begin(killFault); v.forget("b") }, false},
 	} {
 		c.do()

@@ -14,8 +14,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if config := os.Getenv(asReplica); config != "" {
-		os.Exit(runReplica(config))
+	if os.Getenv(asReplica) != "" {
+		os.Exit(runReplica())
 	}
 	code := m.Run()
 	if err := common.close(); err != nil {

@@ -60,7 +60,7 @@ func TestOldKafka(t *testing.T) {
 		s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
 		static := func(instance string) *running {
 			return s.start(s.replica(func(c *replicaConfig) {
-				c.InstanceID, c.Lanes, c.Session, c.Heartbeat = instance, 1, longSession, 200*time.Millisecond
+				c.InstanceID, c.Lanes, c.SessionTimeout, c.HeartbeatInterval = instance, 1, longSession, 200*time.Millisecond
 				c.StateDir = filepath.Join(s.dir, instance)
 			}))
 		}

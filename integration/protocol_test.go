@@ -3,13 +3,15 @@ package integration
 import (
 	"fmt"
 	"path/filepath"
-	"syscall"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/duewheel/duewheel/check"
+	"github.com/duewheel/duewheel/child"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
 )
@@ -90,7 +92,7 @@ type moves struct {
 	*stage
 	protocol processor.Protocol
 	stays    *running
-	comes    *child // nil while it is gone
+	comes    *child.Process // nil while it is gone
 	number   int
 	change   func(*replicaConfig)
 
@@ -120,42 +122,42 @@ func (m *moves) join() {
 			c.Lanes, c.StateDir = 1, filepath.Join(m.dir, fmt.Sprint(m.number))
 		}))
 	})
-	m.comes.awaitDelivery(m.t)
+	m.awaitDelivery(m.comes)
 	m.awaitMembers(3)
 }
 
 // leave stops it in order.
 func (m *moves) leave() {
 	m.t.Helper()
-	m.timed("leave", all, func() { m.comes.terminate(m.t) })
+	m.timed("leave", all, func() { m.stage.terminate(m.comes) })
 }
 
 func (m *moves) kill() {
 	m.t.Helper()
 	passes(m.t, time.Duration(m.number*37%300)*time.Millisecond)
-	m.timed("kill", all, m.comes.kill)
+	m.timed("kill", all, m.comes.Kill)
 	m.kills++
-	if m.comes.config.Guarantee != processor.AtLeastOnce && m.hadOpen() {
+	if m.comes.Order.Guarantee != processor.AtLeastOnce && m.hadOpen() {
 		m.open++
 	}
 }
 
-// hadOpen tells whether somebody had to end the transactions of the one that was killed.
+// hadOpen tells whether the other one had to end the transactions of the one that was killed.
 func (m *moves) hadOpen() bool {
-	return m.log.has("fencing the writer of an open transaction", m.comes.config.Instance)
+	return slices.ContainsFunc(m.events.from(0, processor.EventFenced), func(e tale) bool { return strings.Contains(e.Writer, m.comes.Name()) })
 }
 
 // freeze stops it until the other one has its partitions, and lets it go on.
 func (m *moves) freeze() {
 	m.t.Helper()
-	m.timed("freeze", all, func() { m.signal(syscall.SIGSTOP) })
+	m.timed("freeze", all, func() { m.mustDo(m.comes.Freeze) })
 	m.awaitDelivered(500)
-	m.timed("wake up", some, func() { m.signal(syscall.SIGCONT) })
+	m.timed("wake up", some, func() { m.mustDo(m.comes.Thaw) })
 	m.awaitMembers(3)
 }
 
-func (m *moves) signal(s syscall.Signal) {
-	if err := m.comes.cmd.Process.Signal(s); err != nil {
+func (m *moves) mustDo(do func() error) {
+	if err := do(); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -177,9 +179,9 @@ func (m *moves) end() {
 	}
 	stats := m.stays.Stats()
 	select {
-	case <-m.comes.exited:
+	case <-m.comes.Exited():
 	default:
-		m.comes.terminate(m.t)
+		m.stage.terminate(m.comes)
 	}
 	m.stays.stop()
 	m.report = m.judge()

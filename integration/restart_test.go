@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/duewheel/duewheel/integration/load"
+	"github.com/duewheel/duewheel/processor"
 )
 
 // A processor that is stopped and started again goes on where it was, with records pending near and far: what was far comes from
@@ -31,10 +30,10 @@ func TestRestart(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			stopped := s.log.len()
+			stopped := s.events.len()
 			p = s.start(s.replica())
 			s.awaitLive(p, 4)
-			starts := s.log.starts(stopped)
+			starts := s.events.starts(stopped)
 			t.Logf("started again at (low water, offset read from): %v", starts)
 			if spared := sparedAny(starts); len(starts) != 4 || spared != kept {
 				t.Errorf("of %d partitions, some did not have to be read from their low water: %v", len(starts), spared)
@@ -68,26 +67,20 @@ func pendingBoth(p *running, accepted int64) string {
 // start is from where a partition was read on assignment.
 type start struct{ lowWater, from int64 }
 
-var startLine = regexp.MustCompile(`catching up.* partition=(\d+) .* low_water=(\d+) start=(\d+)`)
-
-// starts reads from a journal, from a place on, where each partition was read from first: one that is given to another lane later
-// finds what the first has stored.
-func (j *journal) starts(from int) map[string]start {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	first := make(map[string]start)
-	for _, m := range startLine.FindAllStringSubmatch(j.all.String()[from:], -1) {
-		low, _ := strconv.ParseInt(m[2], 10, 64)
-		at, _ := strconv.ParseInt(m[3], 10, 64)
-		if _, seen := first[m[1]]; !seen {
-			first[m[1]] = start{low, at}
+// starts tells, from a place on, where each partition was read from first: one that is given to another lane later finds what the
+// first has stored.
+func (t *told) starts(from int) map[int32]start {
+	first := make(map[int32]start)
+	for _, e := range t.from(from, processor.EventRestored) {
+		if _, seen := first[e.Partitions[0].Partition]; !seen {
+			first[e.Partitions[0].Partition] = start{e.LowWater, e.Start}
 		}
 	}
 	return first
 }
 
 // sparedAny tells whether some partition was not read from its low water.
-func sparedAny(starts map[string]start) bool {
+func sparedAny(starts map[int32]start) bool {
 	for _, s := range starts {
 		if s.from > s.lowWater {
 			return true

@@ -30,13 +30,13 @@ func TestScale(t *testing.T) {
 			began := time.Now()
 			victim := s.spawn(f.config())
 			f.await("one is added", manyReplicas, began)
-			victim.awaitDelivery(t)
+			s.awaitDelivery(victim)
 			began = time.Now()
-			victim.kill()
+			victim.Kill()
 			f.await("it is killed", manyReplicas-1, began)
 			s.awaitDelivered(300)
 
-			where, from := f.where(), s.log.len()
+			where, from := f.where(), s.events.len()
 			began = time.Now()
 			f.replicas = append(f.replicas, s.start(f.config()))
 			f.await("another one is added", manyReplicas, began)
@@ -62,7 +62,7 @@ type fleet struct {
 func (f *fleet) config() replicaConfig {
 	f.made++
 	return f.replica(func(c *replicaConfig) {
-		c.Protocol, c.Lanes, c.Session, c.StateDir = f.protocol, 2, 3*time.Second, filepath.Join(f.dir, fmt.Sprint(f.made))
+		c.Protocol, c.Lanes, c.SessionTimeout, c.StateDir = f.protocol, 2, 3*time.Second, filepath.Join(f.dir, fmt.Sprint(f.made))
 	})
 }
 
@@ -108,12 +108,12 @@ func (f *fleet) where() map[int32]string {
 	return where
 }
 
-// checkMoves checks that no partition was restored, after a place in the journal, that is where it was before.
+// checkMoves checks that no partition was restored, after a place in what was told, that is where it was before.
 func (f *fleet) checkMoves(before map[int32]string, from int) {
 	f.t.Helper()
 	var moved []int32
 	for p, where := range f.where() {
-		restored := f.log.restored(from, p)
+		restored := f.events.restored(from, p)
 		switch stays := where == before[p]; {
 		case stays && restored > 0:
 			f.t.Errorf("partition %d has stayed, and was restored %d times", p, restored)
@@ -128,7 +128,12 @@ func (f *fleet) checkMoves(before map[int32]string, from int) {
 	}
 }
 
-// restored counts how often a partition was restored, after a place in the journal.
-func (j *journal) restored(from int, partition int32) int {
-	return j.countFrom(from, "partition restored", fmt.Sprintf("partition=%d ", partition))
+// restored counts how often a partition was restored, after a place in what was told.
+func (t *told) restored(from int, partition int32) (n int) {
+	for _, e := range t.from(from, processor.EventRestored) {
+		if e.Partitions[0].Partition == partition {
+			n++
+		}
+	}
+	return n
 }

@@ -111,7 +111,7 @@ func forbiddenTarget(t *testing.T, c *brokers.Cluster) {
 		t.Fatal(err, deleted)
 	}
 	s.arrive()
-	p.terminate(t)
+	s.terminate(p)
 	s.judge()
 }
 
@@ -122,7 +122,7 @@ func (s *stage) deliverThrough(crowd load.Config, c command) {
 	crowd.Due = []load.Due{{Weight: 1, From: -time.Hour}, {Weight: 2, To: 3 * time.Second}}
 	s.load(crowd)
 	s.arrive()
-	p.terminate(s.t)
+	s.terminate(p)
 	if report := s.judge(); report.Requested != int64(crowd.Records) {
 		s.t.Errorf("%d requests seen", report.Requested)
 	}

@@ -47,6 +47,7 @@ type stage struct {
 	targets []string
 	watch   *check.Watch
 	log     *journal
+	events  told
 	dir     string // where processors keep their stores
 	seed    uint64
 	loads   uint64 // so far

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/child"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
 )
@@ -54,7 +55,7 @@ type warmth struct {
 	standbys int
 	protocol processor.Protocol
 	watchers []*running
-	victim   *child
+	victim   *child.Process
 }
 
 func (w *warmth) replica(name string) replicaConfig {
@@ -97,9 +98,9 @@ func (w *warmth) awaitShares() {
 func (w *warmth) kill(how string) {
 	w.t.Helper()
 	before := w.takeovers()
-	w.victim.awaitDelivery(w.t)
+	w.awaitDelivery(w.victim)
 	killed := time.Now()
-	w.victim.kill()
+	w.victim.Kill()
 	eventually(w.t, func() string {
 		live := 0
 		for _, r := range w.watchers {

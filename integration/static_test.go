@@ -32,7 +32,7 @@ func staticMembers(t *testing.T, protocol processor.Protocol) {
 	static := func(instance string, lanes int) *running {
 		return s.start(s.replica(func(c *replicaConfig) {
 			c.Protocol, c.InstanceID, c.Lanes = protocol, instance, lanes
-			c.Session, c.Heartbeat, c.StateDir = longSession, 200*time.Millisecond, filepath.Join(s.dir, c.Instance)
+			c.SessionTimeout, c.HeartbeatInterval, c.StateDir = longSession, 200*time.Millisecond, filepath.Join(s.dir, c.Instance)
 		}))
 	}
 	one, two := static("one", 2), static("two", 1)

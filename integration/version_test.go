@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/duewheel/duewheel/child"
 )
 
 // Three releases in a row, as far as the checkpoint is concerned: this tree, one that reads a next version, and one that writes it.
@@ -48,13 +50,13 @@ func TestRollout(t *testing.T) {
 			next.awaitLive(3)
 			s.awaitDelivered(300)
 			t.Logf("committed: %v", s.committed())
-			next.kill()
+			next.Kill()
 			old.awaitLive(6)
 			s.awaitDelivered(300)
 			t.Logf("committed: %v", s.committed())
 			next = s.runRelease(rollout[1])
 			next.awaitLive(3)
-			old.terminate(t)
+			s.terminate(old.Process)
 			next.awaitLive(6)
 			s.awaitDelivered(300)
 			versions := s.committed()
@@ -64,7 +66,7 @@ func TestRollout(t *testing.T) {
 			}
 			stop()
 			s.arrive()
-			next.terminate(t)
+			s.terminate(next.Process)
 			s.judge()
 		})
 	}
@@ -98,11 +100,11 @@ func TestRolloutSkipsRelease(t *testing.T) {
 	if out, err := s.duewheel("checkpoints", "-g", s.name, "-t", s.route.Topic); err != nil || strings.Count(out, what) != 6 {
 		t.Errorf("duewheel checkpoints: %v\n%s", err, out)
 	}
-	older.terminate(t)
+	s.terminate(older.Process)
 	newer.awaitLive(6)
 	stop()
 	s.arrive()
-	newer.terminate(t)
+	s.terminate(newer.Process)
 	s.judge()
 }
 
@@ -123,7 +125,7 @@ func (s *stage) committed() map[string]int {
 
 // released is a process that runs some release.
 type released struct {
-	*child
+	*child.Process
 	stage *stage
 	log   *journal
 }
@@ -150,7 +152,7 @@ routes: [{topic: %s, targets: {allow: [%s.target-*]}}]
 	r := &released{stage: s, log: &journal{}}
 	cmd := exec.Command(buildRelease(s.t, release), "run", "-c", file)
 	cmd.Dir, cmd.Stderr = dir, io.MultiWriter(s.log, r.log)
-	r.child = s.run(replicaConfig{Instance: release}, cmd)
+	r.Process = s.run(cmd, release)
 	return r
 }
 
@@ -184,14 +186,14 @@ func (r *released) awaitLive(partitions int) {
 	r.stage.t.Helper()
 	eventually(r.stage.t, func() string {
 		select {
-		case <-r.exited:
-			r.stage.t.Fatalf("%s has ended: %v", r.config.Instance, r.err)
+		case <-r.Exited():
+			r.stage.t.Fatalf("%s has ended: %v", r.Name(), r.Err())
 		default:
 		}
 		ready, why := r.ready()
 		_, metrics := r.ask("/metrics")
 		if !ready || !strings.Contains(metrics, fmt.Sprintf("\nduewheel_assigned_partitions %d\n", partitions)) {
-			return fmt.Sprintf("%s does not have %d partitions, all live: %s", r.config.Instance, partitions, why)
+			return fmt.Sprintf("%s does not have %d partitions, all live: %s", r.Name(), partitions, why)
 		}
 		return ""
 	})

@@ -30,7 +30,7 @@ func main() {
 	defer stop()
 	var err error
 	if addrs, ok := os.LookupEnv(asReplica); ok {
-		err = bench.ServeReplica(ctx, seeds(strings.Split(addrs, ",")), os.Stdin, os.Stdout)
+		err = bench.ServeReplica(ctx, seeds(strings.Split(addrs, ",")), os.Stdin, os.Stdout, os.Stderr)
 	} else {
 		err = run(ctx)
 	}

@@ -125,7 +125,7 @@ func newBenchReplicaCommand(f *flags) *cobra.Command {
 			if err := joinLines(err, clientErr); err != nil {
 				return err
 			}
-			return bench.ServeReplica(cmd.Context(), opts, cmd.InOrStdin(), cmd.OutOrStdout())
+			return bench.ServeReplica(cmd.Context(), opts, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 }

@@ -1,16 +1,15 @@
 //go:build !unix
 
-package bench
+package child
 
 import (
 	"errors"
 	"os"
 	"os/exec"
-	"time"
 )
 
-// errUnix is what failover cases need.
-var errUnix = errors.New("bench: a process cannot be stopped and ended in order on this system")
+// errUnix is what Terminate and Freeze need.
+var errUnix = errors.New("child: a process cannot be stopped and ended in order on this system")
 
 func detach(*exec.Cmd) {}
 
@@ -19,5 +18,3 @@ func terminate(*os.Process) error { return errUnix }
 func freeze(*os.Process) error { return errUnix }
 
 func thaw(*os.Process) error { return errUnix }
-
-func cpuTime() time.Duration { return 0 }

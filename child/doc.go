@@ -1,0 +1,57 @@
+// Package child runs replicas in processes of their own, so that they can be killed and frozen: for the benchmarks that measure
+// take-overs, and for the tests that break things.
+//
+// The parent calls Start with a command whose main calls Serve, and an Order: the processor's configuration. It is one line of JSON on the
+// child's standard input. On its standard output the child tells, a line of JSON each (Message), when it heeds SIGTERM, what its
+// processor tells by events, and, if asked to, what it counts. Its log goes to its standard error and is for people.
+//
+// A child ends when its parent does, however that ends: its standard input is closed then. The methods of a Process may be called from
+// several goroutines.
+package child
+
+import (
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+// Order is what a child is to do.
+type Order struct {
+	processor.Config
+	Reach      json.RawMessage `json:",omitempty"` // for the main of the child, which knows what to make of it
+	Level      slog.Level      // of its log
+	CountEvery time.Duration   // 0: it tells no counts
+}
+
+// Message is one thing that a child tells.
+type Message struct {
+	Heeds  bool             `json:",omitempty"` // from now on SIGTERM ends it in order
+	Event  *processor.Event `json:",omitempty"`
+	Counts *Counts          `json:",omitempty"`
+}
+
+// Counts are a child's own.
+type Counts struct {
+	At       time.Time
+	Live     int64 // partitions
+	Pending  int64 // records in partitions of its own
+	Standbys int64 // partitions of others that it follows
+	Warm     int64 // pending records that it holds of those
+}
+
+func countsOf(s processor.Stats) *Counts {
+	c := &Counts{At: time.Now()}
+	for _, p := range s.Partitions {
+		if p.Phase == processor.PhaseLive {
+			c.Live++
+		}
+		c.Pending += p.Pending
+	}
+	for _, b := range s.Standbys {
+		c.Standbys++
+		c.Warm += b.Pending
+	}
+	return c
+}
