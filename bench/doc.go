@@ -6,12 +6,12 @@
 //	bench.WriteTable(os.Stdout, results)
 //
 // Failover is the same for several processes: each replica is a child of this one, the same program once more, which calls
-// ServeReplica. It is told what to do on its standard input, and what it logs, as JSON on its standard output, says when what
-// has happened. A replica whose standard input ends has lost its parent, and ends.
+// ServeReplica. It is told what to do on its standard input, and its processor's events, as JSON on its standard output, say when what
+// has happened (package child). A replica whose standard input ends has lost its parent, and ends.
 //
 //	      config, one line                   ┌─ replica 0 ─┐
 //	parent ───────────────────► stdin ───────┤ replica 1   ├─── group ─── cluster
-//	       ◄─────────────────── stdout, log ─┤ replica 2   │                 │
+//	       ◄────────── events, stdout ────────┤ replica 2   │                 │
 //	   ▲                                     └─────────────┘                 │
 //	   └──────── requests, and what a read_committed consumer sees ──────────┘
 //
