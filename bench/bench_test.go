@@ -275,7 +275,7 @@ func fetchAll(t *testing.T, o Options, topic string) (records []*kgo.Record) {
 	return records
 }
 
-// What is counted as written is everything, whoever wrote it, and markers apart.
+// What is counted as written is everything that any client wrote, and markers apart.
 func TestAppended(t *testing.T) {
 	o := small(t).withDefaults()
 	cl, err := kgo.NewClient(append(o.Client, kgo.TransactionalID("x"), kgo.DefaultProduceTopic("t"))...)

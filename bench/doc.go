@@ -11,7 +11,7 @@
 //
 //	      config, one line                   ┌─ replica 0 ─┐
 //	parent ───────────────────► stdin ───────┤ replica 1   ├─── group ─── cluster
-//	       ◄────────── events, stdout ────────┤ replica 2   │                 │
+//	       ◄────────── events, stdout ───────┤ replica 2   │                 │
 //	   ▲                                     └─────────────┘                 │
 //	   └──────── requests, and what a read_committed consumer sees ──────────┘
 //

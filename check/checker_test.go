@@ -144,7 +144,7 @@ func expectFaults(t *testing.T, c *Checker, want map[Kind]int64, detail string) 
 	}
 }
 
-// TestSeenEarly: the clock of whoever saw a record counts as well, less the skew that is granted.
+// TestSeenEarly: the clock of the consumer that saw a record counts as well, less the skew that is granted.
 func TestSeenEarly(t *testing.T) {
 	for skew, want := range map[time.Duration]map[Kind]int64{0: {Early: 1}, 5 * time.Millisecond: nil} {
 		o := honest()

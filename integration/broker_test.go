@@ -10,7 +10,7 @@ import (
 	"github.com/duewheel/duewheel/integration/load"
 )
 
-// The only broker is killed while everything goes on, frozen until some turn has been given up or nobody knows what became of it, and
+// The only broker is killed while everything goes on, frozen until some turn has been given up or its outcome is unknown, and
 // stopped in order. What was asked for meanwhile arrives when it is back. Kafka 4 may lose the markers of a transaction when a
 // partition has no leader (KAFKA-20734), which no client can mend; TestChaos kills one of its brokers out of three.
 func TestBrokerAway(t *testing.T) {

@@ -41,7 +41,7 @@ func (c *chaos) strike() {
 	}
 }
 
-// begin notes that the fault of this step strikes. Static members are told apart, since nobody takes over from them at once.
+// begin notes that the fault of this step strikes. Static members are told apart, since no replica takes over from them at once.
 func (c *chaos) begin(victims ...*chaosReplica) {
 	what := c.now.fault
 	if len(victims) == 1 && victims[0].Order.InstanceID != "" {
@@ -175,7 +175,7 @@ func (c *chaos) cut(victim int) {
 }
 
 // cutPart cuts the connections between a replica and one broker of several. What this costs depends on what is asked of this broker,
-// and nobody takes over from a replica that the coordinator still hears: only what comes after the cut is awaited.
+// and no other replica takes over from one that the coordinator still hears: only what comes after the cut is awaited.
 func (c *chaos) cutPart(victim int) {
 	r, s := c.replicas[victim], c.now
 	c.undo(r.Process)

@@ -223,8 +223,8 @@ func (c *chaos) unplayed() []fault {
 	return slices.DeleteFunc(slices.Clone(c.act.must), func(f fault) bool { return c.played[f] > 0 })
 }
 
-// recover waits until the others have taken over from who is frozen or cut off, lets these go on, and waits until everybody takes
-// part.
+// recover waits until the other replicas have taken over from those that are frozen or cut off, lets these go on, and waits until every
+// replica takes part.
 func (c *chaos) recover() {
 	if len(c.undos) > 0 && !c.view.blind() {
 		c.await(c.view.wanting)

@@ -27,7 +27,7 @@ const (
 
 // Two replicas are killed again and again, one or both, at random moments while they deliver, and started again with their stores or
 // without. Now and then one is frozen instead, until the other has taken over, and then goes on as if nothing had happened. Meanwhile
-// the delay topic gets more partitions. What a dead replica has left open is ended by whoever takes its partitions over: the
+// the delay topic gets more partitions. What a dead replica has left open is ended by the replica that takes its partitions over: the
 // transactions would last for minutes.
 func TestKill(t *testing.T) {
 	s := newStage(t, shared(t), setting{partitions: 6, targets: 3, seed: newSeed(t), route: emitAll})

@@ -35,7 +35,7 @@ type sharedCluster struct {
 	err     error
 }
 
-// shared returns the cluster that tests share. Whoever kills, freezes or configures brokers starts a cluster of its own.
+// shared returns the cluster that tests share. A test that kills, freezes or configures brokers starts a cluster of its own.
 func shared(t *testing.T) *brokers.Cluster {
 	t.Helper()
 	if testing.Short() {

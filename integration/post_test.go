@@ -95,7 +95,7 @@ func (l *line) await(q *kmsg.EndTxnRequest) {
 	}
 }
 
-// parseRequest reads a request with its size and header. Those that nobody holds back need not be understood.
+// parseRequest reads a request with its size and header. Those that no test holds back need not be understood.
 func parseRequest(b []byte) kmsg.Request {
 	key := int16(bigEndian.BigEndian.Uint16(b[4:]))
 	if key != int16(kmsg.EndTxn) && key != int16(kmsg.Produce) {

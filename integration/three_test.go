@@ -35,7 +35,7 @@ func TestThreeBrokers(t *testing.T) {
 	t.Run("coordinator frozen", func(t *testing.T) { coordinatorFrozen(t, c) })
 }
 
-// A target without a leader and one that is deleted hold up nobody else. What was asked of the first arrives when it is back, what was
+// A target without a leader and one that is deleted hold up no other target. What was asked of the first arrives when it is back, what was
 // asked of the second is dead-lettered.
 func targetInTrouble(t *testing.T, c *brokers.Cluster) {
 	s := newStage(t, c, setting{

@@ -19,7 +19,7 @@ import (
 // Pebble has three habits that do not suit a cache behind a log. What it cannot go on from it hands to Logger.Fatalf,
 // which is expected to end the process. A flush that fails is tried again at once and for ever. And a writer waits for
 // flushes without a way out. So whatever fails marks the engine as failed: from that moment nothing on disk changes any
-// more (fence.go), and the database is closed. Writers wait here, for a flush or the failure, before they enter
+// more (guard.go), and the database is closed. Writers wait here, for a flush or the failure, before they enter
 // pebble, where nothing makes them wait.
 type engine struct {
 	db  *pebble.DB
@@ -65,7 +65,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	// Memtables are reserved within the cache, so this is the budget for both.
 	cache := pebble.NewCache(o.MemoryBudget)
 	defer cache.Unref()
-	opts := e.options(&fence{o.FS, e, lock})
+	opts := e.options(&guard{o.FS, e, lock})
 	opts.Cache, opts.Lock = cache, lock.lock
 	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
 	opts.Experimental.CompactionScheduler = compactions
@@ -251,7 +251,7 @@ func (l *engineLog) Infof(format string, args ...any)  { l.log.Debug(fmt.Sprintf
 func (l *engineLog) Errorf(format string, args ...any) { l.log.Warn(fmt.Sprintf(format, args...)) }
 
 // Fatalf returns, which pebble does not expect. What it is called for, a failed manifest above all, does not get as far
-// (fence.go); what is left are a table that is not there and broken promises of pebble to itself.
+// (guard.go); what is left are a table that is not there and broken promises of pebble to itself.
 func (l *engineLog) Fatalf(format string, args ...any) {
 	(*engine)(l).fail(fmt.Errorf(format, args...))
 }

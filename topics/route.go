@@ -17,7 +17,7 @@ type Route struct {
 	Delay time.Duration
 
 	// Allow lists the targets that a record may name: topics, in which * is any
-	// run of characters. Target is always allowed. Whoever may write the delay
+	// run of characters. Target is always allowed. A producer that may write the delay
 	// topic borrows our right to write every topic that this matches.
 	Allow []string
 

@@ -58,7 +58,7 @@ func TestConnections(t *testing.T) {
 		}, ""},
 		{"a wrong password", plain, []string{"sasl.username=alice", "sasl.password=no", "sasl.mechanism=PLAIN"}, "fetch offsets of group g: "},
 		{"TLS", []kfake.Opt{server}, []string{"security.protocol=SSL", "ssl.ca.location=" + cert}, ""},
-		{"TLS of nobody known", []kfake.Opt{server}, []string{"security.protocol=SSL"}, "certificate"},
+		{"TLS of an unknown authority", []kfake.Opt{server}, []string{"security.protocol=SSL"}, "certificate"},
 		{"TLS under another name", []kfake.Opt{server}, []string{"kafka.tls.ca_file=" + cert, "kafka.tls.server_name=other"}, "certificate is valid for"},
 		{"TLS under any name", []kfake.Opt{server}, []string{
 			"kafka.tls.ca_file=" + cert, "kafka.tls.server_name=other", "ssl.endpoint.identification.algorithm=",

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// Each listener lets in who shows what it asks for, and nobody else.
+// Each listener lets in clients that show what it asks for, and no others.
 func TestListeners(t *testing.T) {
 	c := brokers.Start(t, brokers.Options{Listeners: []brokers.Listener{brokers.TLS, brokers.MTLS, brokers.SASL}})
 	createTopic(t, connect(t, c.Opts(brokers.Plain)...), "t", 1)
