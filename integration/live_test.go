@@ -40,6 +40,9 @@ func newView(partitions int) *view {
 	return &view{partitions: partitions, said: make(map[string]map[int32]holding), counted: make(map[string]bool)}
 }
 
+// overAndDone are the events after which a partition is live no more.
+var overAndDone = []processor.EventKind{processor.EventDropped, processor.EventStopped, processor.EventLeaving}
+
 // hear takes what a replica tells.
 func (v *view) hear(replica string, e processor.Event) {
 	v.mu.Lock()
@@ -54,7 +57,7 @@ func (v *view) hear(replica string, e processor.Event) {
 		switch {
 		case e.Kind == processor.EventLive, has && e.Kind == processor.EventCommitted:
 			live[tp.Partition] = holding{e.Lane, e.At}
-		case has && (e.Kind == processor.EventDropped || e.Kind == processor.EventStopped):
+		case has && slices.Contains(overAndDone, e.Kind):
 			delete(live, tp.Partition)
 		}
 	}

@@ -1,6 +1,11 @@
 package processor
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+)
 
 // EventKind says what has happened.
 type EventKind string
@@ -14,6 +19,7 @@ const (
 	EventRestored EventKind = "restored" // a partition's state is there, and its log is read
 	EventLive     EventKind = "live"     // a partition delivers
 	EventStopped  EventKind = "stopped"  // a partition waits for a person; Error says why
+	EventLeaving  EventKind = "leaving"  // the processor is told to end: what partitions have in flight is finished, and they write their last checkpoints
 	EventDropped  EventKind = "dropped"  // the lane knows nothing of partitions any more, whether they are elsewhere or start over
 	EventFenced   EventKind = "fenced"   // the transactions of Writer are ended, who has left a partition with one open
 )
@@ -39,19 +45,13 @@ type Event struct {
 }
 
 // TopicPartition names a partition of a delay topic.
-type TopicPartition struct {
-	Topic     string
-	Partition int32
-}
+type TopicPartition = kafka.TopicPartition
 
 func (l *lane) tell(e Event, tps ...topicPartition) {
 	if l.cfg.Events == nil {
 		return
 	}
-	e.At, e.Lane = time.Now(), l.n
-	for _, tp := range tps {
-		e.Partitions = append(e.Partitions, TopicPartition{tp.Topic, tp.Partition})
-	}
+	e.At, e.Lane, e.Partitions = time.Now(), l.n, slices.Clone(tps)
 	l.cfg.Events(e)
 }
 

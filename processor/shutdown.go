@@ -17,6 +17,9 @@ func (l *lane) shutdown() {
 	ctx := l.p.until
 	l.stopping = true
 	l.cancelRestores(nil)
+	for _, p := range l.order {
+		l.tell(Event{Kind: EventLeaving}, p.tp)
+	}
 	l.stopPoll(ctx)
 	l.awaitTurn(ctx)
 	l.cancelRestores(nil) // what its outcome has begun
