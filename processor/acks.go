@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 )
 
 // acks collects the promises of one turn's records.
@@ -66,7 +67,7 @@ func (t *turn) failure(w *acks) error {
 		acked[r] = true
 	}
 	t.acked = float64(len(w.acked)) / float64(len(t.render.outputs))
-	again := make(map[*item]bool)
+	again := make(map[*pending.Item]bool)
 	for i := range t.render.outputs {
 		o := &t.render.outputs[i]
 		if acked[o.rec] {
@@ -82,7 +83,7 @@ func (t *turn) failure(w *acks) error {
 		// An item may have several outputs, to topics that fare differently.
 		for i := range t.render.outputs {
 			o := &t.render.outputs[i]
-			o.item.acked = !again[o.item]
+			o.item.Acked = !again[o.item]
 		}
 	}
 	return first

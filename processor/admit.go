@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -39,11 +40,11 @@ func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 // for. When an attempt was made says less: a retry may carry the time of a broker, which is later than
 // the answer that the attempt led to. When brokers were asked is told by the clock that counts, as the
 // other times are, which the machine's may be far from.
-func (r *renderer) outdated(st *targetState, p *partition, it *item, first topics.Origin, now int64) bool {
+func (r *renderer) outdated(st *targetState, p *partition, it *pending.Item, first topics.Origin, now int64) bool {
 	asked := r.l.p.clock.Now() - time.Since(st.asked).Milliseconds()
 	since := deliverable(first, now)
-	if p.queue != nil {
-		since = it.key.Due
+	if p.Ordered() {
+		since = it.Key.Due
 	}
 	return since <= now && asked <= since
 }

@@ -148,7 +148,7 @@ func (l *lane) failed(tp topicPartition) time.Duration {
 
 // startOver gives up what is remembered of a partition, and restores it after a rest.
 func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) {
-	if p.turns > 0 || l.commit != nil {
+	if p.opened() && p.Undecided() > 0 || l.commit != nil {
 		// The turn's outcome would find the partition gone, whose records are in the log; and a
 		// checkpoint that is on its way must not arrive after the restore.
 		l.awaitTurn(ctx)
@@ -207,11 +207,12 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 		l.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)
 		return
 	}
-	l.reader.RemoveConsumePartitions(p.tp.Alone()) // else the client goes on where it was
-	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.Topic: {p.tp.Partition: kgo.NewOffset().At(p.start)}})
+	m := p.Marks()
+	l.reader.RemoveConsumePartitions(map[string][]int32{p.tp.Topic: {p.tp.Partition}}) // else the client goes on where it was
+	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.Topic: {p.tp.Partition: kgo.NewOffset().At(m.Start)}})
 	l.log.Info("partition restored; catching up", "topic", p.tp.Topic, "partition", p.tp.Partition,
-		"offset", p.committed.Offset, "watermark", p.committed.Watermark, "low_water", p.committed.LowWater, "start", p.start, "end", p.logEnd)
-	l.tell(Event{Kind: EventRestored, LowWater: p.committed.LowWater, Start: p.start}, p.tp)
+		"offset", m.Committed.Offset, "watermark", m.Committed.Watermark, "low_water", m.Committed.LowWater, "start", m.Start, "end", p.logEnd)
+	l.tell(Event{Kind: EventRestored, LowWater: m.Committed.LowWater, Start: m.Start}, p.tp)
 }
 
 func (l *lane) reorder() {

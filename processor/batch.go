@@ -52,8 +52,8 @@ func (l *lane) most() batch { return batch{l.cfg.BatchRecords, l.cfg.BatchBytes}
 // it was given up. When that is nothing, it says no more than that all of it was too much.
 func (t *turn) carried() (b batch) {
 	for _, pt := range t.took {
-		b.records += len(pt.items)
-		b.bytes += pt.size()
+		b.records += len(pt.Items)
+		b.bytes += pt.Size()
 	}
 	if t.outcome == outcomeAborted && t.acked > 0 {
 		b.records, b.bytes = max(int(t.acked*float64(b.records)), 1), max(int64(t.acked*float64(b.bytes)), 1)
@@ -88,48 +88,23 @@ func (l *lane) dueRecords(now int64) (parts []*part, full bool) {
 	for i, p := range due {
 		share := batch{max(left.records/(len(due)-i), 1), max(left.bytes/int64(len(due)-i), 1)}
 		items := l.items()
-		pt := p.prepare(now, items, share.records, share.bytes)
+		pt := p.take(now, items, share.records, share.bytes)
 		if pt == nil {
 			l.spare = append(l.spare, items)
 			continue
 		}
-		size := pt.size()
-		left.records, left.bytes = left.records-len(pt.items), left.bytes-size
-		full = full || len(pt.items) >= share.records || size >= share.bytes
+		size := pt.Size()
+		left.records, left.bytes = left.records-len(pt.Items), left.bytes-size
+		full = full || len(pt.Items) >= share.records || size >= share.bytes
 		parts = l.serve(parts, pt)
 	}
 	return parts, full
 }
 
 func (l *lane) serve(parts []*part, pt *part) []*part {
-	pt.p.turns++
+	pt.p.Begin()
 	pt.p.served = l.served
 	return append(parts, pt)
-}
-
-// wants is at most how many records the partition has to deliver now; 0: none.
-func (p *partition) wants(now int64) int {
-	switch {
-	case !p.live():
-		return 0
-	case len(p.repeat) > 0:
-		if !p.repeats(now) {
-			return 0
-		}
-		return len(p.repeat[0].items)
-	case p.leaving:
-		return 0
-	case p.queue != nil:
-		if due, ok := p.queue.nextDue(); !ok || due > now {
-			return 0
-		}
-		return p.queue.len()
-	}
-	n := len(p.late)
-	if due, ok := p.wheel.Next(); ok && int64(due) <= p.clock(now) {
-		n += p.wheel.Len()
-	}
-	return n
 }
 
 // quota knows until when brokers want to be left alone by a lane's producers (KIP-219). The

@@ -11,8 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/state"
-	"github.com/duewheel/duewheel/wheel"
+	"github.com/duewheel/duewheel/processor/pending"
 )
 
 // A batch comes to need about a quarter of the time that a turn may take, and recovers.
@@ -41,9 +40,9 @@ func TestBatchFitsItsTime(t *testing.T) {
 
 // What a turn that was given up has brought to the brokers is what they have acknowledged.
 func TestBatchOfWhatWasAcknowledged(t *testing.T) {
-	pt := &part{items: make([]item, 100)}
-	for i := range pt.items {
-		pt.items[i].run = make([]byte, 10)
+	pt := &part{Part: &pending.Part{Items: make([]pending.Item, 100)}}
+	for i := range pt.Items {
+		pt.Items[i].Run = make([]byte, 10)
 	}
 	for _, c := range []struct {
 		outcome outcome
@@ -64,7 +63,9 @@ func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
 	t.Helper()
 	now := testNow
 	for _, p := range l.order {
-		now = max(now, p.repeatAt)
+		if at, ok := p.nextDue(); ok && len(p.Repeated()) > 0 {
+			now = max(now, at)
+		}
 	}
 	parts, _ := l.dueRecords(now)
 	if len(parts) == 0 {
@@ -99,12 +100,12 @@ func TestRepeatedPartShrinks(t *testing.T) {
 	equal(t, "turns until it is one record", turns, 3)
 	equals(t, "the record", l.decideDue(t, slow), want[:1])
 	var got []int64
-	for last := p.done; len(got) < 64 && !t.Failed(); last = p.done {
+	for last := p.Marks().Done; len(got) < 64 && !t.Failed(); last = p.Marks().Done {
 		if c := p.prepareCommit(); c != nil {
-			t.Fatalf("a checkpoint is written beside what is to be tried again: %+v", c.to)
+			t.Fatalf("a checkpoint is written beside what is to be tried again: %+v", c.To)
 		}
 		got = append(got, l.decideDue(t, func(*turn) {})...)
-		if c := p.done; c.Offset < last.Offset || c.Watermark.Less(last.Watermark) || c.LowWater < last.LowWater {
+		if c := p.Marks().Done; c.Offset < last.Offset || c.Watermark.Less(last.Watermark) || c.LowWater < last.LowWater {
 			t.Fatalf("the checkpoint went from %+v to %+v", last, c)
 		}
 	}
@@ -122,14 +123,14 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"))
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Hour, false) // what such a broker wants is over
-		pt := p.prepare(testNow, nil, 1, anyBytes)
-		p.turns++
+		pt := p.take(testNow, nil, 1, anyBytes)
+		p.Begin()
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, 3*time.Second, true)
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Second, true)
 		l.ahead = &turn{l: l, parts: []*part{pt}, begin: make(chan bool, 1)}
 		l.decided <- l.ahead
 		l.release(t.Context(), true)
-		equals(t, "put back", p.repeat, []*part{pt})
+		equals(t, "put back", p.Repeated(), []*pending.Part{pt.Part})
 		if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
 			t.Errorf("a turn begins with %v", parts[0].offsets())
 		}
@@ -150,9 +151,16 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 
 // emptyPartition is a live partition like another, without records.
 func emptyPartition(p *partition, n int32) *partition {
+	inner, err := pending.New(p.Env, p.Marks().Committed, 0, 0)
+	if err == nil {
+		err = inner.GoLive(pending.Room{})
+	}
+	if err != nil {
+		panic(err)
+	}
 	return &partition{
-		tp: topicPartition{Topic: p.tp.Topic, Partition: n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
-		parsers: p.parsers, near: newNear(), ledger: state.NewLedger(0), wheel: wheel.New(0), horizon: farthest,
+		Partition: inner,
+		tp:        topicPartition{Topic: p.tp.Topic, Partition: n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
 	}
 }
 
@@ -184,8 +192,8 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 					if i >= c.cold/2 && i < c.cold/2+c.hot { // with neighbours on both sides
 						backlog = 2 * c.batch
 					}
-					for p.wheel.Len() < backlog {
-						l.read(t, p, testNow, req(p.position, testNow, "orders"))
+					for p.Figures(testNow).Near < int64(backlog) {
+						l.read(t, p, testNow, req(p.Marks().Position, testNow, "orders"))
 					}
 				}
 				parts, full := l.dueRecords(testNow)
@@ -194,7 +202,7 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 					i := slices.Index(l.order, pt.p)
 					served[i]++
 					if i >= c.cold/2 && i < c.cold/2+c.hot {
-						records += len(pt.items)
+						records += len(pt.Items)
 					}
 				}
 				l.happened(parts...)
@@ -205,68 +213,6 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Where a part is split, each half leaves a checkpoint that is valid by itself.
-func TestSplit(t *testing.T) {
-	late := func(offset int64) *kgo.Record { return req(offset, testNow-100, "orders") }
-	near := func(offset, ms int64) *kgo.Record { return req(offset, testNow+ms, "orders") }
-	key := func(offset, ms int64) state.Key { return state.Key{Due: testNow + ms, Seq: offset} }
-	w := key(0, -50) // of the record that is delivered first
-	l := testLane(t)
-	p := livePartition(t, l)
-	l.read(t, p, testNow, near(0, -50))
-	l.happened(p.prepare(testNow, nil, 1, anyBytes))
-	l.read(t, p, testNow, late(1), near(2, 5), near(3, 4), late(4), near(5, 3))
-	whole := p.prepare(testNow+5, nil, 100, anyBytes)
-	equals(t, "records", whole.offsets(), []int64{1, 4, 5, 3, 2})
-	for _, c := range []struct {
-		name   string
-		at     int
-		offset int64
-		w      state.Key
-	}{
-		{"O stops short of late records, and W stays", 1, 4, w},
-		{"after the late ones O passes them, and W stays", 2, 6, w},
-		{"W is the last record's key", 3, 6, key(5, 3)},
-		{"and L stays below what is left", 4, 6, key(3, 4)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			first, second := whole.split(c.at)
-			equal(t, "O", first.to.Offset, c.offset)
-			equal(t, "W", first.to.Watermark, c.w)
-			equal(t, "L", first.to.LowWater, min(slices.Min(second.offsets()), whole.to.LowWater, c.offset))
-			equal(t, "O of the second", second.to.Offset, whole.to.Offset)
-			equal(t, "W of the second", second.to.Watermark, whole.to.Watermark)
-			equal(t, "the first comes first", first.before(second) && !second.before(first), true)
-			equals(t, "records", append(first.offsets(), second.offsets()...), whole.offsets())
-		})
-	}
-}
-
-// The first half of a part names the parsers of what the second half is to deliver, although that
-// is not pending any more by the ledger's count.
-func TestSplitKeepsParsers(t *testing.T) {
-	l := testLane(t)
-	old := state.Checkpoint{Offset: 2, LowWater: 0, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1+1000"}}}
-	p, err := l.assign(old, 0, 3, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fixed := func(offset, ms int64) *kgo.Record {
-		r := req(offset, 0, "orders")
-		r.Headers, r.Timestamp = r.Headers[1:], time.UnixMilli(testNow+ms)
-		return r
-	}
-	l.read(t, p, testNow, fixed(0, 0), fixed(1, -1), req(2, testNow, "orders"))
-	if err := l.goLive(p, testNow); err != nil {
-		t.Fatal(err)
-	}
-	whole := p.prepare(testNow+1000, nil, 100, anyBytes)
-	equals(t, "records", whole.offsets(), []int64{2, 1, 0})
-	equals(t, "parsers of the whole", whole.to.Parsers, []state.ParserEpoch{{From: 2, Spec: "p1"}})
-	first, _ := whole.split(1)
-	equals(t, "parsers of the first half", first.to.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1+1000"}, {From: 2, Spec: "p1"}})
 }
 
 // A record that its target refuses is found among many in few turns; all others are delivered in
@@ -290,11 +236,11 @@ func TestCulpritIsFound(t *testing.T) {
 					return
 				}
 				for _, pt := range tn.took {
-					for _, it := range pt.items {
-						if it.blame != nil {
-							blamed = append(blamed, it.offset)
+					for _, it := range pt.Items {
+						if it.Blame != nil {
+							blamed = append(blamed, it.Offset)
 						} else {
-							delivered = append(delivered, it.offset)
+							delivered = append(delivered, it.Offset)
 						}
 					}
 				}
@@ -310,10 +256,10 @@ func TestCulpritIsFound(t *testing.T) {
 func refuseSome(tn *turn, target *target, bad []int64) (refused bool) {
 	var r refusal
 	for _, pt := range tn.took {
-		for i := range pt.items {
-			it := &pt.items[i]
+		for i := range pt.Items {
+			it := &pt.Items[i]
 			r.items = append(r.items, it)
-			refused = refused || it.blame == nil && slices.Contains(bad, it.offset)
+			refused = refused || it.Blame == nil && slices.Contains(bad, it.Offset)
 		}
 	}
 	if !refused {
@@ -333,14 +279,14 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	l := testLane(t)
 	target := l.p.targets.of([]byte("orders"))
 	target.state.Store(&targetState{status: targetReady})
-	refuse := func() *item {
-		it := &item{}
-		l.tookRejected(&turn{l: l, rejected: &refusal{err: kerr.InvalidRecord, items: []*item{it}, alone: &output{kind: outDelivered, target: target}}})
+	refuse := func() *pending.Item {
+		it := &pending.Item{}
+		l.tookRejected(&turn{l: l, rejected: &refusal{err: kerr.InvalidRecord, items: []*pending.Item{it}, alone: &output{kind: outDelivered, target: target}}})
 		return it
 	}
 	for range 3 {
 		for range mostBlamed {
-			equal(t, "the record is to blame", refuse().blame != nil, true)
+			equal(t, "the record is to blame", refuse().Blame != nil, true)
 		}
 		target.succeeded()
 	}
@@ -349,7 +295,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	}
 	equal(t, "status", target.state.Load().status, targetReady)
 	for range 2 { // once may be an accident
-		equal(t, "the record is to blame", refuse().blame != nil, false)
+		equal(t, "the record is to blame", refuse().Blame != nil, false)
 	}
 	equal(t, "status", target.state.Load().status, targetTroubled)
 }

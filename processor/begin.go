@@ -3,6 +3,8 @@ package processor
 import (
 	"context"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/pending"
 )
 
 // beginTurn starts the next turn if there is something to do. While a turn is in flight that
@@ -59,7 +61,7 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	if begin && !l.renewing && !l.draining && !l.quota.lasts() && t.member.valid() {
 		for _, pt := range t.parts {
 			// The turn before may have appended above this one's O.
-			pt.to.Appended = pt.to.Appended || pt.p.ownEnd > pt.to.Offset
+			pt.To.Appended = pt.To.Appended || pt.p.Marks().OwnEnd > pt.To.Offset
 		}
 		l.turn = t
 		t.begin <- true
@@ -69,8 +71,8 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	<-l.decided
 	t.endTrials()
 	for _, pt := range t.parts {
-		if pt.p.turns--; len(pt.items) > 0 {
-			pt.p.putBack(pt, 0)
+		if pt.p.End(); len(pt.Items) > 0 {
+			pt.p.Repeat(pt.Part, 0)
 		}
 	}
 }
@@ -96,7 +98,7 @@ func (l *lane) start(ctx context.Context, t *turn) {
 }
 
 // items returns memory for the items of a part.
-func (l *lane) items() []item {
+func (l *lane) items() []pending.Item {
 	k := len(l.spare)
 	if k == 0 {
 		return nil
@@ -108,9 +110,9 @@ func (l *lane) items() []item {
 
 // recycle keeps the memory of a part that has been settled.
 func (l *lane) recycle(pt *part) {
-	if cap(pt.items) > 0 && len(l.spare) < 8 {
-		clear(pt.items)
-		l.spare = append(l.spare, pt.items[:0])
+	if cap(pt.Items) > 0 && len(l.spare) < 8 {
+		clear(pt.Items)
+		l.spare = append(l.spare, pt.Items[:0])
 	}
-	pt.items = nil
+	pt.Items = nil
 }

@@ -68,14 +68,14 @@ func TestLogCutBelowWhatIsPending(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+1000, "orders"), req(2, testNow+2000, "orders"))
-	pt := p.prepare(testNow, nil, 10, anyBytes)
+	pt := p.take(testNow, nil, 10, anyBytes)
 	p.logStart = 1
-	p.turns = 1
+	p.Begin()
 	if l.checkLog(p); p.loss == nil {
 		t.Error("nothing is said of a record that is in a turn in flight")
 	}
-	p.turns = 0
-	p.settle(pt) // acknowledged, and not in a checkpoint yet
+	p.End()
+	p.Settle(pt.Part) // acknowledged, and not in a checkpoint yet
 	if l.checkLog(p); p.loss != nil {
 		t.Errorf("got %v, and the oldest pending record is where the log begins", p.loss)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -78,18 +79,18 @@ func TestWindowFollowsMemory(t *testing.T) {
 	p := livePartition(t, l)
 	l.nearBudget = 1 << 20
 	for offset := int64(0); l.nearBytes <= l.nearBudget; offset++ {
-		l.read(t, p, testNow, heavy(offset, ms(offset%windowFloor), 64<<10))
+		l.read(t, p, testNow, heavy(offset, ms(offset%pending.LeastWindow), 64<<10))
 		equal(t, "window below the bound", l.window, l.windowMax)
 		l.mustBalance(t)
 	}
-	for want := l.windowMax / 2; want > windowFloor; want /= 2 {
+	for want := l.windowMax / 2; want > pending.LeastWindow; want /= 2 {
 		equal(t, "window of a lane that is short of memory", l.window, want)
 		l.mustBalance(t)
 	}
 	l.mustBalance(t)
-	equal(t, "the narrowest window", l.window, windowFloor)
-	l.happened(p.prepare(ms(windowFloor), nil, 1000, anyBytes))
-	for want := int64(2 * windowFloor); want < l.windowMax; want *= 2 {
+	equal(t, "the narrowest window", l.window, pending.LeastWindow)
+	l.happened(p.take(ms(pending.LeastWindow), nil, 1000, anyBytes))
+	for want := int64(2 * pending.LeastWindow); want < l.windowMax; want *= 2 {
 		l.mustBalance(t)
 		equal(t, "window of a lane that has room", l.window, want)
 	}
@@ -100,13 +101,13 @@ func TestWindowFollowsMemory(t *testing.T) {
 // Each partition without a store has an equal share of the near records, and the memory of a few parts that were delivered is kept.
 func TestSharesAndSpares(t *testing.T) {
 	l := testLane(t)
-	equal(t, "share of a lane without partitions", l.share(), l.nearBudget)
+	equal(t, "share of a lane without partitions", l.room().Share, l.nearBudget)
 	for n := range int32(4) {
 		l.parts[topicPartition{Topic: testTopic, Partition: n}] = &partition{}
 	}
-	equal(t, "share of each of four", l.share(), l.nearBudget/4)
+	equal(t, "share of each of four", l.room().Share, l.nearBudget/4)
 	for range 20 {
-		l.recycle(&part{items: make([]item, 10)})
+		l.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, 10)}})
 	}
 	equal(t, "parts whose memory is kept", len(l.spare), 8)
 }
@@ -117,19 +118,19 @@ func TestLateRecordsPauseReading(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
-	l.happened(p.prepare(testNow, nil, 10, anyBytes)) // moves W, so that what comes below is late
+	l.happened(p.take(testNow, nil, 10, anyBytes)) // moves W, so that what comes below is late
 	bound := max(l.nearBudget/8, 1<<20)
 	offset := int64(1)
-	for p.lateBytes <= bound {
+	for p.Figures(testNow).Bytes <= bound {
 		equal(t, "paused below the bound", p.paused, false)
 		l.read(t, p, testNow, heavy(offset, ms(-1), 64<<10))
 		offset++
 		l.mustBalance(t)
 	}
 	equal(t, "paused", p.paused, true)
-	for p.lateBytes >= bound/2 {
+	for p.Figures(testNow).Bytes >= bound/2 {
 		equal(t, "paused while it is drained", p.paused, true)
-		l.happened(p.prepare(testNow, nil, 1, anyBytes))
+		l.happened(p.take(testNow, nil, 1, anyBytes))
 		l.mustBalance(t)
 	}
 	equal(t, "paused with room", p.paused, false)
@@ -152,7 +153,7 @@ func TestQueuePausesReading(t *testing.T) {
 			l.p.routes[testTopic] = mustRoute(r)
 			p := livePartition(t, l)
 			enough := func() bool {
-				return p.queue.bytes > max(l.nearBudget/2, 1<<18) || c.bytes == 1 && p.queue.len() > 1000
+				return p.Figures(testNow).Bytes > max(l.nearBudget/2, 1<<18) || c.bytes == 1 && p.Pending() > 1000
 			}
 			for offset := int64(0); !enough(); offset++ {
 				equal(t, "paused below the bound", p.paused, false)
@@ -162,11 +163,11 @@ func TestQueuePausesReading(t *testing.T) {
 				l.mustBalance(t)
 			}
 			equal(t, "paused", p.paused, true)
-			for p.queue.len() > 0 && p.paused {
-				l.happened(p.prepare(testNow+c.delay.Milliseconds(), nil, 1, anyBytes))
+			for p.Pending() > 0 && p.paused {
+				l.happened(p.take(testNow+c.delay.Milliseconds(), nil, 1, anyBytes))
 				l.mustBalance(t)
 			}
-			if n := p.queue.len(); p.paused || n == 0 {
+			if n := p.Pending(); p.paused || n == 0 {
 				t.Errorf("paused %v with %d records", p.paused, n)
 			}
 		})
@@ -189,8 +190,8 @@ func TestTurnBytes(t *testing.T) {
 	parts, full := l.dueRecords(ms(2))
 	var bytes int
 	for _, pt := range parts {
-		for _, it := range pt.items {
-			bytes += len(it.run)
+		for _, it := range pt.Items {
+			bytes += len(it.Run)
 		}
 	}
 	if least, most := 9*value, 12*value; !full || bytes < least || bytes > most {
@@ -205,13 +206,13 @@ func TestNearRecordsPauseReading(t *testing.T) {
 	l.nearBudget = 1 << 20
 	for offset := int64(0); l.nearBytes <= l.nearBudget; offset++ {
 		equal(t, "paused below the bound", p.paused, false)
-		l.read(t, p, testNow, heavy(offset, ms(offset%windowFloor), 64<<10))
+		l.read(t, p, testNow, heavy(offset, ms(offset%pending.LeastWindow), 64<<10))
 		l.mustBalance(t)
 	}
 	equal(t, "paused", p.paused, true)
-	l.happened(p.prepare(ms(windowFloor), nil, 1000, anyBytes))
+	l.happened(p.take(ms(pending.LeastWindow), nil, 1000, anyBytes))
 	l.mustBalance(t)
 	equal(t, "paused with room", p.paused, false)
-	equal(t, "bytes of chunks", p.near.bytes, 0)
-	equal(t, "W", p.done.Watermark != state.Key{}, true)
+	equal(t, "records held", p.Pending(), 0)
+	equal(t, "W", p.Marks().Done.Watermark != state.Key{}, true)
 }

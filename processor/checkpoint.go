@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/state"
 )
 
 // writing is how far the writing of a partition's checkpoint has come. That it was tried and that it
@@ -62,7 +61,7 @@ func (l *lane) beginCommit(ctx context.Context) {
 func (l *lane) staleCheckpoints() []*part {
 	var out []*part
 	for _, p := range l.order {
-		if !p.live() || p.turns > 0 && l.cfg.Guarantee != AtLeastOnce || time.Since(p.writing.tried) < l.commitInterval() {
+		if !p.live() || p.Undecided() > 0 && l.cfg.Guarantee != AtLeastOnce || time.Since(p.writing.tried) < l.commitInterval() {
 			continue
 		}
 		pt := l.toCommit(p)
@@ -74,7 +73,7 @@ func (l *lane) staleCheckpoints() []*part {
 			p.writing.behind = time.Now()
 		}
 		if l.cfg.Guarantee != AtLeastOnce {
-			p.turns++
+			p.Begin()
 		}
 		out = append(out, pt)
 	}
@@ -185,61 +184,19 @@ func (l *lane) dropRefused(t *turn) {
 	})
 }
 
-// prepareCommit makes a part without records: a checkpoint that has moved on. Beside a turn
-// (at_least_once) it is what the last decision has left: what the turn holds lies above that W, or at
-// or above that O, and not below that L.
-func (p *partition) prepareCommit() *part {
-	to := p.done
-	if len(p.repeat) == 0 && p.turns == 0 {
-		to.Offset = p.position
-		if p.queue != nil {
-			to.Offset = p.queue.first(p.position)
-		} else if len(p.late) > 0 {
-			to.Offset = p.late[0].offset
-		}
-		p.finish(&to)
-	}
-	// Otherwise the ledger has given up records that are undecided or to be tried again, so the low
-	// water that it knows would leave them behind: that of the last decision stands.
-	to.Appended = to.Appended || p.ownEnd > to.Offset
-	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater {
-		return nil
-	}
-	return &part{p: p, to: to, held: len(p.held)}
-}
+// prepareCommit makes a part without records: a checkpoint that has moved on.
+func (p *partition) prepareCommit() *part { return p.part(p.Checkpoint()) }
 
-// tookCheckpoint takes in that a part without records has been written. A turn may have been decided
-// since that part was made: then that is the last decision.
+// tookCheckpoint takes in that a part without records has been written.
 func (p *partition) tookCheckpoint(pt *part, now time.Time) {
-	p.written(pt.to, pt.held, now)
-	if pt.to.Offset >= p.done.Offset && !pt.to.Watermark.Less(p.done.Watermark) {
-		p.done = pt.to
-	}
-	if p.turns == 0 && len(p.repeat) == 0 {
-		p.planned = p.done
-	}
+	p.toldWritten(now)
+	p.Wrote(pt.Part)
 }
 
-// finish fills in what follows from O.
-func (p *partition) finish(to *state.Checkpoint) {
-	if p.queue != nil {
-		to.LowWater = to.Offset
-	} else {
-		to.LowWater = max(p.ledger.Low(to.Offset), p.planned.LowWater)
-	}
-	to.Appended = p.ownEnd > to.Offset
-	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)
-	to.DropParsersBelow(to.LowWater)
-}
-
-// written notes that a checkpoint has been committed.
-func (p *partition) written(to state.Checkpoint, releasable int, now time.Time) {
+// toldWritten notes that a checkpoint has been committed.
+func (p *partition) toldWritten(now time.Time) {
 	if p.writing.told {
 		p.log.Info("the checkpoint is written again", "after", p.writing.overdue().Round(time.Second))
 	}
-	p.committed, p.writing = to, writing{at: now, tried: now}
-	for _, offset := range p.held[:releasable] {
-		p.ledger.Release(offset)
-	}
-	p.held = append(p.held[:0], p.held[releasable:]...)
+	p.writing = writing{at: now, tried: now}
 }

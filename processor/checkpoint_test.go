@@ -14,14 +14,14 @@ func TestCheckpointBesideATurn(t *testing.T) {
 	p := livePartition(t, l)
 	begin := func() *part {
 		t.Helper()
-		pt := p.prepare(testNow, nil, 1, anyBytes)
-		p.turns++
+		pt := p.take(testNow, nil, 1, anyBytes)
+		p.Begin()
 		return pt
 	}
 	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"))
 	first := begin()
 	if pt := p.prepareCommit(); pt != nil {
-		t.Errorf("written before anything is decided: %+v", pt.to)
+		t.Errorf("written before anything is decided: %+v", pt.To)
 	}
 	l.happened(first)
 	second := begin()
@@ -29,21 +29,19 @@ func TestCheckpointBesideATurn(t *testing.T) {
 	third := begin()
 	equals(t, "records of the third", third.offsets(), []int64{2})
 	pt := p.prepareCommit()
-	equal(t, "O", pt.to.Offset, 2)
-	equal(t, "W", pt.to.Watermark, state.Key{Due: testNow, Seq: 0})
-	if pt.to.LowWater > 1 {
-		t.Errorf("L is %d, and record 1 is not acknowledged", pt.to.LowWater)
+	equal(t, "O", pt.To.Offset, 2)
+	equal(t, "W", pt.To.Watermark, state.Key{Due: testNow, Seq: 0})
+	if pt.To.LowWater > 1 {
+		t.Errorf("L is %d, and record 1 is not acknowledged", pt.To.LowWater)
 	}
 	l.happened(second, third)
 	l.tookDone(&turn{l: l, took: []*part{pt}, plain: true})
-	equal(t, "O that was written", p.committed.Offset, 2)
-	equal(t, "O that was decided", p.done.Offset, third.to.Offset)
-	equal(t, "records whose checkpoint is not written", len(p.held), 2)
+	equal(t, "O that was written", p.Marks().Committed.Offset, 2)
+	equal(t, "O that was decided", p.Marks().Done.Offset, third.To.Offset)
 	last := p.prepareCommit()
-	equal(t, "O when no turn is in flight", last.to.Offset, 4)
+	equal(t, "O when no turn is in flight", last.To.Offset, 4)
 	l.happened(last)
-	equal(t, "W", p.committed.Watermark, state.Key{Due: testNow, Seq: 1})
-	equal(t, "records whose checkpoint is not written", len(p.held), 0)
+	equal(t, "W", p.Marks().Committed.Watermark, state.Key{Due: testNow, Seq: 1})
 }
 
 // Checkpoints that are refused are tried again, less often each time up to a bound.

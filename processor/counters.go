@@ -182,14 +182,6 @@ func (l *lane) forget(tp topicPartition) {
 	delete(l.p.assigned.of, assignedKey{l.n, tp})
 }
 
-// pending is how many records the partition holds that are not resolved.
-func (p *partition) pending() int64 {
-	if p.queue != nil {
-		return int64(p.queue.len())
-	}
-	return int64(p.ledger.Len() + len(p.late))
-}
-
 // agendaWithin is what the agenda in Stats looks ahead.
 var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 
@@ -197,36 +189,25 @@ var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 func (l *lane) publish(p *partition, now int64) {
 	s := &PartitionStats{
 		Topic: p.tp.Topic, Partition: p.tp.Partition, Lane: l.n, Phase: p.phase,
-		Offset: p.committed.Offset, LowWater: p.committed.LowWater, WatermarkDue: p.committed.Watermark.Due,
-		Position: p.position, LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
+		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
 	err := errors.Join(p.err, p.loss, p.unread)
 	if why := p.stats.why(); why != "" {
 		err = errors.Join(err, errors.New(why))
 	}
-	if p.live() && p.isAhead() {
+	if p.live() && p.Ahead() {
 		err = errors.Join(err, p.errAhead(now))
 	}
 	if err != nil {
 		s.Error = err.Error()
 	}
 	s.Reason = l.reason(p)
-	if p.ledger != nil {
-		s.Pending = p.pending()
-		s.PendingBytes = p.ledger.Bytes() + p.lateBytes
-		s.Near = int64(p.wheel.Len())
-		if p.queue != nil {
-			s.PendingBytes, s.Near = p.queue.bytes, s.Pending
-		}
-		s.NextDue = p.firstDue(now)
-		s.Needs = p.needs(now)
-		s.Overdue = p.lateDue(now)
-		for i, st := range p.ledger.Agenda(now, append([]time.Duration{0}, agendaWithin...)...) {
-			if i == 0 {
-				s.Overdue += int64(st.Records)
-				continue
-			}
-			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i-1], Records: int64(st.Records), Bytes: int64(st.Bytes)})
+	if p.opened() {
+		m, f := p.Marks(), p.Figures(now, agendaWithin...)
+		s.Offset, s.LowWater, s.WatermarkDue, s.Position = m.Committed.Offset, m.Committed.LowWater, m.Committed.Watermark.Due, m.Position
+		s.Pending, s.PendingBytes, s.Near, s.Overdue, s.NextDue, s.Needs = f.Pending, f.Bytes, f.Near, f.Overdue, f.NextDue, f.Needs
+		for i, st := range f.Agenda {
+			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i], Records: int64(st.Records), Bytes: int64(st.Bytes)})
 		}
 	}
 	if p.live() {
@@ -245,11 +226,11 @@ func (l *lane) publish(p *partition, now int64) {
 // reason is what keeps a partition from being live, or what it does without.
 func (l *lane) reason(p *partition) string {
 	switch {
-	case p.phase == PhaseCatchUp && p.storeless():
-		return fmt.Sprintf("reading the log without the local store, at offset %d of %d", p.position, p.logEnd)
+	case p.phase == PhaseCatchUp && p.Storeless():
+		return fmt.Sprintf("reading the log without the local store, at offset %d of %d", p.Marks().Position, p.logEnd)
 	case p.phase == PhaseCatchUp:
-		return fmt.Sprintf("reading the log, at offset %d of %d", p.position, p.logEnd)
-	case p.live() && p.storeless():
+		return fmt.Sprintf("reading the log, at offset %d of %d", p.Marks().Position, p.logEnd)
+	case p.live() && p.Storeless():
 		return "without the local store: " + cmp.Or(l.p.store.why(), "it works again and is taken up soon")
 	}
 	return ""
@@ -258,7 +239,7 @@ func (l *lane) reason(p *partition) string {
 // waits is for how long a live partition has had something to do, and nothing has been answered.
 func (p *partition) waits(due bool) time.Duration {
 	now := time.Now()
-	if !due && p.turns == 0 && len(p.repeat) == 0 || p.answeredAt.After(p.waitsSince) || p.liveAt.After(p.waitsSince) {
+	if !due && p.Undecided() == 0 && len(p.Repeated()) == 0 || p.answeredAt.After(p.waitsSince) || p.liveAt.After(p.waitsSince) {
 		p.waitsSince = now
 	}
 	return now.Sub(p.waitsSince)

@@ -66,7 +66,7 @@ func (l *lane) tellTurn(t *turn) {
 	for _, pt := range t.took {
 		if t.refused[pt] == nil {
 			tps = append(tps, pt.p.tp)
-			e.Records += len(pt.items)
+			e.Records += len(pt.Items)
 		}
 	}
 	l.tell(e, tps...)

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -48,7 +49,7 @@ func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	from := &restore{l: l, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
 	close(from.done)
 	l.restores[from] = struct{}{}
-	l.adopt(ctx, restored{from: from, p: &partition{tp: testTP, phase: PhaseCatchUp, log: l.log}})
+	l.adopt(ctx, restored{from: from, p: &partition{Partition: &pending.Partition{}, tp: testTP, phase: PhaseCatchUp, log: l.log}})
 	if has, reads := l.parts[testTP] != nil, len(l.reader.GetConsumeTopics()) > 0; has != reads {
 		t.Errorf("the lane has the partition: %v; it reads it: %v", has, reads)
 	}

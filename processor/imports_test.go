@@ -22,7 +22,8 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/kafka":    "processor/wait",
 		"processor/assignor": "processor/kafka",
 		"processor/clock":    "processor/kafka processor/wait",
-		"processor":          "processor/assignor processor/clock processor/kafka processor/wait setting state topics wheel",
+		"processor/pending":  "state topics wheel",
+		"processor":          "processor/assignor processor/clock processor/kafka processor/pending processor/wait setting state topics",
 	}
 	found := map[string]bool{}
 	for _, dir := range []string{"wheel", "state", "topics", "processor"} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -18,7 +19,6 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 		log:      l.log.With("topic", tp.Topic, "partition", tp.Partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.Start, endAsked: f.bounds.Asked,
-		limit: l.p.clock.Limit(),
 	}
 	c, err := l.p.checkpointOf(p, f)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	}
 	claim = f.fetched.offset < 0 || c.Writer != l.writer
 	c.Writer = l.writer
-	if parsers := withParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
+	if parsers := pending.WithParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
 		c.Parsers = parsers
 		if _, err := c.Metadata(); errors.Is(err, state.ErrMetadataTooLong) {
@@ -37,51 +37,14 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 			claim = true
 		}
 	}
-	if p.parsers, err = parsersOf(p.route, c); err != nil {
+	env := pending.Env{Route: p.route, Mark: p.mark, Skew: l.cfg.MaxClockSkew.Milliseconds()}
+	if p.Partition, err = pending.New(env, c, f.bounds.High, l.p.clock.Now()); err != nil {
 		return p, false, p.describe("checkpoint of", err)
 	}
-	if c.Appended {
-		// They were acknowledged before the checkpoint could be fetched, so they lie below the high
-		// watermark of now. One asked for later would do as well, and may never be reached: readers
-		// do not get past the last stable offset, and producers of requests may always have some
-		// transaction open.
-		p.ownEnd = f.bounds.High
-	}
+	p.Trust(l.p.clock.Limit())
 	p.logEnd = p.endOf(f.bounds)
-	if p.route.Delay > 0 && c.LowWater == c.Offset {
-		p.queue = newQueue(c)
-		p.sightEnd(f.bounds.High, l.p.clock.Now())
-		if w := p.queue.seen(c.Watermark, c.Offset); w != c.Watermark {
-			c.Watermark, claim = w, true // an owner may not live until its first checkpoint
-		}
-	}
-	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
-	p.accepted, p.position, p.start = c.Offset, c.LowWater, c.LowWater
+	claim = claim || p.Marks().Committed.Watermark != c.Watermark // an owner may not live until its first checkpoint
 	return p, claim, nil
-}
-
-// withParser returns the parsers of a checkpoint when spec is to hold from now on. That is from its
-// offset on, as nothing above has been accepted; but what waits in a queue lies there, so a queue
-// goes on with the parser that it was written for up to the end of the log. What would hold from
-// there by an earlier configuration never held for any record.
-func withParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
-	out := slices.Clone(c.Parsers)
-	from := c.Offset
-	if n := len(out); n > 0 {
-		if out[n-1].Spec == spec {
-			return out
-		}
-		if topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset {
-			from = end
-		}
-		if from = max(from, out[n-1].From); out[n-1].From == from {
-			out = out[:n-1]
-		}
-	}
-	if n := len(out); n == 0 || out[n-1].Spec != spec {
-		out = append(out, state.ParserEpoch{From: from, Spec: spec})
-	}
-	return out
 }
 
 // checkpointOf sorts what can be wrong with a checkpoint.

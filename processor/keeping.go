@@ -106,33 +106,3 @@ func (k *keeping) note(topic string, problem *topics.Problem) {
 		k.log.Error("delay topic loses records", "topic", topic, "what", problem.What, "why", problem.Why, "mend", problem.Mend)
 	}
 }
-
-// longestWait is the record that is due last, of those that were read.
-type longestWait struct {
-	due  int64         // ms
-	wait time.Duration // from when it was written until then
-}
-
-// see takes in a record that becomes pending.
-func (f *longestWait) see(due int64, written time.Time) {
-	if due >= f.due {
-		f.due, f.wait = due, time.UnixMilli(due).Sub(written)
-	}
-}
-
-// needs is for how long the log must have kept the record that is due last when its time comes. What
-// only the store has told of is known to need at least the time until then.
-func (p *partition) needs(now int64) time.Duration {
-	if p.pending() == 0 {
-		return 0
-	}
-	if p.queue != nil {
-		return p.route.Delay
-	}
-	last := p.ledger.Last()
-	need := time.Duration(max(last-now, 0)) * time.Millisecond
-	if p.longest.due >= max(last, now) {
-		need = max(need, p.longest.wait)
-	}
-	return need
-}

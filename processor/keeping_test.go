@@ -36,7 +36,7 @@ func TestQueueHeldByATargetNotLookedUp(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Routes[0].Delay, c.Routes[0].Target = time.Millisecond, "orders" })
 	p := livePartition(t, l)
 	l.read(t, p, testNow, &kgo.Record{Offset: 0, Timestamp: time.UnixMilli(testNow)})
-	pt := p.prepare(testNow+1, nil, 1, anyBytes)
+	pt := p.take(testNow+1, nil, 1, anyBytes)
 	_, err := (&renderer{l: l}).part(t.Context(), pt, testNow+1)
 	if err == nil {
 		t.Fatal("a record was rendered for a target that is not known")

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -80,7 +81,7 @@ type lane struct {
 	served      int          // how often partitions were asked for what is due
 	due         []*partition // scratch of that
 	scratch     []byte
-	spare       [][]item                         // memory of parts that have been settled
+	spare       [][]pending.Item                 // memory of parts that have been settled
 	failing     map[topicPartition]*wait.Backoff // partitions that started over because something failed
 	unknowns    wait.Backoff                     // turns with unknown outcome
 	stays       wait.Backoff                     // stays in the group that were ended
@@ -195,8 +196,11 @@ func (l *lane) step(ctx context.Context) error {
 	}
 	limit := l.p.clock.Limit()
 	for _, p := range l.order {
-		p.limit = limit
-		if err := l.load(p, now); err != nil {
+		if !p.live() {
+			continue
+		}
+		p.Trust(limit)
+		if err := p.Load(now, l.room()); err != nil {
 			l.restart(ctx, p, err)
 			return nil // order has changed
 		}
@@ -311,7 +315,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		}
 		if err == nil {
 			p.unread = nil
-			err = l.without(p, l.sync(p))
+			err = l.without(p, p.Sync())
 		}
 		if err != nil && !kafka.IsShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
 			failed, why = append(failed, p), append(why, err)
@@ -336,9 +340,9 @@ func (l *lane) storeFailed(ctx context.Context, err error) {
 	l.p.store.failed(err)
 	for _, p := range slices.Clone(l.order) { // which changes meanwhile
 		switch {
-		case p.store == nil:
+		case !p.opened() || !p.HasStore():
 		case p.live():
-			p.forgo()
+			p.Forgo()
 		default:
 			l.startOver(ctx, p, 0)
 		}
@@ -352,6 +356,6 @@ func (l *lane) without(p *partition, err error) error {
 		return err
 	}
 	l.p.store.failed(err)
-	p.forgo()
+	p.Forgo()
 	return nil
 }

@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -99,7 +101,7 @@ func livePartition(t *testing.T, l *lane) *partition {
 	t.Helper()
 	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 0, 0)
 	if err == nil {
-		err = l.goLive(p, testNow)
+		err = l.goLive(p)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -138,18 +140,22 @@ func (l *lane) read(t *testing.T, p *partition, now int64, rs ...*kgo.Record) {
 			t.Fatal(err)
 		}
 	}
-	if err := l.sync(p); err != nil {
+	if err := p.Sync(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // offsets are those of the items of a part.
 func (pt *part) offsets() []int64 {
-	var out []int64
-	if pt != nil {
-		for _, it := range pt.items {
-			out = append(out, it.offset)
-		}
+	if pt == nil {
+		return nil
+	}
+	return offsetsOf(pt.Part)
+}
+
+func offsetsOf(pt *pending.Part) (out []int64) {
+	for _, it := range pt.Items {
+		out = append(out, it.Offset)
 	}
 	return out
 }
@@ -157,7 +163,29 @@ func (pt *part) offsets() []int64 {
 // happened decides parts, one after the other, as turns that were committed.
 func (l *lane) happened(parts ...*part) {
 	for _, pt := range parts {
-		pt.p.turns = max(pt.p.turns-1, 0)
-		l.tookDone(&turn{l: l, took: []*part{pt}, plain: len(pt.items) == 0})
+		if pt.p.Undecided() > 0 {
+			pt.p.End()
+		}
+		l.tookDone(&turn{l: l, took: []*part{pt}, plain: len(pt.Items) == 0})
 	}
 }
+
+func equal[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+func equals[T comparable](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s are %v, want %v", what, got, want)
+	}
+}
+
+const anyBytes = 1 << 30
+
+func ms(n int64) int64 { return testNow + n }
+
+var farMs = 10 * testWindow.Milliseconds()

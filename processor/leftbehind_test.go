@@ -18,7 +18,7 @@ func TestDroppedPartitionIsReadAgain(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.reader.PauseFetchPartitions(map[string][]int32{testTP.Topic: {testTP.Partition}})
-	p.paused, p.full = true, true
+	p.paused = true
 	l.drop(t.Context(), []topicPartition{testTP})
 	equal(t, "topics with partitions that are not read", len(l.reader.PauseFetchPartitions(nil)), 0)
 }
@@ -40,12 +40,12 @@ func TestRepeatSaysWhatWasAppended(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
-	pt := p.prepare(testNow, nil, 10, anyBytes)
-	equal(t, "appended", pt.to.Appended, false)
-	p.turns--
-	p.putBack(pt, 0)
-	p.ownEnd = pt.to.Offset + 1
-	equal(t, "appended meanwhile", p.prepare(testNow, nil, 10, anyBytes).to.Appended, true)
+	pt := p.take(testNow, nil, 10, anyBytes)
+	equal(t, "appended", pt.To.Appended, false)
+	p.End()
+	p.Repeat(pt.Part, 0)
+	p.Appended(pt.To.Offset + 1)
+	equal(t, "appended meanwhile", p.take(testNow, nil, 10, anyBytes).To.Appended, true)
 }
 
 // Turns that run out of time get longer, until one has happened.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -59,7 +60,7 @@ func TestLeftovers(t *testing.T) {
 
 // withParsers completes a checkpoint.
 func withParsers(l *lane, c state.Checkpoint) state.Checkpoint {
-	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
+	c.Parsers = pending.WithParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
 	return c
 }
 

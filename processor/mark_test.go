@@ -51,17 +51,17 @@ func TestWhatOthersWroteForThemselves(t *testing.T) {
 			l := testLane(t)
 			p := livePartition(t, l)
 			l.read(t, p, testNow, rs()...)
-			equal(t, "position", p.position, 3)
-			equal(t, "pending", p.ledger.Len(), len(c.pending))
-			pt := p.prepare(ms(700), nil, 10, anyBytes)
+			equal(t, "position", p.Marks().Position, 3)
+			equal(t, "pending", p.Counted(), len(c.pending))
+			pt := p.take(ms(700), nil, 10, anyBytes)
 			got := slices.DeleteFunc(pt.offsets(), func(offset int64) bool { return offset == 1 }) // refused, where it is not passed over
 			equals(t, "delivered", got, c.pending)
 
 			l = testLane(t)
 			livePartition(t, l)
 			b := followed(t, l, state.Checkpoint{Offset: 3}, rs()...)
-			equal(t, "position of the standby", b.position, 3)
-			equal(t, "pending in the standby", b.ledger.Len(), len(c.pending))
+			equal(t, "position of the standby", b.Marks().Position, 3)
+			equal(t, "pending in the standby", b.Pending(), int64(len(c.pending)))
 		})
 	}
 }

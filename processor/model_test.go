@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/duewheel/duewheel/processor/clock"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -47,6 +48,7 @@ type model struct {
 	again     map[int64]bool   // at_least_once: may be resolved twice
 	parts     []*part          // undecided, in the order in which they were made
 	beside    *part            // at_least_once: a checkpoint that is being written
+	accepted  int64            // O as it was found
 	lastKey   state.Key        // of what was taken out last; W never goes back
 	splits    *int             // parts that were tried again in two
 }
@@ -144,9 +146,9 @@ func (m *model) withStore(err error) {
 		return
 	}
 	m.l.p.store.failed(err)
-	if m.p.live() && m.p.queue == nil {
-		m.p.forgo()
-	} else if m.p.store != nil {
+	if m.p.live() && !m.p.Ordered() {
+		m.p.Forgo()
+	} else if m.p.HasStore() {
 		m.restore()
 	}
 }
@@ -156,10 +158,10 @@ func (m *model) readAgain() {
 	m.l.p.store.tried = time.Time{} // the pause is over
 	works := m.l.p.store.try() == nil
 	m.p.liveAt = time.Time{}
-	if !m.p.storeless() || len(m.parts) > 0 || m.beside != nil || !m.p.live() || !works && !m.l.usedUp(m.p, m.now) {
+	if !m.p.Storeless() || len(m.parts) > 0 || m.beside != nil || !m.p.live() || !works && !m.l.usedUp(m.p, m.now) {
 		return
 	}
-	if m.l.cfg.Guarantee == AtLeastOnce && !m.p.settled() {
+	if m.l.cfg.Guarantee == AtLeastOnce && !m.p.Settled() {
 		return
 	}
 	m.restore()
@@ -172,10 +174,10 @@ func (m *model) restore() {
 	m.l.p.clock = clock.New(func() time.Time { return time.UnixMilli(now) }, time.Second, m.l.log)
 	m.p, err = m.l.assign(before, 0, m.stable, m.end())
 	m.must(err)
-	if m.committed = m.p.committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || m.p.queue == nil && m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {
+	if m.committed = m.p.Marks().Committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || !m.p.Ordered() && m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {
 		m.Fatalf("claimed %+v, found %+v", m.committed, before)
 	}
-	m.parts, m.beside, m.lastKey = nil, nil, m.committed.Watermark
+	m.parts, m.beside, m.lastKey, m.accepted = nil, nil, m.committed.Watermark, m.committed.Offset
 }
 
 func (m *model) end() int64 { return int64(len(m.log)) }
@@ -192,7 +194,7 @@ func (m *model) append(r *kgo.Record) {
 func (m *model) produce(t *rapid.T) {
 	for range rapid.IntRange(1, 4).Draw(t, "records") {
 		r := &kgo.Record{Timestamp: time.UnixMilli(m.now), Key: []byte("k"), Value: make([]byte, rapid.SampledFrom([]int{0, 10, 3000}).Draw(t, "size"))}
-		if m.p.queue != nil {
+		if m.p.Ordered() {
 			r.Timestamp = r.Timestamp.Add(rapid.SampledFrom([]time.Duration{0, 0, 900 * time.Millisecond, 5 * time.Second}).Draw(t, "ahead of the clock"))
 		}
 		header := func(k, v string) { r.Headers = append(r.Headers, kgo.RecordHeader{Key: k, Value: []byte(v)}) }
@@ -244,61 +246,62 @@ func (m *model) seenSince(offset, due, asked int64) bool {
 // read lets the lane read some records.
 func (m *model) read(t *rapid.T) {
 	n := rapid.SampledFrom([]int64{1, 2, 5, 1000}).Draw(t, "records")
-	m.readUpTo(m.p.position + n)
+	m.readUpTo(m.p.Marks().Position + n)
 }
 
 func (m *model) readUpTo(end int64) {
 	if m.p.paused {
 		return
 	}
-	for m.p.position < min(end, m.stable) {
-		r := *m.log[m.p.position]
-		fresh := r.Offset >= m.p.accepted
+	for m.p.Marks().Position < min(end, m.stable) {
+		r := *m.log[m.p.Marks().Position]
+		fresh := r.Offset >= m.accepted
 		p := m.p
 		m.withStore(m.l.accept(p, &r, m.now))
 		if m.p != p {
 			return // it starts over
 		}
-		if spec, ok := parserAt(m.p.committed.Parsers, r.Offset); fresh && ok {
+		if spec, ok := parserAt(m.p.Marks().Committed.Parsers, r.Offset); fresh && ok {
 			m.spec[r.Offset] = spec
 		}
 	}
-	m.withStore(m.l.sync(m.p))
+	m.withStore(m.p.Sync())
 }
 
 // work is what a step of the lane does before it begins a turn.
 func (m *model) work(*rapid.T) {
 	m.withStore(m.l.balance(m.now))
-	m.withStore(m.l.load(m.p, m.now))
+	m.withStore(m.p.Load(m.now, m.l.room()))
 	m.readAgain()
-	if p := m.p; p.phase == PhaseCatchUp && (p.position >= p.logEnd || p.queue != nil) {
-		m.withStore(m.l.goLive(p, m.now))
-		m.withStore(m.l.load(m.p, m.now))
+	if p := m.p; p.phase == PhaseCatchUp && (p.Marks().Position >= p.logEnd || p.Ordered()) {
+		m.withStore(m.l.goLive(p))
+		m.withStore(m.p.Load(m.now, m.l.room()))
 		m.purity(m.committed)
 	}
+	m.must(pending.Check(m.p.Partition))
 	m.wakes()
 }
 
 // wakes fails when the lane would sleep although something is due.
 func (m *model) wakes() {
 	p := m.p
-	if !p.live() || p.turns > 0 || len(p.repeat) > 0 {
+	if !p.live() || p.Undecided() > 0 || len(p.Repeated()) > 0 {
 		return
 	}
 	first := int64(math.MaxInt64)
-	for offset := range m.p.position {
-		if key, ok := m.key(offset); ok && !m.resolved[offset] && !(p.storeless() && p.horizon.Less(key)) { // else it is read again first
+	for offset := range m.p.Marks().Position {
+		if key, ok := m.key(offset); ok && !m.resolved[offset] && !(p.Storeless() && p.Horizon().Less(key)) { // else it is read again first
 			first = min(first, key.Due)
-			if p.queue != nil {
+			if p.Ordered() {
 				break // it waits for those before it
 			}
-		} else if p.queue != nil && m.request(offset) && !m.resolved[offset] {
+		} else if p.Ordered() && m.request(offset) && !m.resolved[offset] {
 			first = 0
 			break
 		}
 	}
 	due, ok := p.nextDue()
-	if first < math.MaxInt64 && (!ok || due > max(first, p.judge.Due)) {
+	if first < math.MaxInt64 && (!ok || due > max(first, p.Marks().Judge.Due)) {
 		m.Fatalf("the lane sleeps until %d (%v), and a record is due at %d", due, ok, first)
 	}
 }
@@ -313,45 +316,46 @@ func (m *model) take(records int, bytes int64) bool {
 	if !p.live() || len(m.parts) == 2 {
 		return false
 	}
-	var whole *part
-	if len(p.repeat) > 0 {
-		whole = p.repeat[0]
+	var whole *pending.Part
+	if len(p.Repeated()) > 0 {
+		whole = p.Repeated()[0]
 	}
-	clock := max(m.now, p.judge.Due)
-	pt := p.prepare(m.now, m.l.items(), records, bytes)
+	from := p.Marks().Judge
+	clock := max(m.now, from.Due)
+	pt := p.take(m.now, m.l.items(), records, bytes)
 	if pt == nil {
 		return false
 	}
-	p.turns++
+	p.Begin()
 	m.parts = append(m.parts, pt)
-	if len(pt.items) > records {
-		m.Fatalf("%d records in a part of at most %d", len(pt.items), records)
+	if len(pt.Items) > records {
+		m.Fatalf("%d records in a part of at most %d", len(pt.Items), records)
 	}
 	if whole != nil {
-		if pt != whole {
+		if pt.Part != whole {
 			*m.splits++
 		}
 		return true
 	}
 	last := int64(-1) // of the late list
-	for _, it := range pt.items {
-		key, ok := m.key(it.offset)
+	for _, it := range pt.Items {
+		key, ok := m.key(it.Offset)
 		switch {
-		case p.queue != nil && ok && it.refusal == nil && m.seenSince(it.offset, it.key.Due, key.Due):
-		case ok && it.key != key && it.key != (state.Key{}) || !ok && it.refusal == nil:
-			m.Fatalf("record %d has key %v, want %v (%v) by %q; refused: %v; %+v", it.offset, it.key, key, ok, m.spec[it.offset], it.refusal, p.committed)
-		case it.refusal == nil && it.key.Due > clock:
-			m.Fatalf("record %d is early: due at %d, and it is %d", it.offset, it.key.Due, clock)
-		case p.queue != nil || it.refusal != nil || !pt.from.Less(it.key): // in the order of the log
-			if it.offset <= last {
-				m.Fatalf("late record %d after %d", it.offset, last)
+		case p.Ordered() && ok && it.Refusal == nil && m.seenSince(it.Offset, it.Key.Due, key.Due):
+		case ok && it.Key != key && it.Key != (state.Key{}) || !ok && it.Refusal == nil:
+			m.Fatalf("record %d has key %v, want %v (%v) by %q; refused: %v; %+v", it.Offset, it.Key, key, ok, m.spec[it.Offset], it.Refusal, p.Marks().Committed)
+		case it.Refusal == nil && it.Key.Due > clock:
+			m.Fatalf("record %d is early: due at %d, and it is %d", it.Offset, it.Key.Due, clock)
+		case p.Ordered() || it.Refusal != nil || !from.Less(it.Key): // in the order of the log
+			if it.Offset <= last {
+				m.Fatalf("late record %d after %d", it.Offset, last)
 			}
-			last = it.offset
+			last = it.Offset
 		default:
-			if !m.lastKey.Less(it.key) {
-				m.Fatalf("record %d with key %v after %v", it.offset, it.key, m.lastKey)
+			if !m.lastKey.Less(it.Key) {
+				m.Fatalf("record %d with key %v after %v", it.Offset, it.Key, m.lastKey)
 			}
-			m.lastKey = it.key
+			m.lastKey = it.Key
 		}
 	}
 	return true
@@ -378,7 +382,7 @@ func (m *model) decide(t *rapid.T) {
 // refuse is a turn that is known not to have happened; what was rendered ahead is put back.
 func (m *model) refuse() {
 	for _, pt := range m.parts {
-		m.p.turns--
+		m.p.End()
 		m.l.tookAborted(&turn{l: m.l, took: []*part{pt}, err: errors.New("refused")})
 	}
 	m.parts = nil
@@ -389,30 +393,30 @@ func (m *model) happen(unseen bool) {
 	pt := m.parts[0]
 	m.parts = m.parts[1:]
 	var end int64
-	for i := range pt.items {
-		it := &pt.items[i]
-		if m.resolved[it.offset] && !m.again[it.offset] {
-			m.Fatalf("record %d is resolved twice", it.offset)
+	for i := range pt.Items {
+		it := &pt.Items[i]
+		if m.resolved[it.Offset] && !m.again[it.Offset] {
+			m.Fatalf("record %d is resolved twice", it.Offset)
 		}
-		m.resolved[it.offset] = true
-		if it.resolve {
+		m.resolved[it.Offset] = true
+		if it.Resolve {
 			m.open = true
-			m.append(&kgo.Record{Timestamp: time.UnixMilli(m.now), Headers: topics.Resolve(testMark, it.offset, it.key.Due, it.key.Seq)})
+			m.append(&kgo.Record{Timestamp: time.UnixMilli(m.now), Headers: topics.Resolve(testMark, it.Offset, it.Key.Due, it.Key.Seq)})
 			end = m.end()
-			pt.to.Appended = true
+			pt.To.Appended = true
 		}
 	}
 	if m.l.cfg.Guarantee == ExactlyOnce {
-		m.write(pt.to)
+		m.write(pt.To)
 	}
 	if unseen {
 		return
 	}
-	m.p.turns--
+	m.p.End()
 	m.l.tookDone(&turn{l: m.l, took: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
 	if len(m.parts) > 0 { // the lane's release
 		next := m.parts[0]
-		next.to.Appended = next.to.Appended || m.p.ownEnd > next.to.Offset
+		next.To.Appended = next.To.Appended || m.p.Marks().OwnEnd > next.To.Offset
 	}
 }
 
@@ -441,12 +445,11 @@ func (m *model) wrote() {
 		return
 	}
 	m.beside = nil
-	m.write(pt.to)
+	m.write(pt.To)
 	m.l.tookDone(&turn{l: m.l, took: []*part{pt}, plain: true})
 	m.withStore(m.l.tidyStore(m.p))
-	if m.p.store != nil {
-		m.withStore(m.p.store.Trim(m.p.committed.Watermark)) // what tidyStore does when it is worth its while
-	}
+	_, err := m.p.Tidy(true) // what tidyStore does when it is worth its while
+	m.withStore(err)
 }
 
 // write commits a checkpoint.
@@ -483,7 +486,7 @@ func (m *model) comeBack(t *rapid.T) {
 		m.openStore()
 	}
 	if m.beside != nil && rapid.Bool().Draw(t, "written all the same") {
-		m.write(m.beside.to)
+		m.write(m.beside.To)
 	}
 	if m.l.cfg.Guarantee == AtLeastOnce { // what followed the checkpoint comes again, but for what has a resolve record
 		was, gone := m.resolved, m.gone()
@@ -583,23 +586,15 @@ func (m *model) drain() {
 			break
 		}
 		if round == 1000 { // more than the clock may have been set back
-			m.Fatalf("stuck: %d of %d records are resolved, position %d of %d, %+v, phase %s, paused %v", len(m.resolved), m.requests(), m.p.position, m.end(), m.committed, m.p.phase, m.p.paused)
+			m.Fatalf("stuck: %d of %d records are resolved, position %d of %d, %+v, phase %s, paused %v", len(m.resolved), m.requests(), m.p.Marks().Position, m.end(), m.committed, m.p.phase, m.p.paused)
 		}
 		m.now += 1000
 	}
 	m.commit(m.T)
 	m.wrote()
-	p := m.p
-	if p.pending() != 0 || p.near.bytes != 0 || p.wheel.Len() != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.held) != 0 {
-		m.Fatalf("all is delivered, and kept are %d pending, %d bytes, %d in the wheel, %d bytes in the ledger, which resumes at %d,, %d held",
-			p.pending(), p.near.bytes, p.wheel.Len(), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.held))
-	}
-	left := 0
-	if p.store != nil {
-		m.must(p.store.Scan(p.judge, func(k state.Key, _ []byte) bool { left++; return true }))
-	}
-	if left != 0 || m.committed.LowWater != m.end() {
-		m.Fatalf("all is delivered, and the store has %d records above W; checkpoint %+v of %d", left, m.committed, m.end())
+	m.must(pending.Check(m.p.Partition))
+	if m.p.Pending() != 0 || !m.p.Settled() || m.committed.LowWater != m.end() {
+		m.Fatalf("all is delivered, and pending are %d records, checkpoint %+v of %d", m.p.Pending(), m.committed, m.end())
 	}
 }
 

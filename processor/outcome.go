@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -23,7 +24,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		l.lost.add(time.Since(t.began))
 	}
 	for _, pt := range t.parts {
-		pt.p.turns--
+		pt.p.End()
 	}
 	for _, h := range t.held {
 		l.hold(h)
@@ -103,12 +104,12 @@ const heldPause = 250 * time.Millisecond
 func (l *lane) hold(h heldPart) {
 	p := h.part.p
 	if h.before > 0 {
-		first, second := h.part.split(h.before)
-		p.putBack(second, 0)
-		p.putBack(first, 0)
+		first, second := h.part.Split(h.before)
+		p.Repeat(second, 0)
+		p.Repeat(first, 0)
 		return
 	}
-	p.putBack(h.part, l.p.clock.Now()+heldPause.Milliseconds())
+	p.Repeat(h.part.Part, l.p.clock.Now()+heldPause.Milliseconds())
 	if errors.Is(h.why, errAsking) {
 		return
 	}
@@ -123,17 +124,17 @@ func (l *lane) hold(h heldPart) {
 func (l *lane) tookAborted(t *turn) {
 	at := int64(0)
 	if kafka.VerdictOf(t.err) == kafka.Stop && len(t.blamed) == 0 && len(t.refused) == 0 {
-		at = l.p.clock.Now() + longestPutBack
+		at = l.p.clock.Now() + pending.LongestPutBack
 	}
 	if t.rejected == nil && len(t.blamed) == 0 { // else the next turn is a smaller one, or goes around the target
 		l.aborts++
 	}
 	if l.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
-		at = max(at, l.p.clock.Now()+int64(min(50<<min(l.aborts-4, 5), longestPutBack)))
+		at = max(at, l.p.clock.Now()+int64(min(50<<min(l.aborts-4, 5), pending.LongestPutBack)))
 	}
 	for _, pt := range t.took {
-		if len(pt.items) > 0 {
-			pt.p.putBack(pt, at)
+		if len(pt.Items) > 0 {
+			pt.p.Repeat(pt.Part, at)
 		}
 		if at > 0 {
 			pt.p.err = t.err
@@ -149,7 +150,7 @@ func (l *lane) tookDone(t *turn) {
 		if t.refused[pt] != nil {
 			continue
 		}
-		if p.turns == 0 || !t.plain {
+		if p.Undecided() == 0 || !t.plain {
 			p.answeredAt = now
 		}
 		if t.plain {
@@ -157,13 +158,14 @@ func (l *lane) tookDone(t *turn) {
 			continue
 		}
 		p.err = nil
-		p.settle(pt)
+		p.Settle(pt.Part)
 		l.recycle(pt)
 		if end := t.ownEnds[pt]; end > 0 {
-			p.ownEnd = max(p.ownEnd, end)
+			p.Appended(end)
 		}
 		if l.cfg.Guarantee == ExactlyOnce {
-			p.written(pt.to, len(p.held), now)
+			p.toldWritten(now)
+			p.Committed(pt.Part)
 		}
 	}
 	if t.render != nil {

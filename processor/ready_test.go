@@ -59,10 +59,11 @@ func TestReasons(t *testing.T) {
 	p := livePartition(t, l)
 	l.remember(testTP, p)
 	l.explain([]topicPartition{testTP}, "too late")
-	p.phase, p.position, p.logEnd = PhaseCatchUp, 20, 80
+	p.Pass(20)
+	p.phase, p.logEnd = PhaseCatchUp, 80
 	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80")
 	l.p.store.lost(errors.New("no disk"))
-	p.forgo()
+	p.Forgo()
 	equal(t, "reason", pictureOf(l).Reason, "reading the log without the local store, at offset 20 of 80")
 	p.phase = PhaseLive
 	if got := pictureOf(l); !strings.HasPrefix(got.Reason, "without the local store: the disk fails (no disk)") || got.Error != "" {

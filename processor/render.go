@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -15,7 +16,7 @@ import (
 type output struct {
 	rec     *kgo.Record
 	kind    outputKind
-	item    *item
+	item    *pending.Item
 	part    *part
 	target  *target         // of a delivery
 	since   int64           // ms: lateness counts from here
@@ -48,7 +49,7 @@ const (
 // the same producer runs, so that a delivered record costs no allocation.
 type renderer struct {
 	l       *lane
-	rec     record
+	rec     pending.Record
 	blocks  [][]kgo.Record
 	used    int
 	headers []kgo.RecordHeader
@@ -99,15 +100,15 @@ func (r *renderer) nameTargets() {
 		return
 	}
 	r.named = true
-	var rec record
+	var rec pending.Record
 	for _, pt := range r.parts {
 		p := pt.p
-		for i := range pt.items {
-			it := &pt.items[i]
-			if it.refusal != nil || decodeRecord(it.run, &rec) != nil {
+		for i := range pt.Items {
+			it := &pt.Items[i]
+			if it.Refusal != nil || rec.Decode(it.Run) != nil {
 				continue
 			}
-			req, err := p.parsers.at(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.mark)
+			req, err := p.Asks(it, &rec)
 			if err == nil && p.route.Allowed(req.Target) {
 				r.l.p.targets.of(req.Target)
 			}
@@ -128,9 +129,9 @@ var errAsking = errors.New("a target is looked up again")
 // are before the one that can go nowhere.
 func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, err error) {
 	outputs, used, headers, buf := len(r.outputs), r.used, len(r.headers), len(r.buf)
-	for i := range pt.items {
-		it := &pt.items[i]
-		if it.acked {
+	for i := range pt.Items {
+		it := &pt.Items[i]
+		if it.Acked {
 			continue
 		}
 		if err := r.item(ctx, pt, it, now); err != nil {
@@ -144,20 +145,20 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 	return 0, nil
 }
 
-func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) error {
+func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int64) error {
 	p, rec := pt.p, &r.rec
-	if err := decodeRecord(it.run, rec); err != nil {
+	if err := rec.Decode(it.Run); err != nil {
 		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
 	}
-	if it.refusal != nil {
-		return r.deadLetter(ctx, pt, it, it.refusal)
+	if it.Refusal != nil {
+		return r.deadLetter(ctx, pt, it, it.Refusal)
 	}
-	req, err := p.parsers.at(rec.offset).Again(rec.headers, it.key.Due, rec.timestamp, rec.offset, p.mark)
+	req, err := p.Asks(it, rec)
 	if err != nil {
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal))
 	}
-	if it.blame != nil {
-		return r.deadLetter(ctx, pt, it, refusalOf(req.Target, it.blame))
+	if it.Blame != nil {
+		return r.deadLetter(ctx, pt, it, refusalOf(req.Target, it.Blame))
 	}
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.name {
 		if refusal := refuseNow(p, &req, now); refusal != nil {
@@ -172,27 +173,27 @@ func (r *renderer) item(ctx context.Context, pt *part, it *item, now int64) erro
 	t, st := r.target, r.state
 	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
-		if r.outdated(st, p, it, req.First(rec.offset, rec.timestamp), now) {
+		if r.outdated(st, p, it, req.First(rec.Offset, rec.Timestamp), now) {
 			r.l.p.targets.hurry(t)
-			if p.queue != nil {
+			if p.Ordered() {
 				return errAsking
 			}
 			return r.carryOn(ctx, pt, it, &req, now, "target "+t.name+" is looked up again")
 		}
 		return r.deadLetter(ctx, pt, it, refusal)
 	}
-	if !r.takes(t, st, p.queue != nil) {
+	if !r.takes(t, st, p.Ordered()) {
 		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, notReady(st)))
 	}
 	return r.deliver(ctx, pt, it, &req, now)
 }
 
 // deliver renders a record for its target, or a dead letter when the target does not take it as it is.
-func (r *renderer) deliver(ctx context.Context, pt *part, it *item, req *topics.Request, now int64) error {
+func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req *topics.Request, now int64) error {
 	p, rec, t, st := pt.p, &r.rec, r.target, r.state
-	first := req.First(rec.offset, rec.timestamp)
+	first := req.First(rec.Offset, rec.Timestamp)
 	out := r.newRecord()
-	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.key, rec.value, req.Partition
+	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.Key, rec.Value, req.Partition
 	if req.HasKey {
 		out.Key = req.Key
 	}
@@ -200,7 +201,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *item, req *topics.
 	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.Topic, p.tp.Partition, first, now
 	d.Attempt, d.Emit = req.Attempt, p.route.Emit
 	at := len(r.headers)
-	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.headers, d, r.buf)
+	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.Headers, d, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	size := topics.RecordSize(out.Key, out.Value, out.Headers)
 	switch how, ok := r.fits(out, size, st); {
@@ -247,7 +248,7 @@ func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusa
 
 // deadLetter renders an item that cannot be delivered, and with it the resolve record that it
 // may need. The dead letter is the request as it was written, whatever was tried since, and names it.
-func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *topics.Refusal) error {
+func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, refusal *topics.Refusal) error {
 	p, rec := pt.p, &r.rec
 	t := r.l.p.targets.of([]byte(p.route.DeadLetter))
 	st := r.l.p.targets.await(ctx, t, lookupWait)
@@ -255,10 +256,10 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.name, notReady(st))}
 	}
 	out := r.newRecord()
-	out.Topic, out.Key, out.Value = t.name, rec.key, rec.value
-	written, tried, retried := p.mark.Written(rec.headers, rec.offset)
+	out.Topic, out.Key, out.Value = t.name, rec.Key, rec.Value
+	written, tried, retried := p.mark.Written(rec.Headers, rec.Offset)
 	if !retried {
-		tried.Origin = topics.Origin{Offset: rec.offset, Timestamp: rec.timestamp}
+		tried.Origin = topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp}
 	}
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDeadLetter(r.headers, written, topics.DeadLetter{
@@ -267,17 +268,17 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *item, refusal *
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	size, cut := topics.RecordSize(out.Key, out.Value, out.Headers), false
-	if _, ok := r.fits(out, size, st); !ok || it.cuts > 0 {
-		cut = topics.FitDeadLetter(out, st.recordBytes()>>max(it.cuts-1, 0))
+	if _, ok := r.fits(out, size, st); !ok || it.Cuts > 0 {
+		cut = topics.FitDeadLetter(out, st.recordBytes()>>max(it.Cuts-1, 0))
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
-	if !it.resolve {
+	if !it.Resolve {
 		return nil
 	}
 	res := r.newRecord()
 	res.Topic, res.Partition = p.tp.Topic, p.tp.Partition
-	res.Headers = topics.Resolve(p.mark, rec.offset, it.key.Due, it.key.Seq)
+	res.Headers = topics.Resolve(p.mark, rec.Offset, it.Key.Due, it.Key.Seq)
 	r.outputs = append(r.outputs, output{rec: res, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, res.Headers)})
 	return nil
 }
@@ -292,9 +293,9 @@ func notReady(st *targetState) string {
 
 // carryOn renders a record whose target is in trouble as a new request for later. On a
 // fixed-delay route it waits where it is, and so do those behind it.
-func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.Request, now int64, why string) error {
+func (r *renderer) carryOn(ctx context.Context, pt *part, it *pending.Item, req *topics.Request, now int64, why string) error {
 	p, rec := pt.p, &r.rec
-	if p.queue != nil {
+	if p.Ordered() {
 		return errHeld{why}
 	}
 	t := r.l.p.targets.of([]byte(p.tp.Topic))
@@ -303,19 +304,19 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *item, req *topics.
 		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.name, notReady(st))}
 	}
 	out := r.newRecord()
-	out.Topic, out.Partition, out.Key, out.Value = p.tp.Topic, p.tp.Partition, rec.key, rec.value
-	written, _, _ := p.mark.Written(rec.headers, rec.offset)
+	out.Topic, out.Partition, out.Key, out.Value = p.tp.Topic, p.tp.Partition, rec.Key, rec.Value
+	written, _, _ := p.mark.Written(rec.Headers, rec.Offset)
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, topics.Retry{
-		Due:     retryDue(now + r.pause(rec.offset, req.Attempt).Milliseconds()),
+		Due:     retryDue(now + r.pause(rec.Offset, req.Attempt).Milliseconds()),
 		Attempt: req.Attempt + 1,
-		Origin:  req.First(rec.offset, rec.timestamp),
+		Origin:  req.First(rec.Offset, rec.Timestamp),
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	size := topics.RecordSize(out.Key, out.Value, out.Headers)
-	if _, ok := r.fits(out, size, st); !ok || it.stays {
+	if _, ok := r.fits(out, size, st); !ok || it.Stays {
 		r.drop(out)
-		return errHeld{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.offset)}
+		return errHeld{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.Offset)}
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outRetry, item: it, part: pt, size: size})
 	return nil

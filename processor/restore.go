@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -14,9 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
-	"github.com/duewheel/duewheel/wheel"
 )
 
 // restore brings back the state of partitions that were assigned, beside the lane, so that
@@ -297,7 +297,7 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 		if err != nil {
 			p.phase, p.err = PhaseStopped, err
 		} else if claim {
-			e, err := entry(tp, f.id, p.committed)
+			e, err := entry(tp, f.id, p.Marks().Committed)
 			if err != nil {
 				p.phase, p.err = PhaseStopped, fmt.Errorf("%w; nothing was changed: the checkpoint is as it was found", err)
 			} else {
@@ -337,48 +337,56 @@ func (r *restore) claimed(parts []*partition, refused map[topicPartition]error) 
 	return brought, again
 }
 
-// open makes what a partition holds in memory, and looks what the store can spare it. Without a
-// store everything is read again, and kept as memory allows.
+// open looks what the local store can spare a partition. Without a store everything is read again, and
+// kept as memory allows.
 func (r *restore) open(ctx context.Context, p *partition) error {
-	p.near = newNear()
-	p.ledger = state.NewLedger(p.committed.LowWater)
-	p.wheel = wheel.New(wheel.Tick(p.judge.Due))
-	if p.queue != nil {
-		p.position, p.start = p.committed.Offset, p.committed.Offset
+	if p.Ordered() {
 		return nil
 	}
-	now := max(r.l.p.clock.Now(), p.judge.Due)
-	p.horizon = state.Key{Due: now + r.l.windowMax, Seq: math.MaxInt64}
 	err := r.openStore(ctx, p)
 	if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
 		r.l.p.store.failed(err)
-		p.store, p.horizon = nil, farthest
 		return nil
 	}
 	return err
 }
 
 // openStore gives a partition its part of the store, and what that spares it.
-func (r *restore) openStore(ctx context.Context, p *partition) (err error) {
+func (r *restore) openStore(ctx context.Context, p *partition) error {
 	warm := r.l.p.standbys.take(p.tp, p.id)
-	if p.store, err = r.l.p.store.Partition(r.l.p.partitionID(p)); err != nil {
+	store, err := r.l.p.store.Partition(r.l.p.partitionID(p))
+	if err != nil {
 		return p.describe("open the store of", err)
 	}
+	now, c := r.l.p.clock.Now(), p.Marks().Committed
 	if warm != nil {
-		got, ok, err := warm.handOver(p.store, p.committed)
+		got, ok, err := warm.HandOver(store, c)
 		if err != nil {
 			return p.describe("take over the standby of", err)
 		}
 		if ok {
 			r.l.p.counters.warm.Add(1)
-			p.ledger, p.start, p.position = got.ledger, got.start, got.start
+			p.Use(store, got, now, r.l.room())
 			return nil
 		}
 	}
-	got, err := inherit(ctx, p.store, p.committed, p.logStart, p.logEnd, p.log)
+	got, err := pending.Inherit(ctx.Err, store, c, p.logStart, p.logEnd)
 	if err != nil {
 		return p.describe("open the store of", err)
 	}
-	p.ledger, p.start, p.position, p.dirty = got.ledger, got.start, got.start, got.dirty
+	tellInherited(p.log, got)
+	p.Use(store, got, now, r.l.room())
 	return nil
+}
+
+// tellInherited says why a store was of no use.
+func tellInherited(log *slog.Logger, got pending.Inherited) {
+	if got.Unused == nil {
+		return
+	}
+	level := slog.LevelInfo
+	if got.Lagged {
+		level = slog.LevelDebug
+	}
+	log.Log(context.Background(), level, "the local store is of no use for a partition; rebuilding that from the log", "error", got.Unused)
 }

@@ -133,7 +133,7 @@ func TestRestoreClaims(t *testing.T) {
 					want = append(want, "OffsetCommit")
 				}
 				equals(t, "requests", slices.Compact(seen), want)
-				equal(t, "writer", ps[0].committed.Writer, "g-me-0")
+				equal(t, "writer", ps[0].Marks().Committed.Writer, "g-me-0")
 				equal(t, "phase", ps[0].phase, PhaseCatchUp)
 			}
 		})
@@ -324,57 +324,20 @@ func TestCheckpointFromTheStore(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, ms(farMs), "orders"))
-	l.happened(p.prepare(testNow, nil, 10, anyBytes))
-	p.dirty = true
-	l.read(t, p, testNow)
+	l.happened(p.take(testNow, nil, 10, anyBytes))
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "W", p.judge, state.Key{Due: testNow, Seq: 0})
-	if p.committed.Offset > 2 || p.committed.LowWater > 1 {
-		t.Errorf("it goes on from %+v", p.committed)
+	equal(t, "W", p.Marks().Judge, state.Key{Due: testNow, Seq: 0})
+	if p.Marks().Committed.Offset > 2 || p.Marks().Committed.LowWater > 1 {
+		t.Errorf("it goes on from %+v", p.Marks().Committed)
 	}
-	if p, err = l.assign(state.Checkpoint{Offset: -1}, 3, 3, 3); err != nil || p.committed.Offset != 3 || p.judge != (state.Key{}) {
-		t.Errorf("a store below the log is used: %+v, %v", p.committed, err)
-	}
-}
-
-// A store is of use unless it leads the checkpoint, ends below what is needed, or the log is
-// shorter (design rule 5). What it holds below the start is pending without being read again.
-func TestStoreOfUse(t *testing.T) {
-	pos := state.Position{Resume: 30, Offset: 30, Watermark: state.Key{Due: ms(5), Seq: 7}, LowWater: 10}
-	for _, c := range []struct {
-		name    string
-		c       state.Checkpoint
-		end     int64
-		start   int64
-		pending int64
-	}{
-		{"it is as the checkpoint", state.Checkpoint{Offset: 30, LowWater: 10, Watermark: pos.Watermark}, 40, 30, 1},
-		{"it lags behind", state.Checkpoint{Offset: 35, LowWater: 12, Watermark: state.Key{Due: ms(6), Seq: 1}}, 40, 30, 1},
-		{"its W leads", state.Checkpoint{Offset: 30, LowWater: 10, Watermark: state.Key{Due: ms(5), Seq: 6}}, 40, 10, 0},
-		{"its O leads", state.Checkpoint{Offset: 29, LowWater: 10, Watermark: pos.Watermark}, 40, 10, 0},
-		{"it ends below L", state.Checkpoint{Offset: 35, LowWater: 31, Watermark: pos.Watermark}, 40, 31, 0},
-		{"it is beyond the log", state.Checkpoint{Offset: 28, LowWater: 10, Watermark: pos.Watermark}, 29, 10, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l := testLane(t)
-			p := livePartition(t, l)
-			if err := p.store.Put(state.Key{Due: ms(farMs), Seq: 20}, appendRecord(nil, req(20, ms(farMs), "orders"))); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.store.Commit(pos); err != nil {
-				t.Fatal(err)
-			}
-			p, err := l.assign(c.c, 0, c.end, c.end)
-			if err != nil {
-				t.Fatal(err)
-			}
-			equal(t, "start", p.start, c.start)
-			equal(t, "pending", p.pending(), c.pending)
-			equal(t, "records in the store", int64(len(keysOf(t, p))), c.pending)
-		})
+	if p, err = l.assign(state.Checkpoint{Offset: -1}, 3, 3, 3); err != nil || p.Marks().Committed.Offset != 3 || p.Marks().Judge != (state.Key{}) {
+		t.Errorf("a store below the log is used: %+v, %v", p.Marks().Committed, err)
 	}
 }
 
@@ -411,24 +374,24 @@ func TestReplayByTheOldParser(t *testing.T) {
 	fresh := req(1, 0, "orders")
 	fresh.Headers = nil
 	for range 2 { // the checkpoint of the second life keeps the parser of the first
-		if p, err = l.assign(p.committed, 0, 2, 2); err != nil {
+		if p, err = l.assign(p.Marks().Committed, 0, 2, 2); err != nil {
 			t.Fatal(err)
 		}
 		l.read(t, p, testNow, old, fresh)
-		if err := l.goLive(p, testNow); err != nil {
+		if err := l.goLive(p); err != nil {
 			t.Fatal(err)
 		}
 		if pt := p.prepareCommit(); pt != nil {
 			l.happened(pt)
 		}
-		equals(t, "parsers", p.committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 1, Spec: topics.Spec(time.Second)}})
+		equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 1, Spec: topics.Spec(time.Second)}})
 	}
-	pt := p.prepare(ms(1000), nil, 10, anyBytes)
+	pt := p.take(ms(1000), nil, 10, anyBytes)
 	equals(t, "first", pt.offsets(), []int64{1})
 	l.happened(pt)
-	pt = p.prepare(ms(2000), nil, 10, anyBytes)
+	pt = p.take(ms(2000), nil, 10, anyBytes)
 	equals(t, "then", pt.offsets(), []int64{0})
-	equals(t, "parsers in the end", pt.to.Parsers, []state.ParserEpoch{{From: 1, Spec: topics.Spec(time.Second)}})
+	equals(t, "parsers in the end", pt.To.Parsers, []state.ParserEpoch{{From: 1, Spec: topics.Spec(time.Second)}})
 }
 
 // A configuration that changes before anything was accepted by it leaves no trace, and one that
@@ -439,7 +402,7 @@ func TestParsersOfACheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equals(t, "parsers", p.committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1+5"}, {From: 7, Spec: "p1"}})
+	equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1+5"}, {From: 7, Spec: "p1"}})
 	full := state.Checkpoint{Offset: 1 << 40, LowWater: 0}
 	for from := int64(0); ; from++ {
 		next := full
@@ -453,8 +416,7 @@ func TestParsersOfACheckpoint(t *testing.T) {
 	if p, err = l.assign(full, 0, 1<<40, 1<<40); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "parsers", len(p.committed.Parsers), len(full.Parsers))
-	equal(t, "parsers that are used", len(p.parsers), len(full.Parsers))
+	equal(t, "parsers", len(p.Marks().Committed.Parsers), len(full.Parsers))
 }
 
 // A state directory that another group has used is of no use here, and does no harm: everything is
@@ -472,8 +434,8 @@ func TestStoreOfAnotherGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "start", p.start, 2)
-	equals(t, "records in the store", keysOf(t, p), nil)
+	equal(t, "start", p.Marks().Start, 2)
+	equal(t, "pending", p.Pending(), 0)
 	if pos, ok := other.Position(); !ok || pos.Offset != 9 {
 		t.Errorf("the other group's part is at %+v, %v", pos, ok)
 	}

@@ -3,6 +3,8 @@ package processor
 import (
 	"testing"
 	"time"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // Pauses grow, whatever the jitter, up to the bound; records that failed together are spread out.
@@ -31,4 +33,20 @@ func TestRetryPause(t *testing.T) {
 		t.Errorf("after very many attempts %v", d)
 	}
 	equal(t, "pause of the same record once more", retryPause(cfg, 7, 3), retryPause(cfg, 7, 3))
+}
+
+func TestDeliverable(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		due, written, since int64
+	}{
+		{"written before it is due", testNow - 10, testNow - 1000, testNow - 10},
+		{"due before it is written", testNow - 5000, testNow - 1000, testNow - 1000},
+		{"written by a clock that is ahead", testNow - 10, testNow + 60_000, testNow - 10},
+		{"without a timestamp", testNow - 10, -1, testNow - 10},
+	} {
+		if got := deliverable(topics.Origin{Due: c.due, Timestamp: c.written}, testNow); got != c.since {
+			t.Errorf("%s: lateness counts from %d, want %d", c.name, got-testNow, c.since-testNow)
+		}
+	}
 }

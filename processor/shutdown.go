@@ -25,9 +25,8 @@ func (l *lane) shutdown() {
 	l.cancelRestores(nil) // what its outcome has begun
 	l.lastCheckpoints(ctx, l.order)
 	for _, p := range l.order {
-		if p.store != nil && p.live() && p.far() > 0 {
-			p.dirty = true
-			if err := l.sync(p); errors.Is(err, state.ErrFailed) {
+		if p.live() && p.HasStore() && p.Far() > 0 {
+			if err := p.Flush(); errors.Is(err, state.ErrFailed) {
 				l.p.store.failed(err)
 			} else if err != nil {
 				l.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/state"
 )
 
 // What a partition shows of itself is counted from what it holds: how much, how much of it is overdue, and when the rest is due.
@@ -18,11 +21,11 @@ func TestPictureOfAPartition(t *testing.T) {
 		heavy(3, ms(30_000), 1000), heavy(4, ms(30*60_000), 2000), heavy(5, ms(5*3600_000), 4000), heavy(6, ms(100*3600_000), 8000),
 	}
 	l.read(t, p, testNow, rs[0])
-	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	l.happened(p.take(testNow, nil, 10, anyBytes))
 	l.read(t, p, testNow, rs[1:]...)
 	size := func(of ...int) (n int64) {
 		for _, i := range of {
-			n += int64(len(appendRecord(nil, rs[i])))
+			n += int64(len(pending.AppendRecord(nil, rs[i])))
 		}
 		return n
 	}
@@ -106,8 +109,10 @@ func TestWhatIsAcceptedIsCountedOnce(t *testing.T) {
 	l.read(t, p, testNow, early, req(1, ms(3), "orders"))
 	equal(t, "accepted", p.stats.accepted.Load(), 2)
 	equal(t, "late on arrival", p.stats.lateOnArrival.Load(), 1)
-	p = livePartition(t, l)
-	p.accepted = 2 // as after a restart
+	p, err := l.assign(state.Checkpoint{Offset: 2}, 0, 2, 2) // after a restart
+	if err != nil {
+		t.Fatal(err)
+	}
 	l.read(t, p, testNow, early, req(1, ms(3), "orders"))
 	equal(t, "accepted, when they are read again", p.stats.accepted.Load(), 2)
 	equal(t, "late on arrival, when they are read again", p.stats.lateOnArrival.Load(), 1)

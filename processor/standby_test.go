@@ -10,6 +10,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -34,13 +35,13 @@ func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *sta
 // checkpointAt completes a checkpoint of the test's partition.
 func checkpointAt(l *lane, c state.Checkpoint) state.Checkpoint {
 	c.TopicID = testID.Short()
-	c.Parsers = withParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
+	c.Parsers = pending.WithParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
 	return c
 }
 
 func (b *standby) follows(t *testing.T, l *lane, c state.Checkpoint) (jumped bool) {
 	t.Helper()
-	jumped, err := b.follow(checkpointAt(l, c))
+	jumped, err := b.Follow(checkpointAt(l, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +63,10 @@ func TestStandbyStaysBelowO(t *testing.T) {
 	l := testLane(t)
 	b := followed(t, l, state.Checkpoint{Offset: 2}, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"), req(3, ms(40), "orders"))
 	equals(t, "stored", b.stored(t), []int64{0, 1})
-	equal(t, "position", b.position, 2)
+	equal(t, "position", b.Marks().Position, 2)
 	b.follows(t, l, state.Checkpoint{Offset: 3})
 	equals(t, "stored", b.stored(t), []int64{0, 1, 2})
-	equal(t, "records ahead", len(b.ahead), 1)
+	equal(t, "records ahead", b.Waiting(), 1)
 	pos, _ := b.store.Position()
 	equal(t, "the store's position", pos, state.Position{Resume: 3, Offset: 3})
 }
@@ -76,11 +77,11 @@ func TestStandbyKilledWhileItResolves(t *testing.T) {
 	resolve := &kgo.Record{Topic: testTopic, Offset: 2, Headers: topics.Resolve(testMark, 1, ms(20), 1)}
 	c := state.Checkpoint{Offset: 3}
 	killed := followed(t, l, c, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
-	if err := killed.accept(resolve); err != nil { // what it deletes is in the open batch, which the next handle does not see
+	if _, err := killed.Accept(resolve); err != nil { // what it deletes is in the open batch, which the next handle does not see
 		t.Fatal(err)
 	}
 	b := followed(t, l, c)
-	equal(t, "position", b.position, 2)
+	equal(t, "position", b.Marks().Position, 2)
 	if err := b.read([]*kgo.Record{resolve}); err != nil {
 		t.Fatal(err)
 	}
@@ -98,20 +99,20 @@ func TestStandbyFindsMoreThanItCounts(t *testing.T) {
 		{"trimmed late and resolved", 2, func(t *testing.T, l *lane) {
 			resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testMark, 0, ms(10), 0)}
 			b := followed(t, l, state.Checkpoint{Offset: 4, Watermark: state.Key{Due: ms(10), Seq: 0}}, req(2, ms(30), "orders"), resolve)
-			equal(t, "pending", b.ledger.Len(), 2)
+			equal(t, "pending", int(b.Pending()), 2)
 		}},
 		{"not read again when W passes it", 1, func(t *testing.T, l *lane) {
 			b := followed(t, l, state.Checkpoint{Offset: 2})
 			b.follows(t, l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}})
-			equal(t, "pending", b.ledger.Len(), 0)
+			equal(t, "pending", int(b.Pending()), 0)
 		}},
 		{"not read again when it is handed over", 1, func(t *testing.T, l *lane) {
 			b := followed(t, l, state.Checkpoint{Offset: 2})
-			got, ok, err := b.handOver(b.store, checkpointAt(l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}}))
+			got, ok, err := b.HandOver(b.store, checkpointAt(l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(20), Seq: 1}}))
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
-			equal(t, "pending", got.ledger.Len(), 0)
+			equal(t, "pending", got.Pending(), 0)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -139,8 +140,8 @@ func TestStandbyForgetsWhatIsResolved(t *testing.T) {
 		t.Fatal(err)
 	}
 	equals(t, "stored", b.stored(t), []int64{1})
-	equal(t, "counted", b.ledger.Len(), 1)
-	equal(t, "position", b.position, 6)
+	equal(t, "counted", int(b.Pending()), 1)
+	equal(t, "position", b.Marks().Position, 6)
 }
 
 // What lies below L is resolved, by what the standby has not read: it begins anew there. So it does
@@ -159,13 +160,13 @@ func TestStandbyBeginsAnew(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t)
 			b := followed(t, l, state.Checkpoint{Offset: 2, Watermark: state.Key{Due: ms(1)}}, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
-			equal(t, "counted", b.ledger.Len(), 2)
+			equal(t, "counted", int(b.Pending()), 2)
 			if !b.follows(t, l, c.to) {
 				t.Error("it goes on reading where it was")
 			}
 			equals(t, "stored", b.stored(t), nil)
-			equal(t, "counted", b.ledger.Len(), 0)
-			equal(t, "position", b.position, c.at)
+			equal(t, "counted", int(b.Pending()), 0)
+			equal(t, "position", b.Marks().Position, c.at)
 		})
 	}
 }
@@ -185,8 +186,8 @@ func TestStandbyGoesOnBehindL(t *testing.T) {
 		if b.follows(t, l, c.to) {
 			t.Errorf("it begins anew at %+v", c.to)
 		}
-		equal(t, "position", b.position, c.to.Offset)
-		equal(t, "counted", b.ledger.Len(), c.counted)
+		equal(t, "position", b.Marks().Position, c.to.Offset)
+		equal(t, "counted", int(b.Pending()), c.counted)
 	}
 }
 
@@ -215,13 +216,13 @@ func TestHandOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok, err := b.handOver(store, checkpointAt(l, c.to))
+			got, ok, err := b.HandOver(store, checkpointAt(l, c.to))
 			if err != nil || ok != c.ok {
 				t.Fatalf("ok %v, want %v; error %v", ok, c.ok, err)
 			}
 			if ok {
-				equal(t, "start", got.start, 3)
-				equal(t, "pending", got.ledger.Len(), c.pending)
+				equal(t, "start", got.Start, 3)
+				equal(t, "pending", got.Pending(), c.pending)
 			}
 		})
 	}
@@ -234,7 +235,7 @@ func TestStandbyEnds(t *testing.T) {
 	if _, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.follow(checkpointAt(l, state.Checkpoint{Offset: 2})); err == nil {
+	if _, err := b.Follow(checkpointAt(l, state.Checkpoint{Offset: 2})); err == nil {
 		err = b.read([]*kgo.Record{req(1, ms(20), "orders")})
 		if !errors.Is(err, state.ErrEnded) {
 			t.Errorf("error %v, want %v", err, state.ErrEnded)
@@ -253,7 +254,7 @@ func TestHandOverOfAnotherStore(t *testing.T) {
 	if err := store.Drop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := b.handOver(store, checkpointAt(l, state.Checkpoint{Offset: 1})); ok || err != nil {
+	if _, ok, err := b.HandOver(store, checkpointAt(l, state.Checkpoint{Offset: 1})); ok || err != nil {
 		t.Errorf("ok %v, error %v", ok, err)
 	}
 }
@@ -337,9 +338,20 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 // What the local store alone holds, because the log has lost it, is left alone.
 func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 	l := testLane(t)
-	fillStore(t, livePartition(t, l), 10, 30, state.Position{Resume: 30, Offset: 20, LowWater: 5})
+	livePartition(t, l)
+	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for offset := range int64(20) {
+		if err := store.Put(state.Key{Due: ms(farMs), Seq: 10 + offset}, pending.AppendRecord(nil, req(10+offset, ms(farMs), "orders"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Commit(state.Position{Resume: 30, Offset: 20, LowWater: 5}); err != nil {
+		t.Fatal(err)
+	}
 	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.p.routes[testTopic], log: l.log}
-	var err error
 	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
@@ -354,8 +366,8 @@ func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 func TestStandbyWithoutParser(t *testing.T) {
 	l := testLane(t)
 	b := followed(t, l, state.Checkpoint{Offset: 0})
-	if _, err := b.follow(state.Checkpoint{TopicID: testID.Short(), Offset: 2}); !errors.Is(err, errNoParser) {
-		t.Errorf("error %v, want %v", err, errNoParser)
+	if _, err := b.Follow(state.Checkpoint{TopicID: testID.Short(), Offset: 2}); !errors.Is(err, pending.ErrNoParser) {
+		t.Errorf("error %v, want %v", err, pending.ErrNoParser)
 	}
 }
 

@@ -198,7 +198,7 @@ func (s *standbys) followOne(ctx context.Context, tp topicPartition, id topicID,
 		err = s.begin(ctx, tp, id, c)
 	} else {
 		err = s.step(b, func() error {
-			jumped, err := b.follow(c)
+			jumped, err := b.Follow(c)
 			if jumped {
 				delete(s.reading, tp)
 			}
@@ -278,7 +278,7 @@ func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c st
 	}
 	s.m[tp] = b
 	delete(s.reading, tp)
-	b.log.Info("standby follows", "from", b.position, "offset", c.Offset, "pending", b.ledger.Len())
+	b.log.Info("standby follows", "from", b.Marks().Position, "offset", c.Offset, "pending", b.Pending())
 	return nil
 }
 
@@ -333,7 +333,7 @@ func (s *standbys) steer() {
 	}
 	add := map[string]map[int32]kgo.Offset{} // in one call: see announce
 	for tp, b := range s.m {
-		full := len(b.ahead) > 0
+		full := b.Waiting() > 0
 		switch reads, known := s.reading[tp]; {
 		case !known:
 			s.reader.RemoveConsumePartitions(tp.Alone())
@@ -341,7 +341,7 @@ func (s *standbys) steer() {
 			if add[tp.Topic] == nil {
 				add[tp.Topic] = map[int32]kgo.Offset{}
 			}
-			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(b.position)
+			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(b.Marks().Position)
 			s.reading[tp] = true
 		case reads && full:
 			s.reader.PauseFetchPartitions(tp.Alone())
@@ -385,7 +385,8 @@ func (s *standbys) stats() []StandbyStats {
 	defer s.mu.Unlock()
 	var out []StandbyStats
 	for tp, b := range s.m {
-		out = append(out, StandbyStats{Topic: tp.Topic, Partition: tp.Partition, Offset: b.committed.Offset, Position: b.position, Pending: int64(b.ledger.Len())})
+		m := b.Marks()
+		out = append(out, StandbyStats{Topic: tp.Topic, Partition: tp.Partition, Offset: m.Committed.Offset, Position: m.Position, Pending: b.Pending()})
 	}
 	slices.SortFunc(out, func(a, b StandbyStats) int {
 		return kafka.Compare(topicPartition{Topic: a.Topic, Partition: a.Partition}, topicPartition{Topic: b.Topic, Partition: b.Partition})

@@ -26,13 +26,13 @@ func TestCatchUpDoesNothing(t *testing.T) {
 		t.Errorf("records %v are delivered", parts[0].offsets())
 	}
 	if parts := l.staleCheckpoints(); len(parts) > 0 {
-		t.Errorf("%+v is committed", parts[0].to)
+		t.Errorf("%+v is committed", parts[0].To)
 	}
 	l.read(t, p, testNow, control(2))
 	p.endAsked = time.Now()
 	l.settleCatchUps(t.Context(), testNow)
 	equal(t, "phase at the end of the log", p.phase, PhaseLive)
-	if parts, _ := l.dueRecords(testNow); len(parts) != 1 || len(parts[0].items) != 2 {
+	if parts, _ := l.dueRecords(testNow); len(parts) != 1 || len(parts[0].Items) != 2 {
 		t.Error("nothing is delivered when it is live")
 	}
 }
@@ -76,7 +76,7 @@ func TestNoCommitBesideATurn(t *testing.T) {
 	equal(t, "parts", len(parts), 1)
 	l.read(t, p, testNow, control(2))
 	if stale := l.staleCheckpoints(); len(stale) > 0 {
-		t.Errorf("%+v is committed beside %+v", stale[0].to, parts[0].to)
+		t.Errorf("%+v is committed beside %+v", stale[0].To, parts[0].To)
 	}
 	l.happened(parts...)
 	l.read(t, p, testNow, control(3))
@@ -109,13 +109,13 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		l.decided <- l.turn
 		<-taken
 		<-h.taken
-		equal(t, "W that the turn has left", p.committed.Watermark, parts[0].to.Watermark)
+		equal(t, "W that the turn has left", p.Marks().Committed.Watermark, parts[0].To.Watermark)
 		equal(t, "partitions", len(l.parts)+len(l.order), 0)
 		if due, _ := l.dueRecords(testNow + 10); len(due) > 0 {
 			t.Errorf("records %v are delivered", due[0].offsets())
 		}
 		if stale := l.staleCheckpoints(); len(stale) > 0 {
-			t.Errorf("%+v is committed", stale[0].to)
+			t.Errorf("%+v is committed", stale[0].To)
 		}
 	})
 }
@@ -196,7 +196,7 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	l.read(t, p, testNow, control(0))
 	tn := &turn{l: l, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
 	tn.took = tn.parts
-	p.turns++
+	p.Begin()
 	l.turn = tn
 	l.took(ctx, tn)
 	select {
@@ -212,6 +212,12 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	l.wg.Wait()
 }
 
+// again is when the lane wakes to try again what a partition could not do.
+func again(p *partition) int64 {
+	due, _ := p.nextDue()
+	return due
+}
+
 // A few turns that were given up are tried again at once, because every rebalance refuses some;
 // when it goes on, the partition rests for longer each time and says why.
 func TestAbortsAreSpacedOut(t *testing.T) {
@@ -219,28 +225,21 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	refuse := func() {
-		parts, _ := l.dueRecords(p.repeatAt)
-		if len(parts) == 0 {
-			parts, _ = l.dueRecords(testNow)
-		}
+		parts, _ := l.dueRecords(max(again(p), testNow))
 		l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
 		l.took(t.Context(), l.turn)
 	}
 	for i, want := range []int64{0, 0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
-		p.repeatAt = 0
 		refuse()
-		if got := max(p.repeatAt-testNow, 0); got != want {
+		if got := max(again(p)-testNow, 0); got != want {
 			t.Errorf("after %d turns that were given up it waits %d ms, want %d", i+1, got, want)
-		}
-		if due, ok := p.nextDue(); !ok || due != p.repeatAt {
-			t.Errorf("the lane wakes at %d, %v", due, ok)
 		}
 		equal(t, "it is said why", p.err != nil, want > 0)
 	}
 	if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
 		t.Error("it is tried again at once")
 	}
-	parts, _ := l.dueRecords(p.repeatAt)
+	parts, _ := l.dueRecords(again(p))
 	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}}
 	l.took(t.Context(), l.turn)
 	equal(t, "turns given up in a row", l.aborts, 0)
@@ -255,8 +254,9 @@ func TestForbiddenTurnWaits(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.dueRecords(testNow)
+	p.End()
 	l.tookAborted(&turn{l: l, took: parts, err: kerr.GroupAuthorizationFailed})
-	equal(t, "it waits", p.repeatAt-testNow, 1000)
+	equal(t, "it waits", again(p)-testNow, 1000)
 	if !errors.Is(p.err, kerr.GroupAuthorizationFailed) {
 		t.Errorf("it says %v", p.err)
 	}
@@ -290,31 +290,4 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		equal(t, "partitions", len(l.parts), 0)
 		l.reader.Close() // in the bubble that it was used in
 	})
-}
-
-// The store deletes behind the committed watermark, after the commit: what a turn in flight has
-// taken is kept (design rule 5).
-func TestStoreDeletesAfterTheCommit(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
-	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"))
-	if err := l.load(p, ms(farMs+1)); err != nil {
-		t.Fatal(err)
-	}
-	l.happened(p.prepare(ms(farMs), nil, 1, anyBytes))
-	inFlight := p.prepare(ms(farMs+1), nil, 1, anyBytes)
-	stored := func() (n int) {
-		t.Helper()
-		p.syncedAt = time.Time{}
-		if err := l.tidyStore(p); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.store.Scan(state.Key{}, func(state.Key, []byte) bool { n++; return true }); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	equal(t, "records in the store with the turn in flight", stored(), 1)
-	l.happened(inFlight)
-	equal(t, "records in the store after it", stored(), 0)
 }

@@ -175,7 +175,7 @@ func TestTruncatedWithoutAStore(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	l.p.store.trouble.Store(nil)
-	if p, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, 10, 30, 30); err != nil || p.committed.LowWater != 10 {
+	if p, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, 10, 30, 30); err != nil || p.Marks().Committed.LowWater != 10 {
 		t.Errorf("with a store that has nothing: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -55,7 +56,7 @@ func isOfRecord(err error) bool {
 // refusal is that records of a turn were refused for what one of them is.
 type refusal struct {
 	err   error
-	items []*item
+	items []*pending.Item
 	alone *output // what was refused, if nothing of another record went along; nil: any of them may be to blame
 }
 
@@ -116,32 +117,32 @@ const leastDeadLetter = 4 << 10
 func (l *lane) tookRejected(t *turn) {
 	r := t.rejected
 	for _, p := range l.order {
-		for _, pt := range p.repeat {
-			pt.clear()
+		for _, pt := range p.repeated() {
+			acquit(pt)
 		}
 	}
 	for _, pt := range t.took {
-		pt.clear()
+		acquit(pt.Part)
 	}
 	if r.alone == nil {
 		for _, it := range r.items {
-			it.suspect = true
+			it.Suspect = true
 		}
 		l.narrowing = true
 		return
 	}
 	switch it := r.items[0]; r.alone.kind {
 	case outRetry:
-		it.stays = true
+		it.Stays = true
 	case outDeadLetter:
-		it.cuts++
+		it.Cuts++
 	default:
 		target := r.alone.target
 		if n := target.blamed.Add(1); n > mostBlamed {
 			l.p.targets.failed(target.name, r.err, t.leftBusy)
 			return
 		}
-		it.blame = r.err
+		it.Blame = r.err
 		if l.lost.time > mostLost {
 			l.p.targets.rest(target.name, r.err, t.leftBusy, 2*l.lost.time)
 		}
@@ -174,10 +175,10 @@ func (l *lane) narrow(now int64) (parts []*part) {
 	}
 	left = max(left/2, 1)
 	for _, p := range ready {
-		pt := p.repeat[0]
+		pt := p.Repeated()[0]
 		n := 0
-		for ; n < len(pt.items) && left > 0; n++ {
-			if pt.items[n].suspect {
+		for ; n < len(pt.Items) && left > 0; n++ {
+			if pt.Items[n].Suspect {
 				left--
 			}
 		}
@@ -188,11 +189,19 @@ func (l *lane) narrow(now int64) (parts []*part) {
 	return parts
 }
 
+// repeated are the parts that are to be tried again.
+func (p *partition) repeated() []*pending.Part {
+	if !p.opened() {
+		return nil
+	}
+	return p.Repeated()
+}
+
 // suspects is how many of the records that are to be tried again are suspects.
 func (p *partition) suspects() (n int) {
-	for _, pt := range p.repeat {
-		for i := range pt.items {
-			if pt.items[i].suspect {
+	for _, pt := range p.repeated() {
+		for i := range pt.Items {
+			if pt.Items[i].Suspect {
 				n++
 			}
 		}
@@ -202,16 +211,17 @@ func (p *partition) suspects() (n int) {
 
 // innocent is how many records come before the first suspect in the part that is tried next.
 func (p *partition) innocent() (n int) {
-	pt := p.repeat[0]
-	for n < len(pt.items) && !pt.items[n].suspect {
+	pt := p.Repeated()[0]
+	for n < len(pt.Items) && !pt.Items[n].Suspect {
 		n++
 	}
 	return n
 }
 
-func (pt *part) clear() {
-	for i := range pt.items {
-		pt.items[i].suspect = false
+// acquit says that none of its records is a suspect.
+func acquit(pt *pending.Part) {
+	for i := range pt.Items {
+		pt.Items[i].Suspect = false
 	}
 }
 

@@ -86,7 +86,7 @@ func (t *turn) run(ctx context.Context) {
 	}
 	for i := range t.render.outputs {
 		if o := &t.render.outputs[i]; o.kind.appends() {
-			o.part.to.Appended = true
+			o.part.To.Appended = true
 		}
 	}
 	switch {
@@ -111,7 +111,7 @@ func (t *turn) renderParts(ctx context.Context) {
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
 		// clock has been set back since.
 		t.render.now = now
-		if due := time.UnixMilli(pt.due()); now.Before(due) {
+		if due := time.UnixMilli(pt.Due()); now.Before(due) {
 			t.render.now = due
 		}
 		if before, err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
@@ -162,7 +162,7 @@ func (t *turn) noteRefused(err error, counts func(error) bool) {
 func (t *turn) entries() ([]commitEntry, error) {
 	entries := make([]commitEntry, 0, len(t.took))
 	for _, pt := range t.took {
-		e, err := entry(pt.p.tp, pt.p.id, pt.to)
+		e, err := entry(pt.p.tp, pt.p.id, pt.To)
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +293,7 @@ func (t *turn) runPlainly(ctx context.Context) {
 		return
 	}
 	t.outcome, t.err = outcomeAborted, err
-	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.acked })
+	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.Acked })
 	t.answered = t.l.p.clock.Time()
 	t.l.p.counters.outputs(t) // they are not tried again
 	t.render.forget()

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -24,8 +25,8 @@ func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 		rs = []*kgo.Record{req(0, testNow, "orders")}
 	}
 	l.read(t, p, testNow, rs...)
-	pt := p.prepare(testNow, nil, 1000, anyBytes)
-	p.turns++
+	pt := p.take(testNow, nil, 1000, anyBytes)
+	p.Begin()
 	tn := &turn{
 		l: l, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {},
 		producer: &producer{cfg: l.cfg, transactionalID: "me-0", bounds: newBounds(l.p.targets.maxBatchBytes)},
@@ -260,7 +261,7 @@ func TestTurnWithoutRecords(t *testing.T) {
 	bad.Headers = nil
 	tn := readyTurn(t, l, w, bad)
 	l.p.targets.of([]byte(testTopic + ".dead")).state.Store(&targetState{status: targetTroubled, why: "it is away"})
-	tn.parts = append(tn.parts, &part{p: tn.parts[0].p, to: tn.parts[0].p.done}) // a checkpoint that is getting old
+	tn.parts = append(tn.parts, &part{p: tn.parts[0].p, Part: &pending.Part{To: tn.parts[0].p.Marks().Done}}) // a checkpoint that is getting old
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
 	equal(t, "parts held up", len(tn.held), 1)
@@ -275,7 +276,7 @@ func TestTurnAppends(t *testing.T) {
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
 	pt := tn.parts[0]
-	equal(t, "appended", pt.to.Appended, true)
+	equal(t, "appended", pt.To.Appended, true)
 	if tn.ownEnds[pt] == 0 {
 		t.Error("nobody knows where the resolve record lies")
 	}
@@ -286,7 +287,7 @@ func TestTurnAppends(t *testing.T) {
 	equals(t, "outputs", kinds, []outputKind{outDeadLetter, outResolve})
 	equal(t, "header", tn.render.outputs[1].rec.Headers[0].Key, topics.HeaderResolve)
 	l.took(t.Context(), tn)
-	equal(t, "until where records of ours may lie", pt.p.ownEnd, tn.ownEnds[pt])
+	equal(t, "until where records of ours may lie", pt.p.Marks().OwnEnd, tn.ownEnds[pt])
 }
 
 // In at_least_once a turn that was given up costs its client only when that has something left to do:
@@ -325,16 +326,16 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	w.answer(kmsg.Produce, nil)
 	p := tn.parts[0].p
 	l.took(t.Context(), tn)
-	if pt := p.prepareCommit(); pt != nil && pt.to.Watermark.Due > 0 {
-		t.Errorf("a checkpoint passes what was not acknowledged: %+v", pt.to)
+	if pt := p.prepareCommit(); pt != nil && pt.To.Watermark.Due > 0 {
+		t.Errorf("a checkpoint passes what was not acknowledged: %+v", pt.To)
 	}
-	again := p.prepare(testNow+1000, nil, 10, anyBytes)
+	again := p.take(testNow+1000, nil, 10, anyBytes)
 	equals(t, "records", again.offsets(), []int64{0})
 	tn = &turn{l: l, parts: []*part{again}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{l: l}}
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
 	l.took(t.Context(), tn)
-	equal(t, "W", p.prepareCommit().to.Watermark, again.to.Watermark)
+	equal(t, "W", p.prepareCommit().To.Watermark, again.To.Watermark)
 }
 
 // Of a turn that has failed the old client may still hold records, and send them: what they are made of is not used again.

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 )
 
 // unanswered is what a lane knows of commits that go beside turns (at_least_once) and got no answer. It
@@ -55,5 +56,5 @@ func (l *lane) toCommit(p *partition) *part {
 	if pt := p.prepareCommit(); pt != nil || !l.unanswered.mayArrive() {
 		return pt
 	}
-	return &part{p: p, to: p.committed}
+	return &part{p: p, Part: &pending.Part{To: p.Marks().Committed}}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 )
 
 // Commits that get no answer cost no partition until a session has passed, by whatever protocol the
@@ -40,7 +41,7 @@ func TestUnansweredForASession(t *testing.T) {
 			before = l.membership
 			l.read(t, p, testNow, control(0))
 		}
-		tn := &turn{l: l, parts: []*part{{p: p, to: p.committed}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
+		tn := &turn{l: l, parts: []*part{{p: p, Part: &pending.Part{To: p.Marks().Committed}}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
 		if tn.took = tn.parts; c.err != nil {
 			tn.outcome = outcomeUnknown
 		}

@@ -26,8 +26,8 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 		if p.phase != PhaseCatchUp {
 			continue
 		}
-		if fresh := time.Since(p.endAsked) <= freshEnd; p.queue == nil {
-			if p.position < p.logEnd && (fresh || time.Since(p.readAt) <= freshEnd) {
+		if fresh := time.Since(p.endAsked) <= freshEnd; !p.Ordered() {
+			if p.Marks().Position < p.logEnd && (fresh || time.Since(p.readAt) <= freshEnd) {
 				continue
 			}
 			if !fresh {
@@ -35,14 +35,14 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 				continue
 			}
 		}
-		if err := l.goLive(p, now); err != nil {
+		if err := l.goLive(p); err != nil {
 			l.restart(ctx, p, err)
 			return
 		}
 		p.writing, p.liveAfter = writing{at: time.Now(), tried: time.Now()}, time.Since(p.since)
 		l.publish(p, now) // a takeover shows at once, and not with the next tidying
 		l.log.Info("partition is live", "topic", p.tp.Topic, "partition", p.tp.Partition,
-			"pending", p.pending(), "position", p.position, "after", p.liveAfter.Round(time.Millisecond))
+			"pending", p.Pending(), "position", p.Marks().Position, "after", p.liveAfter.Round(time.Millisecond))
 		l.tell(Event{Kind: EventLive}, p.tp)
 	}
 	l.askEnds(ctx, ask)
@@ -66,7 +66,7 @@ func (l *lane) askEnds(ctx context.Context, ps []*partition) {
 	for _, p := range ps {
 		tps[p] = p.tp
 		if p.phase == PhaseCatchUp {
-			behind[p] = stretch{tp: p.tp, id: p.id, from: p.position}
+			behind[p] = stretch{tp: p.tp, id: p.id, from: p.Marks().Position}
 		}
 	}
 	l.wg.Go(func() {
@@ -108,15 +108,15 @@ func (l *lane) tookEnds(e logEnds) {
 		p.logStart, p.endAsked = b.Start, e.asked
 		l.checkLog(p)
 		p.logEnd = p.endOf(b)
-		p.position = max(p.position, e.passed[p])
-		p.sightEnd(b.High, l.p.clock.Now())
+		p.Pass(e.passed[p])
+		p.Sight(b.High, l.p.clock.Now())
 	}
 }
 
 // checkLog notices that the log has lost records that are pending (design rule 11). Nothing is
 // lost as long as this process holds them; it is now that a person can still act.
 func (l *lane) checkLog(p *partition) {
-	lost := p.live() && p.queue == nil && p.ledger.Len() > 0 && p.logStart > p.needed()
+	lost := p.live() && p.Counted() > 0 && p.logStart > p.needed()
 	if lost && p.loss == nil {
 		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and do not stop this process before they are delivered",
 			ErrLogTruncated, p.tp, p.needed(), p.logStart)
@@ -131,18 +131,15 @@ func (l *lane) checkLog(p *partition) {
 // commit interval, and retention may have cut what was resolved since.
 func (p *partition) needed() int64 {
 	if pt := p.prepareCommit(); pt != nil {
-		return pt.to.LowWater
+		return pt.To.LowWater
 	}
-	return p.committed.LowWater
+	return p.Marks().Committed.LowWater
 }
 
 // stoppedRetry is how often a stopped partition looks whether a person has decided.
 const stoppedRetry = 30 * time.Second
 
-const (
-	trimRecords  = 100_000 // records delivered that make a range delete worth its while
-	syncInterval = 5 * time.Second
-)
+const syncInterval = 5 * time.Second
 
 // tidy does what need not be done at every step.
 func (l *lane) tidy(ctx context.Context, now int64) {
@@ -177,21 +174,21 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 // tidyStore deletes behind the watermark what was delivered, and writes the position now and
 // then, so that a restart has little to read again.
 func (l *lane) tidyStore(p *partition) error {
-	if p.store == nil || !p.live() {
+	if !p.live() {
 		return nil
 	}
-	if p.spent >= trimRecords || p.spent > 0 && time.Since(p.syncedAt) > syncInterval {
-		if err := l.sync(p); err != nil {
-			return err
-		}
-		if err := p.store.Trim(p.committed.Watermark); err != nil {
-			return p.describe("delete delivered records from the store of", err)
-		}
-		p.spent = 0
+	synced, err := p.Tidy(time.Since(p.syncedAt) > syncInterval)
+	if synced {
+		p.syncedAt = time.Now()
 	}
-	if p.far() > 0 && time.Since(p.syncedAt) > syncInterval {
-		p.syncedAt, p.dirty = time.Now(), true
-		return l.sync(p)
+	return err
+}
+
+// goLive ends a catch-up.
+func (l *lane) goLive(p *partition) error {
+	if err := p.GoLive(l.room()); err != nil {
+		return err
 	}
+	p.phase, p.err, p.liveAt = PhaseLive, nil, time.Now()
 	return nil
 }

@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"testing"
@@ -64,13 +64,13 @@ func TestQueueKeepsItsSighting(t *testing.T) {
 
 // However long a queue is, there is a bounded number of sightings within its delay.
 func TestQueueSightingsAreFew(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	r := testRoute(true)
 	r.Target, r.Delay = "orders", time.Hour
-	l.p.routes[testTopic] = mustRoute(r)
-	p := livePartition(t, l)
+	l.route = mustRoute(r)
+	p := l.live(t)
 	for i := range int64(3600) {
-		p.sightEnd(i+1, testNow+1000*i)
+		p.Sight(i+1, testNow+1000*i)
 	}
 	if n := len(p.queue.sightings); n > sightings+1 || n < sightings-1 {
 		t.Errorf("%d sightings in an hour", n)
@@ -79,10 +79,10 @@ func TestQueueSightingsAreFew(t *testing.T) {
 
 // The claim of a queue says what is in the log, as its owner may not live until its first checkpoint.
 func TestQueueClaimsWhatItSees(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	r := testRoute(true)
 	r.Target, r.Delay = "orders", time.Hour
-	l.p.routes[testTopic] = mustRoute(r)
+	l.route = mustRoute(r)
 	p, err := l.assign(state.Checkpoint{Offset: 2, LowWater: 2, Parsers: []state.ParserEpoch{{Spec: p1Hour}}}, 0, 7, 7)
 	if err != nil {
 		t.Fatal(err)

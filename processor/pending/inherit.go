@@ -1,21 +1,25 @@
-package processor
+package pending
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/duewheel/duewheel/state"
 )
 
-// inherited is what the local store spares a partition that is restored or followed: the log has to
-// be read from start on, and what is pending below it is in the ledger.
-type inherited struct {
+// Inherited is what the local store spares a partition that is restored or followed: the log has to
+// be read from Start on, and what is pending below it is in the ledger.
+type Inherited struct {
+	Start  int64 // the log has to be read from here on
+	Unused error // why the store was emptied, if it was
+	Lagged bool  // because it ended below L: all is read again from there on, with or without it
+
 	ledger *state.Ledger
-	start  int64
 	dirty  bool // the store has an open batch
 }
+
+// Pending is how many records it spares.
+func (in Inherited) Pending() int { return in.ledger.Len() }
 
 const (
 	// forgetAtMost is how many records are deleted from a store one by one before it is cheaper to
@@ -25,31 +29,29 @@ const (
 	forgetAtOnce = 20_000
 )
 
-// inherit looks what the store holds of the records that are pending by a checkpoint, and where the
-// log begins and ends. A store that is of no use here is emptied.
-func inherit(ctx context.Context, store *state.Partition, c state.Checkpoint, logStart, logEnd int64, log *slog.Logger) (inherited, error) {
-	nothing := inherited{ledger: state.NewLedger(c.LowWater), start: c.LowWater}
+// Inherit looks what the store holds of the records that are pending by a checkpoint, and where the
+// log begins and ends. A store that is of no use here is emptied. That may take long: it ends when
+// stopped returns an error.
+func Inherit(stopped func() error, store *state.Partition, c state.Checkpoint, logStart, logEnd int64) (Inherited, error) {
+	nothing := Inherited{ledger: state.NewLedger(c.LowWater), Start: c.LowWater}
 	pos, ok := store.Position()
 	if !ok || pos.Resume < c.LowWater || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset {
 		if ok {
-			level := slog.LevelInfo
-			if pos.Resume < c.LowWater {
-				level = slog.LevelDebug // all is read again from L on, with or without it
-			}
-			log.Log(ctx, level, "the local store is of no use here; rebuilding from the log", "resume", pos.Resume, "low_water", c.LowWater)
+			nothing.Lagged = pos.Resume < c.LowWater
+			nothing.Unused = fmt.Errorf("it resumes at %d with O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)
 		}
 		return nothing, store.Drop()
 	}
-	s := &scan{store: store, pos: pos, low: c.LowWater, sole: logStart > c.LowWater}
+	s := &scan{stopped: stopped, store: store, pos: pos, low: c.LowWater, sole: logStart > c.LowWater}
 	// What the store took in before O had passed it may have been read by a parser, or under a
 	// configuration, that has never held: it is forgotten and read again. What else it holds from
 	// start on is read again, too, gets the same key, and is counted then.
-	s.got = inherited{ledger: state.NewLedger(c.LowWater), start: max(min(pos.Offset, pos.Resume), c.LowWater)}
-	if err := s.run(ctx, c.Watermark); err != nil {
-		if ctx.Err() != nil || errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrCorrupt) {
+	s.got = Inherited{ledger: state.NewLedger(c.LowWater), Start: max(min(pos.Offset, pos.Resume), c.LowWater)}
+	if err := s.run(c.Watermark); err != nil {
+		if stopped() != nil || errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrCorrupt) {
 			return nothing, err
 		}
-		log.Warn("the local store cannot be used for a partition; rebuilding that from the log", "error", err)
+		nothing.Unused = err
 		if err := store.Drop(); err != nil {
 			return nothing, fmt.Errorf("empty it: %w", err)
 		}
@@ -60,42 +62,44 @@ func inherit(ctx context.Context, store *state.Partition, c state.Checkpoint, lo
 
 // scan walks through what a store holds of a partition.
 type scan struct {
+	stopped   func() error
 	store     *state.Partition
 	pos       state.Position
 	low       int64 // L
 	sole      bool  // the log has lost what the store still holds
-	got       inherited
+	got       Inherited
 	seen      int
 	forgotten int
 }
 
-func (s *scan) run(ctx context.Context, after state.Key) error {
-	var stopped error
+func (s *scan) run(after state.Key) error {
+	var failed error
 	err := s.store.Scan(after, func(k state.Key, run []byte) bool {
-		if s.seen++; s.seen%1024 == 0 && ctx.Err() != nil { // it is not wanted any more
-			stopped = ctx.Err()
-		} else {
-			stopped = s.take(k, run)
+		if s.seen++; s.seen%1024 == 0 {
+			failed = s.stopped()
 		}
-		return stopped == nil
+		if failed == nil {
+			failed = s.take(k, run)
+		}
+		return failed == nil
 	})
 	if err != nil {
 		return err
 	}
-	return stopped
+	return failed
 }
 
 func (s *scan) take(k state.Key, run []byte) error {
-	var rec record
-	if err := decodeRecord(run, &rec); err != nil {
+	var rec Record
+	if err := rec.Decode(run); err != nil {
 		return err
 	}
 	switch {
-	case rec.offset < s.low, rec.offset >= s.pos.Offset:
+	case rec.Offset < s.low, rec.Offset >= s.pos.Offset:
 		// Below L it was resolved while the route had a fixed delay, which leaves W alone.
 		return s.forget(k)
-	case rec.offset < s.got.start:
-		s.got.ledger.Add(k, rec.offset, len(run), true)
+	case rec.Offset < s.got.Start:
+		s.got.ledger.Add(k, rec.Offset, len(run), true)
 	}
 	return nil
 }

@@ -1,26 +1,24 @@
-package processor
+package pending
 
 import (
-	"time"
-
 	"github.com/duewheel/duewheel/state"
 )
 
 // farthestLook is how long what was found in the store of the next record is taken for true, unless
-// the number of those that only the store holds says otherwise.
-const farthestLook = 5 * time.Second
+// the number of those that only the store holds says otherwise, in ms.
+const farthestLook = 5000
 
 // storedDue is the due time of the first record that only the store holds, as last looked up.
 type storedDue struct {
 	due   int64 // ms; 0: there is none
 	far   int   // how many there were
 	above state.Key
-	at    time.Time
+	at    int64 // ms
 }
 
 // firstDue is when the next record is due that is not in a turn, in ms: now for one that is refused,
 // 0 when nothing is pending. Of what only the log holds nothing is known.
-func (p *partition) firstDue(now int64) int64 {
+func (p *Partition) firstDue(now int64) int64 {
 	first := int64(0)
 	earlier := func(due int64) {
 		if due == 0 {
@@ -30,8 +28,8 @@ func (p *partition) firstDue(now int64) int64 {
 			first = due
 		}
 	}
-	if len(p.repeat) > 0 && len(p.repeat[0].items) > 0 {
-		earlier(p.repeat[0].items[0].due())
+	if len(p.repeat) > 0 && len(p.repeat[0].Items) > 0 {
+		earlier(p.repeat[0].Items[0].due())
 	}
 	if len(p.late) > 0 {
 		earlier(p.late[0].due()) // those behind it wait for it
@@ -44,20 +42,20 @@ func (p *partition) firstDue(now int64) int64 {
 	}
 	if due, ok := p.wheel.Next(); ok {
 		earlier(int64(due))
-	} else if due := p.firstStored(); due > 0 {
+	} else if due := p.firstStored(now); due > 0 {
 		earlier(due)
 	}
 	return first
 }
 
 // firstStored is the first due time above the horizon; 0 when there is none.
-func (p *partition) firstStored() int64 {
-	if p.store == nil || !p.live() || p.far() == 0 {
+func (p *Partition) firstStored(now int64) int64 {
+	if p.store == nil || !p.live || p.Far() == 0 {
 		return 0
 	}
 	s := &p.stored
-	if s.far != p.far() || s.above != p.horizon && s.due <= p.horizon.Due || time.Since(s.at) > farthestLook {
-		*s = storedDue{far: p.far(), above: p.horizon, at: time.Now()}
+	if s.far != p.Far() || s.above != p.horizon && s.due <= p.horizon.Due || now-s.at > farthestLook || now < s.at {
+		*s = storedDue{far: p.Far(), above: p.horizon, at: now}
 		from := p.horizon
 		if from.Less(p.judge) {
 			from = p.judge

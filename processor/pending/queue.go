@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,7 +14,7 @@ import (
 // read long after that, and read again by the next owner. Hence the sightings, of which one goes
 // along in the checkpoint, in the place of the watermark that a queue does not need.
 type queue struct {
-	items     []item
+	items     []Item
 	head      int
 	bytes     int64
 	sightings []sighting // in rising order of both numbers
@@ -83,9 +83,9 @@ func (q *queue) seen(w state.Key, offset int64) state.Key {
 	return w
 }
 
-func (q *queue) push(it item) {
+func (q *queue) push(it Item) {
 	q.items = append(q.items, it)
-	q.bytes += int64(len(it.run))
+	q.bytes += int64(len(it.Run))
 }
 
 func (q *queue) len() int { return len(q.items) - q.head }
@@ -95,7 +95,7 @@ func (q *queue) nextDue() (int64, bool) {
 	if q.len() == 0 {
 		return 0, false
 	}
-	return q.items[q.head].key.Due, true
+	return q.items[q.head].Key.Due, true
 }
 
 // first is the offset of the head, or position when nothing is held.
@@ -103,7 +103,7 @@ func (q *queue) first(position int64) int64 {
 	if q.len() == 0 {
 		return position
 	}
-	return q.items[q.head].offset
+	return q.items[q.head].Offset
 }
 
 // last is the due time of the newest record.
@@ -111,14 +111,14 @@ func (q *queue) last() int64 {
 	if q.len() == 0 {
 		return 0
 	}
-	return q.items[len(q.items)-1].key.Due
+	return q.items[len(q.items)-1].Key.Due
 }
 
 // take moves what is due from the head.
-func (q *queue) take(now int64, out []item, records int, bytes int64) []item {
+func (q *queue) take(now int64, out []Item, records int, bytes int64) []Item {
 	n, took := 0, int64(0)
-	for n < q.len() && n < records && took < bytes && q.items[q.head+n].key.Due <= now {
-		took += int64(len(q.items[q.head+n].run))
+	for n < q.len() && n < records && took < bytes && q.items[q.head+n].Key.Due <= now {
+		took += int64(len(q.items[q.head+n].Run))
 		n++
 	}
 	out = append(out, q.items[q.head:q.head+n]...)
@@ -133,7 +133,7 @@ func (q *queue) take(now int64, out []item, records int, bytes int64) []item {
 	return out
 }
 
-func (p *partition) prepareQueue(now int64, items []item, records int, bytes int64) *part {
+func (p *Partition) prepareQueue(now int64, items []Item, records int, bytes int64) *Part {
 	items = p.queue.take(now, items, records, bytes)
 	if len(items) == 0 {
 		return nil
@@ -146,9 +146,9 @@ func (p *partition) prepareQueue(now int64, items []item, records int, bytes int
 // sightings are so many within a delay.
 const sightings = 64
 
-// sightEnd takes in where the log of a queue ends.
-func (p *partition) sightEnd(end, now int64) {
+// Sight takes in where the log of a queue ends.
+func (p *Partition) Sight(end, now int64) {
 	if p.queue != nil {
-		p.queue.sight(end, now, p.route.Delay.Milliseconds()/sightings)
+		p.queue.sight(end, now, p.Route.Delay.Milliseconds()/sightings)
 	}
 }

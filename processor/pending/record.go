@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"encoding/binary"
@@ -21,25 +21,25 @@ import (
 // It is the record as it stands in the log. What it asks for is read from its headers again
 // when it is due, because the log, not this process, decides what a record means.
 
-var errCorruptRecord = errors.New("processor: corrupt stored record")
+var errCorruptRecord = errors.New("pending: corrupt stored record")
 
 const (
 	flagNullKey = 1 << iota
 	flagNullValue
 )
 
-// record is a pending record as it stands in the log. Its bytes belong to the holder of the
+// Record is a pending record as it stands in the log. Its bytes belong to the holder of the
 // run that it was decoded from.
-type record struct {
-	offset    int64
-	timestamp int64 // ms
-	key       []byte
-	value     []byte
-	headers   []kgo.RecordHeader
+type Record struct {
+	Offset    int64
+	Timestamp int64 // ms
+	Key       []byte
+	Value     []byte
+	Headers   []kgo.RecordHeader
 }
 
-// appendRecord appends the run of r to dst.
-func appendRecord(dst []byte, r *kgo.Record) []byte {
+// AppendRecord appends the run of r to dst.
+func AppendRecord(dst []byte, r *kgo.Record) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.Offset))
 	dst = binary.AppendVarint(dst, r.Timestamp.UnixMilli())
 	var flags byte
@@ -80,31 +80,31 @@ func recordSizeBound(r *kgo.Record) int {
 	return n
 }
 
-// decodeRecord reads a run into r, reusing r's headers. Key, value and headers point into b.
-func decodeRecord(b []byte, r *record) error {
+// Decode reads a run into r, reusing r's headers. Key, value and headers point into b.
+func (r *Record) Decode(b []byte) error {
 	d := decoder{b: b}
-	r.offset = int64(d.uvarint())
-	r.timestamp = d.varint()
+	r.Offset = int64(d.uvarint())
+	r.Timestamp = d.varint()
 	flags := d.byte()
-	r.key, r.value = d.bytes(), d.bytes()
+	r.Key, r.Value = d.bytes(), d.bytes()
 	if flags&flagNullKey != 0 {
-		r.key = nil
+		r.Key = nil
 	}
 	if flags&flagNullValue != 0 {
-		r.value = nil
+		r.Value = nil
 	}
 	n := d.uvarint()
 	if n > uint64(len(d.b)) { // each header takes two bytes at least
 		return errCorruptRecord
 	}
-	r.headers = r.headers[:0]
+	r.Headers = r.Headers[:0]
 	for range n {
 		k := d.bytes()
 		var v []byte
 		if m := d.uvarint(); m > 0 {
 			v = d.take(m - 1)
 		}
-		r.headers = append(r.headers, kgo.RecordHeader{Key: unsafe.String(unsafe.SliceData(k), len(k)), Value: v})
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: unsafe.String(unsafe.SliceData(k), len(k)), Value: v})
 	}
 	if d.bad || len(d.b) != 0 {
 		return errCorruptRecord

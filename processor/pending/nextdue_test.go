@@ -1,23 +1,20 @@
-package processor
+package pending
 
 import (
 	"testing"
-
-	"github.com/duewheel/duewheel/topics"
 )
 
 // What is shown as the next due time is a record's, wherever it is held, and not the moment at which
 // the lane has to look.
 func TestFirstDue(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	shows := func(why string, want int64) {
 		t.Helper()
-		if got := pictureOf(l).NextDue; got != want {
+		if got := p.Figures(testNow).NextDue; got != want {
 			t.Errorf("%s: %d, want %d", why, got, want)
 		}
 	}
-	l.parts[testTP] = p
 	shows("nothing is pending", 0)
 	far := testNow + 10*testWindow.Milliseconds()
 	l.read(t, p, testNow, req(0, far+9, "orders"))
@@ -26,37 +23,21 @@ func TestFirstDue(t *testing.T) {
 	shows("an earlier one", far+5)
 	l.read(t, p, testNow, req(2, testNow+7, "orders"))
 	shows("one in the wheel", testNow+7)
-	pt := p.prepare(testNow+7, nil, 10, anyBytes)
+	pt := p.Take(testNow+7, nil, 10, anyBytes)
 	p.turns++
 	shows("that one is in a turn", far+5)
 	p.turns--
-	p.putBack(pt, testNow+50)
+	p.Repeat(pt, testNow+50)
 	shows("its turn is to be repeated", testNow+7)
-	l.happened(p.prepare(testNow+50, nil, 10, anyBytes))
+	l.happened(p.Take(testNow+50, nil, 10, anyBytes))
 	l.read(t, p, testNow, req(3, testNow-60_000, "orders"))
 	shows("one that is late", testNow-60_000)
-	l.happened(p.prepare(testNow+50, nil, 10, anyBytes))
+	l.happened(p.Take(testNow+50, nil, 10, anyBytes))
 	l.read(t, p, testNow, req(4, testNow+100, "nowhere"))
 	shows("one that is refused", testNow)
-	l.happened(p.prepare(testNow+50, nil, 10, anyBytes))
+	l.happened(p.Take(testNow+50, nil, 10, anyBytes))
 	p.horizon.Due = far + 6 // as if the first of the two had been loaded
 	shows("what lies above the horizon", far+9)
-	p.forgo()
+	p.Forgo()
 	shows("what only the log holds", 0)
-}
-
-func TestDeliverable(t *testing.T) {
-	for _, c := range []struct {
-		name                string
-		due, written, since int64
-	}{
-		{"written before it is due", testNow - 10, testNow - 1000, testNow - 10},
-		{"due before it is written", testNow - 5000, testNow - 1000, testNow - 1000},
-		{"written by a clock that is ahead", testNow - 10, testNow + 60_000, testNow - 10},
-		{"without a timestamp", testNow - 10, -1, testNow - 10},
-	} {
-		if got := deliverable(topics.Origin{Due: c.due, Timestamp: c.written}, testNow); got != c.since {
-			t.Errorf("%s: lateness counts from %d, want %d", c.name, got-testNow, c.since-testNow)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"testing"
@@ -35,7 +35,7 @@ func TestParserOfToday(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := state.Checkpoint{Offset: c.offset, LowWater: c.low, Parsers: c.is}
-			equals(t, "parsers", withParser(found, c.spec, 9), c.want)
+			equals(t, "parsers", WithParser(found, c.spec, 9), c.want)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"context"
@@ -9,21 +9,15 @@ import (
 )
 
 // fill puts records with offsets from one up to another into a partition's store.
-func fillStore(t *testing.T, p *partition, from, to int64, pos state.Position) {
+func fillStore(t *testing.T, p *Partition, from, to int64, pos state.Position) {
 	t.Helper()
 	for offset := from; offset < to; offset++ {
-		if err := p.store.Put(state.Key{Due: ms(farMs), Seq: offset}, appendRecord(nil, req(offset, ms(farMs), "orders"))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.store.Put(state.Key{Due: ms(farMs), Seq: offset}, AppendRecord(nil, req(offset, ms(farMs), "orders"))))
 		if offset%10_000 == 0 {
-			if err := p.store.Commit(pos); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.store.Commit(pos))
 		}
 	}
-	if err := p.store.Commit(pos); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.store.Commit(pos))
 }
 
 // Most of a store was never accepted. It is cheaper to build it anew from the log, but not when it
@@ -39,32 +33,30 @@ func TestStoreThatAloneHasIt(t *testing.T) {
 		{"the log has lost some", 15, 10, 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := testLane(t)
-			fillStore(t, livePartition(t, l), 10, 20+forgetAtMost+5, state.Position{Resume: 20 + forgetAtMost + 5, Offset: 20, LowWater: 5})
+			l := testOwner(t)
+			fillStore(t, l.live(t), 10, 20+forgetAtMost+5, state.Position{Resume: 20 + forgetAtMost + 5, Offset: 20, LowWater: 5})
 			p, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, c.logStart, 20+forgetAtMost+5, 20+forgetAtMost+5)
 			if err != nil {
 				t.Fatal(err)
 			}
-			equal(t, "pending", p.pending(), c.pending)
+			equal(t, "pending", p.Pending(), c.pending)
 			equal(t, "start", p.start, c.start)
-			if err := l.sync(p); err != nil {
-				t.Fatal(err)
-			}
-			equal(t, "records in the store", int64(len(keysOf(t, p))), c.pending)
+			must(t, p.Sync())
+			equal(t, "records in the store", int64(len(keysOf(t, p.store, p.judge))), c.pending)
 		})
 	}
 }
 
 // A restore that is not wanted any more does not count a store to its end, and drops nothing.
 func TestScanIsCutShort(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	fillStore(t, p, 10, 20_010, state.Position{Resume: 20_010, Offset: 20_010, LowWater: 5})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got, err := inherit(ctx, p.store, state.Checkpoint{Offset: 20_010, LowWater: 5}, 0, 20_010, l.log)
+	got, err := Inherit(ctx.Err, p.store, state.Checkpoint{Offset: 20_010, LowWater: 5}, 0, 20_010)
 	if !errors.Is(err, context.Canceled) || got.ledger.Len() != 0 {
 		t.Errorf("got %v, with %d records counted", err, got.ledger.Len())
 	}
-	equal(t, "records in the store", len(keysOf(t, p)), 20_000)
+	equal(t, "records in the store", len(keysOf(t, p.store, p.judge)), 20_000)
 }

@@ -1,8 +1,7 @@
-package processor
+package pending
 
 import (
-	"errors"
-	"slices"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,45 +9,29 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-func equal[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s is %v, want %v", what, got, want)
-	}
-}
-
-func equals[T comparable](t *testing.T, what string, got, want []T) {
-	t.Helper()
-	if !slices.Equal(got, want) {
-		t.Errorf("%s are %v, want %v", what, got, want)
-	}
-}
-
-const anyBytes = 1 << 30
-
 // A part delivers what is due in the order of keys; W is the last key, O what was read, and L
 // stays below what is pending.
 func TestPrepareTakesWhatIsDue(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, testNow+30, "orders"), req(1, testNow+10, "orders"), req(2, testNow+20, "orders"),
 		req(3, testNow+20, "orders"), req(4, testNow+3_000_000, "orders"))
-	if pt := p.prepare(testNow+9, nil, 10, anyBytes); pt != nil {
+	if pt := p.Take(testNow+9, nil, 10, anyBytes); pt != nil {
 		t.Errorf("records %v are early", pt.offsets())
 	}
-	pt := p.prepare(testNow+20, nil, 10, anyBytes)
+	pt := p.Take(testNow+20, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1, 2, 3})
-	equal(t, "W", pt.to.Watermark, state.Key{Due: testNow + 20, Seq: 3})
-	equal(t, "O", pt.to.Offset, 5)
-	equal(t, "L", pt.to.LowWater, 0)
-	equal(t, "what arrives is judged by", p.judge, pt.to.Watermark)
+	equal(t, "W", pt.To.Watermark, state.Key{Due: testNow + 20, Seq: 3})
+	equal(t, "O", pt.To.Offset, 5)
+	equal(t, "L", pt.To.LowWater, 0)
+	equal(t, "what arrives is judged by", p.judge, pt.To.Watermark)
 	equal(t, "W as decided", p.done.Watermark, state.Key{})
 }
 
 // L follows the first stretch of log that has something pending, up to O.
 func TestLowWaterOfAPart(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	for offset := range int64(3000) {
 		due := testNow
 		if offset == 2500 {
@@ -56,73 +39,71 @@ func TestLowWaterOfAPart(t *testing.T) {
 		}
 		l.read(t, p, testNow, req(offset, due, "orders"))
 	}
-	pt := p.prepare(testNow, nil, 10_000, anyBytes)
-	equal(t, "records", len(pt.items), 2999)
-	if low := pt.to.LowWater; low > 2500 || low < 2500-1023 {
+	pt := p.Take(testNow, nil, 10_000, anyBytes)
+	equal(t, "records", len(pt.Items), 2999)
+	if low := pt.To.LowWater; low > 2500 || low < 2500-1023 {
 		t.Errorf("L is %d, and record 2500 is pending", low)
 	}
 	l.happened(pt)
-	pt = p.prepare(testNow+2000, nil, 10_000, anyBytes)
-	equal(t, "L with nothing pending", pt.to.LowWater, 3000)
+	pt = p.Take(testNow+2000, nil, 10_000, anyBytes)
+	equal(t, "L with nothing pending", pt.To.LowWater, 3000)
 }
 
 // L is at most O: what is pending may all lie above.
 func TestLowWaterIsAtMostO(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
-	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
 	l.read(t, p, testNow, control(1), req(2, testNow-1, "orders"), req(5000, testNow+1000, "orders"))
-	pt := p.prepareCommit()
-	equal(t, "O", pt.to.Offset, 2)
-	equal(t, "L", pt.to.LowWater, 2)
+	pt := p.Checkpoint()
+	equal(t, "O", pt.To.Offset, 2)
+	equal(t, "L", pt.To.LowWater, 2)
 }
 
 // A list of late arrivals that is capped is capped by offset: O stops short of the rest, and W
 // stays as it was (design rule 3).
 func TestCappedLateListKeepsW(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
-	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
 	w := p.done.Watermark
 	l.read(t, p, testNow, req(1, testNow-1, "orders"), req(2, testNow+5, "orders"), req(3, testNow-2, "orders"), req(4, testNow-3, "orders"))
-	pt := p.prepare(testNow+10, nil, 2, anyBytes)
+	pt := p.Take(testNow+10, nil, 2, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1, 3})
-	equal(t, "W", pt.to.Watermark, w)
-	equal(t, "O", pt.to.Offset, 4)
-	rest := p.prepare(testNow+10, nil, 2, anyBytes)
+	equal(t, "W", pt.To.Watermark, w)
+	equal(t, "O", pt.To.Offset, 4)
+	rest := p.Take(testNow+10, nil, 2, anyBytes)
 	equals(t, "the rest", rest.offsets(), []int64{4, 2})
-	equal(t, "W", rest.to.Watermark, state.Key{Due: testNow + 5, Seq: 2})
-	equal(t, "O", rest.to.Offset, 5)
+	equal(t, "W", rest.To.Watermark, state.Key{Due: testNow + 5, Seq: 2})
+	equal(t, "O", rest.To.Offset, 5)
 }
 
 // The clock of a partition is the later of the wall clock and W: what is late is not held back
 // by a clock that is behind, and nothing is taken that is due after both.
 func TestClockBehindW(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 1, Watermark: state.Key{Due: testNow, Seq: 0}}, 0, 4, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	behind := testNow - 1000
 	l.read(t, p, behind, req(1, testNow-10, "orders"), req(2, testNow, "orders"), req(3, testNow+1, "orders"))
-	if err := l.goLive(p, behind); err != nil {
-		t.Fatal(err)
-	}
-	due, ok := p.nextDue()
+	must(t, p.GoLive(l.room))
+	due, ok := p.Next()
 	if !ok || due > testNow {
 		t.Errorf("the lane sleeps until %d", due-testNow)
 	}
-	pt := p.prepare(behind, nil, 10, anyBytes)
+	pt := p.Take(behind, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1, 2})
-	equal(t, "W", pt.to.Watermark, state.Key{Due: testNow, Seq: 2})
+	equal(t, "W", pt.To.Watermark, state.Key{Due: testNow, Seq: 2})
 }
 
 // A W that is ahead of the brokers' time says nothing of the time: what is late by it waits until it is
 // due, in the order of the log, W stays, and what is refused does not wait.
 func TestWatermarkAhead(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	w := state.Key{Due: testNow + 60_000, Seq: 0}
 	p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 1, Watermark: w}, 0, 5, 5)
 	if err != nil {
@@ -130,147 +111,145 @@ func TestWatermarkAhead(t *testing.T) {
 	}
 	p.limit = testNow + 1000
 	l.read(t, p, testNow, req(1, testNow-10, "orders"), req(2, testNow+5, "orders"), req(3, testNow, "orders"), req(4, testNow+90_000, "orders"))
-	if err := l.goLive(p, testNow); err != nil {
-		t.Fatal(err)
-	}
-	pt := p.prepare(testNow, nil, 10, anyBytes)
+	must(t, p.GoLive(l.room))
+	pt := p.Take(testNow, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1})
-	equal(t, "W", pt.to.Watermark, w)
-	equal(t, "O", pt.to.Offset, 2)
-	equal(t, "fired at", pt.due(), testNow-10)
+	equal(t, "W", pt.To.Watermark, w)
+	equal(t, "O", pt.To.Offset, 2)
+	equal(t, "fired at", pt.Due(), testNow-10)
 	l.happened(pt)
-	if pt := p.prepare(testNow+4, nil, 10, anyBytes); pt != nil {
+	if pt := p.Take(testNow+4, nil, 10, anyBytes); pt != nil {
 		t.Errorf("taken early: %v", pt.offsets())
 	}
-	due, ok := p.nextDue()
+	due, ok := p.Next()
 	equal(t, "it wakes", ok, true)
 	equal(t, "it wakes at", due, testNow+5)
 	equal(t, "late and due", p.lateDue(testNow+4), 1)
 	l.read(t, p, testNow, req(5, testNow-1, "nowhere"))
-	rest := p.prepare(testNow+5, nil, 10, anyBytes)
+	rest := p.Take(testNow+5, nil, 10, anyBytes)
 	equals(t, "the rest", rest.offsets(), []int64{2, 3, 5})
-	equal(t, "W", rest.to.Watermark, w)
-	l.tookAborted(&turn{l: l, took: []*part{rest}, err: errors.New("refused")})
+	equal(t, "W", rest.To.Watermark, w)
+	p.Repeat(rest, 0)
 	p.limit = testNow + 4 // set back meanwhile
-	if pt := p.prepare(testNow+10_000, nil, 10, anyBytes); pt != nil {
+	if pt := p.Take(testNow+10_000, nil, 10, anyBytes); pt != nil {
 		t.Errorf("repeated early: %v", pt.offsets())
 	}
-	due, _ = p.nextDue()
+	due, _ = p.Next()
 	equal(t, "it wakes at", due, testNow+5)
 }
 
 // A turn that is repeated has the same O, W and records, in the same order, and what was
 // rendered ahead stays behind it (design rule 7).
 func TestRepeatIsTheSame(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow-5, "orders"), req(2, testNow+1, "orders"))
-	first := p.prepare(testNow, nil, 1, anyBytes)
-	ahead := p.prepare(testNow, nil, 1, anyBytes)
-	want := []state.Checkpoint{first.to, ahead.to}
-	refuse := func(parts ...*part) { l.tookAborted(&turn{l: l, took: parts, err: errors.New("refused")}) }
+	first := p.Take(testNow, nil, 1, anyBytes)
+	ahead := p.Take(testNow, nil, 1, anyBytes)
+	want := []state.Checkpoint{first.To, ahead.To}
+	refuse := func(pt *Part) { p.Repeat(pt, 0) }
 	refuse(first)
 	refuse(ahead)
 	l.read(t, p, testNow, req(3, testNow-9, "orders")) // does not join them
-	again := p.prepare(testNow+10, nil, 1000, anyBytes)
+	again := p.Take(testNow+10, nil, 1000, anyBytes)
 	refuse(again) // alone: the other is still waiting
 	for i, offsets := range [][]int64{{1}, {0}} {
-		again = p.prepare(testNow+10, nil, 1000, anyBytes)
+		again = p.Take(testNow+10, nil, 1000, anyBytes)
 		equals(t, "records", again.offsets(), offsets)
-		equal(t, "O", again.to.Offset, want[i].Offset)
-		equal(t, "W", again.to.Watermark, want[i].Watermark)
-		equal(t, "L", again.to.LowWater, want[i].LowWater)
+		equal(t, "O", again.To.Offset, want[i].Offset)
+		equal(t, "W", again.To.Watermark, want[i].Watermark)
+		equal(t, "L", again.To.LowWater, want[i].LowWater)
 		l.happened(again)
 	}
-	next := p.prepare(testNow+10, nil, 1000, anyBytes)
+	next := p.Take(testNow+10, nil, 1000, anyBytes)
 	equals(t, "then", next.offsets(), []int64{3, 2})
 }
 
 // While something waits to be repeated, a checkpoint is that of the last decision: what is
 // waiting is pending.
 func TestCommitBesideRepeat(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, testNow+5, "orders"))
-	l.happened(p.prepareCommit())
+	l.happened(p.Checkpoint())
 	equal(t, "O", p.committed.Offset, 1)
-	pt := p.prepare(testNow+5, nil, 10, anyBytes)
-	equal(t, "L of the part", pt.to.LowWater, 1)
-	l.tookAborted(&turn{l: l, took: []*part{pt}, err: errors.New("refused")})
+	pt := p.Take(testNow+5, nil, 10, anyBytes)
+	equal(t, "L of the part", pt.To.LowWater, 1)
+	p.Repeat(pt, 0)
 	l.read(t, p, testNow, control(1), control(2))
-	if again := p.prepareCommit(); again != nil {
-		t.Errorf("a checkpoint is written: %+v", again.to)
+	if again := p.Checkpoint(); again != nil {
+		t.Errorf("a checkpoint is written: %+v", again.To)
 	}
 }
 
 // A checkpoint without records follows what was read, below what is late; W stays.
 func TestPrepareCommit(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
-	l.happened(p.prepare(testNow, nil, 10, anyBytes))
-	if pt := p.prepareCommit(); pt != nil {
-		t.Errorf("written although nothing has moved: %+v", pt.to)
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
+	if pt := p.Checkpoint(); pt != nil {
+		t.Errorf("written although nothing has moved: %+v", pt.To)
 	}
 	l.read(t, p, testNow, control(1), req(2, testNow+1000, "orders"))
-	pt := p.prepareCommit()
-	equal(t, "O", pt.to.Offset, 3)
-	equal(t, "W", pt.to.Watermark, p.done.Watermark)
-	if pt.to.LowWater > 2 {
-		t.Errorf("L is %d, and record 2 is pending", pt.to.LowWater)
+	pt := p.Checkpoint()
+	equal(t, "O", pt.To.Offset, 3)
+	equal(t, "W", pt.To.Watermark, p.done.Watermark)
+	if pt.To.LowWater > 2 {
+		t.Errorf("L is %d, and record 2 is pending", pt.To.LowWater)
 	}
 	l.read(t, p, testNow, req(3, testNow-1, "orders"), control(4))
-	equal(t, "O below what is late", p.prepareCommit().to.Offset, 3)
+	equal(t, "O below what is late", p.Checkpoint().To.Offset, 3)
 }
 
 // nextDue is never later than what there is to do.
 func TestNextDue(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	none := func(why string) {
 		t.Helper()
-		if due, ok := p.nextDue(); ok {
+		if due, ok := p.Next(); ok {
 			t.Errorf("%s: next due is %d", why, due-testNow)
 		}
 	}
 	is := func(why string, want int64) {
 		t.Helper()
-		if due, ok := p.nextDue(); !ok || due != want {
+		if due, ok := p.Next(); !ok || due != want {
 			t.Errorf("%s: next due is %d (%v), want %d", why, due-testNow, ok, want-testNow)
 		}
 	}
 	none("nothing is held")
 	far := testNow + 10*testWindow.Milliseconds()
 	l.read(t, p, testNow, req(0, far, "orders"))
-	if due, ok := p.nextDue(); !ok || due > far {
+	if due, ok := p.Next(); !ok || due > far {
 		t.Errorf("the store has something, and next due is %d (%v)", due-testNow, ok)
 	}
 	l.read(t, p, testNow, req(1, testNow+7, "orders"))
 	is("something near", testNow+7)
-	pt := p.prepare(testNow+7, nil, 1, anyBytes)
+	pt := p.Take(testNow+7, nil, 1, anyBytes)
 	p.turns++
 	none("a turn is in flight, whose end wakes the lane")
 	p.turns--
-	p.putBack(pt, testNow+50)
+	p.Repeat(pt, testNow+50)
 	is("a turn waits to be repeated", testNow+50)
-	if p.prepare(testNow+49, nil, 1, anyBytes) != nil {
+	if p.Take(testNow+49, nil, 1, anyBytes) != nil {
 		t.Error("it is repeated before its time")
 	}
-	l.happened(p.prepare(testNow+50, nil, 1, anyBytes))
+	l.happened(p.Take(testNow+50, nil, 1, anyBytes))
 	l.read(t, p, testNow, req(2, testNow-3, "orders"))
 	is("something late", 0)
-	p.phase = PhaseCatchUp
+	p.live = false
 	none("nothing is delivered during catch-up")
 }
 
 // A fixed-delay route delivers in the order of the log; O is the first record that it still
 // holds, and so is L.
 func TestQueue(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	r := testRoute(true)
 	r.Target, r.Delay = "orders", time.Second
-	l.p.routes[testTopic] = mustRoute(r)
-	p := livePartition(t, l)
+	l.route = mustRoute(r)
+	p := l.live(t)
 	at := func(offset, ms int64) {
 		t.Helper()
 		rec := req(offset, 0, "orders")
@@ -283,40 +262,39 @@ func TestQueue(t *testing.T) {
 	bad.Headers = bad.Headers[:1] // a due time of its own is refused here
 	l.read(t, p, testNow, bad)
 	at(3, 300)
-	if due, ok := p.nextDue(); !ok || due != testNow+1100 {
+	if due, ok := p.Next(); !ok || due != testNow+1100 {
 		t.Errorf("next due is %d", due-testNow)
 	}
-	if pt := p.prepare(testNow+1099, nil, 10, anyBytes); pt != nil {
+	if pt := p.Take(testNow+1099, nil, 10, anyBytes); pt != nil {
 		t.Errorf("records %v are early", pt.offsets())
 	}
-	pt := p.prepare(testNow+1100, nil, 10, anyBytes)
+	pt := p.Take(testNow+1100, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{0, 1, 2})
-	equal(t, "O", pt.to.Offset, 3)
-	equal(t, "L", pt.to.LowWater, 3)
-	if it := pt.items[2]; it.refusal == nil || it.refusal.Code != topics.CodeUnsupportedHeader || it.resolve {
-		t.Errorf("record 2 is refused with %+v, resolve record %v", it.refusal, it.resolve)
+	equal(t, "O", pt.To.Offset, 3)
+	equal(t, "L", pt.To.LowWater, 3)
+	if it := pt.Items[2]; it.Refusal == nil || it.Refusal.Code != topics.CodeUnsupportedHeader || it.Resolve {
+		t.Errorf("record 2 is refused with %+v, resolve record %v", it.Refusal, it.Resolve)
 	}
 	l.happened(pt)
 	equal(t, "O of a checkpoint", p.done.Offset, 3)
-	if again := p.prepareCommit(); again != nil {
-		t.Errorf("O passes a record that is held: %+v", again.to)
+	if again := p.Checkpoint(); again != nil {
+		t.Errorf("O passes a record that is held: %+v", again.To)
 	}
-	equals(t, "records one by one", p.prepare(testNow+2000, nil, 1, anyBytes).offsets(), []int64{3})
+	equals(t, "records one by one", p.Take(testNow+2000, nil, 1, anyBytes).offsets(), []int64{3})
 	equal(t, "bytes held", p.queue.bytes, 0)
 }
 
 // What a turn resolves holds back the store's position until the checkpoint is committed.
 func TestResumeStaysBelowWhatIsUndecided(t *testing.T) {
-	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
-		t.Run(string(guarantee), func(t *testing.T) {
-			l := testLane(t, func(c *Config) { c.Guarantee = guarantee })
-			p := livePartition(t, l)
+	for _, atLeastOnce := range []bool{false, true} {
+		t.Run(fmt.Sprintf("at least once %v", atLeastOnce), func(t *testing.T) {
+			l := testOwner(t)
+			l.atLeastOnce = atLeastOnce
+			p := l.live(t)
 			resume := func() int64 {
 				t.Helper()
 				p.dirty = true
-				if err := l.sync(p); err != nil {
-					t.Fatal(err)
-				}
+				must(t, p.Sync())
 				pos, _ := p.store.Position()
 				return pos.Resume
 			}
@@ -330,12 +308,12 @@ func TestResumeStaysBelowWhatIsUndecided(t *testing.T) {
 			if at > 5000 {
 				t.Errorf("resume is %d, and record 5000 is in memory only", at)
 			}
-			pt := p.prepare(testNow, nil, 10, anyBytes)
+			pt := p.Take(testNow, nil, 10, anyBytes)
 			equal(t, "resume with the turn in flight", resume(), at)
 			l.happened(pt)
-			if guarantee == AtLeastOnce {
+			if atLeastOnce {
 				equal(t, "resume with the checkpoint not yet written", resume(), at)
-				l.happened(p.prepareCommit())
+				l.happened(p.Checkpoint())
 			}
 			equal(t, "resume after the commit", resume(), 5001)
 			for offset := int64(5001); offset < 7000; offset++ {
@@ -347,10 +325,10 @@ func TestResumeStaysBelowWhatIsUndecided(t *testing.T) {
 			}
 			refused := req(7001, testNow+10, "elsewhere")
 			l.read(t, p, testNow, refused)
-			pt = p.prepare(testNow, nil, 1, anyBytes)
+			pt = p.Take(testNow, nil, 1, anyBytes)
 			l.happened(pt)
-			if guarantee == AtLeastOnce {
-				l.happened(p.prepareCommit())
+			if atLeastOnce {
+				l.happened(p.Checkpoint())
 			}
 			if at = resume(); at > 7001 {
 				t.Errorf("resume is %d, and record 7001 is refused", at)

@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"fmt"
@@ -10,80 +10,65 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// keysOf lists the offsets of what the store holds above W, in the order of keys.
-func keysOf(t *testing.T, p *partition) []int64 {
-	t.Helper()
-	var out []int64
-	if err := p.store.Scan(p.judge, func(k state.Key, _ []byte) bool { out = append(out, k.Seq); return true }); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func ms(n int64) int64 { return testNow + n }
-
-var farMs = 10 * testWindow.Milliseconds()
-
 // What comes with a key at or below W is late: it is delivered in the part that moves O past it,
 // and never enters the store or the wheel (design rule 3).
 func TestLateArrival(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
-	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
 	l.read(t, p, testNow, req(1, ms(-1), "orders"), req(2, ms(0), "orders")) // the second has a larger seq: pending
 	equal(t, "late records", len(p.late), 1)
 	equal(t, "records in the wheel", p.wheel.Len(), 1)
-	equals(t, "records in the store", keysOf(t, p), nil)
-	pt := p.prepare(testNow, nil, 10, anyBytes)
+	equals(t, "records in the store", keysOf(t, p.store, p.judge), nil)
+	pt := p.Take(testNow, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1, 2})
-	equal(t, "late arrivals counted", p.stats.late.Load(), 1)
 }
 
 // While a turn is in flight, what arrives is judged by the W that it will leave.
 func TestJudgedByTheTurnInFlight(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, ms(10), "orders"))
-	pt := p.prepare(ms(10), nil, 10, anyBytes)
+	pt := p.Take(ms(10), nil, 10, anyBytes)
 	l.read(t, p, ms(10), req(1, ms(5), "orders"))
 	equal(t, "late records", len(p.late), 1)
 	l.happened(pt)
-	equals(t, "records", p.prepare(ms(10), nil, 10, anyBytes).offsets(), []int64{1})
+	equals(t, "records", p.Take(ms(10), nil, 10, anyBytes).offsets(), []int64{1})
 }
 
 // What is refused is dead-lettered in the part that moves O past it. If configuration refused it
 // and its key is above W, a resolve record says so, because a replay cannot know (design rule 10).
 func TestRefused(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
-	l.happened(p.prepare(testNow, nil, 10, anyBytes))
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
 	bad := req(1, 0, "orders")
 	bad.Headers[0].Value = []byte("tomorrow")
 	l.read(t, p, testNow, bad, req(2, ms(1000), "elsewhere"), req(3, ms(-1), "elsewhere"))
-	if due, ok := p.nextDue(); !ok || due > testNow {
+	if due, ok := p.Next(); !ok || due > testNow {
 		t.Errorf("refused records wait until %d", due)
 	}
-	pt := p.prepare(testNow, nil, 10, anyBytes)
+	pt := p.Take(testNow, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1, 2, 3})
 	for i, want := range []struct {
 		code    topics.Code
 		resolve bool
 	}{{topics.CodeUnparsableDue, false}, {topics.CodeTargetNotAllowed, true}, {topics.CodeTargetNotAllowed, false}} {
-		it := pt.items[i]
-		if it.refusal == nil || it.refusal.Code != want.code || it.resolve != want.resolve {
-			t.Errorf("record %d: %+v, resolve record %v; want %s, %v", it.offset, it.refusal, it.resolve, want.code, want.resolve)
+		it := pt.Items[i]
+		if it.Refusal == nil || it.Refusal.Code != want.code || it.Resolve != want.resolve {
+			t.Errorf("record %d: %+v, resolve record %v; want %s, %v", it.Offset, it.Refusal, it.Resolve, want.code, want.resolve)
 		}
 	}
-	equal(t, "key of the resolve record", pt.items[1].key, state.Key{Due: ms(1000), Seq: 2})
-	equal(t, "O", pt.to.Offset, 4)
+	equal(t, "key of the resolve record", pt.Items[1].Key, state.Key{Due: ms(1000), Seq: 2})
+	equal(t, "O", pt.To.Offset, 4)
 }
 
 // A replay never refuses: what is below O was accepted under another configuration. What has a
 // resolve record is not pending, and what cannot be parsed was resolved when O passed it.
 func TestReplay(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	p, err := l.assign(state.Checkpoint{Offset: 5, LowWater: 0, Watermark: state.Key{Due: ms(10), Seq: 1}}, 0, 7, 7)
 	if err != nil {
 		t.Fatal(err)
@@ -99,16 +84,11 @@ func TestReplay(t *testing.T) {
 		req(5, ms(700), "elsewhere"),
 		&kgo.Record{Offset: 6, Headers: topics.Resolve(testMark, 3, ms(600), 3)},
 	)
-	if p.prepareCommit(); p.phase != PhaseCatchUp {
-		t.Fatalf("phase %s", p.phase)
-	}
-	if err := l.goLive(p, testNow); err != nil {
-		t.Fatal(err)
-	}
-	pt := p.prepare(ms(1000), nil, 10, anyBytes)
+	must(t, p.GoLive(l.room))
+	pt := p.Take(ms(1000), nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{5, 4, 0})
-	if pt.items[0].refusal == nil || pt.items[1].refusal != nil || pt.items[2].refusal != nil {
-		t.Errorf("refused are %v, %v, %v; want only the first, which is above O", pt.items[0].refusal, pt.items[1].refusal, pt.items[2].refusal)
+	if pt.Items[0].Refusal == nil || pt.Items[1].Refusal != nil || pt.Items[2].Refusal != nil {
+		t.Errorf("refused are %v, %v, %v; want only the first, which is above O", pt.Items[0].Refusal, pt.Items[1].Refusal, pt.Items[2].Refusal)
 	}
 }
 
@@ -119,16 +99,14 @@ func TestResolveRecord(t *testing.T) {
 		due  int64
 	}{{"near", ms(100)}, {"far", ms(farMs)}} {
 		t.Run(c.name, func(t *testing.T) {
-			l := testLane(t)
-			p := livePartition(t, l)
+			l := testOwner(t)
+			p := l.live(t)
 			l.read(t, p, testNow, req(0, c.due, "orders"), req(1, c.due, "orders"),
 				&kgo.Record{Offset: 2, Headers: topics.Resolve(testMark, 0, c.due, 0)},
 				&kgo.Record{Offset: 3, Headers: topics.Resolve(testMark, 0, c.due, 0)}) // again: nothing to do
-			equal(t, "pending", p.pending(), 1)
-			if err := l.load(p, c.due); err != nil {
-				t.Fatal(err)
-			}
-			equals(t, "records", p.prepare(c.due, nil, 10, anyBytes).offsets(), []int64{1})
+			equal(t, "pending", p.Pending(), 1)
+			must(t, p.Load(c.due, l.room))
+			equals(t, "records", p.Take(c.due, nil, 10, anyBytes).offsets(), []int64{1})
 		})
 	}
 }
@@ -136,8 +114,8 @@ func TestResolveRecord(t *testing.T) {
 // Far records go to the store and come back ahead of need, also when a load stops in the middle
 // of one ms: what arrives there meanwhile keeps its place.
 func TestLoadAcrossTheHorizon(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	const n = 40
 	for offset := range int64(n) {
 		r := req(offset, ms(farMs), "orders") // all due at one ms
@@ -145,25 +123,21 @@ func TestLoadAcrossTheHorizon(t *testing.T) {
 		l.read(t, p, testNow, r)
 	}
 	equal(t, "records in the wheel", p.wheel.Len(), 0)
-	equal(t, "records in the store", len(keysOf(t, p)), n)
-	if due, ok := p.nextDue(); !ok || due > ms(farMs) {
+	equal(t, "records in the store", len(keysOf(t, p.store, p.judge)), n)
+	if due, ok := p.Next(); !ok || due > ms(farMs) {
 		t.Errorf("next due is %d (%v)", due-testNow, ok)
 	}
-	l.nearBudget = 8 * 10_500 // a load stops after about ten
+	l.room.Budget = 8 * 10_500 // a load stops after about ten
 	now := ms(farMs)
-	if err := l.load(p, now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Load(now, l.room))
 	if k := p.wheel.Len(); k == 0 || k == n {
 		t.Fatalf("%d of %d are loaded in one step", k, n)
 	}
 	l.read(t, p, now, req(n, ms(farMs), "orders"), req(n+1, ms(farMs-1), "orders"))
 	var got []int64
 	for range 2 * n {
-		if err := l.load(p, now); err != nil {
-			t.Fatal(err)
-		}
-		pt := p.prepare(now, nil, 7, anyBytes)
+		must(t, p.Load(now, l.room))
+		pt := p.Take(now, nil, 7, anyBytes)
 		if pt == nil {
 			break
 		}
@@ -180,27 +154,23 @@ func TestLoadAcrossTheHorizon(t *testing.T) {
 
 // When memory is short the far end of the window goes to the store, and comes back in order.
 func TestSpill(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	var want []int64
 	for offset := range int64(50) {
 		l.read(t, p, testNow, req(offset, ms(offset*50), "orders"))
 		want = append(want, offset)
 	}
-	if err := l.spillFrom(p, ms(1000)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.spillFrom(ms(1000)))
 	equal(t, "records in the wheel", p.wheel.Len(), 20)
-	equal(t, "records in the store", len(keysOf(t, p)), 30)
-	equal(t, "pending", p.pending(), 50)
+	equal(t, "records in the store", len(keysOf(t, p.store, p.judge)), 30)
+	equal(t, "pending", p.Pending(), 50)
 	l.read(t, p, testNow, req(50, ms(1000), "orders"), req(51, ms(999), "orders"))
 	equal(t, "records in the wheel", p.wheel.Len(), 21)
 	var got []int64
 	for now := testNow; now <= ms(3000); now += 100 {
-		if err := l.load(p, now); err != nil {
-			t.Fatal(err)
-		}
-		if pt := p.prepare(now, nil, 1000, anyBytes); pt != nil {
+		must(t, p.Load(now, l.room))
+		if pt := p.Take(now, nil, 1000, anyBytes); pt != nil {
 			got = append(got, pt.offsets()...)
 			l.happened(pt)
 		}
@@ -214,11 +184,11 @@ func TestSpill(t *testing.T) {
 func TestGoLiveWithAStore(t *testing.T) {
 	for _, short := range []bool{false, true} { // of memory
 		t.Run(fmt.Sprintf("short of memory %v", short), func(t *testing.T) {
-			l := testLane(t)
-			p := livePartition(t, l)
+			l := testOwner(t)
+			p := l.live(t)
 			log := []*kgo.Record{req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"), req(2, ms(2), "orders"), req(3, ms(farMs-1), "orders")}
 			l.read(t, p, testNow, log...)
-			l.happened(p.prepareCommit())
+			l.happened(p.Checkpoint())
 			more := req(4, ms(farMs+2), "orders") // stored, and O has not passed it
 			log = append(log, more)
 			l.read(t, p, testNow, more)
@@ -232,18 +202,14 @@ func TestGoLiveWithAStore(t *testing.T) {
 			p.horizon.Due = ms(farMs + 10) // as if much time had passed: what was far is near
 			l.read(t, p, ms(farMs), log[p.start:]...)
 			if short {
-				l.nearBudget = 2
+				l.room.Budget = 2
 			}
-			if err := l.goLive(p, ms(farMs)); err != nil {
-				t.Fatal(err)
-			}
-			equal(t, "pending", p.pending(), 5)
+			must(t, p.GoLive(l.room))
+			equal(t, "pending", p.Pending(), 5)
 			var got []int64
 			for range 10 {
-				if err := l.load(p, ms(farMs+10)); err != nil {
-					t.Fatal(err)
-				}
-				if pt := p.prepare(ms(farMs+10), nil, 10, anyBytes); pt != nil {
+				must(t, p.Load(ms(farMs+10), l.room))
+				if pt := p.Take(ms(farMs+10), nil, 10, anyBytes); pt != nil {
 					got = append(got, pt.offsets()...)
 					l.happened(pt)
 				}
@@ -256,94 +222,78 @@ func TestGoLiveWithAStore(t *testing.T) {
 // What was delivered stays in the store until it is trimmed, and never comes back from there,
 // however little memory a catch-up has.
 func TestDeliveredStaysInTheStore(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	now := ms(farMs)
 	l.read(t, p, testNow, req(0, now, "orders"))
-	if err := l.load(p, now); err != nil {
-		t.Fatal(err)
-	}
-	l.happened(p.prepare(now, nil, 10, anyBytes))
+	must(t, p.Load(now, l.room))
+	l.happened(p.Take(now, nil, 10, anyBytes))
 	p, err := l.assign(p.committed, 0, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.nearBudget, l.window = 1, windowFloor
+	l.room.Budget, l.room.Window = 1, LeastWindow
 	l.read(t, p, now, req(1, now, "orders")) // due at the ms of W
-	if err := l.balance(now); err != nil {
-		t.Fatal(err)
-	}
+	l.balance(t, p)
 	equal(t, "records in the wheel", p.wheel.Len(), 0)
-	if err := l.goLive(p, now); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.load(p, now); err != nil {
-		t.Fatal(err)
-	}
-	equals(t, "records", p.prepare(now, nil, 10, anyBytes).offsets(), []int64{1})
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(now, l.room))
+	equals(t, "records", p.Take(now, nil, 10, anyBytes).offsets(), []int64{1})
 }
 
 // A record that was stored before O passed it may be refused, or due at another time, when it is
 // read again under another configuration: the old copy is forgotten.
 func TestStoredBeforeAccepted(t *testing.T) {
-	l := testLane(t)
-	p := livePartition(t, l)
+	l := testOwner(t)
+	p := l.live(t)
 	r := req(0, ms(farMs), "bills")
 	l.read(t, p, testNow, r)
-	l.p.routes[testTopic] = mustRoute(testRoute(false))
+	l.route = mustRoute(testRoute(false))
 	p, err := l.assign(p.committed, 0, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.read(t, p, testNow, r)
-	if err := l.goLive(p, testNow); err != nil {
-		t.Fatal(err)
-	}
-	pt := p.prepare(testNow, nil, 10, anyBytes)
+	must(t, p.GoLive(l.room))
+	pt := p.Take(testNow, nil, 10, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{0})
-	if pt.items[0].refusal == nil {
+	if pt.Items[0].Refusal == nil {
 		t.Error("it is not refused")
 	}
 	l.happened(pt)
-	equals(t, "left in the store", keysOf(t, p), nil)
+	equals(t, "left in the store", keysOf(t, p.store, p.judge), nil)
 }
 
 // One that is not live goes on reading whatever it holds, since nothing would drain it; a live
 // one pauses, and resumes when there is room, or when it holds nothing that could make room.
 func TestThrottle(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.nearBudget = 1
+	l.room.Budget = 1
 	l.read(t, p, testNow, req(0, ms(10), "orders"))
 	balance := func() {
 		t.Helper()
-		if err := l.balance(testNow); err != nil {
-			t.Fatal(err)
-		}
+		l.balance(t, p)
 	}
 	balance()
-	equal(t, "paused during catch-up", p.paused, false)
+	equal(t, "full during catch-up", p.Full(testNow, l.room), false)
 	p.position = 2
-	if err := l.goLive(p, testNow); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.load(p, testNow); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(testNow, l.room))
 	balance()
-	equal(t, "paused with a record in memory", p.paused, true)
-	l.happened(p.prepare(ms(10), nil, 10, anyBytes))
+	equal(t, "full with a record in memory", p.Full(testNow, l.room), true)
+	l.happened(p.Take(ms(10), nil, 10, anyBytes))
 	balance()
-	equal(t, "paused with nothing in memory", p.paused, false)
+	equal(t, "full with nothing in memory", p.Full(testNow, l.room), false)
 }
 
 // A commit of the store on the way through a resolve record must not say that it was taken in: after a
 // crash it would not be read again, and what it names would be pending.
 func TestPositionPassesAResolveRecordWithItsDelete(t *testing.T) {
-	l := testLane(t)
+	l := testOwner(t)
 	c := state.Checkpoint{Offset: 10}
 	p, err := l.assign(c, 0, 10, 10)
 	if err != nil {
@@ -352,15 +302,14 @@ func TestPositionPassesAResolveRecordWithItsDelete(t *testing.T) {
 	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs), "orders"))
 	resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testMark, 1, ms(farMs), 1)}
 	for _, r := range []*kgo.Record{req(2, ms(farMs), "orders"), resolve} { // one fetch, and then it crashes
-		if err := l.accept(p, r, testNow); err != nil {
-			t.Fatal(err)
-		}
+		_, err := p.Accept(r, testNow)
+		must(t, err)
 	}
 	again, err := l.assign(c, 0, 10, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.start > 3 {
-		t.Errorf("reading begins at %d, behind the resolve record, with %d pending", again.start, again.pending())
+		t.Errorf("reading begins at %d, behind the resolve record, with %d pending", again.start, again.Pending())
 	}
 }

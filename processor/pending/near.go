@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"cmp"
@@ -74,7 +74,7 @@ func (n *near) commit(i uint32, run []byte, stored bool) ref {
 	c := &n.chunks[i]
 	at := len(c.buf)
 	if len(run) > cap(c.buf)-at {
-		panic(fmt.Sprintf("processor: BUG: a record of %d bytes in room for %d", len(run), cap(c.buf)-at))
+		panic(fmt.Sprintf("pending: BUG: a record of %d bytes in room for %d", len(run), cap(c.buf)-at))
 	}
 	binary.LittleEndian.PutUint32(run, uint32(len(run)-lengthPrefix))
 	c.buf = c.buf[:at+len(run)]
@@ -107,7 +107,7 @@ func (n *near) release(r ref) {
 		return
 	}
 	if c.live < 0 {
-		panic("processor: BUG: a record is released twice")
+		panic("pending: BUG: a record is released twice")
 	}
 	if c.isOpen {
 		n.close(i)

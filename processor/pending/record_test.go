@@ -1,4 +1,4 @@
-package processor
+package pending
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 )
 
 // plain turns a decoded record into one of kgo's, to compare and to encode again.
-func (r *record) plain() *kgo.Record {
+func (r *Record) plain() *kgo.Record {
 	return &kgo.Record{
-		Offset: r.offset, Timestamp: time.UnixMilli(r.timestamp),
-		Key: r.key, Value: r.value, Headers: r.headers,
+		Offset: r.Offset, Timestamp: time.UnixMilli(r.Timestamp),
+		Key: r.Key, Value: r.Value, Headers: r.Headers,
 	}
 }
 
@@ -48,12 +48,12 @@ func TestRecordIdentity(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			run := appendRecord(nil, &c.rec)
+			run := AppendRecord(nil, &c.rec)
 			if got, bound := len(run), recordSizeBound(&c.rec); got > bound {
 				t.Errorf("run of %d bytes, bound is %d", got, bound)
 			}
-			var got record
-			if err := decodeRecord(run, &got); err != nil {
+			var got Record
+			if err := got.Decode(run); err != nil {
 				t.Fatal(err)
 			}
 			if !sameRecord(got.plain(), &c.rec) {
@@ -69,41 +69,41 @@ func TestRecordIdentity(t *testing.T) {
 
 // What is decoded does not keep what the record before had.
 func TestRecordReuse(t *testing.T) {
-	var r record
-	long := appendRecord(nil, &kgo.Record{Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "a"}, {Key: "b"}}})
-	short := appendRecord(nil, &kgo.Record{Offset: 1})
+	var r Record
+	long := AppendRecord(nil, &kgo.Record{Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "a"}, {Key: "b"}}})
+	short := AppendRecord(nil, &kgo.Record{Offset: 1})
 	for _, run := range [][]byte{long, short} {
-		if err := decodeRecord(run, &r); err != nil {
+		if err := r.Decode(run); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if r.key != nil || r.value != nil || len(r.headers) != 0 || r.offset != 1 {
+	if r.Key != nil || r.Value != nil || len(r.Headers) != 0 || r.Offset != 1 {
 		t.Errorf("got %+v", r)
 	}
 }
 
 // A run that was cut short, or has something behind it, is corrupt.
 func TestRecordCorrupt(t *testing.T) {
-	run := appendRecord(nil, &kgo.Record{
+	run := AppendRecord(nil, &kgo.Record{
 		Offset: 300, Timestamp: time.UnixMilli(1767225605123), Key: []byte("key"), Value: []byte("value"),
 		Headers: []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "b"}},
 	})
-	var r record
+	var r Record
 	for n := range run {
-		if err := decodeRecord(run[:n], &r); err == nil {
+		if err := r.Decode(run[:n]); err == nil {
 			t.Errorf("%d of %d bytes are taken for a record: %+v", n, len(run), r)
 		}
 	}
-	if err := decodeRecord(append(run, 0), &r); err == nil {
+	if err := r.Decode(append(run, 0)); err == nil {
 		t.Error("a byte too many is ignored")
 	}
 	if _, err := recordOffset(nil); err == nil {
 		t.Error("no bytes have an offset")
 	}
 	// A count of headers that no run could hold must not be allocated.
-	huge := appendRecord(nil, &kgo.Record{})
+	huge := AppendRecord(nil, &kgo.Record{})
 	huge = append(huge[:len(huge)-1], 0xff, 0xff, 0xff, 0xff, 0x0f)
-	if err := decodeRecord(huge, &r); err == nil {
+	if err := r.Decode(huge); err == nil {
 		t.Error("four billion headers in no bytes")
 	}
 }
@@ -125,12 +125,12 @@ func anyRecord(t *rapid.T) *kgo.Record {
 func TestRecordIdentityProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := anyRecord(t)
-		run := appendRecord([]byte("before"), r)[len("before"):]
+		run := AppendRecord([]byte("before"), r)[len("before"):]
 		if len(run) > recordSizeBound(r) {
 			t.Fatalf("run of %d bytes, bound is %d", len(run), recordSizeBound(r))
 		}
-		var got record
-		if err := decodeRecord(run, &got); err != nil {
+		var got Record
+		if err := got.Decode(run); err != nil {
 			t.Fatal(err)
 		}
 		if !sameRecord(got.plain(), r) {
@@ -143,18 +143,18 @@ func TestRecordIdentityProperty(t *testing.T) {
 // encoded again.
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(appendRecord(nil, &kgo.Record{}))
-	f.Add(appendRecord(nil, &kgo.Record{Offset: 1 << 40, Key: []byte{}, Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "h"}, {Key: "i", Value: []byte("1")}}}))
+	f.Add(AppendRecord(nil, &kgo.Record{}))
+	f.Add(AppendRecord(nil, &kgo.Record{Offset: 1 << 40, Key: []byte{}, Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "h"}, {Key: "i", Value: []byte("1")}}}))
 	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var r, again record
-		if err := decodeRecord(b, &r); err != nil {
+		var r, again Record
+		if err := r.Decode(b); err != nil {
 			return
 		}
-		if offset, err := recordOffset(b); err != nil || offset != r.offset {
-			t.Fatalf("offset %d, %v; the record says %d", offset, err, r.offset)
+		if offset, err := recordOffset(b); err != nil || offset != r.Offset {
+			t.Fatalf("offset %d, %v; the record says %d", offset, err, r.Offset)
 		}
-		if err := decodeRecord(appendRecord(nil, r.plain()), &again); err != nil {
+		if err := again.Decode(AppendRecord(nil, r.plain())); err != nil {
 			t.Fatal(err)
 		}
 		if !sameRecord(r.plain(), again.plain()) {

@@ -1,0 +1,150 @@
+package processor
+
+import (
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/wait"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// partition is what a lane knows of one of its partitions beside what is pending in it.
+type partition struct {
+	*pending.Partition // nil: it could not be judged what is pending in it
+
+	// Set once, when the partition is assigned.
+	tp      topicPartition
+	id      kafka.TopicID
+	mark    topics.Mark // of what this group writes into the delay topic for itself
+	route   *topics.Route
+	log     *slog.Logger
+	since   time.Time // when its restore began
+	stats   *topicCounters
+	picture atomic.Pointer[PartitionStats] // published by the lane, read by every goroutine
+
+	// Owned by the lane, as is everything below.
+	phase  Phase
+	err    error // why it is stopped or held up
+	loss   error // the log has lost what is pending here
+	unread error // why brokers do not let it be read
+
+	writing    writing
+	logStart   int64
+	logEnd     int64 // E, as last asked
+	endAsked   time.Time
+	readAt     time.Time     // when something was last read
+	liveAfter  time.Duration // from since until it was live
+	liveAt     time.Time
+	answeredAt time.Time // when a turn was last answered that happened
+	waitsSince time.Time // since when nothing was, although there is something to do
+	syncedAt   time.Time // when its store was last told how far it is
+	wanted     int       // how much it wanted when the lane last asked, and when it was last served
+	served     int
+	paused     bool      // the reader has been told to leave it alone
+	resting    time.Time // until when it is not read, because brokers refused
+	refusals   wait.Backoff
+}
+
+// part is what a turn does for one of the lane's partitions.
+type part struct {
+	*pending.Part
+	p *partition
+}
+
+// part is a part of this partition; nil is none.
+func (p *partition) part(pt *pending.Part) *part {
+	if pt == nil {
+		return nil
+	}
+	return &part{Part: pt, p: p}
+}
+
+// take makes the next turn's part, or nil when there is nothing to deliver.
+func (p *partition) take(now int64, items []pending.Item, records int, bytes int64) *part {
+	return p.part(p.Take(now, items, records, bytes))
+}
+
+// takeRepeat takes the first n records of what is to be tried again.
+func (p *partition) takeRepeat(n int) *part { return p.part(p.TakeRepeat(n)) }
+
+// wants is at most how many records the partition has to deliver now; 0: none.
+func (p *partition) wants(now int64) int {
+	if !p.live() {
+		return 0
+	}
+	return p.Wants(now)
+}
+
+// nextDue is when the partition has something to do next; false: not before it reads more.
+func (p *partition) nextDue() (int64, bool) {
+	if !p.live() {
+		return 0, false
+	}
+	return p.Next()
+}
+
+func (p *partition) live() bool { return p.phase == PhaseLive }
+
+// opened reports whether it is known what is pending in it.
+func (p *partition) opened() bool { return p.Partition != nil }
+
+// endOf is up to where a catch-up must read: the later of the last stable offset and the end of what
+// records of ours there may be (design rule 2).
+func (p *partition) endOf(b kafka.Bounds) int64 { return max(b.Stable, p.Marks().OwnEnd) }
+
+// errAhead says what a W that is ahead means and what can be done.
+func (p *partition) errAhead(now int64) error {
+	w := time.UnixMilli(p.Marks().Judge.Due)
+	return fmt.Errorf("the watermark is %v ahead of the brokers' time: a clock that was wrong has moved it, a replica's or a broker's. "+
+		"Until %s a record that is requested for a time before that is delivered when it is due, and when those before it in the log have been. "+
+		"To end this sooner stop the group and use `duewheel checkpoints reset --force`: with --to-offset what is pending is given up, with --to-beginning what is in the log is delivered again",
+		w.Sub(time.UnixMilli(now)).Round(time.Second), w.UTC().Format(time.RFC3339))
+}
+
+// describe renders an error with the partition's coordinates.
+func (p *partition) describe(what string, err error) error {
+	return fmt.Errorf("%s %s: %w", what, p.tp, err)
+}
+
+// accept takes in one record of the delay topic, and counts it.
+func (l *lane) accept(p *partition, r *kgo.Record, now int64) error {
+	a, err := p.Accept(r, now)
+	if a.New {
+		p.stats.accepted.Add(1)
+	}
+	if a.Late {
+		p.stats.late.Add(1)
+	}
+	if a.Overdue {
+		p.stats.lateOnArrival.Add(1)
+	}
+	if a.Unparsed != nil {
+		l.p.counters.refused.add(string(a.Unparsed.Code), 1)
+	}
+	if a.Target != nil {
+		l.p.targets.of(a.Target) // looked up by the time it is due
+	}
+	return err
+}
+
+// topicCounters count what happens to the records of one delay topic. Lanes add, every goroutine may read.
+type topicCounters struct {
+	accepted      atomic.Int64
+	delivered     atomic.Int64
+	late          atomic.Int64
+	lateOnArrival atomic.Int64
+	trouble       atomic.Pointer[string] // why the topic loses what is pending; nil: it does not, as far as is known
+}
+
+func (c *topicCounters) why() string {
+	if why := c.trouble.Load(); why != nil {
+		return *why
+	}
+	return ""
+}

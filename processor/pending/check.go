@@ -1,0 +1,62 @@
+package pending
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// Check returns an error if an invariant does not hold. Tests call it after each step.
+func Check(p *Partition) error {
+	return errors.Join(p.checkMarks(), p.checkLate(), p.checkNothing())
+}
+
+func (p *Partition) checkMarks() error {
+	switch {
+	case p.judge.Less(p.done.Watermark):
+		return fmt.Errorf("late is decided against %v, and W is %v", p.judge, p.done.Watermark)
+	case p.done.Watermark.Less(p.committed.Watermark), p.done.Offset < p.committed.Offset:
+		return fmt.Errorf("committed is %+v, and decided %+v", p.committed, p.done)
+	case p.queue == nil && p.wheel.Len() > p.ledger.Len():
+		return fmt.Errorf("%d records are in the wheel, and %d are pending", p.wheel.Len(), p.ledger.Len())
+	}
+	return nil
+}
+
+func (p *Partition) checkLate() error {
+	var bytes int64
+	for i := range p.late {
+		it := &p.late[i]
+		bytes += int64(len(it.Run))
+		if it.Refusal == nil && p.judge.Less(it.Key) {
+			return fmt.Errorf("record %d is late, with key %v above %v", it.Offset, it.Key, p.judge)
+		}
+		if i > 0 && it.Offset <= p.late[i-1].Offset {
+			return fmt.Errorf("late record %d comes after %d", it.Offset, p.late[i-1].Offset)
+		}
+	}
+	if bytes != p.lateBytes {
+		return fmt.Errorf("late records take %d bytes, and %d are counted", bytes, p.lateBytes)
+	}
+	return nil
+}
+
+// checkNothing finds what is kept although nothing is pending and all is committed.
+func (p *Partition) checkNothing() error {
+	if !p.live || p.Pending() > 0 || !p.Settled() {
+		return nil
+	}
+	left := 0
+	if p.store != nil && !p.dirty {
+		if err := p.store.Scan(p.judge, func(state.Key, []byte) bool { left++; return true }); err != nil {
+			return err
+		}
+	}
+	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.held) != 0 || left != 0 {
+		return fmt.Errorf("nothing is pending, and kept are %d bytes in memory and %d in the ledger, which resumes at %d, %d offsets that are held, and %d records in the store",
+			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.held), left)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package pending
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// Follower is a partition that another replica owns. It takes in the log below the owner's O, so only
+// what was accepted, keeps all of it in the local store, and forgets what is at or below W. So it is
+// what an owner would inherit that had the partition until then, and the next one has to read only what
+// came after.
+//
+// Invariants: position <= committed.Offset. The ledger counts what the store holds: the records
+// from L to position that are above W and not resolved. After each step the store's position is
+// this one. Of what an owner has left there the store may hold more, which is not counted: what lies
+// at or above position, until it is read again, and what is at or below W and not trimmed yet.
+type Follower struct {
+	p     *Partition
+	ahead []*kgo.Record // read, and not accepted by the owner yet
+}
+
+// Follow makes a follower of a checkpoint, and of what the local store spares it.
+func Follow(env Env, c state.Checkpoint, store *state.Partition, got Inherited) (*Follower, error) {
+	p, err := New(env, c, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	p.store, p.horizon = store, state.Key{} // all of it is above that
+	p.ledger, p.start, p.position = got.ledger, got.Start, got.Start
+	return &Follower{p: p}, p.Flush()
+}
+
+// Marks returns where it stands.
+func (f *Follower) Marks() Marks { return f.p.Marks() }
+
+// Pending is how many records it holds that are not resolved.
+func (f *Follower) Pending() int64 { return f.p.Pending() }
+
+// Waiting is how many records wait for the owner to accept them.
+func (f *Follower) Waiting() int { return len(f.ahead) }
+
+// Accept takes in a record, or keeps it until the owner has accepted it.
+func (f *Follower) Accept(r *kgo.Record) (kept bool, err error) {
+	if len(f.ahead) > 0 || r.Offset >= f.p.committed.Offset {
+		f.ahead = append(f.ahead, r)
+		return true, nil
+	}
+	return false, f.accept(r)
+}
+
+// accept takes in a record below O. What was refused by its owner is passed over, as in every replay, or
+// a resolve record follows that says so.
+func (f *Follower) accept(r *kgo.Record) error {
+	_, err := f.p.Accept(r, 0)
+	f.p.dirty = true
+	return err
+}
+
+// Sync writes what was taken in, with the position that belongs to it.
+func (f *Follower) Sync() error { return f.p.Sync() }
+
+// Follow takes over the owner's newest checkpoint, and what of the records ahead it covers. It
+// reports whether reading has to begin somewhere else.
+func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
+	p := f.p
+	if p.parsers, err = parsersOf(p.Route, c); err != nil {
+		return false, err
+	}
+	if err := f.forget(c.Watermark); err != nil {
+		return false, err
+	}
+	was := p.committed
+	back := c.Offset < was.Offset || c.Watermark.Less(was.Watermark) // it was set back by hand
+	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
+	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
+	if !back { // before L is looked at: it mostly lies below what has been read already
+		if err := f.catchUp(); err != nil {
+			return false, err
+		}
+	}
+	settled := c.LowWater == c.Offset && p.ledger.Len() > 0 // resolved by what lies ahead, or a fixed delay
+	if back || settled || p.position < c.LowWater {
+		// What is passed over may have resolved what the store holds.
+		if err := p.store.Drop(); err != nil {
+			return false, err
+		}
+		p.ledger, p.start, p.position, f.ahead = state.NewLedger(c.LowWater), c.LowWater, c.LowWater, nil
+		return true, p.Flush()
+	}
+	return false, p.Sync()
+}
+
+// catchUp takes in what the owner has accepted of the records ahead.
+func (f *Follower) catchUp() error {
+	n := 0
+	for ; n < len(f.ahead) && f.ahead[n].Offset < f.p.committed.Offset; n++ {
+		if err := f.accept(f.ahead[n]); err != nil {
+			return err
+		}
+	}
+	f.ahead = slices.Delete(f.ahead, 0, n)
+	return nil
+}
+
+// forget drops what the owner has resolved by moving W.
+func (f *Follower) forget(w state.Key) error {
+	if !f.p.judge.Less(w) {
+		return nil
+	}
+	if err := f.p.Sync(); err != nil { // a scan sees what is committed
+		return err
+	}
+	if err := f.uncount(f.p.store, w); err != nil {
+		return err
+	}
+	return f.p.store.Trim(w)
+}
+
+// uncount takes out of the ledger what the store holds above W and up to another key.
+func (f *Follower) uncount(store *state.Partition, upTo state.Key) error {
+	p := f.p
+	var corrupt error
+	err := store.Scan(p.judge, func(k state.Key, run []byte) bool {
+		if upTo.Less(k) {
+			return false
+		}
+		var offset int64
+		if offset, corrupt = recordOffset(run); corrupt == nil && offset < p.position {
+			p.ledger.Remove(k, offset, len(run), true)
+		}
+		return corrupt == nil
+	})
+	return errors.Join(err, corrupt)
+}
+
+// HandOver gives what the follower has counted to the owner to be, as Inherit would from the same
+// store, without reading all of it. The store is the owner's by now. It is not ok when the checkpoint
+// is not one that could have been followed.
+func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inherited, ok bool, err error) {
+	p := f.p
+	pos, used := store.Position()
+	switch {
+	case !used || pos.Resume != p.position || pos.Offset != p.committed.Offset || pos.Watermark != p.judge:
+		return got, false, nil // another handle has written it
+	case p.position < c.LowWater || c.Offset < p.committed.Offset || c.Watermark.Less(p.judge):
+		return got, false, nil
+	}
+	if err := f.uncount(store, c.Watermark); err != nil {
+		return got, false, fmt.Errorf("count what is resolved: %w", err)
+	}
+	if c.LowWater == c.Offset && p.ledger.Len() > 0 {
+		return got, false, nil
+	}
+	return Inherited{ledger: p.ledger, Start: p.position}, true, nil
+}

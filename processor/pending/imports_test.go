@@ -1,0 +1,28 @@
+package pending
+
+import (
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A partition is a pure state machine: nothing in here waits, asks for the time, tells of anything, or knows a broker.
+func TestPure(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		must(t, err)
+		for _, spec := range f.Imports {
+			if name := strings.Trim(spec.Path.Value, `"`); slices.Contains([]string{"context", "log/slog", "log", "sync", "sync/atomic", "os", "net"}, name) {
+				t.Errorf("%s imports %s", file, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package pending
+
+import (
+	"testing"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// In at_least_once a checkpoint that is written beside a turn is what the last decision has left: it
+// passes nothing that the turn holds, and its answer takes nothing back that was decided meanwhile.
+func TestCheckpointBesideATurn(t *testing.T) {
+	l := testOwner(t)
+	l.atLeastOnce = true
+	p := l.live(t)
+	begin := func() *Part {
+		t.Helper()
+		pt := p.Take(testNow, nil, 1, anyBytes)
+		p.Begin()
+		return pt
+	}
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"))
+	first := begin()
+	if pt := p.Checkpoint(); pt != nil {
+		t.Errorf("written before anything is decided: %+v", pt.To)
+	}
+	l.happened(first)
+	second := begin()
+	l.read(t, p, testNow, req(2, testNow-1, "orders"), control(3)) // late by the W of the second
+	third := begin()
+	equals(t, "records of the third", third.offsets(), []int64{2})
+	pt := p.Checkpoint()
+	equal(t, "O", pt.To.Offset, 2)
+	equal(t, "W", pt.To.Watermark, state.Key{Due: testNow, Seq: 0})
+	l.happened(second, third)
+	p.Wrote(pt)
+	equal(t, "O that was written", p.committed.Offset, 2)
+	equal(t, "O that was decided", p.done.Offset, third.To.Offset)
+	equal(t, "records whose checkpoint is not written", len(p.held), 2)
+	last := p.Checkpoint()
+	equal(t, "O when no turn is in flight", last.To.Offset, 4)
+	l.happened(last)
+	equal(t, "records whose checkpoint is not written", len(p.held), 0)
+}

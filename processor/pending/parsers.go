@@ -1,0 +1,69 @@
+package pending
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// parsers are the parsers of a checkpoint, in the order of the offsets from which they hold
+// (design rule 10).
+type parsers []parserFrom
+
+type parserFrom struct {
+	from   int64
+	parser *topics.Parser
+}
+
+// ErrNoParser: an owner that finds such a checkpoint names its own parser in it.
+var ErrNoParser = errors.New("pending: the checkpoint names no parser")
+
+func parsersOf(route *topics.Route, c state.Checkpoint) (parsers, error) {
+	var out parsers
+	for _, e := range c.Parsers {
+		parser, err := route.ParserFor(e.Spec)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, parserFrom{e.From, parser})
+	}
+	if len(out) == 0 {
+		return nil, ErrNoParser
+	}
+	return out, nil
+}
+
+func (ps parsers) at(offset int64) *topics.Parser {
+	for i := len(ps) - 1; i > 0; i-- {
+		if offset >= ps[i].from {
+			return ps[i].parser
+		}
+	}
+	return ps[0].parser
+}
+
+// WithParser returns the parsers of a checkpoint when spec is to hold from now on. That is from its
+// offset on, as nothing above has been accepted; but what waits in a queue lies there, so a queue
+// goes on with the parser that it was written for up to the end of the log. What would hold from
+// there by an earlier configuration never held for any record.
+func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
+	out := slices.Clone(c.Parsers)
+	from := c.Offset
+	if n := len(out); n > 0 {
+		if out[n-1].Spec == spec {
+			return out
+		}
+		if topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset {
+			from = end
+		}
+		if from = max(from, out[n-1].From); out[n-1].From == from {
+			out = out[:n-1]
+		}
+	}
+	if n := len(out); n == 0 || out[n-1].Spec != spec {
+		out = append(out, state.ParserEpoch{From: from, Spec: spec})
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package pending
+
+import (
+	"slices"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// Part is what one turn does for one partition: the records that it resolves, and the checkpoint
+// that says so. First come the late and refused ones, in offset order, then the others, in the
+// order of their keys; those of a queue are all in offset order.
+type Part struct {
+	of    *Partition
+	held  int       // of a checkpoint alone: how many of the partition's held offsets it releases
+	from  state.Key // W before
+	To    state.Checkpoint
+	Items []Item
+}
+
+// Due is the latest due time of its records: the partition's clock has passed it.
+func (pt *Part) Due() (due int64) {
+	for i := range pt.Items {
+		due = max(due, pt.Items[i].due())
+	}
+	return due
+}
+
+// before tells the order in which the parts of a partition happen. Each of them moves O or W
+// forward, and none moves either back.
+func (pt *Part) before(other *Part) bool {
+	a, b := pt.To, other.To
+	return a.Offset < b.Offset || a.Offset == b.Offset && a.Watermark.Less(b.Watermark)
+}
+
+// Size is what its records take.
+func (pt *Part) Size() (bytes int64) {
+	for i := range pt.Items {
+		bytes += int64(len(pt.Items[i].Run))
+	}
+	return bytes
+}
+
+// fit is how many of its records fit into a turn: one at least.
+func (pt *Part) fit(records int, bytes int64) int {
+	n, took := 0, int64(0)
+	for n < len(pt.Items) && (n == 0 || n < records && took < bytes) {
+		took += int64(len(pt.Items[n].Run))
+		n++
+	}
+	return n
+}
+
+// Split cuts a part in two before its nth record, to be tried one after the other. The second
+// leaves the partition as the whole would have. The checkpoint of the first is valid by itself,
+// should the second never happen:
+//
+//   - Its W is the key of its last record in the order of keys, or the W before when it has late
+//     ones only: W passes nothing that is still to be tried.
+//   - While late records are left, O stops short of them, as where the list is capped (design
+//     rule 3). In a queue O is the first undelivered record.
+//   - L, and with it the parsers that a replay needs, stays at or below what is still to be tried,
+//     which the ledger has given up already.
+func (pt *Part) Split(n int) (first, second *Part) {
+	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n]}
+	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:]}
+	to, next := &first.To, &second.Items[0]
+	if pt.of.queue != nil {
+		to.Offset = next.Offset
+	} else if next.late(pt.from) {
+		to.Offset, to.Watermark = next.Offset, pt.from
+	} else if last := &first.Items[n-1]; last.late(pt.from) {
+		to.Watermark = pt.from
+	} else {
+		to.Watermark, second.from = last.Key, last.Key
+	}
+	to.LowWater = min(to.LowWater, to.Offset)
+	for i := range second.Items {
+		to.LowWater = min(to.LowWater, second.Items[i].Offset)
+	}
+	to.Parsers = slices.Clone(pt.of.done.Parsers)
+	to.DropParsersBelow(to.LowWater)
+	return first, second
+}
+
+// late reports whether a record is resolved because O passes it, and not because W does.
+func (it *Item) late(w state.Key) bool { return it.Refusal != nil || !w.Less(it.Key) }
+
+// Repeat keeps a part to be tried again, in the order in which the parts happen: each one's
+// checkpoint says that those before it have happened.
+func (p *Partition) Repeat(pt *Part, at int64) {
+	i := len(p.repeat)
+	for i > 0 && pt.before(p.repeat[i-1]) {
+		i--
+	}
+	p.repeat = slices.Insert(p.repeat, i, pt)
+	if at > 0 && p.repeatAt-at > LongestPutBack {
+		p.repeatAt = at // the clock was set back since
+	}
+	p.repeatAt = max(p.repeatAt, at)
+}
+
+// LongestPutBack is the longest time for which what did not happen is not tried again, in ms. What
+// seems to have to wait for longer was put back before the clock was set back.
+const LongestPutBack = 1000
+
+// repeats reports whether what is to be tried again may be tried now.
+func (p *Partition) repeats(now int64) bool {
+	return (now >= p.repeatAt || p.repeatAt-now > LongestPutBack) && p.repeat[0].Due() <= p.limit
+}
+
+// TakeRepeat takes the first n records of what is to be tried again.
+func (p *Partition) TakeRepeat(n int) *Part {
+	out := p.repeat[0]
+	if n < len(out.Items) {
+		out, p.repeat[0] = out.Split(n)
+	} else {
+		p.repeat = p.repeat[1:]
+	}
+	// The turn that it waited for may have appended above its O.
+	out.To.Appended = out.To.Appended || p.ownEnd > out.To.Offset
+	return out
+}
+
+// Repeated are the parts that are to be tried again, in order.
+func (p *Partition) Repeated() []*Part { return p.repeat }

@@ -1,0 +1,50 @@
+package processor
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// readAgainRest is how long a partition is at least live between two times that it is read again.
+	readAgainRest = time.Second
+	// readAgainApart is how long one partition that is being read again holds up the next.
+	readAgainApart = 10 * time.Second
+)
+
+// readAgain starts over, one after the other, the partitions without a store that need it: because
+// there is a store again, or because the time of what memory does not hold comes near.
+func (l *lane) readAgain(ctx context.Context, now int64) {
+	works := l.p.store.works()
+	var next *partition
+	for _, p := range l.order {
+		if !p.opened() || !p.Storeless() {
+			continue
+		}
+		if p.phase == PhaseCatchUp && time.Since(l.readAgainAt) < readAgainApart {
+			return
+		}
+		if (works || l.usedUp(p, now)) && p.live() && (next == nil || p.Horizon().Less(next.Horizon())) {
+			next = p
+		}
+	}
+	if next == nil {
+		return
+	}
+	if l.cfg.Guarantee == AtLeastOnce && !next.Settled() {
+		next.Leave() // else what was acknowledged comes again
+		next.writing.tried = time.Time{}
+		return
+	}
+	l.readAgainAt = time.Now()
+	if !works {
+		l.p.counters.readAgain.Add(1)
+	}
+	l.log.Debug("partition is read again", "topic", next.tp.Topic, "partition", next.tp.Partition, "with_store", works, "far", next.Far())
+	l.startOver(ctx, next, 0)
+}
+
+// usedUp reports whether a partition is to be read again because what memory holds is used up.
+func (l *lane) usedUp(p *partition, now int64) bool {
+	return p.live() && time.Since(p.liveAt) >= readAgainRest && p.UsedUp(now, l.room())
+}
