@@ -2,6 +2,7 @@ package child
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -82,12 +83,17 @@ func start(cmd *exec.Cmd) (*Process, io.Reader, error) {
 // listen hears a child until it ends.
 func (p *Process) listen(out io.Reader, hear func(*Process, Message)) {
 	defer close(p.exited)
+	var unread error
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20) // an event of a turn names each of its partitions
 	for lines.Scan() {
 		var m Message
-		if json.Unmarshal(lines.Bytes(), &m) != nil {
+		if !bytes.HasPrefix(lines.Bytes(), []byte("{")) {
 			continue // what a runtime or a library prints
+		}
+		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+			unread = fmt.Errorf("it has told what cannot be read: %w: %s", err, lines.Bytes())
+			break
 		}
 		if m.Heeds {
 			p.heeds.set()
@@ -99,8 +105,11 @@ func (p *Process) listen(out io.Reader, hear func(*Process, Message)) {
 			hear(p, m)
 		}
 	}
+	if unread != nil {
+		_ = p.cmd.Process.Kill() // an error says that it has ended already
+	}
 	_, _ = io.Copy(io.Discard, out)
-	p.err = p.cmd.Wait()
+	p.err = errors.Join(p.cmd.Wait(), unread)
 }
 
 // Name is the replica's.

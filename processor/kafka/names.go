@@ -1,8 +1,10 @@
 package kafka
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"strconv"
 )
 
 // TopicPartition names a partition of a topic.
@@ -16,6 +18,17 @@ func (tp TopicPartition) String() string { return fmt.Sprintf("%s/%d", tp.Topic,
 
 // MarshalText is how logs show it, whatever their format.
 func (tp TopicPartition) MarshalText() ([]byte, error) { return []byte(tp.String()), nil }
+
+// UnmarshalText reads what MarshalText has written.
+func (tp *TopicPartition) UnmarshalText(text []byte) error {
+	i := bytes.LastIndexByte(text, '/')
+	n, err := strconv.ParseInt(string(text[i+1:]), 10, 32)
+	if i < 0 || err != nil {
+		return fmt.Errorf("%q is not topic/partition", text)
+	}
+	*tp = TopicPartition{string(text[:i]), int32(n)}
+	return nil
+}
 
 // Alone is the partition as kgo takes partitions, with no other.
 func (tp TopicPartition) Alone() map[string][]int32 {
