@@ -20,7 +20,7 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 		return
 	}
 	m := l.membership.member()
-	if !m.valid() {
+	if !m.Valid() {
 		return
 	}
 	t := &turn{l: l, member: m, began: time.Now()}
@@ -58,7 +58,7 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	}
 	l.ahead = nil
 	t.member, t.began = l.membership.member(), time.Now()
-	if begin && !l.renewing && !l.draining && !l.quota.lasts() && t.member.valid() {
+	if begin && !l.renewing && !l.draining && !l.quota.lasts() && t.member.Valid() {
 		for _, pt := range t.parts {
 			// The turn before may have appended above this one's O.
 			pt.To.Appended = pt.To.Appended || pt.p.Marks().OwnEnd > pt.To.Offset

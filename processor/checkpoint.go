@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/state"
 )
 
 // writing is how far the writing of a partition's checkpoint has come. That it was tried and that it
@@ -47,7 +48,7 @@ func (l *lane) beginCommit(ctx context.Context) {
 		return
 	}
 	t := &turn{l: l, plain: true, member: l.membership.member(), began: time.Now()}
-	if !t.member.valid() {
+	if !t.member.Valid() {
 		return
 	}
 	if t.parts = l.staleCheckpoints(); len(t.parts) > 0 {
@@ -199,4 +200,13 @@ func (p *partition) toldWritten(now time.Time) {
 		p.log.Info("the checkpoint is written again", "after", p.writing.overdue().Round(time.Second))
 	}
 	p.writing = writing{at: now, tried: now}
+}
+
+// entry turns a checkpoint into what is sent.
+func entry(tp topicPartition, id topicID, c state.Checkpoint) (kafka.Commit, error) {
+	md, err := c.Metadata()
+	if err != nil {
+		return kafka.Commit{}, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	}
+	return kafka.Commit{TP: tp, ID: id, Offset: c.Offset, Metadata: md}, nil
 }

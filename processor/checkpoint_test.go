@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -53,4 +54,18 @@ func TestRefusedCheckpointsAreSpacedOut(t *testing.T) {
 	}
 	l.cfg.CommitInterval = 5 * time.Second
 	equal(t, "one that is longer already", l.commitInterval(), 5*time.Second)
+}
+
+// What cannot be written is an error that names the partition.
+func TestEntry(t *testing.T) {
+	e, err := entry(testTP, testID, state.Checkpoint{TopicID: testID.Short(), Offset: 9, LowWater: 3, Watermark: state.Key{Due: 5, Seq: 4}, Writer: "w"})
+	if err != nil || e.Offset != 9 || e.TP != testTP || e.ID != testID {
+		t.Errorf("got %+v, %v", e, err)
+	}
+	if c, err := state.ParseCheckpoint(e.Offset, e.Metadata); err != nil || c.LowWater != 3 || c.Writer != "w" {
+		t.Errorf("it reads %+v, %v", c, err)
+	}
+	if _, err := entry(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {
+		t.Errorf("a low water above the offset is written: %v", err)
+	}
 }

@@ -274,3 +274,7 @@ func (c Config) validateTimes(p *problems) {
 
 // randomName is what no other process calls itself.
 func randomName() string { return strings.ToLower(rand.Text()[:10]) }
+
+// emptyTimeout is the transaction timeout of an id that will have no record in what it begins. It is one
+// that every broker grants, so that this works where transaction_timeout is of no other use.
+func (c *Config) emptyTimeout() time.Duration { return min(c.TransactionTimeout, 30*time.Second) }

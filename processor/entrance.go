@@ -136,7 +136,7 @@ func (e *entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {
 	req.CoordinatorKey, req.CoordinatorKeys = e.p.cfg.Group, []string{e.p.cfg.Group}
 	resp, err := ask[*kmsg.FindCoordinatorResponse](ctx, b, req)
 	if err == nil {
-		_, err = coordinatorIn(resp)
+		_, err = kafka.CoordinatorIn(resp)
 	}
 	switch {
 	case err == nil:

@@ -28,7 +28,7 @@ var (
 	ErrInstanceInUse = errors.New("processor: another process uses this group.instance_id")
 	// ErrTransactionTimeout means that the brokers do not grant the transaction timeout that is
 	// configured. Run returns it.
-	ErrTransactionTimeout = errors.New("processor: the brokers do not grant so long a transaction")
+	ErrTransactionTimeout = kafka.ErrTransactionTimeout
 	// ErrBrokersTooOld means that brokers do not speak what a guarantee rests on. Run returns it.
 	ErrBrokersTooOld = kafka.ErrBrokersTooOld
 	// ErrUnsupportedProtocol means that the brokers do not serve the group protocol that is

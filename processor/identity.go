@@ -10,34 +10,28 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
-
-// identity is what brokers tell the transactions of a producer by: it is the same from a
-// transaction's first request to its decision, or they are two transactions (design rule 8).
-type identity struct {
-	id    int64
-	epoch int16
-}
 
 // errRenewed means that the client has asked for a new epoch within a transaction, which aborts
 // what was in it. What came afterwards is in another one.
 var errRenewed = errors.New("processor: the client renewed its producer id within the transaction")
 
 // identity asks a producer's client for id and epoch.
-func (p *producer) identity(ctx context.Context) (identity, error) {
+func (p *producer) identity(ctx context.Context) (kafka.ProducerID, error) {
 	id, epoch, err := p.cl.ProducerID(ctx)
 	if err != nil {
-		return identity{}, fmt.Errorf("producer id of %s: %w", p.transactionalID, err)
+		return kafka.ProducerID{}, fmt.Errorf("producer id of %s: %w", p.transactionalID, err)
 	}
-	return identity{id, epoch}, nil
+	return kafka.ProducerID{ID: id, Epoch: epoch}, nil
 }
 
 // still fails unless id and epoch are what they were when the transaction began.
-func (p *producer) still(ctx context.Context, was identity) error {
+func (p *producer) still(ctx context.Context, was kafka.ProducerID) error {
 	is, err := p.identity(ctx)
 	if err == nil && is != was {
-		err = fmt.Errorf("%w of %s: was %d/%d, is %d/%d", errRenewed, p.transactionalID, was.id, was.epoch, is.id, is.epoch)
+		err = fmt.Errorf("%w of %s: was %d/%d, is %d/%d", errRenewed, p.transactionalID, was.ID, was.Epoch, is.ID, is.Epoch)
 	}
 	return err
 }

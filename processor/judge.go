@@ -24,7 +24,7 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 	if err != nil {
 		return p, false, err
 	}
-	claim = f.fetched.offset < 0 || c.Writer != l.writer
+	claim = f.fetched.Offset < 0 || c.Writer != l.writer
 	c.Writer = l.writer
 	if parsers := pending.WithParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
@@ -51,14 +51,14 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
 	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, LowWater: f.bounds.Start}
-	if f.fetched.offset < 0 {
+	if f.fetched.Offset < 0 {
 		return pr.fromStore(p, fresh), nil
 	}
-	c, err := state.ParseCheckpoint(f.fetched.offset, f.fetched.metadata)
+	c, err := state.ParseCheckpoint(f.fetched.Offset, f.fetched.Metadata)
 	switch {
 	case errors.Is(err, state.ErrNotOurs):
 		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose: `duewheel checkpoints reset -t %s -p %d --to-beginning` "+
-			"delivers everything that the log holds, with `--to-offset %d` instead it goes on from there", ErrForeignCheckpoint, p.tp, f.fetched.offset, p.tp.Topic, p.tp.Partition, f.fetched.offset)
+			"delivers everything that the log holds, with `--to-offset %d` instead it goes on from there", ErrForeignCheckpoint, p.tp, f.fetched.Offset, p.tp.Topic, p.tp.Partition, f.fetched.Offset)
 	case err != nil:
 		return fresh, p.describe("checkpoint of", err)
 	case c.TopicID != short:

@@ -28,7 +28,7 @@ type lane struct {
 	n           int
 	writer      string // how it signs checkpoints; empty in at_least_once, which leaves nothing open
 	log         *slog.Logger
-	coordinator *coordinator
+	coordinator *kafka.Coordinator
 	windowMax   int64 // ms
 	nearBudget  int64
 	quota       *quota
@@ -95,7 +95,7 @@ func newLane(p *Processor, n int) *lane {
 	l := &lane{
 		p: p, cfg: &p.cfg, n: n,
 		log:         p.cfg.Logger.With("lane", n),
-		coordinator: &coordinator{group: p.cfg.Group},
+		coordinator: kafka.NewCoordinator(p.cfg.Group),
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
 		nearBudget:  p.nearBudget() / int64(p.cfg.Lanes),
 		quota:       &quota{},

@@ -77,14 +77,14 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 // assign gives a lane a partition whose checkpoint and log were found as they are, as a restore
 // does. A negative offset is no checkpoint.
 func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition, error) {
-	f := found{id: testID, fetched: fetched{offset: -1}, bounds: kafka.Bounds{Start: start, Stable: stable, High: high, Asked: time.Now()}}
+	f := found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Start: start, Stable: stable, High: high, Asked: time.Now()}}
 	if c.Offset >= 0 {
 		c.TopicID = testID.Short()
 		md, err := c.Metadata()
 		if err != nil {
 			return nil, err
 		}
-		f.fetched = fetched{offset: c.Offset, metadata: md}
+		f.fetched = kafka.Fetched{Offset: c.Offset, Metadata: md}
 	}
 	r := &restore{l: l}
 	p, _, err := r.judge(testTP, f)

@@ -19,7 +19,7 @@ type leftovers struct {
 	p           *Processor
 	cl          *kgo.Client
 	log         *slog.Logger
-	coordinator *coordinator
+	coordinator *kafka.Coordinator
 	since       map[state.PartitionID]time.Time // when it was first seen that nothing here needs it
 }
 
@@ -31,7 +31,7 @@ const (
 )
 
 func newLeftovers(p *Processor, cl *kgo.Client) *leftovers {
-	return &leftovers{p: p, cl: cl, log: p.cfg.Logger, coordinator: &coordinator{group: p.cfg.Group}, since: map[state.PartitionID]time.Time{}}
+	return &leftovers{p: p, cl: cl, log: p.cfg.Logger, coordinator: kafka.NewCoordinator(p.cfg.Group), since: map[state.PartitionID]time.Time{}}
 }
 
 func (f *leftovers) run(ctx context.Context) {
@@ -59,7 +59,7 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	if len(ids) == 0 {
 		return err
 	}
-	got, err := f.coordinator.fetch(ctx, f.cl, ids, false)
+	got, err := f.coordinator.Fetch(ctx, f.cl, ids, false)
 	if err != nil {
 		return err
 	}
@@ -69,8 +69,8 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	}
 	for tp, id := range old {
 		b, known := bounds[tp]
-		c, err := state.ParseCheckpoint(got[tp].offset, got[tp].metadata)
-		if !known || b.Err != nil || got[tp].err != nil || err != nil || c.TopicID != ids[tp].Short() || c.LowWater < b.Start {
+		c, err := state.ParseCheckpoint(got[tp].Offset, got[tp].Metadata)
+		if !known || b.Err != nil || got[tp].Err != nil || err != nil || c.TopicID != ids[tp].Short() || c.LowWater < b.Start {
 			continue
 		}
 		if err := f.drop(tp, id); err != nil {

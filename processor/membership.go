@@ -173,7 +173,7 @@ func (l *lane) leave(m *membership) {
 	})
 }
 
-func (m *membership) member() member {
+func (m *membership) member() kafka.Member {
 	id, gen := m.cl.GroupMetadata()
-	return member{id: id, generation: gen, instance: m.instance}
+	return kafka.Member{ID: id, Generation: gen, Instance: m.instance}
 }

@@ -218,7 +218,7 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 				l.standing.await(nil)
 				break
 			}
-			if refused, ok := errors.AsType[*timeoutRefusal](err); ok && starting {
+			if refused, ok := errors.AsType[*kafka.TimeoutRefusal](err); ok && starting {
 				l.renewed <- refused
 				return
 			}

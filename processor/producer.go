@@ -122,12 +122,12 @@ func (p *producer) begin(ctx context.Context) error {
 		return err
 	}
 	for range 2 { // when more are busy it is not a target that is in trouble
-		err := askForEpoch(ctx, p.next, p.transactionalID, p.cfg.TransactionTimeout, busyAfter)
+		err := kafka.AskForEpoch(ctx, p.next, p.transactionalID, p.cfg.TransactionTimeout, kafka.BusyAfter)
 		if err == nil {
 			_, _, err = p.next.ProducerID(ctx)
 			return err
 		}
-		if !errors.Is(err, errBusyID) {
+		if !errors.Is(err, kafka.ErrBusyID) {
 			return err
 		}
 		if err := p.takeSpare(); err != nil {

@@ -193,7 +193,7 @@ func (r *restore) tell(ctx context.Context, what restored) {
 // found is a partition's checkpoint as it stands in the group, and where its log is.
 type found struct {
 	id      topicID
-	fetched fetched
+	fetched kafka.Fetched
 	bounds  kafka.Bounds
 }
 
@@ -206,7 +206,7 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 	if len(ids) == 0 {
 		return nil, nil, trouble
 	}
-	got, err := r.l.coordinator.fetch(ctx, r.l.reader, ids, true)
+	got, err := r.l.coordinator.Fetch(ctx, r.l.reader, ids, true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -216,10 +216,10 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 		switch {
 		case !ok:
 			trouble = fmt.Errorf("checkpoint of %s: not in the answer", tp)
-		case f.unstable:
+		case f.Unstable:
 			unstable[tp] = id
-		case f.err != nil:
-			trouble = fmt.Errorf("checkpoint of %s: %w", tp, f.err)
+		case f.Err != nil:
+			trouble = fmt.Errorf("checkpoint of %s: %w", tp, f.Err)
 		default:
 			ready[tp] = found{id: id, fetched: f}
 		}
@@ -248,13 +248,13 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 // unstable fetch shows the last committed checkpoint, which names the writer: it claimed the
 // partition before its first transaction (design rule 9).
 func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID) error {
-	got, err := r.l.coordinator.fetch(ctx, r.l.reader, unstable, false)
+	got, err := r.l.coordinator.Fetch(ctx, r.l.reader, unstable, false)
 	if err != nil {
 		return err
 	}
 	fenced := map[string]bool{r.l.writer: true, "": true} // our own producers have been renewed already
 	for tp, f := range got {
-		c, err := state.ParseCheckpoint(f.offset, f.metadata)
+		c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
 		if err != nil || fenced[c.Writer] {
 			continue
 		}
@@ -262,7 +262,7 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 		r.l.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
 		r.l.p.counters.fenced.Add(1)
 		r.l.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
-		if err := fence(ctx, r.l.reader, c.Writer, r.l.cfg.emptyTimeout()); err != nil {
+		if err := kafka.Fence(ctx, r.l.reader, transactionalIDs(c.Writer), r.l.cfg.emptyTimeout()); err != nil {
 			return err
 		}
 	}
@@ -290,7 +290,7 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) (br
 // What is refused of one of them alone stops that one; where others are refused, the error says why,
 // and they are left out.
 func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]*partition, error) {
-	var claims []commitEntry
+	var claims []kafka.Commit
 	var parts []*partition
 	for tp, f := range ready {
 		p, claim, err := r.judge(tp, f)
@@ -310,11 +310,11 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 		return parts, nil
 	}
 	// Not cut short when the partition is revoked meanwhile: it has to be answered.
-	err := r.l.coordinator.commit(r.l.p.until, r.l.reader, r.member.member(), claims)
+	err := r.l.coordinator.Commit(r.l.p.until, r.l.reader, r.member.member(), claims)
 	if err == nil {
 		return parts, nil
 	}
-	refused := refusedOf(err)
+	refused := kafka.RefusedOf(err)
 	if refused == nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
@@ -327,7 +327,7 @@ func (r *restore) claimed(parts []*partition, refused map[topicPartition]error) 
 		switch why := refused[p.tp]; {
 		case why == nil:
 			brought = append(brought, p)
-		case isPartitions(why):
+		case kafka.IsPartitions(why):
 			p.phase, p.err = PhaseStopped, p.describe("claim", why)
 			brought = append(brought, p)
 		default:

@@ -308,7 +308,7 @@ func TestCheckpointOf(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.AcceptLoss = c.acceptLoss })
 			p := &partition{tp: testTP, id: testID, log: l.log}
-			got, err := l.p.checkpointOf(p, found{id: testID, fetched: fetched{offset: c.offset, metadata: c.metadata}, bounds: c.bounds})
+			got, err := l.p.checkpointOf(p, found{id: testID, fetched: kafka.Fetched{Offset: c.offset, Metadata: c.metadata}, bounds: c.bounds})
 			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("got %v, want %v that says %q", err, c.err, c.says)
 			}

@@ -59,7 +59,7 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 			t.parts = append(t.parts, pt)
 		}
 	}
-	if len(t.parts) == 0 || !t.member.valid() {
+	if len(t.parts) == 0 || !t.member.Valid() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout/2)
@@ -79,7 +79,7 @@ func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
 // the lane.
 func (l *lane) commitLast(ctx context.Context, t *turn) {
 	for try := 0; ; try++ {
-		l.coordinator.retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
+		l.coordinator.Retry(ctx, l.reader, func() error { return t.commitPlain(ctx) })
 		rebalances := kafka.IsAny(t.err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
 		if !rebalances || l.cfg.Guarantee != AtLeastOnce || !wait.For(ctx, wait.Growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -125,7 +126,7 @@ func TestSimManyLongCheckpoints(t *testing.T) {
 			w.cluster.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
 				w.cluster.KeepControl()
 				n := len(req.AppendTo(nil))
-				if largest[key] = max(largest[key], n); n > commitBytes {
+				if largest[key] = max(largest[key], n); n > kafka.CommitBytes {
 					t.Errorf("%s of %d bytes", key.Name(), n)
 				}
 				return nil, nil, false
@@ -147,7 +148,7 @@ func TestSimManyLongCheckpoints(t *testing.T) {
 		})
 		a.shut()
 		for key, n := range largest {
-			if n < commitBytes*9/10 {
+			if n < kafka.CommitBytes*9/10 {
 				t.Errorf("no %s was cut: the largest has %d bytes", key.Name(), n)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -67,8 +68,8 @@ func (b *busyID) still() bool { return b != nil && b.from.isBusy(b.id) }
 func (l *lane) newSpareIDs(ctx context.Context, free []string) *spareIDs {
 	return &spareIDs{free: free, busy: map[string]bool{}, await: func(id string, free func()) {
 		l.wg.Go(func() {
-			for pause := busyAfter; wait.For(ctx, pause); pause = min(2*pause, busyMost) {
-				if err := askForEpoch(ctx, l.reader, id, l.cfg.TransactionTimeout, 0); err == nil {
+			for pause := kafka.BusyAfter; wait.For(ctx, pause); pause = min(2*pause, busyMost) {
+				if err := kafka.AskForEpoch(ctx, l.reader, id, l.cfg.TransactionTimeout, 0); err == nil {
 					free()
 					return
 				}

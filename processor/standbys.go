@@ -25,7 +25,7 @@ type standbys struct {
 	// Set once.
 	p           *Processor
 	log         *slog.Logger
-	coordinator *coordinator
+	coordinator *kafka.Coordinator
 
 	mu sync.Mutex
 	m  map[topicPartition]*standby // guarded by mu, and so is each of them
@@ -63,7 +63,7 @@ const (
 
 func newStandbys(p *Processor) *standbys {
 	return &standbys{
-		p: p, log: p.cfg.Logger.With("standbys", p.cfg.Standbys), coordinator: &coordinator{group: p.cfg.Group}, m: map[topicPartition]*standby{},
+		p: p, log: p.cfg.Logger.With("standbys", p.cfg.Standbys), coordinator: kafka.NewCoordinator(p.cfg.Group), m: map[topicPartition]*standby{},
 		ids: map[topicPartition]topicID{}, reading: map[topicPartition]bool{}, notBefore: map[topicPartition]time.Time{}, rebalance: -1, evenPause: evenInterval,
 	}
 }
@@ -169,7 +169,7 @@ func (s *standbys) follow(ctx context.Context) {
 	}
 	s.mu.Unlock()
 	if len(s.ids) > 0 {
-		got, err := s.coordinator.fetch(ctx, s.reader, s.ids, false)
+		got, err := s.coordinator.Fetch(ctx, s.reader, s.ids, false)
 		if err != nil && ctx.Err() == nil {
 			s.log.Log(ctx, once(&s.toldFollow, err), "checkpoints cannot be looked up, so standbys fall behind; asking again", "error", err)
 		}
@@ -183,11 +183,11 @@ func (s *standbys) follow(ctx context.Context) {
 	s.steer()
 }
 
-func (s *standbys) followOne(ctx context.Context, tp topicPartition, id topicID, f fetched) {
-	if f.err != nil || f.offset < 0 || time.Now().Before(s.notBefore[tp]) {
+func (s *standbys) followOne(ctx context.Context, tp topicPartition, id topicID, f kafka.Fetched) {
+	if f.Err != nil || f.Offset < 0 || time.Now().Before(s.notBefore[tp]) {
 		return
 	}
-	c, err := state.ParseCheckpoint(f.offset, f.metadata)
+	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
 	if err != nil || c.TopicID != id.Short() {
 		return // its owner says what there is to be said
 	}

@@ -103,7 +103,7 @@ func groupError(err error) (error, bool) {
 // member may take its place, itself after a restart included, until its session ends. The client says so,
 // too, but without the instance id, which brokers refuse (kgo v1.22.2).
 func (l *lane) stepOut(m *membership) {
-	id := m.member().id
+	id := m.member().ID
 	m.cl.LeaveGroup() // ends its heartbeats
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = l.cfg.Group, id, m.instance, -2

@@ -25,7 +25,7 @@ type turn struct {
 	plain    bool // no records: an offset commit outside a transaction
 	full     bool // more is due than fits
 	narrows  bool // it is part of a search (suspect.go)
-	member   member
+	member   kafka.Member
 	began    time.Time
 	patience int // turns in a row before this one that ran out of time
 	cancel   context.CancelFunc
@@ -129,7 +129,7 @@ func (t *turn) renderParts(ctx context.Context) {
 func (t *turn) commitPlain(ctx context.Context) error {
 	entries, err := t.entries()
 	if err == nil {
-		err = t.l.coordinator.commit(ctx, t.l.reader, t.member, entries)
+		err = t.l.coordinator.Commit(ctx, t.l.reader, t.member, entries)
 	}
 	t.noteRefused(err, func(error) bool { return true })
 	switch t.err = err; {
@@ -148,7 +148,7 @@ func (t *turn) commitPlain(ctx context.Context) error {
 // noteRefused notes which checkpoints the coordinator has refused, each for a reason that counts.
 func (t *turn) noteRefused(err error, counts func(error) bool) {
 	t.refused = nil
-	of := refusedOf(err)
+	of := kafka.RefusedOf(err)
 	for _, pt := range t.took {
 		if why := of[pt.p.tp]; why != nil && counts(why) {
 			if t.refused == nil {
@@ -159,8 +159,8 @@ func (t *turn) noteRefused(err error, counts func(error) bool) {
 	}
 }
 
-func (t *turn) entries() ([]commitEntry, error) {
-	entries := make([]commitEntry, 0, len(t.took))
+func (t *turn) entries() ([]kafka.Commit, error) {
+	entries := make([]kafka.Commit, 0, len(t.took))
 	for _, pt := range t.took {
 		e, err := entry(pt.p.tp, pt.p.id, pt.To)
 		if err != nil {
@@ -185,7 +185,7 @@ func (t *turn) runTransaction(ctx context.Context) {
 	}
 	work, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
-	var in identity
+	var in kafka.ProducerID
 	opened := time.Now()
 	if err = t.producer.cl.BeginTransaction(); err == nil {
 		in, err = t.producer.identity(work)
@@ -244,15 +244,15 @@ func (t *turn) extension(began time.Time) time.Duration {
 }
 
 // addOffsets puts the checkpoints into the transaction.
-func (t *turn) addOffsets(ctx context.Context, in identity, entries []commitEntry) error {
+func (t *turn) addOffsets(ctx context.Context, in kafka.ProducerID, entries []kafka.Commit) error {
 	cl, id := t.producer.cl, t.producer.transactionalID
 	if t.producer.explicit {
-		if err := t.l.coordinator.addOffsets(ctx, cl, id, in); err != nil {
+		if err := t.l.coordinator.AddOffsets(ctx, cl, id, in); err != nil {
 			return err
 		}
 	}
-	return t.l.coordinator.retry(ctx, cl, func() error {
-		return t.l.coordinator.txnCommit(ctx, cl, id, in, t.member, entries)
+	return t.l.coordinator.Retry(ctx, cl, func() error {
+		return t.l.coordinator.CommitIn(ctx, cl, id, in, t.member, entries)
 	})
 }
 
@@ -266,7 +266,7 @@ func (t *turn) abort(ctx context.Context, why error) {
 	}
 	renew, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	t.noteRefused(why, isPartitions)
+	t.noteRefused(why, kafka.IsPartitions)
 	t.render.forget() // the old client may still hold its records
 	if err := t.producer.renew(renew); err != nil {
 		t.err = errors.Join(why, err)

@@ -10,9 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
 )
+
+// someone is a member of the group.
+var someone = kafka.Member{ID: "someone", Generation: 7}
 
 // readyTurn is a turn that delivers one record, with a producer that has just been started.
 func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {

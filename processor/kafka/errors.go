@@ -37,7 +37,7 @@ const (
 func VerdictOf(err error) Verdict {
 	var ke *kerr.Error
 	switch {
-	case err == nil, NotSent(err):
+	case err == nil, notSent(err):
 		return Retry
 	case errors.Is(err, ErrUnanswered):
 		return Unknown
@@ -54,13 +54,13 @@ func VerdictOf(err error) Verdict {
 	return Refused
 }
 
-// Moved reports whether, after an error, the coordinator has to be looked up again.
-func Moved(err error) bool {
-	return NotSent(err) || IsAny(err, kerr.NotCoordinator, kerr.CoordinatorNotAvailable)
+// moved reports whether, after an error, the coordinator has to be looked up again.
+func moved(err error) bool {
+	return notSent(err) || IsAny(err, kerr.NotCoordinator, kerr.CoordinatorNotAvailable)
 }
 
-// NotSent reports whether a request cannot have reached a broker.
-func NotSent(err error) bool {
+// notSent reports whether a request cannot have reached a broker.
+func notSent(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, ErrNoCoordinator) || errors.As(err, &op) && op.Op == "dial"
 }

@@ -62,7 +62,7 @@ func TestMoved(t *testing.T) {
 		kerr.NotCoordinator: true, kerr.CoordinatorNotAvailable: true, ErrNoCoordinator: true,
 		kerr.ConcurrentTransactions: false, kerr.CoordinatorLoadInProgress: false, ErrUnanswered: false,
 	} {
-		if got := Moved(fmt.Errorf("commit: %w", err)); got != want {
+		if got := moved(fmt.Errorf("commit: %w", err)); got != want {
 			t.Errorf("%v: moved is %v, want %v", err, got, want)
 		}
 	}

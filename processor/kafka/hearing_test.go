@@ -112,7 +112,7 @@ func TestSilence(t *testing.T) {
 			t.Errorf("the other connection: %v", err)
 		}
 		_, err = s.dial(ctx, "tcp", "b:9092")
-		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" || !errors.Is(err, errSilent) || !NotSent(err) {
+		if op, ok := errors.AsType[*net.OpError](err); !ok || op.Op != "dial" || !errors.Is(err, errSilent) || !notSent(err) {
 			t.Errorf("a connection to a silent broker: %v", err)
 		}
 		if c, err := s.dial(ctx, "tcp", "c:9092"); err != nil {

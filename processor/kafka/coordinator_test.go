@@ -1,4 +1,4 @@
-package processor
+package kafka
 
 import (
 	"context"
@@ -15,10 +15,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/state"
 )
+
+const testTopic = "requests"
+
+var testID = TopicID{1, 2, 3, 4, 5}
 
 // scripted is a broker that answers offset commits, plain and in transactions, with the next
 // error of a script, and keeps the requests. errNoAnswer breaks the connection instead.
@@ -54,7 +55,7 @@ func (s *scripted) count() (requests, finds int) {
 	return len(s.asked), s.finds
 }
 
-func newScripted(t *testing.T) (*scripted, *coordinator, *kgo.Client) {
+func newScripted(t *testing.T) (*scripted, *Coordinator, *kgo.Client) {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, testTopic, "others"))
 	if err != nil {
@@ -92,15 +93,15 @@ func newScripted(t *testing.T) (*scripted, *coordinator, *kgo.Client) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return s, &coordinator{group: "g"}, cl
+	return s, NewCoordinator("g"), cl
 }
 
 var (
-	someone = member{id: "someone", generation: 7}
-	entries = []commitEntry{
-		{tp: topicPartition{Topic: testTopic, Partition: 0}, id: testID, offset: 10, metadata: "a"},
-		{tp: topicPartition{Topic: "others", Partition: 0}, id: topicID{9}, offset: 20, metadata: "b"},
-		{tp: topicPartition{Topic: testTopic, Partition: 1}, id: testID, offset: 30, metadata: "c"},
+	someone = Member{ID: "someone", Generation: 7}
+	entries = []Commit{
+		{TP: TopicPartition{Topic: testTopic, Partition: 0}, ID: testID, Offset: 10, Metadata: "a"},
+		{TP: TopicPartition{Topic: "others", Partition: 0}, ID: TopicID{9}, Offset: 20, Metadata: "b"},
+		{TP: TopicPartition{Topic: testTopic, Partition: 1}, ID: testID, Offset: 30, Metadata: "c"},
 	}
 )
 
@@ -110,13 +111,13 @@ func TestCommitIsSentOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-		want kafka.Verdict
+		want Verdict
 	}{
-		{"unanswered", errNoAnswer, kafka.Unknown},
-		{"refused", kerr.IllegalGeneration, kafka.Refused},
-		{"moved", kerr.NotCoordinator, kafka.Retry},
-		{"loading", kerr.CoordinatorLoadInProgress, kafka.Retry},
-		{"unclear", kerr.UnknownServerError, kafka.Unknown},
+		{"unanswered", errNoAnswer, Unknown},
+		{"refused", kerr.IllegalGeneration, Refused},
+		{"moved", kerr.NotCoordinator, Retry},
+		{"loading", kerr.CoordinatorLoadInProgress, Retry},
+		{"unclear", kerr.UnknownServerError, Unknown},
 	} {
 		for _, kind := range []string{"plain", "in a transaction"} {
 			t.Run(c.name+" "+kind, func(t *testing.T) {
@@ -124,14 +125,14 @@ func TestCommitIsSentOnce(t *testing.T) {
 				s.script = []error{c.err}
 				var err error
 				if kind == "plain" {
-					err = co.commit(t.Context(), cl, someone, entries)
+					err = co.Commit(t.Context(), cl, someone, entries)
 				} else {
-					err = co.txnCommit(t.Context(), cl, "writer-0", identity{}, someone, entries)
+					err = co.CommitIn(t.Context(), cl, "writer-0", ProducerID{}, someone, entries)
 				}
-				if got := kafka.VerdictOf(err); err == nil || got != c.want {
+				if got := VerdictOf(err); err == nil || got != c.want {
 					t.Errorf("verdict %d on %v, want %d", got, err, c.want)
 				}
-				if c.err == errNoAnswer && !errors.Is(err, kafka.ErrUnanswered) {
+				if c.err == errNoAnswer && !errors.Is(err, ErrUnanswered) {
 					t.Errorf("got %v, want errUnanswered", err)
 				}
 				if n, _ := s.count(); n != 1 {
@@ -145,11 +146,11 @@ func TestCommitIsSentOnce(t *testing.T) {
 // Without a member and a generation nothing is sent: the broker would take it (design rule 6).
 func TestNoCommitWithoutMember(t *testing.T) {
 	s, co, cl := newScripted(t)
-	for _, m := range []member{{}, {id: "someone", generation: -1}, {generation: 7}} {
-		if err := co.commit(t.Context(), cl, m, entries); kafka.VerdictOf(err) != kafka.Refused {
+	for _, m := range []Member{{}, {ID: "someone", Generation: -1}, {Generation: 7}} {
+		if err := co.Commit(t.Context(), cl, m, entries); VerdictOf(err) != Refused {
 			t.Errorf("%+v: got %v", m, err)
 		}
-		if err := co.txnCommit(t.Context(), cl, "writer-0", identity{}, m, entries); kafka.VerdictOf(err) != kafka.Refused {
+		if err := co.CommitIn(t.Context(), cl, "writer-0", ProducerID{}, m, entries); VerdictOf(err) != Refused {
 			t.Errorf("%+v: got %v", m, err)
 		}
 	}
@@ -161,10 +162,10 @@ func TestNoCommitWithoutMember(t *testing.T) {
 // What is sent names the member, the transaction and, for each partition, topic, topic id, offset and metadata.
 func TestCommitSays(t *testing.T) {
 	s, co, cl := newScripted(t)
-	if err := co.commit(t.Context(), cl, someone, entries); err != nil {
+	if err := co.Commit(t.Context(), cl, someone, entries); err != nil {
 		t.Fatal(err)
 	}
-	if err := co.txnCommit(t.Context(), cl, "writer-0", identity{12, 3}, someone, entries); err != nil {
+	if err := co.CommitIn(t.Context(), cl, "writer-0", ProducerID{12, 3}, someone, entries); err != nil {
 		t.Fatal(err)
 	}
 	plain, txn := s.asked[0].(*kmsg.OffsetCommitRequest), s.asked[1].(*kmsg.TxnOffsetCommitRequest)
@@ -173,7 +174,7 @@ func TestCommitSays(t *testing.T) {
 		t.Errorf("got %+v, %+v", plain, txn)
 	}
 	type said struct {
-		id        topicID // of the topic, whose name new versions leave out
+		id        TopicID // of the topic, whose name new versions leave out
 		metadata  string
 		partition int32
 		offset    int64
@@ -189,7 +190,7 @@ func TestCommitSays(t *testing.T) {
 			got = append(got, said{topic.TopicID, *p.Metadata, p.Partition, p.Offset})
 		}
 	}
-	want := []said{{testID, "a", 0, 10}, {testID, "c", 1, 30}, {topicID{9}, "b", 0, 20}}
+	want := []said{{testID, "a", 0, 10}, {testID, "c", 1, 30}, {TopicID{9}, "b", 0, 20}}
 	if want = append(want, want...); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -210,7 +211,7 @@ func TestRetry(t *testing.T) {
 		{"coordinator loading", []error{kerr.CoordinatorLoadInProgress}, 2, 1, nil},
 		{"refused", []error{kerr.RebalanceInProgress}, 1, 1, kerr.RebalanceInProgress},
 		{"fenced", []error{kerr.ProducerFenced}, 1, 1, kerr.ProducerFenced},
-		{"unanswered", []error{errNoAnswer}, 1, 1, kafka.ErrUnanswered},
+		{"unanswered", []error{errNoAnswer}, 1, 1, ErrUnanswered},
 		{"refused after it moved", []error{kerr.NotCoordinator, kerr.IllegalGeneration}, 2, 2, kerr.IllegalGeneration},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,7 +220,7 @@ func TestRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.finds, s.script = 0, c.script
-			err := co.retry(t.Context(), cl, func() error { return co.txnCommit(t.Context(), cl, "writer-0", identity{}, someone, entries) })
+			err := co.Retry(t.Context(), cl, func() error { return co.CommitIn(t.Context(), cl, "writer-0", ProducerID{}, someone, entries) })
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -232,7 +233,7 @@ func TestRetry(t *testing.T) {
 		_, co, cl := newScripted(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		err := co.retry(ctx, cl, func() error { return kerr.ConcurrentTransactions })
+		err := co.Retry(ctx, cl, func() error { return kerr.ConcurrentTransactions })
 		if !errors.Is(err, kerr.ConcurrentTransactions) {
 			t.Errorf("got %v", err)
 		}
@@ -281,21 +282,21 @@ func TestFetchCheckpoints(t *testing.T) {
 		resp.Groups = append(resp.Groups, g)
 		return resp, nil, true
 	})
-	co := &coordinator{group: "g"}
-	ids, err := kafka.TopicIDs(t.Context(), cl, []topicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}, {Topic: testTopic, Partition: 2}})
+	co := NewCoordinator("g")
+	ids, err := TopicIDs(t.Context(), cl, []TopicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}, {Topic: testTopic, Partition: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, require := range []bool{true, false} {
-		got, err := co.fetch(t.Context(), cl, ids, require)
+		got, err := co.Fetch(t.Context(), cl, ids, require)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[topicPartition]fetched{
-			{Topic: testTopic, Partition: 0}: {offset: 42, metadata: "dw1"}, {Topic: testTopic, Partition: 1}: {offset: 7, metadata: "before"}, {Topic: testTopic, Partition: 2}: {offset: -1},
+		want := map[TopicPartition]Fetched{
+			{Topic: testTopic, Partition: 0}: {Offset: 42, Metadata: "dw1"}, {Topic: testTopic, Partition: 1}: {Offset: 7, Metadata: "before"}, {Topic: testTopic, Partition: 2}: {Offset: -1},
 		}
 		if require {
-			want[topicPartition{Topic: testTopic, Partition: 1}] = fetched{offset: -1, unstable: true}
+			want[TopicPartition{Topic: testTopic, Partition: 1}] = Fetched{Offset: -1, Unstable: true}
 		}
 		for tp := range ids {
 			if got[tp] != want[tp] {
@@ -308,20 +309,6 @@ func TestFetchCheckpoints(t *testing.T) {
 	}
 }
 
-// What cannot be written is an error that names the partition.
-func TestEntry(t *testing.T) {
-	e, err := entry(testTP, testID, state.Checkpoint{TopicID: testID.Short(), Offset: 9, LowWater: 3, Watermark: state.Key{Due: 5, Seq: 4}, Writer: "w"})
-	if err != nil || e.offset != 9 || e.tp != testTP || e.id != testID {
-		t.Errorf("got %+v, %v", e, err)
-	}
-	if c, err := state.ParseCheckpoint(e.offset, e.metadata); err != nil || c.LowWater != 3 || c.Writer != "w" {
-		t.Errorf("it reads %+v, %v", c, err)
-	}
-	if _, err := entry(testTP, testID, state.Checkpoint{Offset: 3, LowWater: 9}); !errors.Is(err, state.ErrCorrupt) {
-		t.Errorf("a low water above the offset is written: %v", err)
-	}
-}
-
 // Logs name partitions in every format, also several of them.
 func TestPartitionsInLogs(t *testing.T) {
 	for name, handler := range map[string]func(io.Writer) slog.Handler{
@@ -329,9 +316,38 @@ func TestPartitionsInLogs(t *testing.T) {
 		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
 	} {
 		var out strings.Builder
-		slog.New(handler(&out)).Info("assigned", "partitions", []topicPartition{{Topic: "a", Partition: 1}, {Topic: "b", Partition: 2}})
+		slog.New(handler(&out)).Info("assigned", "partitions", []TopicPartition{{Topic: "a", Partition: 1}, {Topic: "b", Partition: 2}})
 		if !strings.Contains(out.String(), "a/1") || !strings.Contains(out.String(), "b/2") {
 			t.Errorf("%s: %s", name, &out)
 		}
 	}
+}
+
+// committed answers an offset commit, plain or not.
+func committed(kreq kmsg.Request, code int16) kmsg.Response {
+	switch req := kreq.(type) {
+	case *kmsg.OffsetCommitRequest:
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewOffsetCommitResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rt.Partitions = append(rt.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp
+	case *kmsg.TxnOffsetCommitRequest:
+		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
+		for _, t := range req.Topics {
+			rt := kmsg.NewTxnOffsetCommitResponseTopic()
+			rt.Topic, rt.TopicID = t.Topic, t.TopicID
+			for _, p := range t.Partitions {
+				rt.Partitions = append(rt.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp
+	}
+	panic("not an offset commit")
 }

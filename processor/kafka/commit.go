@@ -1,4 +1,4 @@
-package processor
+package kafka
 
 import (
 	"context"
@@ -9,26 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/state"
 )
 
-// commitEntry is the checkpoint of one partition, ready to be sent.
-type commitEntry struct {
-	tp       topicPartition
-	id       topicID
-	offset   int64
-	metadata string
-}
-
-// entry turns a checkpoint into what is sent.
-func entry(tp topicPartition, id topicID, c state.Checkpoint) (commitEntry, error) {
-	md, err := c.Metadata()
-	if err != nil {
-		return commitEntry{}, fmt.Errorf("checkpoint of %s: %w", tp, err)
-	}
-	return commitEntry{tp: tp, id: id, offset: c.Offset, metadata: md}, nil
+// Commit is what is to be committed of one partition: its offset, and metadata of 4096 bytes at most.
+type Commit struct {
+	TP       TopicPartition
+	ID       TopicID
+	Offset   int64
+	Metadata string
 }
 
 // refusedError is the answer of a coordinator that has refused offsets. It has taken those of the
@@ -38,7 +26,7 @@ type refusedError struct {
 }
 
 type refusedOffset struct {
-	tp  topicPartition
+	tp  TopicPartition
 	err error
 }
 
@@ -59,7 +47,7 @@ func (e *refusedError) Unwrap() (errs []error) {
 	return errs
 }
 
-func (e *refusedError) add(tp topicPartition, code int16) {
+func (e *refusedError) add(tp TopicPartition, code int16) {
 	if err := kerr.ErrorForCode(code); err != nil {
 		e.of = append(e.of, refusedOffset{tp, err})
 	}
@@ -73,35 +61,35 @@ func (e *refusedError) err() error {
 	return e
 }
 
-// refusedOf says why which partitions were refused; nil: err is no such answer.
-func refusedOf(err error) map[topicPartition]error {
+// RefusedOf says why which partitions were refused by the answer to a commit; nil: err is no such answer.
+func RefusedOf(err error) map[TopicPartition]error {
 	var refused *refusedError
 	if !errors.As(err, &refused) {
 		return nil
 	}
-	out := map[topicPartition]error{}
+	out := map[TopicPartition]error{}
 	for _, r := range refused.of {
 		out[r.tp] = r.err
 	}
 	return out
 }
 
-// isPartitions reports a refusal that concerns its partition alone, or its topic: the others of the
+// IsPartitions reports a refusal that concerns its partition alone, or its topic: the others of the
 // request can do without it.
-func isPartitions(err error) bool {
-	return kafka.IsAny(err, kerr.OffsetMetadataTooLarge, kerr.InvalidCommitOffsetSize, kerr.TopicAuthorizationFailed)
+func IsPartitions(err error) bool {
+	return IsAny(err, kerr.OffsetMetadataTooLarge, kerr.InvalidCommitOffsetSize, kerr.TopicAuthorizationFailed)
 }
 
-// commitBytes is about how much one request may commit. The coordinator writes all of it as one
+// CommitBytes is about how much one request may commit. The coordinator writes all of it as one
 // batch, and refuses what is above max.message.bytes of __consumer_offsets: 1 MiB by default.
-const commitBytes = 512 << 10
+const CommitBytes = 512 << 10
 
 // portions cuts entries into what one request may commit.
-func (c *coordinator) portions(entries []commitEntry) (out [][]commitEntry) {
+func (c *Coordinator) portions(entries []Commit) (out [][]Commit) {
 	first, size := 0, 0
 	for i, e := range entries {
-		bytes := len(e.metadata) + len(e.tp.Topic) + len(c.group) + 64 // of key, value and record
-		if size+bytes > commitBytes && i > first {
+		bytes := len(e.Metadata) + len(e.TP.Topic) + len(c.group) + 64 // of key, value and record
+		if size+bytes > CommitBytes && i > first {
 			out = append(out, entries[first:i])
 			first, size = i, 0
 		}
@@ -110,22 +98,22 @@ func (c *coordinator) portions(entries []commitEntry) (out [][]commitEntry) {
 	return append(out, entries[first:])
 }
 
-// commit is a plain offset commit, sent once. An error other than a refusedError may mean that some of
-// it has been carried out.
-func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entries []commitEntry) error {
-	if !m.valid() {
+// Commit is a plain offset commit, sent once: a copy that comes late would take a checkpoint back. Without a valid member nothing is sent.
+// An error of which RefusedOf says nothing may mean that some of it has been carried out.
+func (c *Coordinator) Commit(ctx context.Context, cl *kgo.Client, m Member, entries []Commit) error {
+	if !m.Valid() {
 		return kerr.UnknownMemberID
 	}
 	refused := &refusedError{}
 	for _, portion := range c.portions(entries) {
 		req := kmsg.NewPtrOffsetCommitRequest()
-		req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, m.id, m.generation, m.instance
+		req.Group, req.MemberID, req.Generation, req.InstanceID = c.group, m.ID, m.Generation, m.Instance
 		for _, of := range byTopic(portion) {
 			t := kmsg.NewOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = of[0].tp.Topic, of[0].id
+			t.Topic, t.TopicID = of[0].TP.Topic, of[0].ID
 			for i := range of {
 				p := kmsg.NewOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.Metadata = of[i].tp.Partition, of[i].offset, &of[i].metadata
+				p.Partition, p.Offset, p.Metadata = of[i].TP.Partition, of[i].Offset, &of[i].Metadata
 				t.Partitions = append(t.Partitions, p)
 			}
 			req.Topics = append(req.Topics, t)
@@ -136,29 +124,30 @@ func (c *coordinator) commit(ctx context.Context, cl *kgo.Client, m member, entr
 		}
 		for _, t := range kresp.(*kmsg.OffsetCommitResponse).Topics {
 			for _, p := range t.Partitions {
-				refused.add(topicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
+				refused.add(TopicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
 			}
 		}
 	}
 	return c.answer(refused.err())
 }
 
-// txnCommit adds the checkpoints to a transaction (KIP-447).
-func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transactionalID string, in identity, m member, entries []commitEntry) error {
-	if !m.valid() {
+// CommitIn commits in a transaction (KIP-447): it counts when that is committed. When one partition is refused, nothing of the request
+// counts.
+func (c *Coordinator) CommitIn(ctx context.Context, cl *kgo.Client, transactionalID string, in ProducerID, m Member, entries []Commit) error {
+	if !m.Valid() {
 		return kerr.UnknownMemberID
 	}
 	refused := &refusedError{}
 	for _, portion := range c.portions(entries) {
 		req := kmsg.NewPtrTxnOffsetCommitRequest()
-		req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = transactionalID, c.group, in.id, in.epoch
-		req.MemberID, req.Generation, req.InstanceID = m.id, m.generation, m.instance
+		req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = transactionalID, c.group, in.ID, in.Epoch
+		req.MemberID, req.Generation, req.InstanceID = m.ID, m.Generation, m.Instance
 		for _, of := range byTopic(portion) {
 			t := kmsg.NewTxnOffsetCommitRequestTopic()
-			t.Topic, t.TopicID = of[0].tp.Topic, of[0].id
+			t.Topic, t.TopicID = of[0].TP.Topic, of[0].ID
 			for i := range of {
 				p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.Metadata = of[i].tp.Partition, of[i].offset, &of[i].metadata
+				p.Partition, p.Offset, p.Metadata = of[i].TP.Partition, of[i].Offset, &of[i].Metadata
 				t.Partitions = append(t.Partitions, p)
 			}
 			req.Topics = append(req.Topics, t)
@@ -169,7 +158,7 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 		}
 		for _, t := range kresp.(*kmsg.TxnOffsetCommitResponse).Topics {
 			for _, p := range t.Partitions {
-				refused.add(topicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
+				refused.add(TopicPartition{Topic: nameOf(t.Topic, t.TopicID, portion), Partition: p.Partition}, p.ErrorCode)
 			}
 		}
 		if err := refused.err(); err != nil {
@@ -180,24 +169,24 @@ func (c *coordinator) txnCommit(ctx context.Context, cl *kgo.Client, transaction
 }
 
 // nameOf is the name of a topic in an answer, which new versions give by id alone.
-func nameOf(name string, id topicID, asked []commitEntry) string {
+func nameOf(name string, id TopicID, asked []Commit) string {
 	for _, e := range asked {
-		if name == "" && e.id == id {
-			return e.tp.Topic
+		if name == "" && e.ID == id {
+			return e.TP.Topic
 		}
 	}
 	return name
 }
 
 // byTopic groups entries, keeping their order.
-func byTopic(entries []commitEntry) [][]commitEntry {
-	var groups [][]commitEntry
+func byTopic(entries []Commit) [][]Commit {
+	var groups [][]Commit
 	at := map[string]int{}
 	for _, e := range entries {
-		i, ok := at[e.tp.Topic]
+		i, ok := at[e.TP.Topic]
 		if !ok {
 			i = len(groups)
-			at[e.tp.Topic] = i
+			at[e.TP.Topic] = i
 			groups = append(groups, nil)
 		}
 		groups[i] = append(groups[i], e)
