@@ -216,6 +216,9 @@ func (p *Partition) Next() (int64, bool) {
 // Take makes the next turn's part of this partition in the memory of items, or nil when there
 // is nothing to deliver: at most records, and about bytes of them.
 func (p *Partition) Take(now int64, items []Item, records int, bytes int64) *Part {
+	if !p.live {
+		return nil // what lies ahead in the log may have resolved what is due (design rule 2)
+	}
 	if len(p.repeat) > 0 {
 		if !p.repeats(now) {
 			return nil
