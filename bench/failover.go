@@ -48,7 +48,7 @@ func Failover(ctx context.Context, o Options) ([]Result, error) {
 	return runAll(ctx, o.withDefaults(), failovers)
 }
 
-// scene is what the cases of Failover have in common: a fleet, a stream of records that fall due, and a spectator that sees them arrive.
+// scene is what the cases of Failover have in common: a fleet, a stream of records that fall due, and an observer that sees them arrive.
 type scene struct {
 	*stage
 	f *fleet

@@ -43,17 +43,17 @@ func (r *runner) instant(ctx context.Context) (_ []Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	w, err := s.watch(ctx)
+	o, err := s.observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer o.end()
 	if err := p.ready(ctx); err != nil {
 		return nil, err
 	}
 	var last, pause, waiting []float64
 	for round := range r.o.Rounds + 1 {
-		b, err := s.burst(ctx, p, w, uint32(round+1))
+		b, err := s.burst(ctx, p, o, uint32(round+1))
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +67,7 @@ func (r *runner) instant(ctx context.Context) (_ []Result, err error) {
 	if err := p.stop(); err != nil {
 		return nil, err
 	}
-	if _, err := w.end(); err != nil {
+	if err := o.end(); err != nil {
 		return nil, err
 	}
 	checked, err := s.check(ctx)
@@ -88,9 +88,9 @@ func (r *runner) instant(ctx context.Context) (_ []Result, err error) {
 }
 
 // burst plays one instant. When it returns, everything that was requested has been seen.
-func (s *stage) burst(ctx context.Context, p *running, w *spectator, mark uint32) (out outburst, err error) {
+func (s *stage) burst(ctx context.Context, p *running, o *observer, mark uint32) (out outburst, err error) {
 	n := s.r.o.Burst
-	before, trickled := p.accepted(), w.count(markTrickle)
+	before, trickled := p.accepted(), o.countOf(markTrickle)
 	at := time.Now().Add(s.r.lead(n) + trickleLead).Truncate(time.Millisecond)
 	if err := s.fill(ctx, n, func(i int) stamp { return stamp{due: at.UnixMilli(), mark: mark, index: uint32(i)} }); err != nil {
 		return out, err
@@ -119,24 +119,17 @@ func (s *stage) burst(ctx context.Context, p *running, w *spectator, mark uint32
 	})
 	g.Go(func() error {
 		defer stopWatching()
-		if err := p.until(gctx, "seen", int64(n), func() int64 { return w.count(mark) }); err != nil {
+		if err := p.until(gctx, "seen", int64(n), func() int64 { return o.countOf(mark) }); err != nil {
 			return err
 		}
-		out.last = w.lastOf(mark).Sub(at)
+		out.last = o.lastOf(mark).Sub(at)
 		sleep(gctx, trickleLead)
 		return nil
 	})
 	if err := g.Wait(); err != nil {
 		return out, err
 	}
-	return out, p.until(ctx, "of the trickle seen", trickled+written.Load(), func() int64 { return w.count(markTrickle) })
-}
-
-// lastOf is when the last record with a mark was seen, of which there must be one.
-func (w *spectator) lastOf(mark uint32) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.seen[mark].last
+	return out, p.until(ctx, "of the trickle seen", trickled+written.Load(), func() int64 { return o.countOf(markTrickle) })
 }
 
 // trickle writes requests at a steady rate until ctx ends, and returns how many. Acked is counted up by delay topic.

@@ -79,11 +79,11 @@ func (r *runner) steady(ctx context.Context, name string, g processor.Guarantee,
 		return res, err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	w, err := s.watch(ctx)
+	o, err := s.observe(ctx)
 	if err != nil {
 		return res, err
 	}
-	defer w.end()
+	defer o.end()
 	if err := p.ready(ctx); err != nil {
 		return res, err
 	}
@@ -92,21 +92,20 @@ func (r *runner) steady(ctx context.Context, name string, g processor.Guarantee,
 	if err := s.requests(ctx, p, &plan, live); err != nil {
 		return res, err
 	}
-	if err := p.until(ctx, "seen", int64(plan.in), func() int64 { return w.count(markMeasured) }); err != nil {
+	if err := p.until(ctx, "seen", int64(plan.in), func() int64 { return o.countOf(markMeasured) }); err != nil {
 		return res, err
 	}
 	if err := p.stop(); err != nil {
 		return res, err
 	}
-	seen, err := w.end()
-	if err != nil {
+	if err := o.end(); err != nil {
 		return res, err
 	}
 	checked, err := s.check(ctx)
 	if err != nil {
 		return res, err
 	}
-	l := summarize(seen[markMeasured].late)
+	l := summarize(o.lateOf(markMeasured))
 	return Result{
 		Case: name,
 		What: fmt.Sprintf("%s records of 100 B a second are due in %d partitions, for %v after a warm-up of %v; requests are %s. When the poll of a read_committed consumer in the same process "+

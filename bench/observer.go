@@ -15,7 +15,7 @@ import (
 )
 
 // observer is a read_committed consumer of a stage's target that keeps of each record when it saw it and what the record
-// says of its way. An ordinary one, as spectator is.
+// says of its way. It is an ordinary one: nothing is set that an application would not set.
 type observer struct {
 	cl   *kgo.Client
 	stop context.CancelFunc
@@ -24,7 +24,8 @@ type observer struct {
 	mu      sync.Mutex
 	seen    []sighting
 	waiting []*firsts
-	from    map[int32]int64 // how many were seen, by the partition that they come from
+	from    map[int32]int64  // how many were seen, by the partition that they come from
+	marked  map[uint32]int64 // and by mark
 	strange error
 }
 
@@ -34,6 +35,7 @@ type sighting struct {
 	at         int64 // ns since 1970: when a poll returned it
 	offset     int64 // in the target
 	source, to int32 // partitions of the delay topic and of the target
+	mark       uint32
 }
 
 func (s *sighting) late() time.Duration { return time.Duration(s.at - s.due*int64(time.Millisecond)) }
@@ -51,7 +53,7 @@ func (s *stage) observe(ctx context.Context) (*observer, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	o := &observer{cl: cl, stop: cancel, done: make(chan struct{}), from: map[int32]int64{}}
+	o := &observer{cl: cl, stop: cancel, done: make(chan struct{}), from: map[int32]int64{}, marked: map[uint32]int64{}}
 	go func() {
 		defer close(o.done)
 		for ctx.Err() == nil {
@@ -67,7 +69,7 @@ func (s *stage) observe(ctx context.Context) (*observer, error) {
 
 func (o *observer) note(r *kgo.Record, now time.Time) {
 	st, ok := stampOf(r.Value)
-	s := sighting{due: st.due, fired: r.Timestamp.UnixMilli(), at: now.UnixNano(), offset: r.Offset, source: -1, to: r.Partition}
+	s := sighting{due: st.due, fired: r.Timestamp.UnixMilli(), at: now.UnixNano(), offset: r.Offset, source: -1, to: r.Partition, mark: st.mark}
 	for _, h := range r.Headers {
 		if h.Key == topics.HeaderSource {
 			s.source = sourcePartition(h.Value)
@@ -82,6 +84,7 @@ func (o *observer) note(r *kgo.Record, now time.Time) {
 	}
 	o.seen = append(o.seen, s)
 	o.from[s.source]++
+	o.marked[s.mark]++
 	for _, w := range o.waiting {
 		w.look(&s)
 	}
@@ -165,6 +168,35 @@ func (o *observer) late(from, until time.Time, filter func(source int32) bool) (
 	for i := range o.seen {
 		if s := &o.seen[i]; s.due >= first && s.due < end && filter(s.source) {
 			late = append(late, s.late())
+		}
+	}
+	return late
+}
+
+// countOf is how many records with a mark were seen, lastOf when the last of them was, of which there must be one, and lateOf are their
+// latenesses.
+func (o *observer) countOf(mark uint32) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.marked[mark]
+}
+
+func (o *observer) lastOf(mark uint32) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := len(o.seen) - 1
+	for o.seen[i].mark != mark {
+		i--
+	}
+	return time.Unix(0, o.seen[i].at)
+}
+
+func (o *observer) lateOf(mark uint32) (late []time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range o.seen {
+		if o.seen[i].mark == mark {
+			late = append(late, o.seen[i].late())
 		}
 	}
 	return late
