@@ -159,11 +159,11 @@ func (sc *scene) tearDown() {
 }
 
 // owned are the partitions of a replica.
-func (sc *scene) owned(r *replica) (parts []int32) {
+func (sc *scene) owned(r *replica) (partitions []int32) {
 	for p, owner := range sc.f.owners() {
 		if owner == r {
-			parts = append(parts, p)
+			partitions = append(partitions, p)
 		}
 	}
-	return parts
+	return partitions
 }

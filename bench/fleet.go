@@ -272,10 +272,10 @@ func (f *fleet) look() (live, share int64, moved time.Time) {
 
 // liveElsewhere says how many of some partitions have become live after a moment at a replica other than the given one, and when
 // the last of them did.
-func (f *fleet) liveElsewhere(parts []int32, than *replica, after time.Time) (n int64, last time.Time) {
+func (f *fleet) liveElsewhere(partitions []int32, than *replica, after time.Time) (n int64, last time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, p := range parts {
+	for _, p := range partitions {
 		s := f.seats[p]
 		if s.owner != than && s.live.After(after) {
 			n++
@@ -288,11 +288,11 @@ func (f *fleet) liveElsewhere(parts []int32, than *replica, after time.Time) (n 
 }
 
 // restoredAfter is when the catch-up of the first of some partitions began after a moment.
-func (f *fleet) restoredAfter(parts []int32, after time.Time) (first time.Time) {
+func (f *fleet) restoredAfter(partitions []int32, after time.Time) (first time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.runningLocked() {
-		for _, p := range parts {
+		for _, p := range partitions {
 			if t := r.restored[p]; t.After(after) && (first.IsZero() || t.Before(first)) {
 				first = t
 			}

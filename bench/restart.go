@@ -91,17 +91,17 @@ func (sc *scene) comeBack(ctx context.Context, end func(*replica) error) (c come
 	if err != nil {
 		return c, err
 	}
-	parts := sc.owned(old)
-	delivered := sc.o.firstFrom(parts, began.Started)
+	partitions := sc.owned(old)
+	delivered := sc.o.firstFrom(partitions, began.Started)
 	var joined, first, all time.Time
-	if err := sc.f.until(ctx, "partitions delivering again", int64(len(parts)), func() (n int64) {
+	if err := sc.f.until(ctx, "partitions delivering again", int64(len(partitions)), func() (n int64) {
 		n, first, all = sc.o.found(delivered)
 		return n
 	}); err != nil {
 		return c, err
 	}
 	joined = sc.f.assignedAfter(began.Started)
-	_, live := sc.f.liveElsewhere(parts, old, began.Started)
+	_, live := sc.f.liveElsewhere(partitions, old, began.Started)
 	c = comeback{joining: joined.Sub(began.Started), live: live.Sub(joined), first: first.Sub(joined), all: all.Sub(joined)}
 	return c, sc.f.settle(ctx)
 }
@@ -109,14 +109,14 @@ func (sc *scene) comeBack(ctx context.Context, end func(*replica) error) (c come
 // rebuild ends the only replica and starts another with an empty state directory.
 func (sc *scene) rebuild(ctx context.Context) (res Result, err error) {
 	old := sc.f.running()[0]
-	parts := sc.owned(old)
+	partitions := sc.owned(old)
 	if err := sc.f.terminate(old); err != nil {
 		return res, err
 	}
 	if err := sc.newDir(); err != nil {
 		return res, err
 	}
-	log, err := sc.logOf(ctx, parts)
+	log, err := sc.logOf(ctx, partitions)
 	if err != nil {
 		return res, err
 	}
@@ -128,13 +128,13 @@ func (sc *scene) rebuild(ctx context.Context) (res Result, err error) {
 		return res, err
 	}
 	joined := sc.f.assignedAfter(began.Started)
-	_, live := sc.f.liveElsewhere(parts, old, began.Started)
+	_, live := sc.f.liveElsewhere(partitions, old, began.Started)
 	took := live.Sub(joined)
 	rate := float64(log) / took.Seconds()
 	sc.r.progress("rebuild: %s records of log in %v: %s/s", thousands(log), took.Round(time.Millisecond), thousands(int64(rate)))
 	return Result{
 		Case:     "rebuild",
-		What:     fmt.Sprintf("The same process is started with an empty state directory: %s records of log in %d partitions are read, from when partitions are assigned until the last of them is live.", thousands(log), len(parts)),
+		What:     fmt.Sprintf("The same process is started with an empty state directory: %s records of log in %d partitions are read, from when partitions are assigned until the last of them is live.", thousands(log), len(partitions)),
 		Measured: fmt.Sprintf("%s records of log/s; live after %.2f s", thousands(int64(rate)), took.Seconds()),
 		Figures:  Figures{"log_per_s": rate, "live_s": took.Seconds(), "log_records": float64(log)},
 	}, nil

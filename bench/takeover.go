@@ -14,15 +14,15 @@ import (
 
 // takeover is what came of the death of one of several replicas. Times count from the last sign of its life.
 type takeover struct {
-	parts    int           // that it had
-	assigned time.Duration // until another replica was assigned something
-	restored time.Duration // until the first of its partitions was claimed: reading its log begins
-	live     time.Duration // until all its partitions were live elsewhere
-	first    time.Duration // until a record of each of them was seen that was handed over afterwards
-	passed   time.Duration // until a read_committed reader of the targets was past what it had left open
-	open     int           // partitions of the target that its open transaction held up
-	log      int64         // records in the logs of its partitions
-	stayed   time.Duration // the largest lateness, meanwhile, of records of partitions that it did not have
+	partitions int           // that it had
+	assigned   time.Duration // until another replica was assigned something
+	restored   time.Duration // until the first of its partitions was claimed: reading its log begins
+	live       time.Duration // until all its partitions were live elsewhere
+	first      time.Duration // until a record of each of them was seen that was handed over afterwards
+	passed     time.Duration // until a read_committed reader of the targets was past what it had left open
+	open       int           // partitions of the target that its open transaction held up
+	log        int64         // records in the logs of its partitions
+	stayed     time.Duration // the largest lateness, meanwhile, of records of partitions that it did not have
 }
 
 // standby measures a take-over by replicas that follow the dead one's partitions.
@@ -57,7 +57,7 @@ func (r *runner) cold(ctx context.Context) ([]Result, error) {
 	return []Result{{
 		Case: "cold",
 		What: fmt.Sprintf("%s without standbys; the others hold nothing of the %d partitions, so their pending records are read from the log: %s records, in the time from when the first of the partitions is claimed until the last is live. %s",
-			r.takeoverWhat(&t, r.o.Pending), t.parts, thousands(t.log), alike),
+			r.takeoverWhat(&t, r.o.Pending), t.partitions, thousands(t.log), alike),
 		Measured: fmt.Sprintf("%s; %s records of log/s", t.String(), thousands(int64(f["log_per_s"]))), Figures: f, Checked: checked,
 	}}, nil
 }
@@ -79,7 +79,7 @@ func (t *takeover) String() string {
 func (t *takeover) figures() Figures {
 	return Figures{
 		"assigned_s": t.assigned.Seconds(), "restored_s": t.restored.Seconds(), "live_s": t.live.Seconds(), "first_delivery_s": t.first.Seconds(), "readers_past_s": t.passed.Seconds(),
-		"partitions": float64(t.parts), "open_partitions": float64(t.open), "log_records": float64(t.log), "stayed_max_late_s": t.stayed.Seconds(),
+		"partitions": float64(t.partitions), "open_partitions": float64(t.open), "log_records": float64(t.log), "stayed_max_late_s": t.stayed.Seconds(),
 	}
 }
 
@@ -124,18 +124,18 @@ func (sc *scene) warm(ctx context.Context) error {
 // killOne kills a replica in the middle of a transaction, and waits until everything goes on without it.
 func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 	victim := sc.f.running()[0]
-	parts := sc.owned(victim)
-	slices.Sort(parts)
-	sc.r.progress("%s: killing a replica with %d partitions", sc.name, len(parts))
+	partitions := sc.owned(victim)
+	slices.Sort(partitions)
+	sc.r.progress("%s: killing a replica with %d partitions", sc.name, len(partitions))
 	at, open, err := sc.killInTransaction(ctx, victim)
 	if err != nil {
 		return t, err
 	}
-	delivered := sc.o.firstFrom(parts, at)
+	delivered := sc.o.firstFrom(partitions, at)
 	past := sc.o.first(open.partitions(), func(s *sighting) (int32, bool) { return s.to, s.offset > open[s.to] })
-	t.parts, t.open = len(parts), len(open)
-	if err := sc.f.until(ctx, "partitions live elsewhere", int64(len(parts)), func() int64 {
-		n, last := sc.f.liveElsewhere(parts, victim, at)
+	t.partitions, t.open = len(partitions), len(open)
+	if err := sc.f.until(ctx, "partitions live elsewhere", int64(len(partitions)), func() int64 {
+		n, last := sc.f.liveElsewhere(partitions, victim, at)
 		t.live = last.Sub(at)
 		return n
 	}); err != nil {
@@ -147,7 +147,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 		n     int
 		taken *time.Duration
 	}{
-		{"of its partitions delivering", delivered, len(parts), &t.first},
+		{"of its partitions delivering", delivered, len(partitions), &t.first},
 		{"partitions of the target that readers are past its transaction in", past, len(open), &t.passed},
 	} {
 		if err := sc.f.until(ctx, wait.what, int64(wait.n), func() int64 {
@@ -158,21 +158,21 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 			return t, err
 		}
 	}
-	t.assigned, t.restored = sc.f.assignedAfter(at).Sub(at), sc.f.restoredAfter(parts, at).Sub(at)
-	for _, late := range sc.o.late(at, time.Now(), func(p int32) bool { return !slices.Contains(parts, p) }) {
+	t.assigned, t.restored = sc.f.assignedAfter(at).Sub(at), sc.f.restoredAfter(partitions, at).Sub(at)
+	for _, late := range sc.o.late(at, time.Now(), func(p int32) bool { return !slices.Contains(partitions, p) }) {
 		t.stayed = max(t.stayed, late)
 	}
-	t.log, err = sc.logOf(ctx, parts)
+	t.log, err = sc.logOf(ctx, partitions)
 	return t, err
 }
 
 // logOf counts the offsets in the logs of partitions.
-func (sc *scene) logOf(ctx context.Context, parts []int32) (n int64, err error) {
+func (sc *scene) logOf(ctx context.Context, partitions []int32) (n int64, err error) {
 	ends, err := sc.r.adm.ListEndOffsets(ctx, sc.delays...)
 	if err = errors.Join(err, ends.Error()); err != nil {
 		return 0, err
 	}
-	for _, p := range parts {
+	for _, p := range partitions {
 		end, _ := ends.Lookup(sc.delays[0], p)
 		n += end.Offset
 	}
@@ -182,11 +182,11 @@ func (sc *scene) logOf(ctx context.Context, parts []int32) (n int64, err error) 
 // held is where an open transaction begins, by partition of the target. A reader that has seen a record behind it is past it.
 type held map[int32]int64
 
-func (h held) partitions() (parts []int32) {
+func (h held) partitions() (partitions []int32) {
 	for p := range h {
-		parts = append(parts, p)
+		partitions = append(partitions, p)
 	}
-	return parts
+	return partitions
 }
 
 const (
