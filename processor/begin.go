@@ -20,7 +20,7 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 		return
 	}
 	m := l.membership.member()
-	if !m.Valid() {
+	if !m.Valid() || l.pace.left(time.Now()) > 0 {
 		return
 	}
 	t := &turn{l: l, member: m, began: time.Now()}

@@ -60,6 +60,7 @@ type lane struct {
 	ahead       *turn     // rendered while that is in flight, because more was due than fitted into it
 	commit      *turn     // checkpoints alone, beside that (at_least_once)
 	batch       batch     // how much a turn takes
+	pace        pace      // and how soon it follows another
 	resizedAt   time.Time // when it was last said that turns are made smaller
 	timeouts    int       // turns in a row that ran out of time
 	narrowing   bool      // there may be suspects (suspect.go)
@@ -112,6 +113,7 @@ func newLane(p *Processor, n int) *lane {
 		failing:     map[topicPartition]*wait.Backoff{},
 	}
 	l.window, l.batch = l.windowMax, l.most()
+	l.pace = pace{fixed: p.cfg.TurnInterval, freely: p.cfg.Guarantee == AtLeastOnce}
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = writerName(p.cfg.Group, p.cfg.Instance, n)
 	}
@@ -255,14 +257,13 @@ func (l *lane) pause() time.Duration {
 	if throttled := l.quota.left(); throttled > 0 {
 		return min(pause, throttled)
 	}
+	due := pause
 	for _, p := range l.order {
-		if due, ok := p.nextDue(); ok {
-			if d := l.p.clock.Until(due); d < pause {
-				pause = d
-			}
+		if at, ok := p.nextDue(); ok {
+			due = min(due, l.p.clock.Until(at))
 		}
 	}
-	return max(pause, leastPause)
+	return min(pause, max(due, l.pace.left(time.Now()), leastPause))
 }
 
 // leastPause keeps a lane from spinning while something is due that cannot be tried yet.

@@ -17,6 +17,9 @@ import (
 func (l *lane) took(ctx context.Context, t *turn) {
 	t.cancel()
 	l.turn = nil
+	if t.producer != nil {
+		l.pace.ended(t.began, time.Now(), t.full)
+	}
 	l.p.counters.turn(t)
 	l.tellTurn(t)
 	l.blame(t)

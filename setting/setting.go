@@ -203,6 +203,9 @@ func (s *Setting) holds(v reflect.Value) bool {
 		word, err := oneOf(v.String(), s.Words)
 		return err == nil && word == v.String()
 	}
+	if s.Unset != "" && v.IsZero() {
+		return true // nothing was said
+	}
 	return (s.Min == "" || v.Int() >= s.bound(v.Type(), s.Min)) && (s.Max == "" || v.Int() <= s.bound(v.Type(), s.Max))
 }
 
