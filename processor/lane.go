@@ -43,7 +43,7 @@ type lane struct {
 	ends      chan logEnds
 	uneven    wait.Wake // asked by the standbys for a rebalance
 
-	stepped       atomic.Int64 // ms: when the loop last took a step
+	stepped       atomic.Pointer[time.Time] // when the loop last took a step
 	standing      standing
 	nearPublished atomic.Int64
 
@@ -189,7 +189,8 @@ func (l *lane) makeProducers(ctx context.Context) {
 // step does everything that can be done now without waiting.
 func (l *lane) step(ctx context.Context) error {
 	now := l.p.clock.Now()
-	l.stepped.Store(time.Now().UnixMilli())
+	stepped := time.Now()
+	l.stepped.Store(&stepped)
 	if time.Since(l.balancedAt) >= 5*time.Millisecond {
 		l.balancedAt = time.Now()
 		if err := l.balance(now); err != nil {

@@ -155,7 +155,7 @@ func (p *Processor) bound(ctx context.Context) (ended func()) {
 // Alive reports whether every lane has taken a step lately.
 func (p *Processor) Alive() bool {
 	for _, l := range p.lanes {
-		if at := l.stepped.Load(); at != 0 && time.Since(time.UnixMilli(at)) > 30*time.Second {
+		if at := l.stepped.Load(); at != nil && time.Since(*at) > 30*time.Second {
 			return false
 		}
 	}
