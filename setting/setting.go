@@ -2,7 +2,7 @@
 //
 //	type Config struct {
 //		// Lanes is the number of group members in this process.
-//		Lanes int `key:"lanes" unset:"the number of CPUs, at most 4" min:"1" max:"64"`
+//		Lanes int `key:"lanes" default:"1" min:"1" max:"64"`
 //	}
 //
 // Keys of files, variables and flags, defaults, bounds, messages and docs/configuration.md all come from there. The tags:

@@ -66,7 +66,7 @@ func run(ctx context.Context) (err error) {
 	flag.DurationVar(&o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
 	flag.IntVar(&o.Burst, "burst", 0, "records of the case instant (default 100000)")
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
-	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: CPUs, at most 4)")
+	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
 	flag.IntVar(&o.Pending, "pending", 0, "records of the failover cases that are due only hours later, of standby-many a tenth (default 1000000)")
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
 	logTo := flag.String("log", "", "file for the log of the processors")

@@ -52,7 +52,7 @@ should be; a goal that is missed is only said.`,
 	p.IntVar(&o.Burst, "burst", 100_000, "records of the case instant")
 	p.IntVar(&o.Rounds, "rounds", 3, "how often cases with medians are run")
 	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
-	p.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: CPUs, at most 4)")
+	p.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
 	p.StringVar(&o.Dir, "dir", "", "where the state `directory` is made (default: the system's for temporary files)")
 	p.BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(newBenchFailoverCommand(f), newBenchReplicaCommand(f))
