@@ -14,6 +14,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -49,7 +50,7 @@ type lane struct {
 
 	// Owned by the lane's goroutine.
 	reader      *kgo.Client
-	producers   []*producer
+	producers   []*producer.Producer
 	renderers   [2]*renderer
 	next        int // whose turn it is, of producers and renderers
 	membership  *membership
@@ -115,7 +116,7 @@ func newLane(p *Processor, n int) *lane {
 	l.window, l.batch = l.windowMax, l.most()
 	l.pace = pace{fixed: p.cfg.TurnInterval, freely: p.cfg.Guarantee == AtLeastOnce}
 	if p.cfg.Guarantee == ExactlyOnce {
-		l.writer = writerName(p.cfg.Group, p.cfg.Instance, n)
+		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
 	}
 	return l
 }
@@ -129,7 +130,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 	defer closeReader()
 	defer func() { // when no goroutine is left that may renew them
 		for _, p := range l.producers {
-			p.close()
+			p.Close()
 		}
 	}()
 	defer l.wg.Wait()
@@ -176,14 +177,28 @@ func (l *lane) run(ctx context.Context) (err error) {
 
 // makeProducers makes two transactional producers that take turns, or one that is idempotent only.
 func (l *lane) makeProducers(ctx context.Context) {
-	ids, spare := []string{""}, (*spareIDs)(nil)
+	ids, spare := []string{""}, (*producer.Spare)(nil)
 	if l.cfg.Guarantee == ExactlyOnce {
-		all := transactionalIDs(l.writer)
-		ids, spare = all[:2], l.newSpareIDs(ctx, all[2:])
+		all := producer.IDsOf(l.writer)
+		ids, spare = all[:2], l.newSpare(ctx, all[2:])
 	}
 	for _, id := range ids {
-		l.producers = append(l.producers, &producer{cfg: l.cfg, transactionalID: id, spare: spare, bounds: newBounds(l.p.targets.maxBatchBytes), quota: l.quota})
+		l.producers = append(l.producers, producer.New(l.producerConfig(id, spare)))
 	}
+}
+
+func (l *lane) producerConfig(id string, spare *producer.Spare) producer.Config {
+	return producer.Config{
+		Client: l.cfg.Client, ID: id, Spare: spare, Timeout: l.cfg.TransactionTimeout,
+		Bounds: producer.NewBounds(l.p.targets.maxBatchBytes), Hooks: []kgo.Hook{l.quota}, Log: l.cfg.Logger,
+	}
+}
+
+// newSpare looks after the ids that the producers of a lane do not use, until ctx ends.
+func (l *lane) newSpare(ctx context.Context, ids []string) *producer.Spare {
+	return producer.NewSpare(ids, func(id string, free func()) {
+		l.wg.Go(func() { producer.AwaitID(ctx, l.reader, id, l.cfg.TransactionTimeout, free) })
+	})
 }
 
 // step does everything that can be done now without waiting.

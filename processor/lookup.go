@@ -249,7 +249,7 @@ func (ts *targets) askLeaders(ctx context.Context, cl *kgo.Client, ask []*target
 		n := *old
 		if err := offsetsError(offs[t.name], old.partitions); err != nil {
 			n.why, n.tryAt = err.Error(), time.Now().Add(targetRefreshQuick)
-		} else if n.keeps.still() {
+		} else if n.keeps != nil && n.keeps.Still() {
 			n.tryAt = time.Now().Add(targetRefreshQuick)
 		} else {
 			n.status, n.since, n.keeps = targetOnTrial, time.Now(), nil

@@ -42,7 +42,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 			l.resize(t)
 		}
 		l.tookDone(t)
-		if t.producer != nil && t.producer.stale() && !l.stopping {
+		if t.producer != nil && t.producer.Stale() && !l.stopping {
 			l.log.Info("a decision was asked for twice; the producers are renewed before a late copy can decide anything else")
 			l.renew(ctx, 0)
 		}
@@ -249,7 +249,7 @@ func (l *lane) renewAll(ctx context.Context) error {
 	errs := make([]error, len(l.producers))
 	var wg sync.WaitGroup
 	for i, p := range l.producers {
-		wg.Go(func() { errs[i] = p.renew(ctx) })
+		wg.Go(func() { errs[i] = p.Renew(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)

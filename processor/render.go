@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -89,7 +90,7 @@ func (r *renderer) newRecord() *kgo.Record {
 	}
 	r.used++
 	rec := &r.blocks[b][i]
-	rec.Partition, rec.Timestamp = anyPartition, r.now
+	rec.Partition, rec.Timestamp = producer.AnyPartition, r.now
 	return rec
 }
 

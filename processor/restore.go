@@ -15,6 +15,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -262,7 +263,7 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 		r.l.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
 		r.l.p.counters.fenced.Add(1)
 		r.l.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
-		if err := kafka.Fence(ctx, r.l.reader, transactionalIDs(c.Writer), r.l.cfg.emptyTimeout()); err != nil {
+		if err := kafka.Fence(ctx, r.l.reader, producer.IDsOf(c.Writer), r.l.cfg.emptyTimeout()); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -167,7 +168,7 @@ func TestRestoreFences(t *testing.T) {
 			seen := w.take()
 			var want []string
 			if c.want {
-				for _, id := range transactionalIDs("g-other-0") {
+				for _, id := range producer.IDsOf("g-other-0") {
 					want = append(want, "InitProducerID "+id)
 				}
 			}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/producer"
 )
 
 // frozen are brokers that are silent, as after SIGSTOP: the kernel takes connections and requests, and
@@ -81,7 +83,7 @@ func (w *world) give(node int32, r roles) {
 		fits := r.group == (w.cluster.CoordinatorFor(simGroup) == node)
 		for i, p := range w.processes {
 			coordinated := 0
-			for _, id := range transactionalIDs(p.p.lanes[0].writer) {
+			for _, id := range producer.IDsOf(p.p.lanes[0].writer) {
 				if w.cluster.CoordinatorFor(id) == node {
 					coordinated++
 				}

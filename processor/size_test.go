@@ -3,6 +3,7 @@ package processor
 import (
 	"testing"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 )
@@ -22,7 +23,7 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 		{"compressed, and inflated by the broker", kgo.SnappyCompression(), make([]byte, 10000), topicLimits{maxBytes: 1100, inflates: true}, false},
 		{"compressed by less than needed", kgo.SnappyCompression(), make([]byte, 100_000), topicLimits{maxBytes: 1100}, false},
 		{"compressed by more", kgo.ZstdCompression(), make([]byte, 100_000), topicLimits{maxBytes: 1100}, true},
-		{"larger than the client sends", kgo.ZstdCompression(), make([]byte, largestBatch), topicLimits{maxBytes: 1 << 30}, false},
+		{"larger than the client sends", kgo.ZstdCompression(), make([]byte, kafka.LargestBatch), topicLimits{maxBytes: 1 << 30}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl, err := kgo.NewClient(kgo.ProducerBatchCompression(c.codec))
@@ -35,25 +36,6 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 			equal(t, "fits ("+how+")", ok, c.want)
 		})
 	}
-}
-
-// A client keeps to the bound that it was told; one for larger records is given to the next.
-func TestBoundsOutgrown(t *testing.T) {
-	takes := int32(1000)
-	b := newBounds(func(string) int32 { return takes })
-	equal(t, "at first", b.least("orders"), 1000)
-	equal(t, "told", b.of("orders"), 1000)
-	takes = 500
-	equal(t, "remembered", b.of("orders"), 1000)
-	equal(t, "remembered", b.least("orders"), 1000)
-	equal(t, "the client remembers less", b.outgrow("orders"), true)
-	equal(t, "the client has not asked yet", b.outgrow("bills"), false)
-	equal(t, "of the same client", b.of("orders"), 1000)
-	b.forget()
-	equal(t, "of the next", b.least("orders"), largestBatch)
-	equal(t, "of the next", b.of("orders"), largestBatch)
-	equal(t, "of another", b.of("bills"), largestBatch)
-	equal(t, "of a third", b.of("users"), 500)
 }
 
 // The records of a round make no larger batch than the topic takes, unless there is only one; they

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -13,9 +14,8 @@ import (
 // for until it is free.
 func TestBusyIDIsLeft(t *testing.T) {
 	l, w := testCluster(t)
-	tn := readyTurn(t, l, w)
-	p := tn.producer
-	p.spare = l.newSpareIDs(t.Context(), []string{"me-2", "me-3"})
+	p := producer.New(l.producerConfig("me-0", l.newSpare(t.Context(), []string{"me-2", "me-3"})))
+	t.Cleanup(p.Close)
 	var busy atomic.Bool
 	busy.Store(true)
 	w.answer(kmsg.InitProducerID, func(kreq kmsg.Request) (kmsg.Response, error) {
@@ -28,33 +28,25 @@ func TestBusyIDIsLeft(t *testing.T) {
 		return resp, nil
 	})
 	began := time.Now()
-	if err := p.renew(t.Context()); err != nil {
+	if err := p.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	equal(t, "id", p.transactionalID, "me-2")
-	equal(t, "left", p.left, "me-0")
-	equal(t, "busy", p.spare.isBusy("me-0"), true)
+	equal(t, "id", p.ID(), "me-2")
+	left := p.LeftBusy()
+	equal(t, "left busy", left.Still(), true)
 	busy.Store(false)
-	for began := time.Now(); p.spare.isBusy("me-0"); time.Sleep(time.Millisecond) {
+	for began := time.Now(); left.Still(); time.Sleep(time.Millisecond) {
 		if time.Since(began) > 10*time.Second {
 			t.Fatal("it is never free")
 		}
 	}
-	for _, want := range []string{"me-3", "me-0"} {
-		if id, ok := p.spare.swap("x" + want); !ok || id != want {
-			t.Errorf("the next spare id is %q, want %q", id, want)
-		}
-	}
-	if id, ok := p.spare.swap("one more"); ok {
-		t.Errorf("a spare id %q from nowhere", id)
-	}
-	if err := p.renew(t.Context()); err != nil {
+	if err := p.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "left by a renewal that left none", p.left, "")
+	equal(t, "left by a renewal that left none", p.LeftBusy() == nil, true)
 }
 
 // A target is not tried before it has taken the end of the transaction that it made fail: another
@@ -62,16 +54,19 @@ func TestBusyIDIsLeft(t *testing.T) {
 func TestTargetThatKeepsAnID(t *testing.T) {
 	l, _ := testCluster(t)
 	ts := l.p.targets
-	spare := &spareIDs{busy: map[string]bool{"me-0": true}}
 	for _, c := range []struct {
 		name string
 		busy bool
 		want targetStatus
 	}{{"it keeps it", true, targetTroubled}, {"it has taken it", false, targetOnTrial}} {
 		o := ts.of([]byte("orders"))
-		o.state.Store(&targetState{status: targetTroubled, failures: 1, well: true, partitions: 1, keeps: &busyID{"me-0", spare}})
-		spare.busy["me-0"] = c.busy
+		o.state.Store(&targetState{status: targetTroubled, failures: 1, well: true, partitions: 1, keeps: kept(c.busy)})
 		ts.askLeaders(t.Context(), l.reader, []*target{o})
 		equal(t, c.name, o.state.Load().status, c.want)
 	}
 }
+
+// kept is an id that a target keeps busy, or not.
+type kept bool
+
+func (k kept) Still() bool { return bool(k) }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -42,9 +43,12 @@ type targetState struct {
 	// tried with one record, and not before tryAt.
 	failures int
 	tryAt    time.Time
-	well     bool    // metadata has nothing against it
-	keeps    *busyID // an id that waits for it to take the end of a transaction
+	well     bool   // metadata has nothing against it
+	keeps    keeper // an id that waits for it to take the end of a transaction
 }
+
+// keeper is something that a target keeps busy for as long as it does not take the end of a transaction.
+type keeper interface{ Still() bool }
 
 // topicLimits is what a topic's configuration says of the records that it takes.
 type topicLimits struct {
@@ -55,9 +59,7 @@ type topicLimits struct {
 }
 
 // defaultLimits are Kafka's, for when we may not ask.
-var defaultLimits = topicLimits{maxBytes: defaultMaxBytes, minISR: 1}
-
-const defaultMaxBytes = 1048588
+var defaultLimits = topicLimits{maxBytes: kafka.DefaultMaxBytes, minISR: 1}
 
 type targetStatus int
 
@@ -103,7 +105,7 @@ func tryPatienceAfter(failures int) time.Duration {
 }
 
 // failed is the state of a target that has made a turn fail, and may keep an id busy since.
-func (s *targetState) failed(why error, keeps *busyID, now time.Time) *targetState {
+func (s *targetState) failed(why error, keeps keeper, now time.Time) *targetState {
 	n := *s
 	n.keeps = keeps
 	n.failures++

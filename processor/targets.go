@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -77,18 +78,18 @@ func (ts *targets) forgetIdle(all []*target) {
 
 // maxBatchBytes is the largest batch that a topic takes, and that a client can be told.
 func (ts *targets) maxBatchBytes(topic string) int32 {
-	return max(min(ts.of([]byte(topic)).state.Load().takes.maxBytes, largestBatch), 512)
+	return max(min(ts.of([]byte(topic)).state.Load().takes.maxBytes, kafka.LargestBatch), 512)
 }
 
 // failed notes that a turn was given up because of this target. Its records are carried on until
 // it has shown that it takes records again.
-func (ts *targets) failed(name string, why error, keeps *busyID) {
+func (ts *targets) failed(name string, why error, keeps keeper) {
 	ts.leave(name, func(old *targetState) *targetState { return old.failed(why, keeps, time.Now()) })
 }
 
 // rest has what is for a target carried on for a while, because it takes more time than it is worth. It
 // is as well as ever, so that pause does not grow.
-func (ts *targets) rest(name string, why error, keeps *busyID, pause time.Duration) {
+func (ts *targets) rest(name string, why error, keeps keeper, pause time.Duration) {
 	ts.leave(name, func(old *targetState) *targetState {
 		n := old.failed(why, keeps, time.Now())
 		n.failures, n.tryAt = max(old.failures, 1), time.Now().Add(pause)

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/producer"
 )
 
 // A turn is what a lane has decided to do at one moment: the records that are due, where they
@@ -20,7 +22,7 @@ import (
 type turn struct {
 	l        *lane
 	parts    []*part
-	producer *producer
+	producer *producer.Producer
 	render   *renderer
 	plain    bool // no records: an offset commit outside a transaction
 	full     bool // more is due than fits
@@ -42,7 +44,7 @@ type turn struct {
 	rejected *refusal         // of records, for what one of them is
 	settled  bool             // all of its records were acknowledged, or refused for what one of them is
 	acked    float64          // the share of its records that was acknowledged before it was given up
-	leftBusy *busyID          // the id that it had, if its end cannot be written to all of them
+	leftBusy *producer.BusyID // the id that it had, if its end cannot be written to all of them
 	trials   []*target        // targets that it has on trial
 	answered time.Time
 }
@@ -185,33 +187,22 @@ func (t *turn) runTransaction(ctx context.Context) {
 	}
 	work, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
-	var in kafka.ProducerID
 	opened := time.Now()
-	if err = t.producer.cl.BeginTransaction(); err == nil {
-		in, err = t.producer.identity(work)
-	}
-	if err == nil {
-		err = t.addOffsets(work, in, entries)
-	}
+	tx, err := t.producer.Open(work, t.l.coordinator, t.member, entries)
 	if err == nil {
 		err = t.produce(ctx, opened)
 	}
-	end, cancelEnd := context.WithTimeout(ctx, decisionPatience)
-	defer cancelEnd()
 	if err == nil {
-		err = t.producer.stored(end, t.render.outputs)
+		end, cancelEnd := context.WithTimeout(ctx, decisionPatience)
+		defer cancelEnd()
+		err = tx.Decide(end, t.render.records())
 	}
-	if err == nil {
-		err = t.producer.still(end, in)
-	}
-	if err != nil {
-		t.abort(ctx, err)
-		return
-	}
-	// Only when every record has been acknowledged, by the producer that has sent the offsets: kgo
-	// answers nil for a transaction that it has turned into an abort (design rule 8).
-	if err := t.producer.cl.EndTransaction(end, kgo.TryCommit); err != nil {
-		t.outcome, t.err = outcomeUnknown, fmt.Errorf("end transaction %s: %w", t.producer.transactionalID, err)
+	switch {
+	case err == nil:
+	case errors.Is(err, producer.ErrUndecided):
+		t.outcome, t.err = outcomeUnknown, err
+	default:
+		t.abort(ctx, tx, err)
 	}
 }
 
@@ -243,38 +234,32 @@ func (t *turn) extension(began time.Time) time.Duration {
 	return min(more, left)
 }
 
-// addOffsets puts the checkpoints into the transaction.
-func (t *turn) addOffsets(ctx context.Context, in kafka.ProducerID, entries []kafka.Commit) error {
-	cl, id := t.producer.cl, t.producer.transactionalID
-	if t.producer.explicit {
-		if err := t.l.coordinator.AddOffsets(ctx, cl, id, in); err != nil {
-			return err
+// records are those that the turn produces, as they are handed over.
+func (r *renderer) records() iter.Seq[*kgo.Record] {
+	return func(yield func(*kgo.Record) bool) {
+		for i := range r.outputs {
+			if !yield(r.outputs[i].rec) {
+				return
+			}
 		}
 	}
-	return t.l.coordinator.Retry(ctx, cl, func() error {
-		return t.l.coordinator.CommitIn(ctx, cl, id, in, t.member, entries)
-	})
 }
 
-// abort makes sure that a turn that has not been asked to commit cannot happen any more: the
-// producer is replaced by one with the same id, which aborts what is open. If that is not
-// answered, or if another process has taken over the id, the outcome is unknown.
-func (t *turn) abort(ctx context.Context, why error) {
+// abort makes sure that a turn that has not been asked to commit cannot happen any more. If that is not known, the outcome is unknown.
+func (t *turn) abort(ctx context.Context, tx *producer.Transaction, why error) {
 	t.err, t.outcome = why, outcomeUnknown
-	if v := kafka.VerdictOf(why); v == kafka.Fenced || errors.Is(why, kafka.ErrUnanswered) {
+	if producer.Lost(why) {
 		return
 	}
 	renew, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	t.noteRefused(why, kafka.IsPartitions)
 	t.render.forget() // the old client may still hold its records
-	if err := t.producer.renew(renew); err != nil {
-		t.err = errors.Join(why, err)
+	if err := tx.Abort(renew, why); err != nil {
+		t.err = err
 		return
 	}
-	if p := t.producer; p.left != "" {
-		t.leftBusy = &busyID{p.left, p.spare}
-	}
+	t.leftBusy = t.producer.LeftBusy()
 	t.outcome = outcomeAborted
 }
 
@@ -300,7 +285,7 @@ func (t *turn) runPlainly(ctx context.Context) {
 	if t.settled {
 		return // the client has nothing left to do, and a search takes many turns
 	}
-	if err := t.producer.renew(ctx); err != nil {
+	if err := t.producer.Renew(ctx); err != nil {
 		t.outcome, t.err = outcomeUnknown, errors.Join(t.err, err)
 	}
 }
@@ -316,7 +301,7 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{}), broke: make(chan struct{})}
 	promise := w.promise
 	later := t.handOver(promise)
-	cl, flushed := t.producer.cl, make(chan struct{})
+	cl, flushed := t.producer.Client(), make(chan struct{})
 	go func() {
 		defer close(flushed)
 		flush(ctx, cl, later, promise)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -31,16 +32,17 @@ func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	l.read(t, p, testNow, rs...)
 	pt := p.take(testNow, nil, 1000, anyBytes)
 	p.Begin()
+	id := "me-0"
+	if l.cfg.Guarantee == AtLeastOnce {
+		id = ""
+	}
 	tn := &turn{
 		l: l, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {},
-		producer: &producer{cfg: l.cfg, transactionalID: "me-0", bounds: newBounds(l.p.targets.maxBatchBytes)},
+		producer: producer.New(l.producerConfig(id, nil)),
 		render:   &renderer{l: l},
 	}
-	if l.cfg.Guarantee == AtLeastOnce {
-		tn.producer.transactionalID = ""
-	}
-	t.Cleanup(tn.producer.close)
-	if err := tn.producer.renew(t.Context()); err != nil {
+	t.Cleanup(tn.producer.Close)
+	if err := tn.producer.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.take()
@@ -97,7 +99,7 @@ func TestTurnOutcomes(t *testing.T) {
 			l, w := testCluster(t)
 			tn := readyTurn(t, l, w)
 			c.break_(w)
-			before := tn.producer.cl
+			before := tn.producer.Client()
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			tn.run(ctx)
@@ -106,7 +108,7 @@ func TestTurnOutcomes(t *testing.T) {
 				t.Error("no error says why")
 			}
 			seen := w.take()
-			equal(t, "renewed", tn.producer.cl != before && len(only(seen, "InitProducerID me-0")) > 0, c.renewed)
+			equal(t, "renewed", tn.producer.Client() != before && len(only(seen, "InitProducerID me-0")) > 0, c.renewed)
 			if c.renewed {
 				equals(t, "decisions", only(seen, "EndTxn commit=true"), nil)
 			}
@@ -310,11 +312,11 @@ func TestRefusedRecordsKeepTheClient(t *testing.T) {
 			l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
 			l.p.targets.of([]byte("bills")).state.Store(&targetState{status: targetReady, partitions: 4, takes: defaultLimits})
 			tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
-			before := tn.producer.cl
+			before := tn.producer.Client()
 			w.refuse("bills", c.bills, kerr.InvalidRecord)
 			tn.run(t.Context())
 			equal(t, "outcome", tn.outcome, outcomeAborted)
-			equal(t, "kept", tn.producer.cl == before, c.kept)
+			equal(t, "kept", tn.producer.Client() == before, c.kept)
 		})
 	}
 }

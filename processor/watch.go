@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/producer"
 )
 
 const (
@@ -12,7 +14,7 @@ const (
 	// quick is how often it looks once a target has refused, or is on trial.
 	quick = 10 * time.Millisecond
 	// inVain is how many answers may acknowledge nothing.
-	inVain = recordRetries
+	inVain = producer.RecordRetries
 	// silence is how long a target may acknowledge nothing when others have acknowledged all.
 	silence = time.Second
 	// coldTrips is how many answers a target on trial may take: it has to be looked up by the producer,
@@ -43,7 +45,7 @@ func (t *turn) watch(w *acks) *watch {
 	for i := range t.render.outputs {
 		topics[t.render.outputs[i].rec.Topic]++
 	}
-	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: topics, moved: time.Now(), answers: t.producer.answers.n.Load()}
+	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: topics, moved: time.Now(), answers: t.producer.Answers()}
 }
 
 func (w *watch) stop() { w.tick.Stop() }
@@ -75,7 +77,7 @@ func (w *watch) hopeless() error {
 			}
 		}
 	}
-	if quiet >= slow && w.t.producer.answers.n.Load()-w.answers >= inVain {
+	if quiet >= slow && w.t.producer.Answers()-w.answers >= inVain {
 		return fmt.Errorf("produce to %s: answered and not acknowledged", waiting[0])
 	}
 	if patience := w.patience(waiting); quiet >= patience {
@@ -89,7 +91,7 @@ func (w *watch) look() (waiting []string, refused int) {
 	w.acks.mu.Lock()
 	defer w.acks.mu.Unlock()
 	if settled := len(w.t.render.outputs) - w.acks.left; settled != w.settled {
-		w.settled, w.moved, w.answers = settled, time.Now(), w.t.producer.answers.n.Load()
+		w.settled, w.moved, w.answers = settled, time.Now(), w.t.producer.Answers()
 	}
 	acked := map[string]int{}
 	for _, r := range w.acks.acked {

@@ -60,3 +60,11 @@ func RefreshBrokers(ctx context.Context, cl *kgo.Client) {
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	req.RequestWith(ctx, cl) // best effort: the caller tries again anyway
 }
+
+const (
+	// DefaultMaxBytes is max.message.bytes where nothing else is configured: the largest batch that a topic takes.
+	DefaultMaxBytes = 1048588
+	// LargestBatch bounds a batch before it is compressed: what the client sends in one request
+	// (kgo.BrokerMaxWriteBytes, 100 MiB) with room for the rest of the request.
+	LargestBatch = 96 << 20
+)

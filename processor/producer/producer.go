@@ -1,9 +1,10 @@
-package processor
+package producer
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -14,21 +15,53 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 )
 
-// producer is one of the two transactional producers of a lane, or the idempotent one of an
-// at_least_once lane. It is used by one turn at a time.
-type producer struct {
-	cfg             *Config
-	transactionalID string    // empty: idempotent only
-	spare           *spareIDs // set when there is a transactional id
-	left            string    // the id that was left busy when the producer was last renewed
-	bounds          *bounds
-	quota           *quota
+// Config says what a producer is made of.
+type Config struct {
+	Client  []kgo.Opt     // the options of every client
+	ID      string        // transactional; empty: idempotent only
+	Spare   *Spare        // set when there is a transactional id
+	Timeout time.Duration // of a transaction (transaction.timeout.ms)
+	Bounds  *Bounds
+	Hooks   []kgo.Hook
+	Log     *slog.Logger
+}
+
+// Producer is a producer whose client is replaced whenever what became of a transaction is not known, or whenever it has to be known that
+// nothing became of it. It is transactional, or idempotent only. It belongs to one goroutine at a time. Renew makes its client; before that
+// it has none.
+type Producer struct {
+	cfg  Config
+	id   string // it may be another one after each Renew
+	left string // the id that was left busy when the producer was last renewed
 
 	answers  answers
 	cl       *kgo.Client
 	endings  *endings    // of cl, or of next
 	next     *kgo.Client // being renewed: has asked some brokers in vain, and asks others the next time
 	explicit bool        // AddOffsetsToTxn must come before TxnOffsetCommit (transaction.version below 2)
+}
+
+// New makes a producer without a client.
+func New(cfg Config) *Producer { return &Producer{cfg: cfg, id: cfg.ID} }
+
+// Client is what records are produced with. It is another one after each Renew.
+func (p *Producer) Client() *kgo.Client { return p.cl }
+
+// ID is the transactional id that it uses now.
+func (p *Producer) ID() string { return p.id }
+
+// Bounds are those of its batches.
+func (p *Producer) Bounds() *Bounds { return p.cfg.Bounds }
+
+// Answers is how many produce requests were answered, by all clients of the producer.
+func (p *Producer) Answers() int64 { return p.answers.n.Load() }
+
+// LeftBusy is the id that the last Renew has left because a target keeps it busy; nil: none.
+func (p *Producer) LeftBusy() *BusyID {
+	if p.left == "" {
+		return nil
+	}
+	return &BusyID{p.left, p.cfg.Spare}
 }
 
 // answers counts the produce requests of a client that were answered. The client does not tell of
@@ -43,35 +76,35 @@ func (a *answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E
 	}
 }
 
-// recordRetries is how often a client tries again what a target's leader has refused for the moment,
+// RecordRetries is how often a client tries again what a target's leader has refused for the moment,
 // at least 100 ms apart: while a leader moves. Then the turn is given up and goes around the target.
-const recordRetries = 3
+const RecordRetries = 3
 
-func (p *producer) makeNext() (err error) {
+func (p *Producer) makeNext() (err error) {
 	p.endings = &endings{}
-	p.bounds.forget()
+	p.cfg.Bounds.forget()
 	p.next, err = kgo.NewClient(p.opts()...)
 	return err
 }
 
-func (p *producer) opts() []kgo.Opt {
+func (p *Producer) opts() []kgo.Opt {
 	opts := append(kafka.Options(p.cfg.Client),
 		kgo.WithHooks(p.endings),
 		kgo.ProducerLinger(0),
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(1<<30),
-		kgo.ProducerBatchMaxBytesFn(p.bounds.of),
+		kgo.ProducerBatchMaxBytesFn(p.cfg.Bounds.of),
 		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
 		kgo.UnknownTopicRetries(1),
-		kgo.RecordRetries(recordRetries),
+		kgo.RecordRetries(RecordRetries),
 		kgo.WithHooks(&p.answers),
 		kgo.MetadataMinAge(100*time.Millisecond),
-		kgo.WithHooks(p.quota),
+		kgo.WithHooks(p.cfg.Hooks...),
 	)
-	if p.transactionalID == "" {
+	if p.id == "" {
 		return opts
 	}
-	opts = append(opts, kgo.TransactionalID(p.transactionalID), kgo.TransactionTimeout(p.cfg.TransactionTimeout))
+	opts = append(opts, kgo.TransactionalID(p.id), kgo.TransactionTimeout(p.cfg.Timeout))
 	if p.explicit {
 		v := kversion.Stable()
 		v.SetMaxKeyVersion(28, 4) // TxnOffsetCommit v5 means the implicit protocol of KIP-890
@@ -80,14 +113,14 @@ func (p *producer) opts() []kgo.Opt {
 	return opts
 }
 
-// renew replaces the client by a new one with the same transactional id. When it returns nil,
+// Renew replaces the client by a new one with the same transactional id. When it returns nil,
 // whatever the id had open has been aborted, and nothing that the old client has on its way can
 // take effect any more (InitProducerID raises the epoch, KIP-98).
 //
 // A client asks one broker after the other, and waits long for one that is frozen. So it is kept
-// when ctx ends, and goes on with the others when renew is called again; another one might begin
+// when ctx ends, and goes on with the others when Renew is called again; another one might begin
 // with the same broker each time.
-func (p *producer) renew(ctx context.Context) (err error) {
+func (p *Producer) Renew(ctx context.Context) (err error) {
 	p.left = ""
 	if p.cl != nil {
 		p.cl.Close()
@@ -95,15 +128,15 @@ func (p *producer) renew(ctx context.Context) (err error) {
 	}
 	if p.next == nil {
 		if err := p.makeNext(); err != nil {
-			return fmt.Errorf("make producer %s: %w", p.transactionalID, err)
+			return fmt.Errorf("make producer %s: %w", p.id, err)
 		}
 	}
-	if p.transactionalID != "" {
+	if p.id != "" {
 		if err := p.begin(ctx); err != nil {
 			if ctx.Err() == nil {
-				p.close()
+				p.Close()
 			}
-			return fmt.Errorf("start producer %s: %w", p.transactionalID, err)
+			return fmt.Errorf("start producer %s: %w", p.id, err)
 		}
 	}
 	p.cl, p.next = p.next, nil
@@ -111,7 +144,7 @@ func (p *producer) renew(ctx context.Context) (err error) {
 }
 
 // begin asks for a new epoch.
-func (p *producer) begin(ctx context.Context) error {
+func (p *Producer) begin(ctx context.Context) error {
 	explicit, err := needsAddOffsets(ctx, p.next)
 	if err == nil && explicit != p.explicit {
 		p.next.Close()
@@ -122,7 +155,7 @@ func (p *producer) begin(ctx context.Context) error {
 		return err
 	}
 	for range 2 { // when more are busy it is not a target that is in trouble
-		err := kafka.AskForEpoch(ctx, p.next, p.transactionalID, p.cfg.TransactionTimeout, kafka.BusyAfter)
+		err := kafka.AskForEpoch(ctx, p.next, p.id, p.cfg.Timeout, kafka.BusyAfter)
 		if err == nil {
 			_, _, err = p.next.ProducerID(ctx)
 			return err
@@ -134,22 +167,23 @@ func (p *producer) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	return errBusyIDs
+	return errAllBusy
 }
 
 // takeSpare goes on with another id.
-func (p *producer) takeSpare() error {
-	id, ok := p.spare.swap(p.transactionalID)
+func (p *Producer) takeSpare() error {
+	id, ok := p.cfg.Spare.swap(p.id)
 	if !ok {
-		return errBusyIDs
+		return errAllBusy
 	}
-	p.cfg.Logger.Warn("a target does not take the end of a transaction, which keeps its id busy; another id is used", "busy", p.transactionalID, "used", id)
-	p.left, p.transactionalID = p.transactionalID, id
+	p.cfg.Log.Warn("a target does not take the end of a transaction, which keeps its id busy; another id is used", "busy", p.id, "used", id)
+	p.left, p.id = p.id, id
 	p.next.Close()
 	return p.makeNext()
 }
 
-func (p *producer) close() {
+// Close closes the client. Another one may be made by Renew.
+func (p *Producer) Close() {
 	for _, cl := range []*kgo.Client{p.cl, p.next} {
 		if cl != nil {
 			cl.Close()
@@ -176,8 +210,8 @@ func needsAddOffsets(ctx context.Context, cl *kgo.Client) (bool, error) {
 // partitioner sends a record where it asks to go, else where Java's default partitioner would.
 type partitioner struct{ byKey kgo.Partitioner }
 
-// anyPartition is the Record.Partition of a record that does not ask for one.
-const anyPartition = -1
+// AnyPartition is the Record.Partition of a record that does not ask for one.
+const AnyPartition = -1
 
 func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
 	return topicPartitioner{p.byKey.ForTopic(topic)}
@@ -186,11 +220,11 @@ func (p partitioner) ForTopic(topic string) kgo.TopicPartitioner {
 type topicPartitioner struct{ byKey kgo.TopicPartitioner }
 
 func (t topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
-	return r.Partition != anyPartition || t.byKey.RequiresConsistency(r)
+	return r.Partition != AnyPartition || t.byKey.RequiresConsistency(r)
 }
 
 func (t topicPartitioner) Partition(r *kgo.Record, n int) int {
-	if r.Partition != anyPartition {
+	if r.Partition != AnyPartition {
 		return int(r.Partition)
 	}
 	return t.byKey.Partition(r, n)

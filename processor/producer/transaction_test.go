@@ -1,0 +1,66 @@
+package producer
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A turn is not decided before its client counts what it has produced, else it takes the transaction for
+// an empty one.
+func TestDecisionWaitsForItsClient(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("writer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	p := &Producer{cl: cl, id: "writer"}
+	rec := &kgo.Record{Topic: "orders", Value: []byte("v")}
+	recs := slices.Values([]*kgo.Record{rec})
+	if err := p.stored(t.Context(), recs); !errors.Is(err, errUnstored) {
+		t.Errorf("before anything was produced: %v", err)
+	}
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.stored(t.Context(), recs); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	if err := cl.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A transaction is ended once, and only if its client is still the one that has begun it.
+func TestTransactionEndsOnce(t *testing.T) {
+	tx := &Transaction{p: &Producer{}, ended: true}
+	for what, end := range map[string]func(){
+		"decide": func() { tx.Decide(t.Context(), slices.Values([]*kgo.Record(nil))) },
+		"abort":  func() { tx.Abort(t.Context(), kerr.ProducerFenced) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: a transaction ends twice", what)
+				}
+			}()
+			end()
+		}()
+	}
+	open := &Transaction{p: &Producer{}}
+	if err := open.Abort(t.Context(), kerr.ProducerFenced); !errors.Is(err, kerr.ProducerFenced) || !open.ended {
+		t.Errorf("what another instance has taken over is aborted: %v", err)
+	}
+}
