@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,13 @@ type fleet struct {
 	mu       sync.Mutex
 	replicas []*replica // every one that was started
 	seats    map[int32]seat
+	heard    []heard // in the order in which it was told
+}
+
+// heard is an event of partitions, and whose.
+type heard struct {
+	by *replica
+	processor.Event
 }
 
 // seat is who has a partition.
@@ -41,9 +49,6 @@ type replica struct {
 
 	// Guarded by the fleet's mu.
 	stopping  bool // it was told to end, or killed
-	assigned  []time.Time
-	revoked   []time.Time
-	restored  map[int32]time.Time // by partition: when its catch-up began
 	counts    child.Counts
 	lastWords string // the last line of its log
 }
@@ -80,7 +85,7 @@ func (f *fleet) start(dir string) (*replica, error) {
 	for _, topic := range f.s.delays {
 		o.Routes = append(o.Routes, route(topic, f.s.target, f.s.dead, topics.EmitSource))
 	}
-	r := &replica{restored: map[int32]time.Time{}}
+	r := &replica{}
 	cmd := f.s.r.o.Replica()
 	cmd.Stderr = &logOf{f: f, r: r, name: o.Instance}
 	var err error
@@ -133,23 +138,41 @@ func (f *fleet) note(r *replica, m child.Message) {
 	if m.Counts != nil {
 		r.counts = *m.Counts
 	}
-	if m.Event == nil {
+	if m.Event == nil || m.Event.Kind == processor.EventCommitted {
 		return
 	}
-	switch e := m.Event; e.Kind {
-	case processor.EventAssigned:
-		r.assigned = append(r.assigned, e.At)
-	case processor.EventRevoked, processor.EventLost:
-		r.revoked = append(r.revoked, e.At)
-	case processor.EventRestored:
-		for _, tp := range e.Partitions {
-			r.restored[tp.Partition] = e.At
-		}
-	case processor.EventLive:
-		for _, tp := range e.Partitions {
-			f.seats[tp.Partition] = seat{owner: r, live: e.At}
+	f.heard = append(f.heard, heard{r, *m.Event})
+	if m.Event.Kind == processor.EventLive {
+		for _, tp := range m.Event.Partitions {
+			f.seats[tp.Partition] = seat{owner: r, live: m.Event.At}
 		}
 	}
+}
+
+// moving are the events that tell that partitions move; the last of them is that they have arrived.
+var moving = []processor.EventKind{processor.EventAssigned, processor.EventRevoked, processor.EventLost, processor.EventLive}
+
+// first is when one of some events was first told after a moment, zero when none was; nil partitions stand for any.
+func (f *fleet) first(after time.Time, partitions []int32, kinds ...processor.EventKind) (at time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range f.heard {
+		concerns := partitions == nil || slices.ContainsFunc(h.Partitions, func(tp processor.TopicPartition) bool { return slices.Contains(partitions, tp.Partition) })
+		if concerns && slices.Contains(kinds, h.Kind) && h.At.After(after) && (at.IsZero() || h.At.Before(at)) {
+			at = h.At
+		}
+	}
+	return at
+}
+
+// last is when one of some events was last told. It is called with mu held.
+func (f *fleet) last(kinds ...processor.EventKind) (at time.Time) {
+	for _, h := range f.heard {
+		if slices.Contains(kinds, h.Kind) && h.At.After(at) {
+			at = h.At
+		}
+	}
+	return at
 }
 
 // broken is an error when a replica has ended that was not told to.
@@ -256,18 +279,8 @@ func (f *fleet) look() (live, share int64, moved time.Time) {
 		if i == 0 || r.counts.Live < share {
 			share = r.counts.Live
 		}
-		for _, times := range [][]time.Time{r.assigned, r.revoked} {
-			if n := len(times); n > 0 && times[n-1].After(moved) {
-				moved = times[n-1]
-			}
-		}
 	}
-	for _, s := range f.seats {
-		if s.live.After(moved) {
-			moved = s.live
-		}
-	}
-	return live, share, moved
+	return live, share, f.last(moving...)
 }
 
 // liveElsewhere says how many of some partitions have become live after a moment at a replica other than the given one, and when
@@ -285,42 +298,6 @@ func (f *fleet) liveElsewhere(partitions []int32, than *replica, after time.Time
 		}
 	}
 	return n, last
-}
-
-// restoredAfter is when the catch-up of the first of some partitions began after a moment.
-func (f *fleet) restoredAfter(partitions []int32, after time.Time) (first time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, r := range f.runningLocked() {
-		for _, p := range partitions {
-			if t := r.restored[p]; t.After(after) && (first.IsZero() || t.Before(first)) {
-				first = t
-			}
-		}
-	}
-	return first
-}
-
-// firstAfter is the earliest time after a moment, zero when there is none.
-func firstAfter(times []time.Time, after time.Time) time.Time {
-	for _, t := range times {
-		if t.After(after) {
-			return t
-		}
-	}
-	return time.Time{}
-}
-
-// assignedAfter is when a running replica was first assigned something after a moment.
-func (f *fleet) assignedAfter(after time.Time) (first time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, r := range f.runningLocked() {
-		if t := firstAfter(r.assigned, after); !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	return first
 }
 
 // kill ends a replica at once and waits until it is gone.

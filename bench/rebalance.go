@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/duewheel/duewheel/processor"
 )
 
 // around is how long before something moves, and after it has come to rest, records count as concerned. Short, so that
@@ -49,21 +51,10 @@ func (r *runner) rebalance(ctx context.Context) ([]Result, error) {
 
 // moved says when something was first revoked or assigned after a moment, and when something was last live.
 func (f *fleet) moved(after time.Time) (from, until time.Time) {
+	from = f.first(after, nil, processor.EventAssigned, processor.EventRevoked, processor.EventLost)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, r := range f.replicas {
-		for _, times := range [][]time.Time{r.assigned, r.revoked} {
-			if t := firstAfter(times, after); !t.IsZero() && (from.IsZero() || t.Before(from)) {
-				from = t
-			}
-		}
-	}
-	for _, s := range f.seats {
-		if s.live.After(until) {
-			until = s.live
-		}
-	}
-	return from, until
+	return from, f.last(processor.EventLive)
 }
 
 func (sc *scene) rebalanced(calm, began, from, until time.Time, moved map[int32]bool) (res Result, err error) {

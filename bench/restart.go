@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/duewheel/duewheel/processor"
 )
 
 // comeback is one restart of the only process of a group. Times count from when it joined: partitions were assigned to it.
@@ -100,7 +102,7 @@ func (sc *scene) comeBack(ctx context.Context, end func(*replica) error) (c come
 	}); err != nil {
 		return c, err
 	}
-	joined = sc.f.assignedAfter(began.Started)
+	joined = sc.f.first(began.Started, nil, processor.EventAssigned)
 	_, live := sc.f.liveElsewhere(partitions, old, began.Started)
 	c = comeback{joining: joined.Sub(began.Started), live: live.Sub(joined), first: first.Sub(joined), all: all.Sub(joined)}
 	return c, sc.f.settle(ctx)
@@ -127,7 +129,7 @@ func (sc *scene) rebuild(ctx context.Context) (res Result, err error) {
 	if err := sc.f.settle(ctx); err != nil {
 		return res, err
 	}
-	joined := sc.f.assignedAfter(began.Started)
+	joined := sc.f.first(began.Started, nil, processor.EventAssigned)
 	_, live := sc.f.liveElsewhere(partitions, old, began.Started)
 	took := live.Sub(joined)
 	rate := float64(log) / took.Seconds()

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/processor"
 )
 
 // takeover is what came of the death of one of several replicas. Times count from the last sign of its life.
@@ -158,7 +159,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 			return t, err
 		}
 	}
-	t.assigned, t.restored = sc.f.assignedAfter(at).Sub(at), sc.f.restoredAfter(partitions, at).Sub(at)
+	t.assigned, t.restored = sc.f.first(at, nil, processor.EventAssigned).Sub(at), sc.f.first(at, partitions, processor.EventRestored).Sub(at)
 	for _, late := range sc.o.late(at, time.Now(), func(p int32) bool { return !slices.Contains(partitions, p) }) {
 		t.stayed = max(t.stayed, late)
 	}
