@@ -37,7 +37,7 @@ type heard struct {
 	processor.Event
 }
 
-// seat is who has a partition.
+// seat is the replica that has a partition.
 type seat struct {
 	owner *replica
 	live  time.Time // since when it is live there
@@ -243,7 +243,7 @@ func (f *fleet) sum(after time.Time, of func(child.Counts) int64) (n int64, all 
 	return n, all
 }
 
-// owners says who has which partition.
+// owners tells which replica has each partition.
 func (f *fleet) owners() map[int32]*replica {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -157,7 +157,7 @@ func (c *Checker) cutDown(r *kgo.Record, p provenance) *large {
 	return &large{value, c.hash.bytes(r.Value[:headBytes])}
 }
 
-// author is who wrote what looks like a record that a processor writes into a delay topic for itself.
+// author is what has written a record that looks like one that a processor writes into a delay topic for itself.
 type author uint8
 
 const (

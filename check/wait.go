@@ -126,7 +126,7 @@ func (w *Watch) until(ctx context.Context, wanting func() string) error {
 	}
 }
 
-// ended is the error of who waits for a reader that has ended.
+// ended is the error of a wait for a reader that has ended.
 func (w *Watch) ended(what string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

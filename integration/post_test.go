@@ -74,7 +74,7 @@ func (l *line) deliver() {
 	}
 }
 
-// await reads the answer to a request that was held back, if the one who wrote it has hung up meanwhile.
+// await reads the answer to a request that was held back, if the client that wrote it has hung up meanwhile.
 func (l *line) await(q *kmsg.EndTxnRequest) {
 	l.Conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	var size [4]byte

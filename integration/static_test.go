@@ -53,7 +53,7 @@ func staticMembers(t *testing.T, protocol processor.Protocol) {
 	twin := static("two", 1)
 	in, out := twin, two // the newer one takes the place of the other
 	if protocol == processor.ProtocolConsumer {
-		in, out = two, twin // who is there stays
+		in, out = two, twin // the replica that is there stays
 	}
 	s.awaitLive(in, 2)
 	s.awaitOutside(out)

@@ -10,9 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// dirLock keeps a directory for one process. It is a lock on a file in it, so it goes with the file: who
-// removes the directory under a running process lets the next one have a directory of that name, too.
-// Nothing may be made or removed in it by then, which held tells, and take locks anew.
+// dirLock keeps a directory for one process. It is a lock on a file in it, so it goes with the file: when the directory is removed under
+// a running process, the next process can have a directory of that name, too. From then on the first process must neither make nor
+// remove anything there, which held tells, and take locks anew.
 type dirLock struct {
 	files vfs.FS
 	dir   string

@@ -215,7 +215,7 @@ func FuzzInstant(f *testing.F) {
 }
 
 // FuzzMark: what is read of a value of ours is written again byte for byte, and whose it is does
-// not depend on who reads.
+// not depend on the reader.
 func FuzzMark(f *testing.F) {
 	for _, s := range []string{"0:1:9223372036854775807", "00:1:2", "0:1", "-1:1:2", "1:-1:2", "1:2:3:4", "1:2:3:", "1:1:9999999999999999999", ""} {
 		f.Add([]byte("a8098c1a:billing:3:"+s), "billing")

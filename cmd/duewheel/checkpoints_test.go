@@ -196,7 +196,7 @@ func TestResetRefusesAnActiveGroup(t *testing.T) {
 	}
 }
 
-// A group of the consumer protocol (KIP-848) is not known to those who ask for one of the classic protocol, and is as active.
+// A group of the consumer protocol (KIP-848) is not in the answer to a request for groups of the classic protocol, and is as active.
 func TestResetRefusesAGroupOfTheOtherProtocol(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"delays": 1})
 	fill(t, addr, "delays", 1, 6)

@@ -57,7 +57,7 @@ type tlsSettings struct {
 	// Enabled says whether to speak TLS.
 	Enabled *bool `key:"enabled" unset:"true when another kafka.tls key is set"`
 
-	// CAFile is a PEM file with the certificates of those who may sign the brokers' ones.
+	// CAFile is a PEM file with the certificates of the authorities that may sign the brokers' certificates.
 	CAFile string `key:"ca_file" unset:"the system's"`
 
 	// CA is the same as text.
@@ -108,8 +108,8 @@ type routeSettings struct {
 	// Target is where records go that name no target.
 	Target string `key:"target"`
 
-	// Allow lists the targets that a record may name in `delay-target-topic`: topics, in which `*` is any run of characters. Those
-	// who may write the delay topic can have us write to all of these. Delay topics, dead letter topics and `__*` are never allowed:
+	// Allow lists the targets that a record may name in `delay-target-topic`: topics, in which `*` is any run of characters. A
+	// producer that may write the delay topic can have us write to all of these. Delay topics, dead letter topics and `__*` are never allowed:
 	// a pattern does not reach them, and naming one is an error.
 	Allow []string `key:"targets.allow" unset:"only the fixed target"`
 

@@ -23,7 +23,7 @@
 //
 // # Who owns what
 //
-// A Cluster belongs to who started it. Its nodes may be used from several goroutines; each change of a node waits for the one
+// A Cluster belongs to the test that has started it. Its nodes may be used from several goroutines; each change of a node waits for the one
 // before. The broker processes are children of this process and die with it, whatever kills it; containers that it leaves
 // behind are removed by the next process that uses Docker.
 //

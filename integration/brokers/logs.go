@@ -25,7 +25,7 @@ func tail(log []byte, err error) string {
 }
 
 // complaints are the first lines of a log that tell of an error. The end of the log may be about something else: a worker that stops
-// because of a connector still answers those who ask it how it is.
+// because of a connector still answers requests for its status.
 func complaints(log []byte, err error) string {
 	if err != nil {
 		return ""
