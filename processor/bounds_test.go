@@ -2,31 +2,12 @@ package processor
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/topics"
 )
-
-// Producers may invent names of targets without end: those that nobody asks for any more are
-// forgotten, unless the configuration names them or something was delivered to them.
-func TestIdleTargetsAreForgotten(t *testing.T) {
-	ts := testTargets(time.Second)
-	ts.keep("requests.dead", true)
-	for _, name := range []string{"invented", "used", "delivered"} {
-		ts.of([]byte(name))
-	}
-	ts.of([]byte("delivered")).stats.delivered.Add(1)
-	for range targetIdle + 1 {
-		ts.of([]byte("used"))
-		ts.forgetIdle(slices.Collect(maps.Values(ts.m)))
-	}
-	equals(t, "targets", slices.Sorted(maps.Keys(ts.m)), []string{"delivered", "requests.dead", "used"})
-}
 
 // A turn is bound by the memory budget, whatever the batch is configured to be.
 func TestBatchIsBoundByTheBudget(t *testing.T) {

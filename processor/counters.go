@@ -266,8 +266,7 @@ func (p *Processor) Stats() Stats {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Trouble: c.why()})
 	}
-	p.targets.mu.RLock()
-	for _, t := range p.targets.m {
+	for _, t := range p.targets.all() {
 		st := t.state.Load()
 		if st.status == targetMissing && t.stats.delivered.Load() == 0 {
 			continue // a name that a producer has made up
@@ -278,7 +277,6 @@ func (p *Processor) Stats() Stats {
 		}
 		s.Targets = append(s.Targets, ts)
 	}
-	p.targets.mu.RUnlock()
 	slices.SortFunc(s.Targets, func(a, b TargetStats) int { return cmp.Compare(a.Target, b.Target) })
 	return s
 }

@@ -3,7 +3,6 @@ package processor
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -34,9 +33,7 @@ func (ts *targets) run(ctx context.Context, cl *kgo.Client) {
 	defer asking.Wait()
 	last := time.Time{}
 	for {
-		ts.mu.RLock()
-		all := slices.Collect(maps.Values(ts.m))
-		ts.mu.RUnlock()
+		all := ts.all()
 		full := time.Since(last) >= targetRefresh
 		ask := ts.toAsk(all)
 		for some := range slices.Chunk(ask, targetsAtOnce) {
@@ -179,9 +176,9 @@ func (ts *targets) deny(n *targetState, denied targetStatus, now time.Time) {
 		n.denied, n.deniedSince = denied, now
 	}
 	n.status = targetTroubled
-	patience := ts.cfg.UnknownTargetAfter
+	patience := ts.unknownAfter
 	if n.why = "it does not exist"; denied == targetForbidden {
-		n.why, patience = "writing to it is forbidden (TOPIC_AUTHORIZATION_FAILED)", ts.cfg.ForbiddenTargetAfter
+		n.why, patience = "writing to it is forbidden (TOPIC_AUTHORIZATION_FAILED)", ts.forbiddenAfter
 	}
 	if n.verdict = n.deniedSince.Add(patience); !now.Before(n.verdict) {
 		n.status = denied

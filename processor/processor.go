@@ -59,7 +59,7 @@ func New(cfg Config) (*Processor, error) {
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
-	p.targets = newTargets(&p.cfg)
+	p.targets = newTargets(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
 	p.keeping = newKeeping(p)
 	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
 	if cfg.Standbys > 0 {

@@ -3,6 +3,8 @@ package processor
 import (
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,7 +18,7 @@ import (
 )
 
 func testTargets(after time.Duration) *targets {
-	return newTargets(&Config{UnknownTargetAfter: after, ForbiddenTargetAfter: 10 * after, Logger: slog.New(slog.DiscardHandler)})
+	return newTargets(after, 10*after, slog.New(slog.DiscardHandler))
 }
 
 // wellTopic is what brokers say of a topic with nothing wrong.
@@ -252,4 +254,20 @@ func TestTargetAwait(t *testing.T) {
 		}()
 		equal(t, "status", ts.await(t.Context(), o, lookupWait).status, targetReady)
 	})
+}
+
+// Producers may invent names of targets without end: those that nobody asks for any more are
+// forgotten, unless the configuration names them or something was delivered to them.
+func TestIdleTargetsAreForgotten(t *testing.T) {
+	ts := testTargets(time.Second)
+	ts.keep("requests.dead", true)
+	for _, name := range []string{"invented", "used", "delivered"} {
+		ts.of([]byte(name))
+	}
+	ts.of([]byte("delivered")).stats.delivered.Add(1)
+	for range targetIdle + 1 {
+		ts.of([]byte("used"))
+		ts.forgetIdle(slices.Collect(maps.Values(ts.m)))
+	}
+	equals(t, "targets", slices.Sorted(maps.Keys(ts.m)), []string{"delivered", "requests.dead", "used"})
 }

@@ -3,6 +3,8 @@ package processor
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +18,10 @@ import (
 // waits for one bad target holds up all others. One goroutine keeps it up to date (lookup.go);
 // lanes and turns only read, and say what they have seen.
 type targets struct {
-	cfg  *Config
-	log  *slog.Logger
+	unknownAfter   time.Duration // how long brokers must have said that one does not exist
+	forbiddenAfter time.Duration // and that it is not for us
+	log            *slog.Logger
+
 	wake wait.Wake
 	trip atomic.Int64 // ns: how long brokers take to answer what a look asks first, at most, of late
 
@@ -25,8 +29,10 @@ type targets struct {
 	m  map[string]*target
 }
 
-func newTargets(cfg *Config) *targets {
-	return &targets{cfg: cfg, log: cfg.Logger, wake: wait.NewWake(), m: map[string]*target{}}
+// newTargets begins with none. A target is dead-lettered for when brokers have answered for so long, without a break, that it does not
+// exist, or that it is forbidden to us.
+func newTargets(unknownAfter, forbiddenAfter time.Duration, log *slog.Logger) *targets {
+	return &targets{unknownAfter: unknownAfter, forbiddenAfter: forbiddenAfter, log: log, wake: wait.NewWake(), m: map[string]*target{}}
 }
 
 // of returns the target of a name, which is looked up from now on.
@@ -50,6 +56,13 @@ func (ts *targets) of(name []byte) *target {
 	ts.mu.Unlock()
 	ts.wake.Ask()
 	return t
+}
+
+// all are those that are known now, in no order.
+func (ts *targets) all() []*target {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	return slices.Collect(maps.Values(ts.m))
 }
 
 // keep looks a topic of the configuration up before the first record needs it, and never forgets
@@ -125,12 +138,15 @@ func (ts *targets) hurry(t *target) {
 	ts.wake.Ask()
 }
 
+// freshLook is for how long what brokers have said of a target needs no other look when a turn waits for it.
+const freshLook = 300 * time.Millisecond
+
 // suspect asks for a closer look at a target that a turn is waiting for, and returns what is
 // known of it.
 func (ts *targets) suspect(name string) *targetState {
 	t := ts.of([]byte(name))
 	st := t.state.Load()
-	if time.Since(st.asked) > slow {
+	if time.Since(st.asked) > freshLook {
 		ts.hurry(t)
 	}
 	return st
