@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -152,10 +154,24 @@ func (s *stage) hold(ctx context.Context, n int, make func(i int) stamp) (reveal
 		return nil, nil, fmt.Errorf("write requests: %w", err)
 	}
 	return func(ctx context.Context) error {
+		if err := producer.Stored(ctx, w.cl, s.firsts()); err != nil {
+			return err
+		}
 		err := w.cl.EndTransaction(ctx, kgo.TryCommit)
 		held = err != nil
 		return err
 	}, forget, nil
+}
+
+// firsts are records of the first partition of each delay topic.
+func (s *stage) firsts() iter.Seq[*kgo.Record] {
+	return func(yield func(*kgo.Record) bool) {
+		for _, topic := range s.delays {
+			if !yield(&kgo.Record{Topic: topic}) {
+				return
+			}
+		}
+	}
 }
 
 // pace writes n requests one after the other, the i-th of them at start plus i intervals.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/duewheel/duewheel/processor/producer"
 )
 
 // Totals is what was written.
@@ -176,12 +178,17 @@ func (l *load) transaction(ctx context.Context, client *kgo.Client, g *Generator
 	}
 	tally := newTally()
 	var failed firstError
-	for range n {
+	records := make([]*kgo.Record, n)
+	for i := range records {
 		r, bad := g.Next(time.Now())
 		tally.add(r, bad)
+		records[i] = r
 		client.Produce(ctx, r, func(r *kgo.Record, err error) { failed.set(r, err) })
 	}
 	if err := errors.Join(client.Flush(ctx), failed.get()); err != nil {
+		return nil, err
+	}
+	if err := producer.Stored(ctx, client, slices.Values(records)); err != nil {
 		return nil, err
 	}
 	return tally, client.EndTransaction(ctx, end)

@@ -68,7 +68,7 @@ func (tx *Transaction) commit(ctx context.Context, c *kafka.Coordinator, m kafka
 // been asked for, and has to be aborted. records are what was produced, those of one topic together.
 func (tx *Transaction) Decide(ctx context.Context, records iter.Seq[*kgo.Record]) error {
 	tx.check("decided")
-	if err := tx.p.stored(ctx, records); err != nil {
+	if err := Stored(ctx, tx.p.cl, records); err != nil {
 		return err
 	}
 	if err := tx.p.still(ctx, tx.in); err != nil {
@@ -130,10 +130,10 @@ func (p *Producer) still(ctx context.Context, was kafka.ProducerID) error {
 // nothing else to do.
 const storedPatience = time.Second
 
-// stored waits until the client has stored the partitions of what was acknowledged. It sends the first
+// Stored waits until a client has stored the partitions of what was acknowledged, records of one topic together. It sends the first
 // records for a topic before it stores what metadata has told of that, and takes a transaction that is
 // ended in between for an empty one: it aborts it (KIP-890), or leaves it open, and returns no error.
-func (p *Producer) stored(ctx context.Context, records iter.Seq[*kgo.Record]) error {
+func Stored(ctx context.Context, cl *kgo.Client, records iter.Seq[*kgo.Record]) error {
 	ctx, cancel := context.WithTimeout(ctx, storedPatience)
 	defer cancel()
 	topic := ""
@@ -143,7 +143,7 @@ func (p *Producer) stored(ctx context.Context, records iter.Seq[*kgo.Record]) er
 		}
 		topic = rec.Topic
 		for pause := 50 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-			if leader, epoch, _ := p.cl.PartitionLeader(topic, rec.Partition); leader >= 0 || epoch >= 0 {
+			if leader, epoch, _ := cl.PartitionLeader(topic, rec.Partition); leader >= 0 || epoch >= 0 {
 				break
 			}
 			if !wait.For(ctx, pause) {

@@ -26,7 +26,7 @@ func TestDecisionWaitsForItsClient(t *testing.T) {
 	p := &Producer{cl: cl, id: "writer"}
 	rec := &kgo.Record{Topic: "orders", Value: []byte("v")}
 	recs := slices.Values([]*kgo.Record{rec})
-	if err := p.stored(t.Context(), recs); !errors.Is(err, errUnstored) {
+	if err := Stored(t.Context(), p.cl, recs); !errors.Is(err, errUnstored) {
 		t.Errorf("before anything was produced: %v", err)
 	}
 	if err := cl.BeginTransaction(); err != nil {
@@ -35,7 +35,7 @@ func TestDecisionWaitsForItsClient(t *testing.T) {
 	if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.stored(t.Context(), recs); err != nil {
+	if err := Stored(t.Context(), p.cl, recs); err != nil {
 		t.Errorf("after that: %v", err)
 	}
 	if err := cl.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
