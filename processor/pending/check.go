@@ -10,10 +10,10 @@ import (
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(p.checkMarks(), p.checkLate(), p.checkNothing())
+	return errors.Join(checkMarks(p), checkLate(p), checkNothing(p))
 }
 
-func (p *Partition) checkMarks() error {
+func checkMarks(p *Partition) error {
 	switch {
 	case p.judge.Less(p.done.Watermark):
 		return fmt.Errorf("late is decided against %v, and W is %v", p.judge, p.done.Watermark)
@@ -25,26 +25,26 @@ func (p *Partition) checkMarks() error {
 	return nil
 }
 
-func (p *Partition) checkLate() error {
+func checkLate(p *Partition) error {
 	var bytes int64
-	for i := range p.late {
-		it := &p.late[i]
+	for i := range p.late.items {
+		it := &p.late.items[i]
 		bytes += int64(len(it.Run))
 		if it.Refusal == nil && p.judge.Less(it.Key) {
 			return fmt.Errorf("record %d is late, with key %v above %v", it.Offset, it.Key, p.judge)
 		}
-		if i > 0 && it.Offset <= p.late[i-1].Offset {
-			return fmt.Errorf("late record %d comes after %d", it.Offset, p.late[i-1].Offset)
+		if i > 0 && it.Offset <= p.late.items[i-1].Offset {
+			return fmt.Errorf("late record %d comes after %d", it.Offset, p.late.items[i-1].Offset)
 		}
 	}
-	if bytes != p.lateBytes {
-		return fmt.Errorf("late records take %d bytes, and %d are counted", bytes, p.lateBytes)
+	if bytes != p.late.bytes {
+		return fmt.Errorf("late records take %d bytes, and %d are counted", bytes, p.late.bytes)
 	}
 	return nil
 }
 
 // checkNothing finds what is kept although nothing is pending and all is committed.
-func (p *Partition) checkNothing() error {
+func checkNothing(p *Partition) error {
 	if !p.live || p.Pending() > 0 || !p.Settled() {
 		return nil
 	}

@@ -18,8 +18,8 @@ type Marks struct {
 }
 
 // Marks returns where it stands.
-func (p *Partition) Marks() Marks {
-	return Marks{Committed: p.committed, Done: p.done, Judge: p.judge, Start: p.start, Position: p.position, OwnEnd: p.ownEnd}
+func (m *marks) Marks() Marks {
+	return Marks{Committed: m.committed, Done: m.done, Judge: m.judge, Start: m.start, Position: m.position, OwnEnd: m.ownEnd}
 }
 
 // Figures are how much a partition holds, and when it is due.
@@ -33,14 +33,22 @@ type Figures struct {
 	Agenda  []state.Stretch // how much is due within each of some times
 }
 
+// sooner says that something is due: now, if it is refused.
+func (f *Figures) sooner(due, now int64) {
+	if due == 0 {
+		due = now
+	}
+	if f.NextDue == 0 || due < f.NextDue {
+		f.NextDue = due
+	}
+}
+
 // Figures counts what it holds. Within is what the agenda looks ahead.
 func (p *Partition) Figures(now int64, within ...time.Duration) Figures {
-	f := Figures{
-		Pending: p.Pending(), Bytes: p.ledger.Bytes() + p.lateBytes, Near: int64(p.wheel.Len()),
-		Overdue: p.lateDue(now), NextDue: p.firstDue(now), Needs: p.needs(now),
-	}
-	if p.queue != nil {
-		f.Bytes, f.Near = p.queue.bytes, f.Pending
+	f := p.order.count(now)
+	f.Needs = p.order.needs(now)
+	if p.again.any() && len(p.again.parts[0].Items) > 0 {
+		f.sooner(p.again.parts[0].Items[0].due(), now)
 	}
 	agenda := p.ledger.Agenda(now, append([]time.Duration{0}, within...)...)
 	f.Overdue += int64(agenda[0].Records)
@@ -53,7 +61,7 @@ func (p *Partition) Pending() int64 {
 	if p.queue != nil {
 		return int64(p.queue.len())
 	}
-	return int64(p.ledger.Len() + len(p.late))
+	return int64(p.ledger.Len() + len(p.late.items))
 }
 
 // longestWait is the record that is due last, of those that were read.
@@ -67,21 +75,4 @@ func (f *longestWait) see(due int64, written time.Time) {
 	if due >= f.due {
 		f.due, f.wait = due, time.UnixMilli(due).Sub(written)
 	}
-}
-
-// needs is for how long the log must have kept the record that is due last when its time comes. What
-// only the store has told of is known to need at least the time until then.
-func (p *Partition) needs(now int64) time.Duration {
-	if p.Pending() == 0 {
-		return 0
-	}
-	if p.queue != nil {
-		return p.Route.Delay
-	}
-	last := p.ledger.Last()
-	need := time.Duration(max(last-now, 0)) * time.Millisecond
-	if p.longest.due >= max(last, now) {
-		need = max(need, p.longest.wait)
-	}
-	return need
 }

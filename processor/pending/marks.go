@@ -1,23 +1,57 @@
 package pending
 
 import (
-	"fmt"
-
 	"github.com/duewheel/duewheel/state"
 )
+
+// marks are where a partition stands. The checkpoint that it was given becomes, in this order: planned, when a part is made; done, when
+// that has happened; committed, when that is written, which in exactly_once is the same moment.
+//
+// Invariants: committed <= done <= planned, in O and in W.
+type marks struct {
+	live      bool             // it has caught up, and takes part in turns
+	committed state.Checkpoint // as last committed
+	done      state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
+	planned   state.Checkpoint // as the last part that was made will leave it, or else done
+	judge     state.Key        // W of planned: what arrives with a key at or below it is late
+	limit     int64            // ms: up to here W counts as time that has passed; as of the owner's last step
+	accepted  int64            // O as found: below it arrivals are a replay
+	start     int64            // where reading began
+	position  int64            // the next offset to be read
+	ownEnd    int64            // records of ours lie below this offset
+}
+
+// Trust says up to what time W counts as time that has passed, in ms: a W beyond that was moved by a
+// wrong clock.
+func (m *marks) Trust(limit int64) { m.limit = limit }
+
+// Pass moves the position to an offset below which nothing is left to be read.
+func (m *marks) Pass(offset int64) { m.position = max(m.position, offset) }
+
+// Appended takes note of where records of ours have come to lie: below an offset.
+func (m *marks) Appended(end int64) { m.ownEnd = max(m.ownEnd, end) }
+
+// clock is what time it is for the partition: the later of the lane's clock and W (design rule 1).
+// A W that is ahead of every clock that is right says nothing of the time.
+func (m *marks) clock(now int64) int64 {
+	if m.Ahead() {
+		return now
+	}
+	return max(now, m.judge.Due)
+}
+
+// Ahead reports that a wrong clock has moved W. What is requested for times before it is late by
+// the protocol and not by any clock: it waits on the late list until it is due, and until those
+// before it in the log are, because that list is resolved by offset (design rule 3).
+func (m *marks) Ahead() bool { return m.judge.Due > m.limit }
 
 // Checkpoint makes a part without records: a checkpoint that has moved on. Beside a turn
 // (at_least_once) it is what the last decision has left: what the turn holds lies above that W, or at
 // or above that O, and not below that L.
 func (p *Partition) Checkpoint() *Part {
 	to := p.done
-	if len(p.repeat) == 0 && p.turns == 0 {
-		to.Offset = p.position
-		if p.queue != nil {
-			to.Offset = p.queue.first(p.position)
-		} else if len(p.late) > 0 {
-			to.Offset = p.late[0].Offset
-		}
+	if !p.again.any() && p.turns == 0 {
+		to.Offset = p.order.offset()
 		p.finish(&to)
 	}
 	// Otherwise the ledger has given up records that are undecided or to be tried again, so the low
@@ -36,7 +70,7 @@ func (p *Partition) Wrote(pt *Part) {
 	if pt.To.Offset >= p.done.Offset && !pt.To.Watermark.Less(p.done.Watermark) {
 		p.done = pt.To
 	}
-	if p.turns == 0 && len(p.repeat) == 0 {
+	if p.turns == 0 && !p.again.any() {
 		p.planned = p.done
 	}
 }
@@ -46,11 +80,7 @@ func (p *Partition) Committed(pt *Part) { p.written(pt.To, len(p.held)) }
 
 // finish fills in what follows from O.
 func (p *Partition) finish(to *state.Checkpoint) {
-	if p.queue != nil {
-		to.LowWater = to.Offset
-	} else {
-		to.LowWater = max(p.ledger.Low(to.Offset), p.planned.LowWater)
-	}
+	to.LowWater = p.order.low(to.Offset)
 	to.Appended = p.ownEnd > to.Offset
 	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)
 	to.DropParsersBelow(to.LowWater)
@@ -67,38 +97,5 @@ func (p *Partition) written(to state.Checkpoint, releasable int) {
 
 // Settled reports whether the checkpoint says all that has been delivered.
 func (p *Partition) Settled() bool {
-	return p.turns == 0 && len(p.repeat) == 0 && p.done.Offset == p.committed.Offset && p.done.Watermark == p.committed.Watermark
-}
-
-// Counted is how many records are pending by the ledger, which counts nothing of a queue.
-func (p *Partition) Counted() int { return p.ledger.Len() }
-
-// trimRecords delivered make a range delete worth its while.
-const trimRecords = 100_000
-
-// Tidy deletes from the store, behind the watermark, what was delivered, and writes the position, when
-// that is due or worth its while. It reports whether the position was written because it was due.
-func (p *Partition) Tidy(due bool) (written bool, err error) {
-	if p.store == nil {
-		return false, nil
-	}
-	if p.spent >= trimRecords || p.spent > 0 && due {
-		if err := p.Sync(); err != nil {
-			return false, err
-		}
-		if err := p.store.Trim(p.committed.Watermark); err != nil {
-			return false, fmt.Errorf("delete delivered records from the store: %w", err)
-		}
-		p.spent = 0
-	}
-	if due && p.Far() > 0 {
-		return true, p.Flush()
-	}
-	return false, nil
-}
-
-// Flush writes the position to the store, and what it has been told.
-func (p *Partition) Flush() error {
-	p.dirty = true
-	return p.Sync()
+	return p.turns == 0 && !p.again.any() && p.done.Offset == p.committed.Offset && p.done.Watermark == p.committed.Watermark
 }

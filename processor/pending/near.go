@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // near holds the bytes of records that are due soon, in chunks. The records of a chunk are due
@@ -90,6 +93,19 @@ func (n *near) commit(i uint32, run []byte, stored bool) ref {
 func (n *near) put(dueMillis int64, run []byte, stored bool) ref {
 	i, b := n.alloc(dueMillis, len(run))
 	return n.commit(i, append(b, run...), stored)
+}
+
+// record copies a record out of the fetch that it came with.
+func (n *near) record(r *kgo.Record, key state.Key) ref {
+	i, b := n.alloc(key.Due, recordSizeBound(r))
+	return n.commit(i, AppendRecord(b, r), false)
+}
+
+// hold keeps the bytes of an item.
+func (n *near) hold(r *kgo.Record, it *Item) {
+	it.Offset = r.Offset
+	it.ref = n.record(r, it.Key)
+	it.Run = n.get(it.ref)
 }
 
 // get returns the run of a record. It stays valid until the record is released.

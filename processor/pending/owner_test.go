@@ -38,7 +38,7 @@ type owner struct {
 	atLeastOnce bool
 }
 
-func testOwner(t *testing.T) *owner {
+func testOwner(t testing.TB) *owner {
 	t.Helper()
 	l := &owner{route: mustRoute(testRoute(true)), room: Room{Window: testWindow.Milliseconds(), Most: testWindow.Milliseconds(), Budget: 64 << 20, Share: 64 << 20}}
 	store, err := state.Open(state.Options{Dir: "state", FS: vfs.NewMem(), MemoryBudget: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
@@ -94,7 +94,7 @@ func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, 
 func never() error { return nil }
 
 // live is a partition without a past, at the beginning of an empty log.
-func (l *owner) live(t *testing.T) *Partition {
+func (l *owner) live(t testing.TB) *Partition {
 	t.Helper()
 	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 0, 0)
 	must(t, err)
@@ -102,7 +102,7 @@ func (l *owner) live(t *testing.T) *Partition {
 	return p
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -85,41 +85,65 @@ func (pt *Part) Split(n int) (first, second *Part) {
 // late reports whether a record is resolved because O passes it, and not because W does.
 func (it *Item) late(w state.Key) bool { return it.Refusal != nil || !w.Less(it.Key) }
 
-// Repeat keeps a part to be tried again, in the order in which the parts happen: each one's
-// checkpoint says that those before it have happened.
-func (p *Partition) Repeat(pt *Part, at int64) {
-	i := len(p.repeat)
-	for i > 0 && pt.before(p.repeat[i-1]) {
+// Repeat keeps a part to be tried again, at a time at the earliest.
+func (p *Partition) Repeat(pt *Part, at int64) { p.again.put(pt, at) }
+
+// Repeated are the parts that are to be tried again, in order.
+func (p *Partition) Repeated() []*Part { return p.again.parts }
+
+// TakeRepeat takes the first n records of what is to be tried again.
+func (p *Partition) TakeRepeat(n int) *Part {
+	out := p.again.take(n)
+	// The turn that it waited for may have appended above its O.
+	out.To.Appended = out.To.Appended || p.ownEnd > out.To.Offset
+	return out
+}
+
+// repeats are what turns that did not happen have left: the same O, W and records, in the order in which they happen.
+type repeats struct {
+	parts []*Part
+	at    int64 // ms
+}
+
+func (r *repeats) any() bool { return len(r.parts) > 0 }
+
+// put keeps a part in the order in which the parts happen: each one's checkpoint says that those before it have happened.
+func (r *repeats) put(pt *Part, at int64) {
+	i := len(r.parts)
+	for i > 0 && pt.before(r.parts[i-1]) {
 		i--
 	}
-	p.repeat = slices.Insert(p.repeat, i, pt)
-	if at > 0 && p.repeatAt-at > LongestPutBack {
-		p.repeatAt = at // the clock was set back since
+	r.parts = slices.Insert(r.parts, i, pt)
+	if at > 0 && r.at-at > LongestPutBack {
+		r.at = at // the clock was set back since
 	}
-	p.repeatAt = max(p.repeatAt, at)
+	r.at = max(r.at, at)
 }
 
 // LongestPutBack is the longest time for which what did not happen is not tried again, in ms. What
 // seems to have to wait for longer was put back before the clock was set back.
 const LongestPutBack = 1000
 
-// repeats reports whether what is to be tried again may be tried now.
-func (p *Partition) repeats(now int64) bool {
-	return (now >= p.repeatAt || p.repeatAt-now > LongestPutBack) && p.repeat[0].Due() <= p.limit
+// ready reports whether what is to be tried again may be tried now.
+func (r *repeats) ready(now, limit int64) bool {
+	return (now >= r.at || r.at-now > LongestPutBack) && r.parts[0].Due() <= limit
 }
 
-// TakeRepeat takes the first n records of what is to be tried again.
-func (p *Partition) TakeRepeat(n int) *Part {
-	out := p.repeat[0]
-	if n < len(out.Items) {
-		out, p.repeat[0] = out.Split(n)
-	} else {
-		p.repeat = p.repeat[1:]
+// next is when the first one is to be tried.
+func (r *repeats) next(limit int64) int64 {
+	if due := r.parts[0].Due(); due > limit {
+		return due
 	}
-	// The turn that it waited for may have appended above its O.
-	out.To.Appended = out.To.Appended || p.ownEnd > out.To.Offset
+	return r.at
+}
+
+// take takes the first n records of the first part.
+func (r *repeats) take(n int) *Part {
+	out := r.parts[0]
+	if n < len(out.Items) {
+		out, r.parts[0] = out.Split(n)
+	} else {
+		r.parts = r.parts[1:]
+	}
 	return out
 }
-
-// Repeated are the parts that are to be tried again, in order.
-func (p *Partition) Repeated() []*Part { return p.repeat }

@@ -2,59 +2,49 @@ package pending
 
 import (
 	"math"
+	"time"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/wheel"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Partition is what is pending in one partition of a delay topic: from its checkpoint and its log to the
 // parts of turns. It has no client, goroutine, context, clock or logger inside: records, time (ms, by
 // the clock that counts) and outcomes come in as arguments, and the local store is all that it writes
 // to. It belongs to one goroutine.
-//
-// The pending records are split by key: those up to the horizon are in the wheel and in memory, those
-// above it in the store. A fixed-delay route has a queue instead of both.
-//
-// Invariants: done.Watermark <= judge. Every pending record has a key above judge, or belongs to
-// the turn in flight. Nothing in late has a key above judge, refusals apart. Every key in the
-// wheel is at or below horizon, every key that only the store holds is above it.
 type Partition struct {
 	Env
+	marks
 	parsers parsers
 
-	live      bool // it has caught up, and takes part in turns
-	longest   longestWait
-	committed state.Checkpoint // as last committed
-	done      state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
-	planned   state.Checkpoint // as the last part that was made will leave it, or else done
-	judge     state.Key        // W of planned: what arrives with a key at or below it is late
-	limit     int64            // ms: up to here W counts as time that has passed; as of the lane's last step
-	accepted  int64            // O as found: below it arrivals are a replay
-	start     int64            // where reading began
-	position  int64            // the next offset to be read
-	ownEnd    int64            // records of ours lie below this offset
+	// One of the two keeps what is pending, and order is that one.
+	keyed
+	queue *queue // of a fixed delay; nil: by key
+	order order
 
-	late      []Item // resolved when O passes, in offset order
-	lateBytes int64
-	repeat    []*Part // what turns that did not happen have left: the same O, W and records, in this order
-	repeatAt  int64   // ms
-	turns     int     // undecided turns that have a part of it: two at most
-	leaving   bool    // it waits for its checkpoint, to be read again: nothing new is begun
+	again repeats
+	undecided
+	held    []int64        // offsets that the store's resume stays below until the checkpoint is committed
+	leaving bool           // it waits for its checkpoint, to be read again: nothing new is begun
+	full    bool           // it takes in nothing until there is room
+	request topics.Request // scratch of Accept
+}
 
-	wheel     *wheel.Wheel
-	near      *near
-	horizon   state.Key // what has a key above it is in the store
-	ledger    *state.Ledger
-	store     *state.Partition // nil: of a queue, or there is no store (storeless.go)
-	dirty     bool             // the store has an open batch
-	spent     int              // records delivered that the store still holds
-	held      []int64          // offsets that the store's resume stays below until the checkpoint is committed
-	queue     *queue           // of a fixed-delay route; nil: wheel and store
-	full      bool             // it takes in nothing until there is room
-	stored    storedDue
-	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
-	scratch   []byte
+// order is how what is pending is kept, and in which order it is resolved: by key, with a watermark, or in the order of the log.
+type order interface {
+	written(r *kgo.Record, now int64) int64 // when a record counts as written, in ms
+	admit(r *kgo.Record, req *topics.Request, now int64) (Accepted, error)
+	refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key)
+	part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) // what is due, with O and W
+	next() (due int64, ok bool)                                                        // when there is something to do
+	wants(now int64) int                                                               // at most so many records are due
+	offset() int64                                                                     // O, when nothing is due
+	low(offset int64) int64                                                            // L, with that O
+	count(now int64) Figures
+	needs(now int64) time.Duration
+	fill(now int64, room Room, full bool) bool // whether it is full, and was
 }
 
 // Env is what a partition is told once.
@@ -80,12 +70,15 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Partition{Env: env, parsers: parsers, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}
+	p := &Partition{Env: env, parsers: parsers}
+	p.keyed = keyed{env: &p.Env, window: window{marks: &p.marks, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
+	p.order = &p.keyed
 	if c.Appended {
 		p.ownEnd = high
 	}
 	if p.Route.Delay > 0 && c.LowWater == c.Offset {
 		p.queue = newQueue(c)
+		p.queue.env, p.queue.marks, p.queue.near, p.order = &p.Env, &p.marks, p.near, p.queue
 		p.Sight(high, now)
 		c.Watermark = p.queue.seen(c.Watermark, c.Offset)
 	}
@@ -101,26 +94,22 @@ func (p *Partition) Use(store *state.Partition, got Inherited, now int64, room R
 	p.ledger, p.start, p.position, p.dirty = got.ledger, got.Start, got.Start, got.dirty
 }
 
-// Trust says up to what time W counts as time that has passed, in ms: a W beyond that was moved by a
-// wrong clock.
-func (p *Partition) Trust(limit int64) { p.limit = limit }
-
 // Ordered reports whether it delivers in the order of the log: a fixed delay.
 func (p *Partition) Ordered() bool { return p.queue != nil }
 
-// Begin takes note that a turn has a part of it, and End that the turn is decided.
-func (p *Partition) Begin() { p.turns++ }
+// Storeless reports whether it does without a store that it could use.
+func (p *Partition) Storeless() bool { return p.store == nil && p.queue == nil }
 
-func (p *Partition) End() { p.turns-- }
+// undecided counts the turns that have a part of a partition: two at most.
+type undecided struct{ turns int }
+
+// Begin takes note that a turn has a part of it, and End that the turn is decided.
+func (u *undecided) Begin() { u.turns++ }
+
+func (u *undecided) End() { u.turns-- }
 
 // Undecided is in how many turns it has a part.
-func (p *Partition) Undecided() int { return p.turns }
-
-// Pass moves the position to an offset below which nothing is left to be read.
-func (p *Partition) Pass(offset int64) { p.position = max(p.position, offset) }
-
-// Appended takes note of where records of ours have come to lie: below an offset.
-func (p *Partition) Appended(end int64) { p.ownEnd = max(p.ownEnd, end) }
+func (u *undecided) Undecided() int { return u.turns }
 
 // Item is one record that a turn resolves.
 type Item struct {
@@ -148,69 +137,17 @@ func (it *Item) due() int64 {
 	return it.Key.Due
 }
 
-// pend keeps a record that is to be delivered later.
-func (p *Partition) pend(key state.Key, offset int64, bytes int, r ref) {
-	p.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(r))
-	p.ledger.Add(key, offset, bytes, r.stored())
-}
-
-// takeDue moves what is due into items, at most records and about bytes of it, and returns them
-// with the bytes that they take. What is moved no longer counts as pending.
-func (p *Partition) takeDue(now int64, items []Item, records int, bytes int64) ([]Item, int64) {
-	var took int64
-	var buf [256]wheel.Entry
-	for records > 0 && took < bytes {
-		n := min(records, len(buf))
-		if each := p.ledger.Bytes() / int64(max(p.ledger.Len(), 1)); each > 0 {
-			n = int(min(int64(n), (bytes-took)/each+1))
-		}
-		got := p.wheel.Take(wheel.Tick(now), buf[:0], n)
-		for _, e := range got {
-			r := ref(e.Ref)
-			run := p.near.get(r)
-			offset, err := recordOffset(run)
-			if err != nil {
-				panic("pending: BUG: " + err.Error())
-			}
-			it := Item{ref: r, Run: run, Key: state.Key{Due: int64(e.Due), Seq: e.Seq}, Offset: offset, stored: r.stored()}
-			// Not pending any more. What only memory holds goes on holding the store's resume
-			// back, until it is released.
-			p.ledger.Remove(it.Key, offset, len(run), true)
-			items = append(items, it)
-			took += int64(len(run))
-		}
-		records -= len(got)
-		if len(got) < n {
-			break
-		}
-	}
-	return items, took
-}
-
 // Next is when the partition has something to do next; false: not before it reads more.
 func (p *Partition) Next() (int64, bool) {
 	switch {
 	case !p.live || p.turns > 0:
 		return 0, false
-	case len(p.repeat) > 0:
-		if due := p.repeat[0].Due(); due > p.limit {
-			return due, true
-		}
-		return p.repeatAt, true
+	case p.again.any():
+		return p.again.next(p.limit), true
 	case p.leaving:
 		return 0, false
-	case len(p.late) > 0 && p.Ahead():
-		return p.late[0].due(), true
-	case len(p.late) > 0:
-		return 0, true
-	case p.queue != nil:
-		return p.queue.nextDue()
 	}
-	due, ok := p.wheel.Next()
-	if p.store != nil && p.Far() > 0 && (!ok || int64(due) > p.horizon.Due) {
-		return p.horizon.Due, true // the store may have something right above it
-	}
-	return int64(due), ok
+	return p.order.next()
 }
 
 // Take makes the next turn's part of this partition in the memory of items, or nil when there
@@ -219,39 +156,23 @@ func (p *Partition) Take(now int64, items []Item, records int, bytes int64) *Par
 	if !p.live {
 		return nil // what lies ahead in the log may have resolved what is due (design rule 2)
 	}
-	if len(p.repeat) > 0 {
-		if !p.repeats(now) {
+	if p.again.any() {
+		if !p.again.ready(now, p.limit) {
 			return nil
 		}
-		return p.TakeRepeat(p.repeat[0].fit(records, bytes))
+		return p.TakeRepeat(p.again.parts[0].fit(records, bytes))
 	}
 	if p.leaving {
 		return nil
 	}
-	if p.queue != nil {
-		return p.prepareQueue(now, items, records, bytes)
-	}
-	to := p.planned
-	to.Offset = p.position
-	clock := p.clock(now)
-	n, took := p.lateUpTo(clock, records, bytes)
-	if n > 0 {
-		items = append(items, p.late[:n]...)
-		p.late, p.lateBytes = p.late[n:], p.lateBytes-took
-	}
-	if len(p.late) > 0 {
-		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
-		to.Offset = p.late[0].Offset
-	} else {
-		items, _ = p.takeDue(clock, items, records-n, bytes-took)
-		if k := len(items); k > n {
-			to.Watermark = items[k-1].Key
-		}
-	}
+	items, to := p.order.part(now, items, records, bytes)
 	if len(items) == 0 {
 		return nil
 	}
-	return p.plan(to, items)
+	p.finish(&to)
+	from := p.judge
+	p.planned, p.judge = to, to.Watermark // it is taken for what will happen
+	return &Part{of: p, from: from, To: to, Items: items}
 }
 
 // Wants is at most how many records the partition has to deliver now; 0: none.
@@ -259,72 +180,28 @@ func (p *Partition) Wants(now int64) int {
 	switch {
 	case !p.live:
 		return 0
-	case len(p.repeat) > 0:
-		if !p.repeats(now) {
+	case p.again.any():
+		if !p.again.ready(now, p.limit) {
 			return 0
 		}
-		return len(p.repeat[0].Items)
+		return len(p.again.parts[0].Items)
 	case p.leaving:
 		return 0
-	case p.queue != nil:
-		if due, ok := p.queue.nextDue(); !ok || due > now {
-			return 0
-		}
-		return p.queue.len()
 	}
-	n := len(p.late)
-	if due, ok := p.wheel.Next(); ok && int64(due) <= p.clock(now) {
-		n += p.wheel.Len()
-	}
-	return n
+	return p.order.wants(now)
 }
 
-// plan makes a part and takes it for what will happen.
-func (p *Partition) plan(to state.Checkpoint, items []Item) *Part {
-	p.finish(&to)
-	from := p.judge
-	p.planned, p.judge = to, to.Watermark
-	return &Part{of: p, from: from, To: to, Items: items}
+// Full reports whether it takes in nothing until there is room. One that is not live never is, since
+// nothing would drain it.
+func (p *Partition) Full(now int64, room Room) bool {
+	if p.live {
+		p.full = p.order.fill(now, room, p.full)
+	}
+	return p.full
 }
 
-// lateDue is how many of the late list are due.
-func (p *Partition) lateDue(now int64) (n int64) {
-	if !p.Ahead() {
-		return int64(len(p.late))
-	}
-	for i := range p.late {
-		if p.late[i].due() <= now {
-			n++
-		}
-	}
-	return n
-}
-
-// Far is how many pending records only the store holds, or only the log.
-func (p *Partition) Far() int { return p.ledger.Len() - p.wheel.Len() }
-
-// clock is what time it is for the partition: the later of the lane's clock and W (design rule 1).
-// A W that is ahead of every clock that is right says nothing of the time.
-func (p *Partition) clock(now int64) int64 {
-	if p.Ahead() {
-		return now
-	}
-	return max(now, p.judge.Due)
-}
-
-// Ahead reports that a wrong clock has moved W. What is requested for times before it is late by
-// the protocol and not by any clock: it waits on the late list until it is due, and until those
-// before it in the log are, because that list is resolved by offset (design rule 3).
-func (p *Partition) Ahead() bool { return p.judge.Due > p.limit }
-
-// lateUpTo says how many of the late list are due and fit into a turn.
-func (p *Partition) lateUpTo(clock int64, records int, bytes int64) (n int, took int64) {
-	for n < len(p.late) && n < records && (took < bytes || n == 0) && p.late[n].due() <= clock {
-		took += int64(len(p.late[n].Run))
-		n++
-	}
-	return n, took
-}
+// Leave keeps it from beginning anything new: it waits for its checkpoint, to be read again.
+func (p *Partition) Leave() { p.leaving = true }
 
 // Settle forgets the records of a part that has been decided: they are resolved.
 func (p *Partition) Settle(pt *Part) {

@@ -124,7 +124,7 @@ func TestWatermarkAhead(t *testing.T) {
 	due, ok := p.Next()
 	equal(t, "it wakes", ok, true)
 	equal(t, "it wakes at", due, testNow+5)
-	equal(t, "late and due", p.lateDue(testNow+4), 1)
+	equal(t, "late and due", p.late.due(testNow+4), 1)
 	l.read(t, p, testNow, req(5, testNow-1, "nowhere"))
 	rest := p.Take(testNow+5, nil, 10, anyBytes)
 	equals(t, "the rest", rest.offsets(), []int64{2, 3, 5})

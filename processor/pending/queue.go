@@ -1,9 +1,12 @@
 package pending
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // queue holds the records of a fixed-delay route in the order of the log: a record waits for
@@ -14,6 +17,10 @@ import (
 // read long after that, and read again by the next owner. Hence the sightings, of which one goes
 // along in the checkpoint, in the place of the watermark that a queue does not need.
 type queue struct {
+	*marks
+	env  *Env
+	near *near
+
 	items     []Item
 	head      int
 	bytes     int64
@@ -133,16 +140,6 @@ func (q *queue) take(now int64, out []Item, records int, bytes int64) []Item {
 	return out
 }
 
-func (p *Partition) prepareQueue(now int64, items []Item, records int, bytes int64) *Part {
-	items = p.queue.take(now, items, records, bytes)
-	if len(items) == 0 {
-		return nil
-	}
-	to := p.planned
-	to.Offset = p.queue.first(p.position)
-	return p.plan(to, items)
-}
-
 // sightings are so many within a delay.
 const sightings = 64
 
@@ -151,4 +148,72 @@ func (p *Partition) Sight(end, now int64) {
 	if p.queue != nil {
 		p.queue.sight(end, now, p.Route.Delay.Milliseconds()/sightings)
 	}
+}
+
+func (q *queue) written(r *kgo.Record, now int64) int64 { return q.stamp(r, now, q.env.Skew) }
+
+func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
+	if refusal := q.env.Route.Refuse(req, now); refusal != nil {
+		q.refuse(r, refusal, state.Key{})
+		return a, nil
+	}
+	q.hold(r, Item{Key: state.Key{Due: req.Due, Seq: r.Offset}})
+	a.Target = req.Target
+	return a, nil
+}
+
+// refuse keeps a record to be dead-lettered in its turn: at once, and after those before it.
+func (q *queue) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
+	q.hold(r, Item{Key: key, Refusal: refusal})
+}
+
+func (q *queue) hold(r *kgo.Record, it Item) {
+	q.near.hold(r, &it)
+	q.push(it)
+}
+
+func (q *queue) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
+	items = q.take(now, items, records, bytes)
+	to := q.planned
+	to.Offset = q.offset()
+	return items, to
+}
+
+func (q *queue) next() (int64, bool) { return q.nextDue() }
+
+func (q *queue) wants(now int64) int {
+	if due, ok := q.nextDue(); !ok || due > now {
+		return 0
+	}
+	return q.len()
+}
+
+func (q *queue) offset() int64 { return q.first(q.position) }
+
+func (q *queue) low(offset int64) int64 { return offset }
+
+func (q *queue) count(now int64) Figures {
+	f := Figures{Pending: int64(q.len()), Bytes: q.bytes, Near: int64(q.len())}
+	if due, ok := q.nextDue(); ok {
+		f.sooner(due, now)
+	}
+	return f
+}
+
+func (q *queue) needs(int64) time.Duration {
+	if q.len() == 0 {
+		return 0
+	}
+	return q.env.Route.Delay
+}
+
+func (q *queue) fill(now int64, room Room, full bool) bool {
+	most := max(room.Share/2, 1<<18)
+	switch {
+	case q.bytes > most, q.len() > 1000 && q.last() > now+room.Most:
+		return true
+	case q.bytes < most/2 && (q.len() <= 1000 || q.last() < now+room.Most/2):
+		return false
+	}
+	return full
 }

@@ -24,46 +24,65 @@ type Room struct {
 	Share  int64 // of one partition
 }
 
+// window keeps the pending records, split by key: those up to the horizon are in the wheel and in memory, those
+// above it in the store.
+//
+// Invariants: every key in the wheel is at or below horizon, every key that only the store holds is above it.
+type window struct {
+	*marks
+	wheel     *wheel.Wheel
+	near      *near
+	horizon   state.Key // what has a key above it is in the store
+	ledger    *state.Ledger
+	store     *state.Partition // nil: there is none (storeless.go)
+	dirty     bool             // the store has an open batch
+	spent     int              // records delivered that the store still holds
+	longest   longestWait
+	stored    storedDue
+	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
+	scratch   []byte
+}
+
 // Load brings what is due soon from the store into the wheel, ahead of need: the upper wheel
 // cascades into the lower one.
-func (p *Partition) Load(now int64, room Room) error {
-	if p.queue != nil || !p.live {
+func (w *window) Load(now int64, room Room) error {
+	if !w.live {
 		return nil
 	}
-	if p.Storeless() {
-		if p.Far() == 0 {
-			p.horizon = farthest
+	if w.store == nil {
+		if w.Far() == 0 {
+			w.horizon = farthest
 		}
 		return nil
 	}
-	clock := max(now, p.judge.Due)
+	clock := max(now, w.judge.Due)
 	target := clock + room.Window
-	if p.horizon.Due >= target-room.Window/8 {
+	if w.horizon.Due >= target-room.Window/8 {
 		return nil
 	}
-	if p.Far() == 0 {
-		p.horizon = state.Key{Due: target, Seq: math.MaxInt64}
+	if w.Far() == 0 {
+		w.horizon = state.Key{Due: target, Seq: math.MaxInt64}
 		return nil
 	}
-	if p.wheel.Len() > loadRecords && (room.Used > room.Budget || p.horizon.Due > clock+LeastWindow && room.Used > room.Budget/2) {
+	if w.wheel.Len() > loadRecords && (room.Used > room.Budget || w.horizon.Due > clock+LeastWindow && room.Used > room.Budget/2) {
 		return nil // what is loaded already keeps it busy, and memory is short
 	}
-	if err := p.Sync(); err != nil {
+	if err := w.Sync(); err != nil {
 		return err
 	}
-	return p.loadUpTo(target, room.Budget/8)
+	return w.loadUpTo(target, room.Budget/8)
 }
 
 // loadUpTo moves the horizon to a due time, or as far as one step may bring.
-func (p *Partition) loadUpTo(target, atMost int64) error {
+func (w *window) loadUpTo(target, atMost int64) error {
 	var last state.Key
 	var bytes int64
 	n, more := 0, false
-	from := p.horizon
-	if from.Less(p.judge) {
-		from = p.judge // what is at or below W is delivered, or in the turn in flight
+	from := w.horizon
+	if from.Less(w.judge) {
+		from = w.judge // what is at or below W is delivered, or in the turn in flight
 	}
-	err := p.store.Scan(from, func(k state.Key, run []byte) bool {
+	err := w.store.Scan(from, func(k state.Key, run []byte) bool {
 		if k.Due > target {
 			return false
 		}
@@ -71,19 +90,19 @@ func (p *Partition) loadUpTo(target, atMost int64) error {
 			return false
 		}
 		n, bytes, last = n+1, bytes+int64(len(run)), k
-		r := p.near.put(k.Due, run, true)
-		p.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(r))
+		r := w.near.put(k.Due, run, true)
+		w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(r))
 		return true
 	})
 	if err != nil {
 		if n > 0 {
-			p.horizon = last // as far as it got, for an owner that goes on without the store
+			w.horizon = last // as far as it got, for an owner that goes on without the store
 		}
 		return fmt.Errorf("load records from the store: %w", err)
 	}
-	p.horizon = state.Key{Due: target, Seq: math.MaxInt64}
+	w.horizon = state.Key{Due: target, Seq: math.MaxInt64}
 	if more {
-		p.horizon = last
+		w.horizon = last
 	}
 	return nil
 }
@@ -91,97 +110,66 @@ func (p *Partition) loadUpTo(target, atMost int64) error {
 // GoLive ends a catch-up. What the store held below start has not been read again: what of it
 // is due soon has to be brought into the wheel. What it holds from start on is either in the
 // wheel, having been read again, or has been put there again above the horizon.
-func (p *Partition) GoLive(room Room) error {
-	if p.store != nil && p.Far() > 0 {
-		if err := p.Sync(); err != nil {
+func (w *window) GoLive(room Room) error {
+	if w.store != nil && w.Far() > 0 {
+		if err := w.Sync(); err != nil {
 			return err
 		}
 		full := false
 		last := state.Key{}
-		err := p.store.Scan(p.judge, func(k state.Key, run []byte) bool {
-			if p.horizon.Less(k) || full {
+		err := w.store.Scan(w.judge, func(k state.Key, run []byte) bool {
+			if w.horizon.Less(k) || full {
 				return false
 			}
-			if offset, err := recordOffset(run); err != nil || offset >= p.start {
+			if offset, err := recordOffset(run); err != nil || offset >= w.start {
 				return true
 			}
 			last = k
-			r := p.near.put(k.Due, run, true)
-			p.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(r))
-			full = p.near.bytes > room.Budget/2
+			r := w.near.put(k.Due, run, true)
+			w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(r))
+			full = w.near.bytes > room.Budget/2
 			return true
 		})
 		if err != nil {
 			return fmt.Errorf("load records from the store: %w", err)
 		}
 		if full {
-			if err := p.spillFrom(last.Due); err != nil {
+			if err := w.spillFrom(last.Due); err != nil {
 				return err
 			}
 		}
 	}
-	p.live = true
+	w.live = true
 	return nil
 }
 
 // spillFrom moves every near record due at or after dueMillis to the store.
-func (p *Partition) spillFrom(dueMillis int64) error {
-	if p.store == nil || p.horizon.Due < dueMillis {
+func (w *window) spillFrom(dueMillis int64) error {
+	if w.store == nil || w.horizon.Due < dueMillis {
 		return nil
 	}
 	var err error
-	p.wheel.TakeFrom(wheel.Tick(dueMillis), func(e wheel.Entry) {
+	w.wheel.TakeFrom(wheel.Tick(dueMillis), func(e wheel.Entry) {
 		r := ref(e.Ref)
-		run := p.near.get(r)
+		run := w.near.get(r)
 		if !r.stored() && err == nil {
-			err = p.store.Put(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
-			p.dirty = true
+			err = w.store.Put(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
+			w.dirty = true
 		}
-		p.let(e)
+		w.let(e)
 	})
-	p.horizon = state.Key{Due: dueMillis - 1, Seq: math.MaxInt64}
+	w.horizon = state.Key{Due: dueMillis - 1, Seq: math.MaxInt64}
 	if err != nil {
 		return fmt.Errorf("spill records to the store: %w", err)
 	}
-	return p.Sync()
-}
-
-// Fit gives memory back when there is too little for all: what is due last goes to the store, or back
-// to the log.
-func (p *Partition) Fit(now int64, room Room) error {
-	if p.Storeless() {
-		p.shorten(now, room.Share)
-		return nil
-	}
-	limit := max(now, p.judge.Due) + room.Window + 1
-	if !p.live {
-		if next, ok := p.wheel.Next(); ok && room.Window <= LeastWindow {
-			limit = min(limit, int64(next))
-		}
-	}
-	return p.spillFrom(limit)
-}
-
-// Full reports whether it takes in nothing until there is room. One that is not live never is, since
-// nothing would drain it.
-func (p *Partition) Full(now int64, room Room) bool {
-	lateCap := max(room.Budget/8, 1<<20)
-	switch {
-	case !p.live:
-	case p.queue != nil:
-		cap := max(room.Share/2, 1<<18)
-		if p.queue.bytes > cap || p.queue.len() > 1000 && p.queue.last() > now+room.Most {
-			p.full = true
-		} else if p.queue.bytes < cap/2 && (p.queue.len() <= 1000 || p.queue.last() < now+room.Most/2) {
-			p.full = false
-		}
-	case p.lateBytes > lateCap, room.Used > room.Budget && p.wheel.Len() > 0:
-		p.full = true
-	case p.lateBytes < lateCap/2 && (room.Used < room.Budget*3/4 || p.wheel.Len() == 0):
-		p.full = false // one that holds nothing cannot make room
-	}
-	return p.full
+	return w.Sync()
 }
 
 // Memory is what the pending records take.
-func (p *Partition) Memory() int64 { return p.near.bytes + int64(p.wheel.Bytes()) }
+func (w *window) Memory() int64 { return w.near.bytes + int64(w.wheel.Bytes()) }
+
+// Far is how many pending records only the store holds, or only the log.
+func (w *window) Far() int { return w.ledger.Len() - w.wheel.Len() }
+
+// Counted is how many records are pending by the ledger, which counts nothing of a queue.
+func (w *window) Counted() int { return w.ledger.Len() }

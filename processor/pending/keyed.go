@@ -1,0 +1,174 @@
+package pending
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// keyed resolves records in the order of their keys. What comes with a key at or below W, and what is refused, is late: it is resolved
+// when O passes it.
+//
+// Invariants: done.Watermark <= judge. Every pending record has a key above judge, or belongs to
+// the turn in flight. Nothing in late has a key above judge, refusals apart.
+type keyed struct {
+	window
+	env  *Env
+	late late
+}
+
+func (k *keyed) written(r *kgo.Record, _ int64) int64 { return r.Timestamp.UnixMilli() }
+
+func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
+	key, replay := state.Key{Due: req.Due, Seq: r.Offset}, r.Offset < k.accepted
+	switch late := !k.judge.Less(key); { // at or below W
+	case late && replay:
+		return a, nil
+	case late:
+		a.Late = true
+		k.admitLate(r, req, key, now)
+		return a, nil
+	}
+	// What was accepted below O may have been judged by another configuration: a replay never
+	// refuses (design rule 10).
+	if !replay {
+		if refusal := k.env.Route.Refuse(req, now); refusal != nil {
+			k.refuse(r, refusal, key)
+			return a, nil
+		}
+		a.Target = req.Target
+	}
+	return a, k.keep(r, key)
+}
+
+// admitLate is admit for a request whose key the watermark has passed.
+func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now int64) {
+	if refusal := k.env.Route.Refuse(req, now); refusal != nil {
+		k.refuse(r, refusal, state.Key{})
+		return
+	}
+	k.addLate(r, Item{Key: key})
+}
+
+// refuse puts a record on the list of what is resolved when O passes it; it will be
+// dead-lettered then. key is its key when that is above the watermark: a replay could take it
+// for pending, so a resolve record has to say that it is not.
+func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
+	it := Item{Key: key, Refusal: refusal, Resolve: key != state.Key{}}
+	k.addLate(r, it)
+}
+
+func (k *keyed) addLate(r *kgo.Record, it Item) {
+	k.near.hold(r, &it)
+	k.late.add(it)
+	k.ledger.Hold(r.Offset)
+}
+
+func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
+	to := k.planned
+	to.Offset = k.position
+	clock := k.clock(now)
+	items, took := k.late.take(clock, items, records, bytes)
+	n := len(items)
+	if len(k.late.items) > 0 {
+		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
+		to.Offset = k.late.items[0].Offset
+	} else {
+		items, _ = k.takeDue(clock, items, records-n, bytes-took)
+		if k := len(items); k > n {
+			to.Watermark = items[k-1].Key
+		}
+	}
+	return items, to
+}
+
+func (k *keyed) next() (int64, bool) {
+	switch {
+	case len(k.late.items) > 0 && k.Ahead():
+		return k.late.items[0].due(), true
+	case len(k.late.items) > 0:
+		return 0, true
+	}
+	due, ok := k.wheel.Next()
+	if k.store != nil && k.Far() > 0 && (!ok || int64(due) > k.horizon.Due) {
+		return k.horizon.Due, true // the store may have something right above it
+	}
+	return int64(due), ok
+}
+
+func (k *keyed) wants(now int64) int {
+	n := len(k.late.items)
+	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) {
+		n += k.wheel.Len()
+	}
+	return n
+}
+
+func (k *keyed) offset() int64 {
+	if len(k.late.items) > 0 {
+		return k.late.items[0].Offset
+	}
+	return k.position
+}
+
+func (k *keyed) low(offset int64) int64 { return max(k.ledger.Low(offset), k.planned.LowWater) }
+
+func (k *keyed) count(now int64) Figures {
+	f := Figures{Pending: int64(k.ledger.Len() + len(k.late.items)), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(k.wheel.Len())}
+	if f.Overdue = int64(len(k.late.items)); k.Ahead() {
+		f.Overdue = k.late.due(now)
+	}
+	if len(k.late.items) > 0 {
+		f.sooner(k.late.items[0].due(), now) // those behind it wait for it
+	}
+	if due, ok := k.wheel.Next(); ok {
+		f.sooner(int64(due), now)
+	} else if due := k.firstStored(now); due > 0 {
+		f.sooner(due, now)
+	}
+	return f
+}
+
+// needs is for how long the log must have kept the record that is due last when its time comes. What
+// only the store has told of is known to need at least the time until then.
+func (k *keyed) needs(now int64) time.Duration {
+	if k.ledger.Len()+len(k.late.items) == 0 {
+		return 0
+	}
+	last := k.ledger.Last()
+	need := time.Duration(max(last-now, 0)) * time.Millisecond
+	if k.longest.due >= max(last, now) {
+		need = max(need, k.longest.wait)
+	}
+	return need
+}
+
+func (k *keyed) fill(_ int64, room Room, full bool) bool {
+	most := max(room.Budget/8, 1<<20)
+	switch {
+	case k.late.bytes > most, room.Used > room.Budget && k.wheel.Len() > 0:
+		return true
+	case k.late.bytes < most/2 && (room.Used < room.Budget*3/4 || k.wheel.Len() == 0):
+		return false // one that holds nothing cannot make room
+	}
+	return full
+}
+
+// Fit gives memory back when there is too little for all: what is due last goes to the store, or back
+// to the log.
+func (k *keyed) Fit(now int64, room Room) error {
+	if k.store == nil {
+		k.shorten(now, room.Share, k.late.bytes)
+		return nil
+	}
+	limit := max(now, k.judge.Due) + room.Window + 1
+	if !k.live {
+		if next, ok := k.wheel.Next(); ok && room.Window <= LeastWindow {
+			limit = min(limit, int64(next))
+		}
+	}
+	return k.spillFrom(limit)
+}
