@@ -80,9 +80,8 @@ type lane struct {
 	askAgain    time.Time
 	window      int64 // ms ahead of the clock that is kept in memory
 	nearBytes   int64
-	served      int          // how often partitions were asked for what is due
-	due         []*partition // scratch of that
-	scratch     []byte
+	served      int                              // how often partitions were asked for what is due
+	due         []*partition                     // scratch of that
 	spare       [][]pending.Item                 // memory of parts that have been settled
 	failing     map[topicPartition]*wait.Backoff // partitions that started over because something failed
 	unknowns    wait.Backoff                     // turns with unknown outcome
