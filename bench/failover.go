@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 )
 
 // failovers is every case of Failover, in the order in which they run.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
 )

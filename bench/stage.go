@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/check"
+	"github.com/duewheel/duewheel/bench/check"
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
 )

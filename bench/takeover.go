@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/processor"
 )
 

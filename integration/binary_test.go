@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 )
 
 // binary is the duewheel command, built once for all tests.

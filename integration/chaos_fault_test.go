@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/proxy"
 )

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/duewheel/duewheel/check"
+	"github.com/duewheel/duewheel/bench/check"
 )
 
 // table is what a chaos run has shown.

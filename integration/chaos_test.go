@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/integration/proxy"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/check"
+	"github.com/duewheel/duewheel/bench/check"
 )
 
 const connectFile = "org.apache.kafka.connect.file.FileStream"

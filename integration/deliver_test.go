@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/check"
+	"github.com/duewheel/duewheel/bench/check"
 	"github.com/duewheel/duewheel/integration/load"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/duewheel/duewheel/check"
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/check"
+	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
 )

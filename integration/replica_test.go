@@ -20,7 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/integration/proxy"
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"

@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/duewheel/duewheel/check"
+	"github.com/duewheel/duewheel/bench/check"
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/topics"

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
 )

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/duewheel/duewheel/child"
+	"github.com/duewheel/duewheel/bench/child"
 )
 
 // Three releases in a row, as far as the checkpoint is concerned: this tree, one that reads a next version, and one that writes it.

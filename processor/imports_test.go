@@ -19,12 +19,13 @@ func TestImportsPointOneWay(t *testing.T) {
 		"state":              "",
 		"topics":             "",
 		"processor/wait":     "",
+		"processor/setting":  "",
 		"processor/kafka":    "processor/wait",
 		"processor/assignor": "processor/kafka",
 		"processor/clock":    "processor/kafka processor/wait",
 		"processor/producer": "processor/kafka processor/wait",
 		"processor/pending":  "state topics wheel",
-		"processor":          "processor/assignor processor/clock processor/kafka processor/pending processor/producer processor/wait setting state topics",
+		"processor":          "processor/assignor processor/clock processor/kafka processor/pending processor/producer processor/setting processor/wait state topics",
 	}
 	found := map[string]bool{}
 	for _, dir := range []string{"wheel", "state", "topics", "processor"} {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 // brokers is a list of host:port. A host alone stands for port 9092.

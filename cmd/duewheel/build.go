@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 	"github.com/duewheel/duewheel/topics"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 // codecs are what kafka.compression may be.

@@ -16,7 +16,7 @@ import (
 	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 // keys are all settings: the file, the environment, the flags and the messages about unknown names go by them.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 const referenceFile = "../../docs/configuration.md"

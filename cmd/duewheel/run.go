@@ -18,7 +18,7 @@ import (
 
 	"github.com/duewheel/duewheel/admin"
 	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 func newRunCommand(f *flags) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/check"
+	"github.com/duewheel/duewheel/bench/check"
 )
 
 // now is when a load without a cluster is written.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/setting"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 // Serve is the whole of a child: a processor, as `duewheel run` would run it. Its order comes from in, and complete adds what does not
