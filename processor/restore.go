@@ -367,7 +367,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 		}
 		if ok {
 			r.l.p.counters.warm.Add(1)
-			p.Use(store, got, now, r.l.room())
+			p.Use(store, got, now, r.l.windowMax)
 			return nil
 		}
 	}
@@ -376,7 +376,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 		return p.describe("open the store of", err)
 	}
 	tellInherited(p.log, got)
-	p.Use(store, got, now, r.l.room())
+	p.Use(store, got, now, r.l.windowMax)
 	return nil
 }
 

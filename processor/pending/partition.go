@@ -88,9 +88,9 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 	return p, nil
 }
 
-// Use gives a partition its part of the store, with what that spares it.
-func (p *Partition) Use(store *state.Partition, got Inherited, now int64, room Room) {
-	p.store, p.horizon = store, state.Key{Due: max(now, p.judge.Due) + room.Most, Seq: math.MaxInt64}
+// Use gives a partition its part of the store, with what that spares it. Window is how far ahead of now (both ms) records are near.
+func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64) {
+	p.store, p.horizon = store, state.Key{Due: max(now, p.judge.Due) + window, Seq: math.MaxInt64}
 	p.ledger, p.start, p.position, p.dirty = got.ledger, got.Start, got.Start, got.dirty
 }
 

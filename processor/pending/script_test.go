@@ -322,7 +322,7 @@ func (s *script) takeOver(d *datadriven.TestData) string {
 	s.p, err = New(s.l.env(), c, s.high, testNow)
 	must(s.T, err)
 	s.p.Trust(1 << 60)
-	s.p.Use(store, got, testNow, s.l.room)
+	s.p.Use(store, got, testNow, s.l.room.Most)
 	s.f = nil
 	return fmt.Sprintf("reads from %d; ", s.p.start) + s.show()
 }
