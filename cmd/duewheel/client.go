@@ -37,7 +37,7 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 		opts = append(opts, kgo.Rack(s.Rack))
 	}
 	if codec, ok := codecs[filled.Compression]; ok {
-		opts = append(opts, kgo.ProducerBatchCompression(codec))
+		opts = append(opts, compression(codec))
 	}
 	config, err := s.TLS.config()
 	if err != nil && !s.isUnread("kafka.tls.cert_file", "kafka.tls.cert", "kafka.tls.key_file", "kafka.tls.key") {
@@ -54,6 +54,15 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 		opts = append(opts, auth)
 	}
 	return opts, errors.Join(errs...)
+}
+
+// compression is an option for several clients at a time: one that lists codecs is not, since a client
+// that is being made writes to that list.
+func compression(codec kgo.CompressionCodec) kgo.Opt {
+	if c, err := kgo.DefaultCompressor(codec); err == nil && c != nil {
+		return kgo.WithCompressor(c)
+	}
+	return kgo.ProducerBatchCompression() // none
 }
 
 // config returns nil where TLS is off.
