@@ -1,11 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -99,11 +99,9 @@ func (w *firsts) look(s *sighting) {
 
 // sourcePartition reads the partition of topic/partition/offset; -1 when it is none.
 func sourcePartition(source []byte) int32 {
-	parts := strings.Split(string(source), "/")
-	if len(parts) != 3 {
-		return -1
-	}
-	n, err := strconv.ParseInt(parts[1], 10, 32)
+	_, rest, _ := bytes.Cut(source, []byte("/"))
+	partition, _, _ := bytes.Cut(rest, []byte("/"))
+	n, err := strconv.ParseInt(string(partition), 10, 32)
 	if err != nil {
 		return -1
 	}

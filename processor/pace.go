@@ -4,7 +4,7 @@ import "time"
 
 // pace is how soon one turn of a lane may follow another. What a transaction costs brokers is mostly
 // fixed, so that turns begun at once, each with what has become due meanwhile, keep a broker busy
-// with decisions and make the records of all of them later.
+// with decisions.
 type pace struct {
 	fixed  time.Duration // turn_interval; 0: by what turns take
 	freely bool          // at_least_once: there is no decision to be paid for

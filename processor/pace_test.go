@@ -2,6 +2,7 @@ package processor
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -41,4 +42,25 @@ func TestPace(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A lane that has something to do sleeps until the next turn may begin.
+func TestLaneSleepsUntilTheNextTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLane(t)
+		defer l.reader.Close() // in the bubble that it was used in
+		p := livePartition(t, l)
+		now := l.p.clock.Now()
+		l.read(t, p, now, req(0, now, "orders"))
+		equal(t, "nothing keeps it", l.pause(), leastPause)
+		for _, takes := range []time.Duration{4 * time.Millisecond, 20 * time.Millisecond} {
+			began := time.Now()
+			time.Sleep(takes)
+			l.pace.ended(began, time.Now(), false)
+			equal(t, "the lane sleeps", l.pause(), max(l.pace.left(time.Now()), leastPause))
+		}
+		l.pace.fixed = time.Second
+		l.pace.ended(time.Now(), time.Now(), false)
+		equal(t, "a long interval", l.pause(), 100*time.Millisecond)
+	})
 }
