@@ -55,6 +55,32 @@ func answerPartitionByPartition(c *kfake.Cluster) {
 	})
 }
 
+// countJoining makes c count who waits in a JoinGroup as Kafka does (GroupCoordinator.removeMemberAndUpdateGroup). kfake takes off a
+// member whose session ends while it waits in SyncGroup, although that one has been counted already, and no rebalance of the
+// group would ever end after that.
+func countJoining(c *kfake.Cluster) {
+	c.ControlKey(int16(kmsg.JoinGroup), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		name := kreq.(*kmsg.JoinGroupRequest).Group
+		group := reflect.ValueOf(c).Elem().FieldByName("groups").FieldByName("gs").MapIndex(reflect.ValueOf(name))
+		if !group.IsValid() {
+			return nil, nil, false
+		}
+		joining := group.Elem().FieldByName("nJoining")
+		waiting, members := 0, group.Elem().FieldByName("members")
+		for _, id := range members.MapKeys() {
+			reply := members.MapIndex(id).Elem().FieldByName("waitingReply")
+			if reply.IsNil() {
+				continue
+			}
+			if kreq := reply.Elem().FieldByName("kreq"); !kreq.IsNil() && kreq.Elem().Type() == reflect.TypeFor[*kmsg.JoinGroupRequest]() {
+				waiting++
+			}
+		}
+		*(*int)(joining.Addr().UnsafePointer()) = waiting
+		return nil, nil, false
+	})
+}
+
 // loseUnreplicated makes c lose what is produced with acks=1, after it was acknowledged: as if the leader had died each time before
 // its followers had it.
 func loseUnreplicated(c *kfake.Cluster) {

@@ -137,6 +137,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	}
 	w.cluster = c
 	answerPartitionByPartition(c)
+	countJoining(c)
 	loseUnreplicated(c)
 	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, outsideLink, cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
 	if cfg.grows {
