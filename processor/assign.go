@@ -8,53 +8,53 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
-// take acts on what the membership has handed over. Until h.taken is closed the group does not
-// give a revoked partition to another member.
-func (l *lane) take(ctx context.Context, h handover) {
-	defer close(h.taken)
-	if h.from != l.membership {
+// take acts on what the group has handed over. Until it has, the group does not give a revoked partition
+// to another member.
+func (l *lane) take(ctx context.Context, h group.Handover) {
+	if h.From != l.membership {
 		return // a stay that is over
 	}
-	if len(h.assigned) > 0 {
+	if len(h.Assigned) > 0 {
 		l.p.counters.rebalances.Add(1)
-		l.log.Info("partitions assigned", "partitions", h.assigned)
-		l.tell(Event{Kind: EventAssigned}, h.assigned...)
+		l.log.Info("partitions assigned", "partitions", h.Assigned)
+		l.tell(Event{Kind: EventAssigned}, h.Assigned...)
 		l.p.keeping.poke()
-		l.restore(ctx, h.assigned, 0)
+		l.restore(ctx, h.Assigned, 0)
 	}
-	if len(h.revoked) == 0 {
+	if len(h.Revoked) == 0 {
 		return
 	}
 	l.p.counters.rebalances.Add(1)
-	l.log.Info("partitions revoked", "partitions", h.revoked, "lost", h.lost)
-	if h.lost {
-		l.tell(Event{Kind: EventLost}, h.revoked...)
+	l.log.Info("partitions revoked", "partitions", h.Revoked, "lost", h.Lost)
+	if h.Lost {
+		l.tell(Event{Kind: EventLost}, h.Revoked...)
 	} else {
-		l.tell(Event{Kind: EventRevoked}, h.revoked...)
+		l.tell(Event{Kind: EventRevoked}, h.Revoked...)
 	}
 	// A turn that is under way is decided first: its checkpoint is ours to write. When they are
 	// lost it will be refused, and none that was rendered ahead may follow in the name of the
 	// next stay.
 	l.awaitTurn(ctx)
-	if h.from != l.membership {
+	if h.From != l.membership {
 		return // its outcome has ended the stay
 	}
-	if !h.lost && l.cfg.Guarantee == AtLeastOnce {
-		l.lastCheckpoints(ctx, l.of(h.revoked)) // else what was acknowledged comes again
+	if !h.Lost && l.cfg.Guarantee == AtLeastOnce {
+		l.lastCheckpoints(ctx, l.of(h.Revoked)) // else what was acknowledged comes again
 	}
-	again, others := l.cancelRestores(h.revoked) // after the turn, whose outcome may have begun some
+	again, others := l.cancelRestores(h.Revoked) // after the turn, whose outcome may have begun some
 	for _, r := range others {
 		l.adopt(ctx, r)
 	}
-	if h.from != l.membership {
+	if h.From != l.membership {
 		return
 	}
-	l.drop(ctx, h.revoked)
+	l.drop(ctx, h.Revoked)
 	l.restore(ctx, again, 0)
 }
 
@@ -238,10 +238,10 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 		all = append(all, tp)
 	}
 	l.drop(ctx, all)
-	l.leave(l.membership)
+	l.membership.Leave()
 	wait.For(ctx, l.stays.Failed()) // nothing is lost: the lane has no partitions
 	for {
-		m, err := l.join()
+		m, err := l.group.Join()
 		if err == nil {
 			l.membership, l.unanswered = m, unanswered{}
 			return

@@ -119,7 +119,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLane(t)
 		defer l.reader.Close() // in the bubble that it was used in
-		l.membership = &membership{cl: l.reader}
+		l.membership = outsider{}
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"))
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Hour, false) // what such a broker wants is over

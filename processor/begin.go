@@ -19,7 +19,7 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 		}
 		return
 	}
-	m := l.membership.member()
+	m := l.membership.Member()
 	if !m.Valid() || l.pace.left(time.Now()) > 0 {
 		return
 	}
@@ -57,7 +57,7 @@ func (l *lane) release(ctx context.Context, begin bool) {
 		return
 	}
 	l.ahead = nil
-	t.member, t.began = l.membership.member(), time.Now()
+	t.member, t.began = l.membership.Member(), time.Now()
 	if begin && !l.renewing && !l.draining && !l.quota.lasts() && t.member.Valid() {
 		for _, pt := range t.parts {
 			// The turn before may have appended above this one's O.

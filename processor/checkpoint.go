@@ -47,7 +47,7 @@ func (l *lane) beginCommit(ctx context.Context) {
 	if l.cfg.Guarantee != AtLeastOnce || l.commit != nil || l.draining {
 		return
 	}
-	t := &turn{l: l, plain: true, member: l.membership.member(), began: time.Now()}
+	t := &turn{l: l, plain: true, member: l.membership.Member(), began: time.Now()}
 	if !t.member.Valid() {
 		return
 	}

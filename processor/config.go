@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/setting"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -30,14 +31,14 @@ const (
 )
 
 // Protocol is a consumer group protocol.
-type Protocol string
+type Protocol = group.Protocol
 
 const (
 	// ProtocolClassic shares partitions out on the members, cooperative-sticky (KIP-429).
-	ProtocolClassic Protocol = "classic"
+	ProtocolClassic = group.Classic
 	// ProtocolConsumer shares them out on the broker (KIP-848). It needs Kafka 4.3; session
 	// timeout and heartbeat interval are then the group's or the broker's settings.
-	ProtocolConsumer Protocol = "consumer"
+	ProtocolConsumer = group.Consumer
 )
 
 // Config is everything a Processor needs to know. Only Client, Group and Routes have no default. Fields with a key can be set in

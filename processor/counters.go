@@ -304,7 +304,7 @@ func (p *Processor) pictures() []PartitionStats {
 // outside says which lanes the group does not take, and why.
 func (p *Processor) outside() (why []string) {
 	for _, l := range p.lanes {
-		if w := l.standing.why(p.barred.get()); w != "" {
+		if w := l.standing.Why(p.entrance.Why()); w != "" {
 			why = append(why, fmt.Sprintf("lane %d: %s", l.n, w))
 		}
 	}
@@ -317,7 +317,7 @@ func (p *Processor) outside() (why []string) {
 func (p *Processor) Ready() (bool, []PartitionStats) {
 	ready := p.clock.Picture().Trouble == ""
 	for _, l := range p.lanes {
-		joined, _ := l.standing.get()
+		joined, _ := l.standing.Get()
 		ready = ready && joined
 	}
 	var not []PartitionStats

@@ -3,6 +3,7 @@ package processor
 import (
 	"errors"
 
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 )
 
@@ -25,7 +26,7 @@ var (
 	// the restore goes on as soon as it is gone.
 	ErrHangingTransaction = errors.New("processor: a transaction hangs on the brokers and holds the checkpoint")
 	// ErrInstanceInUse means that another process is a static member by the same instance id.
-	ErrInstanceInUse = errors.New("processor: another process uses this group.instance_id")
+	ErrInstanceInUse = group.ErrInstanceInUse
 	// ErrTransactionTimeout means that the brokers do not grant the transaction timeout that is
 	// configured. Run returns it.
 	ErrTransactionTimeout = kafka.ErrTransactionTimeout
@@ -33,5 +34,5 @@ var (
 	ErrBrokersTooOld = kafka.ErrBrokersTooOld
 	// ErrUnsupportedProtocol means that the brokers do not serve the group protocol that is
 	// configured. Run returns it.
-	ErrUnsupportedProtocol = errors.New("processor: the brokers do not serve this group protocol")
+	ErrUnsupportedProtocol = group.ErrUnsupportedProtocol
 )

@@ -44,7 +44,7 @@ func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.polling, l.endPoll = true, func() {}
-	l.membership = &membership{}
+	l.membership = outsider{}
 	l.fetched <- kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: other.Partition, Err: kerr.UnknownTopicID}}}}}}
 	from := &restore{l: l, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
 	close(from.done)

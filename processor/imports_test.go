@@ -22,10 +22,11 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/setting":  "",
 		"processor/kafka":    "processor/wait",
 		"processor/assignor": "processor/kafka",
+		"processor/group":    "processor/kafka processor/wait",
 		"processor/clock":    "processor/kafka processor/wait",
 		"processor/producer": "processor/kafka processor/wait",
 		"processor/pending":  "state topics wheel",
-		"processor":          "processor/assignor processor/clock processor/kafka processor/pending processor/producer processor/setting processor/wait state topics",
+		"processor":          "processor/assignor processor/clock processor/group processor/kafka processor/pending processor/producer processor/setting processor/wait state topics",
 	}
 	found := map[string]bool{}
 	for _, dir := range []string{"wheel", "state", "topics", "processor"} {

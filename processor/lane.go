@@ -12,6 +12,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/assignor"
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
@@ -35,7 +37,6 @@ type lane struct {
 	quota       *quota
 
 	// Handed over from other goroutines.
-	handovers chan handover
 	restored  chan restored
 	decided   chan *turn
 	committed chan *turn
@@ -45,7 +46,7 @@ type lane struct {
 	uneven    wait.Wake // asked by the standbys for a rebalance
 
 	stepped       atomic.Pointer[time.Time] // when the loop last took a step
-	standing      standing
+	standing      group.Standing
 	nearPublished atomic.Int64
 
 	// Owned by the lane's goroutine.
@@ -53,7 +54,8 @@ type lane struct {
 	producers   []*producer.Producer
 	renderers   [2]*renderer
 	next        int // whose turn it is, of producers and renderers
-	membership  *membership
+	group       *group.Group
+	membership  membership
 	parts       map[topicPartition]*partition
 	order       []*partition // parts in a fixed order, for turns to take in rotation
 	restores    map[*restore]struct{}
@@ -92,6 +94,14 @@ type lane struct {
 	wg          sync.WaitGroup // goroutines that the lane has started
 }
 
+// membership is the lane's stay in its group.
+type membership interface {
+	Member() kafka.Member
+	Rebalance()
+	Leave()
+	Left() <-chan struct{}
+}
+
 func newLane(p *Processor, n int) *lane {
 	l := &lane{
 		p: p, cfg: &p.cfg, n: n,
@@ -100,7 +110,6 @@ func newLane(p *Processor, n int) *lane {
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
 		nearBudget:  p.nearBudget() / int64(p.cfg.Lanes),
 		quota:       &quota{},
-		handovers:   make(chan handover),
 		restored:    make(chan restored),
 		decided:     make(chan *turn, 1),
 		committed:   make(chan *turn, 1),
@@ -127,6 +136,8 @@ func (l *lane) run(ctx context.Context) (err error) {
 		return fmt.Errorf("make reader: %w", err)
 	}
 	defer closeReader()
+	l.group = group.New(l.groupConfig(), &l.standing)
+	defer l.group.Wait()
 	defer func() { // when no goroutine is left that may renew them
 		for _, p := range l.producers {
 			p.Close()
@@ -153,15 +164,15 @@ func (l *lane) run(ctx context.Context) (err error) {
 			return nil
 		}
 	}
-	l.standing.await(errAwaitsTime)
+	l.standing.Await(errAwaitsTime)
 	if !l.p.clock.Await(ctx) {
 		return nil
 	}
-	l.standing.await(nil)
-	if err = l.awaitProtocol(ctx); err != nil || ctx.Err() != nil {
+	l.standing.Await(nil)
+	if err = l.group.AwaitProtocol(ctx, l.reader); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if l.membership, err = l.join(); err != nil {
+	if l.membership, err = l.group.Join(); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
@@ -172,6 +183,27 @@ func (l *lane) run(ctx context.Context) (err error) {
 	}
 	l.shutdown()
 	return nil
+}
+
+// errAwaitsTime is what a lane says of itself while it does not know what time it is.
+var errAwaitsTime = errors.New("processor: waiting for the brokers to say what time it is")
+
+// groupConfig is what the lane is as a member of its group.
+func (l *lane) groupConfig() group.Config {
+	var names []string
+	for _, r := range l.cfg.Routes {
+		names = append(names, r.Topic)
+	}
+	id := kafka.ClientID(l.reader)
+	return group.Config{
+		Client: l.cfg.Client, Group: l.cfg.Group, Topics: names, Protocol: l.cfg.Protocol, InstanceID: l.cfg.InstanceID, Number: l.n,
+		ClientID:       assignor.ClientID(id, l.cfg.Instance, l.n),
+		Balancer:       assignor.New(assignor.Replica(id, l.cfg.Instance), l.cfg.Standbys, l.p.holds),
+		SessionTimeout: l.cfg.SessionTimeout, HeartbeatInterval: l.cfg.HeartbeatInterval,
+		// A revocation waits for a turn, which TurnTimeout bounds.
+		RebalanceTimeout: max(l.cfg.SessionTimeout, l.cfg.TurnTimeout+2*time.Second),
+		Until:            l.p.until, Log: l.log,
+	}
 }
 
 // makeProducers makes two transactional producers that take turns, or one that is idempotent only.
@@ -243,8 +275,9 @@ func (l *lane) wait(ctx context.Context) {
 	case fs := <-l.fetched:
 		l.polling = false
 		l.acceptAll(ctx, fs)
-	case h := <-l.handovers:
+	case h := <-l.group.Handovers():
 		l.take(ctx, h)
+		h.Done()
 	case r := <-l.restored:
 		l.adopt(ctx, r)
 	case t := <-l.decided:
@@ -256,7 +289,7 @@ func (l *lane) wait(ctx context.Context) {
 	case e := <-l.ends:
 		l.tookEnds(e)
 	case <-l.uneven:
-		l.membership.cl.ForceRebalance()
+		l.membership.Rebalance()
 	case <-timer.C:
 	case <-ctx.Done():
 	}

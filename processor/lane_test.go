@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
@@ -71,8 +72,16 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 		t.Fatal(err)
 	}
 	t.Cleanup(closeReader)
+	l.group = group.New(l.groupConfig(), &l.standing)
 	return l
 }
+
+// outsider is a stay of a lane that the group does not have.
+type outsider struct{ membership }
+
+func (outsider) Member() kafka.Member  { return kafka.Member{} }
+func (outsider) Leave()                {}
+func (outsider) Left() <-chan struct{} { return nil }
 
 // assign gives a lane a partition whose checkpoint and log were found as they are, as a restore
 // does. A negative offset is no checkpoint.

@@ -26,7 +26,7 @@ func TestDroppedPartitionIsReadAgain(t *testing.T) {
 // A turn that was rendered ahead and does not begin gives back the targets that it would have tried.
 func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
 	l := testLane(t)
-	l.membership = &membership{cl: l.reader}
+	l.membership = outsider{}
 	on := l.p.targets.of([]byte("orders"))
 	on.trying.Store(true)
 	l.ahead = &turn{l: l, begin: make(chan bool, 1), trials: []*target{on}}

@@ -218,14 +218,14 @@ func (l *lane) renew(ctx context.Context, rest time.Duration) {
 		for try := 0; ; try++ {
 			err := l.renewAll(ctx)
 			if err == nil || ctx.Err() != nil {
-				l.standing.await(nil)
+				l.standing.Await(nil)
 				break
 			}
 			if refused, ok := errors.AsType[*kafka.TimeoutRefusal](err); ok && starting {
 				l.renewed <- refused
 				return
 			}
-			l.standing.await(fmt.Errorf("producers are not ready: %w", err))
+			l.standing.Await(fmt.Errorf("producers are not ready: %w", err))
 			pause := wait.Growing(try, 250*time.Millisecond, wait.MostRest)
 			level := slog.LevelWarn
 			if why := err.Error(); why != said {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duewheel/duewheel/processor/clock"
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
@@ -33,7 +34,7 @@ type Processor struct {
 	store    *storage
 	lanes    []*lane
 	standbys *standbys // nil: none
-	barred   barred
+	entrance *group.Entrance
 	running  atomic.Bool
 
 	assigned assignedSet
@@ -61,6 +62,7 @@ func New(cfg Config) (*Processor, error) {
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
 	p.targets = newTargets(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
 	p.keeping = newKeeping(p)
+	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
 	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
 	if cfg.Standbys > 0 {
 		p.standbys = newStandbys(p)
@@ -130,7 +132,7 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	wg.Go(func() {
 		clock.NewKeeper(p.clock, cl, p.cfg.Group, p.cfg.Instance, p.cfg.emptyTimeout(), p.cfg.Logger).Run(ctx)
 	})
-	wg.Go(func() { (&entrance{p: p, cl: cl, log: p.cfg.Logger}).run(ctx) })
+	wg.Go(func() { p.entrance.Run(ctx, cl) })
 	wg.Go(func() { p.hearing.Run(ctx) })
 	wg.Go(func() { p.keeping.run(ctx, cl) })
 	wg.Go(func() { p.store.run(ctx) })
@@ -150,6 +152,16 @@ func (p *Processor) bound(ctx context.Context) (ended func()) {
 		}
 	})
 	return giveUp
+}
+
+// waits reports whether a lane is not in the group, and the group has not said why.
+func (p *Processor) waits() bool {
+	for _, l := range p.lanes {
+		if joined, err := l.standing.Get(); !joined && err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Alive reports whether every lane has taken a step lately.

@@ -25,7 +25,7 @@ import (
 // it, open the store, find the end of the log. What is found goes to the lane as it is ready.
 type restore struct {
 	l      *lane
-	member *membership
+	member membership
 	left   map[topicPartition]bool // owned by the lane: not yet adopted
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -311,7 +311,7 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 		return parts, nil
 	}
 	// Not cut short when the partition is revoked meanwhile: it has to be answered.
-	err := r.l.coordinator.Commit(r.l.p.until, r.l.reader, r.member.member(), claims)
+	err := r.l.coordinator.Commit(r.l.p.until, r.l.reader, r.member.Member(), claims)
 	if err == nil {
 		return parts, nil
 	}

@@ -23,17 +23,17 @@ import (
 // joined makes a lane a member of its group.
 func joined(t *testing.T, l *lane) {
 	t.Helper()
-	m, err := l.join()
+	m, err := l.group.Join()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		l.leave(m)
-		<-m.done
+		m.Leave()
+		l.group.Wait()
 		l.wg.Wait()
 	})
-	h := <-l.handovers
-	close(h.taken)
+	h := <-l.group.Handovers()
+	h.Done()
 	l.membership = m
 }
 

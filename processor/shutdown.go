@@ -33,13 +33,13 @@ func (l *lane) shutdown() {
 			}
 		}
 	}
-	l.leave(l.membership)
+	l.membership.Leave()
 	// Callbacks of the leaving client do not wait any more; what they still hand over is passed over.
 	for {
 		select {
-		case <-l.handovers:
+		case <-l.group.Handovers():
 		case <-l.restored:
-		case <-l.membership.done:
+		case <-l.membership.Left():
 			return
 		case <-ctx.Done():
 			return
@@ -50,7 +50,7 @@ func (l *lane) shutdown() {
 // lastCheckpoints writes the checkpoints of partitions that are about to be given up, so that
 // their next owner has little or nothing to do again.
 func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
-	t := &turn{l: l, plain: true, member: l.membership.member()}
+	t := &turn{l: l, plain: true, member: l.membership.Member()}
 	for _, p := range ps {
 		if !p.live() {
 			continue
@@ -84,6 +84,6 @@ func (l *lane) commitLast(ctx context.Context, t *turn) {
 		if !rebalances || l.cfg.Guarantee != AtLeastOnce || !wait.For(ctx, wait.Growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
 			return
 		}
-		t.member = l.membership.member()
+		t.member = l.membership.Member()
 	}
 }

@@ -465,7 +465,7 @@ func (p *process) live(n int) bool {
 
 // joined reports whether the first lane is a member of the group.
 func (p *process) joined() bool {
-	joined, _ := p.p.lanes[0].standing.get()
+	joined, _ := p.p.lanes[0].standing.Get()
 	return joined
 }
 

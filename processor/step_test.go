@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
@@ -89,26 +89,25 @@ func TestNoCommitBesideATurn(t *testing.T) {
 func TestRevocationWaitsForTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLane(t)
-		l.membership = &membership{}
+		stay := &group.Stay{}
+		l.membership = stay
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+1, "orders"))
 		parts, _ := l.dueRecords(testNow)
 		l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}}
-		h := handover{from: l.membership, revoked: []topicPartition{testTP}, taken: make(chan struct{})}
 		taken := make(chan struct{})
 		go func() {
-			l.take(t.Context(), h)
+			l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}})
 			close(taken)
 		}()
 		synctest.Wait()
 		select {
-		case <-h.taken:
+		case <-taken:
 			t.Fatal("the group may give the partition away while a turn is undecided")
 		default:
 		}
 		l.decided <- l.turn
 		<-taken
-		<-h.taken
 		equal(t, "W that the turn has left", p.Marks().Committed.Watermark, parts[0].To.Watermark)
 		equal(t, "partitions", len(l.parts)+len(l.order), 0)
 		if due, _ := l.dueRecords(testNow + 10); len(due) > 0 {
@@ -123,13 +122,14 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 // What was lost is not tried again when the turn that had it was refused.
 func TestLost(t *testing.T) {
 	l := testLane(t)
-	l.membership = &membership{}
+	stay := &group.Stay{}
+	l.membership = stay
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.dueRecords(testNow)
 	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
 	l.decided <- l.turn
-	l.take(t.Context(), handover{from: l.membership, revoked: []topicPartition{testTP}, lost: true, taken: make(chan struct{})})
+	l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}, Lost: true})
 	equal(t, "partitions", len(l.parts)+len(l.order), 0)
 	if due, _ := l.dueRecords(testNow); len(due) > 0 {
 		t.Errorf("records %v are delivered", due[0].offsets())
@@ -170,14 +170,7 @@ func TestRebalanceWaitsForATurn(t *testing.T) {
 		{10 * time.Second, 20 * time.Second, 22 * time.Second},
 	} {
 		l := testLane(t, func(cfg *Config) { cfg.SessionTimeout, cfg.TurnTimeout = c.session, c.turn })
-		m, err := l.join()
-		if err != nil {
-			t.Fatal(err)
-		}
-		equal(t, "rebalance timeout", m.cl.OptValue(kgo.RebalanceTimeout), any(c.want))
-		equal(t, "session timeout", m.cl.OptValue(kgo.SessionTimeout), any(c.session))
-		l.leave(m)
-		l.wg.Wait()
+		equal(t, "rebalance timeout", l.groupConfig().RebalanceTimeout, c.want)
 	}
 }
 
@@ -188,7 +181,7 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	p := livePartition(t, l)
-	before, err := l.join()
+	before, err := l.group.Join()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,17 +192,13 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	p.Begin()
 	l.turn = tn
 	l.took(ctx, tn)
-	select {
-	case <-before.ended:
-	default:
-		t.Fatal("the membership goes on")
-	}
 	if l.membership == before {
 		t.Error("there is no new membership")
 	}
 	equal(t, "partitions", len(l.parts), 0)
-	l.leave(l.membership)
-	l.wg.Wait()
+	l.membership.Leave()
+	l.group.Wait() // for the first one, too
+	<-before.Left()
 }
 
 // again is when the lane wakes to try again what a partition could not do.
@@ -267,8 +256,7 @@ func TestForbiddenTurnWaits(t *testing.T) {
 func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLane(t)
-		l.membership = &membership{cl: l.reader, cancel: func() {}, ended: make(chan struct{}), done: make(chan struct{})}
-		close(l.membership.ended) // leaving is another matter
+		l.membership = outsider{} // leaving is another matter
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"))
 		parts, _ := l.dueRecords(testNow)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 )
@@ -16,7 +17,7 @@ import (
 func TestUnansweredForASession(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	p := livePartition(t, l)
-	before, err := l.join()
+	before, err := l.group.Join()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestUnansweredForASession(t *testing.T) {
 	} {
 		if i == 2 { // a stay that has just begun
 			p = livePartition(t, l)
-			before = l.membership
+			before = l.membership.(*group.Stay)
 			l.read(t, p, testNow, control(0))
 		}
 		tn := &turn{l: l, parts: []*part{{p: p, Part: &pending.Part{To: p.Marks().Committed}}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
@@ -50,6 +51,6 @@ func TestUnansweredForASession(t *testing.T) {
 		equal(t, fmt.Sprintf("%d: %v: the stay goes on", i, c.err), l.membership == before && len(l.parts) == 1, c.stays)
 	}
 	equal(t, "it is written again", l.toCommit(p) != nil, true)
-	l.leave(l.membership)
-	l.wg.Wait()
+	l.membership.Leave()
+	l.group.Wait()
 }

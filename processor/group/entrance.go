@@ -1,4 +1,4 @@
-package processor
+package group
 
 import (
 	"context"
@@ -19,18 +19,33 @@ import (
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
-// entrance looks what keeps lanes out of their group as long as the group itself has not refused them.
+// Entrance looks what keeps members out of their group as long as the group itself has not refused them.
 // The clients that try to get in say little: they go on trying, and what they met on the way is lost
 // when time is up. So here every broker that is configured is asked once, without repetition, for what
 // a member needs first: an answer, the delay topics, the group's coordinator.
-type entrance struct {
-	p   *Processor
-	cl  *kgo.Client
-	log *slog.Logger
+type Entrance struct {
+	group  string
+	topics []string
+	waits  func() bool
+	log    *slog.Logger
+	why    atomic.Pointer[string] // nil: nothing is known of it
+}
+
+// NewEntrance makes one for the members of this process. waits reports whether one of them is not in the group, which has not said why.
+func NewEntrance(group string, topics []string, waits func() bool, log *slog.Logger) *Entrance {
+	return &Entrance{group: group, topics: topics, waits: waits, log: log}
+}
+
+// Why is why no member can get into the group; empty: nothing is known of it.
+func (e *Entrance) Why() string {
+	if why := e.why.Load(); why != nil {
+		return *why
+	}
+	return ""
 }
 
 const (
-	// entranceFirst is how long a lane may take to get in before anything is asked.
+	// entranceFirst is how long a member may take to get in before anything is asked.
 	entranceFirst = time.Second
 	// entrancePause is the time between two looks.
 	entrancePause = 5 * time.Second
@@ -38,26 +53,26 @@ const (
 	entrancePatience = 2 * time.Second
 )
 
-// run looks until ctx ends.
-func (e *entrance) run(ctx context.Context) {
+// Run looks until ctx ends.
+func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
 	said := ""
 	for pause := entranceFirst; wait.For(ctx, pause); {
-		if pause = entranceFirst; !e.p.waits() {
-			e.p.barred.Store(nil)
+		if pause = entranceFirst; !e.waits() {
+			e.why.Store(nil)
 			said = ""
 			continue
 		}
 		pause = entrancePause
-		err := e.examine(ctx)
+		err := e.examine(ctx, cl)
 		if ctx.Err() != nil {
 			return
 		}
 		if err == nil {
-			e.p.barred.Store(nil)
+			e.why.Store(nil)
 			continue
 		}
 		why := err.Error()
-		e.p.barred.Store(&why)
+		e.why.Store(&why)
 		if why != said {
 			e.log.Error("cannot get into the group; trying again", "error", err)
 			said = why
@@ -65,32 +80,12 @@ func (e *entrance) run(ctx context.Context) {
 	}
 }
 
-// waits reports whether a lane is not in the group, and the group has not said why.
-func (p *Processor) waits() bool {
-	for _, l := range p.lanes {
-		if joined, err := l.standing.get(); !joined && err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// barred is why no lane can get into the group; nil: nothing is known of it.
-type barred struct{ atomic.Pointer[string] }
-
-func (b *barred) get() string {
-	if why := b.Load(); why != nil {
-		return *why
-	}
-	return ""
-}
-
 // examine asks the brokers in turn until one answers, and judges what that says.
-func (e *entrance) examine(ctx context.Context) error {
-	names, _ := e.cl.OptValue(kgo.SeedBrokers).([]string)
+func (e *Entrance) examine(ctx context.Context, cl *kgo.Client) error {
+	names, _ := cl.OptValue(kgo.SeedBrokers).([]string)
 	var errs []error
-	for i, b := range e.cl.SeedBrokers() {
-		resp, err := ask[*kmsg.MetadataResponse](ctx, b, e.topics())
+	for i, b := range cl.SeedBrokers() {
+		resp, err := ask[*kmsg.MetadataResponse](ctx, b, e.metadata())
 		if err == nil {
 			return errors.Join(e.judgeTopics(resp), e.askForGroup(ctx, b))
 		}
@@ -102,9 +97,9 @@ func (e *entrance) examine(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (e *entrance) topics() *kmsg.MetadataRequest {
+func (e *Entrance) metadata() *kmsg.MetadataRequest {
 	req := kmsg.NewPtrMetadataRequest()
-	for name := range e.p.routes {
+	for _, name := range e.topics {
 		t := kmsg.NewMetadataRequestTopic()
 		t.Topic = kmsg.StringPtr(name)
 		req.Topics = append(req.Topics, t)
@@ -112,7 +107,7 @@ func (e *entrance) topics() *kmsg.MetadataRequest {
 	return req
 }
 
-func (e *entrance) judgeTopics(resp *kmsg.MetadataResponse) error {
+func (e *Entrance) judgeTopics(resp *kmsg.MetadataResponse) error {
 	var errs []error
 	for _, t := range resp.Topics {
 		name := ""
@@ -131,9 +126,9 @@ func (e *entrance) judgeTopics(resp *kmsg.MetadataResponse) error {
 	return errors.Join(errs...)
 }
 
-func (e *entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {
+func (e *Entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {
 	req := kmsg.NewPtrFindCoordinatorRequest()
-	req.CoordinatorKey, req.CoordinatorKeys = e.p.cfg.Group, []string{e.p.cfg.Group}
+	req.CoordinatorKey, req.CoordinatorKeys = e.group, []string{e.group}
 	resp, err := ask[*kmsg.FindCoordinatorResponse](ctx, b, req)
 	if err == nil {
 		_, err = kafka.CoordinatorIn(resp)
@@ -142,9 +137,9 @@ func (e *entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		return fmt.Errorf("not allowed to read group %s: %w", e.p.cfg.Group, err)
+		return fmt.Errorf("not allowed to read group %s: %w", e.group, err)
 	}
-	return fmt.Errorf("group %s has no coordinator: %w", e.p.cfg.Group, err)
+	return fmt.Errorf("group %s has no coordinator: %w", e.group, err)
 }
 
 // ask sends a request to one broker, once.

@@ -1,4 +1,4 @@
-package processor
+package group
 
 import (
 	"crypto/ecdsa"
@@ -20,6 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
+
+const testTopic = "requests"
 
 // selfSigned is a certificate that only its owner trusts.
 func selfSigned(t *testing.T) tls.Certificate {
@@ -84,9 +86,8 @@ func TestEntrance(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(cl.Close)
-			l := testLane(t)
-			e := &entrance{p: l.p, cl: cl, log: slog.New(slog.DiscardHandler)}
-			err = e.examine(t.Context())
+			e := NewEntrance("g", []string{testTopic}, nil, slog.New(slog.DiscardHandler))
+			err = e.examine(t.Context(), cl)
 			if got := err == nil; got != (c.says == "") || !got && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want one that says %q", err, c.says)
 			}

@@ -1,0 +1,46 @@
+package group
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// What a member is told to be reaches its client, and what it is not told does not.
+func TestMemberIsAsConfigured(t *testing.T) {
+	for _, c := range []struct {
+		name, instance string
+		want           any
+	}{{"static", "eu", "eu-3"}, {"not static", "", nil}} {
+		t.Run(c.name, func(t *testing.T) {
+			g := New(Config{
+				Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Topics: []string{testTopic}, Protocol: Classic,
+				Balancer: kgo.StickyBalancer(), ClientID: "me", InstanceID: c.instance, Number: 3, SessionTimeout: 9 * time.Second,
+				HeartbeatInterval: 700 * time.Millisecond, RebalanceTimeout: 11 * time.Second, Until: context.Background(), Log: slog.New(slog.DiscardHandler),
+			}, &Standing{})
+			s, err := g.Join()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for option, want := range map[string][2]any{
+				"group":              {s.cl.OptValue(kgo.ConsumerGroup), "g"},
+				"session timeout":    {s.cl.OptValue(kgo.SessionTimeout), 9 * time.Second},
+				"heartbeat interval": {s.cl.OptValue(kgo.HeartbeatInterval), 700 * time.Millisecond},
+				"rebalance timeout":  {s.cl.OptValue(kgo.RebalanceTimeout), 11 * time.Second},
+			} {
+				if want[0] != want[1] {
+					t.Errorf("%s is %v, want %v", option, want[0], want[1])
+				}
+			}
+			if (s.instance != nil) != (c.want != nil) || s.instance != nil && *s.instance != c.want {
+				t.Errorf("instance id is %v, want %v", s.instance, c.want)
+			}
+			s.Leave()
+			g.Wait()
+			<-s.Left()
+		})
+	}
+}
