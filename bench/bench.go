@@ -46,11 +46,14 @@ type Options struct {
 	// Dir is where the processor's state directory is made. Defaults to the system's directory for
 	// temporary files, which is in memory on some machines: then the store's disk is not measured.
 	Dir string
+	// BrokerCPU is what the brokers have used so far, if that is known.
+	BrokerCPU func() time.Duration
 	// Progress is told what happens. Defaults to none.
 	Progress io.Writer
 	// Logger is the processor's. Defaults to none.
 	Logger *slog.Logger
 
+	pairs   int           // rounds of the case floor
 	settle  time.Duration // between what has been prepared and the first due time
 	targets int           // partitions of target topics
 	session time.Duration // session timeout of Failover's replicas
@@ -66,6 +69,7 @@ func (o Options) withDefaults() Options {
 	o.Pending = cmp.Or(o.Pending, 1_000_000)
 	o.Rounds = cmp.Or(o.Rounds, 3)
 	o.Partitions = cmp.Or(o.Partitions, 4)
+	o.pairs = cmp.Or(o.pairs, 5)
 	o.settle = cmp.Or(o.settle, 2*time.Second)
 	o.targets = cmp.Or(o.targets, o.Partitions)
 	o.session = cmp.Or(o.session, 6*time.Second)
@@ -129,6 +133,8 @@ var all = []benchCase{
 	{"lateness", (*runner).latenessExactlyOnce},
 	{"lateness-alo", (*runner).latenessAtLeastOnce},
 	{"instant", (*runner).instant},
+	{"floor", (*runner).floor},
+	{"idle", (*runner).idle},
 }
 
 // Cases names every case of Run in the order in which they run.
@@ -151,6 +157,8 @@ type runner struct {
 	adm  *kadm.Client
 	id   string // begins every name of this run
 	made []made // what is to be deleted, in the order in which it was made
+
+	stages int // how many there were: a client remembers the id of a topic that was made anew with the same name
 
 	slack time.Duration // how often a case had to be given more time, as a factor of lead
 }

@@ -123,7 +123,7 @@ func TestFailoverRefuses(t *testing.T) {
 func TestReplicaEndsWithItsParent(t *testing.T) {
 	o := smallFailover(t)
 	r := &runner{o: o.withDefaults(), id: namePrefix + "t"}
-	f := (&stage{r: r, name: "t", group: "t", delays: []string{"t"}, target: "out", dead: "dead"}).fleet(1, 0)
+	f := (&stage{r: r, name: "t", group: "t", delays: []string{"t"}, targets: []string{"out"}, dead: "dead"}).fleet(1, 0)
 	p, err := f.start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

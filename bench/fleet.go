@@ -61,8 +61,8 @@ func ServeReplica(ctx context.Context, client []kgo.Opt, in io.Reader, out, log 
 	})
 }
 
-func route(topic, target, dead string, emit topics.Emit) topics.Route {
-	return topics.Route{Topic: topic, Target: target, DeadLetter: dead, Emit: emit, MaxDelay: 366 * 24 * time.Hour}
+func route(topic string, targets []string, dead string, emit topics.Emit) topics.Route {
+	return topics.Route{Topic: topic, Target: targets[0], Allow: targets[1:], DeadLetter: dead, Emit: emit, MaxDelay: 366 * 24 * time.Hour}
 }
 
 func (s *stage) fleet(lanes, standbys int) *fleet {
@@ -83,7 +83,7 @@ func (f *fleet) start(dir string) (*replica, error) {
 		o.Level = slog.LevelInfo
 	}
 	for _, topic := range f.s.delays {
-		o.Routes = append(o.Routes, route(topic, f.s.target, f.s.dead, topics.EmitSource))
+		o.Routes = append(o.Routes, route(topic, f.s.targets, f.s.dead, topics.EmitSource))
 	}
 	r := &replica{}
 	cmd := f.s.r.o.Replica()

@@ -27,6 +27,7 @@ type observer struct {
 	from    map[int32]int64  // how many were seen, by the partition that they come from
 	marked  map[uint32]int64 // and by mark
 	strange error
+	bare    bool // records do not say where they come from
 }
 
 // sighting is one record that was seen.
@@ -47,13 +48,15 @@ type firsts struct {
 	among map[int32]bool
 }
 
-func (s *stage) observe(ctx context.Context) (*observer, error) {
+func (s *stage) observe(ctx context.Context) (*observer, error) { return s.watch(ctx, false) }
+
+func (s *stage) watch(ctx context.Context, bare bool) (*observer, error) {
 	cl, err := s.targetReader()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	o := &observer{cl: cl, stop: cancel, done: make(chan struct{}), from: map[int32]int64{}, marked: map[uint32]int64{}}
+	o := &observer{cl: cl, stop: cancel, done: make(chan struct{}), from: map[int32]int64{}, marked: map[uint32]int64{}, bare: bare}
 	go func() {
 		defer close(o.done)
 		for ctx.Err() == nil {
@@ -75,7 +78,7 @@ func (o *observer) note(r *kgo.Record, now time.Time) {
 			s.source = sourcePartition(h.Value)
 		}
 	}
-	if !ok || s.source < 0 {
+	if !ok || s.source < 0 && !o.bare {
 		o.strange = fmt.Errorf("offset %d of %s/%d is not one of our records", r.Offset, r.Topic, r.Partition)
 		return
 	}
@@ -143,6 +146,13 @@ func (o *observer) found(w *firsts) (n int64, first, last time.Time) {
 		}
 	}
 	return n, first, last
+}
+
+// broken is what it has seen that ought not to be.
+func (o *observer) broken() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.strange
 }
 
 // count is how many records were seen, and sources from how many partitions.

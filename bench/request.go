@@ -67,6 +67,30 @@ func (s stamp) request(topic string) *kgo.Record {
 	}
 }
 
+// request is what asks for a record of the stage's.
+func (s *stage) request(st stamp, topic string) *kgo.Record {
+	rec := st.request(topic)
+	rec.Key = s.key(st)
+	if len(s.targets) > 1 {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: topics.HeaderTargetTopic, Value: []byte(s.targetOf(st))})
+	}
+	return rec
+}
+
+// delivered is the record that is asked for.
+func (s *stage) delivered(st stamp) *kgo.Record {
+	return &kgo.Record{Topic: s.targetOf(st), Key: s.key(st), Value: st.value()}
+}
+
+func (s *stage) targetOf(st stamp) string { return s.targets[int(st.index)%len(s.targets)] }
+
+func (s *stage) key(st stamp) []byte {
+	if s.keys == 0 {
+		return nil
+	}
+	return strconv.AppendUint(nil, noise(uint64(st.index))%uint64(s.keys), 10)
+}
+
 // writer writes requests, spread evenly over partitions.
 type writer struct {
 	cl     *kgo.Client
@@ -120,7 +144,7 @@ func (s *stage) fill(ctx context.Context, n int, make func(i int) stamp) error {
 
 func (s *stage) writeAll(ctx context.Context, w *writer, n int, make func(i int) stamp) {
 	for i := 0; i < n && ctx.Err() == nil && w.failed.Load() == nil; i++ {
-		w.write(ctx, make(i).request(s.delays[i%len(s.delays)]), nil)
+		w.write(ctx, s.request(make(i), s.delays[i%len(s.delays)]), nil)
 	}
 }
 
@@ -185,7 +209,7 @@ func (s *stage) pace(ctx context.Context, n int, start time.Time, interval time.
 	for i := 0; i < n && w.failed.Load() == nil; {
 		for until := min(n, int(time.Since(start)/interval)+1); i < until; i++ {
 			topic := i % len(s.delays)
-			w.write(ctx, make(i).request(s.delays[topic]), func() {
+			w.write(ctx, s.request(make(i), s.delays[topic]), func() {
 				if acked != nil {
 					acked(topic)
 				}

@@ -14,7 +14,7 @@ type Result struct {
 	What     string  `json:"what"`     // what was measured, in full
 	Measured string  `json:"measured"` // for people
 	Figures  Figures `json:"figures"`  // for programs; names end in the unit
-	Goal     string  `json:"goal"`     // empty: a figure to know, without one
+	Goal     string  `json:"goal"`
 	Met      bool    `json:"met"`
 	Compare  string  `json:"compare,omitempty"` // what others reach
 	Checked  string  `json:"checked"`           // what the checker says
@@ -27,10 +27,7 @@ func (r *Result) judge() {
 }
 
 func (r *Result) met() string {
-	switch {
-	case r.Goal == "":
-		return ""
-	case r.Met:
+	if r.Met {
 		return "yes"
 	}
 	return "no"

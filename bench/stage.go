@@ -20,20 +20,33 @@ import (
 // stage is where one measurement plays: delay topics that hold the requests, and the target, dead
 // letter topic and group of one processor.
 type stage struct {
-	r            *runner
-	name         string
-	delays       []string
-	partitions   int // of all delay topics together
-	target, dead string
-	emit         topics.Emit
-	far          int // requests that are due only hours later
-	group        string
-	dir          string // of the processor's state
+	r          *runner
+	name       string
+	delays     []string
+	partitions int      // of all delay topics together
+	targets    []string // the first is the default
+	dead       string
+	shape      shape
+	keys       int // how many there are; 0: records have none
+	emit       topics.Emit
+	far        int // requests that are due only hours later
+	group      string
+	dir        string // of the processor's state
 }
 
-// newStage makes delay topics, each with so many partitions, and what else a processor needs.
+// shape is what targets there are: so many topics of so many partitions.
+type shape struct{ topics, partitions int }
+
+func (s shape) String() string { return fmt.Sprintf("%d × %d", s.topics, s.partitions) }
+
+// newStage makes delay topics, each with so many partitions, a target, and what else a processor needs.
 func (r *runner) newStage(ctx context.Context, name string, delays, partitions int) (*stage, error) {
-	s := &stage{r: r, name: r.id + "-" + name, partitions: delays * partitions}
+	return r.newStageFor(ctx, name, delays, partitions, shape{1, r.o.targets})
+}
+
+func (r *runner) newStageFor(ctx context.Context, name string, delays, partitions int, targets shape) (*stage, error) {
+	r.stages++
+	s := &stage{r: r, name: fmt.Sprintf("%s-%d-%s", r.id, r.stages, name), partitions: delays * partitions, shape: targets}
 	for i := range delays {
 		topic := s.name
 		if delays > 1 {
@@ -51,12 +64,22 @@ func (r *runner) newStage(ctx context.Context, name string, delays, partitions i
 // starts now knows nothing of one before, and takes in all requests once more.
 func (s *stage) afresh(ctx context.Context, run string) error {
 	s.group = s.name + "." + run
-	s.target, s.dead = s.group+".out", s.group+".dead"
+	s.targets, s.dead = nil, s.group+".dead"
 	s.r.made = append(s.r.made, made{group: s.group})
 	if err := s.newDir(); err != nil {
 		return err
 	}
-	return errors.Join(s.r.newTopic(ctx, s.target, s.r.o.targets), s.r.newTopic(ctx, s.dead, 1))
+	for i := range s.shape.topics {
+		target := s.group + ".out"
+		if i > 0 {
+			target += "-" + strconv.Itoa(i)
+		}
+		if err := s.r.newTopic(ctx, target, s.shape.partitions); err != nil {
+			return err
+		}
+		s.targets = append(s.targets, target)
+	}
+	return s.r.newTopic(ctx, s.dead, 1)
 }
 
 // newDir makes an empty state directory.
@@ -115,7 +138,7 @@ type running struct {
 func (s *stage) start(ctx context.Context, change func(*processor.Config)) (*running, error) {
 	cfg := processor.Config{Client: s.r.o.Client, Group: s.group, Lanes: s.r.o.Lanes, StateDir: s.dir, Logger: s.r.o.Logger}
 	for _, topic := range s.delays {
-		cfg.Routes = append(cfg.Routes, route(topic, s.target, s.dead, s.emit))
+		cfg.Routes = append(cfg.Routes, route(topic, s.targets, s.dead, s.emit))
 	}
 	change(&cfg)
 	p, err := processor.New(cfg)
@@ -249,9 +272,12 @@ func (r *runner) until(ctx context.Context, what string, want int64, count func(
 
 // check has every record judged. It returns what is to be said of them, or the faults as an error.
 func (s *stage) check(ctx context.Context) (string, error) {
-	config := check.Config{Targets: []check.Target{{Topic: s.target}}, Until: time.Now()}
+	config := check.Config{Until: time.Now()}
+	for _, target := range s.targets {
+		config.Targets = append(config.Targets, check.Target{Topic: target})
+	}
 	for _, topic := range s.delays {
-		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.target, DeadLetter: s.dead, Emit: s.emit.String()})
+		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.targets[0], Allow: s.targets, DeadLetter: s.dead, Emit: s.emit.String()})
 	}
 	report, err := check.Read(ctx, config, s.r.o.Client...)
 	if err != nil {
@@ -275,10 +301,10 @@ func (r *runner) client(more ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append(r.o.Client[:len(r.o.Client):len(r.o.Client)], more...)...)
 }
 
-// targetReader makes a read_committed consumer of the target, from its beginning.
+// targetReader makes a read_committed consumer of the targets, from their beginning.
 func (s *stage) targetReader() (*kgo.Client, error) {
 	return s.r.client(
-		kgo.ConsumeTopics(s.target),
+		kgo.ConsumeTopics(s.targets...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 	)

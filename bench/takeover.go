@@ -240,7 +240,7 @@ func (sc *scene) openOf(ctx context.Context, of *replica) (held, error) {
 	}
 	var in kadm.TopicsSet
 	for p := range sc.r.o.targets {
-		in.Add(sc.target, int32(p))
+		in.Add(sc.targets[0], int32(p))
 	}
 	active, err := sc.r.adm.DescribeProducers(ctx, in)
 	if err != nil {

@@ -42,7 +42,7 @@ func (r *runner) writes(ctx context.Context) (_ []Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	topics := append(s.delays[:1:1], s.target, s.dead)
+	topics := append(s.delays[:1:1], s.targets[0], s.dead)
 	records, markers, err := r.appended(ctx, topics...)
 	if err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	o.Client, o.Replica = seeds(c.Addrs()), replica(c.Addrs())
+	o.Client, o.Replica, o.BrokerCPU = seeds(c.Addrs()), replica(c.Addrs()), c.CPU()
 	where, err := bench.Look(ctx, o.Client)
 	if err != nil {
 		return err

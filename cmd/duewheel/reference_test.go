@@ -97,7 +97,7 @@ func readDeclarations(t *testing.T) *declarations {
 	for _, k := range keys {
 		d.links[k.Struct+"."+k.Field] = k.Key
 	}
-	for _, path := range []string{"settings.go", "../../processor/config.go"} {
+	for _, path := range []string{"settings.go", "../../processor/group/group.go", "../../processor/config.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -113,10 +113,16 @@ func readDeclarations(t *testing.T) *declarations {
 					}
 				}
 			case *ast.ValueSpec:
-				if len(n.Values) == 1 {
-					if lit, ok := n.Values[0].(*ast.BasicLit); ok && lit.Kind == token.STRING {
-						d.links[n.Names[0].Name], _ = strconv.Unquote(lit.Value)
+				if len(n.Values) != 1 {
+					break
+				}
+				switch value := n.Values[0].(type) {
+				case *ast.BasicLit:
+					if value.Kind == token.STRING {
+						d.links[n.Names[0].Name], _ = strconv.Unquote(value.Value)
 					}
+				case *ast.SelectorExpr: // a constant of a package that was read before
+					d.links[n.Names[0].Name] = d.links[value.Sel.Name]
 				}
 			}
 			return true

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -168,4 +169,24 @@ func (c *Cluster) close() error {
 	}
 	c.ports.release()
 	return errors.Join(err, removeDir(c.dir, c.lock))
+}
+
+// CPU returns what tells how much CPU time the brokers have used so far since they were last started, in user and system mode; nil where
+// that cannot be known.
+func (c *Cluster) CPU() func() time.Duration {
+	var processes []*jvmMachine
+	for _, n := range c.nodes {
+		if m, ok := n.machine.(*jvmMachine); ok && runtime.GOOS == "linux" {
+			processes = append(processes, m)
+		}
+	}
+	if len(processes) == 0 {
+		return nil
+	}
+	return func() (used time.Duration) {
+		for _, m := range processes {
+			used += m.process.cpu()
+		}
+		return used
+	}
 }

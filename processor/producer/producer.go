@@ -106,11 +106,16 @@ func (p *Producer) opts() []kgo.Opt {
 	}
 	opts = append(opts, kgo.TransactionalID(p.id), kgo.TransactionTimeout(p.cfg.Timeout))
 	if p.explicit {
-		v := kversion.Stable()
-		v.SetMaxKeyVersion(28, 4) // TxnOffsetCommit v5 means the implicit protocol of KIP-890
-		opts = append(opts, kgo.MaxVersions(v))
+		opts = append(opts, ExplicitVersions())
 	}
 	return opts
+}
+
+// ExplicitVersions keeps a client from TxnOffsetCommit v5, which means the implicit protocol of KIP-890.
+func ExplicitVersions() kgo.Opt {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(28, 4)
+	return kgo.MaxVersions(v)
 }
 
 // Renew replaces the client by a new one with the same transactional id. When it returns nil,
@@ -145,7 +150,7 @@ func (p *Producer) Renew(ctx context.Context) (err error) {
 
 // begin asks for a new epoch.
 func (p *Producer) begin(ctx context.Context) error {
-	explicit, err := needsAddOffsets(ctx, p.next)
+	explicit, err := NeedsAddOffsets(ctx, p.next)
 	if err == nil && explicit != p.explicit {
 		p.next.Close()
 		p.explicit = explicit
@@ -192,9 +197,9 @@ func (p *Producer) Close() {
 	p.cl, p.next = nil, nil
 }
 
-// needsAddOffsets reports whether the cluster's transaction.version is below 2 (KIP-890 part 2),
+// NeedsAddOffsets reports whether the cluster's transaction.version is below 2 (KIP-890 part 2),
 // so that a partition has to be added to a transaction before an offset may be committed in it.
-func needsAddOffsets(ctx context.Context, cl *kgo.Client) (bool, error) {
+func NeedsAddOffsets(ctx context.Context, cl *kgo.Client) (bool, error) {
 	resp, err := kafka.VersionsRequest().RequestWith(ctx, cl)
 	if err != nil {
 		return false, err
