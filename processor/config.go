@@ -94,7 +94,7 @@ type Config struct {
 
 	// MemoryBudget is for records in memory, the store's cache and fetch buffers together. Lower: the near window shrinks sooner, so
 	// more records take the way through the store.
-	MemoryBudget int64 `key:"memory.budget" default:"256MiB" min:"32MiB" max:"1024TiB"`
+	MemoryBudget int64 `key:"memory.budget" default:"256MiB" min:"32MiB" max:"4TiB"`
 
 	// TransactionTimeout is when the broker aborts the transaction of a process that is gone. Not above the brokers'
 	// `transaction.max.timeout.ms` (15 min where they do not set it): `run` ends with an error then.

@@ -95,12 +95,18 @@ func (s roles) checkOwnTopics(r Route, p *problems) {
 	}
 }
 
+// leastMaxDelay is less than a route can be meant to allow: its unit was mistyped.
+const leastMaxDelay = time.Second
+
 func checkDelays(r Route, p *problems) {
 	if r.Delay < 0 {
 		p.report("delay %s is negative", FormatDelay(r.Delay))
 	}
 	if r.MaxDelay < 0 {
 		p.report("max_delay %s is negative", FormatDelay(r.MaxDelay))
+	}
+	if r.MaxDelay > 0 && r.MaxDelay < leastMaxDelay {
+		p.report("max_delay %v is below %s: nearly every record would be dead-lettered", r.MaxDelay, FormatDelay(leastMaxDelay))
 	}
 	if r.MaxDelay > 0 && ceilMillis(r.Delay) > ceilMillis(r.MaxDelay) {
 		p.report("delay %s is above max_delay %s: every record would be dead-lettered", FormatDelay(r.Delay), FormatDelay(r.MaxDelay))

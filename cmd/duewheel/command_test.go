@@ -356,6 +356,18 @@ func TestStateDirectories(t *testing.T) {
 		t.Errorf("got %s, %v; the one that is free again is 1", name, err)
 	}
 	lock.Close()
+	store := filepath.Join(dir, "0")
+	if err := os.MkdirAll(store, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(store, "marker.manifest.000001.MANIFEST-000001"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, inside := range []string{store, filepath.Join(store, "another", "one")} {
+		if _, _, err := claimStateDir(inside); err == nil || !strings.Contains(err.Error(), "the store "+store+" of one process") {
+			t.Errorf("a directory in the store of another process: %v", err)
+		}
+	}
 	file := writeFile(t, "file", "")
 	if _, _, err := claimStateDir(file); err == nil || !strings.HasPrefix(err.Error(), "state.dir "+file+" cannot be used: ") {
 		t.Errorf("a file instead of a directory: %v", err)

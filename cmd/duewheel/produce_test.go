@@ -194,7 +194,7 @@ func TestProduceCountsWhatWasWritten(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "POLICY_VIOLATION") {
 		t.Errorf("got %v", err)
 	}
-	if !strings.HasPrefix(out.String(), "delays/0@0, due ") || !strings.HasSuffix(notes.String(), "1 records written to delays\n") {
+	if !strings.HasPrefix(out.String(), "delays/0@0, due ") || !strings.HasSuffix(notes.String(), "1 record written to delays\n") {
 		t.Errorf("printed %q and %q", out.String(), notes.String())
 	}
 }

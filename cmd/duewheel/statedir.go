@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -23,6 +24,9 @@ const maxProcesses = 1000
 // finds the same directory in this way, and with it the records that it had stored. A disk that is
 // full or fails keeps no process from running: the processor goes on without a store until it can be used.
 func claimStateDir(dir string) (string, io.Closer, error) {
+	if err := outsideStores(dir); err != nil {
+		return "", nil, err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return unlocked(dir, err)
 	}
@@ -38,6 +42,22 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 		}
 	}
 	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
+}
+
+// outsideStores refuses a directory that is a store, or lies in one: whoever deletes the store of one process would take that of another along.
+func outsideStores(dir string) error {
+	at, err := filepath.Abs(dir)
+	for parent := ""; err == nil && at != parent; at, parent = filepath.Dir(at), at {
+		if found, _ := filepath.Glob(filepath.Join(quoteGlob(at), "marker.manifest.*")); len(found) > 0 {
+			return fmt.Errorf("state.dir %s is, or lies in, the store %s of one process: name a directory of its own, or the one above that", dir, at)
+		}
+	}
+	return nil
+}
+
+// quoteGlob takes the meaning from the characters of a path that have one in a pattern.
+func quoteGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // diskErrors are those of a disk that is full, read-only or fails.
