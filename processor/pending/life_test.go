@@ -1,0 +1,352 @@
+package pending
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// life is what happens to one partition within a scope: its log, what is committed and delivered, and the
+// partition itself, as its owners have it one after the other. What must hold is in oracle_test.go.
+type life struct {
+	*scope
+	homes [2]state.PartitionID // in the stores of two replicas
+	own   int                  // which of them owns the partition
+
+	p      *Partition
+	f      *Follower // at the other one
+	tail   int64     // the next offset that the follower reads
+	taken  []*Part   // undecided, in the order in which they were made
+	beside *Part     // at least once: a checkpoint that is being written
+	disk   image     // of the owner's store
+
+	now, latest int64 // the clock, and the latest that it has shown
+	log         []entry
+	open        bool  // the end of the log is a transaction of ours whose marker is on its way
+	stable      int64 // a reader sees what is below
+	until       int64 // up to here a catch-up reads
+	committed   state.Checkpoint
+	resolved    mask // by offset: delivered or dead-lettered
+	again       mask // of those: may come once more, after a crash (at least once)
+
+	been               counts
+	storeless, nothing bool // nothing: the last step has changed nothing
+}
+
+// mask is a set of offsets.
+type mask uint64
+
+func bit(offset int64) mask { return 1 << offset }
+
+// image is what a store holds.
+type image struct {
+	used bool
+	pos  state.Position
+	runs []run
+}
+
+type run struct {
+	key   state.Key
+	bytes string
+}
+
+const (
+	secondDue   = 10_000 // ms after the beginning
+	shortWindow = 4_000  // which it does not lie in
+	longWindow  = 20_000
+)
+
+var roomy = Room{Window: longWindow, Most: longWindow, Budget: 64 << 20, Share: 64 << 20}
+
+// begin is a partition without a past, at the beginning of an empty log.
+func (s *scope) begin() *life {
+	v := &life{scope: s, now: testNow, latest: testNow, storeless: s.store == nil}
+	v.committed = state.Checkpoint{TopicID: [4]byte(testID.TopicID[:4])}
+	v.newStore(0)
+	v.newStore(1)
+	v.restore(nil)
+	v.live()
+	if s.delivered {
+		v.produce(dueNow)
+		v.take(1)
+		v.happen(false)
+		if v.checkpoint(); v.beside != nil {
+			v.wrote()
+		}
+		v.nothing = false
+	}
+	return v
+}
+
+// newStore gives a replica an empty part of the store.
+func (v *life) newStore(of int) {
+	v.lives++
+	v.homes[of] = testID
+	v.homes[of].Group = strconv.Itoa(v.lives)
+}
+
+func (v *life) end() int64 { return int64(len(v.log)) }
+
+func (v *life) must(err error) {
+	if err != nil {
+		v.fail("%v", err)
+	}
+}
+
+// restore brings the partition up from the checkpoint, the log and the store, or what a follower has
+// made of that.
+func (v *life) restore(warm *Follower) {
+	c := v.committed
+	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
+	var err error
+	v.p, err = New(v.env, c, v.end(), v.now)
+	v.must(err)
+	v.p.Trust(1 << 60)
+	v.taken, v.beside = nil, nil
+	v.until = max(v.stable, v.p.ownEnd)
+	v.write(v.p.committed) // the claim
+	if v.storeless || v.p.Ordered() {
+		return
+	}
+	store := v.storeOf(v.own)
+	if warm != nil {
+		got, ok, err := warm.HandOver(store, c)
+		v.must(err)
+		if ok {
+			v.note("handed over")
+			v.p.Use(store, got, v.now, shortWindow)
+			return
+		}
+	}
+	got, err := Inherit(never, store, c, 0, v.until)
+	v.must(err)
+	if got.Pending() > 0 {
+		v.note("inherited")
+	}
+	v.p.Use(store, got, v.now, shortWindow)
+}
+
+func (v *life) storeOf(of int) *state.Partition {
+	store, err := v.store.Partition(v.homes[of])
+	v.must(err)
+	return store
+}
+
+// append makes the log longer.
+func (v *life) append(e entry) {
+	e.seen = v.now
+	v.log = append(v.log, e)
+	if !v.open {
+		v.stable = v.end()
+	}
+}
+
+// produce appends a request, which a live partition reads at once.
+func (v *life) produce(what rune) {
+	reads := v.p.live && v.p.position == v.stable && !v.open
+	v.append(v.request(what, v.end()))
+	v.been.requests++
+	if reads {
+		v.readUpTo(v.stable)
+	}
+}
+
+func (v *life) readUpTo(end int64) {
+	for v.p.position < end {
+		a, err := v.p.Accept(v.log[v.p.position].Record, v.now)
+		v.must(err)
+		if a.Late {
+			v.note("late")
+		}
+	}
+	v.must(v.p.Sync())
+}
+
+func (v *life) live() {
+	v.readUpTo(v.until)
+	v.must(v.p.GoLive(roomy))
+}
+
+// take makes a part of at most so many records.
+func (v *life) take(records int) {
+	wants, repeat := v.p.Wants(v.now), v.p.again.any()
+	pt := v.p.Take(v.now, nil, records, anyBytes)
+	if v.nothing = pt == nil; v.nothing {
+		return
+	}
+	v.p.Begin()
+	v.taken = append(v.taken, pt)
+	switch {
+	case repeat && v.p.again.any() && len(pt.Items) == records:
+		v.note("repeated in parts")
+	case repeat:
+		v.note("repeated")
+	}
+	v.checkPart(pt, wants, records)
+}
+
+// happen decides the oldest part; unseen, its owner does not learn of it.
+func (v *life) happen(unseen bool) {
+	pt := v.taken[0]
+	v.taken = v.taken[1:]
+	var end int64
+	for i := range pt.Items {
+		it := &pt.Items[i]
+		v.deliver(it.Offset)
+		if it.Resolve {
+			v.open = true
+			v.append(v.names(it.Offset))
+			end, pt.To.Appended = v.end(), true
+		}
+	}
+	if !v.atLeastOnce {
+		v.write(pt.To)
+	}
+	if unseen {
+		return
+	}
+	v.p.End()
+	v.p.Settle(pt)
+	v.p.Appended(end)
+	if !v.atLeastOnce {
+		v.p.Committed(pt)
+	}
+	if len(v.taken) > 0 { // what was rendered ahead begins
+		next := v.taken[0]
+		next.To.Appended = next.To.Appended || v.p.ownEnd > next.To.Offset
+	}
+}
+
+// refuse is a turn that is known not to have happened; what was rendered ahead is put back, too.
+func (v *life) refuse() {
+	for _, pt := range v.taken {
+		v.p.End()
+		v.p.Repeat(pt, 0)
+	}
+	v.taken = nil
+	v.been.refusals++
+}
+
+// checkpoint writes a checkpoint that has moved on; at least once, the answer takes a while.
+func (v *life) checkpoint() {
+	pt := v.p.Checkpoint()
+	if v.nothing = pt == nil; v.nothing {
+		return
+	}
+	if v.beside = pt; !v.atLeastOnce {
+		v.wrote()
+	}
+}
+
+func (v *life) wrote() {
+	v.write(v.beside.To)
+	v.p.Wrote(v.beside)
+	v.beside = nil
+}
+
+// readAgain is what an owner does with a partition without a store.
+func (v *life) readAgain() {
+	if v.atLeastOnce && !v.p.Settled() {
+		v.nothing = v.p.leaving
+		v.p.Leave()
+		return
+	}
+	v.note("read again")
+	v.been.rereads++
+	v.restore(nil)
+}
+
+// What is left of the owner's store after a crash.
+const (
+	allOfIt = iota
+	whatWasFlushed
+	nothingOfIt
+)
+
+// crash ends the owner. It may be that what is undecided has happened.
+func (v *life) crash(happened bool, left int) {
+	v.gone(happened)
+	if left != allOfIt {
+		v.newStore(v.own)
+	}
+	if left == whatWasFlushed {
+		v.disk.writeTo(v, v.storeOf(v.own))
+	}
+	v.restore(nil)
+}
+
+// takeOver ends the owner, and its follower owns the partition.
+func (v *life) takeOver(happened bool) {
+	v.gone(happened)
+	f := v.f
+	v.own, v.f = 1-v.own, nil
+	v.restore(f)
+}
+
+// gone is what holds once the owner is gone. At least once, what followed the checkpoint comes again, but
+// for what a resolve record names; of which what lies above O is refused again.
+func (v *life) gone(happened bool) {
+	v.been.crashes++
+	if happened && len(v.taken) > 0 {
+		v.happen(true)
+	}
+	if happened && v.beside != nil {
+		v.write(v.beside.To)
+	}
+	if v.atLeastOnce {
+		said, named := v.says(v.committed), v.resolved&v.named(v.end())
+		if v.resolved&^said != 0 {
+			v.note("comes again")
+		}
+		v.resolved, v.again = said|named, named&^said
+	}
+}
+
+func (i *image) writeTo(v *life, store *state.Partition) {
+	for _, r := range i.runs {
+		v.must(store.Put(r.key, []byte(r.bytes)))
+	}
+	v.must(store.Commit(i.pos))
+}
+
+// imageOf is what a store holds by now.
+func (v *life) imageOf(store *state.Partition) (i image) {
+	i.pos, i.used = store.Position()
+	v.must(store.Scan(state.Key{}, func(k state.Key, b []byte) bool {
+		i.runs = append(i.runs, run{k, string(b)})
+		return true
+	}))
+	return i
+}
+
+// follow begins to follow the checkpoint, or follows a newer one.
+func (v *life) follow() {
+	c := v.committed
+	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
+	if v.f == nil {
+		store := v.storeOf(1 - v.own)
+		got, err := Inherit(never, store, c, 0, math.MaxInt64)
+		v.must(err)
+		v.f, err = Follow(v.env, c, store, got)
+		v.must(err)
+		v.tail = v.f.p.position
+		return
+	}
+	was := v.f.p.committed
+	jumped, err := v.f.Follow(c)
+	v.must(err)
+	if jumped {
+		v.note("began anew")
+		v.tail = v.f.p.position
+	}
+	v.nothing = !jumped && was.Offset == c.Offset && was.Watermark == c.Watermark && was.LowWater == c.LowWater
+}
+
+// readAhead is the follower's next record.
+func (v *life) readAhead() {
+	_, err := v.f.Accept(v.log[v.tail].Record)
+	v.must(err)
+	v.must(v.f.Sync())
+	v.tail++
+}

@@ -1,0 +1,265 @@
+package pending
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// fault is what must not be.
+type fault string
+
+// fail ends a life in which something is that must not be.
+func (v *life) fail(format string, args ...any) { panic(fault(fmt.Sprintf(format, args...))) }
+
+// says are the offsets that a checkpoint says are resolved: of a keyed partition, what a replay of [L, O) does not
+// find pending; of a queue all below O.
+func (v *life) says(c state.Checkpoint) mask { return v.saysTo(c, v.end()) }
+
+// saysTo is what it says to a reader of the log up to there.
+func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
+	named := v.named(read)
+	for offset := range c.Offset {
+		e := &v.log[offset]
+		if key := (state.Key{Due: e.due, Seq: offset}); e.request() &&
+			(v.queue || offset < c.LowWater || e.what == unparsable || !c.Watermark.Less(key) || named&bit(offset) != 0) {
+			resolved |= bit(offset)
+		}
+	}
+	return resolved
+}
+
+// named are the offsets that resolve records below an offset name.
+func (v *life) named(below int64) (named mask) {
+	for _, e := range v.log[:below] {
+		if e.what == resolveOf {
+			named |= bit(e.of)
+		}
+	}
+	return named
+}
+
+// requests are the offsets below one that have to be resolved.
+func (v *life) requests(below int64) (all mask) {
+	for offset := range below {
+		if v.log[offset].request() {
+			all |= bit(offset)
+		}
+	}
+	return all
+}
+
+// inFlight are the offsets in undecided parts, and in those that are to be tried again.
+func (v *life) inFlight() (all mask) {
+	for _, parts := range [][]*Part{v.taken, v.p.again.parts} {
+		for _, pt := range parts {
+			for i := range pt.Items {
+				offset := pt.Items[i].Offset
+				if all&bit(offset) != 0 {
+					v.fail("record %d is in flight twice", offset)
+				}
+				all |= bit(offset)
+			}
+		}
+	}
+	return all
+}
+
+// deliver resolves a record: once, but for what a crash has left behind the checkpoint (at least once).
+func (v *life) deliver(offset int64) {
+	if v.says(v.committed)&bit(offset) != 0 {
+		v.fail("record %d is delivered, and the checkpoint %s says that it was", offset, checkpointed(v.committed))
+	}
+	if v.resolved&^v.again&bit(offset) != 0 {
+		v.fail("record %d is delivered twice", offset)
+	}
+	v.resolved |= bit(offset)
+	v.again &^= bit(offset)
+}
+
+// write commits a checkpoint. It never goes back, and says of each record that it is resolved if that is so, and only
+// then: at least once, of what was delivered since it need not know.
+func (v *life) write(c state.Checkpoint) {
+	was := v.committed
+	if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater || c.Offset > v.end() || c.LowWater > c.Offset {
+		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
+	}
+	v.committed = c
+	said, resolved := v.says(c), v.resolved&^v.again
+	if lost := said &^ resolved; lost != 0 {
+		v.fail("the checkpoint %s says of %b that they are resolved, and they are not", checkpointed(c), lost)
+	}
+	if more := resolved &^ said; more != 0 && !v.atLeastOnce {
+		v.fail("the checkpoint %s says of %b that they are pending, and they are resolved", checkpointed(c), more)
+	}
+}
+
+// checkPart is what holds for a part when it is taken.
+func (v *life) checkPart(pt *Part, wants, records int) {
+	if n := len(pt.Items); n > records || n > wants {
+		v.fail("%d records in a part of at most %d, of %d that it wants", n, records, wants)
+	}
+	last := Item{Offset: -1}
+	for i := range pt.Items {
+		it := &pt.Items[i]
+		e := &v.log[it.Offset]
+		var rec Record
+		if err := rec.Decode(it.Run); err != nil || rec.Offset != it.Offset {
+			v.fail("record %d has the bytes of %d (%v)", it.Offset, rec.Offset, err)
+		}
+		if refused := e.what == notAllowed && it.Offset >= v.p.accepted || e.what == unparsable; refused != (it.Refusal != nil) {
+			v.fail("record %d is refused: %v", it.Offset, it.Refusal)
+		}
+		if it.Refusal == nil && v.due(e) > v.latest {
+			v.fail("record %d is early: it is %s", it.Offset, at(v.latest))
+		}
+		late := v.queue || it.late(pt.from)
+		switch {
+		case i > 0 && late && (it.Offset < last.Offset || !v.queue && !last.late(pt.from)):
+			v.fail("late record %d comes after %d", it.Offset, last.Offset)
+		case i > 0 && !late && !last.late(pt.from) && !last.Key.Less(it.Key):
+			v.fail("record %d comes after %d", it.Offset, last.Offset)
+		}
+		last = *it
+	}
+	v.inFlight()
+}
+
+// due is before which time a record may not be delivered. One whose timestamp is ahead of the clock counts as written
+// when it was first seen.
+func (v *life) due(e *entry) int64 {
+	if e.what == fromFuture {
+		return min(e.due, e.seen+secondDue)
+	}
+	return e.due
+}
+
+// check is what holds after each step. Of a live partition each record that was read is in exactly one of resolved, in
+// flight and pending.
+func (v *life) check() {
+	v.must(Check(v.p))
+	if v.f != nil {
+		v.checkFollower()
+	}
+	if !v.p.live {
+		return
+	}
+	flying, resolved := v.inFlight(), v.resolved&^v.again
+	if both := flying & resolved; both != 0 && !v.atLeastOnce {
+		v.fail("%b are in flight and resolved", both)
+	}
+	pending := v.requests(v.p.position) &^ resolved &^ flying
+	got, want := v.p.Pending(), int64(pending.len())
+	if most := want + v.uncertain(); got < want || got > most {
+		v.fail("%d records are pending, want %d (%b)", got, want, pending)
+	}
+	v.checkWake(pending)
+}
+
+func (m mask) len() (n int) {
+	for ; m != 0; m &= m - 1 {
+		n++
+	}
+	return n
+}
+
+// uncertain is how many records a partition without a store counts that a resolve record names.
+func (v *life) uncertain() (n int64) {
+	if v.p.HasStore() || v.queue {
+		return 0
+	}
+	for _, e := range v.log {
+		if e.what == resolveOf && v.p.horizon.Less(state.Key{Due: v.log[e.of].due, Seq: e.of}) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkWake fails when an owner would sleep although something is due.
+func (v *life) checkWake(pending mask) {
+	if v.p.turns > 0 || v.p.again.any() || v.p.leaving {
+		return
+	}
+	first := int64(math.MaxInt64)
+	for offset := range v.p.position {
+		e := &v.log[offset]
+		if pending&bit(offset) == 0 || !v.p.HasStore() && !v.queue && v.p.horizon.Less(state.Key{Due: e.due, Seq: offset}) { // else it is read again first
+			continue
+		}
+		if first = min(first, e.due); v.queue {
+			if e.what == fromFuture {
+				first = min(e.due, v.latest+secondDue)
+			}
+			break // the others wait for it
+		}
+	}
+	due, ok := v.p.Next()
+	if first < math.MaxInt64 && (!ok || due > max(first, v.p.judge.Due)) {
+		v.fail("the owner sleeps until %s (%v), and a record is due at %s", at(due), ok, at(first))
+	}
+	if first <= v.now && v.p.Wants(v.now) == 0 && v.p.horizon.Due >= first {
+		v.fail("a record is due at %s, and the partition wants nothing", at(first))
+	}
+}
+
+// checkFollower: it counts what the owner has accepted and not resolved, of what it has read. Of what was refused it may
+// learn only when it reads the resolve record.
+func (v *life) checkFollower() {
+	f := v.f.p
+	if f.position > f.committed.Offset {
+		v.fail("the follower is at %d, and O is %d", f.position, f.committed.Offset)
+	}
+	read := v.requests(f.position)
+	want, learns := read&^v.saysTo(f.committed, f.position), read&v.named(v.end())&^v.named(f.position)
+	if got := v.f.Pending(); got < int64(want.len()) || got > int64((want|learns).len()) {
+		v.fail("the follower counts %d records, want %b", got, want)
+	}
+}
+
+// drain lets everything happen that is left to do: then all is resolved, and nothing is kept.
+func (v *life) drain() {
+	for range 20 {
+		v.now += secondDue
+		v.latest = max(v.latest, v.now)
+		v.mark()
+		if !v.p.live {
+			v.live()
+		}
+		v.readUpTo(v.stable)
+		v.must(v.p.Load(v.now, roomy))
+		for v.take(10); !v.nothing; v.take(10) {
+		}
+		for len(v.taken) > 0 {
+			v.happen(false)
+		}
+		if v.beside != nil {
+			v.wrote()
+		}
+		if v.checkpoint(); v.beside != nil {
+			v.wrote()
+		}
+		if v.committed.Offset == v.end() && v.p.Pending() == 0 && !v.open {
+			break
+		}
+		if v.p.Storeless() && (v.p.leaving || v.p.UsedUp(v.now, roomy)) {
+			v.readAgain()
+		}
+	}
+	if left := v.requests(v.end()) &^ v.resolved; left != 0 {
+		v.fail("%b are never delivered; %s", left, checkpointed(v.committed))
+	}
+	v.must(Check(v.p))
+	if v.p.Pending() != 0 || !v.p.Settled() || v.committed.Offset != v.end() || v.committed.LowWater != v.end() {
+		v.fail("all is delivered, and pending are %d records, with %s of %d", v.p.Pending(), checkpointed(v.committed), v.end())
+	}
+}
+
+// mark ends the transaction at the end of the log.
+func (v *life) mark() {
+	if v.open {
+		v.open = false
+		v.append(entry{Record: control(v.end()), what: marker})
+	}
+}

@@ -1,0 +1,207 @@
+package pending
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// Within a small scope every order of steps is tried: what is wrong with one partition mostly shows with a few
+// records, two due times and a crash. A scope bounds what may happen; from its beginning each list of steps that leads to
+// a state which no shorter one has led to is played, and played again with each step that may follow, since a partition
+// cannot be copied. A fault is told with the shortest list of steps to it.
+type scope struct {
+	name        string
+	sorts       string // of requests
+	queue       bool   // a fixed delay
+	stored      bool   // there is a store
+	followed    bool   // another replica follows
+	delivered   bool   // one record has been delivered before
+	atLeastOnce bool
+	most        counts
+	short, deep int    // how many steps, with -short and without
+	states      int    // there are at least so many, with -short
+	shows       string // what must have happened
+
+	env     Env
+	store   *state.Store
+	lives   int
+	made    map[[2]int64]entry
+	seen    map[string]int
+	scratch []byte
+}
+
+// counts are how often something has happened, or may.
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights int }
+
+var scopes = []scope{
+	{name: "in memory", sorts: "pan", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},
+	{name: "in memory, after a delivery", sorts: "pda", delivered: true, most: counts{requests: 3, crashes: 1, refusals: 1, setbacks: 1}, short: 6, deep: 9, states: 2200, shows: "late, repeated, repeated in parts"},
+	{name: "short of memory", sorts: "pa", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 1300, shows: "read again"},
+	{name: "with a store", sorts: "pa", stored: true, delivered: true, most: counts{requests: 3, crashes: 1, refusals: 1, flushes: 1}, short: 5, deep: 7, states: 900, shows: "late, inherited, repeated"},
+	{name: "with a store that fails", sorts: "pa", stored: true, most: counts{requests: 2, crashes: 1, shortages: 1, failures: 1, rereads: 1}, short: 5, deep: 7, states: 1800, shows: "inherited, read again"},
+	{name: "followed", sorts: "pan", stored: true, followed: true, most: counts{requests: 2, crashes: 1}, short: 5, deep: 8, states: 1450, shows: "handed over"},
+	{name: "queue", sorts: "pafu", queue: true, most: counts{requests: 3, crashes: 1, refusals: 1, sights: 1}, short: 5, deep: 7, states: 8900, shows: "repeated, repeated in parts"},
+}
+
+func TestSmallScopes(t *testing.T) {
+	for _, atLeastOnce := range []bool{false, true} {
+		for _, s := range scopes {
+			if s.atLeastOnce = atLeastOnce; atLeastOnce {
+				s.name += ", at least once"
+				s.shows += ", comes again"
+			}
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				s.prepare(t)
+				depth := s.deep
+				if testing.Short() {
+					depth = s.short
+				}
+				x := &explorer{scope: &s, t: t, visited: map[uint64]bool{}}
+				x.explore(depth)
+				t.Logf("%d states within %d steps, in %d lives: %v", len(x.visited), depth, x.played, s.seen)
+				if len(x.visited) < s.states {
+					t.Errorf("%d states are too few", len(x.visited))
+				}
+				for _, what := range strings.Split(s.shows, ", ") {
+					if s.seen[what] == 0 {
+						t.Errorf("it never shows: %s", what)
+					}
+				}
+			})
+		}
+	}
+}
+
+func (s *scope) prepare(t *testing.T) {
+	r := testRoute(true)
+	r.Target = "orders"
+	if s.queue {
+		r.Delay = secondDue * time.Millisecond
+	}
+	s.env = Env{Route: mustRoute(r), Mark: testMark, Skew: 1000}
+	s.made, s.seen = map[[2]int64]entry{}, map[string]int{}
+	s.openStore(t)
+	t.Cleanup(func() {
+		if s.store != nil {
+			s.store.Close()
+		}
+	})
+}
+
+// livesAStore are so many: what the parts of those before have deleted is looked at by each scan.
+const livesAStore = 128
+
+func (s *scope) openStore(t *testing.T) {
+	if !s.stored {
+		return
+	}
+	if s.store != nil {
+		must(t, s.store.Close())
+	}
+	var err error
+	s.store, err = state.Open(state.Options{Dir: "state", FS: vfs.NewMem(), MemoryBudget: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+}
+
+// note counts that something has happened.
+func (s *scope) note(what string) { s.seen[what]++ }
+
+// node is a state: the shortest list of steps to it, and the steps that may follow.
+type node struct{ path, next []byte }
+
+// explorer visits the states of a scope.
+type explorer struct {
+	*scope
+	t        *testing.T
+	visited  map[uint64]bool
+	played   int
+	inTheEnd bool // all that is left to do is being done
+}
+
+// explore visits every state within some steps.
+func (x *explorer) explore(depth int) {
+	root, _ := x.visit(nil)
+	for level := []node{root}; depth > 0; depth-- {
+		var deeper []node
+		for _, n := range level {
+			for _, step := range n.next {
+				if d, fresh := x.visit(append(slices.Clone(n.path), step)); fresh {
+					deeper = append(deeper, d)
+				}
+			}
+		}
+		level = deeper
+	}
+}
+
+// visit plays a list of steps. If they lead to a state that is new, it lets everything happen that is left to do, too.
+func (x *explorer) visit(path []byte) (n node, fresh bool) {
+	defer x.tell(path)
+	v := x.play(path)
+	if v.nothing {
+		return n, false
+	}
+	v.check()
+	id := v.fingerprint()
+	if x.visited[id] {
+		return n, false
+	}
+	x.visited[id] = true
+	n = node{path: path, next: v.mayFollow()}
+	x.inTheEnd = true
+	v.drain()
+	x.inTheEnd = false
+	return n, true
+}
+
+// play plays a list of steps, from the beginning.
+func (x *explorer) play(path []byte) *life {
+	if x.played++; x.played%livesAStore == 0 {
+		x.openStore(x.t)
+	}
+	v := x.begin()
+	for _, n := range path {
+		v.nothing = false
+		steps[n].do(v)
+	}
+	return v
+}
+
+// tell fails the test for a fault, or for a panic of the partition, with the steps that have led to it.
+func (x *explorer) tell(path []byte) {
+	why := recover()
+	if why == nil {
+		return
+	}
+	trace := &strings.Builder{}
+	for _, n := range path {
+		fmt.Fprintf(trace, "\n  %s", steps[n].name)
+	}
+	if x.inTheEnd {
+		trace.WriteString("\n  and then all that is left to do")
+	}
+	if _, is := why.(fault); !is {
+		trace.Write(debug.Stack())
+	}
+	x.t.Fatalf("%v%s", why, trace)
+}
+
+// mayFollow are the steps that may come next.
+func (v *life) mayFollow() (out []byte) {
+	for i := range steps {
+		if steps[i].may(v) {
+			out = append(out, byte(i))
+		}
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package pending
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"strings"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// step is one thing that may happen.
+type step struct {
+	name string
+	may  func(*life) bool
+	do   func(*life)
+}
+
+var steps []step
+
+func init() { // whose steps use each other
+	steps = []step{
+		requests("a request comes that is due", duePast),
+		requests("a request comes that is due now", dueNow),
+		requests("a request comes that is due later", dueAhead),
+		requests("a request comes that is refused", notAllowed),
+		requests("a request comes with a timestamp ahead of the clock", fromFuture),
+		requests("a request comes that asks for nothing", unparsable),
+		{"the marker comes", func(v *life) bool { return v.open }, (*life).mark},
+		{"it reads", func(v *life) bool { return v.p.position < v.stable }, func(v *life) {
+			if v.p.live {
+				v.readUpTo(v.stable)
+			} else {
+				v.readUpTo(v.p.position + 1)
+			}
+		}},
+		{"it goes live", func(v *life) bool { return !v.p.live && v.stable >= v.until }, (*life).live},
+		{"the second due time has come", func(v *life) bool { return v.now == testNow }, func(v *life) {
+			v.now += secondDue
+			v.latest = v.now
+		}},
+		{"the clock is set back", func(v *life) bool { return v.now > testNow && v.been.setbacks < v.most.setbacks }, func(v *life) {
+			v.been.setbacks++
+			v.now = testNow
+		}},
+		{"it takes one", canTake, func(v *life) { v.take(1) }},
+		{"it takes all", canTake, func(v *life) { v.take(10) }},
+		{"the turn happens", func(v *life) bool { return len(v.taken) > 0 }, func(v *life) { v.happen(false) }},
+		{"the turn is refused", func(v *life) bool { return len(v.taken) > 0 && v.been.refusals < v.most.refusals }, (*life).refuse},
+		{"a checkpoint", func(v *life) bool { return v.p.live && v.beside == nil && (v.atLeastOnce || len(v.taken) == 0) }, (*life).checkpoint},
+		{"the checkpoint is written", func(v *life) bool { return v.beside != nil }, (*life).wrote},
+		{"the checkpoint is refused", func(v *life) bool { return v.beside != nil && v.been.refusals < v.most.refusals }, func(v *life) {
+			v.been.refusals++
+			v.beside = nil
+		}},
+		{"it crashes", alone(canCrash), func(v *life) { v.crash(false, allOfIt) }},
+		{"it crashes when the turn has happened", alone(canHaveHappened), func(v *life) { v.crash(true, allOfIt) }},
+		{"it crashes, and of the store is left what was flushed", wasFlushed, func(v *life) { v.crash(false, whatWasFlushed) }},
+		{"it crashes when the turn has happened, and of the store is left what was flushed",
+			func(v *life) bool { return wasFlushed(v) && canHaveHappened(v) }, func(v *life) { v.crash(true, whatWasFlushed) }},
+		{"it crashes, and nothing is left of the store", hasStore(alone(canCrash)), func(v *life) { v.crash(false, nothingOfIt) }},
+		{"the store is flushed", hasStore(func(v *life) bool { return v.been.flushes < v.most.flushes }), func(v *life) {
+			v.been.flushes++
+			v.disk = v.imageOf(v.p.store)
+			v.nothing = !v.disk.used
+		}},
+		{"what is not due soon leaves memory", func(v *life) bool { return v.been.shortages < v.most.shortages && v.p.wheel.Len() > 0 }, func(v *life) {
+			v.been.shortages++
+			v.must(v.p.Fit(v.now, Room{Window: LeastWindow}))
+		}},
+		{"what is due soon is loaded", hasStore(func(v *life) bool { return v.p.live && v.p.horizon.Due < v.p.clock(v.now)+longWindow/8*7 }), func(v *life) {
+			v.must(v.p.Load(v.now, roomy))
+		}},
+		{"the store is tidied", hasStore(func(v *life) bool { return v.p.live && (v.p.spent > 0 || v.p.Far() > 0) }), func(v *life) {
+			_, err := v.p.Tidy(true)
+			v.must(err)
+		}},
+		{"the store fails", hasStore(func(v *life) bool { return v.p.live && v.been.failures < v.most.failures }), func(v *life) {
+			v.been.failures++
+			v.storeless = true
+			v.p.Forgo()
+		}},
+		{"there is a store again", func(v *life) bool { return v.storeless && v.stored && v.undisturbed() }, func(v *life) {
+			if v.readAgain(); !v.p.leaving {
+				v.storeless = false
+				v.newStore(v.own)
+				v.restore(nil)
+			}
+		}},
+		{"it is read again", func(v *life) bool {
+			return v.p.Storeless() && v.undisturbed() && v.been.rereads < v.most.rereads && (v.p.Far() > 0 || v.p.leaving)
+		}, (*life).readAgain},
+		{"the end of the log is seen", func(v *life) bool { return v.been.sights < v.most.sights }, func(v *life) {
+			v.been.sights++
+			v.p.Sight(v.end(), v.now)
+		}},
+		{"the follower looks at the checkpoint", func(v *life) bool { return v.followed }, (*life).follow},
+		{"the follower reads", func(v *life) bool { return v.f != nil && v.tail < v.stable }, (*life).readAhead},
+		{"the follower takes over", func(v *life) bool { return v.f != nil && canCrash(v) }, func(v *life) { v.takeOver(false) }},
+		{"the follower takes over when the turn has happened", func(v *life) bool { return v.f != nil && canHaveHappened(v) }, func(v *life) { v.takeOver(true) }},
+	}
+}
+
+func requests(name string, what rune) step {
+	return step{name, func(v *life) bool {
+		return strings.ContainsRune(v.sorts, what) && v.been.requests < v.most.requests
+	}, func(v *life) { v.produce(what) }}
+}
+
+func canTake(v *life) bool { return v.p.live && len(v.taken) < 2 }
+
+func canCrash(v *life) bool { return v.been.crashes < v.most.crashes }
+
+func canHaveHappened(v *life) bool { return canCrash(v) && (len(v.taken) > 0 || v.beside != nil) }
+
+// alone: without a follower, whose turn comes otherwise.
+func alone(may func(*life) bool) func(*life) bool {
+	return func(v *life) bool { return !v.followed && may(v) }
+}
+
+func wasFlushed(v *life) bool { return canCrash(v) && v.disk.used && !v.storeless }
+
+func hasStore(may func(*life) bool) func(*life) bool {
+	return func(v *life) bool { return v.p.HasStore() && may(v) }
+}
+
+// undisturbed: no outcome would find the partition gone.
+func (v *life) undisturbed() bool { return v.p.live && len(v.taken) == 0 && v.beside == nil }
+
+// fingerprint is what tells a state from another one. What it leaves out would let two states pass for one, and one of
+// them go unseen.
+func (v *life) fingerprint() uint64 {
+	h := hashed{b: v.scratch[:0]}
+	h.put(v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again))
+	h.counts(v.been)
+	h.flags(v.open, v.storeless, v.f != nil, v.beside != nil)
+	for _, e := range v.log {
+		if h.put(int64(e.what)); v.queue {
+			h.put(e.seen)
+		}
+	}
+	h.checkpoint(v.committed)
+	h.partition(v.p)
+	for _, pt := range v.taken {
+		h.part(pt)
+	}
+	if v.beside != nil {
+		h.part(v.beside)
+	}
+	h.image(v.disk)
+	if v.p.HasStore() {
+		h.image(v.imageOf(v.p.store))
+	}
+	if v.f != nil {
+		h.partition(v.f.p)
+		h.put(int64(len(v.f.ahead)))
+		h.image(v.imageOf(v.f.p.store))
+	}
+	v.scratch = h.b
+	f := fnv.New64a()
+	f.Write(h.b)
+	return f.Sum64()
+}
+
+type hashed struct{ b []byte }
+
+func (h *hashed) put(ns ...int64) {
+	for _, n := range ns {
+		h.b = binary.AppendVarint(h.b, n)
+	}
+}
+
+func (h *hashed) flags(fs ...bool) {
+	for _, f := range fs {
+		n := int64(0)
+		if f {
+			n = 1
+		}
+		h.put(n)
+	}
+}
+
+func (h *hashed) counts(c counts) {
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights))
+}
+
+func (h *hashed) checkpoint(c state.Checkpoint) {
+	h.put(c.Offset, c.Watermark.Due, c.Watermark.Seq, c.LowWater)
+	h.flags(c.Appended)
+}
+
+func (h *hashed) part(pt *Part) {
+	h.checkpoint(pt.To)
+	h.put(pt.from.Due, pt.from.Seq, int64(pt.held))
+	h.items(pt.Items)
+}
+
+func (h *hashed) items(items []Item) {
+	h.put(int64(len(items)))
+	for i := range items {
+		it := &items[i]
+		h.put(it.Key.Due, it.Offset)
+		h.flags(it.Refusal != nil, it.Resolve, it.stored)
+	}
+}
+
+func (h *hashed) partition(p *Partition) {
+	h.checkpoint(p.committed)
+	h.checkpoint(p.done)
+	h.checkpoint(p.planned)
+	h.put(p.judge.Due, p.judge.Seq, p.accepted, p.start, p.position, p.ownEnd, p.horizon.Due, p.horizon.Seq)
+	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.held)))
+	h.put(p.held...)
+	h.flags(p.live, p.leaving, p.dirty)
+	h.items(p.late.items)
+	for _, pt := range p.again.parts {
+		h.part(pt)
+	}
+	if q := p.queue; q != nil {
+		h.items(q.items[q.head:])
+		for _, s := range q.sightings {
+			h.put(s.end, s.at)
+		}
+	}
+	var all []wheel.Entry
+	p.wheel.TakeFrom(p.wheel.Now(), func(e wheel.Entry) { all = append(all, e) })
+	for _, e := range all {
+		p.wheel.Add(e.Due, e.Seq, e.Ref)
+		h.put(int64(e.Due), e.Seq)
+		h.flags(ref(e.Ref).stored())
+	}
+}
+
+func (h *hashed) image(i image) {
+	h.flags(i.used)
+	h.put(i.pos.Resume, i.pos.Offset, i.pos.Watermark.Due, i.pos.Watermark.Seq, i.pos.LowWater, int64(len(i.runs)))
+	for _, r := range i.runs {
+		h.put(r.key.Due, r.key.Seq)
+	}
+}
