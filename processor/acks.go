@@ -74,12 +74,12 @@ func (t *turn) failure(w *acks) error {
 			continue
 		}
 		again[o.item] = true
-		if w.failed[o.rec.Topic] == nil && first == nil && !t.l.quota.recently(t.l.cfg.TurnTimeout) {
+		if w.failed[o.rec.Topic] == nil && first == nil && !t.quota.recently(t.cfg.TurnTimeout) {
 			t.blamed[o.rec.Topic] = kafka.ErrUnanswered
 		}
 	}
 	t.noteRejected(w)
-	if t.l.cfg.Guarantee == AtLeastOnce {
+	if t.cfg.Guarantee == AtLeastOnce {
 		// An item may have several outputs, to topics that fare differently.
 		for i := range t.render.outputs {
 			o := &t.render.outputs[i]

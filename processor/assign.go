@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
@@ -23,7 +21,7 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 	if len(h.Assigned) > 0 {
 		l.p.counters.rebalances.Add(1)
 		l.log.Info("partitions assigned", "partitions", h.Assigned)
-		l.tell(Event{Kind: EventAssigned}, h.Assigned...)
+		l.events.tell(Event{Kind: EventAssigned}, h.Assigned...)
 		l.p.keeping.poke()
 		l.restore(ctx, h.Assigned, 0)
 	}
@@ -33,9 +31,9 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 	l.p.counters.rebalances.Add(1)
 	l.log.Info("partitions revoked", "partitions", h.Revoked, "lost", h.Lost)
 	if h.Lost {
-		l.tell(Event{Kind: EventLost}, h.Revoked...)
+		l.events.tell(Event{Kind: EventLost}, h.Revoked...)
 	} else {
-		l.tell(Event{Kind: EventRevoked}, h.Revoked...)
+		l.events.tell(Event{Kind: EventRevoked}, h.Revoked...)
 	}
 	// A turn that is under way is decided first: its checkpoint is ours to write. When they are
 	// lost it will be refused, and none that was rendered ahead may follow in the name of the
@@ -104,20 +102,21 @@ func (l *lane) awaitTurn(ctx context.Context) {
 func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range tps {
-		l.forget(tp)
-		if l.parts[tp] == nil {
+		l.p.assigned.forget(l.n, tp)
+		p := l.parts[tp]
+		if p == nil {
 			continue
 		}
+		p.dropped = true
 		gone[tp.Topic] = append(gone[tp.Topic], tp.Partition)
 		delete(l.parts, tp)
-		l.tell(Event{Kind: EventDropped}, tp)
+		l.events.tell(Event{Kind: EventDropped}, tp)
 	}
 	if len(gone) == 0 {
 		return
 	}
 	l.stopPoll(ctx)
-	l.reader.RemoveConsumePartitions(gone)
-	l.reader.ResumeFetchPartitions(gone)
+	l.reading.remove(gone)
 	l.reorder()
 }
 
@@ -176,7 +175,7 @@ func (l *lane) restartTopic(ctx context.Context, topic string, why error) {
 	l.log.Warn("topic is not what it was; its partitions start over", "topic", topic, "error", why, "in", rest.Round(time.Millisecond))
 	l.drop(ctx, tps)
 	l.stopPoll(ctx)
-	l.reader.PurgeTopicsFromConsuming(topic)
+	l.reading.forget(topic)
 	l.restore(ctx, tps, rest)
 }
 
@@ -201,18 +200,17 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	delete(r.from.left, p.tp)
 	l.parts[p.tp] = p
 	l.reorder()
-	l.remember(p.tp, p)
+	l.p.assigned.remember(l.n, p.tp, p)
 	if p.phase == PhaseStopped {
 		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
-		l.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)
+		l.events.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)
 		return
 	}
 	m := p.Marks()
-	l.reader.RemoveConsumePartitions(map[string][]int32{p.tp.Topic: {p.tp.Partition}}) // else the client goes on where it was
-	l.reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.tp.Topic: {p.tp.Partition: kgo.NewOffset().At(m.Start)}})
+	l.reading.add(p.tp, m.Start)
 	l.log.Info("partition restored; catching up", "topic", p.tp.Topic, "partition", p.tp.Partition,
 		"offset", m.Committed.Offset, "watermark", m.Committed.Watermark, "low_water", m.Committed.LowWater, "start", m.Start, "end", p.logEnd)
-	l.tell(Event{Kind: EventRestored, LowWater: m.Committed.LowWater, Start: m.Start}, p.tp)
+	l.events.tell(Event{Kind: EventRestored, LowWater: m.Committed.LowWater, Start: m.Start}, p.tp)
 }
 
 func (l *lane) reorder() {

@@ -74,7 +74,7 @@ func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
 	for _, pt := range parts {
 		offsets = append(offsets, pt.offsets()...)
 	}
-	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, began: time.Now()}
+	l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, began: time.Now()}
 	decide(l.turn)
 	l.took(t.Context(), l.turn)
 	return offsets
@@ -127,7 +127,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		p.Begin()
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, 3*time.Second, true)
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Second, true)
-		l.ahead = &turn{l: l, parts: []*part{pt}, begin: make(chan bool, 1)}
+		l.ahead = &turn{kit: &l.kit, parts: []*part{pt}, begin: make(chan bool, 1)}
 		l.decided <- l.ahead
 		l.release(t.Context(), true)
 		equals(t, "put back", p.Repeated(), []*pending.Part{pt.Part})
@@ -136,7 +136,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		}
 		equal(t, "the lane sleeps", l.pause(), 100*time.Millisecond)
 		began := time.Now()
-		tn := &turn{l: l}
+		tn := &turn{kit: &l.kit}
 		equal(t, "a turn goes on", tn.extension(began), 3*time.Second+l.cfg.TurnTimeout/4)
 		equal(t, "a transaction that may not", tn.extension(began.Add(-22*time.Second)), 0)
 		l.cfg.Guarantee = AtLeastOnce
@@ -281,7 +281,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	target.state.Store(&targetState{status: targetReady})
 	refuse := func() *pending.Item {
 		it := &pending.Item{}
-		l.tookRejected(&turn{l: l, rejected: &refusal{err: kerr.InvalidRecord, items: []*pending.Item{it}, alone: &output{kind: outDelivered, target: target}}})
+		l.tookRejected(&turn{kit: &l.kit, rejected: &refusal{err: kerr.InvalidRecord, items: []*pending.Item{it}, alone: &output{kind: outDelivered, target: target}}})
 		return it
 	}
 	for range 3 {

@@ -10,7 +10,7 @@ import (
 // beginTurn starts the next turn if there is something to do. While a turn is in flight that
 // could not hold all that was due, the next is rendered ahead.
 func (l *lane) beginTurn(ctx context.Context, now int64) {
-	if l.renewing || len(l.order) == 0 {
+	if l.producers.renewing || len(l.order) == 0 {
 		return
 	}
 	if l.turn != nil {
@@ -23,7 +23,7 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 	if !m.Valid() || l.pace.left(time.Now()) > 0 {
 		return
 	}
-	t := &turn{l: l, member: m, began: time.Now()}
+	t := &turn{kit: &l.kit, member: m, began: time.Now()}
 	t.parts, t.full = l.dueRecords(now)
 	t.narrows = l.narrowing
 	if l.cfg.Guarantee == ExactlyOnce {
@@ -40,7 +40,7 @@ func (l *lane) beginTurn(ctx context.Context, now int64) {
 // beginAhead takes the next batch out and has it rendered. It begins when the turn in flight is
 // decided and has happened, and is put back otherwise.
 func (l *lane) beginAhead(ctx context.Context, now int64) {
-	t := &turn{l: l, began: time.Now(), begin: make(chan bool, 1)}
+	t := &turn{kit: &l.kit, began: time.Now(), begin: make(chan bool, 1)}
 	if t.parts, t.full = l.dueRecords(now); len(t.parts) > 0 {
 		if l.cfg.Guarantee == ExactlyOnce {
 			t.parts = append(t.parts, l.staleCheckpoints()...) // turns may go on being full
@@ -58,7 +58,7 @@ func (l *lane) release(ctx context.Context, begin bool) {
 	}
 	l.ahead = nil
 	t.member, t.began = l.membership.Member(), time.Now()
-	if begin && !l.renewing && !l.draining && !l.quota.lasts() && t.member.Valid() {
+	if begin && !l.producers.renewing && !l.draining && !l.quota.lasts() && t.member.Valid() {
 		for _, pt := range t.parts {
 			// The turn before may have appended above this one's O.
 			pt.To.Appended = pt.To.Appended || pt.p.Marks().OwnEnd > pt.To.Offset
@@ -80,9 +80,7 @@ func (l *lane) release(ctx context.Context, begin bool) {
 // start hands a turn to its goroutine.
 func (l *lane) start(ctx context.Context, t *turn) {
 	if !t.plain {
-		t.producer, t.render = l.producers[l.next%len(l.producers)], l.renderers[l.next]
-		t.render.reset()
-		l.next = 1 - l.next
+		t.producer, t.render = l.producers.take()
 	}
 	t.patience = l.timeouts
 	// What has begun is finished even when the processor is told to stop.

@@ -33,12 +33,12 @@ func TestLogCutUnderARunningProcess(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow+1000, "orders"), req(1, testNow+2000, "orders"))
 	p.logStart = 1
-	l.checkLog(p)
+	p.checkLog()
 	if !errors.Is(p.loss, ErrLogTruncated) {
 		t.Errorf("got %v, want %v", p.loss, ErrLogTruncated)
 	}
 	p.logStart = 0
-	if l.checkLog(p); p.loss != nil {
+	if p.checkLog(); p.loss != nil {
 		t.Errorf("got %v for a whole log", p.loss)
 	}
 }
@@ -52,16 +52,16 @@ func TestLogCutBelowWhatIsPending(t *testing.T) {
 	pt := p.take(testNow, nil, 10, anyBytes)
 	p.logStart = 1
 	p.Begin()
-	if l.checkLog(p); p.loss == nil {
+	if p.checkLog(); p.loss == nil {
 		t.Error("nothing is said of a record that is in a turn in flight")
 	}
 	p.End()
 	p.Settle(pt.Part) // acknowledged, and not in a checkpoint yet
-	if l.checkLog(p); p.loss != nil {
+	if p.checkLog(); p.loss != nil {
 		t.Errorf("got %v, and the oldest pending record is where the log begins", p.loss)
 	}
 	p.logStart = 2
-	if l.checkLog(p); p.loss == nil {
+	if p.checkLog(); p.loss == nil {
 		t.Error("nothing is said of a pending record that was cut off")
 	}
 }

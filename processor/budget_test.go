@@ -57,7 +57,7 @@ func TestBudgetIsShared(t *testing.T) {
 				t.Fatal(err)
 			}
 			l := p.lanes[c.lanes-1]
-			equal(t, "near records", l.nearBudget, c.near)
+			equal(t, "near records", l.memory.budget, c.near)
 			equal(t, "store", p.store.options.MemoryBudget, c.store)
 			equal(t, "records of a turn", l.batch.records, int(c.records))
 			equal(t, "bytes of a turn", l.batch.bytes, c.batchBytes)
@@ -77,35 +77,32 @@ func TestBudgetIsShared(t *testing.T) {
 func TestWindowFollowsMemory(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
-	l.nearBudget = 1 << 20
-	for offset := int64(0); l.nearBytes <= l.nearBudget; offset++ {
+	l.memory.budget = 1 << 20
+	for offset := int64(0); l.memory.used <= l.memory.budget; offset++ {
 		l.read(t, p, testNow, heavy(offset, ms(offset%pending.LeastWindow), 64<<10))
-		equal(t, "window below the bound", l.window, l.windowMax)
+		equal(t, "window below the bound", l.memory.window, l.windowMax)
 		l.mustBalance(t)
 	}
 	for want := l.windowMax / 2; want > pending.LeastWindow; want /= 2 {
-		equal(t, "window of a lane that is short of memory", l.window, want)
+		equal(t, "window of a lane that is short of memory", l.memory.window, want)
 		l.mustBalance(t)
 	}
 	l.mustBalance(t)
-	equal(t, "the narrowest window", l.window, pending.LeastWindow)
+	equal(t, "the narrowest window", l.memory.window, pending.LeastWindow)
 	l.happened(p.take(ms(pending.LeastWindow), nil, 1000, anyBytes))
 	for want := int64(2 * pending.LeastWindow); want < l.windowMax; want *= 2 {
 		l.mustBalance(t)
-		equal(t, "window of a lane that has room", l.window, want)
+		equal(t, "window of a lane that has room", l.memory.window, want)
 	}
 	l.mustBalance(t)
-	equal(t, "the widest window", l.window, l.windowMax)
+	equal(t, "the widest window", l.memory.window, l.windowMax)
 }
 
 // Each partition without a store has an equal share of the near records, and the memory of a few parts that were delivered is kept.
 func TestSharesAndSpares(t *testing.T) {
 	l := testLane(t)
-	equal(t, "share of a lane without partitions", l.room().Share, l.nearBudget)
-	for n := range int32(4) {
-		l.parts[topicPartition{Topic: testTopic, Partition: n}] = &partition{}
-	}
-	equal(t, "share of each of four", l.room().Share, l.nearBudget/4)
+	equal(t, "share of a lane without partitions", l.memory.room(0).Share, l.memory.budget)
+	equal(t, "share of each of four", l.memory.room(4).Share, l.memory.budget/4)
 	for range 20 {
 		l.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, 10)}})
 	}
@@ -119,7 +116,7 @@ func TestLateRecordsPauseReading(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
 	l.happened(p.take(testNow, nil, 10, anyBytes)) // moves W, so that what comes below is late
-	bound := max(l.nearBudget/8, 1<<20)
+	bound := max(l.memory.budget/8, 1<<20)
 	offset := int64(1)
 	for p.Figures(testNow).Bytes <= bound {
 		equal(t, "paused below the bound", p.paused, false)
@@ -153,7 +150,7 @@ func TestQueuePausesReading(t *testing.T) {
 			l.p.routes[testTopic] = mustRoute(r)
 			p := livePartition(t, l)
 			enough := func() bool {
-				return p.Figures(testNow).Bytes > max(l.nearBudget/2, 1<<18) || c.bytes == 1 && p.Pending() > 1000
+				return p.Figures(testNow).Bytes > max(l.memory.budget/2, 1<<18) || c.bytes == 1 && p.Pending() > 1000
 			}
 			for offset := int64(0); !enough(); offset++ {
 				equal(t, "paused below the bound", p.paused, false)
@@ -203,8 +200,8 @@ func TestTurnBytes(t *testing.T) {
 func TestNearRecordsPauseReading(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
-	l.nearBudget = 1 << 20
-	for offset := int64(0); l.nearBytes <= l.nearBudget; offset++ {
+	l.memory.budget = 1 << 20
+	for offset := int64(0); l.memory.used <= l.memory.budget; offset++ {
 		equal(t, "paused below the bound", p.paused, false)
 		l.read(t, p, testNow, heavy(offset, ms(offset%pending.LeastWindow), 64<<10))
 		l.mustBalance(t)

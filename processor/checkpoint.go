@@ -47,7 +47,7 @@ func (l *lane) beginCommit(ctx context.Context) {
 	if l.cfg.Guarantee != AtLeastOnce || l.commit != nil || l.draining {
 		return
 	}
-	t := &turn{l: l, plain: true, member: l.membership.Member(), began: time.Now()}
+	t := &turn{kit: &l.kit, plain: true, member: l.membership.Member(), began: time.Now()}
 	if !t.member.Valid() {
 		return
 	}
@@ -170,7 +170,7 @@ func (l *lane) tellOverdue() {
 func (l *lane) stop(p *partition, why error) {
 	p.phase, p.err, p.since = PhaseStopped, why, time.Now()
 	l.log.Error("partition is stopped", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", why, "looks_again_in", stoppedRetry)
-	l.tell(Event{Kind: EventStopped, Error: why.Error()}, p.tp)
+	l.events.tell(Event{Kind: EventStopped, Error: why.Error()}, p.tp)
 }
 
 // dropRefused takes the parts out of a transaction that is known not to have happened whose offsets

@@ -36,7 +36,7 @@ func TestCheckpointBesideATurn(t *testing.T) {
 		t.Errorf("L is %d, and record 1 is not acknowledged", pt.To.LowWater)
 	}
 	l.happened(second, third)
-	l.tookDone(&turn{l: l, took: []*part{pt}, plain: true})
+	l.tookDone(&turn{kit: &l.kit, took: []*part{pt}, plain: true})
 	equal(t, "O that was written", p.Marks().Committed.Offset, 2)
 	equal(t, "O that was decided", p.Marks().Done.Offset, third.To.Offset)
 	last := p.prepareCommit()

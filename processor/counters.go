@@ -2,7 +2,6 @@ package processor
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/duewheel/duewheel/state"
 )
 
 // counters are what the lanes count. Lanes add, every goroutine may read.
@@ -111,140 +108,6 @@ func (c *counters) outputs(t *turn) {
 	}
 }
 
-// assignedSet is the partitions of this process by lane. Every goroutine may ask it.
-type assignedSet struct {
-	mu sync.Mutex
-	m  map[assignedKey]*partition // nil: being restored
-	of map[assignedKey]string     // what a restore is waiting for
-}
-
-type assignedKey struct {
-	lane int
-	tp   topicPartition
-}
-
-// remember shows a partition in Stats; nil means that it is being restored.
-func (l *lane) remember(tp topicPartition, p *partition) {
-	a := &l.p.assigned
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.m == nil {
-		a.m, a.of = map[assignedKey]*partition{}, map[assignedKey]string{}
-	}
-	a.m[assignedKey{l.n, tp}] = p
-	delete(a.of, assignedKey{l.n, tp})
-}
-
-// explain shows in Stats what the restore of partitions is waiting for.
-func (l *lane) explain(tps []topicPartition, why string) {
-	a := &l.p.assigned
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, tp := range tps {
-		key := assignedKey{l.n, tp}
-		if p, ok := a.m[key]; ok && p == nil { // else it has come to an end meanwhile
-			a.of[key] = why
-		}
-	}
-}
-
-// has reports whether a lane has a partition or is restoring it.
-func (a *assignedSet) has(tp topicPartition) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.hasLocked(tp)
-}
-
-// unless opens a part of the store if no lane has its partition. A lane that gets it at the same time
-// opens it afterwards, which ends this handle.
-func (a *assignedSet) unless(tp topicPartition, open func() (*state.Partition, error)) (*state.Partition, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.hasLocked(tp) {
-		return nil, nil
-	}
-	return open()
-}
-
-func (a *assignedSet) hasLocked(tp topicPartition) bool {
-	for key := range a.m {
-		if key.tp == tp {
-			return true
-		}
-	}
-	return false
-}
-
-func (l *lane) forget(tp topicPartition) {
-	l.p.assigned.mu.Lock()
-	defer l.p.assigned.mu.Unlock()
-	delete(l.p.assigned.m, assignedKey{l.n, tp})
-	delete(l.p.assigned.of, assignedKey{l.n, tp})
-}
-
-// agendaWithin is what the agenda in Stats looks ahead.
-var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
-
-// publish renews the picture that others may look at.
-func (l *lane) publish(p *partition, now int64) {
-	s := &PartitionStats{
-		Topic: p.tp.Topic, Partition: p.tp.Partition, Lane: l.n, Phase: p.phase,
-		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
-	}
-	err := errors.Join(p.err, p.loss, p.unread)
-	if why := p.stats.why(); why != "" {
-		err = errors.Join(err, errors.New(why))
-	}
-	if p.live() && p.Ahead() {
-		err = errors.Join(err, p.errAhead(now))
-	}
-	if err != nil {
-		s.Error = err.Error()
-	}
-	s.Reason = l.reason(p)
-	if p.opened() {
-		m, f := p.Marks(), p.Figures(now, agendaWithin...)
-		s.Offset, s.LowWater, s.WatermarkDue, s.Position = m.Committed.Offset, m.Committed.LowWater, m.Committed.Watermark.Due, m.Position
-		s.Pending, s.PendingBytes, s.Near, s.Overdue, s.NextDue, s.Needs = f.Pending, f.Bytes, f.Near, f.Overdue, f.NextDue, f.Needs
-		for i, st := range f.Agenda {
-			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i], Records: int64(st.Records), Bytes: int64(st.Bytes)})
-		}
-	}
-	if p.live() {
-		s.RestoreTime = p.liveAfter
-		s.CheckpointOverdue = p.writing.overdue()
-		if s.CheckpointOverdue > l.cfg.SessionTimeout && s.Error == "" {
-			s.Error = p.writing.why()
-		}
-		if waits := p.waits(s.Overdue > 0); waits > l.cfg.SessionTimeout && s.Error == "" {
-			s.Error = fmt.Sprintf("records are due and no turn has been answered for %v: look at the brokers and at the log", waits.Round(time.Second))
-		}
-	}
-	p.picture.Store(s)
-}
-
-// reason is what keeps a partition from being live, or what it does without.
-func (l *lane) reason(p *partition) string {
-	switch {
-	case p.phase == PhaseCatchUp && p.Storeless():
-		return fmt.Sprintf("reading the log without the local store, at offset %d of %d", p.Marks().Position, p.logEnd)
-	case p.phase == PhaseCatchUp:
-		return fmt.Sprintf("reading the log, at offset %d of %d", p.Marks().Position, p.logEnd)
-	case p.live() && p.Storeless():
-		return "without the local store: " + cmp.Or(l.p.store.why(), "it works again and is taken up soon")
-	}
-	return ""
-}
-
-// waits is for how long a live partition has had something to do, and nothing has been answered.
-func (p *partition) waits(due bool) time.Duration {
-	now := time.Now()
-	if !due && p.Undecided() == 0 && len(p.Repeated()) == 0 || p.answeredAt.After(p.waitsSince) || p.liveAt.After(p.waitsSince) {
-		p.waitsSince = now
-	}
-	return now.Sub(p.waitsSince)
-}
-
 // Stats takes a picture of the processor.
 func (p *Processor) Stats() Stats {
 	clock := p.clock.Picture()
@@ -256,7 +119,7 @@ func (p *Processor) Stats() Stats {
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,
 	}
 	for _, l := range p.lanes {
-		s.NearBytes += l.nearPublished.Load()
+		s.NearBytes += l.memory.published.Load()
 	}
 	if store := p.store.opened.Load(); store != nil {
 		s.StoreBytes, _ = store.DiskBytes() // 0 while it does not work

@@ -47,19 +47,25 @@ type Event struct {
 // TopicPartition names a partition of a delay topic.
 type TopicPartition = kafka.TopicPartition
 
-func (l *lane) tell(e Event, tps ...topicPartition) {
-	if l.cfg.Events == nil {
-		return
-	}
-	e.At, e.Lane, e.Partitions = time.Now(), l.n, slices.Clone(tps)
-	l.cfg.Events(e)
+// events tells a program what a lane does and meets, if one listens.
+type events struct {
+	to   func(Event)
+	lane int
 }
 
-// tellTurn tells what has become of a turn.
-func (l *lane) tellTurn(t *turn) {
+func (es events) tell(e Event, tps ...topicPartition) {
+	if es.to == nil {
+		return
+	}
+	e.At, e.Lane, e.Partitions = time.Now(), es.lane, slices.Clone(tps)
+	es.to(e)
+}
+
+// turn tells what has become of a turn.
+func (es events) turn(t *turn) {
 	kinds := map[outcome]EventKind{outcomeDone: EventCommitted, outcomeAborted: EventAborted, outcomeUnknown: EventUnknown}
 	e := Event{Kind: kinds[t.outcome]}
-	if l.cfg.Events == nil || e.Kind == "" || len(t.took) == 0 {
+	if es.to == nil || e.Kind == "" || len(t.took) == 0 {
 		return
 	}
 	tps := make([]topicPartition, 0, len(t.took))
@@ -69,5 +75,5 @@ func (l *lane) tellTurn(t *turn) {
 			e.Records += len(pt.Items)
 		}
 	}
-	l.tell(e, tps...)
+	es.tell(e, tps...)
 }

@@ -17,8 +17,8 @@ func TestCancelledRestoreKeepsOthers(t *testing.T) {
 	l := testLane(t)
 	a, b := topicPartition{Topic: testTopic, Partition: 0}, topicPartition{Topic: testTopic, Partition: 1}
 	cancelled := make(chan struct{})
-	ends := &restore{l: l, left: map[topicPartition]bool{a: true}, cancel: func() { close(cancelled) }, done: make(chan struct{})}
-	goesOn := &restore{l: l, left: map[topicPartition]bool{b: true}, cancel: func() {}, done: make(chan struct{})}
+	ends := &restore{kit: &l.kit, left: map[topicPartition]bool{a: true}, cancel: func() { close(cancelled) }, done: make(chan struct{})}
+	goesOn := &restore{kit: &l.kit, left: map[topicPartition]bool{b: true}, cancel: func() {}, done: make(chan struct{})}
 	l.restores[ends], l.restores[goesOn] = struct{}{}, struct{}{}
 	go func() {
 		<-cancelled
@@ -43,10 +43,10 @@ func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	l.reorder()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	l.polling, l.endPoll = true, func() {}
+	l.reading.polling, l.reading.endPoll = true, func() {}
 	l.membership = outsider{}
-	l.fetched <- kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: other.Partition, Err: kerr.UnknownTopicID}}}}}}
-	from := &restore{l: l, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
+	l.reading.fetched <- kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: other.Partition, Err: kerr.UnknownTopicID}}}}}}
+	from := &restore{kit: &l.kit, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
 	close(from.done)
 	l.restores[from] = struct{}{}
 	l.adopt(ctx, restored{from: from, p: &partition{Partition: &pending.Partition{}, tp: testTP, phase: PhaseCatchUp, log: l.log}})

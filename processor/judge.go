@@ -13,19 +13,18 @@ import (
 // judge makes a partition of what was found, and says whether it has to be claimed. The error is
 // one that a person must decide on.
 func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, err error) {
-	l := r.l
 	p = &partition{
-		tp: tp, id: f.id, mark: l.p.mark(tp, f.id), route: l.p.routes[tp.Topic], stats: l.p.counters.topics[tp.Topic], since: r.began,
-		log:      l.log.With("topic", tp.Topic, "partition", tp.Partition),
+		tp: tp, id: f.id, mark: r.p.mark(tp, f.id), route: r.p.routes[tp.Topic], stats: r.p.counters.topics[tp.Topic], since: r.began,
+		log:      r.log.With("topic", tp.Topic, "partition", tp.Partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.Start, endAsked: f.bounds.Asked,
 	}
-	c, err := l.p.checkpointOf(p, f)
+	c, err := r.p.checkpointOf(p, f)
 	if err != nil {
 		return p, false, err
 	}
-	claim = f.fetched.Offset < 0 || c.Writer != l.writer
-	c.Writer = l.writer
+	claim = f.fetched.Offset < 0 || c.Writer != r.writer
+	c.Writer = r.writer
 	if parsers := pending.WithParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
 		c.Parsers = parsers
@@ -37,11 +36,11 @@ func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, e
 			claim = true
 		}
 	}
-	env := pending.Env{Route: p.route, Mark: p.mark, Skew: l.cfg.MaxClockSkew.Milliseconds()}
-	if p.Partition, err = pending.New(env, c, f.bounds.High, l.p.clock.Now()); err != nil {
+	env := pending.Env{Route: p.route, Mark: p.mark, Skew: r.cfg.MaxClockSkew.Milliseconds()}
+	if p.Partition, err = pending.New(env, c, f.bounds.High, r.p.clock.Now()); err != nil {
 		return p, false, p.describe("checkpoint of", err)
 	}
-	p.Trust(l.p.clock.Limit())
+	p.Trust(r.p.clock.Limit())
 	p.logEnd = p.endOf(f.bounds)
 	claim = claim || p.Marks().Committed.Watermark != c.Watermark // an owner may not live until its first checkpoint
 	return p, claim, nil

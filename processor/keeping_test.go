@@ -37,7 +37,7 @@ func TestQueueHeldByATargetNotLookedUp(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, &kgo.Record{Offset: 0, Timestamp: time.UnixMilli(testNow)})
 	pt := p.take(testNow+1, nil, 1, anyBytes)
-	_, err := (&renderer{l: l}).part(t.Context(), pt, testNow+1)
+	_, err := (&renderer{kit: &l.kit}).part(t.Context(), pt, testNow+1)
 	if err == nil {
 		t.Fatal("a record was rendered for a target that is not known")
 	}

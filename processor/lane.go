@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,34 +25,22 @@ import (
 // channel.
 type lane struct {
 	// Set once.
-	p           *Processor
-	cfg         *Config
-	n           int
-	writer      string // how it signs checkpoints; empty in at_least_once, which leaves nothing open
-	log         *slog.Logger
-	coordinator *kafka.Coordinator
-	windowMax   int64 // ms
-	nearBudget  int64
-	quota       *quota
+	kit
+	memory memory
 
 	// Handed over from other goroutines.
 	restored  chan restored
 	decided   chan *turn
 	committed chan *turn
-	fetched   chan kgo.Fetches
-	renewed   chan error // not nil only before the lane has joined the group
-	ends      chan logEnds
 	uneven    wait.Wake // asked by the standbys for a rebalance
 
-	stepped       atomic.Pointer[time.Time] // when the loop last took a step
-	standing      group.Standing
-	nearPublished atomic.Int64
+	stepped  atomic.Pointer[time.Time] // when the loop last took a step
+	standing group.Standing
 
 	// Owned by the lane's goroutine.
-	reader      *kgo.Client
-	producers   []*producer.Producer
-	renderers   [2]*renderer
-	next        int // whose turn it is, of producers and renderers
+	producers   producers
+	reading     reading
+	ends        ends
 	group       *group.Group
 	membership  membership
 	parts       map[topicPartition]*partition
@@ -70,18 +57,10 @@ type lane struct {
 	lost        lost      // time, to the search for those to blame
 	aborts      int       // turns in a row that were given up
 	unanswered  unanswered
-	refusals    int    // commits of checkpoints in a row of which none was taken
-	refusedFor  string // what the log says of them
-	stopping    bool   // nothing may begin any more
-	draining    bool   // nothing may begin when the turn in flight is decided
-	renewing    bool
-	polling     bool
-	endPoll     context.CancelFunc
-	asking      bool
-	unasked     wait.Backoff // the ends of logs were asked for in vain
-	askAgain    time.Time
-	window      int64 // ms ahead of the clock that is kept in memory
-	nearBytes   int64
+	refusals    int                              // commits of checkpoints in a row of which none was taken
+	refusedFor  string                           // what the log says of them
+	stopping    bool                             // nothing may begin any more
+	draining    bool                             // nothing may begin when the turn in flight is decided
 	served      int                              // how often partitions were asked for what is due
 	due         []*partition                     // scratch of that
 	spare       [][]pending.Item                 // memory of parts that have been settled
@@ -104,24 +83,24 @@ type membership interface {
 
 func newLane(p *Processor, n int) *lane {
 	l := &lane{
-		p: p, cfg: &p.cfg, n: n,
-		log:         p.cfg.Logger.With("lane", n),
-		coordinator: kafka.NewCoordinator(p.cfg.Group),
-		windowMax:   p.cfg.NearWindow.Milliseconds(),
-		nearBudget:  p.nearBudget() / int64(p.cfg.Lanes),
-		quota:       &quota{},
-		restored:    make(chan restored),
-		decided:     make(chan *turn, 1),
-		committed:   make(chan *turn, 1),
-		fetched:     make(chan kgo.Fetches, 1),
-		renewed:     make(chan error, 1),
-		ends:        make(chan logEnds, 1),
-		uneven:      wait.NewWake(),
-		parts:       map[topicPartition]*partition{},
-		restores:    map[*restore]struct{}{},
-		failing:     map[topicPartition]*wait.Backoff{},
+		kit: kit{
+			p: p, cfg: &p.cfg, n: n,
+			log:         p.cfg.Logger.With("lane", n),
+			events:      events{p.cfg.Events, n},
+			coordinator: kafka.NewCoordinator(p.cfg.Group),
+			quota:       &quota{},
+			windowMax:   p.cfg.NearWindow.Milliseconds(),
+		},
+		restored:  make(chan restored),
+		decided:   make(chan *turn, 1),
+		committed: make(chan *turn, 1),
+		uneven:    wait.NewWake(),
+		parts:     map[topicPartition]*partition{},
+		restores:  map[*restore]struct{}{},
+		failing:   map[topicPartition]*wait.Backoff{},
 	}
-	l.window, l.batch = l.windowMax, l.most()
+	l.memory.budget, l.memory.widest, l.memory.window = p.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
+	l.batch = l.most()
 	l.pace = pace{fixed: p.cfg.TurnInterval, freely: p.cfg.Guarantee == AtLeastOnce}
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
@@ -131,38 +110,21 @@ func newLane(p *Processor, n int) *lane {
 
 // run works until ctx ends, then finishes the open turn, writes the checkpoints and leaves.
 func (l *lane) run(ctx context.Context) (err error) {
-	var closeReader func()
-	if l.reader, closeReader, err = kafka.NewReader(l.cfg.Client, l.p.fetchBytes()); err != nil {
+	cl, closeReader, err := kafka.NewReader(l.cfg.Client, l.p.fetchBytes())
+	if err != nil {
 		return fmt.Errorf("make reader: %w", err)
 	}
 	defer closeReader()
-	l.group = group.New(l.groupConfig(), &l.standing)
+	l.equip(cl)
 	defer l.group.Wait()
-	defer func() { // when no goroutine is left that may renew them
-		for _, p := range l.producers {
-			p.Close()
-		}
-	}()
+	defer l.producers.close()
 	defer l.wg.Wait()
 	if err = kafka.AwaitVersions(ctx, l.reader, l.cfg.Guarantee == ExactlyOnce, l.log); err != nil || ctx.Err() != nil {
 		return err
 	}
-	l.makeProducers(ctx)
-	for i := range l.renderers {
-		l.renderers[i] = &renderer{l: l}
-	}
-	l.renew(ctx, 0)
 	// The group is joined when there is a producer to deliver with.
-	for l.renewing {
-		select {
-		case err := <-l.renewed:
-			if l.renewing = false; err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			<-l.renewed
-			return nil
-		}
+	if err = l.producers.start(ctx); err != nil || ctx.Err() != nil {
+		return err
 	}
 	l.standing.Await(errAwaitsTime)
 	if !l.p.clock.Await(ctx) {
@@ -183,6 +145,15 @@ func (l *lane) run(ctx context.Context) (err error) {
 	}
 	l.shutdown()
 	return nil
+}
+
+// equip gives the lane what works with its reader.
+func (l *lane) equip(reader *kgo.Client) {
+	l.reader = reader
+	l.group = group.New(l.groupConfig(), &l.standing)
+	l.producers = producers{kit: &l.kit, standing: &l.standing, wg: &l.wg, renewed: make(chan error, 1)}
+	l.reading = reading{cl: reader, wg: &l.wg, fetched: make(chan kgo.Fetches, 1)}
+	l.ends = ends{cl: reader, log: l.log, wg: &l.wg, answers: make(chan logEnds, 1)}
 }
 
 // errAwaitsTime is what a lane says of itself while it does not know what time it is.
@@ -206,32 +177,6 @@ func (l *lane) groupConfig() group.Config {
 	}
 }
 
-// makeProducers makes two transactional producers that take turns, or one that is idempotent only.
-func (l *lane) makeProducers(ctx context.Context) {
-	ids, spare := []string{""}, (*producer.Spare)(nil)
-	if l.cfg.Guarantee == ExactlyOnce {
-		all := producer.IDsOf(l.writer)
-		ids, spare = all[:2], l.newSpare(ctx, all[2:])
-	}
-	for _, id := range ids {
-		l.producers = append(l.producers, producer.New(l.producerConfig(id, spare)))
-	}
-}
-
-func (l *lane) producerConfig(id string, spare *producer.Spare) producer.Config {
-	return producer.Config{
-		Client: l.cfg.Client, ID: id, Spare: spare, Timeout: l.cfg.TransactionTimeout,
-		Bounds: producer.NewBounds(l.p.targets.maxBatchBytes), Hooks: []kgo.Hook{l.quota}, Log: l.cfg.Logger,
-	}
-}
-
-// newSpare looks after the ids that the producers of a lane do not use, until ctx ends.
-func (l *lane) newSpare(ctx context.Context, ids []string) *producer.Spare {
-	return producer.NewSpare(ids, func(id string, free func()) {
-		l.wg.Go(func() { producer.AwaitID(ctx, l.reader, id, l.cfg.TransactionTimeout, free) })
-	})
-}
-
 // step does everything that can be done now without waiting.
 func (l *lane) step(ctx context.Context) error {
 	now := l.p.clock.Now()
@@ -249,7 +194,7 @@ func (l *lane) step(ctx context.Context) error {
 			continue
 		}
 		p.Trust(limit)
-		if err := p.Load(now, l.room()); err != nil {
+		if err := p.Load(now, l.memory.room(len(l.order))); err != nil {
 			l.restart(ctx, p, err)
 			return nil // order has changed
 		}
@@ -261,9 +206,17 @@ func (l *lane) step(ctx context.Context) error {
 		l.tidiedAt = time.Now()
 		l.tidy(ctx, now)
 	}
-	if !l.polling {
-		l.poll(ctx)
+	l.reading.poll(ctx)
+	return nil
+}
+
+// balance keeps the near records inside the lane's memory. A live partition that still holds too much
+// pauses reading. One that is not live never does, since nothing would drain it.
+func (l *lane) balance(now int64) error {
+	if err := l.memory.fit(l.order, now); err != nil {
+		return err
 	}
+	l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
 	return nil
 }
 
@@ -272,8 +225,7 @@ func (l *lane) wait(ctx context.Context) {
 	timer := time.NewTimer(l.pause())
 	defer timer.Stop()
 	select {
-	case fs := <-l.fetched:
-		l.polling = false
+	case fs := <-l.reading.fetched:
 		l.acceptAll(ctx, fs)
 	case h := <-l.group.Handovers():
 		l.take(ctx, h)
@@ -284,10 +236,10 @@ func (l *lane) wait(ctx context.Context) {
 		l.took(ctx, t)
 	case t := <-l.committed:
 		l.tookCommit(ctx, t)
-	case <-l.renewed:
-		l.renewing = false
-	case e := <-l.ends:
-		l.tookEnds(e)
+	case <-l.producers.renewed:
+		l.producers.renewing = false
+	case a := <-l.ends.answers:
+		l.ends.answered(a, l.p.clock.Now())
 	case <-l.uneven:
 		l.membership.Rebalance()
 	case <-timer.C:
@@ -299,7 +251,7 @@ func (l *lane) wait(ctx context.Context) {
 // look at whether a checkpoint is to be written.
 func (l *lane) pause() time.Duration {
 	pause := 100 * time.Millisecond
-	if l.turn != nil || l.renewing {
+	if l.turn != nil || l.producers.renewing {
 		return pause // its end wakes us
 	}
 	if throttled := l.quota.left(); throttled > 0 {
@@ -317,30 +269,17 @@ func (l *lane) pause() time.Duration {
 // leastPause keeps a lane from spinning while something is due that cannot be tried yet.
 const leastPause = 200 * time.Microsecond
 
-const pollRecords = 10_000 // how many records are accepted in one step: some ms of work
-
-// poll lets the reader look for records; they arrive on fetched.
-func (l *lane) poll(ctx context.Context) {
-	ctx, l.endPoll = context.WithCancel(ctx)
-	l.polling = true
-	l.wg.Go(func() { l.fetched <- l.reader.PollRecords(ctx, pollRecords) })
-}
-
 // stopPoll takes in what the reader has, and leaves it alone: only then may partitions be added
 // or removed, so that nothing from before turns up after.
 func (l *lane) stopPoll(ctx context.Context) {
-	if !l.polling {
-		return
+	if fs, polled := l.reading.stop(); polled {
+		l.acceptAll(ctx, fs)
 	}
-	l.endPoll()
-	fs := <-l.fetched
-	l.polling = false
-	l.acceptAll(ctx, fs)
 }
 
 // acceptAll takes in what was read.
 func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
-	l.endPoll()
+	l.reading.ended()
 	now := l.p.clock.Now()
 	var failed []*partition
 	var why []error
@@ -376,7 +315,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		case kafka.IsTopicGone(why[i]):
 			l.restartTopic(ctx, p.tp.Topic, why[i])
 		case kafka.IsRefusedFetch(why[i]):
-			l.restReading(p, why[i])
+			p.restReading(why[i])
 		default:
 			l.restart(ctx, p, why[i])
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
@@ -67,12 +66,12 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 	}
 	t.Cleanup(p.store.close)
 	l := p.lanes[0]
-	var closeReader func()
-	if l.reader, closeReader, err = kafka.NewReader(p.cfg.Client, 1<<20); err != nil {
+	cl, closeReader, err := kafka.NewReader(p.cfg.Client, 1<<20)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(closeReader)
-	l.group = group.New(l.groupConfig(), &l.standing)
+	l.equip(cl)
 	return l
 }
 
@@ -95,7 +94,7 @@ func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition
 		}
 		f.fetched = kafka.Fetched{Offset: c.Offset, Metadata: md}
 	}
-	r := &restore{l: l}
+	r := &restore{kit: &l.kit}
 	p, _, err := r.judge(testTP, f)
 	if err == nil {
 		err = r.open(context.Background(), p)
@@ -175,7 +174,7 @@ func (l *lane) happened(parts ...*part) {
 		if pt.p.Undecided() > 0 {
 			pt.p.End()
 		}
-		l.tookDone(&turn{l: l, took: []*part{pt}, plain: len(pt.Items) == 0})
+		l.tookDone(&turn{kit: &l.kit, took: []*part{pt}, plain: len(pt.Items) == 0})
 	}
 }
 

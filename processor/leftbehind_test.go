@@ -29,7 +29,7 @@ func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
 	l.membership = outsider{}
 	on := l.p.targets.of([]byte("orders"))
 	on.trying.Store(true)
-	l.ahead = &turn{l: l, begin: make(chan bool, 1), trials: []*target{on}}
+	l.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*target{on}}
 	l.decided <- l.ahead
 	l.release(t.Context(), false)
 	equal(t, "a turn has it on trial", on.trying.Load(), false)
@@ -55,7 +55,7 @@ func TestPatienceEndsWithSuccess(t *testing.T) {
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
 	parts, _ := l.dueRecords(testNow)
 	l.timeouts = 3
-	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: &renderer{l: l}, began: time.Now()}
+	tn := &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, render: &renderer{kit: &l.kit}, began: time.Now()}
 	l.turn = tn
 	l.took(t.Context(), tn)
 	equal(t, "turns in a row that ran out of time", l.timeouts, 0)
@@ -83,7 +83,7 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 				l := testLane(t)
 				l.stopping, l.cfg.TurnTimeout = true, 10*time.Hour
 				began := time.Now()
-				tn := &turn{l: l, plain: name == "commit", outcome: outcomeUnknown, err: kafka.ErrUnanswered, render: &renderer{l: l}}
+				tn := &turn{kit: &l.kit, plain: name == "commit", outcome: outcomeUnknown, err: kafka.ErrUnanswered, render: &renderer{kit: &l.kit}}
 				var once sync.Once
 				if tn.plain {
 					l.commit, tn.cancel = tn, func() { once.Do(func() { l.committed <- tn }) }

@@ -42,7 +42,7 @@ func TestLeftovers(t *testing.T) {
 			w.logStart(t, tp, c.start)
 			w.checkpoints(t, withParsers(l, c.found), nil)
 			if c.here {
-				l.remember(tp, nil)
+				l.p.assigned.remember(l.n, tp, nil)
 			}
 			f := newLeftovers(l.p, l.reader)
 			began := time.Now()

@@ -71,8 +71,8 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 		}
 		m.openStore()
 		defer func() { l.p.store.close() }()
-		l.nearBudget = rapid.SampledFrom([]int64{1 << 30, 100 << 10, 1}).Draw(rt, "budget")
-		l.window, l.nearBytes = l.windowMax, 0
+		l.memory.budget = rapid.SampledFrom([]int64{1 << 30, 100 << 10, 1}).Draw(rt, "budget")
+		l.memory.window, l.memory.used = l.windowMax, 0
 		m.configure()
 		m.restore()
 		rt.Repeat(map[string]func(*rapid.T){
@@ -271,11 +271,11 @@ func (m *model) readUpTo(end int64) {
 // work is what a step of the lane does before it begins a turn.
 func (m *model) work(*rapid.T) {
 	m.withStore(m.l.balance(m.now))
-	m.withStore(m.p.Load(m.now, m.l.room()))
+	m.withStore(m.p.Load(m.now, m.l.memory.room(len(m.l.order))))
 	m.readAgain()
 	if p := m.p; p.phase == PhaseCatchUp && (p.Marks().Position >= p.logEnd || p.Ordered()) {
 		m.withStore(m.l.goLive(p))
-		m.withStore(m.p.Load(m.now, m.l.room()))
+		m.withStore(m.p.Load(m.now, m.l.memory.room(len(m.l.order))))
 		m.purity(m.committed)
 	}
 	m.must(pending.Check(m.p.Partition))
@@ -383,7 +383,7 @@ func (m *model) decide(t *rapid.T) {
 func (m *model) refuse() {
 	for _, pt := range m.parts {
 		m.p.End()
-		m.l.tookAborted(&turn{l: m.l, took: []*part{pt}, err: errors.New("refused")})
+		m.l.tookAborted(&turn{kit: &m.l.kit, took: []*part{pt}, err: errors.New("refused")})
 	}
 	m.parts = nil
 }
@@ -413,7 +413,7 @@ func (m *model) happen(unseen bool) {
 		return
 	}
 	m.p.End()
-	m.l.tookDone(&turn{l: m.l, took: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
+	m.l.tookDone(&turn{kit: &m.l.kit, took: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
 	if len(m.parts) > 0 { // the lane's release
 		next := m.parts[0]
 		next.To.Appended = next.To.Appended || m.p.Marks().OwnEnd > next.To.Offset
@@ -446,7 +446,7 @@ func (m *model) wrote() {
 	}
 	m.beside = nil
 	m.write(pt.To)
-	m.l.tookDone(&turn{l: m.l, took: []*part{pt}, plain: true})
+	m.l.tookDone(&turn{kit: &m.l.kit, took: []*part{pt}, plain: true})
 	m.withStore(m.l.tidyStore(m.p))
 	_, err := m.p.Tidy(true) // what tidyStore does when it is worth its while
 	m.withStore(err)

@@ -3,14 +3,11 @@ package processor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
-	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // took takes in what became of the turn in flight.
@@ -21,7 +18,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		l.pace.ended(t.began, time.Now(), t.full)
 	}
 	l.p.counters.turn(t)
-	l.tellTurn(t)
+	l.events.turn(t)
 	l.blame(t)
 	if t.narrows || t.rejected != nil {
 		l.lost.add(time.Since(t.began))
@@ -44,7 +41,7 @@ func (l *lane) took(ctx context.Context, t *turn) {
 		l.tookDone(t)
 		if t.producer != nil && t.producer.Stale() && !l.stopping {
 			l.log.Info("a decision was asked for twice; the producers are renewed before a late copy can decide anything else")
-			l.renew(ctx, 0)
+			l.producers.renew(ctx, 0)
 		}
 	case outcomeAborted:
 		if t.plain {
@@ -197,60 +194,8 @@ func (l *lane) tookUnknown(ctx context.Context, t *turn) {
 	default:
 		t.render.forget()
 		rest := l.unknowns.Failed()
-		l.renew(ctx, rest)
+		l.producers.renew(ctx, rest)
 		l.drop(ctx, tps)
 		l.restore(ctx, tps, rest)
 	}
-}
-
-// renew replaces every producer, after a rest and for as long as it takes. Until that is done no turn begins.
-// What only another configuration mends is tried again as well, but not by a process that has only
-// started: that ends, as it does for every other setting that cannot be.
-func (l *lane) renew(ctx context.Context, rest time.Duration) {
-	if l.renewing {
-		return
-	}
-	l.renewing = true
-	starting := l.membership == nil
-	l.wg.Go(func() {
-		wait.For(ctx, rest)
-		said := ""
-		for try := 0; ; try++ {
-			err := l.renewAll(ctx)
-			if err == nil || ctx.Err() != nil {
-				l.standing.Await(nil)
-				break
-			}
-			if refused, ok := errors.AsType[*kafka.TimeoutRefusal](err); ok && starting {
-				l.renewed <- refused
-				return
-			}
-			l.standing.Await(fmt.Errorf("producers are not ready: %w", err))
-			pause := wait.Growing(try, 250*time.Millisecond, wait.MostRest)
-			level := slog.LevelWarn
-			if why := err.Error(); why != said {
-				said = why
-			} else {
-				level = slog.LevelDebug // once is enough
-			}
-			l.log.Log(ctx, level, "producers are not ready; trying again", "error", err, "in", pause.Round(time.Millisecond))
-			if !wait.For(ctx, pause) {
-				break
-			}
-		}
-		l.renewed <- nil
-	})
-}
-
-// renewAll renews all at the same time, so that one that is not answered does not cost the others theirs.
-func (l *lane) renewAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
-	defer cancel()
-	errs := make([]error, len(l.producers))
-	var wg sync.WaitGroup
-	for i, p := range l.producers {
-		wg.Go(func() { errs[i] = p.Renew(ctx) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

@@ -29,10 +29,11 @@ type partition struct {
 	picture atomic.Pointer[PartitionStats] // published by the lane, read by every goroutine
 
 	// Owned by the lane, as is everything below.
-	phase  Phase
-	err    error // why it is stopped or held up
-	loss   error // the log has lost what is pending here
-	unread error // why brokers do not let it be read
+	phase   Phase
+	dropped bool  // the lane has it no more, and nothing that comes of what was sent for it counts
+	err     error // why it is stopped or held up
+	loss    error // the log has lost what is pending here
+	unread  error // why brokers do not let it be read
 
 	writing    writing
 	logStart   int64
@@ -105,6 +106,17 @@ func (p *partition) errAhead(now int64) error {
 		"Until %s a record that is requested for a time before that is delivered when it is due, and when those before it in the log have been. "+
 		"To end this sooner stop the group and use `duewheel checkpoints reset --force`: with --to-offset what is pending is given up, with --to-beginning what is in the log is delivered again",
 		w.Sub(time.UnixMilli(now)).Round(time.Second), w.UTC().Format(time.RFC3339))
+}
+
+// restReading leaves a partition alone for a while that brokers do not let be read. What was read before
+// is as good as ever, and is delivered.
+func (p *partition) restReading(why error) {
+	rest := max(p.refusals.Failed(), wait.LeastRest)
+	if p.unread == nil {
+		p.log.Warn("partition cannot be read; trying again", "error", why)
+	}
+	p.unread = fmt.Errorf("cannot be read: %w", why)
+	p.resting = time.Now().Add(rest)
 }
 
 // describe renders an error with the partition's coordinates.

@@ -46,5 +46,5 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 
 // usedUp reports whether a partition is to be read again because what memory holds is used up.
 func (l *lane) usedUp(p *partition, now int64) bool {
-	return p.live() && time.Since(p.liveAt) >= readAgainRest && p.UsedUp(now, l.room())
+	return p.live() && time.Since(p.liveAt) >= readAgainRest && p.UsedUp(now, l.memory.room(len(l.order)))
 }

@@ -23,7 +23,7 @@ func TestStoreFails(t *testing.T) {
 // A partition whose memory is used up is not read again at the moment at which it has become live.
 func TestReadAgainRests(t *testing.T) {
 	l := testLane(t)
-	l.nearBudget = 1 << 20
+	l.memory.budget = 1 << 20
 	l.p.store.lost(syscall.ENOSPC)
 	l.p.store.tried, l.p.store.pause = time.Now(), time.Hour
 	p := livePartition(t, l)

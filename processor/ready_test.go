@@ -10,7 +10,7 @@ import (
 
 // pictureOf publishes what a lane has of the test's partition, and returns it.
 func pictureOf(l *lane) PartitionStats {
-	l.publish(l.parts[testTP], testNow)
+	l.parts[testTP].publish(testNow, &l.kit)
 	return *l.parts[testTP].picture.Load()
 }
 
@@ -49,16 +49,16 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 // What a restore waits for, and how far a catch-up has come, can be seen.
 func TestReasons(t *testing.T) {
 	l := testLane(t)
-	l.remember(testTP, nil)
+	l.p.assigned.remember(l.n, testTP, nil)
 	other := topicPartition{Topic: testTopic, Partition: 9}
-	l.explain([]topicPartition{testTP, other}, "waiting: no broker")
+	l.p.assigned.explain(l.n, []topicPartition{testTP, other}, "waiting: no broker")
 	got := l.p.pictures()
 	if len(got) != 1 || got[0].Phase != PhaseRestoring || got[0].Reason != "waiting: no broker" {
 		t.Errorf("got %+v", got)
 	}
 	p := livePartition(t, l)
-	l.remember(testTP, p)
-	l.explain([]topicPartition{testTP}, "too late")
+	l.p.assigned.remember(l.n, testTP, p)
+	l.p.assigned.explain(l.n, []topicPartition{testTP}, "too late")
 	p.Pass(20)
 	p.phase, p.logEnd = PhaseCatchUp, 80
 	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80")

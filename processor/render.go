@@ -49,7 +49,7 @@ const (
 // renderer turns items into records to produce. Its memory is used again by the next turn that
 // the same producer runs, so that a delivered record costs no allocation.
 type renderer struct {
-	l       *lane
+	*kit
 	rec     pending.Record
 	blocks  [][]kgo.Record
 	used    int
@@ -81,7 +81,7 @@ func (r *renderer) reset() {
 }
 
 // forget gives up memory that a client may still be looking at.
-func (r *renderer) forget() { *r = renderer{l: r.l} }
+func (r *renderer) forget() { *r = renderer{kit: r.kit} }
 
 func (r *renderer) newRecord() *kgo.Record {
 	b, i := r.used/recBlock, r.used%recBlock
@@ -111,7 +111,7 @@ func (r *renderer) nameTargets() {
 			}
 			req, err := p.Asks(it, &rec)
 			if err == nil && p.route.Allowed(req.Target) {
-				r.l.p.targets.of(req.Target)
+				r.p.targets.of(req.Target)
 			}
 		}
 	}
@@ -165,17 +165,17 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		if refusal := refuseNow(p, &req, now); refusal != nil {
 			return r.deadLetter(ctx, pt, it, refusal)
 		}
-		r.target, r.allowed = r.l.p.targets.of(req.Target), p.route
+		r.target, r.allowed = r.p.targets.of(req.Target), p.route
 		if r.target.state.Load().status == targetUnknown {
 			r.nameTargets()
 		}
-		r.state = r.l.p.targets.await(ctx, r.target, lookupWait)
+		r.state = r.p.targets.await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
 	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
 		if r.outdated(st, p, it, req.First(rec.Offset, rec.Timestamp), now) {
-			r.l.p.targets.hurry(t)
+			r.p.targets.hurry(t)
 			if p.Ordered() {
 				return errAsking
 			}
@@ -251,8 +251,8 @@ func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusa
 // may need. The dead letter is the request as it was written, whatever was tried since, and names it.
 func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, refusal *topics.Refusal) error {
 	p, rec := pt.p, &r.rec
-	t := r.l.p.targets.of([]byte(p.route.DeadLetter))
-	st := r.l.p.targets.await(ctx, t, lookupWait)
+	t := r.p.targets.of([]byte(p.route.DeadLetter))
+	st := r.p.targets.await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.name, notReady(st))}
 	}
@@ -265,7 +265,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDeadLetter(r.headers, written, topics.DeadLetter{
 		Topic: p.tp.Topic, Partition: p.tp.Partition, Offset: tried.Origin.Offset, Timestamp: tried.Origin.Timestamp,
-		Refusal: refusal, Instance: r.l.cfg.Instance, Attempts: tried.Attempt,
+		Refusal: refusal, Instance: r.cfg.Instance, Attempts: tried.Attempt,
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	size, cut := topics.RecordSize(out.Key, out.Value, out.Headers), false
@@ -299,8 +299,8 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *pending.Item, req 
 	if p.Ordered() {
 		return errHeld{why}
 	}
-	t := r.l.p.targets.of([]byte(p.tp.Topic))
-	st := r.l.p.targets.await(ctx, t, lookupWait)
+	t := r.p.targets.of([]byte(p.tp.Topic))
+	st := r.p.targets.await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.name, notReady(st))}
 	}

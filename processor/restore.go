@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
@@ -24,7 +23,8 @@ import (
 // partitions that stay are not held up: fetch the checkpoint, fence the writer that holds it open, claim
 // it, open the store, find the end of the log. What is found goes to the lane as it is ready.
 type restore struct {
-	l      *lane
+	*kit
+	to     chan<- restored
 	member membership
 	left   map[topicPartition]bool // owned by the lane: not yet adopted
 	cancel context.CancelFunc
@@ -52,37 +52,18 @@ func (l *lane) restore(ctx context.Context, tps []topicPartition, rest time.Dura
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &restore{l: l, member: l.membership, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
+	r := &restore{kit: &l.kit, to: l.restored, member: l.membership, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
 	for _, tp := range tps {
 		r.left[tp] = true
-		l.remember(tp, nil)
+		l.p.assigned.remember(l.n, tp, nil)
 	}
 	l.restores[r] = struct{}{}
-	l.announce(tps)
+	l.reading.announce(tps)
 	l.wg.Go(func() {
 		defer close(r.done)
 		defer cancel()
 		r.run(ctx, slices.Clone(tps))
 	})
-}
-
-// announce has the reader ask for the metadata of topics that it does not know, while partitions of
-// them are restored. A partition that is added before its leader is known is read a second later:
-// the client asks any broker for its offsets, and rests when it is the wrong one.
-func (l *lane) announce(tps []topicPartition) {
-	known := l.reader.GetConsumeTopics()
-	add := map[string]map[int32]kgo.Offset{}
-	remove := map[string][]int32{}
-	for _, tp := range tps {
-		if !slices.Contains(known, tp.Topic) && add[tp.Topic] == nil {
-			add[tp.Topic] = map[int32]kgo.Offset{tp.Partition: kgo.NewOffset().At(0)}
-			remove[tp.Topic] = []int32{tp.Partition}
-		}
-	}
-	if len(add) > 0 {
-		l.reader.AddConsumePartitions(add) // there is no other way to name a topic
-		l.reader.RemoveConsumePartitions(remove)
-	}
 }
 
 // cancelRestores ends every restore that works on one of the given partitions (nil: every one),
@@ -150,9 +131,9 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 		if err != nil {
 			if told != err.Error() {
 				told = err.Error()
-				r.l.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
+				r.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
 			}
-			r.l.explain(left, "waiting: "+err.Error())
+			r.p.assigned.explain(r.n, left, "waiting: "+err.Error())
 			pause = min(2*pause, time.Second)
 		} else if time.Since(r.began) > time.Second {
 			pause = max(pause, 10*restorePause) // a transaction that is held open is no matter of ms any more
@@ -170,15 +151,15 @@ func (r *restore) free(ctx context.Context, unstable map[topicPartition]topicID)
 	r.fencedAt = time.Now()
 	held := slices.SortedFunc(maps.Keys(unstable), kafka.Compare)
 	why := "the checkpoint is held by an open transaction; fencing its writer"
-	if time.Since(r.began) > r.l.cfg.TransactionTimeout+hangsAfter {
+	if time.Since(r.began) > r.cfg.TransactionTimeout+hangsAfter {
 		why = fmt.Sprintf("%v: find it with `kafka-transactions.sh find-hanging` on __consumer_offsets and end it with `kafka-transactions.sh abort`", ErrHangingTransaction)
 		if !r.hangs {
-			r.l.log.Error("partitions wait until a person ends a transaction", "partitions", held, "error", why)
+			r.log.Error("partitions wait until a person ends a transaction", "partitions", held, "error", why)
 		}
 		r.hangs = true
 	}
 	if r.hangs || r.refused == nil { // else the answer to the last try says more
-		r.l.explain(held, why)
+		r.p.assigned.explain(r.n, held, why)
 	}
 	r.refused = r.fence(ctx, unstable)
 	return r.refused
@@ -186,7 +167,7 @@ func (r *restore) free(ctx context.Context, unstable map[topicPartition]topicID)
 
 func (r *restore) tell(ctx context.Context, what restored) {
 	select {
-	case r.l.restored <- what:
+	case r.to <- what:
 	case <-ctx.Done():
 	}
 }
@@ -203,11 +184,11 @@ type found struct {
 // Partitions that are in trouble (without a leader, or their topic is gone) are left out, so that
 // they hold up no other; when all are, the error says why.
 func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready map[topicPartition]found, unstable map[topicPartition]topicID, err error) {
-	ids, trouble := kafka.TopicIDs(ctx, r.l.reader, tps)
+	ids, trouble := kafka.TopicIDs(ctx, r.reader, tps)
 	if len(ids) == 0 {
 		return nil, nil, trouble
 	}
-	got, err := r.l.coordinator.Fetch(ctx, r.l.reader, ids, true)
+	got, err := r.coordinator.Fetch(ctx, r.reader, ids, true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -225,7 +206,7 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 			ready[tp] = found{id: id, fetched: f}
 		}
 	}
-	bounds, err := kafka.AskBounds(ctx, r.l.reader, slices.Collect(maps.Keys(ready)))
+	bounds, err := kafka.AskBounds(ctx, r.reader, slices.Collect(maps.Keys(ready)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -249,21 +230,21 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 // unstable fetch shows the last committed checkpoint, which names the writer: it claimed the
 // partition before its first transaction (design rule 9).
 func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID) error {
-	got, err := r.l.coordinator.Fetch(ctx, r.l.reader, unstable, false)
+	got, err := r.coordinator.Fetch(ctx, r.reader, unstable, false)
 	if err != nil {
 		return err
 	}
-	fenced := map[string]bool{r.l.writer: true, "": true} // our own producers have been renewed already
+	fenced := map[string]bool{r.writer: true, "": true} // our own producers have been renewed already
 	for tp, f := range got {
 		c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
 		if err != nil || fenced[c.Writer] {
 			continue
 		}
 		fenced[c.Writer] = true
-		r.l.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
-		r.l.p.counters.fenced.Add(1)
-		r.l.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
-		if err := kafka.Fence(ctx, r.l.reader, producer.IDsOf(c.Writer), r.l.cfg.emptyTimeout()); err != nil {
+		r.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
+		r.p.counters.fenced.Add(1)
+		r.events.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
+		if err := kafka.Fence(ctx, r.reader, producer.IDsOf(c.Writer), r.cfg.emptyTimeout()); err != nil {
 			return err
 		}
 	}
@@ -311,7 +292,7 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 		return parts, nil
 	}
 	// Not cut short when the partition is revoked meanwhile: it has to be answered.
-	err := r.l.coordinator.Commit(r.l.p.until, r.l.reader, r.member.Member(), claims)
+	err := r.coordinator.Commit(r.p.until, r.reader, r.member.Member(), claims)
 	if err == nil {
 		return parts, nil
 	}
@@ -346,7 +327,7 @@ func (r *restore) open(ctx context.Context, p *partition) error {
 	}
 	err := r.openStore(ctx, p)
 	if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
-		r.l.p.store.failed(err)
+		r.p.store.failed(err)
 		return nil
 	}
 	return err
@@ -354,20 +335,20 @@ func (r *restore) open(ctx context.Context, p *partition) error {
 
 // openStore gives a partition its part of the store, and what that spares it.
 func (r *restore) openStore(ctx context.Context, p *partition) error {
-	warm := r.l.p.standbys.take(p.tp, p.id)
-	store, err := r.l.p.store.Partition(r.l.p.partitionID(p))
+	warm := r.p.standbys.take(p.tp, p.id)
+	store, err := r.p.store.Partition(r.p.partitionID(p))
 	if err != nil {
 		return p.describe("open the store of", err)
 	}
-	now, c := r.l.p.clock.Now(), p.Marks().Committed
+	now, c := r.p.clock.Now(), p.Marks().Committed
 	if warm != nil {
 		got, ok, err := warm.HandOver(store, c)
 		if err != nil {
 			return p.describe("take over the standby of", err)
 		}
 		if ok {
-			r.l.p.counters.warm.Add(1)
-			p.Use(store, got, now, r.l.windowMax)
+			r.p.counters.warm.Add(1)
+			p.Use(store, got, now, r.windowMax)
 			return nil
 		}
 	}
@@ -376,7 +357,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 		return p.describe("open the store of", err)
 	}
 	tellInherited(p.log, got)
-	p.Use(store, got, now, r.l.windowMax)
+	p.Use(store, got, now, r.windowMax)
 	return nil
 }
 

@@ -194,7 +194,7 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 	for r := range l.restores {
 		r.cancel()
 		<-r.done
-		r = &restore{l: l, member: l.membership, left: map[topicPartition]bool{tp: true}, cancel: func() {}, done: make(chan struct{}), began: time.Now().Add(-l.cfg.TransactionTimeout - hangsAfter)}
+		r = &restore{kit: &l.kit, member: l.membership, left: map[topicPartition]bool{tp: true}, cancel: func() {}, done: make(chan struct{}), began: time.Now().Add(-l.cfg.TransactionTimeout - hangsAfter)}
 		go func() {
 			defer close(r.done)
 			r.run(t.Context(), []topicPartition{tp})
@@ -354,7 +354,7 @@ func TestEndOfCatchUp(t *testing.T) {
 		}
 		equal(t, "end", p.logEnd, want[0])
 		for i, stable := range []int64{7, 12} {
-			l.tookEnds(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: stable, High: 20}}})
+			l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: stable, High: 20}}}, testNow)
 			equal(t, "end as asked again", p.logEnd, want[i+1])
 		}
 	}

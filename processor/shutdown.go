@@ -18,7 +18,7 @@ func (l *lane) shutdown() {
 	l.stopping = true
 	l.cancelRestores(nil)
 	for _, p := range l.order {
-		l.tell(Event{Kind: EventLeaving}, p.tp)
+		l.events.tell(Event{Kind: EventLeaving}, p.tp)
 	}
 	l.stopPoll(ctx)
 	l.awaitTurn(ctx)
@@ -50,7 +50,7 @@ func (l *lane) shutdown() {
 // lastCheckpoints writes the checkpoints of partitions that are about to be given up, so that
 // their next owner has little or nothing to do again.
 func (l *lane) lastCheckpoints(ctx context.Context, ps []*partition) {
-	t := &turn{l: l, plain: true, member: l.membership.Member()}
+	t := &turn{kit: &l.kit, plain: true, member: l.membership.Member()}
 	for _, p := range ps {
 		if !p.live() {
 			continue

@@ -49,7 +49,7 @@ func (r *renderer) fits(rec *kgo.Record, size int, st *targetState) (how string,
 
 // compressor is the one that the producers use, which have the same options; nil: none.
 func (r *renderer) compressor() kgo.Compressor {
-	c, _ := r.l.reader.OptValue(kgo.WithCompressor).(kgo.Compressor)
+	c, _ := r.reader.OptValue(kgo.WithCompressor).(kgo.Compressor)
 	return c
 }
 

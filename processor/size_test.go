@@ -31,7 +31,7 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cl.Close()
-			r := &renderer{l: &lane{reader: cl}}
+			r := &renderer{kit: &kit{reader: cl}}
 			how, ok := r.fits(&kgo.Record{Value: c.value}, len(c.value)+70, &targetState{takes: c.takes})
 			equal(t, "fits ("+how+")", ok, c.want)
 		})

@@ -29,7 +29,7 @@ func TestPictureOfAPartition(t *testing.T) {
 		}
 		return n
 	}
-	l.publish(p, testNow)
+	p.publish(testNow, &l.kit)
 	s := p.picture.Load()
 	equal(t, "pending", s.Pending, 6)
 	equal(t, "bytes pending", s.PendingBytes, size(1, 2, 3, 4, 5, 6))
@@ -39,7 +39,7 @@ func TestPictureOfAPartition(t *testing.T) {
 			t.Errorf("within %v: %+v, want %+v", want.Within, s.Agenda[i], want)
 		}
 	}
-	l.publish(p, ms(40_000))
+	p.publish(ms(40_000), &l.kit)
 	equal(t, "overdue later", p.picture.Load().Overdue, 3)
 }
 
@@ -51,7 +51,7 @@ func TestLatenessOfATurn(t *testing.T) {
 	target := l.p.targets.of([]byte("orders"))
 	pt := &part{p: p}
 	out := func(since int64) output { return output{kind: outDelivered, part: pt, target: target, since: since} }
-	c.outputs(&turn{l: l, answered: time.UnixMilli(ms(0)), render: &renderer{l: l, outputs: []output{out(ms(-3)), out(ms(-3)), out(ms(-40)), out(ms(+10))}}})
+	c.outputs(&turn{kit: &l.kit, answered: time.UnixMilli(ms(0)), render: &renderer{kit: &l.kit, outputs: []output{out(ms(-3)), out(ms(-3)), out(ms(-40)), out(ms(+10))}}})
 	h := target.stats.lateness.snapshot()
 	var count int64
 	for _, n := range h.Counts {
@@ -77,7 +77,7 @@ func TestStatsOfEverything(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Lanes = 3 })
 	c := l.p.counters
 	for i, of := range l.p.lanes {
-		of.nearPublished.Store(int64(100 + i))
+		of.memory.published.Store(int64(100 + i))
 	}
 	topic := c.topics[testTopic]
 	for i, n := range []*atomic.Int64{&topic.accepted, &topic.delivered, &topic.late, &topic.lateOnArrival, &c.rebalances, &c.retried, &c.readAgain, &c.warm} {

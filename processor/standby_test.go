@@ -265,7 +265,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Standbys = 1 })
 	s := l.p.standbys
 	c := checkpointAt(l, state.Checkpoint{Offset: 1})
-	l.remember(testTP, nil)
+	l.p.assigned.remember(l.n, testTP, nil)
 	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	if err := store.Commit(state.Position{}); err != nil {
 		t.Errorf("the lane cannot use its store any more: %v", err)
 	}
-	l.forget(testTP)
+	l.p.assigned.forget(l.n, testTP)
 	if err := s.open(t.Context(), testTP, testID, c, 0); err != nil || s.m[testTP] == nil {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
@@ -329,7 +329,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 	s.reading[testTP] = true
 	s.saw(&assignor.View{Replicas: []string{"duewheel-me", "duewheel-other"}, Owners: map[topicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
 	s.follow(t.Context())
-	l.remember(testTP, nil) // only now the lane hears of it
+	l.p.assigned.remember(l.n, testTP, nil) // only now the lane hears of it
 	if s.take(testTP, testID) == nil {
 		t.Error("it was given up a moment before it was needed")
 	}

@@ -51,9 +51,9 @@ func TestCatchUpEnds(t *testing.T) {
 		t.Helper()
 		l.settleCatchUps(ctx, testNow)
 		equal(t, "phase "+why, p.phase, want)
-		equal(t, "asking "+why, l.asking, asks)
-		if l.asking {
-			l.tookEnds(<-l.ends)
+		equal(t, "asking "+why, l.ends.asking, asks)
+		if l.ends.asking {
+			l.ends.answered(<-l.ends.answers, testNow)
 		}
 	}
 	l.read(t, p, testNow, req(0, ms(10), "orders"), req(1, ms(20), "orders"))
@@ -61,7 +61,7 @@ func TestCatchUpEnds(t *testing.T) {
 	l.read(t, p, testNow, control(2))
 	p.endAsked = time.Now().Add(-freshEnd - time.Millisecond)
 	settle("at an end of long ago", PhaseCatchUp, true)
-	l.tookEnds(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: 4, High: 4}}})
+	l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{p: {Stable: 4, High: 4}}}, testNow)
 	settle("below a later end", PhaseCatchUp, false)
 	l.read(t, p, testNow, control(3))
 	settle("at a fresh end", PhaseLive, false)
@@ -94,7 +94,7 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+1, "orders"))
 		parts, _ := l.dueRecords(testNow)
-		l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}}
+		l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
 		taken := make(chan struct{})
 		go func() {
 			l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}})
@@ -127,7 +127,7 @@ func TestLost(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.dueRecords(testNow)
-	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
+	l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
 	l.decided <- l.turn
 	l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}, Lost: true})
 	equal(t, "partitions", len(l.parts)+len(l.order), 0)
@@ -147,19 +147,19 @@ func TestUnknownOutcome(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.dueRecords(testNow)
 	l.read(t, p, testNow, req(1, ms(-1), "orders")) // late by a W that is not tried any more
-	render := &renderer{l: l, buf: make([]byte, 0, 1<<10)}
-	tn := &turn{l: l, parts: parts, took: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
+	render := &renderer{kit: &l.kit, buf: make([]byte, 0, 1<<10)}
+	tn := &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
 	l.turn = tn
 	l.took(ctx, tn)
 	equal(t, "bytes of what the old client may still hold", cap(render.buf), 0)
 	equal(t, "partitions", len(l.parts)+len(l.order), 0)
-	equal(t, "producers are being renewed", l.renewing, true)
+	equal(t, "producers are being renewed", l.producers.renewing, true)
 	equal(t, "restores", len(l.restores), 1)
 	for r := range l.restores {
 		equal(t, "partitions to restore", r.left[testTP], true)
 	}
 	cancel()
-	<-l.renewed
+	<-l.producers.renewed
 }
 
 // A rebalance waits for a member for at least as long as a turn of it may take, since a revocation waits for the turn.
@@ -187,7 +187,7 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	}
 	l.membership = before
 	l.read(t, p, testNow, control(0))
-	tn := &turn{l: l, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
+	tn := &turn{kit: &l.kit, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
 	tn.took = tn.parts
 	p.Begin()
 	l.turn = tn
@@ -215,7 +215,7 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	refuse := func() {
 		parts, _ := l.dueRecords(max(again(p), testNow))
-		l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
+		l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
 		l.took(t.Context(), l.turn)
 	}
 	for i, want := range []int64{0, 0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
@@ -229,7 +229,7 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 		t.Error("it is tried again at once")
 	}
 	parts, _ := l.dueRecords(again(p))
-	l.turn = &turn{l: l, parts: parts, took: parts, cancel: func() {}}
+	l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
 	l.took(t.Context(), l.turn)
 	equal(t, "turns given up in a row", l.aborts, 0)
 	if p.err != nil {
@@ -244,7 +244,7 @@ func TestForbiddenTurnWaits(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.dueRecords(testNow)
 	p.End()
-	l.tookAborted(&turn{l: l, took: parts, err: kerr.GroupAuthorizationFailed})
+	l.tookAborted(&turn{kit: &l.kit, took: parts, err: kerr.GroupAuthorizationFailed})
 	equal(t, "it waits", again(p)-testNow, 1000)
 	if !errors.Is(p.err, kerr.GroupAuthorizationFailed) {
 		t.Errorf("it says %v", p.err)
@@ -261,7 +261,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		l.read(t, p, testNow, req(0, testNow, "orders"))
 		parts, _ := l.dueRecords(testNow)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.turn = &turn{l: l, parts: parts, took: parts, cancel: cancel}
+		l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: cancel}
 		go func(tn *turn) { // hangs until it is given up
 			<-ctx.Done()
 			tn.outcome, tn.err = outcomeUnknown, ctx.Err()

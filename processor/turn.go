@@ -20,7 +20,7 @@ import (
 // of its own, because the lane goes on reading meanwhile; the lane begins no other until this one
 // is decided.
 type turn struct {
-	l        *lane
+	*kit
 	parts    []*part
 	producer *producer.Producer
 	render   *renderer
@@ -75,7 +75,7 @@ func (o outcome) String() string {
 // run carries the turn out and returns when it is decided, or when ctx ends, which makes it
 // unknown.
 func (t *turn) run(ctx context.Context) {
-	defer func() { t.answered = t.l.p.clock.Time() }()
+	defer func() { t.answered = t.p.clock.Time() }()
 	if t.plain {
 		t.took = t.parts
 		t.commitPlain(ctx)
@@ -93,7 +93,7 @@ func (t *turn) run(ctx context.Context) {
 	}
 	switch {
 	case len(t.took) == 0:
-	case t.l.cfg.Guarantee == AtLeastOnce:
+	case t.cfg.Guarantee == AtLeastOnce:
 		t.runPlainly(ctx)
 	case len(t.render.outputs) == 0:
 		// Everything with records in it is held up. A transaction without a record is one that
@@ -107,7 +107,7 @@ func (t *turn) run(ctx context.Context) {
 
 // renderParts makes the records of every part that can be tried now.
 func (t *turn) renderParts(ctx context.Context) {
-	now := t.l.p.clock.Time()
+	now := t.p.clock.Time()
 	t.render.parts = t.parts
 	for _, pt := range t.parts {
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
@@ -131,7 +131,7 @@ func (t *turn) renderParts(ctx context.Context) {
 func (t *turn) commitPlain(ctx context.Context) error {
 	entries, err := t.entries()
 	if err == nil {
-		err = t.l.coordinator.Commit(ctx, t.l.reader, t.member, entries)
+		err = t.coordinator.Commit(ctx, t.reader, t.member, entries)
 	}
 	t.noteRefused(err, func(error) bool { return true })
 	switch t.err = err; {
@@ -188,7 +188,7 @@ func (t *turn) runTransaction(ctx context.Context) {
 	work, cancel := context.WithTimeout(ctx, t.timeout())
 	defer cancel()
 	opened := time.Now()
-	tx, err := t.producer.Open(work, t.l.coordinator, t.member, entries)
+	tx, err := t.producer.Open(work, t.coordinator, t.member, entries)
 	if err == nil {
 		err = t.produce(ctx, opened)
 	}
@@ -213,21 +213,21 @@ const decisionPatience = 10 * time.Second
 // timeout is how long the turn may take up to its decision. After turns that have run out of time
 // it gets more, as what it carries may be one record already.
 func (t *turn) timeout() time.Duration {
-	return min(t.l.cfg.TurnTimeout<<t.patience, t.l.cfg.TransactionTimeout*4/5)
+	return min(t.cfg.TurnTimeout<<t.patience, t.cfg.TransactionTimeout*4/5)
 }
 
 // extension is how much longer a turn may take that has used up its time: as long as a quota keeps
 // its records waiting, if the transaction timeout allows for that.
 func (t *turn) extension(began time.Time) time.Duration {
-	throttled := t.l.quota.left()
+	throttled := t.quota.left()
 	if throttled == 0 {
 		return 0
 	}
-	more := throttled + t.l.cfg.TurnTimeout/4
-	if t.l.cfg.Guarantee == AtLeastOnce {
+	more := throttled + t.cfg.TurnTimeout/4
+	if t.cfg.Guarantee == AtLeastOnce {
 		return more // given up, what is on its way would come twice
 	}
-	left := time.Until(began.Add(t.l.cfg.TransactionTimeout * 4 / 5))
+	left := time.Until(began.Add(t.cfg.TransactionTimeout * 4 / 5))
 	if throttled > left {
 		return 0
 	}
@@ -279,8 +279,8 @@ func (t *turn) runPlainly(ctx context.Context) {
 	}
 	t.outcome, t.err = outcomeAborted, err
 	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.Acked })
-	t.answered = t.l.p.clock.Time()
-	t.l.p.counters.outputs(t) // they are not tried again
+	t.answered = t.p.clock.Time()
+	t.p.counters.outputs(t) // they are not tried again
 	t.render.forget()
 	if t.settled {
 		return // the client has nothing left to do, and a search takes many turns

@@ -37,9 +37,9 @@ func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 		id = ""
 	}
 	tn := &turn{
-		l: l, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {},
-		producer: producer.New(l.producerConfig(id, nil)),
-		render:   &renderer{l: l},
+		kit: &l.kit, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {},
+		producer: producer.New(l.producers.config(id, nil)),
+		render:   &renderer{kit: &l.kit},
 	}
 	t.Cleanup(tn.producer.Close)
 	if err := tn.producer.Renew(t.Context()); err != nil {
@@ -248,7 +248,7 @@ func TestOneRecordOnTrial(t *testing.T) {
 		return kinds
 	}
 	equals(t, "what the first turn writes", kinds(tn), []outputKind{outDeadLetter, outDelivered, outRetry, outRetry})
-	other := &turn{l: l, parts: tn.parts, member: someone, cancel: func() {}, render: &renderer{l: l}}
+	other := &turn{kit: &l.kit, parts: tn.parts, member: someone, cancel: func() {}, render: &renderer{kit: &l.kit}}
 	equal(t, "what another turn writes", len(kinds(other)), 0) // its parts are held
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
@@ -337,7 +337,7 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	}
 	again := p.take(testNow+1000, nil, 10, anyBytes)
 	equals(t, "records", again.offsets(), []int64{0})
-	tn = &turn{l: l, parts: []*part{again}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{l: l}}
+	tn = &turn{kit: &l.kit, parts: []*part{again}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
 	l.took(t.Context(), tn)

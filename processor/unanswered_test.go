@@ -42,7 +42,7 @@ func TestUnansweredForASession(t *testing.T) {
 			before = l.membership.(*group.Stay)
 			l.read(t, p, testNow, control(0))
 		}
-		tn := &turn{l: l, parts: []*part{{p: p, Part: &pending.Part{To: p.Marks().Committed}}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
+		tn := &turn{kit: &l.kit, parts: []*part{{p: p, Part: &pending.Part{To: p.Marks().Committed}}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
 		if tn.took = tn.parts; c.err != nil {
 			tn.outcome = outcomeUnknown
 		}

@@ -66,13 +66,13 @@ func (w *watch) hopeless() error {
 	if refused == len(waiting) {
 		return fmt.Errorf("produce to %s: refused", waiting[0])
 	}
-	if w.t.l.quota.recently(w.t.l.cfg.TurnTimeout) {
+	if w.t.quota.recently(w.t.cfg.TurnTimeout) {
 		return nil // the brokers keep it waiting
 	}
 	quiet := time.Since(w.moved)
 	if quiet >= slow {
 		for _, topic := range waiting {
-			if st := w.t.l.p.targets.suspect(topic); !st.writable() {
+			if st := w.t.p.targets.suspect(topic); !st.writable() {
 				return fmt.Errorf("produce to %s: %s", topic, st.why)
 			}
 		}
@@ -113,10 +113,10 @@ func (w *watch) look() (waiting []string, refused int) {
 func (w *watch) patience(waiting []string) time.Duration {
 	patience := time.Duration(0)
 	for _, topic := range waiting {
-		target := w.t.l.p.targets.of([]byte(topic))
+		target := w.t.p.targets.of([]byte(topic))
 		switch st := target.state.Load(); {
 		case st.status == targetOnTrial && slices.Contains(w.t.trials, target):
-			trips := coldTrips * time.Duration(w.t.l.p.targets.trip.Load())
+			trips := coldTrips * time.Duration(w.t.p.targets.trip.Load())
 			patience = max(patience, tryPatienceAfter(st.failures), min(trips, silence))
 		case len(waiting) == len(w.topics):
 			return w.t.timeout()

@@ -1,0 +1,77 @@
+package processor
+
+import (
+	"sync"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// assignedSet is the partitions of this process by lane. Every goroutine may ask it.
+type assignedSet struct {
+	mu sync.Mutex
+	m  map[assignedKey]*partition // nil: being restored
+	of map[assignedKey]string     // what a restore is waiting for
+}
+
+type assignedKey struct {
+	lane int
+	tp   topicPartition
+}
+
+// remember shows a partition in Stats; nil means that it is being restored.
+func (a *assignedSet) remember(lane int, tp topicPartition, p *partition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.m == nil {
+		a.m, a.of = map[assignedKey]*partition{}, map[assignedKey]string{}
+	}
+	a.m[assignedKey{lane, tp}] = p
+	delete(a.of, assignedKey{lane, tp})
+}
+
+// explain shows in Stats what the restore of partitions is waiting for.
+func (a *assignedSet) explain(lane int, tps []topicPartition, why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, tp := range tps {
+		key := assignedKey{lane, tp}
+		if p, ok := a.m[key]; ok && p == nil { // else it has come to an end meanwhile
+			a.of[key] = why
+		}
+	}
+}
+
+// has reports whether a lane has a partition or is restoring it.
+func (a *assignedSet) has(tp topicPartition) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.hasLocked(tp)
+}
+
+// unless opens a part of the store if no lane has its partition. A lane that gets it at the same time
+// opens it afterwards, which ends this handle.
+func (a *assignedSet) unless(tp topicPartition, open func() (*state.Partition, error)) (*state.Partition, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.hasLocked(tp) {
+		return nil, nil
+	}
+	return open()
+}
+
+func (a *assignedSet) hasLocked(tp topicPartition) bool {
+	for key := range a.m {
+		if key.tp == tp {
+			return true
+		}
+	}
+	return false
+}
+
+// forget says that a lane has a partition no more.
+func (a *assignedSet) forget(lane int, tp topicPartition) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.m, assignedKey{lane, tp})
+	delete(a.of, assignedKey{lane, tp})
+}

@@ -1,0 +1,129 @@
+package processor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/wait"
+)
+
+// freshEnd is how recently the end of the log must have been asked for a catch-up to be over.
+const freshEnd = time.Second
+
+// ends asks where the logs of partitions begin and end, one question at a time, and beside the lane that it belongs to.
+type ends struct {
+	cl       *kgo.Client
+	log      *slog.Logger
+	wg       *sync.WaitGroup
+	answers  chan logEnds
+	asking   bool
+	unasked  wait.Backoff // it was asked in vain
+	askAgain time.Time
+}
+
+// logEnds are answers about where logs begin and end.
+type logEnds struct {
+	asked  time.Time
+	of     map[*partition]kafka.Bounds
+	passed map[*partition]int64 // up to there nothing lies above the position but what was aborted
+	err    error
+}
+
+// ask asks for the logs of partitions, unless a question is under way or rests.
+func (e *ends) ask(ctx context.Context, ps []*partition) {
+	if e.asking || len(ps) == 0 || time.Now().Before(e.askAgain) {
+		return
+	}
+	e.asking = true
+	tps, behind := map[*partition]topicPartition{}, map[*partition]stretch{}
+	for _, p := range ps {
+		tps[p] = p.tp
+		if p.phase == PhaseCatchUp {
+			behind[p] = stretch{tp: p.tp, id: p.id, from: p.Marks().Position}
+		}
+	}
+	e.wg.Go(func() { e.answers <- askEnds(ctx, e.cl, tps, behind) })
+}
+
+// askEnds asks brokers for ends, and of partitions that are read how far nothing is left to be seen.
+func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]topicPartition, behind map[*partition]stretch) logEnds {
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+	defer cancel()
+	a := logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{}}
+	bounds, err := kafka.AskBounds(ctx, cl, slices.Collect(maps.Values(tps)))
+	for p, tp := range tps {
+		b, ok := bounds[tp]
+		if ok && b.Err == nil {
+			a.of[p] = b
+		} else if err == nil {
+			err = fmt.Errorf("ends of %s: %w", tp, cmp.Or(b.Err, error(kerr.LeaderNotAvailable)))
+		}
+	}
+	for p, s := range behind {
+		s.to = a.of[p].Stable
+		behind[p] = s
+	}
+	var failed error
+	a.passed, failed = passAborted(ctx, cl, behind)
+	a.err = errors.Join(err, failed)
+	return a
+}
+
+// answered takes in an answer.
+func (e *ends) answered(a logEnds, now int64) {
+	e.asking = false
+	e.askAgain = time.Time{}
+	if a.err != nil {
+		rest := max(e.unasked.Failed(), wait.LeastRest)
+		e.askAgain = time.Now().Add(rest)
+		e.log.Warn("brokers do not say where logs end; asking again", "error", a.err, "in", rest.Round(time.Millisecond))
+	}
+	for p, b := range a.of {
+		if !p.dropped {
+			p.tookEnds(b, a.asked, a.passed[p], now)
+		}
+	}
+}
+
+// tookEnds takes in where the partition's log begins and ends.
+func (p *partition) tookEnds(b kafka.Bounds, asked time.Time, passed, now int64) {
+	p.logStart, p.endAsked = b.Start, asked
+	p.checkLog()
+	p.logEnd = p.endOf(b)
+	p.Pass(passed)
+	p.Sight(b.High, now)
+}
+
+// checkLog notices that the log has lost records that are pending (design rule 11). Nothing is
+// lost as long as this process holds them; it is now that a person can still act.
+func (p *partition) checkLog() {
+	lost := p.live() && p.Counted() > 0 && p.logStart > p.needed()
+	if lost && p.loss == nil {
+		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and do not stop this process before they are delivered",
+			ErrLogTruncated, p.tp, p.needed(), p.logStart)
+		p.log.Error("the log has lost records that this process still holds", "error", p.loss)
+	}
+	if !lost {
+		p.loss = nil
+	}
+}
+
+// needed is the low water, as the next checkpoint says it: the committed one may be as old as the
+// commit interval, and retention may have cut what was resolved since.
+func (p *partition) needed() int64 {
+	if pt := p.prepareCommit(); pt != nil {
+		return pt.To.LowWater
+	}
+	return p.Marks().Committed.LowWater
+}

@@ -1,0 +1,71 @@
+package processor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// agendaWithin is what the agenda in Stats looks ahead.
+var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
+
+// publish renews the picture that others may look at.
+func (p *partition) publish(now int64, k *kit) {
+	s := &PartitionStats{
+		Topic: p.tp.Topic, Partition: p.tp.Partition, Lane: k.n, Phase: p.phase,
+		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
+	}
+	err := errors.Join(p.err, p.loss, p.unread)
+	if why := p.stats.why(); why != "" {
+		err = errors.Join(err, errors.New(why))
+	}
+	if p.live() && p.Ahead() {
+		err = errors.Join(err, p.errAhead(now))
+	}
+	if err != nil {
+		s.Error = err.Error()
+	}
+	s.Reason = p.reason(k.p.store)
+	if p.opened() {
+		m, f := p.Marks(), p.Figures(now, agendaWithin...)
+		s.Offset, s.LowWater, s.WatermarkDue, s.Position = m.Committed.Offset, m.Committed.LowWater, m.Committed.Watermark.Due, m.Position
+		s.Pending, s.PendingBytes, s.Near, s.Overdue, s.NextDue, s.Needs = f.Pending, f.Bytes, f.Near, f.Overdue, f.NextDue, f.Needs
+		for i, st := range f.Agenda {
+			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i], Records: int64(st.Records), Bytes: int64(st.Bytes)})
+		}
+	}
+	if p.live() {
+		s.RestoreTime = p.liveAfter
+		s.CheckpointOverdue = p.writing.overdue()
+		if s.CheckpointOverdue > k.cfg.SessionTimeout && s.Error == "" {
+			s.Error = p.writing.why()
+		}
+		if waits := p.waits(s.Overdue > 0); waits > k.cfg.SessionTimeout && s.Error == "" {
+			s.Error = fmt.Sprintf("records are due and no turn has been answered for %v: look at the brokers and at the log", waits.Round(time.Second))
+		}
+	}
+	p.picture.Store(s)
+}
+
+// reason is what keeps a partition from being live, or what it does without.
+func (p *partition) reason(store *storage) string {
+	switch {
+	case p.phase == PhaseCatchUp && p.Storeless():
+		return fmt.Sprintf("reading the log without the local store, at offset %d of %d", p.Marks().Position, p.logEnd)
+	case p.phase == PhaseCatchUp:
+		return fmt.Sprintf("reading the log, at offset %d of %d", p.Marks().Position, p.logEnd)
+	case p.live() && p.Storeless():
+		return "without the local store: " + cmp.Or(store.why(), "it works again and is taken up soon")
+	}
+	return ""
+}
+
+// waits is for how long a live partition has had something to do, and nothing has been answered.
+func (p *partition) waits(due bool) time.Duration {
+	now := time.Now()
+	if !due && p.Undecided() == 0 && len(p.Repeated()) == 0 || p.answeredAt.After(p.waitsSince) || p.liveAt.After(p.waitsSince) {
+		p.waitsSince = now
+	}
+	return now.Sub(p.waitsSince)
+}

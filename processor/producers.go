@@ -1,0 +1,139 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/group"
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/wait"
+)
+
+// producers are those of a lane, with what their turns are rendered into: two transactional ones that take turns, or one
+// that is idempotent only. They belong to the lane, and to the goroutine that renews them while that is at work.
+type producers struct {
+	*kit
+	standing  *group.Standing
+	wg        *sync.WaitGroup
+	list      []*producer.Producer
+	renderers [2]*renderer
+	next      int // whose turn it is
+	renewing  bool
+	renewed   chan error // not nil only for a process that has just started
+}
+
+// start makes the producers, and returns when there is one to deliver with, or ctx has ended.
+func (ps *producers) start(ctx context.Context) error {
+	ids, spare := []string{""}, (*producer.Spare)(nil)
+	if ps.cfg.Guarantee == ExactlyOnce {
+		all := producer.IDsOf(ps.writer)
+		ids, spare = all[:2], ps.newSpare(ctx, all[2:])
+	}
+	for _, id := range ids {
+		ps.list = append(ps.list, producer.New(ps.config(id, spare)))
+	}
+	for i := range ps.renderers {
+		ps.renderers[i] = &renderer{kit: ps.kit}
+	}
+	ps.begin(ctx, 0, true)
+	select {
+	case err := <-ps.renewed:
+		ps.renewing = false
+		return err
+	case <-ctx.Done():
+		<-ps.renewed
+		return nil
+	}
+}
+
+func (ps *producers) config(id string, spare *producer.Spare) producer.Config {
+	return producer.Config{
+		Client: ps.cfg.Client, ID: id, Spare: spare, Timeout: ps.cfg.TransactionTimeout,
+		Bounds: producer.NewBounds(ps.p.targets.maxBatchBytes), Hooks: []kgo.Hook{ps.quota}, Log: ps.cfg.Logger,
+	}
+}
+
+// newSpare looks after the ids that the producers of a lane do not use, until ctx ends.
+func (ps *producers) newSpare(ctx context.Context, ids []string) *producer.Spare {
+	return producer.NewSpare(ids, func(id string, free func()) {
+		ps.wg.Go(func() { producer.AwaitID(ctx, ps.reader, id, ps.cfg.TransactionTimeout, free) })
+	})
+}
+
+// take is the producer whose turn it is, and its renderer.
+func (ps *producers) take() (*producer.Producer, *renderer) {
+	p, r := ps.list[ps.next%len(ps.list)], ps.renderers[ps.next]
+	r.reset()
+	ps.next = 1 - ps.next
+	return p, r
+}
+
+// renew replaces every producer, after a rest and for as long as it takes. Until that is done no turn begins.
+func (ps *producers) renew(ctx context.Context, rest time.Duration) {
+	if !ps.renewing {
+		ps.begin(ctx, rest, false)
+	}
+}
+
+func (ps *producers) begin(ctx context.Context, rest time.Duration, starting bool) {
+	ps.renewing = true
+	ps.wg.Go(func() {
+		wait.For(ctx, rest)
+		ps.renewed <- ps.untilRenewed(ctx, starting)
+	})
+}
+
+// untilRenewed tries until all are renewed. What only another configuration mends is tried again as well, but
+// not by a process that has only started: that ends, as it does for every other setting that cannot be.
+func (ps *producers) untilRenewed(ctx context.Context, starting bool) error {
+	said := ""
+	for try := 0; ; try++ {
+		err := ps.renewAll(ctx)
+		if err == nil || ctx.Err() != nil {
+			ps.standing.Await(nil)
+			return nil
+		}
+		if refused, ok := errors.AsType[*kafka.TimeoutRefusal](err); ok && starting {
+			return refused
+		}
+		ps.standing.Await(fmt.Errorf("producers are not ready: %w", err))
+		pause := wait.Growing(try, 250*time.Millisecond, wait.MostRest)
+		level := slog.LevelWarn
+		if why := err.Error(); why != said {
+			said = why
+		} else {
+			level = slog.LevelDebug // once is enough
+		}
+		ps.log.Log(ctx, level, "producers are not ready; trying again", "error", err, "in", pause.Round(time.Millisecond))
+		if !wait.For(ctx, pause) {
+			return nil
+		}
+	}
+}
+
+// renewAll renews all at the same time, so that one that is not answered does not cost the others theirs.
+func (ps *producers) renewAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+	defer cancel()
+	errs := make([]error, len(ps.list))
+	var wg sync.WaitGroup
+	for i, p := range ps.list {
+		wg.Go(func() { errs[i] = p.Renew(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// close closes all, when no goroutine is left that may renew them.
+func (ps *producers) close() {
+	for _, p := range ps.list {
+		p.Close()
+	}
+}
