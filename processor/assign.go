@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,9 +44,10 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 		return // its outcome has ended the stay
 	}
 	if !h.Lost && l.cfg.Guarantee == AtLeastOnce {
-		l.lastCheckpoints(ctx, l.of(h.Revoked)) // else what was acknowledged comes again
+		// Else what was acknowledged comes again.
+		l.checkpoints.last(ctx, slices.DeleteFunc(slices.Clone(l.order), func(p *partition) bool { return !slices.Contains(h.Revoked, p.tp) }), l.membership)
 	}
-	again, others := l.cancelRestores(h.Revoked) // after the turn, whose outcome may have begun some
+	again, others := l.restores.cancel(h.Revoked) // after the turn, whose outcome may have begun some
 	for _, r := range others {
 		l.adopt(ctx, r)
 	}
@@ -56,40 +58,29 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 	l.restore(ctx, again, 0)
 }
 
-// of returns those of the named partitions that the lane has.
-func (l *lane) of(tps []topicPartition) []*partition {
-	var ps []*partition
-	for _, tp := range tps {
-		if p := l.parts[tp]; p != nil {
-			ps = append(ps, p)
-		}
-	}
-	return ps
-}
-
 // awaitTurn waits until the turn in flight is decided, and the commit beside it, or gives them up
 // when that takes too long for a rebalance to wait; what they did is then unknown. No other begins
 // meanwhile.
 func (l *lane) awaitTurn(ctx context.Context) {
-	if l.turn == nil && l.commit == nil {
+	if l.turns.inFlight == nil && l.checkpoints.commit == nil {
 		return
 	}
-	defer func(was bool) { l.draining = was }(l.draining)
-	l.draining = true
+	defer func(was bool) { l.turns.draining = was }(l.turns.draining)
+	l.turns.draining = true
 	wait := l.cfg.TurnTimeout + time.Second
-	if l.stopping {
+	if l.turns.stopping {
 		wait = min(wait, l.cfg.ShutdownTimeout/2) // what is left is for the checkpoints, and to leave
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
-	for l.turn != nil || l.commit != nil {
+	for l.turns.inFlight != nil || l.checkpoints.commit != nil {
 		select {
-		case t := <-l.decided:
+		case t := <-l.turns.decided:
 			l.took(ctx, t)
-		case t := <-l.committed:
+		case t := <-l.checkpoints.committed:
 			l.tookCommit(ctx, t)
 		case <-t.C:
-			for _, t := range []*turn{l.turn, l.commit} {
+			for _, t := range []*turn{l.turns.inFlight, l.checkpoints.commit} {
 				if t != nil {
 					t.cancel()
 				}
@@ -117,7 +108,7 @@ func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 	}
 	l.stopPoll(ctx)
 	l.reading.remove(gone)
-	l.reorder()
+	l.order = inOrder(l.parts)
 }
 
 // restart starts one partition over: its memory is worth nothing. When it is the store that has
@@ -130,24 +121,14 @@ func (l *lane) restart(ctx context.Context, p *partition, why error) {
 		l.storeFailed(ctx, why)
 		return
 	}
-	rest := l.failed(p.tp)
+	rest := l.restores.failed(p.tp)
 	l.log.Warn("partition starts over from its checkpoint", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", why, "in", rest.Round(time.Millisecond))
 	l.startOver(ctx, p, rest)
 }
 
-// failed notes that a partition has to start over, and returns how long to rest before.
-func (l *lane) failed(tp topicPartition) time.Duration {
-	b := l.failing[tp]
-	if b == nil {
-		b = &wait.Backoff{}
-		l.failing[tp] = b
-	}
-	return b.Failed()
-}
-
 // startOver gives up what is remembered of a partition, and restores it after a rest.
 func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) {
-	if p.opened() && p.Undecided() > 0 || l.commit != nil {
+	if p.opened() && p.Undecided() > 0 || l.checkpoints.commit != nil {
 		// The turn's outcome would find the partition gone, whose records are in the log; and a
 		// checkpoint that is on its way must not arrive after the restore.
 		l.awaitTurn(ctx)
@@ -159,29 +140,31 @@ func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) 
 	l.restore(ctx, []topicPartition{p.tp}, rest)
 }
 
-// restartTopic starts every partition of a topic over that brokers do not know by its id any more:
-// it was deleted, and perhaps made anew. The reader holds on to the id that it has seen first, so
+// restartTopics starts every partition of topics over that brokers do not know by their ids any more:
+// one was deleted, and perhaps made anew. The reader holds on to the id that it has seen first, so
 // it has to forget the topic.
-func (l *lane) restartTopic(ctx context.Context, topic string, why error) {
-	l.awaitTurn(ctx) // its outcome would find the partitions gone
-	var tps []topicPartition
-	var rest time.Duration
-	for tp := range l.parts {
-		if tp.Topic == topic {
-			tps = append(tps, tp)
-			rest = max(rest, l.failed(tp))
+func (l *lane) restartTopics(ctx context.Context, gone map[string]error) {
+	for topic, why := range gone {
+		l.awaitTurn(ctx) // its outcome would find the partitions gone
+		var tps []topicPartition
+		var rest time.Duration
+		for tp := range l.parts {
+			if tp.Topic == topic {
+				tps = append(tps, tp)
+				rest = max(rest, l.restores.failed(tp))
+			}
 		}
+		l.log.Warn("topic is not what it was; its partitions start over", "topic", topic, "error", why, "in", rest.Round(time.Millisecond))
+		l.drop(ctx, tps)
+		l.stopPoll(ctx)
+		l.reading.forget(topic)
+		l.restore(ctx, tps, rest)
 	}
-	l.log.Warn("topic is not what it was; its partitions start over", "topic", topic, "error", why, "in", rest.Round(time.Millisecond))
-	l.drop(ctx, tps)
-	l.stopPoll(ctx)
-	l.reading.forget(topic)
-	l.restore(ctx, tps, rest)
 }
 
 // adopt takes over a partition whose restore has come to an end.
 func (l *lane) adopt(ctx context.Context, r restored) {
-	if _, ok := l.restores[r.from]; !ok {
+	if !l.restores.has(r.from) {
 		return // given up meanwhile
 	}
 	if r.lostMembership != nil {
@@ -189,17 +172,17 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 		return
 	}
 	if r.p == nil { // the last word of this restore
-		delete(l.restores, r.from)
+		delete(l.restores.m, r.from)
 		return
 	}
 	l.stopPoll(ctx) // before it is ours: what is taken in now may start others over
-	if _, ok := l.restores[r.from]; !ok {
+	if !l.restores.has(r.from) {
 		return
 	}
 	p := r.p
 	delete(r.from.left, p.tp)
 	l.parts[p.tp] = p
-	l.reorder()
+	l.order = inOrder(l.parts)
 	l.p.assigned.remember(l.n, p.tp, p)
 	if p.phase == PhaseStopped {
 		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
@@ -213,12 +196,17 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	l.events.tell(Event{Kind: EventRestored, LowWater: m.Committed.LowWater, Start: m.Start}, p.tp)
 }
 
-func (l *lane) reorder() {
-	l.order = l.order[:0]
-	for _, p := range l.parts {
-		l.order = append(l.order, p)
+// inOrder are partitions in a fixed order.
+func inOrder(of map[topicPartition]*partition) []*partition {
+	return slices.SortedFunc(maps.Values(of), func(a, b *partition) int { return kafka.Compare(a.tp, b.tp) })
+}
+
+// restore brings partitions back, after a rest.
+func (l *lane) restore(ctx context.Context, tps []topicPartition, rest time.Duration) {
+	if len(tps) > 0 {
+		l.reading.announce(tps)
+		l.restores.start(ctx, l.membership, tps, rest)
 	}
-	slices.SortFunc(l.order, func(a, b *partition) int { return kafka.Compare(a.tp, b.tp) })
 }
 
 // endMembership leaves the group and joins it as a new member, so that nothing that was sent in
@@ -230,7 +218,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	if l.membership != old {
 		return // the turn's outcome has done it
 	}
-	l.cancelRestores(nil) // after the turn, whose outcome may have begun some
+	l.restores.cancel(nil) // after the turn, whose outcome may have begun some
 	var all []topicPartition
 	for tp := range l.parts {
 		all = append(all, tp)
@@ -241,7 +229,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	for {
 		m, err := l.group.Join()
 		if err == nil {
-			l.membership, l.unanswered = m, unanswered{}
+			l.membership, l.checkpoints.unanswered = m, unanswered{}
 			return
 		}
 		l.log.Error("the group cannot be joined; trying again", "error", err)

@@ -67,16 +67,16 @@ func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
 			now = max(now, at)
 		}
 	}
-	parts, _ := l.dueRecords(now)
+	parts, _ := l.selection.records(l.order, now)
 	if len(parts) == 0 {
 		t.Fatal("nothing is due")
 	}
 	for _, pt := range parts {
 		offsets = append(offsets, pt.offsets()...)
 	}
-	l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, began: time.Now()}
-	decide(l.turn)
-	l.took(t.Context(), l.turn)
+	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, began: time.Now()}
+	decide(l.turns.inFlight)
+	l.took(t.Context(), l.turns.inFlight)
 	return offsets
 }
 
@@ -94,7 +94,7 @@ func TestRepeatedPartShrinks(t *testing.T) {
 	want := l.decideDue(t, slow)
 	equal(t, "records of the first turn", len(want), 64)
 	turns := 1
-	for ; l.batch.records > 1 && turns < 10; turns++ {
+	for ; l.selection.batch.records > 1 && turns < 10; turns++ {
 		l.decideDue(t, slow)
 	}
 	equal(t, "turns until it is one record", turns, 3)
@@ -110,7 +110,7 @@ func TestRepeatedPartShrinks(t *testing.T) {
 		}
 	}
 	equals(t, "records", got, want)
-	equal(t, "records of a batch at last", l.batch.records, 64)
+	equal(t, "records of a batch at last", l.selection.batch.records, 64)
 }
 
 // While brokers want to be left alone nothing is begun: neither a new turn nor the one rendered
@@ -127,14 +127,14 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		p.Begin()
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, 3*time.Second, true)
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Second, true)
-		l.ahead = &turn{kit: &l.kit, parts: []*part{pt}, begin: make(chan bool, 1)}
-		l.decided <- l.ahead
-		l.release(t.Context(), true)
+		l.turns.ahead = &turn{kit: &l.kit, parts: []*part{pt}, begin: make(chan bool, 1)}
+		l.turns.decided <- l.turns.ahead
+		l.turns.release(true, l.membership)
 		equals(t, "put back", p.Repeated(), []*pending.Part{pt.Part})
-		if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
+		if parts, _ := l.selection.records(l.order, testNow); len(parts) > 0 {
 			t.Errorf("a turn begins with %v", parts[0].offsets())
 		}
-		equal(t, "the lane sleeps", l.pause(), 100*time.Millisecond)
+		equal(t, "the lane sleeps", l.turns.pause(l.order), 100*time.Millisecond)
 		began := time.Now()
 		tn := &turn{kit: &l.kit}
 		equal(t, "a turn goes on", tn.extension(began), 3*time.Second+l.cfg.TurnTimeout/4)
@@ -143,7 +143,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		equal(t, "without a transaction", tn.extension(began.Add(-22*time.Second)) > 3*time.Second, true)
 		time.Sleep(3 * time.Second)
 		equal(t, "no turn waits when it is over", tn.extension(began), 0)
-		if parts, _ := l.dueRecords(testNow); len(parts) != 1 {
+		if parts, _ := l.selection.records(l.order, testNow); len(parts) != 1 {
 			t.Error("no turn begins when it is over")
 		}
 	})
@@ -184,7 +184,7 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 				p := emptyPartition(first, n)
 				l.parts[p.tp] = p
 			}
-			l.reorder()
+			l.order = inOrder(l.parts)
 			served, records := make([]int, len(l.order)), 0
 			for range c.turns {
 				for i, p := range l.order {
@@ -196,7 +196,7 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 						l.read(t, p, testNow, req(p.Marks().Position, testNow, "orders"))
 					}
 				}
-				parts, full := l.dueRecords(testNow)
+				parts, full := l.selection.records(l.order, testNow)
 				equal(t, "full", full, true)
 				for _, pt := range parts {
 					i := slices.Index(l.order, pt.p)
@@ -281,7 +281,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	target.state.Store(&targetState{status: targetReady})
 	refuse := func() *pending.Item {
 		it := &pending.Item{}
-		l.tookRejected(&turn{kit: &l.kit, rejected: &refusal{err: kerr.InvalidRecord, items: []*pending.Item{it}, alone: &output{kind: outDelivered, target: target}}})
+		l.selection.suspect(l.order, &turn{kit: &l.kit, rejected: &refusal{err: kerr.InvalidRecord, items: []*pending.Item{it}, alone: &output{kind: outDelivered, target: target}}})
 		return it
 	}
 	for range 3 {

@@ -59,8 +59,8 @@ func TestBudgetIsShared(t *testing.T) {
 			l := p.lanes[c.lanes-1]
 			equal(t, "near records", l.memory.budget, c.near)
 			equal(t, "store", p.store.options.MemoryBudget, c.store)
-			equal(t, "records of a turn", l.batch.records, int(c.records))
-			equal(t, "bytes of a turn", l.batch.bytes, c.batchBytes)
+			equal(t, "records of a turn", l.selection.batch.records, int(c.records))
+			equal(t, "bytes of a turn", l.selection.batch.bytes, c.batchBytes)
 			reader, closeReader, err := kafka.NewReader(l.cfg.Client, p.fetchBytes())
 			if err != nil {
 				t.Fatal(err)
@@ -104,9 +104,9 @@ func TestSharesAndSpares(t *testing.T) {
 	equal(t, "share of a lane without partitions", l.memory.room(0).Share, l.memory.budget)
 	equal(t, "share of each of four", l.memory.room(4).Share, l.memory.budget/4)
 	for range 20 {
-		l.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, 10)}})
+		l.selection.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, 10)}})
 	}
-	equal(t, "parts whose memory is kept", len(l.spare), 8)
+	equal(t, "parts whose memory is kept", len(l.selection.spare), 8)
 }
 
 // Late records are held in memory, and cannot be spilled: above an eighth of the near records' share a partition is not read on,
@@ -184,7 +184,7 @@ func TestTurnBytes(t *testing.T) {
 		order = append(order, p)
 	}
 	l.order = order
-	parts, full := l.dueRecords(ms(2))
+	parts, full := l.selection.records(l.order, ms(2))
 	var bytes int
 	for _, pt := range parts {
 		for _, it := range pt.Items {

@@ -36,7 +36,7 @@ func TestCheckpointBesideATurn(t *testing.T) {
 		t.Errorf("L is %d, and record 1 is not acknowledged", pt.To.LowWater)
 	}
 	l.happened(second, third)
-	l.tookDone(&turn{kit: &l.kit, took: []*part{pt}, plain: true})
+	l.checkpoints.wrote(&turn{kit: &l.kit, took: []*part{pt}})
 	equal(t, "O that was written", p.Marks().Committed.Offset, 2)
 	equal(t, "O that was decided", p.Marks().Done.Offset, third.To.Offset)
 	last := p.prepareCommit()
@@ -49,11 +49,11 @@ func TestCheckpointBesideATurn(t *testing.T) {
 func TestRefusedCheckpointsAreSpacedOut(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Guarantee = AtLeastOnce })
 	for i, want := range []time.Duration{250, 500, 1000, 2000, 2000, 2000} {
-		l.refusals = i
-		equal(t, "interval", l.commitInterval(), want*time.Millisecond)
+		l.checkpoints.refusals = i
+		equal(t, "interval", l.checkpoints.interval(), want*time.Millisecond)
 	}
 	l.cfg.CommitInterval = 5 * time.Second
-	equal(t, "one that is longer already", l.commitInterval(), 5*time.Second)
+	equal(t, "one that is longer already", l.checkpoints.interval(), 5*time.Second)
 }
 
 // What cannot be written is an error that names the partition.

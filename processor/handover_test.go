@@ -17,15 +17,15 @@ func TestCancelledRestoreKeepsOthers(t *testing.T) {
 	l := testLane(t)
 	a, b := topicPartition{Topic: testTopic, Partition: 0}, topicPartition{Topic: testTopic, Partition: 1}
 	cancelled := make(chan struct{})
-	ends := &restore{kit: &l.kit, left: map[topicPartition]bool{a: true}, cancel: func() { close(cancelled) }, done: make(chan struct{})}
-	goesOn := &restore{kit: &l.kit, left: map[topicPartition]bool{b: true}, cancel: func() {}, done: make(chan struct{})}
-	l.restores[ends], l.restores[goesOn] = struct{}{}, struct{}{}
+	ends := &restore{kit: &l.kit, to: l.restores.restored, left: map[topicPartition]bool{a: true}, cancel: func() { close(cancelled) }, done: make(chan struct{})}
+	goesOn := &restore{kit: &l.kit, to: l.restores.restored, left: map[topicPartition]bool{b: true}, cancel: func() {}, done: make(chan struct{})}
+	l.restores.m[ends], l.restores.m[goesOn] = struct{}{}, struct{}{}
 	go func() {
 		<-cancelled
 		goesOn.tell(t.Context(), restored{from: goesOn, p: &partition{tp: b}})
 		close(ends.done) // the claim that was under way has been answered
 	}()
-	again, others := l.cancelRestores([]topicPartition{a})
+	again, others := l.restores.cancel([]topicPartition{a})
 	if len(again) != 0 {
 		t.Errorf("again: %v, want none", again)
 	}
@@ -40,15 +40,15 @@ func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	l := testLane(t)
 	other := topicPartition{Topic: testTopic, Partition: testTP.Partition + 1}
 	l.parts = map[topicPartition]*partition{other: {tp: other, phase: PhaseCatchUp, log: l.log}}
-	l.reorder()
+	l.order = inOrder(l.parts)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.reading.polling, l.reading.endPoll = true, func() {}
 	l.membership = outsider{}
 	l.reading.fetched <- kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: other.Partition, Err: kerr.UnknownTopicID}}}}}}
-	from := &restore{kit: &l.kit, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
+	from := &restore{kit: &l.kit, to: l.restores.restored, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
 	close(from.done)
-	l.restores[from] = struct{}{}
+	l.restores.m[from] = struct{}{}
 	l.adopt(ctx, restored{from: from, p: &partition{Partition: &pending.Partition{}, tp: testTP, phase: PhaseCatchUp, log: l.log}})
 	if has, reads := l.parts[testTP] != nil, len(l.reader.GetConsumeTopics()) > 0; has != reads {
 		t.Errorf("the lane has the partition: %v; it reads it: %v", has, reads)

@@ -14,7 +14,6 @@ import (
 	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
@@ -24,49 +23,28 @@ import (
 // delivers them. One goroutine owns it all; every other goroutine hands over to it on a
 // channel.
 type lane struct {
-	// Set once.
 	kit
-	memory memory
 
-	// Handed over from other goroutines.
-	restored  chan restored
-	decided   chan *turn
-	committed chan *turn
-	uneven    wait.Wake // asked by the standbys for a rebalance
-
-	stepped  atomic.Pointer[time.Time] // when the loop last took a step
+	// For other goroutines, too.
 	standing group.Standing
+	stepped  atomic.Pointer[time.Time] // when the loop last took a step
+	uneven   wait.Wake                 // asked by the standbys for a rebalance
 
 	// Owned by the lane's goroutine.
-	producers   producers
-	reading     reading
-	ends        ends
 	group       *group.Group
 	membership  membership
 	parts       map[topicPartition]*partition
 	order       []*partition // parts in a fixed order, for turns to take in rotation
-	restores    map[*restore]struct{}
-	turn        *turn     // in flight
-	ahead       *turn     // rendered while that is in flight, because more was due than fitted into it
-	commit      *turn     // checkpoints alone, beside that (at_least_once)
-	batch       batch     // how much a turn takes
-	pace        pace      // and how soon it follows another
-	resizedAt   time.Time // when it was last said that turns are made smaller
-	timeouts    int       // turns in a row that ran out of time
-	narrowing   bool      // there may be suspects (suspect.go)
-	lost        lost      // time, to the search for those to blame
-	aborts      int       // turns in a row that were given up
-	unanswered  unanswered
-	refusals    int                              // commits of checkpoints in a row of which none was taken
-	refusedFor  string                           // what the log says of them
-	stopping    bool                             // nothing may begin any more
-	draining    bool                             // nothing may begin when the turn in flight is decided
-	served      int                              // how often partitions were asked for what is due
-	due         []*partition                     // scratch of that
-	spare       [][]pending.Item                 // memory of parts that have been settled
-	failing     map[topicPartition]*wait.Backoff // partitions that started over because something failed
-	unknowns    wait.Backoff                     // turns with unknown outcome
-	stays       wait.Backoff                     // stays in the group that were ended
+	memory      memory
+	reading     reading
+	restores    restores
+	ends        ends
+	producers   producers
+	selection   selection
+	checkpoints checkpoints
+	turns       turns
+	unknowns    wait.Backoff // turns with unknown outcome
+	stays       wait.Backoff // stays in the group that were ended
 	balancedAt  time.Time
 	readAgainAt time.Time // when a partition without a store was last read again
 	tidiedAt    time.Time
@@ -82,28 +60,26 @@ type membership interface {
 }
 
 func newLane(p *Processor, n int) *lane {
-	l := &lane{
-		kit: kit{
-			p: p, cfg: &p.cfg, n: n,
-			log:         p.cfg.Logger.With("lane", n),
-			events:      events{p.cfg.Events, n},
-			coordinator: kafka.NewCoordinator(p.cfg.Group),
-			quota:       &quota{},
-			windowMax:   p.cfg.NearWindow.Milliseconds(),
-		},
-		restored:  make(chan restored),
-		decided:   make(chan *turn, 1),
-		committed: make(chan *turn, 1),
-		uneven:    wait.NewWake(),
-		parts:     map[topicPartition]*partition{},
-		restores:  map[*restore]struct{}{},
-		failing:   map[topicPartition]*wait.Backoff{},
+	l := &lane{uneven: wait.NewWake(), parts: map[topicPartition]*partition{}}
+	l.kit = kit{
+		p: p, cfg: &p.cfg, n: n,
+		log:         p.cfg.Logger.With("lane", n),
+		events:      events{p.cfg.Events, n},
+		coordinator: kafka.NewCoordinator(p.cfg.Group),
+		quota:       &quota{},
+		windowMax:   p.cfg.NearWindow.Milliseconds(),
 	}
-	l.memory.budget, l.memory.widest, l.memory.window = p.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
-	l.batch = l.most()
-	l.pace = pace{fixed: p.cfg.TurnInterval, freely: p.cfg.Guarantee == AtLeastOnce}
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
+	}
+	l.memory.budget, l.memory.widest, l.memory.window = p.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
+	l.restores = newRestores(&l.kit, &l.wg)
+	l.producers = producers{kit: &l.kit, standing: &l.standing, wg: &l.wg, renewed: make(chan error, 1)}
+	l.selection = newSelection(&l.kit)
+	l.checkpoints = checkpoints{kit: &l.kit, wg: &l.wg, committed: make(chan *turn, 1)}
+	l.turns = turns{
+		kit: &l.kit, producers: &l.producers, selection: &l.selection, checkpoints: &l.checkpoints, wg: &l.wg, decided: make(chan *turn, 1),
+		pace: pace{fixed: p.cfg.TurnInterval, freely: p.cfg.Guarantee == AtLeastOnce},
 	}
 	return l
 }
@@ -151,7 +127,6 @@ func (l *lane) run(ctx context.Context) (err error) {
 func (l *lane) equip(reader *kgo.Client) {
 	l.reader = reader
 	l.group = group.New(l.groupConfig(), &l.standing)
-	l.producers = producers{kit: &l.kit, standing: &l.standing, wg: &l.wg, renewed: make(chan error, 1)}
 	l.reading = reading{cl: reader, wg: &l.wg, fetched: make(chan kgo.Fetches, 1)}
 	l.ends = ends{cl: reader, log: l.log, wg: &l.wg, answers: make(chan logEnds, 1)}
 }
@@ -160,20 +135,20 @@ func (l *lane) equip(reader *kgo.Client) {
 var errAwaitsTime = errors.New("processor: waiting for the brokers to say what time it is")
 
 // groupConfig is what the lane is as a member of its group.
-func (l *lane) groupConfig() group.Config {
+func (k *kit) groupConfig() group.Config {
 	var names []string
-	for _, r := range l.cfg.Routes {
+	for _, r := range k.cfg.Routes {
 		names = append(names, r.Topic)
 	}
-	id := kafka.ClientID(l.reader)
+	id := kafka.ClientID(k.reader)
 	return group.Config{
-		Client: l.cfg.Client, Group: l.cfg.Group, Topics: names, Protocol: l.cfg.Protocol, InstanceID: l.cfg.InstanceID, Number: l.n,
-		ClientID:       assignor.ClientID(id, l.cfg.Instance, l.n),
-		Balancer:       assignor.New(assignor.Replica(id, l.cfg.Instance), l.cfg.Standbys, l.p.holds),
-		SessionTimeout: l.cfg.SessionTimeout, HeartbeatInterval: l.cfg.HeartbeatInterval,
+		Client: k.cfg.Client, Group: k.cfg.Group, Topics: names, Protocol: k.cfg.Protocol, InstanceID: k.cfg.InstanceID, Number: k.n,
+		ClientID:       assignor.ClientID(id, k.cfg.Instance, k.n),
+		Balancer:       assignor.New(assignor.Replica(id, k.cfg.Instance), k.cfg.Standbys, k.p.holds),
+		SessionTimeout: k.cfg.SessionTimeout, HeartbeatInterval: k.cfg.HeartbeatInterval,
 		// A revocation waits for a turn, which TurnTimeout bounds.
-		RebalanceTimeout: max(l.cfg.SessionTimeout, l.cfg.TurnTimeout+2*time.Second),
-		Until:            l.p.until, Log: l.log,
+		RebalanceTimeout: max(k.cfg.SessionTimeout, k.cfg.TurnTimeout+2*time.Second),
+		Until:            k.p.until, Log: k.log,
 	}
 }
 
@@ -184,9 +159,10 @@ func (l *lane) step(ctx context.Context) error {
 	l.stepped.Store(&stepped)
 	if time.Since(l.balancedAt) >= 5*time.Millisecond {
 		l.balancedAt = time.Now()
-		if err := l.balance(now); err != nil {
+		if err := l.memory.fit(l.order, now); err != nil {
 			l.storeFailed(ctx, err)
 		}
+		l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
 	}
 	limit := l.p.clock.Limit()
 	for _, p := range l.order {
@@ -200,8 +176,8 @@ func (l *lane) step(ctx context.Context) error {
 		}
 	}
 	l.settleCatchUps(ctx, now)
-	l.beginCommit(ctx)
-	l.beginTurn(ctx, now)
+	l.checkpoints.begin(l.order, l.membership)
+	l.turns.begin(l.order, now, l.membership)
 	if time.Since(l.tidiedAt) >= 250*time.Millisecond {
 		l.tidiedAt = time.Now()
 		l.tidy(ctx, now)
@@ -210,19 +186,9 @@ func (l *lane) step(ctx context.Context) error {
 	return nil
 }
 
-// balance keeps the near records inside the lane's memory. A live partition that still holds too much
-// pauses reading. One that is not live never does, since nothing would drain it.
-func (l *lane) balance(now int64) error {
-	if err := l.memory.fit(l.order, now); err != nil {
-		return err
-	}
-	l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
-	return nil
-}
-
 // wait waits for the next thing to happen and takes it in.
 func (l *lane) wait(ctx context.Context) {
-	timer := time.NewTimer(l.pause())
+	timer := time.NewTimer(l.turns.pause(l.order))
 	defer timer.Stop()
 	select {
 	case fs := <-l.reading.fetched:
@@ -230,11 +196,11 @@ func (l *lane) wait(ctx context.Context) {
 	case h := <-l.group.Handovers():
 		l.take(ctx, h)
 		h.Done()
-	case r := <-l.restored:
+	case r := <-l.restores.restored:
 		l.adopt(ctx, r)
-	case t := <-l.decided:
+	case t := <-l.turns.decided:
 		l.took(ctx, t)
-	case t := <-l.committed:
+	case t := <-l.checkpoints.committed:
 		l.tookCommit(ctx, t)
 	case <-l.producers.renewed:
 		l.producers.renewing = false
@@ -246,28 +212,6 @@ func (l *lane) wait(ctx context.Context) {
 	case <-ctx.Done():
 	}
 }
-
-// pause is how long nothing has to be done: until the next record is due, exactly, or the next
-// look at whether a checkpoint is to be written.
-func (l *lane) pause() time.Duration {
-	pause := 100 * time.Millisecond
-	if l.turn != nil || l.producers.renewing {
-		return pause // its end wakes us
-	}
-	if throttled := l.quota.left(); throttled > 0 {
-		return min(pause, throttled)
-	}
-	due := pause
-	for _, p := range l.order {
-		if at, ok := p.nextDue(); ok {
-			due = min(due, l.p.clock.Until(at))
-		}
-	}
-	return min(pause, max(due, l.pace.left(time.Now()), leastPause))
-}
-
-// leastPause keeps a lane from spinning while something is due that cannot be tried yet.
-const leastPause = 200 * time.Microsecond
 
 // stopPoll takes in what the reader has, and leaves it alone: only then may partitions be added
 // or removed, so that nothing from before turns up after.
@@ -313,7 +257,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		switch {
 		case l.parts[p.tp] != p: // started over with another one
 		case kafka.IsTopicGone(why[i]):
-			l.restartTopic(ctx, p.tp.Topic, why[i])
+			l.restartTopics(ctx, map[string]error{p.tp.Topic: why[i]})
 		case kafka.IsRefusedFetch(why[i]):
 			p.restReading(why[i])
 		default:

@@ -109,7 +109,7 @@ func livePartition(t *testing.T, l *lane) *partition {
 	t.Helper()
 	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 0, 0)
 	if err == nil {
-		err = l.goLive(p)
+		err = p.goLive(l.memory.room(len(l.order)))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +153,13 @@ func (l *lane) read(t *testing.T, p *partition, now int64, rs ...*kgo.Record) {
 	}
 }
 
+// balance keeps what is near in bounds, as a step does.
+func (l *lane) balance(now int64) error {
+	err := l.memory.fit(l.order, now)
+	l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
+	return err
+}
+
 // offsets are those of the items of a part.
 func (pt *part) offsets() []int64 {
 	if pt == nil {
@@ -174,7 +181,12 @@ func (l *lane) happened(parts ...*part) {
 		if pt.p.Undecided() > 0 {
 			pt.p.End()
 		}
-		l.tookDone(&turn{kit: &l.kit, took: []*part{pt}, plain: len(pt.Items) == 0})
+		tn := &turn{kit: &l.kit, took: []*part{pt}}
+		if len(pt.Items) == 0 {
+			l.checkpoints.wrote(tn)
+		} else {
+			l.turns.settle(tn)
+		}
 	}
 }
 

@@ -29,9 +29,9 @@ func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
 	l.membership = outsider{}
 	on := l.p.targets.of([]byte("orders"))
 	on.trying.Store(true)
-	l.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*target{on}}
-	l.decided <- l.ahead
-	l.release(t.Context(), false)
+	l.turns.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*target{on}}
+	l.turns.decided <- l.turns.ahead
+	l.turns.release(false, l.membership)
 	equal(t, "a turn has it on trial", on.trying.Load(), false)
 }
 
@@ -53,12 +53,12 @@ func TestPatienceEndsWithSuccess(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
-	parts, _ := l.dueRecords(testNow)
-	l.timeouts = 3
+	parts, _ := l.selection.records(l.order, testNow)
+	l.turns.timeouts = 3
 	tn := &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, render: &renderer{kit: &l.kit}, began: time.Now()}
-	l.turn = tn
+	l.turns.inFlight = tn
 	l.took(t.Context(), tn)
-	equal(t, "turns in a row that ran out of time", l.timeouts, 0)
+	equal(t, "turns in a row that ran out of time", l.turns.timeouts, 0)
 }
 
 // A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
@@ -81,14 +81,14 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := testLane(t)
-				l.stopping, l.cfg.TurnTimeout = true, 10*time.Hour
+				l.turns.stopping, l.cfg.TurnTimeout = true, 10*time.Hour
 				began := time.Now()
 				tn := &turn{kit: &l.kit, plain: name == "commit", outcome: outcomeUnknown, err: kafka.ErrUnanswered, render: &renderer{kit: &l.kit}}
 				var once sync.Once
 				if tn.plain {
-					l.commit, tn.cancel = tn, func() { once.Do(func() { l.committed <- tn }) }
+					l.checkpoints.commit, tn.cancel = tn, func() { once.Do(func() { l.checkpoints.committed <- tn }) }
 				} else {
-					l.turn, tn.cancel = tn, func() { once.Do(func() { l.decided <- tn }) }
+					l.turns.inFlight, tn.cancel = tn, func() { once.Do(func() { l.turns.decided <- tn }) }
 				}
 				giveUp := time.AfterFunc(time.Hour, tn.cancel)
 				l.awaitTurn(t.Context())

@@ -158,7 +158,7 @@ func (m *model) readAgain() {
 	m.l.p.store.tried = time.Time{} // the pause is over
 	works := m.l.p.store.try() == nil
 	m.p.liveAt = time.Time{}
-	if !m.p.Storeless() || len(m.parts) > 0 || m.beside != nil || !m.p.live() || !works && !m.l.usedUp(m.p, m.now) {
+	if !m.p.Storeless() || len(m.parts) > 0 || m.beside != nil || !m.p.live() || !works && !m.p.usedUp(m.now, m.l.memory.room(len(m.l.order))) {
 		return
 	}
 	if m.l.cfg.Guarantee == AtLeastOnce && !m.p.Settled() {
@@ -274,7 +274,7 @@ func (m *model) work(*rapid.T) {
 	m.withStore(m.p.Load(m.now, m.l.memory.room(len(m.l.order))))
 	m.readAgain()
 	if p := m.p; p.phase == PhaseCatchUp && (p.Marks().Position >= p.logEnd || p.Ordered()) {
-		m.withStore(m.l.goLive(p))
+		m.withStore(p.goLive(m.l.memory.room(len(m.l.order))))
 		m.withStore(m.p.Load(m.now, m.l.memory.room(len(m.l.order))))
 		m.purity(m.committed)
 	}
@@ -322,7 +322,7 @@ func (m *model) take(records int, bytes int64) bool {
 	}
 	from := p.Marks().Judge
 	clock := max(m.now, from.Due)
-	pt := p.take(m.now, m.l.items(), records, bytes)
+	pt := p.take(m.now, m.l.selection.items(), records, bytes)
 	if pt == nil {
 		return false
 	}
@@ -383,7 +383,7 @@ func (m *model) decide(t *rapid.T) {
 func (m *model) refuse() {
 	for _, pt := range m.parts {
 		m.p.End()
-		m.l.tookAborted(&turn{kit: &m.l.kit, took: []*part{pt}, err: errors.New("refused")})
+		m.l.turns.repeat(&turn{kit: &m.l.kit, took: []*part{pt}, err: errors.New("refused")})
 	}
 	m.parts = nil
 }
@@ -413,7 +413,7 @@ func (m *model) happen(unseen bool) {
 		return
 	}
 	m.p.End()
-	m.l.tookDone(&turn{kit: &m.l.kit, took: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
+	m.l.turns.settle(&turn{kit: &m.l.kit, took: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
 	if len(m.parts) > 0 { // the lane's release
 		next := m.parts[0]
 		next.To.Appended = next.To.Appended || m.p.Marks().OwnEnd > next.To.Offset
@@ -446,8 +446,8 @@ func (m *model) wrote() {
 	}
 	m.beside = nil
 	m.write(pt.To)
-	m.l.tookDone(&turn{kit: &m.l.kit, took: []*part{pt}, plain: true})
-	m.withStore(m.l.tidyStore(m.p))
+	m.l.checkpoints.wrote(&turn{kit: &m.l.kit, took: []*part{pt}})
+	m.withStore(m.p.tidyStore())
 	_, err := m.p.Tidy(true) // what tidyStore does when it is worth its while
 	m.withStore(err)
 }

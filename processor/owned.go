@@ -125,7 +125,7 @@ func (p *partition) describe(what string, err error) error {
 }
 
 // accept takes in one record of the delay topic, and counts it.
-func (l *lane) accept(p *partition, r *kgo.Record, now int64) error {
+func (k *kit) accept(p *partition, r *kgo.Record, now int64) error {
 	a, err := p.Accept(r, now)
 	if a.New {
 		p.stats.accepted.Add(1)
@@ -137,10 +137,10 @@ func (l *lane) accept(p *partition, r *kgo.Record, now int64) error {
 		p.stats.lateOnArrival.Add(1)
 	}
 	if a.Unparsed != nil {
-		l.p.counters.refused.add(string(a.Unparsed.Code), 1)
+		k.p.counters.refused.add(string(a.Unparsed.Code), 1)
 	}
 	if a.Target != nil {
-		l.p.targets.of(a.Target) // looked up by the time it is due
+		k.p.targets.of(a.Target) // looked up by the time it is due
 	}
 	return err
 }

@@ -52,15 +52,15 @@ func TestLaneSleepsUntilTheNextTurn(t *testing.T) {
 		p := livePartition(t, l)
 		now := l.p.clock.Now()
 		l.read(t, p, now, req(0, now, "orders"))
-		equal(t, "nothing keeps it", l.pause(), leastPause)
+		equal(t, "nothing keeps it", l.turns.pause(l.order), leastPause)
 		for _, takes := range []time.Duration{4 * time.Millisecond, 20 * time.Millisecond} {
 			began := time.Now()
 			time.Sleep(takes)
-			l.pace.ended(began, time.Now(), false)
-			equal(t, "the lane sleeps", l.pause(), max(l.pace.left(time.Now()), leastPause))
+			l.turns.pace.ended(began, time.Now(), false)
+			equal(t, "the lane sleeps", l.turns.pause(l.order), max(l.turns.pace.left(time.Now()), leastPause))
 		}
-		l.pace.fixed = time.Second
-		l.pace.ended(time.Now(), time.Now(), false)
-		equal(t, "a long interval", l.pause(), 100*time.Millisecond)
+		l.turns.pace.fixed = time.Second
+		l.turns.pace.ended(time.Now(), time.Now(), false)
+		equal(t, "a long interval", l.turns.pause(l.order), 100*time.Millisecond)
 	})
 }

@@ -3,6 +3,8 @@ package processor
 import (
 	"context"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/pending"
 )
 
 const (
@@ -24,7 +26,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		if p.phase == PhaseCatchUp && time.Since(l.readAgainAt) < readAgainApart {
 			return
 		}
-		if (works || l.usedUp(p, now)) && p.live() && (next == nil || p.Horizon().Less(next.Horizon())) {
+		if (works || p.usedUp(now, l.memory.room(len(l.order)))) && p.live() && (next == nil || p.Horizon().Less(next.Horizon())) {
 			next = p
 		}
 	}
@@ -45,6 +47,6 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 }
 
 // usedUp reports whether a partition is to be read again because what memory holds is used up.
-func (l *lane) usedUp(p *partition, now int64) bool {
-	return p.live() && time.Since(p.liveAt) >= readAgainRest && p.UsedUp(now, l.memory.room(len(l.order)))
+func (p *partition) usedUp(now int64, room pending.Room) bool {
+	return p.live() && time.Since(p.liveAt) >= readAgainRest && p.UsedUp(now, room)
 }

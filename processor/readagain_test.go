@@ -36,7 +36,7 @@ func TestReadAgainRests(t *testing.T) {
 	l.happened(p.take(ms(2_000_000), nil, 2000, anyBytes))
 	clock := p.Horizon().Due
 	p.liveAt = time.Now()
-	equal(t, "it is to be read again at the same moment", l.usedUp(p, clock), false)
+	equal(t, "it is to be read again at the same moment", p.usedUp(clock, l.memory.room(len(l.order))), false)
 	p.liveAt = time.Now().Add(-readAgainRest)
-	equal(t, "it is to be read again", l.usedUp(p, clock), true)
+	equal(t, "it is to be read again", p.usedUp(clock, l.memory.room(len(l.order))), true)
 }

@@ -31,7 +31,7 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 			t.Errorf("with nothing to do: %s", err)
 		}
 		l.read(t, p, testNow, req(0, testNow-5, "orders"), req(1, testNow-4, "orders"))
-		parts, _ := l.dueRecords(testNow)
+		parts, _ := l.selection.records(l.order, testNow)
 		if err := wait(over / 2); err != "" {
 			t.Errorf("after half the time: %s", err)
 		}

@@ -46,56 +46,6 @@ type restored struct {
 	lostMembership error
 }
 
-// restore starts after a rest.
-func (l *lane) restore(ctx context.Context, tps []topicPartition, rest time.Duration) {
-	if len(tps) == 0 {
-		return
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	r := &restore{kit: &l.kit, to: l.restored, member: l.membership, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
-	for _, tp := range tps {
-		r.left[tp] = true
-		l.p.assigned.remember(l.n, tp, nil)
-	}
-	l.restores[r] = struct{}{}
-	l.reading.announce(tps)
-	l.wg.Go(func() {
-		defer close(r.done)
-		defer cancel()
-		r.run(ctx, slices.Clone(tps))
-	})
-}
-
-// cancelRestores ends every restore that works on one of the given partitions (nil: every one),
-// and returns what else they were working on, and what other restores have handed over meanwhile.
-// It waits until they have ended: a claim that is under way must be answered before the partition
-// is given up.
-func (l *lane) cancelRestores(tps []topicPartition) (again []topicPartition, others []restored) {
-	for r := range l.restores {
-		if tps != nil && !slices.ContainsFunc(tps, func(tp topicPartition) bool { return r.left[tp] }) {
-			continue
-		}
-		r.cancel()
-		for ended := false; !ended; {
-			select {
-			case got := <-l.restored:
-				if got.from != r {
-					others = append(others, got)
-				}
-			case <-r.done:
-				ended = true
-			}
-		}
-		delete(l.restores, r)
-		for tp := range r.left {
-			if !slices.Contains(tps, tp) {
-				again = append(again, tp)
-			}
-		}
-	}
-	return again, others
-}
-
 const (
 	fencePatience = 100 * time.Millisecond // how long the markers of a transaction that ended well may take
 	restorePause  = 10 * time.Millisecond

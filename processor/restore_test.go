@@ -48,7 +48,7 @@ func brought(t *testing.T, l *lane, tps ...topicPartition) (ps []*partition, los
 	l.restore(ctx, tps, 0)
 	for {
 		select {
-		case r := <-l.restored:
+		case r := <-l.restores.restored:
 			switch {
 			case r.lostMembership != nil:
 				return ps, r.lostMembership
@@ -191,10 +191,10 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 	joined(t, l)
 	tp := topicPartition{Topic: testTopic, Partition: 0}
 	l.restore(t.Context(), []topicPartition{tp}, 0)
-	for r := range l.restores {
+	for r := range l.restores.m {
 		r.cancel()
 		<-r.done
-		r = &restore{kit: &l.kit, member: l.membership, left: map[topicPartition]bool{tp: true}, cancel: func() {}, done: make(chan struct{}), began: time.Now().Add(-l.cfg.TransactionTimeout - hangsAfter)}
+		r = &restore{kit: &l.kit, to: l.restores.restored, member: l.membership, left: map[topicPartition]bool{tp: true}, cancel: func() {}, done: make(chan struct{}), began: time.Now().Add(-l.cfg.TransactionTimeout - hangsAfter)}
 		go func() {
 			defer close(r.done)
 			r.run(t.Context(), []topicPartition{tp})
@@ -204,10 +204,10 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 			why = not[0].Reason
 		}
 		gone.Store(true)
-		if got := <-l.restored; got.p == nil || got.p.tp != tp {
+		if got := <-l.restores.restored; got.p == nil || got.p.tp != tp {
 			t.Errorf("brought %+v", got)
 		}
-		<-l.restored
+		<-l.restores.restored
 		<-r.done
 	}
 }
@@ -379,7 +379,7 @@ func TestReplayByTheOldParser(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.read(t, p, testNow, old, fresh)
-		if err := l.goLive(p); err != nil {
+		if err := p.goLive(l.memory.room(len(l.order))); err != nil {
 			t.Fatal(err)
 		}
 		if pt := p.prepareCommit(); pt != nil {

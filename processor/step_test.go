@@ -22,17 +22,17 @@ func TestCatchUpDoesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.read(t, p, testNow, req(0, ms(-5), "orders"), req(1, ms(-4), "orders"))
-	if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
+	if parts, _ := l.selection.records(l.order, testNow); len(parts) > 0 {
 		t.Errorf("records %v are delivered", parts[0].offsets())
 	}
-	if parts := l.staleCheckpoints(); len(parts) > 0 {
+	if parts := l.checkpoints.stale(l.order); len(parts) > 0 {
 		t.Errorf("%+v is committed", parts[0].To)
 	}
 	l.read(t, p, testNow, control(2))
 	p.endAsked = time.Now()
 	l.settleCatchUps(t.Context(), testNow)
 	equal(t, "phase at the end of the log", p.phase, PhaseLive)
-	if parts, _ := l.dueRecords(testNow); len(parts) != 1 || len(parts[0].Items) != 2 {
+	if parts, _ := l.selection.records(l.order, testNow); len(parts) != 1 || len(parts[0].Items) != 2 {
 		t.Error("nothing is delivered when it is live")
 	}
 }
@@ -72,16 +72,16 @@ func TestNoCommitBesideATurn(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"), control(1))
-	parts, _ := l.dueRecords(testNow)
+	parts, _ := l.selection.records(l.order, testNow)
 	equal(t, "parts", len(parts), 1)
 	l.read(t, p, testNow, control(2))
-	if stale := l.staleCheckpoints(); len(stale) > 0 {
+	if stale := l.checkpoints.stale(l.order); len(stale) > 0 {
 		t.Errorf("%+v is committed beside %+v", stale[0].To, parts[0].To)
 	}
 	l.happened(parts...)
 	l.read(t, p, testNow, control(3))
 	p.writing.tried = time.Time{}
-	equal(t, "checkpoints when it is decided", len(l.staleCheckpoints()), 1)
+	equal(t, "checkpoints when it is decided", len(l.checkpoints.stale(l.order)), 1)
 }
 
 // A revocation waits for the turn in flight, whose checkpoint is the lane's to write, and then
@@ -93,8 +93,8 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		l.membership = stay
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+1, "orders"))
-		parts, _ := l.dueRecords(testNow)
-		l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
+		parts, _ := l.selection.records(l.order, testNow)
+		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
 		taken := make(chan struct{})
 		go func() {
 			l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}})
@@ -106,14 +106,14 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 			t.Fatal("the group may give the partition away while a turn is undecided")
 		default:
 		}
-		l.decided <- l.turn
+		l.turns.decided <- l.turns.inFlight
 		<-taken
 		equal(t, "W that the turn has left", p.Marks().Committed.Watermark, parts[0].To.Watermark)
 		equal(t, "partitions", len(l.parts)+len(l.order), 0)
-		if due, _ := l.dueRecords(testNow + 10); len(due) > 0 {
+		if due, _ := l.selection.records(l.order, testNow+10); len(due) > 0 {
 			t.Errorf("records %v are delivered", due[0].offsets())
 		}
-		if stale := l.staleCheckpoints(); len(stale) > 0 {
+		if stale := l.checkpoints.stale(l.order); len(stale) > 0 {
 			t.Errorf("%+v is committed", stale[0].To)
 		}
 	})
@@ -126,12 +126,12 @@ func TestLost(t *testing.T) {
 	l.membership = stay
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
-	parts, _ := l.dueRecords(testNow)
-	l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
-	l.decided <- l.turn
+	parts, _ := l.selection.records(l.order, testNow)
+	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
+	l.turns.decided <- l.turns.inFlight
 	l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}, Lost: true})
 	equal(t, "partitions", len(l.parts)+len(l.order), 0)
-	if due, _ := l.dueRecords(testNow); len(due) > 0 {
+	if due, _ := l.selection.records(l.order, testNow); len(due) > 0 {
 		t.Errorf("records %v are delivered", due[0].offsets())
 	}
 }
@@ -145,17 +145,17 @@ func TestUnknownOutcome(t *testing.T) {
 	defer cancel()
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
-	parts, _ := l.dueRecords(testNow)
+	parts, _ := l.selection.records(l.order, testNow)
 	l.read(t, p, testNow, req(1, ms(-1), "orders")) // late by a W that is not tried any more
 	render := &renderer{kit: &l.kit, buf: make([]byte, 0, 1<<10)}
 	tn := &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
-	l.turn = tn
+	l.turns.inFlight = tn
 	l.took(ctx, tn)
 	equal(t, "bytes of what the old client may still hold", cap(render.buf), 0)
 	equal(t, "partitions", len(l.parts)+len(l.order), 0)
 	equal(t, "producers are being renewed", l.producers.renewing, true)
-	equal(t, "restores", len(l.restores), 1)
-	for r := range l.restores {
+	equal(t, "restores", len(l.restores.m), 1)
+	for r := range l.restores.m {
 		equal(t, "partitions to restore", r.left[testTP], true)
 	}
 	cancel()
@@ -190,7 +190,7 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	tn := &turn{kit: &l.kit, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
 	tn.took = tn.parts
 	p.Begin()
-	l.turn = tn
+	l.turns.inFlight = tn
 	l.took(ctx, tn)
 	if l.membership == before {
 		t.Error("there is no new membership")
@@ -214,9 +214,9 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	refuse := func() {
-		parts, _ := l.dueRecords(max(again(p), testNow))
-		l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
-		l.took(t.Context(), l.turn)
+		parts, _ := l.selection.records(l.order, max(again(p), testNow))
+		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
+		l.took(t.Context(), l.turns.inFlight)
 	}
 	for i, want := range []int64{0, 0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
 		refuse()
@@ -225,13 +225,13 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 		}
 		equal(t, "it is said why", p.err != nil, want > 0)
 	}
-	if parts, _ := l.dueRecords(testNow); len(parts) > 0 {
+	if parts, _ := l.selection.records(l.order, testNow); len(parts) > 0 {
 		t.Error("it is tried again at once")
 	}
-	parts, _ := l.dueRecords(again(p))
-	l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
-	l.took(t.Context(), l.turn)
-	equal(t, "turns given up in a row", l.aborts, 0)
+	parts, _ := l.selection.records(l.order, again(p))
+	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
+	l.took(t.Context(), l.turns.inFlight)
+	equal(t, "turns given up in a row", l.turns.aborts, 0)
 	if p.err != nil {
 		t.Errorf("it still says %v", p.err)
 	}
@@ -242,9 +242,9 @@ func TestForbiddenTurnWaits(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
-	parts, _ := l.dueRecords(testNow)
+	parts, _ := l.selection.records(l.order, testNow)
 	p.End()
-	l.tookAborted(&turn{kit: &l.kit, took: parts, err: kerr.GroupAuthorizationFailed})
+	l.turns.repeat(&turn{kit: &l.kit, took: parts, err: kerr.GroupAuthorizationFailed})
 	equal(t, "it waits", again(p)-testNow, 1000)
 	if !errors.Is(p.err, kerr.GroupAuthorizationFailed) {
 		t.Errorf("it says %v", p.err)
@@ -259,14 +259,14 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		l.membership = outsider{} // leaving is another matter
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"))
-		parts, _ := l.dueRecords(testNow)
+		parts, _ := l.selection.records(l.order, testNow)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.turn = &turn{kit: &l.kit, parts: parts, took: parts, cancel: cancel}
+		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: cancel}
 		go func(tn *turn) { // hangs until it is given up
 			<-ctx.Done()
 			tn.outcome, tn.err = outcomeUnknown, ctx.Err()
-			l.decided <- tn
-		}(l.turn)
+			l.turns.decided <- tn
+		}(l.turns.inFlight)
 		told, stop := context.WithCancel(t.Context())
 		defer l.p.bound(told)()
 		began := time.Now()

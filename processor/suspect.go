@@ -112,11 +112,11 @@ func (o *output) another(why error) bool {
 // the one that is in trouble.
 const leastDeadLetter = 4 << 10
 
-// tookRejected makes suspects of the records that were refused. Those of before are none any more:
+// suspect makes suspects of the records that were refused. Those of before are none any more:
 // one of these explains them.
-func (l *lane) tookRejected(t *turn) {
+func (s *selection) suspect(ps []*partition, t *turn) {
 	r := t.rejected
-	for _, p := range l.order {
+	for _, p := range ps {
 		for _, pt := range p.repeated() {
 			acquit(pt)
 		}
@@ -128,7 +128,7 @@ func (l *lane) tookRejected(t *turn) {
 		for _, it := range r.items {
 			it.Suspect = true
 		}
-		l.narrowing = true
+		s.narrowing = true
 		return
 	}
 	switch it := r.items[0]; r.alone.kind {
@@ -139,38 +139,38 @@ func (l *lane) tookRejected(t *turn) {
 	default:
 		target := r.alone.target
 		if n := target.blamed.Add(1); n > mostBlamed {
-			l.p.targets.failed(target.name, r.err, t.leftBusy)
+			s.p.targets.failed(target.name, r.err, t.leftBusy)
 			return
 		}
 		it.Blame = r.err
-		if l.lost.time > mostLost {
-			l.p.targets.rest(target.name, r.err, t.leftBusy, 2*l.lost.time)
+		if s.lost.time > mostLost {
+			s.p.targets.rest(target.name, r.err, t.leftBusy, 2*s.lost.time)
 		}
 	}
 }
 
 // narrow takes half of the suspects for the next turn, or what has to go before them. When there
 // are none that can be tried now, it takes nothing.
-func (l *lane) narrow(now int64) (parts []*part) {
-	if !l.narrowing {
+func (s *selection) narrow(ps []*partition, now int64) (parts []*part) {
+	if !s.narrowing {
 		return nil
 	}
 	left := 0
-	ready := l.due[:0]
-	l.served, l.narrowing = l.served+1, false
-	for _, p := range l.order {
+	ready := s.due[:0]
+	s.served, s.narrowing = s.served+1, false
+	for _, p := range ps {
 		n := p.suspects()
-		l.narrowing = l.narrowing || n > 0
+		s.narrowing = s.narrowing || n > 0
 		if n > 0 && p.wants(now) > 0 {
 			left, ready = left+n, append(ready, p)
 		}
 	}
 	for _, p := range ready {
 		if n := p.innocent(); n > 0 {
-			parts = l.serve(parts, p.takeRepeat(n))
+			parts = s.serve(parts, p.takeRepeat(n))
 		}
 	}
-	if l.due = ready; len(parts) > 0 {
+	if s.due = ready; len(parts) > 0 {
 		return parts
 	}
 	left = max(left/2, 1)
@@ -183,7 +183,7 @@ func (l *lane) narrow(now int64) (parts []*part) {
 			}
 		}
 		if n > 0 {
-			parts = l.serve(parts, p.takeRepeat(n))
+			parts = s.serve(parts, p.takeRepeat(n))
 		}
 	}
 	return parts

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -70,6 +71,17 @@ const (
 
 func (o outcome) String() string {
 	return [...]string{"committed", "aborted", "unknown", "not begun"}[o]
+}
+
+// start has a goroutine carry the turn out, which hands it back when it is decided. What has begun is finished
+// even when the processor is told to stop.
+func (t *turn) start(wg *sync.WaitGroup, decided chan<- *turn) {
+	ctx, cancel := context.WithCancel(t.p.until)
+	t.cancel = cancel
+	wg.Go(func() {
+		t.run(ctx)
+		decided <- t
+	})
 }
 
 // run carries the turn out and returns when it is decided, or when ctx ends, which makes it

@@ -7,7 +7,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/duewheel/duewheel/processor/pending"
 )
 
 // unanswered is what a lane knows of commits that go beside turns (at_least_once) and got no answer. It
@@ -50,11 +49,3 @@ func (u *unanswered) lasts() time.Duration {
 
 // mayArrive reports whether a late commit may have set checkpoints back, or still may.
 func (u *unanswered) mayArrive() bool { return !u.since.IsZero() || time.Now().Before(u.until) }
-
-// toCommit is the checkpoint of a partition that is to be written; nil: the group has it.
-func (l *lane) toCommit(p *partition) *part {
-	if pt := p.prepareCommit(); pt != nil || !l.unanswered.mayArrive() {
-		return pt
-	}
-	return &part{p: p, Part: &pending.Part{To: p.Marks().Committed}}
-}

@@ -46,11 +46,11 @@ func TestUnansweredForASession(t *testing.T) {
 		if tn.took = tn.parts; c.err != nil {
 			tn.outcome = outcomeUnknown
 		}
-		l.commit = tn
+		l.checkpoints.commit = tn
 		l.tookCommit(t.Context(), tn)
 		equal(t, fmt.Sprintf("%d: %v: the stay goes on", i, c.err), l.membership == before && len(l.parts) == 1, c.stays)
 	}
-	equal(t, "it is written again", l.toCommit(p) != nil, true)
+	equal(t, "it is written again", l.checkpoints.of(p) != nil, true)
 	l.membership.Leave()
 	l.group.Wait()
 }

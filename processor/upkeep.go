@@ -3,6 +3,8 @@ package processor
 import (
 	"context"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/pending"
 )
 
 // settleCatchUps makes partitions live that have read to the end of the log, and asks again for
@@ -22,7 +24,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 				continue
 			}
 		}
-		if err := l.goLive(p); err != nil {
+		if err := p.goLive(l.memory.room(len(l.order))); err != nil {
 			l.restart(ctx, p, err)
 			return
 		}
@@ -51,7 +53,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 			}
 			continue
 		}
-		if err := l.tidyStore(p); err != nil {
+		if err := p.tidyStore(); err != nil {
 			l.restart(ctx, p, err)
 			return
 		}
@@ -64,7 +66,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		}
 	}
 	l.ends.ask(ctx, old)
-	l.tellOverdue()
+	l.checkpoints.tellOverdue(l.order)
 	for _, p := range l.order {
 		p.publish(now, &l.kit)
 	}
@@ -72,7 +74,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 
 // tidyStore deletes behind the watermark what was delivered, and writes the position now and
 // then, so that a restart has little to read again.
-func (l *lane) tidyStore(p *partition) error {
+func (p *partition) tidyStore() error {
 	if !p.live() {
 		return nil
 	}
@@ -84,8 +86,8 @@ func (l *lane) tidyStore(p *partition) error {
 }
 
 // goLive ends a catch-up.
-func (l *lane) goLive(p *partition) error {
-	if err := p.GoLive(l.memory.room(len(l.order))); err != nil {
+func (p *partition) goLive(room pending.Room) error {
+	if err := p.GoLive(room); err != nil {
 		return err
 	}
 	p.phase, p.err, p.liveAt = PhaseLive, nil, time.Now()

@@ -1,0 +1,125 @@
+package processor
+
+import (
+	"sync"
+	"time"
+)
+
+// turns says when a lane's turns begin, one after the other, and what follows from what became of them for the
+// partitions that were in them. It belongs to the lane.
+type turns struct {
+	*kit
+	producers   *producers
+	selection   *selection
+	checkpoints *checkpoints
+	wg          *sync.WaitGroup
+	decided     chan *turn
+	inFlight    *turn
+	ahead       *turn // rendered while that is in flight, because more was due than fitted into it
+	pace        pace  // how soon one follows another
+	timeouts    int   // in a row that ran out of time
+	aborts      int   // in a row that were given up
+	stopping    bool  // none may begin any more
+	draining    bool  // none may begin when the one in flight is decided
+}
+
+// begin starts the next turn if there is something to do. While a turn is in flight that
+// could not hold all that was due, the next is rendered ahead.
+func (ts *turns) begin(ps []*partition, now int64, stay membership) {
+	if ts.producers.renewing || len(ps) == 0 {
+		return
+	}
+	if ts.inFlight != nil {
+		if ts.inFlight.full && ts.ahead == nil {
+			ts.beginAhead(ps, now)
+		}
+		return
+	}
+	m := stay.Member()
+	if !m.Valid() || ts.pace.left(time.Now()) > 0 {
+		return
+	}
+	t := &turn{kit: ts.kit, member: m, began: time.Now()}
+	t.parts, t.full = ts.selection.records(ps, now)
+	t.narrows = ts.selection.narrowing
+	if ts.cfg.Guarantee == ExactlyOnce {
+		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
+		t.plain = len(t.parts) == 0
+		t.parts = append(t.parts, ts.checkpoints.stale(ps)...)
+	}
+	if len(t.parts) > 0 {
+		ts.inFlight = t
+		ts.start(t)
+	}
+}
+
+// beginAhead takes the next batch out and has it rendered. It begins when the turn in flight is
+// decided and has happened, and is put back otherwise.
+func (ts *turns) beginAhead(ps []*partition, now int64) {
+	t := &turn{kit: ts.kit, began: time.Now(), begin: make(chan bool, 1)}
+	if t.parts, t.full = ts.selection.records(ps, now); len(t.parts) > 0 {
+		if ts.cfg.Guarantee == ExactlyOnce {
+			t.parts = append(t.parts, ts.checkpoints.stale(ps)...) // turns may go on being full
+		}
+		ts.ahead = t
+		ts.start(t)
+	}
+}
+
+// release lets the turn begin that was rendered ahead, or puts it back.
+func (ts *turns) release(begin bool, stay membership) {
+	t := ts.ahead
+	if t == nil {
+		return
+	}
+	ts.ahead = nil
+	t.member, t.began = stay.Member(), time.Now()
+	if begin && !ts.producers.renewing && !ts.draining && !ts.quota.lasts() && t.member.Valid() {
+		for _, pt := range t.parts {
+			// The turn before may have appended above this one's O.
+			pt.To.Appended = pt.To.Appended || pt.p.Marks().OwnEnd > pt.To.Offset
+		}
+		ts.inFlight = t
+		t.begin <- true
+		return
+	}
+	t.begin <- false
+	<-ts.decided
+	t.endTrials()
+	for _, pt := range t.parts {
+		if pt.p.End(); len(pt.Items) > 0 {
+			pt.p.Repeat(pt.Part, 0)
+		}
+	}
+}
+
+// start hands a turn to its goroutine.
+func (ts *turns) start(t *turn) {
+	if !t.plain {
+		t.producer, t.render = ts.producers.take()
+	}
+	t.patience = ts.timeouts
+	t.start(ts.wg, ts.decided)
+}
+
+// pause is how long nothing has to be done for partitions: until the next record is due, exactly, or the next
+// look at whether a checkpoint is to be written.
+func (ts *turns) pause(ps []*partition) time.Duration {
+	pause := 100 * time.Millisecond
+	if ts.inFlight != nil || ts.producers.renewing {
+		return pause // its end wakes us
+	}
+	if throttled := ts.quota.left(); throttled > 0 {
+		return min(pause, throttled)
+	}
+	due := pause
+	for _, p := range ps {
+		if at, ok := p.nextDue(); ok {
+			due = min(due, ts.p.clock.Until(at))
+		}
+	}
+	return min(pause, max(due, ts.pace.left(time.Now()), leastPause))
+}
+
+// leastPause keeps a lane from spinning while something is due that cannot be tried yet.
+const leastPause = 200 * time.Microsecond
