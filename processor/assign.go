@@ -76,9 +76,9 @@ func (l *lane) awaitTurn(ctx context.Context) {
 	for l.turns.inFlight != nil || l.checkpoints.commit != nil {
 		select {
 		case t := <-l.turns.decided:
-			l.took(ctx, t)
+			l.turnDecided(ctx, t)
 		case t := <-l.checkpoints.committed:
-			l.tookCommit(ctx, t)
+			l.commitDecided(ctx, t)
 		case <-t.C:
 			for _, t := range []*turn{l.turns.inFlight, l.checkpoints.commit} {
 				if t != nil {
@@ -94,13 +94,13 @@ func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range tps {
 		l.p.assigned.forget(l.n, tp)
-		p := l.parts[tp]
+		p := l.partitions[tp]
 		if p == nil {
 			continue
 		}
 		p.dropped = true
 		gone[tp.Topic] = append(gone[tp.Topic], tp.Partition)
-		delete(l.parts, tp)
+		delete(l.partitions, tp)
 		l.events.tell(Event{Kind: EventDropped}, tp)
 	}
 	if len(gone) == 0 {
@@ -108,13 +108,13 @@ func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 	}
 	l.stopPoll(ctx)
 	l.reading.remove(gone)
-	l.order = inOrder(l.parts)
+	l.order = inOrder(l.partitions)
 }
 
 // restart starts one partition over: its memory is worth nothing. When it is the store that has
 // failed, the partitions go on without it.
 func (l *lane) restart(ctx context.Context, p *partition, why error) {
-	if l.parts[p.tp] != p {
+	if l.partitions[p.tp] != p {
 		return
 	}
 	if errors.Is(why, state.ErrFailed) {
@@ -133,7 +133,7 @@ func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) 
 		// checkpoint that is on its way must not arrive after the restore.
 		l.awaitTurn(ctx)
 	}
-	if l.parts[p.tp] != p {
+	if l.partitions[p.tp] != p {
 		return // the turn's end has already done it
 	}
 	l.drop(ctx, []topicPartition{p.tp})
@@ -148,7 +148,7 @@ func (l *lane) restartTopics(ctx context.Context, gone map[string]error) {
 		l.awaitTurn(ctx) // its outcome would find the partitions gone
 		var tps []topicPartition
 		var rest time.Duration
-		for tp := range l.parts {
+		for tp := range l.partitions {
 			if tp.Topic == topic {
 				tps = append(tps, tp)
 				rest = max(rest, l.restores.failed(tp))
@@ -181,8 +181,8 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	}
 	p := r.p
 	delete(r.from.left, p.tp)
-	l.parts[p.tp] = p
-	l.order = inOrder(l.parts)
+	l.partitions[p.tp] = p
+	l.order = inOrder(l.partitions)
 	l.p.assigned.remember(l.n, p.tp, p)
 	if p.phase == PhaseStopped {
 		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
@@ -220,7 +220,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 	}
 	l.restores.cancel(nil) // after the turn, whose outcome may have begun some
 	var all []topicPartition
-	for tp := range l.parts {
+	for tp := range l.partitions {
 		all = append(all, tp)
 	}
 	l.drop(ctx, all)

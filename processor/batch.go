@@ -29,7 +29,7 @@ func (b batch) after(carried batch, took, may time.Duration, most batch) batch {
 // carried is how much a turn has brought to the brokers: all of it, or what was acknowledged before
 // it was given up. When that is nothing, it says no more than that all of it was too much.
 func (t *turn) carried() (b batch) {
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		b.records += len(pt.Items)
 		b.bytes += pt.Size()
 	}

@@ -54,7 +54,7 @@ func TestBatchOfWhatWasAcknowledged(t *testing.T) {
 		{outcomeAborted, 0.25, batch{25, 250}},
 		{outcomeAborted, 0.001, batch{1, 1}},
 	} {
-		equal(t, "carried", (&turn{took: []*part{pt}, outcome: c.outcome, acked: c.acked}).carried(), c.want)
+		equal(t, "carried", (&turn{tried: []*part{pt}, outcome: c.outcome, acked: c.acked}).carried(), c.want)
 	}
 }
 
@@ -74,9 +74,9 @@ func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
 	for _, pt := range parts {
 		offsets = append(offsets, pt.offsets()...)
 	}
-	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, began: time.Now()}
+	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, began: time.Now()}
 	decide(l.turns.inFlight)
-	l.took(t.Context(), l.turns.inFlight)
+	l.turnDecided(t.Context(), l.turns.inFlight)
 	return offsets
 }
 
@@ -179,12 +179,12 @@ func TestEveryPartitionGetsItsShare(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = c.batch, 256<<20 })
 			first := livePartition(t, l)
-			clear(l.parts)
+			clear(l.partitions)
 			for n := range int32(c.hot + c.cold) {
 				p := emptyPartition(first, n)
-				l.parts[p.tp] = p
+				l.partitions[p.tp] = p
 			}
-			l.order = inOrder(l.parts)
+			l.order = inOrder(l.partitions)
 			served, records := make([]int, len(l.order)), 0
 			for range c.turns {
 				for i, p := range l.order {
@@ -235,7 +235,7 @@ func TestCulpritIsFound(t *testing.T) {
 				if refuseSome(tn, target, bad) {
 					return
 				}
-				for _, pt := range tn.took {
+				for _, pt := range tn.tried {
 					for _, it := range pt.Items {
 						if it.Blame != nil {
 							blamed = append(blamed, it.Offset)
@@ -255,7 +255,7 @@ func TestCulpritIsFound(t *testing.T) {
 // refuseSome decides a turn as a target does that refuses some records: with them, it refuses all.
 func refuseSome(tn *turn, target *target, bad []int64) (refused bool) {
 	var r refusal
-	for _, pt := range tn.took {
+	for _, pt := range tn.tried {
 		for i := range pt.Items {
 			it := &pt.Items[i]
 			r.items = append(r.items, it)

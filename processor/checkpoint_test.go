@@ -36,7 +36,7 @@ func TestCheckpointBesideATurn(t *testing.T) {
 		t.Errorf("L is %d, and record 1 is not acknowledged", pt.To.LowWater)
 	}
 	l.happened(second, third)
-	l.checkpoints.wrote(&turn{kit: &l.kit, took: []*part{pt}})
+	l.checkpoints.wrote(&turn{kit: &l.kit, tried: []*part{pt}})
 	equal(t, "O that was written", p.Marks().Committed.Offset, 2)
 	equal(t, "O that was decided", p.Marks().Done.Offset, third.To.Offset)
 	last := p.prepareCommit()

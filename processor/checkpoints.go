@@ -83,9 +83,9 @@ func (cs *checkpoints) interval() time.Duration {
 	return max(cs.cfg.CommitInterval, min(cs.cfg.CommitInterval<<min(cs.refusals, 5), slowestCommits))
 }
 
-// decided takes in what became of the checkpoints that were written beside turns. It reports whether the
+// conclude notes what became of the checkpoints that were written beside turns. It reports whether the
 // coordinator has not answered for a session.
-func (cs *checkpoints) decided(t *turn) (silent bool) {
+func (cs *checkpoints) conclude(t *turn) (silent bool) {
 	t.cancel()
 	cs.commit = nil
 	cs.p.counters.turn(t)
@@ -101,7 +101,7 @@ func (cs *checkpoints) decided(t *turn) (silent bool) {
 // wrote takes in that checkpoints were written, but for those that were refused each for itself.
 func (cs *checkpoints) wrote(t *turn) {
 	now := time.Now()
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		if t.refused[pt] != nil {
 			continue
 		}
@@ -125,7 +125,7 @@ func (cs *checkpoints) refused(t *turn) (gone map[string]error) {
 		cs.refusals = 0
 	}
 	gone = map[string]error{}
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		err := t.err
 		if t.outcome == outcomeDone {
 			err = t.refused[pt]
@@ -156,7 +156,7 @@ func (cs *checkpoints) tellRefused(t *turn) {
 	if kafka.VerdictOf(t.err) == kafka.Refused && len(t.refused) == 0 {
 		level = slog.LevelInfo // every rebalance refuses some
 	}
-	cs.log.Log(context.Background(), level, "checkpoints were not written; they are tried again", "partitions", len(t.took), "error", t.err)
+	cs.log.Log(context.Background(), level, "checkpoints were not written; they are tried again", "partitions", len(t.tried), "error", t.err)
 }
 
 // codeOf is what the broker has answered, without the partition that it was about.
@@ -200,7 +200,7 @@ func (cs *checkpoints) last(ctx context.Context, ps []*partition, stay membershi
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout/2)
 	defer cancel()
-	t.took = t.parts
+	t.tried = t.parts
 	cs.commitLast(ctx, t, stay)
 	if t.outcome != outcomeDone {
 		cs.log.Warn("the last checkpoints were not written; their next owner repeats some work", "error", t.err)

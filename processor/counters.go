@@ -61,7 +61,7 @@ func (c *counters) turn(t *turn) {
 		c.checkpoint(t)
 		return
 	}
-	if len(t.took) == 0 {
+	if len(t.tried) == 0 {
 		return
 	}
 	c.turns.add(t.outcome.String(), 1)
@@ -72,11 +72,11 @@ func (c *counters) turn(t *turn) {
 func (c *counters) checkpoint(t *turn) {
 	switch t.outcome {
 	case outcomeUnknown:
-		c.checkpoints.add("unknown", int64(len(t.took)))
+		c.checkpoints.add("unknown", int64(len(t.tried)))
 	case outcomeAborted:
-		c.checkpoints.add("refused", int64(len(t.took)))
+		c.checkpoints.add("refused", int64(len(t.tried)))
 	case outcomeDone:
-		c.checkpoints.add("written", int64(len(t.took)-len(t.refused)))
+		c.checkpoints.add("written", int64(len(t.tried)-len(t.refused)))
 		c.checkpoints.add("refused", int64(len(t.refused)))
 	}
 }

@@ -2,36 +2,36 @@ package processor
 
 import "context"
 
-// took takes in what became of the turn in flight.
-func (l *lane) took(ctx context.Context, t *turn) {
-	l.turns.took(ctx, l.order, t, l.membership)
+// turnDecided acts on what became of the turn in flight.
+func (l *lane) turnDecided(ctx context.Context, t *turn) {
+	l.turns.conclude(ctx, l.order, t, l.membership)
 	if t.outcome == outcomeUnknown {
-		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.took))
-		l.tookUnknown(ctx, t)
+		l.log.Warn("turn with unknown outcome; its partitions start over from their checkpoints", "error", t.err, "partitions", len(t.tried))
+		l.dropUnknown(ctx, t)
 	}
 	if t.plain {
 		l.restartTopics(ctx, l.checkpoints.refused(t))
 	}
 }
 
-// tookCommit takes in what became of the checkpoints that were written beside turns.
-func (l *lane) tookCommit(ctx context.Context, t *turn) {
-	if silent := l.checkpoints.decided(t); silent && !l.turns.stopping {
+// commitDecided acts on what became of the checkpoints that were written beside turns.
+func (l *lane) commitDecided(ctx context.Context, t *turn) {
+	if silent := l.checkpoints.conclude(t); silent && !l.turns.stopping {
 		l.endMembership(ctx, t.err)
 		return
 	}
 	l.restartTopics(ctx, l.checkpoints.refused(t))
 }
 
-// tookUnknown drops what was remembered of the partitions of a turn that may or may not have
+// dropUnknown drops what was remembered of the partitions of a turn that may or may not have
 // happened. A plain commit that was not answered ends the membership as well, because a late
 // copy of it must find its generation gone.
-func (l *lane) tookUnknown(ctx context.Context, t *turn) {
+func (l *lane) dropUnknown(ctx context.Context, t *turn) {
 	if l.checkpoints.commit != nil && !t.plain {
 		l.awaitTurn(ctx) // a checkpoint that is on its way must not arrive after the partition's restore
 	}
 	var tps []topicPartition
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		if !pt.p.dropped { // else it was lost meanwhile
 			tps = append(tps, pt.p.tp)
 		}

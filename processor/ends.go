@@ -91,13 +91,13 @@ func (e *ends) answered(a logEnds, now int64) {
 	}
 	for p, b := range a.of {
 		if !p.dropped {
-			p.tookEnds(b, a.asked, a.passed[p], now)
+			p.learnEnds(b, a.asked, a.passed[p], now)
 		}
 	}
 }
 
-// tookEnds takes in where the partition's log begins and ends.
-func (p *partition) tookEnds(b kafka.Bounds, asked time.Time, passed, now int64) {
+// learnEnds notes where the partition's log begins and ends.
+func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed, now int64) {
 	p.logStart, p.endAsked = b.Start, asked
 	p.checkLog()
 	p.logEnd = p.endOf(b)

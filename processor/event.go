@@ -65,11 +65,11 @@ func (es events) tell(e Event, tps ...topicPartition) {
 func (es events) turn(t *turn) {
 	kinds := map[outcome]EventKind{outcomeDone: EventCommitted, outcomeAborted: EventAborted, outcomeUnknown: EventUnknown}
 	e := Event{Kind: kinds[t.outcome]}
-	if es.to == nil || e.Kind == "" || len(t.took) == 0 {
+	if es.to == nil || e.Kind == "" || len(t.tried) == 0 {
 		return
 	}
-	tps := make([]topicPartition, 0, len(t.took))
-	for _, pt := range t.took {
+	tps := make([]topicPartition, 0, len(t.tried))
+	for _, pt := range t.tried {
 		if t.refused[pt] == nil {
 			tps = append(tps, pt.p.tp)
 			e.Records += len(pt.Items)

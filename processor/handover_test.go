@@ -39,8 +39,8 @@ func TestCancelledRestoreKeepsOthers(t *testing.T) {
 func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	l := testLane(t)
 	other := topicPartition{Topic: testTopic, Partition: testTP.Partition + 1}
-	l.parts = map[topicPartition]*partition{other: {tp: other, phase: PhaseCatchUp, log: l.log}}
-	l.order = inOrder(l.parts)
+	l.partitions = map[topicPartition]*partition{other: {tp: other, phase: PhaseCatchUp, log: l.log}}
+	l.order = inOrder(l.partitions)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.reading.polling, l.reading.endPoll = true, func() {}
@@ -50,7 +50,7 @@ func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	close(from.done)
 	l.restores.m[from] = struct{}{}
 	l.adopt(ctx, restored{from: from, p: &partition{Partition: &pending.Partition{}, tp: testTP, phase: PhaseCatchUp, log: l.log}})
-	if has, reads := l.parts[testTP] != nil, len(l.reader.GetConsumeTopics()) > 0; has != reads {
+	if has, reads := l.partitions[testTP] != nil, len(l.reader.GetConsumeTopics()) > 0; has != reads {
 		t.Errorf("the lane has the partition: %v; it reads it: %v", has, reads)
 	}
 }

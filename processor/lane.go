@@ -33,8 +33,8 @@ type lane struct {
 	// Owned by the lane's goroutine.
 	group       *group.Group
 	membership  membership
-	parts       map[topicPartition]*partition
-	order       []*partition // parts in a fixed order, for turns to take in rotation
+	partitions  map[topicPartition]*partition
+	order       []*partition // the same in a fixed order, for turns to take in rotation
 	memory      memory
 	reading     reading
 	restores    restores
@@ -60,7 +60,7 @@ type membership interface {
 }
 
 func newLane(p *Processor, n int) *lane {
-	l := &lane{uneven: wait.NewWake(), parts: map[topicPartition]*partition{}}
+	l := &lane{uneven: wait.NewWake(), partitions: map[topicPartition]*partition{}}
 	l.kit = kit{
 		p: p, cfg: &p.cfg, n: n,
 		log:         p.cfg.Logger.With("lane", n),
@@ -199,9 +199,9 @@ func (l *lane) wait(ctx context.Context) {
 	case r := <-l.restores.restored:
 		l.adopt(ctx, r)
 	case t := <-l.turns.decided:
-		l.took(ctx, t)
+		l.turnDecided(ctx, t)
 	case t := <-l.checkpoints.committed:
-		l.tookCommit(ctx, t)
+		l.commitDecided(ctx, t)
 	case <-l.producers.renewed:
 		l.producers.renewing = false
 	case a := <-l.ends.answers:
@@ -228,7 +228,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	var failed []*partition
 	var why []error
 	fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
-		p := l.parts[topicPartition{Topic: ftp.Topic, Partition: ftp.Partition}]
+		p := l.partitions[topicPartition{Topic: ftp.Topic, Partition: ftp.Partition}]
 		if p == nil || p.phase == PhaseStopped {
 			for _, r := range ftp.Records {
 				r.Recycle()
@@ -255,7 +255,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	})
 	for i, p := range failed {
 		switch {
-		case l.parts[p.tp] != p: // started over with another one
+		case l.partitions[p.tp] != p: // started over with another one
 		case kafka.IsTopicGone(why[i]):
 			l.restartTopics(ctx, map[string]error{p.tp.Topic: why[i]})
 		case kafka.IsRefusedFetch(why[i]):

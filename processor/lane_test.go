@@ -95,11 +95,11 @@ func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition
 		f.fetched = kafka.Fetched{Offset: c.Offset, Metadata: md}
 	}
 	r := &restore{kit: &l.kit}
-	p, _, err := r.judge(testTP, f)
+	p, _, err := r.make(testTP, f)
 	if err == nil {
 		err = r.open(context.Background(), p)
 	}
-	l.parts = map[topicPartition]*partition{testTP: p}
+	l.partitions = map[topicPartition]*partition{testTP: p}
 	l.order = []*partition{p}
 	return p, err
 }
@@ -181,7 +181,7 @@ func (l *lane) happened(parts ...*part) {
 		if pt.p.Undecided() > 0 {
 			pt.p.End()
 		}
-		tn := &turn{kit: &l.kit, took: []*part{pt}}
+		tn := &turn{kit: &l.kit, tried: []*part{pt}}
 		if len(pt.Items) == 0 {
 			l.checkpoints.wrote(tn)
 		} else {

@@ -55,9 +55,9 @@ func TestPatienceEndsWithSuccess(t *testing.T) {
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
 	parts, _ := l.selection.records(l.order, testNow)
 	l.turns.timeouts = 3
-	tn := &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, render: &renderer{kit: &l.kit}, began: time.Now()}
+	tn := &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, render: &renderer{kit: &l.kit}, began: time.Now()}
 	l.turns.inFlight = tn
-	l.took(t.Context(), tn)
+	l.turnDecided(t.Context(), tn)
 	equal(t, "turns in a row that ran out of time", l.turns.timeouts, 0)
 }
 
@@ -96,6 +96,45 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 				equal(t, "waited", time.Since(began), l.cfg.ShutdownTimeout/2)
 				l.reader.Close()
 			})
+		})
+	}
+}
+
+// Nothing that comes of what was sent for a partition counts once the lane has it no more: it is neither restored nor stopped for it.
+func TestWhatComesForADroppedPartition(t *testing.T) {
+	for name, comes := range map[string]func(l *lane, tn *turn){
+		"a turn with unknown outcome": func(l *lane, tn *turn) {
+			tn.render = &renderer{kit: &l.kit}
+			tn.outcome, tn.err = outcomeUnknown, kafka.ErrUnanswered
+			l.turnDecided(t.Context(), tn)
+		},
+		"a turn that its coordinator refuses": func(l *lane, tn *turn) {
+			tn.outcome, tn.err, tn.refused = outcomeAborted, kerr.OffsetMetadataTooLarge, map[*part]error{tn.parts[0]: kerr.OffsetMetadataTooLarge}
+			l.turnDecided(t.Context(), tn)
+		},
+		"a commit for a topic that is gone": func(l *lane, tn *turn) {
+			tn.plain, tn.outcome, tn.err = true, outcomeAborted, kerr.UnknownTopicID
+			l.turnDecided(t.Context(), tn)
+		},
+		"where its log ends": func(l *lane, tn *turn) {
+			l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{tn.parts[0].p: {Start: 7, Stable: 9, High: 9}}}, testNow)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := testLane(t)
+			p := livePartition(t, l)
+			l.read(t, p, testNow, req(0, testNow, "orders"))
+			parts, _ := l.selection.records(l.order, testNow)
+			l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, began: time.Now()}
+			l.drop(t.Context(), []topicPartition{testTP})
+			was := p.writing
+			comes(l, l.turns.inFlight)
+			equal(t, "restores", len(l.restores.m), 0)
+			equal(t, "partitions", len(l.partitions), 0)
+			equal(t, "phase", p.phase, PhaseLive)
+			equal(t, "where its log begins", p.logStart, 0)
+			equal(t, "why its checkpoint was refused", p.writing.err, was.err)
+			l.wg.Wait()
 		})
 	}
 }

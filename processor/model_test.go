@@ -383,7 +383,7 @@ func (m *model) decide(t *rapid.T) {
 func (m *model) refuse() {
 	for _, pt := range m.parts {
 		m.p.End()
-		m.l.turns.repeat(&turn{kit: &m.l.kit, took: []*part{pt}, err: errors.New("refused")})
+		m.l.turns.repeat(&turn{kit: &m.l.kit, tried: []*part{pt}, err: errors.New("refused")})
 	}
 	m.parts = nil
 }
@@ -413,7 +413,7 @@ func (m *model) happen(unseen bool) {
 		return
 	}
 	m.p.End()
-	m.l.turns.settle(&turn{kit: &m.l.kit, took: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
+	m.l.turns.settle(&turn{kit: &m.l.kit, tried: []*part{pt}, ownEnds: map[*part]int64{pt: end}})
 	if len(m.parts) > 0 { // the lane's release
 		next := m.parts[0]
 		next.To.Appended = next.To.Appended || m.p.Marks().OwnEnd > next.To.Offset
@@ -446,7 +446,7 @@ func (m *model) wrote() {
 	}
 	m.beside = nil
 	m.write(pt.To)
-	m.l.checkpoints.wrote(&turn{kit: &m.l.kit, took: []*part{pt}})
+	m.l.checkpoints.wrote(&turn{kit: &m.l.kit, tried: []*part{pt}})
 	m.withStore(m.p.tidyStore())
 	_, err := m.p.Tidy(true) // what tidyStore does when it is worth its while
 	m.withStore(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
-// took takes in what became of the turn in flight, and lets the one begin that was rendered ahead. A turn with unknown
+// conclude settles what a turn did, or keeps it to be tried again, and lets the one begin that was rendered ahead. A turn with unknown
 // outcome is more than it can mend.
-func (ts *turns) took(ctx context.Context, ps []*partition, t *turn, stay membership) {
+func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay membership) {
 	t.cancel()
 	ts.inFlight = nil
 	if t.producer != nil {
@@ -47,7 +47,7 @@ func (ts *turns) done(ctx context.Context, t *turn) {
 		ts.checkpoints.wrote(t)
 	} else {
 		ts.aborts = 0
-		if len(t.took) > 0 {
+		if len(t.tried) > 0 {
 			ts.timeouts = 0
 			ts.selection.resize(t)
 		}
@@ -72,7 +72,7 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn) {
 	if kafka.VerdictOf(t.err) == kafka.Refused {
 		level = slog.LevelInfo // every rebalance refuses some turn
 	}
-	ts.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.took))
+	ts.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.tried))
 	ts.dropRefused(t)
 	ts.repeat(t)
 }
@@ -80,7 +80,7 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn) {
 // dropRefused takes the parts out of a transaction that is known not to have happened whose offsets
 // the coordinator has refused for a reason of their own.
 func (ts *turns) dropRefused(t *turn) {
-	t.took = slices.DeleteFunc(t.took, func(pt *part) bool {
+	t.tried = slices.DeleteFunc(t.tried, func(pt *part) bool {
 		err := t.refused[pt]
 		if err != nil && !pt.p.dropped {
 			pt.p.stop(fmt.Errorf("commit offset of %s: %w", pt.p.tp, err), ts.events)
@@ -144,7 +144,7 @@ func (ts *turns) repeat(t *turn) {
 	if ts.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
 		at = max(at, ts.p.clock.Now()+int64(min(50<<min(ts.aborts-4, 5), pending.LongestPutBack)))
 	}
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		if len(pt.Items) > 0 {
 			pt.p.Repeat(pt.Part, at)
 		}
@@ -158,7 +158,7 @@ func (ts *turns) repeat(t *turn) {
 // settle takes in that records of partitions have been delivered, and what was delivered of each.
 func (ts *turns) settle(t *turn) {
 	now := time.Now()
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		p := pt.p
 		p.answeredAt, p.err = now, nil
 		p.Settle(pt.Part)

@@ -16,7 +16,7 @@ import (
 
 // partition is what a lane knows of one of its partitions beside what is pending in it.
 type partition struct {
-	*pending.Partition // nil: it could not be judged what is pending in it
+	*pending.Partition // nil: its checkpoint does not say what is pending in it
 
 	// Set once, when the partition is assigned.
 	tp      topicPartition

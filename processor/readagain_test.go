@@ -15,7 +15,7 @@ func TestStoreFails(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, ms(10), "orders"), req(1, ms(farMs), "orders"))
 	l.storeFailed(t.Context(), fmt.Errorf("write: %w", state.ErrFailed))
-	equal(t, "the partition", l.parts[testTP], p)
+	equal(t, "the partition", l.partitions[testTP], p)
 	equal(t, "it has a store", p.HasStore(), false)
 	equal(t, "pending", p.Pending(), 2)
 }

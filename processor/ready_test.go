@@ -10,8 +10,8 @@ import (
 
 // pictureOf publishes what a lane has of the test's partition, and returns it.
 func pictureOf(l *lane) PartitionStats {
-	l.parts[testTP].publish(testNow, &l.kit)
-	return *l.parts[testTP].picture.Load()
+	l.partitions[testTP].publish(testNow, &l.kit)
+	return *l.partitions[testTP].picture.Load()
 }
 
 // A live partition for which nothing is answered although records are due is not ready once a

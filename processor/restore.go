@@ -122,13 +122,6 @@ func (r *restore) tell(ctx context.Context, what restored) {
 	}
 }
 
-// found is a partition's checkpoint as it stands in the group, and where its log is.
-type found struct {
-	id      topicID
-	fetched kafka.Fetched
-	bounds  kafka.Bounds
-}
-
 // checkpoints fetches the checkpoints of partitions; those that an open transaction may still
 // change are unstable. The end of the log is asked for after the checkpoint (design rule 2).
 // Partitions that are in trouble (without a leader, or their topic is gone) are left out, so that
@@ -223,9 +216,9 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) (br
 // and they are left out.
 func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]*partition, error) {
 	var claims []kafka.Commit
-	var parts []*partition
+	var ps []*partition
 	for tp, f := range ready {
-		p, claim, err := r.judge(tp, f)
+		p, claim, err := r.make(tp, f)
 		if err != nil {
 			p.phase, p.err = PhaseStopped, err
 		} else if claim {
@@ -236,26 +229,26 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 				claims = append(claims, e)
 			}
 		}
-		parts = append(parts, p)
+		ps = append(ps, p)
 	}
 	if len(claims) == 0 {
-		return parts, nil
+		return ps, nil
 	}
 	// Not cut short when the partition is revoked meanwhile: it has to be answered.
 	err := r.coordinator.Commit(r.p.until, r.reader, r.member.Member(), claims)
 	if err == nil {
-		return parts, nil
+		return ps, nil
 	}
 	refused := kafka.RefusedOf(err)
 	if refused == nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
-	return r.claimed(parts, refused)
+	return r.claimed(ps, refused)
 }
 
 // claimed sorts partitions of which some could not be claimed.
-func (r *restore) claimed(parts []*partition, refused map[topicPartition]error) (brought []*partition, again error) {
-	for _, p := range parts {
+func (r *restore) claimed(ps []*partition, refused map[topicPartition]error) (brought []*partition, again error) {
+	for _, p := range ps {
 		switch why := refused[p.tp]; {
 		case why == nil:
 			brought = append(brought, p)

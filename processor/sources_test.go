@@ -121,7 +121,7 @@ func TestWhatIsAcceptedIsCountedOnce(t *testing.T) {
 // A turn takes from its beginning to its decision.
 func TestTimeOfATurn(t *testing.T) {
 	c := newCounters(nil, slog.New(slog.DiscardHandler))
-	c.turn(&turn{took: []*part{{}}, outcome: outcomeAborted, began: time.Now().Add(-2 * time.Second), answered: time.UnixMilli(testNow)})
+	c.turn(&turn{tried: []*part{{}}, outcome: outcomeAborted, began: time.Now().Add(-2 * time.Second), answered: time.UnixMilli(testNow)})
 	c.turn(&turn{outcome: outcomeDone, began: time.Now().Add(-time.Hour)}) // nothing in it was tried
 	if sum := c.turnTime.snapshot().Sum; sum < 2 || sum > 3 {
 		t.Errorf("%v s, want 2", sum)

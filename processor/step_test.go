@@ -94,7 +94,7 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+1, "orders"))
 		parts, _ := l.selection.records(l.order, testNow)
-		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
+		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}}
 		taken := make(chan struct{})
 		go func() {
 			l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}})
@@ -109,7 +109,7 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		l.turns.decided <- l.turns.inFlight
 		<-taken
 		equal(t, "W that the turn has left", p.Marks().Committed.Watermark, parts[0].To.Watermark)
-		equal(t, "partitions", len(l.parts)+len(l.order), 0)
+		equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 		if due, _ := l.selection.records(l.order, testNow+10); len(due) > 0 {
 			t.Errorf("records %v are delivered", due[0].offsets())
 		}
@@ -127,10 +127,10 @@ func TestLost(t *testing.T) {
 	p := livePartition(t, l)
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.selection.records(l.order, testNow)
-	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
+	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
 	l.turns.decided <- l.turns.inFlight
 	l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}, Lost: true})
-	equal(t, "partitions", len(l.parts)+len(l.order), 0)
+	equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 	if due, _ := l.selection.records(l.order, testNow); len(due) > 0 {
 		t.Errorf("records %v are delivered", due[0].offsets())
 	}
@@ -148,11 +148,11 @@ func TestUnknownOutcome(t *testing.T) {
 	parts, _ := l.selection.records(l.order, testNow)
 	l.read(t, p, testNow, req(1, ms(-1), "orders")) // late by a W that is not tried any more
 	render := &renderer{kit: &l.kit, buf: make([]byte, 0, 1<<10)}
-	tn := &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
+	tn := &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, render: render, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
 	l.turns.inFlight = tn
-	l.took(ctx, tn)
+	l.turnDecided(ctx, tn)
 	equal(t, "bytes of what the old client may still hold", cap(render.buf), 0)
-	equal(t, "partitions", len(l.parts)+len(l.order), 0)
+	equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 	equal(t, "producers are being renewed", l.producers.renewing, true)
 	equal(t, "restores", len(l.restores.m), 1)
 	for r := range l.restores.m {
@@ -188,14 +188,14 @@ func TestPlainCommitNotAnswered(t *testing.T) {
 	l.membership = before
 	l.read(t, p, testNow, control(0))
 	tn := &turn{kit: &l.kit, parts: []*part{p.prepareCommit()}, plain: true, cancel: func() {}, outcome: outcomeUnknown, err: kafka.ErrUnanswered}
-	tn.took = tn.parts
+	tn.tried = tn.parts
 	p.Begin()
 	l.turns.inFlight = tn
-	l.took(ctx, tn)
+	l.turnDecided(ctx, tn)
 	if l.membership == before {
 		t.Error("there is no new membership")
 	}
-	equal(t, "partitions", len(l.parts), 0)
+	equal(t, "partitions", len(l.partitions), 0)
 	l.membership.Leave()
 	l.group.Wait() // for the first one, too
 	<-before.Left()
@@ -215,8 +215,8 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	refuse := func() {
 		parts, _ := l.selection.records(l.order, max(again(p), testNow))
-		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
-		l.took(t.Context(), l.turns.inFlight)
+		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, outcome: outcomeAborted, err: kerr.RebalanceInProgress}
+		l.turnDecided(t.Context(), l.turns.inFlight)
 	}
 	for i, want := range []int64{0, 0, 0, 0, 100, 200, 400, 800, 1000, 1000} {
 		refuse()
@@ -229,8 +229,8 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 		t.Error("it is tried again at once")
 	}
 	parts, _ := l.selection.records(l.order, again(p))
-	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: func() {}}
-	l.took(t.Context(), l.turns.inFlight)
+	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}}
+	l.turnDecided(t.Context(), l.turns.inFlight)
 	equal(t, "turns given up in a row", l.turns.aborts, 0)
 	if p.err != nil {
 		t.Errorf("it still says %v", p.err)
@@ -244,7 +244,7 @@ func TestForbiddenTurnWaits(t *testing.T) {
 	l.read(t, p, testNow, req(0, testNow, "orders"))
 	parts, _ := l.selection.records(l.order, testNow)
 	p.End()
-	l.turns.repeat(&turn{kit: &l.kit, took: parts, err: kerr.GroupAuthorizationFailed})
+	l.turns.repeat(&turn{kit: &l.kit, tried: parts, err: kerr.GroupAuthorizationFailed})
 	equal(t, "it waits", again(p)-testNow, 1000)
 	if !errors.Is(p.err, kerr.GroupAuthorizationFailed) {
 		t.Errorf("it says %v", p.err)
@@ -261,7 +261,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		l.read(t, p, testNow, req(0, testNow, "orders"))
 		parts, _ := l.selection.records(l.order, testNow)
 		ctx, cancel := context.WithCancel(t.Context())
-		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, took: parts, cancel: cancel}
+		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: cancel}
 		go func(tn *turn) { // hangs until it is given up
 			<-ctx.Done()
 			tn.outcome, tn.err = outcomeUnknown, ctx.Err()
@@ -275,7 +275,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		if took, most := time.Since(began), l.cfg.ShutdownTimeout; took > most {
 			t.Errorf("it took %v, and %v is the limit", took, most)
 		}
-		equal(t, "partitions", len(l.parts), 0)
+		equal(t, "partitions", len(l.partitions), 0)
 		l.reader.Close() // in the bubble that it was used in
 	})
 }

@@ -121,7 +121,7 @@ func (s *selection) suspect(ps []*partition, t *turn) {
 			acquit(pt)
 		}
 	}
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		acquit(pt.Part)
 	}
 	if r.alone == nil {
@@ -159,14 +159,14 @@ func (s *selection) narrow(ps []*partition, now int64) (parts []*part) {
 	ready := s.due[:0]
 	s.served, s.narrowing = s.served+1, false
 	for _, p := range ps {
-		n := p.suspects()
+		n := suspects(p.repeated())
 		s.narrowing = s.narrowing || n > 0
 		if n > 0 && p.wants(now) > 0 {
 			left, ready = left+n, append(ready, p)
 		}
 	}
 	for _, p := range ready {
-		if n := p.innocent(); n > 0 {
+		if n := innocent(p.Repeated()[0]); n > 0 {
 			parts = s.serve(parts, p.takeRepeat(n))
 		}
 	}
@@ -197,9 +197,9 @@ func (p *partition) repeated() []*pending.Part {
 	return p.Repeated()
 }
 
-// suspects is how many of the records that are to be tried again are suspects.
-func (p *partition) suspects() (n int) {
-	for _, pt := range p.repeated() {
+// suspects is how many of the records of parts are suspects.
+func suspects(parts []*pending.Part) (n int) {
+	for _, pt := range parts {
 		for i := range pt.Items {
 			if pt.Items[i].Suspect {
 				n++
@@ -209,9 +209,8 @@ func (p *partition) suspects() (n int) {
 	return n
 }
 
-// innocent is how many records come before the first suspect in the part that is tried next.
-func (p *partition) innocent() (n int) {
-	pt := p.Repeated()[0]
+// innocent is how many records of a part come before the first suspect.
+func innocent(pt *pending.Part) (n int) {
 	for n < len(pt.Items) && !pt.Items[n].Suspect {
 		n++
 	}

@@ -38,7 +38,7 @@ type turn struct {
 	outcome  outcome
 	err      error
 	held     []heldPart       // not tried: as if the turn had not begun for them
-	took     []*part          // what the outcome is about
+	tried    []*part          // what the outcome is about
 	ownEnds  map[*part]int64  // records of ours that were appended lie below
 	blamed   map[string]error // targets that did not take their records
 	refused  map[*part]error  // checkpoints that were refused each for itself
@@ -89,7 +89,7 @@ func (t *turn) start(wg *sync.WaitGroup, decided chan<- *turn) {
 func (t *turn) run(ctx context.Context) {
 	defer func() { t.answered = t.p.clock.Time() }()
 	if t.plain {
-		t.took = t.parts
+		t.tried = t.parts
 		t.commitPlain(ctx)
 		return
 	}
@@ -104,7 +104,7 @@ func (t *turn) run(ctx context.Context) {
 		}
 	}
 	switch {
-	case len(t.took) == 0:
+	case len(t.tried) == 0:
 	case t.cfg.Guarantee == AtLeastOnce:
 		t.runPlainly(ctx)
 	case len(t.render.outputs) == 0:
@@ -132,7 +132,7 @@ func (t *turn) renderParts(ctx context.Context) {
 			t.held = append(t.held, heldPart{pt, before, err})
 			continue
 		}
-		t.took = append(t.took, pt)
+		t.tried = append(t.tried, pt)
 	}
 	t.trials = t.render.trials
 	t.ownEnds = map[*part]int64{}
@@ -151,7 +151,7 @@ func (t *turn) commitPlain(ctx context.Context) error {
 		t.outcome = outcomeDone
 	case kafka.VerdictOf(err) == kafka.Unknown:
 		t.outcome = outcomeUnknown
-	case len(t.refused) > 0 && len(t.refused) < len(t.took):
+	case len(t.refused) > 0 && len(t.refused) < len(t.tried):
 		t.outcome = outcomeDone // for the others
 	default:
 		t.outcome = outcomeAborted
@@ -163,7 +163,7 @@ func (t *turn) commitPlain(ctx context.Context) error {
 func (t *turn) noteRefused(err error, counts func(error) bool) {
 	t.refused = nil
 	of := kafka.RefusedOf(err)
-	for _, pt := range t.took {
+	for _, pt := range t.tried {
 		if why := of[pt.p.tp]; why != nil && counts(why) {
 			if t.refused == nil {
 				t.refused = map[*part]error{}
@@ -174,8 +174,8 @@ func (t *turn) noteRefused(err error, counts func(error) bool) {
 }
 
 func (t *turn) entries() ([]kafka.Commit, error) {
-	entries := make([]kafka.Commit, 0, len(t.took))
-	for _, pt := range t.took {
+	entries := make([]kafka.Commit, 0, len(t.tried))
+	for _, pt := range t.tried {
 		e, err := entry(pt.p.tp, pt.p.id, pt.To)
 		if err != nil {
 			return nil, err

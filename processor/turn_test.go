@@ -292,7 +292,7 @@ func TestTurnAppends(t *testing.T) {
 	}
 	equals(t, "outputs", kinds, []outputKind{outDeadLetter, outResolve})
 	equal(t, "header", tn.render.outputs[1].rec.Headers[0].Key, topics.HeaderResolve)
-	l.took(t.Context(), tn)
+	l.turnDecided(t.Context(), tn)
 	equal(t, "until where records of ours may lie", pt.p.Marks().OwnEnd, tn.ownEnds[pt])
 }
 
@@ -331,7 +331,7 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	equals(t, "commits", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn"), nil)
 	w.answer(kmsg.Produce, nil)
 	p := tn.parts[0].p
-	l.took(t.Context(), tn)
+	l.turnDecided(t.Context(), tn)
 	if pt := p.prepareCommit(); pt != nil && pt.To.Watermark.Due > 0 {
 		t.Errorf("a checkpoint passes what was not acknowledged: %+v", pt.To)
 	}
@@ -340,7 +340,7 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	tn = &turn{kit: &l.kit, parts: []*part{again}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
-	l.took(t.Context(), tn)
+	l.turnDecided(t.Context(), tn)
 	equal(t, "W", p.prepareCommit().To.Watermark, again.To.Watermark)
 }
 

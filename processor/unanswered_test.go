@@ -43,12 +43,12 @@ func TestUnansweredForASession(t *testing.T) {
 			l.read(t, p, testNow, control(0))
 		}
 		tn := &turn{kit: &l.kit, parts: []*part{{p: p, Part: &pending.Part{To: p.Marks().Committed}}}, plain: true, cancel: func() {}, began: c.began, err: c.err}
-		if tn.took = tn.parts; c.err != nil {
+		if tn.tried = tn.parts; c.err != nil {
 			tn.outcome = outcomeUnknown
 		}
 		l.checkpoints.commit = tn
-		l.tookCommit(t.Context(), tn)
-		equal(t, fmt.Sprintf("%d: %v: the stay goes on", i, c.err), l.membership == before && len(l.parts) == 1, c.stays)
+		l.commitDecided(t.Context(), tn)
+		equal(t, fmt.Sprintf("%d: %v: the stay goes on", i, c.err), l.membership == before && len(l.partitions) == 1, c.stays)
 	}
 	equal(t, "it is written again", l.checkpoints.of(p) != nil, true)
 	l.membership.Leave()

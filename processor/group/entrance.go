@@ -80,14 +80,14 @@ func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
 	}
 }
 
-// examine asks the brokers in turn until one answers, and judges what that says.
+// examine asks the brokers in turn until one answers, and returns what is wrong by that.
 func (e *Entrance) examine(ctx context.Context, cl *kgo.Client) error {
 	names, _ := cl.OptValue(kgo.SeedBrokers).([]string)
 	var errs []error
 	for i, b := range cl.SeedBrokers() {
 		resp, err := ask[*kmsg.MetadataResponse](ctx, b, e.metadata())
 		if err == nil {
-			return errors.Join(e.judgeTopics(resp), e.askForGroup(ctx, b))
+			return errors.Join(e.missing(resp), e.askForGroup(ctx, b))
 		}
 		if i < len(names) {
 			err = fmt.Errorf("broker %s: %w", names[i], explainBroker(err))
@@ -107,7 +107,7 @@ func (e *Entrance) metadata() *kmsg.MetadataRequest {
 	return req
 }
 
-func (e *Entrance) judgeTopics(resp *kmsg.MetadataResponse) error {
+func (e *Entrance) missing(resp *kmsg.MetadataResponse) error {
 	var errs []error
 	for _, t := range resp.Topics {
 		name := ""

@@ -5,14 +5,22 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// judge makes a partition of what was found, and says whether it has to be claimed. The error is
+// found is a partition's checkpoint as it stands in the group, and where its log is.
+type found struct {
+	id      topicID
+	fetched kafka.Fetched
+	bounds  kafka.Bounds
+}
+
+// make forms a partition of what was found, and says whether it has to be claimed. The error is
 // one that a person must decide on.
-func (r *restore) judge(tp topicPartition, f found) (p *partition, claim bool, err error) {
+func (r *restore) make(tp topicPartition, f found) (p *partition, claim bool, err error) {
 	p = &partition{
 		tp: tp, id: f.id, mark: r.p.mark(tp, f.id), route: r.p.routes[tp.Topic], stats: r.p.counters.topics[tp.Topic], since: r.began,
 		log:      r.log.With("topic", tp.Topic, "partition", tp.Partition),

@@ -1,0 +1,66 @@
+// Package processor delivers the records of delay topics when they are due, exactly once.
+//
+// Make a [Processor] with [New] and let [Processor.Run] work until its context ends. It is one replica of a consumer group, or several members
+// of one: each of its lanes is a member. Stats and Ready may be asked by any goroutine at any time, and programs are told of partitions by
+// [Config.Events]; the log is for people.
+//
+// # A lane
+//
+// A lane reads the partitions that the group has given to it, holds what is pending in them, and delivers that in turns, one after the other. It
+// is one goroutine: a loop that takes a step (everything that can be done without waiting) and then waits for one of nine events. Whatever takes
+// time is done by another goroutine, which hands its result back:
+//
+//	what                        who does it                      what comes back
+//	partitions come and go      group.Stay, the client's         group.Handover, which waits until the lane has acted
+//	a restore                   restore, one for some partitions restored, one partition after the other
+//	a poll of the reader        reading                          kgo.Fetches
+//	a turn                      turn                             the turn, decided
+//	checkpoints beside turns    turn (at_least_once)             the same
+//	producers are renewed       producers                        that they are
+//	where logs end              ends                             logEnds
+//	a rebalance is wanted       standbys                         nothing: the stay is asked for one
+//	time passes                 a timer, for the next due ms
+//
+// # Who owns what
+//
+//	the lane's goroutine        partitions and what is pending in them, and its own parts: memory, reading, restores, ends, selection,
+//	                            checkpoints, turns, producers while they are not renewed
+//	a turn's goroutine          its producer and renderer, and what it has been given of partitions: the parts, until it is decided
+//	a restore's goroutine       the partitions that it makes, until it hands them over
+//	one goroutine each          standbys, targets, clock, entrance, keeping, storage's recovery, leftovers
+//	every goroutine             kit, targets, counters, the clock, the store, what is assigned, standing, published pictures
+//
+// Nothing of a lane has a lock. A kit is what a lane lends to its goroutines; what is not in it they cannot touch.
+//
+// # The phases of a partition
+//
+//	assigned ──► restoring ──► catching up ──► live ──► dropped, when it is revoked, lost, or starts over
+//	                 ▲  │           │           │
+//	                 │  └───────────┴───────────┴──► stopped, until a person has decided; it looks again every half minute
+//	                 └── starts over ◄── an unknown outcome, a failure
+//
+// A partition that is restoring has no checkpoint yet; one that is catching up reads [start, E) and delivers nothing; one that is live takes part
+// in turns. What was remembered of a partition that starts over is worth nothing, and is made anew from the checkpoint.
+//
+// # O, W, L and E
+//
+//   - O, the offset: every record below it has been accepted ("The log is the state" in DESIGN.md).
+//   - W, the watermark: a key (due, seq); every accepted record with a key at or below it is resolved (the same).
+//   - L, the low water: no pending record lies below this offset (the same).
+//   - E, the end: up to where a catch-up must read before the partition is live ("Recovery, step by step" in DESIGN.md).
+//
+// # The way of a record
+//
+//  1. reading polls it; acceptAll gives it to its partition, and its memory back to the reader.
+//  2. pending accepts it: it is pending, late or refused. Its target is looked up meanwhile.
+//  3. What lies beyond the near window goes to the store, and is loaded before it is due.
+//  4. When it is due, selection takes it into the next turn, with the checkpoint that says so.
+//  5. The renderer makes the record for its target, a dead letter, or a retry.
+//  6. The turn opens a transaction: offsets first, then the records, then the decision.
+//  7. turns settles what has happened, repeats what is known not to have, and the lane starts over what is not known.
+//
+// # What goes wrong
+//
+// Errors are sorted in one place (kafka.VerdictOf). A bad record is dead-lettered, a target in trouble has its records carried on, a broken store is
+// gone without, and a coordinator that refuses is asked again after a pause. Run returns only what this process can do nothing about.
+package processor

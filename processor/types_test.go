@@ -1,0 +1,63 @@
+package processor
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Types and files of the core stay small enough to be read as a whole.
+func TestTypesStaySmall(t *testing.T) {
+	const mostMethods, mostLines = 25, 400
+	methods, files := map[string]int{}, 0
+	for _, dir := range []string{"wheel", "state", "topics", "processor"} {
+		err := filepath.WalkDir(filepath.Join("..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, path, nil, 0)
+			if err != nil {
+				return err
+			}
+			files++
+			if n := fset.File(f.Pos()).LineCount(); n > mostLines {
+				t.Errorf("%s has %d lines, and %d is the most", path, n, mostLines)
+			}
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+					methods[filepath.Dir(path)+"."+receiver(fn.Recv.List[0].Type)]++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, n := range methods {
+		if n > mostMethods {
+			t.Errorf("%s has %d methods, and %d is the most", name, n, mostMethods)
+		}
+	}
+	if files < 100 || methods["../processor.lane"] == 0 {
+		t.Errorf("%d files were looked at, and %d methods of a lane", files, methods["../processor.lane"])
+	}
+}
+
+// receiver is the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}
