@@ -69,7 +69,10 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn) {
 		ts.selection.suspect(ps, t)
 	}
 	level := slog.LevelWarn
-	if kafka.VerdictOf(t.err) == kafka.Refused {
+	switch {
+	case !ts.given.is(codeOf(t.err)):
+		level = slog.LevelDebug // the metrics count on
+	case kafka.VerdictOf(t.err) == kafka.Refused:
 		level = slog.LevelInfo // every rebalance refuses some turn
 	}
 	ts.log.Log(ctx, level, "turn given up; it is tried again", "error", t.err, "partitions", len(t.tried))

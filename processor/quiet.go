@@ -73,3 +73,17 @@ func (s *said) line(message string, at time.Time) (leftOut int, pass bool) {
 	leftOut, m.leftOut = m.leftOut, 0
 	return leftOut, true
 }
+
+// news is what the log has last said of a trouble that goes on. The same is news again after a minute.
+type news struct {
+	what string
+	at   time.Time
+}
+
+func (n *news) is(what string) bool {
+	if what == n.what && time.Since(n.at) < time.Minute {
+		return false
+	}
+	n.what, n.at = what, time.Now()
+	return true
+}

@@ -130,9 +130,13 @@ func refusedForAMinute(w *world, f kfake.Fault) {
 	if fault.Hits() == 0 {
 		w.t.Errorf("nothing was refused")
 	}
-	a.moderate(asked, lines)
+	most := int64(mostLines)
+	if w.cfg.guarantee == AtLeastOnce || f.Keys[0] == kmsg.TxnOffsetCommit && f.Err != kerr.ProducerFenced { // which takes nothing away
+		most = 20
+	}
+	a.moderate(asked, lines, most)
 	if b != nil {
-		b.moderate(nil, 0)
+		b.moderate(nil, 0, most)
 	}
 	fault.Remove()
 	if w.t.Failed() {
@@ -152,21 +156,17 @@ func refusedForAMinute(w *world, f kfake.Fault) {
 // In good times it is some 1,400 requests a minute under this load.
 const (
 	mostRequests = 3600
-	mostLines    = 250
+	mostLines    = 130
 )
 
 // moderate checks what a process has asked and said within a minute, since it had asked and said this.
-func (p *process) moderate(asked map[kmsg.Key]int, lines int64) {
+func (p *process) moderate(asked map[kmsg.Key]int, lines, most int64) {
 	p.w.t.Helper()
 	sum := total(p.requests(), asked)
 	said := p.lines.Load() - lines
 	p.w.t.Logf("%s has sent %d requests, written %d lines and dialled %d times in a second", p.name, sum, said, p.worst("dials"))
 	if n := p.worst("dials"); n > p.mostDials() {
 		p.w.t.Errorf("%s: %d dials in a second, at most %d are expected", p.name, n, p.mostDials())
-	}
-	most := int64(mostLines)
-	if p.w.cfg.guarantee == AtLeastOnce { // where commits are refused, which takes nothing away
-		most = 20
 	}
 	if sum > mostRequests || said > most {
 		p.w.t.Errorf("%s: %d requests, at most %d are expected; %d lines, at most %d; by kind: %v", p.name, sum, mostRequests, said, most, p.requests())
