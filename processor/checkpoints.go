@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -19,7 +18,6 @@ import (
 // their own, and what came of it. It belongs to the lane.
 type checkpoints struct {
 	*kit
-	wg         *sync.WaitGroup
 	commit     *turn // under way beside the turns (at_least_once)
 	committed  chan *turn
 	unanswered unanswered
@@ -39,7 +37,7 @@ func (cs *checkpoints) begin(ps []*partition, stay membership) {
 	}
 	if t.parts = cs.stale(ps); len(t.parts) > 0 {
 		cs.commit = t
-		t.start(cs.wg, cs.committed)
+		t.start(cs.committed)
 	}
 }
 

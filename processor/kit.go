@@ -2,6 +2,7 @@ package processor
 
 import (
 	"log/slog"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -20,5 +21,6 @@ type kit struct {
 	coordinator *kafka.Coordinator
 	reader      *kgo.Client
 	quota       *quota
-	windowMax   int64 // ms
+	wg          *sync.WaitGroup // goroutines that the lane has to wait for
+	windowMax   int64           // ms
 }

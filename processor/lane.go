@@ -48,7 +48,6 @@ type lane struct {
 	balancedAt  time.Time
 	readAgainAt time.Time // when a partition without a store was last read again
 	tidiedAt    time.Time
-	wg          sync.WaitGroup // goroutines that the lane has started
 }
 
 // membership is the lane's stay in its group.
@@ -67,18 +66,19 @@ func newLane(p *Processor, n int) *lane {
 		events:      events{p.cfg.Events, n},
 		coordinator: kafka.NewCoordinator(p.cfg.Group),
 		quota:       &quota{},
+		wg:          &sync.WaitGroup{},
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
 	}
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
 	}
 	l.memory.budget, l.memory.widest, l.memory.window = p.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
-	l.restores = newRestores(&l.kit, &l.wg)
-	l.producers = producers{kit: &l.kit, standing: &l.standing, wg: &l.wg, renewed: make(chan error, 1)}
+	l.restores = newRestores(&l.kit)
+	l.producers = producers{kit: &l.kit, standing: &l.standing, renewed: make(chan error, 1)}
 	l.selection = newSelection(&l.kit)
-	l.checkpoints = checkpoints{kit: &l.kit, wg: &l.wg, committed: make(chan *turn, 1)}
+	l.checkpoints = checkpoints{kit: &l.kit, committed: make(chan *turn, 1)}
 	l.turns = turns{
-		kit: &l.kit, producers: &l.producers, selection: &l.selection, checkpoints: &l.checkpoints, wg: &l.wg, decided: make(chan *turn, 1),
+		kit: &l.kit, producers: &l.producers, selection: &l.selection, checkpoints: &l.checkpoints, decided: make(chan *turn, 1),
 		pace: pace{fixed: p.cfg.TurnInterval, freely: p.cfg.Guarantee == AtLeastOnce},
 	}
 	return l
@@ -114,9 +114,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 		return err
 	}
 	for ctx.Err() == nil {
-		if err := l.step(ctx); err != nil {
-			return err
-		}
+		l.step(ctx)
 		l.wait(ctx)
 	}
 	l.shutdown()
@@ -127,8 +125,8 @@ func (l *lane) run(ctx context.Context) (err error) {
 func (l *lane) equip(reader *kgo.Client) {
 	l.reader = reader
 	l.group = group.New(l.groupConfig(), &l.standing)
-	l.reading = reading{cl: reader, wg: &l.wg, fetched: make(chan kgo.Fetches, 1)}
-	l.ends = ends{cl: reader, log: l.log, wg: &l.wg, answers: make(chan logEnds, 1)}
+	l.reading = reading{cl: reader, wg: l.wg, fetched: make(chan kgo.Fetches, 1)}
+	l.ends = ends{cl: reader, log: l.log, wg: l.wg, answers: make(chan logEnds, 1)}
 }
 
 // errAwaitsTime is what a lane says of itself while it does not know what time it is.
@@ -153,7 +151,7 @@ func (k *kit) groupConfig() group.Config {
 }
 
 // step does everything that can be done now without waiting.
-func (l *lane) step(ctx context.Context) error {
+func (l *lane) step(ctx context.Context) {
 	now := l.p.clock.Now()
 	stepped := time.Now()
 	l.stepped.Store(&stepped)
@@ -172,7 +170,7 @@ func (l *lane) step(ctx context.Context) error {
 		p.Trust(limit)
 		if err := p.Load(now, l.memory.room(len(l.order))); err != nil {
 			l.restart(ctx, p, err)
-			return nil // order has changed
+			return // order has changed
 		}
 	}
 	l.settleCatchUps(ctx, now)
@@ -183,7 +181,6 @@ func (l *lane) step(ctx context.Context) error {
 		l.tidy(ctx, now)
 	}
 	l.reading.poll(ctx)
-	return nil
 }
 
 // wait waits for the next thing to happen and takes it in.

@@ -21,7 +21,6 @@ import (
 type producers struct {
 	*kit
 	standing  *group.Standing
-	wg        *sync.WaitGroup
 	list      []*producer.Producer
 	renderers [2]*renderer
 	next      int // whose turn it is

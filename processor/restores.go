@@ -3,7 +3,6 @@ package processor
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/wait"
@@ -12,14 +11,13 @@ import (
 // restores are those that work for a lane. It belongs to the lane.
 type restores struct {
 	*kit
-	wg       *sync.WaitGroup
 	m        map[*restore]struct{}
 	restored chan restored
 	failing  map[topicPartition]*wait.Backoff // partitions that started over because something failed
 }
 
-func newRestores(k *kit, wg *sync.WaitGroup) restores {
-	return restores{kit: k, wg: wg, m: map[*restore]struct{}{}, restored: make(chan restored), failing: map[topicPartition]*wait.Backoff{}}
+func newRestores(k *kit) restores {
+	return restores{kit: k, m: map[*restore]struct{}{}, restored: make(chan restored), failing: map[topicPartition]*wait.Backoff{}}
 }
 
 // start begins one after a rest.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -75,10 +74,10 @@ func (o outcome) String() string {
 
 // start has a goroutine carry the turn out, which hands it back when it is decided. What has begun is finished
 // even when the processor is told to stop.
-func (t *turn) start(wg *sync.WaitGroup, decided chan<- *turn) {
+func (t *turn) start(decided chan<- *turn) {
 	ctx, cancel := context.WithCancel(t.p.until)
 	t.cancel = cancel
-	wg.Go(func() {
+	t.wg.Go(func() {
 		t.run(ctx)
 		decided <- t
 	})

@@ -1,9 +1,6 @@
 package processor
 
-import (
-	"sync"
-	"time"
-)
+import "time"
 
 // turns says when a lane's turns begin, one after the other, and what follows from what became of them for the
 // partitions that were in them. It belongs to the lane.
@@ -12,7 +9,6 @@ type turns struct {
 	producers   *producers
 	selection   *selection
 	checkpoints *checkpoints
-	wg          *sync.WaitGroup
 	decided     chan *turn
 	inFlight    *turn
 	ahead       *turn // rendered while that is in flight, because more was due than fitted into it
@@ -100,7 +96,7 @@ func (ts *turns) start(t *turn) {
 		t.producer, t.render = ts.producers.take()
 	}
 	t.patience = ts.timeouts
-	t.start(ts.wg, ts.decided)
+	t.start(ts.decided)
 }
 
 // pause is how long nothing has to be done for partitions: until the next record is due, exactly, or the next
