@@ -1,4 +1,4 @@
-// Package processor delivers the records of delay topics when they are due, exactly once.
+// Package processor delivers the records of delay topics when they are due, exactly once, or at least once where that is enough.
 //
 // Make a [Processor] with [New] and let [Processor.Run] work until its context ends. It is one replica of a consumer group, or several members
 // of one: each of its lanes is a member. Stats and Ready may be asked by any goroutine at any time, and programs are told of partitions by
@@ -10,16 +10,16 @@
 // is one goroutine: a loop that takes a step (everything that can be done without waiting) and then waits for one of nine events. Whatever takes
 // time is done by another goroutine, which hands its result back:
 //
-//	what                        who does it                      what comes back
-//	partitions come and go      group.Stay, the client's         group.Handover, which waits until the lane has acted
-//	a restore                   restore, one for some partitions restored, one partition after the other
-//	a poll of the reader        reading                          kgo.Fetches
-//	a turn                      turn                             the turn, decided
+//	what                        on a goroutine of                what comes back
+//	the group gives and takes   the client of a group.Stay       a group.Handover, which waits until the lane has acted
+//	partitions are restored     restore                          restored, one partition after the other
+//	the reader looks            reading                          kgo.Fetches
+//	a turn is carried out       turn                             the turn, decided
 //	checkpoints beside turns    turn (at_least_once)             the same
 //	producers are renewed       producers                        that they are
-//	where logs end              ends                             logEnds
-//	a rebalance is wanted       standbys                         nothing: the stay is asked for one
-//	time passes                 a timer, for the next due ms
+//	brokers say where logs end  ends                             logEnds
+//	others have too much        standbys                         a wish: the stay asks for a rebalance
+//	time passes                 a timer, for the next due ms     nothing
 //
 // # Who owns what
 //
@@ -44,10 +44,12 @@
 //
 // # O, W, L and E
 //
-//   - O, the offset: every record below it has been accepted ("The log is the state" in DESIGN.md).
-//   - W, the watermark: a key (due, seq); every accepted record with a key at or below it is resolved (the same).
-//   - L, the low water: no pending record lies below this offset (the same).
-//   - E, the end: up to where a catch-up must read before the partition is live ("Recovery, step by step" in DESIGN.md).
+//   - O, the offset: every record below it has been accepted.
+//   - W, the watermark: a key (due, seq); every accepted record with a key at or below it is resolved.
+//   - L, the low water: no pending record lies below this offset.
+//   - E, the end: up to where a catch-up must read before the partition is live.
+//
+// DESIGN.md says more of O, W and L under "The log is the state", and of E under "Recovery, step by step".
 //
 // # The way of a record
 //
