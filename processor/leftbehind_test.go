@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -102,39 +103,41 @@ func TestEndDoesNotWaitForATurn(t *testing.T) {
 
 // Nothing that comes of what was sent for a partition counts once the lane has it no more: it is neither restored nor stopped for it.
 func TestWhatComesForADroppedPartition(t *testing.T) {
-	for name, comes := range map[string]func(l *lane, tn *turn){
-		"a turn with unknown outcome": func(l *lane, tn *turn) {
+	for name, comes := range map[string]func(ctx context.Context, l *lane, tn *turn){
+		"a turn with unknown outcome": func(ctx context.Context, l *lane, tn *turn) {
 			tn.render = &renderer{kit: &l.kit}
 			tn.outcome, tn.err = outcomeUnknown, kafka.ErrUnanswered
-			l.turnDecided(t.Context(), tn)
+			l.turnDecided(ctx, tn)
 		},
-		"a turn that its coordinator refuses": func(l *lane, tn *turn) {
+		"a turn that its coordinator refuses": func(ctx context.Context, l *lane, tn *turn) {
 			tn.outcome, tn.err, tn.refused = outcomeAborted, kerr.OffsetMetadataTooLarge, map[*part]error{tn.parts[0]: kerr.OffsetMetadataTooLarge}
-			l.turnDecided(t.Context(), tn)
+			l.turnDecided(ctx, tn)
 		},
-		"a commit for a topic that is gone": func(l *lane, tn *turn) {
+		"a commit for a topic that is gone": func(ctx context.Context, l *lane, tn *turn) {
 			tn.plain, tn.outcome, tn.err = true, outcomeAborted, kerr.UnknownTopicID
-			l.turnDecided(t.Context(), tn)
+			l.turnDecided(ctx, tn)
 		},
-		"where its log ends": func(l *lane, tn *turn) {
+		"where its log ends": func(_ context.Context, l *lane, tn *turn) {
 			l.ends.answered(logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{tn.parts[0].p: {Start: 7, Stable: 9, High: 9}}}, testNow)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := testLane(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer l.wg.Wait()
+			defer cancel()
 			p := livePartition(t, l)
 			l.read(t, p, testNow, req(0, testNow, "orders"))
 			parts, _ := l.selection.records(l.order, testNow)
 			l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, began: time.Now()}
-			l.drop(t.Context(), []topicPartition{testTP})
+			l.drop(ctx, []topicPartition{testTP})
 			was := p.writing
-			comes(l, l.turns.inFlight)
+			comes(ctx, l, l.turns.inFlight)
 			equal(t, "restores", len(l.restores.m), 0)
 			equal(t, "partitions", len(l.partitions), 0)
 			equal(t, "phase", p.phase, PhaseLive)
 			equal(t, "where its log begins", p.logStart, 0)
 			equal(t, "why its checkpoint was refused", p.writing.err, was.err)
-			l.wg.Wait()
 		})
 	}
 }
