@@ -13,7 +13,7 @@ import (
 // A turn is not decided before its client counts what it has produced, else it takes the transaction for
 // an empty one.
 func TestDecisionWaitsForItsClient(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders"))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders", "bills"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,22 +24,22 @@ func TestDecisionWaitsForItsClient(t *testing.T) {
 	}
 	defer cl.Close()
 	p := &Producer{cl: cl, id: "writer"}
-	rec := &kgo.Record{Topic: "orders", Value: []byte("v")}
-	recs := slices.Values([]*kgo.Record{rec})
-	if err := Stored(t.Context(), p.cl, recs); !errors.Is(err, errUnstored) {
-		t.Errorf("before anything was produced: %v", err)
-	}
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
+	tx := &Transaction{p: p}
+	if tx.in, err = p.identity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	rec, unstored := &kgo.Record{Topic: "orders", Value: []byte("v")}, &kgo.Record{Topic: "bills"}
 	if err := cl.ProduceSync(t.Context(), rec).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Stored(t.Context(), p.cl, recs); err != nil {
-		t.Errorf("after that: %v", err)
+	if err := tx.Decide(t.Context(), slices.Values([]*kgo.Record{rec, unstored})); !errors.Is(err, errUnstored) || errors.Is(err, ErrUndecided) || tx.ended {
+		t.Errorf("a topic that the client does not know of yet: %v, ended %t", err, tx.ended)
 	}
-	if err := cl.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
-		t.Fatal(err)
+	if err := tx.Decide(t.Context(), slices.Values([]*kgo.Record{rec})); err != nil || !tx.ended {
+		t.Errorf("when it counts all: %v, ended %t", err, tx.ended)
 	}
 }
 
