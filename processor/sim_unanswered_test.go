@@ -88,8 +88,10 @@ func TestSimLateCommit(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		w.committed(102)
+		w.inspect()
 		close(release)
 		w.within(soonEnough, "the checkpoint is set back", func() bool { c, _ := w.checkpoint(0); return c.Offset == 2 })
+		w.inspect() // as schedules do, which know of this
 		w.within(time.Second, "it is right again", func() bool { c, _ := w.checkpoint(0); return c.Offset == 102 })
 		time.Sleep(lateCommit)
 		before := a.requests()[kmsg.OffsetCommit]
