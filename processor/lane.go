@@ -141,8 +141,10 @@ func (k *kit) groupConfig() group.Config {
 	id := kafka.ClientID(k.reader)
 	return group.Config{
 		Client: k.cfg.Client, Group: k.cfg.Group, Topics: names, Protocol: k.cfg.Protocol, InstanceID: k.cfg.InstanceID, Number: k.n,
-		ClientID:       assignor.ClientID(id, k.cfg.Instance, k.n),
-		Balancer:       assignor.New(assignor.Replica(id, k.cfg.Instance), k.cfg.Standbys, k.p.holds),
+		ClientID: assignor.ClientID(id, k.cfg.Instance, k.n),
+		Balancer: func() kgo.GroupBalancer {
+			return assignor.New(assignor.Replica(id, k.cfg.Instance), k.cfg.Standbys, k.p.holds)
+		},
 		SessionTimeout: k.cfg.SessionTimeout, HeartbeatInterval: k.cfg.HeartbeatInterval,
 		// A revocation waits for a turn, which TurnTimeout bounds.
 		RebalanceTimeout: max(k.cfg.SessionTimeout, k.cfg.TurnTimeout+2*time.Second),

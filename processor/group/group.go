@@ -38,7 +38,7 @@ type Config struct {
 	Group             string
 	Topics            []string
 	Protocol          Protocol
-	Balancer          kgo.GroupBalancer // of the classic protocol
+	Balancer          func() kgo.GroupBalancer // makes that of a stay, in the classic protocol
 	ClientID          string
 	InstanceID        string // of a static member's process (KIP-345); empty: it is not one
 	Number            int    // of the member, in its process

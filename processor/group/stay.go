@@ -88,7 +88,7 @@ func (s *Stay) options() []kgo.Opt {
 	if cfg.Protocol == Consumer {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
-		opts = append(opts, kgo.Balancers(cfg.Balancer))
+		opts = append(opts, kgo.Balancers(cfg.Balancer()))
 	}
 	if s.instance != nil {
 		opts = append(opts, kgo.InstanceID(*s.instance))

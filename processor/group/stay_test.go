@@ -18,7 +18,7 @@ func TestMemberIsAsConfigured(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := New(Config{
 				Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Topics: []string{testTopic}, Protocol: Classic,
-				Balancer: kgo.StickyBalancer(), ClientID: "me", InstanceID: c.instance, Number: 3, SessionTimeout: 9 * time.Second,
+				Balancer: kgo.StickyBalancer, ClientID: "me", InstanceID: c.instance, Number: 3, SessionTimeout: 9 * time.Second,
 				HeartbeatInterval: 700 * time.Millisecond, RebalanceTimeout: 11 * time.Second, Until: context.Background(), Log: slog.New(slog.DiscardHandler),
 			}, &Standing{})
 			s, err := g.Join()
