@@ -2,6 +2,7 @@ package pending
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/duewheel/duewheel/state"
@@ -218,9 +219,9 @@ func (v *life) happen(unseen bool) {
 	}
 }
 
-// refuse is a turn that is known not to have happened; what was rendered ahead is put back, too.
+// refuse is a turn that is known not to have happened; what was rendered ahead is put back, too, and first.
 func (v *life) refuse() {
-	for _, pt := range v.taken {
+	for _, pt := range slices.Backward(v.taken) {
 		v.p.End()
 		v.p.Repeat(pt, 0)
 	}
