@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/histogram"
 )
 
 // Collector turns a processor's Stats into metrics, one picture a scrape.
@@ -209,16 +210,16 @@ func (m metrics) gauge(d *prometheus.Desc, v float64, labels ...string) {
 
 // histogram turns counts by bucket into the cumulative ones that Prometheus reads. The last count,
 // of what is above every bound, is only in the total.
-func (m metrics) histogram(d *prometheus.Desc, h processor.Histogram, labels ...string) {
-	buckets := make(map[float64]uint64, len(processor.HistogramBounds))
+func (m metrics) histogram(d *prometheus.Desc, h histogram.Snapshot, labels ...string) {
+	buckets := make(map[float64]uint64, len(histogram.Bounds))
 	var sum uint64
-	for i, bound := range processor.HistogramBounds {
+	for i, bound := range histogram.Bounds {
 		if i < len(h.Counts) {
 			sum += uint64(h.Counts[i])
 		}
 		buckets[bound] = sum
 	}
-	if n := len(processor.HistogramBounds); n < len(h.Counts) {
+	if n := len(histogram.Bounds); n < len(h.Counts) {
 		sum += uint64(h.Counts[n])
 	}
 	m <- prometheus.MustNewConstHistogram(d, sum, h.Sum, buckets, labels...)

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/histogram"
 )
 
 var now = time.UnixMilli(1_800_000_000_000)
@@ -90,16 +91,16 @@ duewheel_assigned_partitions 2
 
 // Stats count each bucket by itself; Prometheus reads them summed up, the last one in the total only.
 func TestLatenessIsCumulative(t *testing.T) {
-	counts := make([]int64, len(processor.HistogramBounds)+1)
+	counts := make([]int64, len(histogram.Bounds)+1)
 	counts[0], counts[1], counts[len(counts)-2], counts[len(counts)-1] = 5, 3, 2, 1
 	var want strings.Builder
 	want.WriteString("# HELP duewheel_lateness_seconds The delivering commit's answer minus the later of due and the record's timestamp, by target topic.\n# TYPE duewheel_lateness_seconds histogram\n")
-	for i, bound := range processor.HistogramBounds {
+	for i, bound := range histogram.Bounds {
 		n := "8"
 		switch i {
 		case 0:
 			n = "5"
-		case len(processor.HistogramBounds) - 1:
+		case len(histogram.Bounds) - 1:
 			n = "10"
 		}
 		want.WriteString(`duewheel_lateness_seconds_bucket{target="orders",le="` + strconv.FormatFloat(bound, 'g', -1, 64) + `"} ` + n + "\n")
@@ -109,7 +110,7 @@ duewheel_lateness_seconds_sum{target="orders"} 9000.5
 duewheel_lateness_seconds_count{target="orders"} 11
 `)
 	expect(t, collect(processor.Stats{Targets: []processor.TargetStats{
-		{Target: "orders", Delivered: 11, Lateness: processor.Histogram{Counts: counts, Sum: 9000.5}},
+		{Target: "orders", Delivered: 11, Lateness: histogram.Snapshot{Counts: counts, Sum: 9000.5}},
 	}}), want.String())
 }
 

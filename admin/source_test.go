@@ -11,12 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/histogram"
 )
 
 // distinct are Stats in which no two numbers are the same.
 func distinct() processor.Stats {
 	counts := func(n int64) []int64 {
-		all := make([]int64, len(processor.HistogramBounds)+1)
+		all := make([]int64, len(histogram.Bounds)+1)
 		all[3] = n
 		return all
 	}
@@ -32,11 +33,11 @@ func distinct() processor.Stats {
 		}},
 		Standbys:     []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
 		Topics:       []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Trouble: "compacted"}},
-		Targets:      []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: processor.Histogram{Counts: counts(502), Sum: 503}}},
+		Targets:      []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: histogram.Snapshot{Counts: counts(502), Sum: 503}}},
 		DeadLetters:  []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
 		Refused:      map[string]int64{"no_target": 602},
 		Transactions: map[string]int64{"committed": 701}, Checkpoints: map[string]int64{"written": 702},
-		TransactionTime: processor.Histogram{Counts: counts(703), Sum: 704},
+		TransactionTime: histogram.Snapshot{Counts: counts(703), Sum: 704},
 		Rebalances:      801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
 		ClockSkew: 806 * time.Second, BrokerClocks: []processor.BrokerClock{{Broker: 7, Skew: 807 * time.Second}},
 		NearBytes: 808, StoreBytes: 809, StoreTrouble: "why", ClockTrouble: "why", ClockUnknown: "why",

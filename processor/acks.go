@@ -74,7 +74,7 @@ func (t *turn) failure(w *acks) error {
 			continue
 		}
 		again[o.item] = true
-		if w.failed[o.rec.Topic] == nil && first == nil && !t.quota.recently(t.cfg.TurnTimeout) {
+		if w.failed[o.rec.Topic] == nil && first == nil && !t.quota.Recently(t.cfg.TurnTimeout) {
 			t.blamed[o.rec.Topic] = kafka.ErrUnanswered
 		}
 	}

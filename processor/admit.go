@@ -6,24 +6,25 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
 // deniedBy is what is known of a target that dead-letters a record: waiting does not mend it. own is
 // the route's target, which no header is to blame for.
-func deniedBy(t *target, st *targetState, req *topics.Request, own string) *topics.Refusal {
+func deniedBy(t *targets.Target, st *targets.State, req *topics.Request, own string) *topics.Refusal {
 	named := topics.HeaderTargetTopic
-	if t.name == own {
+	if t.Name == own {
 		named = ""
 	}
 	switch {
-	case st.status == targetMissing:
-		return blaming(named, t.name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.name))
-	case st.status == targetForbidden:
-		return blaming(named, t.name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.name))
-	case st.writable() && req.Partition >= st.partitions:
+	case st.Status == targets.Missing:
+		return blaming(named, t.Name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.Name))
+	case st.Status == targets.Forbidden:
+		return blaming(named, t.Name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.Name))
+	case st.Writable() && req.Partition >= st.Partitions:
 		return blaming(topics.HeaderTargetPartition, strconv.Itoa(int(req.Partition)),
-			produceRefusal(topics.CodeInvalidPartition, "the topic %s has partitions 0 to %d", t.name, st.partitions-1))
+			produceRefusal(topics.CodeInvalidPartition, "the topic %s has partitions 0 to %d", t.Name, st.Partitions-1))
 	}
 	return nil
 }
@@ -40,8 +41,8 @@ func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 // for. When an attempt was made says less: a retry may carry the time of a broker, which is later than
 // the answer that the attempt led to. When brokers were asked is told by the clock that counts, as the
 // other times are, which the machine's may be far from.
-func (r *renderer) outdated(st *targetState, p *partition, it *pending.Item, first topics.Origin, now int64) bool {
-	asked := r.p.clock.Now() - time.Since(st.asked).Milliseconds()
+func (r *renderer) outdated(st *targets.State, p *partition, it *pending.Item, first topics.Origin, now int64) bool {
+	asked := r.p.clock.Now() - time.Since(st.Asked).Milliseconds()
 	since := deliverable(first, now)
 	if p.Ordered() {
 		since = it.Key.Due
@@ -51,13 +52,13 @@ func (r *renderer) outdated(st *targetState, p *partition, it *pending.Item, fir
 
 // takes reports whether records for a target may go into this turn. One on trial gets a single
 // record; or all, where they can go nowhere else.
-func (r *renderer) takes(t *target, st *targetState, all bool) bool {
+func (r *renderer) takes(t *targets.Target, st *targets.State, all bool) bool {
 	switch {
-	case st.status != targetOnTrial:
-		return st.status == targetReady
+	case st.Status != targets.OnTrial:
+		return st.Status == targets.Ready
 	case slices.Contains(r.trials, t):
 		return all
-	case t.trying.Swap(true):
+	case t.Trying.Swap(true):
 		return false
 	}
 	r.trials = append(r.trials, t)
@@ -68,8 +69,8 @@ func (r *renderer) takes(t *target, st *targetState, all bool) bool {
 // become of it, if that is sooner than its next try.
 func (r *renderer) pause(offset int64, attempts int) time.Duration {
 	pause := retryPause(r.cfg, offset, attempts)
-	if r.state.denied != 0 {
-		pause = min(pause, max(time.Until(r.state.verdict)+2*targetRefreshQuick, r.cfg.RetryBackoff))
+	if r.state.Denied != 0 {
+		pause = min(pause, max(time.Until(r.state.Verdict)+2*targets.RefreshQuick, r.cfg.RetryBackoff))
 	}
 	return pause
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/targets"
 )
 
 // A batch comes to need about a quarter of the time that a turn may take, and recovers.
@@ -224,7 +225,7 @@ func TestCulpritIsFound(t *testing.T) {
 		for offset := range int64(1024) {
 			l.read(t, p, testNow, req(offset, testNow, "orders"))
 		}
-		target := l.p.targets.of([]byte("orders"))
+		target := l.p.targets.Of([]byte("orders"))
 		var delivered, blamed []int64
 		turns := 0
 		for ; len(delivered)+len(blamed) < 1024; turns++ {
@@ -253,7 +254,7 @@ func TestCulpritIsFound(t *testing.T) {
 }
 
 // refuseSome decides a turn as a target does that refuses some records: with them, it refuses all.
-func refuseSome(tn *turn, target *target, bad []int64) (refused bool) {
+func refuseSome(tn *turn, target *targets.Target, bad []int64) (refused bool) {
 	var r refusal
 	for _, pt := range tn.tried {
 		for i := range pt.Items {
@@ -277,8 +278,8 @@ func refuseSome(tn *turn, target *target, bad []int64) (refused bool) {
 // some in between is not.
 func TestRefusingTargetIsBlamed(t *testing.T) {
 	l := testLane(t)
-	target := l.p.targets.of([]byte("orders"))
-	target.state.Store(&targetState{status: targetReady})
+	target := l.p.targets.Of([]byte("orders"))
+	target.State.Store(&targets.State{Status: targets.Ready})
 	refuse := func() *pending.Item {
 		it := &pending.Item{}
 		l.selection.suspect(l.order, &turn{kit: &l.kit, rejected: &refusal{err: kerr.InvalidRecord, items: []*pending.Item{it}, alone: &output{kind: outDelivered, target: target}}})
@@ -288,14 +289,14 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 		for range mostBlamed {
 			equal(t, "the record is to blame", refuse().Blame != nil, true)
 		}
-		target.succeeded()
+		target.Succeeded()
 	}
 	for range mostBlamed {
 		refuse()
 	}
-	equal(t, "status", target.state.Load().status, targetReady)
+	equal(t, "status", target.State.Load().Status, targets.Ready)
 	for range 2 { // once may be an accident
 		equal(t, "the record is to blame", refuse().Blame != nil, false)
 	}
-	equal(t, "status", target.state.Load().status, targetTroubled)
+	equal(t, "status", target.State.Load().Status, targets.Troubled)
 }

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/histogram"
+	"github.com/duewheel/duewheel/processor/targets"
 )
 
 // counters are what the lanes count. Lanes add, every goroutine may read.
@@ -17,7 +20,7 @@ type counters struct {
 	deadLetters *deadLetters
 	refused     labelled // by code
 	turns       labelled // by outcome
-	turnTime    histogram
+	turnTime    histogram.Histogram
 	checkpoints labelled // written outside of transactions, by what came of it
 	rebalances  atomic.Int64
 	retried     atomic.Int64
@@ -65,7 +68,7 @@ func (c *counters) turn(t *turn) {
 		return
 	}
 	c.turns.add(t.outcome.String(), 1)
-	c.turnTime.observe(time.Since(t.began), 1)
+	c.turnTime.Observe(time.Since(t.began), 1)
 }
 
 // checkpoint counts the checkpoints of a commit outside of transactions.
@@ -99,9 +102,9 @@ func (c *counters) outputs(t *turn) {
 				n++
 			}
 			late := max(time.Duration(answered-o.since)*time.Millisecond, 0)
-			o.target.stats.lateness.observe(late, int64(n))
-			o.target.stats.delivered.Add(int64(n))
-			o.target.succeeded()
+			o.target.Counts.Lateness.Observe(late, int64(n))
+			o.target.Counts.Delivered.Add(int64(n))
+			o.target.Succeeded()
 			o.part.p.stats.delivered.Add(int64(n))
 		}
 		i += n
@@ -114,7 +117,7 @@ func (p *Processor) Stats() Stats {
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(),
-		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.snapshot(),
+		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,
 	}
@@ -129,14 +132,14 @@ func (p *Processor) Stats() Stats {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Trouble: c.why()})
 	}
-	for _, t := range p.targets.all() {
-		st := t.state.Load()
-		if st.status == targetMissing && t.stats.delivered.Load() == 0 {
+	for _, t := range p.targets.All() {
+		st := t.State.Load()
+		if st.Status == targets.Missing && t.Counts.Delivered.Load() == 0 {
 			continue // a name that a producer has made up
 		}
-		ts := TargetStats{Target: t.name, Delivered: t.stats.delivered.Load(), Lateness: t.stats.lateness.snapshot()}
-		if st.status != targetReady {
-			ts.Trouble = st.status.String() + ": " + notReady(st)
+		ts := TargetStats{Target: t.Name, Delivered: t.Counts.Delivered.Load(), Lateness: t.Counts.Lateness.Snapshot()}
+		if st.Status != targets.Ready {
+			ts.Trouble = st.Status.String() + ": " + notReady(st)
 		}
 		s.Targets = append(s.Targets, ts)
 	}

@@ -15,18 +15,20 @@ import (
 // here, of ours, and no others.
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string]string{
-		"wheel":              "",
-		"state":              "",
-		"topics":             "",
-		"processor/wait":     "",
-		"processor/setting":  "",
-		"processor/kafka":    "processor/wait",
-		"processor/assignor": "processor/kafka",
-		"processor/group":    "processor/kafka processor/wait",
-		"processor/clock":    "processor/kafka processor/wait",
-		"processor/producer": "processor/kafka processor/wait",
-		"processor/pending":  "state topics wheel",
-		"processor":          "processor/assignor processor/clock processor/group processor/kafka processor/pending processor/producer processor/setting processor/wait state topics",
+		"wheel":               "",
+		"state":               "",
+		"topics":              "",
+		"processor/wait":      "",
+		"processor/setting":   "",
+		"processor/kafka":     "processor/wait",
+		"processor/assignor":  "processor/kafka",
+		"processor/group":     "processor/kafka processor/wait",
+		"processor/clock":     "processor/kafka processor/wait",
+		"processor/histogram": "",
+		"processor/targets":   "processor/histogram processor/kafka processor/wait",
+		"processor/producer":  "processor/kafka processor/wait",
+		"processor/pending":   "state topics wheel",
+		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/pending processor/producer processor/setting processor/targets processor/wait state topics",
 	}
 	found := map[string]bool{}
 	for _, dir := range []string{"wheel", "state", "topics", "processor"} {

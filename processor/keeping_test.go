@@ -27,7 +27,7 @@ func TestTopicElsewhereIsNotNamed(t *testing.T) {
 // What is carried on, or held up, for a target that brokers have not told of yet is told so.
 func TestTroubleOfATargetNotLookedUp(t *testing.T) {
 	l := testLane(t)
-	l.p.targets.of([]byte("orders"))
+	l.p.targets.Of([]byte("orders"))
 	equal(t, "trouble", l.p.Stats().Targets[0].Trouble, "unknown: not looked up yet")
 }
 

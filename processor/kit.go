@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/producer"
 )
 
 // kit is what a lane and the goroutines that it starts work with. It is complete before the first of them
@@ -20,7 +21,7 @@ type kit struct {
 	events      events
 	coordinator *kafka.Coordinator
 	reader      *kgo.Client
-	quota       *quota
+	quota       *producer.Quota
 	wg          *sync.WaitGroup // goroutines that the lane has to wait for
 	windowMax   int64           // ms
 }

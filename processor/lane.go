@@ -65,7 +65,7 @@ func newLane(p *Processor, n int) *lane {
 		log:         p.cfg.Logger.With("lane", n),
 		events:      events{p.cfg.Events, n},
 		coordinator: kafka.NewCoordinator(p.cfg.Group),
-		quota:       &quota{},
+		quota:       &producer.Quota{},
 		wg:          &sync.WaitGroup{},
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
 )
 
 // What a step leaves behind is not in the way of the next one.
@@ -28,12 +29,12 @@ func TestDroppedPartitionIsReadAgain(t *testing.T) {
 func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
 	l := testLane(t)
 	l.membership = outsider{}
-	on := l.p.targets.of([]byte("orders"))
-	on.trying.Store(true)
-	l.turns.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*target{on}}
+	on := l.p.targets.Of([]byte("orders"))
+	on.Trying.Store(true)
+	l.turns.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*targets.Target{on}}
 	l.turns.decided <- l.turns.ahead
 	l.turns.release(false, l.membership)
-	equal(t, "a turn has it on trial", on.trying.Load(), false)
+	equal(t, "a turn has it on trial", on.Trying.Load(), false)
 }
 
 // What is tried again says of records of ours above its O, also of those that have come to lie there since it was made.
@@ -65,12 +66,12 @@ func TestPatienceEndsWithSuccess(t *testing.T) {
 // A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
 func TestOnlyWayOutIsTriedSoon(t *testing.T) {
 	l := testLane(t)
-	l.p.targets.keep("dead", true)
-	for name, most := range map[string]time.Duration{"dead": onlyPause, "orders": tryPauseMost} {
-		target := l.p.targets.of([]byte(name))
-		target.state.Store(&targetState{status: targetReady, failures: 5})
-		l.p.targets.failed(name, kerr.NotLeaderForPartition, nil)
-		if in := time.Until(target.state.Load().tryAt); in > most || in < most-time.Second {
+	l.p.targets.Keep("dead", true)
+	for name, most := range map[string]time.Duration{"dead": targets.OnlyPause, "orders": targets.PauseMost} {
+		target := l.p.targets.Of([]byte(name))
+		target.State.Store(&targets.State{Status: targets.Ready, Failures: 5})
+		l.p.targets.Failed(name, kerr.NotLeaderForPartition, nil)
+		if in := time.Until(target.State.Load().TryAt); in > most || in < most-time.Second {
 			t.Errorf("%s is tried again in %v, want %v", name, in, most)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -72,17 +73,17 @@ func TestDeadLetterIsTheRequestAsWritten(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		target string
-		status targetStatus
+		status targets.Status
 	}{
-		{"the target does not exist", "orders", targetMissing},
-		{"the target is not allowed any more when the retry is accepted", "elsewhere", targetReady},
+		{"the target does not exist", "orders", targets.Missing},
+		{"the target is not allowed any more when the retry is accepted", "elsewhere", targets.Ready},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
 			q := req(0, testNow, c.target)
 			q.Headers = append(q.Headers, kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte("5s")}, kgo.RecordHeader{Key: topics.HeaderAttempt, Value: []byte("7")}, kgo.RecordHeader{Key: "a"})
 			tn := readyTurn(t, l, w, retryOf(testMark, q, 2, testNow))
-			l.p.targets.of([]byte(c.target)).state.Store(&targetState{status: c.status, asked: time.Now().Add(time.Minute)})
+			l.p.targets.Of([]byte(c.target)).State.Store(&targets.State{Status: c.status, Asked: time.Now().Add(time.Minute)})
 			tn.renderParts(t.Context())
 			if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
 				t.Fatalf("outputs are %+v", tn.render.outputs)

@@ -97,7 +97,7 @@ func (ts *turns) dropRefused(t *turn) {
 func (ts *turns) blame(t *turn) {
 	for topic, err := range t.blamed {
 		if t.outcome != outcomeUnknown || kafka.IsTargets(err) {
-			ts.p.targets.failed(topic, err, t.leftBusy)
+			ts.p.targets.Failed(topic, err, t.leftBusy)
 		}
 	}
 	t.endTrials()
@@ -106,7 +106,7 @@ func (ts *turns) blame(t *turn) {
 // endTrials lets other turns try the targets that this one had on trial.
 func (t *turn) endTrials() {
 	for _, target := range t.trials {
-		target.trying.Store(false)
+		target.Trying.Store(false)
 	}
 	t.trials = nil
 }

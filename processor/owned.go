@@ -140,7 +140,7 @@ func (k *kit) accept(p *partition, r *kgo.Record, now int64) error {
 		k.p.counters.refused.add(string(a.Unparsed.Code), 1)
 	}
 	if a.Target != nil {
-		k.p.targets.of(a.Target) // looked up by the time it is due
+		k.p.targets.Of(a.Target) // looked up by the time it is due
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/group"
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -26,7 +27,7 @@ type Processor struct {
 	cfg      Config
 	routes   map[string]*topics.Route
 	clock    *clock.Clock
-	targets  *targets
+	targets  *targets.Table
 	counters *counters
 	hearing  *kafka.Hearing
 	keeping  *keeping
@@ -60,7 +61,7 @@ func New(cfg Config) (*Processor, error) {
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
-	p.targets = newTargets(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
+	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
 	p.keeping = newKeeping(p)
 	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
 	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
@@ -102,10 +103,10 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	}
 	defer cl.Close()
 	for _, r := range p.routes {
-		p.targets.keep(r.DeadLetter, true)
-		p.targets.keep(r.Topic, true)
+		p.targets.Keep(r.DeadLetter, true)
+		p.targets.Keep(r.Topic, true)
 		if r.Target != "" {
-			p.targets.keep(r.Target, false)
+			p.targets.Keep(r.Target, false)
 		}
 	}
 	// Targets are watched until the last lane has ended: its last turn asks for them.
@@ -128,7 +129,7 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 
 // watch starts what looks after the world around the lanes, until ctx ends.
 func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGroup) {
-	wg.Go(func() { p.targets.run(ctx, cl) })
+	wg.Go(func() { p.targets.Run(ctx, cl) })
 	wg.Go(func() {
 		clock.NewKeeper(p.clock, cl, p.cfg.Group, p.cfg.Instance, p.cfg.emptyTimeout(), p.cfg.Logger).Run(ctx)
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -19,7 +20,7 @@ type output struct {
 	kind    outputKind
 	item    *pending.Item
 	part    *part
-	target  *target         // of a delivery
+	target  *targets.Target // of a delivery
 	since   int64           // ms: lateness counts from here
 	refusal *topics.Refusal // of a dead letter
 	offset  int64           // of the request that a dead letter is of
@@ -64,11 +65,11 @@ type renderer struct {
 	delivered topics.Delivered // of the last record: neighbours mostly share most of it
 
 	// What the last record's target was found to be: neighbours mostly share it.
-	target  *target
-	state   *targetState
+	target  *targets.Target
+	state   *targets.State
 	allowed *topics.Route // by this route
 
-	trials []*target // that this turn has on trial
+	trials []*targets.Target // that this turn has on trial
 }
 
 func (r *renderer) reset() {
@@ -111,7 +112,7 @@ func (r *renderer) nameTargets() {
 			}
 			req, err := p.Asks(it, &rec)
 			if err == nil && p.route.Allowed(req.Target) {
-				r.p.targets.of(req.Target)
+				r.p.targets.Of(req.Target)
 			}
 		}
 	}
@@ -161,30 +162,30 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	if it.Blame != nil {
 		return r.deadLetter(ctx, pt, it, refusalOf(req.Target, it.Blame))
 	}
-	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.name {
+	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.Name {
 		if refusal := refuseNow(p, &req, now); refusal != nil {
 			return r.deadLetter(ctx, pt, it, refusal)
 		}
-		r.target, r.allowed = r.p.targets.of(req.Target), p.route
-		if r.target.state.Load().status == targetUnknown {
+		r.target, r.allowed = r.p.targets.Of(req.Target), p.route
+		if r.target.State.Load().Status == targets.Unknown {
 			r.nameTargets()
 		}
-		r.state = r.p.targets.await(ctx, r.target, lookupWait)
+		r.state = r.p.targets.Await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
 	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
 		if r.outdated(st, p, it, req.First(rec.Offset, rec.Timestamp), now) {
-			r.p.targets.hurry(t)
+			r.p.targets.Hurry(t)
 			if p.Ordered() {
 				return errAsking
 			}
-			return r.carryOn(ctx, pt, it, &req, now, "target "+t.name+" is looked up again")
+			return r.carryOn(ctx, pt, it, &req, now, "target "+t.Name+" is looked up again")
 		}
 		return r.deadLetter(ctx, pt, it, refusal)
 	}
 	if !r.takes(t, st, p.Ordered()) {
-		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.name, notReady(st)))
+		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.Name, notReady(st)))
 	}
 	return r.deliver(ctx, pt, it, &req, now)
 }
@@ -194,7 +195,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	p, rec, t, st := pt.p, &r.rec, r.target, r.state
 	first := req.First(rec.Offset, rec.Timestamp)
 	out := r.newRecord()
-	out.Topic, out.Key, out.Value, out.Partition = t.name, rec.Key, rec.Value, req.Partition
+	out.Topic, out.Key, out.Value, out.Partition = t.Name, rec.Key, rec.Value, req.Partition
 	if req.HasKey {
 		out.Key = req.Key
 	}
@@ -209,10 +210,10 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	case !ok:
 		r.drop(out)
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge,
-			"%s with the headers that are added, and the topic %s takes %d", how, t.name, st.takes.maxBytes))
-	case st.takes.compacted && out.Key == nil:
+			"%s with the headers that are added, and the topic %s takes %d", how, t.Name, st.Takes.MaxBytes))
+	case st.Takes.Compacted && out.Key == nil:
 		r.drop(out)
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.name))
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.Name))
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
 	return nil
@@ -251,13 +252,13 @@ func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusa
 // may need. The dead letter is the request as it was written, whatever was tried since, and names it.
 func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, refusal *topics.Refusal) error {
 	p, rec := pt.p, &r.rec
-	t := r.p.targets.of([]byte(p.route.DeadLetter))
-	st := r.p.targets.await(ctx, t, lookupWait)
+	t := r.p.targets.Of([]byte(p.route.DeadLetter))
+	st := r.p.targets.Await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
-		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.name, notReady(st))}
+		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.Name, notReady(st))}
 	}
 	out := r.newRecord()
-	out.Topic, out.Key, out.Value = t.name, rec.Key, rec.Value
+	out.Topic, out.Key, out.Value = t.Name, rec.Key, rec.Value
 	written, tried, retried := p.mark.Written(rec.Headers, rec.Offset)
 	if !retried {
 		tried.Origin = topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp}
@@ -270,7 +271,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	size, cut := topics.RecordSize(out.Key, out.Value, out.Headers), false
 	if _, ok := r.fits(out, size, st); !ok || it.Cuts > 0 {
-		cut = topics.FitDeadLetter(out, st.recordBytes()>>max(it.Cuts-1, 0))
+		cut = topics.FitDeadLetter(out, st.Takes.RecordBytes()>>max(it.Cuts-1, 0))
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
@@ -285,11 +286,11 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 }
 
 // notReady is why nothing may be produced to a target now.
-func notReady(st *targetState) string {
-	if st.status == targetUnknown {
+func notReady(st *targets.State) string {
+	if st.Status == targets.Unknown {
 		return "not looked up yet"
 	}
-	return st.why
+	return st.Why
 }
 
 // carryOn renders a record whose target is in trouble as a new request for later. On a
@@ -299,10 +300,10 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *pending.Item, req 
 	if p.Ordered() {
 		return errHeld{why}
 	}
-	t := r.p.targets.of([]byte(p.tp.Topic))
-	st := r.p.targets.await(ctx, t, lookupWait)
+	t := r.p.targets.Of([]byte(p.tp.Topic))
+	st := r.p.targets.Await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
-		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.name, notReady(st))}
+		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.Name, notReady(st))}
 	}
 	out := r.newRecord()
 	out.Topic, out.Partition, out.Key, out.Value = p.tp.Topic, p.tp.Partition, rec.Key, rec.Value

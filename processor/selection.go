@@ -31,7 +31,7 @@ func newSelection(k *kit) selection {
 // come first, and what they leave is shared among the others. Where there are more partitions than
 // records in a batch, those come first that have waited longest. While a quota lasts it takes nothing.
 func (s *selection) records(ps []*partition, now int64) (parts []*part, full bool) {
-	if s.quota.lasts() {
+	if s.quota.Lasts() {
 		return nil, false
 	}
 	if parts = s.narrow(ps, now); len(parts) > 0 {
@@ -75,7 +75,7 @@ func (s *selection) serve(parts []*part, pt *part) []*part {
 // resize makes the batches fit what a turn has shown. The time for which a quota keeps the lane
 // waiting afterwards is time that the turn took.
 func (s *selection) resize(t *turn) {
-	throttled := s.quota.left()
+	throttled := s.quota.Left()
 	took := time.Since(t.began) + throttled
 	was := s.batch
 	s.batch = was.after(t.carried(), took, s.cfg.TurnTimeout, s.most())

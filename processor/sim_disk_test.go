@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/histogram"
 )
 
-// laterThan counts the records that were delivered later than some seconds, one of HistogramBounds.
+// laterThan counts the records that were delivered later than some seconds, one of histogram.Bounds.
 func (p *process) laterThan(seconds float64) (n int64) {
 	for _, t := range p.p.Stats().Targets {
 		for i, count := range t.Lateness.Counts {
-			if i == len(HistogramBounds) || HistogramBounds[i] > seconds {
+			if i == len(histogram.Bounds) || histogram.Bounds[i] > seconds {
 				n += count
 			}
 		}

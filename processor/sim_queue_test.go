@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -129,8 +130,8 @@ func TestSimTopicsAreReadAtOnce(t *testing.T) {
 func TestSimFixedDelayTargetMadeLate(t *testing.T) {
 	guarantees(t, worldConfig{fixed: true, tune: func(c *Config) { c.Routes[1].Target, c.Routes[1].Delay = "gone", 10*time.Second }}, func(w *world) {
 		a := w.fixedLive("a")
-		missing := func() *targetState { return a.p.targets.of([]byte("gone")).state.Load() }
-		w.until("it is known to be missing", func() bool { return missing().status == targetMissing })
+		missing := func() *targets.State { return a.p.targets.Of([]byte("gone")).State.Load() }
+		w.until("it is known to be missing", func() bool { return missing().Status == targets.Missing })
 		send := func(n int) {
 			for i := range n {
 				w.client.Produce(context.Background(), delayed(fmt.Sprint(i), time.Now()), nil)
@@ -143,10 +144,10 @@ func TestSimFixedDelayTargetMadeLate(t *testing.T) {
 		if n := a.lines.Load() - lines; n > 5 {
 			t.Errorf("%d lines in the log", n)
 		}
-		w.until("brokers are asked seldom", func() bool { return time.Until(missing().lookAt) > 12*time.Second })
+		w.until("brokers are asked seldom", func() bool { return time.Until(missing().LookAt) > 12*time.Second })
 		send(20)
 		time.Sleep(8 * time.Second)
-		equal(t, "status", missing().status, targetMissing)
+		equal(t, "status", missing().Status, targets.Missing)
 		w.unread("gone")
 		w.within(4*time.Second, "delivered", func() bool { return a.deliveredTo("gone") == 20 })
 		equal(t, "records dead-lettered", a.deadLettered(string(topics.CodeUnknownTarget)), 400)

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/targets"
 )
 
 // Each timer has its test here: that it comes, and not much later than it says.
@@ -59,13 +61,13 @@ func (w *world) commit(offset int64, metadata string) {
 func TestSimMissingTargetIsLookedUpAgain(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {
 		p := w.live("a")
-		p.p.targets.keep("gone", false)
-		look := func() *targetState { return p.p.targets.of([]byte("gone")).state.Load() }
-		missing := func() bool { return look().status == targetMissing }
+		p.p.targets.Keep("gone", false)
+		look := func() *targets.State { return p.p.targets.Of([]byte("gone")).State.Load() }
+		missing := func() bool { return look().Status == targets.Missing }
 		w.within(10*time.Second, "missing", missing)
 		for range 400 {
 			time.Sleep(time.Second)
-			if ago := time.Since(look().asked); ago > 31*time.Second {
+			if ago := time.Since(look().Asked); ago > 31*time.Second {
 				w.fail("looked up %v ago", ago)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -220,14 +221,14 @@ func TestSimTrialFarAway(t *testing.T) {
 		for range 10 {
 			_, mend := w.unwilling("bills", kerr.NotEnoughReplicas)
 			w.send(addressed("bills", request("b", in(0))))
-			bills := a.p.targets.of([]byte("bills"))
-			w.within(10*time.Second, "it fails", func() bool { return bills.state.Load().failures > 0 })
+			bills := a.p.targets.Of([]byte("bills"))
+			w.within(10*time.Second, "it fails", func() bool { return bills.State.Load().Failures > 0 })
 			mend()
-			failures := bills.state.Load().failures
+			failures := bills.State.Load().Failures
 			w.within(10*time.Second, "it is well", func() bool {
-				st := bills.state.Load()
-				failures = max(failures, st.failures)
-				return st.status == targetReady
+				st := bills.State.Load()
+				failures = max(failures, st.Failures)
+				return st.Status == targets.Ready
 			})
 			if failures > 2 {
 				t.Errorf("%d failures", failures)
@@ -244,14 +245,14 @@ func TestSimTrialWithoutRecord(t *testing.T) {
 		a := w.live("a")
 		_, mend := w.unwilling("bills", kerr.NotEnoughReplicas)
 		w.send(addressed("bills", request("b", in(0))))
-		bills := a.p.targets.of([]byte("bills"))
-		w.within(10*time.Second, "it looks well", func() bool { return bills.state.Load().status == targetOnTrial })
+		bills := a.p.targets.Of([]byte("bills"))
+		w.within(10*time.Second, "it looks well", func() bool { return bills.State.Load().Status == targets.OnTrial })
 		large := addressed("bills", request("too large", in(0)))
 		large.Value = incompressible(1000)
 		w.send(large, request("k", in(0)))
 		w.within(time.Second, "one is dead-lettered, the other delivered", func() bool { c := w.watch.Counts(); return c.DeadLettered+c.Delivered == 2 })
 		for range 200 {
-			if bills.state.Load().status == targetReady {
+			if bills.State.Load().Status == targets.Ready {
 				w.fail("it is taken to be ready, and takes nothing")
 			}
 			time.Sleep(time.Millisecond)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -17,24 +18,15 @@ import (
 // record is judged here as the broker will judge it. The client is given a bound that any record is
 // within for topics that are to take such a one, and then the turn keeps their batches small.
 
-// batchPrefix is the length that stands before a batch in a produce request. The client counts
-// it when it compares a batch with its bound; brokers do not.
-const batchPrefix = 4
-
-// recordBytes is the size of the largest record (topics.RecordSize) that the target takes as it is.
-func (s *targetState) recordBytes() int {
-	return min(int(s.takes.maxBytes), kafka.LargestBatch-batchPrefix)
-}
-
 // fits reports whether the target takes a record, whose size is given, as it is or compressed. If
 // not, it says how large it is.
-func (r *renderer) fits(rec *kgo.Record, size int, st *targetState) (how string, ok bool) {
-	if size <= st.recordBytes() {
+func (r *renderer) fits(rec *kgo.Record, size int, st *targets.State) (how string, ok bool) {
+	if size <= st.Takes.RecordBytes() {
 		return "", true
 	}
 	how = fmt.Sprintf("%d bytes", size)
 	compressor := r.compressor()
-	if compressor == nil || st.takes.inflates || size > kafka.LargestBatch-batchPrefix {
+	if compressor == nil || st.Takes.Inflates || size > kafka.LargestBatch-kafka.BatchPrefix {
 		return how, false
 	}
 	body := topics.AppendRecord(make([]byte, 0, size), rec.Key, rec.Value, rec.Headers)
@@ -44,7 +36,7 @@ func (r *renderer) fits(rec *kgo.Record, size int, st *targetState) (how string,
 		return how, false
 	}
 	n := topics.BatchOverhead + len(compressed)
-	return fmt.Sprintf("%s, and %d when they are compressed,", how, n), n <= int(st.takes.maxBytes)
+	return fmt.Sprintf("%s, and %d when they are compressed,", how, n), n <= int(st.Takes.MaxBytes)
 }
 
 // compressor is the one that the producers use, which have the same options; nil: none.
@@ -63,7 +55,7 @@ func (t *turn) makeRoom(ctx context.Context) error {
 			topic = o.rec.Topic
 			least = t.producer.Bounds().Least(topic)
 		}
-		if o.size+batchPrefix > int(least) {
+		if o.size+kafka.BatchPrefix > int(least) {
 			least = kafka.LargestBatch
 			outgrown = t.producer.Bounds().Outgrow(topic) || outgrown
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 )
@@ -14,16 +15,16 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 		name  string
 		codec kgo.CompressionCodec
 		value []byte
-		takes topicLimits
+		takes targets.Limits
 		want  bool
 	}{
-		{"as it is", kgo.NoCompression(), make([]byte, 1000), topicLimits{maxBytes: 1100}, true},
-		{"too large as it is", kgo.NoCompression(), make([]byte, 1100), topicLimits{maxBytes: 1100}, false},
-		{"compressed", kgo.SnappyCompression(), make([]byte, 10000), topicLimits{maxBytes: 1100}, true},
-		{"compressed, and inflated by the broker", kgo.SnappyCompression(), make([]byte, 10000), topicLimits{maxBytes: 1100, inflates: true}, false},
-		{"compressed by less than needed", kgo.SnappyCompression(), make([]byte, 100_000), topicLimits{maxBytes: 1100}, false},
-		{"compressed by more", kgo.ZstdCompression(), make([]byte, 100_000), topicLimits{maxBytes: 1100}, true},
-		{"larger than the client sends", kgo.ZstdCompression(), make([]byte, kafka.LargestBatch), topicLimits{maxBytes: 1 << 30}, false},
+		{"as it is", kgo.NoCompression(), make([]byte, 1000), targets.Limits{MaxBytes: 1100}, true},
+		{"too large as it is", kgo.NoCompression(), make([]byte, 1100), targets.Limits{MaxBytes: 1100}, false},
+		{"compressed", kgo.SnappyCompression(), make([]byte, 10000), targets.Limits{MaxBytes: 1100}, true},
+		{"compressed, and inflated by the broker", kgo.SnappyCompression(), make([]byte, 10000), targets.Limits{MaxBytes: 1100, Inflates: true}, false},
+		{"compressed by less than needed", kgo.SnappyCompression(), make([]byte, 100_000), targets.Limits{MaxBytes: 1100}, false},
+		{"compressed by more", kgo.ZstdCompression(), make([]byte, 100_000), targets.Limits{MaxBytes: 1100}, true},
+		{"larger than the client sends", kgo.ZstdCompression(), make([]byte, kafka.LargestBatch), targets.Limits{MaxBytes: 1 << 30}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl, err := kgo.NewClient(kgo.ProducerBatchCompression(c.codec))
@@ -32,7 +33,7 @@ func TestSizeIsJudgedAsTheBrokerDoes(t *testing.T) {
 			}
 			defer cl.Close()
 			r := &renderer{kit: &kit{reader: cl}}
-			how, ok := r.fits(&kgo.Record{Value: c.value}, len(c.value)+70, &targetState{takes: c.takes})
+			how, ok := r.fits(&kgo.Record{Value: c.value}, len(c.value)+70, &targets.State{Takes: c.takes})
 			equal(t, "fits ("+how+")", ok, c.want)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 )
@@ -48,27 +49,27 @@ func TestLatenessOfATurn(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
 	c := l.p.counters
-	target := l.p.targets.of([]byte("orders"))
+	target := l.p.targets.Of([]byte("orders"))
 	pt := &part{p: p}
 	out := func(since int64) output { return output{kind: outDelivered, part: pt, target: target, since: since} }
 	c.outputs(&turn{kit: &l.kit, answered: time.UnixMilli(ms(0)), render: &renderer{kit: &l.kit, outputs: []output{out(ms(-3)), out(ms(-3)), out(ms(-40)), out(ms(+10))}}})
-	h := target.stats.lateness.snapshot()
+	h := target.Counts.Lateness.Snapshot()
 	var count int64
 	for _, n := range h.Counts {
 		count += n
 	}
 	equal(t, "count", count, 4)
 	equal(t, "sum", h.Sum, 0.003+0.003+0.040)
-	for i, bound := range HistogramBounds {
+	for i, bound := range histogram.Bounds {
 		upTo := int64(0)
 		for _, late := range []float64{0.003, 0.003, 0.040, 0} {
-			if late <= bound && (i == 0 || late > HistogramBounds[i-1]) {
+			if late <= bound && (i == 0 || late > histogram.Bounds[i-1]) {
 				upTo++
 			}
 		}
 		equal(t, "up to a bound", h.Counts[i], upTo)
 	}
-	equal(t, "delivered to the target", target.stats.delivered.Load(), 4)
+	equal(t, "delivered to the target", target.Counts.Delivered.Load(), 4)
 	equal(t, "delivered of the topic", p.stats.delivered.Load(), 4)
 }
 
@@ -123,7 +124,7 @@ func TestTimeOfATurn(t *testing.T) {
 	c := newCounters(nil, slog.New(slog.DiscardHandler))
 	c.turn(&turn{tried: []*part{{}}, outcome: outcomeAborted, began: time.Now().Add(-2 * time.Second), answered: time.UnixMilli(testNow)})
 	c.turn(&turn{outcome: outcomeDone, began: time.Now().Add(-time.Hour)}) // nothing in it was tried
-	if sum := c.turnTime.snapshot().Sum; sum < 2 || sum > 3 {
+	if sum := c.turnTime.Snapshot().Sum; sum < 2 || sum > 3 {
 		t.Errorf("%v s, want 2", sum)
 	}
 	equal(t, "aborted", c.turns.snapshot()["aborted"], 1)

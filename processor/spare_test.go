@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -57,12 +58,12 @@ func TestTargetThatKeepsAnID(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		busy bool
-		want targetStatus
-	}{{"it keeps it", true, targetTroubled}, {"it has taken it", false, targetOnTrial}} {
-		o := ts.of([]byte("orders"))
-		o.state.Store(&targetState{status: targetTroubled, failures: 1, well: true, partitions: 1, keeps: kept(c.busy)})
-		ts.askLeaders(t.Context(), l.reader, []*target{o})
-		equal(t, c.name, o.state.Load().status, c.want)
+		want targets.Status
+	}{{"it keeps it", true, targets.Troubled}, {"it has taken it", false, targets.OnTrial}} {
+		o := ts.Of([]byte("orders"))
+		o.State.Store(&targets.State{Status: targets.Troubled, Failures: 1, Well: true, Partitions: 1, Keeps: kept(c.busy)})
+		ts.AskLeaders(t.Context(), l.reader, []*targets.Target{o})
+		equal(t, c.name, o.State.Load().Status, c.want)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/clock"
+	"github.com/duewheel/duewheel/processor/histogram"
 )
 
 // BrokerClock is a broker's clock compared with the broker's that counts.
@@ -23,9 +24,9 @@ type Stats struct {
 	Refusing    []string         // why records were dead-lettered in the last minute or two, with examples
 	Refused     map[string]int64 // header parse outcomes other than ok, by code
 
-	Transactions    map[string]int64 // turns by outcome: committed, aborted, unknown
-	Checkpoints     map[string]int64 // committed outside of transactions, by outcome: written, refused, unknown
-	TransactionTime Histogram        // from begin to decision
+	Transactions    map[string]int64   // turns by outcome: committed, aborted, unknown
+	Checkpoints     map[string]int64   // committed outside of transactions, by outcome: written, refused, unknown
+	TransactionTime histogram.Snapshot // from begin to decision
 	Rebalances      int64
 	Takeovers       int64         // partitions taken over from standbys of this process
 	Retried         int64         // records carried on because their target was in trouble
@@ -121,17 +122,5 @@ type TargetStats struct {
 	Target    string
 	Delivered int64
 	Trouble   string // empty, or why records for it are carried on
-	Lateness  Histogram
-}
-
-// Histogram is a cumulative histogram in seconds with the upper bounds of HistogramBounds.
-type Histogram struct {
-	Counts []int64 // one a bound, not cumulative, and one more for what is above
-	Sum    float64 // seconds
-}
-
-// HistogramBounds are the upper bounds, in seconds, of every Histogram.
-var HistogramBounds = []float64{
-	0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5,
-	1, 2.5, 5, 10, 30, 60, 300, 1800, 3600,
+	Lateness  histogram.Snapshot
 }

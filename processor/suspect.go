@@ -138,13 +138,13 @@ func (s *selection) suspect(ps []*partition, t *turn) {
 		it.Cuts++
 	default:
 		target := r.alone.target
-		if n := target.blamed.Add(1); n > mostBlamed {
-			s.p.targets.failed(target.name, r.err, t.leftBusy)
+		if n := target.Blamed.Add(1); n > mostBlamed {
+			s.p.targets.Failed(target.Name, r.err, t.leftBusy)
 			return
 		}
 		it.Blame = r.err
 		if s.lost.time > mostLost {
-			s.p.targets.rest(target.name, r.err, t.leftBusy, 2*s.lost.time)
+			s.p.targets.Rest(target.Name, r.err, t.leftBusy, 2*s.lost.time)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
 )
 
 // A turn is what a lane has decided to do at one moment: the records that are due, where they
@@ -36,16 +37,16 @@ type turn struct {
 	// What became of it; set before it is handed back to the lane.
 	outcome  outcome
 	err      error
-	held     []heldPart       // not tried: as if the turn had not begun for them
-	tried    []*part          // what the outcome is about
-	ownEnds  map[*part]int64  // records of ours that were appended lie below
-	blamed   map[string]error // targets that did not take their records
-	refused  map[*part]error  // checkpoints that were refused each for itself
-	rejected *refusal         // of records, for what one of them is
-	settled  bool             // all of its records were acknowledged, or refused for what one of them is
-	acked    float64          // the share of its records that was acknowledged before it was given up
-	leftBusy *producer.BusyID // the id that it had, if its end cannot be written to all of them
-	trials   []*target        // targets that it has on trial
+	held     []heldPart        // not tried: as if the turn had not begun for them
+	tried    []*part           // what the outcome is about
+	ownEnds  map[*part]int64   // records of ours that were appended lie below
+	blamed   map[string]error  // targets that did not take their records
+	refused  map[*part]error   // checkpoints that were refused each for itself
+	rejected *refusal          // of records, for what one of them is
+	settled  bool              // all of its records were acknowledged, or refused for what one of them is
+	acked    float64           // the share of its records that was acknowledged before it was given up
+	leftBusy *producer.BusyID  // the id that it had, if its end cannot be written to all of them
+	trials   []*targets.Target // targets that it has on trial
 	answered time.Time
 }
 
@@ -230,7 +231,7 @@ func (t *turn) timeout() time.Duration {
 // extension is how much longer a turn may take that has used up its time: as long as a quota keeps
 // its records waiting, if the transaction timeout allows for that.
 func (t *turn) extension(began time.Time) time.Duration {
-	throttled := t.quota.left()
+	throttled := t.quota.Left()
 	if throttled == 0 {
 		return 0
 	}
@@ -362,8 +363,8 @@ func (t *turn) acknowledged() {
 	}
 	for _, target := range t.trials {
 		// The record that it was to be tried with may have gone elsewhere, or been held up.
-		if slices.ContainsFunc(t.render.outputs, func(o output) bool { return o.rec.Topic == target.name }) {
-			target.passed()
+		if slices.ContainsFunc(t.render.outputs, func(o output) bool { return o.rec.Topic == target.Name }) {
+			target.Passed()
 		}
 	}
 }

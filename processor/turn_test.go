@@ -13,6 +13,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -23,7 +24,7 @@ var someone = kafka.Member{ID: "someone", Generation: 7}
 func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	t.Helper()
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
-		l.p.targets.of([]byte(name)).state.Store(&targetState{status: targetReady, partitions: 4, takes: defaultLimits})
+		l.p.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
 	}
 	p := livePartition(t, l)
 	if len(rs) == 0 {
@@ -194,7 +195,7 @@ func TestTurnBlamesTheRecord(t *testing.T) {
 // What is known of a target counts against a record when the brokers have said so since it was due:
 // else the target may have been made, or given partitions, in between, and it is asked for again.
 func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
-	for _, known := range []targetState{{status: targetMissing}, {status: targetForbidden}, {status: targetReady, partitions: 4, takes: defaultLimits}} {
+	for _, known := range []targets.State{{Status: targets.Missing}, {Status: targets.Forbidden}, {Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits}} {
 		for _, c := range []struct {
 			name  string
 			asked time.Duration // after the record was due
@@ -204,22 +205,22 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 			{"asked at the same ms", 0, outRetry},
 			{"asked after it was due", time.Minute, outDeadLetter},
 		} {
-			t.Run(known.status.String()+" "+c.name, func(t *testing.T) {
+			t.Run(known.Status.String()+" "+c.name, func(t *testing.T) {
 				l, w := testCluster(t)
 				r := req(0, testNow, "orders")
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderTargetPartition, Value: []byte("4")})
 				tn := readyTurn(t, l, w, r)
-				orders, st := l.p.targets.of([]byte("orders")), known
-				st.asked = time.Now().Add(c.asked) // which is testNow by the clock that counts
-				orders.state.Store(&st)
-				orders.hurry.Store(false)
+				orders, st := l.p.targets.Of([]byte("orders")), known
+				st.Asked = time.Now().Add(c.asked) // which is testNow by the clock that counts
+				orders.State.Store(&st)
+				orders.Hurry.Store(false)
 				tn.renderParts(t.Context())
 				if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != c.want {
 					t.Fatalf("outputs are %+v", tn.render.outputs)
 				}
-				equal(t, "it is looked up again", orders.hurry.Load(), c.want == outRetry)
+				equal(t, "it is looked up again", orders.Hurry.Load(), c.want == outRetry)
 				blamed := "delay-target-topic=orders"
-				if known.status == targetReady {
+				if known.Status == targets.Ready {
 					blamed = "delay-target-partition=4"
 				}
 				if refusal := tn.render.outputs[0].refusal; refusal != nil {
@@ -238,7 +239,7 @@ func TestOneRecordOnTrial(t *testing.T) {
 	bad.Headers = nil
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "orders"), bad)
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
-		l.p.targets.of([]byte(name)).state.Store(&targetState{status: targetOnTrial, partitions: 4, takes: defaultLimits, failures: 1})
+		l.p.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.OnTrial, Partitions: 4, Takes: targets.DefaultLimits, Failures: 1})
 	}
 	kinds := func(tn *turn) (kinds []outputKind) {
 		tn.renderParts(t.Context())
@@ -252,9 +253,9 @@ func TestOneRecordOnTrial(t *testing.T) {
 	equal(t, "what another turn writes", len(kinds(other)), 0) // its parts are held
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
-	equal(t, "status when it has taken the record", l.p.targets.of([]byte("orders")).state.Load().status, targetReady)
+	equal(t, "status when it has taken the record", l.p.targets.Of([]byte("orders")).State.Load().Status, targets.Ready)
 	tn.endTrials()
-	if orders := l.p.targets.of([]byte("orders")); orders.trying.Load() {
+	if orders := l.p.targets.Of([]byte("orders")); orders.Trying.Load() {
 		t.Error("nothing can try it any more")
 	}
 }
@@ -266,7 +267,7 @@ func TestTurnWithoutRecords(t *testing.T) {
 	bad := req(0, testNow, "orders")
 	bad.Headers = nil
 	tn := readyTurn(t, l, w, bad)
-	l.p.targets.of([]byte(testTopic + ".dead")).state.Store(&targetState{status: targetTroubled, why: "it is away"})
+	l.p.targets.Of([]byte(testTopic + ".dead")).State.Store(&targets.State{Status: targets.Troubled, Why: "it is away"})
 	tn.parts = append(tn.parts, &part{p: tn.parts[0].p, Part: &pending.Part{To: tn.parts[0].p.Marks().Done}}) // a checkpoint that is getting old
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
@@ -310,7 +311,7 @@ func TestRefusedRecordsKeepTheClient(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
-			l.p.targets.of([]byte("bills")).state.Store(&targetState{status: targetReady, partitions: 4, takes: defaultLimits})
+			l.p.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
 			tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
 			before := tn.producer.Client()
 			w.refuse("bills", c.bills, kerr.InvalidRecord)

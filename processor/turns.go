@@ -71,7 +71,7 @@ func (ts *turns) release(begin bool, stay membership) {
 	}
 	ts.ahead = nil
 	t.member, t.began = stay.Member(), time.Now()
-	if begin && !ts.producers.renewing && !ts.draining && !ts.quota.lasts() && t.member.Valid() {
+	if begin && !ts.producers.renewing && !ts.draining && !ts.quota.Lasts() && t.member.Valid() {
 		for _, pt := range t.parts {
 			// The turn before may have appended above this one's O.
 			pt.To.Appended = pt.To.Appended || pt.p.Marks().OwnEnd > pt.To.Offset
@@ -106,7 +106,7 @@ func (ts *turns) pause(ps []*partition) time.Duration {
 	if ts.inFlight != nil || ts.producers.renewing {
 		return pause // its end wakes us
 	}
-	if throttled := ts.quota.left(); throttled > 0 {
+	if throttled := ts.quota.Left(); throttled > 0 {
 		return min(pause, throttled)
 	}
 	due := pause

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
 )
 
 const (
@@ -66,14 +67,14 @@ func (w *watch) hopeless() error {
 	if refused == len(waiting) {
 		return fmt.Errorf("produce to %s: refused", waiting[0])
 	}
-	if w.t.quota.recently(w.t.cfg.TurnTimeout) {
+	if w.t.quota.Recently(w.t.cfg.TurnTimeout) {
 		return nil // the brokers keep it waiting
 	}
 	quiet := time.Since(w.moved)
 	if quiet >= slow {
 		for _, topic := range waiting {
-			if st := w.t.p.targets.suspect(topic); !st.writable() {
-				return fmt.Errorf("produce to %s: %s", topic, st.why)
+			if st := w.t.p.targets.Suspect(topic); !st.Writable() {
+				return fmt.Errorf("produce to %s: %s", topic, st.Why)
 			}
 		}
 	}
@@ -113,11 +114,11 @@ func (w *watch) look() (waiting []string, refused int) {
 func (w *watch) patience(waiting []string) time.Duration {
 	patience := time.Duration(0)
 	for _, topic := range waiting {
-		target := w.t.p.targets.of([]byte(topic))
-		switch st := target.state.Load(); {
-		case st.status == targetOnTrial && slices.Contains(w.t.trials, target):
-			trips := coldTrips * time.Duration(w.t.p.targets.trip.Load())
-			patience = max(patience, tryPatienceAfter(st.failures), min(trips, silence))
+		target := w.t.p.targets.Of([]byte(topic))
+		switch st := target.State.Load(); {
+		case st.Status == targets.OnTrial && slices.Contains(w.t.trials, target):
+			trips := coldTrips * time.Duration(w.t.p.targets.Trip.Load())
+			patience = max(patience, targets.PatienceAfter(st.Failures), min(trips, silence))
 		case len(waiting) == len(w.topics):
 			return w.t.timeout()
 		default:

@@ -67,4 +67,7 @@ const (
 	// LargestBatch bounds a batch before it is compressed: what the client sends in one request
 	// (kgo.BrokerMaxWriteBytes, 100 MiB) with room for the rest of the request.
 	LargestBatch = 96 << 20
+	// BatchPrefix is the length that stands before a batch in a produce request. The client counts it when it compares a
+	// batch with its bound; brokers do not.
+	BatchPrefix = 4
 )

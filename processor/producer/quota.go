@@ -1,4 +1,4 @@
-package processor
+package producer
 
 import (
 	"sync/atomic"
@@ -7,13 +7,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// quota knows until when brokers want to be left alone by a lane's producers (KIP-219). The
+// Quota knows until when brokers want to be left alone by some producers (KIP-219), whose clients have it as a hook. The
 // client's connection waits for that by itself; but a new one would not, and a transaction that
 // waits holds up all who read its targets. So no turn with records begins before.
-type quota struct{ until atomic.Pointer[time.Time] } // which a clock that is set does not move
+type Quota struct{ until atomic.Pointer[time.Time] } // which a clock that is set does not move
 
 // OnBrokerThrottle is kgo.HookBrokerThrottle.
-func (q *quota) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, after bool) {
+func (q *Quota) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, after bool) {
 	if !after {
 		return // it has waited already
 	}
@@ -22,7 +22,8 @@ func (q *quota) OnBrokerThrottle(_ kgo.BrokerMetadata, d time.Duration, after bo
 	}
 }
 
-func (q *quota) left() time.Duration {
+// Left is for how long.
+func (q *Quota) Left() time.Duration {
 	until := q.until.Load()
 	if until == nil {
 		return 0
@@ -30,10 +31,11 @@ func (q *quota) left() time.Duration {
 	return max(time.Until(*until), 0)
 }
 
-func (q *quota) lasts() bool { return q.left() > 0 }
+// Lasts reports whether they do.
+func (q *Quota) Lasts() bool { return q.Left() > 0 }
 
-// recently reports whether one has ended not longer ago than this, or lasts.
-func (q *quota) recently(d time.Duration) bool {
+// Recently reports whether one has ended not longer ago than this, or lasts.
+func (q *Quota) Recently(d time.Duration) bool {
 	until := q.until.Load()
 	return until != nil && time.Until(*until) > -d
 }

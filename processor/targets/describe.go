@@ -1,4 +1,4 @@
-package processor
+package targets
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func describeTopics(ctx context.Context, cl *kgo.Client, names []string) (map[st
 }
 
 // describeLimits asks what topics take. Those whose configuration we may not read are left out.
-func describeLimits(ctx context.Context, cl *kgo.Client, names []string) map[string]topicLimits {
+func describeLimits(ctx context.Context, cl *kgo.Client, names []string) map[string]Limits {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	for _, name := range names {
 		r := kmsg.NewDescribeConfigsRequestResource()
@@ -60,12 +60,12 @@ func describeLimits(ctx context.Context, cl *kgo.Client, names []string) map[str
 	if err != nil {
 		return nil
 	}
-	out := make(map[string]topicLimits, len(resp.Resources))
+	out := make(map[string]Limits, len(resp.Resources))
 	for _, r := range resp.Resources {
 		if r.ErrorCode != 0 {
 			continue
 		}
-		limits := defaultLimits
+		limits := DefaultLimits
 		for _, c := range r.Configs {
 			if c.Value != nil {
 				limits.set(c.Name, *c.Value)
@@ -77,19 +77,19 @@ func describeLimits(ctx context.Context, cl *kgo.Client, names []string) map[str
 }
 
 // set takes in one property of a topic.
-func (l *topicLimits) set(name, value string) {
+func (l *Limits) set(name, value string) {
 	switch name {
 	case "max.message.bytes":
 		if n, err := strconv.ParseInt(value, 10, 32); err == nil {
-			l.maxBytes = int32(n)
+			l.MaxBytes = int32(n)
 		}
 	case "min.insync.replicas":
 		if n, err := strconv.Atoi(value); err == nil {
 			l.minISR = n
 		}
 	case "cleanup.policy":
-		l.compacted = strings.Contains(value, "compact")
+		l.Compacted = strings.Contains(value, "compact")
 	case "compression.type":
-		l.inflates = value == "uncompressed"
+		l.Inflates = value == "uncompressed"
 	}
 }

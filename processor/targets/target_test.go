@@ -1,4 +1,4 @@
-package processor
+package targets
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func testTargets(after time.Duration) *targets {
-	return newTargets(after, 10*after, slog.New(slog.DiscardHandler))
+func testTable(after time.Duration) *Table {
+	return New(after, 10*after, slog.New(slog.DiscardHandler))
 }
 
 // wellTopic is what brokers say of a topic with nothing wrong.
@@ -41,31 +41,31 @@ func TestTargetStatus(t *testing.T) {
 	type step struct {
 		after  time.Duration
 		answer kadm.TopicDetail
-		want   targetStatus
+		want   Status
 	}
 	for _, c := range []struct {
 		name  string
 		steps []step
 	}{
-		{"it is there", []step{{0, well, targetReady}}},
-		{"missing after consistent answers", []step{{0, unknown, targetTroubled}, {4 * time.Second, unknown, targetTroubled}, {time.Second, unknown, targetMissing}}},
-		{"seen in between", []step{{0, unknown, targetTroubled}, {4 * time.Second, well, targetReady}, {4 * time.Second, unknown, targetTroubled}}},
-		{"another error in between", []step{{0, unknown, targetTroubled}, {4 * time.Second, denied, targetTroubled}, {4 * time.Second, unknown, targetTroubled}}},
-		{"made after all", []step{{0, unknown, targetTroubled}, {6 * time.Second, unknown, targetMissing}, {time.Second, well, targetReady}}},
-		{"no leader for long", []step{{0, leaderless, targetTroubled}, {time.Hour, leaderless, targetTroubled}, {time.Second, well, targetReady}}},
-		{"a partition that fails", []step{{0, failing, targetTroubled}, {time.Hour, failing, targetTroubled}}},
-		{"too few replicas in sync", []step{{0, well, targetReady}, {time.Second, below, targetTroubled}, {time.Hour, below, targetTroubled}, {time.Second, well, targetReady}}},
-		{"forbidden for long", []step{{0, denied, targetTroubled}, {49 * time.Second, denied, targetTroubled}, {time.Second, denied, targetForbidden}, {time.Hour, well, targetReady}}},
-		{"only reading is allowed", []step{{0, readOnly, targetTroubled}, {50 * time.Second, readOnly, targetForbidden}}},
-		{"allowed in between", []step{{0, denied, targetTroubled}, {40 * time.Second, well, targetReady}, {time.Second, denied, targetTroubled}, {40 * time.Second, denied, targetTroubled}}},
+		{"it is there", []step{{0, well, Ready}}},
+		{"missing after consistent answers", []step{{0, unknown, Troubled}, {4 * time.Second, unknown, Troubled}, {time.Second, unknown, Missing}}},
+		{"seen in between", []step{{0, unknown, Troubled}, {4 * time.Second, well, Ready}, {4 * time.Second, unknown, Troubled}}},
+		{"another error in between", []step{{0, unknown, Troubled}, {4 * time.Second, denied, Troubled}, {4 * time.Second, unknown, Troubled}}},
+		{"made after all", []step{{0, unknown, Troubled}, {6 * time.Second, unknown, Missing}, {time.Second, well, Ready}}},
+		{"no leader for long", []step{{0, leaderless, Troubled}, {time.Hour, leaderless, Troubled}, {time.Second, well, Ready}}},
+		{"a partition that fails", []step{{0, failing, Troubled}, {time.Hour, failing, Troubled}}},
+		{"too few replicas in sync", []step{{0, well, Ready}, {time.Second, below, Troubled}, {time.Hour, below, Troubled}, {time.Second, well, Ready}}},
+		{"forbidden for long", []step{{0, denied, Troubled}, {49 * time.Second, denied, Troubled}, {time.Second, denied, Forbidden}, {time.Hour, well, Ready}}},
+		{"only reading is allowed", []step{{0, readOnly, Troubled}, {50 * time.Second, readOnly, Forbidden}}},
+		{"allowed in between", []step{{0, denied, Troubled}, {40 * time.Second, well, Ready}, {time.Second, denied, Troubled}, {40 * time.Second, denied, Troubled}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ts, st := testTargets(5*time.Second), unknownTarget
+				ts, st := testTable(5*time.Second), notLooked
 				for i, s := range c.steps {
 					time.Sleep(s.after)
-					if st = ts.look(st, s.answer, topicLimits{minISR: 2}, time.Now()); st.status != s.want {
-						t.Errorf("step %d: %v (%s), want %v", i, st.status, st.why, s.want)
+					if st = ts.look(st, s.answer, Limits{minISR: 2}, time.Now()); st.Status != s.want {
+						t.Errorf("step %d: %v (%s), want %v", i, st.Status, st.Why, s.want)
 					}
 				}
 			})
@@ -77,27 +77,27 @@ func TestTargetStatus(t *testing.T) {
 // while, longer each time, and then tried. What metadata shows to be wrong needs no such pause.
 func TestTargetOnTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := testTargets(5 * time.Second)
-		o := ts.of([]byte("orders"))
-		look := func(d kadm.TopicDetail) *targetState {
-			st := ts.look(o.state.Load(), d, defaultLimits, time.Now())
-			o.state.Store(st)
+		ts := testTable(5 * time.Second)
+		o := ts.Of([]byte("orders"))
+		look := func(d kadm.TopicDetail) *State {
+			st := ts.look(o.State.Load(), d, DefaultLimits, time.Now())
+			o.State.Store(st)
 			return st
 		}
 		leaderless := kadm.TopicDetail{Topic: "orders", Partitions: kadm.PartitionDetails{0: {Leader: -1}}}
 		try := func() {
-			n := *o.state.Load()
-			n.status = targetOnTrial // as when its leaders have answered
-			o.state.Store(&n)
+			n := *o.State.Load()
+			n.Status = OnTrial // as when its leaders have answered
+			o.State.Store(&n)
 		}
 		look(wellTopic())
 		var pauses []time.Duration
 		for range 9 {
-			ts.failed("orders", kerr.NotEnoughReplicas, nil)
-			ts.failed("orders", kerr.NotEnoughReplicas, nil) // another turn that began before
+			ts.Failed("orders", kerr.NotEnoughReplicas, nil)
+			ts.Failed("orders", kerr.NotEnoughReplicas, nil) // another turn that began before
 			began := time.Now()
 			for !look(wellTopic()).toTry(time.Now()) {
-				equal(t, "status", o.state.Load().status, targetTroubled)
+				equal(t, "status", o.State.Load().Status, Troubled)
 				if time.Since(began) > time.Minute {
 					t.Fatal("it is not tried")
 				}
@@ -108,49 +108,49 @@ func TestTargetOnTrial(t *testing.T) {
 		}
 		s := time.Second
 		equals(t, "pauses", pauses, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s, 30 * s, 40 * s})
-		equal(t, "status when it looks well on trial", look(wellTopic()).status, targetOnTrial)
-		o.passed()
-		equal(t, "status when it has passed", look(wellTopic()).status, targetReady)
-		o.succeeded()
-		ts.failed("orders", kerr.NotEnoughReplicas, nil)
-		equal(t, "failures when it fails again at once", o.state.Load().failures, 10)
+		equal(t, "status when it looks well on trial", look(wellTopic()).Status, OnTrial)
+		o.Passed()
+		equal(t, "status when it has passed", look(wellTopic()).Status, Ready)
+		o.Succeeded()
+		ts.Failed("orders", kerr.NotEnoughReplicas, nil)
+		equal(t, "failures when it fails again at once", o.State.Load().Failures, 10)
 		equal(t, "to be tried although a partition has no leader", look(leaderless).toTry(time.Now().Add(time.Hour)), false)
 		equal(t, "to be tried as soon as it has", look(wellTopic()).toTry(time.Now()), true)
 		try()
-		o.passed()
+		o.Passed()
 		time.Sleep(time.Hour)
-		o.succeeded()
-		equal(t, "failures when it has been well for long", o.state.Load().failures, 0)
+		o.Succeeded()
+		equal(t, "failures when it has been well for long", o.State.Load().Failures, 0)
 	})
 }
 
 // The longer a target on trial may keep others waiting, the more rarely it is tried.
 func TestTryPause(t *testing.T) {
 	for failures := range 40 {
-		if pause, patience := tryPause(failures), tryPatienceAfter(failures); pause < 100*patience && failures > 4 || pause > 10*time.Minute {
+		if pause, patience := pauseAfter(failures), PatienceAfter(failures); pause < 100*patience && failures > 4 || pause > 10*time.Minute {
 			t.Errorf("after %d failures it is tried every %v for %v", failures, pause, patience)
 		}
 	}
-	equal(t, "the longest patience", tryPatienceAfter(1000), 3200*time.Millisecond)
+	equal(t, "the longest patience", PatienceAfter(1000), 3200*time.Millisecond)
 }
 
 // A target that its leaders forbid is forbidden at last, however well metadata calls it, and is
 // still tried.
 func TestTargetForbiddenByLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := testTargets(time.Second)
-		o := ts.of([]byte("orders"))
-		o.state.Store(ts.look(unknownTarget, wellTopic(), defaultLimits, time.Now()))
+		ts := testTable(time.Second)
+		o := ts.Of([]byte("orders"))
+		o.State.Store(ts.look(notLooked, wellTopic(), DefaultLimits, time.Now()))
 		for range 5 {
-			ts.failed("orders", kerr.TopicAuthorizationFailed, nil)
+			ts.Failed("orders", kerr.TopicAuthorizationFailed, nil)
 			time.Sleep(3 * time.Second)
-			n := ts.look(o.state.Load(), wellTopic(), defaultLimits, time.Now())
-			n.status = targetOnTrial
-			o.state.Store(n)
+			n := ts.look(o.State.Load(), wellTopic(), DefaultLimits, time.Now())
+			n.Status = OnTrial
+			o.State.Store(n)
 		}
-		ts.failed("orders", kerr.TopicAuthorizationFailed, nil)
-		st := ts.look(o.state.Load(), wellTopic(), defaultLimits, time.Now())
-		equal(t, "status", st.status, targetForbidden)
+		ts.Failed("orders", kerr.TopicAuthorizationFailed, nil)
+		st := ts.look(o.State.Load(), wellTopic(), DefaultLimits, time.Now())
+		equal(t, "status", st.Status, Forbidden)
 		equal(t, "to be tried", st.toTry(time.Now().Add(time.Minute)), true)
 	})
 }
@@ -193,80 +193,81 @@ func TestTargetsOfACluster(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	ts := testTargets(20 * time.Millisecond)
-	orders, small := ts.of([]byte("orders")), ts.of([]byte("small"))
-	look := func(want targetStatus) { // until then; metadata is cached for 10 ms
+	ts := testTable(20 * time.Millisecond)
+	orders, small := ts.Of([]byte("orders")), ts.Of([]byte("small"))
+	look := func(want Status) { // until then; metadata is cached for 10 ms
 		t.Helper()
 		for began := time.Now(); ; {
-			ts.refresh(t.Context(), cl, []*target{orders, small})
-			st := orders.state.Load()
-			if st.status == want {
+			ts.refresh(t.Context(), cl, []*Target{orders, small})
+			st := orders.State.Load()
+			if st.Status == want {
 				return
 			}
 			if time.Since(began) > 5*time.Second {
-				t.Fatalf("orders are %v (%s), want %v", st.status, st.why, want)
+				t.Fatalf("orders are %v (%s), want %v", st.Status, st.Why, want)
 			}
 		}
 	}
-	equal(t, "status before the first look", orders.state.Load().status, targetUnknown)
-	look(targetReady)
-	equal(t, "partitions", orders.state.Load().partitions, 3)
-	if st := small.state.Load(); st.status != targetReady || st.takes.maxBytes != 5000 || !st.takes.compacted {
+	equal(t, "status before the first look", orders.State.Load().Status, Unknown)
+	look(Ready)
+	equal(t, "partitions", orders.State.Load().Partitions, 3)
+	if st := small.State.Load(); st.Status != Ready || st.Takes.MaxBytes != 5000 || !st.Takes.Compacted {
 		t.Errorf("small is %+v", st)
 	}
-	equal(t, "largest batch", ts.maxBatchBytes("small"), 5000)
+	equal(t, "largest batch", ts.MaxBatchBytes("small"), 5000)
 	leaderless.Store(true)
-	look(targetTroubled)
+	look(Troubled)
 	for began := time.Now(); time.Since(began) < 50*time.Millisecond; { // longer than it takes to be missing
-		look(targetTroubled)
+		look(Troubled)
 	}
 	silent.Store(true)
-	ts.refresh(t.Context(), cl, []*target{orders})
-	equal(t, "status while no broker answers", orders.state.Load().status, targetTroubled)
+	ts.refresh(t.Context(), cl, []*Target{orders})
+	equal(t, "status while no broker answers", orders.State.Load().Status, Troubled)
 	silent.Store(false)
 	leaderless.Store(false)
-	look(targetReady)
+	look(Ready)
 	if err := c.DeleteTopic("orders"); err != nil {
 		t.Fatal(err)
 	}
-	look(targetTroubled)
-	look(targetMissing)
+	look(Troubled)
+	look(Missing)
 	if err := c.CreateTopic("orders", 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	look(targetReady)
-	equal(t, "partitions", orders.state.Load().partitions, 1)
+	look(Ready)
+	equal(t, "partitions", orders.State.Load().Partitions, 1)
 }
 
 // A turn waits a moment for the first look at a target, and not for ever.
 func TestTargetAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ts := testTargets(time.Second)
-		o := ts.of([]byte("orders"))
+		const lookupWait = 300 * time.Millisecond
+		ts := testTable(time.Second)
+		o := ts.Of([]byte("orders"))
 		began := time.Now()
-		equal(t, "status", ts.await(t.Context(), o, lookupWait).status, targetUnknown)
+		equal(t, "status", ts.Await(t.Context(), o, lookupWait).Status, Unknown)
 		if waited := time.Since(began); waited < lookupWait || waited > 2*lookupWait {
 			t.Errorf("it waited %v", waited)
 		}
 		go func() {
 			time.Sleep(lookupWait / 2)
-			o.state.Store(&targetState{status: targetReady})
+			o.State.Store(&State{Status: Ready})
 		}()
-		equal(t, "status", ts.await(t.Context(), o, lookupWait).status, targetReady)
+		equal(t, "status", ts.Await(t.Context(), o, lookupWait).Status, Ready)
 	})
 }
 
 // Producers may invent names of targets without end: those that nobody asks for any more are
 // forgotten, unless the configuration names them or something was delivered to them.
 func TestIdleTargetsAreForgotten(t *testing.T) {
-	ts := testTargets(time.Second)
-	ts.keep("requests.dead", true)
+	ts := testTable(time.Second)
+	ts.Keep("requests.dead", true)
 	for _, name := range []string{"invented", "used", "delivered"} {
-		ts.of([]byte(name))
+		ts.Of([]byte(name))
 	}
-	ts.of([]byte("delivered")).stats.delivered.Add(1)
-	for range targetIdle + 1 {
-		ts.of([]byte("used"))
+	ts.Of([]byte("delivered")).Counts.Delivered.Add(1)
+	for range idleLooks + 1 {
+		ts.Of([]byte("used"))
 		ts.forgetIdle(slices.Collect(maps.Values(ts.m)))
 	}
 	equals(t, "targets", slices.Sorted(maps.Keys(ts.m)), []string{"delivered", "requests.dead", "used"})

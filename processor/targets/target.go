@@ -1,0 +1,162 @@
+package targets
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/duewheel/duewheel/processor/histogram"
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Target is one topic that records are produced to.
+type Target struct {
+	Name   string
+	State  atomic.Pointer[State]
+	Hurry  atomic.Bool  // look at it now
+	Trying atomic.Bool  // a turn has it on trial
+	used   atomic.Bool  // asked for since the last full look
+	idle   int          // full looks since it was; owned by run
+	kept   bool         // named by the configuration: never forgotten; set once
+	Blamed atomic.Int32 // records in a row that it has refused, each by itself
+	only   bool         // what is written to it can go nowhere else: a delay topic, a dead letter topic; set once
+	Counts Counts
+}
+
+// State is what is known of a target. It is never changed, only replaced.
+type State struct {
+	Status     Status
+	Why        string
+	since      time.Time // of status
+	Asked      time.Time // when the brokers last answered
+	LookAt     time.Time // when to ask them again
+	Partitions int32
+	Takes      Limits
+
+	// Denied is the answer that dead-letters its records once brokers have given it for some time
+	// without a break: Missing or Forbidden. Zero: another one.
+	Denied      Status
+	deniedSince time.Time
+	Verdict     time.Time // when that will be
+
+	// Failures counts the turns that it has made fail. However well it looks, after each it is
+	// tried with one record, and not before TryAt.
+	Failures int
+	TryAt    time.Time
+	Well     bool   // metadata has nothing against it
+	Keeps    keeper // an id that waits for it to take the end of a transaction
+}
+
+// keeper is something that a target keeps busy for as long as it does not take the end of a transaction.
+type keeper interface{ Still() bool }
+
+// Limits is what a topic's configuration says of the records that it takes.
+type Limits struct {
+	MaxBytes  int32 // max.message.bytes
+	minISR    int   // min.insync.replicas
+	Compacted bool  // records without a key are refused
+	Inflates  bool  // compression.type is uncompressed: a batch counts as large as it is without
+}
+
+// RecordBytes is the size of the largest record (topics.RecordSize) that the topic takes as it is.
+func (l Limits) RecordBytes() int {
+	return min(int(l.MaxBytes), kafka.LargestBatch-kafka.BatchPrefix)
+}
+
+// DefaultLimits are Kafka's, for when we may not ask.
+var DefaultLimits = Limits{MaxBytes: kafka.DefaultMaxBytes, minISR: 1}
+
+type Status int
+
+const (
+	Unknown   Status = iota // not looked up yet
+	Ready                   // it takes records
+	OnTrial                 // it looks well, and has made a turn fail: one record is tried
+	Troubled                // carry its records on
+	Missing                 // dead-letter its records
+	Forbidden               // dead-letter its records
+)
+
+var notLooked = &State{Status: Unknown, Takes: DefaultLimits}
+
+func (s Status) String() string {
+	return [...]string{"unknown", "ready", "on trial", "troubled", "missing", "forbidden"}[s]
+}
+
+const (
+	pauseFirst = time.Second
+	PauseMost  = 30 * time.Second
+	// OnlyPause is the longest pause of a topic that nothing gets past: who waits for it loses more
+	// by waiting on than by a turn that fails.
+	OnlyPause = 2 * time.Second
+	// leastPatience is how long a turn waits for a target on trial when all others have answered.
+	leastPatience = 100 * time.Millisecond
+	// patientAfter is after how many failures in a row it waits longer: the target may only be slow.
+	patientAfter = 7
+)
+
+// pauseAfter is how long a target that has failed so often is left alone. In the long run, of all
+// time a hundredth at most goes by in turns that wait for it; more where brokers take long to answer,
+// because a trial may take several answers of theirs.
+func pauseAfter(failures int) time.Duration {
+	if patience := PatienceAfter(failures); patience > leastPatience {
+		return max(PauseMost, 100*patience)
+	}
+	return min(pauseFirst<<min(max(failures-1, 0), 10), PauseMost)
+}
+
+func PatienceAfter(failures int) time.Duration {
+	return leastPatience << min(max(failures-patientAfter, 0), 5)
+}
+
+// failed is the state of a target that has made a turn fail, and may keep an id busy since.
+func (s *State) failed(why error, keeps keeper, now time.Time) *State {
+	n := *s
+	n.Keeps = keeps
+	n.Failures++
+	n.Status, n.Why, n.since = Troubled, why.Error(), now
+	n.TryAt, n.LookAt = now.Add(pauseAfter(n.Failures)), now
+	if !errors.Is(why, kerr.TopicAuthorizationFailed) {
+		n.Denied = 0
+	} else if n.Denied != Forbidden {
+		n.Denied, n.deniedSince = Forbidden, now
+	}
+	return &n
+}
+
+// toTry reports that a target that made turns fail looks well and has been left alone for long enough.
+func (s *State) toTry(now time.Time) bool {
+	return s.Well && s.Failures > 0 && !s.Writable() && !now.Before(s.TryAt)
+}
+
+// Passed notes that a target on trial has taken a record.
+func (t *Target) Passed() {
+	if old := t.State.Load(); old.Status == OnTrial {
+		n := *old
+		n.Status, n.Why, n.Denied, n.since = Ready, "", 0, time.Now()
+		t.State.CompareAndSwap(old, &n)
+	}
+}
+
+// Succeeded notes that records were delivered. One that fails again soon is believed less, so its
+// failures are forgotten when it has been well for as long as it would have been left alone.
+func (t *Target) Succeeded() {
+	if t.Blamed.Load() > 0 {
+		t.Blamed.Store(0)
+	}
+	if old := t.State.Load(); old.Failures > 0 && old.Status == Ready && time.Since(old.since) > pauseAfter(old.Failures) {
+		n := *old
+		n.Failures = 0
+		t.State.CompareAndSwap(old, &n)
+	}
+}
+
+// Writable reports whether records may be produced to it: if need be, on trial.
+func (s *State) Writable() bool { return s.Status == Ready || s.Status == OnTrial }
+
+// Counts count what was delivered to a target. Turns add, every goroutine may read.
+type Counts struct {
+	Delivered atomic.Int64
+	Lateness  histogram.Histogram
+}
