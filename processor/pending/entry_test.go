@@ -19,6 +19,7 @@ const (
 	duePast    = 'p' // due before all begins
 	dueNow     = 'd' // when all begins
 	dueAhead   = 'a' // due at the second due time
+	dueAfter   = 'j' // 1 ms after that
 	fromFuture = 'f' // of a queue: its timestamp is ahead of every clock
 	notAllowed = 'n' // due at the second due time, and refused by configuration
 	unparsable = 'u'
@@ -46,6 +47,8 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 		e.due = testNow
 	case dueAhead, notAllowed:
 		e.due = testNow + secondDue
+	case dueAfter:
+		e.due = testNow + secondDue + 1
 	}
 	target := "orders"
 	if what == notAllowed {

@@ -68,16 +68,37 @@ func (s *scope) begin() *life {
 	v.newStore(1)
 	v.restore(nil)
 	v.live()
-	if s.delivered {
-		v.produce(dueNow)
-		v.take(1)
-		v.happen(false)
+	if s.before != nil {
+		s.before(v)
 		if v.checkpoint(); v.beside != nil {
 			v.wrote()
 		}
 		v.nothing = false
 	}
 	return v
+}
+
+// oneDelivered: what comes with an earlier due time is late.
+func oneDelivered(v *life) {
+	v.produce(dueNow)
+	v.take(1)
+	v.happen(false)
+}
+
+// halfDelivered: two records have come back from the store, which still holds both, and one is delivered.
+func halfDelivered(v *life) {
+	v.produce(dueAhead)
+	v.produce(dueAhead)
+	v.pass()
+	v.must(v.p.Load(v.now, roomy))
+	v.take(1)
+	v.happen(false)
+}
+
+// pass lets time pass until the second due time.
+func (v *life) pass() {
+	v.now += secondDue
+	v.latest = v.now
 }
 
 // newStore gives a replica an empty part of the store.
