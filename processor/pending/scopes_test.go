@@ -192,7 +192,7 @@ func (x *explorer) tell(path []byte) {
 		trace.WriteString("\n  and then all that is left to do")
 	}
 	if _, is := why.(fault); !is {
-		trace.Write(debug.Stack())
+		fmt.Fprintf(trace, "\n%s", debug.Stack())
 	}
 	x.t.Fatalf("%v%s", why, trace)
 }
