@@ -20,6 +20,7 @@ const (
 	dueNow     = 'd' // when all begins
 	dueAhead   = 'a' // due at the second due time
 	dueAfter   = 'j' // 1 ms after that
+	dueFar     = 'z' // when all else is over
 	fromFuture = 'f' // of a queue: its timestamp is ahead of every clock
 	notAllowed = 'n' // due at the second due time, and refused by configuration
 	unparsable = 'u'
@@ -47,6 +48,8 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 		e.due = testNow
 	case dueAhead, notAllowed:
 		e.due = testNow + secondDue
+	case dueFar:
+		e.due = testNow + 10*secondDue
 	case dueAfter:
 		e.due = testNow + secondDue + 1
 	}

@@ -85,10 +85,11 @@ func oneDelivered(v *life) {
 	v.happen(false)
 }
 
-// halfDelivered: two records have come back from the store, which still holds both, and one is delivered.
+// halfDelivered: two records have come back from the store, which still holds both, and one is delivered; a third stays there.
 func halfDelivered(v *life) {
 	v.produce(dueAhead)
 	v.produce(dueAhead)
+	v.produce(dueFar)
 	v.pass()
 	v.must(v.p.Load(v.now, roomy))
 	v.take(1)
