@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 const (

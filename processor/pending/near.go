@@ -7,8 +7,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/duewheel/duewheel/state"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // near holds the bytes of records that are due soon, in chunks. The records of a chunk are due

@@ -4,10 +4,11 @@ import (
 	"math"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/wheel"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Partition is what is pending in one partition of a delay topic: from its checkpoint and its log to the

@@ -5,9 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/kafka"
-	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Target is one topic that records are produced to.
@@ -67,6 +68,7 @@ func (l Limits) RecordBytes() int {
 // DefaultLimits are Kafka's, for when we may not ask.
 var DefaultLimits = Limits{MaxBytes: kafka.DefaultMaxBytes, minISR: 1}
 
+// Status is what becomes of records for a target.
 type Status int
 
 const (
@@ -86,7 +88,8 @@ func (s Status) String() string {
 
 const (
 	pauseFirst = time.Second
-	PauseMost  = 30 * time.Second
+	// PauseMost is the longest pause of a target that has failed, unless brokers take long to answer.
+	PauseMost = 30 * time.Second
 	// OnlyPause is the longest pause of a topic that nothing gets past: who waits for it loses more
 	// by waiting on than by a turn that fails.
 	OnlyPause = 2 * time.Second
@@ -106,6 +109,7 @@ func pauseAfter(failures int) time.Duration {
 	return min(pauseFirst<<min(max(failures-1, 0), 10), PauseMost)
 }
 
+// PatienceAfter is how long a turn waits for a target on trial that has failed so often, when all others have answered.
 func PatienceAfter(failures int) time.Duration {
 	return leastPatience << min(max(failures-patientAfter, 0), 5)
 }
