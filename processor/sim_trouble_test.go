@@ -50,9 +50,10 @@ func TestSimTargetInTrouble(t *testing.T) {
 							unready++
 						}
 					}
+					// Some eight trials fall into this time, each with a record of the other target, which waits for 100 ms and an answer.
 					l := w.watch.Report().ByTarget["orders"]
-					if p99, most := l.Quantile(.99), l.Quantile(1); p99 > 100*time.Millisecond || most > 1500*time.Millisecond {
-						t.Errorf("records of the other target are late: p99 %v, at most %v", p99, most)
+					if p95, p99, most := l.Quantile(.95), l.Quantile(.99), l.Quantile(1); p95 > 20*time.Millisecond || p99 > 120*time.Millisecond || most > 1500*time.Millisecond {
+						t.Errorf("records of the other target are late: p95 %v, p99 %v, at most %v", p95, p99, most)
 					}
 					if unready > 0 {
 						t.Errorf("not ready %d times", unready)
