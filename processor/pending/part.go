@@ -137,9 +137,11 @@ func (r *repeats) next(limit int64) int64 {
 	return r.at
 }
 
-// take takes the first n records of the first part.
+// take takes the first n records of the first part. What all of them waited for is over: by a clock that was set back since it may seem to
+// last, and what is put back would be tried again at once.
 func (r *repeats) take(n int) *Part {
 	out := r.parts[0]
+	r.at = 0
 	if n < len(out.Items) {
 		out, r.parts[0] = out.Split(n)
 	} else {

@@ -68,3 +68,25 @@ func TestSplitKeepsParsers(t *testing.T) {
 	first, _ := whole.Split(1)
 	equals(t, "parsers of the first half", first.To.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1+1000"}, {From: 2, Spec: "p1"}})
 }
+
+// What is put back waits for its time, however little the clock has been set back since it was put back before.
+func TestRepeatAfterTheClockIsSetBack(t *testing.T) {
+	for _, back := range []int64{0, 1, 300, 999, 1000, 1001, 5000} {
+		l := testOwner(t)
+		p := l.live(t)
+		l.read(t, p, testNow, req(0, testNow-10_000, "orders"))
+		p.Repeat(p.Take(testNow, nil, 1, anyBytes), testNow+LongestPutBack)
+		now, tried := testNow-back, 0
+		for ; now < testNow+2*LongestPutBack; now++ {
+			for p.Wants(now) > 0 {
+				if tried++; tried > 10 {
+					t.Fatalf("set back by %d ms: tried again and again at %d", back, now-testNow)
+				}
+				p.Repeat(p.Take(now, nil, 1, anyBytes), now+LongestPutBack)
+			}
+		}
+		if tried == 0 {
+			t.Errorf("set back by %d ms: not tried again", back)
+		}
+	}
+}
