@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -147,7 +149,9 @@ func (r *runner) addPartition(topic string) bool {
 	if n >= 6 {
 		return false
 	}
-	_, err := kadm.NewClient(r.client).UpdatePartitions(context.Background(), n+1, topic)
+	ctx, cancel := context.WithTimeout(context.Background(), soonAnswered)
+	defer cancel()
+	_, err := kadm.NewClient(r.client).UpdatePartitions(ctx, n+1, topic)
 	return err == nil
 }
 
@@ -200,4 +204,25 @@ func (r *runner) actOnProcess(s step, m *slot) bool {
 		return false
 	}
 	return true
+}
+
+// An act that has to wait for what another one has broken does so beside the schedule, which mends it.
+func TestSimActsWaitBesideTheSchedule(t *testing.T) {
+	refusal := slices.Index(choices[opRefuse], badAnswer{key: kmsg.InitProducerID, err: kerr.ConcurrentTransactions}.String())
+	if refusal < 0 {
+		t.Fatalf("none of %q", choices[opRefuse])
+	}
+	p := plan{Seed: 1, Guarantee: ExactlyOnce, Partitions: 1, Brokers: 1, Processes: 1, Lanes: 1, Batch: 10, Near: time.Second, Latency: milli, Rate: time.Second, Steps: []step{
+		{After: time.Second, Op: opRefuse, N: refusal, For: 7 * time.Second},
+		{Op: opTransact, N: 4, For: time.Second},
+		{After: 10 * time.Second, Op: opSend, N: 1},
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var did tally
+		simulate(t, p, &did)
+		if did.acts[opTransact] != 1 || did.requested < 4+1+10 {
+			t.Errorf("played %d times, %d requests in %v", did.acts[opTransact], did.requested, time.Since(began))
+		}
+	})
 }

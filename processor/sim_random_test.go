@@ -277,7 +277,7 @@ func simulate(t testingT, p plan, did *tally) {
 	for _, s := range p.Steps {
 		r.sleep(s.After)
 		w.note("---- %s", s)
-		if r.step(s) {
+		if r.play(s) {
 			r.acts[s.Op]++
 		}
 	}
@@ -403,7 +403,18 @@ func (r *runner) pick(who int) *slot {
 	return nil
 }
 
-// step carries a step out, and reports whether it could.
+// soonPlayed is for how long an act may keep the schedule: nothing that is due later ends while it does, and so neither what it may be waiting for.
+const soonPlayed = 30 * time.Second
+
+// play carries a step out, and reports whether it could.
+func (r *runner) play(s step) bool {
+	late := time.AfterFunc(soonPlayed, func() {
+		panic(fmt.Sprintf("%s has kept the schedule for %v, and so all that ends what is wrong: %s", s, soonPlayed, r.plan.line()))
+	})
+	defer late.Stop()
+	return r.step(s)
+}
+
 func (r *runner) step(s step) bool {
 	switch s.Op {
 	case opSend:
@@ -412,7 +423,8 @@ func (r *runner) step(s step) bool {
 		}
 		return true
 	case opTransact:
-		return r.transact(s)
+		r.transact(s)
+		return true
 	case opRetain:
 		went := r.retain()
 		r.cut += went
@@ -522,22 +534,27 @@ func (r *runner) step(s step) bool {
 	return true
 }
 
-// transact sends requests in a transaction that stays open for a while.
-func (r *runner) transact(s step) bool {
+// transact sends requests in a transaction that stays open for a while. Whatever of it waits for brokers does so beside the schedule.
+func (r *runner) transact(s step) {
 	r.requests++
-	cl, err := kgo.NewClient(append(r.outside, kgo.TransactionalID(fmt.Sprintf("user-%d", r.requests)), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	id := fmt.Sprintf("user-%d", r.requests)
+	cl, err := kgo.NewClient(append(r.outside, kgo.TransactionalID(id), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		r.fail("%v", err)
 	}
-	if err := cl.BeginTransaction(); err != nil {
-		cl.Close()
-		return false // brokers that are asked to answer wrongly do so to everyone
-	}
-	for range s.N {
-		cl.Produce(context.Background(), r.draw(), nil)
+	records := make([]*kgo.Record, s.N)
+	for i := range records {
+		records[i] = r.draw()
 	}
 	r.users.Go(func() {
 		defer cl.Close()
+		if err := cl.BeginTransaction(); err != nil {
+			r.note("%s: %v", id, err) // brokers that are asked to answer wrongly do so to everyone
+			return
+		}
+		for _, rec := range records {
+			cl.Produce(context.Background(), rec, nil)
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		cl.Flush(ctx)
@@ -545,7 +562,6 @@ func (r *runner) transact(s step) bool {
 		// Should it fail, the transaction ends by its timeout, and the checker sees what became of it.
 		cl.EndTransaction(ctx, kgo.TransactionEndTry(s.N%2 == 0))
 	})
-	return true
 }
 
 // draw makes a request up: good or bad, for one of several targets, due at some time.

@@ -592,8 +592,13 @@ func (w *world) configure(topic, key, value string) {
 	}
 }
 
+// soonAnswered is how long the world waits for what it asks brokers for itself.
+const soonAnswered = 5 * time.Second
+
 func (w *world) tryConfigure(topic, key, value string) error {
-	rs, err := kadm.NewClient(w.client).AlterTopicConfigs(context.Background(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
+	ctx, cancel := context.WithTimeout(context.Background(), soonAnswered)
+	defer cancel()
+	rs, err := kadm.NewClient(w.client).AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
 	if err == nil {
 		_, err = rs.On(topic, func(r *kadm.AlterConfigsResponse) error { return r.Err })
 	}
