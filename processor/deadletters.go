@@ -152,14 +152,7 @@ func (d *deadLetters) recent() []string {
 		if reason.header != "" {
 			blame += " (" + reason.header + ")"
 		}
-		all = append(all, fmt.Sprintf("%s: %s, %s, such as %s", reason.topic, records(n.told+n.records), blame, n.example))
+		all = append(all, fmt.Sprintf("%s: %s, %s, such as %s", reason.topic, topics.Plural(n.told+n.records, "record"), blame, n.example))
 	}
 	return all
-}
-
-func records(n int64) string {
-	if n == 1 {
-		return "1 record"
-	}
-	return fmt.Sprintf("%d records", n)
 }

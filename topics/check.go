@@ -228,14 +228,14 @@ func (x *examination) allow(topic, operation string) string {
 func (x *examination) durability(topic string, f facts) {
 	if enough := min(3, x.brokers); f.replication < enough {
 		x.report(Warning, topic, fmt.Sprintf("kafka-reassign-partitions.sh --bootstrap-server %s --execute --reassignment-json-file <file naming %d replicas for each partition>", x.bootstrap(), enough),
-			fmt.Sprintf("it has %s", plural(f.replication, "replica")), "a broker that is lost takes records along")
+			fmt.Sprintf("it has %s", Plural(f.replication, "replica")), "a broker that is lost takes records along")
 	}
 	n, ok := f.number("min.insync.replicas")
 	switch insync := int(n); {
 	case !ok:
 	case insync > f.replication:
 		x.report(Error, topic, x.set(topic, "min.insync.replicas", strconv.Itoa(max(1, f.replication-1))),
-			fmt.Sprintf("min.insync.replicas is %d of %s", insync, plural(f.replication, "replica")), "nothing can be written")
+			fmt.Sprintf("min.insync.replicas is %d of %s", insync, Plural(f.replication, "replica")), "nothing can be written")
 	case insync < 2 && f.replication >= 3:
 		x.report(Warning, topic, x.set(topic, "min.insync.replicas", "2"),
 			fmt.Sprintf("min.insync.replicas is %d", insync), "a write may be acknowledged by one broker alone and be lost with it")
@@ -249,7 +249,8 @@ func (x *examination) durability(topic string, f facts) {
 	}
 }
 
-func plural(n int, noun string) string {
+// Plural is so many of what a noun names: 1 record, 2 records.
+func Plural[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -101,15 +101,8 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 		fmt.Fprintln(stderr, "each line is the value of a record; Ctrl-D ends")
 	}
 	err = p.send(ctx, func(ctx context.Context, yield func([]byte) bool) error { return readLines(ctx, stdin, yield) })
-	fmt.Fprintf(stderr, "%s written to %s\n", records(int64(p.written)), o.topic)
+	fmt.Fprintf(stderr, "%s written to %s\n", topics.Plural(p.written, "record"), o.topic)
 	return err
-}
-
-func records(n int64) string {
-	if n == 1 {
-		return "1 record"
-	}
-	return fmt.Sprintf("%d records", n)
 }
 
 // production is one order being carried out.

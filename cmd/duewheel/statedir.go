@@ -48,16 +48,12 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 func outsideStores(dir string) error {
 	at, err := filepath.Abs(dir)
 	for parent := ""; err == nil && at != parent; at, parent = filepath.Dir(at), at {
-		if found, _ := filepath.Glob(filepath.Join(quoteGlob(at), "marker.manifest.*")); len(found) > 0 {
+		files, _ := os.ReadDir(at) // one that is not there yet, or may not be read, is no store of ours
+		if slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), "marker.manifest.") }) {
 			return fmt.Errorf("state.dir %s is, or lies in, the store %s of one process: name a directory of its own, or the one above that", dir, at)
 		}
 	}
 	return nil
-}
-
-// quoteGlob takes the meaning from the characters of a path that have one in a pattern.
-func quoteGlob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // diskErrors are those of a disk that is full, read-only or fails.
