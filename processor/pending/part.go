@@ -114,9 +114,6 @@ func (r *repeats) put(pt *Part, at int64) {
 		i--
 	}
 	r.parts = slices.Insert(r.parts, i, pt)
-	if at > 0 && r.at-at > LongestPutBack {
-		r.at = at // the clock was set back since
-	}
 	r.at = max(r.at, at)
 }
 
