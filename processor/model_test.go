@@ -381,9 +381,11 @@ func (m *model) decide(t *rapid.T) {
 
 // refuse is a turn that is known not to have happened; what was rendered ahead is put back.
 func (m *model) refuse() {
-	for _, pt := range m.parts {
-		m.p.End()
-		m.l.turns.repeat(&turn{kit: &m.l.kit, tried: []*part{pt}, err: errors.New("refused")})
+	m.l.turns.repeat(&turn{kit: &m.l.kit, tried: m.parts[:1], err: errors.New("refused")})
+	for i, pt := range m.parts {
+		if m.p.End(); i > 0 {
+			m.p.Repeat(pt.Part, 0)
+		}
 	}
 	m.parts = nil
 }

@@ -19,7 +19,7 @@ func (l *lane) shutdown() {
 	l.restores.cancel(nil) // what its outcome has begun
 	l.checkpoints.last(ctx, l.order, l.membership)
 	for _, p := range l.order {
-		if p.live() && p.HasStore() && p.Far() > 0 {
+		if p.live() && p.HasFar() {
 			if err := p.Flush(); errors.Is(err, state.ErrFailed) {
 				l.p.store.failed(err)
 			} else if err != nil {

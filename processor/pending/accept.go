@@ -52,10 +52,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	case topics.KindOfAnotherGroup:
 		return a, nil
 	case topics.KindResolve:
-		if p.queue != nil {
-			return a, nil // it has no keys
-		}
-		return a, p.resolve(state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq})
+		return a, p.order.resolve(state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq})
 	}
 	a, err = p.order.admit(r, req, now)
 	a.New = !replay

@@ -19,7 +19,7 @@ func checkMarks(p *Partition) error {
 		return fmt.Errorf("late is decided against %v, and W is %v", p.judge, p.done.Watermark)
 	case p.done.Watermark.Less(p.committed.Watermark), p.done.Offset < p.committed.Offset:
 		return fmt.Errorf("committed is %+v, and decided %+v", p.committed, p.done)
-	case p.queue == nil && p.wheel.Len() > p.ledger.Len():
+	case p.wheel.Len() > p.ledger.Len():
 		return fmt.Errorf("%d records are in the wheel, and %d are pending", p.wheel.Len(), p.ledger.Len())
 	}
 	return nil

@@ -56,14 +56,6 @@ func (p *Partition) Figures(now int64, within ...time.Duration) Figures {
 	return f
 }
 
-// Pending is how many records it holds that are not resolved.
-func (p *Partition) Pending() int64 {
-	if p.queue != nil {
-		return int64(p.queue.len())
-	}
-	return int64(p.ledger.Len() + len(p.late.items))
-}
-
 // longestWait is the record that is due last, of those that were read.
 type longestWait struct {
 	due  int64         // ms

@@ -72,7 +72,8 @@ func (w *window) resolve(key state.Key) error {
 	if !w.judge.Less(key) {
 		return nil
 	}
-	if u, ok := w.wheel.Remove(wheel.Tick(key.Due), key.Seq); ok {
+	u, near := w.wheel.Remove(wheel.Tick(key.Due), key.Seq)
+	if near {
 		r := ref(u)
 		run := w.near.get(r)
 		offset, err := recordOffset(run)
@@ -81,7 +82,11 @@ func (w *window) resolve(key state.Key) error {
 		}
 		w.ledger.Remove(key, offset, len(run), r.stored())
 		w.near.release(r)
-	} else if far := w.horizon.Less(key); w.store != nil && (far || !w.live) {
+	}
+	if w.store == nil {
+		return nil
+	}
+	if far := w.horizon.Less(key); !near && (far || !w.live) {
 		// Before it is live, what the store holds below start is not in the wheel either.
 		if err := w.Sync(); err != nil {
 			return err
@@ -97,9 +102,6 @@ func (w *window) resolve(key state.Key) error {
 		if err != nil {
 			return fmt.Errorf("look for a resolved record in the store: %w", err)
 		}
-	}
-	if w.store == nil {
-		return nil
 	}
 	// The store may hold it from an earlier life even when it was in the wheel.
 	w.dirty = true

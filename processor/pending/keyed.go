@@ -18,6 +18,7 @@ type keyed struct {
 	window
 	env  *Env
 	late late
+	held []int64 // offsets that the store's resume stays below until the checkpoint is committed
 }
 
 func (k *keyed) written(r *kgo.Record, _ int64) int64 { return r.Timestamp.UnixMilli() }
@@ -93,7 +94,7 @@ func (k *keyed) next() (int64, bool) {
 		return 0, true
 	}
 	due, ok := k.wheel.Next()
-	if k.store != nil && k.Far() > 0 && (!ok || int64(due) > k.horizon.Due) {
+	if k.HasFar() && (!ok || int64(due) > k.horizon.Due) {
 		return k.horizon.Due, true // the store may have something right above it
 	}
 	return int64(due), ok
@@ -116,8 +117,24 @@ func (k *keyed) offset() int64 {
 
 func (k *keyed) low(offset int64) int64 { return max(k.ledger.Low(offset), k.planned.LowWater) }
 
+func (k *keyed) settle(items []Item) {
+	for i := range items {
+		it := &items[i]
+		k.near.release(it.ref)
+		if it.stored {
+			k.spent++
+		} else {
+			k.held = append(k.held, it.Offset)
+		}
+	}
+}
+
+func (k *keyed) sight(int64, int64) {}
+
+func (k *keyed) pending() int64 { return int64(k.ledger.Len() + len(k.late.items)) }
+
 func (k *keyed) count(now int64) Figures {
-	f := Figures{Pending: int64(k.ledger.Len() + len(k.late.items)), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(k.wheel.Len())}
+	f := Figures{Pending: k.pending(), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(k.wheel.Len())}
 	if f.Overdue = int64(len(k.late.items)); k.Ahead() {
 		f.Overdue = k.late.due(now)
 	}
@@ -135,7 +152,7 @@ func (k *keyed) count(now int64) Figures {
 // needs is for how long the log must have kept the record that is due last when its time comes. What
 // only the store has told of is known to need at least the time until then.
 func (k *keyed) needs(now int64) time.Duration {
-	if k.ledger.Len()+len(k.late.items) == 0 {
+	if k.pending() == 0 {
 		return 0
 	}
 	last := k.ledger.Last()

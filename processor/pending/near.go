@@ -102,9 +102,9 @@ func (n *near) record(r *kgo.Record, key state.Key) ref {
 	return n.commit(i, AppendRecord(b, r), false)
 }
 
-// hold keeps the bytes of an item.
+// hold keeps the bytes of an item that is resolved when O passes it.
 func (n *near) hold(r *kgo.Record, it *Item) {
-	it.Offset = r.Offset
+	it.Offset, it.late = r.Offset, true
 	it.ref = n.record(r, it.Key)
 	it.Run = n.get(it.ref)
 }

@@ -18,7 +18,7 @@ type storedDue struct {
 
 // firstStored is the first due time above the horizon; 0 when there is none.
 func (w *window) firstStored(now int64) int64 {
-	if w.store == nil || !w.live || w.Far() == 0 {
+	if !w.live || !w.HasFar() {
 		return 0
 	}
 	s := &w.stored

@@ -114,11 +114,14 @@ func (v *life) checkPart(pt *Part, wants, records int) {
 		if it.Refusal == nil && v.due(e) > v.latest {
 			v.fail("record %d is early: it is %s", it.Offset, at(v.latest))
 		}
-		late := v.queue || it.late(pt.from)
+		late := v.queue || it.Refusal != nil || !pt.from.Less(it.Key)
+		if late != it.late {
+			v.fail("record %d is late: %v", it.Offset, it.late)
+		}
 		switch {
-		case i > 0 && late && (it.Offset < last.Offset || !v.queue && !last.late(pt.from)):
+		case i > 0 && late && (it.Offset < last.Offset || !last.late):
 			v.fail("late record %d comes after %d", it.Offset, last.Offset)
-		case i > 0 && !late && !last.late(pt.from) && !last.Key.Less(it.Key):
+		case i > 0 && !late && !last.late && !last.Key.Less(it.Key):
 			v.fail("record %d comes after %d", it.Offset, last.Offset)
 		}
 		last = *it

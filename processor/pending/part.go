@@ -57,18 +57,16 @@ func (pt *Part) fit(records int, bytes int64) int {
 //   - Its W is the key of its last record in the order of keys, or the W before when it has late
 //     ones only: W passes nothing that is still to be tried.
 //   - While late records are left, O stops short of them, as where the list is capped (design
-//     rule 3). In a queue O is the first undelivered record.
+//     rule 3). Those of a queue are all late.
 //   - L, and with it the parsers that a replay needs, stays at or below what is still to be tried,
 //     which the ledger has given up already.
 func (pt *Part) Split(n int) (first, second *Part) {
 	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n]}
 	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:]}
 	to, next := &first.To, &second.Items[0]
-	if pt.of.queue != nil {
-		to.Offset = next.Offset
-	} else if next.late(pt.from) {
+	if next.late {
 		to.Offset, to.Watermark = next.Offset, pt.from
-	} else if last := &first.Items[n-1]; last.late(pt.from) {
+	} else if last := &first.Items[n-1]; last.late {
 		to.Watermark = pt.from
 	} else {
 		to.Watermark, second.from = last.Key, last.Key
@@ -81,9 +79,6 @@ func (pt *Part) Split(n int) (first, second *Part) {
 	to.DropParsersBelow(to.LowWater)
 	return first, second
 }
-
-// late reports whether a record is resolved because O passes it, and not because W does.
-func (it *Item) late(w state.Key) bool { return it.Refusal != nil || !w.Less(it.Key) }
 
 // Repeat keeps a part to be tried again, at a time at the earliest.
 func (p *Partition) Repeat(pt *Part, at int64) { p.again.put(pt, at) }

@@ -20,14 +20,11 @@ type Partition struct {
 	marks
 	parsers parsers
 
-	// One of the two keeps what is pending, and order is that one.
-	keyed
-	queue *queue // of a fixed delay; nil: by key
 	order order
+	keyed // the order, or empty beside a queue
 
 	again repeats
 	undecided
-	held    []int64        // offsets that the store's resume stays below until the checkpoint is committed
 	leaving bool           // it waits for its checkpoint, to be read again: nothing new is begun
 	full    bool           // it takes in nothing until there is room
 	request topics.Request // scratch of Accept
@@ -38,11 +35,15 @@ type order interface {
 	written(r *kgo.Record, now int64) int64 // when a record counts as written, in ms
 	admit(r *kgo.Record, req *topics.Request, now int64) (Accepted, error)
 	refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key)
+	resolve(key state.Key) error                                                       // a resolve record
 	part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) // what is due, with O and W
 	next() (due int64, ok bool)                                                        // when there is something to do
 	wants(now int64) int                                                               // at most so many records are due
 	offset() int64                                                                     // O, when nothing is due
 	low(offset int64) int64                                                            // L, with that O
+	settle(items []Item)                                                               // gives back the memory of what is resolved
+	sight(end, now int64)                                                              // where the log ends
+	pending() int64
 	count(now int64) Figures
 	needs(now int64) time.Duration
 	fill(now int64, room Room, full bool) bool // whether it is full, and was
@@ -78,10 +79,8 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 		p.ownEnd = high
 	}
 	if p.Route.Delay > 0 && c.LowWater == c.Offset {
-		p.queue = newQueue(c)
-		p.queue.env, p.queue.marks, p.queue.near, p.order = &p.Env, &p.marks, p.near, p.queue
-		p.Sight(high, now)
-		c.Watermark = p.queue.seen(c.Watermark, c.Offset)
+		q := &queue{marks: &p.marks, env: &p.Env, near: p.near}
+		p.order, c.Watermark = q, q.begin(c, high, now)
 	}
 	p.wheel = wheel.New(wheel.Tick(c.Watermark.Due))
 	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
@@ -96,10 +95,19 @@ func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64
 }
 
 // Ordered reports whether it delivers in the order of the log: a fixed delay.
-func (p *Partition) Ordered() bool { return p.queue != nil }
+func (p *Partition) Ordered() bool {
+	_, is := p.order.(*queue)
+	return is
+}
 
 // Storeless reports whether it does without a store that it could use.
-func (p *Partition) Storeless() bool { return p.store == nil && p.queue == nil }
+func (p *Partition) Storeless() bool { return p.store == nil && !p.Ordered() }
+
+// Sight takes in where the log ends.
+func (p *Partition) Sight(end, now int64) { p.order.sight(end, now) }
+
+// Pending is how many records it holds that are not resolved.
+func (p *Partition) Pending() int64 { return p.order.pending() }
 
 // undecided counts the turns that have a part of a partition: two at most.
 type undecided struct{ turns int }
@@ -120,6 +128,7 @@ type Item struct {
 	Offset  int64
 	Refusal *topics.Refusal // dead-letter it; nil: deliver it
 	Resolve bool            // and write a resolve record, because its key is above the watermark
+	late    bool            // it is resolved because O passes it, and not because W does
 	stored  bool            // the store holds it too
 
 	// What was learned when it was tried, for the next time.
@@ -206,14 +215,6 @@ func (p *Partition) Leave() { p.leaving = true }
 
 // Settle forgets the records of a part that has been decided: they are resolved.
 func (p *Partition) Settle(pt *Part) {
-	for i := range pt.Items {
-		it := &pt.Items[i]
-		p.near.release(it.ref)
-		if it.stored {
-			p.spent++
-		} else if p.queue == nil {
-			p.held = append(p.held, it.Offset)
-		}
-	}
+	p.order.settle(pt.Items)
 	p.done = pt.To
 }

@@ -281,7 +281,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("O passes a record that is held: %+v", again.To)
 	}
 	equals(t, "records one by one", p.Take(testNow+2000, nil, 1, anyBytes).offsets(), []int64{3})
-	equal(t, "bytes held", p.queue.bytes, 0)
+	equal(t, "bytes held", p.order.(*queue).bytes, 0)
 }
 
 // What a turn resolves holds back the store's position until the checkpoint is committed.

@@ -33,22 +33,26 @@ type sighting struct {
 	at  int64 // ms
 }
 
-// newQueue makes a queue that begins with what a checkpoint says was seen.
-func newQueue(c state.Checkpoint) *queue {
-	q := &queue{}
+// begin takes over what a checkpoint says was seen, takes in where the log ends now, and returns the W to go on with.
+func (q *queue) begin(c state.Checkpoint, end, now int64) state.Key {
 	if w := c.Watermark; w.Seq > c.Offset {
 		q.sightings = append(q.sightings, sighting{w.Seq, w.Due})
 	}
-	return q
+	q.sight(end, now)
+	return q.seen(c.Watermark, c.Offset)
 }
 
-// sight takes in that the log was seen to reach up to end. Sightings are at least every ms apart,
-// so that there is a bounded number of them within the delay.
-func (q *queue) sight(end, at, every int64) {
-	if n := len(q.sightings); n > 0 && (end <= q.sightings[n-1].end || at < q.sightings[n-1].at+every) {
+// sightings are so many within a delay.
+const sightings = 64
+
+// sight takes in that the log was seen to reach up to end. Sightings are some time apart, so that there is a bounded number of them within
+// the delay.
+func (q *queue) sight(end, now int64) {
+	every := q.env.Route.Delay.Milliseconds() / sightings
+	if n := len(q.sightings); n > 0 && (end <= q.sightings[n-1].end || now < q.sightings[n-1].at+every) {
 		return
 	}
-	q.sightings = append(q.sightings, sighting{end, at})
+	q.sightings = append(q.sightings, sighting{end, now})
 }
 
 // since is when a record was first seen in the log: now at the latest.
@@ -61,9 +65,9 @@ func (q *queue) since(offset, now int64) int64 {
 	return now
 }
 
-// stamp is the timestamp that a record counts by. Clocks may differ by ahead.
-func (q *queue) stamp(r *kgo.Record, now, ahead int64) int64 {
-	stamp := r.Timestamp.UnixMilli()
+// written is the timestamp that a record counts by.
+func (q *queue) written(r *kgo.Record, now int64) int64 {
+	stamp, ahead := r.Timestamp.UnixMilli(), q.env.Skew
 	if stamp <= now+ahead && (len(q.sightings) == 0 || stamp <= q.sightings[0].at+ahead) {
 		return stamp
 	}
@@ -90,39 +94,29 @@ func (q *queue) seen(w state.Key, offset int64) state.Key {
 	return w
 }
 
-func (q *queue) push(it Item) {
-	q.items = append(q.items, it)
-	q.bytes += int64(len(it.Run))
-}
-
 func (q *queue) len() int { return len(q.items) - q.head }
 
-// nextDue is when the head is due; a refused record is due at once.
-func (q *queue) nextDue() (int64, bool) {
+// next is when the head is due; a refused record is due at once.
+func (q *queue) next() (int64, bool) {
 	if q.len() == 0 {
 		return 0, false
 	}
 	return q.items[q.head].Key.Due, true
 }
 
-// first is the offset of the head, or position when nothing is held.
-func (q *queue) first(position int64) int64 {
+// offset is that of the head, or of what is read next when nothing is held.
+func (q *queue) offset() int64 {
 	if q.len() == 0 {
-		return position
+		return q.position
 	}
 	return q.items[q.head].Offset
 }
 
 // last is the due time of the newest record.
-func (q *queue) last() int64 {
-	if q.len() == 0 {
-		return 0
-	}
-	return q.items[len(q.items)-1].Key.Due
-}
+func (q *queue) last() int64 { return q.items[len(q.items)-1].Key.Due }
 
-// take moves what is due from the head.
-func (q *queue) take(now int64, out []Item, records int, bytes int64) []Item {
+// part moves what is due from the head.
+func (q *queue) part(now int64, out []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
 	n, took := 0, int64(0)
 	for n < q.len() && n < records && took < bytes && q.items[q.head+n].Key.Due <= now {
 		took += int64(len(q.items[q.head+n].Run))
@@ -137,20 +131,10 @@ func (q *queue) take(now int64, out []Item, records int, bytes int64) []Item {
 		clear(q.items[k:])
 		q.items, q.head = q.items[:k], 0
 	}
-	return out
+	to := q.planned
+	to.Offset = q.offset()
+	return out, to
 }
-
-// sightings are so many within a delay.
-const sightings = 64
-
-// Sight takes in where the log of a queue ends.
-func (p *Partition) Sight(end, now int64) {
-	if p.queue != nil {
-		p.queue.sight(end, now, p.Route.Delay.Milliseconds()/sightings)
-	}
-}
-
-func (q *queue) written(r *kgo.Record, now int64) int64 { return q.stamp(r, now, q.env.Skew) }
 
 func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
 	if refusal := q.env.Route.Refuse(req, now); refusal != nil {
@@ -169,32 +153,32 @@ func (q *queue) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
 
 func (q *queue) hold(r *kgo.Record, it Item) {
 	q.near.hold(r, &it)
-	q.push(it)
+	q.items = append(q.items, it)
+	q.bytes += int64(len(it.Run))
 }
 
-func (q *queue) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
-	items = q.take(now, items, records, bytes)
-	to := q.planned
-	to.Offset = q.offset()
-	return items, to
-}
-
-func (q *queue) next() (int64, bool) { return q.nextDue() }
+func (q *queue) resolve(state.Key) error { return nil } // it has no keys
 
 func (q *queue) wants(now int64) int {
-	if due, ok := q.nextDue(); !ok || due > now {
+	if due, ok := q.next(); !ok || due > now {
 		return 0
 	}
 	return q.len()
 }
 
-func (q *queue) offset() int64 { return q.first(q.position) }
-
 func (q *queue) low(offset int64) int64 { return offset }
 
+func (q *queue) settle(items []Item) {
+	for i := range items {
+		q.near.release(items[i].ref)
+	}
+}
+
+func (q *queue) pending() int64 { return int64(q.len()) }
+
 func (q *queue) count(now int64) Figures {
-	f := Figures{Pending: int64(q.len()), Bytes: q.bytes, Near: int64(q.len())}
-	if due, ok := q.nextDue(); ok {
+	f := Figures{Pending: q.pending(), Bytes: q.bytes, Near: int64(q.len())}
+	if due, ok := q.next(); ok {
 		f.sooner(due, now)
 	}
 	return f

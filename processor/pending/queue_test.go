@@ -9,14 +9,22 @@ import (
 	"github.com/duewheel/duewheel/state"
 )
 
+// queueOf is an empty queue of a fixed delay, in ms, where clocks may differ by half a second.
+func queueOf(delay time.Duration) *queue {
+	r := testRoute(true)
+	r.Target, r.Delay = "orders", delay*time.Millisecond
+	return &queue{env: &Env{Route: mustRoute(r), Skew: 500}}
+}
+
 // A timestamp that is ahead of the clock counts as the time at which the record was first seen in
 // the log.
 func TestQueueStamp(t *testing.T) {
-	q := newQueue(state.Checkpoint{Offset: 3, Watermark: state.Key{Due: 1000, Seq: 10}})
-	q.sight(20, 5000, 100)
-	q.sight(30, 5050, 100) // too soon after the one before
-	q.sight(40, 9000, 100)
-	q.sight(40, 9500, 100) // nothing new
+	q := queueOf(100 * sightings)
+	q.begin(state.Checkpoint{Offset: 3, Watermark: state.Key{Due: 1000, Seq: 10}}, 0, 0)
+	q.sight(20, 5000)
+	q.sight(30, 5050) // too soon after the one before
+	q.sight(40, 9000)
+	q.sight(40, 9500) // nothing new
 	const now, ahead = 12_000, 500
 	for _, c := range []struct {
 		name       string
@@ -35,26 +43,27 @@ func TestQueueStamp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &kgo.Record{Offset: c.offset, Timestamp: time.UnixMilli(c.is)}
-			equal(t, "stamp", q.stamp(r, now, ahead), c.want)
+			equal(t, "stamp", q.written(r, now), c.want)
 		})
 	}
-	empty := newQueue(state.Checkpoint{Offset: 10, Watermark: state.Key{Due: 1000, Seq: 10}})
-	equal(t, "of a checkpoint that has seen nothing more", empty.stamp(&kgo.Record{Offset: 10, Timestamp: time.UnixMilli(1 << 40)}, now, ahead), now)
+	empty := queueOf(100 * sightings)
+	empty.begin(state.Checkpoint{Offset: 10, Watermark: state.Key{Due: 1000, Seq: 10}}, 10, 2000)
+	equal(t, "of a checkpoint that has seen nothing more", empty.written(&kgo.Record{Offset: 10, Timestamp: time.UnixMilli(1 << 40)}, now), now)
 }
 
 // A checkpoint keeps its sighting until O has reached it, and then takes the latest.
 func TestQueueKeepsItsSighting(t *testing.T) {
-	q := &queue{}
+	q := queueOf(sightings)
 	at := func(offset int64, w, want state.Key) {
 		t.Helper()
 		equal(t, "W", q.seen(w, offset), want)
 	}
 	none := state.Key{}
 	at(0, none, none)
-	q.sight(10, 1000, 1)
-	q.sight(20, 2000, 1)
+	q.sight(10, 1000)
+	q.sight(20, 2000)
 	at(0, none, state.Key{Due: 2000, Seq: 20})
-	q.sight(30, 3000, 1)
+	q.sight(30, 3000)
 	at(19, state.Key{Due: 2000, Seq: 20}, state.Key{Due: 2000, Seq: 20})
 	at(20, state.Key{Due: 2000, Seq: 20}, state.Key{Due: 3000, Seq: 30})
 	at(20, state.Key{Due: 4000, Seq: 5}, state.Key{Due: 4000, Seq: 5}) // W never goes back
@@ -72,7 +81,7 @@ func TestQueueSightingsAreFew(t *testing.T) {
 	for i := range int64(3600) {
 		p.Sight(i+1, testNow+1000*i)
 	}
-	if n := len(p.queue.sightings); n > sightings+1 || n < sightings-1 {
+	if n := len(p.order.(*queue).sightings); n > sightings+1 || n < sightings-1 {
 		t.Errorf("%d sightings in an hour", n)
 	}
 }

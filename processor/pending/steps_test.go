@@ -199,7 +199,7 @@ func (h *hashed) items(items []Item) {
 	for i := range items {
 		it := &items[i]
 		h.put(it.Key.Due, it.Offset)
-		h.flags(it.Refusal != nil, it.Resolve, it.stored)
+		h.flags(it.Refusal != nil, it.Resolve, it.late, it.stored)
 	}
 }
 
@@ -215,7 +215,7 @@ func (h *hashed) partition(p *Partition) {
 	for _, pt := range p.again.parts {
 		h.part(pt)
 	}
-	if q := p.queue; q != nil {
+	if q, is := p.order.(*queue); is {
 		h.items(q.items[q.head:])
 		for _, s := range q.sightings {
 			h.put(s.end, s.at)

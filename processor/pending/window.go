@@ -111,7 +111,7 @@ func (w *window) loadUpTo(target, atMost int64) error {
 // is due soon has to be brought into the wheel. What it holds from start on is either in the
 // wheel, having been read again, or has been put there again above the horizon.
 func (w *window) GoLive(room Room) error {
-	if w.store != nil && w.Far() > 0 {
+	if w.HasFar() {
 		if err := w.Sync(); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (w *window) GoLive(room Room) error {
 
 // spillFrom moves every near record due at or after dueMillis to the store.
 func (w *window) spillFrom(dueMillis int64) error {
-	if w.store == nil || w.horizon.Due < dueMillis {
+	if w.horizon.Due < dueMillis {
 		return nil
 	}
 	var err error
@@ -170,6 +170,9 @@ func (w *window) Memory() int64 { return w.near.bytes + int64(w.wheel.Bytes()) }
 
 // Far is how many pending records only the store holds, or only the log.
 func (w *window) Far() int { return w.ledger.Len() - w.wheel.Len() }
+
+// HasFar reports whether only the store holds some of them.
+func (w *window) HasFar() bool { return w.store != nil && w.Far() > 0 }
 
 // Counted is how many records are pending by the ledger, which counts nothing of a queue.
 func (w *window) Counted() int { return w.ledger.Len() }
