@@ -15,6 +15,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor"
 )
 
 // Options are what a run of the benchmark needs to know. Only Client has no default.
@@ -121,20 +123,20 @@ func (o Options) validate(known []string) error {
 // benchCase is one thing that is measured; it may have several results.
 type benchCase struct {
 	name string
-	run  func(*runner, context.Context) ([]Result, error)
+	run  func(context.Context, *runner) ([]Result, error)
 }
 
 // all is every case of Run, in the order in which they run: throughput first, which also leaves a broker
 // with a compiler behind it warm.
 var all = []benchCase{
-	{"throughput", (*runner).throughput},
-	{"store", (*runner).store},
-	{"writes", (*runner).writes},
-	{"lateness", (*runner).latenessExactlyOnce},
-	{"lateness-alo", (*runner).latenessAtLeastOnce},
-	{"instant", (*runner).instant},
-	{"floor", (*runner).floor},
-	{"idle", (*runner).idle},
+	{"throughput", throughput},
+	{"store", store},
+	{"writes", writes},
+	{"lateness", lateness("lateness", processor.ExactlyOnce)},
+	{"lateness-alo", lateness("lateness-alo", processor.AtLeastOnce)},
+	{"instant", instant},
+	{"floor", floor},
+	{"idle", idle},
 }
 
 // Cases names every case of Run in the order in which they run.
@@ -153,14 +155,21 @@ const namePrefix = "duewheel-bench-"
 
 // runner holds what the cases share.
 type runner struct {
-	o    Options
-	adm  *kadm.Client
-	id   string // begins every name of this run
-	made []made // what is to be deleted, in the order in which it was made
+	*cluster
+	o      Options
+	id     string        // begins every name of this run
+	stages int           // how many there were: a client remembers the id of a topic that was made anew with the same name
+	slack  time.Duration // how often a case had to be given more time, as a factor of lead
+}
 
-	stages int // how many there were: a client remembers the id of a topic that was made anew with the same name
-
-	slack time.Duration // how often a case had to be given more time, as a factor of lead
+// newRunner makes a runner for options whose defaults are filled in. Its client is the caller's to close.
+func newRunner(o Options) (*runner, error) {
+	cl, err := kgo.NewClient(o.Client...)
+	if err != nil {
+		return nil, err
+	}
+	id := namePrefix + strings.ToLower(rand.Text()[:6])
+	return &runner{cluster: &cluster{opts: o.Client, adm: kadm.NewClient(cl), dir: o.Dir}, o: o, id: id, slack: 1}, nil
 }
 
 // Run runs the cases and returns what they measured. An error of one does not keep the others
@@ -171,19 +180,18 @@ func runAll(ctx context.Context, o Options, cases []benchCase) ([]Result, error)
 	if err := o.validate(namesOf(cases)); err != nil {
 		return nil, err
 	}
-	cl, err := kgo.NewClient(o.Client...)
+	r, err := newRunner(o)
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close()
-	r := &runner{o: o, adm: kadm.NewClient(cl), id: namePrefix + strings.ToLower(rand.Text()[:6]), slack: 1}
+	defer r.adm.Close()
 	var results []Result
 	var errs []error
 	for _, c := range cases {
 		if len(o.Cases) > 0 && !slices.Contains(o.Cases, c.name) || ctx.Err() != nil {
 			continue
 		}
-		rs, err := r.inTime(ctx, c.name, c.run)
+		rs, err := r.inTime(ctx, c)
 		for i := range rs {
 			rs[i].judge()
 		}
@@ -205,9 +213,9 @@ var errDueTooSoon = errors.New("not all records were accepted before the first w
 const tries = 5
 
 // inTime runs a case, again if need be, and deletes what it has made.
-func (r *runner) inTime(ctx context.Context, name string, run func(*runner, context.Context) ([]Result, error)) ([]Result, error) {
+func (r *runner) inTime(ctx context.Context, c benchCase) ([]Result, error) {
 	for try := 1; ; try++ {
-		results, err := run(r, ctx)
+		results, err := c.run(ctx, r)
 		again := errors.Is(err, errDueTooSoon) && try < tries
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			err = nil // Run says so
@@ -216,7 +224,7 @@ func (r *runner) inTime(ctx context.Context, name string, run func(*runner, cont
 			return results, errors.Join(err, cleanErr)
 		}
 		r.slack *= 2
-		r.progress("%s: %v; once more, with more time", name, err)
+		r.progress("%s: %v; once more, with more time", c.name, err)
 	}
 }
 
@@ -229,4 +237,22 @@ func (r *runner) lead(n int) time.Duration {
 // progress tells the person who waits.
 func (r *runner) progress(format string, args ...any) {
 	fmt.Fprintf(r.o.Progress, format+"\n", args...)
+}
+
+// sleep reports whether the time has passed; false means that ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// sleepUntil returns the error of ctx if that ends first.
+func sleepUntil(ctx context.Context, at time.Time) error {
+	sleep(ctx, time.Until(at))
+	return ctx.Err()
 }

@@ -183,21 +183,27 @@ func TestCasesAreIndependent(t *testing.T) {
 	}
 }
 
+// testStage is a stage with one partition.
+func testStage(t *testing.T, o Options) *stage {
+	t.Helper()
+	r, err := newRunner(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.adm.Close)
+	s, err := r.newStage(t.Context(), "test", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // What the checker finds is the case's error.
 func TestCheckFindsFaults(t *testing.T) {
 	o := small(t).withDefaults()
-	cl, err := kgo.NewClient(o.Client...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	r := &runner{o: o, adm: kadm.NewClient(cl), id: "t", slack: 1}
-	s, err := r.newStage(t.Context(), "faults", 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testStage(t, o)
 	st := stamp{due: time.Now().UnixMilli()}
-	if err := cl.ProduceSync(t.Context(), st.request(s.delays[0])).FirstErr(); err != nil {
+	if err := s.fill(t.Context(), 1, func(int) stamp { return st }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.check(t.Context()); !errors.Is(err, check.ErrFaults) || !strings.Contains(err.Error(), "missing") {
@@ -208,16 +214,7 @@ func TestCheckFindsFaults(t *testing.T) {
 // Held requests are seen all at once, or never.
 func TestHold(t *testing.T) {
 	o := small(t).withDefaults()
-	cl, err := kgo.NewClient(o.Client...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	r := &runner{o: o, adm: kadm.NewClient(cl), id: "t", slack: 1}
-	s, err := r.newStage(t.Context(), "hold", 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testStage(t, o)
 	visible := func() (n int) {
 		records := fetchAll(t, o, s.delays[0])
 		for _, r := range records {
@@ -286,7 +283,7 @@ func TestAppended(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	r := &runner{o: o, adm: kadm.NewClient(cl), id: "t", slack: 1}
+	r := testStage(t, o).r
 	for _, topic := range []string{"t", "empty"} {
 		if err := r.newTopic(t.Context(), topic, 1); err != nil {
 			t.Fatal(err)
@@ -303,7 +300,7 @@ func TestAppended(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	records, markers, err := r.appended(t.Context(), "t", "empty")
+	records, markers, err := appended(t.Context(), r.cluster, "t", "empty")
 	if err != nil || records != 4 || markers != 2 {
 		t.Errorf("%d records and %d markers, %v; want 4 and 2", records, markers, err)
 	}

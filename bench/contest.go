@@ -4,27 +4,14 @@ import "fmt"
 
 // contest holds the rates of a case that is measured against the copy loop.
 type contest struct {
-	ours   []float64
-	copies map[int][]speed // by batch
+	ours     []float64
+	passages []passage       // the same runs
+	copies   map[int][]speed // by batch
+	checked  string          // of the last run
 }
 
 func rateOf(p speed) float64 { return p.rate }
 func cpuOf(p speed) float64  { return p.cpu }
-
-// copyAll runs the copy loop once with every batch.
-func (c *contest) copyAll(run func(batch int) (speed, error)) error {
-	for _, batch := range copyBatches {
-		p, err := run(batch)
-		if err != nil {
-			return err
-		}
-		if c.copies == nil {
-			c.copies = map[int][]speed{}
-		}
-		c.copies[batch] = append(c.copies[batch], p)
-	}
-	return nil
-}
 
 // best is the copy loop's best median, and the batch with which it was reached.
 func (c *contest) best() (batch int, rate float64) {

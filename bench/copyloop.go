@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,15 +34,15 @@ func (w stopwatch) stop(n int) speed {
 
 // copyLoop is the yardstick: franz-go's exactly-once consume, transform, produce, with records copied as they
 // are. It is measured from the first poll that returned records to the last commit.
-func (s *stage) copyLoop(ctx context.Context, batch, n int) (p speed, err error) {
-	name := fmt.Sprintf("%s.copy-%d", s.name, batch)
-	defer func(mark int) { err = errors.Join(err, s.r.clean(ctx, mark)) }(len(s.r.made))
+func copyLoop(ctx context.Context, s *stage, batch int) (p speed, err error) {
+	n, name := s.r.o.Records, fmt.Sprintf("%s.copy-%d", s.name, batch)
+	defer s.r.tidy(ctx, len(s.r.made), &err)
 	s.r.made = append(s.r.made, made{group: name})
 	if err := s.r.newTopic(ctx, name, s.r.o.Partitions); err != nil {
 		return p, err
 	}
 	runtime.GC()
-	sess, err := kgo.NewGroupTransactSession(append(s.r.o.Client[:len(s.r.o.Client):len(s.r.o.Client)],
+	sess, err := kgo.NewGroupTransactSession(append(slices.Clip(s.r.opts),
 		kgo.ConsumerGroup(name),
 		kgo.TransactionalID(name),
 		kgo.ConsumeTopics(s.delays...),
@@ -66,7 +67,7 @@ func (s *stage) copyLoop(ctx context.Context, batch, n int) (p speed, err error)
 		if watch.at.IsZero() {
 			watch = startWatch()
 		}
-		taken, err := s.copyBatch(ctx, sess, name, fetches, min(batch, n-copied))
+		taken, err := copyBatch(ctx, sess, name, fetches, min(batch, n-copied))
 		if err != nil {
 			return p, fmt.Errorf("copy loop: %w", err)
 		}
@@ -76,7 +77,7 @@ func (s *stage) copyLoop(ctx context.Context, batch, n int) (p speed, err error)
 }
 
 // copyBatch copies at least want records in one transaction, beginning with those that were fetched.
-func (s *stage) copyBatch(ctx context.Context, sess *kgo.GroupTransactSession, to string, fetches kgo.Fetches, want int) (taken int, err error) {
+func copyBatch(ctx context.Context, sess *kgo.GroupTransactSession, to string, fetches kgo.Fetches, want int) (taken int, err error) {
 	if err := sess.Begin(); err != nil {
 		return 0, err
 	}

@@ -12,12 +12,12 @@ import (
 
 // failovers is every case of Failover, in the order in which they run.
 var failovers = []benchCase{
-	{"standby", (*runner).standby},
-	{"standby-many", (*runner).standbyMany},
-	{"cold", (*runner).cold},
-	{"restart", (*runner).restart},
-	{"rebalance", (*runner).rebalance},
-	{"rolling", (*runner).rolling},
+	{"standby", standby("standby", 1)},
+	{"standby-many", standby("standby-many", many)},
+	{"cold", cold},
+	{"restart", restart},
+	{"rebalance", rebalance},
+	{"rolling", rolling},
 }
 
 // FailoverCases names every case of Failover in the order in which they run.
@@ -56,33 +56,48 @@ type scene struct {
 	w *stream
 }
 
-// setUp starts replicas, and writes the pending records once each replica has its share: so no store holds anything of
-// partitions that its replica does not have.
-func (r *runner) setUp(ctx context.Context, name string, replicas, lanes, standbys, far int) (*scene, error) {
-	s, err := r.newStage(ctx, name, 1, r.o.Partitions)
-	if err != nil {
-		return nil, err
-	}
-	sc := &scene{stage: s, f: s.fleet(lanes, standbys)}
-	if err := sc.prepare(ctx, replicas, far); err != nil {
-		sc.tearDown()
-		return nil, err
-	}
-	return sc, nil
+// cast is who plays in a scene, and what.
+type cast struct {
+	replicas, lanes, standbys int
+	far                       int // records that stay pending
+	rate                      int // records that fall due in a second
 }
 
-func (sc *scene) prepare(ctx context.Context, replicas, far int) (err error) {
-	if err := sc.f.startNew(replicas); err != nil {
+// perform plays a scene: replicas start, records of every partition arrive, what is to be done is done meanwhile, and when all has arrived
+// every record is judged.
+func (r *runner) perform(ctx context.Context, name string, c cast, meanwhile func(*scene) error) (sc *scene, checked string, err error) {
+	s, err := r.newStage(ctx, name, 1, r.o.Partitions)
+	if err != nil {
+		return nil, "", err
+	}
+	sc = &scene{stage: s, f: s.fleet(c.lanes, c.standbys)}
+	defer sc.tearDown()
+	if err := sc.prepare(ctx, c); err != nil {
+		return sc, "", err
+	}
+	if err := meanwhile(sc); err != nil {
+		return sc, "", err
+	}
+	checked, err = sc.finish(ctx)
+	return sc, checked, err
+}
+
+// prepare writes the pending records once each replica has its share: so no store holds anything of
+// partitions that its replica does not have.
+func (sc *scene) prepare(ctx context.Context, c cast) (err error) {
+	if err := sc.f.startNew(c.replicas); err != nil {
 		return err
 	}
 	if err := sc.f.settle(ctx); err != nil {
 		return err
 	}
-	if err := sc.fillFar(ctx, far); err != nil {
+	if err := sc.fillFar(ctx, c.far); err != nil {
 		return err
 	}
-	sc.o, err = sc.observe(ctx)
-	return err
+	if sc.o, err = sc.observe(ctx, false); err != nil {
+		return err
+	}
+	return sc.flow(ctx, c.rate)
 }
 
 // fillFar writes records that stay pending, and waits until the replicas have them all.
@@ -128,7 +143,7 @@ func (sc *scene) finish(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := sc.f.until(ctx, "seen", written, sc.o.count); err != nil {
+	if err := sc.f.until(ctx, "seen", int64(written), sc.o.count); err != nil {
 		return "", err
 	}
 	after := time.Now()

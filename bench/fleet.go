@@ -99,10 +99,11 @@ func (f *fleet) start(dir string) (*replica, error) {
 // startNew starts n replicas with nothing in their state directories.
 func (f *fleet) startNew(n int) error {
 	for range n {
-		if err := f.s.newDir(); err != nil {
+		dir, err := f.s.r.newDir()
+		if err != nil {
 			return err
 		}
-		if _, err := f.start(f.s.dir); err != nil {
+		if _, err := f.start(dir); err != nil {
 			return err
 		}
 	}

@@ -2,14 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/duewheel/duewheel/processor"
 )
 
 const (
@@ -33,44 +31,27 @@ type outburst struct {
 // instant measures what happens when very many records are due at the same time: how long until all are
 // seen, and for how long meanwhile nothing is taken in. Counters of acceptances are kept for each delay topic, so there are
 // several topics with one partition each: then a partition that stands still is not hidden by the others.
-func (r *runner) instant(ctx context.Context) (_ []Result, err error) {
+func instant(ctx context.Context, r *runner) ([]Result, error) {
 	s, err := r.newStage(ctx, "instant", r.o.Partitions, 1)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.start(ctx, func(*processor.Config) {})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	o, err := s.observe(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer o.end()
-	if err := p.ready(ctx); err != nil {
-		return nil, err
-	}
 	var last, pause, waiting []float64
-	for round := range r.o.Rounds + 1 {
-		b, err := s.burst(ctx, p, o, uint32(round+1))
-		if err != nil {
-			return nil, err
+	checked, err := s.playSeen(ctx, nil, func(p *running, o *observer) error {
+		for round := range r.o.Rounds + 1 {
+			b, err := (&bursts{p, o}).burst(ctx, uint32(round+1))
+			if err != nil {
+				return err
+			}
+			if round == 0 {
+				r.progress("instant: warm-up: last seen after %v", b.last.Round(time.Millisecond))
+				continue
+			}
+			r.progress("instant: round %d: last seen after %v, longest pause of intake %v", round, b.last.Round(time.Millisecond), b.pause.Round(time.Millisecond))
+			last, pause, waiting = append(last, b.last.Seconds()), append(pause, ms(b.pause)), append(waiting, ms(b.waiting))
 		}
-		if round == 0 {
-			r.progress("instant: warm-up: last seen after %v", b.last.Round(time.Millisecond))
-			continue
-		}
-		r.progress("instant: round %d: last seen after %v, longest pause of intake %v", round, b.last.Round(time.Millisecond), b.pause.Round(time.Millisecond))
-		last, pause, waiting = append(last, b.last.Seconds()), append(pause, ms(b.pause)), append(waiting, ms(b.waiting))
-	}
-	if err := p.stop(); err != nil {
-		return nil, err
-	}
-	if err := o.end(); err != nil {
-		return nil, err
-	}
-	checked, err := s.check(ctx)
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +68,18 @@ func (r *runner) instant(ctx context.Context) (_ []Result, err error) {
 	}}, nil
 }
 
+// bursts play instants before an observer.
+type bursts struct {
+	*running
+	o *observer
+}
+
 // burst plays one instant. When it returns, everything that was requested has been seen.
-func (s *stage) burst(ctx context.Context, p *running, o *observer, mark uint32) (out outburst, err error) {
-	n := s.r.o.Burst
-	before, trickled := p.accepted(), o.countOf(markTrickle)
-	at := time.Now().Add(s.r.lead(n) + trickleLead).Truncate(time.Millisecond)
-	if err := s.fill(ctx, n, func(i int) stamp { return stamp{due: at.UnixMilli(), mark: mark, index: uint32(i)} }); err != nil {
+func (p *bursts) burst(ctx context.Context, mark uint32) (out outburst, err error) {
+	r, n := p.s.r, p.s.r.o.Burst
+	before, trickled := p.accepted(), p.o.countOf(markTrickle)
+	at := time.Now().Add(r.lead(n) + trickleLead).Truncate(time.Millisecond)
+	if err := p.s.fill(ctx, n, func(i int) stamp { return stamp{due: at.UnixMilli(), mark: mark, index: uint32(i)} }); err != nil {
 		return out, err
 	}
 	if err := p.until(ctx, "accepted", before+int64(n), p.accepted); err != nil {
@@ -104,64 +91,50 @@ func (s *stage) burst(ctx context.Context, p *running, o *observer, mark uint32)
 	if err := sleepUntil(ctx, at.Add(-trickleLead)); err != nil {
 		return out, err
 	}
+	w, err := p.s.newWriter()
+	if err != nil {
+		return out, err
+	}
+	defer w.cl.Close()
 	g, gctx := errgroup.WithContext(ctx)
 	watching, stopWatching := context.WithCancel(gctx)
-	acked, base := make([]atomic.Int64, len(s.delays)), p.acceptedByTopic()
-	var written atomic.Int64
-	g.Go(func() error {
-		n, err := s.trickle(watching, mark, acked)
-		written.Store(int64(n))
+	acked, base, written := make([]atomic.Int64, len(p.s.delays)), p.acceptedByTopic(), 0
+	g.Go(func() (err error) {
+		written, err = w.paced(watching, context.WithoutCancel(ctx), trickleRate, math.MaxInt, func(i int) stamp {
+			return stamp{due: time.Now().Add(trickleAhead).UnixMilli(), mark: markTrickle, index: mark<<24 | uint32(i)}
+		}, func(topic int) { acked[topic].Add(1) })
 		return err
 	})
 	g.Go(func() error {
-		out.pause, out.waiting = s.sample(watching, p, at, base, acked)
+		out.pause, out.waiting = p.sample(watching, at, base, acked)
 		return nil
 	})
 	g.Go(func() error {
 		defer stopWatching()
-		if err := p.until(gctx, "seen", int64(n), func() int64 { return o.countOf(mark) }); err != nil {
+		if err := p.until(gctx, "seen", int64(n), func() int64 { return p.o.countOf(mark) }); err != nil {
 			return err
 		}
-		out.last = o.lastOf(mark).Sub(at)
+		out.last = p.o.lastOf(mark).Sub(at)
 		sleep(gctx, trickleLead)
 		return nil
 	})
 	if err := g.Wait(); err != nil {
 		return out, err
 	}
-	return out, p.until(ctx, "of the trickle seen", trickled+written.Load(), func() int64 { return o.countOf(markTrickle) })
-}
-
-// trickle writes requests at a steady rate until ctx ends, and returns how many. Acked is counted up by delay topic.
-func (s *stage) trickle(ctx context.Context, round uint32, acked []atomic.Int64) (int, error) {
-	w, err := s.r.newWriter()
-	if err != nil {
-		return 0, err
-	}
-	// What has been handed over is written, so that everything can be waited for.
-	writing := context.WithoutCancel(ctx)
-	start, i := time.Now(), 0
-	for sleep(ctx, time.Millisecond) {
-		for ; i < int(time.Since(start)*trickleRate/time.Second); i++ {
-			topic := i % len(s.delays)
-			st := stamp{due: time.Now().Add(trickleAhead).UnixMilli(), mark: markTrickle, index: round<<24 | uint32(i)}
-			w.write(writing, st.request(s.delays[topic]), func() { acked[topic].Add(1) })
-		}
-	}
-	return i, w.end(writing)
+	return out, p.until(ctx, "of the trickle seen", trickled+int64(written), func() int64 { return p.o.countOf(markTrickle) })
 }
 
 // sample looks at the counters of acceptances until ctx ends, and returns the longest pause in any delay topic that
 // lasted until after from. Base is what was accepted before the first that acked counts.
-func (s *stage) sample(ctx context.Context, p *running, from time.Time, base map[string]int64, acked []atomic.Int64) (longest, waiting time.Duration) {
-	pauses := make([]pause, len(s.delays))
+func (p *bursts) sample(ctx context.Context, from time.Time, base map[string]int64, acked []atomic.Int64) (longest, waiting time.Duration) {
+	pauses := make([]pause, len(acked))
+	ackedNow := make([]int64, len(acked))
 	for sleep(ctx, sampleEvery) {
-		ackedNow := make([]int64, len(acked))
 		for i := range acked {
 			ackedNow[i] = acked[i].Load()
 		}
 		counts, now := p.acceptedByTopic(), time.Now()
-		for i, topic := range s.delays {
+		for i, topic := range p.s.delays {
 			pauses[i].note(now, counts[topic]-base[topic], ackedNow[i], !now.Before(from))
 		}
 	}
@@ -171,7 +144,7 @@ func (s *stage) sample(ctx context.Context, p *running, from time.Time, base map
 	return longest, waiting
 }
 
-func (p *running) acceptedByTopic() map[string]int64 {
+func (p *bursts) acceptedByTopic() map[string]int64 {
 	m := map[string]int64{}
 	for _, t := range p.Stats().Topics {
 		m[t.Topic] = t.Accepted

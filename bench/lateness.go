@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -18,27 +17,22 @@ const (
 // liveAhead is how long before it is due a request is written in the live variant.
 const liveAhead = time.Second
 
-func (r *runner) latenessExactlyOnce(ctx context.Context) ([]Result, error) {
-	return r.lateness(ctx, "lateness", processor.ExactlyOnce)
-}
-
-func (r *runner) latenessAtLeastOnce(ctx context.Context) ([]Result, error) {
-	return r.lateness(ctx, "lateness-alo", processor.AtLeastOnce)
-}
-
 // lateness measures how much later than due records are seen at a steady rate: first with requests that
 // were all accepted beforehand, then with requests that are written meanwhile at the same rate.
-func (r *runner) lateness(ctx context.Context, name string, g processor.Guarantee) ([]Result, error) {
-	var results []Result
-	for _, live := range []bool{false, true} {
-		res, err := r.steady(ctx, name, g, live)
+func lateness(name string, g processor.Guarantee) func(context.Context, *runner) ([]Result, error) {
+	return func(ctx context.Context, r *runner) ([]Result, error) {
+		return each([]bool{false, true}, func(live bool) (Result, error) { return steady(ctx, r, name, g, live) })
+	}
+}
+
+// each has one result for each of some variants of a case, until one fails.
+func each[V any](variants []V, measure func(V) (Result, error)) (results []Result, err error) {
+	for _, v := range variants {
+		res, err := measure(v)
 		if err != nil {
 			return results, err
 		}
 		results = append(results, res)
-		if err := r.clean(ctx, 0); err != nil {
-			return results, err
-		}
 	}
 	return results, nil
 }
@@ -50,9 +44,17 @@ type schedule struct {
 	warm, in int // records of the warm-up, and in the measurement
 }
 
-func (r *runner) schedule() schedule {
-	in := max(int(float64(r.o.Rate)*r.o.For.Seconds()), 1)
-	return schedule{rate: r.o.Rate, warm: in / 4, in: in}
+func (o Options) schedule() schedule { return o.scheduleAt(o.Rate) }
+
+func (o Options) scheduleAt(rate int) schedule {
+	in := max(int(float64(rate)*o.For.Seconds()), 1)
+	return schedule{rate: rate, warm: in / 4, in: in}
+}
+
+// half is a schedule of half the time: many short runs say more than a few long ones.
+func (c schedule) half() schedule {
+	c.warm, c.in = max(c.warm/2, 1), max(c.in/2, 1)
+	return c
 }
 
 func (c schedule) interval() time.Duration { return time.Second / time.Duration(c.rate) }
@@ -65,7 +67,34 @@ func (c schedule) stamp(i int) stamp {
 	return st
 }
 
-func (r *runner) steady(ctx context.Context, name string, g processor.Guarantee, live bool) (res Result, err error) {
+// lasts is how long measured records are due for, and span from when until when.
+func (c schedule) lasts() time.Duration { return time.Duration(c.in) * c.interval() }
+
+func (c schedule) span() (begin, end time.Time) {
+	begin = c.first.Add(time.Duration(c.warm) * c.interval())
+	return begin, begin.Add(c.lasts())
+}
+
+// rises waits until the span has passed, and returns by how much counters have risen in it.
+func (c schedule) rises(ctx context.Context, counters ...func() float64) (by []float64, err error) {
+	begin, end := c.span()
+	if err := sleepUntil(ctx, begin); err != nil {
+		return nil, err
+	}
+	for _, count := range counters {
+		by = append(by, -count())
+	}
+	if err := sleepUntil(ctx, end); err != nil {
+		return nil, err
+	}
+	for i, count := range counters {
+		by[i] += count()
+	}
+	return by, nil
+}
+
+func steady(ctx context.Context, r *runner, name string, g processor.Guarantee, live bool) (res Result, err error) {
+	defer r.tidy(ctx, len(r.made), &err)
 	how := "written beforehand"
 	if live {
 		name, how = name+", live", fmt.Sprintf("written %v ahead at the same rate meanwhile", liveAhead)
@@ -74,56 +103,44 @@ func (r *runner) steady(ctx context.Context, name string, g processor.Guarantee,
 	if err != nil {
 		return res, err
 	}
-	p, err := s.start(ctx, func(c *processor.Config) { c.Guarantee = g })
+	plan, late := r.o.schedule(), latenesses{}
+	checked, err := s.playSeen(ctx, func(c *processor.Config) { c.Guarantee = g }, func(p *running, o *observer) error {
+		r.progress("%s: %s/s for %v, after a warm-up; requests are %s", name, thousands(int64(plan.rate)), r.o.For, how)
+		if err := p.requests(ctx, &plan, live); err != nil {
+			return err
+		}
+		if err := p.until(ctx, "seen", int64(plan.in), func() int64 { return o.countOf(markMeasured) }); err != nil {
+			return err
+		}
+		late = summarize(o.lateOf(markMeasured))
+		return nil
+	})
 	if err != nil {
 		return res, err
 	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	o, err := s.observe(ctx)
-	if err != nil {
-		return res, err
-	}
-	defer o.end()
-	if err := p.ready(ctx); err != nil {
-		return res, err
-	}
-	plan := r.schedule()
-	r.progress("%s: %s/s for %v, after a warm-up; requests are %s", name, thousands(int64(plan.rate)), r.o.For, how)
-	if err := s.requests(ctx, p, &plan, live); err != nil {
-		return res, err
-	}
-	if err := p.until(ctx, "seen", int64(plan.in), func() int64 { return o.countOf(markMeasured) }); err != nil {
-		return res, err
-	}
-	if err := p.stop(); err != nil {
-		return res, err
-	}
-	if err := o.end(); err != nil {
-		return res, err
-	}
-	checked, err := s.check(ctx)
-	if err != nil {
-		return res, err
-	}
-	l := summarize(o.lateOf(markMeasured))
 	return Result{
 		Case: name,
 		What: fmt.Sprintf("%s records of 100 B a second are due in %d partitions, for %v after a warm-up of %v; requests are %s. When the poll of a read_committed consumer in the same process "+
 			"returns the record, less its due time, over every record. %s, defaults.", thousands(int64(plan.rate)), r.o.Partitions, r.o.For, r.o.For/4, how, g),
-		Measured: l.String(), Figures: l.figures(), Checked: checked,
+		Measured: late.String(), Figures: late.figures(), Checked: checked,
 	}, nil
 }
 
 // requests writes the requests of a plan, and sets when the first of them is due.
-func (s *stage) requests(ctx context.Context, p *running, plan *schedule, live bool) error {
+func (p *running) requests(ctx context.Context, plan *schedule, live bool) error {
 	n := plan.warm + plan.in
 	if live {
-		start := time.Now()
-		plan.first = start.Add(liveAhead)
-		return s.pace(ctx, n, start, plan.interval(), plan.stamp, nil)
+		w, err := p.s.newWriter()
+		if err != nil {
+			return err
+		}
+		defer w.cl.Close()
+		plan.first = time.Now().Add(liveAhead)
+		_, err = w.paced(ctx, ctx, plan.rate, n, plan.stamp, nil)
+		return err
 	}
-	plan.first = time.Now().Add(s.r.lead(n))
-	if err := s.fill(ctx, n, plan.stamp); err != nil {
+	plan.first = time.Now().Add(p.s.r.lead(n))
+	if err := p.s.fill(ctx, n, plan.stamp); err != nil {
 		return err
 	}
 	if err := p.until(ctx, "accepted", int64(n), p.accepted); err != nil {

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -48,10 +47,9 @@ type firsts struct {
 	among map[int32]bool
 }
 
-func (s *stage) observe(ctx context.Context) (*observer, error) { return s.watch(ctx, false) }
-
-func (s *stage) watch(ctx context.Context, bare bool) (*observer, error) {
-	cl, err := s.targetReader()
+// observe begins at the beginning of the targets.
+func (s *stage) observe(ctx context.Context, bare bool) (*observer, error) {
+	cl, err := s.r.client(kgo.ConsumeTopics(s.targets...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	if err != nil {
 		return nil, err
 	}
@@ -168,17 +166,21 @@ func (o *observer) sources() int64 {
 	return int64(len(o.from))
 }
 
-// late are the latenesses of the records that are due from a moment until another and that a filter lets through.
-func (o *observer) late(from, until time.Time, filter func(source int32) bool) (late []time.Duration) {
+// late are the latenesses of the records that a filter lets through, and lateIn of those of them that are due from a moment until another.
+func (o *observer) late(of func(*sighting) bool) (late []time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	first, end := from.UnixMilli(), until.UnixMilli()
 	for i := range o.seen {
-		if s := &o.seen[i]; s.due >= first && s.due < end && filter(s.source) {
+		if s := &o.seen[i]; of(s) {
 			late = append(late, s.late())
 		}
 	}
 	return late
+}
+
+func (o *observer) lateIn(from, until time.Time, of func(source int32) bool) []time.Duration {
+	first, end := from.UnixMilli(), until.UnixMilli()
+	return o.late(func(s *sighting) bool { return s.due >= first && s.due < end && of(s.source) })
 }
 
 // countOf is how many records with a mark were seen, lastOf when the last of them was, of which there must be one, and lateOf are their
@@ -199,15 +201,8 @@ func (o *observer) lastOf(mark uint32) time.Time {
 	return time.Unix(0, o.seen[i].at)
 }
 
-func (o *observer) lateOf(mark uint32) (late []time.Duration) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for i := range o.seen {
-		if o.seen[i].mark == mark {
-			late = append(late, o.seen[i].late())
-		}
-	}
-	return late
+func (o *observer) lateOf(mark uint32) []time.Duration {
+	return o.late(func(s *sighting) bool { return s.mark == mark })
 }
 
 func everySource(int32) bool { return true }
@@ -218,46 +213,4 @@ func (o *observer) end() error {
 	<-o.done
 	o.cl.Close()
 	return o.strange
-}
-
-// stream writes requests at a steady rate until it is ended. Each is due some time after it is written: they do not come in
-// the order in which they are due.
-type stream struct {
-	stop    context.CancelFunc
-	done    chan struct{}
-	written int64 // set before done is closed, as err is
-	err     error
-}
-
-func (s *stage) stream(ctx context.Context, rate int) (*stream, error) {
-	w, err := s.r.newWriter()
-	if err != nil {
-		return nil, err
-	}
-	running, cancel := context.WithCancel(ctx)
-	st := &stream{stop: cancel, done: make(chan struct{})}
-	writing := context.WithoutCancel(ctx) // what was handed over is written, so that everything can be waited for
-	go func() {
-		defer close(st.done)
-		start, i := time.Now(), 0
-		for sleep(running, time.Millisecond) && w.failed.Load() == nil {
-			now := time.Now()
-			for until := int(now.Sub(start) * time.Duration(rate) / time.Second); i < until; i++ {
-				ahead := s.r.o.soonest + time.Duration(noise(uint64(i))%uint64(s.r.o.latest-s.r.o.soonest))
-				w.write(writing, stamp{due: now.Add(ahead).UnixMilli(), mark: markMeasured, index: uint32(i)}.request(s.delays[i%len(s.delays)]), nil)
-			}
-		}
-		st.written, st.err = int64(i), w.end(writing)
-	}()
-	return st, nil
-}
-
-// end ends the stream and returns how many requests it has written. It may be called again.
-func (st *stream) end() (int64, error) {
-	st.stop()
-	<-st.done
-	if st.err != nil {
-		return st.written, errors.Join(errors.New("write requests"), st.err)
-	}
-	return st.written, nil
 }

@@ -14,39 +14,40 @@ const around = 500 * time.Millisecond
 
 // rebalance measures what records lose in lateness when a replica is added: those of partitions that stay where they are, and
 // those of partitions that move.
-func (r *runner) rebalance(ctx context.Context) ([]Result, error) {
-	sc, err := r.setUp(ctx, "rebalance", trio-1, 1, 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer sc.tearDown()
-	r.progress("rebalance: %s/s; quiet for %v, then a replica is added", thousands(int64(r.o.Rate)), r.o.For)
-	if err := sc.flow(ctx, r.o.Rate); err != nil {
-		return nil, err
-	}
-	calm := time.Now()
-	if err := sleepUntil(ctx, calm.Add(r.o.For)); err != nil {
-		return nil, err
-	}
-	before, began := sc.f.owners(), time.Now()
-	if err := sc.f.startNew(1); err != nil {
-		return nil, err
-	}
-	if err := sc.f.settle(ctx); err != nil {
-		return nil, err
-	}
-	from, until := sc.f.moved(began)
+func rebalance(ctx context.Context, r *runner) ([]Result, error) {
+	var calm, began, from, until time.Time
 	moved := map[int32]bool{}
-	for p, owner := range sc.f.owners() {
-		moved[p] = owner != before[p]
-	}
-	checked, err := sc.finish(ctx)
+	sc, checked, err := r.perform(ctx, "rebalance", cast{trio - 1, 1, 0, 0, r.o.Rate}, func(sc *scene) (err error) {
+		r.progress("rebalance: %s/s; quiet for %v, then a replica is added", thousands(int64(r.o.Rate)), r.o.For)
+		if calm, began, err = sc.quiet(ctx); err != nil {
+			return err
+		}
+		before := sc.f.owners()
+		if err := sc.f.startNew(1); err != nil {
+			return err
+		}
+		if err := sc.f.settle(ctx); err != nil {
+			return err
+		}
+		from, until = sc.f.moved(began)
+		for p, owner := range sc.f.owners() {
+			moved[p] = owner != before[p]
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	res, err := sc.rebalanced(calm, began, from.Add(-around), until.Add(around), moved)
 	res.Checked = checked
 	return []Result{res}, err
+}
+
+// quiet lets nothing happen for a while. It returns when that began and ended.
+func (sc *scene) quiet(ctx context.Context) (from, until time.Time, err error) {
+	from = time.Now()
+	err = sleepUntil(ctx, from.Add(sc.r.o.For))
+	return from, time.Now(), err
 }
 
 // moved says when something was first revoked or assigned after a moment, and when something was last live.
@@ -65,7 +66,7 @@ func (sc *scene) rebalanced(calm, began, from, until time.Time, moved map[int32]
 		name string
 		is   func(int32) bool
 	}{{"stay", stays}, {"move", isMoved}} {
-		quiet, during := sc.o.late(calm, began.Add(-around), group.is), sc.o.late(from, until, group.is)
+		quiet, during := sc.o.lateIn(calm, began.Add(-around), group.is), sc.o.lateIn(from, until, group.is)
 		if len(quiet) == 0 || len(during) == 0 {
 			return res, fmt.Errorf("no records of partitions that %s", group.name)
 		}

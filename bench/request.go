@@ -1,18 +1,11 @@
 package bench
 
 import (
-	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
-	"iter"
 	"strconv"
-	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -89,137 +82,4 @@ func (s *stage) key(st stamp) []byte {
 		return nil
 	}
 	return strconv.AppendUint(nil, noise(uint64(st.index))%uint64(s.keys), 10)
-}
-
-// writer writes requests, spread evenly over partitions.
-type writer struct {
-	cl     *kgo.Client
-	failed atomic.Pointer[error] // the first
-}
-
-func (r *runner) newWriter(more ...kgo.Opt) (*writer, error) {
-	cl, err := r.client(append(more, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(2*time.Millisecond))...)
-	if err != nil {
-		return nil, err
-	}
-	return &writer{cl: cl}, nil
-}
-
-// write hands over a record. Acked, if any, is called when it is acknowledged.
-func (w *writer) write(ctx context.Context, rec *kgo.Record, acked func()) {
-	w.cl.Produce(ctx, rec, func(_ *kgo.Record, err error) {
-		switch {
-		case err != nil:
-			w.failed.CompareAndSwap(nil, &err)
-		case acked != nil:
-			acked()
-		}
-	})
-}
-
-// flush waits until everything is acknowledged.
-func (w *writer) flush(ctx context.Context) error {
-	err := w.cl.Flush(ctx)
-	if first := w.failed.Load(); first != nil {
-		return errors.Join(*first, err)
-	}
-	return err
-}
-
-// end is flush, and the end of the writer.
-func (w *writer) end(ctx context.Context) error {
-	defer w.cl.Close()
-	return w.flush(ctx)
-}
-
-// fill writes n requests as fast as the cluster takes them, to all delay topics in turn.
-func (s *stage) fill(ctx context.Context, n int, make func(i int) stamp) error {
-	w, err := s.r.newWriter()
-	if err != nil {
-		return err
-	}
-	s.writeAll(ctx, w, n, make)
-	return errors.Join(w.end(ctx), ctx.Err())
-}
-
-func (s *stage) writeAll(ctx context.Context, w *writer, n int, make func(i int) stamp) {
-	for i := 0; i < n && ctx.Err() == nil && w.failed.Load() == nil; i++ {
-		w.write(ctx, s.request(make(i), s.delays[i%len(s.delays)]), nil)
-	}
-}
-
-// holdLimit is how long held requests may stay held; a cluster allows 15 minutes unless that was changed.
-const holdLimit = 10 * time.Minute
-
-// hold writes n requests in a transaction, so that no read_committed consumer sees any of them until reveal is called, and
-// then all of them at once. Forget ends a hold that may not have been revealed.
-func (s *stage) hold(ctx context.Context, n int, make func(i int) stamp) (reveal func(context.Context) error, forget func(), err error) {
-	w, err := s.r.newWriter(kgo.TransactionalID(s.name+".writer"), kgo.TransactionTimeout(holdLimit))
-	if err != nil {
-		return nil, nil, err
-	}
-	held := false
-	forget = func() {
-		if held { // else the broker would wait for the end of holdLimit
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
-			defer cancel()
-			_ = w.cl.AbortBufferedRecords(ctx)
-			_ = w.cl.EndTransaction(ctx, kgo.TryAbort)
-		}
-		w.cl.Close()
-	}
-	if err = w.cl.BeginTransaction(); err == nil {
-		held = true
-		s.writeAll(ctx, w, n, make)
-		err = errors.Join(w.flush(ctx), ctx.Err())
-	}
-	if err != nil {
-		forget()
-		return nil, nil, fmt.Errorf("write requests: %w", err)
-	}
-	return func(ctx context.Context) error {
-		if err := producer.Stored(ctx, w.cl, s.firsts()); err != nil {
-			return err
-		}
-		err := w.cl.EndTransaction(ctx, kgo.TryCommit)
-		held = err != nil
-		return err
-	}, forget, nil
-}
-
-// firsts are records of the first partition of each delay topic.
-func (s *stage) firsts() iter.Seq[*kgo.Record] {
-	return func(yield func(*kgo.Record) bool) {
-		for _, topic := range s.delays {
-			if !yield(&kgo.Record{Topic: topic}) {
-				return
-			}
-		}
-	}
-}
-
-// pace writes n requests one after the other, the i-th of them at start plus i intervals.
-func (s *stage) pace(ctx context.Context, n int, start time.Time, interval time.Duration, make func(i int) stamp, acked func(topic int)) error {
-	w, err := s.r.newWriter()
-	if err != nil {
-		return err
-	}
-	tick := time.NewTicker(max(interval, time.Millisecond))
-	defer tick.Stop()
-	for i := 0; i < n && w.failed.Load() == nil; {
-		for until := min(n, int(time.Since(start)/interval)+1); i < until; i++ {
-			topic := i % len(s.delays)
-			w.write(ctx, s.request(make(i), s.delays[topic]), func() {
-				if acked != nil {
-					acked(topic)
-				}
-			})
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return errors.Join(w.end(ctx), ctx.Err())
-		}
-	}
-	return w.end(ctx)
 }

@@ -47,8 +47,7 @@ func TestValuesAreNoise(t *testing.T) {
 }
 
 func TestSchedule(t *testing.T) {
-	r := &runner{o: Options{Rate: 10_000, For: 20 * time.Second}}
-	plan := r.schedule()
+	plan := Options{Rate: 10_000, For: 20 * time.Second}.schedule()
 	plan.first = time.UnixMilli(1000)
 	if plan.warm != 50_000 || plan.in != 200_000 || plan.interval() != 100*time.Microsecond {
 		t.Fatalf("got %+v", plan)
@@ -65,8 +64,7 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("record %d is %+v, want %+v", i, got, want)
 		}
 	}
-	r.o = Options{Rate: 1, For: 100 * time.Millisecond}
-	if plan := r.schedule(); plan.in != 1 {
+	if plan := (Options{Rate: 1, For: 100 * time.Millisecond}).schedule(); plan.in != 1 {
 		t.Errorf("a short case has %d records, want 1", plan.in)
 	}
 }

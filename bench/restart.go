@@ -17,50 +17,42 @@ type comeback struct {
 }
 
 // restart measures how soon a process delivers again that finds its state as it left it, or as a kill -9 left it.
-func (r *runner) restart(ctx context.Context) ([]Result, error) {
-	sc, err := r.setUp(ctx, "restart", 1, r.o.Lanes, 0, r.o.Pending)
-	if err != nil {
-		return nil, err
-	}
-	defer sc.tearDown()
-	if err := sc.flow(ctx, slowRate); err != nil {
-		return nil, err
-	}
-	var ways = []struct {
+func restart(ctx context.Context, r *runner) (results []Result, err error) {
+	ways := []struct {
 		name, how string
-		end       func(*replica) error
+		end       func(*fleet, *replica) error
 		times     []comeback
 	}{
-		{name: "restart", how: "SIGTERM", end: sc.f.terminate},
-		{name: "restart, killed", how: "kill -9", end: func(p *replica) error { sc.f.kill(p); return nil }},
+		{name: "restart", how: "SIGTERM", end: (*fleet).terminate},
+		{name: "restart, killed", how: "kill -9", end: func(f *fleet, p *replica) error { f.kill(p); return nil }},
 	}
-	for i := range ways {
-		for range r.o.Rounds {
-			c, err := sc.comeBack(ctx, ways[i].end)
-			if err != nil {
-				return nil, err
+	var rebuilt Result
+	_, checked, err := r.perform(ctx, "restart", cast{1, r.o.Lanes, 0, r.o.Pending, slowRate}, func(sc *scene) (err error) {
+		for i := range ways {
+			w := &ways[i]
+			for range r.o.Rounds {
+				c, err := sc.comeBack(ctx, w.end)
+				if err != nil {
+					return err
+				}
+				r.progress("%s: first delivery %v after joining, which took %v", w.name, c.first.Round(time.Millisecond), c.joining.Round(time.Millisecond))
+				w.times = append(w.times, c)
 			}
-			r.progress("%s: first delivery %v after joining, which took %v", ways[i].name, c.first.Round(time.Millisecond), c.joining.Round(time.Millisecond))
-			ways[i].times = append(ways[i].times, c)
 		}
-	}
-	rebuilt, err := sc.rebuild(ctx)
+		rebuilt, err = sc.rebuild(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	checked, err := sc.finish(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var results []Result
 	for _, w := range ways {
-		results = append(results, r.comebackResult(w.name, w.how, w.times, checked))
+		results = append(results, comebackResult(r.o, w.name, w.how, w.times, checked))
 	}
 	rebuilt.Checked = checked
 	return append(results, rebuilt), nil
 }
 
-func (r *runner) comebackResult(name, how string, times []comeback, checked string) Result {
+func comebackResult(o Options, name, how string, times []comeback, checked string) Result {
 	of := func(value func(comeback) time.Duration) float64 {
 		return medianOf(times, func(c comeback) float64 { return value(c).Seconds() })
 	}
@@ -77,16 +69,16 @@ func (r *runner) comebackResult(name, how string, times []comeback, checked stri
 		Case: name,
 		What: fmt.Sprintf("One process with %d partitions and %s pending records that are due in hours, while %s a second fall due, ends by %s and is started again with its state directory: from when partitions are assigned to it until a "+
 			"read_committed consumer sees a record that it has delivered, and until it has seen one of every partition. Before it: the time from the start of the process. Medians of %d. exactly_once, defaults otherwise.",
-			r.o.Partitions, thousands(int64(r.o.Pending)), thousands(slowRate), how, len(times)),
+			o.Partitions, thousands(int64(o.Pending)), thousands(slowRate), how, len(times)),
 		Measured: fmt.Sprintf("%.2f s (worst %.2f s); all partitions %.2f s; %.2f s before it to join", f["first_delivery_s"], f["first_delivery_worst_s"], f["all_delivering_s"], f["joining_s"]),
 		Figures:  f, Checked: checked,
 	}
 }
 
 // comeBack ends the only replica and starts it again with the same state directory.
-func (sc *scene) comeBack(ctx context.Context, end func(*replica) error) (c comeback, err error) {
+func (sc *scene) comeBack(ctx context.Context, end func(*fleet, *replica) error) (c comeback, err error) {
 	old := sc.f.running()[0]
-	if err := end(old); err != nil {
+	if err := end(sc.f, old); err != nil {
 		return c, err
 	}
 	began, err := sc.f.start(old.Order.StateDir)
@@ -115,14 +107,15 @@ func (sc *scene) rebuild(ctx context.Context) (res Result, err error) {
 	if err := sc.f.terminate(old); err != nil {
 		return res, err
 	}
-	if err := sc.newDir(); err != nil {
+	dir, err := sc.r.newDir()
+	if err != nil {
 		return res, err
 	}
 	log, err := sc.logOf(ctx, partitions)
 	if err != nil {
 		return res, err
 	}
-	began, err := sc.f.start(sc.dir)
+	began, err := sc.f.start(dir)
 	if err != nil {
 		return res, err
 	}

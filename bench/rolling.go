@@ -8,59 +8,42 @@ import (
 )
 
 // rolling measures a rolling restart, without standbys and with them.
-func (r *runner) rolling(ctx context.Context) ([]Result, error) {
-	var results []Result
-	for _, standbys := range []int{0, 1} {
-		res, err := r.roll(ctx, standbys)
-		if err != nil {
-			return results, err
-		}
-		results = append(results, res)
-		if err := r.clean(ctx, 0); err != nil {
-			return results, err
-		}
-	}
-	return results, nil
+func rolling(ctx context.Context, r *runner) ([]Result, error) {
+	return each([]int{0, 1}, func(standbys int) (Result, error) { return roll(ctx, r, standbys) })
 }
 
-func (r *runner) roll(ctx context.Context, standbys int) (res Result, err error) {
+func roll(ctx context.Context, r *runner, standbys int) (res Result, err error) {
+	defer r.tidy(ctx, len(r.made), &err)
 	name, with := "rolling", "without standbys"
 	if standbys > 0 {
 		name, with = "rolling, standby", "with standbys: 1"
 	}
-	sc, err := r.setUp(ctx, "rolling", trio, 1, standbys, 0)
-	if err != nil {
-		return res, err
-	}
-	defer sc.tearDown()
-	r.progress("%s: %s/s; quiet for %v, then %d replicas are restarted one after the other", name, thousands(int64(r.o.Rate)), r.o.For, trio)
-	if err := sc.flow(ctx, r.o.Rate); err != nil {
-		return res, err
-	}
-	calm := time.Now()
-	if err := sleepUntil(ctx, calm.Add(r.o.For)); err != nil {
-		return res, err
-	}
-	began := time.Now()
-	for i, old := range sc.f.running() {
-		if err := sc.f.terminate(old); err != nil {
-			return res, err
+	var calm, began, ended time.Time
+	sc, checked, err := r.perform(ctx, "rolling", cast{trio, 1, standbys, 0, r.o.Rate}, func(sc *scene) (err error) {
+		r.progress("%s: %s/s; quiet for %v, then %d replicas are restarted one after the other", name, thousands(int64(r.o.Rate)), r.o.For, trio)
+		if calm, began, err = sc.quiet(ctx); err != nil {
+			return err
 		}
-		if _, err := sc.f.start(old.Order.StateDir); err != nil {
-			return res, err
+		for i, old := range sc.f.running() {
+			if err := sc.f.terminate(old); err != nil {
+				return err
+			}
+			if _, err := sc.f.start(old.Order.StateDir); err != nil {
+				return err
+			}
+			if err := sc.f.settle(ctx); err != nil {
+				return err
+			}
+			r.progress("%s: replica %d of %d is back", name, i+1, trio)
 		}
-		if err := sc.f.settle(ctx); err != nil {
-			return res, err
-		}
-		r.progress("%s: replica %d of %d is back", name, i+1, trio)
-	}
-	ended := time.Now()
-	checked, err := sc.finish(ctx)
+		ended = time.Now()
+		return nil
+	})
 	if err != nil {
 		return res, err
 	}
 	began = began.Add(-around) // what was due just before may have been caught by it
-	calmLate, rollLate := sc.o.late(calm, began, everySource), sc.o.late(began, ended, everySource)
+	calmLate, rollLate := sc.o.lateIn(calm, began, everySource), sc.o.lateIn(began, ended, everySource)
 	if len(calmLate) == 0 || len(rollLate) == 0 {
 		return res, errors.New("too short: no records were due before, or meanwhile")
 	}

@@ -4,13 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"strconv"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/bench/check"
 	"github.com/duewheel/duewheel/processor"
@@ -26,12 +21,10 @@ type stage struct {
 	partitions int      // of all delay topics together
 	targets    []string // the first is the default
 	dead       string
-	shape      shape
 	keys       int // how many there are; 0: records have none
 	emit       topics.Emit
 	far        int // requests that are due only hours later
 	group      string
-	dir        string // of the processor's state
 }
 
 // shape is what targets there are: so many topics of so many partitions.
@@ -44,85 +37,19 @@ func (r *runner) newStage(ctx context.Context, name string, delays, partitions i
 	return r.newStageFor(ctx, name, delays, partitions, shape{1, r.o.targets})
 }
 
-func (r *runner) newStageFor(ctx context.Context, name string, delays, partitions int, targets shape) (*stage, error) {
+func (r *runner) newStageFor(ctx context.Context, name string, delays, partitions int, targets shape) (s *stage, err error) {
 	r.stages++
-	s := &stage{r: r, name: fmt.Sprintf("%s-%d-%s", r.id, r.stages, name), partitions: delays * partitions, shape: targets}
-	for i := range delays {
-		topic := s.name
-		if delays > 1 {
-			topic += "-" + strconv.Itoa(i)
-		}
-		if err := r.newTopic(ctx, topic, partitions); err != nil {
-			return nil, err
-		}
-		s.delays = append(s.delays, topic)
+	s = &stage{r: r, name: fmt.Sprintf("%s-%d-%s", r.id, r.stages, name), partitions: delays * partitions}
+	s.group = s.name + ".run"
+	s.dead = s.group + ".dead"
+	if s.delays, err = r.newTopics(ctx, s.name, delays, partitions); err != nil {
+		return nil, err
 	}
-	return s, s.afresh(ctx, "run")
-}
-
-// afresh gives the stage another target, dead letter topic, group and state directory: a processor that
-// starts now knows nothing of one before, and takes in all requests once more.
-func (s *stage) afresh(ctx context.Context, run string) error {
-	s.group = s.name + "." + run
-	s.targets, s.dead = nil, s.group+".dead"
-	s.r.made = append(s.r.made, made{group: s.group})
-	if err := s.newDir(); err != nil {
-		return err
+	r.made = append(r.made, made{group: s.group})
+	if s.targets, err = r.newTopics(ctx, s.group+".out", targets.topics, targets.partitions); err != nil {
+		return nil, err
 	}
-	for i := range s.shape.topics {
-		target := s.group + ".out"
-		if i > 0 {
-			target += "-" + strconv.Itoa(i)
-		}
-		if err := s.r.newTopic(ctx, target, s.shape.partitions); err != nil {
-			return err
-		}
-		s.targets = append(s.targets, target)
-	}
-	return s.r.newTopic(ctx, s.dead, 1)
-}
-
-// newDir makes an empty state directory.
-func (s *stage) newDir() (err error) {
-	if s.dir, err = os.MkdirTemp(s.r.o.Dir, "duewheel-bench-"); err != nil {
-		return fmt.Errorf("make a state directory: %w", err)
-	}
-	s.r.made = append(s.r.made, made{dir: s.dir})
-	return nil
-}
-
-// newTopic makes a topic with the durability that `duewheel topics create` gives to delay topics, and
-// waits until it can be used.
-func (r *runner) newTopic(ctx context.Context, topic string, partitions int) error {
-	md, err := r.adm.BrokerMetadata(ctx)
-	if err != nil {
-		return fmt.Errorf("list brokers: %w", err)
-	}
-	replicas := min(3, len(md.Brokers))
-	insync := "1"
-	if replicas >= 3 {
-		insync = "2"
-	}
-	r.made = append(r.made, made{topic: topic})
-	// What has begun is waited for, whether ctx ends or not: a broker that does not know of a topic yet does not delete it
-	// either, and it would be left behind.
-	making, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanLimit)
-	defer cancel()
-	_, err = r.adm.CreateTopic(making, int32(partitions), int16(replicas), map[string]*string{
-		"cleanup.policy": kadm.StringPtr("delete"), "retention.ms": kadm.StringPtr("-1"), "min.insync.replicas": &insync,
-	}, topic)
-	if err != nil {
-		return fmt.Errorf("make topic %s: %w", topic, err)
-	}
-	for {
-		offsets, err := r.adm.ListEndOffsets(making, topic)
-		if err == nil && offsets.Error() == nil && len(offsets[topic]) == partitions {
-			return ctx.Err()
-		}
-		if !sleep(making, 20*time.Millisecond) {
-			return fmt.Errorf("wait for topic %s: %w", topic, making.Err())
-		}
-	}
+	return s, r.newTopic(ctx, s.dead, 1)
 }
 
 // running is a processor at work.
@@ -134,13 +61,19 @@ type running struct {
 	err    error         // what it returned; set before done is closed
 }
 
-// start starts a processor. The garbage of whatever ran before is collected first.
+// start starts a processor with an empty state directory. The garbage of whatever ran before is collected first.
 func (s *stage) start(ctx context.Context, change func(*processor.Config)) (*running, error) {
-	cfg := processor.Config{Client: s.r.o.Client, Group: s.group, Lanes: s.r.o.Lanes, StateDir: s.dir, Logger: s.r.o.Logger}
+	dir, err := s.r.newDir()
+	if err != nil {
+		return nil, err
+	}
+	cfg := processor.Config{Client: s.r.o.Client, Group: s.group, Lanes: s.r.o.Lanes, StateDir: dir, Logger: s.r.o.Logger}
 	for _, topic := range s.delays {
 		cfg.Routes = append(cfg.Routes, route(topic, s.targets, s.dead, s.emit))
 	}
-	change(&cfg)
+	if change != nil {
+		change(&cfg)
+	}
 	p, err := processor.New(cfg)
 	if err != nil {
 		return nil, err
@@ -155,6 +88,32 @@ func (s *stage) start(ctx context.Context, change func(*processor.Config)) (*run
 	return run, nil
 }
 
+// play is one run of a processor: it is started, and does what is to be done when all its partitions are live; then it ends, and every
+// record is judged. It returns what is to be said of them.
+func (s *stage) play(ctx context.Context, change func(*processor.Config), meanwhile func(*running) error) (checked string, err error) {
+	p, err := s.start(ctx, change)
+	if err != nil {
+		return "", err
+	}
+	if err = p.ready(ctx); err == nil {
+		err = meanwhile(p)
+	}
+	if err = errors.Join(err, p.stop()); err != nil {
+		return "", err
+	}
+	return s.check(ctx)
+}
+
+// playSeen is play before an observer.
+func (s *stage) playSeen(ctx context.Context, change func(*processor.Config), meanwhile func(*running, *observer) error) (checked string, err error) {
+	o, err := s.observe(ctx, false)
+	if err != nil {
+		return "", err
+	}
+	checked, err = s.play(ctx, change, func(p *running) error { return meanwhile(p, o) })
+	return checked, errors.Join(err, o.end())
+}
+
 // stop ends the processor and returns what it ended with. It may be called again.
 func (p *running) stop() error {
 	p.cancel()
@@ -163,32 +122,27 @@ func (p *running) stop() error {
 }
 
 // accepted and delivered are how many records were, in all delay topics.
-func (p *running) accepted() (n int64) {
-	for _, t := range p.Stats().Topics {
-		n += t.Accepted
-	}
-	return n
+func (p *running) accepted() int64 {
+	return total(p.Stats().Topics, func(t processor.TopicStats) int64 { return t.Accepted })
 }
 
-func (p *running) delivered() (n int64) {
-	for _, t := range p.Stats().Topics {
-		n += t.Delivered
-	}
-	return n
+func (p *running) delivered() int64 {
+	return total(p.Stats().Topics, func(t processor.TopicStats) int64 { return t.Delivered })
 }
 
 // pending and near are how many records are accepted and not delivered, and how many of them are held in memory, as
 // told a few times a second.
-func (p *running) pending() (n int64) {
-	for _, ps := range p.Stats().Partitions {
-		n += ps.Pending
-	}
-	return n
+func (p *running) pending() int64 {
+	return total(p.Stats().Partitions, func(ps processor.PartitionStats) int64 { return ps.Pending })
 }
 
-func (p *running) near() (n int64) {
-	for _, ps := range p.Stats().Partitions {
-		n += ps.Near
+func (p *running) near() int64 {
+	return total(p.Stats().Partitions, func(ps processor.PartitionStats) int64 { return ps.Near })
+}
+
+func total[T any](all []T, of func(T) int64) (n int64) {
+	for _, one := range all {
+		n += of(one)
 	}
 	return n
 }
@@ -294,18 +248,4 @@ func (s *stage) check(ctx context.Context) (string, error) {
 		checked += fmt.Sprintf("; %s more still pending, and counted as such by the replicas", thousands(report.Later))
 	}
 	return checked, nil
-}
-
-// client makes one with further options.
-func (r *runner) client(more ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(r.o.Client[:len(r.o.Client):len(r.o.Client)], more...)...)
-}
-
-// targetReader makes a read_committed consumer of the targets, from their beginning.
-func (s *stage) targetReader() (*kgo.Client, error) {
-	return s.r.client(
-		kgo.ConsumeTopics(s.targets...),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-	)
 }

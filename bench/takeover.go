@@ -26,30 +26,24 @@ type takeover struct {
 	stayed     time.Duration // the largest lateness, meanwhile, of records of partitions that it did not have
 }
 
-// standby measures a take-over by replicas that follow the dead one's partitions.
-func (r *runner) standby(ctx context.Context) ([]Result, error) {
-	return r.standbyOf(ctx, "standby", r.o.Pending)
-}
-
-// standbyMany is standby with far more pending, which should make no difference.
-func (r *runner) standbyMany(ctx context.Context) ([]Result, error) {
-	return r.standbyOf(ctx, "standby-many", many*r.o.Pending)
-}
-
-func (r *runner) standbyOf(ctx context.Context, name string, pending int) ([]Result, error) {
-	t, checked, err := r.takeOver(ctx, name, 1, pending)
-	if err != nil {
-		return nil, err
+// standby measures a take-over by replicas that follow the dead one's partitions. More that is pending should make no difference.
+func standby(name string, times int) func(context.Context, *runner) ([]Result, error) {
+	return func(ctx context.Context, r *runner) ([]Result, error) {
+		pending := times * r.o.Pending
+		t, checked, err := takeOver(ctx, r, name, 1, pending)
+		if err != nil {
+			return nil, err
+		}
+		return []Result{{
+			Case: name,
+			What: fmt.Sprintf("%s with standbys: 1. %s", takeoverWhat(r, &t, pending), alike), Measured: t.String(), Figures: t.figures(), Checked: checked,
+		}}, nil
 	}
-	return []Result{{
-		Case: name,
-		What: fmt.Sprintf("%s with standbys: 1. %s", r.takeoverWhat(&t, pending), alike), Measured: t.String(), Figures: t.figures(), Checked: checked,
-	}}, nil
 }
 
 // cold measures a take-over by replicas that know nothing of the dead one's partitions, and then how one process rebuilds everything.
-func (r *runner) cold(ctx context.Context) ([]Result, error) {
-	t, checked, err := r.takeOver(ctx, "cold", 0, r.o.Pending)
+func cold(ctx context.Context, r *runner) ([]Result, error) {
+	t, checked, err := takeOver(ctx, r, "cold", 0, r.o.Pending)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +52,12 @@ func (r *runner) cold(ctx context.Context) ([]Result, error) {
 	return []Result{{
 		Case: "cold",
 		What: fmt.Sprintf("%s without standbys; the others hold nothing of the %d partitions, so their pending records are read from the log: %s records, in the time from when the first of the partitions is claimed until the last is live. %s",
-			r.takeoverWhat(&t, r.o.Pending), t.partitions, thousands(t.log), alike),
+			takeoverWhat(r, &t, r.o.Pending), t.partitions, thousands(t.log), alike),
 		Measured: fmt.Sprintf("%s; %s records of log/s", t.String(), thousands(int64(f["log_per_s"]))), Figures: f, Checked: checked,
 	}}, nil
 }
 
-func (r *runner) takeoverWhat(t *takeover, pending int) string {
+func takeoverWhat(r *runner, t *takeover, pending int) string {
 	return fmt.Sprintf("Of %d replicas with %d partitions, a lane each and a session timeout of %v, one is killed with kill -9 while a transaction of its is open in %d partitions of the target; %s records are pending, due in hours, "+
 		"and %s a second fall due;", trio, r.o.Partitions, r.o.session, t.open, thousands(int64(pending)), thousands(slowRate))
 }
@@ -84,23 +78,16 @@ func (t *takeover) figures() Figures {
 	}
 }
 
-func (r *runner) takeOver(ctx context.Context, name string, standbys, pending int) (t takeover, checked string, err error) {
-	sc, err := r.setUp(ctx, name, trio, 1, standbys, pending)
-	if err != nil {
-		return t, "", err
-	}
-	defer sc.tearDown()
-	if err := sc.flow(ctx, slowRate); err != nil {
-		return t, "", err
-	}
-	if err := sc.warm(ctx); err != nil {
-		return t, "", err
-	}
-	if t, err = sc.killOne(ctx); err != nil {
-		return t, "", err
-	}
-	r.progress("%s: %s", name, &t)
-	checked, err = sc.finish(ctx)
+func takeOver(ctx context.Context, r *runner, name string, standbys, pending int) (t takeover, checked string, err error) {
+	_, checked, err = r.perform(ctx, name, cast{trio, 1, standbys, pending, slowRate}, func(sc *scene) (err error) {
+		if err := sc.warm(ctx); err != nil {
+			return err
+		}
+		if t, err = sc.killOne(ctx); err == nil {
+			r.progress("%s: %s", name, &t)
+		}
+		return err
+	})
 	return t, checked, err
 }
 
@@ -160,7 +147,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 		}
 	}
 	t.assigned, t.restored = sc.f.first(at, nil, processor.EventAssigned).Sub(at), sc.f.first(at, partitions, processor.EventRestored).Sub(at)
-	for _, late := range sc.o.late(at, time.Now(), func(p int32) bool { return !slices.Contains(partitions, p) }) {
+	for _, late := range sc.o.lateIn(at, time.Now(), func(p int32) bool { return !slices.Contains(partitions, p) }) {
 		t.stayed = max(t.stayed, late)
 	}
 	t.log, err = sc.logOf(ctx, partitions)

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -39,24 +38,24 @@ type passage struct {
 }
 
 // throughput measures records that are due within 1 s after they can be seen.
-func (r *runner) throughput(ctx context.Context) ([]Result, error) {
-	c, passages, checked, err := r.compete(ctx, "throughput", (*stage).passNear)
+func throughput(ctx context.Context, r *runner) ([]Result, error) {
+	c, err := compete(ctx, r, "throughput", passNear)
 	if err != nil {
 		return nil, err
 	}
 	f := c.figures()
-	f["accepted_per_s"] = medianOf(passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
+	f["accepted_per_s"] = medianOf(c.passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
 	results := []Result{{
 		Case: "throughput",
 		What: fmt.Sprintf("%s records of 100 B in %d partitions can suddenly be seen and are due within the next %v: from the first that is accepted to the last whose delivery is committed, "+
 			"exactly_once, defaults. The copy loop copies the same records, from the first poll that returns some to the last commit. Medians of %d, run alternately after a warm-up.",
 			thousands(int64(r.o.Records)), r.o.Partitions, spread(r.o.Records), r.o.Rounds),
-		Measured: c.String(), Figures: f, Checked: checked,
+		Measured: c.String(), Figures: f, Checked: c.checked,
 	}}
 	if cpuTime() == 0 {
 		return results, nil // not known on this system
 	}
-	cpu, err := r.cpu(ctx, &c, passages)
+	cpu, err := cpu(ctx, r, &c)
 	if err != nil {
 		return results, err
 	}
@@ -65,7 +64,7 @@ func (r *runner) throughput(ctx context.Context) ([]Result, error) {
 
 // cpu says what a record takes of this process, of the passages that were measured, and of some more whose records are
 // delivered without headers of ours.
-func (r *runner) cpu(ctx context.Context, c *contest, passages []passage) (res Result, err error) {
+func cpu(ctx context.Context, r *runner, c *contest) (res Result, err error) {
 	var silent []float64
 	for round := range r.o.Rounds {
 		s, err := r.newStage(ctx, "throughput", 1, r.o.Partitions)
@@ -73,13 +72,11 @@ func (r *runner) cpu(ctx context.Context, c *contest, passages []passage) (res R
 			return res, err
 		}
 		s.emit = topics.EmitNone
-		p, err := s.passNear(ctx, r.o.Records)
+		p, checked, err := passNear(ctx, s)
 		if err != nil {
 			return res, err
 		}
-		if res.Checked, err = s.check(ctx); err != nil {
-			return res, err
-		}
+		res.Checked = checked
 		r.progress("cpu: round %d: %.2f µs a record without headers", round+1, p.cpu)
 		silent = append(silent, p.cpu)
 		if err := r.clean(ctx, 0); err != nil {
@@ -88,7 +85,7 @@ func (r *runner) cpu(ctx context.Context, c *contest, passages []passage) (res R
 	}
 	batch, _ := c.best()
 	f := Figures{
-		"cpu_us": medianOf(passages, func(p passage) float64 { return p.cpu }), "cpu_silent_us": median(silent), "copy_cpu_us": medianOf(c.copies[batch], cpuOf),
+		"cpu_us": medianOf(c.passages, func(p passage) float64 { return p.cpu }), "cpu_silent_us": median(silent), "copy_cpu_us": medianOf(c.copies[batch], cpuOf),
 	}
 	f["ratio"] = f["cpu_us"] / f["copy_cpu_us"]
 	res.Case, res.Figures = "cpu", f
@@ -99,15 +96,15 @@ func (r *runner) cpu(ctx context.Context, c *contest, passages []passage) (res R
 }
 
 // store measures records that lie in the store until they are due.
-func (r *runner) store(ctx context.Context) ([]Result, error) {
-	c, passages, checked, err := r.compete(ctx, "store", (*stage).passStore)
+func store(ctx context.Context, r *runner) ([]Result, error) {
+	c, err := compete(ctx, r, "store", passStore)
 	if err != nil {
 		return nil, err
 	}
 	f := c.figures()
-	f["accepted_per_s"] = medianOf(passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
-	f["delivered_per_s"] = medianOf(passages, func(p passage) float64 { return float64(r.o.Records) / p.delivering.Seconds() })
-	f["store_bytes"] = medianOf(passages, func(p passage) float64 { return float64(p.storeBytes) })
+	f["accepted_per_s"] = medianOf(c.passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
+	f["delivered_per_s"] = medianOf(c.passages, func(p passage) float64 { return float64(r.o.Records) / p.delivering.Seconds() })
+	f["store_bytes"] = medianOf(c.passages, func(p passage) float64 { return float64(p.storeBytes) })
 	f["delivered_ratio"] = f["delivered_per_s"] / f["copy_best_per_s"]
 	return []Result{{
 		Case: "store",
@@ -115,45 +112,42 @@ func (r *runner) store(ctx context.Context) ([]Result, error) {
 			"the last that is accepted, and the time from when the first is due to the last whose delivery is committed, in sum. Compactions while they wait are not counted. exactly_once, defaults otherwise. "+
 			"The copy loop copies the same records. Medians of %d, run alternately after a warm-up.", thousands(int64(r.o.Records)), r.o.Partitions, storeWindow, spread(r.o.Records), r.o.Rounds),
 		Measured: fmt.Sprintf("%s; accepted at %s/s, delivered at %s/s (%.2f)", c.String(), thousands(int64(f["accepted_per_s"])), thousands(int64(f["delivered_per_s"])), f["delivered_ratio"]),
-		Figures:  f, Checked: checked,
+		Figures:  f, Checked: c.checked,
 	}}, nil
 }
 
 func spread(n int) time.Duration { return time.Duration(n) * time.Second / spreadRate }
 
-// compete runs the processor and the copy loop alternately, each round on records of its own. The first round is a
-// warm-up.
-func (r *runner) compete(ctx context.Context, name string, pass func(s *stage, ctx context.Context, n int) (passage, error)) (c contest, all []passage, checked string, err error) {
-	n := r.o.Records
+// compete runs the processor and the copy loop alternately, each round on records of its own.
+func compete(ctx context.Context, r *runner, name string, pass func(context.Context, *stage) (passage, string, error)) (c contest, err error) {
 	for round := range r.o.Rounds + 1 {
+		if round <= 1 { // the first is a warm-up
+			c = contest{copies: map[int][]speed{}}
+		}
 		s, err := r.newStage(ctx, name, 1, r.o.Partitions)
 		if err != nil {
-			return c, all, "", err
+			return c, err
 		}
-		p, err := pass(s, ctx, n)
+		p, checked, err := pass(ctx, s)
 		if err != nil {
-			return c, all, "", err
+			return c, err
 		}
-		if checked, err = s.check(ctx); err != nil {
-			return c, all, "", err
-		}
-		rate := float64(n) / p.total.Seconds()
+		rate := float64(r.o.Records) / p.total.Seconds()
 		r.progress("%s: %s: duewheel %s/s", name, roundName(round), thousands(int64(rate)))
-		counts := &c
-		if round == 0 {
-			counts = &contest{}
-		} else {
-			all = append(all, p)
-		}
-		counts.ours = append(counts.ours, rate)
-		if err := counts.copyAll(s.copied(ctx, name, round, n)); err != nil {
-			return c, all, "", err
+		c.ours, c.passages, c.checked = append(c.ours, rate), append(c.passages, p), checked
+		for _, batch := range copyBatches {
+			loop, err := copyLoop(ctx, s, batch)
+			if err != nil {
+				return c, err
+			}
+			r.progress("%s: %s: copy loop %s/s at %s a transaction", name, roundName(round), thousands(int64(loop.rate)), thousands(int64(batch)))
+			c.copies[batch] = append(c.copies[batch], loop)
 		}
 		if err := r.clean(ctx, 0); err != nil {
-			return c, all, "", err
+			return c, err
 		}
 	}
-	return c, all, checked, nil
+	return c, nil
 }
 
 func roundName(round int) string {
@@ -163,96 +157,77 @@ func roundName(round int) string {
 	return fmt.Sprint("round ", round)
 }
 
-// copied is the copy loop, with progress.
-func (s *stage) copied(ctx context.Context, name string, round, n int) func(batch int) (speed, error) {
-	return func(batch int) (speed, error) {
-		p, err := s.copyLoop(ctx, batch, n)
-		if err == nil {
-			s.r.progress("%s: %s: copy loop %s/s at %s a transaction", name, roundName(round), thousands(int64(p.rate)), thousands(int64(batch)))
-		}
-		return p, err
-	}
-}
-
-// begin starts a processor, and writes n requests that it does not see yet. They are due in no order, the first of them at the given time.
-func (s *stage) begin(ctx context.Context, n int, first time.Time, change func(*processor.Config)) (p *running, reveal func(context.Context) error, forget func(), err error) {
-	reveal, forget, err = s.hold(ctx, n, func(i int) stamp {
+// pass lets all records through a processor. They are written before it starts, and seen when they are revealed; they are due in no order,
+// the first of them at the given time.
+func (s *stage) pass(ctx context.Context, first time.Time, change func(*processor.Config), meanwhile func(p *running, reveal func(context.Context) error) error) (checked string, err error) {
+	n := s.r.o.Records
+	reveal, forget, err := s.hold(ctx, n, func(i int) stamp {
 		return stamp{due: first.UnixMilli() + int64(noise(uint64(i))%uint64(n))*1000/spreadRate, index: uint32(i)}
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return "", err
 	}
-	if p, err = s.start(ctx, change); err == nil {
-		err = p.ready(ctx)
-	}
-	if err != nil {
-		forget()
-		if p != nil {
-			err = errors.Join(err, p.stop())
-		}
-		return nil, nil, nil, err
-	}
-	return p, reveal, forget, nil
+	defer forget()
+	return s.play(ctx, change, func(p *running) error { return meanwhile(p, reveal) })
 }
 
-// passNear delivers n records that are due as soon as they can be seen.
-func (s *stage) passNear(ctx context.Context, n int) (out passage, err error) {
+// passNear delivers records that are due as soon as they can be seen.
+func passNear(ctx context.Context, s *stage) (out passage, checked string, err error) {
+	n := s.r.o.Records
 	first := time.Now().Add(s.r.lead(n) + s.r.o.settle)
 	s.r.progress("throughput: writing %s requests", thousands(int64(n)))
-	p, reveal, forget, err := s.begin(ctx, n, first, func(*processor.Config) {})
-	if err != nil {
-		return out, err
-	}
-	defer func() { forget(); err = errors.Join(err, p.stop()) }()
-	if time.Until(first) < revealAhead {
-		return out, errDueTooSoon
-	}
-	if err := sleepUntil(ctx, first.Add(-revealAhead)); err != nil {
-		return out, err
-	}
-	watch := startWatch()
-	if err := reveal(ctx); err != nil {
-		return out, err
-	}
-	began, err := p.accept(ctx, n, &out)
-	if err != nil {
-		return out, err
-	}
-	if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
-		return out, err
-	}
-	out.total, out.cpu = time.Since(began), watch.stop(n).cpu
-	return out, nil
+	checked, err = s.pass(ctx, first, nil, func(p *running, reveal func(context.Context) error) error {
+		if time.Until(first) < revealAhead {
+			return errDueTooSoon
+		}
+		if err := sleepUntil(ctx, first.Add(-revealAhead)); err != nil {
+			return err
+		}
+		watch := startWatch()
+		if err := reveal(ctx); err != nil {
+			return err
+		}
+		began, err := p.accept(ctx, n, &out)
+		if err != nil {
+			return err
+		}
+		if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
+			return err
+		}
+		out.total, out.cpu = time.Since(began), watch.stop(n).cpu
+		return nil
+	})
+	return out, checked, err
 }
 
-// passStore delivers n records that were stored before.
-func (s *stage) passStore(ctx context.Context, n int) (out passage, err error) {
+// passStore delivers records that were stored before.
+func passStore(ctx context.Context, s *stage) (out passage, checked string, err error) {
+	n := s.r.o.Records
 	lead := 2*s.r.lead(n) + s.r.o.settle
 	first := time.Now().Add(lead).Truncate(time.Millisecond)
 	s.r.progress("store: writing %s requests that are due in %v", thousands(int64(n)), lead.Round(time.Millisecond))
-	p, reveal, forget, err := s.begin(ctx, n, first, func(c *processor.Config) { c.NearWindow = storeWindow })
-	if err != nil {
-		return out, err
-	}
-	defer func() { forget(); err = errors.Join(err, p.stop()) }()
-	if err := reveal(ctx); err != nil {
-		return out, err
-	}
-	if _, err := p.accept(ctx, n, &out); err != nil {
-		return out, err
-	}
-	if err := p.allStored(ctx, n, first, &out); err != nil {
-		return out, err
-	}
-	if err := sleepUntil(ctx, first); err != nil {
-		return out, err
-	}
-	if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
-		return out, err
-	}
-	out.delivering = time.Since(first)
-	out.total = out.accepting + out.delivering
-	return out, nil
+	window := func(c *processor.Config) { c.NearWindow = storeWindow }
+	checked, err = s.pass(ctx, first, window, func(p *running, reveal func(context.Context) error) error {
+		if err := reveal(ctx); err != nil {
+			return err
+		}
+		if _, err := p.accept(ctx, n, &out); err != nil {
+			return err
+		}
+		if err := p.allStored(ctx, n, first, &out); err != nil {
+			return err
+		}
+		if err := sleepUntil(ctx, first); err != nil {
+			return err
+		}
+		if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
+			return err
+		}
+		out.delivering = time.Since(first)
+		out.total = out.accepting + out.delivering
+		return nil
+	})
+	return out, checked, err
 }
 
 // accept waits until n records are accepted, and returns when the first was.

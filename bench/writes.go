@@ -12,42 +12,33 @@ import (
 )
 
 // writes counts what is written to Kafka for a delayed record: records of any sort, in every topic of the case.
-func (r *runner) writes(ctx context.Context) (_ []Result, err error) {
+func writes(ctx context.Context, r *runner) ([]Result, error) {
 	s, err := r.newStage(ctx, "writes", 1, r.o.Partitions)
 	if err != nil {
 		return nil, err
 	}
-	// So that most records are due after the near window when they are accepted, and go through the store.
-	plan := r.schedule()
-	p, err := s.start(ctx, func(c *processor.Config) { c.NearWindow = r.o.settle + r.o.For/2 })
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	if err := p.ready(ctx); err != nil {
-		return nil, err
-	}
+	plan := r.o.schedule()
 	n := plan.warm + plan.in
 	r.progress("writes: %s requests, due at %s/s", thousands(int64(n)), thousands(int64(plan.rate)))
-	if err := s.requests(ctx, p, &plan, false); err != nil {
-		return nil, err
-	}
-	if err := p.until(ctx, "delivered", int64(n), p.delivered); err != nil {
-		return nil, err
-	}
-	if err := p.stop(); err != nil {
-		return nil, err
-	}
-	checked, err := s.check(ctx)
+	// So that most records are due after the near window when they are accepted, and go through the store.
+	window := func(c *processor.Config) { c.NearWindow = r.o.settle + r.o.For/2 }
+	var played *running
+	checked, err := s.play(ctx, window, func(p *running) error {
+		played = p
+		if err := p.requests(ctx, &plan, false); err != nil {
+			return err
+		}
+		return p.until(ctx, "delivered", int64(n), p.delivered)
+	})
 	if err != nil {
 		return nil, err
 	}
 	topics := append(s.delays[:1:1], s.targets[0], s.dead)
-	records, markers, err := r.appended(ctx, topics...)
+	records, markers, err := appended(ctx, r.cluster, topics...)
 	if err != nil {
 		return nil, err
 	}
-	transactions := p.Stats().Transactions["committed"]
+	transactions := played.Stats().Transactions["committed"]
 	f := Figures{
 		"records_per_record": float64(records) / float64(n), "markers_per_record": float64(markers) / float64(n),
 		"transactions": float64(transactions),
@@ -62,12 +53,12 @@ func (r *runner) writes(ctx context.Context) (_ []Result, err error) {
 }
 
 // appended counts what is in topics: records, whether committed or aborted, and control records.
-func (r *runner) appended(ctx context.Context, topics ...string) (records, control int64, err error) {
-	ends, err := r.adm.ListEndOffsets(ctx, topics...)
+func appended(ctx context.Context, c *cluster, topics ...string) (records, control int64, err error) {
+	ends, err := c.adm.ListEndOffsets(ctx, topics...)
 	if err = errors.Join(err, ends.Error()); err != nil {
 		return 0, 0, err
 	}
-	cl, err := r.client(
+	cl, err := c.client(
 		kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadUncommitted()),
 		kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond),
 	)
