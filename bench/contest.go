@@ -4,6 +4,7 @@ import "fmt"
 
 // contest holds the rates of a case that is measured against the copy loop.
 type contest struct {
+	records  int // of each run
 	ours     []float64
 	passages []passage       // the same runs
 	copies   map[int][]speed // by batch
@@ -25,7 +26,10 @@ func (c *contest) best() (batch int, rate float64) {
 
 // figures are what every such case has.
 func (c *contest) figures() Figures {
-	f := Figures{"records_per_s": median(c.ours)}
+	f := Figures{
+		"records_per_s":  median(c.ours),
+		"accepted_per_s": medianOf(c.passages, func(p passage) float64 { return float64(c.records) / p.accepting.Seconds() }),
+	}
 	for b, speeds := range c.copies {
 		f[fmt.Sprintf("copy_%d_per_s", b)] = medianOf(speeds, rateOf)
 	}

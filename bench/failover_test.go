@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,24 +68,7 @@ func TestFailoverCases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []string
-			for _, r := range results {
-				got = append(got, r.Case)
-				if !strings.Contains(r.Checked, "records: each delivered once") || !strings.Contains(r.Checked, want.pending) {
-					t.Errorf("%s: checked %q", r.Case, r.Checked)
-				}
-				for _, f := range want.figures {
-					if !(r.Figures[f] > 0) {
-						t.Errorf("%s: figure %s is %v", r.Case, f, r.Figures[f])
-					}
-				}
-				if r.Goal == "" || r.Measured == "" || r.What == "" {
-					t.Errorf("incomplete: %+v", r)
-				}
-			}
-			if !slices.Equal(got, want.results) {
-				t.Errorf("results of %q, want %q", got, want.results)
-			}
+			judgeResults(t, results, want.results, want.figures, "records: each delivered once", want.pending)
 			if names := left(t, o); len(names) > 0 {
 				t.Errorf("left behind: %q", names)
 			}

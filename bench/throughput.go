@@ -44,7 +44,6 @@ func throughput(ctx context.Context, r *runner) ([]Result, error) {
 		return nil, err
 	}
 	f := c.figures()
-	f["accepted_per_s"] = medianOf(c.passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
 	results := []Result{{
 		Case: "throughput",
 		What: fmt.Sprintf("%s records of 100 B in %d partitions can suddenly be seen and are due within the next %v: from the first that is accepted to the last whose delivery is committed, "+
@@ -102,7 +101,6 @@ func store(ctx context.Context, r *runner) ([]Result, error) {
 		return nil, err
 	}
 	f := c.figures()
-	f["accepted_per_s"] = medianOf(c.passages, func(p passage) float64 { return float64(r.o.Records) / p.accepting.Seconds() })
 	f["delivered_per_s"] = medianOf(c.passages, func(p passage) float64 { return float64(r.o.Records) / p.delivering.Seconds() })
 	f["store_bytes"] = medianOf(c.passages, func(p passage) float64 { return float64(p.storeBytes) })
 	f["delivered_ratio"] = f["delivered_per_s"] / f["copy_best_per_s"]
@@ -122,7 +120,7 @@ func spread(n int) time.Duration { return time.Duration(n) * time.Second / sprea
 func compete(ctx context.Context, r *runner, name string, pass func(context.Context, *stage) (passage, string, error)) (c contest, err error) {
 	for round := range r.o.Rounds + 1 {
 		if round <= 1 { // the first is a warm-up
-			c = contest{copies: map[int][]speed{}}
+			c = contest{records: r.o.Records, copies: map[int][]speed{}}
 		}
 		s, err := r.newStage(ctx, name, 1, r.o.Partitions)
 		if err != nil {

@@ -31,18 +31,18 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	}
 	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
 	if s := src.at(offset); s.is(isRetry) {
-		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "names a retry record, not the request"}, r)
+		c.fault(Altered, src.name(offset), r, "names a retry record, not the request")
 		offset = s.due
 	}
 	if p.problem == "" {
 		p.problem = rt.misEmitted(p)
 	}
 	if p.problem != "" {
-		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: p.problem}, r)
+		c.fault(Altered, src.name(offset), r, "%s", p.problem)
 	}
 	a := arrival{
 		print: c.hash.asDelivered(r.Key, r.Value, r.Headers, p.due, rt.emitted(p.timestamp)),
-		at:    c.place(r), target: c.targetIndex(r.Topic), retried: p.attempt > 0, record: r,
+		at:    c.places.of(r), target: c.targets.index(r.Topic), retried: p.attempt > 0, record: r,
 	}
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
 		src.attempts[offset] = p.attempt
@@ -104,7 +104,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 	case first:
 		s.print, s.target = a.print, a.target
 	case !s.is(died) && (s.print != a.print || s.target != a.target):
-		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "differs from what arrived first"}, a.record)
+		c.fault(Altered, src.name(offset), a.record, "differs from what arrived first")
 	}
 	s.flags |= delivered
 	due := a.due
@@ -134,8 +134,7 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	if s.arrivals > 1 {
 		c.counts.Doubled++
 		if !c.config.AllowDoubles {
-			detail := fmt.Sprintf("seen %d times, first at %s, now at %s", s.arrivals, c.where(s.place), c.where(a.at))
-			c.faultOf(Fault{Kind: Doubled, Source: src.name(offset), Detail: detail}, a.record)
+			c.fault(Doubled, src.name(offset), a.record, "seen %d times, first at %s, now at %s", s.arrivals, c.places.name(s.place), c.places.name(a.at))
 		}
 		return false
 	}
@@ -149,40 +148,13 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	return true
 }
 
-// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of the consumer that saw it. Nothing is delivered
-// before it is due, nor after it was seen.
-func (c *Checker) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
-	written, seen := r.Timestamp.UnixMilli(), m.seen.UnixMilli()
-	skew := c.config.Skew.Milliseconds()
-	early := func(what string, at int64) {
-		c.faultOf(Fault{Kind: Early, Source: of, Detail: fmt.Sprintf("%s %d, %d ms before due %d", what, at, due-at, due)}, r)
-	}
-	ahead := func(what string, at int64) {
-		c.faultOf(Fault{Kind: Ahead, Source: of, Detail: fmt.Sprintf("%s %d, and seen %d ms before", what, at, at-seen)}, r)
-	}
-	switch {
-	case m.fired >= 0 && m.fired < due-skew:
-		early("fired at", m.fired)
-	case written < due-skew:
-		early("written at", written)
-	case m.seen.IsZero():
-	case seen < due-skew:
-		early("seen at", seen)
-	case m.fired > seen+skew:
-		ahead("fired at", m.fired)
-	case written > seen+skew:
-		ahead("written at", written)
-	}
-}
-
 func (c *Checker) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
 	if !s.is(mayDeliver) {
-		detail := fmt.Sprintf("seen at %s, and should be dead-lettered: %s", c.where(a.at), Codes(s.codes))
-		c.faultOf(Fault{Kind: BadDelivered, Source: src.name(offset), Detail: detail}, a.record)
+		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and should be dead-lettered: %s", c.places.name(a.at), Codes(s.codes))
 		return
 	}
 	if wrong := c.differences(s, a); len(wrong) > 0 {
-		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: strings.Join(wrong, ", ")}, a.record)
+		c.fault(Altered, src.name(offset), a.record, "%s", strings.Join(wrong, ", "))
 	}
 }
 
@@ -199,25 +171,16 @@ func (c *Checker) differences(s *slot, a arrival) (wrong []string) {
 	if a.headers != s.headers {
 		wrong = append(wrong, "headers or delay-source-timestamp")
 	}
-	to := c.places[a.at.partition()]
+	to := c.places.at(a.at)
 	switch {
 	case a.target != s.target:
-		wrong = append(wrong, fmt.Sprintf("target %s, not %s", to.topic, c.targets[s.target]))
+		wrong = append(wrong, fmt.Sprintf("target %s, not %s", to.topic, c.targets.names[s.target]))
 	case s.partition >= 0 && to.partition != int32(s.partition):
 		wrong = append(wrong, fmt.Sprintf("partition %d, not %d", to.partition, s.partition))
-	case s.partition < 0 && a.record != nil && c.misplaced(a.record):
+	case s.partition < 0 && a.record != nil && c.targets.misplaced(a.record):
 		wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key", to.partition))
 	}
 	return wrong
-}
-
-// misplaced tells whether a record with a key is not where Java's producer would put it.
-func (c *Checker) misplaced(r *kgo.Record) bool {
-	t := c.targetsBy[r.Topic]
-	if t == nil || t.Partitions == 0 || r.Key == nil {
-		return false
-	}
-	return c.java.Partition(r, t.Partitions) != int(r.Partition)
 }
 
 // DeadLettered takes a committed record of a dead-letter topic.
@@ -226,7 +189,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
 	if !p.named() || rt == nil {
-		c.faultOf(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "names no request"}, r)
+		c.fault(Stray, Source{r.Topic, r.Partition, r.Offset}, r, "names no request")
 		return
 	}
 	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
@@ -234,13 +197,13 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		p.problem = "dead letter topic " + r.Topic + ", not " + rt.DeadLetter
 	}
 	if p.problem != "" {
-		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: p.problem}, r)
+		c.fault(Altered, src.name(offset), r, "%s", p.problem)
 	}
-	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.place(r), code: codeOf(p.code), record: r}
-	a.cut, a.retried = c.cutDown(r, p), p.attempt > 0
+	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.places.of(r), code: codeOf(p.code), record: r}
+	a.cut, a.retried = c.hash.cutDown(r, p), p.attempt > 0
 	s := src.at(offset)
 	if s.is(isRetry) {
-		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "dead letter: names a retry record, not the request"}, r)
+		c.fault(Altered, src.name(offset), r, "dead letter: names a retry record, not the request")
 		offset = s.due
 		s = src.at(offset)
 	}
@@ -263,8 +226,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 // judgeDead compares a dead letter with the request, whose fingerprint in the slot must be of the same sort.
 func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	if !s.is(mayDie) {
-		detail := fmt.Sprintf("seen at %s with code %s, and should be delivered to %s", c.where(a.at), a.code, c.targets[s.target])
-		c.faultOf(Fault{Kind: GoodDeadLettered, Source: src.name(offset), Detail: detail}, a.record)
+		c.fault(GoodDeadLettered, src.name(offset), a.record, "seen at %s with code %s, and should be delivered to %s", c.places.name(a.at), a.code, c.targets.names[s.target])
 		return
 	}
 	var wrong []string
@@ -285,7 +247,7 @@ func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
 		wrong = append(wrong, "headers or timestamp")
 	}
 	if len(wrong) > 0 {
-		c.faultOf(Fault{Kind: Altered, Source: src.name(offset), Detail: "dead letter: " + strings.Join(wrong, ", ")}, a.record)
+		c.fault(Altered, src.name(offset), a.record, "dead letter: %s", strings.Join(wrong, ", "))
 	}
 }
 
@@ -295,7 +257,7 @@ func (c *Checker) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectat
 	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes), retried: got.is(retried)}
 	first := got.flags & (delivered | died)
 	if first == delivered|died {
-		if first = delivered; c.letters[c.places[a.at.partition()].topic] {
+		if first = delivered; c.letters[c.places.at(a.at).topic] {
 			first = died
 		}
 	}
@@ -323,14 +285,14 @@ func (c *Checker) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	again.count = src.retries[origin].count + 1
 	src.retries[origin] = again
 	if c.config.Retries > 0 && again.count == c.config.Retries+1 {
-		c.faultOf(Fault{Kind: Insistent, Source: src.name(origin), Detail: fmt.Sprintf("put off for the %d. time", again.count)}, r)
+		c.fault(Insistent, src.name(origin), r, "put off for the %d. time", again.count)
 	}
 	got := *s
 	*s = slot{print: print{due: origin}, flags: isRetry}
 	if got.arrivals == 0 {
 		return
 	}
-	c.faultOf(Fault{Kind: Altered, Source: src.name(r.Offset), Detail: "what arrived names a retry record, not the request"}, nil)
+	c.fault(Altered, src.name(r.Offset), nil, "what arrived names a retry record, not the request")
 	a := arrival{print: got.print, at: got.place, code: Codes(got.codes), retried: true}
 	o := src.at(origin)
 	first := c.arrived(src, o, origin, a)

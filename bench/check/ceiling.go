@@ -2,12 +2,39 @@ package check
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
+
+// judge finds faults. What comes at the wrong time it recognises by itself.
+type judge struct {
+	config Config
+	health health
+	found  [kinds]Found
+}
+
+// fault is a broken promise. Arrived, if any, is the record on seeing which it was found.
+func (j *judge) fault(k Kind, of Source, arrived *kgo.Record, detail string, args ...any) {
+	found := &j.found[k]
+	if found.Count++; len(found.First) >= j.config.Keep {
+		return
+	}
+	f := Fault{Kind: k, Source: of, Detail: fmt.Sprintf(detail, args...)}
+	if arrived != nil {
+		f.Arrived = clone(arrived)
+	}
+	found.First = append(found.First, f)
+}
+
+// faults is how many there were.
+func (j *judge) faults() (n int64) {
+	for _, f := range j.found {
+		n += f.Count
+	}
+	return n
+}
 
 // health is whether the world is well: what is late in one that is not says nothing of the processor.
 type health struct {
@@ -16,12 +43,12 @@ type health struct {
 }
 
 // Ill says that something is being broken: nothing that comes now is late.
-func (c *Checker) Ill() { c.health.ill = true }
+func (j *judge) Ill() { j.health.ill = true }
 
 // Well says that nothing is broken any more.
-func (c *Checker) Well(now time.Time) {
-	if c.health.ill {
-		c.health = health{since: now}
+func (j *judge) Well(now time.Time) {
+	if j.health.ill {
+		j.health = health{since: now}
 	}
 }
 
@@ -33,33 +60,39 @@ func (h health) after(at time.Time) time.Time {
 	return at
 }
 
-func (c *Checker) judgeLateness(of Source, due int64, r *kgo.Record, m moment) {
-	if c.config.Late == 0 || c.health.ill || m.seen.IsZero() || m.from == unknown {
-		return
+// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of the consumer that saw it. Nothing is delivered
+// before it is due, nor after it was seen.
+func (j *judge) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
+	written, seen := r.Timestamp.UnixMilli(), m.seen.UnixMilli()
+	skew := j.config.Skew.Milliseconds()
+	early := func(what string, at int64) {
+		j.fault(Early, of, r, "%s %d, %d ms before due %d", what, at, due-at, due)
 	}
-	since := c.health.after(time.UnixMilli(max(due, m.from)))
-	if late := m.seen.Sub(since); late > c.config.Late {
-		c.faultOf(Fault{Kind: Late, Source: of, Detail: fmt.Sprintf("seen %v late, and at most %v is allowed", late, c.config.Late)}, r)
+	ahead := func(what string, at int64) {
+		j.fault(Ahead, of, r, "%s %d, and seen %d ms before", what, at, at-seen)
+	}
+	switch {
+	case m.fired >= 0 && m.fired < due-skew:
+		early("fired at", m.fired)
+	case written < due-skew:
+		early("written at", written)
+	case m.seen.IsZero():
+	case seen < due-skew:
+		early("seen at", seen)
+	case m.fired > seen+skew:
+		ahead("fired at", m.fired)
+	case written > seen+skew:
+		ahead("written at", written)
 	}
 }
 
-// judgeAttempts: what is delivered after attempts says how many they were, as its last retry record does.
-func (c *Checker) judgeAttempts(src *source) {
-	offsets := slices.Sorted(maps.Keys(src.retries))
-	for offset := range src.attempts {
-		if _, ok := src.retries[offset]; !ok {
-			offsets = append(offsets, offset)
-		}
+func (j *judge) judgeLateness(of Source, due int64, r *kgo.Record, m moment) {
+	if j.config.Late == 0 || j.health.ill || m.seen.IsZero() || m.from == unknown {
+		return
 	}
-	for _, offset := range offsets {
-		s, says, last := src.at(offset), src.attempts[offset], src.retries[offset]
-		if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone {
-			continue
-		}
-		// A record that comes twice may have been delivered before it was put off.
-		if says != last.attempt && !(c.config.AllowDoubles && says < last.attempt) {
-			c.fault(Fault{Kind: Altered, Source: src.name(offset), Detail: fmt.Sprintf("delay-attempt says %d, and its last retry record %d", says, last.attempt)})
-		}
+	since := j.health.after(time.UnixMilli(max(due, m.from)))
+	if late := m.seen.Sub(since); late > j.config.Late {
+		j.fault(Late, of, r, "seen %v late, and at most %v is allowed", late, j.config.Late)
 	}
 }
 
@@ -105,30 +138,29 @@ func (c *Checker) Checkpoint(topic string, partition int32, offset, due, seq int
 }
 
 // keepUncovered drops what is covered, and what has waited too long, which is a fault.
-func (c *Checker) keepUncovered(src *source, all []uncovered, now time.Time, what string, covered func(uncovered) bool) []uncovered {
+func (j *judge) keepUncovered(src *source, all []uncovered, now time.Time, what string, covered func(uncovered) bool) []uncovered {
 	return slices.DeleteFunc(all, func(u uncovered) bool {
 		if covered(u) {
 			return true
 		}
-		since := now.Sub(c.health.after(u.seen))
-		if c.health.ill || since <= c.config.Covered {
+		since := now.Sub(j.health.after(u.seen))
+		if j.health.ill || since <= j.config.Covered {
 			return false
 		}
-		c.fault(Fault{Kind: Uncovered, Source: src.name(u.offset), Detail: fmt.Sprintf("%s, and no checkpoint has said so for %v", what, since)})
+		j.fault(Uncovered, src.name(u.offset), nil, "%s, and no checkpoint has said so for %v", what, since)
 		return true
 	})
 }
 
-func (c *Checker) awaitAccepted(r *kgo.Record, seen time.Time) {
-	src := c.source(r.Topic, r.Partition)
-	if c.config.Covered == 0 || src == nil || src.route.Delay > 0 || seen.IsZero() {
+func (j *judge) awaitAccepted(src *source, offset int64, seen time.Time) {
+	if j.config.Covered == 0 || src.route.Delay > 0 || seen.IsZero() {
 		return // the offset of a fixed-delay route waits for deliveries
 	}
-	src.accepting = append(src.accepting, uncovered{offset: r.Offset, seen: seen})
+	src.accepting = append(src.accepting, uncovered{offset: offset, seen: seen})
 }
 
-func (c *Checker) awaitCovered(src *source, offset, due int64, seen time.Time) {
-	if c.config.Covered > 0 && !seen.IsZero() {
+func (j *judge) awaitCovered(src *source, offset, due int64, seen time.Time) {
+	if j.config.Covered > 0 && !seen.IsZero() {
 		u := src.keyed(offset, due)
 		u.seen = seen
 		src.delivering = append(src.delivering, u)
@@ -144,18 +176,18 @@ func (s *source) keyed(offset, due int64) uncovered {
 }
 
 // judgeAgain: what arrives again must not have been covered when it was written.
-func (c *Checker) judgeAgain(src *source, offset int64, r *kgo.Record) {
-	if c.config.Covered == 0 || !c.config.AllowDoubles {
+func (j *judge) judgeAgain(src *source, offset int64, r *kgo.Record) {
+	if j.config.Covered == 0 || !j.config.AllowDoubles {
 		return
 	}
 	u := src.keyed(offset, src.at(offset).due)
-	known := r.Timestamp.Add(-c.config.Covered)
+	known := r.Timestamp.Add(-j.config.Covered)
 	for _, p := range slices.Backward(src.checkpoints) {
 		if p.seen.After(known) {
 			continue
 		}
 		if p.covers(u, src.route.Delay > 0) {
-			c.faultOf(Fault{Kind: Doubled, Source: src.name(offset), Detail: fmt.Sprintf("and a checkpoint had covered it %v before", r.Timestamp.Sub(p.seen))}, r)
+			j.fault(Doubled, src.name(offset), r, "and a checkpoint had covered it %v before", r.Timestamp.Sub(p.seen))
 		}
 		return
 	}

@@ -1,10 +1,8 @@
 package check
 
 import (
-	"fmt"
 	"hash/maphash"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,25 +10,20 @@ import (
 
 // Checker compares what was requested with what arrived. It belongs to one goroutine.
 type Checker struct {
-	config  Config
+	judge
 	until   int64 // due times above are not waited for
 	hash    hasher
 	routes  map[string]*route // by delay topic
 	letters map[string]bool   // dead-letter topics
 
-	targets   []string           // by index
-	targetsBy map[string]*target // those that exist
-	places    []topicPartition   // by index
-	placesBy  map[topicPartition]int
-	sources   map[topicPartition]*source
-	contents  contents // of routes without emitted headers
+	targets  targets
+	places   places
+	sources  map[topicPartition]*source
+	contents contents // of routes without emitted headers
 
 	lateness *Lateness
 	byTarget map[string]*Lateness
-	java     kgo.TopicPartitioner
-	counts   Counts
-	faults   [kinds]Found
-	health   health
+	counts   Counts // but for Faults
 }
 
 type topicPartition struct {
@@ -60,30 +53,29 @@ func New(config Config) (*Checker, error) {
 	}
 	config.fill()
 	c := &Checker{
-		config:    config,
-		until:     math.MaxInt64,
-		hash:      hasher{maphash.MakeSeed()},
-		routes:    make(map[string]*route),
-		letters:   make(map[string]bool),
-		targetsBy: make(map[string]*target),
-		placesBy:  make(map[topicPartition]int),
-		sources:   make(map[topicPartition]*source),
-		lateness:  newLateness(),
-		byTarget:  make(map[string]*Lateness),
-		java:      kgo.StickyKeyPartitioner(nil).ForTopic(""),
+		judge:    judge{config: config},
+		until:    math.MaxInt64,
+		hash:     hasher{maphash.MakeSeed()},
+		routes:   make(map[string]*route),
+		letters:  make(map[string]bool),
+		targets:  targets{known: make(map[string]*target), java: kgo.StickyKeyPartitioner(nil).ForTopic("")},
+		places:   places{by: make(map[topicPartition]int)},
+		sources:  make(map[topicPartition]*source),
+		lateness: newLateness(),
+		byTarget: make(map[string]*Lateness),
 	}
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
 	}
 	for _, t := range config.Targets {
-		c.targetsBy[t.Topic] = &target{Target: t, index: c.targetIndex(t.Topic)}
+		c.targets.known[t.Topic] = &target{Target: t, index: c.targets.index(t.Topic)}
 		c.byTarget[t.Topic] = newLateness()
 	}
 	denied := make(map[string]bool)
 	for _, r := range config.Routes {
 		denied[r.Topic], denied[r.DeadLetter] = true, true
 		c.letters[r.DeadLetter] = true
-		rt := &route{Route: r, targets: c.targetsBy, denied: denied, verdicts: make(map[string]verdict)}
+		rt := &route{Route: r, targets: c.targets.known, denied: denied, verdicts: make(map[string]verdict)}
 		if rt.Expect == nil {
 			rt.Expect = rt.expect
 		}
@@ -96,7 +88,11 @@ func New(config Config) (*Checker, error) {
 }
 
 // Counts returns what was seen so far.
-func (c *Checker) Counts() Counts { return c.counts }
+func (c *Checker) Counts() Counts {
+	n := c.counts
+	n.Faults = c.faults()
+	return n
+}
 
 // Expect says what must become of a record of a delay topic.
 func (c *Checker) Expect(r *kgo.Record) Expectation {
@@ -115,7 +111,7 @@ func (c *Checker) Observe(r *kgo.Record, seen time.Time) {
 	switch {
 	case c.routes[r.Topic] != nil:
 		c.Requested(r)
-		c.awaitAccepted(r, seen)
+		c.awaitAccepted(c.source(r.Topic, r.Partition), r.Offset, seen)
 	case c.letters[r.Topic]:
 		c.DeadLettered(r)
 	default:
@@ -127,7 +123,7 @@ func (c *Checker) Observe(r *kgo.Record, seen time.Time) {
 func (c *Checker) Requested(r *kgo.Record) {
 	src := c.source(r.Topic, r.Partition)
 	if src == nil {
-		c.fault(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "not a delay topic of this check", Request: clone(r)})
+		c.fault(Stray, Source{r.Topic, r.Partition, r.Offset}, r, "not a delay topic of this check")
 		return
 	}
 	if src.passedOver(r) {
@@ -172,7 +168,7 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	}
 	s.partition = int16(e.Partition)
 	s.codes = uint16(e.Codes)
-	s.target = c.targetIndex(e.Target)
+	s.target = c.targets.index(e.Target)
 	switch e.Outcome {
 	case DeadLetter:
 		s.flags |= mayDie
@@ -202,23 +198,6 @@ func (c *Checker) waiting(s *slot) *int64 {
 	return &c.counts.Outstanding
 }
 
-func (c *Checker) where(p place) string {
-	at := c.places[p.partition()]
-	return fmt.Sprintf("%s/%d@%d", at.topic, at.partition, p.offset())
-}
-
-func (c *Checker) place(r *kgo.Record) place {
-	key := topicPartition{r.Topic, r.Partition}
-	i, ok := c.placesBy[key]
-	if !ok {
-		key.topic = strings.Clone(key.topic)
-		i = len(c.places)
-		c.places = append(c.places, key)
-		c.placesBy[key] = i
-	}
-	return placeOf(i, r.Offset)
-}
-
 // source returns what is remembered of a partition, or nil when its topic is no delay topic.
 func (c *Checker) source(topic string, partition int32) *source {
 	key := topicPartition{topic, partition}
@@ -233,34 +212,4 @@ func (c *Checker) source(topic string, partition int32) *source {
 		retries: make(map[int64]retry), attempts: make(map[int64]int64), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
-}
-
-// targetIndex numbers a target topic, existing or not.
-func (c *Checker) targetIndex(topic string) uint16 {
-	if t := c.targetsBy[topic]; t != nil {
-		return t.index
-	}
-	for i, t := range c.targets {
-		if t == topic {
-			return uint16(i)
-		}
-	}
-	c.targets = append(c.targets, strings.Clone(topic))
-	return uint16(len(c.targets) - 1)
-}
-
-func (c *Checker) faultOf(f Fault, arrived *kgo.Record) {
-	if arrived != nil && len(c.faults[f.Kind].First) < c.config.Keep {
-		f.Arrived = clone(arrived)
-	}
-	c.fault(f)
-}
-
-func (c *Checker) fault(f Fault) {
-	c.counts.Faults++
-	found := &c.faults[f.Kind]
-	found.Count++
-	if len(found.First) < c.config.Keep {
-		found.First = append(found.First, f)
-	}
 }

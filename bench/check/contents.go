@@ -27,11 +27,11 @@ type bare struct {
 	seen   time.Time
 }
 
-// contentOf tells contents apart. The value counts with all of its bits: by a print's 32 some of a million would be taken for
+// content tells contents apart. The value counts with all of its bits: by a print's 32 some of a million would be taken for
 // one another.
-func (c *Checker) contentOf(target uint16, key, value []byte, headers []kgo.RecordHeader) uint64 {
-	p := c.hash.asDelivered(key, value, headers, 0, 0)
-	return mix(mix(mix(uint64(target), p.key), c.hash.bytes(value)), uint64(p.headers))
+func (x hasher) content(target uint16, key, value []byte, headers []kgo.RecordHeader) uint64 {
+	p := x.asDelivered(key, value, headers, 0, 0)
+	return mix(mix(mix(uint64(target), p.key), x.bytes(value)), uint64(p.headers))
 }
 
 func (x contents) of(content uint64) *alike {
@@ -45,7 +45,7 @@ func (x contents) of(content uint64) *alike {
 
 // learn makes a request known by its content.
 func (c *Checker) learn(src *source, s *slot, r *kgo.Record, e Expectation) {
-	content := c.contentOf(s.target, e.Key, r.Value, r.Headers)
+	content := c.hash.content(s.target, e.Key, r.Value, r.Headers)
 	a := c.contents.of(content)
 	a.requests = append(a.requests, request{src, r.Offset, r.Timestamp.UnixMilli()})
 	for len(a.early) > 0 && s.arrivals == 0 {
@@ -58,10 +58,10 @@ func (c *Checker) learn(src *source, s *slot, r *kgo.Record, e Expectation) {
 // deliveredBare takes a delivered record that names no request.
 func (c *Checker) deliveredBare(r *kgo.Record, seen time.Time) {
 	if c.contents == nil {
-		c.faultOf(Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "names no request"}, r)
+		c.fault(Stray, Source{r.Topic, r.Partition, r.Offset}, r, "names no request")
 		return
 	}
-	a := c.contents.of(c.contentOf(c.targetIndex(r.Topic), r.Key, r.Value, r.Headers))
+	a := c.contents.of(c.hash.content(c.targets.index(r.Topic), r.Key, r.Value, r.Headers))
 	if len(a.requests) == 0 {
 		a.early = append(a.early, bare{clone(r), seen})
 		return
@@ -80,25 +80,25 @@ func (c *Checker) deliverAlike(a *alike, r *kgo.Record, seen time.Time) {
 	s := q.src.at(q.offset)
 	for _, h := range r.Headers {
 		if !passes(h.Key) {
-			c.faultOf(Fault{Kind: Altered, Source: q.src.name(q.offset), Detail: "header " + h.Key + " was delivered"}, r)
+			c.fault(Altered, q.src.name(q.offset), r, "header %s was delivered", h.Key)
 		}
 	}
-	it := arrival{print: s.print, at: c.place(r), target: s.target, record: r}
+	it := arrival{print: s.print, at: c.places.of(r), target: s.target, record: r}
 	c.deliver(q.src, q.offset, it, moment{seen: seen, fired: -1, from: q.timestamp})
 }
 
 // judgeContents finds what is left over at the end.
-func (c *Checker) judgeContents(all contents) {
-	for _, a := range all {
+func (e *ending) judgeContents() {
+	for _, a := range e.contents {
 		for _, b := range a.early {
 			r := b.record
-			f := Fault{Kind: Stray, Source: Source{r.Topic, r.Partition, r.Offset}, Detail: "names no request, and none is like it"}
-			if len(a.requests) > 0 {
-				c.counts.Doubled++
-				f.Kind, f.Source, f.Detail = Doubled, a.requests[0].src.name(a.requests[0].offset), "seen more often than requested"
+			if len(a.requests) == 0 {
+				e.fault(Stray, Source{r.Topic, r.Partition, r.Offset}, r, "names no request, and none is like it")
+				continue
 			}
-			if f.Kind == Stray || !c.config.AllowDoubles {
-				c.faultOf(f, r)
+			e.counts.Doubled++
+			if first := a.requests[0]; !e.config.AllowDoubles {
+				e.fault(Doubled, first.src.name(first.offset), r, "seen more often than requested")
 			}
 		}
 	}

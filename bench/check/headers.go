@@ -145,7 +145,7 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 
 // cutDown reads what a dead letter says of what it had to leave out, "key=1 value=2 headers=3 size=4", or returns nil. Only
 // values are large in tests, so nothing else may be cut.
-func (c *Checker) cutDown(r *kgo.Record, p provenance) *large {
+func (x hasher) cutDown(r *kgo.Record, p provenance) *large {
 	if p.cut == nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (c *Checker) cutDown(r *kgo.Record, p provenance) *large {
 	if err != nil || key != len(r.Key) || value <= len(r.Value) || len(r.Value) < headBytes {
 		return &large{}
 	}
-	return &large{value, c.hash.bytes(r.Value[:headBytes])}
+	return &large{value, x.bytes(r.Value[:headBytes])}
 }
 
 // author is what has written a record that looks like one that a processor writes into a delay topic for itself.

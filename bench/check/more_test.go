@@ -189,10 +189,11 @@ func TestOrderInParts(t *testing.T) {
 		// Of two keys, the first delivery comes last.
 		arrivals[0].Offset, arrivals[7].Offset = 1000, 1001
 		feed(c, arrivals...)
-		for _, src := range c.sortedSources() {
-			c.judgeOrder(src, atATime)
+		end := ending{*c}
+		for _, src := range c.sources {
+			end.judgeOrder(src, atATime)
 		}
-		if got := c.faults[Disordered].Count; got != 2 {
+		if got := end.found[Disordered].Count; got != 2 {
 			t.Errorf("%d at a time: %d out of order, want 2", atATime, got)
 		}
 	}
@@ -200,10 +201,10 @@ func TestOrderInParts(t *testing.T) {
 
 // Requests that differ only in their values are told apart, however many there are.
 func TestContentsAreToldApart(t *testing.T) {
-	c := &Checker{hash: hasher{maphash.MakeSeed()}}
+	x := hasher{maphash.MakeSeed()}
 	seen := map[uint64]bool{}
 	for i := range 1_000_000 {
-		seen[c.contentOf(0, nil, binary.BigEndian.AppendUint64(nil, uint64(i)), nil)] = true
+		seen[x.content(0, nil, binary.BigEndian.AppendUint64(nil, uint64(i)), nil)] = true
 	}
 	if len(seen) != 1_000_000 {
 		t.Errorf("%d contents of a million", len(seen))

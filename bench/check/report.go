@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -60,44 +61,56 @@ func (r *Report) String() string {
 // Report judges what can be judged only at the end: what is missing, out of order, or never requested. Every topic must have been
 // read to its end. It may be called again after more was read.
 func (c *Checker) Report() *Report {
-	found := c.faults
-	for k := range found {
-		found[k].First = slices.Clone(found[k].First)
+	end := ending{*c}
+	for k := range end.found {
+		end.found[k].First = slices.Clone(end.found[k].First)
 	}
-	end := Checker{config: c.config, faults: found, counts: c.counts, until: c.until, targets: c.targets, places: c.places}
-	for _, src := range c.sortedSources() {
+	byName := func(a, b *source) int {
+		return cmp.Or(strings.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	}
+	for _, src := range slices.SortedFunc(maps.Values(c.sources), byName) {
 		end.judgeEnd(src)
 		end.judgeAttempts(src)
 		end.judgeOrder(src, sorted)
 	}
-	end.judgeContents(c.contents)
-	return &Report{Counts: end.counts, Found: end.faults, Lateness: c.lateness, ByTarget: c.byTarget}
+	end.judgeContents()
+	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget}
 }
 
-func (c *Checker) sortedSources() []*source {
-	all := make([]*source, 0, len(c.sources))
-	for _, s := range c.sources {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b *source) int {
-		return cmp.Or(strings.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
-	})
-	return all
-}
+// ending is a checker at the end, with counts and faults of its own: it judges what can be judged only then.
+type ending struct{ Checker }
 
-func (c *Checker) judgeEnd(src *source) {
+func (e *ending) judgeEnd(src *source) {
 	for offset, s := range src.slots() {
 		switch {
-		case s.is(requested) && s.arrivals == 0 && s.due <= c.until:
-			what := "delivered to " + c.targets[s.target]
+		case s.is(requested) && s.arrivals == 0 && s.due <= e.until:
+			what := "delivered to " + e.targets.names[s.target]
 			if !s.is(mayDeliver) {
 				what = "dead-lettered: " + Codes(s.codes).String()
 			}
-			detail := fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
-			c.fault(Fault{Kind: Missing, Source: src.name(offset), Detail: detail})
+			e.fault(Missing, src.name(offset), nil, "due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
 		case !s.is(requested) && s.arrivals > 0:
-			detail := fmt.Sprintf("seen at %s, and no committed request is there", c.where(s.place))
-			c.fault(Fault{Kind: Stray, Source: src.name(offset), Detail: detail})
+			e.fault(Stray, src.name(offset), nil, "seen at %s, and no committed request is there", e.places.name(s.place))
+		}
+	}
+}
+
+// judgeAttempts: what is delivered after attempts says how many they were, as its last retry record does.
+func (e *ending) judgeAttempts(src *source) {
+	offsets := slices.Sorted(maps.Keys(src.retries))
+	for offset := range src.attempts {
+		if _, ok := src.retries[offset]; !ok {
+			offsets = append(offsets, offset)
+		}
+	}
+	for _, offset := range offsets {
+		s, says, last := src.at(offset), src.attempts[offset], src.retries[offset]
+		if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone {
+			continue
+		}
+		// A record that comes twice may have been delivered before it was put off.
+		if says != last.attempt && !(e.config.AllowDoubles && says < last.attempt) {
+			e.fault(Altered, src.name(offset), nil, "delay-attempt says %d, and its last retry record %d", says, last.attempt)
 		}
 	}
 }
@@ -115,7 +128,7 @@ const sorted = 1 << 20
 
 // judgeOrder finds what was delivered before an earlier one of the same group. Deliveries are taken in as many parts as keep
 // memory bounded; a group is never split.
-func (c *Checker) judgeOrder(src *source, atATime int) {
+func (e *ending) judgeOrder(src *source, atATime int) {
 	n := 0
 	for range src.slots() {
 		n++
@@ -132,18 +145,18 @@ func (c *Checker) judgeOrder(src *source, atATime int) {
 				continue
 			}
 			if last, ok := src.retries[offset]; ok && s.is(retried) {
-				if c.config.AllowDoubles && (last.count != int(last.attempt) || src.attempts[offset] != last.attempt) {
+				if e.config.AllowDoubles && (last.count != int(last.attempt) || src.attempts[offset] != last.attempt) {
 					continue // it was put off twice for one attempt, or again after it had arrived: any of these may have been it
 				}
 				t.due, t.seq = last.due, last.offset
 			}
 			turns = append(turns, t)
 		}
-		c.judgeTurns(src, turns)
+		e.judgeTurns(src, turns)
 	}
 }
 
-func (c *Checker) judgeTurns(src *source, turns []turn) {
+func (e *ending) judgeTurns(src *source, turns []turn) {
 	slices.SortFunc(turns, func(a, b turn) int {
 		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.due, b.due),
 			cmp.Compare(a.place.partition(), b.place.partition()), cmp.Compare(a.seq, b.seq))
@@ -153,7 +166,6 @@ func (c *Checker) judgeTurns(src *source, turns []turn) {
 		if a.group != b.group || a.due != b.due || a.place.partition() != b.place.partition() || a.place < b.place {
 			continue
 		}
-		detail := fmt.Sprintf("at %s, before offset %d with the same key and due %d, at %s", c.where(b.place), a.offset, a.due, c.where(a.place))
-		c.fault(Fault{Kind: Disordered, Source: src.name(b.offset), Detail: detail})
+		e.fault(Disordered, src.name(b.offset), nil, "at %s, before offset %d with the same key and due %d, at %s", e.places.name(b.place), a.offset, a.due, e.places.name(a.place))
 	}
 }

@@ -12,7 +12,7 @@ type slot struct {
 	print
 	place     place  // where it was first seen; valid when arrivals > 0
 	codes     uint16 // acceptable reasons of a dead letter, by bit; zero is any. Before the request is known: the reason seen
-	target    uint16 // index into Checker.targets; before the request is known: where it was delivered
+	target    uint16 // index into targets.names; before the request is known: where it was delivered
 	partition int16  // asked for in the target topic; negative is none
 	arrivals  uint8  // stays at its largest value
 	flags     flag
@@ -40,18 +40,6 @@ const (
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
-
-// place is a position in a target or dead-letter topic: the index of the partition above, 40 bits of offset below.
-type place uint64
-
-const offsetBits = 40
-
-func placeOf(partition int, offset int64) place {
-	return place(partition)<<offsetBits | place(offset)
-}
-
-func (p place) partition() int { return int(p >> offsetBits) }
-func (p place) offset() int64  { return int64(p & (1<<offsetBits - 1)) }
 
 const pageSlots = 1 << 12
 
