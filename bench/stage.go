@@ -114,7 +114,7 @@ func (s *stage) playSeen(ctx context.Context, change func(*processor.Config), me
 	return checked, errors.Join(err, o.end())
 }
 
-// stop ends the processor and returns what it ended with. It may be called again.
+// stop ends the processor and returns what it ended with.
 func (p *running) stop() error {
 	p.cancel()
 	<-p.done
