@@ -42,7 +42,7 @@ func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 // the answer that the attempt led to. When brokers were asked is told by the clock that counts, as the
 // other times are, which the machine's may be far from.
 func (r *renderer) outdated(st *targets.State, p *partition, it *pending.Item, first topics.Origin, now int64) bool {
-	asked := r.p.clock.Now() - time.Since(st.Asked).Milliseconds()
+	asked := r.clock.Now() - time.Since(st.Asked).Milliseconds()
 	since := deliverable(first, now)
 	if p.Ordered() {
 		since = it.Key.Due
@@ -68,7 +68,7 @@ func (r *renderer) takes(t *targets.Target, st *targets.State, all bool) bool {
 // pause is after what time the record at an offset is tried again: when it is known what has to
 // become of it, if that is sooner than its next try.
 func (r *renderer) pause(offset int64, attempts int) time.Duration {
-	pause := retryPause(r.cfg, offset, attempts)
+	pause := retryPause(&r.cfg, offset, attempts)
 	if r.state.Denied != 0 {
 		pause = min(pause, max(time.Until(r.state.Verdict)+2*targets.RefreshQuick, r.cfg.RetryBackoff))
 	}

@@ -20,16 +20,16 @@ func (l *lane) take(ctx context.Context, h group.Handover) {
 		return // a stay that is over
 	}
 	if len(h.Assigned) > 0 {
-		l.p.counters.rebalances.Add(1)
+		l.counters.rebalances.Add(1)
 		l.log.Info("partitions assigned", "partitions", h.Assigned)
 		l.events.tell(Event{Kind: EventAssigned}, h.Assigned...)
-		l.p.keeping.poke()
+		l.settings.Ask()
 		l.restore(ctx, h.Assigned, 0)
 	}
 	if len(h.Revoked) == 0 {
 		return
 	}
-	l.p.counters.rebalances.Add(1)
+	l.counters.rebalances.Add(1)
 	l.log.Info("partitions revoked", "partitions", h.Revoked, "lost", h.Lost)
 	if h.Lost {
 		l.events.tell(Event{Kind: EventLost}, h.Revoked...)
@@ -93,7 +93,7 @@ func (l *lane) awaitTurn(ctx context.Context) {
 func (l *lane) drop(ctx context.Context, tps []topicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range tps {
-		l.p.assigned.forget(l.n, tp)
+		l.assigned.forget(l.n, tp)
 		p := l.partitions[tp]
 		if p == nil {
 			continue
@@ -183,7 +183,7 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	delete(r.from.left, p.tp)
 	l.partitions[p.tp] = p
 	l.order = inOrder(l.partitions)
-	l.p.assigned.remember(l.n, p.tp, p)
+	l.assigned.remember(l.n, p.tp, p)
 	if p.phase == PhaseStopped {
 		l.log.Error("partition is stopped until a person decides", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", p.err)
 		l.events.tell(Event{Kind: EventStopped, Error: p.err.Error()}, p.tp)

@@ -225,7 +225,7 @@ func TestCulpritIsFound(t *testing.T) {
 		for offset := range int64(1024) {
 			l.read(t, p, testNow, req(offset, testNow, "orders"))
 		}
-		target := l.p.targets.Of([]byte("orders"))
+		target := l.targets.Of([]byte("orders"))
 		var delivered, blamed []int64
 		turns := 0
 		for ; len(delivered)+len(blamed) < 1024; turns++ {
@@ -278,7 +278,7 @@ func refuseSome(tn *turn, target *targets.Target, bad []int64) (refused bool) {
 // some in between is not.
 func TestRefusingTargetIsBlamed(t *testing.T) {
 	l := testLane(t)
-	target := l.p.targets.Of([]byte("orders"))
+	target := l.targets.Of([]byte("orders"))
 	target.State.Store(&targets.State{Status: targets.Ready})
 	refuse := func() *pending.Item {
 		it := &pending.Item{}

@@ -61,7 +61,7 @@ func TestBudgetIsShared(t *testing.T) {
 			equal(t, "store", p.store.options.MemoryBudget, c.store)
 			equal(t, "records of a turn", l.selection.batch.records, int(c.records))
 			equal(t, "bytes of a turn", l.selection.batch.bytes, c.batchBytes)
-			reader, closeReader, err := kafka.NewReader(l.cfg.Client, p.fetchBytes())
+			reader, closeReader, err := kafka.NewReader(l.cfg.Client, p.cfg.fetchBytes())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +147,7 @@ func TestQueuePausesReading(t *testing.T) {
 			l := testLane(t)
 			r := testRoute(true)
 			r.Target, r.Delay = "orders", c.delay
-			l.p.routes[testTopic] = mustRoute(r)
+			l.routes[testTopic] = mustRoute(r)
 			p := livePartition(t, l)
 			enough := func() bool {
 				return p.Figures(testNow).Bytes > max(l.memory.budget/2, 1<<18) || c.bytes == 1 && p.Pending() > 1000

@@ -86,7 +86,7 @@ func (cs *checkpoints) interval() time.Duration {
 func (cs *checkpoints) conclude(t *turn) (silent bool) {
 	t.cancel()
 	cs.commit = nil
-	cs.p.counters.turn(t)
+	cs.counters.turn(t)
 	cs.unanswered.note(t)
 	if t.outcome == outcomeDone {
 		cs.wrote(t)

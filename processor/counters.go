@@ -127,7 +127,7 @@ func (p *Processor) Stats() Stats {
 	if store := p.store.opened.Load(); store != nil {
 		s.StoreBytes, _ = store.DiskBytes() // 0 while it does not work
 	}
-	s.Partitions, s.Outside, s.Standbys = p.pictures(), p.outside(), p.standbys.stats()
+	s.Partitions, s.Outside, s.Standbys = p.assigned.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
 		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Trouble: c.why()})
@@ -147,12 +147,13 @@ func (p *Processor) Stats() Stats {
 	return s
 }
 
-func (p *Processor) pictures() []PartitionStats {
-	p.assigned.mu.Lock()
-	defer p.assigned.mu.Unlock()
+// pictures are those of the partitions that the process has.
+func (a *assignedSet) pictures() []PartitionStats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	var out []PartitionStats
-	for key, pt := range p.assigned.m {
-		restoring := PartitionStats{Topic: key.tp.Topic, Partition: key.tp.Partition, Lane: key.lane, Phase: PhaseRestoring, Reason: p.assigned.of[key]}
+	for key, pt := range a.m {
+		restoring := PartitionStats{Topic: key.tp.Topic, Partition: key.tp.Partition, Lane: key.lane, Phase: PhaseRestoring, Reason: a.of[key]}
 		if pt == nil {
 			out = append(out, restoring)
 		} else if pic := pt.picture.Load(); pic != nil {
@@ -187,7 +188,7 @@ func (p *Processor) Ready() (bool, []PartitionStats) {
 		ready = ready && joined
 	}
 	var not []PartitionStats
-	for _, s := range p.pictures() {
+	for _, s := range p.assigned.pictures() {
 		if s.Phase != PhaseLive || s.Error != "" {
 			not = append(not, s)
 		}

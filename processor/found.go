@@ -22,12 +22,12 @@ type found struct {
 // one that a person must decide on.
 func (r *restore) make(tp topicPartition, f found) (p *partition, claim bool, err error) {
 	p = &partition{
-		tp: tp, id: f.id, mark: r.p.mark(tp, f.id), route: r.p.routes[tp.Topic], stats: r.p.counters.topics[tp.Topic], since: r.began,
+		tp: tp, id: f.id, mark: r.mark(tp, f.id), route: r.routes[tp.Topic], stats: r.counters.topics[tp.Topic], since: r.began,
 		log:      r.log.With("topic", tp.Topic, "partition", tp.Partition),
 		phase:    PhaseCatchUp,
 		logStart: f.bounds.Start, endAsked: f.bounds.Asked,
 	}
-	c, err := r.p.checkpointOf(p, f)
+	c, err := r.checkpointOf(p, f)
 	if err != nil {
 		return p, false, err
 	}
@@ -45,21 +45,21 @@ func (r *restore) make(tp topicPartition, f found) (p *partition, claim bool, er
 		}
 	}
 	env := pending.Env{Route: p.route, Mark: p.mark, Skew: r.cfg.MaxClockSkew.Milliseconds()}
-	if p.Partition, err = pending.New(env, c, f.bounds.High, r.p.clock.Now()); err != nil {
+	if p.Partition, err = pending.New(env, c, f.bounds.High, r.clock.Now()); err != nil {
 		return p, false, p.describe("checkpoint of", err)
 	}
-	p.Trust(r.p.clock.Limit())
+	p.Trust(r.clock.Limit())
 	p.logEnd = p.endOf(f.bounds)
 	claim = claim || p.Marks().Committed.Watermark != c.Watermark // an owner may not live until its first checkpoint
 	return p, claim, nil
 }
 
 // checkpointOf sorts what can be wrong with a checkpoint.
-func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
+func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
 	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, LowWater: f.bounds.Start}
 	if f.fetched.Offset < 0 {
-		return pr.fromStore(p, fresh), nil
+		return k.fromStore(p, fresh), nil
 	}
 	c, err := state.ParseCheckpoint(f.fetched.Offset, f.fetched.Metadata)
 	switch {
@@ -75,15 +75,15 @@ func (pr *Processor) checkpointOf(p *partition, f found) (state.Checkpoint, erro
 		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
 			ErrBeyondLog, p.tp, c.Offset, f.bounds.High)
 	case c.LowWater < f.bounds.Start:
-		return pr.truncated(p, c, f.bounds.Start)
+		return k.truncated(p, c, f.bounds.Start)
 	}
 	return c, nil
 }
 
 // truncated sorts what can be done when the log begins above L. While the store cannot be asked it
 // may be the only one that holds what is missing, so accept_loss does not count yet.
-func (pr *Processor) truncated(p *partition, c state.Checkpoint, logStart int64) (state.Checkpoint, error) {
-	covers, err := pr.storeCovers(p, c, logStart)
+func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state.Checkpoint, error) {
+	covers, err := k.storeCovers(p, c, logStart)
 	switch {
 	case errors.Is(err, errNoStore):
 		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the local store may hold what is missing, so make it work: %w",
@@ -92,7 +92,7 @@ func (pr *Processor) truncated(p *partition, c state.Checkpoint, logStart int64)
 		p.log.Warn("the log has lost pending records that the local store still holds; they are delivered from there, by this process alone",
 			"low_water", c.LowWater, "log_start", logStart)
 		return c, nil
-	case !pr.cfg.AcceptLoss:
+	case !k.cfg.AcceptLoss:
 		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the store of another replica may still hold what is missing: start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1. Only when no replica has them, go on without them with `--accept-loss`",
 			ErrLogTruncated, p.tp, c.LowWater, logStart)
 	}
@@ -104,8 +104,8 @@ func (pr *Processor) truncated(p *partition, c state.Checkpoint, logStart int64)
 
 // fromStore is the way on without a checkpoint (a new group, or one whose offsets have expired):
 // what a store of this topic and group knows, else the log's beginning.
-func (pr *Processor) fromStore(p *partition, fresh state.Checkpoint) state.Checkpoint {
-	part, err := pr.store.Partition(pr.partitionID(p))
+func (k *kit) fromStore(p *partition, fresh state.Checkpoint) state.Checkpoint {
+	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
 	if err != nil {
 		return fresh
 	}
@@ -122,8 +122,8 @@ func (pr *Processor) fromStore(p *partition, fresh state.Checkpoint) state.Check
 
 // storeCovers reports whether the local store holds everything that is pending below the log's
 // start, so that nothing has been lost yet.
-func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int64) (bool, error) {
-	part, err := pr.store.Partition(pr.partitionID(p))
+func (k *kit) storeCovers(p *partition, c state.Checkpoint, logStart int64) (bool, error) {
+	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
 	if err != nil {
 		return false, err
 	}
@@ -132,10 +132,11 @@ func (pr *Processor) storeCovers(p *partition, c state.Checkpoint, logStart int6
 }
 
 // mark is what tells the records that this group writes into a partition for itself.
-func (pr *Processor) mark(tp topicPartition, id topicID) topics.Mark {
-	return topics.NewMark(id.Short(), pr.cfg.Group, tp.Partition)
+func (s *shared) mark(tp topicPartition, id topicID) topics.Mark {
+	return topics.NewMark(id.Short(), s.cfg.Group, tp.Partition)
 }
 
-func (pr *Processor) partitionID(p *partition) state.PartitionID {
-	return state.PartitionID{Group: pr.cfg.Group, Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition}
+// partitionID is a partition's name in the store.
+func (s *shared) partitionID(tp topicPartition, id topicID) state.PartitionID {
+	return state.PartitionID{Group: s.cfg.Group, Topic: tp.Topic, TopicID: id, Partition: tp.Partition}
 }

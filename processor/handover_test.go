@@ -73,7 +73,7 @@ func TestStoreCoversTheLog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t)
 			p := &partition{tp: testTP, log: l.log}
-			part, err := l.p.store.Partition(l.p.partitionID(p))
+			part, err := l.store.Partition(l.partitionID(p.tp, p.id))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +83,7 @@ func TestStoreCoversTheLog(t *testing.T) {
 			if err := part.Commit(c.position); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := l.p.storeCovers(p, state.Checkpoint{Offset: 100}, c.logStart); err != nil || got != c.want {
+			if got, err := l.storeCovers(p, state.Checkpoint{Offset: 100}, c.logStart); err != nil || got != c.want {
 				t.Errorf("got %v and %v, want %v", got, err, c.want)
 			}
 		})

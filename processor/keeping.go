@@ -17,20 +17,14 @@ import (
 // runs, and the log is the only copy that outlives it. It stops nothing. One goroutine owns it; lanes
 // ask it to look sooner.
 type keeping struct {
-	p    *Processor
-	log  *slog.Logger
-	wake wait.Wake
+	*shared
+	log *slog.Logger
 }
 
 // keepingInterval is how soon a change is noticed. Compaction and retention take minutes at least.
 const keepingInterval = time.Minute
 
-func newKeeping(p *Processor) *keeping {
-	return &keeping{p: p, log: p.cfg.Logger, wake: wait.NewWake()}
-}
-
-// poke asks for a look: partitions have been assigned.
-func (k *keeping) poke() { k.wake.Ask() }
+func newKeeping(sh *shared) *keeping { return &keeping{shared: sh, log: sh.cfg.Logger} }
 
 // run looks until ctx ends.
 func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
@@ -42,7 +36,7 @@ func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
 		t := time.NewTimer(keepingInterval)
 		select {
 		case <-t.C:
-		case <-k.wake: // a rebalance tells of several lanes
+		case <-k.settings: // a rebalance tells of several lanes
 			t.Stop()
 			if !wait.For(ctx, time.Second) {
 				return
@@ -75,7 +69,7 @@ func (k *keeping) look(ctx context.Context, adm *kadm.Client) error {
 
 // forget stops naming topics of which nothing is here any more: who has their partitions looks at them.
 func (k *keeping) forget(needs map[string]time.Duration) {
-	for topic, stats := range k.p.counters.topics {
+	for topic, stats := range k.counters.topics {
 		if _, here := needs[topic]; !here {
 			stats.trouble.Store(nil)
 		}
@@ -85,7 +79,7 @@ func (k *keeping) forget(needs map[string]time.Duration) {
 // needs is for how long each topic has to keep what is pending in it.
 func (k *keeping) needs() map[string]time.Duration {
 	needs := map[string]time.Duration{}
-	for _, p := range k.p.pictures() {
+	for _, p := range k.assigned.pictures() {
 		needs[p.Topic] = max(needs[p.Topic], p.Needs)
 	}
 	return needs
@@ -93,7 +87,7 @@ func (k *keeping) needs() map[string]time.Duration {
 
 // note tells of a topic what is new.
 func (k *keeping) note(topic string, problem *topics.Problem) {
-	stats := k.p.counters.topics[topic]
+	stats := k.counters.topics[topic]
 	was := stats.trouble.Load()
 	if problem == nil {
 		if stats.trouble.Store(nil); was != nil {

@@ -12,13 +12,14 @@ import (
 // A topic that loses records is named for as long as partitions of it are here: a replica that has given
 // them up does not look at it any more, so it cannot say that it is well again.
 func TestTopicElsewhereIsNotNamed(t *testing.T) {
-	l := testLane(t)
-	l.p.keeping.note(testTopic, &topics.Problem{What: "cleanup.policy is compact"})
-	named := func() string { return l.p.Stats().Topics[0].Trouble }
+	p := testProcessor(t)
+	k := newKeeping(&p.shared)
+	k.note(testTopic, &topics.Problem{What: "cleanup.policy is compact"})
+	named := func() string { return p.Stats().Topics[0].Trouble }
 	if named() == "" {
 		t.Fatal("a topic that loses records is not named")
 	}
-	if err := l.p.keeping.look(t.Context(), nil); err != nil {
+	if err := k.look(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "trouble of a topic without partitions here", named(), "")
@@ -26,9 +27,9 @@ func TestTopicElsewhereIsNotNamed(t *testing.T) {
 
 // What is carried on, or held up, for a target that brokers have not told of yet is told so.
 func TestTroubleOfATargetNotLookedUp(t *testing.T) {
-	l := testLane(t)
-	l.p.targets.Of([]byte("orders"))
-	equal(t, "trouble", l.p.Stats().Targets[0].Trouble, "unknown: not looked up yet")
+	p := testProcessor(t)
+	p.targets.Of([]byte("orders"))
+	equal(t, "trouble", p.Stats().Targets[0].Trouble, "unknown: not looked up yet")
 }
 
 // The same in what a fixed-delay route waits for.

@@ -1,20 +1,38 @@
 package processor
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/processor/wait"
+	"github.com/duewheel/duewheel/topics"
 )
+
+// shared is what lanes and standbys work with. New makes it, and it stays as it is when Run has begun; every goroutine may use all of it.
+type shared struct {
+	cfg      Config
+	routes   map[string]*topics.Route
+	clock    *clock.Clock
+	targets  *targets.Table
+	counters *counters
+	store    *storage
+	assigned assignedSet
+	uneven   wait.Wake       // asked by the standbys for a rebalance
+	settings wait.Wake       // asked by lanes to look at the settings of delay topics: partitions were assigned
+	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more
+}
 
 // kit is what a lane and the goroutines that it starts work with. It is complete before the first of them
 // starts, and any of them may use all of it; what only the lane may touch is not in it.
 type kit struct {
-	p           *Processor
-	cfg         *Config
+	*shared
 	n           int
 	writer      string // how the lane signs checkpoints; empty in at_least_once, which leaves nothing open
 	log         *slog.Logger
@@ -22,6 +40,7 @@ type kit struct {
 	coordinator *kafka.Coordinator
 	reader      *kgo.Client
 	quota       *producer.Quota
-	wg          *sync.WaitGroup // goroutines that the lane has to wait for
-	windowMax   int64           // ms
+	wg          *sync.WaitGroup                        // goroutines that the lane has to wait for
+	windowMax   int64                                  // ms
+	warm        func(topicPartition, topicID) *standby // gives away the standby of a partition; nil: there is none
 }

@@ -28,7 +28,6 @@ type lane struct {
 	// For other goroutines, too.
 	standing group.Standing
 	stepped  atomic.Pointer[time.Time] // when the loop last took a step
-	uneven   wait.Wake                 // asked by the standbys for a rebalance
 
 	// Owned by the lane's goroutine.
 	group       *group.Group
@@ -59,20 +58,21 @@ type membership interface {
 }
 
 func newLane(p *Processor, n int) *lane {
-	l := &lane{uneven: wait.NewWake(), partitions: map[topicPartition]*partition{}}
+	l := &lane{partitions: map[topicPartition]*partition{}}
 	l.kit = kit{
-		p: p, cfg: &p.cfg, n: n,
+		shared: &p.shared, n: n,
 		log:         p.cfg.Logger.With("lane", n),
 		events:      events{p.cfg.Events, n},
 		coordinator: kafka.NewCoordinator(p.cfg.Group),
 		quota:       &producer.Quota{},
 		wg:          &sync.WaitGroup{},
 		windowMax:   p.cfg.NearWindow.Milliseconds(),
+		warm:        p.standbys.take,
 	}
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
 	}
-	l.memory.budget, l.memory.widest, l.memory.window = p.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
+	l.memory.budget, l.memory.widest, l.memory.window = p.cfg.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
 	l.restores = newRestores(&l.kit)
 	l.producers = producers{kit: &l.kit, standing: &l.standing, renewed: make(chan error, 1)}
 	l.selection = newSelection(&l.kit)
@@ -86,7 +86,7 @@ func newLane(p *Processor, n int) *lane {
 
 // run works until ctx ends, then finishes the open turn, writes the checkpoints and leaves.
 func (l *lane) run(ctx context.Context) (err error) {
-	cl, closeReader, err := kafka.NewReader(l.cfg.Client, l.p.fetchBytes())
+	cl, closeReader, err := kafka.NewReader(l.cfg.Client, l.cfg.fetchBytes())
 	if err != nil {
 		return fmt.Errorf("make reader: %w", err)
 	}
@@ -103,7 +103,7 @@ func (l *lane) run(ctx context.Context) (err error) {
 		return err
 	}
 	l.standing.Await(errAwaitsTime)
-	if !l.p.clock.Await(ctx) {
+	if !l.clock.Await(ctx) {
 		return nil
 	}
 	l.standing.Await(nil)
@@ -143,18 +143,18 @@ func (k *kit) groupConfig() group.Config {
 		Client: k.cfg.Client, Group: k.cfg.Group, Topics: names, Protocol: k.cfg.Protocol, InstanceID: k.cfg.InstanceID, Number: k.n,
 		ClientID: assignor.ClientID(id, k.cfg.Instance, k.n),
 		Balancer: func() kgo.GroupBalancer {
-			return assignor.New(assignor.Replica(id, k.cfg.Instance), k.cfg.Standbys, k.p.holds)
+			return assignor.New(assignor.Replica(id, k.cfg.Instance), k.cfg.Standbys, k.holds)
 		},
 		SessionTimeout: k.cfg.SessionTimeout, HeartbeatInterval: k.cfg.HeartbeatInterval,
 		// A revocation waits for a turn, which TurnTimeout bounds.
 		RebalanceTimeout: max(k.cfg.SessionTimeout, k.cfg.TurnTimeout+2*time.Second),
-		Until:            k.p.until, Log: k.log,
+		Until:            k.until, Log: k.log,
 	}
 }
 
 // step does everything that can be done now without waiting.
 func (l *lane) step(ctx context.Context) {
-	now := l.p.clock.Now()
+	now := l.clock.Now()
 	stepped := time.Now()
 	l.stepped.Store(&stepped)
 	if time.Since(l.balancedAt) >= 5*time.Millisecond {
@@ -164,7 +164,7 @@ func (l *lane) step(ctx context.Context) {
 		}
 		l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
 	}
-	limit := l.p.clock.Limit()
+	limit := l.clock.Limit()
 	for _, p := range l.order {
 		if !p.live() {
 			continue
@@ -204,7 +204,7 @@ func (l *lane) wait(ctx context.Context) {
 	case <-l.producers.renewed:
 		l.producers.renewing = false
 	case a := <-l.ends.answers:
-		l.ends.answered(a, l.p.clock.Now())
+		l.ends.answered(a, l.clock.Now())
 	case <-l.uneven:
 		l.membership.Rebalance()
 	case <-timer.C:
@@ -223,7 +223,7 @@ func (l *lane) stopPoll(ctx context.Context) {
 // acceptAll takes in what was read.
 func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	l.reading.ended()
-	now := l.p.clock.Now()
+	now := l.clock.Now()
 	var failed []*partition
 	var why []error
 	fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
@@ -268,7 +268,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 // storeFailed makes every partition go on without the store. One that is being read has counted
 // what the store held, so it is read from its low water on.
 func (l *lane) storeFailed(ctx context.Context, err error) {
-	l.p.store.failed(err)
+	l.store.failed(err)
 	for _, p := range slices.Clone(l.order) { // which changes meanwhile
 		switch {
 		case !p.opened() || !p.HasStore():
@@ -286,7 +286,7 @@ func (l *lane) without(p *partition, err error) error {
 	if err == nil || !p.live() || !errors.Is(err, state.ErrFailed) {
 		return err
 	}
-	l.p.store.failed(err)
+	l.store.failed(err)
 	p.Forgo()
 	return nil
 }

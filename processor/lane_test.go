@@ -48,6 +48,12 @@ func mustRoute(r topics.Route) *topics.Route {
 // testLane makes a lane that does not run: tests call its parts. It has a store and no broker.
 func testLane(t *testing.T, tune ...func(*Config)) *lane {
 	t.Helper()
+	return testProcessor(t, tune...).lanes[0]
+}
+
+// testProcessor makes the processor of such a lane, the first one.
+func testProcessor(t *testing.T, tune ...func(*Config)) *Processor {
+	t.Helper()
 	cfg := Config{
 		Client: []kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, Group: "g", Routes: []topics.Route{testRoute(true)},
 		Lanes: 1, FS: vfs.NewMem(), MemoryBudget: minMemory, NearWindow: testWindow,
@@ -72,7 +78,7 @@ func testLane(t *testing.T, tune ...func(*Config)) *lane {
 	}
 	t.Cleanup(closeReader)
 	l.equip(cl)
-	return l
+	return p
 }
 
 // outsider is a stay of a lane that the group does not have.

@@ -29,7 +29,7 @@ func TestDroppedPartitionIsReadAgain(t *testing.T) {
 func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
 	l := testLane(t)
 	l.membership = outsider{}
-	on := l.p.targets.Of([]byte("orders"))
+	on := l.targets.Of([]byte("orders"))
 	on.Trying.Store(true)
 	l.turns.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*targets.Target{on}}
 	l.turns.decided <- l.turns.ahead
@@ -66,11 +66,11 @@ func TestPatienceEndsWithSuccess(t *testing.T) {
 // A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
 func TestOnlyWayOutIsTriedSoon(t *testing.T) {
 	l := testLane(t)
-	l.p.targets.Keep("dead", true)
+	l.targets.Keep("dead", true)
 	for name, most := range map[string]time.Duration{"dead": targets.OnlyPause, "orders": targets.PauseMost} {
-		target := l.p.targets.Of([]byte(name))
+		target := l.targets.Of([]byte(name))
 		target.State.Store(&targets.State{Status: targets.Ready, Failures: 5})
-		l.p.targets.Failed(name, kerr.NotLeaderForPartition, nil)
+		l.targets.Failed(name, kerr.NotLeaderForPartition, nil)
 		if in := time.Until(target.State.Load().TryAt); in > most || in < most-time.Second {
 			t.Errorf("%s is tried again in %v, want %v", name, in, most)
 		}

@@ -16,7 +16,8 @@ import (
 // one keeps no standby of them. They are left for a while, because they may come back. One goroutine
 // owns it.
 type leftovers struct {
-	p           *Processor
+	*shared
+	standbys    *standbys
 	cl          *kgo.Client
 	log         *slog.Logger
 	coordinator *kafka.Coordinator
@@ -30,8 +31,8 @@ const (
 	leftoverAfter = 30 * time.Minute
 )
 
-func newLeftovers(p *Processor, cl *kgo.Client) *leftovers {
-	return &leftovers{p: p, cl: cl, log: p.cfg.Logger, coordinator: kafka.NewCoordinator(p.cfg.Group), since: map[state.PartitionID]time.Time{}}
+func newLeftovers(sh *shared, standbys *standbys, cl *kgo.Client) *leftovers {
+	return &leftovers{shared: sh, standbys: standbys, cl: cl, log: sh.cfg.Logger, coordinator: kafka.NewCoordinator(sh.cfg.Group), since: map[state.PartitionID]time.Time{}}
 }
 
 func (f *leftovers) run(ctx context.Context) {
@@ -82,7 +83,7 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 
 // old is what the store holds of this group's partitions and no lane or standby here has needed for long.
 func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
-	store := f.p.store.opened.Load()
+	store := f.store.opened.Load()
 	if store == nil {
 		return nil
 	}
@@ -95,7 +96,7 @@ func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
 	out := map[topicPartition]state.PartitionID{}
 	for id := range held {
 		tp := topicPartition{Topic: id.Topic, Partition: id.Partition}
-		if id.Group != f.p.cfg.Group || f.p.routes[id.Topic] == nil || f.p.assigned.has(tp) || f.p.standbys.has(tp) {
+		if id.Group != f.cfg.Group || f.routes[id.Topic] == nil || f.assigned.has(tp) || f.standbys.has(tp) {
 			delete(f.since, id)
 			continue
 		}
@@ -110,10 +111,10 @@ func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
 
 // drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.
 func (f *leftovers) drop(tp topicPartition, id state.PartitionID) error {
-	if !f.p.store.works() {
+	if !f.store.works() {
 		return nil // what opens it again would hold up the lanes here
 	}
-	part, err := f.p.assigned.unless(tp, func() (*state.Partition, error) { return f.p.store.Partition(id) })
+	part, err := f.assigned.unless(tp, func() (*state.Partition, error) { return f.store.Partition(id) })
 	if part == nil || err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func TestLeftovers(t *testing.T) {
 			l, w := testCluster(t)
 			tp := topicPartition{Topic: testTopic, Partition: 0}
 			id := state.PartitionID{Group: "g", Topic: testTopic, TopicID: w.c.TopicInfo(testTopic).TopicID, Partition: 0}
-			part, err := l.p.store.Partition(id)
+			part, err := l.store.Partition(id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,16 +42,16 @@ func TestLeftovers(t *testing.T) {
 			w.logStart(t, tp, c.start)
 			w.checkpoints(t, withParsers(l, c.found), nil)
 			if c.here {
-				l.p.assigned.remember(l.n, tp, nil)
+				l.assigned.remember(l.n, tp, nil)
 			}
-			f := newLeftovers(l.p, l.reader)
+			f := newLeftovers(l.shared, nil, l.reader)
 			began := time.Now()
 			for _, at := range []time.Duration{0, c.after} {
 				if err := f.sweep(t.Context(), began.Add(at)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, held := l.p.store.opened.Load().Positions()[id]; held == c.gone {
+			if _, held := l.store.opened.Load().Positions()[id]; held == c.gone {
 				t.Errorf("the store still has it: %v", held)
 			}
 		})
@@ -60,7 +60,7 @@ func TestLeftovers(t *testing.T) {
 
 // withParsers completes a checkpoint.
 func withParsers(l *lane, c state.Checkpoint) state.Checkpoint {
-	c.Parsers = pending.WithParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
+	c.Parsers = pending.WithParser(state.Checkpoint{}, l.routes[testTopic].Spec(), 0)
 	return c
 }
 

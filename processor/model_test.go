@@ -70,7 +70,7 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 			spec: map[int64]string{}, clock: map[int64]int64{}, resolved: map[int64]bool{}, committed: state.Checkpoint{Offset: -1},
 		}
 		m.openStore()
-		defer func() { l.p.store.close() }()
+		defer func() { l.store.close() }()
 		l.memory.budget = rapid.SampledFrom([]int64{1 << 30, 100 << 10, 1}).Draw(rt, "budget")
 		l.memory.window, l.memory.used = l.windowMax, 0
 		m.configure()
@@ -103,13 +103,13 @@ func (m *model) must(err error) {
 }
 
 func (m *model) openStore() {
-	m.l.p.store = newStorage(state.Options{Dir: "state", MemoryBudget: 1 << 20, Logger: m.l.log, FS: errorfs.Wrap(m.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	m.l.store = newStorage(state.Options{Dir: "state", MemoryBudget: 1 << 20, Logger: m.l.log, FS: errorfs.Wrap(m.fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if m.full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && !strings.HasSuffix(op.Path, "LOCK") {
 			return syscall.ENOSPC
 		}
 		return nil
 	}))})
-	m.must(m.l.p.store.open())
+	m.must(m.l.store.open())
 }
 
 // configure draws the configuration of the route.
@@ -119,12 +119,12 @@ func (m *model) configure() {
 	if rapid.IntRange(0, 4).Draw(m.T, "route") == 0 {
 		r.Delay = 700 * time.Millisecond
 	}
-	m.l.p.routes[testTopic] = mustRoute(r)
+	m.l.routes[testTopic] = mustRoute(r)
 }
 
 // flush writes what the store was told to the disk, which may show that it is full.
 func (m *model) flush() {
-	if s := m.l.p.store.opened.Load(); s != nil {
+	if s := m.l.store.opened.Load(); s != nil {
 		m.withStore(s.Flush())
 	}
 }
@@ -145,7 +145,7 @@ func (m *model) withStore(err error) {
 		m.must(err)
 		return
 	}
-	m.l.p.store.failed(err)
+	m.l.store.failed(err)
 	if m.p.live() && !m.p.Ordered() {
 		m.p.Forgo()
 	} else if m.p.HasStore() {
@@ -155,8 +155,8 @@ func (m *model) withStore(err error) {
 
 // readAgain is what the lane does with a partition without a store.
 func (m *model) readAgain() {
-	m.l.p.store.tried = time.Time{} // the pause is over
-	works := m.l.p.store.try() == nil
+	m.l.store.tried = time.Time{} // the pause is over
+	works := m.l.store.try() == nil
 	m.p.liveAt = time.Time{}
 	if !m.p.Storeless() || len(m.parts) > 0 || m.beside != nil || !m.p.live() || !works && !m.p.usedUp(m.now, m.l.memory.room(len(m.l.order))) {
 		return
@@ -171,7 +171,7 @@ func (m *model) readAgain() {
 func (m *model) restore() {
 	var err error
 	before, now := m.committed, m.now
-	m.l.p.clock = clock.New(func() time.Time { return time.UnixMilli(now) }, time.Second, m.l.log)
+	m.l.clock = clock.New(func() time.Time { return time.UnixMilli(now) }, time.Second, m.l.log)
 	m.p, err = m.l.assign(before, 0, m.stable, m.end())
 	m.must(err)
 	if m.committed = m.p.Marks().Committed; before.Offset >= 0 && (m.committed.Offset != before.Offset || !m.p.Ordered() && m.committed.Watermark != before.Watermark || m.committed.LowWater != before.LowWater) {
@@ -483,7 +483,7 @@ func (m *model) comeBack(t *rapid.T) {
 	case 2: // power loss
 		m.crashStore(0)
 	case 3:
-		m.l.p.store.close()
+		m.l.store.close()
 		m.fs = vfs.NewCrashableMem()
 		m.openStore()
 	}
@@ -505,7 +505,7 @@ func (m *model) comeBack(t *rapid.T) {
 
 func (m *model) crashStore(unsynced int) {
 	fs := m.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(1, 2))})
-	m.l.p.store.close()
+	m.l.store.close()
 	m.fs = fs
 	m.openStore()
 }

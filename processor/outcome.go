@@ -20,7 +20,7 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay me
 	if t.producer != nil {
 		ts.pace.ended(t.began, time.Now(), t.full)
 	}
-	ts.p.counters.turn(t)
+	ts.counters.turn(t)
 	ts.events.turn(t)
 	ts.blame(t)
 	if t.narrows || t.rejected != nil {
@@ -97,7 +97,7 @@ func (ts *turns) dropRefused(t *turn) {
 func (ts *turns) blame(t *turn) {
 	for topic, err := range t.blamed {
 		if t.outcome != outcomeUnknown || kafka.IsTargets(err) {
-			ts.p.targets.Failed(topic, err, t.leftBusy)
+			ts.targets.Failed(topic, err, t.leftBusy)
 		}
 	}
 	t.endTrials()
@@ -124,7 +124,7 @@ func (ts *turns) hold(h heldPart) {
 		p.Repeat(first, 0)
 		return
 	}
-	p.Repeat(h.part.Part, ts.p.clock.Now()+heldPause.Milliseconds())
+	p.Repeat(h.part.Part, ts.clock.Now()+heldPause.Milliseconds())
 	if errors.Is(h.why, errAsking) {
 		return
 	}
@@ -139,13 +139,13 @@ func (ts *turns) hold(h heldPart) {
 func (ts *turns) repeat(t *turn) {
 	at := int64(0)
 	if kafka.VerdictOf(t.err) == kafka.Stop && len(t.blamed) == 0 && len(t.refused) == 0 {
-		at = ts.p.clock.Now() + pending.LongestPutBack
+		at = ts.clock.Now() + pending.LongestPutBack
 	}
 	if t.rejected == nil && len(t.blamed) == 0 { // else the next turn is a smaller one, or goes around the target
 		ts.aborts++
 	}
 	if ts.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed
-		at = max(at, ts.p.clock.Now()+int64(min(50<<min(ts.aborts-4, 5), pending.LongestPutBack)))
+		at = max(at, ts.clock.Now()+int64(min(50<<min(ts.aborts-4, 5), pending.LongestPutBack)))
 	}
 	for _, pt := range t.tried {
 		if len(pt.Items) > 0 {
@@ -175,6 +175,6 @@ func (ts *turns) settle(t *turn) {
 		}
 	}
 	if t.render != nil {
-		ts.p.counters.outputs(t)
+		ts.counters.outputs(t)
 	}
 }

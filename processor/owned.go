@@ -137,10 +137,10 @@ func (k *kit) accept(p *partition, r *kgo.Record, now int64) error {
 		p.stats.lateOnArrival.Add(1)
 	}
 	if a.Unparsed != nil {
-		k.p.counters.refused.add(string(a.Unparsed.Code), 1)
+		k.counters.refused.add(string(a.Unparsed.Code), 1)
 	}
 	if a.Target != nil {
-		k.p.targets.Of(a.Target) // looked up by the time it is due
+		k.targets.Of(a.Target) // looked up by the time it is due
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func TestLaneSleepsUntilTheNextTurn(t *testing.T) {
 		l := testLane(t)
 		defer l.reader.Close() // in the bubble that it was used in
 		p := livePartition(t, l)
-		now := l.p.clock.Now()
+		now := l.clock.Now()
 		l.read(t, p, now, req(0, now, "orders"))
 		equal(t, "nothing keeps it", l.turns.pause(l.order), leastPause)
 		for _, takes := range []time.Duration{4 * time.Millisecond, 20 * time.Millisecond} {

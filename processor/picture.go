@@ -26,7 +26,7 @@ func (p *partition) publish(now int64, k *kit) {
 	if err != nil {
 		s.Error = err.Error()
 	}
-	s.Reason = p.reason(k.p.store)
+	s.Reason = p.reason(k.store)
 	if p.opened() {
 		m, f := p.Marks(), p.Figures(now, agendaWithin...)
 		s.Offset, s.LowWater, s.WatermarkDue, s.Position = m.Committed.Offset, m.Committed.LowWater, m.Committed.Watermark.Due, m.Position

@@ -24,21 +24,12 @@ import (
 // Processor delivers the records of delay topics when they are due. Make one with New and let
 // Run work; everything else may be called from any goroutine at any time.
 type Processor struct {
-	cfg      Config
-	routes   map[string]*topics.Route
-	clock    *clock.Clock
-	targets  *targets.Table
-	counters *counters
+	shared
 	hearing  *kafka.Hearing
-	keeping  *keeping
-	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more
-	store    *storage
 	lanes    []*lane
 	standbys *standbys // nil: none
 	entrance *group.Entrance
 	running  atomic.Bool
-
-	assigned assignedSet
 }
 
 // New checks the configuration and fills in its defaults. It starts nothing and opens nothing.
@@ -56,17 +47,16 @@ func New(cfg Config) (*Processor, error) {
 		names = append(names, r.Topic)
 		routes[r.Topic] = r
 	}
-	p := &Processor{cfg: cfg, routes: routes, counters: newCounters(names, cfg.Logger), until: context.Background()}
+	p := &Processor{shared: shared{cfg: cfg, routes: routes, counters: newCounters(names, cfg.Logger), uneven: wait.NewWake(), settings: wait.NewWake(), until: context.Background()}}
 	// What a turn keeps for each record is about a KiB, twice over for the one rendered ahead.
 	p.cfg.BatchRecords = min(p.cfg.BatchRecords, int(max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes)/1024, 500)))
 	p.cfg.BatchBytes = min(p.cfg.BatchBytes, max(p.cfg.MemoryBudget/int64(8*p.cfg.Lanes), 1<<20))
 	p.clock = clock.New(cfg.Now, cfg.MaxClockSkew, cfg.Logger)
 	p.targets = targets.New(cfg.UnknownTargetAfter, cfg.ForbiddenTargetAfter, cfg.Logger)
-	p.keeping = newKeeping(p)
 	p.entrance = group.NewEntrance(cfg.Group, names, p.waits, cfg.Logger)
-	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.storeBudget(), Logger: p.cfg.Logger})
+	p.store = newStorage(state.Options{Dir: p.cfg.StateDir, FS: p.cfg.FS, MemoryBudget: p.cfg.storeBudget(), Logger: p.cfg.Logger})
 	if cfg.Standbys > 0 {
-		p.standbys = newStandbys(p)
+		p.standbys = newStandbys(&p.shared)
 	}
 	for n := range cfg.Lanes {
 		p.lanes = append(p.lanes, newLane(p, n))
@@ -76,10 +66,10 @@ func New(cfg Config) (*Processor, error) {
 
 // The memory budget is shared out: half for near records, a quarter for the store, the rest for
 // fetches that have not been taken in and for turns.
-func (p *Processor) nearBudget() int64  { return p.cfg.MemoryBudget / 2 }
-func (p *Processor) storeBudget() int64 { return p.cfg.MemoryBudget / 4 }
-func (p *Processor) fetchBytes() int32 {
-	return int32(min(max(p.cfg.MemoryBudget/int64(16*p.cfg.Lanes), 1<<20), 16<<20))
+func (c *Config) nearBudget() int64  { return c.MemoryBudget / 2 }
+func (c *Config) storeBudget() int64 { return c.MemoryBudget / 4 }
+func (c *Config) fetchBytes() int32 {
+	return int32(min(max(c.MemoryBudget/int64(16*c.Lanes), 1<<20), 16<<20))
 }
 
 // Run works until ctx ends. Then it finishes what has begun, writes the checkpoints, leaves the
@@ -135,10 +125,10 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	})
 	wg.Go(func() { p.entrance.Run(ctx, cl) })
 	wg.Go(func() { p.hearing.Run(ctx) })
-	wg.Go(func() { p.keeping.run(ctx, cl) })
+	wg.Go(func() { newKeeping(&p.shared).run(ctx, cl) })
 	wg.Go(func() { p.store.run(ctx) })
 	wg.Go(func() { p.counters.deadLetters.run(ctx) })
-	wg.Go(func() { newLeftovers(p, cl).run(ctx) })
+	wg.Go(func() { newLeftovers(&p.shared, p.standbys, cl).run(ctx) })
 }
 
 // bound makes sure that nothing waits for brokers for long after ctx has ended. What it returns is to be

@@ -55,7 +55,7 @@ func (ps *producers) start(ctx context.Context) error {
 func (ps *producers) config(id string, spare *producer.Spare) producer.Config {
 	return producer.Config{
 		Client: ps.cfg.Client, ID: id, Spare: spare, Timeout: ps.cfg.TransactionTimeout,
-		Bounds: producer.NewBounds(ps.p.targets.MaxBatchBytes), Hooks: []kgo.Hook{ps.quota}, Log: ps.cfg.Logger,
+		Bounds: producer.NewBounds(ps.targets.MaxBatchBytes), Hooks: []kgo.Hook{ps.quota}, Log: ps.cfg.Logger,
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 // readAgain starts over, one after the other, the partitions without a store that need it: because
 // there is a store again, or because the time of what memory does not hold comes near.
 func (l *lane) readAgain(ctx context.Context, now int64) {
-	works := l.p.store.works()
+	works := l.store.works()
 	var next *partition
 	for _, p := range l.order {
 		if !p.opened() || !p.Storeless() {
@@ -40,7 +40,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 	}
 	l.readAgainAt = time.Now()
 	if !works {
-		l.p.counters.readAgain.Add(1)
+		l.counters.readAgain.Add(1)
 	}
 	l.log.Debug("partition is read again", "topic", next.tp.Topic, "partition", next.tp.Partition, "with_store", works, "far", next.Far())
 	l.startOver(ctx, next, 0)

@@ -24,8 +24,8 @@ func TestStoreFails(t *testing.T) {
 func TestReadAgainRests(t *testing.T) {
 	l := testLane(t)
 	l.memory.budget = 1 << 20
-	l.p.store.lost(syscall.ENOSPC)
-	l.p.store.tried, l.p.store.pause = time.Now(), time.Hour
+	l.store.lost(syscall.ENOSPC)
+	l.store.tried, l.store.pause = time.Now(), time.Hour
 	p := livePartition(t, l)
 	for offset := range int64(2000) {
 		l.read(t, p, testNow, heavy(offset, ms(2000+offset*1000), 1000))

@@ -49,20 +49,20 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 // What a restore waits for, and how far a catch-up has come, can be seen.
 func TestReasons(t *testing.T) {
 	l := testLane(t)
-	l.p.assigned.remember(l.n, testTP, nil)
+	l.assigned.remember(l.n, testTP, nil)
 	other := topicPartition{Topic: testTopic, Partition: 9}
-	l.p.assigned.explain(l.n, []topicPartition{testTP, other}, "waiting: no broker")
-	got := l.p.pictures()
+	l.assigned.explain(l.n, []topicPartition{testTP, other}, "waiting: no broker")
+	got := l.assigned.pictures()
 	if len(got) != 1 || got[0].Phase != PhaseRestoring || got[0].Reason != "waiting: no broker" {
 		t.Errorf("got %+v", got)
 	}
 	p := livePartition(t, l)
-	l.p.assigned.remember(l.n, testTP, p)
-	l.p.assigned.explain(l.n, []topicPartition{testTP}, "too late")
+	l.assigned.remember(l.n, testTP, p)
+	l.assigned.explain(l.n, []topicPartition{testTP}, "too late")
 	p.Pass(20)
 	p.phase, p.logEnd = PhaseCatchUp, 80
 	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80")
-	l.p.store.lost(errors.New("no disk"))
+	l.store.lost(errors.New("no disk"))
 	p.Forgo()
 	equal(t, "reason", pictureOf(l).Reason, "reading the log without the local store, at offset 20 of 80")
 	p.phase = PhaseLive

@@ -112,7 +112,7 @@ func (r *renderer) nameTargets() {
 			}
 			req, err := p.Asks(it, &rec)
 			if err == nil && p.route.Allowed(req.Target) {
-				r.p.targets.Of(req.Target)
+				r.targets.Of(req.Target)
 			}
 		}
 	}
@@ -166,17 +166,17 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		if refusal := refuseNow(p, &req, now); refusal != nil {
 			return r.deadLetter(ctx, pt, it, refusal)
 		}
-		r.target, r.allowed = r.p.targets.Of(req.Target), p.route
+		r.target, r.allowed = r.targets.Of(req.Target), p.route
 		if r.target.State.Load().Status == targets.Unknown {
 			r.nameTargets()
 		}
-		r.state = r.p.targets.Await(ctx, r.target, lookupWait)
+		r.state = r.targets.Await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
 	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
 		if r.outdated(st, p, it, req.First(rec.Offset, rec.Timestamp), now) {
-			r.p.targets.Hurry(t)
+			r.targets.Hurry(t)
 			if p.Ordered() {
 				return errAsking
 			}
@@ -252,8 +252,8 @@ func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusa
 // may need. The dead letter is the request as it was written, whatever was tried since, and names it.
 func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, refusal *topics.Refusal) error {
 	p, rec := pt.p, &r.rec
-	t := r.p.targets.Of([]byte(p.route.DeadLetter))
-	st := r.p.targets.Await(ctx, t, lookupWait)
+	t := r.targets.Of([]byte(p.route.DeadLetter))
+	st := r.targets.Await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.Name, notReady(st))}
 	}
@@ -300,8 +300,8 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *pending.Item, req 
 	if p.Ordered() {
 		return errHeld{why}
 	}
-	t := r.p.targets.Of([]byte(p.tp.Topic))
-	st := r.p.targets.Await(ctx, t, lookupWait)
+	t := r.targets.Of([]byte(p.tp.Topic))
+	st := r.targets.Await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.Name, notReady(st))}
 	}

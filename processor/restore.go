@@ -83,7 +83,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 				told = err.Error()
 				r.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
 			}
-			r.p.assigned.explain(r.n, left, "waiting: "+err.Error())
+			r.assigned.explain(r.n, left, "waiting: "+err.Error())
 			pause = min(2*pause, time.Second)
 		} else if time.Since(r.began) > time.Second {
 			pause = max(pause, 10*restorePause) // a transaction that is held open is no matter of ms any more
@@ -109,7 +109,7 @@ func (r *restore) free(ctx context.Context, unstable map[topicPartition]topicID)
 		r.hangs = true
 	}
 	if r.hangs || r.refused == nil { // else the answer to the last try says more
-		r.p.assigned.explain(r.n, held, why)
+		r.assigned.explain(r.n, held, why)
 	}
 	r.refused = r.fence(ctx, unstable)
 	return r.refused
@@ -185,7 +185,7 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 		}
 		fenced[c.Writer] = true
 		r.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
-		r.p.counters.fenced.Add(1)
+		r.counters.fenced.Add(1)
 		r.events.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
 		if err := kafka.Fence(ctx, r.reader, producer.IDsOf(c.Writer), r.cfg.emptyTimeout()); err != nil {
 			return err
@@ -235,7 +235,7 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 		return ps, nil
 	}
 	// Not cut short when the partition is revoked meanwhile: it has to be answered.
-	err := r.coordinator.Commit(r.p.until, r.reader, r.member.Member(), claims)
+	err := r.coordinator.Commit(r.until, r.reader, r.member.Member(), claims)
 	if err == nil {
 		return ps, nil
 	}
@@ -270,7 +270,7 @@ func (r *restore) open(ctx context.Context, p *partition) error {
 	}
 	err := r.openStore(ctx, p)
 	if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
-		r.p.store.failed(err)
+		r.store.failed(err)
 		return nil
 	}
 	return err
@@ -278,19 +278,19 @@ func (r *restore) open(ctx context.Context, p *partition) error {
 
 // openStore gives a partition its part of the store, and what that spares it.
 func (r *restore) openStore(ctx context.Context, p *partition) error {
-	warm := r.p.standbys.take(p.tp, p.id)
-	store, err := r.p.store.Partition(r.p.partitionID(p))
+	warm := r.warm(p.tp, p.id)
+	store, err := r.store.Partition(r.partitionID(p.tp, p.id))
 	if err != nil {
 		return p.describe("open the store of", err)
 	}
-	now, c := r.p.clock.Now(), p.Marks().Committed
+	now, c := r.clock.Now(), p.Marks().Committed
 	if warm != nil {
 		got, ok, err := warm.HandOver(store, c)
 		if err != nil {
 			return p.describe("take over the standby of", err)
 		}
 		if ok {
-			r.p.counters.warm.Add(1)
+			r.counters.warm.Add(1)
 			p.Use(store, got, now, r.windowMax)
 			return nil
 		}

@@ -200,8 +200,7 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 			r.run(t.Context(), []topicPartition{tp})
 		}()
 		for why := ""; !strings.Contains(why, ErrHangingTransaction.Error()); {
-			_, not := l.p.Ready()
-			why = not[0].Reason
+			why = l.assigned.pictures()[0].Reason
 		}
 		gone.Store(true)
 		if got := <-l.restores.restored; got.p == nil || got.p.tp != tp {
@@ -309,7 +308,7 @@ func TestCheckpointOf(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.AcceptLoss = c.acceptLoss })
 			p := &partition{tp: testTP, id: testID, log: l.log}
-			got, err := l.p.checkpointOf(p, found{id: testID, fetched: kafka.Fetched{Offset: c.offset, Metadata: c.metadata}, bounds: c.bounds})
+			got, err := l.checkpointOf(p, found{id: testID, fetched: kafka.Fetched{Offset: c.offset, Metadata: c.metadata}, bounds: c.bounds})
 			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("got %v, want %v that says %q", err, c.err, c.says)
 			}
@@ -370,7 +369,7 @@ func TestReplayByTheOldParser(t *testing.T) {
 	l.happened(p.prepareCommit())
 	r := testRoute(true)
 	r.Target, r.Delay = "orders", time.Second
-	l.p.routes[testTopic] = mustRoute(r)
+	l.routes[testTopic] = mustRoute(r)
 	var err error
 	fresh := req(1, 0, "orders")
 	fresh.Headers = nil
@@ -424,7 +423,7 @@ func TestParsersOfACheckpoint(t *testing.T) {
 // read from the log, and what the other group holds stays.
 func TestStoreOfAnotherGroup(t *testing.T) {
 	l := testLane(t)
-	other, err := l.p.store.Partition(state.PartitionID{Group: "other", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	other, err := l.store.Partition(state.PartitionID{Group: "other", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
 	}

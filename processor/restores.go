@@ -26,7 +26,7 @@ func (rs *restores) start(ctx context.Context, stay membership, tps []topicParti
 	r := &restore{kit: rs.kit, to: rs.restored, member: stay, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
 	for _, tp := range tps {
 		r.left[tp] = true
-		rs.p.assigned.remember(rs.n, tp, nil)
+		rs.assigned.remember(rs.n, tp, nil)
 	}
 	rs.m[r] = struct{}{}
 	rs.wg.Go(func() {

@@ -8,7 +8,7 @@ import (
 
 // shutdown finishes what is open, writes the checkpoints, and leaves the group.
 func (l *lane) shutdown() {
-	ctx := l.p.until
+	ctx := l.until
 	l.turns.stopping = true
 	l.restores.cancel(nil)
 	for _, p := range l.order {
@@ -21,7 +21,7 @@ func (l *lane) shutdown() {
 	for _, p := range l.order {
 		if p.live() && p.HasFar() {
 			if err := p.Flush(); errors.Is(err, state.ErrFailed) {
-				l.p.store.failed(err)
+				l.store.failed(err)
 			} else if err != nil {
 				l.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)
 			}

@@ -48,8 +48,8 @@ func TestPictureOfAPartition(t *testing.T) {
 func TestLatenessOfATurn(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
-	c := l.p.counters
-	target := l.p.targets.Of([]byte("orders"))
+	c := l.counters
+	target := l.targets.Of([]byte("orders"))
 	pt := &part{p: p}
 	out := func(since int64) output { return output{kind: outDelivered, part: pt, target: target, since: since} }
 	c.outputs(&turn{kit: &l.kit, answered: time.UnixMilli(ms(0)), render: &renderer{kit: &l.kit, outputs: []output{out(ms(-3)), out(ms(-3)), out(ms(-40)), out(ms(+10))}}})
@@ -75,9 +75,9 @@ func TestLatenessOfATurn(t *testing.T) {
 
 // Stats gives each count by its own name, and sums up the lanes.
 func TestStatsOfEverything(t *testing.T) {
-	l := testLane(t, func(c *Config) { c.Lanes = 3 })
-	c := l.p.counters
-	for i, of := range l.p.lanes {
+	p := testProcessor(t, func(c *Config) { c.Lanes = 3 })
+	c := p.counters
+	for i, of := range p.lanes {
 		of.memory.published.Store(int64(100 + i))
 	}
 	topic := c.topics[testTopic]
@@ -87,7 +87,7 @@ func TestStatsOfEverything(t *testing.T) {
 	c.turns.add("committed", 11)
 	c.checkpoints.add("written", 12)
 	c.refused.add("no_due", 13)
-	s := l.p.Stats()
+	s := p.Stats()
 	equal(t, "topic", s.Topics[0], TopicStats{Topic: testTopic, Accepted: 1, Delivered: 2, Late: 3, LateOnArrival: 4})
 	equal(t, "rebalances", s.Rebalances, 5)
 	equal(t, "retried", s.Retried, 6)

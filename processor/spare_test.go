@@ -54,7 +54,7 @@ func TestBusyIDIsLeft(t *testing.T) {
 // one would be kept waiting.
 func TestTargetThatKeepsAnID(t *testing.T) {
 	l, _ := testCluster(t)
-	ts := l.p.targets
+	ts := l.targets
 	for _, c := range []struct {
 		name string
 		busy bool

@@ -18,9 +18,9 @@ import (
 // followed is a standby of the test's partition that has followed a checkpoint from the beginning.
 func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *standby {
 	t.Helper()
-	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.p.routes[testTopic], log: l.log}
+	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.routes[testTopic], log: l.log}
 	var err error
-	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
+	if b.store, err = l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.open(t.Context(), checkpointAt(l, c), 0); err != nil {
@@ -35,7 +35,7 @@ func followed(t *testing.T, l *lane, c state.Checkpoint, rs ...*kgo.Record) *sta
 // checkpointAt completes a checkpoint of the test's partition.
 func checkpointAt(l *lane, c state.Checkpoint) state.Checkpoint {
 	c.TopicID = testID.Short()
-	c.Parsers = pending.WithParser(state.Checkpoint{}, l.p.routes[testTopic].Spec(), 0)
+	c.Parsers = pending.WithParser(state.Checkpoint{}, l.routes[testTopic].Spec(), 0)
 	return c
 }
 
@@ -212,7 +212,7 @@ func TestHandOver(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t)
 			b := followed(t, l, at, req(0, ms(10), "orders"), req(1, ms(20), "orders"), req(2, ms(30), "orders"))
-			store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+			store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +232,7 @@ func TestHandOver(t *testing.T) {
 func TestStandbyEnds(t *testing.T) {
 	l := testLane(t)
 	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
-	if _, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
+	if _, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Follow(checkpointAt(l, state.Checkpoint{Offset: 2})); err == nil {
@@ -247,7 +247,7 @@ func TestStandbyEnds(t *testing.T) {
 func TestHandOverOfAnotherStore(t *testing.T) {
 	l := testLane(t)
 	b := followed(t, l, state.Checkpoint{Offset: 1}, req(0, ms(10), "orders"))
-	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,10 +263,10 @@ func TestHandOverOfAnotherStore(t *testing.T) {
 // alone from then on.
 func TestStandbysLeaveLanesAlone(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Standbys = 1 })
-	s := l.p.standbys
+	s := newStandbys(l.shared)
 	c := checkpointAt(l, state.Checkpoint{Offset: 1})
-	l.p.assigned.remember(l.n, testTP, nil)
-	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	l.assigned.remember(l.n, testTP, nil)
+	store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	if err := store.Commit(state.Position{}); err != nil {
 		t.Errorf("the lane cannot use its store any more: %v", err)
 	}
-	l.p.assigned.forget(l.n, testTP)
+	l.assigned.forget(l.n, testTP)
 	if err := s.open(t.Context(), testTP, testID, c, 0); err != nil || s.m[testTP] == nil {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
@@ -296,11 +296,11 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 // Standbys only ask: they write nothing to Kafka.
 func TestStandbysOnlyAsk(t *testing.T) {
 	l, w := testCluster(t, func(c *Config) { c.Standbys = 1 })
-	s := l.p.standbys
+	s := newStandbys(l.shared)
 	id := topicID(w.c.TopicInfo(testTopic).TopicID)
 	var err error
 	var closeReader func()
-	if s.reader, closeReader, err = kafka.NewReader(l.p.cfg.Client, standbyFetchBytes); err != nil {
+	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
 		t.Fatal(err)
 	}
 	defer closeReader()
@@ -316,10 +316,10 @@ func TestStandbysOnlyAsk(t *testing.T) {
 // already that it is this replica's own.
 func TestStandbyWaitsForItsLane(t *testing.T) {
 	l, _ := testCluster(t, func(c *Config) { c.Standbys = 1 })
-	s := l.p.standbys
+	s := newStandbys(l.shared)
 	var err error
 	var closeReader func()
-	if s.reader, closeReader, err = kafka.NewReader(l.p.cfg.Client, standbyFetchBytes); err != nil {
+	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
 		t.Fatal(err)
 	}
 	defer closeReader()
@@ -329,7 +329,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 	s.reading[testTP] = true
 	s.saw(&assignor.View{Replicas: []string{"duewheel-me", "duewheel-other"}, Owners: map[topicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
 	s.follow(t.Context())
-	l.p.assigned.remember(l.n, testTP, nil) // only now the lane hears of it
+	l.assigned.remember(l.n, testTP, nil) // only now the lane hears of it
 	if s.take(testTP, testID) == nil {
 		t.Error("it was given up a moment before it was needed")
 	}
@@ -339,7 +339,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 	l := testLane(t)
 	livePartition(t, l)
-	store, err := l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	store, err := l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,8 +351,8 @@ func TestStandbyLeavesASoleStoreAlone(t *testing.T) {
 	if err := store.Commit(state.Position{Resume: 30, Offset: 20, LowWater: 5}); err != nil {
 		t.Fatal(err)
 	}
-	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.p.routes[testTopic], log: l.log}
-	if b.store, err = l.p.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
+	b := &standby{tp: testTP, id: testID, mark: testMark, route: l.routes[testTopic], log: l.log}
+	if b.store, err = l.store.Partition(state.PartitionID{Group: "g", Topic: testTopic, TopicID: testID, Partition: testTP.Partition}); err != nil {
 		t.Fatal(err)
 	}
 	before := len(b.stored(t))
@@ -375,7 +375,7 @@ func TestStandbyWithoutParser(t *testing.T) {
 // less often, from the first time on.
 func TestEvenAsksLessAndLessOften(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Standbys = 1 })
-	s := l.p.standbys
+	s := newStandbys(l.shared)
 	v := &assignor.View{Members: map[string]int{"duewheel-me-0": 1, "duewheel-other-0": 3}}
 	for _, want := range []time.Duration{2 * evenInterval, 4 * evenInterval} {
 		s.even(v, "duewheel-me")

@@ -23,7 +23,7 @@ import (
 // them; lanes take from them what they take over. A nil one keeps none.
 type standbys struct {
 	// Set once.
-	p           *Processor
+	*shared
 	log         *slog.Logger
 	coordinator *kafka.Coordinator
 
@@ -61,9 +61,9 @@ const (
 	standbyFetchBytes = 4 << 20
 )
 
-func newStandbys(p *Processor) *standbys {
+func newStandbys(sh *shared) *standbys {
 	return &standbys{
-		p: p, log: p.cfg.Logger.With("standbys", p.cfg.Standbys), coordinator: kafka.NewCoordinator(p.cfg.Group), m: map[topicPartition]*standby{},
+		shared: sh, log: sh.cfg.Logger.With("standbys", sh.cfg.Standbys), coordinator: kafka.NewCoordinator(sh.cfg.Group), m: map[topicPartition]*standby{},
 		ids: map[topicPartition]topicID{}, reading: map[topicPartition]bool{}, notBefore: map[topicPartition]time.Time{}, rebalance: -1, evenPause: evenInterval,
 	}
 }
@@ -71,13 +71,13 @@ func newStandbys(p *Processor) *standbys {
 // run keeps the standbys until ctx ends.
 func (s *standbys) run(ctx context.Context) (err error) {
 	var closeReader func()
-	if s.reader, closeReader, err = kafka.NewReader(s.p.cfg.Client, standbyFetchBytes); err != nil {
+	if s.reader, closeReader, err = kafka.NewReader(s.cfg.Client, standbyFetchBytes); err != nil {
 		return fmt.Errorf("make reader of standbys: %w", err)
 	}
 	defer closeReader()
 	var allotted time.Time
 	for ctx.Err() == nil {
-		if time.Since(allotted) >= allotInterval || s.rebalance != s.p.counters.rebalances.Load() {
+		if time.Since(allotted) >= allotInterval || s.rebalance != s.counters.rebalances.Load() {
 			allotted = time.Now()
 			s.allot(ctx)
 		}
@@ -91,8 +91,8 @@ func (s *standbys) run(ctx context.Context) (err error) {
 func (s *standbys) allot(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	rebalances := s.p.counters.rebalances.Load()
-	view, err := assignor.Describe(ctx, s.reader, s.p.cfg.Group, s.p.cfg.Protocol == ProtocolConsumer)
+	rebalances := s.counters.rebalances.Load()
+	view, err := assignor.Describe(ctx, s.reader, s.cfg.Group, s.cfg.Protocol == ProtocolConsumer)
 	if err != nil {
 		s.rebalance = rebalances // not again before its time
 		s.log.Log(ctx, once(&s.told, err), "the group does not say who owns what; standbys stay as they are", "error", err)
@@ -101,7 +101,7 @@ func (s *standbys) allot(ctx context.Context) {
 		return // it is being decided; what is there is as good as anything
 	}
 	s.told = ""
-	wanted := s.saw(view, assignor.Replica(kafka.ClientID(s.reader), s.p.cfg.Instance))
+	wanted := s.saw(view, assignor.Replica(kafka.ClientID(s.reader), s.cfg.Instance))
 	ids, err := kafka.TopicIDs(ctx, s.reader, wanted)
 	if err != nil && len(ids) < len(wanted) {
 		s.log.Log(ctx, once(&s.toldTopics, err), "topics of standbys cannot be looked up; asking again", "error", err)
@@ -122,11 +122,11 @@ func (s *standbys) saw(view *assignor.View, self string) []topicPartition {
 	}
 	s.even(view, self)
 	for tp := range view.Owners {
-		if r := s.p.routes[tp.Topic]; r == nil || r.Delay > 0 {
+		if r := s.routes[tp.Topic]; r == nil || r.Delay > 0 {
 			delete(view.Owners, tp) // a fixed-delay route has nothing to be warm
 		}
 	}
-	return view.Allot(self, s.p.cfg.Standbys)
+	return view.Allot(self, s.cfg.Standbys)
 }
 
 // once is the level for an error that may go on for long: it is said when it is news.
@@ -141,7 +141,7 @@ func once(told *string, err error) slog.Level {
 // even asks for a rebalance when this replica has fewer partitions than its share and all of its
 // standbys are warm: it was passed over when they were not.
 func (s *standbys) even(view *assignor.View, self string) {
-	if s.p.cfg.Protocol != ProtocolClassic || !view.Uneven(self) {
+	if s.cfg.Protocol != ProtocolClassic || !view.Uneven(self) {
 		s.evenPause = evenInterval
 		return
 	}
@@ -155,7 +155,7 @@ func (s *standbys) even(view *assignor.View, self string) {
 	// Where replicas do not read the same topics it may be as even as it can be.
 	s.evenedAt, s.evenPause = time.Now(), min(2*s.evenPause, evenLast)
 	s.log.Info("asking for a rebalance: others have more than their share")
-	s.p.lanes[0].uneven.Ask()
+	s.uneven.Ask()
 }
 
 // follow looks up the checkpoints and brings every standby up to its own. It asks for committed
@@ -163,7 +163,7 @@ func (s *standbys) even(view *assignor.View, self string) {
 func (s *standbys) follow(ctx context.Context) {
 	s.mu.Lock()
 	for tp := range s.m {
-		if !slices.Contains(s.wanted, tp) && !s.mine[tp] && !s.p.assigned.has(tp) { // else a lane is about to take it
+		if !slices.Contains(s.wanted, tp) && !s.mine[tp] && !s.assigned.has(tp) { // else a lane is about to take it
 			delete(s.m, tp)
 		}
 	}
@@ -233,7 +233,7 @@ func (s *standbys) took(tp topicPartition, err error) {
 		maps.DeleteFunc(s.reading, func(other topicPartition, _ bool) bool { return other.Topic == tp.Topic })
 	}
 	if errors.Is(err, state.ErrFailed) || errors.Is(err, errNoStore) {
-		s.p.store.failed(err) // and it says so, once
+		s.store.failed(err) // and it says so, once
 		return
 	}
 	s.log.Warn("standby is given up for a while", "topic", tp.Topic, "partition", tp.Partition, "error", err)
@@ -242,7 +242,7 @@ func (s *standbys) took(tp topicPartition, err error) {
 // begin starts a standby, unless this process has partitions of its own to bring back: those come
 // first.
 func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint) error {
-	for _, p := range s.p.pictures() {
+	for _, p := range s.assigned.pictures() {
 		if p.Phase == PhaseRestoring || p.Phase == PhaseCatchUp {
 			return nil
 		}
@@ -263,7 +263,7 @@ func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c s
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
 func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint, logStart int64) error {
-	b := &standby{tp: tp, id: id, mark: s.p.mark(tp, id), route: s.p.routes[tp.Topic], log: s.log.With("topic", tp.Topic, "partition", tp.Partition)}
+	b := &standby{tp: tp, id: id, mark: s.mark(tp, id), route: s.routes[tp.Topic], log: s.log.With("topic", tp.Topic, "partition", tp.Partition)}
 	owned, err := s.claim(b)
 	if owned || err != nil {
 		return err
@@ -273,7 +273,7 @@ func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c st
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.p.assigned.has(tp) {
+	if s.assigned.has(tp) {
 		return nil
 	}
 	s.m[tp] = b
@@ -286,10 +286,10 @@ func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c st
 func (s *standbys) claim(b *standby) (owned bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.p.assigned.has(b.tp) {
+	if s.assigned.has(b.tp) {
 		return true, nil
 	}
-	if b.store, err = s.p.store.Partition(state.PartitionID{Group: s.p.cfg.Group, Topic: b.tp.Topic, TopicID: b.id, Partition: b.tp.Partition}); err != nil {
+	if b.store, err = s.store.Partition(s.partitionID(b.tp, b.id)); err != nil {
 		return false, fmt.Errorf("open the store: %w", err)
 	}
 	return false, nil

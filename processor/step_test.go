@@ -255,7 +255,8 @@ func TestForbiddenTurnWaits(t *testing.T) {
 // is over, and its outcome is left to the next owner.
 func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := testLane(t)
+		pr := testProcessor(t)
+		l := pr.lanes[0]
 		l.membership = outsider{} // leaving is another matter
 		p := livePartition(t, l)
 		l.read(t, p, testNow, req(0, testNow, "orders"))
@@ -268,7 +269,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 			l.turns.decided <- tn
 		}(l.turns.inFlight)
 		told, stop := context.WithCancel(t.Context())
-		defer l.p.bound(told)()
+		defer pr.bound(told)()
 		began := time.Now()
 		stop()
 		l.shutdown() // nobody closes done: the client hangs, too

@@ -239,14 +239,14 @@ func (s *storage) close() {
 }
 
 // holds is up to which offset this process's store knows the partitions of the group.
-func (p *Processor) holds() map[assignor.Held]int64 {
-	store := p.store.opened.Load()
+func (s *shared) holds() map[assignor.Held]int64 {
+	store := s.store.opened.Load()
 	if store == nil {
 		return nil
 	}
 	out := map[assignor.Held]int64{}
 	for id, pos := range store.Positions() {
-		if id.Group == p.cfg.Group {
+		if id.Group == s.cfg.Group {
 			out[assignor.Held{TP: topicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
 		}
 	}

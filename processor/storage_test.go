@@ -168,13 +168,13 @@ func TestStorageTries(t *testing.T) {
 // a loss is accepted.
 func TestTruncatedWithoutAStore(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.AcceptLoss = true })
-	l.p.store.lost(syscall.ENOSPC)
-	l.p.store.tried, l.p.store.pause = time.Now(), time.Hour
+	l.store.lost(syscall.ENOSPC)
+	l.store.tried, l.store.pause = time.Now(), time.Hour
 	_, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, 10, 30, 30)
 	if !errors.Is(err, ErrLogTruncated) || !errors.Is(err, errNoStore) {
 		t.Errorf("got %v", err)
 	}
-	l.p.store.trouble.Store(nil)
+	l.store.trouble.Store(nil)
 	if p, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, 10, 30, 30); err != nil || p.Marks().Committed.LowWater != 10 {
 		t.Errorf("with a store that has nothing: %v", err)
 	}

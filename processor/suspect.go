@@ -139,12 +139,12 @@ func (s *selection) suspect(ps []*partition, t *turn) {
 	default:
 		target := r.alone.target
 		if n := target.Blamed.Add(1); n > mostBlamed {
-			s.p.targets.Failed(target.Name, r.err, t.leftBusy)
+			s.targets.Failed(target.Name, r.err, t.leftBusy)
 			return
 		}
 		it.Blame = r.err
 		if s.lost.time > mostLost {
-			s.p.targets.Rest(target.Name, r.err, t.leftBusy, 2*s.lost.time)
+			s.targets.Rest(target.Name, r.err, t.leftBusy, 2*s.lost.time)
 		}
 	}
 }

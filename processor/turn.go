@@ -76,7 +76,7 @@ func (o outcome) String() string {
 // start has a goroutine carry the turn out, which hands it back when it is decided. What has begun is finished
 // even when the processor is told to stop.
 func (t *turn) start(decided chan<- *turn) {
-	ctx, cancel := context.WithCancel(t.p.until)
+	ctx, cancel := context.WithCancel(t.until)
 	t.cancel = cancel
 	t.wg.Go(func() {
 		t.run(ctx)
@@ -87,7 +87,7 @@ func (t *turn) start(decided chan<- *turn) {
 // run carries the turn out and returns when it is decided, or when ctx ends, which makes it
 // unknown.
 func (t *turn) run(ctx context.Context) {
-	defer func() { t.answered = t.p.clock.Time() }()
+	defer func() { t.answered = t.clock.Time() }()
 	if t.plain {
 		t.tried = t.parts
 		t.commitPlain(ctx)
@@ -119,7 +119,7 @@ func (t *turn) run(ctx context.Context) {
 
 // renderParts makes the records of every part that can be tried now.
 func (t *turn) renderParts(ctx context.Context) {
-	now := t.p.clock.Time()
+	now := t.clock.Time()
 	t.render.parts = t.parts
 	for _, pt := range t.parts {
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
@@ -291,8 +291,8 @@ func (t *turn) runPlainly(ctx context.Context) {
 	}
 	t.outcome, t.err = outcomeAborted, err
 	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.Acked })
-	t.answered = t.p.clock.Time()
-	t.p.counters.outputs(t) // they are not tried again
+	t.answered = t.clock.Time()
+	t.counters.outputs(t) // they are not tried again
 	t.render.forget()
 	if t.settled {
 		return // the client has nothing left to do, and a search takes many turns

@@ -24,7 +24,7 @@ var someone = kafka.Member{ID: "someone", Generation: 7}
 func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	t.Helper()
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
-		l.p.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
+		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
 	}
 	p := livePartition(t, l)
 	if len(rs) == 0 {
@@ -210,7 +210,7 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 				r := req(0, testNow, "orders")
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderTargetPartition, Value: []byte("4")})
 				tn := readyTurn(t, l, w, r)
-				orders, st := l.p.targets.Of([]byte("orders")), known
+				orders, st := l.targets.Of([]byte("orders")), known
 				st.Asked = time.Now().Add(c.asked) // which is testNow by the clock that counts
 				orders.State.Store(&st)
 				orders.Hurry.Store(false)
@@ -239,7 +239,7 @@ func TestOneRecordOnTrial(t *testing.T) {
 	bad.Headers = nil
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "orders"), bad)
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
-		l.p.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.OnTrial, Partitions: 4, Takes: targets.DefaultLimits, Failures: 1})
+		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.OnTrial, Partitions: 4, Takes: targets.DefaultLimits, Failures: 1})
 	}
 	kinds := func(tn *turn) (kinds []outputKind) {
 		tn.renderParts(t.Context())
@@ -253,9 +253,9 @@ func TestOneRecordOnTrial(t *testing.T) {
 	equal(t, "what another turn writes", len(kinds(other)), 0) // its parts are held
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
-	equal(t, "status when it has taken the record", l.p.targets.Of([]byte("orders")).State.Load().Status, targets.Ready)
+	equal(t, "status when it has taken the record", l.targets.Of([]byte("orders")).State.Load().Status, targets.Ready)
 	tn.endTrials()
-	if orders := l.p.targets.Of([]byte("orders")); orders.Trying.Load() {
+	if orders := l.targets.Of([]byte("orders")); orders.Trying.Load() {
 		t.Error("nothing can try it any more")
 	}
 }
@@ -267,7 +267,7 @@ func TestTurnWithoutRecords(t *testing.T) {
 	bad := req(0, testNow, "orders")
 	bad.Headers = nil
 	tn := readyTurn(t, l, w, bad)
-	l.p.targets.Of([]byte(testTopic + ".dead")).State.Store(&targets.State{Status: targets.Troubled, Why: "it is away"})
+	l.targets.Of([]byte(testTopic + ".dead")).State.Store(&targets.State{Status: targets.Troubled, Why: "it is away"})
 	tn.parts = append(tn.parts, &part{p: tn.parts[0].p, Part: &pending.Part{To: tn.parts[0].p.Marks().Done}}) // a checkpoint that is getting old
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
@@ -311,7 +311,7 @@ func TestRefusedRecordsKeepTheClient(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
-			l.p.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
+			l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
 			tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
 			before := tn.producer.Client()
 			w.refuse("bills", c.bills, kerr.InvalidRecord)

@@ -112,7 +112,7 @@ func (ts *turns) pause(ps []*partition) time.Duration {
 	due := pause
 	for _, p := range ps {
 		if at, ok := p.nextDue(); ok {
-			due = min(due, ts.p.clock.Until(at))
+			due = min(due, ts.clock.Until(at))
 		}
 	}
 	return min(pause, max(due, ts.pace.left(time.Now()), leastPause))

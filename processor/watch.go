@@ -73,7 +73,7 @@ func (w *watch) hopeless() error {
 	quiet := time.Since(w.moved)
 	if quiet >= slow {
 		for _, topic := range waiting {
-			if st := w.t.p.targets.Suspect(topic); !st.Writable() {
+			if st := w.t.targets.Suspect(topic); !st.Writable() {
 				return fmt.Errorf("produce to %s: %s", topic, st.Why)
 			}
 		}
@@ -114,10 +114,10 @@ func (w *watch) look() (waiting []string, refused int) {
 func (w *watch) patience(waiting []string) time.Duration {
 	patience := time.Duration(0)
 	for _, topic := range waiting {
-		target := w.t.p.targets.Of([]byte(topic))
+		target := w.t.targets.Of([]byte(topic))
 		switch st := target.State.Load(); {
 		case st.Status == targets.OnTrial && slices.Contains(w.t.trials, target):
-			trips := coldTrips * time.Duration(w.t.p.targets.Trip.Load())
+			trips := coldTrips * time.Duration(w.t.targets.Trip.Load())
 			patience = max(patience, targets.PatienceAfter(st.Failures), min(trips, silence))
 		case len(waiting) == len(w.topics):
 			return w.t.timeout()
