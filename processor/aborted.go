@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // What a transaction has written that was aborted is not seen by readers. The client passes over it
@@ -20,8 +22,8 @@ import (
 
 // stretch is a partition and where it has been read up to.
 type stretch struct {
-	tp       topicPartition
-	id       topicID
+	tp       kafka.TopicPartition
+	id       kafka.TopicID
 	from, to int64
 }
 

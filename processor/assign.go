@@ -90,7 +90,7 @@ func (l *lane) awaitTurn(ctx context.Context) {
 }
 
 // drop forgets partitions without writing anything.
-func (l *lane) drop(ctx context.Context, tps []topicPartition) {
+func (l *lane) drop(ctx context.Context, tps []kafka.TopicPartition) {
 	gone := map[string][]int32{}
 	for _, tp := range tps {
 		l.assigned.forget(l.n, tp)
@@ -136,8 +136,8 @@ func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) 
 	if l.partitions[p.tp] != p {
 		return // the turn's end has already done it
 	}
-	l.drop(ctx, []topicPartition{p.tp})
-	l.restore(ctx, []topicPartition{p.tp}, rest)
+	l.drop(ctx, []kafka.TopicPartition{p.tp})
+	l.restore(ctx, []kafka.TopicPartition{p.tp}, rest)
 }
 
 // restartTopics starts every partition of topics over that brokers do not know by their ids any more:
@@ -146,7 +146,7 @@ func (l *lane) startOver(ctx context.Context, p *partition, rest time.Duration) 
 func (l *lane) restartTopics(ctx context.Context, gone map[string]error) {
 	for topic, why := range gone {
 		l.awaitTurn(ctx) // its outcome would find the partitions gone
-		var tps []topicPartition
+		var tps []kafka.TopicPartition
 		var rest time.Duration
 		for tp := range l.partitions {
 			if tp.Topic == topic {
@@ -197,12 +197,12 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 }
 
 // inOrder are partitions in a fixed order.
-func inOrder(of map[topicPartition]*partition) []*partition {
+func inOrder(of map[kafka.TopicPartition]*partition) []*partition {
 	return slices.SortedFunc(maps.Values(of), func(a, b *partition) int { return kafka.Compare(a.tp, b.tp) })
 }
 
 // restore brings partitions back, after a rest.
-func (l *lane) restore(ctx context.Context, tps []topicPartition, rest time.Duration) {
+func (l *lane) restore(ctx context.Context, tps []kafka.TopicPartition, rest time.Duration) {
 	if len(tps) > 0 {
 		l.reading.announce(tps)
 		l.restores.start(ctx, l.membership, tps, rest)
@@ -219,7 +219,7 @@ func (l *lane) endMembership(ctx context.Context, why error) {
 		return // the turn's outcome has done it
 	}
 	l.restores.cancel(nil) // after the turn, whose outcome may have begun some
-	var all []topicPartition
+	var all []kafka.TopicPartition
 	for tp := range l.partitions {
 		all = append(all, tp)
 	}

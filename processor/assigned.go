@@ -3,6 +3,7 @@ package processor
 import (
 	"sync"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -15,11 +16,11 @@ type assignedSet struct {
 
 type assignedKey struct {
 	lane int
-	tp   topicPartition
+	tp   kafka.TopicPartition
 }
 
 // remember shows a partition in Stats; nil means that it is being restored.
-func (a *assignedSet) remember(lane int, tp topicPartition, p *partition) {
+func (a *assignedSet) remember(lane int, tp kafka.TopicPartition, p *partition) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.m == nil {
@@ -30,7 +31,7 @@ func (a *assignedSet) remember(lane int, tp topicPartition, p *partition) {
 }
 
 // explain shows in Stats what the restore of partitions is waiting for.
-func (a *assignedSet) explain(lane int, tps []topicPartition, why string) {
+func (a *assignedSet) explain(lane int, tps []kafka.TopicPartition, why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, tp := range tps {
@@ -42,7 +43,7 @@ func (a *assignedSet) explain(lane int, tps []topicPartition, why string) {
 }
 
 // has reports whether a lane has a partition or is restoring it.
-func (a *assignedSet) has(tp topicPartition) bool {
+func (a *assignedSet) has(tp kafka.TopicPartition) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hasLocked(tp)
@@ -50,7 +51,7 @@ func (a *assignedSet) has(tp topicPartition) bool {
 
 // unless opens a part of the store if no lane has its partition. A lane that gets it at the same time
 // opens it afterwards, which ends this handle.
-func (a *assignedSet) unless(tp topicPartition, open func() (*state.Partition, error)) (*state.Partition, error) {
+func (a *assignedSet) unless(tp kafka.TopicPartition, open func() (*state.Partition, error)) (*state.Partition, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.hasLocked(tp) {
@@ -59,7 +60,7 @@ func (a *assignedSet) unless(tp topicPartition, open func() (*state.Partition, e
 	return open()
 }
 
-func (a *assignedSet) hasLocked(tp topicPartition) bool {
+func (a *assignedSet) hasLocked(tp kafka.TopicPartition) bool {
 	for key := range a.m {
 		if key.tp == tp {
 			return true
@@ -69,7 +70,7 @@ func (a *assignedSet) hasLocked(tp topicPartition) bool {
 }
 
 // forget says that a lane has a partition no more.
-func (a *assignedSet) forget(lane int, tp topicPartition) {
+func (a *assignedSet) forget(lane int, tp kafka.TopicPartition) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.m, assignedKey{lane, tp})

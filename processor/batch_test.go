@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
 )
@@ -161,7 +162,7 @@ func emptyPartition(p *partition, n int32) *partition {
 	}
 	return &partition{
 		Partition: inner,
-		tp:        topicPartition{Topic: p.tp.Topic, Partition: n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
+		tp:        kafka.TopicPartition{Topic: p.tp.Topic, Partition: n}, id: p.id, route: p.route, log: p.log, stats: p.stats, phase: PhaseLive,
 	}
 }
 

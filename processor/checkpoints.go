@@ -168,7 +168,7 @@ func codeOf(err error) string {
 
 // tellOverdue logs which checkpoints have become overdue: a session is what a takeover takes anyway.
 func (cs *checkpoints) tellOverdue(ps []*partition) {
-	var late []topicPartition
+	var late []kafka.TopicPartition
 	var why string
 	for _, p := range ps {
 		if w := &p.writing; p.live() && !w.told && w.overdue() > cs.cfg.SessionTimeout {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -59,7 +60,7 @@ func newDeadLetters(log *slog.Logger) *deadLetters {
 
 // add counts the record at an offset of a delay topic, which has just been written to the dead
 // letter topic, or what fits of it.
-func (d *deadLetters) add(tp topicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {
+func (d *deadLetters) add(tp kafka.TopicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	reason := deadLetterReason{deadLetterLabels{tp.Topic, refusal.Code}, refusal.Header}

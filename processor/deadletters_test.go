@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -47,7 +48,7 @@ func TestDeadLettersAreTold(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); d.run(ctx) }()
-		tp := topicPartition{Topic: "requests", Partition: 3}
+		tp := kafka.TopicPartition{Topic: "requests", Partition: 3}
 		unit := &topics.Refusal{Code: topics.CodeUnparsableDue, Header: "delay-for", Message: "no unit"}
 		gone := &topics.Refusal{Code: topics.CodeUnknownTarget, Message: "no topic orders"}
 		for i := range int64(90) { // for three minutes less a second
@@ -55,7 +56,7 @@ func TestDeadLettersAreTold(t *testing.T) {
 			if i == 0 {
 				equals(t, "at once", log.take(), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@0: no unit"`})
 				d.add(tp, 1000, gone, false, time.Now())
-				d.add(topicPartition{Topic: "others", Partition: 0}, 7, unit, false, time.Now())
+				d.add(kafka.TopicPartition{Topic: "others", Partition: 0}, 7, unit, false, time.Now())
 				equals(t, "other reasons", log.take(), []string{
 					`topic=requests code=unknown_target records=1 example="requests/3@1000: no topic orders"`,
 					`topic=others code=unparsable_due header=delay-for records=1 example="others/0@7: no unit"`,
@@ -89,7 +90,7 @@ func TestDeadLetterReasonsAreBounded(t *testing.T) {
 	d := newDeadLetters(slog.New(slog.NewTextHandler(&log, nil)))
 	now := time.UnixMilli(testNow)
 	for i := range int64(10 * maxReasons) {
-		d.add(topicPartition{Topic: "requests", Partition: 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, false, now)
+		d.add(kafka.TopicPartition{Topic: "requests", Partition: 0}, i, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Header: fmt.Sprint("delay-", i), Message: "?"}, false, now)
 	}
 	if n := len(log.take()); n > maxReasons+1 || n < maxReasons {
 		t.Errorf("%d lines", n)

@@ -1,6 +1,10 @@
 package processor
 
-import "context"
+import (
+	"context"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+)
 
 // turnDecided acts on what became of the turn in flight.
 func (l *lane) turnDecided(ctx context.Context, t *turn) {
@@ -30,7 +34,7 @@ func (l *lane) dropUnknown(ctx context.Context, t *turn) {
 	if l.checkpoints.commit != nil && !t.plain {
 		l.awaitTurn(ctx) // a checkpoint that is on its way must not arrive after the partition's restore
 	}
-	var tps []topicPartition
+	var tps []kafka.TopicPartition
 	for _, pt := range t.tried {
 		if !pt.p.dropped { // else it was lost meanwhile
 			tps = append(tps, pt.p.tp)

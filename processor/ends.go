@@ -46,7 +46,7 @@ func (e *ends) ask(ctx context.Context, ps []*partition) {
 		return
 	}
 	e.asking = true
-	tps, behind := map[*partition]topicPartition{}, map[*partition]stretch{}
+	tps, behind := map[*partition]kafka.TopicPartition{}, map[*partition]stretch{}
 	for _, p := range ps {
 		tps[p] = p.tp
 		if p.phase == PhaseCatchUp {
@@ -57,7 +57,7 @@ func (e *ends) ask(ctx context.Context, ps []*partition) {
 }
 
 // askEnds asks brokers for ends, and of partitions that are read how far nothing is left to be seen.
-func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]topicPartition, behind map[*partition]stretch) logEnds {
+func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]kafka.TopicPartition, behind map[*partition]stretch) logEnds {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	a := logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{}}

@@ -53,7 +53,7 @@ type events struct {
 	lane int
 }
 
-func (es events) tell(e Event, tps ...topicPartition) {
+func (es events) tell(e Event, tps ...kafka.TopicPartition) {
 	if es.to == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (es events) turn(t *turn) {
 	if es.to == nil || e.Kind == "" || len(t.tried) == 0 {
 		return
 	}
-	tps := make([]topicPartition, 0, len(t.tried))
+	tps := make([]kafka.TopicPartition, 0, len(t.tried))
 	for _, pt := range t.tried {
 		if t.refused[pt] == nil {
 			tps = append(tps, pt.p.tp)

@@ -13,14 +13,14 @@ import (
 
 // found is a partition's checkpoint as it stands in the group, and where its log is.
 type found struct {
-	id      topicID
+	id      kafka.TopicID
 	fetched kafka.Fetched
 	bounds  kafka.Bounds
 }
 
 // make forms a partition of what was found, and says whether it has to be claimed. The error is
 // one that a person must decide on.
-func (r *restore) make(tp topicPartition, f found) (p *partition, claim bool, err error) {
+func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bool, err error) {
 	p = &partition{
 		tp: tp, id: f.id, mark: r.mark(tp, f.id), route: r.routes[tp.Topic], stats: r.counters.topics[tp.Topic], since: r.began,
 		log:      r.log.With("topic", tp.Topic, "partition", tp.Partition),
@@ -132,11 +132,11 @@ func (k *kit) storeCovers(p *partition, c state.Checkpoint, logStart int64) (boo
 }
 
 // mark is what tells the records that this group writes into a partition for itself.
-func (s *shared) mark(tp topicPartition, id topicID) topics.Mark {
+func (s *shared) mark(tp kafka.TopicPartition, id kafka.TopicID) topics.Mark {
 	return topics.NewMark(id.Short(), s.cfg.Group, tp.Partition)
 }
 
 // partitionID is a partition's name in the store.
-func (s *shared) partitionID(tp topicPartition, id topicID) state.PartitionID {
+func (s *shared) partitionID(tp kafka.TopicPartition, id kafka.TopicID) state.PartitionID {
 	return state.PartitionID{Group: s.cfg.Group, Topic: tp.Topic, TopicID: id, Partition: tp.Partition}
 }

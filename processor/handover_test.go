@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 )
@@ -15,17 +16,17 @@ import (
 // partition would be nobody's.
 func TestCancelledRestoreKeepsOthers(t *testing.T) {
 	l := testLane(t)
-	a, b := topicPartition{Topic: testTopic, Partition: 0}, topicPartition{Topic: testTopic, Partition: 1}
+	a, b := kafka.TopicPartition{Topic: testTopic, Partition: 0}, kafka.TopicPartition{Topic: testTopic, Partition: 1}
 	cancelled := make(chan struct{})
-	ends := &restore{kit: &l.kit, to: l.restores.restored, left: map[topicPartition]bool{a: true}, cancel: func() { close(cancelled) }, done: make(chan struct{})}
-	goesOn := &restore{kit: &l.kit, to: l.restores.restored, left: map[topicPartition]bool{b: true}, cancel: func() {}, done: make(chan struct{})}
+	ends := &restore{kit: &l.kit, to: l.restores.restored, left: map[kafka.TopicPartition]bool{a: true}, cancel: func() { close(cancelled) }, done: make(chan struct{})}
+	goesOn := &restore{kit: &l.kit, to: l.restores.restored, left: map[kafka.TopicPartition]bool{b: true}, cancel: func() {}, done: make(chan struct{})}
 	l.restores.m[ends], l.restores.m[goesOn] = struct{}{}, struct{}{}
 	go func() {
 		<-cancelled
 		goesOn.tell(t.Context(), restored{from: goesOn, p: &partition{tp: b}})
 		close(ends.done) // the claim that was under way has been answered
 	}()
-	again, others := l.restores.cancel([]topicPartition{a})
+	again, others := l.restores.cancel([]kafka.TopicPartition{a})
 	if len(again) != 0 {
 		t.Errorf("again: %v, want none", again)
 	}
@@ -38,15 +39,15 @@ func TestCancelledRestoreKeepsOthers(t *testing.T) {
 // partition that the lane does not have must not be read.
 func TestAdoptReadsOnlyWhatItHas(t *testing.T) {
 	l := testLane(t)
-	other := topicPartition{Topic: testTopic, Partition: testTP.Partition + 1}
-	l.partitions = map[topicPartition]*partition{other: {tp: other, phase: PhaseCatchUp, log: l.log}}
+	other := kafka.TopicPartition{Topic: testTopic, Partition: testTP.Partition + 1}
+	l.partitions = map[kafka.TopicPartition]*partition{other: {tp: other, phase: PhaseCatchUp, log: l.log}}
 	l.order = inOrder(l.partitions)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	l.reading.polling, l.reading.endPoll = true, func() {}
 	l.membership = outsider{}
 	l.reading.fetched <- kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: other.Partition, Err: kerr.UnknownTopicID}}}}}}
-	from := &restore{kit: &l.kit, to: l.restores.restored, left: map[topicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
+	from := &restore{kit: &l.kit, to: l.restores.restored, left: map[kafka.TopicPartition]bool{testTP: true}, cancel: func() {}, done: make(chan struct{})}
 	close(from.done)
 	l.restores.m[from] = struct{}{}
 	l.adopt(ctx, restored{from: from, p: &partition{Partition: &pending.Partition{}, tp: testTP, phase: PhaseCatchUp, log: l.log}})

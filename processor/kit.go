@@ -40,7 +40,7 @@ type kit struct {
 	coordinator *kafka.Coordinator
 	reader      *kgo.Client
 	quota       *producer.Quota
-	wg          *sync.WaitGroup                        // goroutines that the lane has to wait for
-	windowMax   int64                                  // ms
-	warm        func(topicPartition, topicID) *standby // gives away the standby of a partition; nil: there is none
+	wg          *sync.WaitGroup                                    // goroutines that the lane has to wait for
+	windowMax   int64                                              // ms
+	warm        func(kafka.TopicPartition, kafka.TopicID) *standby // gives away the standby of a partition; nil: there is none
 }

@@ -32,7 +32,7 @@ type lane struct {
 	// Owned by the lane's goroutine.
 	group       *group.Group
 	membership  membership
-	partitions  map[topicPartition]*partition
+	partitions  map[kafka.TopicPartition]*partition
 	order       []*partition // the same in a fixed order, for turns to take in rotation
 	memory      memory
 	reading     reading
@@ -58,7 +58,7 @@ type membership interface {
 }
 
 func newLane(p *Processor, n int) *lane {
-	l := &lane{partitions: map[topicPartition]*partition{}}
+	l := &lane{partitions: map[kafka.TopicPartition]*partition{}}
 	l.kit = kit{
 		shared: &p.shared, n: n,
 		log:         p.cfg.Logger.With("lane", n),
@@ -227,7 +227,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	var failed []*partition
 	var why []error
 	fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
-		p := l.partitions[topicPartition{Topic: ftp.Topic, Partition: ftp.Partition}]
+		p := l.partitions[kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}]
 		if p == nil || p.phase == PhaseStopped {
 			for _, r := range ftp.Records {
 				r.Recycle()

@@ -23,8 +23,8 @@ const (
 )
 
 var (
-	testID   = topicID{1, 2, 3, 4, 5}
-	testTP   = topicPartition{Topic: testTopic, Partition: 3}
+	testID   = kafka.TopicID{1, 2, 3, 4, 5}
+	testTP   = kafka.TopicPartition{Topic: testTopic, Partition: 3}
 	testMark = topics.NewMark(testID.Short(), "g", testTP.Partition)
 )
 
@@ -105,7 +105,7 @@ func (l *lane) assign(c state.Checkpoint, start, stable, high int64) (*partition
 	if err == nil {
 		err = r.open(context.Background(), p)
 	}
-	l.partitions = map[topicPartition]*partition{testTP: p}
+	l.partitions = map[kafka.TopicPartition]*partition{testTP: p}
 	l.order = []*partition{p}
 	return p, err
 }

@@ -21,7 +21,7 @@ func TestDroppedPartitionIsReadAgain(t *testing.T) {
 	p := livePartition(t, l)
 	l.reader.PauseFetchPartitions(map[string][]int32{testTP.Topic: {testTP.Partition}})
 	p.paused = true
-	l.drop(t.Context(), []topicPartition{testTP})
+	l.drop(t.Context(), []kafka.TopicPartition{testTP})
 	equal(t, "topics with partitions that are not read", len(l.reader.PauseFetchPartitions(nil)), 0)
 }
 
@@ -131,7 +131,7 @@ func TestWhatComesForADroppedPartition(t *testing.T) {
 			l.read(t, p, testNow, req(0, testNow, "orders"))
 			parts, _ := l.selection.records(l.order, testNow)
 			l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, began: time.Now()}
-			l.drop(ctx, []topicPartition{testTP})
+			l.drop(ctx, []kafka.TopicPartition{testTP})
 			was := p.writing
 			comes(ctx, l, l.turns.inFlight)
 			equal(t, "restores", len(l.restores.m), 0)

@@ -52,7 +52,7 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	var tps []topicPartition
+	var tps []kafka.TopicPartition
 	for tp := range old {
 		tps = append(tps, tp)
 	}
@@ -82,7 +82,7 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 }
 
 // old is what the store holds of this group's partitions and no lane or standby here has needed for long.
-func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
+func (f *leftovers) old(now time.Time) map[kafka.TopicPartition]state.PartitionID {
 	store := f.store.opened.Load()
 	if store == nil {
 		return nil
@@ -93,9 +93,9 @@ func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
 			delete(f.since, id)
 		}
 	}
-	out := map[topicPartition]state.PartitionID{}
+	out := map[kafka.TopicPartition]state.PartitionID{}
 	for id := range held {
-		tp := topicPartition{Topic: id.Topic, Partition: id.Partition}
+		tp := kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}
 		if id.Group != f.cfg.Group || f.routes[id.Topic] == nil || f.assigned.has(tp) || f.standbys.has(tp) {
 			delete(f.since, id)
 			continue
@@ -110,7 +110,7 @@ func (f *leftovers) old(now time.Time) map[topicPartition]state.PartitionID {
 }
 
 // drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.
-func (f *leftovers) drop(tp topicPartition, id state.PartitionID) error {
+func (f *leftovers) drop(tp kafka.TopicPartition, id state.PartitionID) error {
 	if !f.store.works() {
 		return nil // what opens it again would hold up the lanes here
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -30,7 +31,7 @@ func TestLeftovers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
-			tp := topicPartition{Topic: testTopic, Partition: 0}
+			tp := kafka.TopicPartition{Topic: testTopic, Partition: 0}
 			id := state.PartitionID{Group: "g", Topic: testTopic, TopicID: w.c.TopicInfo(testTopic).TopicID, Partition: 0}
 			part, err := l.store.Partition(id)
 			if err != nil {
@@ -65,7 +66,7 @@ func withParsers(l *lane, c state.Checkpoint) state.Checkpoint {
 }
 
 // logStart cuts a log off: it gets some records, and those below an offset are deleted.
-func (w *wiretap) logStart(t *testing.T, tp topicPartition, start int64) {
+func (w *wiretap) logStart(t *testing.T, tp kafka.TopicPartition, start int64) {
 	t.Helper()
 	if start == 0 {
 		return

@@ -19,7 +19,7 @@ type partition struct {
 	*pending.Partition // nil: its checkpoint does not say what is pending in it
 
 	// Set once, when the partition is assigned.
-	tp      topicPartition
+	tp      kafka.TopicPartition
 	id      kafka.TopicID
 	mark    topics.Mark // of what this group writes into the delay topic for itself
 	route   *topics.Route

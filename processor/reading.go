@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
@@ -51,7 +52,7 @@ func (r *reading) ended() {
 }
 
 // add reads a partition from an offset on.
-func (r *reading) add(tp topicPartition, from int64) {
+func (r *reading) add(tp kafka.TopicPartition, from int64) {
 	r.cl.RemoveConsumePartitions(tp.Alone()) // else the client goes on where it was
 	r.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{tp.Topic: {tp.Partition: kgo.NewOffset().At(from)}})
 }
@@ -68,7 +69,7 @@ func (r *reading) forget(topic string) { r.cl.PurgeTopicsFromConsuming(topic) }
 // announce has the client ask for the metadata of topics that it does not know, while partitions of
 // them are restored. A partition that is added before its leader is known is read a second later:
 // the client asks any broker for its offsets, and rests when it is the wrong one.
-func (r *reading) announce(tps []topicPartition) {
+func (r *reading) announce(tps []kafka.TopicPartition) {
 	known := r.cl.GetConsumeTopics()
 	add := map[string]map[int32]kgo.Offset{}
 	remove := map[string][]int32{}

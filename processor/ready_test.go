@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // pictureOf publishes what a lane has of the test's partition, and returns it.
@@ -50,15 +52,15 @@ func TestNotReadyWhenNothingIsAnswered(t *testing.T) {
 func TestReasons(t *testing.T) {
 	l := testLane(t)
 	l.assigned.remember(l.n, testTP, nil)
-	other := topicPartition{Topic: testTopic, Partition: 9}
-	l.assigned.explain(l.n, []topicPartition{testTP, other}, "waiting: no broker")
+	other := kafka.TopicPartition{Topic: testTopic, Partition: 9}
+	l.assigned.explain(l.n, []kafka.TopicPartition{testTP, other}, "waiting: no broker")
 	got := l.assigned.pictures()
 	if len(got) != 1 || got[0].Phase != PhaseRestoring || got[0].Reason != "waiting: no broker" {
 		t.Errorf("got %+v", got)
 	}
 	p := livePartition(t, l)
 	l.assigned.remember(l.n, testTP, p)
-	l.assigned.explain(l.n, []topicPartition{testTP}, "too late")
+	l.assigned.explain(l.n, []kafka.TopicPartition{testTP}, "too late")
 	p.Pass(20)
 	p.phase, p.logEnd = PhaseCatchUp, 80
 	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80")

@@ -26,7 +26,7 @@ type restore struct {
 	*kit
 	to     chan<- restored
 	member membership
-	left   map[topicPartition]bool // owned by the lane: not yet adopted
+	left   map[kafka.TopicPartition]bool // owned by the lane: not yet adopted
 	cancel context.CancelFunc
 	done   chan struct{}
 	began  time.Time
@@ -53,7 +53,7 @@ const (
 	hangsAfter    = 10 * time.Second // beyond its timeout no transaction is open any more
 )
 
-func (r *restore) run(ctx context.Context, left []topicPartition) {
+func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 	told := ""
 	if r.rest > 0 && !wait.For(ctx, r.rest) {
 		return
@@ -61,9 +61,9 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 	for pause := restorePause; len(left) > 0; {
 		ready, unstable, err := r.checkpoints(ctx, left)
 		if err == nil && len(ready) > 0 {
-			var brought []topicPartition
+			var brought []kafka.TopicPartition
 			brought, err = r.bring(ctx, ready)
-			left = slices.DeleteFunc(left, func(tp topicPartition) bool { return slices.Contains(brought, tp) })
+			left = slices.DeleteFunc(left, func(tp kafka.TopicPartition) bool { return slices.Contains(brought, tp) })
 			if err == nil {
 				continue
 			}
@@ -97,7 +97,7 @@ func (r *restore) run(ctx context.Context, left []topicPartition) {
 
 // free fences the writers of checkpoints that are unstable, and says what they wait for. A transaction
 // that is open for longer than it may be is one that a person has to end.
-func (r *restore) free(ctx context.Context, unstable map[topicPartition]topicID) error {
+func (r *restore) free(ctx context.Context, unstable map[kafka.TopicPartition]kafka.TopicID) error {
 	r.fencedAt = time.Now()
 	held := slices.SortedFunc(maps.Keys(unstable), kafka.Compare)
 	why := "the checkpoint is held by an open transaction; fencing its writer"
@@ -126,7 +126,7 @@ func (r *restore) tell(ctx context.Context, what restored) {
 // change are unstable. The end of the log is asked for after the checkpoint (design rule 2).
 // Partitions that are in trouble (without a leader, or their topic is gone) are left out, so that
 // they hold up no other; when all are, the error says why.
-func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready map[topicPartition]found, unstable map[topicPartition]topicID, err error) {
+func (r *restore) checkpoints(ctx context.Context, tps []kafka.TopicPartition) (ready map[kafka.TopicPartition]found, unstable map[kafka.TopicPartition]kafka.TopicID, err error) {
 	ids, trouble := kafka.TopicIDs(ctx, r.reader, tps)
 	if len(ids) == 0 {
 		return nil, nil, trouble
@@ -135,7 +135,7 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 	if err != nil {
 		return nil, nil, err
 	}
-	ready, unstable = map[topicPartition]found{}, map[topicPartition]topicID{}
+	ready, unstable = map[kafka.TopicPartition]found{}, map[kafka.TopicPartition]kafka.TopicID{}
 	for tp, id := range ids {
 		f, ok := got[tp]
 		switch {
@@ -172,7 +172,7 @@ func (r *restore) checkpoints(ctx context.Context, tps []topicPartition) (ready 
 // fence ends the transactions of the writers that hold the checkpoints of partitions. An
 // unstable fetch shows the last committed checkpoint, which names the writer: it claimed the
 // partition before its first transaction (design rule 9).
-func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID) error {
+func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]kafka.TopicID) error {
 	got, err := r.coordinator.Fetch(ctx, r.reader, unstable, false)
 	if err != nil {
 		return err
@@ -197,7 +197,7 @@ func (r *restore) fence(ctx context.Context, unstable map[topicPartition]topicID
 // bring claims partitions and hands them to the lane, each as soon as it is open: looking what the
 // store holds takes a while for each million records, which the first need not wait for. Those that
 // it does not return are to be brought again.
-func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) (brought []topicPartition, err error) {
+func (r *restore) bring(ctx context.Context, ready map[kafka.TopicPartition]found) (brought []kafka.TopicPartition, err error) {
 	parts, claimErr := r.claim(ctx, ready)
 	for _, p := range parts {
 		if p.phase != PhaseStopped {
@@ -214,7 +214,7 @@ func (r *restore) bring(ctx context.Context, ready map[topicPartition]found) (br
 // claim makes the partitions, and commits the checkpoints of those that do not bear this lane's name.
 // What is refused of one of them alone stops that one; where others are refused, the error says why,
 // and they are left out.
-func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]*partition, error) {
+func (r *restore) claim(ctx context.Context, ready map[kafka.TopicPartition]found) ([]*partition, error) {
 	var claims []kafka.Commit
 	var ps []*partition
 	for tp, f := range ready {
@@ -247,7 +247,7 @@ func (r *restore) claim(ctx context.Context, ready map[topicPartition]found) ([]
 }
 
 // claimed sorts partitions of which some could not be claimed.
-func (r *restore) claimed(ps []*partition, refused map[topicPartition]error) (brought []*partition, again error) {
+func (r *restore) claimed(ps []*partition, refused map[kafka.TopicPartition]error) (brought []*partition, again error) {
 	for _, p := range ps {
 		switch why := refused[p.tp]; {
 		case why == nil:

@@ -38,7 +38,7 @@ func joined(t *testing.T, l *lane) {
 }
 
 // brought runs a restore of some partitions to its end and returns what it brings.
-func brought(t *testing.T, l *lane, tps ...topicPartition) (ps []*partition, lost error) {
+func brought(t *testing.T, l *lane, tps ...kafka.TopicPartition) (ps []*partition, lost error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -69,7 +69,7 @@ func (w *wiretap) checkpoints(t *testing.T, c state.Checkpoint, unstable func() 
 	md := ""
 	if c.Offset >= 0 {
 		id := w.c.TopicInfo(testTopic).TopicID
-		c.TopicID = topicID(id).Short()
+		c.TopicID = kafka.TopicID(id).Short()
 		var err error
 		if md, err = c.Metadata(); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func TestRestoreClaims(t *testing.T) {
 				runtime.Gosched()
 			}
 			for range 2 { // on every assignment
-				ps, err := brought(t, l, topicPartition{Topic: testTopic, Partition: 0})
+				ps, err := brought(t, l, kafka.TopicPartition{Topic: testTopic, Partition: 0})
 				if err != nil || len(ps) != 1 {
 					t.Fatalf("%d partitions are brought, %v", len(ps), err)
 				}
@@ -161,7 +161,7 @@ func TestRestoreFences(t *testing.T) {
 				fenced = fenced || *req.(*kmsg.InitProducerIDRequest).TransactionalID == "g-other-0-1"
 				return nil, nil
 			})
-			ps, err := brought(t, l, topicPartition{Topic: testTopic, Partition: 0})
+			ps, err := brought(t, l, kafka.TopicPartition{Topic: testTopic, Partition: 0})
 			if err != nil || len(ps) != 1 {
 				t.Fatalf("%d partitions are brought, %v", len(ps), err)
 			}
@@ -189,15 +189,15 @@ func TestRestoreTellsOfHangingTransactions(t *testing.T) {
 	var gone atomic.Bool
 	w.checkpoints(t, otherWriter, func() bool { return !gone.Load() })
 	joined(t, l)
-	tp := topicPartition{Topic: testTopic, Partition: 0}
-	l.restore(t.Context(), []topicPartition{tp}, 0)
+	tp := kafka.TopicPartition{Topic: testTopic, Partition: 0}
+	l.restore(t.Context(), []kafka.TopicPartition{tp}, 0)
 	for r := range l.restores.m {
 		r.cancel()
 		<-r.done
-		r = &restore{kit: &l.kit, to: l.restores.restored, member: l.membership, left: map[topicPartition]bool{tp: true}, cancel: func() {}, done: make(chan struct{}), began: time.Now().Add(-l.cfg.TransactionTimeout - hangsAfter)}
+		r = &restore{kit: &l.kit, to: l.restores.restored, member: l.membership, left: map[kafka.TopicPartition]bool{tp: true}, cancel: func() {}, done: make(chan struct{}), began: time.Now().Add(-l.cfg.TransactionTimeout - hangsAfter)}
 		go func() {
 			defer close(r.done)
-			r.run(t.Context(), []topicPartition{tp})
+			r.run(t.Context(), []kafka.TopicPartition{tp})
 		}()
 		for why := ""; !strings.Contains(why, ErrHangingTransaction.Error()); {
 			why = l.assigned.pictures()[0].Reason
@@ -216,7 +216,7 @@ func TestClaimNotAnswered(t *testing.T) {
 	l, w := testCluster(t)
 	w.checkpoints(t, otherWriter, nil)
 	w.cut(kmsg.OffsetCommit)
-	ps, lost := brought(t, l, topicPartition{Topic: testTopic, Partition: 0})
+	ps, lost := brought(t, l, kafka.TopicPartition{Topic: testTopic, Partition: 0})
 	if !errors.Is(lost, kafka.ErrUnanswered) || len(ps) != 0 {
 		t.Errorf("%d partitions are brought, and the membership is lost by %v", len(ps), lost)
 	}

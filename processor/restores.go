@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -13,17 +14,17 @@ type restores struct {
 	*kit
 	m        map[*restore]struct{}
 	restored chan restored
-	failing  map[topicPartition]*wait.Backoff // partitions that started over because something failed
+	failing  map[kafka.TopicPartition]*wait.Backoff // partitions that started over because something failed
 }
 
 func newRestores(k *kit) restores {
-	return restores{kit: k, m: map[*restore]struct{}{}, restored: make(chan restored), failing: map[topicPartition]*wait.Backoff{}}
+	return restores{kit: k, m: map[*restore]struct{}{}, restored: make(chan restored), failing: map[kafka.TopicPartition]*wait.Backoff{}}
 }
 
 // start begins one after a rest.
-func (rs *restores) start(ctx context.Context, stay membership, tps []topicPartition, rest time.Duration) {
+func (rs *restores) start(ctx context.Context, stay membership, tps []kafka.TopicPartition, rest time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
-	r := &restore{kit: rs.kit, to: rs.restored, member: stay, left: map[topicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
+	r := &restore{kit: rs.kit, to: rs.restored, member: stay, left: map[kafka.TopicPartition]bool{}, cancel: cancel, done: make(chan struct{}), began: time.Now(), rest: rest}
 	for _, tp := range tps {
 		r.left[tp] = true
 		rs.assigned.remember(rs.n, tp, nil)
@@ -43,7 +44,7 @@ func (rs *restores) has(r *restore) bool {
 }
 
 // failed notes that a partition has to start over, and returns how long to rest before.
-func (rs *restores) failed(tp topicPartition) time.Duration {
+func (rs *restores) failed(tp kafka.TopicPartition) time.Duration {
 	b := rs.failing[tp]
 	if b == nil {
 		b = &wait.Backoff{}
@@ -56,9 +57,9 @@ func (rs *restores) failed(tp topicPartition) time.Duration {
 // and returns what else they were working on, and what other restores have handed over meanwhile.
 // It waits until they have ended: a claim that is under way must be answered before the partition
 // is given up.
-func (rs *restores) cancel(tps []topicPartition) (again []topicPartition, others []restored) {
+func (rs *restores) cancel(tps []kafka.TopicPartition) (again []kafka.TopicPartition, others []restored) {
 	for r := range rs.m {
-		if tps != nil && !slices.ContainsFunc(tps, func(tp topicPartition) bool { return r.left[tp] }) {
+		if tps != nil && !slices.ContainsFunc(tps, func(tp kafka.TopicPartition) bool { return r.left[tp] }) {
 			continue
 		}
 		r.cancel()

@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // kfake refuses a stable fetch for a whole group as soon as any of its partitions has an offset
@@ -45,7 +47,7 @@ func answerPartitionByPartition(c *kfake.Cluster) {
 					topic = c.TopicIDInfo(t.TopicID).Topic
 				}
 				for i, p := range t.Partitions {
-					if open[topicPartition{Topic: topic, Partition: p}] {
+					if open[kafka.TopicPartition{Topic: topic, Partition: p}] {
 						t.Partitions[i] = p | unstableMark
 					}
 				}
@@ -202,8 +204,8 @@ func (w *world) epochsOfEmptied(f *frame, b []byte) []byte {
 
 // openOffsets looks into kfake for the partitions of a group that open transactions have
 // committed offsets of. It must be called by a control function, while kfake stands still.
-func openOffsets(c *kfake.Cluster, group string) map[topicPartition]bool {
-	open := map[topicPartition]bool{}
+func openOffsets(c *kfake.Cluster, group string) map[kafka.TopicPartition]bool {
+	open := map[kafka.TopicPartition]bool{}
 	txs := reflect.ValueOf(c).Elem().FieldByName("pids").FieldByName("txs")
 	for _, tx := range txs.MapKeys() {
 		topics := tx.Elem().FieldByName("txOffsets").MapIndex(reflect.ValueOf(group))
@@ -212,7 +214,7 @@ func openOffsets(c *kfake.Cluster, group string) map[topicPartition]bool {
 		}
 		for _, topic := range topics.MapKeys() {
 			for _, p := range topics.MapIndex(topic).MapKeys() {
-				open[topicPartition{Topic: topic.String(), Partition: int32(p.Int())}] = true
+				open[kafka.TopicPartition{Topic: topic.String(), Partition: int32(p.Int())}] = true
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func TestSimCheckpointWithoutRoom(t *testing.T) {
 			w.client.Produce(context.Background(), to(0, &kgo.Record{Topic: simTopic, Value: []byte(fmt.Sprint("not a request ", i))}), nil)
 		}
 		w.client.Flush(context.Background())
-		id := topicID(w.cluster.TopicInfo(simTopic).TopicID).Short()
+		id := kafka.TopicID(w.cluster.TopicInfo(simTopic).TopicID).Short()
 		md := fmt.Sprintf("dw1 t=%x w=0:0 l=0 x=%s-old-0 c=0:p1", id, simGroup)
 		for from := 1; len(md) < state.MaxMetadata-20; from++ {
 			md += fmt.Sprintf(";%d:p1", from)
@@ -109,7 +109,7 @@ func TestSimCheckpointWithoutRoom(t *testing.T) {
 func TestSimManyLongCheckpoints(t *testing.T) {
 	const partitions = 300
 	guarantees(t, worldConfig{partitions: partitions}, func(w *world) {
-		id := topicID(w.cluster.TopicInfo(simTopic).TopicID).Short()
+		id := kafka.TopicID(w.cluster.TopicInfo(simTopic).TopicID).Short()
 		md := fmt.Sprintf("dw1 t=%x w=0:0 l=0 x=%s-old-0 c=0:p1", id, simGroup)
 		for from := 1; len(md) < 2000; from++ {
 			md += fmt.Sprintf(";%d:p1", from)

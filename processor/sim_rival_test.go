@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -26,7 +27,7 @@ const (
 func (w *world) newRival() *world {
 	r := &world{
 		t: w.t, cfg: w.cfg, group: simRival, host: w, cluster: w.cluster, outside: w.outside, client: w.client,
-		rng: w.rng, began: w.began, furthest: map[topicPartition]state.Checkpoint{},
+		rng: w.rng, began: w.began, furthest: map[kafka.TopicPartition]state.Checkpoint{},
 	}
 	r.look()
 	return r

@@ -27,6 +27,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/duewheel/duewheel/bench/check"
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -68,8 +69,8 @@ type world struct {
 	users     int   // transactions of producers of requests
 	processes []*process
 	began     time.Time
-	furthest  map[topicPartition]state.Checkpoint // as seen by inspect
-	setBack   map[topicPartition]time.Time        // since when it is not what it was
+	furthest  map[kafka.TopicPartition]state.Checkpoint // as seen by inspect
+	setBack   map[kafka.TopicPartition]time.Time        // since when it is not what it was
 
 	mu     sync.Mutex
 	log    []string
@@ -112,7 +113,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if cfg.guarantee == "" {
 		cfg.guarantee = ExactlyOnce
 	}
-	w := &world{t: t, cfg: cfg, group: simGroup, latency: max(cfg.latency, time.Millisecond), rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[topicPartition]state.Checkpoint{}, setBack: map[topicPartition]time.Time{},
+	w := &world{t: t, cfg: cfg, group: simGroup, latency: max(cfg.latency, time.Millisecond), rng: rand.New(rand.NewPCG(cfg.seed, 0)), began: time.Now(), furthest: map[kafka.TopicPartition]state.Checkpoint{}, setBack: map[kafka.TopicPartition]time.Time{},
 		heard: heard{last: map[string]time.Time{}, on: map[string]*wire{}, ends: map[string]time.Duration{}}, closing: make(chan struct{})}
 	w.host = w
 	var ports []int
@@ -637,7 +638,7 @@ func (w *world) checkpoint(partition int32) (state.Checkpoint, bool) {
 const setBackFor = 30 * time.Second
 
 // isSetBack reports whether a late commit may have set a checkpoint back, not long ago.
-func (w *world) isSetBack(tp topicPartition) bool {
+func (w *world) isSetBack(tp kafka.TopicPartition) bool {
 	if w.cfg.guarantee != AtLeastOnce || !slices.ContainsFunc(w.processes, func(p *process) bool { return p.p.Stats().Checkpoints["unknown"] > 0 }) {
 		return false
 	}
@@ -660,7 +661,7 @@ func (w *world) inspect() {
 		if !ok {
 			continue
 		}
-		tp := topicPartition{Topic: simTopic, Partition: partition}
+		tp := kafka.TopicPartition{Topic: simTopic, Partition: partition}
 		was := w.furthest[tp]
 		if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater {
 			if w.isSetBack(tp) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -19,8 +20,8 @@ import (
 type standby struct {
 	*pending.Follower
 
-	tp    topicPartition
-	id    topicID
+	tp    kafka.TopicPartition
+	id    kafka.TopicID
 	mark  topics.Mark
 	route *topics.Route
 	log   *slog.Logger

@@ -297,7 +297,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 func TestStandbysOnlyAsk(t *testing.T) {
 	l, w := testCluster(t, func(c *Config) { c.Standbys = 1 })
 	s := newStandbys(l.shared)
-	id := topicID(w.c.TopicInfo(testTopic).TopicID)
+	id := kafka.TopicID(w.c.TopicInfo(testTopic).TopicID)
 	var err error
 	var closeReader func()
 	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
@@ -305,7 +305,7 @@ func TestStandbysOnlyAsk(t *testing.T) {
 	}
 	defer closeReader()
 	w.checkpoints(t, checkpointAt(l, state.Checkpoint{Offset: 0}), func() bool { return true })
-	s.wanted, s.ids = []topicPartition{testTP}, map[topicPartition]topicID{testTP: id}
+	s.wanted, s.ids = []kafka.TopicPartition{testTP}, map[kafka.TopicPartition]kafka.TopicID{testTP: id}
 	s.follow(t.Context())
 	equal(t, "standbys", len(s.stats()), 1)
 	seen := slices.Compact(w.take())
@@ -327,7 +327,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
 	s.reading[testTP] = true
-	s.saw(&assignor.View{Replicas: []string{"duewheel-me", "duewheel-other"}, Owners: map[topicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
+	s.saw(&assignor.View{Replicas: []string{"duewheel-me", "duewheel-other"}, Owners: map[kafka.TopicPartition]string{testTP: "duewheel-me"}}, "duewheel-me")
 	s.follow(t.Context())
 	l.assigned.remember(l.n, testTP, nil) // only now the lane hears of it
 	if s.take(testTP, testID) == nil {

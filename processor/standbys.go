@@ -28,15 +28,15 @@ type standbys struct {
 	coordinator *kafka.Coordinator
 
 	mu sync.Mutex
-	m  map[topicPartition]*standby // guarded by mu, and so is each of them
+	m  map[kafka.TopicPartition]*standby // guarded by mu, and so is each of them
 
 	// Owned by run.
 	reader     *kgo.Client
-	wanted     []topicPartition
-	mine       map[topicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
-	ids        map[topicPartition]topicID
-	reading    map[topicPartition]bool // false: paused
-	notBefore  map[topicPartition]time.Time
+	wanted     []kafka.TopicPartition
+	mine       map[kafka.TopicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
+	ids        map[kafka.TopicPartition]kafka.TopicID
+	reading    map[kafka.TopicPartition]bool // false: paused
+	notBefore  map[kafka.TopicPartition]time.Time
 	told       string // why the group could not be described, as last said
 	toldTopics string // why topics could not be looked up
 	toldFollow string // why checkpoints could not
@@ -63,8 +63,8 @@ const (
 
 func newStandbys(sh *shared) *standbys {
 	return &standbys{
-		shared: sh, log: sh.cfg.Logger.With("standbys", sh.cfg.Standbys), coordinator: kafka.NewCoordinator(sh.cfg.Group), m: map[topicPartition]*standby{},
-		ids: map[topicPartition]topicID{}, reading: map[topicPartition]bool{}, notBefore: map[topicPartition]time.Time{}, rebalance: -1, evenPause: evenInterval,
+		shared: sh, log: sh.cfg.Logger.With("standbys", sh.cfg.Standbys), coordinator: kafka.NewCoordinator(sh.cfg.Group), m: map[kafka.TopicPartition]*standby{},
+		ids: map[kafka.TopicPartition]kafka.TopicID{}, reading: map[kafka.TopicPartition]bool{}, notBefore: map[kafka.TopicPartition]time.Time{}, rebalance: -1, evenPause: evenInterval,
 	}
 }
 
@@ -115,8 +115,8 @@ func (s *standbys) allot(ctx context.Context) {
 }
 
 // saw takes in who owns what, and returns of what this replica is to keep standbys.
-func (s *standbys) saw(view *assignor.View, self string) []topicPartition {
-	s.mine = map[topicPartition]bool{}
+func (s *standbys) saw(view *assignor.View, self string) []kafka.TopicPartition {
+	s.mine = map[kafka.TopicPartition]bool{}
 	for tp, owner := range view.Owners {
 		s.mine[tp] = owner == self
 	}
@@ -183,7 +183,7 @@ func (s *standbys) follow(ctx context.Context) {
 	s.steer()
 }
 
-func (s *standbys) followOne(ctx context.Context, tp topicPartition, id topicID, f kafka.Fetched) {
+func (s *standbys) followOne(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, f kafka.Fetched) {
 	if f.Err != nil || f.Offset < 0 || time.Now().Before(s.notBefore[tp]) {
 		return
 	}
@@ -223,14 +223,14 @@ func (s *standbys) step(b *standby, do func() error) error {
 }
 
 // took notes what went wrong with a standby. It is not worth a second try at once.
-func (s *standbys) took(tp topicPartition, err error) {
+func (s *standbys) took(tp kafka.TopicPartition, err error) {
 	if err == nil || errors.Is(err, state.ErrEnded) { // a lane has it now
 		return
 	}
 	s.notBefore[tp] = time.Now().Add(standbyRetry)
 	if kafka.IsTopicGone(err) { // the reader holds on to the id that it has seen first
 		s.reader.PurgeTopicsFromConsuming(tp.Topic)
-		maps.DeleteFunc(s.reading, func(other topicPartition, _ bool) bool { return other.Topic == tp.Topic })
+		maps.DeleteFunc(s.reading, func(other kafka.TopicPartition, _ bool) bool { return other.Topic == tp.Topic })
 	}
 	if errors.Is(err, state.ErrFailed) || errors.Is(err, errNoStore) {
 		s.store.failed(err) // and it says so, once
@@ -241,7 +241,7 @@ func (s *standbys) took(tp topicPartition, err error) {
 
 // begin starts a standby, unless this process has partitions of its own to bring back: those come
 // first.
-func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint) error {
+func (s *standbys) begin(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) error {
 	for _, p := range s.assigned.pictures() {
 		if p.Phase == PhaseRestoring || p.Phase == PhaseCatchUp {
 			return nil
@@ -249,7 +249,7 @@ func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c s
 	}
 	asking, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	bounds, err := kafka.AskBounds(asking, s.reader, []topicPartition{tp})
+	bounds, err := kafka.AskBounds(asking, s.reader, []kafka.TopicPartition{tp})
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (s *standbys) begin(ctx context.Context, tp topicPartition, id topicID, c s
 
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
-func (s *standbys) open(ctx context.Context, tp topicPartition, id topicID, c state.Checkpoint, logStart int64) error {
+func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint, logStart int64) error {
 	b := &standby{tp: tp, id: id, mark: s.mark(tp, id), route: s.routes[tp.Topic], log: s.log.With("topic", tp.Topic, "partition", tp.Partition)}
 	owned, err := s.claim(b)
 	if owned || err != nil {
@@ -297,7 +297,7 @@ func (s *standbys) claim(b *standby) (owned bool, err error) {
 
 // take gives a standby to the lane that takes its partition over; nil when there is none. From
 // then on nothing is done with it here. The lane has the partition among the assigned ones.
-func (s *standbys) take(tp topicPartition, id topicID) *standby {
+func (s *standbys) take(tp kafka.TopicPartition, id kafka.TopicID) *standby {
 	if s == nil {
 		return nil
 	}
@@ -312,7 +312,7 @@ func (s *standbys) take(tp topicPartition, id topicID) *standby {
 }
 
 // has reports whether there is a standby of a partition.
-func (s *standbys) has(tp topicPartition) bool {
+func (s *standbys) has(tp kafka.TopicPartition) bool {
 	if s == nil {
 		return false
 	}
@@ -361,7 +361,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 	for ctx.Err() == nil {
 		fs := s.reader.PollRecords(ctx, pollRecords)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
-			tp := topicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
+			tp := kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
 			s.mu.Lock()
 			b := s.m[tp]
 			s.mu.Unlock()
@@ -389,7 +389,7 @@ func (s *standbys) stats() []StandbyStats {
 		out = append(out, StandbyStats{Topic: tp.Topic, Partition: tp.Partition, Offset: m.Committed.Offset, Position: m.Position, Pending: b.Pending()})
 	}
 	slices.SortFunc(out, func(a, b StandbyStats) int {
-		return kafka.Compare(topicPartition{Topic: a.Topic, Partition: a.Partition}, topicPartition{Topic: b.Topic, Partition: b.Partition})
+		return kafka.Compare(kafka.TopicPartition{Topic: a.Topic, Partition: a.Partition}, kafka.TopicPartition{Topic: b.Topic, Partition: b.Partition})
 	})
 	return out
 }

@@ -97,7 +97,7 @@ func TestRevocationWaitsForTheTurn(t *testing.T) {
 		l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}}
 		taken := make(chan struct{})
 		go func() {
-			l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}})
+			l.take(t.Context(), group.Handover{From: stay, Revoked: []kafka.TopicPartition{testTP}})
 			close(taken)
 		}()
 		synctest.Wait()
@@ -129,7 +129,7 @@ func TestLost(t *testing.T) {
 	parts, _ := l.selection.records(l.order, testNow)
 	l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, outcome: outcomeAborted, err: errors.New("refused")}
 	l.turns.decided <- l.turns.inFlight
-	l.take(t.Context(), group.Handover{From: stay, Revoked: []topicPartition{testTP}, Lost: true})
+	l.take(t.Context(), group.Handover{From: stay, Revoked: []kafka.TopicPartition{testTP}, Lost: true})
 	equal(t, "partitions", len(l.partitions)+len(l.order), 0)
 	if due, _ := l.selection.records(l.order, testNow); len(due) > 0 {
 		t.Errorf("records %v are delivered", due[0].offsets())

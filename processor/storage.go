@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/duewheel/duewheel/processor/assignor"
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
@@ -247,7 +248,7 @@ func (s *shared) holds() map[assignor.Held]int64 {
 	out := map[assignor.Held]int64{}
 	for id, pos := range store.Positions() {
 		if id.Group == s.cfg.Group {
-			out[assignor.Held{TP: topicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
+			out[assignor.Held{TP: kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}, ID: id.TopicID}] = min(pos.Resume, pos.Offset)
 		}
 	}
 	return out

@@ -55,7 +55,7 @@ func (p *partition) toldWritten(now time.Time) {
 }
 
 // entry turns a checkpoint into what is sent.
-func entry(tp topicPartition, id topicID, c state.Checkpoint) (kafka.Commit, error) {
+func entry(tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) (kafka.Commit, error) {
 	md, err := c.Metadata()
 	if err != nil {
 		return kafka.Commit{}, fmt.Errorf("checkpoint of %s: %w", tp, err)
