@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/assignor"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 )
@@ -22,9 +21,9 @@ import (
 // standbys are the standbys that this process keeps. One goroutine reads and follows for all of
 // them; lanes take from them what they take over. A nil one keeps none.
 type standbys struct {
+	allotment // owned by run
+
 	// Set once.
-	*shared
-	log         *slog.Logger
 	coordinator *kafka.Coordinator
 
 	mu sync.Mutex
@@ -32,29 +31,15 @@ type standbys struct {
 
 	// Owned by run.
 	reader     *kgo.Client
-	wanted     []kafka.TopicPartition
-	mine       map[kafka.TopicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
-	ids        map[kafka.TopicPartition]kafka.TopicID
 	reading    map[kafka.TopicPartition]bool // false: paused
 	notBefore  map[kafka.TopicPartition]time.Time
-	told       string // why the group could not be described, as last said
-	toldTopics string // why topics could not be looked up
-	toldFollow string // why checkpoints could not
-	rebalance  int64  // how many rebalances there had been when wanted was found
-	evenedAt   time.Time
-	evenPause  time.Duration // until the group may be asked again
+	toldFollow string // why checkpoints could not be looked up, as last said
 }
 
 const (
 	// followInterval is how often checkpoints are looked up, in one request for all partitions. A
 	// takeover reads again what has come since.
 	followInterval = 500 * time.Millisecond
-	// allotInterval is how often the group is asked who owns what.
-	allotInterval = 2 * time.Second
-	// evenInterval is how soon the group is asked once more to even out what it left uneven; evenLast
-	// is how much later that may become when it does not help.
-	evenInterval = 10 * time.Second
-	evenLast     = 10 * time.Minute
 	// standbyRetry is how long a standby rests after an error.
 	standbyRetry = 10 * time.Second
 	// standbyFetchBytes bounds what one fetch holds for all standbys.
@@ -62,10 +47,12 @@ const (
 )
 
 func newStandbys(sh *shared) *standbys {
-	return &standbys{
-		shared: sh, log: sh.cfg.Logger.With("standbys", sh.cfg.Standbys), coordinator: kafka.NewCoordinator(sh.cfg.Group), m: map[kafka.TopicPartition]*standby{},
-		ids: map[kafka.TopicPartition]kafka.TopicID{}, reading: map[kafka.TopicPartition]bool{}, notBefore: map[kafka.TopicPartition]time.Time{}, rebalance: -1, evenPause: evenInterval,
+	s := &standbys{
+		coordinator: kafka.NewCoordinator(sh.cfg.Group), m: map[kafka.TopicPartition]*standby{},
+		reading: map[kafka.TopicPartition]bool{}, notBefore: map[kafka.TopicPartition]time.Time{},
 	}
+	s.allotment = allotment{shared: sh, log: sh.cfg.Logger.With("standbys", sh.cfg.Standbys), kept: s.stats, rebalance: -1, evenPause: evenInterval}
+	return s
 }
 
 // run keeps the standbys until ctx ends.
@@ -79,54 +66,12 @@ func (s *standbys) run(ctx context.Context) (err error) {
 	for ctx.Err() == nil {
 		if time.Since(allotted) >= allotInterval || s.rebalance != s.counters.rebalances.Load() {
 			allotted = time.Now()
-			s.allot(ctx)
+			s.allot(ctx, s.reader)
 		}
 		s.follow(ctx)
 		s.read(ctx, time.Now().Add(followInterval))
 	}
 	return nil
-}
-
-// allot finds out of which partitions a standby is wanted here.
-func (s *standbys) allot(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
-	defer cancel()
-	rebalances := s.counters.rebalances.Load()
-	view, err := assignor.Describe(ctx, s.reader, s.cfg.Group, s.cfg.Protocol == ProtocolConsumer)
-	if err != nil {
-		s.rebalance = rebalances // not again before its time
-		s.log.Log(ctx, once(&s.told, err), "the group does not say who owns what; standbys stay as they are", "error", err)
-	}
-	if view == nil {
-		return // it is being decided; what is there is as good as anything
-	}
-	s.told = ""
-	wanted := s.saw(view, assignor.Replica(kafka.ClientID(s.reader), s.cfg.Instance))
-	ids, err := kafka.TopicIDs(ctx, s.reader, wanted)
-	if err != nil && len(ids) < len(wanted) {
-		s.log.Log(ctx, once(&s.toldTopics, err), "topics of standbys cannot be looked up; asking again", "error", err)
-	} else {
-		s.toldTopics = ""
-	}
-	if !slices.Equal(wanted, s.wanted) {
-		s.log.Info("standbys allotted", "partitions", wanted)
-	}
-	s.wanted, s.ids, s.rebalance = wanted, ids, rebalances
-}
-
-// saw takes in who owns what, and returns of what this replica is to keep standbys.
-func (s *standbys) saw(view *assignor.View, self string) []kafka.TopicPartition {
-	s.mine = map[kafka.TopicPartition]bool{}
-	for tp, owner := range view.Owners {
-		s.mine[tp] = owner == self
-	}
-	s.even(view, self)
-	for tp := range view.Owners {
-		if r := s.routes[tp.Topic]; r == nil || r.Delay > 0 {
-			delete(view.Owners, tp) // a fixed-delay route has nothing to be warm
-		}
-	}
-	return view.Allot(self, s.cfg.Standbys)
 }
 
 // once is the level for an error that may go on for long: it is said when it is news.
@@ -136,26 +81,6 @@ func once(told *string, err error) slog.Level {
 	}
 	*told = err.Error()
 	return slog.LevelWarn
-}
-
-// even asks for a rebalance when this replica has fewer partitions than its share and all of its
-// standbys are warm: it was passed over when they were not.
-func (s *standbys) even(view *assignor.View, self string) {
-	if s.cfg.Protocol != ProtocolClassic || !view.Uneven(self) {
-		s.evenPause = evenInterval
-		return
-	}
-	if time.Since(s.evenedAt) < s.evenPause {
-		return
-	}
-	followed := s.stats()
-	if len(followed) < len(s.wanted) || slices.ContainsFunc(followed, func(b StandbyStats) bool { return b.Offset-b.Position > assignor.NearlyAsWarm }) {
-		return
-	}
-	// Where replicas do not read the same topics it may be as even as it can be.
-	s.evenedAt, s.evenPause = time.Now(), min(2*s.evenPause, evenLast)
-	s.log.Info("asking for a rebalance: others have more than their share")
-	s.uneven.Ask()
 }
 
 // follow looks up the checkpoints and brings every standby up to its own. It asks for committed
@@ -205,7 +130,7 @@ func (s *standbys) followOne(ctx context.Context, tp kafka.TopicPartition, id ka
 			return err
 		})
 	}
-	s.took(tp, err)
+	s.restAfter(tp, err)
 }
 
 // step does something with a standby, unless a lane has taken it over.
@@ -222,8 +147,8 @@ func (s *standbys) step(b *standby, do func() error) error {
 	return err
 }
 
-// took notes what went wrong with a standby. It is not worth a second try at once.
-func (s *standbys) took(tp kafka.TopicPartition, err error) {
+// restAfter leaves a standby alone for a while that something went wrong with: it is not worth a second try at once.
+func (s *standbys) restAfter(tp kafka.TopicPartition, err error) {
 	if err == nil || errors.Is(err, state.ErrEnded) { // a lane has it now
 		return
 	}
@@ -368,7 +293,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 			if b == nil || ftp.Err != nil && (kafka.IsShutdown(ftp.Err) || errors.Is(ftp.Err, context.DeadlineExceeded)) {
 				return
 			}
-			s.took(tp, s.step(b, func() error {
+			s.restAfter(tp, s.step(b, func() error {
 				return errors.Join(b.read(ftp.Records), ftp.Err)
 			}))
 		})
