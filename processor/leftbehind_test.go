@@ -63,20 +63,6 @@ func TestPatienceEndsWithSuccess(t *testing.T) {
 	equal(t, "turns in a row that ran out of time", l.turns.timeouts, 0)
 }
 
-// A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
-func TestOnlyWayOutIsTriedSoon(t *testing.T) {
-	l := testLane(t)
-	l.targets.Keep("dead", true)
-	for name, most := range map[string]time.Duration{"dead": targets.OnlyPause, "orders": targets.PauseMost} {
-		target := l.targets.Of([]byte(name))
-		target.State.Store(&targets.State{Status: targets.Ready, Failures: 5})
-		l.targets.Failed(name, kerr.NotLeaderForPartition, nil)
-		if in := time.Until(target.State.Load().TryAt); in > most || in < most-time.Second {
-			t.Errorf("%s is tried again in %v, want %v", name, in, most)
-		}
-	}
-}
-
 // Neither a turn nor a commit that is not answered holds up the end of a process for longer than half of the time that it has.
 func TestEndDoesNotWaitForATurn(t *testing.T) {
 	for _, name := range []string{"turn", "commit"} {

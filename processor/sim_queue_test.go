@@ -144,7 +144,12 @@ func TestSimFixedDelayTargetMadeLate(t *testing.T) {
 		if n := a.lines.Load() - lines; n > 5 {
 			t.Errorf("%d lines in the log", n)
 		}
-		w.until("brokers are asked seldom", func() bool { return time.Until(missing().LookAt) > 12*time.Second })
+		asked := missing().Asked
+		w.until("brokers are asked seldom", func() bool {
+			before := asked
+			asked = missing().Asked
+			return asked.Sub(before) > 12*time.Second
+		})
 		send(20)
 		time.Sleep(8 * time.Second)
 		equal(t, "status", missing().Status, targets.Missing)

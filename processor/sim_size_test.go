@@ -12,8 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/duewheel/duewheel/processor/targets"
 )
 
 // small is the max.message.bytes of the topics of these tests.
@@ -108,14 +106,16 @@ func TestSimLargerThanBefore(t *testing.T) {
 		a := w.live("a")
 		w.send(request("first", in(500*time.Millisecond)), request("second", in(time.Second)))
 		w.within(2*time.Second, "both are delivered", func() bool { return w.outstanding() == 0 })
-		w.configure("orders", "max.message.bytes", fmt.Sprint(10*small))
-		time.Sleep(2 * targets.Refresh)
+		configure := func(bytes int32) {
+			w.configure("orders", "max.message.bytes", fmt.Sprint(bytes))
+			w.until("it is seen", func() bool { return a.p.targets.Of([]byte("orders")).State.Load().Takes.MaxBytes == bytes })
+		}
+		configure(10 * small)
 		large := request("large", in(time.Second))
 		large.Value = incompressible(5 * small)
 		w.send(large)
 		w.within(2*time.Second, "it is delivered", func() bool { return w.outstanding() == 0 })
-		w.configure("orders", "max.message.bytes", fmt.Sprint(small))
-		time.Sleep(2 * targets.Refresh)
+		configure(small)
 		refusing := w.tooLarge("orders", small)
 		due := in(time.Second)
 		for i := range 100 {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/producer"
-	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -49,25 +48,3 @@ func TestBusyIDIsLeft(t *testing.T) {
 	}
 	equal(t, "left by a renewal that left none", p.LeftBusy() == nil, true)
 }
-
-// A target is not tried before it has taken the end of the transaction that it made fail: another
-// one would be kept waiting.
-func TestTargetThatKeepsAnID(t *testing.T) {
-	l, _ := testCluster(t)
-	ts := l.targets
-	for _, c := range []struct {
-		name string
-		busy bool
-		want targets.Status
-	}{{"it keeps it", true, targets.Troubled}, {"it has taken it", false, targets.OnTrial}} {
-		o := ts.Of([]byte("orders"))
-		o.State.Store(&targets.State{Status: targets.Troubled, Failures: 1, Well: true, Partitions: 1, Keeps: kept(c.busy)})
-		ts.AskLeaders(t.Context(), l.reader, []*targets.Target{o})
-		equal(t, c.name, o.State.Load().Status, c.want)
-	}
-}
-
-// kept is an id that a target keeps busy, or not.
-type kept bool
-
-func (k kept) Still() bool { return bool(k) }

@@ -24,7 +24,7 @@ var someone = kafka.Member{ID: "someone", Generation: 7}
 func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	t.Helper()
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
-		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
+		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 	}
 	p := livePartition(t, l)
 	if len(rs) == 0 {
@@ -195,7 +195,7 @@ func TestTurnBlamesTheRecord(t *testing.T) {
 // What is known of a target counts against a record when the brokers have said so since it was due:
 // else the target may have been made, or given partitions, in between, and it is asked for again.
 func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
-	for _, known := range []targets.State{{Status: targets.Missing}, {Status: targets.Forbidden}, {Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits}} {
+	for _, known := range []targets.State{{Status: targets.Missing}, {Status: targets.Forbidden}, {Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}}} {
 		for _, c := range []struct {
 			name  string
 			asked time.Duration // after the record was due
@@ -239,7 +239,7 @@ func TestOneRecordOnTrial(t *testing.T) {
 	bad.Headers = nil
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "orders"), bad)
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
-		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.OnTrial, Partitions: 4, Takes: targets.DefaultLimits, Failures: 1})
+		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.OnTrial, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Failures: 1})
 	}
 	kinds := func(tn *turn) (kinds []outputKind) {
 		tn.renderParts(t.Context())
@@ -311,7 +311,7 @@ func TestRefusedRecordsKeepTheClient(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
-			l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.DefaultLimits})
+			l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 			tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
 			before := tn.producer.Client()
 			w.refuse("bills", c.bills, kerr.InvalidRecord)

@@ -65,7 +65,7 @@ func describeLimits(ctx context.Context, cl *kgo.Client, names []string) map[str
 		if r.ErrorCode != 0 {
 			continue
 		}
-		limits := DefaultLimits
+		limits := defaultLimits
 		for _, c := range r.Configs {
 			if c.Value != nil {
 				limits.set(c.Name, *c.Value)

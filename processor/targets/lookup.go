@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	Refresh         = 10 * time.Second       // how often healthy targets are looked at
+	refreshWell     = 10 * time.Second       // how often healthy targets are looked at
 	RefreshQuick    = 500 * time.Millisecond // and those that have just got into trouble
 	troubledMost    = 5 * time.Second        // and, at last, those in trouble
 	missingMost     = 30 * time.Second       // and those whose records are dead-lettered
@@ -34,11 +34,11 @@ func (ts *Table) Run(ctx context.Context, cl *kgo.Client) {
 	last := time.Time{}
 	for {
 		all := ts.All()
-		full := time.Since(last) >= Refresh
+		full := time.Since(last) >= refreshWell
 		ask := ts.toAsk(all)
 		for some := range slices.Chunk(ask, atOnce) {
 			if toTry := ts.refresh(ctx, cl, some); len(toTry) > 0 {
-				asking.Go(func() { ts.AskLeaders(ctx, cl, toTry) }) // one that is silent must not hold up the looks at others
+				asking.Go(func() { ts.askLeaders(ctx, cl, toTry) }) // one that is silent must not hold up the looks at others
 			}
 		}
 		if len(ask) > 0 && !wait.For(ctx, lookRest) {
@@ -64,7 +64,7 @@ func (ts *Table) Run(ctx context.Context, cl *kgo.Client) {
 // in the same request.
 func (ts *Table) toAsk(all []*Target) (ask []*Target) {
 	for _, t := range all {
-		if hurry := t.Hurry.Swap(false); hurry || time.Until(t.State.Load().LookAt) < RefreshQuick {
+		if hurry := t.Hurry.Swap(false); hurry || time.Until(t.State.Load().lookAt) < RefreshQuick {
 			ask = append(ask, t)
 		}
 	}
@@ -73,9 +73,9 @@ func (ts *Table) toAsk(all []*Target) (ask []*Target) {
 
 // untilLook is when the next look is due; requests that fail are not repeated at once.
 func untilLook(all []*Target) time.Duration {
-	wait := Refresh
+	wait := refreshWell
 	for _, t := range all {
-		wait = min(wait, time.Until(t.State.Load().LookAt))
+		wait = min(wait, time.Until(t.State.Load().lookAt))
 	}
 	return max(wait, RefreshQuick)
 }
@@ -109,7 +109,7 @@ func (ts *Table) refresh(ctx context.Context, cl *kgo.Client, ask []*Target) (to
 		}
 		n := ts.look(old, d, takes, time.Now())
 		if n.toTry(n.Asked) {
-			n.TryAt = n.Asked.Add(leadersPatience)
+			n.tryAt = n.Asked.Add(leadersPatience)
 			toTry = append(toTry, t)
 		}
 		ts.replace(t, old, n)
@@ -137,21 +137,21 @@ func (ts *Table) replace(t *Target, old, n *State) {
 // look makes a new state of what metadata says.
 func (ts *Table) look(old *State, d kadm.TopicDetail, takes Limits, now time.Time) *State {
 	n := *old
-	n.Asked, n.Takes, n.Well = now, takes, false
+	n.Asked, n.Takes, n.well = now, takes, false
 	switch denied, fault := denial(d), faultOf(d, takes.minISR); {
 	case denied != 0:
 		ts.deny(&n, denied, now)
-		n.TryAt = time.Time{} // what was wrong shows now, so it will show when it is mended
+		n.tryAt = time.Time{} // what was wrong shows now, so it will show when it is mended
 	case fault != "":
-		n.Status, n.Why, n.Denied, n.TryAt = Troubled, fault, 0, time.Time{}
+		n.Status, n.Why, n.Denied, n.tryAt = Troubled, fault, 0, time.Time{}
 	default:
-		n.Well, n.Partitions = true, int32(len(d.Partitions))
+		n.well, n.Partitions = true, int32(len(d.Partitions))
 		ts.lookWell(&n, now)
 	}
 	if n.Status != old.Status {
 		n.since = now
 	}
-	n.LookAt = now.Add(n.lookPause(now))
+	n.lookAt = now.Add(n.lookPause(now))
 	return &n
 }
 
@@ -221,16 +221,16 @@ func faultOf(d kadm.TopicDetail, minISR int) string {
 func (s *State) lookPause(now time.Time) time.Duration {
 	switch s.Status {
 	case Ready, OnTrial:
-		return Refresh
+		return refreshWell
 	case Missing, Forbidden:
 		return min(max(now.Sub(s.deniedSince)/4, RefreshQuick), missingMost)
 	}
 	return min(max(now.Sub(s.since)/10, RefreshQuick), troubledMost)
 }
 
-// AskLeaders asks the leaders of targets that made turns fail and look well, and whether they have
+// askLeaders asks the leaders of targets that made turns fail and look well, and whether they have
 // taken the end of those turns. The others are left alone for another while.
-func (ts *Table) AskLeaders(ctx context.Context, cl *kgo.Client, ask []*Target) {
+func (ts *Table) askLeaders(ctx context.Context, cl *kgo.Client, ask []*Target) {
 	ctx, cancel := context.WithTimeout(ctx, leadersPatience)
 	defer cancel()
 	names := make([]string, len(ask))
@@ -240,16 +240,16 @@ func (ts *Table) AskLeaders(ctx context.Context, cl *kgo.Client, ask []*Target) 
 	offs, _ := kadm.NewClient(cl).ListEndOffsets(ctx, names...)
 	for _, t := range ask {
 		old := t.State.Load()
-		if !old.Well || old.Failures == 0 || old.Writable() {
+		if !old.well || old.Failures == 0 || old.Writable() {
 			continue
 		}
 		n := *old
 		if err := offsetsError(offs[t.Name], old.Partitions); err != nil {
-			n.Why, n.TryAt = err.Error(), time.Now().Add(RefreshQuick)
-		} else if n.Keeps != nil && n.Keeps.Still() {
-			n.TryAt = time.Now().Add(RefreshQuick)
+			n.Why, n.tryAt = err.Error(), time.Now().Add(RefreshQuick)
+		} else if n.keeps != nil && n.keeps.Still() {
+			n.tryAt = time.Now().Add(RefreshQuick)
 		} else {
-			n.Status, n.since, n.Keeps = OnTrial, time.Now(), nil
+			n.Status, n.since, n.keeps = OnTrial, time.Now(), nil
 		}
 		ts.replace(t, old, &n)
 	}

@@ -105,7 +105,7 @@ func (ts *Table) Failed(name string, why error, keeps keeper) {
 func (ts *Table) Rest(name string, why error, keeps keeper, pause time.Duration) {
 	ts.leave(name, func(old *State) *State {
 		n := old.failed(why, keeps, time.Now())
-		n.Failures, n.TryAt = max(old.Failures, 1), time.Now().Add(pause)
+		n.Failures, n.tryAt = max(old.Failures, 1), time.Now().Add(pause)
 		return n
 	})
 }
@@ -116,10 +116,10 @@ func (ts *Table) leave(name string, trouble func(*State) *State) {
 	for old := t.State.Load(); old.Writable(); old = t.State.Load() { // else the turn began before it was known
 		n := trouble(old)
 		if t.only {
-			n.TryAt = earlier(n.TryAt, time.Now().Add(OnlyPause))
+			n.tryAt = earlier(n.tryAt, time.Now().Add(onlyPause))
 		}
 		if t.State.CompareAndSwap(old, n) {
-			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", n.Why, "in", time.Until(n.TryAt).Round(time.Millisecond))
+			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", n.Why, "in", time.Until(n.tryAt).Round(time.Millisecond))
 		}
 	}
 	ts.Hurry(t)

@@ -31,7 +31,7 @@ type State struct {
 	Why        string
 	since      time.Time // of status
 	Asked      time.Time // when the brokers last answered
-	LookAt     time.Time // when to ask them again
+	lookAt     time.Time // when to ask them again
 	Partitions int32
 	Takes      Limits
 
@@ -42,11 +42,11 @@ type State struct {
 	Verdict     time.Time // when that will be
 
 	// Failures counts the turns that it has made fail. However well it looks, after each it is
-	// tried with one record, and not before TryAt.
+	// tried with one record, and not before tryAt.
 	Failures int
-	TryAt    time.Time
-	Well     bool   // metadata has nothing against it
-	Keeps    keeper // an id that waits for it to take the end of a transaction
+	tryAt    time.Time
+	well     bool   // metadata has nothing against it
+	keeps    keeper // an id that waits for it to take the end of a transaction
 }
 
 // keeper is something that a target keeps busy for as long as it does not take the end of a transaction.
@@ -65,8 +65,8 @@ func (l Limits) RecordBytes() int {
 	return min(int(l.MaxBytes), kafka.LargestBatch-kafka.BatchPrefix)
 }
 
-// DefaultLimits are Kafka's, for when we may not ask.
-var DefaultLimits = Limits{MaxBytes: kafka.DefaultMaxBytes, minISR: 1}
+// defaultLimits are Kafka's, for when we may not ask.
+var defaultLimits = Limits{MaxBytes: kafka.DefaultMaxBytes, minISR: 1}
 
 // Status is what becomes of records for a target.
 type Status int
@@ -80,7 +80,7 @@ const (
 	Forbidden               // dead-letter its records
 )
 
-var notLooked = &State{Status: Unknown, Takes: DefaultLimits}
+var notLooked = &State{Status: Unknown, Takes: defaultLimits}
 
 func (s Status) String() string {
 	return [...]string{"unknown", "ready", "on trial", "troubled", "missing", "forbidden"}[s]
@@ -88,11 +88,11 @@ func (s Status) String() string {
 
 const (
 	pauseFirst = time.Second
-	// PauseMost is the longest pause of a target that has failed, unless brokers take long to answer.
-	PauseMost = 30 * time.Second
-	// OnlyPause is the longest pause of a topic that nothing gets past: who waits for it loses more
+	// pauseMost is the longest pause of a target that has failed, unless brokers take long to answer.
+	pauseMost = 30 * time.Second
+	// onlyPause is the longest pause of a topic that nothing gets past: who waits for it loses more
 	// by waiting on than by a turn that fails.
-	OnlyPause = 2 * time.Second
+	onlyPause = 2 * time.Second
 	// leastPatience is how long a turn waits for a target on trial when all others have answered.
 	leastPatience = 100 * time.Millisecond
 	// patientAfter is after how many failures in a row it waits longer: the target may only be slow.
@@ -104,9 +104,9 @@ const (
 // because a trial may take several answers of theirs.
 func pauseAfter(failures int) time.Duration {
 	if patience := PatienceAfter(failures); patience > leastPatience {
-		return max(PauseMost, 100*patience)
+		return max(pauseMost, 100*patience)
 	}
-	return min(pauseFirst<<min(max(failures-1, 0), 10), PauseMost)
+	return min(pauseFirst<<min(max(failures-1, 0), 10), pauseMost)
 }
 
 // PatienceAfter is how long a turn waits for a target on trial that has failed so often, when all others have answered.
@@ -117,10 +117,10 @@ func PatienceAfter(failures int) time.Duration {
 // failed is the state of a target that has made a turn fail, and may keep an id busy since.
 func (s *State) failed(why error, keeps keeper, now time.Time) *State {
 	n := *s
-	n.Keeps = keeps
+	n.keeps = keeps
 	n.Failures++
 	n.Status, n.Why, n.since = Troubled, why.Error(), now
-	n.TryAt, n.LookAt = now.Add(pauseAfter(n.Failures)), now
+	n.tryAt, n.lookAt = now.Add(pauseAfter(n.Failures)), now
 	if !errors.Is(why, kerr.TopicAuthorizationFailed) {
 		n.Denied = 0
 	} else if n.Denied != Forbidden {
@@ -131,7 +131,7 @@ func (s *State) failed(why error, keeps keeper, now time.Time) *State {
 
 // toTry reports that a target that made turns fail looks well and has been left alone for long enough.
 func (s *State) toTry(now time.Time) bool {
-	return s.Well && s.Failures > 0 && !s.Writable() && !now.Before(s.TryAt)
+	return s.well && s.Failures > 0 && !s.Writable() && !now.Before(s.tryAt)
 }
 
 // Passed notes that a target on trial has taken a record.

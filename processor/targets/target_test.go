@@ -80,7 +80,7 @@ func TestTargetOnTrial(t *testing.T) {
 		ts := testTable(5 * time.Second)
 		o := ts.Of([]byte("orders"))
 		look := func(d kadm.TopicDetail) *State {
-			st := ts.look(o.State.Load(), d, DefaultLimits, time.Now())
+			st := ts.look(o.State.Load(), d, defaultLimits, time.Now())
 			o.State.Store(st)
 			return st
 		}
@@ -140,25 +140,24 @@ func TestTargetForbiddenByLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ts := testTable(time.Second)
 		o := ts.Of([]byte("orders"))
-		o.State.Store(ts.look(notLooked, wellTopic(), DefaultLimits, time.Now()))
+		o.State.Store(ts.look(notLooked, wellTopic(), defaultLimits, time.Now()))
 		for range 5 {
 			ts.Failed("orders", kerr.TopicAuthorizationFailed, nil)
 			time.Sleep(3 * time.Second)
-			n := ts.look(o.State.Load(), wellTopic(), DefaultLimits, time.Now())
+			n := ts.look(o.State.Load(), wellTopic(), defaultLimits, time.Now())
 			n.Status = OnTrial
 			o.State.Store(n)
 		}
 		ts.Failed("orders", kerr.TopicAuthorizationFailed, nil)
-		st := ts.look(o.State.Load(), wellTopic(), DefaultLimits, time.Now())
+		st := ts.look(o.State.Load(), wellTopic(), defaultLimits, time.Now())
 		equal(t, "status", st.Status, Forbidden)
 		equal(t, "to be tried", st.toTry(time.Now().Add(time.Minute)), true)
 	})
 }
 
-// Against a broker: what a topic takes is known, one without a leader is in trouble and comes
-// back, one that is deleted is missing after some time, and a broker that does not answer
-// changes nothing.
-func TestTargetsOfACluster(t *testing.T) {
+// testCluster is a broker with a topic of three partitions, and a client.
+func testCluster(t *testing.T) (*kfake.Cluster, *kgo.Client) {
+	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "orders"))
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +168,14 @@ func TestTargetsOfACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
+	return c, cl
+}
+
+// Against a broker: what a topic takes is known, one without a leader is in trouble and comes
+// back, one that is deleted is missing after some time, and a broker that does not answer
+// changes nothing.
+func TestTargetsOfACluster(t *testing.T) {
+	c, cl := testCluster(t)
 	adm := kadm.NewClient(cl)
 	if _, err := adm.CreateTopic(t.Context(), 1, 1, map[string]*string{"max.message.bytes": kmsg.StringPtr("5000"), "cleanup.policy": kmsg.StringPtr("compact")}, "small"); err != nil {
 		t.Fatal(err)
@@ -272,3 +279,39 @@ func TestIdleTargetsAreForgotten(t *testing.T) {
 	}
 	equals(t, "targets", slices.Sorted(maps.Keys(ts.m)), []string{"delivered", "requests.dead", "used"})
 }
+
+// A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
+func TestOnlyWayOutIsTriedSoon(t *testing.T) {
+	ts := testTable(5 * time.Second)
+	ts.Keep("dead", true)
+	for name, most := range map[string]time.Duration{"dead": onlyPause, "orders": pauseMost} {
+		target := ts.Of([]byte(name))
+		target.State.Store(&State{Status: Ready, Failures: 5})
+		ts.Failed(name, kerr.NotLeaderForPartition, nil)
+		if in := time.Until(target.State.Load().tryAt); in > most || in < most-time.Second {
+			t.Errorf("%s is tried again in %v, want %v", name, in, most)
+		}
+	}
+}
+
+// A target is not tried before it has taken the end of the transaction that it made fail: another
+// one would be kept waiting.
+func TestTargetThatKeepsAnID(t *testing.T) {
+	_, cl := testCluster(t)
+	ts := testTable(5 * time.Second)
+	for _, c := range []struct {
+		name string
+		busy bool
+		want Status
+	}{{"it keeps it", true, Troubled}, {"it has taken it", false, OnTrial}} {
+		o := ts.Of([]byte("orders"))
+		o.State.Store(&State{Status: Troubled, Failures: 1, well: true, Partitions: 3, keeps: kept(c.busy)})
+		ts.askLeaders(t.Context(), cl, []*Target{o})
+		equal(t, c.name, o.State.Load().Status, c.want)
+	}
+}
+
+// kept is an id that a target keeps busy, or not.
+type kept bool
+
+func (k kept) Still() bool { return bool(k) }
