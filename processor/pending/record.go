@@ -138,13 +138,8 @@ func (d *decoder) uvarint() uint64 {
 }
 
 func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
+	v := d.uvarint()
+	return int64(v>>1) ^ -int64(v&1) // zigzag
 }
 
 func (d *decoder) byte() byte {
