@@ -15,16 +15,16 @@ import (
 // allotment is of which partitions this replica is to keep standbys: what the group says of who owns what.
 type allotment struct {
 	*shared
-	log        *slog.Logger
-	kept       func() []StandbyStats // what there is of it
-	wanted     []kafka.TopicPartition
-	mine       map[kafka.TopicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
-	ids        map[kafka.TopicPartition]kafka.TopicID
-	told       string // why the group could not be described, as last said
-	toldTopics string // why topics could not be looked up
-	rebalance  int64  // how many rebalances there had been when wanted was found
-	evenedAt   time.Time
-	evenPause  time.Duration // until the group may be asked again
+	log       *slog.Logger
+	kept      func() []StandbyStats // what there is of it
+	wanted    []kafka.TopicPartition
+	mine      map[kafka.TopicPartition]bool // what the group has given to this replica, whose lanes may not have heard of it
+	ids       map[kafka.TopicPartition]kafka.TopicID
+	silent    lasting // why the group cannot be described
+	unknown   lasting // why topics cannot be looked up
+	rebalance int64   // how many rebalances there had been when wanted was found
+	evenedAt  time.Time
+	evenPause time.Duration // until the group may be asked again
 }
 
 const (
@@ -44,19 +44,17 @@ func (a *allotment) allot(ctx context.Context, reader *kgo.Client) {
 	view, err := assignor.Describe(ctx, reader, a.cfg.Group, a.cfg.Protocol == ProtocolConsumer)
 	if err != nil {
 		a.rebalance = rebalances // not again before its time
-		a.log.Log(ctx, once(&a.told, err), "the group does not say who owns what; standbys stay as they are", "error", err)
 	}
+	a.silent.tell(a.log, err, "the group does not say who owns what; standbys stay as they are")
 	if view == nil {
 		return // it is being decided; what is there is as good as anything
 	}
-	a.told = ""
 	wanted := a.saw(view, assignor.Replica(kafka.ClientID(reader), a.cfg.Instance))
 	ids, err := kafka.TopicIDs(ctx, reader, wanted)
-	if err != nil && len(ids) < len(wanted) {
-		a.log.Log(ctx, once(&a.toldTopics, err), "topics of standbys cannot be looked up; asking again", "error", err)
-	} else {
-		a.toldTopics = ""
+	if len(ids) == len(wanted) {
+		err = nil
 	}
+	a.unknown.tell(a.log, err, "topics of standbys cannot be looked up; asking again")
 	if !slices.Equal(wanted, a.wanted) {
 		a.log.Info("standbys allotted", "partitions", wanted)
 	}

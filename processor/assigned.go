@@ -49,15 +49,18 @@ func (a *assignedSet) has(tp kafka.TopicPartition) bool {
 	return a.hasLocked(tp)
 }
 
-// unless opens a part of the store if no lane has its partition. A lane that gets it at the same time
+// openUnlessOurs opens a part of the store; nil: a lane has its partition. A lane that gets it at the same time
 // opens it afterwards, which ends this handle.
-func (a *assignedSet) unless(tp kafka.TopicPartition, open func() (*state.Partition, error)) (*state.Partition, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.hasLocked(tp) {
+func (s *shared) openUnlessOurs(id state.PartitionID) (*state.Partition, error) {
+	if !s.store.works() {
+		return nil, errNoStore // what opens it again would hold up the lanes here
+	}
+	s.assigned.mu.Lock()
+	defer s.assigned.mu.Unlock()
+	if s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
 		return nil, nil
 	}
-	return open()
+	return s.store.Partition(id)
 }
 
 func (a *assignedSet) hasLocked(tp kafka.TopicPartition) bool {

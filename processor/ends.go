@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -63,11 +61,10 @@ func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]kafka.Topic
 	a := logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{}}
 	bounds, err := kafka.AskBounds(ctx, cl, slices.Collect(maps.Values(tps)))
 	for p, tp := range tps {
-		b, ok := bounds[tp]
-		if ok && b.Err == nil {
+		if b, ok := bounds[tp]; ok && b.Err == nil {
 			a.of[p] = b
 		} else if err == nil {
-			err = fmt.Errorf("ends of %s: %w", tp, cmp.Or(b.Err, error(kerr.LeaderNotAvailable)))
+			err = b.Err
 		}
 	}
 	for p, s := range behind {

@@ -69,9 +69,9 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 		return err
 	}
 	for tp, id := range old {
-		b, known := bounds[tp]
+		b := bounds[tp]
 		c, err := state.ParseCheckpoint(got[tp].Offset, got[tp].Metadata)
-		if !known || b.Err != nil || got[tp].Err != nil || err != nil || c.TopicID != ids[tp].Short() || c.LowWater < b.Start {
+		if b.Err != nil || got[tp].Err != nil || err != nil || c.TopicID != ids[tp].Short() || c.LowWater < b.Start {
 			continue
 		}
 		if err := f.drop(tp, id); err != nil {
@@ -96,7 +96,7 @@ func (f *leftovers) old(now time.Time) map[kafka.TopicPartition]state.PartitionI
 	out := map[kafka.TopicPartition]state.PartitionID{}
 	for id := range held {
 		tp := kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}
-		if id.Group != f.cfg.Group || f.routes[id.Topic] == nil || f.assigned.has(tp) || f.standbys.has(tp) {
+		if id.Group != f.cfg.Group || f.routes[id.Topic] == nil || f.assigned.has(tp) || f.standbys.of(tp) != nil {
 			delete(f.since, id)
 			continue
 		}
@@ -111,10 +111,7 @@ func (f *leftovers) old(now time.Time) map[kafka.TopicPartition]state.PartitionI
 
 // drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.
 func (f *leftovers) drop(tp kafka.TopicPartition, id state.PartitionID) error {
-	if !f.store.works() {
-		return nil // what opens it again would hold up the lanes here
-	}
-	part, err := f.assigned.unless(tp, func() (*state.Partition, error) { return f.store.Partition(id) })
+	part, err := f.openUnlessOurs(id)
 	if part == nil || err != nil {
 		return err
 	}

@@ -87,3 +87,19 @@ func (n *news) is(what string) bool {
 	n.what, n.at = what, time.Now()
 	return true
 }
+
+// lasting is an error that may go on for long: it is said when it is news.
+type lasting string
+
+// tell says what is the matter, or takes in that nothing is.
+func (l *lasting) tell(log *slog.Logger, err error, what string) {
+	switch {
+	case err == nil:
+		*l = ""
+	case string(*l) == err.Error():
+		log.Debug(what, "error", err)
+	default:
+		*l = lasting(err.Error())
+		log.Warn(what, "error", err)
+	}
+}

@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
@@ -154,13 +151,11 @@ func (r *restore) checkpoints(ctx context.Context, tps []kafka.TopicPartition) (
 		return nil, nil, err
 	}
 	for tp, f := range ready {
-		b, ok := bounds[tp]
-		if !ok || b.Err != nil {
-			trouble = fmt.Errorf("ends of %s: %w", tp, cmp.Or(b.Err, error(kerr.LeaderNotAvailable)))
+		if f.bounds = bounds[tp]; f.bounds.Err != nil {
+			trouble = f.bounds.Err
 			delete(ready, tp)
 			continue
 		}
-		f.bounds = b
 		ready[tp] = f
 	}
 	if len(ready)+len(unstable) == 0 {

@@ -1,17 +1,14 @@
 package processor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -30,10 +27,10 @@ type standbys struct {
 	m  map[kafka.TopicPartition]*standby // guarded by mu, and so is each of them
 
 	// Owned by run.
-	reader     *kgo.Client
-	reading    map[kafka.TopicPartition]bool // false: paused
-	notBefore  map[kafka.TopicPartition]time.Time
-	toldFollow string // why checkpoints could not be looked up, as last said
+	reader    *kgo.Client
+	reading   map[kafka.TopicPartition]bool // false: paused
+	notBefore map[kafka.TopicPartition]time.Time
+	unseen    lasting // why checkpoints cannot be looked up
 }
 
 const (
@@ -74,15 +71,6 @@ func (s *standbys) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// once is the level for an error that may go on for long: it is said when it is news.
-func once(told *string, err error) slog.Level {
-	if *told == err.Error() {
-		return slog.LevelDebug
-	}
-	*told = err.Error()
-	return slog.LevelWarn
-}
-
 // follow looks up the checkpoints and brings every standby up to its own. It asks for committed
 // values, whatever transactions are open: they are behind, never ahead.
 func (s *standbys) follow(ctx context.Context) {
@@ -95,11 +83,8 @@ func (s *standbys) follow(ctx context.Context) {
 	s.mu.Unlock()
 	if len(s.ids) > 0 {
 		got, err := s.coordinator.Fetch(ctx, s.reader, s.ids, false)
-		if err != nil && ctx.Err() == nil {
-			s.log.Log(ctx, once(&s.toldFollow, err), "checkpoints cannot be looked up, so standbys fall behind; asking again", "error", err)
-		}
-		if err == nil {
-			s.toldFollow = ""
+		if ctx.Err() == nil {
+			s.unseen.tell(s.log, err, "checkpoints cannot be looked up, so standbys fall behind; asking again")
 		}
 		for tp, f := range got {
 			s.followOne(ctx, tp, s.ids[tp], f)
@@ -116,10 +101,7 @@ func (s *standbys) followOne(ctx context.Context, tp kafka.TopicPartition, id ka
 	if err != nil || c.TopicID != id.Short() {
 		return // its owner says what there is to be said
 	}
-	s.mu.Lock()
-	b := s.m[tp]
-	s.mu.Unlock()
-	if b == nil || b.id != id {
+	if b := s.of(tp); b == nil || b.id != id {
 		err = s.begin(ctx, tp, id, c)
 	} else {
 		err = s.step(b, func() error {
@@ -178,19 +160,18 @@ func (s *standbys) begin(ctx context.Context, tp kafka.TopicPartition, id kafka.
 	if err != nil {
 		return err
 	}
-	log, ok := bounds[tp]
-	if !ok || log.Err != nil {
-		return fmt.Errorf("ends of %s: %w", tp, cmp.Or(log.Err, error(kerr.LeaderNotAvailable)))
+	if err := bounds[tp].Err; err != nil {
+		return err
 	}
-	return s.open(ctx, tp, id, c, log.Start)
+	return s.open(ctx, tp, id, c, bounds[tp].Start)
 }
 
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
 func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint, logStart int64) error {
 	b := &standby{tp: tp, id: id, mark: s.mark(tp, id), route: s.routes[tp.Topic], log: s.log.With("topic", tp.Topic, "partition", tp.Partition)}
-	owned, err := s.claim(b)
-	if owned || err != nil {
+	var err error
+	if b.store, err = s.openUnlessOurs(s.partitionID(tp, id)); b.store == nil || err != nil {
 		return err
 	}
 	if err := b.open(ctx, c, logStart); err != nil {
@@ -205,19 +186,6 @@ func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.T
 	delete(s.reading, tp)
 	b.log.Info("standby follows", "from", b.Marks().Position, "offset", c.Offset, "pending", b.Pending())
 	return nil
-}
-
-// claim opens the store for a standby, unless a lane of this process has the partition.
-func (s *standbys) claim(b *standby) (owned bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.assigned.has(b.tp) {
-		return true, nil
-	}
-	if b.store, err = s.store.Partition(s.partitionID(b.tp, b.id)); err != nil {
-		return false, fmt.Errorf("open the store: %w", err)
-	}
-	return false, nil
 }
 
 // take gives a standby to the lane that takes its partition over; nil when there is none. From
@@ -236,14 +204,14 @@ func (s *standbys) take(tp kafka.TopicPartition, id kafka.TopicID) *standby {
 	return b
 }
 
-// has reports whether there is a standby of a partition.
-func (s *standbys) has(tp kafka.TopicPartition) bool {
+// of is the standby of a partition; nil when there is none.
+func (s *standbys) of(tp kafka.TopicPartition) *standby {
 	if s == nil {
-		return false
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.m[tp] != nil
+	return s.m[tp]
 }
 
 // steer makes the reader read what the standbys want.
@@ -287,9 +255,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 		fs := s.reader.PollRecords(ctx, pollRecords)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
 			tp := kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
-			s.mu.Lock()
-			b := s.m[tp]
-			s.mu.Unlock()
+			b := s.of(tp)
 			if b == nil || ftp.Err != nil && (kafka.IsShutdown(ftp.Err) || errors.Is(ftp.Err, context.DeadlineExceeded)) {
 				return
 			}

@@ -46,11 +46,10 @@ type Bounds struct {
 	Stable int64     // the last stable offset (KIP-98): no transaction that is open lies below
 	High   int64     // the high watermark
 	Asked  time.Time // before the first of them was asked for
-	Err    error     // what the leader answered instead
+	Err    error     // what the leader answered instead, or that it did not
 }
 
-// AskBounds asks where the logs of partitions begin and end. A partition whose leader does not
-// answer is missing from what it returns; the error is that no leader has answered.
+// AskBounds asks where the logs of partitions begin and end. The error is that no leader has answered.
 func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]Bounds, error) {
 	out := make(map[TopicPartition]Bounds, len(tps))
 	if len(tps) == 0 {
@@ -79,10 +78,14 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 		s, ok1 := starts.Lookup(tp.Topic, tp.Partition)
 		c, ok2 := stables.Lookup(tp.Topic, tp.Partition)
 		h, ok3 := highs.Lookup(tp.Topic, tp.Partition)
+		b := Bounds{Start: s.Offset, Stable: c.Offset, High: h.Offset, Asked: asked, Err: errors.Join(s.Err, c.Err, h.Err)}
 		if !ok1 || !ok2 || !ok3 {
-			continue
+			b.Err = kerr.LeaderNotAvailable
 		}
-		out[tp] = Bounds{Start: s.Offset, Stable: c.Offset, High: h.Offset, Asked: asked, Err: errors.Join(s.Err, c.Err, h.Err)}
+		if b.Err != nil {
+			b.Err = fmt.Errorf("ends of %s: %w", tp, b.Err)
+		}
+		out[tp] = b
 	}
 	return out, nil
 }
