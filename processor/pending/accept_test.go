@@ -18,7 +18,7 @@ func TestLateArrival(t *testing.T) {
 	l.read(t, p, testNow, req(0, ms(0), "orders"))
 	l.happened(p.Take(testNow, nil, 10, anyBytes))
 	l.read(t, p, testNow, req(1, ms(-1), "orders"), req(2, ms(0), "orders")) // the second has a larger seq: pending
-	equal(t, "late records", len(p.late.items), 1)
+	equal(t, "late records", p.late.len(), 1)
 	equal(t, "records in the wheel", p.wheel.Len(), 1)
 	equals(t, "records in the store", keysOf(t, p.store, p.judge), nil)
 	pt := p.Take(testNow, nil, 10, anyBytes)
@@ -32,7 +32,7 @@ func TestJudgedByTheTurnInFlight(t *testing.T) {
 	l.read(t, p, testNow, req(0, ms(10), "orders"))
 	pt := p.Take(ms(10), nil, 10, anyBytes)
 	l.read(t, p, ms(10), req(1, ms(5), "orders"))
-	equal(t, "late records", len(p.late.items), 1)
+	equal(t, "late records", p.late.len(), 1)
 	l.happened(pt)
 	equals(t, "records", p.Take(ms(10), nil, 10, anyBytes).offsets(), []int64{1})
 }

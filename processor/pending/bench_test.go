@@ -9,7 +9,7 @@ import (
 
 // BenchmarkWay is what a partition does for a record from its log to the part of a turn that has happened, a thousand at a time.
 func BenchmarkWay(b *testing.B) {
-	for _, ahead := range []int64{0, 2000} { // ms
+	for _, ahead := range []int64{0, 2000, -60_000} { // ms; the last are late
 		b.Run("ahead="+strconv.FormatInt(ahead, 10), func(b *testing.B) {
 			l := testOwner(b)
 			p := l.live(b)
@@ -29,7 +29,7 @@ func BenchmarkWay(b *testing.B) {
 					}
 					offset++
 				}
-				now += ahead + 50
+				now += max(ahead, 0) + 50
 				pt := p.Take(now, items, len(rs), anyBytes)
 				p.Settle(pt)
 				p.Committed(pt)

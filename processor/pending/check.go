@@ -27,15 +27,16 @@ func checkMarks(p *Partition) error {
 
 func checkLate(p *Partition) error {
 	var bytes int64
-	for i := range p.late.items {
-		it := &p.late.items[i]
-		bytes += int64(len(it.Run))
-		if it.Refusal == nil && p.judge.Less(it.Key) {
-			return fmt.Errorf("record %d is late, with key %v above %v", it.Offset, it.Key, p.judge)
+	before := int64(-1)
+	for h := range p.late.all() {
+		bytes += int64(len(p.near.get(h.ref)))
+		if h.refusal == nil && p.judge.Less(h.key) {
+			return fmt.Errorf("record %d is late, with key %v above %v", h.offset, h.key, p.judge)
 		}
-		if i > 0 && it.Offset <= p.late.items[i-1].Offset {
-			return fmt.Errorf("late record %d comes after %d", it.Offset, p.late.items[i-1].Offset)
+		if h.offset <= before {
+			return fmt.Errorf("late record %d comes after %d", h.offset, before)
 		}
+		before = h.offset
 	}
 	if bytes != p.late.bytes {
 		return fmt.Errorf("late records take %d bytes, and %d are counted", bytes, p.late.bytes)

@@ -17,7 +17,7 @@ import (
 type keyed struct {
 	window
 	env  *Env
-	late late
+	late fifo    // what is resolved when O passes it: with a key at or below W, or refused
 	held []int64 // offsets that the store's resume stays below until the checkpoint is committed
 }
 
@@ -51,20 +51,19 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 		k.refuse(r, refusal, state.Key{})
 		return
 	}
-	k.addLate(r, Item{Key: key})
+	k.addLate(r, held{key: key})
 }
 
 // refuse puts a record on the list of what is resolved when O passes it; it will be
 // dead-lettered then. key is its key when that is above the watermark: a replay could take it
 // for pending, so a resolve record has to say that it is not.
 func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
-	it := Item{Key: key, Refusal: refusal, Resolve: key != state.Key{}}
-	k.addLate(r, it)
+	k.addLate(r, held{key: key, refusal: refusal, resolve: key != state.Key{}})
 }
 
-func (k *keyed) addLate(r *kgo.Record, it Item) {
-	k.near.hold(r, &it)
-	k.late.add(it)
+func (k *keyed) addLate(r *kgo.Record, h held) {
+	k.near.hold(r, &h)
+	k.late.add(h)
 	k.ledger.Hold(r.Offset)
 }
 
@@ -72,11 +71,11 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 	to := k.planned
 	to.Offset = k.position
 	clock := k.clock(now)
-	items, took := k.late.take(clock, items, records, bytes)
+	items, took := k.late.take(clock, k.near, items, records, bytes)
 	n := len(items)
-	if len(k.late.items) > 0 {
+	if k.late.len() > 0 {
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
-		to.Offset = k.late.items[0].Offset
+		to.Offset = k.late.head().offset
 	} else {
 		items, _ = k.takeDue(clock, items, records-n, bytes-took)
 		if k := len(items); k > n {
@@ -88,9 +87,9 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 
 func (k *keyed) next() (int64, bool) {
 	switch {
-	case len(k.late.items) > 0 && k.Ahead():
-		return k.late.items[0].due(), true
-	case len(k.late.items) > 0:
+	case k.late.len() > 0 && k.Ahead():
+		return k.late.head().due(), true
+	case k.late.len() > 0:
 		return 0, true
 	}
 	due, ok := k.wheel.Next()
@@ -101,7 +100,7 @@ func (k *keyed) next() (int64, bool) {
 }
 
 func (k *keyed) wants(now int64) int {
-	n := len(k.late.items)
+	n := k.late.len()
 	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) {
 		n += k.wheel.Len()
 	}
@@ -109,8 +108,8 @@ func (k *keyed) wants(now int64) int {
 }
 
 func (k *keyed) offset() int64 {
-	if len(k.late.items) > 0 {
-		return k.late.items[0].Offset
+	if k.late.len() > 0 {
+		return k.late.head().offset
 	}
 	return k.position
 }
@@ -131,15 +130,15 @@ func (k *keyed) settle(items []Item) {
 
 func (k *keyed) sight(int64, int64) {}
 
-func (k *keyed) pending() int64 { return int64(k.ledger.Len() + len(k.late.items)) }
+func (k *keyed) pending() int64 { return int64(k.ledger.Len() + k.late.len()) }
 
 func (k *keyed) count(now int64) Figures {
 	f := Figures{Pending: k.pending(), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(k.wheel.Len())}
-	if f.Overdue = int64(len(k.late.items)); k.Ahead() {
+	if f.Overdue = int64(k.late.len()); k.Ahead() {
 		f.Overdue = k.late.due(now)
 	}
-	if len(k.late.items) > 0 {
-		f.sooner(k.late.items[0].due(), now) // those behind it wait for it
+	if k.late.len() > 0 {
+		f.sooner(k.late.head().due(), now) // those behind it wait for it
 	}
 	if due, ok := k.wheel.Next(); ok {
 		f.sooner(int64(due), now)

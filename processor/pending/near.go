@@ -102,11 +102,10 @@ func (n *near) record(r *kgo.Record, key state.Key) ref {
 	return n.commit(i, AppendRecord(b, r), false)
 }
 
-// hold keeps the bytes of an item that is resolved when O passes it.
-func (n *near) hold(r *kgo.Record, it *Item) {
-	it.Offset, it.late = r.Offset, true
-	it.ref = n.record(r, it.Key)
-	it.Run = n.get(it.ref)
+// hold keeps the bytes of a record that is resolved in the order of the log.
+func (n *near) hold(r *kgo.Record, h *held) {
+	h.offset, h.ref = r.Offset, n.record(r, h.key)
+	h.size = int32(len(n.get(h.ref)))
 }
 
 // get returns the run of a record. It stays valid until the record is released.

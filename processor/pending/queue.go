@@ -21,9 +21,7 @@ type queue struct {
 	env  *Env
 	near *near
 
-	items     []Item
-	head      int
-	bytes     int64
+	fifo
 	sightings []sighting // in rising order of both numbers
 }
 
@@ -94,14 +92,12 @@ func (q *queue) seen(w state.Key, offset int64) state.Key {
 	return w
 }
 
-func (q *queue) len() int { return len(q.items) - q.head }
-
 // next is when the head is due; a refused record is due at once.
 func (q *queue) next() (int64, bool) {
 	if q.len() == 0 {
 		return 0, false
 	}
-	return q.items[q.head].Key.Due, true
+	return q.head().due(), true
 }
 
 // offset is that of the head, or of what is read next when nothing is held.
@@ -109,31 +105,15 @@ func (q *queue) offset() int64 {
 	if q.len() == 0 {
 		return q.position
 	}
-	return q.items[q.head].Offset
+	return q.head().offset
 }
 
-// last is the due time of the newest record.
-func (q *queue) last() int64 { return q.items[len(q.items)-1].Key.Due }
-
 // part moves what is due from the head.
-func (q *queue) part(now int64, out []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
-	n, took := 0, int64(0)
-	for n < q.len() && n < records && took < bytes && q.items[q.head+n].Key.Due <= now {
-		took += int64(len(q.items[q.head+n].Run))
-		n++
-	}
-	out = append(out, q.items[q.head:q.head+n]...)
-	clear(q.items[q.head : q.head+n])
-	q.head += n
-	q.bytes -= took
-	if q.head > len(q.items)/2 {
-		k := copy(q.items, q.items[q.head:])
-		clear(q.items[k:])
-		q.items, q.head = q.items[:k], 0
-	}
+func (q *queue) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
+	items, _ = q.take(now, q.near, items, records, bytes)
 	to := q.planned
 	to.Offset = q.offset()
-	return out, to
+	return items, to
 }
 
 func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
@@ -141,20 +121,19 @@ func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		q.refuse(r, refusal, state.Key{})
 		return a, nil
 	}
-	q.hold(r, Item{Key: state.Key{Due: req.Due, Seq: r.Offset}})
+	q.hold(r, held{key: state.Key{Due: req.Due, Seq: r.Offset}})
 	a.Target = req.Target
 	return a, nil
 }
 
 // refuse keeps a record to be dead-lettered in its turn: at once, and after those before it.
 func (q *queue) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
-	q.hold(r, Item{Key: key, Refusal: refusal})
+	q.hold(r, held{key: key, refusal: refusal})
 }
 
-func (q *queue) hold(r *kgo.Record, it Item) {
-	q.near.hold(r, &it)
-	q.items = append(q.items, it)
-	q.bytes += int64(len(it.Run))
+func (q *queue) hold(r *kgo.Record, h held) {
+	q.near.hold(r, &h)
+	q.add(h)
 }
 
 func (q *queue) resolve(state.Key) error { return nil } // it has no keys
@@ -194,9 +173,9 @@ func (q *queue) needs(int64) time.Duration {
 func (q *queue) fill(now int64, room Room, full bool) bool {
 	most := max(room.Share/2, 1<<18)
 	switch {
-	case q.bytes > most, q.len() > 1000 && q.last() > now+room.Most:
+	case q.bytes > most, q.len() > 1000 && q.tail().key.Due > now+room.Most:
 		return true
-	case q.bytes < most/2 && (q.len() <= 1000 || q.last() < now+room.Most/2):
+	case q.bytes < most/2 && (q.len() <= 1000 || q.tail().key.Due < now+room.Most/2):
 		return false
 	}
 	return full

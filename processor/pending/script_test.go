@@ -208,14 +208,14 @@ func (s *script) accept(d *datadriven.TestData, now int64) string {
 		}
 		r := s.record(arg)
 		before := s.p.Figures(now)
-		late := len(s.p.late.items)
+		late := s.p.late.len()
 		a, err := s.p.Accept(r, now)
 		must(s.T, err)
 		s.high, s.log[r.Offset] = max(s.high, r.Offset+1), r
 		after := s.p.Figures(now)
 		what := "nothing new"
 		switch {
-		case a.Unparsed != nil || len(s.p.late.items) > late && s.p.late.items[late].Refusal != nil:
+		case a.Unparsed != nil || s.p.late.len() > late && s.p.late.tail().refusal != nil:
 			what = "refused"
 		case a.Late:
 			what = "late"
@@ -331,7 +331,7 @@ func (s *script) show() string {
 	f := s.p.Figures(testNow)
 	far := ""
 	if f.Pending > 0 {
-		far = fmt.Sprintf(", %d of them in memory", f.Near+int64(len(s.p.late.items)))
+		far = fmt.Sprintf(", %d of them in memory", f.Near+int64(s.p.late.len()))
 	}
 	return fmt.Sprintf("position %d, %d pending%s; %s", s.p.position, f.Pending, far, checkpointed(s.p.committed))
 }

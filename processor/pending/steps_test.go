@@ -203,6 +203,14 @@ func (h *hashed) items(items []Item) {
 	}
 }
 
+func (h *hashed) held(f *fifo) {
+	h.put(int64(f.len()))
+	for r := range f.all() {
+		h.put(r.key.Due, r.offset)
+		h.flags(r.refusal != nil, r.resolve)
+	}
+}
+
 func (h *hashed) partition(p *Partition) {
 	h.checkpoint(p.committed)
 	h.checkpoint(p.done)
@@ -211,12 +219,12 @@ func (h *hashed) partition(p *Partition) {
 	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.held)))
 	h.put(p.held...)
 	h.flags(p.live, p.leaving, p.dirty)
-	h.items(p.late.items)
+	h.held(&p.late)
 	for _, pt := range p.again.parts {
 		h.part(pt)
 	}
 	if q, is := p.order.(*queue); is {
-		h.items(q.items[q.head:])
+		h.held(&q.fifo)
 		for _, s := range q.sightings {
 			h.put(s.end, s.at)
 		}

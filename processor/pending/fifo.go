@@ -1,0 +1,117 @@
+package pending
+
+import (
+	"iter"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// held is a record that is resolved in the order of the log.
+type held struct {
+	key     state.Key // zero: it was refused, and no replay takes it for pending
+	offset  int64
+	ref     ref
+	refusal *topics.Refusal
+	size    int32
+	resolve bool // with a resolve record
+}
+
+// due is when it may be resolved: one that is refused at once.
+func (h *held) due() int64 {
+	if h.refusal != nil {
+		return 0
+	}
+	return h.key.Due
+}
+
+// fifoBlock is how many records a block has: 12 KiB.
+const fifoBlock = 256
+
+// fifo is a list of records in the order of the log. It is made of blocks, so that a long one is never copied, and one that is
+// read as it is written needs no more than it holds.
+type fifo struct {
+	blocks [][]held
+	first  int // index of the first record in the first block
+	n      int
+	bytes  int64 // what the records take in near
+}
+
+func (f *fifo) len() int { return f.n }
+
+func (f *fifo) add(h held) {
+	last := len(f.blocks) - 1
+	switch {
+	case last < 0:
+		f.blocks, last = append(f.blocks, nil), 0
+	case len(f.blocks[last]) == fifoBlock:
+		f.blocks, last = append(f.blocks, make([]held, 0, fifoBlock)), last+1
+	}
+	f.blocks[last] = append(f.blocks[last], h)
+	f.n++
+	f.bytes += int64(h.size)
+}
+
+// head is the first record. There must be one.
+func (f *fifo) head() *held { return &f.blocks[0][f.first] }
+
+// tail is the last record. There must be one.
+func (f *fifo) tail() *held {
+	last := f.blocks[len(f.blocks)-1]
+	return &last[len(last)-1]
+}
+
+// all are the records in order.
+func (f *fifo) all() iter.Seq[*held] {
+	return func(yield func(*held) bool) {
+		first := f.first
+		for _, block := range f.blocks {
+			for i := first; i < len(block); i++ {
+				if !yield(&block[i]) {
+					return
+				}
+			}
+			first = 0
+		}
+	}
+}
+
+// take moves what is due from the front, as much as fits into a turn, and says how many bytes that are.
+func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) ([]Item, int64) {
+	took := int64(0)
+	for i := 0; f.n > 0 && i < records && (took < bytes || i == 0); i++ {
+		h := f.head()
+		if h.due() > clock {
+			break
+		}
+		out = append(out, Item{ref: h.ref, Run: n.get(h.ref), Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, late: true})
+		took += int64(h.size)
+		f.drop()
+	}
+	f.bytes -= took
+	return out, took
+}
+
+// drop forgets the first record.
+func (f *fifo) drop() {
+	f.n--
+	if f.first++; f.first < len(f.blocks[0]) {
+		return
+	}
+	if f.first = 0; f.n == 0 {
+		f.blocks[0] = f.blocks[0][:0] // it is used again
+		return
+	}
+	f.blocks[0] = nil
+	f.blocks = f.blocks[1:]
+}
+
+// due is how many of them are due.
+func (f *fifo) due(now int64) (n int64) {
+	for h := range f.all() {
+		if h.due() <= now {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,66 @@
+package pending
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// However records come and go, a fifo gives back what a plain list would.
+func TestFIFO(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n, f := newNear(), fifo{}
+		var want []Item
+		var bytes, offset int64
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			for range rapid.SampledFrom([]int{0, 1, 3, fifoBlock - 1, fifoBlock, 3 * fifoBlock}).Draw(rt, "added") {
+				h := held{key: state.Key{Due: offset % 7, Seq: offset}, offset: offset, resolve: offset%3 == 0}
+				if offset%5 == 0 {
+					h.refusal = &topics.Refusal{}
+				}
+				run := make([]byte, offset%11+1)
+				h.ref, h.size = n.put(h.key.Due, run, false), int32(len(run))
+				f.add(h)
+				want = append(want, Item{ref: h.ref, Key: h.key, Offset: offset, Refusal: h.refusal, Resolve: h.resolve, Run: run})
+				bytes, offset = bytes+int64(len(run)), offset+1
+			}
+			clock := rapid.Int64Range(0, 7).Draw(rt, "clock")
+			most, mostBytes := rapid.SampledFrom([]int{0, 1, 2, fifoBlock, 1 << 20}).Draw(rt, "records"), rapid.SampledFrom([]int64{0, 1, 100, 1 << 30}).Draw(rt, "bytes")
+			due := int64(0)
+			for i := range want {
+				if want[i].due() <= clock {
+					due++
+				}
+			}
+			if got := f.due(clock); got != due {
+				rt.Fatalf("%d are due, want %d", got, due)
+			}
+			got, took := f.take(clock, n, nil, most, mostBytes)
+			var k int
+			var size int64
+			for k < len(want) && k < most && (k == 0 || size < mostBytes) && want[k].due() <= clock {
+				size += int64(len(want[k].Run))
+				k++
+			}
+			if len(got) != k || took != size {
+				rt.Fatalf("%d records of %d bytes were taken, want %d of %d", len(got), took, k, size)
+			}
+			for i := range got {
+				g, w := &got[i], &want[i]
+				if g.ref != w.ref || g.Key != w.Key || g.Offset != w.Offset || g.Refusal != w.Refusal || g.Resolve != w.Resolve || len(g.Run) != len(w.Run) {
+					rt.Fatalf("taken is %+v, want %+v", g, w)
+				}
+			}
+			want, bytes = want[k:], bytes-size
+			if f.len() != len(want) || f.bytes != bytes {
+				rt.Fatalf("%d records of %d bytes are left, want %d of %d", f.len(), f.bytes, len(want), bytes)
+			}
+			if len(want) > 0 && (f.head().offset != want[0].Offset || f.tail().offset != want[len(want)-1].Offset) {
+				rt.Fatalf("%d to %d are left, want %d to %d", f.head().offset, f.tail().offset, want[0].Offset, want[len(want)-1].Offset)
+			}
+		}
+	})
+}
