@@ -70,6 +70,8 @@ type renderer struct {
 	allowed *topics.Route // by this route
 
 	trials []*targets.Target // that this turn has on trial
+
+	touched byte // keeps what Touch reads from being left out
 }
 
 func (r *renderer) reset() {
@@ -132,6 +134,7 @@ var errAsking = errors.New("a target is looked up again")
 func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, err error) {
 	outputs, used, headers, buf := len(r.outputs), r.used, len(r.headers), len(r.buf)
 	for i := range pt.Items {
+		r.touched |= pt.Touch(i)
 		it := &pt.Items[i]
 		if it.Acked {
 			continue

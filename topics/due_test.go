@@ -116,3 +116,20 @@ func TestCeilMillis(t *testing.T) {
 		}
 	}
 }
+
+// The number of digits before the point, at every power of ten and next to it.
+func TestDecimalSize(t *testing.T) {
+	for n, p := range powers {
+		for _, c := range []struct {
+			mant uint64
+			want int
+		}{{p - 1, n}, {p, n + 1}, {p + 1, n + 1}} {
+			if n == 0 && c.mant == 2 || c.mant == 0 {
+				continue // of one digit as well; and of none
+			}
+			if got := (decimal{mant: c.mant}).size(); got != c.want {
+				t.Errorf("%d has %d digits, want %d", c.mant, got, c.want)
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -96,8 +97,8 @@ func (d decimal) size() int {
 	if d.mant == 0 {
 		return 0
 	}
-	n := 1
-	for n < len(powers) && d.mant >= powers[n] {
+	n := bits.Len64(d.mant) * 1233 >> 12 // log10(2) is 1233/4096 nearly, so that it is the number of digits or one less
+	if d.mant >= powers[n] {
 		n++
 	}
 	return max(n+d.exp, 0)

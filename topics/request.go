@@ -272,6 +272,11 @@ func validTopic[T ~string | ~[]byte](name T) bool {
 	return true
 }
 
-func topicByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
-}
+func topicByte(c byte) bool { return topicBytes[c] }
+
+var topicBytes = func() (t [256]bool) {
+	for _, c := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-" {
+		t[c] = true
+	}
+	return t
+}()

@@ -1,8 +1,10 @@
 package pending
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -36,5 +38,57 @@ func BenchmarkWay(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(rs)), "ns/record")
 		})
+	}
+}
+
+// BenchmarkMany is the same for many records at once, due in no order: their bytes are in no cache any more when they are taken, and
+// when what they ask for is read again.
+func BenchmarkMany(b *testing.B) {
+	const many, turn = 400_000, 20_000
+	r := req(0, 0, "orders")
+	r.Value = make([]byte, 100)
+	noise := rand.New(rand.NewPCG(1, 1))
+	var accept, take, again time.Duration
+	var touched byte
+	for b.Loop() {
+		l := testOwner(b)
+		l.room.Budget, l.room.Share = 1<<30, 1<<30
+		p := l.live(b)
+		must(b, p.Load(testNow, l.room))
+		began := time.Now()
+		for i := range int64(many) {
+			r.Offset, r.Headers[0].Value = i, strconv.AppendInt(r.Headers[0].Value[:0], testNow+noise.Int64N(1000), 10)
+			if _, err := p.Accept(r, testNow); err != nil {
+				b.Fatal(err)
+			}
+		}
+		accept += time.Since(began)
+		var rec Record
+		for items := make([]Item, 0, turn); ; items = items[:0] {
+			began = time.Now()
+			pt := p.Take(testNow+1000, items, turn, anyBytes)
+			take += time.Since(began)
+			if pt == nil {
+				break
+			}
+			began = time.Now()
+			for i := range pt.Items {
+				touched |= pt.Touch(i)
+				it := &pt.Items[i]
+				err := rec.Decode(it.Run)
+				if err == nil {
+					_, err = p.Asks(it, &rec)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			again += time.Since(began)
+			p.Settle(pt)
+			p.Committed(pt)
+		}
+	}
+	for what, d := range map[string]time.Duration{"accept-ns": accept, "take-ns": take, "again-ns": again} {
+		b.ReportMetric(float64(d.Nanoseconds())/float64(b.N*many), what)
 	}
 }

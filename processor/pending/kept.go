@@ -45,6 +45,7 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 			n = int(min(int64(n), (bytes-took)/each+1))
 		}
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
+		w.near.touch(got)
 		for _, e := range got {
 			r := ref(e.Ref)
 			run := w.near.get(r)

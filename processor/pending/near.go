@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
 )
 
 // near holds the bytes of records that are due soon, in chunks. The records of a chunk are due
@@ -22,7 +23,10 @@ type near struct {
 	chunks []chunk
 	free   []uint32         // indices of chunks that hold nothing
 	open   map[int64]uint32 // by stretch of due time: the chunk that takes what comes
+	last   uint32           // which took what came last: due times come in runs
 	bytes  int64            // allocated
+
+	touched byte // keeps what touch reads from being left out
 }
 
 type chunk struct {
@@ -58,7 +62,13 @@ func newNear() *near { return &near{open: make(map[int64]uint32, initialOpen)} }
 func (n *near) alloc(dueMillis int64, size int) (uint32, []byte) {
 	stretch := dueMillis / stretchMillis
 	need := size + lengthPrefix
-	i, ok := n.open[stretch]
+	i, ok := n.last, false
+	if int(i) < len(n.chunks) {
+		ok = n.chunks[i].isOpen && n.chunks[i].stretch == stretch
+	}
+	if !ok {
+		i, ok = n.open[stretch]
+	}
 	// A ref can name the first maxChunk bytes of a chunk; only a single large record goes beyond.
 	if !ok || len(n.chunks[i].buf) >= maxChunk || cap(n.chunks[i].buf)-len(n.chunks[i].buf) < need {
 		want := minChunk
@@ -68,6 +78,7 @@ func (n *near) alloc(dueMillis int64, size int) (uint32, []byte) {
 		}
 		i = n.newChunk(stretch, max(want, need))
 	}
+	n.last = i
 	c := &n.chunks[i]
 	at := len(c.buf)
 	return i, c.buf[at : at+lengthPrefix : cap(c.buf)]
@@ -113,6 +124,15 @@ func (n *near) get(r ref) []byte {
 	b := n.chunks[r.chunk()].buf[r.offset():]
 	size := binary.LittleEndian.Uint32(b)
 	return b[lengthPrefix : lengthPrefix+size : lengthPrefix+size]
+}
+
+// touch reads the beginning of each run. Those of many records that are due in no order lie anywhere, and the processor fetches
+// them side by side here, where nothing depends on what they hold.
+func (n *near) touch(entries []wheel.Entry) {
+	for _, e := range entries {
+		r := ref(e.Ref)
+		n.touched |= n.chunks[r.chunk()].buf[r.offset()]
+	}
 }
 
 // release says that a record is not needed any more.
