@@ -148,6 +148,7 @@ func (ts *turns) repeat(t *turn) {
 		at = max(at, ts.clock.Now()+int64(min(50<<min(ts.aborts-4, 5), pending.LongestPutBack)))
 	}
 	for _, pt := range t.tried {
+		pt.p.Appended(t.ownEnds[pt]) // what was acknowledged in at_least_once is not tried again
 		if len(pt.Items) > 0 {
 			pt.p.Repeat(pt.Part, at)
 		}
@@ -165,10 +166,8 @@ func (ts *turns) settle(t *turn) {
 		p := pt.p
 		p.answeredAt, p.err = now, nil
 		p.Settle(pt.Part)
+		p.Appended(t.ownEnds[pt])
 		ts.selection.recycle(pt)
-		if end := t.ownEnds[pt]; end > 0 {
-			p.Appended(end)
-		}
 		if ts.cfg.Guarantee == ExactlyOnce {
 			p.toldWritten(now)
 			p.Committed(pt.Part)

@@ -291,6 +291,7 @@ func (t *turn) runPlainly(ctx context.Context) {
 	}
 	t.outcome, t.err = outcomeAborted, err
 	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.Acked })
+	t.appended()
 	t.answered = t.clock.Time()
 	t.counters.outputs(t) // they are not tried again
 	t.render.forget()
@@ -354,13 +355,18 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 	}
 }
 
-// acknowledged notes where records of ours have come to lie, and that targets have passed their trial.
-func (t *turn) acknowledged() {
+// appended notes where records of ours have come to lie. All outputs are acknowledged.
+func (t *turn) appended() {
 	for i := range t.render.outputs {
 		if o := &t.render.outputs[i]; o.kind.appends() {
 			t.ownEnds[o.part] = max(t.ownEnds[o.part], o.rec.Offset+1)
 		}
 	}
+}
+
+// acknowledged takes in that all outputs are, and so that targets have passed their trial.
+func (t *turn) acknowledged() {
+	t.appended()
 	for _, target := range t.trials {
 		// The record that it was to be tried with may have gone elsewhere, or been held up.
 		if slices.ContainsFunc(t.render.outputs, func(o output) bool { return o.rec.Topic == target.Name }) {

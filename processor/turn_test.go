@@ -122,7 +122,10 @@ func refuseRecords(w *wiretap, why *kerr.Error) {
 	w.refuse("bills", why, why)
 }
 
-// refuse makes the broker refuse what is produced, to one topic for another reason.
+// acknowledgedAt is the offset that a broker acknowledges which refuses records of another topic.
+const acknowledgedAt = int64(7)
+
+// refuse makes the broker refuse what is produced to a topic, and the rest for another reason, or acknowledge it.
 func (w *wiretap) refuse(topic string, why, others *kerr.Error) {
 	id := w.c.TopicInfo(topic).TopicID
 	w.answer(kmsg.Produce, func(kreq kmsg.Request) (kmsg.Response, error) {
@@ -133,9 +136,14 @@ func (w *wiretap) refuse(topic string, why, others *kerr.Error) {
 			rt.Topic, rt.TopicID = t.Topic, t.TopicID
 			for _, p := range t.Partitions {
 				rp := kmsg.NewProduceResponseTopicPartition()
-				rp.Partition, rp.ErrorCode = p.Partition, others.Code
-				if t.Topic == topic || t.TopicID == id {
+				rp.Partition = p.Partition
+				switch {
+				case t.Topic == topic || t.TopicID == id:
 					rp.ErrorCode = why.Code
+				case others != nil:
+					rp.ErrorCode = others.Code
+				default:
+					rp.BaseOffset = acknowledgedAt
 				}
 				rt.Partitions = append(rt.Partitions, rp)
 			}
@@ -343,6 +351,22 @@ func TestTurnAtLeastOnce(t *testing.T) {
 	equal(t, "outcome", tn.outcome, outcomeDone)
 	l.turnDecided(t.Context(), tn)
 	equal(t, "W", p.prepareCommit().To.Watermark, again.To.Watermark)
+}
+
+// What at_least_once has appended in a turn that was given up lies in the log: a restore has to read up to there.
+func TestAppendedInATurnThatWasGivenUp(t *testing.T) {
+	l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
+	l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Troubled, Why: "in trouble"})
+	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow, "bills"))
+	w.refuse("orders", kerr.InvalidRecord, nil)
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeAborted)
+	p := tn.parts[0].p
+	l.turnDecided(t.Context(), tn)
+	equal(t, "records of ours lie below", p.Marks().OwnEnd, acknowledgedAt+1)
+	if pt := p.prepareCommit(); pt != nil && !pt.To.Appended {
+		t.Errorf("a checkpoint does not say that something was appended: %+v", pt.To)
+	}
 }
 
 // Of a turn that has failed the old client may still hold records, and send them: what they are made of is not used again.
