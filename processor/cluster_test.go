@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/internal/answers"
 )
 
 // wiretap writes down which requests reach a cluster, in order, and may answer in its place.
@@ -47,8 +49,8 @@ func testCluster(t *testing.T, tune ...func(*Config)) (*lane, *wiretap) {
 			return nil, nil, false
 		})
 	}
-	w.answer(kmsg.OffsetCommit, func(req kmsg.Request) (kmsg.Response, error) { return committed(req, 0), nil })
-	w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) { return committed(req, 0), nil })
+	w.answer(kmsg.OffsetCommit, func(req kmsg.Request) (kmsg.Response, error) { return answers.Commit(req, 0), nil })
+	w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) { return answers.Commit(req, 0), nil })
 	return l, w
 }
 
@@ -67,35 +69,6 @@ func note(req kmsg.Request) string {
 		return fmt.Sprintf("%s %s", name, *req.TransactionalID)
 	}
 	return name
-}
-
-// committed answers an offset commit, plain or not.
-func committed(kreq kmsg.Request, code int16) kmsg.Response {
-	switch req := kreq.(type) {
-	case *kmsg.OffsetCommitRequest:
-		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-		for _, t := range req.Topics {
-			rt := kmsg.NewOffsetCommitResponseTopic()
-			rt.Topic, rt.TopicID = t.Topic, t.TopicID
-			for _, p := range t.Partitions {
-				rt.Partitions = append(rt.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
-			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-		return resp
-	case *kmsg.TxnOffsetCommitRequest:
-		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
-		for _, t := range req.Topics {
-			rt := kmsg.NewTxnOffsetCommitResponseTopic()
-			rt.Topic, rt.TopicID = t.Topic, t.TopicID
-			for _, p := range t.Partitions {
-				rt.Partitions = append(rt.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
-			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-		return resp
-	}
-	panic("not an offset commit")
 }
 
 func (w *wiretap) answer(key kmsg.Key, f func(kmsg.Request) (kmsg.Response, error)) {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/internal/answers"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
@@ -86,12 +87,12 @@ func TestTurnOutcomes(t *testing.T) {
 		{"TxnOffsetCommit is not answered", func(w *wiretap) { w.cut(kmsg.TxnOffsetCommit) }, outcomeUnknown, false},
 		{"TxnOffsetCommit is refused by a rebalance", func(w *wiretap) {
 			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
-				return committed(req, kerr.IllegalGeneration.Code), nil
+				return answers.Commit(req, kerr.IllegalGeneration.Code), nil
 			})
 		}, outcomeAborted, true},
 		{"TxnOffsetCommit is refused: fenced", func(w *wiretap) {
 			w.answer(kmsg.TxnOffsetCommit, func(req kmsg.Request) (kmsg.Response, error) {
-				return committed(req, kerr.ProducerFenced.Code), nil
+				return answers.Commit(req, kerr.ProducerFenced.Code), nil
 			})
 		}, outcomeUnknown, false},
 		{"a record is refused", func(w *wiretap) { refuseRecords(w, kerr.InvalidRecord) }, outcomeAborted, true},

@@ -15,6 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/internal/answers"
 )
 
 const testTopic = "requests"
@@ -77,7 +79,7 @@ func newScripted(t *testing.T) (*scripted, *Coordinator, *kgo.Client) {
 		if cut {
 			return nil, errNoAnswer, true
 		}
-		return committed(req, code), nil, true
+		return answers.Commit(req, code), nil, true
 	})
 	c.ControlKey(int16(kmsg.TxnOffsetCommit), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -86,7 +88,7 @@ func newScripted(t *testing.T) (*scripted, *Coordinator, *kgo.Client) {
 		if cut {
 			return nil, errNoAnswer, true
 		}
-		return committed(req, code), nil, true
+		return answers.Commit(req, code), nil, true
 	})
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("writer-0"), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
@@ -321,33 +323,4 @@ func TestPartitionsInLogs(t *testing.T) {
 			t.Errorf("%s: %s", name, &out)
 		}
 	}
-}
-
-// committed answers an offset commit, plain or not.
-func committed(kreq kmsg.Request, code int16) kmsg.Response {
-	switch req := kreq.(type) {
-	case *kmsg.OffsetCommitRequest:
-		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
-		for _, t := range req.Topics {
-			rt := kmsg.NewOffsetCommitResponseTopic()
-			rt.Topic, rt.TopicID = t.Topic, t.TopicID
-			for _, p := range t.Partitions {
-				rt.Partitions = append(rt.Partitions, kmsg.OffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
-			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-		return resp
-	case *kmsg.TxnOffsetCommitRequest:
-		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
-		for _, t := range req.Topics {
-			rt := kmsg.NewTxnOffsetCommitResponseTopic()
-			rt.Topic, rt.TopicID = t.Topic, t.TopicID
-			for _, p := range t.Partitions {
-				rt.Partitions = append(rt.Partitions, kmsg.TxnOffsetCommitResponseTopicPartition{Partition: p.Partition, ErrorCode: code})
-			}
-			resp.Topics = append(resp.Topics, rt)
-		}
-		return resp
-	}
-	panic("not an offset commit")
 }
