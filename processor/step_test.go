@@ -75,12 +75,15 @@ func TestNoCommitBesideATurn(t *testing.T) {
 	parts, _ := l.selection.records(l.order, testNow)
 	equal(t, "parts", len(parts), 1)
 	l.read(t, p, testNow, control(2))
+	behind := time.Now().Add(-time.Second)
+	p.writing.tried, p.writing.behind = time.Time{}, behind
 	if stale := l.checkpoints.stale(l.order); len(stale) > 0 {
 		t.Errorf("%+v is committed beside %+v", stale[0].To, parts[0].To)
 	}
+	equal(t, "since when there is something to write", p.writing.behind, behind)
 	l.happened(parts...)
 	l.read(t, p, testNow, control(3))
-	p.writing.tried = time.Time{}
+	p.writing.tried = time.Time{} // the turn has written one
 	equal(t, "checkpoints when it is decided", len(l.checkpoints.stale(l.order)), 1)
 }
 
