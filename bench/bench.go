@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // Options are what a run of the benchmark needs to know. Only Client has no default.
@@ -239,20 +240,8 @@ func (r *runner) progress(format string, args ...any) {
 	fmt.Fprintf(r.o.Progress, format+"\n", args...)
 }
 
-// sleep reports whether the time has passed; false means that ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // sleepUntil returns the error of ctx if that ends first.
 func sleepUntil(ctx context.Context, at time.Time) error {
-	sleep(ctx, time.Until(at))
+	wait.For(ctx, time.Until(at))
 	return ctx.Err()
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // cluster is where a run plays. It knows what was made there, and in the file system, and deletes it again.
@@ -75,7 +77,7 @@ func (c *cluster) newTopic(ctx context.Context, topic string, partitions int) er
 		if err == nil && offsets.Error() == nil && len(offsets[topic]) == partitions {
 			return ctx.Err()
 		}
-		if !sleep(making, 20*time.Millisecond) {
+		if !wait.For(making, 20*time.Millisecond) {
 			return fmt.Errorf("wait for topic %s: %w", topic, making.Err())
 		}
 	}
@@ -146,7 +148,7 @@ func (c *cluster) deleteGroup(ctx context.Context, group string) error {
 		switch {
 		case err == nil, errors.Is(err, kerr.GroupIDNotFound):
 			return nil
-		case !errors.Is(err, kerr.NonEmptyGroup) && !kerr.IsRetriable(err) || !sleep(ctx, 100*time.Millisecond):
+		case !errors.Is(err, kerr.NonEmptyGroup) && !kerr.IsRetriable(err) || !wait.For(ctx, 100*time.Millisecond):
 			return fmt.Errorf("delete group %s: %w", group, err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 const (
@@ -115,7 +117,7 @@ func (p *bursts) burst(ctx context.Context, mark uint32) (out outburst, err erro
 			return err
 		}
 		out.last = p.o.lastOf(mark).Sub(at)
-		sleep(gctx, trickleLead)
+		wait.For(gctx, trickleLead)
 		return nil
 	})
 	if err := g.Wait(); err != nil {
@@ -129,7 +131,7 @@ func (p *bursts) burst(ctx context.Context, mark uint32) (out outburst, err erro
 func (p *bursts) sample(ctx context.Context, from time.Time, base map[string]int64, acked []atomic.Int64) (longest, waiting time.Duration) {
 	pauses := make([]pause, len(acked))
 	ackedNow := make([]int64, len(acked))
-	for sleep(ctx, sampleEvery) {
+	for wait.For(ctx, sampleEvery) {
 		for i := range acked {
 			ackedNow[i] = acked[i].Load()
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // pair is two transactional producers that take turns: an id may be used again only when the markers of its last transaction are
@@ -97,7 +98,7 @@ func (p *pair) transact(ctx context.Context, which int, records []*kgo.Record) e
 	}
 	// The markers of the last transaction but one may not all be written.
 	err := p.commit(ctx, cl, p.ids[which])
-	for errors.Is(err, kerr.ConcurrentTransactions) && sleep(ctx, time.Millisecond) {
+	for errors.Is(err, kerr.ConcurrentTransactions) && wait.For(ctx, time.Millisecond) {
 		err = p.commit(ctx, cl, p.ids[which])
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // takeover is what came of the death of one of several replicas. Times count from the last sign of its life.
@@ -191,7 +192,7 @@ func (sc *scene) killInTransaction(ctx context.Context, victim *replica) (at tim
 		if err := victim.Freeze(); err != nil {
 			return at, nil, err
 		}
-		if !sleep(ctx, settleDown) {
+		if !wait.For(ctx, settleDown) {
 			return at, nil, ctx.Err()
 		}
 		if open, err = sc.openOf(ctx, victim); err != nil {
@@ -204,7 +205,7 @@ func (sc *scene) killInTransaction(ctx context.Context, victim *replica) (at tim
 		if err := victim.Thaw(); err != nil {
 			return at, nil, err
 		}
-		sleep(ctx, time.Duration(noise(uint64(at.UnixNano()))%uint64(50*time.Millisecond)))
+		wait.For(ctx, time.Duration(noise(uint64(at.UnixNano()))%uint64(50*time.Millisecond)))
 	}
 	return at, nil, fmt.Errorf("no transaction of a replica was found open in %d tries", freezes)
 }

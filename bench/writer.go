@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/wait"
 )
 
 // writer writes the requests of a stage, to all delay topics in turn, spread evenly over their partitions.
@@ -62,7 +63,7 @@ func (w *writer) all(ctx context.Context, n int, make func(i int) stamp) error {
 // paced writes requests at a rate until there are n or ctx ends, and returns how many. What was handed over is written as long as
 // writing lasts, which may be longer than ctx so that everything can be waited for.
 func (w *writer) paced(ctx, writing context.Context, rate, n int, make func(i int) stamp, acked func(topic int)) (i int, err error) {
-	for start := time.Now(); i < n && sleep(ctx, time.Millisecond) && w.failed.Load() == nil; {
+	for start := time.Now(); i < n && wait.For(ctx, time.Millisecond) && w.failed.Load() == nil; {
 		for until := min(n, int(time.Since(start)/(time.Second/time.Duration(rate)))+1); i < until; i++ {
 			w.write(writing, make(i), i, acked)
 		}

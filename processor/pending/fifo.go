@@ -28,8 +28,8 @@ func (h *held) due() int64 {
 // fifoBlock is how many records a block has: 12 KiB.
 const fifoBlock = 256
 
-// fifo is a list of records in the order of the log. It is made of blocks, so that a long one is never copied, and one that is
-// read as it is written needs no more than it holds.
+// fifo is a list of records in the order of the log. It is made of blocks, so that a long one is never copied, and what has been
+// taken is given back a block at a time.
 type fifo struct {
 	blocks [][]held
 	first  int // index of the first record in the first block
