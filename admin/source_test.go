@@ -31,11 +31,11 @@ func distinct() processor.Stats {
 			Pending: 210, PendingBytes: 211, Near: 212, Overdue: 213, NextDue: now.Add(time.Hour).UnixMilli() - 214_000,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
-		Standbys:     []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
-		Topics:       []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Trouble: "compacted"}},
-		Targets:      []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: histogram.Snapshot{Counts: counts(502), Sum: 503}}},
-		DeadLetters:  []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
-		Refused:      map[string]int64{"no_target": 602},
+		Standbys:    []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
+		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Trouble: "compacted"}},
+		Targets:     []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: histogram.Snapshot{Counts: counts(502), Sum: 503}}},
+		DeadLetters: []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
+		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603},
 		Transactions: map[string]int64{"committed": 701}, Checkpoints: map[string]int64{"written": 702},
 		TransactionTime: histogram.Snapshot{Counts: counts(703), Sum: 704},
 		Rebalances:      801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
@@ -48,6 +48,7 @@ func distinct() processor.Stats {
 const sources = `
 assigned_partitions 1
 broker_clock_skew_seconds{broker="7"} 807
+cancels_total{outcome="too_late"} 603
 checkpoint_age_seconds{partition="1",topic="t"} 207
 checkpoint_low_water{partition="1",topic="t"} 202
 checkpoint_offset{partition="1",topic="t"} 201

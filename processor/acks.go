@@ -43,6 +43,13 @@ func (w *acks) promise(r *kgo.Record, err error) {
 	}
 }
 
+// hasFailed reports whether something was not acknowledged.
+func (w *acks) hasFailed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.failed) > 0
+}
+
 // failure says what went wrong so far, and notes who is to blame: targets that refused, or did
 // not answer. For an error of the producer itself no target is to blame.
 func (t *turn) failure(w *acks) error {

@@ -107,6 +107,12 @@ func (cs *checkpoints) wrote(t *turn) {
 			pt.p.answeredAt = now
 		}
 		pt.p.toldWritten(now)
+		if len(pt.Items) > 0 { // nothing had to be written for them
+			pt.p.Settle(pt.Part)
+			pt.p.Committed(pt.Part)
+			cs.counters.effects(pt.p)
+			continue
+		}
 		pt.p.Wrote(pt.Part)
 	}
 }

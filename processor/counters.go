@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/processor/histogram"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
 )
 
@@ -19,6 +20,7 @@ type counters struct {
 	topics      map[string]*topicCounters // by delay topic; set once
 	deadLetters *deadLetters
 	refused     labelled // by code
+	cancels     labelled // by effect, replacements among them
 	turns       labelled // by outcome
 	turnTime    histogram.Histogram
 	checkpoints labelled // written outside of transactions, by what came of it
@@ -84,6 +86,15 @@ func (c *counters) checkpoint(t *turn) {
 	}
 }
 
+// effects counts what was settled of the records that name others.
+func (c *counters) effects(p *partition) {
+	for e, n := range p.TakeEffects() {
+		if n > 0 && pending.Effect(e) != pending.EffectNone {
+			c.cancels.add(pending.Effect(e).String(), n)
+		}
+	}
+}
+
 // outputs counts what a turn has delivered. Records of one target that could be delivered
 // from the same ms on are observed together.
 func (c *counters) outputs(t *turn) {
@@ -116,7 +127,7 @@ func (p *Processor) Stats() Stats {
 	clock := p.clock.Picture()
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
-		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(),
+		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,

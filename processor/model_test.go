@@ -528,7 +528,7 @@ func (m *model) key(offset int64) (state.Key, bool) {
 	parser, err := topics.ParserFor(spec)
 	m.must(err)
 	r := m.log[offset]
-	q, err := parser.Parse(r.Headers, r.Timestamp.UnixMilli(), offset, testMark)
+	q, err := parser.Parse(r.Headers, topics.StampOf(r), offset, testMark)
 	return state.Key{Due: q.Due, Seq: offset}, err == nil
 }
 
@@ -549,7 +549,7 @@ func (m *model) replayed() map[int64]bool {
 func (m *model) gone() map[int64]bool {
 	gone := map[int64]bool{}
 	for _, r := range m.log {
-		if q, err := new(topics.Parser).Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, testMark); err == nil && q.Kind == topics.KindResolve {
+		if q, err := new(topics.Parser).Parse(r.Headers, topics.StampOf(r), r.Offset, testMark); err == nil && q.Kind == topics.KindResolve {
 			gone[q.ResolveOffset] = true
 		}
 	}

@@ -38,6 +38,9 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay me
 	case t.outcome == outcomeAborted && !t.plain:
 		ts.givenUp(ctx, ps, t)
 	}
+	if t.plain && t.outcome != outcomeUnknown {
+		ts.putBack(t)
+	}
 	ts.release(t.outcome == outcomeDone && len(t.held) == 0, stay)
 }
 
@@ -159,6 +162,15 @@ func (ts *turns) repeat(t *turn) {
 	}
 }
 
+// putBack keeps the parts with records that a plain commit has not settled, to be tried again.
+func (ts *turns) putBack(t *turn) {
+	for _, pt := range t.tried {
+		if len(pt.Items) > 0 && (t.outcome == outcomeAborted || t.refused[pt] != nil) {
+			pt.p.Repeat(pt.Part, ts.clock.Now()+heldPause.Milliseconds())
+		}
+	}
+}
+
 // settle takes in that records of partitions have been delivered, and what was delivered of each.
 func (ts *turns) settle(t *turn) {
 	now := time.Now()
@@ -168,6 +180,7 @@ func (ts *turns) settle(t *turn) {
 		p.Settle(pt.Part)
 		p.Appended(t.ownEnds[pt])
 		ts.selection.recycle(pt)
+		ts.counters.effects(p)
 		if ts.cfg.Guarantee == ExactlyOnce {
 			p.toldWritten(now)
 			p.Committed(pt.Part)

@@ -35,10 +35,12 @@ const (
 	outDeadLetter
 	outRetry
 	outResolve
+	outPostponed // of a retry route: appended again, to be due after its backoff
+	outForward   // a cancel of a record of another partition
 )
 
-// appends reports whether the output goes to the delay topic itself.
-func (k outputKind) appends() bool { return k == outRetry || k == outResolve }
+// appends reports whether the output goes to the partition itself that it comes from.
+func (k outputKind) appends() bool { return k == outRetry || k == outResolve || k == outPostponed }
 
 const (
 	// lookupWait is how long a turn waits for the first look at a target that was not asked
@@ -109,7 +111,7 @@ func (r *renderer) nameTargets() {
 		p := pt.p
 		for i := range pt.Items {
 			it := &pt.Items[i]
-			if it.Refusal != nil || rec.Decode(it.Run) != nil {
+			if it.Refusal != nil || it.Effect != pending.EffectNone || rec.Decode(it.Run) != nil {
 				continue
 			}
 			req, err := p.Asks(it, &rec)
@@ -152,11 +154,20 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 
 func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int64) error {
 	p, rec := pt.p, &r.rec
+	if it.Effect == pending.EffectReplaced {
+		return nil // it is pending itself
+	}
 	if err := rec.Decode(it.Run); err != nil {
 		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
 	}
-	if it.Refusal != nil {
+	switch {
+	case it.By > 0:
+		r.takenAway(pt, it)
+		return nil
+	case it.Refusal != nil:
 		return r.deadLetter(ctx, pt, it, it.Refusal)
+	case it.Effect != pending.EffectNone:
+		return r.cancel(ctx, pt, it)
 	}
 	req, err := p.Asks(it, rec)
 	if err != nil {
@@ -164,6 +175,12 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	}
 	if it.Blame != nil {
 		return r.deadLetter(ctx, pt, it, refusalOf(req.Target, it.Blame))
+	}
+	if req.AtOnce {
+		return r.postpone(ctx, pt, it, &req, now)
+	}
+	if expired := p.route.Expired(&req, req.First(rec.Offset, rec.Timestamp).Due, now); expired != nil {
+		return r.deadLetter(ctx, pt, it, expired)
 	}
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.Name {
 		if refusal := refuseNow(p, &req, now); refusal != nil {
@@ -204,7 +221,10 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	}
 	d := &r.delivered
 	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.Topic, p.tp.Partition, first, now
-	d.Attempt, d.Emit = req.Attempt, p.route.Emit
+	d.Attempt, d.Round, d.Emit, d.Strip = req.Attempt, 0, p.route.Emit, nil
+	if p.route.Retry != nil {
+		d.Round, d.Strip = req.Round+1, p.route.Retry.Strip
+	}
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendDelivered(r.headers, rec.Headers, d, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
@@ -255,7 +275,7 @@ func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusa
 // may need. The dead letter is the request as it was written, whatever was tried since, and names it.
 func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, refusal *topics.Refusal) error {
 	p, rec := pt.p, &r.rec
-	t := r.targets.Of([]byte(p.route.DeadLetter))
+	t := r.targets.Of([]byte(p.route.LetterBox(refusal)))
 	st := r.targets.Await(ctx, t, lookupWait)
 	if !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("a record has to go to the dead letter topic %s: %s", t.Name, notReady(st))}
@@ -278,14 +298,17 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
-	if !it.Resolve {
-		return nil
+	if it.Resolve {
+		r.resolve(pt, it, topics.Resolve(p.mark, rec.Offset, it.Key.Due, it.Key.Seq))
 	}
-	res := r.newRecord()
-	res.Topic, res.Partition = p.tp.Topic, p.tp.Partition
-	res.Headers = topics.Resolve(p.mark, rec.Offset, it.Key.Due, it.Key.Seq)
-	r.outputs = append(r.outputs, output{rec: res, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, res.Headers)})
 	return nil
+}
+
+// resolve renders a resolve record.
+func (r *renderer) resolve(pt *part, it *pending.Item, headers []kgo.RecordHeader) {
+	rec := r.newRecord()
+	rec.Topic, rec.Partition, rec.Headers = pt.p.tp.Topic, pt.p.tp.Partition, headers
+	r.outputs = append(r.outputs, output{rec: rec, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, headers)})
 }
 
 // notReady is why nothing may be produced to a target now.
@@ -303,26 +326,62 @@ func (r *renderer) carryOn(ctx context.Context, pt *part, it *pending.Item, req 
 	if p.Ordered() {
 		return errHeld{why}
 	}
-	t := r.targets.Of([]byte(p.tp.Topic))
-	st := r.targets.Await(ctx, t, lookupWait)
-	if !r.takes(t, st, true) {
-		return errHeld{fmt.Sprintf("%s; and delay topic %s: %s", why, t.Name, notReady(st))}
-	}
-	out := r.newRecord()
-	out.Topic, out.Partition, out.Key, out.Value = p.tp.Topic, p.tp.Partition, rec.Key, rec.Value
-	written, _, _ := p.mark.Written(rec.Headers, rec.Offset)
-	at := len(r.headers)
-	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, topics.Retry{
+	appended, err := r.append(ctx, pt, it, outRetry, topics.Retry{
 		Due:     retryDue(now + r.pause(rec.Offset, req.Attempt).Milliseconds()),
 		Attempt: req.Attempt + 1,
 		Origin:  req.First(rec.Offset, rec.Timestamp),
-	}, r.buf)
+	})
+	switch {
+	case err != nil:
+		return errHeld{why + "; and " + err.Error()}
+	case !appended:
+		return errHeld{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.Offset)}
+	}
+	return nil
+}
+
+// postpone renders a record of a retry route that came at a time that is not known as one that is due after its backoff.
+func (r *renderer) postpone(ctx context.Context, pt *part, it *pending.Item, req *topics.Request, now int64) error {
+	due := now + req.Pause
+	appended, err := r.append(ctx, pt, it, outPostponed, topics.Retry{Due: due, Origin: topics.Origin{Offset: r.rec.Offset, Timestamp: r.rec.Timestamp, Due: due}})
+	switch {
+	case err != nil:
+		return errHeld{err.Error()}
+	case !appended:
+		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge,
+			"the topic %s does not take it once more, with a header that says when it is due: with message.timestamp.type LogAppendTime it need not", pt.p.tp.Topic))
+	}
+	return nil
+}
+
+// append renders a record that is written to its delay topic again. It reports whether that takes it.
+func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind outputKind, as topics.Retry) (bool, error) {
+	p, rec := pt.p, &r.rec
+	t, st, err := r.delayTopic(ctx, p)
+	if err != nil {
+		return false, err
+	}
+	out := r.newRecord()
+	out.Topic, out.Partition, out.Key, out.Value = t.Name, p.tp.Partition, rec.Key, rec.Value
+	written, _, _ := p.mark.Written(rec.Headers, rec.Offset)
+	at := len(r.headers)
+	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, as, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	size := topics.RecordSize(out.Key, out.Value, out.Headers)
 	if _, ok := r.fits(out, size, st); !ok || it.Stays {
 		r.drop(out)
-		return errHeld{fmt.Sprintf("%s; record %d is too large to be appended again", why, rec.Offset)}
+		return false, nil
 	}
-	r.outputs = append(r.outputs, output{rec: out, kind: outRetry, item: it, part: pt, size: size})
-	return nil
+	r.outputs = append(r.outputs, output{rec: out, kind: kind, item: it, part: pt, size: size})
+	return true, nil
+}
+
+// delayTopic is the delay topic of a partition as a target, if it can be written to.
+func (r *renderer) delayTopic(ctx context.Context, p *partition) (*targets.Target, *targets.State, error) {
+	t := r.targets.Of([]byte(p.tp.Topic))
+	st := r.targets.Await(ctx, t, lookupWait)
+	if !r.takes(t, st, true) {
+		return nil, nil, errHeld{fmt.Sprintf("delay topic %s: %s", t.Name, notReady(st))}
+	}
+	return t, st, nil
 }

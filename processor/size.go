@@ -97,10 +97,14 @@ func (ws windows) of(topic string, b *producer.Bounds) *window {
 
 // handOver hands the records to the client, which sends them when it is flushed. It returns those
 // that have to wait until what goes before them has been answered, in rounds.
-func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record) {
+func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, last []*kgo.Record) {
 	ws, topic, w := windows{}, "", (*window)(nil)
 	for i := range t.render.outputs {
 		o := &t.render.outputs[i]
+		if o.kind == outResolve && t.cfg.Guarantee == AtLeastOnce {
+			last = append(last, o.rec)
+			continue
+		}
 		if o.rec.Topic != topic {
 			topic = o.rec.Topic
 			w = ws.of(topic, t.producer.Bounds())
@@ -118,7 +122,7 @@ func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record
 		}
 		later[n-1] = append(later[n-1], o.rec)
 	}
-	return later
+	return later, last
 }
 
 // flush sends what was handed over, and then one round after the other.
@@ -128,5 +132,20 @@ func flush(ctx context.Context, cl *kgo.Client, later [][]*kgo.Record, promise f
 			cl.Produce(context.Background(), r, promise)
 		}
 		later = later[1:]
+	}
+}
+
+// sendLast sends resolve records of at_least_once, when all else was acknowledged. One must not be there before the dead letter that it
+// stands for: after a crash between the two the record might be pending again, and would be taken for resolved.
+func sendLast(ctx context.Context, cl *kgo.Client, last []*kgo.Record, w *acks) {
+	for _, r := range last {
+		if w.hasFailed() || ctx.Err() != nil {
+			w.promise(r, context.Canceled)
+			continue
+		}
+		cl.Produce(context.Background(), r, w.promise)
+	}
+	if len(last) > 0 {
+		_ = cl.Flush(ctx) // what it brings is promised
 	}
 }

@@ -108,8 +108,8 @@ func (t *turn) run(ctx context.Context) {
 	case t.cfg.Guarantee == AtLeastOnce:
 		t.runPlainly(ctx)
 	case len(t.render.outputs) == 0:
-		// Everything with records in it is held up. A transaction without a record is one that
-		// kgo would not end (design rule 8).
+		// Everything with records in it is held up, or nothing has to be written for them. A transaction without a
+		// record is one that kgo would not end (design rule 8).
 		t.plain = true
 		t.commitPlain(ctx)
 	default:
@@ -313,11 +313,12 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 	outs := t.render.outputs
 	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{}), broke: make(chan struct{})}
 	promise := w.promise
-	later := t.handOver(promise)
+	later, last := t.handOver(promise)
 	cl, flushed := t.producer.Client(), make(chan struct{})
 	go func() {
 		defer close(flushed)
 		flush(ctx, cl, later, promise)
+		sendLast(ctx, cl, last, w)
 	}()
 	watch := t.watch(w)
 	defer watch.stop()

@@ -15,6 +15,7 @@ type Ledger struct {
 	unsaved offsets // what only memory holds: the store does not have it
 	due     agenda
 	bytes   int64
+	kept    int   // of pending: what Withhold was told of
 	low     int64 // the highest low water given so far. Invariant: no record below it is pending
 }
 
@@ -43,6 +44,26 @@ func (l *Ledger) Remove(k Key, offset int64, bytes int, stored bool) {
 	l.due.remove(k.Due, int64(bytes))
 	l.bytes -= int64(bytes)
 }
+
+// Withhold is Remove for a record that is not pending any more because of one whose own outcome is not decided: both Low and Resume stay
+// as they are until Forget.
+func (l *Ledger) Withhold(k Key, offset int64, bytes int) {
+	l.due.remove(k.Due, int64(bytes))
+	l.bytes -= int64(bytes)
+	l.kept++
+}
+
+// Forget takes back what Withhold has kept.
+func (l *Ledger) Forget(offset int64) {
+	l.pending.remove(offset)
+	if l.unsaved.has(offset) {
+		l.unsaved.remove(offset)
+	}
+	l.kept--
+}
+
+// Has tells whether the record whose current copy lies at an offset was added, and not taken back.
+func (l *Ledger) Has(offset int64) bool { return l.pending.has(offset) }
 
 // Stored tells that the store holds a pending record from now on.
 func (l *Ledger) Stored(offset int64) { l.unsaved.remove(offset) }
@@ -77,7 +98,7 @@ func (l *Ledger) Resume(end int64) int64 {
 }
 
 // Len is the number of pending records.
-func (l *Ledger) Len() int { return l.pending.count }
+func (l *Ledger) Len() int { return l.pending.count - l.kept }
 
 // Last is when the last pending record is due, or a little earlier; 0 when nothing is pending.
 func (l *Ledger) Last() int64 {

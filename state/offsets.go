@@ -157,6 +157,19 @@ func (t *offsets) remove(offset int64) {
 	}
 }
 
+func (t *offsets) has(offset int64) bool {
+	s, o := offset>>stretchBits, int(offset&(stretchSize-1))
+	number, i := s>>pageBits-t.first, int(s&(pageSize-1))
+	if number < 0 || number >= int64(len(t.pages)) || t.pages[number] == nil {
+		return false
+	}
+	p := t.pages[number]
+	if b := p.bitmap(i); b != nil {
+		return b.has(o)
+	}
+	return p.words[i].find(o) >= 0
+}
+
 func (p *page) bitmap(i int) *bitmap {
 	if p.words[i].len() < dense {
 		return nil

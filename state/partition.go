@@ -14,7 +14,7 @@ const trimBytes = 1 << 20
 // Partition is a handle on one partition's part of the store: records beyond the near window, in the order of their keys.
 //
 // It belongs to the goroutine that owns the partition and has no lock of its own; only whether it still may write is
-// decided under one, together with the write. When Commit, Trim, Drop or Scan has returned an error, the handle is of
+// decided under one, together with the write. When Commit, Trim, Drop, Scan or Get has returned an error, the handle is of
 // no further use, and neither is what was put since the last Commit.
 type Partition struct {
 	engine *engine
@@ -201,6 +201,33 @@ func (p *Partition) scan(after Key, fn func(k Key, value []byte) bool) error {
 		more = fn(k, value)
 	}
 	return errors.Join(err, iter.Close())
+}
+
+// Get calls fn for the committed record of a key, and reports whether there is one. The value is valid only until fn returns.
+func (p *Partition) Get(key Key, fn func(value []byte)) (found bool, err error) {
+	if err := p.write("get", nil, nil); err != nil {
+		return false, err
+	}
+	e := p.engine
+	if err := e.enter(); err != nil {
+		return false, p.wrap("get", err)
+	}
+	defer e.leave()
+	if !p.trimmed.Less(key) {
+		return false, nil
+	}
+	var at [keyLen]byte
+	putKey(at[:], p.slot.part, key)
+	value, closer, err := e.db.Get(at[:])
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		e.fail(err)
+		return false, p.wrap("get", e.failure())
+	}
+	fn(value)
+	return true, closer.Close()
 }
 
 func (p *Partition) wrap(what string, err error) error {

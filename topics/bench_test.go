@@ -44,11 +44,11 @@ func TestNoAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := testing.AllocsPerRun(100, func() {
-			q, err := p.Parse(tt.headers, T, 42, ours)
+			q, err := p.Parse(tt.headers, Stamp{Millis: T}, 42, ours)
 			if err != nil || r.Refuse(&q, T) != nil {
 				t.Fatal(err, r.Refuse(&q, T))
 			}
-			if _, err := p.Again(tt.headers, q.Due, T, 42, ours); err != nil {
+			if _, err := p.Again(tt.headers, q.Due, 42, ours); err != nil {
 				t.Fatal(err)
 			}
 			d.Origin = q.First(42, T)
@@ -67,7 +67,7 @@ func BenchmarkParse(b *testing.B) {
 			p := parser(b, tt.spec)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.Parse(tt.headers, T, 42, ours); err != nil {
+				if _, err := p.Parse(tt.headers, Stamp{Millis: T}, 42, ours); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -56,7 +56,7 @@ func Check(ctx context.Context, adm *kadm.Client, want Expect) ([]Problem, error
 	if err != nil {
 		return nil, err
 	}
-	if err := lookInto(ctx, adm, slices.Concat(delay, dead), all); err != nil {
+	if err := lookInto(ctx, adm, slices.Concat(delay, dead, want.retried()), all); err != nil {
 		return nil, err
 	}
 	x := examination{want: want, brokers: brokers, facts: all}
@@ -126,6 +126,39 @@ func (x *examination) delayTopic(r *Route) {
 	}
 	x.durability(r.Topic, f)
 	x.rights(r.Topic, Error, f, kadm.OpRead, kadm.OpWrite)
+	if r.Retry != nil {
+		x.loop(r, f)
+	}
+}
+
+// retried returns the targets of retry routes that are named without *.
+func (want *Expect) retried() (names []string) {
+	for _, r := range want.Routes {
+		if r.Retry != nil {
+			names = append(names, (&Expect{Routes: []*Route{r}}).targets()...)
+		}
+	}
+	return unique(names)
+}
+
+// loop: what a record needs to go from a consumer that fails to the retry topic and back, again and again.
+func (x *examination) loop(r *Route, f facts) {
+	if kind, ok := f.settings[timestampType]; ok && kind != logAppend {
+		x.report(Warning, r.Topic, x.set(r.Topic, timestampType, logAppend), timestampType+" is "+kind,
+			"what writes a failed record keeps its old timestamp, so when it came is not known, and each retry is written once more")
+	}
+	if f.partitions == 1 {
+		x.report(Warning, r.Topic, fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --alter --topic %s --partitions 12", x.bootstrap(), r.Topic),
+			"it has 1 partition", "one replica alone can work on it; Kafka Connect makes its dead letter queue so")
+	}
+	takes, ok := f.number("max.message.bytes")
+	for _, target := range (&Expect{Routes: []*Route{r}}).targets() {
+		if n, known := x.facts[target].number("max.message.bytes"); ok && known && takes < n+DeadLetterRoom {
+			x.report(Warning, r.Topic, x.set(r.Topic, "max.message.bytes", strconv.FormatInt(n+DeadLetterRoom, 10)),
+				fmt.Sprintf("max.message.bytes is %d, and %d of the target %s", takes, n, target),
+				"a large record that fails does not fit with the headers that say why, and leaves the loop: Kafka Connect drops it with an error in its log only")
+		}
+	}
 }
 
 // retention: Kafka deletes what is older, delivered or not.

@@ -44,7 +44,9 @@ type Delivered struct {
 	Origin    Origin // Request.First: the request as it was written, and when it was due
 	Fired     int64  // hand-over to the producer, ms since the epoch
 	Attempt   int    // attempts before this one; zero leaves delay-attempt out
+	Round     int    // of a retry route: the delay-attempt that comes back with the record if it fails, whatever Emit is
 	Emit      Emit
+	Strip     []string // names of headers that are left out, too, in which * is any run of characters
 
 	shared shared // what neighbours have in common, as text
 }
@@ -77,15 +79,18 @@ func (s *shared) format(d *Delivered) {
 // one d is used for records that share their partition and hand-over.
 func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
 	for i := range in {
-		if !LeftOut(in[i].Key) {
+		if !LeftOut(in[i].Key) && !d.strips(in[i].Key) {
 			dst = append(dst, in[i])
 		}
 	}
+	w := writer{headers: dst, buf: buf}
+	if d.Round > 0 {
+		w.number(HeaderAttempt, int64(d.Round))
+	}
 	if d.Emit == EmitNone {
-		return dst, buf
+		return w.headers, w.buf
 	}
 	d.shared.format(d)
-	w := writer{headers: dst, buf: buf}
 	w.number(HeaderDue, d.Origin.Due)
 	start := len(w.buf)
 	w.buf = strconv.AppendInt(append(w.buf, d.shared.partition...), d.Origin.Offset, 10)
@@ -94,17 +99,42 @@ func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kg
 		w.number(HeaderSourceTimestamp, d.Origin.Timestamp)
 		w.value(HeaderFired, d.shared.fired)
 	}
-	if d.Attempt > 0 {
+	if d.Attempt > 0 && d.Round == 0 {
 		w.number(HeaderAttempt, int64(d.Attempt))
 	}
 	return w.headers, w.buf
+}
+
+// strips tells whether a header is one of those that the route takes off.
+func (d *Delivered) strips(name string) bool {
+	for _, pattern := range d.Strip {
+		if match(pattern, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Resolve returns the headers of a resolve record: a record of this one header,
 // without key and value, in the same partition of the delay topic. It says that
 // the record at offset, whose key is (due, seq), is resolved for this group.
 func Resolve(m Mark, offset, due, seq int64) []kgo.RecordHeader {
-	return []kgo.RecordHeader{{Key: HeaderResolve, Value: m.appendTo(nil, offset, due, seq)}}
+	return ResolveBy(m, offset, due, seq, -1)
+}
+
+// ResolveBy is Resolve for a record that was cancelled or replaced by another one, whose own outcome is not decided yet: by is where that lies.
+func ResolveBy(m Mark, offset, due, seq, by int64) []kgo.RecordHeader {
+	return []kgo.RecordHeader{{Key: HeaderResolve, Value: m.appendTo(nil, offset, due, seq, by)}}
+}
+
+// AppendForward appends to dst the headers of a cancel that is written again, to the partition that it names: in, which is the cancel as it was
+// written, and one header of ours behind it, which says where that was. m is the mark of the partition that it goes to.
+func AppendForward(dst, in []kgo.RecordHeader, m Mark, from int32, offset int64, buf []byte) ([]kgo.RecordHeader, []byte) {
+	w := writer{headers: append(dst, in...), buf: buf}
+	start := len(w.buf)
+	w.buf = m.appendTo(w.buf, int64(from), offset)
+	w.take(HeaderForwarded, start)
+	return w.headers, w.buf
 }
 
 // writer appends headers, with their values one after the other in buf.

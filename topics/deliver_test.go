@@ -86,7 +86,7 @@ func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
 	p := parser(t, "p1")
 	written := headers("a", "1", "delay-for", "5s", "delay-target-topic", "orders", "delay-target-partition", "1", "delay-retry", "a8098c1b:billing:3:41:1:1:1:1767225605123")
 	hs := written
-	q, err := p.Parse(hs, T, 42, ours)
+	q, err := p.Parse(hs, Stamp{Millis: T}, 42, ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
 		as, _, _ := ours.Written(hs, offset)
 		hs, _ = AppendRetry(nil, as, ours, Retry{Due: T + int64(attempt)*60_000, Attempt: attempt, Origin: q.First(offset, T)}, nil)
 		equal(t, show(hs[:len(hs)-1]), show(written))
-		if q, err = p.Parse(hs, T+2, offset+1, ours); err != nil {
+		if q, err = p.Parse(hs, Stamp{Millis: T + 2}, offset+1, ours); err != nil {
 			t.Fatal(err)
 		}
 		equal(t, q, Request{Due: T + int64(attempt)*60_000, Target: []byte("orders"), Partition: 1, Retry: true, Attempt: attempt, Origin: want})
@@ -146,7 +146,7 @@ func TestWhoseRetry(t *testing.T) {
 			if tt.behind != "" {
 				hs = append(hs, headers(tt.behind, "x")...)
 			}
-			q, err := parser(t, "p1").Parse(hs, T, 42, ours)
+			q, err := parser(t, "p1").Parse(hs, Stamp{Millis: T}, 42, ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,14 +161,14 @@ func TestWhoseRetry(t *testing.T) {
 
 func TestResolve(t *testing.T) {
 	hs := Resolve(ours, 41, T, 7)
-	equal(t, show(hs), "delay-resolve=a8098c1a:billing:3:41:1767225605123:7\n")
+	equal(t, show(hs), "delay-resolve=a8098c1a:billing:3:41:1767225605123:7:-1\n")
 	for _, spec := range []string{"p1", "p1+1000"} {
-		q, err := parser(t, spec).Parse(hs, T, 42, ours)
+		q, err := parser(t, spec).Parse(hs, Stamp{Millis: T}, 42, ours)
 		if err != nil {
 			t.Fatal(err)
 		}
-		equal(t, q, Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7})
-		q, err = parser(t, spec).Parse(hs, T, 42, NewMark(ourID, "orders", 3))
+		equal(t, q, Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7, ResolveBy: -1})
+		q, err = parser(t, spec).Parse(hs, Stamp{Millis: T}, 42, NewMark(ourID, "orders", 3))
 		if err != nil || q.Kind != KindOfAnotherGroup {
 			t.Errorf("by another group: %+v, %v", q, err)
 		}

@@ -34,6 +34,9 @@
 //	delay-target-topic      where to; else the route's target
 //	delay-target-key        the key there; else the record's own
 //	delay-target-partition  the partition there, decimal; else by key
+//	delay-expires           after this time it is dead-lettered instead: as delay-until
+//	delay-replace           the handle of a pending record of the same partition: takes its place
+//	delay-cancel            the handle of a pending record: it is not delivered, and nor is this one
 //
 // Values of the first two are text unless they cannot be text (not UTF-8, or
 // with control characters): then they are an integer of 8 bytes, big-endian.
@@ -53,16 +56,33 @@
 // due at once; so is a negative delay. It must lie between 1e8 s (1973) and
 // 1e11 s (5138), and a delay below 292 years.
 //
+// A handle names a pending record. It is
+// <partition>-<offset>-<due in ms>, such as 3-8812-1767225605123: what the producer of
+// the record learns from its acknowledgement, and the due time, rounded up.
+//
+// A record with delay-cancel cancels, whatever else it has, and in whichever partition
+// it is. One with delay-replace belongs into the partition that the handle names. Where
+// what it names is not pending any more, it is dead-lettered, or delivered all the same
+// (Route.ReplacesLate). What is refused itself takes away what it names all the same,
+// unless its headers cannot be understood.
+//
+// On a retry route (Route.Retry) the due time follows from when the record came, and
+// delay-until, delay-for and delay-expires, which may be of an earlier trip, are
+// passed over.
+//
+//	delay-attempt           how often the record was delivered before: it comes back
+//	                        with a delivered record that has failed once more
+//
 // These names are known and not supported yet; a record that has one goes to
 // the dead letter topic, since to ignore it would do something else than what
 // was asked:
 //
-//	delay-id delay-cancel delay-expires delay-every delay-cron delay-zone
-//	delay-count delay-target-key-null
+//	delay-id delay-every delay-cron delay-zone delay-count delay-target-key-null
 //
 // So does a record with any other name that begins with "delay-" in whatever
 // case: Delay-For is not delay-for, and says so. On a route with a fixed delay,
-// delay-until and delay-for are refused likewise.
+// delay-until and delay-for are refused likewise,
+// and so are delay-cancel and delay-replace.
 //
 // # Headers of a delivered record
 //
@@ -74,7 +94,8 @@
 //	delay-source            the request: topic/partition/offset
 //	delay-source-timestamp  and its timestamp (EmitAll)
 //	delay-fired             when it was handed to the producer (EmitAll)
-//	delay-attempt           attempts before this one, if there were any
+//	delay-attempt           attempts before this one, if there were any; of a retry
+//	                        route the number of this delivery, whatever Emit is
 //
 // delay-source names the request as it was written, whatever was retried since: it
 // is what a consumer tells doubles by. The record's own timestamp is that of
@@ -121,7 +142,12 @@
 // A resolve record has no key and no value and this one header. Where it is not
 // ours, it is refused: it never was a request.
 //
-//	delay-resolve   <mark>:<offset of the record>:<its due time>:<its seq>
+//	delay-resolve   <mark>:<offset of the record>:<its due time>:<its seq>:<what has taken it away, or -1>
+//
+// A cancel of a record of another partition is written there again as it was, with one
+// of ours behind its headers, which says where it came from.
+//
+//	delay-forwarded <mark of that partition>:<partition>:<offset>
 //
 // A carried copy is an earlier record that is written again, as it was with its
 // request headers, so that the log below it can be trimmed. The parser "p1" of

@@ -56,7 +56,7 @@ func TestDueVectors(t *testing.T) {
 	p := parser(t, "p1")
 	for _, v := range vectors(t) {
 		t.Run(v.Kind+"/"+v.About+"/"+v.Text+v.Hex, func(t *testing.T) {
-			q, err := p.Parse([]kgo.RecordHeader{{Key: "delay-" + v.Kind, Value: v.bytes(t)}}, T, 42, ours)
+			q, err := p.Parse([]kgo.RecordHeader{{Key: "delay-" + v.Kind, Value: v.bytes(t)}}, Stamp{Millis: T}, 42, ours)
 			if v.Due != "" {
 				if err != nil || format(q.Due) != v.Due {
 					t.Errorf("got %s, %v, want %s", format(q.Due), err, v.Due)

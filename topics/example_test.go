@@ -31,7 +31,7 @@ func Example() {
 		},
 	}
 	mark, now := topics.NewMark([4]byte{0xa8, 0x09, 0x8c, 0x1a}, "billing", record.Partition), record.Timestamp.UnixMilli()
-	request, err := route.Parser().Parse(record.Headers, now, record.Offset, mark)
+	request, err := route.Parser().Parse(record.Headers, topics.Stamp{Millis: now}, record.Offset, mark)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -62,7 +62,7 @@ func ExampleRefusal() {
 		{Key: "delay-for", Value: []byte("5 minutes")},
 		{Key: "delay-untill", Value: []byte("2026-01-01T00:00:00Z")},
 	} {
-		_, err := parser.Parse([]kgo.RecordHeader{h}, 1767225600000, 42, topics.Mark{})
+		_, err := parser.Parse([]kgo.RecordHeader{h}, topics.Stamp{Millis: 1767225600000}, 42, topics.Mark{})
 		fmt.Println(err)
 	}
 	// Output:

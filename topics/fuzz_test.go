@@ -29,8 +29,8 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		hs := []kgo.RecordHeader{{Key: name1, Value: value1}, {Key: name2, Value: value2}}
-		q, err := p.Parse(hs, timestamp, offset, ours)
-		again, errAgain := p.Parse(hs, timestamp, offset, ours)
+		q, err := p.Parse(hs, Stamp{Millis: timestamp}, offset, ours)
+		again, errAgain := p.Parse(hs, Stamp{Millis: timestamp}, offset, ours)
 		equal(t, again, q)
 		equal(t, errAgain, err)
 		if err != nil {
@@ -65,7 +65,7 @@ func retried(t *testing.T, p *Parser, hs []kgo.RecordHeader, q Request, timestam
 	first.Timestamp = max(first.Timestamp, -1)
 	written, _, _ := ours.Written(hs, offset)
 	retry, _ := AppendRetry(nil, written, ours, Retry{Due: T + 1, Attempt: q.Attempt + 1, Origin: first}, nil)
-	got, err := p.Parse(retry, timestamp+1, offset+1, ours)
+	got, err := p.Parse(retry, Stamp{Millis: timestamp + 1}, offset+1, ours)
 	if err != nil {
 		t.Fatalf("retry of %v: %v", hs, err)
 	}

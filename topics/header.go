@@ -9,6 +9,9 @@ const (
 	HeaderTargetTopic     = "delay-target-topic"
 	HeaderTargetKey       = "delay-target-key"
 	HeaderTargetPartition = "delay-target-partition"
+	HeaderExpires         = "delay-expires"
+	HeaderCancel          = "delay-cancel"
+	HeaderReplace         = "delay-replace"
 )
 
 // Names of the emitted headers: what a delivered record carries besides its
@@ -25,10 +28,11 @@ const (
 // Names of the internal headers: what duewheel writes to a delay topic for
 // itself. The package comment lists their bytes.
 const (
-	HeaderRetry   = "delay-retry"
-	HeaderResolve = "delay-resolve"
-	HeaderSeq     = "delay-seq"  // of a carried copy
-	HeaderFrom    = "delay-from" // of a carried copy
+	HeaderRetry     = "delay-retry"
+	HeaderResolve   = "delay-resolve"
+	HeaderForwarded = "delay-forwarded"
+	HeaderSeq       = "delay-seq"  // of a carried copy
+	HeaderFrom      = "delay-from" // of a carried copy
 )
 
 // HeaderPrefix begins every name that belongs to duewheel, in whatever case. A
@@ -58,10 +62,15 @@ const (
 	fieldTopic
 	fieldKey
 	fieldPartition
+	fieldExpires
+	fieldAttempt
 	fieldIgnored // known, and without a meaning in a request
 	fieldRetry   // what follows is not in ordinary records
 	fieldResolve
 	fieldSeq
+	fieldCancel
+	fieldReplace
+	fieldForwarded
 	fieldUnknown  // begins with our prefix, and we do not know it
 	fieldReserved // the first of the names that are not supported yet
 )
@@ -71,8 +80,6 @@ const (
 // cancelled, or once what was meant to recur.
 var reserved = [...]string{
 	"delay-id",
-	"delay-cancel",
-	"delay-expires",
 	"delay-every",
 	"delay-cron",
 	"delay-zone",
@@ -98,13 +105,23 @@ func fieldOf(name string) field {
 		return fieldKey
 	case HeaderTargetPartition:
 		return fieldPartition
+	case HeaderExpires:
+		return fieldExpires
+	case HeaderAttempt:
+		return fieldAttempt
+	case HeaderCancel:
+		return fieldCancel
+	case HeaderReplace:
+		return fieldReplace
+	case HeaderForwarded:
+		return fieldForwarded
 	case HeaderRetry:
 		return fieldRetry
 	case HeaderResolve:
 		return fieldResolve
 	case HeaderSeq:
 		return fieldSeq
-	case HeaderDue, HeaderSource, HeaderSourceTimestamp, HeaderFired, HeaderAttempt, HeaderHops, HeaderFrom:
+	case HeaderDue, HeaderSource, HeaderSourceTimestamp, HeaderFired, HeaderHops, HeaderFrom:
 		return fieldIgnored
 	}
 	for i, r := range reserved {
@@ -117,7 +134,7 @@ func fieldOf(name string) field {
 
 // requestNames are the names that a misspelt one is compared with.
 var requestNames = append([]string{
-	HeaderUntil, HeaderFor, HeaderTargetTopic, HeaderTargetKey, HeaderTargetPartition,
+	HeaderUntil, HeaderFor, HeaderTargetTopic, HeaderTargetKey, HeaderTargetPartition, HeaderExpires, HeaderCancel, HeaderReplace,
 }, reserved[:]...)
 
 // meant says what a name that begins with our prefix and is unknown should have been.

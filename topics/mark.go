@@ -8,7 +8,7 @@ import (
 )
 
 // Mark names what a group writes for itself into one partition of a delay topic: retries, resolve
-// records, and copies. It begins the value of their one header of ours, and numbers follow:
+// records, cancels that it forwards, and copies. It begins the value of their one header of ours, and numbers follow:
 //
 //	<first 4 bytes of the topic id, 8 hex>:<group, escaped as in a URL's query>:<partition>:<number>…
 //
@@ -16,6 +16,7 @@ import (
 // another group, which has refused and tried other records than this one.
 type Mark struct {
 	topic, group, partition string // each with the ':' behind it
+	number                  int32  // of the partition
 }
 
 // NewMark returns the mark of a group in a partition of the topic whose id begins so.
@@ -24,7 +25,14 @@ func NewMark(topicID [4]byte, group string, partition int32) Mark {
 		topic:     hex.EncodeToString(topicID[:]) + ":",
 		group:     url.QueryEscape(group) + ":",
 		partition: strconv.Itoa(int(partition)) + ":",
+		number:    partition,
 	}
+}
+
+// In is the mark of the same group in another partition of the topic.
+func (m Mark) In(partition int32) Mark {
+	m.partition, m.number = strconv.Itoa(int(partition))+":", partition
+	return m
 }
 
 // author is who wrote a value that looks like one of ours, as a reader of this partition sees it.

@@ -18,6 +18,10 @@ const (
 	CodeInvalidTarget     Code = "invalid_target" // not a topic name at all
 	CodeInvalidPartition  Code = "invalid_partition"
 	CodeUnsupportedHeader Code = "unsupported_header"
+	CodeInvalidExpiry     Code = "invalid_expiry"
+	CodeInvalidAttempt    Code = "invalid_attempt"
+	CodeInvalidHandle     Code = "invalid_handle"
+	CodeWrongPartition    Code = "wrong_partition" // a replacement lies elsewhere than what it names
 )
 
 // These codes also depend on configuration or on the cluster. A record that
@@ -30,6 +34,10 @@ const (
 	CodeForbiddenTarget  Code = "forbidden_target"
 	CodeTooLarge         Code = "too_large"
 	CodeRejected         Code = "rejected" // by the target topic, for what the record is
+	CodeExpired          Code = "expired"
+	CodeExhausted        Code = "attempts_exhausted" // of a retry route
+	CodeTooLate          Code = "too_late"           // to cancel or replace what is named
+	CodeUnknownHandle    Code = "unknown_handle"     // nothing of that name is pending
 )
 
 // Stage is where on its way a record was refused.

@@ -18,6 +18,7 @@ const (
 	KindRequest Kind = iota
 	KindResolve
 	KindOfAnotherGroup // which wrote it for itself: it is passed over
+	KindCancel         // of the request that Handle names
 )
 
 // Request is what a record of a delay topic asks for. Its slices point into
@@ -30,6 +31,15 @@ type Request struct {
 	Key       []byte // of the delivered record, when HasKey
 	HasKey    bool   // false: the record's own key
 	Partition int32  // of the target topic; -1: by key
+	Expires   int64  // ms since the epoch: not delivered any more after that; 0: always
+	Round     int    // of a retry route: how often it has delivered the record before
+	AtOnce    bool   // of a retry route: when it came is not known, so its turn appends it again, to be due
+	Pause     int64  // so many ms later
+
+	Handle    Handle // of a cancel: what it cancels; with Replaces: what the request takes the place of, if that is still pending
+	Here      bool   // Handle is of this partition
+	Replaces  bool
+	Forwarded bool // of a cancel: another partition has passed it on
 
 	Retry   bool   // appended by us after an attempt to deliver: Attempt and Origin hold
 	Attempt int    // attempts so far
@@ -40,6 +50,7 @@ type Request struct {
 	ResolveOffset int64
 	ResolveDue    int64
 	ResolveSeq    int64
+	ResolveBy     int64 // where that lies which has cancelled or replaced it, if that is not resolved yet; else -1
 }
 
 // First returns the origin of a request that was read at an offset: the one it
@@ -60,12 +71,31 @@ var ErrUnknownParser = errors.New("topics: unknown parser")
 // must find the keys that the first reading found. A change of what any
 // header means is therefore a new spec. It may be used by many goroutines.
 type Parser struct {
-	delay  int64  // ms of a fixed-delay route, 0: by header
-	target []byte // the route's fixed target
+	delay   int64    // ms of a fixed-delay route, 0: by header
+	backoff backoff  // of a retry route; zero: it is none
+	target  []byte   // the route's fixed target
+	named   []string // headers that name the target of a retry route
 }
 
-// Spec names the parser of a route: "p1", or "p1+300000" with a fixed delay of
-// five minutes. It has no ';', ':' or space, so it fits in commit metadata.
+// retries tells whether it is the parser of a retry route.
+func (p *Parser) retries() bool { return p.backoff.initial > 0 }
+
+// Stamp is when a record was written.
+type Stamp struct {
+	Millis   int64 // its timestamp
+	ByBroker bool  // it is the time at which it was appended (LogAppendTime); else the producer has set it
+}
+
+// StampOf is a record's own.
+func StampOf(r *kgo.Record) Stamp {
+	return Stamp{Millis: r.Timestamp.UnixMilli(), ByBroker: r.Attrs.TimestampType() == logAppendTime}
+}
+
+const logAppendTime = 1 // of kgo.RecordAttrs.TimestampType
+
+// Spec names the parser of a route without retries: "p1", or "p1+300000" with a fixed delay of
+// five minutes. That of a retry route is "r1+" and its backoff in whole numbers. None has a ';', ':' or
+// space, so they fit in commit metadata.
 func Spec(delay time.Duration) string {
 	if delay <= 0 {
 		return "p1"
@@ -82,10 +112,13 @@ func ParserFor(spec string) (*Parser, error) {
 	if spec == "p1" {
 		return &Parser{}, nil
 	}
+	if b, ok := backoffOf(spec); ok {
+		return &Parser{backoff: b}, nil
+	}
 	digits, fixed := strings.CutPrefix(spec, "p1+")
 	delay, ok := parseCount([]byte(digits))
 	if !fixed || !ok || delay == 0 || delay > maxDelayMillis {
-		return nil, fmt.Errorf("%w %q, and this release knows p1; a newer one wrote it: run one that knows it, and the partition goes on where it is assigned to one",
+		return nil, fmt.Errorf("%w %q, and this release knows p1 and r1; a newer one wrote it: run one that knows it, and the partition goes on where it is assigned to one",
 			ErrUnknownParser, spec)
 	}
 	return &Parser{delay: delay}, nil
@@ -95,18 +128,18 @@ func ParserFor(spec string) (*Parser, error) {
 // *Refusal; it depends on the record alone, and the record is then resolved
 // without a resolve record. What depends on the configuration of today is
 // Route.Refuse's to say.
-func (p *Parser) Parse(headers []kgo.RecordHeader, timestampMillis, offset int64, m Mark) (Request, error) {
-	return p.parse(headers, timestampMillis, offset, m, 0)
+func (p *Parser) Parse(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark) (Request, error) {
+	return p.parse(headers, written, offset, m, 0)
 }
 
 // Again reads a request once more that Parse of the same parser has found due at dueMillis: the
 // same answer, without working out the due time.
-func (p *Parser) Again(headers []kgo.RecordHeader, dueMillis, timestampMillis, offset int64, m Mark) (Request, error) {
-	return p.parse(headers, timestampMillis, offset, m, dueMillis)
+func (p *Parser) Again(headers []kgo.RecordHeader, dueMillis, offset int64, m Mark) (Request, error) {
+	return p.parse(headers, Stamp{}, offset, m, max(dueMillis, 1))
 }
 
 // parse is Parse; due is above zero when it is known already.
-func (p *Parser) parse(headers []kgo.RecordHeader, timestampMillis, offset int64, m Mark, due int64) (Request, error) {
+func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) (Request, error) {
 	q := Request{Partition: -1, Target: p.target}
 	var at [fields]int32 // one more than the index of the last header of a name
 	var seen uint32      // by field
@@ -117,25 +150,67 @@ func (p *Parser) parse(headers []kgo.RecordHeader, timestampMillis, offset int64
 		}
 	}
 	if seen>>fieldRetry != 0 {
-		if r := special(&q, headers, &at, offset, m); r != nil {
+		if r := p.special(&q, headers, &at, offset, m); r != nil {
 			return Request{}, r
 		}
 		if q.Kind != KindRequest {
 			return q, nil
 		}
 	}
+	if p.retries() {
+		if r := q.round(value(headers, at[fieldAttempt])); r != nil {
+			return Request{}, r
+		}
+	}
 	if due != 0 {
 		q.Due = due
 	}
 	if q.Due == 0 {
-		if r := p.due(&q, headers, &at, timestampMillis); r != nil {
+		if r := p.due(&q, headers, &at, written, offset); r != nil {
 			return Request{}, r
 		}
 	}
-	if r := target(&q, headers, &at); r != nil {
+	if q.AtOnce = p.retries() && !q.Retry && q.Due == atOnce; q.AtOnce {
+		q.Pause = p.backoff.pause(q.Round, offset)
+	}
+	if r := p.where(&q, headers, &at); r != nil {
 		return Request{}, r
 	}
+	if raw := value(headers, at[fieldExpires]); len(raw) > 0 && !p.retries() {
+		if r := q.expiry(raw); r != nil {
+			return Request{}, r
+		}
+	}
 	return q, nil
+}
+
+// atOnce is the due time of a record of a retry route that came at a time that is not known: in the past.
+const atOnce = 1
+
+// round reads which delivery of a retry route has failed.
+func (q *Request) round(raw []byte) *Refusal {
+	if len(raw) == 0 {
+		return nil
+	}
+	n, ok := parseCount(trim(raw))
+	if !ok || n > mostRounds {
+		return refuse(CodeInvalidAttempt, StageParse, HeaderAttempt, raw, "the number of an attempt is 0 to %d; it goes back as it came with the delivered record", mostRounds)
+	}
+	q.Round = int(n)
+	return nil
+}
+
+// expiry reads after what time the record is of no use.
+func (q *Request) expiry(raw []byte) *Refusal {
+	n, f := parseUntil(raw)
+	switch {
+	case f.code != "":
+		return refuse(CodeInvalidExpiry, StageParse, HeaderExpires, raw, "%s%s", f.why, hint(HeaderUntil, raw))
+	case !q.Retry && n < q.Due:
+		return refuse(CodeExpired, StageParse, HeaderExpires, raw, "it expires at %s, before it is due at %s", format(n), format(q.Due))
+	}
+	q.Expires = n
+	return nil
 }
 
 // value returns the value of a header by what Parse noted of it. An empty value
@@ -148,7 +223,7 @@ func value(headers []kgo.RecordHeader, at int32) []byte {
 }
 
 // special deals with the headers that ordinary records do not have.
-func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset int64, m Mark) *Refusal {
+func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset int64, m Mark) *Refusal {
 	if v := value(headers, at[fieldResolve]); len(v) > 0 {
 		return q.resolve(headers, v, offset, m)
 	}
@@ -166,6 +241,11 @@ func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset i
 			return nil
 		case thisGroup:
 			q.Retry, q.Attempt, q.Origin, q.Due = true, r.Attempt, r.Origin, r.Due
+		}
+	}
+	if !q.Retry { // what a retry was to cancel or replace is dealt with
+		if r := p.handle(q, headers, at, m); r != nil || q.Kind != KindRequest {
+			return r
 		}
 	}
 	for i, name := range reserved {
@@ -190,14 +270,14 @@ func special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset i
 // resolve reads a resolve record.
 func (q *Request) resolve(headers []kgo.RecordHeader, v []byte, offset int64, m Mark) *Refusal {
 	who, rest := m.author(v)
-	var n [3]int64
+	var n [4]int64
 	switch {
 	case len(headers) != 1: // ours has this header and nothing else
 	case who == anotherGroup:
 		q.Kind = KindOfAnotherGroup
 		return nil
-	case who == thisGroup && parseNumbers(rest, n[:]) && n[0] >= 0 && n[0] < offset && n[1] >= 0 && n[2] >= 0 && n[2] <= n[0]: // and looks back
-		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq = KindResolve, n[0], n[1], n[2]
+	case who == thisGroup && parseNumbers(rest, n[:]) && n[0] >= 0 && n[0] < offset && n[1] >= 0 && n[2] >= 0 && n[2] <= n[0] && n[3] < offset: // and looks back
+		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq, q.ResolveBy = KindResolve, n[0], n[1], n[2], n[3]
 		return nil
 	}
 	return refuse(CodeUnsupportedHeader, StageParse, HeaderResolve, v,
@@ -205,7 +285,14 @@ func (q *Request) resolve(headers []kgo.RecordHeader, v []byte, offset int64, m 
 }
 
 // due works out the due time of a request.
-func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, base int64) *Refusal {
+func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, offset int64) *Refusal {
+	base := written.Millis
+	if p.retries() {
+		if q.Due = atOnce; written.ByBroker {
+			q.Due = max(base+p.backoff.pause(q.Round, offset), atOnce+1)
+		}
+		return nil
+	}
 	until, wait := value(headers, at[fieldUntil]), value(headers, at[fieldFor])
 	header, raw := HeaderUntil, until
 	var f fault
@@ -237,13 +324,18 @@ func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, 
 	return refuse(f.code, StageParse, header, raw, "%s%s", f.why, hint(header, raw))
 }
 
-// target reads where to deliver.
-func target(q *Request, headers []kgo.RecordHeader, at *[fields]int32) *Refusal {
+// where reads where to deliver.
+func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32) *Refusal {
 	if raw := value(headers, at[fieldTopic]); len(raw) > 0 {
 		q.Target = trim(raw)
 		if !validTopic(q.Target) {
 			return refuse(CodeInvalidTarget, StageParse, HeaderTargetTopic, raw,
 				"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
+		}
+	}
+	if len(p.named) > 0 && at[fieldTopic] == 0 {
+		if r := q.source(headers, p.named); r != nil {
+			return r
 		}
 	}
 	if raw := value(headers, at[fieldKey]); len(raw) > 0 {
@@ -255,6 +347,23 @@ func target(q *Request, headers []kgo.RecordHeader, at *[fields]int32) *Refusal 
 			return refuse(CodeInvalidPartition, StageParse, HeaderTargetPartition, raw, "a partition is a decimal number from 0")
 		}
 		q.Partition = int32(n)
+	}
+	return nil
+}
+
+// source takes for the target what another system says of where a failed record was. The first of the names that the record has counts.
+func (q *Request) source(headers []kgo.RecordHeader, names []string) *Refusal {
+	for _, name := range names {
+		for i := len(headers) - 1; i >= 0; i-- {
+			if headers[i].Key != name || len(headers[i].Value) == 0 {
+				continue
+			}
+			if q.Target = trim(headers[i].Value); !validTopic(q.Target) {
+				return refuse(CodeInvalidTarget, StageParse, name, headers[i].Value,
+					"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
+			}
+			return nil
+		}
 	}
 	return nil
 }

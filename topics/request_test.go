@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 		},
 		{
 			name:    "a reserved header without a value is absent",
-			headers: headers("delay-for", "1s", "delay-cancel", "", "delay-id", "x", "delay-id", "", "delay-nonsense", ""),
+			headers: headers("delay-for", "1s", "delay-cancel", "", "delay-replace", "", "delay-expires", "", "delay-id", "x", "delay-id", "", "delay-nonsense", ""),
 			want:    Request{Due: T + 1000, Partition: -1},
 		},
 		{
@@ -105,12 +105,12 @@ func TestParse(t *testing.T) {
 		},
 		{
 			name:    "resolve record",
-			headers: headers("delay-resolve", "a8098c1a:billing:3:41:1767225605123:7"),
-			want:    Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7},
+			headers: headers("delay-resolve", "a8098c1a:billing:3:41:1767225605123:7:-1"),
+			want:    Request{Kind: KindResolve, Partition: -1, ResolveOffset: 41, ResolveDue: T, ResolveSeq: 7, ResolveBy: -1},
 		},
 		{
 			name:    "resolve record of another group",
-			headers: headers("delay-resolve", "a8098c1a:orders:3:41:1767225605123:7"),
+			headers: headers("delay-resolve", "a8098c1a:orders:3:41:1767225605123:7:-1"),
 			want:    Request{Kind: KindOfAnotherGroup, Partition: -1},
 		},
 		{
@@ -120,7 +120,7 @@ func TestParse(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ours)
+			got, err := parser(t, "p1").Parse(tt.headers, Stamp{Millis: T}, 42, ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func TestParseRefuses(t *testing.T) {
 		{"long target", headers("delay-for", "1s", "delay-target-topic", strings.Repeat("a", 250)), CodeInvalidTarget, "delay-target-topic", "249"},
 		{"negative partition", headers("delay-for", "1s", "delay-target-partition", "-1"), CodeInvalidPartition, "delay-target-partition", "decimal"},
 		{"large partition", headers("delay-for", "1s", "delay-target-partition", "2147483648"), CodeInvalidPartition, "delay-target-partition", "decimal"},
-		{"reserved", headers("delay-for", "1s", "delay-cancel", "x"), CodeUnsupportedHeader, "delay-cancel", "not support"},
+		{"reserved", headers("delay-for", "1s", "delay-id", "x"), CodeUnsupportedHeader, "delay-id", "not support"},
 		{"reserved before no due", headers("delay-cron", "0 9 * * *"), CodeUnsupportedHeader, "delay-cron", "not support"},
 		{"misspelt", headers("delay-untill", "1", "delay-for", "1s"), CodeUnsupportedHeader, "delay-untill", "did you mean delay-until?"},
 		{"unknown", headers("delay-everything-else", "1"), CodeUnsupportedHeader, "delay-everything-else", "unknown"},
@@ -165,7 +165,7 @@ func TestParseRefuses(t *testing.T) {
 		{"resolve of another group with another header", headers("delay-resolve", "a8098c1a:orders:3:41:1:1", "a", "b"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := parser(t, "p1").Parse(tt.headers, T, 42, ours)
+			got, err := parser(t, "p1").Parse(tt.headers, Stamp{Millis: T}, 42, ours)
 			var r *Refusal
 			if !errors.As(err, &r) {
 				t.Fatalf("got %+v, %v, want a refusal", got, err)
@@ -179,19 +179,19 @@ func TestParseRefuses(t *testing.T) {
 
 func TestFixedDelayNeedsNoHeaderAndTakesNone(t *testing.T) {
 	p := parser(t, Spec(5*time.Minute))
-	q, err := p.Parse(headers("a", "b", "delay-target-topic", "orders"), T, 42, ours)
+	q, err := p.Parse(headers("a", "b", "delay-target-topic", "orders"), Stamp{Millis: T}, 42, ours)
 	if err != nil || q.Due != T+300_000 || string(q.Target) != "orders" {
 		t.Errorf("got %+v, %v", q, err)
 	}
 	for _, name := range []string{HeaderUntil, HeaderFor} {
-		_, err := p.Parse(headers(name, "1767225605123"), T, 42, ours)
+		_, err := p.Parse(headers(name, "1767225605123"), Stamp{Millis: T}, 42, ours)
 		var r *Refusal
 		if !errors.As(err, &r) || r.Code != CodeUnsupportedHeader || r.Header != name || !strings.Contains(r.Message, "fixed by its route") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	// A route may have been given its fixed delay after a retry was written.
-	q, err = p.Parse(headers(HeaderFor, "1s", HeaderRetry, "a8098c1a:billing:3:41:1:1:1:1767225605123"), T, 42, ours)
+	q, err = p.Parse(headers(HeaderFor, "1s", HeaderRetry, "a8098c1a:billing:3:41:1:1:1:1767225605123"), Stamp{Millis: T}, 42, ours)
 	if err != nil || q.Due != T || !q.Retry {
 		t.Errorf("retry: got %+v, %v", q, err)
 	}
@@ -214,7 +214,7 @@ func TestNamesAreLowerCase(t *testing.T) {
 				if spec != "p1" {
 					hs = hs[1:]
 				}
-				_, err := parser(t, spec).Parse(hs, T, 42, ours)
+				_, err := parser(t, spec).Parse(hs, Stamp{Millis: T}, 42, ours)
 				var r *Refusal
 				if !errors.As(err, &r) || r.Code != CodeUnsupportedHeader || r.Header != written || !strings.HasSuffix(r.Message, "lower case: write "+name) {
 					t.Errorf("%s by %s: got %v", written, spec, err)
@@ -223,7 +223,7 @@ func TestNamesAreLowerCase(t *testing.T) {
 		}
 	}
 	for written, want := range map[string]string{"Delay-Untill": "did you mean delay-until?", "Delay-Everything-Else": "is unknown"} {
-		if _, err := parser(t, "p1").Parse(headers("delay-for", "1s", written, "x"), T, 42, ours); err == nil || !strings.HasSuffix(err.Error(), want) {
+		if _, err := parser(t, "p1").Parse(headers("delay-for", "1s", written, "x"), Stamp{Millis: T}, 42, ours); err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%s: got %v", written, err)
 		}
 	}
@@ -236,7 +236,7 @@ func TestDelayNeedsATimestamp(t *testing.T) {
 			if spec != "p1" {
 				hs = nil
 			}
-			_, err := parser(t, spec).Parse(hs, base, 42, ours)
+			_, err := parser(t, spec).Parse(hs, Stamp{Millis: base}, 42, ours)
 			var r *Refusal
 			if !errors.As(err, &r) || r.Code != CodeDueOutOfRange {
 				t.Errorf("%s at %d: got %v", spec, base, err)
@@ -272,7 +272,7 @@ func TestSpec(t *testing.T) {
 
 func TestRefusalOutlivesTheRecord(t *testing.T) {
 	hs := headers("delay-until", "soon")
-	_, err := parser(t, "p1").Parse(hs, T, 42, ours)
+	_, err := parser(t, "p1").Parse(hs, Stamp{Millis: T}, 42, ours)
 	copy(hs[0].Value, "gone")
 	var r *Refusal
 	if !errors.As(err, &r) || string(r.Value) != "soon" {
@@ -281,12 +281,12 @@ func TestRefusalOutlivesTheRecord(t *testing.T) {
 }
 
 func TestRefusalKeepsLittle(t *testing.T) {
-	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), T, 42, ours)
+	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), Stamp{Millis: T}, 42, ours)
 	var r *Refusal
 	if !errors.As(err, &r) || len(r.Value) != 256 || len(r.Message) > 1000 {
 		t.Errorf("value of %d bytes, message of %d", len(r.Value), len(r.Message))
 	}
-	_, err = parser(t, "p1").Parse(headers("delay-"+strings.Repeat("x", 1<<20), "1"), T, 42, ours)
+	_, err = parser(t, "p1").Parse(headers("delay-"+strings.Repeat("x", 1<<20), "1"), Stamp{Millis: T}, 42, ours)
 	if !errors.As(err, &r) || len(r.Header) != 256 {
 		t.Errorf("header of %d bytes", len(r.Header))
 	}
@@ -296,11 +296,11 @@ func TestRefusalKeepsLittle(t *testing.T) {
 func TestAgain(t *testing.T) {
 	for _, tt := range ordinary {
 		p := parser(t, tt.spec)
-		q, err := p.Parse(tt.headers, T, 42, ours)
+		q, err := p.Parse(tt.headers, Stamp{Millis: T}, 42, ours)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := p.Again(tt.headers, q.Due, T, 42, ours)
+		again, err := p.Again(tt.headers, q.Due, 42, ours)
 		if err != nil || !reflect.DeepEqual(again, q) {
 			t.Errorf("%s: got %+v (%v), want %+v", tt.name, again, err, q)
 		}

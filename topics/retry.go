@@ -30,10 +30,16 @@ func AppendRetry(dst, in []kgo.RecordHeader, m Mark, r Retry, buf []byte) ([]kgo
 }
 
 // Written returns what a record at an offset was tried as before, if it is a retry of ours, and
-// its headers as the producer of the request wrote them.
+// its headers as the producer of the request, or of a cancel that was forwarded, wrote them.
 func (m Mark) Written(headers []kgo.RecordHeader, offset int64) (written []kgo.RecordHeader, r Retry, retried bool) {
 	last := len(headers) - 1
-	if last < 0 || headers[last].Key != HeaderRetry {
+	if last < 0 || headers[last].Key != HeaderRetry && headers[last].Key != HeaderForwarded {
+		return headers, Retry{}, false
+	}
+	if headers[last].Key == HeaderForwarded {
+		if who, _ := m.author(headers[last].Value); who == thisGroup {
+			headers = headers[:last]
+		}
 		return headers, Retry{}, false
 	}
 	r, who := m.retry(headers[last].Value, offset)

@@ -1,6 +1,10 @@
 package topics
 
-import "time"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Route is what the configuration says of one delay topic. NewRoutes checks it
 // and makes it ready; it does not change from then on, so many goroutines may
@@ -31,13 +35,55 @@ type Route struct {
 	// Emit is which headers of ours delivered records carry.
 	Emit Emit
 
+	// ExpireAfter is how long after it was due a record is dead-lettered instead of delivered. Zero: never.
+	ExpireAfter time.Duration
+
+	// CancelsAnswered has a cancel dead-lettered that comes too late, or names nothing that is pending. Otherwise it is only counted.
+	CancelsAnswered bool
+
+	// ReplacesLate has a replacement delivered that comes too late. Otherwise it is dead-lettered.
+	ReplacesLate bool
+
+	// Retry makes the topic one for records that a consumer has failed to process. It is not together with Delay.
+	Retry *Retrying
+
 	parser  Parser
 	allowed map[string]bool // literals, and what is denied as false
 	globs   []string
 }
 
+// Retrying is what a retry route does with a record that a consumer has failed to process, and that was written to the topic as it is: it
+// waits, counted from its arrival, and is delivered again. The number of the attempt goes along in delay-attempt, and comes back with
+// the record if it fails once more.
+type Retrying struct {
+	Backoff     Backoff
+	MaxAttempts int      // how often a record is delivered again before it is parked
+	Parking     string   // topic for what was; "" is the dead letter topic
+	FromHeaders bool     // the target is in a header: SourceHeaders
+	Strip       []string // headers that a delivered record loses; * is any run of characters
+}
+
+// SourceHeaders are the headers in which other systems say what topic a failed record was in: Kafka Connect, Spring for Apache Kafka, Kafka
+// Streams (KIP-1034) and share groups (KIP-1191).
+var SourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
+
+// ErrorHeaders match the headers in which they say why, so that a record does not grow from trip to trip.
+var ErrorHeaders = []string{"__connect.errors.*", "kafka_dlt-*", "__streams.errors.*", "__dlq.errors.*"}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return Plural(n, "time")
+}
+
 // Spec names the parser of this route, for the checkpoint.
-func (r *Route) Spec() string { return Spec(r.Delay) }
+func (r *Route) Spec() string {
+	if r.Retry != nil {
+		return r.Retry.Backoff.whole().spec()
+	}
+	return Spec(r.Delay)
+}
 
 // Parser returns the parser of this route as it is configured now.
 func (r *Route) Parser() *Parser { return &r.parser }
@@ -50,7 +96,7 @@ func (r *Route) ParserFor(spec string) (*Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.target = r.parser.target
+	p.target, p.named = r.parser.target, r.parser.named
 	return p, nil
 }
 
@@ -77,17 +123,41 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 	switch {
 	case q.Kind != KindRequest:
 		return nil
+	case len(q.Target) == 0 && r.Retry != nil:
+		return refuse(CodeNoTarget, StageParse, "", nil, "the record has none of %s, and the route %s has no target of its own",
+			strings.Join(append([]string{HeaderTargetTopic}, r.parser.named...), ", "), r.Topic)
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
 			"%s is not set, and the route %s has no target of its own", HeaderTargetTopic, r.Topic)
 	case !r.Allowed(q.Target):
 		return refuse(CodeTargetNotAllowed, StageAuthorize, HeaderTargetTopic, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
+	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts:
+		return refuse(CodeExhausted, StageStore, "", nil, "it was delivered %s and failed each time", times(q.Round+1))
 	case r.MaxDelay > 0 && q.Due-nowMillis > ceilMillis(r.MaxDelay):
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
 			"due at %s, which is more than max_delay %s ahead", format(q.Due), FormatDelay(r.MaxDelay))
 	}
 	return nil
+}
+
+// Expired judges a request whose time has come, first asked for due: nil when it may still be delivered.
+func (r *Route) Expired(q *Request, due, nowMillis int64) *Refusal {
+	if q.Expires > 0 && nowMillis > q.Expires {
+		return refuse(CodeExpired, StageProduce, HeaderExpires, strconv.AppendInt(nil, q.Expires, 10), "it expired at %s", format(q.Expires))
+	}
+	if r.ExpireAfter > 0 && nowMillis-due > ceilMillis(r.ExpireAfter) {
+		return refuse(CodeExpired, StageProduce, "", nil, "it was due at %s, and expire_after is %s", format(due), FormatDelay(r.ExpireAfter))
+	}
+	return nil
+}
+
+// LetterBox is the topic for a record that was refused so.
+func (r *Route) LetterBox(why *Refusal) string {
+	if why.Code == CodeExhausted && r.Retry != nil && r.Retry.Parking != "" {
+		return r.Retry.Parking
+	}
+	return r.DeadLetter
 }
 
 // match tells whether name matches pattern, in which * is any run of

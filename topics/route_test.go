@@ -92,7 +92,7 @@ func TestRouteParserKnowsTheFixedTarget(t *testing.T) {
 		if p == older {
 			hs = headers("delay-for", "60000")
 		}
-		q, err := p.Parse(hs, T, 42, ours)
+		q, err := p.Parse(hs, Stamp{Millis: T}, 42, ours)
 		if err != nil || string(q.Target) != "orders" || q.Due != T+60_000 {
 			t.Errorf("%s: got %+v, %v", name, q, err)
 		}

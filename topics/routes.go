@@ -46,8 +46,10 @@ func rolesOf(all []Route) roles {
 	r := roles{delay: make(map[string]bool), dead: make(map[string]string)}
 	for _, route := range all {
 		r.delay[route.Topic] = true
-		if r.dead[route.DeadLetter] == "" {
-			r.dead[route.DeadLetter] = route.Topic
+		for _, dead := range route.deadLetters() {
+			if r.dead[dead] == "" {
+				r.dead[dead] = route.Topic
+			}
 		}
 	}
 	return r
@@ -69,7 +71,14 @@ func (s roles) route(r Route) (*Route, []error) {
 	s.checkOwnTopics(r, &p)
 	checkDelays(r, &p)
 	s.allow(&r, &p)
+	checkRetry(r, &p)
 	r.parser.delay = max(ceilMillis(r.Delay), 0)
+	if r.Retry != nil {
+		r.parser.backoff = r.Retry.Backoff.whole()
+		if r.Retry.FromHeaders {
+			r.parser.named = SourceHeaders
+		}
+	}
 	if len(p.errs) > 0 {
 		return nil, p.errs
 	}
@@ -80,7 +89,11 @@ const whatAName = "1 to 249 letters, digits, dots, underscores and dashes"
 
 // checkOwnTopics judges the delay topic and the dead letter topic.
 func (s roles) checkOwnTopics(r Route, p *problems) {
-	for _, own := range []struct{ key, topic string }{{"topic", r.Topic}, {"dead_letter", r.DeadLetter}} {
+	all := []struct{ key, topic string }{{"topic", r.Topic}, {"dead_letter", r.DeadLetter}}
+	if r.Retry != nil && r.Retry.Parking != "" {
+		all = append(all, struct{ key, topic string }{"retry.parking", r.Retry.Parking})
+	}
+	for _, own := range all {
 		switch {
 		case own.key == "dead_letter" && !validTopic(r.Topic) && strings.HasPrefix(own.topic, r.Topic):
 			// It follows from the delay topic's name.
@@ -90,8 +103,44 @@ func (s roles) checkOwnTopics(r Route, p *problems) {
 			p.report("%s %q is an internal one: names that begin with __ are Kafka's own", own.key, own.topic)
 		}
 	}
-	if validTopic(r.DeadLetter) && s.delay[r.DeadLetter] {
-		p.report("dead_letter %q is the delay topic of a route: what could not be delivered would be a request again", r.DeadLetter)
+	for _, own := range all[1:] {
+		if validTopic(own.topic) && s.delay[own.topic] {
+			p.report("%s %q is the delay topic of a route: what could not be delivered would be a request again", own.key, own.topic)
+		}
+	}
+}
+
+// deadLetters are the topics for what cannot be delivered.
+func (r *Route) deadLetters() []string {
+	if r.Retry != nil && r.Retry.Parking != "" {
+		return []string{r.DeadLetter, r.Retry.Parking}
+	}
+	return []string{r.DeadLetter}
+}
+
+// mostAttempts is more than a backoff can be meant to allow.
+const mostAttempts = 100_000
+
+func checkRetry(r Route, p *problems) {
+	if r.ExpireAfter < 0 {
+		p.report("expire_after %s is negative", FormatDelay(r.ExpireAfter))
+	}
+	if r.Retry == nil {
+		return
+	}
+	if fault := r.Retry.Backoff.whole().fault(); fault != "" {
+		p.report("retry.%s", fault)
+	}
+	if n := r.Retry.MaxAttempts; n < 1 || n > mostAttempts {
+		p.report("retry.max_attempts is %d: 1 to %d", n, mostAttempts)
+	}
+	switch {
+	case r.Delay > 0:
+		p.report("delay and retry are both given: a retry route has its backoff")
+	case r.MaxDelay > 0 && r.Retry.Backoff.Max > r.MaxDelay:
+		p.report("retry.backoff.max %s is above max_delay %s: records would be dead-lettered", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
+	case r.Retry.FromHeaders && len(r.Allow) == 0:
+		p.report("retry.target is from_headers, and targets.allow is empty: nothing could be delivered")
 	}
 }
 

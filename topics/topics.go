@@ -72,7 +72,11 @@ func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, erro
 		partitions = 12
 	}
 	for _, topic := range delay {
-		c.create(ctx, topic, partitions, limit)
+		set := maps.Clone(limit)
+		if want.retries(topic) {
+			set[timestampType] = logAppend
+		}
+		c.create(ctx, topic, partitions, set)
 	}
 	if c.err != nil {
 		return c.made, c.err // the dead letter topics follow from these
@@ -96,9 +100,19 @@ func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, erro
 // names returns the delay topics and the dead letter topics, each once.
 func (want *Expect) names() (delay, dead []string) {
 	for _, r := range want.Routes {
-		delay, dead = append(delay, r.Topic), append(dead, r.DeadLetter)
+		delay, dead = append(delay, r.Topic), append(dead, r.deadLetters()...)
 	}
 	return unique(delay), unique(dead)
+}
+
+const (
+	timestampType = "message.timestamp.type"
+	logAppend     = "LogAppendTime"
+)
+
+// retries tells whether a delay topic is one for retries.
+func (want *Expect) retries(topic string) bool {
+	return slices.ContainsFunc(want.Routes, func(r *Route) bool { return r.Topic == topic && r.Retry != nil })
 }
 
 func unique(names []string) []string {
@@ -108,7 +122,7 @@ func unique(names []string) []string {
 
 func (want *Expect) delayTopicsOf(deadLetter string) (delay []string) {
 	for _, r := range want.Routes {
-		if r.DeadLetter == deadLetter {
+		if slices.Contains(r.deadLetters(), deadLetter) {
 			delay = append(delay, r.Topic)
 		}
 	}

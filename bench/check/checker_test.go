@@ -339,8 +339,8 @@ func TestNames(t *testing.T) {
 func TestResolve(t *testing.T) {
 	w := newWorld()
 	q := w.request("k", "v", "delay-until="+millis(now.Add(9999*24*time.Hour)), "delay-target-topic=orders")
-	resolve := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{fmt.Sprintf("delay-resolve=abcdef01:g:1:%d:5:%d", q.Offset, q.Offset)})})
-	ahead := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{"delay-resolve=abcdef01:g:1:99:5:99"})})
+	resolve := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{fmt.Sprintf("delay-resolve=abcdef01:g:1:%d:5:%d:-1", q.Offset, q.Offset)})})
+	ahead := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{"delay-resolve=abcdef01:g:1:99:5:99:-1"})})
 	c := newChecker(t, w.config)
 	feed(c, q, resolve, w.condemn(q, "too_far_ahead"), ahead, w.condemn(ahead, "unsupported_header"))
 	expectFaults(t, c, nil, "requested 2 (2 bad")

@@ -218,8 +218,19 @@ func (s *source) resolves(r *kgo.Record) bool {
 	if r.Key != nil || r.Value != nil || len(r.Headers) != 1 || r.Headers[0].Key != "delay-resolve" {
 		return false
 	}
-	var n [3]int64 // offset, due and seq
-	return s.author(r.Headers[0].Value, r.Offset, n[:]) == thisGroup && n[2] <= n[0]
+	v, by, ok := cutLast(r.Headers[0].Value) // by whom it was taken away
+	var n [3]int64                           // offset, due and seq
+	return ok && s.author(v, r.Offset, n[:]) == thisGroup && n[2] <= n[0] && by < r.Offset
+}
+
+// cutLast takes off the last number of a header that a processor writes for itself. What it is of has none where it is -1.
+func cutLast(v []byte) (before []byte, last int64, ok bool) {
+	i := bytes.LastIndexByte(v, ':')
+	if i < 0 {
+		return v, 0, false
+	}
+	last, err := strconv.ParseInt(string(v[i+1:]), 10, 64)
+	return v[:i], last, err == nil && last >= -1
 }
 
 // retryOf tells whether a record is a retry, of which origin, and what it says of the next attempt: that is its last header.

@@ -16,8 +16,9 @@ import (
 
 // route turns one entry of routes into what the processor takes, defaults filled in.
 func (r routeSettings) route() topics.Route {
+	retries := !reflect.ValueOf(r.Retry).IsZero()
 	setting.Fill(&r)
-	return topics.Route{
+	route := topics.Route{
 		Topic:      r.Topic,
 		Target:     r.Target,
 		Delay:      r.Delay,
@@ -25,6 +26,32 @@ func (r routeSettings) route() topics.Route {
 		MaxDelay:   r.MaxDelay,
 		DeadLetter: cmp.Or(r.DeadLetter, r.Topic+".dead"),
 		Emit:       r.Emit,
+
+		ExpireAfter:     r.ExpireAfter,
+		CancelsAnswered: r.OnUnknownCancel == "dead_letter",
+		ReplacesLate:    r.OnLateReplace == "deliver",
+	}
+	if retries {
+		r.Retry.addTo(&route)
+	}
+	return route
+}
+
+// fromHeaders is the target of a retry route whose records name theirs.
+const fromHeaders = "from_headers"
+
+// addTo makes a route one for retries.
+func (r retrySettings) addTo(route *topics.Route) {
+	b := r.Backoff
+	route.Retry = &topics.Retrying{
+		Backoff:     topics.Backoff{Initial: b.Initial, Factor: *b.Factor, Max: b.Max, Jitter: *b.Jitter},
+		MaxAttempts: r.MaxAttempts, Parking: r.Parking, Strip: r.Strip,
+	}
+	if len(r.Strip) == 0 {
+		route.Retry.Strip = topics.ErrorHeaders
+	}
+	if route.Retry.FromHeaders = r.Target == "" || r.Target == fromHeaders; !route.Retry.FromHeaders {
+		route.Target = cmp.Or(route.Target, r.Target)
 	}
 }
 
@@ -56,7 +83,7 @@ func (s *settings) routes() ([]topics.Route, error) {
 			errs = append(errs, s.missing(path+".topic"))
 			route.Topic, route.DeadLetter = fmt.Sprintf("missing-%d", i), fmt.Sprintf("missing-%d.dead", i)
 		}
-		if r.Target == "" && len(r.Allow) == 0 && !s.isUnread(path+".target", path+".targets.allow") {
+		if route.Target == "" && len(r.Allow) == 0 && !s.isUnread(path+".target", path+".targets.allow") {
 			errs = append(errs, fmt.Errorf("%s has neither target nor targets.allow: nothing could be delivered", shown(path)))
 		}
 		all = append(all, route)

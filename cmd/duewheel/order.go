@@ -23,6 +23,7 @@ type order struct {
 	toKey       string
 	toPartition int32
 	wait, until string
+	replace     string
 	key, value  string
 	nullValue   bool
 	headers     []string
@@ -85,6 +86,7 @@ func (o *order) ours() (headers []kgo.RecordHeader) {
 	header(topics.HeaderUntil, o.until)
 	header(topics.HeaderTargetTopic, o.to)
 	header(topics.HeaderTargetKey, o.toKey)
+	header(topics.HeaderReplace, o.replace)
 	if o.toPartition >= 0 {
 		header(topics.HeaderTargetPartition, strconv.Itoa(int(o.toPartition)))
 	}
@@ -117,20 +119,25 @@ func (o *order) route(s settings, file string) (*topics.Route, error) {
 // cannot be told without the route, or without rights, comes back as notes.
 func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser, route *topics.Route) (notes []string, err error) {
 	now := time.Now()
-	q, err := parser.Parse(o.record(nil, now).Headers, now.UnixMilli(), 0, topics.Mark{})
+	q, err := parser.Parse(o.record(nil, now).Headers, topics.Stamp{Millis: now.UnixMilli(), ByBroker: true}, 0, topics.NewMark([4]byte{}, "", max(o.partition, 0)))
 	if err != nil {
 		return nil, err
 	}
-	if route == nil && len(q.Target) == 0 {
+	if route == nil && len(q.Target) == 0 && q.Kind == topics.KindRequest {
 		return []string{"no configuration (-c) has the route of " + o.topic + ": where the records go is not known here; without a target of its own the route dead-letters them"}, nil
 	}
-	if route == nil {
+	if q.Kind == topics.KindCancel {
+		route = nil
+	} else if route == nil {
 		notes = append(notes, "no configuration (-c) has the route of "+o.topic+": whether it allows the target "+string(q.Target)+" was not checked")
 	} else if refusal := route.Refuse(&q, now.UnixMilli()); refusal != nil {
 		return nil, refusal
 	}
 	if err := o.checkPartition(ctx, cl); err != nil {
 		return nil, err
+	}
+	if q.Kind == topics.KindCancel {
+		return nil, nil
 	}
 	switch problem, note, err := lookAtTarget(ctx, cl, string(q.Target), q.Partition); {
 	case err != nil:
@@ -180,9 +187,15 @@ func lookAtTarget(ctx context.Context, cl *kgo.Client, target string, partition 
 // confirm is the line that says what has become of a record that the broker has acknowledged.
 func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Route) string {
 	line := fmt.Sprintf("%s/%d@%d, ", r.Topic, r.Partition, r.Offset)
-	q, err := parser.Parse(r.Headers, r.Timestamp.UnixMilli(), r.Offset, topics.Mark{})
+	q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, topics.NewMark([4]byte{}, "", r.Partition))
 	if err != nil {
 		return line + "which will be dead-lettered: " + err.Error()
+	}
+	if q.Kind == topics.KindCancel {
+		return line + "which cancels " + q.Handle.String()
+	}
+	if q.AtOnce {
+		return line + fmt.Sprintf("a retry, due %v after it is read", time.Duration(q.Pause)*time.Millisecond)
 	}
 	due, in := time.UnixMilli(q.Due), "now"
 	if wait := due.Sub(r.Timestamp).Round(time.Millisecond); wait > 0 {
@@ -191,9 +204,20 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 	line += fmt.Sprintf("due %s (%s)", due.UTC().Format("2006-01-02T15:04:05.000Z"), in)
 	switch {
 	case len(q.Target) > 0:
-		return line + " to " + string(q.Target)
+		line += " to " + string(q.Target)
 	case route == nil:
-		return line + " to the target of its route"
+		line += " to the target of its route"
 	}
-	return line
+	if route != nil && route.Delay > 0 {
+		return line // it cannot be taken out of the order of the log
+	}
+	return line + ", handle " + topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: q.Due}.String()
+}
+
+// handled is the partition that the order belongs into because of what it names; -1 when it names nothing.
+func (o *order) handled() int32 {
+	if h, ok := topics.ParseHandle([]byte(o.replace)); ok {
+		return h.Partition
+	}
+	return -1
 }

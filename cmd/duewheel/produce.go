@@ -32,7 +32,8 @@ the value of a record.
 What the request says is checked first. With a configuration (-c) it is checked against the
 route of the topic too, and whether the target is there; without one, the route's own
 target and what it allows are not known. --no-check sends the request as it is. Each
-record is confirmed with its partition, its offset and when it is due.`,
+record is confirmed with its partition, its offset, when it is due, and its handle, by which
+it can be cancelled or replaced until then.`,
 		Example: `  duewheel produce -b localhost:9092 -t delay-requests --to orders --for 5m -k 17 -v hello -H trace=abc
   duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00:00+01:00 < values.txt`,
 		Args: cobra.NoArgs,
@@ -56,6 +57,7 @@ record is confirmed with its partition, its offset and when it is due.`,
 	p.StringArrayVarP(&o.headers, "header", "H", nil, "header, `name=value`; may be repeated")
 	p.Int32VarP(&o.partition, "partition", "p", -1, "partition of the delay topic; -1: by key")
 	p.StringVar(&o.toKey, "to-key", "", "key of the delivered record; without it the same")
+	p.StringVar(&o.replace, "replace", "", "take the place of the pending record with this `handle`, or be dead-lettered when there is none")
 	p.Int32Var(&o.toPartition, "to-partition", -1, "partition of the target topic; -1: by key")
 	p.BoolVar(&o.noCheck, "no-check", false, "send even what would be refused")
 	_ = cmd.MarkFlagRequired("topic")
@@ -63,6 +65,9 @@ record is confirmed with its partition, its offset and when it is due.`,
 }
 
 func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, stderr io.Writer) error {
+	if in := o.handled(); in >= 0 && o.partition < 0 {
+		o.partition = in
+	}
 	more := []kgo.Opt{kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerBatchMaxBytes(96 << 20)} // how large is for the broker to say
 	if o.partition >= 0 {
 		more = append(more, kgo.RecordPartitioner(kgo.ManualPartitioner()))

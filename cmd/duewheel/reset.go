@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/state"
-	"github.com/duewheel/duewheel/topics"
 )
 
 // resetting is what `checkpoints reset` was asked for.
@@ -171,7 +170,8 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSet
 	}
 	for _, route := range routes {
 		if route.Topic == r.Topic {
-			c.Parsers = []state.ParserEpoch{{From: offset, Spec: topics.Spec(route.Delay)}}
+			made := route.route()
+			c.Parsers = []state.ParserEpoch{{From: offset, Spec: made.Spec()}}
 		}
 	}
 	return c

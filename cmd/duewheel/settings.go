@@ -127,4 +127,49 @@ type routeSettings struct {
 	// Emit says which headers delivered records get. `source`: `delay-due` and `delay-source` (`topic/partition/offset` of the request).
 	// `all`: `delay-source-timestamp` and `delay-fired`, too. `none`, for sinks that cannot read plain text headers.
 	Emit topics.Emit `key:"headers.emit" default:"source" words:"source all none"`
+
+	// ExpireAfter is how long after it was due a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
+	// of one record.
+	ExpireAfter time.Duration `key:"expire_after" unset:"never"`
+
+	// OnUnknownCancel says what becomes of a cancel that comes too late, or names nothing that is pending. `count`: the metric
+	// `duewheel_cancels_total`. `dead_letter`: it is dead-lettered, too.
+	OnUnknownCancel string `key:"on_unknown_cancel" default:"count" words:"count dead_letter"`
+
+	// OnLateReplace says what becomes of a replacement when what it names is not pending any more.
+	OnLateReplace string `key:"on_late_replace" default:"dead_letter" words:"dead_letter deliver"`
+
+	Retry retrySettings `key:"retry"`
+}
+
+// retrySettings makes a route one for records that a consumer has failed to process. One that says nothing is none.
+type retrySettings struct {
+	// Target is where records go again. `from_headers`: to the topic that Connect, Spring, Streams or a share group names in the headers of
+	// the failed record, or that `delay-target-topic` names. Each key below `retry` makes the route one for retries.
+	Target string `key:"target" unset:"from_headers"`
+
+	Backoff backoffSettings `key:"backoff"`
+
+	// MaxAttempts is how often a record is delivered again before it is parked.
+	MaxAttempts int `key:"max_attempts" default:"8"`
+
+	// Parking is where it goes then, with headers that say why. It cannot be a delay topic or a target.
+	Parking string `key:"parking" unset:"the dead letter topic"`
+
+	// Strip lists headers that delivered records lose; `*` is any run of characters. So a record does not grow from trip to trip.
+	Strip []string `key:"strip" unset:"those of Connect, Spring, Streams and share groups"`
+}
+
+type backoffSettings struct {
+	// Initial is how long a record waits after it has failed for the first time, counted from its arrival.
+	Initial time.Duration `key:"initial" default:"10s"`
+
+	// Factor makes each further pause longer.
+	Factor *float64 `key:"factor" default:"2"`
+
+	// Max is the longest pause. Not above `max_delay`.
+	Max time.Duration `key:"max" default:"1h"`
+
+	// Jitter is the part of each pause by which it is longer or shorter, so that what failed together does not come back together.
+	Jitter *float64 `key:"jitter" default:"0.2"`
 }

@@ -52,15 +52,17 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	case topics.KindOfAnotherGroup:
 		return a, nil
 	case topics.KindResolve:
-		return a, p.order.resolve(state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq})
+		return a, p.order.resolve(state.Key{Due: req.ResolveDue, Seq: req.ResolveSeq}, req.ResolveBy)
+	case topics.KindCancel:
+		return a, p.order.cancel(r, req)
 	}
 	a, err = p.order.admit(r, req, now)
 	a.New = !replay
-	a.Overdue = a.New && req.Attempt == 0 && req.Due < r.Timestamp.UnixMilli()
+	a.Overdue = a.New && req.Attempt == 0 && !req.AtOnce && req.Due < r.Timestamp.UnixMilli()
 	return a, err
 }
 
 // Asks reads again what a record asks for that is to be resolved. The log decides what a record means.
 func (p *Partition) Asks(it *Item, r *Record) (topics.Request, error) {
-	return p.parsers.at(r.Offset).Again(r.Headers, it.Key.Due, r.Timestamp, r.Offset, p.Mark)
+	return p.parsers.at(r.Offset).Again(r.Headers, it.Key.Due, r.Offset, p.Mark)
 }

@@ -29,8 +29,10 @@ func checkLate(p *Partition) error {
 	var bytes int64
 	before := int64(-1)
 	for h := range p.late.all() {
-		bytes += int64(len(p.near.get(h.ref)))
-		if h.refusal == nil && p.judge.Less(h.key) {
+		if h.effect != EffectReplaced {
+			bytes += int64(len(p.near.get(h.ref)))
+		}
+		if h.refusal == nil && h.effect == EffectNone && p.judge.Less(h.key) {
 			return fmt.Errorf("record %d is late, with key %v above %v", h.offset, h.key, p.judge)
 		}
 		if h.offset <= before {
@@ -55,9 +57,9 @@ func checkNothing(p *Partition) error {
 			return err
 		}
 	}
-	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.held) != 0 || left != 0 {
+	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.releases) != 0 || len(p.gone) != 0 || left != 0 {
 		return fmt.Errorf("nothing is pending, and kept are %d bytes in memory and %d in the ledger, which resumes at %d, %d offsets that are held, and %d records in the store",
-			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.held), left)
+			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.releases), left)
 	}
 	return nil
 }

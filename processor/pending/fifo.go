@@ -1,7 +1,9 @@
 package pending
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -13,19 +15,30 @@ type held struct {
 	offset  int64
 	ref     ref
 	refusal *topics.Refusal
+	by      int64 // above 0: this has cancelled or replaced it, and lies further on in the list
 	size    int32
-	resolve bool // with a resolve record
+	resolve bool   // with a resolve record
+	effect  Effect // on what it names
 }
 
 // due is when it may be resolved: one that is refused at once.
 func (h *held) due() int64 {
-	if h.refusal != nil {
+	if h.refusal != nil || h.effect != EffectNone || h.by > 0 {
 		return 0
 	}
 	return h.key.Due
 }
 
-// fifoBlock is how many records a block has: 12 KiB.
+// item is what a turn resolves.
+func (h *held) item(n *near) Item {
+	it := Item{ref: h.ref, Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, By: h.by, Effect: h.effect, late: true}
+	if h.effect != EffectReplaced {
+		it.Run = n.get(h.ref)
+	}
+	return it
+}
+
+// fifoBlock is how many records a block has: 14 KiB.
 const fifoBlock = 256
 
 // fifo is a list of records in the order of the log. It is made of blocks, so that a long one is never copied, and what has been
@@ -81,15 +94,31 @@ func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) 
 	took := int64(0)
 	for i := 0; f.n > 0 && i < records && (took < bytes || i == 0); i++ {
 		h := f.head()
-		if h.due() > clock {
+		if h.due() > clock || h.effect == EffectUnjudged {
 			break
 		}
-		out = append(out, Item{ref: h.ref, Run: n.get(h.ref), Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, late: true})
+		out = append(out, h.item(n))
 		took += int64(h.size)
 		f.drop()
 	}
 	f.bytes -= took
 	return out, took
+}
+
+// at is the record at an offset of the log; nil when the list has none.
+func (f *fifo) at(offset int64) *held {
+	first := f.first
+	for _, block := range f.blocks {
+		if in := block[first:]; len(in) > 0 && in[len(in)-1].offset >= offset {
+			i, found := slices.BinarySearchFunc(in, offset, func(h held, offset int64) int { return cmp.Compare(h.offset, offset) })
+			if !found {
+				return nil
+			}
+			return &in[i]
+		}
+		first = 0
+	}
+	return nil
 }
 
 // drop forgets the first record.

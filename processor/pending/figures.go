@@ -63,8 +63,8 @@ type longestWait struct {
 }
 
 // see takes in a record that becomes pending.
-func (f *longestWait) see(due int64, written time.Time) {
+func (f *longestWait) see(due, written int64) {
 	if due >= f.due {
-		f.due, f.wait = due, time.UnixMilli(due).Sub(written)
+		f.due, f.wait = due, time.Duration(due-written)*time.Millisecond
 	}
 }

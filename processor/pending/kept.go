@@ -11,7 +11,7 @@ import (
 
 // keep makes a record pending: in memory up to the horizon, in the store above it.
 func (w *window) keep(r *kgo.Record, key state.Key) error {
-	w.longest.see(key.Due, r.Timestamp)
+	w.longest.see(key.Due, r.Timestamp.UnixMilli())
 	if !w.horizon.Less(key) {
 		run := w.near.record(r, key)
 		w.pend(key, r.Offset, len(w.near.get(run)), run)
@@ -68,8 +68,8 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 	return items, took
 }
 
-// resolve applies a resolve record of ours: what it names is not pending any more.
-func (w *window) resolve(key state.Key) error {
+// drop takes a record away for good: what it names is not pending any more.
+func (w *window) drop(key state.Key) error {
 	if !w.judge.Less(key) {
 		return nil
 	}
@@ -92,13 +92,10 @@ func (w *window) resolve(key state.Key) error {
 		if err := w.Sync(); err != nil {
 			return err
 		}
-		err := w.store.Scan(state.Key{Due: key.Due, Seq: key.Seq - 1}, func(k state.Key, run []byte) bool {
-			if k == key {
-				if offset, err := recordOffset(run); err == nil && (offset < w.start || far && offset < w.position) {
-					w.ledger.Remove(key, offset, len(run), true)
-				}
+		_, err := w.store.Get(key, func(run []byte) {
+			if offset, err := recordOffset(run); err == nil && (offset < w.start || far && offset < w.position) {
+				w.ledger.Remove(key, offset, len(run), true)
 			}
-			return false
 		})
 		if err != nil {
 			return fmt.Errorf("look for a resolved record in the store: %w", err)

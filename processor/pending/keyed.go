@@ -17,14 +17,25 @@ import (
 type keyed struct {
 	window
 	env  *Env
-	late fifo    // what is resolved when O passes it: with a key at or below W, or refused
-	held []int64 // offsets that the store's resume stays below until the checkpoint is committed
+	late fifo // what is resolved when O passes it: with a key at or below W, refused, or about another record
+
+	naming
 }
 
-func (k *keyed) written(r *kgo.Record, _ int64) int64 { return r.Timestamp.UnixMilli() }
+func (k *keyed) written(r *kgo.Record, _ int64) topics.Stamp { return topics.StampOf(r) }
 
 func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
 	key, replay := state.Key{Due: req.Due, Seq: r.Offset}, r.Offset < k.accepted
+	if req.Replaces {
+		if !replay {
+			a.Target = req.Target
+			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, keyOf(req.Handle))
+			return a, nil
+		}
+		if err := k.replay(r.Offset, keyOf(req.Handle)); err != nil {
+			return a, err
+		}
+	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
 		return a, nil
@@ -119,11 +130,17 @@ func (k *keyed) low(offset int64) int64 { return max(k.ledger.Low(offset), k.pla
 func (k *keyed) settle(items []Item) {
 	for i := range items {
 		it := &items[i]
+		if it.late {
+			k.conclude(it)
+		}
+		if it.Effect == EffectReplaced {
+			continue // it is pending
+		}
 		k.near.release(it.ref)
 		if it.stored {
 			k.spent++
 		} else {
-			k.held = append(k.held, it.Offset)
+			k.releases = append(k.releases, release{offset: it.Offset})
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (p *Partition) Checkpoint() *Part {
 	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater {
 		return nil
 	}
-	return &Part{of: p, To: to, held: len(p.held)}
+	return &Part{of: p, To: to, held: len(p.releases)}
 }
 
 // Wrote takes in that a part without records has been written. A turn may have been decided since
@@ -76,7 +76,7 @@ func (p *Partition) Wrote(pt *Part) {
 }
 
 // Committed takes in that what was settled last is committed, too.
-func (p *Partition) Committed(pt *Part) { p.written(pt.To, len(p.held)) }
+func (p *Partition) Committed(pt *Part) { p.written(pt.To, len(p.releases)) }
 
 // finish fills in what follows from O.
 func (p *Partition) finish(to *state.Checkpoint) {
@@ -89,10 +89,10 @@ func (p *Partition) finish(to *state.Checkpoint) {
 // written notes that a checkpoint has been committed.
 func (p *Partition) written(to state.Checkpoint, releasable int) {
 	p.committed = to
-	for _, offset := range p.held[:releasable] {
-		p.ledger.Release(offset)
+	for _, r := range p.releases[:releasable] {
+		p.release(r)
 	}
-	p.held = append(p.held[:0], p.held[releasable:]...)
+	p.releases = append(p.releases[:0], p.releases[releasable:]...)
 }
 
 // Settled reports whether the checkpoint says all that has been delivered.

@@ -35,9 +35,9 @@ func TestCheckpointBesideATurn(t *testing.T) {
 	p.Wrote(pt)
 	equal(t, "O that was written", p.committed.Offset, 2)
 	equal(t, "O that was decided", p.done.Offset, third.To.Offset)
-	equal(t, "records whose checkpoint is not written", len(p.held), 2)
+	equal(t, "records whose checkpoint is not written", len(p.releases), 2)
 	last := p.Checkpoint()
 	equal(t, "O when no turn is in flight", last.To.Offset, 4)
 	l.happened(last)
-	equal(t, "records whose checkpoint is not written", len(p.held), 0)
+	equal(t, "records whose checkpoint is not written", len(p.releases), 0)
 }

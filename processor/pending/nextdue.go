@@ -30,8 +30,11 @@ func (w *window) firstStored(now int64) int64 {
 		}
 		// An error is met, and answered, by whatever reads the store next.
 		_ = w.store.Scan(from, func(k state.Key, _ []byte) bool {
-			s.due = k.Due
-			return false
+			_, is := w.gone[k]
+			if !is {
+				s.due = k.Due
+			}
+			return is
 		})
 	}
 	return s.due

@@ -32,10 +32,11 @@ type Partition struct {
 
 // order is how what is pending is kept, and in which order it is resolved: by key, with a watermark, or in the order of the log.
 type order interface {
-	written(r *kgo.Record, now int64) int64 // when a record counts as written, in ms
+	written(r *kgo.Record, now int64) topics.Stamp // when a record counts as written
 	admit(r *kgo.Record, req *topics.Request, now int64) (Accepted, error)
 	refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key)
-	resolve(key state.Key) error                                                       // a resolve record
+	resolve(key state.Key, by int64) error                                             // a resolve record
+	cancel(r *kgo.Record, req *topics.Request) error                                   // a record that cancels another one
 	part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) // what is due, with O and W
 	next() (due int64, ok bool)                                                        // when there is something to do
 	wants(now int64) int                                                               // at most so many records are due
@@ -128,6 +129,8 @@ type Item struct {
 	Offset  int64
 	Refusal *topics.Refusal // dead-letter it; nil: deliver it
 	Resolve bool            // and write a resolve record, because its key is above the watermark
+	By      int64           // above 0: nothing is written for it, because the record at this offset has cancelled or replaced it
+	Effect  Effect          // nothing is delivered for it: what it has done to the record that it names
 	late    bool            // it is resolved because O passes it, and not because W does
 	stored  bool            // the store holds it too
 
@@ -141,7 +144,7 @@ type Item struct {
 
 // due is when it may be resolved: one that is refused at once.
 func (it *Item) due() int64 {
-	if it.Refusal != nil {
+	if it.Refusal != nil || it.Effect != EffectNone || it.By > 0 {
 		return 0
 	}
 	return it.Key.Due

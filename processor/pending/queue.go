@@ -64,13 +64,13 @@ func (q *queue) since(offset, now int64) int64 {
 }
 
 // written is the timestamp that a record counts by.
-func (q *queue) written(r *kgo.Record, now int64) int64 {
-	stamp, ahead := r.Timestamp.UnixMilli(), q.env.Skew
-	if stamp <= now+ahead && (len(q.sightings) == 0 || stamp <= q.sightings[0].at+ahead) {
+func (q *queue) written(r *kgo.Record, now int64) topics.Stamp {
+	stamp, ahead := topics.StampOf(r), q.env.Skew
+	if stamp.Millis <= now+ahead && (len(q.sightings) == 0 || stamp.Millis <= q.sightings[0].at+ahead) {
 		return stamp
 	}
-	if since := q.since(r.Offset, now); stamp > since+ahead {
-		return since
+	if since := q.since(r.Offset, now); stamp.Millis > since+ahead {
+		stamp.Millis = since
 	}
 	return stamp
 }
@@ -117,7 +117,11 @@ func (q *queue) part(now int64, items []Item, records int, bytes int64) ([]Item,
 }
 
 func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
-	if refusal := q.env.Route.Refuse(req, now); refusal != nil {
+	refusal := q.env.Route.Refuse(req, now)
+	if req.Replaces {
+		refusal = refusedInQueue(topics.HeaderReplace)
+	}
+	if refusal != nil {
 		q.refuse(r, refusal, state.Key{})
 		return a, nil
 	}
@@ -136,7 +140,18 @@ func (q *queue) hold(r *kgo.Record, h held) {
 	q.add(h)
 }
 
-func (q *queue) resolve(state.Key) error { return nil } // it has no keys
+func (q *queue) resolve(state.Key, int64) error { return nil } // it has no keys
+
+// cancel refuses: the parser of a fixed delay does so itself, and this one was written for another.
+func (q *queue) cancel(r *kgo.Record, _ *topics.Request) error {
+	q.refuse(r, refusedInQueue(topics.HeaderCancel), state.Key{})
+	return nil
+}
+
+func refusedInQueue(header string) *topics.Refusal {
+	return &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize, Header: header,
+		Message: "the delay of this topic is fixed by its route by now: records wait in the order of the log, and cannot be taken out of it"}
+}
 
 func (q *queue) wants(now int64) int {
 	if due, ok := q.next(); !ok || due > now {

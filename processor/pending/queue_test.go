@@ -43,12 +43,12 @@ func TestQueueStamp(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &kgo.Record{Offset: c.offset, Timestamp: time.UnixMilli(c.is)}
-			equal(t, "stamp", q.written(r, now), c.want)
+			equal(t, "stamp", q.written(r, now).Millis, c.want)
 		})
 	}
 	empty := queueOf(100 * sightings)
 	empty.begin(state.Checkpoint{Offset: 10, Watermark: state.Key{Due: 1000, Seq: 10}}, 10, 2000)
-	equal(t, "of a checkpoint that has seen nothing more", empty.written(&kgo.Record{Offset: 10, Timestamp: time.UnixMilli(1 << 40)}, now), now)
+	equal(t, "of a checkpoint that has seen nothing more", empty.written(&kgo.Record{Offset: 10, Timestamp: time.UnixMilli(1 << 40)}, now).Millis, now)
 }
 
 // A checkpoint keeps its sighting until O has reached it, and then takes the latest.

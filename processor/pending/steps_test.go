@@ -199,6 +199,7 @@ func (h *hashed) items(items []Item) {
 	for i := range items {
 		it := &items[i]
 		h.put(it.Key.Due, it.Offset)
+		h.put(it.By, int64(it.Effect))
 		h.flags(it.Refusal != nil, it.Resolve, it.late, it.stored)
 	}
 }
@@ -207,6 +208,7 @@ func (h *hashed) held(f *fifo) {
 	h.put(int64(f.len()))
 	for r := range f.all() {
 		h.put(r.key.Due, r.offset)
+		h.put(r.by, int64(r.effect))
 		h.flags(r.refusal != nil, r.resolve)
 	}
 }
@@ -216,8 +218,10 @@ func (h *hashed) partition(p *Partition) {
 	h.checkpoint(p.done)
 	h.checkpoint(p.planned)
 	h.put(p.judge.Due, p.judge.Seq, p.accepted, p.start, p.position, p.ownEnd, p.horizon.Due, p.horizon.Seq)
-	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.held)))
-	h.put(p.held...)
+	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.asks)))
+	for _, r := range p.releases {
+		h.put(r.offset, r.key.Due)
+	}
 	h.flags(p.live, p.leaving, p.dirty)
 	h.held(&p.late)
 	for _, pt := range p.again.parts {

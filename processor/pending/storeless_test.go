@@ -53,7 +53,7 @@ func TestStorelessResolveBeyondTheHorizon(t *testing.T) {
 	p.wheel.TakeFrom(wheel.Tick(ms(5000)), p.let)
 	p.horizon = state.Key{Due: ms(4999), Seq: 1 << 40}
 	for seq, due := range []int64{1000, 9000} {
-		must(t, p.resolve(state.Key{Due: ms(due), Seq: int64(seq)}))
+		must(t, p.resolve(state.Key{Due: ms(due), Seq: int64(seq)}, -1))
 	}
 	equal(t, "pending", p.Pending(), 1)
 	equal(t, "L", p.ledger.Low(2), 1)

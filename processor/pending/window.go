@@ -39,7 +39,8 @@ type window struct {
 	spent     int              // records delivered that the store still holds
 	longest   longestWait
 	stored    storedDue
-	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
+	gone      map[state.Key]struct{} // taken away by what is not decided yet: the store may still hold it
+	shortened int64                  // memory taken when the horizon was last made nearer (storeless.go)
 	scratch   []byte
 }
 
@@ -85,6 +86,9 @@ func (w *window) loadUpTo(target, atMost int64) error {
 	err := w.store.Scan(from, func(k state.Key, run []byte) bool {
 		if k.Due > target {
 			return false
+		}
+		if _, is := w.gone[k]; is {
+			return true
 		}
 		if more = n == loadRecords || bytes > atMost; more {
 			return false

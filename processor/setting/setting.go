@@ -121,6 +121,10 @@ func (s *Setting) parse(to, v any) (err error) {
 		var b bool
 		b, err = Bool(v)
 		*to = &b
+	case **float64:
+		var f float64
+		f, err = Number(v)
+		*to = &f
 	case *[]string:
 		*to, err = List(v)
 	default:

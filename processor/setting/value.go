@@ -37,6 +37,19 @@ func Int(v any) (int, error) {
 	return n, nil
 }
 
+// Number takes a decimal number.
+func Number(v any) (float64, error) {
+	s, err := Text(v)
+	if err != nil {
+		return 0, err
+	}
+	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return f, nil
+}
+
 // Bool takes true or false.
 func Bool(v any) (bool, error) {
 	if b, ok := v.(bool); ok {

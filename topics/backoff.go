@@ -1,0 +1,100 @@
+package topics
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Backoff is how long a retry route waits before it delivers a record again: Initial after the first failure, Factor times as long after
+// each further one, Max at most, and each pause up to Jitter of it longer or shorter, so that what failed together does not come back
+// together. A fraction of a thousandth of Factor or Jitter does not count.
+type Backoff struct {
+	Initial time.Duration
+	Factor  float64 // at least 1
+	Max     time.Duration
+	Jitter  float64 // 0 to 1
+}
+
+// backoff is the same in whole numbers, so that every machine works out the same due time.
+type backoff struct {
+	initial, max   int64 // ms; initial is above zero
+	factor, jitter int64 // thousandths
+}
+
+func (b Backoff) whole() backoff {
+	return backoff{
+		initial: ceilMillis(b.Initial), max: ceilMillis(b.Max),
+		factor: int64(math.Round(b.Factor * thousand)), jitter: int64(math.Round(b.Jitter * thousand)),
+	}
+}
+
+const (
+	thousand  = 1000
+	maxFactor = 1000 * thousand
+	// mostRounds bounds what a record may say of how often it was delivered before.
+	mostRounds = 1_000_000
+)
+
+// spec names a parser that counts with it.
+func (b backoff) spec() string {
+	return fmt.Sprintf("%s%d+%d+%d+%d", retrySpec, b.initial, b.factor, b.max, b.jitter)
+}
+
+const retrySpec = "r1+"
+
+// backoffOf is the inverse of spec.
+func backoffOf(spec string) (b backoff, ok bool) {
+	numbers, is := strings.CutPrefix(spec, retrySpec)
+	fields := strings.Split(numbers, "+")
+	to := []*int64{&b.initial, &b.factor, &b.max, &b.jitter}
+	if !is || len(fields) != len(to) {
+		return b, false
+	}
+	for i, f := range fields {
+		n, ok := parseCount([]byte(f))
+		if !ok {
+			return b, false
+		}
+		*to[i] = n
+	}
+	return b, b.fault() == "" && b.spec() == spec
+}
+
+// fault says what cannot be; "" when all is well.
+func (b backoff) fault() string {
+	switch {
+	case b.initial < 1:
+		return "backoff.initial is below a millisecond"
+	case b.max < b.initial:
+		return "backoff.max is below backoff.initial"
+	case b.max > maxDelayMillis/2:
+		return "backoff.max is more than 146 years"
+	case b.factor < thousand || b.factor > maxFactor:
+		return "backoff.factor is not 1 to " + strconv.Itoa(maxFactor/thousand)
+	case b.jitter < 0 || b.jitter > thousand:
+		return "backoff.jitter is not 0 to 1"
+	}
+	return ""
+}
+
+// pause is how long to wait after a number of rounds, in ms: it follows from the record's place alone.
+func (b backoff) pause(rounds int, offset int64) int64 {
+	pause := b.initial
+	for ; rounds > 0 && pause < b.max; rounds-- {
+		next := pause/thousand*b.factor + pause%thousand*b.factor/thousand
+		if b.factor == thousand {
+			break
+		}
+		pause = max(next, pause+1)
+	}
+	pause = min(pause, b.max)
+	spread := pause/thousand*b.jitter + pause%thousand*b.jitter/thousand
+	if spread == 0 {
+		return pause
+	}
+	mixed := (uint64(offset)*31 + uint64(rounds) + 1) * 0x9e3779b97f4a7c15
+	return max(pause-spread+int64(mixed>>1)%(2*spread+1), 1)
+}
