@@ -1,9 +1,12 @@
 package pending
 
 import (
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // entry is one record of the log.
@@ -12,7 +15,9 @@ type entry struct {
 	what rune // of sorts; or a marker, or a resolve record
 	due  int64
 	seen int64 // the clock when it was appended
-	of   int64 // what a resolve record names
+	of   int64 // what a resolve record, a cancel or a replacement names
+
+	tells bool // of a resolve record: that it was cancelled or replaced
 }
 
 const (
@@ -24,9 +29,21 @@ const (
 	fromFuture = 'f' // of a queue: its timestamp is ahead of every clock
 	notAllowed = 'n' // due at the second due time, and refused by configuration
 	unparsable = 'u'
+	cancelLast = 'c' // cancels the request before it
+	cancelOne  = 'k' // cancels the first request
+	cancelNone = 'o' // names a request that never was
+	replaces   = 'q' // takes the place of the first request, due at the second due time
+	replaceNow = 'Q' // the same, due before all begins
+	replaceBad = 'x' // the same, due at the second due time, and refused by configuration
 	resolveOf  = 'r'
 	marker     = 'm'
 )
+
+// naming reports whether it names another request, to cancel or replace it.
+func (e *entry) naming() bool { return strings.ContainsRune("ckoqQx", e.what) }
+
+// replacement reports whether it is to be delivered in the place of another.
+func (e *entry) replacement() bool { return strings.ContainsRune("qQx", e.what) }
 
 func (e *entry) request() bool { return e.what != resolveOf && e.what != marker }
 
@@ -46,7 +63,7 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 	switch what {
 	case dueNow:
 		e.due = testNow
-	case dueAhead, notAllowed:
+	case dueAhead, notAllowed, replaces, replaceBad:
 		e.due = testNow + secondDue
 	case dueFar:
 		e.due = testNow + 10*secondDue
@@ -54,7 +71,7 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 		e.due = testNow + secondDue + 1
 	}
 	target := "orders"
-	if what == notAllowed {
+	if what == notAllowed || what == replaceBad {
 		target = "nowhere"
 	}
 	e.Record = req(offset, e.due, target)
@@ -70,7 +87,33 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 	return e
 }
 
+// naming is a record that names a request of the log: the first of those that steps have made, or the last.
+func (v *life) naming(what rune) entry {
+	e := v.scope.makeRequest(what, v.end())
+	e.of = -1
+	for offset := v.before; offset < v.end(); offset++ {
+		if v.log[offset].request() && (!v.log[offset].naming() || v.log[offset].replacement()) && (e.of < 0 || what == cancelLast) {
+			e.of = offset
+		}
+	}
+	h := topics.Handle{Partition: testID.Partition, Offset: e.of, Due: testNow}
+	if e.of >= 0 {
+		h.Due = v.log[e.of].due
+	}
+	if e.of < 0 || what == cancelNone {
+		e.of, h.Offset = -1, 99
+	}
+	name := topics.HeaderReplace
+	if !e.replacement() {
+		name, e.due, e.Headers = topics.HeaderCancel, 0, nil
+	}
+	e.Headers = append(e.Headers, kgo.RecordHeader{Key: name, Value: []byte(h.String())})
+	return e
+}
+
 // names is a resolve record of ours at the end of the log.
-func (v *life) names(of int64) entry {
-	return entry{Record: resolving(v.end(), of, v.log[of].due), what: resolveOf, of: of}
+func (v *life) names(of, by int64) entry {
+	r := resolving(v.end(), of, v.log[of].due)
+	r.Headers = topics.ResolveBy(testMark, of, v.log[of].due, of, by)
+	return entry{Record: r, what: resolveOf, of: of, tells: by >= 0}
 }

@@ -94,7 +94,7 @@ func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) 
 	took := int64(0)
 	for i := 0; f.n > 0 && i < records && (took < bytes || i == 0); i++ {
 		h := f.head()
-		if h.due() > clock || h.effect == EffectUnjudged {
+		if h.due() > clock {
 			break
 		}
 		out = append(out, h.item(n))

@@ -80,6 +80,9 @@ func (k *keyed) addLate(r *kgo.Record, h held) {
 
 func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
 	to := k.planned
+	if len(k.asks) > 0 {
+		return items, to // it has to be decided first what is not delivered
+	}
 	to.Offset = k.position
 	clock := k.clock(now)
 	items, took := k.late.take(clock, k.near, items, records, bytes)

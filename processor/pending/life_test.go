@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -24,12 +25,14 @@ type life struct {
 
 	now, latest int64 // the clock, and the latest that it has shown
 	log         []entry
+	before      int64 // steps have made what lies from here on
 	open        bool  // the end of the log is a transaction of ours whose marker is on its way
 	stable      int64 // a reader sees what is below
 	until       int64 // up to here a catch-up reads
 	committed   state.Checkpoint
-	resolved    mask // by offset: delivered or dead-lettered
-	again       mask // of those: may come once more, after a crash (at least once)
+	resolved    mask            // by offset: delivered or dead-lettered
+	again       mask            // of those: may come once more, after a crash (at least once)
+	takenBy     map[int64]int64 // by offset: what has cancelled or replaced it
 
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
@@ -62,7 +65,7 @@ var roomy = Room{Window: longWindow, Most: longWindow, Budget: 64 << 20, Share: 
 
 // begin is a partition without a past, at the beginning of an empty log.
 func (s *scope) begin() *life {
-	v := &life{scope: s, now: testNow, latest: testNow, storeless: s.store == nil}
+	v := &life{scope: s, now: testNow, latest: testNow, storeless: s.store == nil, takenBy: map[int64]int64{}}
 	v.committed = state.Checkpoint{TopicID: [4]byte(testID.TopicID[:4])}
 	v.newStore(0)
 	v.newStore(1)
@@ -70,6 +73,7 @@ func (s *scope) begin() *life {
 	v.live()
 	if s.before != nil {
 		s.before(v)
+		v.before = v.end()
 		if v.checkpoint(); v.beside != nil {
 			v.wrote()
 		}
@@ -168,7 +172,11 @@ func (v *life) append(e entry) {
 // produce appends a request, which a live partition reads at once.
 func (v *life) produce(what rune) {
 	reads := v.p.live && v.p.position == v.stable && !v.open
-	v.append(v.request(what, v.end()))
+	if e := (entry{what: what}); e.naming() {
+		v.append(v.naming(what))
+	} else {
+		v.append(v.request(what, v.end()))
+	}
 	v.been.requests++
 	if reads {
 		v.readUpTo(v.stable)
@@ -206,7 +214,7 @@ func (v *life) take(records int) {
 	case repeat:
 		v.note("repeated")
 	}
-	v.checkPart(pt, wants, records)
+	v.checkPart(pt, wants, records, repeat)
 }
 
 // happen decides the oldest part; unseen, its owner does not learn of it.
@@ -216,10 +224,17 @@ func (v *life) happen(unseen bool) {
 	var end int64
 	for i := range pt.Items {
 		it := &pt.Items[i]
-		v.deliver(it.Offset)
-		if it.Resolve {
+		if it.Effect != EffectReplaced {
+			v.deliver(it.Offset)
+		}
+		v.conclude(it)
+		by := int64(-1)
+		if it.By > 0 && it.By >= pt.To.Offset {
+			by = it.By
+		}
+		if it.Resolve || by >= 0 {
 			v.open = true
-			v.append(v.names(it.Offset))
+			v.append(v.names(it.Offset, by))
 			end, pt.To.Appended = v.end(), true
 		}
 	}
@@ -323,6 +338,7 @@ func (v *life) gone(happened bool) {
 			v.note("comes again")
 		}
 		v.resolved, v.again = said|named, named&^said
+		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
 	}
 }
 

@@ -53,6 +53,7 @@ type naming struct {
 type release struct {
 	offset int64
 	key    state.Key
+	far    bool // only the log holds it: the ledger goes on counting it until it is read again
 }
 
 // ask is a question: what has the record at an offset done to what it names?
@@ -103,7 +104,7 @@ func (k *keyed) ask(r *kgo.Record, h held, names state.Key) {
 
 // resolve applies a resolve record of ours: what it names is not pending any more, and what has taken that away need not look for it.
 func (k *keyed) resolve(key state.Key, by int64) error {
-	if !k.live && by >= k.accepted {
+	if h := k.late.at(by); h != nil && h.effect == EffectUnjudged {
 		if k.told == nil {
 			k.told = map[int64]struct{}{}
 		}
@@ -153,7 +154,7 @@ func (k *keyed) remove(a ask) (Effect, error) {
 	if a.names.Seq >= a.offset {
 		return EffectUnknown, nil
 	}
-	if h := k.late.at(a.names.Seq); h != nil && h.key == a.names {
+	if h := k.late.at(a.names.Seq); h != nil && h.key == a.names && h.effect != EffectReplaced {
 		if h.refusal != nil || h.by > 0 || h.effect != EffectNone {
 			return EffectTooLate, nil
 		}
@@ -170,10 +171,14 @@ func (k *keyed) remove(a ask) (Effect, error) {
 	if err != nil || !taken {
 		return EffectUnknown, err
 	}
+	if k.gone == nil {
+		k.gone = map[state.Key]struct{}{}
+	}
+	k.gone[a.names] = struct{}{}
 	if k.removed == nil {
 		k.removed = map[int64]release{}
 	}
-	k.removed[a.offset] = release{a.names.Seq, a.names}
+	k.removed[a.offset] = release{a.names.Seq, a.names, k.store == nil && k.horizon.Less(a.names)}
 	return EffectCancelled, nil
 }
 
@@ -197,12 +202,6 @@ func (w *window) withhold(key state.Key) (taken bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("look for a record in the store that is to be taken away: %w", err)
 		}
-	}
-	if taken {
-		if w.gone == nil {
-			w.gone = map[state.Key]struct{}{}
-		}
-		w.gone[key] = struct{}{}
 	}
 	return taken, nil
 }
@@ -258,7 +257,10 @@ func (n *naming) conclude(it *Item) {
 
 // release gives up what was kept for a checkpoint that is committed by now.
 func (w *window) release(r release) {
-	if r.key == (state.Key{}) {
+	switch {
+	case r.far:
+		return
+	case r.key == (state.Key{}):
 		w.ledger.Release(r.offset)
 		return
 	}

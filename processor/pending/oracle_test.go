@@ -19,11 +19,11 @@ func (v *life) says(c state.Checkpoint) mask { return v.saysTo(c, v.end()) }
 
 // saysTo is what it says to a reader of the log up to there.
 func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
-	named := v.named(read)
+	named := v.named(read) | v.takenAway(min(read, c.Offset))
 	for offset := range c.Offset {
 		e := &v.log[offset]
 		if key := (state.Key{Due: e.due, Seq: offset}); e.request() &&
-			(v.queue || offset < c.LowWater || e.what == unparsable || !c.Watermark.Less(key) || named&bit(offset) != 0) {
+			(v.queue || offset < c.LowWater || e.naming() && !e.replacement() || e.what == unparsable || !c.Watermark.Less(key) || named&bit(offset) != 0) {
 			resolved |= bit(offset)
 		}
 	}
@@ -38,6 +38,53 @@ func (v *life) named(below int64) (named mask) {
 		}
 	}
 	return named
+}
+
+// told are the offsets of which a resolve record tells that they were cancelled or replaced. After a crash (at least once) such a
+// record may be pending again, until that is read.
+func (v *life) told() (told mask) {
+	for _, e := range v.log {
+		if e.tells {
+			told |= bit(e.of)
+		}
+	}
+	return told
+}
+
+// takenAway are the offsets that cancels and replacements below an offset name.
+func (v *life) takenAway(below int64) (taken mask) {
+	for _, e := range v.log[:below] {
+		if e.naming() && e.of >= 0 {
+			taken |= bit(e.of)
+		}
+	}
+	return taken
+}
+
+// conclude takes in what a record has done to the one that it names, and fails if it says what is not so.
+func (v *life) conclude(it *Item) {
+	if it.By > 0 {
+		v.takenBy[it.Offset] = it.By
+	}
+	e := &v.log[it.Offset]
+	if !e.naming() || !it.late { // or it is the replacement's own delivery
+		return
+	}
+	if r, has := v.p.removed[it.Offset]; has {
+		v.deliver(r.offset)
+		v.takenBy[r.offset] = it.Offset
+	}
+	by, is := v.takenBy[e.of]
+	took := is && by == it.Offset
+	if took {
+		v.note("taken away")
+	}
+	if !e.replacement() && took != (it.Effect == EffectCancelled) {
+		v.fail("cancel %d says %v of %d, which was taken away by %d (%v)", it.Offset, it.Effect, e.of, by, is)
+	}
+	if e.replacement() && took == (it.Refusal != nil) && e.what != replaceBad {
+		v.fail("replacement %d is refused: %v, and %d was taken away by %d (%v)", it.Offset, it.Refusal, e.of, by, is)
+	}
 }
 
 // requests are the offsets below one that have to be resolved.
@@ -56,6 +103,9 @@ func (v *life) inFlight() (all mask) {
 		for _, pt := range parts {
 			for i := range pt.Items {
 				offset := pt.Items[i].Offset
+				if pt.Items[i].Effect == EffectReplaced {
+					continue // it is pending
+				}
 				if all&bit(offset) != 0 {
 					v.fail("record %d is in flight twice", offset)
 				}
@@ -87,7 +137,7 @@ func (v *life) write(c state.Checkpoint) {
 	}
 	v.committed = c
 	said, resolved := v.says(c), v.resolved&^v.again
-	if lost := said &^ resolved; lost != 0 {
+	if lost := said &^ resolved &^ (v.resolved & v.told()); lost != 0 {
 		v.fail("the checkpoint %s says of %b that they are resolved, and they are not", checkpointed(c), lost)
 	}
 	if more := resolved &^ said; more != 0 && !v.atLeastOnce {
@@ -96,7 +146,7 @@ func (v *life) write(c state.Checkpoint) {
 }
 
 // checkPart is what holds for a part when it is taken.
-func (v *life) checkPart(pt *Part, wants, records int) {
+func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 	if n := len(pt.Items); n > records || n > wants {
 		v.fail("%d records in a part of at most %d, of %d that it wants", n, records, wants)
 	}
@@ -105,16 +155,23 @@ func (v *life) checkPart(pt *Part, wants, records int) {
 		it := &pt.Items[i]
 		e := &v.log[it.Offset]
 		var rec Record
+		if it.Effect == EffectReplaced {
+			last = *it
+			continue
+		}
 		if err := rec.Decode(it.Run); err != nil || rec.Offset != it.Offset {
 			v.fail("record %d has the bytes of %d (%v)", it.Offset, rec.Offset, err)
 		}
-		if refused := e.what == notAllowed && it.Offset >= v.p.accepted || e.what == unparsable; refused != (it.Refusal != nil) {
+		if refused := e.what == notAllowed && it.Offset >= v.p.accepted || e.what == unparsable; !e.replacement() && refused != (it.Refusal != nil) {
 			v.fail("record %d is refused: %v", it.Offset, it.Refusal)
 		}
-		if it.Refusal == nil && v.due(e) > v.latest {
+		if it.Refusal == nil && it.By == 0 && v.due(e) > v.latest {
 			v.fail("record %d is early: it is %s", it.Offset, at(v.latest))
 		}
-		late := v.queue || it.Refusal != nil || !pt.from.Less(it.Key)
+		if it.Refusal == nil && it.By == 0 && !repeat && v.takenAway(v.p.position)&bit(it.Offset) != 0 {
+			v.fail("record %d is delivered, and what cancels or replaces it has been read", it.Offset)
+		}
+		late := v.queue || it.Refusal != nil || it.Effect != EffectNone || !pt.from.Less(it.Key)
 		if late != it.late {
 			v.fail("record %d is late: %v", it.Offset, it.late)
 		}
@@ -153,7 +210,15 @@ func (v *life) check() {
 		v.fail("%b are in flight and resolved", both)
 	}
 	pending := v.requests(v.p.position) &^ resolved &^ flying
+	for _, r := range v.p.removed {
+		pending &^= bit(r.offset)
+	}
 	got, want := v.p.Pending(), int64(pending.len())
+	for h := range v.p.late.all() {
+		if h.effect == EffectReplaced {
+			got-- // it is pending, and on the list
+		}
+	}
 	if most := want + v.uncertain(); got < want || got > most {
 		v.fail("%d records are pending, want %d (%b)", got, want, pending)
 	}
@@ -173,7 +238,7 @@ func (v *life) uncertain() (n int64) {
 		return 0
 	}
 	for _, e := range v.log {
-		if e.what == resolveOf && v.p.horizon.Less(state.Key{Due: v.log[e.of].due, Seq: e.of}) {
+		if (e.what == resolveOf || e.naming() && e.of >= 0) && v.p.horizon.Less(state.Key{Due: v.log[e.of].due, Seq: e.of}) {
 			n++
 		}
 	}
@@ -215,7 +280,8 @@ func (v *life) checkFollower() {
 		v.fail("the follower is at %d, and O is %d", f.position, f.committed.Offset)
 	}
 	read := v.requests(f.position)
-	want, learns := read&^v.saysTo(f.committed, f.position), read&v.named(v.end())&^v.named(f.position)
+	want := read &^ v.saysTo(f.committed, f.position)
+	learns := read & (v.named(v.end()) | v.takenAway(v.end())) &^ (v.named(f.position) | v.takenAway(f.position))
 	if got := v.f.Pending(); got < int64(want.len()) || got > int64((want|learns).len()) {
 		v.fail("the follower counts %d records, want %b", got, want)
 	}
@@ -243,7 +309,7 @@ func (v *life) drain() {
 		if v.checkpoint(); v.beside != nil {
 			v.wrote()
 		}
-		if v.committed.Offset == v.end() && v.p.Pending() == 0 && !v.open {
+		if v.committed.Offset == v.end() && v.committed.LowWater == v.end() && v.p.Pending() == 0 && !v.open {
 			break
 		}
 		if v.p.Storeless() && (v.p.leaving || v.p.UsedUp(v.now, roomy)) {

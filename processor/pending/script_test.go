@@ -16,7 +16,8 @@ import (
 
 // Each file in testdata is a story of one partition. Times are ms from the moment at which it begins; far is beyond the near window.
 // A record is <offset>@<due>, with ! behind it if the configuration refuses it, and with ? if it asks for nothing that can be done;
-// <offset>=marker ends a transaction, <offset>=resolve:<offset>@<due> is a resolve record, =other-group:… one of another group. Of a route with a fixed delay the time is
+// <offset>=cancel:<offset>@<due> cancels, =elsewhere:… a record of another partition, =forwarded:… as that passes it on, =told:<offset>@<due>><offset> tells that it has cancelled, and =replace:<offset>@<due>><due>
+// takes the place of a record, =replace!:… if configuration did not refuse it. <offset>=marker ends a transaction, <offset>=resolve:<offset>@<due> is a resolve record, =other-group:… one of another group. Of a route with a fixed delay the time is
 // the record's own.
 //
 //	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills]
@@ -163,6 +164,9 @@ func (s *script) record(a datadriven.CmdArg) *kgo.Record {
 		if what := a.Vals[0]; what != "marker" {
 			who, what, _ := strings.Cut(what, ":")
 			of, due, _ := strings.Cut(what, "@")
+			if r := s.naming(s.parse(a.Key), who, of, due); r != nil {
+				return r
+			}
 			r := resolving(s.parse(a.Key), s.parse(of), testNow+s.parse(due))
 			if who == "other-group" {
 				mark := topics.NewMark([4]byte(testID.TopicID[:4]), "another", testID.Partition)
@@ -184,6 +188,33 @@ func (s *script) record(a datadriven.CmdArg) *kgo.Record {
 	case strings.HasSuffix(a.Key, "?"):
 		r.Headers[0] = kgo.RecordHeader{Key: topics.HeaderUntil, Value: []byte("soon")}
 	}
+	return r
+}
+
+// naming is a record that names another one; nil when it is a resolve record.
+func (s *script) naming(offset int64, who, of, due string) *kgo.Record {
+	due, own, _ := strings.Cut(due, ">")
+	h := topics.Handle{Partition: testID.Partition, Offset: s.parse(of), Due: testNow + s.parse(due)}
+	r := &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow)}
+	switch who {
+	case "cancel":
+	case "told":
+		r.Headers = topics.ResolveBy(testMark, h.Offset, h.Due, h.Offset, s.parse(own))
+		return r
+	case "elsewhere":
+		h.Partition++
+	case "forwarded":
+		r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}, testMark, 7, 70, nil)
+		return r
+	case "replace", "replace!":
+		target := map[bool]string{true: "nowhere", false: "orders"}[who == "replace!"]
+		r = req(offset, testNow+s.parse(own), target)
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(h.String())})
+		return r
+	default:
+		return nil
+	}
+	r.Headers = []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}
 	return r
 }
 
@@ -248,6 +279,14 @@ func (s *script) say(pt *Part) string {
 	}
 	for _, it := range pt.Items {
 		fmt.Fprintf(&out, " %d", it.Offset)
+		switch {
+		case it.Effect != EffectNone:
+			fmt.Fprintf(&out, " (%v)", it.Effect)
+		case it.By >= pt.To.Offset:
+			fmt.Fprintf(&out, " (taken away by %d, resolve record)", it.By)
+		case it.By > 0:
+			fmt.Fprintf(&out, " (taken away by %d)", it.By)
+		}
 		if it.Refusal != nil {
 			out.WriteString(" (dead letter")
 			if it.Resolve {

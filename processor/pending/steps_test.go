@@ -3,7 +3,9 @@ package pending
 import (
 	"encoding/binary"
 	"hash/fnv"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/duewheel/duewheel/state"
@@ -28,6 +30,13 @@ func init() { // whose steps use each other
 		requests("a request comes that is refused", notAllowed),
 		requests("a request comes with a timestamp ahead of the clock", fromFuture),
 		requests("a request comes that asks for nothing", unparsable),
+		requests("a cancel of the last request comes", cancelLast),
+		requests("a cancel of the first request comes", cancelOne),
+		requests("a cancel of what never was comes", cancelNone),
+		requests("a replacement of the first request comes", replaces),
+		requests("a replacement of the first request comes that is due", replaceNow),
+		requests("a replacement of the first request comes that is refused", replaceBad),
+		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.asks) > 0 }, func(v *life) { v.must(v.p.decide()) }},
 		{"the marker comes", func(v *life) bool { return v.open }, (*life).mark},
 		{"it reads", func(v *life) bool { return v.p.position < v.stable }, func(v *life) {
 			if v.p.live {
@@ -133,8 +142,11 @@ func (v *life) fingerprint() uint64 {
 	h.put(v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again))
 	h.counts(v.been)
 	h.flags(v.open, v.storeless, v.f != nil, v.beside != nil)
+	for _, of := range slices.Sorted(maps.Keys(v.takenBy)) {
+		h.put(of, v.takenBy[of])
+	}
 	for _, e := range v.log {
-		if h.put(int64(e.what)); v.queue {
+		if h.put(int64(e.what), e.of); v.queue {
 			h.put(e.seen)
 		}
 	}
@@ -221,6 +233,15 @@ func (h *hashed) partition(p *Partition) {
 	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.asks)))
 	for _, r := range p.releases {
 		h.put(r.offset, r.key.Due)
+	}
+	for _, a := range p.asks {
+		h.put(a.offset, a.names.Seq)
+	}
+	for _, by := range slices.Sorted(maps.Keys(p.removed)) {
+		h.put(by, p.removed[by].offset)
+	}
+	for _, by := range slices.Sorted(maps.Keys(p.told)) {
+		h.put(by)
 	}
 	h.flags(p.live, p.leaving, p.dirty)
 	h.held(&p.late)

@@ -39,7 +39,7 @@ type window struct {
 	spent     int              // records delivered that the store still holds
 	longest   longestWait
 	stored    storedDue
-	gone      map[state.Key]struct{} // taken away by what is not decided yet: the store may still hold it
+	gone      map[state.Key]struct{} // taken away, and the store or the log may still hold it
 	shortened int64                  // memory taken when the horizon was last made nearer (storeless.go)
 	scratch   []byte
 }
