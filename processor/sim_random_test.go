@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -110,7 +111,7 @@ func TestSimPlan(t *testing.T) {
 type tally struct {
 	schedules, rivals, requested, doubled, late, retried, rebalances, fenced, cut, overlaps int64
 	virtual                                                                                 time.Duration
-	turns, dead                                                                             map[string]int64
+	turns, dead, cancels                                                                    map[string]int64
 	acts                                                                                    [ops]int64
 }
 
@@ -122,7 +123,7 @@ func (c *tally) count(acts map[op]int64) {
 
 func (c *tally) add(w *world) {
 	if c.turns == nil {
-		c.turns, c.dead = map[string]int64{}, map[string]int64{}
+		c.turns, c.dead, c.cancels = map[string]int64{}, map[string]int64{}, map[string]int64{}
 	}
 	if w.host == w {
 		c.schedules++
@@ -137,6 +138,9 @@ func (c *tally) add(w *world) {
 		s := p.p.Stats()
 		for k, n := range s.Transactions {
 			c.turns[k] += n
+		}
+		for k, n := range s.Cancels {
+			c.cancels[k] += n
 		}
 		for _, d := range s.DeadLetters {
 			c.dead[d.Code] += d.Records
@@ -167,6 +171,8 @@ func (c *tally) floor() (missing []string) {
 		"a second group": c.rivals, "a record that came again (at_least_once)": c.doubled, "a late arrival": c.late, "a retry": c.retried,
 		"a rebalance": c.rebalances, "a fence": c.fenced, "a turn that was aborted": c.turns["aborted"], "a turn of unknown outcome": c.turns["unknown"],
 		"a dead letter": int64(len(c.dead)), "a log that was cut": c.cut, "overlapping transactions": c.overlaps,
+		"a cancel that cancelled": c.cancels["cancelled"], "one that came too late": c.cancels["too_late"], "one of what is not there": c.cancels["unknown"],
+		"one that was forwarded": c.cancels["forwarded"], "a replacement": c.cancels["replaced"],
 	} {
 		if n == 0 {
 			missing = append(missing, what)
@@ -182,7 +188,8 @@ func (c *tally) floor() (missing []string) {
 
 func TestSimFloor(t *testing.T) {
 	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1, cut: 1, overlaps: 1,
-		turns: map[string]int64{"aborted": 1, "unknown": 1}, dead: map[string]int64{"no_due": 1}}
+		turns: map[string]int64{"aborted": 1, "unknown": 1}, dead: map[string]int64{"no_due": 1},
+		cancels: map[string]int64{"cancelled": 1, "too_late": 1, "unknown": 1, "forwarded": 1, "replaced": 1}}
 	for o := range all.acts {
 		all.acts[o] = 1
 	}
@@ -192,8 +199,8 @@ func TestSimFloor(t *testing.T) {
 	if missing := (&tally{}).floor(); len(missing) != 2 {
 		t.Errorf("no schedule at all: %q", missing)
 	}
-	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 11+int(ops) {
-		t.Errorf("nothing has happened, but for %d things: %q", 11+int(ops)-len(missing), missing)
+	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 16+int(ops) {
+		t.Errorf("nothing has happened, but for %d things: %q", 16+int(ops)-len(missing), missing)
 	}
 }
 
@@ -202,8 +209,8 @@ func (c *tally) String() string {
 	for o, n := range c.acts {
 		fmt.Fprintf(&acts, ", %s %d", opNames[o], n)
 	}
-	return fmt.Sprintf("%d schedules, %d of them with two groups and %d with overlapping transactions, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; turns %v; %d rebalances, %d fenced; %d records of logs cut; %v of simulated time; acts%s",
-		c.schedules, c.rivals, c.overlaps, c.requested, c.late, c.retried, c.doubled, c.dead, c.turns, c.rebalances, c.fenced, c.cut, c.virtual.Round(time.Second), acts.String())
+	return fmt.Sprintf("%d schedules, %d of them with two groups and %d with overlapping transactions, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; cancels %v; turns %v; %d rebalances, %d fenced; %d records of logs cut; %v of simulated time; acts%s",
+		c.schedules, c.rivals, c.overlaps, c.requested, c.late, c.retried, c.doubled, c.dead, c.cancels, c.turns, c.rebalances, c.fenced, c.cut, c.virtual.Round(time.Second), acts.String())
 }
 
 // hang tells of a schedule that does not end: in a bubble, time stands still when something spins.
@@ -228,6 +235,7 @@ type runner struct {
 	acts          map[op]int64
 	frozenBrokers map[int32]bool
 	healed        bool
+	known         known
 	users         sync.WaitGroup // transactions of request producers
 }
 
@@ -262,7 +270,7 @@ func simulate(t testingT, p plan, did *tally) {
 	for at := p.Rate; at < time.Minute; at += p.Rate {
 		r.after(at, func() {
 			if !r.healed {
-				w.client.Produce(context.Background(), r.draw(), nil)
+				w.client.Produce(context.Background(), r.draw(), r.known.add)
 			}
 		})
 	}
@@ -419,7 +427,7 @@ func (r *runner) step(s step) bool {
 	switch s.Op {
 	case opSend:
 		for range s.N {
-			r.client.Produce(context.Background(), r.draw(), nil) // the checker sees what became of it
+			r.client.Produce(context.Background(), r.draw(), r.known.add) // the checker sees what became of it
 		}
 		return true
 	case opTransact:
@@ -553,7 +561,7 @@ func (r *runner) transact(s step) {
 			return
 		}
 		for _, rec := range records {
-			cl.Produce(context.Background(), rec, nil)
+			cl.Produce(context.Background(), rec, r.known.add)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
@@ -577,7 +585,23 @@ func (r *runner) draw() *kgo.Record {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
 	set("trace", key)
-	if r.plan.Fixed && n(5) == 0 {
+	if h, ok := r.known.pick(r.rng); ok && n(4) == 0 {
+		// Without a store the due time of what is far is not known: one that is wrong may be taken for right.
+		if n(25) == 0 && !r.plan.has(opFull, opRemove) {
+			h.Due++
+		}
+		if n(20) == 0 {
+			h.Partition = 9 // is not there
+		}
+		if set(topics.HeaderCancel, h.String()); n(5) < 3 {
+			return rec
+		}
+		rec.Headers = rec.Headers[:1]
+		set(topics.HeaderReplace, h.String())
+		if n(8) > 0 && h.Partition < r.plan.Partitions {
+			rec.Partition = h.Partition
+		}
+	} else if r.plan.Fixed && n(5) == 0 {
 		rec.Topic, rec.Partition = simFixed, int32(n(2))
 		return rec
 	}
@@ -634,6 +658,45 @@ func (r *runner) draw() *kgo.Record {
 	set(topics.HeaderTargetTopic, target)
 	set("tail", "")
 	return rec
+}
+
+// known are requests that were acknowledged lately.
+type known struct {
+	mu  sync.Mutex
+	all []topics.Handle
+}
+
+// add is called when a request was acknowledged, or was not.
+func (k *known) add(r *kgo.Record, err error) {
+	if err != nil || r.Topic != simTopic {
+		return
+	}
+	h := topics.Handle{Partition: r.Partition, Offset: r.Offset}
+	for _, header := range r.Headers {
+		switch header.Key {
+		case topics.HeaderUntil:
+			h.Due, _ = strconv.ParseInt(string(header.Value), 10, 64)
+		case topics.HeaderFor:
+			wait, _ := time.ParseDuration(string(header.Value))
+			h.Due = r.Timestamp.Add(wait).UnixMilli()
+		}
+	}
+	if h.Due > 0 {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.all = append(k.all, h)
+	}
+}
+
+// pick is one of the last ones.
+func (k *known) pick(rng *rand.Rand) (h topics.Handle, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.all) == 0 {
+		return h, false
+	}
+	last := min(len(k.all), 30)
+	return k.all[len(k.all)-1-rng.IntN(last)], true
 }
 
 // overlapFor has producers of requests write in overlapping transactions, once in a schedule.

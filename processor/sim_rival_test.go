@@ -40,7 +40,7 @@ func rivalTopics() []kfake.Opt {
 
 // rivalRoute is the route of the second group.
 func rivalRoute() topics.Route {
-	return topics.Route{Topic: simTopic, Target: simCopies, Allow: []string{"gone"}, DeadLetter: simCopies + ".dead", MaxDelay: 30 * 24 * time.Hour}
+	return topics.Route{Topic: simTopic, Target: simCopies, Allow: []string{"gone"}, DeadLetter: simCopies + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true}
 }
 
 // forTarget is a request for a target topic; "" names none.

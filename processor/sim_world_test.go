@@ -174,7 +174,7 @@ func (w *world) routes() []topics.Route {
 	if w.host != w {
 		return []topics.Route{rivalRoute()}
 	}
-	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour}}
+	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true}}
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}
@@ -195,7 +195,8 @@ func (w *world) expectations() check.Config {
 		Retries:      cmp.Or(w.cfg.retries, 25),
 	}
 	for _, r := range w.routes() {
-		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String()})
+		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
+			CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate})
 	}
 	return c
 }

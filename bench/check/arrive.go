@@ -107,6 +107,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 		c.fault(Altered, src.name(offset), a.record, "differs from what arrived first")
 	}
 	s.flags |= delivered
+	c.ended(src.name(offset), s, 0, false)
 	due := a.due
 	if s.is(requested) && !s.is(orLater) {
 		due = s.due
@@ -142,7 +143,7 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	if a.retried {
 		s.flags |= retried
 	}
-	if s.is(requested) {
+	if s.is(requested) && !c.apart(src.name(offset), s) {
 		*c.waiting(s)--
 	}
 	return true
@@ -215,12 +216,13 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		}
 		c.judgeDead(src, s, offset, a)
 	case first:
-		s.print, s.codes = a.print, uint16(a.code)
+		s.print, s.codes = a.print, uint32(a.code)
 		if a.cut != nil {
 			src.cut[offset] = *a.cut
 		}
 	}
 	s.flags |= died
+	c.ended(src.name(offset), s, a.code, true)
 }
 
 // judgeDead compares a dead letter with the request, whose fingerprint in the slot must be of the same sort.
@@ -299,7 +301,7 @@ func (c *Checker) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	if o.is(requested) {
 		c.judgeDead(src, o, origin, a)
 	} else if first {
-		o.print, o.codes = a.print, uint16(a.code)
+		o.print, o.codes = a.print, uint32(a.code)
 	}
 	o.flags |= died
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"hash/maphash"
 	"math"
 	"time"
@@ -20,6 +21,7 @@ type Checker struct {
 	places   places
 	sources  map[topicPartition]*source
 	contents contents // of routes without emitted headers
+	namings
 
 	lateness *Lateness
 	byTarget map[string]*Lateness
@@ -43,6 +45,7 @@ type Counts struct {
 	Retried      int64 // retry records
 	Resolved     int64 // resolve records
 	PassedOver   int64 // records that another group wrote for itself
+	Cancels      int64 // committed cancels, those included that were forwarded
 	Faults       int64 // found so far
 }
 
@@ -63,6 +66,7 @@ func New(config Config) (*Checker, error) {
 		sources:  make(map[topicPartition]*source),
 		lateness: newLateness(),
 		byTarget: make(map[string]*Lateness),
+		namings:  newNamings(),
 	}
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
@@ -103,6 +107,9 @@ func (c *Checker) Expect(r *kgo.Record) Expectation {
 	if _, _, ok := src.retryOf(r); ok {
 		return Expectation{}
 	}
+	if _, as, ok := src.forwarded(r); ok {
+		r = as
+	}
 	return src.route.Expect(r)
 }
 
@@ -138,6 +145,10 @@ func (c *Checker) Requested(r *kgo.Record) {
 		c.retry(src, r, origin, again)
 		return
 	}
+	from, as, forwarded := src.forwarded(r)
+	if forwarded {
+		r = as
+	}
 	e := src.route.Expect(r)
 	if e.Outcome == Ignore {
 		return
@@ -146,13 +157,25 @@ func (c *Checker) Requested(r *kgo.Record) {
 	if s.is(requested) {
 		return // read again
 	}
+	if forwarded {
+		c.pass(from, func(f *foreign) { f.times++ })
+	}
+	if e.Outcome == Cancel {
+		c.cancels(src, s, r, e)
+		return
+	}
 	got := *s
 	c.want(src, s, r, e)
+	c.noteRequested(src.name(r.Offset), s)
+	if e.Names.Topic != "" {
+		c.names(src, r.Offset, e, true)
+	}
 	if e.Codes&TooLarge != 0 && len(r.Value) >= headBytes {
 		src.large[r.Offset] = large{len(r.Value), c.hash.bytes(r.Value[:headBytes])}
 	}
 	if got.arrivals > 0 {
 		c.judgeLate(src, s, &got, r, e)
+		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 	if src.route.Emit == emitNone && s.is(mayDeliver) {
 		c.learn(src, s, r, e)
@@ -167,7 +190,7 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		s.flags |= orLater
 	}
 	s.partition = int16(e.Partition)
-	s.codes = uint16(e.Codes)
+	s.codes = uint32(e.Codes)
 	s.target = c.targets.index(e.Target)
 	switch e.Outcome {
 	case DeadLetter:
@@ -185,9 +208,35 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		}
 	}
 	c.counts.Requested++
-	if s.arrivals == 0 {
+	if s.arrivals == 0 && c.named[called{src.name(r.Offset), s.due}] == nil {
 		*c.waiting(s)++
 	}
+}
+
+// example says something of what is outstanding.
+func (c *Checker) example() string {
+	for _, n := range c.named {
+		if n.owed > 0 {
+			said := fmt.Sprintf("what becomes of %v, due %d (requested: %v, arrived: %v), named by", n.Source, n.due, n.requested, n.arrived)
+			for _, by := range n.by {
+				said += fmt.Sprintf(" %v (replaces: %v, end %d)", by.name, by.replaces, by.in)
+			}
+			return said
+		}
+	}
+	for name, f := range c.foreign {
+		if f.owed() > 0 {
+			return fmt.Sprintf("cancel %v to be forwarded", name)
+		}
+	}
+	for _, src := range c.sources {
+		for offset, s := range src.slots() {
+			if s.is(requested) && s.arrivals == 0 && s.due <= c.until && !c.apart(src.name(offset), s) {
+				return fmt.Sprintf("%v, due %d", src.name(offset), s.due)
+			}
+		}
+	}
+	return "none that is known"
 }
 
 // waiting is the count that a request belongs to until it is seen.

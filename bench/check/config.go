@@ -59,6 +59,8 @@ type Route struct {
 	// Emit says which emitted headers delivered records carry: "source" (also if empty), "all" or "none". With none they are known
 	// by their content alone.
 	Emit string
+	// CancelsAnswered says that a cancel in vain is dead-lettered. ReplacesLate, that a replacement in vain is delivered.
+	CancelsAnswered, ReplacesLate bool
 	// Expect says what must become of a request. Defaults to what its headers say.
 	Expect func(r *kgo.Record) Expectation
 }
@@ -93,6 +95,7 @@ const (
 	Deliver                   // it must be delivered
 	DeadLetter                // it must be dead-lettered
 	Either                    // one of both
+	Cancel                    // it cancels what it names, and nothing is delivered for it
 )
 
 // Expectation is what must become of one request.
@@ -104,10 +107,14 @@ type Expectation struct {
 	Key       []byte // of the delivered record; nil is null
 	Partition int32  // asked for in the target topic; negative is none
 	Codes     Codes  // acceptable reasons of a dead letter; zero is any
+	Names     Source // what it cancels, or takes the place of; the zero Source is nothing
+	NamesDue  int64  // when that is due
+
+	unread bool // the partition that it asks for is none at all
 }
 
 // Codes is a set of reasons for which a request is dead-lettered.
-type Codes uint16
+type Codes uint32
 
 // The reasons, as __delay.errors.code names them.
 const (
@@ -124,13 +131,19 @@ const (
 	InvalidPartition
 	Rejected
 	ForbiddenTarget
+	InvalidHandle
+	WrongPartition
+	TooLate
+	UnknownHandle
+	InvalidExpiry
+	Expired
 	otherCode
 )
 
 var codeNames = []string{
 	"no_due", "unparsable_due", "due_out_of_range", "no_target", "target_not_allowed", "unknown_target", "too_large",
 	"too_far_ahead", "unsupported_header", "invalid_target", "invalid_partition",
-	"rejected", "forbidden_target", "other",
+	"rejected", "forbidden_target", "invalid_handle", "wrong_partition", "too_late", "unknown_handle", "invalid_expiry", "expired", "other",
 }
 
 func codeOf(name []byte) Codes {

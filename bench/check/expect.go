@@ -34,6 +34,7 @@ const added = 1024
 // asked is what the headers of a request ask for. The last header of a name counts; an empty one is as good as absent.
 type asked struct {
 	until, lasting, topic, key, partition []byte
+	cancel, replace, expires              []byte
 	unsupported                           bool
 }
 
@@ -54,6 +55,12 @@ func read(headers []kgo.RecordHeader) asked {
 			a.key = h.Value
 		case "delay-target-partition":
 			a.partition = h.Value
+		case "delay-cancel":
+			a.cancel = h.Value
+		case "delay-replace":
+			a.replace = h.Value
+		case "delay-expires":
+			a.expires = h.Value
 		default:
 			a.unsupported = a.unsupported || !emitted(h.Key) && len(h.Value) > 0
 		}
@@ -65,6 +72,13 @@ func read(headers []kgo.RecordHeader) asked {
 func (rt *route) expect(r *kgo.Record) Expectation {
 	a := read(r.Headers)
 	e := Expectation{Outcome: Deliver, Key: r.Key, Partition: -1}
+	if len(a.cancel) > 0 {
+		rt.expectNamed(&e, a.cancel, r)
+		if e.Outcome == Deliver {
+			e.Outcome = Cancel
+		}
+		return e
+	}
 	if len(a.key) > 0 {
 		e.Key = a.key
 	}
@@ -73,8 +87,43 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 	}
 	rt.expectDue(&e, a, r.Timestamp.UnixMilli())
 	rt.expectTarget(&e, a, r)
+	if len(a.expires) > 0 {
+		switch until, ok := parseUntil(a.expires); {
+		case !ok:
+			e.refuse(InvalidExpiry)
+		case until < e.Due:
+			e.refuse(Expired)
+		default:
+			e.doubt(Expired)
+		}
+	}
+	if len(a.replace) > 0 {
+		rt.expectNamed(&e, a.replace, r)
+		if e.Codes&(InvalidHandle|WrongPartition|UnsupportedHeader) == 0 {
+			e.doubt(TooLate)
+		}
+	}
 	return e
 }
+
+// expectNamed reads what a record cancels or replaces. A replacement must be in the partition of what it names. One whose headers cannot be
+// understood names nothing.
+func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
+	partition, offset, due, ok := handle(v)
+	switch replaces := read(r.Headers).cancel == nil; {
+	case rt.Delay > 0:
+		e.refuse(UnsupportedHeader)
+	case !ok:
+		e.refuse(InvalidHandle)
+	case replaces && partition != r.Partition:
+		e.refuse(WrongPartition)
+	case e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread:
+		e.Names, e.NamesDue = Source{r.Topic, partition, offset}, due
+	}
+}
+
+// unread are the reasons for which headers cannot be understood, whatever the configuration.
+const unread = NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry | Expired
 
 func (e *Expectation) refuse(c Codes) {
 	e.Outcome = DeadLetter
@@ -167,6 +216,7 @@ func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 		switch {
 		case err != nil || n < 0:
 			e.refuse(InvalidPartition)
+			e.unread = true
 		case t.Partitions > 0 && n >= int64(t.Partitions):
 			e.refuse(InvalidPartition)
 		default:

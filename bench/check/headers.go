@@ -203,6 +203,8 @@ func (s *source) author(v []byte, offset int64, numbers []int64) author {
 func (s *source) passedOver(r *kgo.Record) bool {
 	for i, h := range r.Headers {
 		switch {
+		case h.Key == "delay-forwarded" && i == len(r.Headers)-1 && s.author(h.Value, 1<<62, nil) == anotherGroup:
+			return true
 		case h.Key == "delay-retry" && i < len(r.Headers)-1, h.Key == "delay-resolve" && len(r.Headers) > 1:
 		case h.Key == "delay-retry", h.Key == "delay-resolve", h.Key == "delay-seq":
 			if s.author(h.Value, r.Offset, nil) == anotherGroup {

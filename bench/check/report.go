@@ -74,6 +74,7 @@ func (c *Checker) Report() *Report {
 		end.judgeOrder(src, sorted)
 	}
 	end.judgeContents()
+	end.judgeNamings()
 	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget}
 }
 
@@ -83,7 +84,7 @@ type ending struct{ Checker }
 func (e *ending) judgeEnd(src *source) {
 	for offset, s := range src.slots() {
 		switch {
-		case s.is(requested) && s.arrivals == 0 && s.due <= e.until:
+		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.apart(src.name(offset), s):
 			what := "delivered to " + e.targets.names[s.target]
 			if !s.is(mayDeliver) {
 				what = "dead-lettered: " + Codes(s.codes).String()

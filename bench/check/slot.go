@@ -11,7 +11,7 @@ import (
 type slot struct {
 	print
 	place     place  // where it was first seen; valid when arrivals > 0
-	codes     uint16 // acceptable reasons of a dead letter, by bit; zero is any. Before the request is known: the reason seen
+	codes     uint32 // acceptable reasons of a dead letter, by bit; zero is any. Before the request is known: the reason seen
 	target    uint16 // index into targets.names; before the request is known: where it was delivered
 	partition int16  // asked for in the target topic; negative is none
 	arrivals  uint8  // stays at its largest value

@@ -22,7 +22,9 @@ func (w *Watch) Wait(ctx context.Context) error {
 		}
 		return ""
 	}); err != nil {
-		return err
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return fmt.Errorf("%w, such as %s", err, w.checker.example())
 	}
 	return w.Settle(ctx)
 }
