@@ -386,7 +386,11 @@ func (r *runner) heal() {
 	for _, do := range r.mend {
 		do()
 	}
-	time.Sleep(200 * time.Millisecond) // the checker's client remembers for some tens what was answered
+	remembers := 200 * time.Millisecond // the checker's client remembers for some tens what was answered
+	if r.cfg.grows {
+		remembers = 1200 * time.Millisecond // and of topics as long as it does without new metadata
+	}
+	time.Sleep(remembers)
 	r.reap()
 	for _, w := range []*world{r.world, r.rival} {
 		if w != nil && !slices.ContainsFunc(r.slots, func(s *slot) bool { return s.of == w && s.p != nil }) {
