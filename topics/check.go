@@ -56,7 +56,7 @@ func Check(ctx context.Context, adm *kadm.Client, want Expect) ([]Problem, error
 	if err != nil {
 		return nil, err
 	}
-	if err := lookInto(ctx, adm, slices.Concat(delay, dead, want.retried()), all); err != nil {
+	if err := lookInto(ctx, adm, slices.Concat(delay, dead, want.retried("").targets()), all); err != nil {
 		return nil, err
 	}
 	x := examination{want: want, brokers: brokers, facts: all}
@@ -131,16 +131,6 @@ func (x *examination) delayTopic(r *Route) {
 	}
 }
 
-// retried returns the targets of retry routes that are named without *.
-func (want *Expect) retried() (names []string) {
-	for _, r := range want.Routes {
-		if r.Retry != nil {
-			names = append(names, (&Expect{Routes: []*Route{r}}).targets()...)
-		}
-	}
-	return unique(names)
-}
-
 // loop: what a record needs to go from a consumer that fails to the retry topic and back, again and again.
 func (x *examination) loop(r *Route, f facts) {
 	if kind, ok := f.settings[timestampType]; ok && kind != logAppend {
@@ -152,7 +142,7 @@ func (x *examination) loop(r *Route, f facts) {
 			"it has 1 partition", "one replica alone can work on it; Kafka Connect makes its dead letter queue so")
 	}
 	takes, ok := f.number("max.message.bytes")
-	for _, target := range (&Expect{Routes: []*Route{r}}).targets() {
+	for _, target := range x.want.retried(r.Topic).targets() {
 		if n, known := x.facts[target].number("max.message.bytes"); ok && known && takes < n+DeadLetterRoom {
 			x.report(Warning, r.Topic, x.set(r.Topic, "max.message.bytes", strconv.FormatInt(n+DeadLetterRoom, 10)),
 				fmt.Sprintf("max.message.bytes is %d, and %d of the target %s", takes, n, target),

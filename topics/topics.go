@@ -75,6 +75,9 @@ func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, erro
 		set := maps.Clone(limit)
 		if want.retries(topic) {
 			set[timestampType] = logAppend
+			if n := want.retried(topic).takes(ctx, adm); n > 0 && want.MaxMessageBytes == 0 {
+				set["max.message.bytes"] = strconv.FormatInt(n+DeadLetterRoom, 10)
+			}
 		}
 		c.create(ctx, topic, partitions, set)
 	}
@@ -109,6 +112,22 @@ const (
 	timestampType = "message.timestamp.type"
 	logAppend     = "LogAppendTime"
 )
+
+// retried is about the retry routes of one delay topic alone, or of all.
+func (want *Expect) retried(topic string) *Expect {
+	return &Expect{Routes: slices.DeleteFunc(slices.Clone(want.Routes), func(r *Route) bool { return r.Retry == nil || topic != "" && r.Topic != topic })}
+}
+
+// takes is the largest record that any of the targets takes which are named without * and are there; 0 when that is not known.
+func (want *Expect) takes(ctx context.Context, adm *kadm.Client) (most int64) {
+	all := make(map[string]facts)
+	_ = lookInto(ctx, adm, want.targets(), all) // what is not there yet may be made later
+	for _, f := range all {
+		n, _ := f.number("max.message.bytes")
+		most = max(most, n)
+	}
+	return most
+}
 
 // retries tells whether a delay topic is one for retries.
 func (want *Expect) retries(topic string) bool {
