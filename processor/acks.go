@@ -43,6 +43,13 @@ func (w *acks) promise(r *kgo.Record, err error) {
 	}
 }
 
+// count is how many records were acknowledged, and how many are not answered.
+func (w *acks) count() (acked, left int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acked), w.left
+}
+
 // hasFailed reports whether something was not acknowledged.
 func (w *acks) hasFailed() bool {
 	w.mu.Lock()

@@ -139,12 +139,15 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		equal(t, "the lane sleeps", l.turns.pause(l.order), 100*time.Millisecond)
 		began := time.Now()
 		tn := &turn{kit: &l.kit}
-		equal(t, "a turn goes on", tn.extension(began), 3*time.Second+l.cfg.TurnTimeout/4)
-		equal(t, "a transaction that may not", tn.extension(began.Add(-22*time.Second)), 0)
+		equal(t, "a turn goes on", tn.extension(began, 0, 10), 3*time.Second+l.cfg.TurnTimeout/4)
+		equal(t, "a transaction that may not", tn.extension(began.Add(-22*time.Second), 0, 10), 0)
+		equal(t, "one whose rest may be on its way", tn.extension(began.Add(-19*time.Second), 5, 5), 3*time.Second+l.cfg.TurnTimeout/4)
+		equal(t, "one whose rest comes in time", tn.extension(began.Add(-5*time.Second), 4, 8) > 0, true)
+		equal(t, "one whose rest does not", tn.extension(began.Add(-5*time.Second), 3, 10), 0)
 		l.cfg.Guarantee = AtLeastOnce
-		equal(t, "without a transaction", tn.extension(began.Add(-22*time.Second)) > 3*time.Second, true)
+		equal(t, "without a transaction", tn.extension(began.Add(-22*time.Second), 3, 9) > 3*time.Second, true)
 		time.Sleep(3 * time.Second)
-		equal(t, "no turn waits when it is over", tn.extension(began), 0)
+		equal(t, "no turn waits when it is over", tn.extension(began, 0, 10), 0)
 		if parts, _ := l.selection.records(l.order, testNow); len(parts) != 1 {
 			t.Error("no turn begins when it is over")
 		}

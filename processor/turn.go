@@ -228,9 +228,10 @@ func (t *turn) timeout() time.Duration {
 	return min(t.cfg.TurnTimeout<<t.patience, t.cfg.TransactionTimeout*4/5)
 }
 
-// extension is how much longer a turn may take that has used up its time: as long as a quota keeps
-// its records waiting, if the transaction timeout allows for that.
-func (t *turn) extension(began time.Time) time.Duration {
+// extension is how much longer a turn may take that has used up its time: as long as a quota keeps its records waiting, if the
+// transaction timeout allows for that, and for the rest of them, which has to wait after those that are on their way. What is sent for
+// a transaction that cannot end in time is charged to the quota like any other, so all that is due waits for it once more.
+func (t *turn) extension(began time.Time, acked, rest int) time.Duration {
 	throttled := t.quota.Left()
 	if throttled == 0 {
 		return 0
@@ -240,10 +241,20 @@ func (t *turn) extension(began time.Time) time.Duration {
 		return more // given up, what is on its way would come twice
 	}
 	left := time.Until(began.Add(t.cfg.TransactionTimeout * 4 / 5))
-	if throttled > left {
+	if throttled+behind(time.Since(began)+throttled, acked, rest) > left {
 		return 0
 	}
 	return min(more, left)
+}
+
+// behind is for how long the quota will keep those of the rest waiting that are not on their way yet, at the pace of those that were
+// acknowledged. Brokers carry out a request before they ask to be left alone for it, and as much again as was acknowledged
+// may have been sent: that much is left out, so that no turn is given up that can end.
+func behind(passed time.Duration, acked, rest int) time.Duration {
+	if acked == 0 || rest <= acked {
+		return 0
+	}
+	return time.Duration(float64(passed) * float64(rest-acked) / float64(acked))
 }
 
 // records are those that the turn produces, as they are handed over.
@@ -333,7 +344,8 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 			t.render.acked = w.acked
 			return nil
 		case <-late.C:
-			if more := t.extension(began); more > 0 {
+			acked, rest := w.count()
+			if more := t.extension(began, acked, rest); more > 0 {
 				late.Reset(more)
 				continue
 			}

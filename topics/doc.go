@@ -8,7 +8,8 @@
 // reads each record into a Request, or says in a Refusal why it cannot; then
 // Route.Refuse judges the request by the configuration. AppendDelivered,
 // AppendDeadLetter, AppendRetry and Resolve make the headers of what is
-// written. Create and Check set topics up and look after them.
+// written; ReadLetter reads what a dead letter tells, and AppendReplayed makes a
+// request of it again. Create and Check set topics up and look after them.
 //
 // The two judgements are apart because they are repeated differently. What
 // Parse says follows from the record and the parser's Spec alone, so a replay
@@ -118,6 +119,9 @@
 //	__delay.errors.attempts   attempts to deliver
 //	__delay.errors.cut        only when the dead letter topic could not take all
 //	                          of it: bytes of key, value, headers and all in all
+//
+// One with the code attempts_exhausted is asked for again without its delay-attempt,
+// so that its count starts anew.
 //
 // # Records of ours in a delay topic
 //

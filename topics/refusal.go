@@ -40,6 +40,14 @@ const (
 	CodeUnknownHandle    Code = "unknown_handle"     // nothing of that name is pending
 )
 
+// Codes are all of them.
+var Codes = []Code{
+	CodeNoDue, CodeUnparsableDue, CodeDueOutOfRange, CodeInvalidTarget, CodeInvalidPartition, CodeUnsupportedHeader, CodeInvalidExpiry,
+	CodeInvalidAttempt, CodeInvalidHandle, CodeWrongPartition,
+	CodeNoTarget, CodeTargetNotAllowed, CodeTooFarAhead, CodeUnknownTarget, CodeForbiddenTarget, CodeTooLarge, CodeRejected, CodeExpired,
+	CodeExhausted, CodeTooLate, CodeUnknownHandle,
+}
+
 // Stage is where on its way a record was refused.
 type Stage string
 

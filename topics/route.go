@@ -160,6 +160,14 @@ func (r *Route) LetterBox(why *Refusal) string {
 	return r.DeadLetter
 }
 
+// LetterBoxes are all topics that LetterBox may name.
+func (r *Route) LetterBoxes() []string {
+	if r.Retry != nil && r.Retry.Parking != "" {
+		return []string{r.DeadLetter, r.Retry.Parking}
+	}
+	return []string{r.DeadLetter}
+}
+
 // match tells whether name matches pattern, in which * is any run of
 // characters. It never looks back further than the last *, so its time is at
 // most the product of the lengths.

@@ -46,7 +46,7 @@ func rolesOf(all []Route) roles {
 	r := roles{delay: make(map[string]bool), dead: make(map[string]string)}
 	for _, route := range all {
 		r.delay[route.Topic] = true
-		for _, dead := range route.deadLetters() {
+		for _, dead := range route.LetterBoxes() {
 			if r.dead[dead] == "" {
 				r.dead[dead] = route.Topic
 			}
@@ -108,14 +108,6 @@ func (s roles) checkOwnTopics(r Route, p *problems) {
 			p.report("%s %q is the delay topic of a route: what could not be delivered would be a request again", own.key, own.topic)
 		}
 	}
-}
-
-// deadLetters are the topics for what cannot be delivered.
-func (r *Route) deadLetters() []string {
-	if r.Retry != nil && r.Retry.Parking != "" {
-		return []string{r.DeadLetter, r.Retry.Parking}
-	}
-	return []string{r.DeadLetter}
 }
 
 // mostAttempts is more than a backoff can be meant to allow.

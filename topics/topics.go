@@ -103,7 +103,7 @@ func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, erro
 // names returns the delay topics and the dead letter topics, each once.
 func (want *Expect) names() (delay, dead []string) {
 	for _, r := range want.Routes {
-		delay, dead = append(delay, r.Topic), append(dead, r.deadLetters()...)
+		delay, dead = append(delay, r.Topic), append(dead, r.LetterBoxes()...)
 	}
 	return unique(delay), unique(dead)
 }
@@ -141,7 +141,7 @@ func unique(names []string) []string {
 
 func (want *Expect) delayTopicsOf(deadLetter string) (delay []string) {
 	for _, r := range want.Routes {
-		if slices.Contains(r.deadLetters(), deadLetter) {
+		if slices.Contains(r.LetterBoxes(), deadLetter) {
 			delay = append(delay, r.Topic)
 		}
 	}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+func newDLQShowCommand(f *flags) *cobra.Command {
+	var c choice
+	var output string
+	cmd := &cobra.Command{
+		Use:   "show [<topic>/]<partition>@<offset>...",
+		Short: "Show dead letters with all that they hold",
+		Long: `Print what each of the dead letters tells: why the request could not be delivered, which
+one it was, its headers, its key and its value. A value is shown as JSON or text where it
+is one, and in hexadecimal otherwise.`,
+		Example: "  duewheel dlq show -c duewheel.yaml delay-requests.dead/0@17\n  duewheel dlq show -b localhost:9092 -t delay-requests.dead 0@17 -o json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := joinLines(checkOutput(output), checkPlaces(args...)); err != nil {
+				return err
+			}
+			return c.withLetters(f, func(l *letters) error {
+				found, err := l.all(cmd.Context(), args, len(c.topics) > 0)
+				if err != nil {
+					return err
+				}
+				return showLetters(cmd.OutOrStdout(), found, output)
+			})
+		},
+	}
+	c.addTopics(cmd)
+	addOutput(cmd, &output)
+	return cmd
+}
+
+// all returns the dead letters at some places; the error names every place where there is none.
+func (l *letters) all(ctx context.Context, places []string, named bool) ([]*letter, error) {
+	var errs []error
+	var wanted []position
+	for _, text := range places {
+		p, err := l.resolve(text)
+		wanted, errs = append(wanted, p), append(errs, err)
+	}
+	if err := joinLines(errs...); err != nil {
+		return nil, err
+	}
+	all, _, err := l.spans(ctx, named)
+	if err != nil {
+		return nil, err
+	}
+	var found []*letter
+	for _, p := range wanted {
+		one, err := l.at(ctx, all, p)
+		found, errs = append(found, one), append(errs, err)
+	}
+	return found, joinLines(errs...)
+}
+
+func showLetters(w io.Writer, all []*letter, output string) error {
+	if output == "json" {
+		enc := json.NewEncoder(w)
+		for _, l := range all {
+			if err := enc.Encode(fullRowOf(l)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i, l := range all {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := l.show(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fullRow is letterRow with what ls leaves out.
+type fullRow struct {
+	letterRow
+	Headers    []headerRow `json:"headers"`
+	Value      *string     `json:"value"` // null, also where it is not text
+	ValueBytes []byte      `json:"value_base64,omitempty"`
+}
+
+func fullRowOf(l *letter) fullRow {
+	row := fullRow{letterRow: rowOf(l), Headers: headerRows(l.written())}
+	row.Value, row.ValueBytes = textOrBytes(l.record.Value)
+	return row
+}
+
+// written are the headers of the request as it was written.
+func (l *letter) written() []kgo.RecordHeader {
+	return topics.AppendReplayed(nil, l.record.Headers, "")
+}
+
+// show prints all of a dead letter for people.
+func (l *letter) show(w io.Writer) error {
+	fmt.Fprintf(w, "%s, written %s\n", l.place(), formatTime(l.record.Timestamp))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "  %s\t%s\n", name, visible(value))
+		}
+	}
+	row("code", string(l.Refusal.Code))
+	row("message", l.Refusal.Message)
+	row("header", l.Blamed)
+	row("stage", string(l.Refusal.Stage))
+	row("request", l.request()+", written "+formatMillis(l.Letter.Timestamp))
+	row("target", l.target)
+	row("attempts", fmt.Sprint(l.Attempts))
+	row("instance", l.Instance)
+	if l.Cut != "" {
+		row("cut", "it is not whole; it was "+l.Cut)
+	}
+	if headers := l.written(); len(headers) > 0 {
+		fmt.Fprintln(t, "headers")
+		for _, h := range headers {
+			fmt.Fprintf(t, "  %s\t%s\n", visible(h.Key), oneLine(h.Value))
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := showBytes(w, "key", l.record.Key); err != nil {
+		return err
+	}
+	return showBytes(w, "value", l.record.Value)
+}
+
+// oneLine is a header's value in full.
+func oneLine(b []byte) string {
+	return brief(b, max(2*len(b), 1)+16)
+}
+
+// showBytes prints a key or a value: JSON, text, or hexadecimal.
+func showBytes(w io.Writer, name string, b []byte) error {
+	var text, form string
+	var pretty bytes.Buffer
+	const inText = "\n\t\r"
+	switch {
+	case b == nil:
+		_, err := fmt.Fprintf(w, "%s null\n", name)
+		return err
+	case len(b) == 0:
+		_, err := fmt.Fprintf(w, "%s empty\n", name)
+		return err
+	case isShown(string(b), inText) && (b[0] == '{' || b[0] == '[') && json.Indent(&pretty, b, "", "  ") == nil:
+		text, form = pretty.String(), "JSON"
+	case isShown(string(b), inText):
+		text, form = strings.ReplaceAll(string(b), "\r", ""), "text"
+	default:
+		text, form = hex.Dump(b), "hex"
+	}
+	text = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ")
+	_, err := fmt.Fprintf(w, "%s (%s, %s)\n  %s\n", name, form, topics.Plural(len(b), "byte"), text)
+	return err
+}
