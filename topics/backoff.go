@@ -91,10 +91,10 @@ func (b backoff) pause(rounds int, offset int64) int64 {
 		pause = max(next, pause+1)
 	}
 	pause = min(pause, b.max)
-	spread := pause/thousand*b.jitter + pause%thousand*b.jitter/thousand
-	if spread == 0 {
+	most := pause/thousand*b.jitter + pause%thousand*b.jitter/thousand
+	if most == 0 {
 		return pause
 	}
-	mixed := (uint64(offset)*31 + uint64(rounds) + 1) * 0x9e3779b97f4a7c15
-	return max(pause-spread+int64(mixed>>1)%(2*spread+1), 1)
+	share := spread(uint64(offset)<<20 + uint64(rounds))
+	return max(pause-most+int64(share>>1)%(2*most+1), 1)
 }

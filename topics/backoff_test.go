@@ -161,3 +161,40 @@ func TestTopicsOfRetryRoute(t *testing.T) {
 		`warning made.by.connect: it has 1 partition`,
 		`warning made.by.connect: max.message.bytes is 1048588, and 1048588 of the target orders`)
 }
+
+// A jitter follows from the place of a record, so a replay finds the same, and a handle has the time that was asked for.
+func TestJitter(t *testing.T) {
+	r := route(t, Route{Target: "orders", Jitter: 5 * time.Minute})
+	equal(t, r.Spec(), "p1~300000")
+	p := parser(t, r.Spec())
+	least, most, seen := int64(1<<60), int64(-1), map[int64]bool{}
+	for offset := range int64(20_000) {
+		q, err := p.Parse(headers("delay-until", "1767225605123"), Stamp{Millis: T}, offset, ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := q.Due - T
+		if n != p.Jitter(ours, offset) {
+			t.Fatalf("offset %d is due %d later, and its jitter is %d", offset, n, p.Jitter(ours, offset))
+		}
+		least, most, seen[n] = min(least, n), max(most, n), true
+	}
+	if least < 0 || least > 100 || most > 300_000 || most < 299_900 || len(seen) < 19_000 {
+		t.Errorf("%d times from %d to %d", len(seen), least, most)
+	}
+	for _, other := range []Mark{NewMark(otherID, "billing", 3), NewMark(ourID, "billing", 4)} {
+		if p.Jitter(other, 7) == p.Jitter(ours, 7) {
+			t.Error("another topic or partition has the same")
+		}
+	}
+	equal(t, p.Jitter(NewMark(ourID, "orders", 3), 7), p.Jitter(ours, 7))
+	retry := headers("delay-until", "1", "delay-retry", "a8098c1a:billing:3:7:1:1:1:1767225605123")
+	if q, err := p.Parse(retry, Stamp{Millis: T}, 42, ours); err != nil || q.Due != T {
+		t.Errorf("what is tried again is due at %d, %v", q.Due, err)
+	}
+	for _, bad := range []string{"p1~", "p1~0", "p1~01", "p1~-1", "p1~x"} {
+		if _, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

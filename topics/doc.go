@@ -57,6 +57,8 @@
 // due at once; so is a negative delay. It must lie between 1e8 s (1973) and
 // 1e11 s (5138), and a delay below 292 years.
 //
+// A route may add a jitter (Route.Jitter), which a handle does not know of.
+//
 // A handle names a pending record. It is
 // <partition>-<offset>-<due in ms>, such as 3-8812-1767225605123: what the producer of
 // the record learns from its acknowledgement, and the due time, rounded up.

@@ -17,6 +17,7 @@ import (
 type Mark struct {
 	topic, group, partition string // each with the ':' behind it
 	number                  int32  // of the partition
+	id                      [4]byte
 }
 
 // NewMark returns the mark of a group in a partition of the topic whose id begins so.
@@ -26,6 +27,7 @@ func NewMark(topicID [4]byte, group string, partition int32) Mark {
 		group:     url.QueryEscape(group) + ":",
 		partition: strconv.Itoa(int(partition)) + ":",
 		number:    partition,
+		id:        topicID,
 	}
 }
 

@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -72,6 +73,7 @@ var ErrUnknownParser = errors.New("topics: unknown parser")
 // header means is therefore a new spec. It may be used by many goroutines.
 type Parser struct {
 	delay   int64    // ms of a fixed-delay route, 0: by header
+	jitter  int64    // ms: up to so much is added to a due time
 	backoff backoff  // of a retry route; zero: it is none
 	target  []byte   // the route's fixed target
 	named   []string // headers that name the target of a retry route
@@ -93,8 +95,8 @@ func StampOf(r *kgo.Record) Stamp {
 
 const logAppendTime = 1 // of kgo.RecordAttrs.TimestampType
 
-// Spec names the parser of a route without retries: "p1", or "p1+300000" with a fixed delay of
-// five minutes. That of a retry route is "r1+" and its backoff in whole numbers. None has a ';', ':' or
+// Spec names the parser of a route without retries: "p1", "p1+300000" with a fixed delay of
+// five minutes, or "p1~300000" with a jitter of as much. That of a retry route is "r1+" and its backoff in whole numbers. None has a ';', ':' or
 // space, so they fit in commit metadata.
 func Spec(delay time.Duration) string {
 	if delay <= 0 {
@@ -114,6 +116,11 @@ func ParserFor(spec string) (*Parser, error) {
 	}
 	if b, ok := backoffOf(spec); ok {
 		return &Parser{backoff: b}, nil
+	}
+	if digits, is := strings.CutPrefix(spec, "p1~"); is {
+		if jitter, ok := parseCount([]byte(digits)); ok && jitter > 0 && jitter <= maxDelayMillis && digits[0] != '0' {
+			return &Parser{jitter: jitter}, nil
+		}
 	}
 	digits, fixed := strings.CutPrefix(spec, "p1+")
 	delay, ok := parseCount([]byte(digits))
@@ -177,11 +184,31 @@ func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, 
 		return Request{}, r
 	}
 	if raw := value(headers, at[fieldExpires]); len(raw) > 0 && !p.retries() {
-		if r := q.expiry(raw); r != nil {
+		if r := q.expiry(raw, due != 0); r != nil {
 			return Request{}, r
 		}
 	}
+	if due == 0 && !q.Retry {
+		q.Due = min(q.Due+p.Jitter(m, offset), maxDueMillis)
+	}
 	return q, nil
+}
+
+// Jitter is what is added to the due time of the request at an offset of a partition, in ms.
+func (p *Parser) Jitter(m Mark, offset int64) int64 {
+	if p.jitter == 0 {
+		return 0
+	}
+	seed := uint64(binary.BigEndian.Uint32(m.id[:]))<<32 | uint64(uint32(m.number))
+	return int64((spread(seed^spread(uint64(offset))) >> 1) % uint64(p.jitter+1))
+}
+
+// spread spreads every bit over all others (splitmix64).
+func spread(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }
 
 // atOnce is the due time of a record of a retry route that came at a time that is not known: in the past.
@@ -201,12 +228,12 @@ func (q *Request) round(raw []byte) *Refusal {
 }
 
 // expiry reads after what time the record is of no use.
-func (q *Request) expiry(raw []byte) *Refusal {
+func (q *Request) expiry(raw []byte, again bool) *Refusal {
 	n, f := parseUntil(raw)
 	switch {
 	case f.code != "":
 		return refuse(CodeInvalidExpiry, StageParse, HeaderExpires, raw, "%s%s", f.why, hint(HeaderUntil, raw))
-	case !q.Retry && n < q.Due:
+	case !q.Retry && !again && n < q.Due:
 		return refuse(CodeExpired, StageParse, HeaderExpires, raw, "it expires at %s, before it is due at %s", format(n), format(q.Due))
 	}
 	q.Expires = n

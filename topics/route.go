@@ -20,6 +20,11 @@ type Route struct {
 	// Zero means that each record has its own.
 	Delay time.Duration
 
+	// Jitter is added to every due time in part: a share that follows from the
+	// record's place, so that what is due at one instant is spread. Not together
+	// with Delay or Retry.
+	Jitter time.Duration
+
 	// Allow lists the targets that a record may name: topics, in which * is any
 	// run of characters. Target is always allowed. A producer that may write the delay
 	// topic borrows our right to write every topic that this matches.
@@ -81,6 +86,9 @@ func times(n int) string {
 func (r *Route) Spec() string {
 	if r.Retry != nil {
 		return r.Retry.Backoff.whole().spec()
+	}
+	if r.Jitter > 0 {
+		return "p1~" + strconv.FormatInt(ceilMillis(r.Jitter), 10)
 	}
 	return Spec(r.Delay)
 }

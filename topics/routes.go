@@ -72,7 +72,7 @@ func (s roles) route(r Route) (*Route, []error) {
 	checkDelays(r, &p)
 	s.allow(&r, &p)
 	checkRetry(r, &p)
-	r.parser.delay = max(ceilMillis(r.Delay), 0)
+	r.parser.delay, r.parser.jitter = max(ceilMillis(r.Delay), 0), max(ceilMillis(r.Jitter), 0)
 	if r.Retry != nil {
 		r.parser.backoff = r.Retry.Backoff.whole()
 		if r.Retry.FromHeaders {
@@ -116,6 +116,14 @@ const mostAttempts = 100_000
 func checkRetry(r Route, p *problems) {
 	if r.ExpireAfter < 0 {
 		p.report("expire_after %s is negative", FormatDelay(r.ExpireAfter))
+	}
+	switch {
+	case r.Jitter < 0:
+		p.report("jitter %s is negative", FormatDelay(r.Jitter))
+	case r.Jitter > 0 && r.Delay > 0:
+		p.report("jitter and delay are both given: records of a fixed delay wait in the order of the log")
+	case r.Jitter > 0 && r.Retry != nil:
+		p.report("jitter and retry are both given: a backoff has a jitter of its own")
 	}
 	if r.Retry == nil {
 		return

@@ -27,6 +27,7 @@ func (r routeSettings) route() topics.Route {
 		DeadLetter: cmp.Or(r.DeadLetter, r.Topic+".dead"),
 		Emit:       r.Emit,
 
+		Jitter:          r.Jitter,
 		ExpireAfter:     r.ExpireAfter,
 		CancelsAnswered: r.OnUnknownCancel == "dead_letter",
 		ReplacesLate:    r.OnLateReplace == "deliver",

@@ -57,12 +57,16 @@ func cancelAll(ctx context.Context, f *flags, topic string, handles []string, st
 		return fmt.Errorf("reach %s: %w", strings.Join(s.Brokers, ","), err)
 	}
 	o := order{topic: topic}
-	for _, r := range cl.ProduceSync(ctx, records...) {
-		if r.Err != nil {
-			errs = append(errs, o.explain(r.Err))
+	failed := map[*kgo.Record]error{}
+	for _, r := range cl.ProduceSync(ctx, records...) { // in the order in which they were answered
+		failed[r.Record] = r.Err
+	}
+	for _, r := range records {
+		if err := failed[r]; err != nil {
+			errs = append(errs, fmt.Errorf("cancel %s: %w", r.Headers[0].Value, o.explain(err)))
 			continue
 		}
-		fmt.Fprintf(stdout, "%s/%d@%d, which cancels %s\n", r.Record.Topic, r.Record.Partition, r.Record.Offset, r.Record.Headers[0].Value)
+		fmt.Fprintf(stdout, "%s/%d@%d, which cancels %s\n", r.Topic, r.Partition, r.Offset, r.Headers[0].Value)
 	}
 	return errors.Join(errs...)
 }

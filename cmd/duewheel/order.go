@@ -187,7 +187,8 @@ func lookAtTarget(ctx context.Context, cl *kgo.Client, target string, partition 
 // confirm is the line that says what has become of a record that the broker has acknowledged.
 func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Route) string {
 	line := fmt.Sprintf("%s/%d@%d, ", r.Topic, r.Partition, r.Offset)
-	q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, topics.NewMark([4]byte{}, "", r.Partition))
+	mark := topics.NewMark([4]byte{}, "", r.Partition)
+	q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, mark)
 	if err != nil {
 		return line + "which will be dead-lettered: " + err.Error()
 	}
@@ -197,6 +198,7 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 	if q.AtOnce {
 		return line + fmt.Sprintf("a retry, due %v after it is read", time.Duration(q.Pause)*time.Millisecond)
 	}
+	q.Due -= parser.Jitter(mark, r.Offset) // as it was asked for
 	due, in := time.UnixMilli(q.Due), "now"
 	if wait := due.Sub(r.Timestamp).Round(time.Millisecond); wait > 0 {
 		in = "in " + wait.String()

@@ -128,6 +128,10 @@ type routeSettings struct {
 	// `all`: `delay-source-timestamp` and `delay-fired`, too. `none`, for sinks that cannot read plain text headers.
 	Emit topics.Emit `key:"headers.emit" default:"source" words:"source all none"`
 
+	// Jitter spreads what is due at one instant: up to so much is added to a due time, a share that follows from the record's partition and
+	// offset. A record is delivered that much later than it asked for. Handles have the due time that was asked for.
+	Jitter time.Duration `key:"jitter" unset:"none"`
+
 	// ExpireAfter is how long after it was due a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
 	// of one record.
 	ExpireAfter time.Duration `key:"expire_after" unset:"never"`

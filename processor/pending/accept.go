@@ -48,6 +48,9 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 		p.order.refuse(r, a.Unparsed, state.Key{})
 		return a, nil
 	}
+	if req.Here {
+		req.Handle.Due += p.parsers.at(req.Handle.Offset).Jitter(p.Mark, req.Handle.Offset) // a handle has what was asked for
+	}
 	switch req.Kind {
 	case topics.KindOfAnotherGroup:
 		return a, nil

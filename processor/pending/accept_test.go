@@ -3,6 +3,7 @@ package pending
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -312,4 +313,23 @@ func TestPositionPassesAResolveRecordWithItsDelete(t *testing.T) {
 	if again.start > 3 {
 		t.Errorf("reading begins at %d, behind the resolve record, with %d pending", again.start, again.Pending())
 	}
+}
+
+// A handle has the time that was asked for, and a jitter is that of the parser that holds where the request lies.
+func TestCancelWithJitter(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Jitter = time.Minute
+	l.route = mustRoute(r)
+	p := l.live(t)
+	cancel := &kgo.Record{Offset: 1, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{
+		{Key: topics.HeaderCancel, Value: []byte(topics.Handle{Partition: testID.Partition, Offset: 0, Due: ms(100)}.String())}}}
+	l.read(t, p, testNow, req(0, ms(100), "orders"), cancel)
+	must(t, p.Load(testNow, l.room))
+	pt := p.Take(testNow, nil, 10, anyBytes)
+	if pt == nil || len(pt.Items) != 1 || pt.Items[0].Effect != EffectCancelled {
+		t.Fatalf("the part is %+v", pt)
+	}
+	l.happened(pt)
+	equal(t, "pending", p.Pending(), 0)
 }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestCancel(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 3})
+	out, err := command(t, "", "cancel", "-b", addr, "-t", "delays", "2-0-1767225605123", "1-7-1767225605124")
+	if want := "delays/2@0, which cancels 2-0-1767225605123\ndelays/1@0, which cancels 1-7-1767225605124\n"; err != nil || out != want {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	for _, r := range fetch(t, addr, "delays", 2) {
+		if got := headers(r); len(got) != 1 || !strings.HasPrefix(got["delay-cancel"], string('0'+rune(r.Partition))+"-") || r.Key != nil || r.Value != nil {
+			t.Errorf("partition %d: %s=%q with %v", r.Partition, r.Key, r.Value, got)
+		}
+	}
+	for _, bad := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"-t", "delays"}, "at least 1 arg"},
+		{[]string{"2-0-1"}, `"topic" not set`},
+		{[]string{"-t", "delays", "2-0", "2-0-1767225605123"}, `"2-0" is not a handle`},
+		{[]string{"-t", "delays", "3-0-1767225605123"}, "partition"},
+		{[]string{"-t", "nowhere", "0-0-1767225605123"}, "duewheel topics create"},
+	} {
+		if out, err := command(t, "", append([]string{"cancel", "-b", addr}, bad.args...)...); err == nil || !strings.Contains(err.Error(), bad.says) || out != "" {
+			t.Errorf("%v: printed %q, %v; want an error that says %q", bad.args, out, err, bad.says)
+		}
+	}
+}
+
+// A replacement goes to the partition that its handle names, and has a handle of its own.
+func TestProduceReplacement(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 3, "orders": 1})
+	produce := func(args ...string) (string, error) {
+		return command(t, "", append([]string{"produce", "-b", addr, "-t", "delays", "--to", "orders", "--until", "2100-01-01T00:00:00Z", "-v", "x", "-k", "k"}, args...)...)
+	}
+	for i, want := range []string{"handle 2-0-4102444800000\n", "handle 2-1-4102444800000\n"} {
+		if out, err := produce("--replace", "2-0-1767225605123"); err != nil || !strings.HasSuffix(out, want) {
+			t.Fatalf("%d: printed %q, %v", i, out, err)
+		}
+	}
+	if r := fetch(t, addr, "delays", 2)[0]; r.Partition != 2 || headers(r)["delay-replace"] != "2-0-1767225605123" {
+		t.Errorf("written to %d with %v", r.Partition, headers(r))
+	}
+	for _, bad := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"--replace", "17"}, "invalid_handle"},
+		{[]string{"--replace", "2-0-1767225605123", "-p", "1"}, "wrong_partition"},
+		{[]string{"--replace", "9-0-1767225605123"}, "has no partition 9"},
+		{[]string{"--replace", "2-0-1767225605123", "-H", "delay-replace=1-0-1"}, "a flag has given delay-replace already"},
+	} {
+		if out, err := produce(bad.args...); err == nil || !strings.Contains(err.Error(), bad.says) {
+			t.Errorf("%v: printed %q, %v; want an error that says %q", bad.args, out, err, bad.says)
+		}
+	}
+	if out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "-v", "", "-p", "0", "-H", "delay-cancel=2-0-1767225605123"); err != nil || !strings.HasSuffix(out, "which cancels 2-0-1767225605123\n") {
+		t.Errorf("a cancel by header: printed %q, %v", out, err)
+	}
+}
