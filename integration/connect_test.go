@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/bench/check"
+	"github.com/duewheel/duewheel/topics"
 )
 
 const connectFile = "org.apache.kafka.connect.file.FileStream"
@@ -71,4 +75,77 @@ func sorted(lines string) string {
 	all := strings.Split(lines, "\n")
 	slices.Sort(all)
 	return strings.Join(all, "\n")
+}
+
+// The dead letter queue of a sink of Kafka Connect is a retry topic, by nothing but configuration. Its converter refuses every value; each comes back
+// as often as it may, no larger than it was, and is parked.
+func TestConnectRetries(t *testing.T) {
+	const records, attempts = 20, 5
+	retrying := &topics.Retrying{
+		Backoff: topics.Backoff{Initial: 200 * time.Millisecond, Factor: 1.5, Max: time.Second}, MaxAttempts: attempts, FromHeaders: true, Strip: topics.ErrorHeaders,
+	}
+	s := newStage(t, shared(t), setting{partitions: 2, delayConfig: map[string]string{"message.timestamp.type": "LogAppendTime"}, route: func(r *topics.Route) {
+		r.Retry = retrying
+	}})
+	p := s.start(s.replica())
+	s.awaitLive(p, 2)
+	sink := filepath.Join(t.TempDir(), "out")
+	if _, err := s.cluster.Connect(t.Context(), map[string]string{
+		"name": "sink-" + s.name, "connector.class": connectFile + "SinkConnector", "file": sink, "topics": s.targets[0],
+		"value.converter": "org.apache.kafka.connect.json.JsonConverter", "errors.tolerance": "all",
+		"errors.deadletterqueue.topic.name": s.route.Topic, "errors.deadletterqueue.topic.replication.factor": "1",
+		"errors.deadletterqueue.context.headers.enable": "true",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	f := &failing{stage: s}
+	for i := range records {
+		f.write(s.targets[0], fmt.Sprint(i), time.Now().Add(-time.Hour))
+	}
+	trips := s.consume(s.targets[0], records*(attempts+1))
+	parked := s.consume(s.route.DeadLetter, records)
+	p.stop()
+	size, came := map[string]int{}, map[string]int{}
+	for _, r := range trips {
+		key := string(r.Key)
+		if n := came[key]; n > 0 && value(r, "delay-attempt") != fmt.Sprint(n) || value(r, "__connect.errors.topic") != "" || value(r, "trace") != key {
+			t.Errorf("trip %d of %s has %v", n, key, r.Headers)
+		}
+		came[key]++
+		if n := topics.RecordSize(r.Key, r.Value, r.Headers); size[key] == 0 || came[key] == 2 {
+			size[key] = n
+		} else if n > size[key]+16 {
+			t.Errorf("trip %d of %s has %d bytes, and the first had %d", came[key]-1, key, n, size[key])
+		}
+	}
+	for _, r := range parked {
+		key := string(r.Key)
+		if came[key] != attempts+1 || value(r, "delay-attempt") != fmt.Sprint(attempts) || value(r, "__delay.errors.code") != "attempts_exhausted" ||
+			value(r, "__connect.errors.topic") != s.targets[0] || !strings.Contains(value(r, "__connect.errors.exception.class.name"), "DataException") {
+			t.Errorf("%s came %d times, and is parked with %v", key, came[key], r.Headers)
+		}
+	}
+}
+
+// consume reads so many committed records of a topic from its beginning, and fails if there are more.
+func (s *stage) consume(topic string, n int) (all []*kgo.Record) {
+	s.t.Helper()
+	cl, err := kgo.NewClient(append(s.opts(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	for len(all) < n {
+		fs := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			s.t.Fatalf("%d of %d records came to %s", len(all), n, topic)
+		}
+		fs.EachRecord(func(r *kgo.Record) { all = append(all, r) })
+	}
+	if len(all) > n {
+		s.t.Errorf("%d records came to %s, want %d", len(all), topic, n)
+	}
+	return all
 }
