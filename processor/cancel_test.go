@@ -1,0 +1,162 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// cancelOf cancels a request of a partition.
+func cancelOf(offset int64, partition int32, of, due int64) *kgo.Record {
+	r := req(offset, testNow, "orders")
+	r.Headers = []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(topics.Handle{Partition: partition, Offset: of, Due: due}.String())}}
+	return r
+}
+
+// decidedTurn is readyTurn after it was decided what cancels do.
+func decidedTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
+	t.Helper()
+	tn := readyTurn(t, l, w, req(0, testNow, "orders"))
+	p := tn.parts[0].p
+	tn.tried = tn.parts // as if it had happened
+	l.turnDecided(t.Context(), tn)
+	l.read(t, p, testNow, rs...)
+	if err := p.Load(testNow, pending.Room{}); err != nil {
+		t.Fatal(err)
+	}
+	pt := p.take(testNow, nil, 1000, anyBytes)
+	p.Begin()
+	return &turn{kit: &l.kit, parts: []*part{pt}, member: someone, began: time.Now(), cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
+}
+
+// A turn of cancels has nothing to write but the checkpoint: a plain commit settles it, and what that does not settle is tried again.
+func TestTurnOfCancels(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		l, w := testCluster(t)
+		tn := decidedTurn(t, l, w, req(1, testNow+1000, "orders"), cancelOf(2, testTP.Partition, 1, testNow+1000), cancelOf(3, testTP.Partition, 1, testNow+1000))
+		p := tn.parts[0].p
+		w.take()
+		if refused {
+			w.answer(kmsg.OffsetCommit, func(r kmsg.Request) (kmsg.Response, error) {
+				resp := r.ResponseKind().(*kmsg.OffsetCommitResponse)
+				for _, rt := range r.(*kmsg.OffsetCommitRequest).Topics {
+					st := kmsg.NewOffsetCommitResponseTopic()
+					st.Topic, st.TopicID = rt.Topic, rt.TopicID
+					for _, rp := range rt.Partitions {
+						sp := kmsg.NewOffsetCommitResponseTopicPartition()
+						sp.Partition, sp.ErrorCode = rp.Partition, kerr.RebalanceInProgress.Code
+						st.Partitions = append(st.Partitions, sp)
+					}
+					resp.Topics = append(resp.Topics, st)
+				}
+				return resp, nil
+			})
+		}
+		tn.run(t.Context())
+		equals(t, "requests", only(w.take(), "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Produce"), []string{"OffsetCommit"})
+		l.turnDecided(t.Context(), tn)
+		effects := l.counters.cancels.snapshot()
+		if refused {
+			equal(t, "parts that are tried again", len(p.Repeated()), 1)
+			equal(t, "O", p.Marks().Committed.Offset, 1)
+			equal(t, "counted", len(effects), 0)
+			continue
+		}
+		equal(t, "O", p.Marks().Committed.Offset, 4)
+		equal(t, "pending", p.Pending(), 0)
+		equal(t, "cancelled", effects["cancelled"], 1)
+		equal(t, "unknown", effects["unknown"], 1)
+	}
+}
+
+// A cancel of a record of another partition goes there, once, with our mark; one of a partition that is not there is answered.
+func TestTurnForwards(t *testing.T) {
+	route := testRoute(true)
+	route.CancelsAnswered = true
+	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+	there := cancelOf(1, 2, 7, testNow)
+	there.Headers = append(there.Headers, kgo.RecordHeader{Key: "trace", Value: []byte("x")})
+	tn := decidedTurn(t, l, w, there, cancelOf(2, 4, 7, testNow))
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	outs := tn.render.outputs
+	if len(outs) != 2 || outs[0].kind != outForward || outs[1].kind != outDeadLetter {
+		t.Fatalf("outputs are %+v", outs)
+	}
+	r := outs[0].rec
+	equal(t, "topic", r.Topic, testTopic)
+	equal(t, "partition", r.Partition, 2)
+	q, err := topics.ParserFor("p1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := q.Parse(r.Headers, topics.Stamp{}, 100, testMark.In(2))
+	if err != nil || got.Kind != topics.KindCancel || !got.Forwarded || got.Handle != (topics.Handle{Partition: 2, Offset: 7, Due: testNow}) {
+		t.Errorf("it is read as %+v, %v", got, err)
+	}
+	equal(t, "what its producer wrote goes along", string(r.Headers[1].Value), "x")
+	equal(t, "answer", string(outs[1].refusal.Code), string(topics.CodeUnknownHandle))
+	equal(t, "appended", tn.parts[0].To.Appended, false) // where it lies nobody has to read up to for this partition
+	l.turnDecided(t.Context(), tn)
+	effects := l.counters.cancels.snapshot()
+	equal(t, "forwarded", effects["forwarded"], 1)
+	equal(t, "unknown", effects["unknown"], 1)
+}
+
+// At least once, the resolve record of a dead letter is not written before that is acknowledged.
+func TestResolveFollowsItsDeadLetter(t *testing.T) {
+	for _, refused := range []bool{true, false} {
+		l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{testRoute(true)} })
+		l.targets.Of([]byte("bills")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+		tn := readyTurn(t, l, w, req(0, testNow+1000, "elsewhere"))
+		if refused {
+			w.refuse(testTopic+".dead", kerr.InvalidRecord, nil)
+		}
+		tn.run(t.Context())
+		p := tn.parts[0].p
+		l.turnDecided(t.Context(), tn)
+		if appended := p.Marks().OwnEnd > 0; appended == refused {
+			t.Errorf("the dead letter is refused: %v, and a resolve record is there: %v", refused, appended)
+		}
+	}
+}
+
+// A record of a retry route goes to its topic once more when it is not known when it came, and to the parking topic in the end.
+func TestTurnOfRetryRoute(t *testing.T) {
+	route := testRoute(false)
+	route.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: 3 * time.Second, Factor: 2, Max: time.Hour}, MaxAttempts: 2, FromHeaders: true, Parking: "bills", Strip: topics.ErrorHeaders}
+	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+	l.targets.Of([]byte(route.Retry.Parking)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+	failed := func(offset int64, attempt string) *kgo.Record {
+		r := req(offset, testNow, "orders")
+		r.Headers = []kgo.RecordHeader{{Key: "__connect.errors.topic", Value: []byte("orders")}, {Key: topics.HeaderAttempt, Value: []byte(attempt)}}
+		return r
+	}
+	tn := readyTurn(t, l, w, failed(0, "1"), failed(1, "2"))
+	tn.run(t.Context())
+	if tn.outcome != outcomeDone {
+		t.Fatal(tn.outcome, tn.err)
+	}
+	byKind := map[outputKind]*kgo.Record{}
+	for _, o := range tn.render.outputs {
+		byKind[o.kind] = o.rec
+	}
+	again, parked := byKind[outPostponed], byKind[outDeadLetter]
+	if len(byKind) < 2 || again == nil || parked == nil {
+		t.Fatalf("outputs are %+v", tn.render.outputs)
+	}
+	equal(t, "parked in", parked.Topic, route.Retry.Parking)
+	q, err := mustRoute(route).Parser().Parse(again.Headers, topics.Stamp{}, 100, testMark)
+	if err != nil || !q.Retry || q.Due != testNow+6000 || q.Round != 1 || q.Origin.Offset != 0 || q.Origin.Due != q.Due {
+		t.Errorf("appended again is %+v, %v", q, err)
+	}
+	equal(t, "retried because of a target", l.counters.retried.Load(), 0)
+}
