@@ -31,6 +31,9 @@ func (b Backoff) whole() backoff {
 	}
 }
 
+// longest is the longest pause.
+func (b Backoff) longest() time.Duration { return b.Max + time.Duration(b.Jitter*float64(b.Max)) }
+
 const (
 	thousand  = 1000
 	maxFactor = 1000 * thousand

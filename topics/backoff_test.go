@@ -134,6 +134,17 @@ func TestDeliveredOfRetryRoute(t *testing.T) {
 	}
 }
 
+// The longest pause is within what a record may be ahead.
+func TestBackoffWithinMaxDelay(t *testing.T) {
+	for most, good := range map[time.Duration]bool{71 * time.Minute: false, 72 * time.Minute: true} {
+		_, err := NewRoutes(Route{Topic: "t", DeadLetter: "t.dead", Target: "orders", MaxDelay: most,
+			Retry: &Retrying{Backoff: Backoff{Initial: time.Second, Factor: 2, Max: time.Hour, Jitter: 0.2}, MaxAttempts: 1}})
+		if (err == nil) != good {
+			t.Errorf("max_delay %v: %v", most, err)
+		}
+	}
+}
+
 // Create makes retry topics as Check wants them, and Check tells what makes a loop leak.
 func TestTopicsOfRetryRoute(t *testing.T) {
 	adm, _ := admin(t, 1)

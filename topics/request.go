@@ -177,7 +177,7 @@ func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, 
 			return Request{}, r
 		}
 	}
-	if q.AtOnce = p.retries() && !q.Retry && q.Due == atOnce; q.AtOnce {
+	if q.AtOnce = p.retries() && !q.Retry && q.Due == AtOnce; q.AtOnce {
 		q.Pause = p.backoff.pause(q.Round, offset)
 	}
 	if r := p.where(&q, headers, &at); r != nil {
@@ -211,8 +211,8 @@ func spread(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// atOnce is the due time of a record of a retry route that came at a time that is not known: in the past.
-const atOnce = 1
+// AtOnce is the due time of a record of a retry route that came at a time that is not known: the earliest that there is, in ms.
+const AtOnce = 1
 
 // round reads which delivery of a retry route has failed.
 func (q *Request) round(raw []byte) *Refusal {
@@ -315,8 +315,8 @@ func (q *Request) resolve(headers []kgo.RecordHeader, v []byte, offset int64, m 
 func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, offset int64) *Refusal {
 	base := written.Millis
 	if p.retries() {
-		if q.Due = atOnce; written.ByBroker {
-			q.Due = max(base+p.backoff.pause(q.Round, offset), atOnce+1)
+		if q.Due = AtOnce; written.ByBroker {
+			q.Due = max(base+p.backoff.pause(q.Round, offset), AtOnce+1)
 		}
 		return nil
 	}

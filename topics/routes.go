@@ -137,8 +137,8 @@ func checkRetry(r Route, p *problems) {
 	switch {
 	case r.Delay > 0:
 		p.report("delay and retry are both given: a retry route has its backoff")
-	case r.MaxDelay > 0 && r.Retry.Backoff.Max > r.MaxDelay:
-		p.report("retry.backoff.max %s is above max_delay %s: records would be dead-lettered", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
+	case r.MaxDelay > 0 && r.Retry.Backoff.longest() > r.MaxDelay:
+		p.report("retry.backoff.max %s, with its jitter, is above max_delay %s: records would be dead-lettered", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
 	case r.Retry.FromHeaders && len(r.Allow) == 0:
 		p.report("retry.target is from_headers, and targets.allow is empty: nothing could be delivered")
 	}

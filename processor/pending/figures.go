@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // Marks are where a partition stands: the checkpoints that it has written, decided and planned, and how
@@ -33,9 +34,9 @@ type Figures struct {
 	Agenda  []state.Stretch // how much is due within each of some times
 }
 
-// sooner says that something is due: now, if it is refused.
+// sooner says that something is due: now, if it is refused, or came at a time that is not known.
 func (f *Figures) sooner(due, now int64) {
-	if due == 0 {
+	if due <= topics.AtOnce {
 		due = now
 	}
 	if f.NextDue == 0 || due < f.NextDue {

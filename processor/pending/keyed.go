@@ -40,7 +40,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	case late && replay:
 		return a, nil
 	case late:
-		a.Late = true
+		a.Late = !req.AtOnce
 		k.admitLate(r, req, key, now)
 		return a, nil
 	}
