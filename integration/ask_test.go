@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -147,6 +148,7 @@ func (a *asker) draw() *kgo.Record {
 func TestRetryRoute(t *testing.T) {
 	for _, kind := range []string{"LogAppendTime", "CreateTime"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			retrying := &topics.Retrying{
 				Backoff: topics.Backoff{Initial: 200 * time.Millisecond, Factor: 1.5, Max: time.Second}, MaxAttempts: 20, FromHeaders: true, Strip: topics.ErrorHeaders,
 			}
@@ -234,19 +236,12 @@ func (f *failing) process(r *kgo.Record, from, to string) *kgo.Record {
 	}
 	again := &kgo.Record{Topic: to, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.Add(-time.Hour), Headers: slices.Clone(r.Headers)}
 	for name, v := range map[string]string{
-		"__connect.errors.topic": from, "__connect.errors.exception.message": fmt.Sprintf("attempt %s of %s", cmpOr(n.attempt, "0"), key),
+		"__connect.errors.topic": from, "__connect.errors.exception.message": fmt.Sprintf("attempt %s of %s", cmp.Or(n.attempt, "0"), key),
 		"__connect.errors.exception.stacktrace": strings.Repeat("at org.example ", 250),
 	} {
 		again.Headers = append(again.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
 	}
 	return again
-}
-
-func cmpOr(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // value is that of the last header of a name.
