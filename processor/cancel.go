@@ -3,6 +3,8 @@ package processor
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -28,13 +30,7 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	if it.Effect == pending.EffectCancelled || !p.route.CancelsAnswered {
 		return nil
 	}
-	refusal := topics.NotCancelled(it.Effect == pending.EffectTooLate)
-	for _, h := range rec.Headers {
-		if h.Key == topics.HeaderCancel {
-			refusal.Value = h.Value[:min(len(h.Value), 64)]
-		}
-	}
-	return r.deadLetter(ctx, pt, it, refusal)
+	return r.deadLetter(ctx, pt, it, topics.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
 // forward renders a cancel for the partition that it names. It reports whether there is one.
@@ -50,20 +46,23 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 	}
 	out := r.newRecord()
 	out.Topic, out.Partition, out.Key, out.Value = t.Name, req.Handle.Partition, rec.Key, rec.Value
-	at := len(r.headers)
-	r.headers, r.buf = topics.AppendForward(r.headers, rec.Headers, p.mark.In(req.Handle.Partition), p.tp.Partition, rec.Offset, r.buf)
-	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
-	size := topics.RecordSize(out.Key, out.Value, out.Headers)
-	if _, ok := r.fits(out, size, st); !ok {
-		// What else the record holds is of no use to the one that it names.
-		out.Key, out.Value = nil, nil
-		for i := range out.Headers[:len(out.Headers)-1] {
-			if h := &out.Headers[i]; h.Key != topics.HeaderCancel {
-				h.Value = nil
-			}
+	r.forwarded(pt, out, rec.Headers, req.Handle)
+	if size := topics.RecordSize(out.Key, out.Value, out.Headers); !it.Stays {
+		if _, ok := r.fits(out, size, st); ok {
+			r.outputs = append(r.outputs, output{rec: out, kind: outForward, item: it, part: pt, size: size})
+			return true, nil
 		}
-		size = topics.RecordSize(nil, nil, out.Headers)
 	}
-	r.outputs = append(r.outputs, output{rec: out, kind: outForward, item: it, part: pt, size: size})
+	// It does not fit with one more header. What names the other record is enough.
+	out.Key, out.Value = nil, nil
+	r.forwarded(pt, out, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(req.Handle.String())}}, req.Handle)
+	r.outputs = append(r.outputs, output{rec: out, kind: outForward, item: it, part: pt, size: topics.RecordSize(nil, nil, out.Headers)})
 	return true, nil
+}
+
+// forwarded gives a record the headers of a cancel that is written again.
+func (r *renderer) forwarded(pt *part, out *kgo.Record, as []kgo.RecordHeader, to topics.Handle) {
+	p, at := pt.p, len(r.headers)
+	r.headers, r.buf = topics.AppendForward(r.headers, as, p.mark.In(to.Partition), p.tp.Partition, r.rec.Offset, r.buf)
+	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 }

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -109,6 +110,51 @@ func TestTurnForwards(t *testing.T) {
 	effects := l.counters.cancels.snapshot()
 	equal(t, "forwarded", effects["forwarded"], 1)
 	equal(t, "unknown", effects["unknown"], 1)
+}
+
+// One that does not fit with one more header is made of what counts, wherever its bulk is, and so is one that brokers refuse for its size.
+func TestTurnForwardsWhatIsLarge(t *testing.T) {
+	large := make([]byte, kafka.DefaultMaxBytes-300)
+	for i := range large {
+		large[i] = byte(i*i>>7 ^ i)
+	}
+	there := topics.Handle{Partition: 2, Offset: 7, Due: testNow}.String()
+	for _, c := range []struct {
+		name    string
+		headers []kgo.RecordHeader
+		stays   bool
+	}{
+		{"an earlier header", []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: large}, {Key: topics.HeaderCancel, Value: []byte(there)}}, false},
+		{"white space", []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: append(bytes.Repeat([]byte(" "), len(large)), there...)}}, true},
+		{"a name", []kgo.RecordHeader{{Key: string(large), Value: nil}, {Key: topics.HeaderCancel, Value: []byte(there)}}, false},
+		{"refused", []kgo.RecordHeader{{Key: "a", Value: []byte("b")}, {Key: topics.HeaderCancel, Value: []byte(there)}}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			r := cancelOf(1, 2, 7, testNow)
+			r.Headers = c.headers
+			tn := decidedTurn(t, l, w, r)
+			tn.parts[0].Items[0].Stays = c.stays
+			tn.run(t.Context())
+			outs := tn.render.outputs
+			if tn.outcome != outcomeDone || len(outs) != 1 || outs[0].kind != outForward || outs[0].size > 300 {
+				t.Fatalf("%v, %v: %+v", tn.outcome, tn.err, outs)
+			}
+			q, err := topics.ParserFor("p1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := q.Parse(outs[0].rec.Headers, topics.Stamp{}, 100, testMark.In(2)); err != nil || !got.Forwarded || got.Handle.Offset != 7 {
+				t.Errorf("it is read as %+v, %v", got, err)
+			}
+		})
+	}
+	for _, kind := range []outputKind{outForward, outPostponed} {
+		o := output{kind: kind, item: &pending.Item{}}
+		equal(t, "there is something else to write", o.another(kerr.MessageTooLarge), true)
+		equal(t, "when it is refused otherwise", o.another(kerr.InvalidRecord), false)
+	}
+	equal(t, "when it was made smaller", (&output{kind: outForward, item: &pending.Item{Stays: true}}).another(kerr.MessageTooLarge), false)
 }
 
 // At least once, the resolve record of a dead letter is not written before that is acknowledged.

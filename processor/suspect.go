@@ -100,8 +100,10 @@ func (o *output) another(why error) bool {
 	switch o.kind {
 	case outDelivered:
 		return true
-	case outRetry:
-		return isTooLarge(why) // it waits where it is
+	case outRetry, outPostponed:
+		return isTooLarge(why) // it waits where it is, or is dead-lettered
+	case outForward:
+		return isTooLarge(why) && !o.item.Stays // it is made smaller
 	case outDeadLetter:
 		return isTooLarge(why) && o.size > leastDeadLetter
 	}
@@ -132,7 +134,7 @@ func (s *selection) suspect(ps []*partition, t *turn) {
 		return
 	}
 	switch it := r.items[0]; r.alone.kind {
-	case outRetry:
+	case outRetry, outPostponed, outForward:
 		it.Stays = true
 	case outDeadLetter:
 		it.Cuts++

@@ -63,24 +63,26 @@ func backoffOf(spec string) (b backoff, ok bool) {
 		}
 		*to[i] = n
 	}
-	return b, b.fault() == "" && b.spec() == spec
+	return b, len(b.faults()) == 0 && b.spec() == spec
 }
 
-// fault says what cannot be; "" when all is well.
-func (b backoff) fault() string {
-	switch {
-	case b.initial < 1:
-		return "backoff.initial is below a millisecond"
-	case b.max < b.initial:
-		return "backoff.max is below backoff.initial"
-	case b.max > maxDelayMillis/2:
-		return "backoff.max is more than 146 years"
-	case b.factor < thousand || b.factor > maxFactor:
-		return "backoff.factor is not 1 to " + strconv.Itoa(maxFactor/thousand)
-	case b.jitter < 0 || b.jitter > thousand:
-		return "backoff.jitter is not 0 to 1"
+// faults say what cannot be.
+func (b backoff) faults() (all []string) {
+	for _, f := range []struct {
+		is   bool
+		says string
+	}{
+		{b.initial < 1, "backoff.initial is below a millisecond"},
+		{b.max < b.initial, "backoff.max is below backoff.initial"},
+		{b.max > maxDelayMillis/2, "backoff.max is more than 146 years"},
+		{b.factor < thousand || b.factor > maxFactor, "backoff.factor is not 1 to " + strconv.Itoa(maxFactor/thousand)},
+		{b.jitter < 0 || b.jitter > thousand, "backoff.jitter is not 0 to 1"},
+	} {
+		if f.is {
+			all = append(all, f.says)
+		}
 	}
-	return ""
+	return all
 }
 
 // pause is how long to wait after a number of rounds, in ms: it follows from the record's place alone.

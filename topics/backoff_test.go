@@ -68,6 +68,7 @@ func TestRetryRoute(t *testing.T) {
 		{"Streams", headers("__streams.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
 		{"share group", headers("__dlq.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
 		{"said by itself", headers("delay-target-topic", "bills", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("bills")}},
+		{"an empty header is as good as absent", headers("delay-target-topic", "", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
 		{"inherited times", append(inherited, headers("__connect.errors.topic", "orders")...), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
 		{"it is not known when it came", headers("__connect.errors.topic", "orders", "delay-attempt", " 2 "), byProducer, Request{Due: 1, AtOnce: true, Pause: 4000, Target: []byte("orders"), Round: 2}},
 		{"appended by us", headers("__connect.errors.topic", "orders", "delay-attempt", "2", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:0:1767225605123"), byProducer,
@@ -128,7 +129,7 @@ func TestDeliveredOfRetryRoute(t *testing.T) {
 		hs, _ := AppendDelivered(nil, in, &d, nil)
 		want := "a=b\nc=\ndelay-attempt=2\n"
 		if emit == EmitSource {
-			want += "delay-due=1767225605123\ndelay-source=t/1/7\n"
+			want += "delay-due=1767225605123\ndelay-source=t/1/7\ndelay-tries=3\n"
 		}
 		equal(t, show(hs), want)
 	}

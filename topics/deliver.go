@@ -13,7 +13,7 @@ import (
 type Emit uint8
 
 const (
-	EmitSource Emit = iota // delay-due, delay-source, and delay-attempt if there was one
+	EmitSource Emit = iota // delay-due, delay-source, and delay-tries if there was one before
 	EmitAll                // these, delay-source-timestamp and delay-fired
 	EmitNone               // none, for sinks that cannot read headers that are plain text
 )
@@ -43,7 +43,7 @@ type Delivered struct {
 	Partition int32
 	Origin    Origin // Request.First: the request as it was written, and when it was due
 	Fired     int64  // hand-over to the producer, ms since the epoch
-	Attempt   int    // attempts before this one; zero leaves delay-attempt out
+	Attempt   int    // attempts to deliver it before this one; zero leaves delay-tries out
 	Round     int    // of a retry route: the delay-attempt that comes back with the record if it fails, whatever Emit is
 	Emit      Emit
 	Strip     []string // names of headers that are left out, too, in which * is any run of characters
@@ -99,8 +99,8 @@ func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kg
 		w.number(HeaderSourceTimestamp, d.Origin.Timestamp)
 		w.value(HeaderFired, d.shared.fired)
 	}
-	if d.Attempt > 0 && d.Round == 0 {
-		w.number(HeaderAttempt, int64(d.Attempt))
+	if d.Attempt > 0 {
+		w.number(HeaderTries, int64(d.Attempt))
 	}
 	return w.headers, w.buf
 }

@@ -46,9 +46,9 @@ func TestAppendDelivered(t *testing.T) {
 		added   string
 	}{
 		{EmitSource, 0, source},
-		{EmitSource, 2, source + "delay-attempt=2\n"},
+		{EmitSource, 2, source + "delay-tries=2\n"},
 		{EmitAll, 0, source + more},
-		{EmitAll, 2, source + more + "delay-attempt=2\n"},
+		{EmitAll, 2, source + more + "delay-tries=2\n"},
 		{EmitNone, 2, ""},
 	} {
 		d.Emit, d.Attempt = c.emit, c.attempt

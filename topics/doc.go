@@ -97,8 +97,9 @@
 //	delay-source            the request: topic/partition/offset
 //	delay-source-timestamp  and its timestamp (EmitAll)
 //	delay-fired             when it was handed to the producer (EmitAll)
-//	delay-attempt           attempts before this one, if there were any; of a retry
-//	                        route the number of this delivery, whatever Emit is
+//	delay-tries             attempts to deliver it before this one, if there were any
+//	delay-attempt           of a retry route: the number of this delivery, whatever
+//	                        Emit is
 //
 // delay-source names the request as it was written, whatever was retried since: it
 // is what a consumer tells doubles by. The record's own timestamp is that of

@@ -84,19 +84,29 @@ func (p *Parser) handle(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 }
 
 // TooLateToReplace is the refusal of a replacement that names nothing that is pending: by late any more, else perhaps nothing that ever was.
-func TooLateToReplace(late bool) *Refusal {
-	r := &Refusal{Code: CodeTooLate, Stage: StageStore, Header: HeaderReplace, Message: "nothing of that name is pending: it was cancelled or replaced, or never was"}
+func TooLateToReplace(headers []kgo.RecordHeader, late bool) *Refusal {
+	message := "nothing of that name is pending: it was cancelled or replaced, or never was"
 	if late {
-		r.Message = "what it names was delivered or dead-lettered before, or was about to be"
+		message = "what it names was delivered or dead-lettered before, or was about to be"
 	}
-	return r
+	return refuse(CodeTooLate, StageStore, HeaderReplace, last(headers, HeaderReplace), "%s", message)
 }
 
 // NotCancelled is the refusal of a cancel that has cancelled nothing.
-func NotCancelled(late bool) *Refusal {
-	r := TooLateToReplace(late)
-	if r.Header = HeaderCancel; !late {
+func NotCancelled(headers []kgo.RecordHeader, late bool) *Refusal {
+	r := TooLateToReplace(nil, late)
+	if !late {
 		r.Code = CodeUnknownHandle
 	}
-	return r
+	return refuse(r.Code, r.Stage, HeaderCancel, last(headers, HeaderCancel), "%s", r.Message)
+}
+
+// last is the value of the last header of a name.
+func last(headers []kgo.RecordHeader, name string) []byte {
+	for i := len(headers) - 1; i >= 0; i-- {
+		if headers[i].Key == name {
+			return headers[i].Value
+		}
+	}
+	return nil
 }

@@ -21,8 +21,9 @@ const (
 	HeaderSource          = "delay-source"
 	HeaderSourceTimestamp = "delay-source-timestamp"
 	HeaderFired           = "delay-fired"
-	HeaderAttempt         = "delay-attempt"
-	HeaderHops            = "delay-hops" // reserved for delay topics in a chain
+	HeaderTries           = "delay-tries"
+	HeaderAttempt         = "delay-attempt" // of a retry route: it comes back
+	HeaderHops            = "delay-hops"    // reserved for delay topics in a chain
 )
 
 // Names of the internal headers: what duewheel writes to a delay topic for
@@ -121,7 +122,7 @@ func fieldOf(name string) field {
 		return fieldResolve
 	case HeaderSeq:
 		return fieldSeq
-	case HeaderDue, HeaderSource, HeaderSourceTimestamp, HeaderFired, HeaderHops, HeaderFrom:
+	case HeaderDue, HeaderSource, HeaderSourceTimestamp, HeaderFired, HeaderTries, HeaderHops, HeaderFrom:
 		return fieldIgnored
 	}
 	for i, r := range reserved {

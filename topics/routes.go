@@ -128,7 +128,7 @@ func checkRetry(r Route, p *problems) {
 	if r.Retry == nil {
 		return
 	}
-	if fault := r.Retry.Backoff.whole().fault(); fault != "" {
+	for _, fault := range r.Retry.Backoff.whole().faults() {
 		p.report("retry.%s", fault)
 	}
 	if n := r.Retry.MaxAttempts; n < 1 || n > mostAttempts {
@@ -139,7 +139,7 @@ func checkRetry(r Route, p *problems) {
 		p.report("delay and retry are both given: a retry route has its backoff")
 	case r.MaxDelay > 0 && r.Retry.Backoff.longest() > r.MaxDelay:
 		p.report("retry.backoff.max %s, with its jitter, is above max_delay %s: records would be dead-lettered", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
-	case r.Retry.FromHeaders && len(r.Allow) == 0:
+	case r.Retry.FromHeaders && len(r.Allow) == 0 && r.Target == "":
 		p.report("retry.target is from_headers, and targets.allow is empty: nothing could be delivered")
 	}
 }

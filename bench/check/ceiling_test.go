@@ -49,7 +49,7 @@ func TestLate(t *testing.T) {
 // attempted is a delivery that says how often it was tried before.
 func (w *world) attempted(q *kgo.Record, due time.Time, attempt int) *kgo.Record {
 	d := w.deliver(q, due)
-	d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-attempt", Value: fmt.Append(nil, attempt)})
+	d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-tries", Value: fmt.Append(nil, attempt)})
 	return d
 }
 

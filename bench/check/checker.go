@@ -21,7 +21,7 @@ type Checker struct {
 	places   places
 	sources  map[topicPartition]*source
 	contents contents // of routes without emitted headers
-	namings
+	namings  namings
 
 	lateness *Lateness
 	byTarget map[string]*Lateness
@@ -66,8 +66,8 @@ func New(config Config) (*Checker, error) {
 		sources:  make(map[topicPartition]*source),
 		lateness: newLateness(),
 		byTarget: make(map[string]*Lateness),
-		namings:  newNamings(),
 	}
+	c.namings = newNamings(c)
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
 	}
@@ -158,24 +158,24 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return // read again
 	}
 	if forwarded {
-		c.pass(from, func(f *foreign) { f.times++ })
+		c.namings.pass(from, func(f *foreign) { f.times++ })
 	}
 	if e.Outcome == Cancel {
-		c.cancels(src, s, r, e)
+		c.namings.cancels(src, s, r, e)
 		return
 	}
 	got := *s
 	c.want(src, s, r, e)
-	c.noteRequested(src.name(r.Offset), s)
+	c.namings.noteRequested(src.name(r.Offset), s)
 	if e.Names.Topic != "" {
-		c.names(src, r.Offset, e, true)
+		c.namings.names(src, r.Offset, e, true)
 	}
 	if e.Codes&TooLarge != 0 && len(r.Value) >= headBytes {
 		src.large[r.Offset] = large{len(r.Value), c.hash.bytes(r.Value[:headBytes])}
 	}
 	if got.arrivals > 0 {
 		c.judgeLate(src, s, &got, r, e)
-		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
+		c.namings.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 	if src.route.Emit == emitNone && s.is(mayDeliver) {
 		c.learn(src, s, r, e)
@@ -208,14 +208,14 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		}
 	}
 	c.counts.Requested++
-	if s.arrivals == 0 && c.named[called{src.name(r.Offset), s.due}] == nil {
+	if s.arrivals == 0 && c.namings.named[called{src.name(r.Offset), s.due}] == nil {
 		*c.waiting(s)++
 	}
 }
 
 // example says something of what is outstanding.
 func (c *Checker) example() string {
-	for _, n := range c.named {
+	for _, n := range c.namings.named {
 		if n.owed > 0 {
 			said := fmt.Sprintf("what becomes of %v, due %d (requested: %v, arrived: %v), named by", n.Source, n.due, n.requested, n.arrived)
 			for _, by := range n.by {
@@ -224,14 +224,14 @@ func (c *Checker) example() string {
 			return said
 		}
 	}
-	for name, f := range c.foreign {
+	for name, f := range c.namings.foreign {
 		if f.owed() > 0 {
 			return fmt.Sprintf("cancel %v to be forwarded", name)
 		}
 	}
 	for _, src := range c.sources {
 		for offset, s := range src.slots() {
-			if s.is(requested) && s.arrivals == 0 && s.due <= c.until && !c.apart(src.name(offset), s) {
+			if s.is(requested) && s.arrivals == 0 && s.due <= c.until && !c.namings.apart(src.name(offset), s) {
 				return fmt.Sprintf("%v, due %d", src.name(offset), s.due)
 			}
 		}

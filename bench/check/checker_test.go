@@ -46,8 +46,8 @@ var cases = []struct {
 	{"fired after it was seen", func(o *outcome) { set(o.arrivals[0], "delay-fired", millis(due.AddDate(100, 0, 0))) }, map[Kind]int64{Ahead: 1}, "fired"},
 	{"written after it was seen", func(o *outcome) { o.arrivals[0].Timestamp = due.AddDate(100, 0, 0) }, map[Kind]int64{Ahead: 1}, "written"},
 	{"attempts without a retry", func(o *outcome) {
-		o.arrivals[0].Headers = append(o.arrivals[0].Headers, kgo.RecordHeader{Key: "delay-attempt", Value: []byte("1")})
-	}, map[Kind]int64{Altered: 1}, "delay-attempt says 1, and its last retry record 0"},
+		o.arrivals[0].Headers = append(o.arrivals[0].Headers, kgo.RecordHeader{Key: "delay-tries", Value: []byte("1")})
+	}, map[Kind]int64{Altered: 1}, "delay-tries says 1, and its last retry record 0"},
 	{"the key", func(o *outcome) { o.arrivals[0].Key = []byte("K") }, map[Kind]int64{Altered: 1}, "key"},
 	{"a null key", func(o *outcome) { o.arrivals[0].Key = nil }, map[Kind]int64{Altered: 1}, "key"},
 	{"the value", func(o *outcome) { o.arrivals[0].Value = []byte("v ") }, map[Kind]int64{Altered: 1}, "value"},
@@ -202,7 +202,7 @@ func TestRetryAgain(t *testing.T) {
 		for i := range requests { // the second one first, as its first retry record says
 			d := w.deliver(requests[1-i], due)
 			d.Timestamp = due.Add(time.Duration(i+1) * 100 * time.Millisecond)
-			d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-attempt", Value: []byte("1")})
+			d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-tries", Value: []byte("1")})
 			deliveries = append(deliveries, d)
 		}
 		c := newChecker(t, w.config)
@@ -225,7 +225,7 @@ func TestRetry(t *testing.T) {
 	late := w.deliver(other, due)
 	d := w.deliver(q, due)
 	d.Timestamp = again
-	d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-attempt", Value: []byte("1")})
+	d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-tries", Value: []byte("1")})
 
 	t.Run("delivered", func(t *testing.T) {
 		c := newChecker(t, w.config)
@@ -236,7 +236,7 @@ func TestRetry(t *testing.T) {
 		c := newChecker(t, w.config)
 		first := *d
 		first.Headers = slices.Clone(d.Headers)
-		drop(&first, "delay-attempt")
+		drop(&first, "delay-tries")
 		feed(c, q, other, late, &first)
 		expectFaults(t, c, map[Kind]int64{Disordered: 1}, "")
 	})
@@ -290,7 +290,7 @@ func TestRetry(t *testing.T) {
 			set(foreign, "delay-retry", strings.Replace(string(foreign.Headers[len(foreign.Headers)-1].Value), "abcdef01:g:1", mark, 1))
 			c := newChecker(t, w.config)
 			feed(c, q, other, foreign, late, d)
-			expectFaults(t, c, map[Kind]int64{Missing: 1, Disordered: 1, Altered: 1}, "delay-attempt says 1, and its last retry record 0")
+			expectFaults(t, c, map[Kind]int64{Missing: 1, Disordered: 1, Altered: 1}, "delay-tries says 1, and its last retry record 0")
 		})
 	}
 	t.Run("of another group: passed over", func(t *testing.T) {

@@ -30,7 +30,7 @@ func passes(name string) bool { return !belongs(name) && !strings.HasPrefix(name
 // emitted tells whether a header is one of those that the processor writes; in a request it means nothing.
 func emitted(name string) bool {
 	switch name {
-	case "delay-due", "delay-source", "delay-source-timestamp", "delay-fired", "delay-attempt", "delay-hops", "delay-retry", "delay-seq", "delay-from":
+	case "delay-due", "delay-source", "delay-source-timestamp", "delay-fired", "delay-tries", "delay-attempt", "delay-hops", "delay-retry", "delay-seq", "delay-from":
 		return true
 	}
 	return false
@@ -75,7 +75,7 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 			p.once(&p.due, h)
 		case "delay-fired":
 			p.once(&p.fired, h)
-		case "delay-attempt":
+		case "delay-tries":
 			p.once(&p.attempt, h)
 		case "delay-source":
 			p.source(h)

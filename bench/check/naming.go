@@ -46,6 +46,7 @@ const (
 
 // namings are the records of a check that name others.
 type namings struct {
+	*Checker
 	named   map[called]*named
 	namers  map[Source]*namer
 	foreign map[Source]*foreign
@@ -58,12 +59,12 @@ type foreign struct {
 	answered bool // there is no such partition
 }
 
-func newNamings() namings {
-	return namings{named: make(map[called]*named), namers: make(map[Source]*namer), foreign: make(map[Source]*foreign)}
+func newNamings(c *Checker) namings {
+	return namings{Checker: c, named: make(map[called]*named), namers: make(map[Source]*namer), foreign: make(map[Source]*foreign)}
 }
 
 // pass changes what is known of a foreign cancel, and what is still to come.
-func (c *Checker) pass(name Source, change func(*foreign)) {
+func (c *namings) pass(name Source, change func(*foreign)) {
 	f := c.foreign[name]
 	if f == nil {
 		f = new(foreign)
@@ -113,7 +114,7 @@ func (s *source) forwarded(r *kgo.Record) (from Source, as *kgo.Record, ok bool)
 }
 
 // cancels takes a cancel.
-func (c *Checker) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
+func (c *namings) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if s.is(requested) {
 		return // read again
 	}
@@ -138,7 +139,7 @@ func (c *Checker) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 }
 
 // names takes in that the record at an offset names another one.
-func (c *Checker) names(src *source, offset int64, e Expectation, replaces bool) {
+func (c *namings) names(src *source, offset int64, e Expectation, replaces bool) {
 	n := c.of(called{e.Names, e.NamesDue}, src.route)
 	by := &namer{of: n, name: src.name(offset), replaces: replaces}
 	n.by = append(n.by, by)
@@ -147,7 +148,7 @@ func (c *Checker) names(src *source, offset int64, e Expectation, replaces bool)
 }
 
 // of is a request that something names.
-func (c *Checker) of(name called, rt *route) *named {
+func (c *namings) of(name called, rt *route) *named {
 	if n := c.named[name]; n != nil {
 		return n
 	}
@@ -166,13 +167,13 @@ func (c *Checker) of(name called, rt *route) *named {
 const mostPartitions = 1000
 
 // apart reports whether a record is not waited for by itself.
-func (c *Checker) apart(name Source, s *slot) bool {
+func (c *namings) apart(name Source, s *slot) bool {
 	n, by, f := c.named[called{name, s.due}], c.namers[name], c.foreign[name]
 	return n != nil && n.requested || by != nil && !by.replaces || f != nil && f.seen
 }
 
 // noteRequested takes in that a request was seen.
-func (c *Checker) noteRequested(name Source, s *slot) {
+func (c *namings) noteRequested(name Source, s *slot) {
 	if n := c.named[called{name, s.due}]; n != nil {
 		n.requested, n.arrived = true, s.arrivals > 0
 		c.owe(n)
@@ -180,7 +181,7 @@ func (c *Checker) noteRequested(name Source, s *slot) {
 }
 
 // ended takes in that a record has arrived, dead for a reason or not.
-func (c *Checker) ended(name Source, s *slot, code Codes, dead bool) {
+func (c *namings) ended(name Source, s *slot, code Codes, dead bool) {
 	if n := c.named[called{name, s.due}]; n != nil && n.requested {
 		n.arrived = true
 		c.owe(n)
@@ -219,7 +220,7 @@ func (n *named) takers() (certain, maybe, silent int) {
 }
 
 // owe works out how much is still to come.
-func (c *Checker) owe(n *named) {
+func (c *namings) owe(n *named) {
 	certain, maybe, silent := n.takers()
 	owed := int64(0)
 	if n.route.CancelsAnswered {
@@ -238,7 +239,7 @@ func (c *Checker) owe(n *named) {
 
 // judgeNamings: of what is named exactly one thing has become.
 func (e *ending) judgeNamings() {
-	for _, n := range e.named {
+	for _, n := range e.namings.named {
 		certain, maybe, silent := n.takers()
 		if !n.route.CancelsAnswered {
 			maybe, silent = maybe+silent, 0
@@ -259,7 +260,7 @@ func (e *ending) judgeNamings() {
 			e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", n.arrived, certain, silent)
 		}
 	}
-	for name, f := range e.foreign {
+	for name, f := range e.namings.foreign {
 		switch {
 		case !f.seen:
 			e.fault(Stray, name, nil, "was forwarded, and is no cancel of a record of another partition")

@@ -84,7 +84,7 @@ type ending struct{ Checker }
 func (e *ending) judgeEnd(src *source) {
 	for offset, s := range src.slots() {
 		switch {
-		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.apart(src.name(offset), s):
+		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.namings.apart(src.name(offset), s):
 			what := "delivered to " + e.targets.names[s.target]
 			if !s.is(mayDeliver) {
 				what = "dead-lettered: " + Codes(s.codes).String()
@@ -111,7 +111,7 @@ func (e *ending) judgeAttempts(src *source) {
 		}
 		// A record that comes twice may have been delivered before it was put off.
 		if says != last.attempt && !(e.config.AllowDoubles && says < last.attempt) {
-			e.fault(Altered, src.name(offset), nil, "delay-attempt says %d, and its last retry record %d", says, last.attempt)
+			e.fault(Altered, src.name(offset), nil, "delay-tries says %d, and its last retry record %d", says, last.attempt)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 func TestCancel(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 3})
 	out, err := command(t, "", "cancel", "-b", addr, "-t", "delays", "2-0-1767225605123", "1-7-1767225605124")
-	if want := "delays/2@0, which cancels 2-0-1767225605123\ndelays/1@0, which cancels 1-7-1767225605124\n"; err != nil || out != want {
+	if want := "delays/2@0, asks to cancel 2-0-1767225605123\ndelays/1@0, asks to cancel 1-7-1767225605124\n"; err != nil || out != want {
 		t.Fatalf("printed %q, %v", out, err)
 	}
 	for _, r := range fetch(t, addr, "delays", 2) {
@@ -23,11 +23,37 @@ func TestCancel(t *testing.T) {
 		{[]string{"-t", "delays"}, "at least 1 arg"},
 		{[]string{"2-0-1"}, `"topic" not set`},
 		{[]string{"-t", "delays", "2-0", "2-0-1767225605123"}, `"2-0" is not a handle`},
-		{[]string{"-t", "delays", "3-0-1767225605123"}, "partition"},
+		{[]string{"-t", "delays", "3-0-1767225605123"}, "delays has no partition 3, only 0 to 2"},
 		{[]string{"-t", "nowhere", "0-0-1767225605123"}, "duewheel topics create"},
 	} {
 		if out, err := command(t, "", append([]string{"cancel", "-b", addr}, bad.args...)...); err == nil || !strings.Contains(err.Error(), bad.says) || out != "" {
 			t.Errorf("%v: printed %q, %v; want an error that says %q", bad.args, out, err, bad.says)
+		}
+	}
+}
+
+// With a configuration nothing is written to a topic that is none of its delay topics, nor where nothing can be cancelled.
+func TestCancelKnowsRoutes(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}, {topic: fixed, target: orders, delay: 5m}]\n")
+	for topic, says := range map[string]string{"delays": "", "orders": "is not the delay topic of any route", "fixed": "has a fixed delay"} {
+		_, err := command(t, "", "cancel", "-c", config, "-t", topic, "0-0-1767225605123")
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", topic, err, says)
+		}
+	}
+}
+
+// A delay counts from the broker's timestamp where that writes them, so the handle is not known; of a time it is.
+func TestProduceWithLogAppendTime(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"orders": 1})
+	if err := c.CreateTopic("delays", 1, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+		t.Fatal(err)
+	}
+	for flags, says := range map[string]string{"--for 1h": "; without a handle", "--until 2100-01-01T00:00:00Z": ", handle 0-"} {
+		out, err := command(t, "", append([]string{"produce", "-b", addr, "-t", "delays", "--to", "orders", "-v", "x"}, strings.Fields(flags)...)...)
+		if err != nil || !strings.Contains(out, says) {
+			t.Errorf("%s: printed %q, %v; want %q", flags, out, err, says)
 		}
 	}
 }
@@ -59,7 +85,7 @@ func TestProduceReplacement(t *testing.T) {
 			t.Errorf("%v: printed %q, %v; want an error that says %q", bad.args, out, err, bad.says)
 		}
 	}
-	if out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "-v", "", "-p", "0", "-H", "delay-cancel=2-0-1767225605123"); err != nil || !strings.HasSuffix(out, "which cancels 2-0-1767225605123\n") {
+	if out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "-v", "", "-p", "0", "-H", "delay-cancel=2-0-1767225605123"); err != nil || !strings.HasSuffix(out, "asks to cancel 2-0-1767225605123\n") {
 		t.Errorf("a cancel by header: printed %q, %v", out, err)
 	}
 }

@@ -135,8 +135,9 @@ type replay struct {
 	ask    func(context.Context) (bool, error) // nil: yes was said
 	bar    io.Writer                           // nil: a line of stdout for each
 
-	partitions map[string]int // of delay topics that were looked up; 0: it does not exist
-	next       *position      // the first beyond --max
+	partitions map[string]int  // of delay topics that were looked up; 0: it does not exist
+	stamps     map[string]bool // those whose timestamps brokers write
+	next       *position       // the first beyond --max
 
 	total   int // to be written
 	began   time.Time
@@ -343,9 +344,9 @@ func (r *replay) partitionsOf(ctx context.Context, topic string) (int, error) {
 		return 0, fmt.Errorf("look up the delay topic %s: %w", topic, err)
 	}
 	if r.partitions == nil || len(r.partitions) >= mostWords {
-		r.partitions = map[string]int{}
+		r.partitions, r.stamps = map[string]int{}, map[string]bool{}
 	}
-	r.partitions[topic] = len(details[topic].Partitions)
+	r.partitions[topic], r.stamps[topic] = len(details[topic].Partitions), stampsByBroker(ctx, r.cl, topic)
 	return r.partitions[topic], nil
 }
 
@@ -455,7 +456,7 @@ func (r *replay) confirm(a *again) string {
 	if route == nil {
 		return position{a.record.Topic, a.record.Partition, a.record.Offset}.String()
 	}
-	return (&order{}).confirm(a.record, route.Parser(), route)
+	return (&order{}).confirm(a.record, route.Parser(), route, r.stamps[a.record.Topic])
 }
 
 // pause waits until as much time has passed as what is written may take.

@@ -123,6 +123,9 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 	if err != nil {
 		return nil, err
 	}
+	if route != nil && route.Retry != nil && (o.wait != "" || o.until != "") {
+		notes = append(notes, "the route of "+o.topic+" is one for retries: it has a backoff, and --for and --until are passed over")
+	}
 	if route == nil && len(q.Target) == 0 && q.Kind == topics.KindRequest {
 		return []string{"no configuration (-c) has the route of " + o.topic + ": where the records go is not known here; without a target of its own the route dead-letters them"}, nil
 	}
@@ -185,7 +188,7 @@ func lookAtTarget(ctx context.Context, cl *kgo.Client, target string, partition 
 }
 
 // confirm is the line that says what has become of a record that the broker has acknowledged.
-func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Route) string {
+func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Route, byBroker bool) string {
 	line := fmt.Sprintf("%s/%d@%d, ", r.Topic, r.Partition, r.Offset)
 	mark := topics.NewMark([4]byte{}, "", r.Partition)
 	q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, mark)
@@ -193,10 +196,10 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 		return line + "which will be dead-lettered: " + err.Error()
 	}
 	if q.Kind == topics.KindCancel {
-		return line + "which cancels " + q.Handle.String()
+		return line + "asks to cancel " + q.Handle.String()
 	}
 	if q.AtOnce {
-		return line + fmt.Sprintf("a retry, due %v after it is read", time.Duration(q.Pause)*time.Millisecond)
+		return line + fmt.Sprintf("a retry, due some %v after it came", time.Duration(q.Pause)*time.Millisecond)
 	}
 	q.Due -= parser.Jitter(mark, r.Offset) // as it was asked for
 	due, in := time.UnixMilli(q.Due), "now"
@@ -213,7 +216,20 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 	if route != nil && route.Delay > 0 {
 		return line // it cannot be taken out of the order of the log
 	}
+	if byBroker && len(last(r.Headers, topics.HeaderUntil)) == 0 {
+		return line + "; without a handle, since the broker's timestamp counts (LogAppendTime): --until gives one"
+	}
 	return line + ", handle " + topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: q.Due}.String()
+}
+
+// last is the value of the last header of a name.
+func last(headers []kgo.RecordHeader, name string) (v []byte) {
+	for _, h := range headers {
+		if h.Key == name {
+			v = h.Value
+		}
+	}
+	return v
 }
 
 // handled is the partition that the order belongs into because of what it names; -1 when it names nothing.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -99,6 +100,7 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 			fmt.Fprintln(stderr, "note:", note)
 		}
 	}
+	p.stamps = stampsByBroker(ctx, cl, o.topic)
 	if o.hasValue || o.nullValue {
 		return p.send(ctx, func(_ context.Context, yield func([]byte) bool) error { yield([]byte(o.value)); return nil })
 	}
@@ -110,6 +112,19 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 	return err
 }
 
+// stampsByBroker reports whether brokers write the timestamps of a topic's records (LogAppendTime), as far as they tell.
+func stampsByBroker(ctx context.Context, cl *kgo.Client, topic string) bool {
+	all, _ := kadm.NewClient(cl).DescribeTopicConfigs(ctx, topic)
+	for _, r := range all {
+		for _, c := range r.Configs {
+			if c.Key == "message.timestamp.type" {
+				return c.MaybeValue() == "LogAppendTime"
+			}
+		}
+	}
+	return false
+}
+
 // production is one order being carried out.
 type production struct {
 	order  *order
@@ -117,6 +132,7 @@ type production struct {
 	route  *topics.Route // nil: not known
 	parser *topics.Parser
 	stdout io.Writer
+	stamps bool // brokers write the timestamps: a delay counts from a time that is not known here
 
 	// The client calls one acknowledgement after the other; read after a flush.
 	written int
@@ -133,7 +149,7 @@ func (p *production) send(ctx context.Context, values func(ctx context.Context, 
 		p.cl.Produce(context.WithoutCancel(ctx), p.order.record(value, time.Now()), func(r *kgo.Record, err error) {
 			if err == nil {
 				p.written++
-				_, err = fmt.Fprintln(p.stdout, p.order.confirm(r, p.parser, p.route))
+				_, err = fmt.Fprintln(p.stdout, p.order.confirm(r, p.parser, p.route, p.stamps))
 			} else {
 				err = p.order.explain(err)
 			}

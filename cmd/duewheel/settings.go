@@ -149,7 +149,7 @@ type routeSettings struct {
 // retrySettings makes a route one for records that a consumer has failed to process. One that says nothing is none.
 type retrySettings struct {
 	// Target is where records go again. `from_headers`: to the topic that Connect, Spring, Streams or a share group names in the headers of
-	// the failed record, or that `delay-target-topic` names. Each key below `retry` makes the route one for retries.
+	// the failed record, or that `delay-target-topic` names. Each key below `retry` makes the route one for retries. Do not add them for a topic with unread requests of the other kind: their due times would be passed over.
 	Target string `key:"target" unset:"from_headers"`
 
 	Backoff backoffSettings `key:"backoff"`

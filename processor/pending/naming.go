@@ -80,6 +80,9 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 	case r.Offset < k.accepted:
 		return nil // it was forwarded
 	case here:
+		if !k.env.Route.CancelsAnswered {
+			r = &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp} // nothing will be written for it
+		}
 		k.ask(r, held{}, keyOf(req.Handle))
 	default:
 		k.addLate(r, held{effect: EffectForward})
@@ -209,8 +212,12 @@ func (w *window) withhold(key state.Key) (taken bool, err error) {
 // replace decides what becomes of a replacement, by what it has done to what it names.
 func (k *keyed) replace(h *held, effect Effect) error {
 	above := k.judge.Less(h.key)
+	var rec Record
+	if err := rec.Decode(k.near.get(h.ref)); err != nil {
+		panic("pending: BUG: " + err.Error())
+	}
 	if effect != EffectCancelled && h.refusal == nil && !k.env.Route.ReplacesLate {
-		h.refusal = topics.TooLateToReplace(effect == EffectTooLate)
+		h.refusal = topics.TooLateToReplace(rec.Headers, effect == EffectTooLate)
 	}
 	h.effect = EffectNone
 	switch {
@@ -225,10 +232,6 @@ func (k *keyed) replace(h *held, effect Effect) error {
 	h.size = 0
 	k.ledger.Release(h.offset)
 	run := k.near.get(h.ref)
-	var rec Record
-	if err := rec.Decode(run); err != nil {
-		panic("pending: BUG: " + err.Error())
-	}
 	k.longest.see(h.key.Due, rec.Timestamp)
 	if !k.horizon.Less(h.key) {
 		k.pend(h.key, h.offset, len(run), h.ref)
