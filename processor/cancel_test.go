@@ -2,6 +2,7 @@ package processor
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -114,10 +115,8 @@ func TestTurnForwards(t *testing.T) {
 
 // One that does not fit with one more header is made of what counts, wherever its bulk is, and so is one that brokers refuse for its size.
 func TestTurnForwardsWhatIsLarge(t *testing.T) {
-	large := make([]byte, kafka.DefaultMaxBytes-300)
-	for i := range large {
-		large[i] = byte(i*i>>7 ^ i)
-	}
+	large := make([]byte, kafka.DefaultMaxBytes-150)
+	rand.NewChaCha8([32]byte{}).Read(large) // cannot be compressed
 	there := topics.Handle{Partition: 2, Offset: 7, Due: testNow}.String()
 	for _, c := range []struct {
 		name    string
