@@ -115,7 +115,7 @@ func TestTurnForwards(t *testing.T) {
 
 // One that does not fit with one more header is made of what counts, wherever its bulk is, and so is one that brokers refuse for its size.
 func TestTurnForwardsWhatIsLarge(t *testing.T) {
-	large := make([]byte, kafka.DefaultMaxBytes-150)
+	large := make([]byte, kafka.DefaultMaxBytes-120)
 	rand.NewChaCha8([32]byte{}).Read(large) // cannot be compressed
 	there := topics.Handle{Partition: 2, Offset: 7, Due: testNow}.String()
 	for _, c := range []struct {
