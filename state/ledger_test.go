@@ -97,7 +97,7 @@ func TestLedgerAgainstAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		start := rapid.Int64Range(0, 1<<40).Draw(t, "start")
 		l := NewLedger(start)
-		m := ledgerModel{low: start, end: start, held: map[int64]bool{}}
+		m := ledgerModel{low: start, end: start, held: map[int64]bool{}, withheld: map[int64]bool{}}
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			m.step(t, l)
 			m.check(t, l)
@@ -108,6 +108,9 @@ func TestLedgerAgainstAMap(t *testing.T) {
 		for offset := range m.held {
 			l.Release(offset)
 		}
+		for offset := range m.withheld {
+			l.Forget(offset)
+		}
 		if l.Len() != 0 || l.Bytes() != 0 || len(l.due.list) != 0 || len(l.pending.pages) != 0 || len(l.unsaved.pages) != 0 {
 			t.Errorf("an empty ledger has %d records, %d bytes, %d buckets, %d pages", l.Len(), l.Bytes(), len(l.due.list), len(l.pending.pages)+len(l.unsaved.pages))
 		}
@@ -115,16 +118,17 @@ func TestLedgerAgainstAMap(t *testing.T) {
 }
 
 type ledgerModel struct {
-	entries []entry
-	held    map[int64]bool
-	end     int64 // the next offset
-	low     int64 // the last low water
-	now     int64
+	entries  []entry
+	held     map[int64]bool
+	withheld map[int64]bool // by offset: whether the store had it
+	end      int64          // the next offset
+	low      int64          // the last low water
+	now      int64
 }
 
 func (m *ledgerModel) step(t *rapid.T, l *Ledger) {
 	pick := func() int { return rapid.IntRange(0, len(m.entries)-1).Draw(t, "which") }
-	action := rapid.SampledFrom([]string{"add", "add", "add", "remove", "remove", "store", "hold", "release"}).Draw(t, "action")
+	action := rapid.SampledFrom([]string{"add", "add", "add", "remove", "remove", "store", "hold", "release", "withhold", "forget"}).Draw(t, "action")
 	switch {
 	case action == "add" || len(m.entries) == 0:
 		m.end += rapid.OneOf(rapid.Int64Range(1, 3), rapid.Int64Range(1, 3), rapid.Int64Range(1, 3000), rapid.Int64Range(1, 1<<24)).Draw(t, "gap")
@@ -138,6 +142,19 @@ func (m *ledgerModel) step(t *rapid.T, l *Ledger) {
 		e := m.entries[i]
 		l.Remove(e.key, e.offset, e.bytes, e.stored)
 		m.entries = append(m.entries[:i], m.entries[i+1:]...)
+	case action == "withhold":
+		i := pick()
+		e := m.entries[i]
+		l.Withhold(e.key, e.offset, e.bytes)
+		m.withheld[e.offset] = e.stored
+		m.entries = append(m.entries[:i], m.entries[i+1:]...)
+	case action == "forget" && len(m.withheld) > 0:
+		offset := rapid.SampledFrom(slices.Sorted(maps.Keys(m.withheld))).Draw(t, "offset")
+		l.Forget(offset)
+		delete(m.withheld, offset)
+		if l.Has(offset) {
+			t.Fatalf("it has offset %d, which is forgotten", offset)
+		}
 	case action == "store":
 		e := &m.entries[pick()]
 		if !e.stored {
@@ -167,6 +184,14 @@ func (m *ledgerModel) check(t *rapid.T, l *Ledger) {
 	}
 	for offset := range m.held {
 		unsaved = min(unsaved, offset)
+	}
+	for offset, stored := range m.withheld {
+		if first = min(first, offset); !stored {
+			unsaved = min(unsaved, offset)
+		}
+		if !l.Has(offset) {
+			t.Fatalf("it does not have offset %d, which is withheld", offset)
+		}
 	}
 	if got := l.Low(end); got != first || got < m.low {
 		t.Fatalf("low is %d after %d, want %d", got, m.low, first)

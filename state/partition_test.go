@@ -22,10 +22,29 @@ func TestPartitionAgainstAMap(t *testing.T) {
 				if err := compareScan(p, m.watermark[i], m.committed[i]); err != nil {
 					t.Fatalf("partition %d above %v: %v", i, m.watermark[i], err)
 				}
+				m.compareGet(t, i)
 			}
 		}
 		must(t, m.store.Close())
 	})
+}
+
+// compareGet gets each key that is there, and one beside it.
+func (m *storeModel) compareGet(t *rapid.T, i int) {
+	for k, want := range m.committed[i] {
+		if !m.watermark[i].Less(k) {
+			continue
+		}
+		var got []byte
+		found, err := m.handles[i].Get(k, func(v []byte) { got = append([]byte{}, v...) })
+		if err != nil || !found || string(got) != string(want) {
+			t.Fatalf("partition %d has %q for %v: %v, %v; want %q", i, got, k, found, err, want)
+		}
+		k.Seq += 1 << 40
+		if found, err := m.handles[i].Get(k, func([]byte) {}); err != nil || found {
+			t.Fatalf("partition %d has %v: %v, %v", i, k, found, err)
+		}
+	}
 }
 
 type storeModel struct {
