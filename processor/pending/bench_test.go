@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // BenchmarkWay is what a partition does for a record from its log to the part of a turn that has happened, a thousand at a time.
@@ -90,5 +92,55 @@ func BenchmarkMany(b *testing.B) {
 	}
 	for what, d := range map[string]time.Duration{"accept-ns": accept, "take-ns": take, "again-ns": again} {
 		b.ReportMetric(float64(d.Nanoseconds())/float64(b.N*many), what)
+	}
+}
+
+// BenchmarkCancel is what a partition does for a cancel, from its log to the part of a turn that has happened: of what memory holds,
+// and of what only the store does; and for one that lies below O, in a replay.
+func BenchmarkCancel(b *testing.B) {
+	const many = 20_000
+	r := req(0, 0, "orders")
+	cancel := &kgo.Record{Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel}}}
+	for _, c := range []struct {
+		name   string
+		ahead  int64 // ms
+		replay bool
+	}{{"near", 1000, false}, {"far", farMs, false}, {"replay", farMs, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			var took time.Duration
+			for b.Loop() {
+				l := testOwner(b)
+				p := l.live(b)
+				for i := range int64(many) {
+					r.Offset, r.Headers[0].Value = i, strconv.AppendInt(r.Headers[0].Value[:0], testNow+c.ahead, 10)
+					if _, err := p.Accept(r, testNow); err != nil {
+						b.Fatal(err)
+					}
+				}
+				must(b, p.Sync())
+				if c.replay {
+					p.accepted = 2 * many
+				}
+				began := time.Now()
+				for i := range int64(many) {
+					h := topics.Handle{Partition: testID.Partition, Offset: i * 7919 % many, Due: testNow + c.ahead}
+					cancel.Offset, cancel.Headers[0].Value = many+i, []byte(h.String())
+					if _, err := p.Accept(cancel, testNow); err != nil {
+						b.Fatal(err)
+					}
+				}
+				must(b, p.Load(testNow, l.room))
+				if pt := p.Take(testNow, nil, many, anyBytes); pt != nil {
+					p.Settle(pt)
+					p.Committed(pt)
+				}
+				must(b, p.Sync())
+				took += time.Since(began)
+				if p.Pending() != 0 {
+					b.Fatalf("%d are pending", p.Pending())
+				}
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*many), "ns/cancel")
+		})
 	}
 }
