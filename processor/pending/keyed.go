@@ -32,9 +32,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, keyOf(req.Handle))
 			return a, nil
 		}
-		if err := k.replay(r.Offset, keyOf(req.Handle)); err != nil {
-			return a, err
-		}
+		k.replay(r.Offset, keyOf(req.Handle))
 	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
@@ -80,7 +78,7 @@ func (k *keyed) addLate(r *kgo.Record, h held) {
 
 func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
 	to := k.planned
-	if len(k.asks) > 0 {
+	if len(k.asks)+len(k.drops.keys) > 0 {
 		return items, to // it has to be decided first what is not delivered
 	}
 	to.Offset = k.position

@@ -90,7 +90,7 @@ func (p *Partition) finish(to *state.Checkpoint) {
 func (p *Partition) written(to state.Checkpoint, releasable int) {
 	p.committed = to
 	for _, r := range p.releases[:releasable] {
-		p.release(r)
+		r.giveUp(&p.window)
 	}
 	p.releases = append(p.releases[:0], p.releases[releasable:]...)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
-	"github.com/duewheel/duewheel/wheel"
 )
 
 // Some records name another one, to cancel it or to take its place. What such a record does is decided once, in a live partition, when what
@@ -76,9 +75,8 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 	here := req.Forwarded || req.Here
 	switch {
 	case r.Offset < k.accepted && here:
-		return k.replay(r.Offset, keyOf(req.Handle))
-	case r.Offset < k.accepted:
-		return nil // it was forwarded
+		k.replay(r.Offset, keyOf(req.Handle))
+	case r.Offset < k.accepted: // it was forwarded
 	case here:
 		if !k.env.Route.CancelsAnswered {
 			r = &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp} // nothing will be written for it
@@ -91,11 +89,10 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 }
 
 // replay takes away what a record below O names. What was resolved otherwise is at or below W, or a resolve record names it.
-func (k *keyed) replay(offset int64, names state.Key) error {
-	if names.Seq >= offset {
-		return nil
+func (k *keyed) replay(offset int64, names state.Key) {
+	if names.Seq < offset {
+		k.window.drop(names)
 	}
-	return k.window.drop(names)
 }
 
 // ask keeps a record that names another one until what it does can be decided.
@@ -113,7 +110,8 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 		}
 		k.told[by] = struct{}{}
 	}
-	return k.window.drop(key)
+	k.window.drop(key)
+	return nil
 }
 
 // Load brings what is due soon into memory, and decides what records do that name others.
@@ -128,10 +126,16 @@ func (k *keyed) Load(now int64, room Room) error {
 
 // decide answers what was asked, in the order of the log.
 func (k *keyed) decide() error {
+	keys := make([]state.Key, len(k.asks))
+	for i, a := range k.asks {
+		keys[i] = a.names
+	}
+	near := sift(k.wheel, keys, k.asks[0].offset)
+	defer near.giveBack()
 	for len(k.asks) > 0 {
 		a := k.asks[0]
 		h := k.late.at(a.offset)
-		effect, err := k.remove(a)
+		effect, err := k.remove(a, &near)
 		if err != nil {
 			return err
 		}
@@ -153,7 +157,7 @@ func (k *keyed) decide() error {
 }
 
 // remove takes away what a record names, if it is pending.
-func (k *keyed) remove(a ask) (Effect, error) {
+func (k *keyed) remove(a ask, near *sifted) (Effect, error) {
 	if a.names.Seq >= a.offset {
 		return EffectUnknown, nil
 	}
@@ -170,7 +174,7 @@ func (k *keyed) remove(a ask) (Effect, error) {
 	if _, is := k.gone[a.names]; is {
 		return EffectUnknown, nil
 	}
-	taken, err := k.withhold(a.names)
+	taken, err := k.withhold(a.names, near)
 	if err != nil || !taken {
 		return EffectUnknown, err
 	}
@@ -186,9 +190,8 @@ func (k *keyed) remove(a ask) (Effect, error) {
 }
 
 // withhold takes a record from where it is held, and has the ledger keep it.
-func (w *window) withhold(key state.Key) (taken bool, err error) {
-	if u, near := w.wheel.Remove(wheel.Tick(key.Due), key.Seq); near {
-		r := ref(u)
+func (w *window) withhold(key state.Key, in *sifted) (taken bool, err error) {
+	if r, near := in.take(key); near {
 		run := w.near.get(r)
 		w.ledger.Withhold(key, key.Seq, len(run))
 		w.near.release(r)
@@ -198,7 +201,7 @@ func (w *window) withhold(key state.Key) (taken bool, err error) {
 	} else if w.store == nil {
 		return true, nil // what it counts as pending there is read again, and taken away then
 	} else {
-		if err := w.Sync(); err != nil {
+		if err := w.commit(); err != nil {
 			return false, err
 		}
 		taken, err = w.store.Get(key, func(run []byte) { w.ledger.Withhold(key, key.Seq, len(run)) })
@@ -258,8 +261,8 @@ func (n *naming) conclude(it *Item) {
 	}
 }
 
-// release gives up what was kept for a checkpoint that is committed by now.
-func (w *window) release(r release) {
+// giveUp gives up what was kept for a checkpoint that is committed by now.
+func (r release) giveUp(w *window) {
 	switch {
 	case r.far:
 		return

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -241,7 +242,7 @@ func (s *script) accept(d *datadriven.TestData, now int64) string {
 		before := s.p.Figures(now)
 		late := s.p.late.len()
 		a, err := s.p.Accept(r, now)
-		must(s.T, err)
+		must(s.T, errors.Join(err, s.p.Sync()))
 		s.high, s.log[r.Offset] = max(s.high, r.Offset+1), r
 		after := s.p.Figures(now)
 		what := "nothing new"

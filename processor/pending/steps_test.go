@@ -230,7 +230,7 @@ func (h *hashed) partition(p *Partition) {
 	h.checkpoint(p.done)
 	h.checkpoint(p.planned)
 	h.put(p.judge.Due, p.judge.Seq, p.accepted, p.start, p.position, p.ownEnd, p.horizon.Due, p.horizon.Seq)
-	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.asks)))
+	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.asks)), int64(len(p.drops.keys)))
 	for _, r := range p.releases {
 		h.put(r.offset, r.key.Due)
 	}

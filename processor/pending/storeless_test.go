@@ -55,6 +55,7 @@ func TestStorelessResolveBeyondTheHorizon(t *testing.T) {
 	for seq, due := range []int64{1000, 9000} {
 		must(t, p.resolve(state.Key{Due: ms(due), Seq: int64(seq)}, -1))
 	}
+	must(t, p.Sync())
 	equal(t, "pending", p.Pending(), 1)
 	equal(t, "L", p.ledger.Low(2), 1)
 }

@@ -39,6 +39,7 @@ type window struct {
 	spent     int              // records delivered that the store still holds
 	longest   longestWait
 	stored    storedDue
+	drops     drops
 	gone      map[state.Key]struct{} // taken away, and the store or the log may still hold it
 	shortened int64                  // memory taken when the horizon was last made nearer (storeless.go)
 	scratch   []byte
@@ -49,6 +50,9 @@ type window struct {
 func (w *window) Load(now int64, room Room) error {
 	if !w.live {
 		return nil
+	}
+	if err := w.drops.apply(w); err != nil {
+		return err
 	}
 	if w.store == nil {
 		if w.Far() == 0 {
@@ -115,6 +119,9 @@ func (w *window) loadUpTo(target, atMost int64) error {
 // is due soon has to be brought into the wheel. What it holds from start on is either in the
 // wheel, having been read again, or has been put there again above the horizon.
 func (w *window) GoLive(room Room) error {
+	if err := w.drops.apply(w); err != nil {
+		return err
+	}
 	if w.HasFar() {
 		if err := w.Sync(); err != nil {
 			return err

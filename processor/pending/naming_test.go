@@ -1,0 +1,122 @@
+package pending
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// Many cancels and replacements at once do what they do one after the other, and a replay takes away the same.
+func TestManyNamings(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var log []*kgo.Record
+		due := func() int64 { return ms([]int64{-50, 500, 500, 900, farMs, farMs + 7}[rng.IntN(6)]) }
+		dues := map[int64]int64{}
+		request := func(name string) {
+			offset := int64(len(log))
+			r := req(offset, due(), "orders")
+			fmt.Sscan(string(r.Headers[0].Value), new(int64))
+			at, _ := new(topics.Parser).Parse(r.Headers, topics.StampOf(r), offset, testMark)
+			dues[offset] = at.Due
+			if name != "" {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(name)})
+			}
+			log = append(log, r)
+		}
+		for range 120 {
+			request("")
+		}
+		for range 150 {
+			of := int64(rng.IntN(len(log)))
+			name := topics.Handle{Partition: testID.Partition, Offset: of, Due: max(dues[of], 1)}.String()
+			if rng.IntN(6) == 0 { // what comes later is not meant
+				name = topics.Handle{Partition: testID.Partition, Offset: int64(len(log)) + 1, Due: ms(500)}.String()
+			}
+			if rng.IntN(3) == 0 {
+				request(name)
+				continue
+			}
+			log = append(log, &kgo.Record{Offset: int64(len(log)), Timestamp: log[0].Timestamp, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}})
+		}
+		play := func(every int) (*owner, *Partition, string) {
+			l := testOwner(t)
+			p := l.live(t)
+			for i, r := range log {
+				if _, err := p.Accept(r, testNow); err != nil {
+					t.Fatal(err)
+				}
+				if i%every == 0 {
+					must(t, p.Load(testNow, l.room))
+				}
+			}
+			must(t, p.Load(testNow, l.room))
+			must(t, p.Sync())
+			must(t, Check(p))
+			return l, p, outcomeOf(t, p)
+		}
+		l, p, together := play(1 << 20)
+		if _, _, alone := play(1); alone != together {
+			t.Fatalf("seed %d: one after the other:\n%s\nall at once:\n%s", seed, alone, together)
+		}
+		part := p.Take(testNow-100, nil, 1000, anyBytes)
+		l.happened(part)
+		must(t, p.Flush())
+		before := pendingOf(t, p)
+		c := p.Marks().Committed
+		again, err := l.assign(c, 0, int64(len(log)), int64(len(log)))
+		must(t, err)
+		for _, r := range log {
+			if _, err := again.Accept(r, testNow); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, it := range part.Items {
+			if it.Resolve {
+				_, err := again.Accept(resolving(int64(len(log)), it.Offset, it.Key.Due), testNow)
+				must(t, err)
+				again.position = int64(len(log)) // they all lie behind
+			}
+		}
+		must(t, again.Sync())
+		must(t, again.GoLive(l.room))
+		if after := pendingOf(t, again); after != before {
+			t.Fatalf("seed %d: pending was %s, and in a replay it is %s", seed, before, after)
+		}
+	}
+}
+
+// outcomeOf is what has become of all that was named, and what is pending.
+func outcomeOf(t *testing.T, p *Partition) (out string) {
+	for h := range p.late.all() {
+		out += fmt.Sprint(h.offset, " ", h.effect, " by ", h.by, " refused ", h.refusal != nil, " resolve ", h.resolve, "; ")
+	}
+	return out + pendingOf(t, p)
+}
+
+// pendingOf are the offsets of what is pending, in memory and in the store.
+func pendingOf(t *testing.T, p *Partition) string {
+	t.Helper()
+	var all []int64
+	var near []wheel.Entry
+	p.wheel.TakeFrom(p.wheel.Now(), func(e wheel.Entry) { near = append(near, e) })
+	for _, e := range near {
+		all = append(all, e.Seq)
+		p.wheel.Add(e.Due, e.Seq, e.Ref)
+	}
+	must(t, p.store.Scan(p.horizon, func(k state.Key, _ []byte) bool {
+		if _, is := p.gone[k]; !is {
+			all = append(all, k.Seq)
+		}
+		return true
+	}))
+	slices.Sort(all)
+	return fmt.Sprint(all)
+}
