@@ -45,6 +45,9 @@ func TestManyNamings(t *testing.T) {
 				continue
 			}
 			log = append(log, &kgo.Record{Offset: int64(len(log)), Timestamp: log[0].Timestamp, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}})
+			if rng.IntN(3) == 0 {
+				request("")
+			}
 		}
 		play := func(every int) (*owner, *Partition, string) {
 			l := testOwner(t)
