@@ -179,14 +179,15 @@ func sift(w *wheel.Wheel, keys []state.Key, since int64) sifted {
 
 // take takes the record of a key out of the wheel, if it is there.
 func (s *sifted) take(key state.Key) (r ref, near bool) {
+	if r, near = s.found[key]; near {
+		delete(s.found, key)
+		return r, true
+	}
 	if s.found == nil || key.Seq >= s.since {
 		u, near := s.wheel.Remove(wheel.Tick(key.Due), key.Seq)
 		return ref(u), near
 	}
-	if r, near = s.found[key]; near {
-		delete(s.found, key)
-	}
-	return r, near
+	return 0, false
 }
 
 // giveBack puts into the wheel what was not taken.
