@@ -17,6 +17,7 @@ type acks struct {
 	acked   []*kgo.Record
 	failed  map[string]error // by topic: the first error that was not a consequence of another
 	refused []*kgo.Record    // for what one of them is
+	last    bool             // what waits for all others was sent
 	broke   chan struct{}    // closed at the first failure
 	done    chan struct{}    // closed when nothing is left
 }
@@ -50,11 +51,16 @@ func (w *acks) count() (acked, left int) {
 	return len(w.acked), w.left
 }
 
-// hasFailed reports whether something was not acknowledged.
-func (w *acks) hasFailed() bool {
+// sendsLast reports whether all others were acknowledged, so that what waits for them is sent. Else that is not waited for any more.
+func (w *acks) sendsLast(n int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.failed) > 0
+	if w.last = len(w.failed) == 0; !w.last {
+		if w.left -= n; w.left == 0 {
+			close(w.done)
+		}
+	}
+	return w.last
 }
 
 // failure says what went wrong so far, and notes who is to blame: targets that refused, or did
@@ -88,7 +94,8 @@ func (t *turn) failure(w *acks) error {
 			continue
 		}
 		again[o.item] = true
-		if w.failed[o.rec.Topic] == nil && first == nil && !t.quota.Recently(t.cfg.TurnTimeout) {
+		sent := w.last || !t.goesLast(o)
+		if sent && w.failed[o.rec.Topic] == nil && first == nil && !t.quota.Recently(t.cfg.TurnTimeout) {
 			t.blamed[o.rec.Topic] = kafka.ErrUnanswered
 		}
 	}

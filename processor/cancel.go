@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -33,6 +34,9 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	return r.deadLetter(ctx, pt, it, topics.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
+// freshLook is how old what is known of the delay topic may be for a partition to be none that it has.
+const freshLook = 2 * time.Second
+
 // forward renders a cancel for the partition that it names. It reports whether there is one.
 func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (bool, error) {
 	p, rec := pt.p, &r.rec
@@ -41,7 +45,13 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 		return false, err
 	}
 	req, err := p.Asks(it, rec)
-	if err != nil || req.Handle.Partition >= st.Partitions {
+	switch {
+	case err != nil:
+		return false, nil
+	case req.Handle.Partition >= st.Partitions && time.Since(st.Asked) > freshLook: // it may have been added since
+		r.targets.Hurry(t)
+		return false, errAsking
+	case req.Handle.Partition >= st.Partitions:
 		return false, nil
 	}
 	out := r.newRecord()

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -84,9 +85,17 @@ func TestTurnForwards(t *testing.T) {
 	route := testRoute(true)
 	route.CancelsAnswered = true
 	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+	asked := func(at time.Time) {
+		l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: at})
+	}
 	there := cancelOf(1, 2, 7, testNow)
 	there.Headers = append(there.Headers, kgo.RecordHeader{Key: "trace", Value: []byte("x")})
 	tn := decidedTurn(t, l, w, there, cancelOf(2, 4, 7, testNow))
+	asked(time.Now().Add(-time.Minute)) // partitions may have been added since
+	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); !errors.Is(err, errAsking) {
+		t.Fatalf("what is known is old, and the cancel is rendered: %v", err)
+	}
+	asked(time.Now())
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
 	outs := tn.render.outputs
@@ -155,6 +164,37 @@ func TestTurnForwardsWhatIsLarge(t *testing.T) {
 	}
 	equal(t, "when it was made smaller", (&output{kind: outForward, item: &pending.Item{Stays: true}}).another(kerr.MessageTooLarge), false)
 }
+
+// When a plain commit was refused for one partition, the turn that was rendered ahead of it is put back: it says that the refused part has
+// happened.
+func TestRefusedCancelsPutBackWhatIsAhead(t *testing.T) {
+	l, w := testCluster(t)
+	tn := decidedTurn(t, l, w, req(1, testNow+1000, "orders"), cancelOf(2, testTP.Partition, 1, testNow+1000), cancelOf(3, testTP.Partition, 1, testNow+1000))
+	p := tn.parts[0].p
+	first, second := tn.parts[0].Split(1)
+	tn.parts = []*part{p.part(first)}
+	tn.tried, tn.plain, tn.outcome = tn.parts, true, outcomeDone
+	tn.refused = map[*part]error{tn.parts[0]: kerr.UnknownTopicID}
+	ahead := &turn{kit: &l.kit, parts: []*part{p.part(second)}, begin: make(chan bool, 1), cancel: func() {}}
+	p.Begin()
+	l.turns.inFlight, l.turns.ahead = tn, ahead
+	began := make(chan bool, 1)
+	go func() {
+		began <- <-ahead.begin
+		l.turns.decided <- ahead
+	}()
+	l.turns.conclude(t.Context(), l.order, tn, member{})
+	equal(t, "what is ahead begins", <-began, false)
+	parts := p.Repeated()
+	if len(parts) != 2 || parts[0].To.Offset != first.To.Offset || parts[1].To.Offset != second.To.Offset {
+		t.Errorf("to be tried again are %d parts", len(parts))
+	}
+}
+
+// member is a stay of a lane that the group has.
+type member struct{ outsider }
+
+func (member) Member() kafka.Member { return someone }
 
 // At least once, the resolve record of a dead letter is not written before that is acknowledged.
 func TestResolveFollowsItsDeadLetter(t *testing.T) {

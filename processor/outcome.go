@@ -41,7 +41,8 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay me
 	if t.plain && t.outcome != outcomeUnknown {
 		ts.putBack(t)
 	}
-	ts.release(t.outcome == outcomeDone && len(t.held) == 0, stay)
+	// Where some checkpoints were refused their parts are to be tried again, and nothing may happen before them.
+	ts.release(t.outcome == outcomeDone && len(t.held)+len(t.refused) == 0, stay)
 }
 
 // done takes in a turn that happened.

@@ -101,7 +101,7 @@ func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record
 	ws, topic, w := windows{}, "", (*window)(nil)
 	for i := range t.render.outputs {
 		o := &t.render.outputs[i]
-		if o.kind == outResolve && t.cfg.Guarantee == AtLeastOnce {
+		if t.goesLast(o) {
 			last = append(last, o.rec)
 			continue
 		}
@@ -135,17 +135,19 @@ func flush(ctx context.Context, cl *kgo.Client, later [][]*kgo.Record, promise f
 	}
 }
 
-// sendLast sends resolve records of at_least_once, when all else was acknowledged. One must not be there before the dead letter that it
-// stands for: after a crash between the two the record might be pending again, and would be taken for resolved.
+// goesLast reports whether an output is a resolve record of at_least_once, which waits for all others. It must not be there before the dead
+// letter that it stands for: after a crash between the two the record might be pending again, and would be taken for resolved.
+func (t *turn) goesLast(o *output) bool {
+	return o.kind == outResolve && t.cfg.Guarantee == AtLeastOnce
+}
+
+// sendLast sends what waits for all others, when these were acknowledged.
 func sendLast(ctx context.Context, cl *kgo.Client, last []*kgo.Record, w *acks) {
+	if len(last) == 0 || ctx.Err() != nil || !w.sendsLast(len(last)) {
+		return
+	}
 	for _, r := range last {
-		if w.hasFailed() || ctx.Err() != nil {
-			w.promise(r, context.Canceled)
-			continue
-		}
 		cl.Produce(context.Background(), r, w.promise)
 	}
-	if len(last) > 0 {
-		_ = cl.Flush(ctx) // what it brings is promised
-	}
+	_ = cl.Flush(ctx) // what it brings is promised
 }

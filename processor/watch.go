@@ -44,7 +44,9 @@ func (t *turn) watch(w *acks) *watch {
 	}
 	topics := map[string]int{}
 	for i := range t.render.outputs {
-		topics[t.render.outputs[i].rec.Topic]++
+		if o := &t.render.outputs[i]; !t.goesLast(o) { // nobody is slow to acknowledge what was not sent
+			topics[o.rec.Topic]++
+		}
 	}
 	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: topics, moved: time.Now(), answers: t.producer.Answers()}
 }

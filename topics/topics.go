@@ -73,9 +73,9 @@ func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, erro
 	}
 	for _, topic := range delay {
 		set := maps.Clone(limit)
-		if want.retries(topic) {
+		if loop := want.retried(topic); len(loop.Routes) > 0 {
 			set[timestampType] = logAppend
-			if n := want.retried(topic).takes(ctx, adm); n > 0 && want.MaxMessageBytes == 0 {
+			if n := loop.takes(ctx, adm); n > 0 && want.MaxMessageBytes == 0 {
 				set["max.message.bytes"] = strconv.FormatInt(n+DeadLetterRoom, 10)
 			}
 		}
@@ -127,11 +127,6 @@ func (want *Expect) takes(ctx context.Context, adm *kadm.Client) (most int64) {
 		most = max(most, n)
 	}
 	return most
-}
-
-// retries tells whether a delay topic is one for retries.
-func (want *Expect) retries(topic string) bool {
-	return slices.ContainsFunc(want.Routes, func(r *Route) bool { return r.Topic == topic && r.Retry != nil })
 }
 
 func unique(names []string) []string {
