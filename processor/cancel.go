@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -28,16 +29,22 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 		}
 		it.Effect = pending.EffectUnknown
 	}
-	if it.Effect == pending.EffectCancelled || !p.route.CancelsAnswered {
+	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || named(rec) {
 		return nil
 	}
 	return r.deadLetter(ctx, pt, it, topics.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
+// named reports whether a cancel names an id. That has no answer: no partition knows what the others have found.
+func named(rec *pending.Record) bool {
+	_, handle := topics.ParseHandle(topics.Last(rec.Headers, topics.HeaderCancel))
+	return !handle
+}
+
 // freshLook is how old what is known of the delay topic may be for a partition to be none that it has.
 const freshLook = 2 * time.Second
 
-// forward renders a cancel for the partition that it names. It reports whether there is one.
+// forward renders a cancel for the partition that it names, or for all others if it names an id. It reports whether there are any.
 func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (bool, error) {
 	p, rec := pt.p, &r.rec
 	t, st, err := r.delayTopic(ctx, p)
@@ -45,34 +52,66 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 		return false, err
 	}
 	req, err := p.Asks(it, rec)
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, nil
-	case req.Handle.Partition >= st.Partitions && time.Since(st.Asked) > freshLook: // it may have been added since
+	}
+	f := forwarding{r, pt, it, t.Name}
+	byHandle := req.Named == nil
+	switch known := req.Handle.Partition < st.Partitions; {
+	case byHandle && known:
+		f.asWritten(st, req.Handle)
+		return true, nil
+	case time.Since(st.Asked) > freshLook: // partitions may have been added since
 		r.targets.Hurry(t)
 		return false, errAsking
-	case req.Handle.Partition >= st.Partitions:
+	case byHandle:
 		return false, nil
 	}
-	out := r.newRecord()
-	out.Topic, out.Partition, out.Key, out.Value = t.Name, req.Handle.Partition, rec.Key, rec.Value
-	r.forwarded(pt, out, rec.Headers, req.Handle)
-	if size := topics.RecordSize(out.Key, out.Value, out.Headers); !it.Stays {
-		if _, ok := r.fits(out, size, st); ok {
-			r.outputs = append(r.outputs, output{rec: out, kind: outForward, item: it, part: pt, size: size})
-			return true, nil
+	for to := range st.Partitions {
+		if to != p.tp.Partition {
+			f.bare(to, string(req.Named))
 		}
 	}
-	// It does not fit with one more header. What names the other record is enough.
-	out.Key, out.Value = nil, nil
-	r.forwarded(pt, out, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(req.Handle.String())}}, req.Handle)
-	r.outputs = append(r.outputs, output{rec: out, kind: outForward, item: it, part: pt, size: topics.RecordSize(nil, nil, out.Headers)})
-	return true, nil
+	return st.Partitions > 1, nil
 }
 
-// forwarded gives a record the headers of a cancel that is written again.
-func (r *renderer) forwarded(pt *part, out *kgo.Record, as []kgo.RecordHeader, to topics.Handle) {
-	p, at := pt.p, len(r.headers)
-	r.headers, r.buf = topics.AppendForward(r.headers, as, p.mark.In(to.Partition), p.tp.Partition, r.rec.Offset, r.buf)
+// forwarding renders a cancel for other partitions of its topic.
+type forwarding struct {
+	*renderer
+	pt    *part
+	it    *pending.Item
+	topic string
+}
+
+// asWritten renders it as it was written, for the partition that its handle names.
+func (r forwarding) asWritten(st *targets.State, h topics.Handle) {
+	rec, out := &r.rec, r.newRecord()
+	out.Partition, out.Key, out.Value = h.Partition, rec.Key, rec.Value
+	size := r.address(out, rec.Headers)
+	if _, ok := r.fits(out, size, st); ok && !r.it.Stays {
+		r.add(out, size)
+		return
+	}
+	r.drop(out) // it does not fit with one more header
+	r.bare(h.Partition, h.String())
+}
+
+// bare renders nothing but what it names.
+func (r forwarding) bare(to int32, name string) {
+	out := r.newRecord()
+	out.Partition = to
+	r.add(out, r.address(out, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}))
+}
+
+// address gives a record its topic and the headers of a cancel that is written again, and tells its size.
+func (r forwarding) address(out *kgo.Record, as []kgo.RecordHeader) int {
+	p, at := r.pt.p, len(r.headers)
+	out.Topic = r.topic
+	r.headers, r.buf = topics.AppendForward(r.headers, as, p.mark.In(out.Partition), p.tp.Partition, r.rec.Offset, r.rec.Timestamp, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
+	return topics.RecordSize(out.Key, out.Value, out.Headers)
+}
+
+func (r forwarding) add(out *kgo.Record, size int) {
+	r.outputs = append(r.outputs, output{rec: out, kind: outForward, item: r.it, part: r.pt, size: size})
 }

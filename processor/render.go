@@ -154,8 +154,8 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 
 func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int64) error {
 	p, rec := pt.p, &r.rec
-	if it.Effect == pending.EffectReplaced {
-		return nil // it is pending itself
+	if it.Effect.Pends() {
+		return nil
 	}
 	if err := rec.Decode(it.Run); err != nil {
 		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
@@ -166,6 +166,9 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		return nil
 	case it.Refusal != nil:
 		return r.deadLetter(ctx, pt, it, it.Refusal)
+	case it.Effect == pending.EffectIgnored:
+		r.resolved(pt, it)
+		return nil
 	case it.Effect != pending.EffectNone:
 		return r.cancel(ctx, pt, it)
 	}
@@ -298,10 +301,15 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
-	if it.Resolve {
-		r.resolve(pt, it, topics.Resolve(p.mark, rec.Offset, it.Key.Due, it.Key.Seq))
-	}
+	r.resolved(pt, it)
 	return nil
+}
+
+// resolved renders the resolve record of an item that needs one.
+func (r *renderer) resolved(pt *part, it *pending.Item) {
+	if it.Resolve {
+		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
+	}
 }
 
 // resolve renders a resolve record.

@@ -644,7 +644,7 @@ func (r *runner) draw() *kgo.Record {
 		set(topics.HeaderTargetTopic, target) // never due
 		return rec
 	case 5:
-		set("delay-id", "x") // not supported yet
+		set("delay-every", "x") // not supported yet
 	case 6:
 		if !r.cfg.grows || target == "bills" {
 			set(topics.HeaderTargetPartition, "7") // is not there

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,7 +22,40 @@ const (
 type openBatch struct {
 	ops    []op
 	values []byte
+	names  []nameOp
 	below  bool // something was put at or below what was trimmed
+}
+
+// nameOp says that a record has an id, or removed, that it has not.
+type nameOp struct {
+	key     []byte // of the database
+	written int64
+	removed bool
+}
+
+func (b *openBatch) name(key []byte, written int64) {
+	b.names = append(b.names, nameOp{key: key, written: written})
+}
+
+func (b *openBatch) unname(key []byte) { b.names = append(b.names, nameOp{key: key, removed: true}) }
+
+// writeNames adds the ids to pebble's batch. Of two ops on one key the later one counts.
+func (b *openBatch) writeNames(out *pebble.Batch) error {
+	slices.SortStableFunc(b.names, func(a, b nameOp) int { return bytes.Compare(a.key, b.key) })
+	for i, o := range b.names {
+		var err error
+		switch {
+		case i+1 < len(b.names) && bytes.Equal(b.names[i+1].key, o.key):
+		case o.removed:
+			err = out.Delete(o.key, nil)
+		default:
+			err = out.Set(o.key, binary.BigEndian.AppendUint64(nil, uint64(o.written)), nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // op is a put, or a delete when size is negative. Its value begins at values[at]; seq tells which of two ops on one
@@ -88,6 +123,7 @@ func (b *openBatch) release() {
 	if cap(b.values) > keptBatch {
 		*b = openBatch{}
 	}
-	*b = openBatch{ops: b.ops[:0], values: b.values[:0]}
+	clear(b.names)
+	*b = openBatch{ops: b.ops[:0], values: b.values[:0], names: b.names[:0]}
 	batches.Put(b)
 }

@@ -42,10 +42,12 @@
 //	0 (4)   'i'   part (4)                         topic id (16), partition (4), topic (length as uvarint, bytes), group
 //	0 (4)   'p'   part (4)                         resume (8), offset (8), watermark due (8), watermark seq (8), low water (8)
 //	part (4)   due ^ 2^63 (8)   seq ^ 2^63 (8)     the value given to Put
+//	part | 2^31 (4)   length of the id - 1 (1)   id   due ^ 2^63 (8)   seq ^ 2^63 (8)     when it was written, in ms (8)
 //
 // The flipped sign bits make signed numbers sort as bytes, so that the order of the database is the order of delivery.
-// The positions lie apart from the records so that a table of trimmed records holds nothing else, and is dropped
-// without being read. A database of another layout, or one that does not open, is removed and made anew.
+// The positions and ids lie apart from the records so that a table of trimmed records holds nothing else, and is dropped
+// without being read. Trim does not reach the ids: who delivers a record calls Unname, and what a crash has left of
+// that is at or below the watermark, and so names nothing. A database of another layout, or one that does not open, is removed and made anew.
 //
 // # In the commit metadata
 //

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -90,6 +91,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 func (e *engine) options(fs vfs.FS) *pebble.Options {
 	o := &pebble.Options{
 		FS:                          fs,
+		Comparer:                    comparer,
 		DisableWAL:                  true, // the log is Kafka's
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
 		MemTableSize:                e.memTable,
@@ -110,6 +112,7 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 		},
 	}
 	o.Levels[0].BlockSize = 32 << 10
+	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most ids that are looked for are new
 	o.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.MinLZCompression }
 	// The usual one also looks ten times a second whether more compactions may run. That costs an idle process its
 	// sleep and a simulated day a second; this one looks whenever a flush or a compaction ends, which is soon enough.

@@ -128,11 +128,11 @@ func ResolveBy(m Mark, offset, due, seq, by int64) []kgo.RecordHeader {
 }
 
 // AppendForward appends to dst the headers of a cancel that is written again, to the partition that it names: in, which is the cancel as it was
-// written, and one header of ours behind it, which says where that was. m is the mark of the partition that it goes to.
-func AppendForward(dst, in []kgo.RecordHeader, m Mark, from int32, offset int64, buf []byte) ([]kgo.RecordHeader, []byte) {
+// written, and one header of ours behind it, which says where and when that was. m is the mark of the partition that it goes to.
+func AppendForward(dst, in []kgo.RecordHeader, m Mark, from int32, offset, timestamp int64, buf []byte) ([]kgo.RecordHeader, []byte) {
 	w := writer{headers: append(dst, in...), buf: buf}
 	start := len(w.buf)
-	w.buf = m.appendTo(w.buf, int64(from), offset)
+	w.buf = m.appendTo(w.buf, int64(from), offset, max(timestamp, -1))
 	w.take(HeaderForwarded, start)
 	return w.headers, w.buf
 }

@@ -36,8 +36,9 @@
 //	delay-target-key        the key there; else the record's own
 //	delay-target-partition  the partition there, decimal; else by key
 //	delay-expires           after this time it is dead-lettered instead: as delay-until
-//	delay-replace           the handle of a pending record of the same partition: takes its place
-//	delay-cancel            the handle of a pending record: it is not delivered, and nor is this one
+//	delay-id                an id of 1 to 256 bytes: at most one pending record of a partition has it
+//	delay-replace           the handle or id of a pending record of the same partition: takes its place
+//	delay-cancel            the handle or id of a pending record: it is not delivered, and nor is this one
 //
 // Values of the first two are text unless they cannot be text (not UTF-8, or
 // with control characters): then they are an integer of 8 bytes, big-endian.
@@ -64,14 +65,21 @@
 // the record learns from its acknowledgement, and the due time, rounded up.
 //
 // A record with delay-cancel cancels, whatever else it has, and in whichever partition
-// it is. One with delay-replace belongs into the partition that the handle names. Where
+// it is. One with delay-replace belongs into the partition that the handle names, and has
+// no id; one that names an id has that. Where
 // what it names is not pending any more, it is dead-lettered, or delivered all the same
 // (Route.ReplacesLate). What is refused itself takes away what it names all the same,
 // unless its headers cannot be understood.
 //
+// Where a record with an id comes while another one is pending that has it, it is
+// dead-lettered, or takes its place, or is left out (Route.OnDuplicate). On a route with
+// Route.Keyed the key is the id, and a record with a null value cancels. What is carried on
+// to be tried again has become another record, without an id. An id that could be a handle
+// is refused.
+//
 // On a retry route (Route.Retry) the due time follows from when the record came, and
-// delay-until, delay-for and delay-expires, which may be of an earlier trip, are
-// passed over.
+// delay-until, delay-for, delay-expires and delay-id, which may be of an earlier trip,
+// are passed over.
 //
 //	delay-attempt           how often the record was delivered before: it comes back
 //	                        with a delivered record that has failed once more
@@ -80,12 +88,12 @@
 // the dead letter topic, since to ignore it would do something else than what
 // was asked:
 //
-//	delay-id delay-every delay-cron delay-zone delay-count delay-target-key-null
+//	delay-every delay-cron delay-zone delay-count delay-target-key-null
 //
 // So does a record with any other name that begins with "delay-" in whatever
 // case: Delay-For is not delay-for, and says so. On a route with a fixed delay,
 // delay-until and delay-for are refused likewise,
-// and so are delay-cancel and delay-replace.
+// and so are delay-cancel, delay-replace and delay-id.
 //
 // # Headers of a delivered record
 //
@@ -152,9 +160,11 @@
 //	delay-resolve   <mark>:<offset of the record>:<its due time>:<its seq>:<what has taken it away, or -1>
 //
 // A cancel of a record of another partition is written there again as it was, with one
-// of ours behind its headers, which says where it came from.
+// of ours behind its headers, which says where it came from, and when it was written. One
+// of an id that is not pending goes to all other partitions, where it cancels what was
+// not written later.
 //
-//	delay-forwarded <mark of that partition>:<partition>:<offset>
+//	delay-forwarded <mark of that partition>:<partition>:<offset>:<timestamp>
 //
 // A carried copy is an earlier record that is written again, as it was with its
 // request headers, so that the log below it can be trimmed. The parser "p1" of

@@ -37,9 +37,10 @@ func TestParseNames(t *testing.T) {
 		{"of another partition", headers("delay-cancel", there.String()), Request{Kind: KindCancel, Partition: -1, Handle: there}},
 		{"beside all else", headers("delay-until", "soon", "delay-target-topic", "a b", "delay-cancel", here.String(), "delay-replace", "x"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
 		{"the last one counts", headers("delay-cancel", "x", "delay-cancel", here.String()), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
-		{"forwarded by us", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true, Forwarded: true}},
-		{"forwarded by another group", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:orders:3:4:41"), Request{Kind: KindOfAnotherGroup, Partition: -1}},
-		{"forwarded in another topic", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1b:billing:3:4:41"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
+		{"forwarded by us", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41:700"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true, Forwarded: true, Asked: 700}},
+		{"forwarded by us, in a form that is not ours", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
+		{"forwarded by another group", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:orders:3:4:41:700"), Request{Kind: KindOfAnotherGroup, Partition: -1}},
+		{"forwarded in another topic", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1b:billing:3:4:41:700"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
 		{"a replacement", headers("delay-until", "1767225605123", "delay-replace", here.String()), Request{Due: T, Partition: -1, Handle: here, Here: true, Replaces: true}},
 		{"a replacement that is tried again", headers("delay-until", "1", "delay-replace", here.String(), "delay-retry", "a8098c1a:billing:3:7:1:1:1:1767225605123"),
 			Request{Due: T, Partition: -1, Retry: true, Attempt: 1, Origin: Origin{7, 1, 1}}},
@@ -66,8 +67,8 @@ func TestParseNames(t *testing.T) {
 func TestForward(t *testing.T) {
 	in := headers("a", "b", "delay-cancel", "4-8-1767225605123", "c", "")
 	there := ours.In(4)
-	hs, _ := AppendForward(nil, in, there, 3, 41, nil)
-	equal(t, show(hs[len(in):]), "delay-forwarded=a8098c1a:billing:4:3:41\n")
+	hs, _ := AppendForward(nil, in, there, 3, 41, 1767225605000, nil)
+	equal(t, show(hs[len(in):]), "delay-forwarded=a8098c1a:billing:4:3:41:1767225605000\n")
 	q, err := parser(t, "p1").Parse(hs, Stamp{Millis: T}, 7, there)
 	if err != nil || !q.Forwarded || !q.Here {
 		t.Errorf("read as %+v, %v", q, err)

@@ -12,6 +12,7 @@ const (
 	HeaderExpires         = "delay-expires"
 	HeaderCancel          = "delay-cancel"
 	HeaderReplace         = "delay-replace"
+	HeaderID              = "delay-id"
 )
 
 // Names of the emitted headers: what a delivered record carries besides its
@@ -65,6 +66,7 @@ const (
 	fieldPartition
 	fieldExpires
 	fieldAttempt
+	fieldID
 	fieldIgnored // known, and without a meaning in a request
 	fieldRetry   // what follows is not in ordinary records
 	fieldResolve
@@ -80,7 +82,6 @@ const (
 // that has one is refused: to ignore it would deliver what was meant to be
 // cancelled, or once what was meant to recur.
 var reserved = [...]string{
-	"delay-id",
 	"delay-every",
 	"delay-cron",
 	"delay-zone",
@@ -110,6 +111,8 @@ func fieldOf(name string) field {
 		return fieldExpires
 	case HeaderAttempt:
 		return fieldAttempt
+	case HeaderID:
+		return fieldID
 	case HeaderCancel:
 		return fieldCancel
 	case HeaderReplace:
@@ -135,7 +138,7 @@ func fieldOf(name string) field {
 
 // requestNames are the names that a misspelt one is compared with.
 var requestNames = append([]string{
-	HeaderUntil, HeaderFor, HeaderTargetTopic, HeaderTargetKey, HeaderTargetPartition, HeaderExpires, HeaderCancel, HeaderReplace,
+	HeaderUntil, HeaderFor, HeaderTargetTopic, HeaderTargetKey, HeaderTargetPartition, HeaderExpires, HeaderCancel, HeaderReplace, HeaderID,
 }, reserved[:]...)
 
 // meant says what a name that begins with our prefix and is unknown should have been.

@@ -85,7 +85,7 @@ func TestPackageCommentNamesEveryHeader(t *testing.T) {
 			return true
 		})
 	}
-	if want := 20 + len(reserved) + 11; found != want {
+	if want := 21 + len(reserved) + 11; found != want {
 		t.Errorf("%d names were looked for, want %d", found, want)
 	}
 }

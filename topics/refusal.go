@@ -22,6 +22,7 @@ const (
 	CodeInvalidAttempt    Code = "invalid_attempt"
 	CodeInvalidHandle     Code = "invalid_handle"
 	CodeWrongPartition    Code = "wrong_partition" // a replacement lies elsewhere than what it names
+	CodeInvalidID         Code = "invalid_id"
 )
 
 // These codes also depend on configuration or on the cluster. A record that
@@ -38,14 +39,15 @@ const (
 	CodeExhausted        Code = "attempts_exhausted" // of a retry route
 	CodeTooLate          Code = "too_late"           // to cancel or replace what is named
 	CodeUnknownHandle    Code = "unknown_handle"     // nothing of that name is pending
+	CodeDuplicateID      Code = "duplicate_id"       // a record of that id is pending
 )
 
 // Codes are all of them.
 var Codes = []Code{
 	CodeNoDue, CodeUnparsableDue, CodeDueOutOfRange, CodeInvalidTarget, CodeInvalidPartition, CodeUnsupportedHeader, CodeInvalidExpiry,
-	CodeInvalidAttempt, CodeInvalidHandle, CodeWrongPartition,
+	CodeInvalidAttempt, CodeInvalidHandle, CodeWrongPartition, CodeInvalidID,
 	CodeNoTarget, CodeTargetNotAllowed, CodeTooFarAhead, CodeUnknownTarget, CodeForbiddenTarget, CodeTooLarge, CodeRejected, CodeExpired,
-	CodeExhausted, CodeTooLate, CodeUnknownHandle,
+	CodeExhausted, CodeTooLate, CodeUnknownHandle, CodeDuplicateID,
 }
 
 // Stage is where on its way a record was refused.

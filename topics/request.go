@@ -37,10 +37,15 @@ type Request struct {
 	AtOnce    bool   // of a retry route: when it came is not known, so its turn appends it again, to be due
 	Pause     int64  // so many ms later
 
+	ID      []byte // at most one pending record of a partition has it; nil: none
+	KeyIsID bool   // of the record
+
 	Handle    Handle // of a cancel: what it cancels; with Replaces: what the request takes the place of, if that is still pending
 	Here      bool   // Handle is of this partition
+	Named     []byte // the id of what it is, in the place of Handle; nil: Handle says it
 	Replaces  bool
-	Forwarded bool // of a cancel: another partition has passed it on
+	Forwarded bool  // of a cancel: another partition has passed it on
+	Asked     int64 // with Forwarded and Named: ms since the epoch, it takes nothing that was written after that; 0: anything
 
 	Retry   bool   // appended by us after an attempt to deliver: Attempt and Origin hold
 	Attempt int    // attempts so far
@@ -77,27 +82,35 @@ type Parser struct {
 	backoff backoff  // of a retry route; zero: it is none
 	target  []byte   // the route's fixed target
 	named   []string // headers that name the target of a retry route
+
+	keyed       bool        // the id of a record is its key, and one without a value cancels
+	onDuplicate OnDuplicate // what a record does whose id is pending
 }
+
+// Duplicates is what a record does whose id another one has that is pending.
+func (p *Parser) Duplicates() OnDuplicate { return p.onDuplicate }
 
 // retries tells whether it is the parser of a retry route.
 func (p *Parser) retries() bool { return p.backoff.initial > 0 }
 
-// Stamp is when a record was written.
+// Stamp is what a parser looks at beside the headers: when a record was written, and where the key is the id, that.
 type Stamp struct {
 	Millis   int64 // its timestamp
 	ByBroker bool  // it is the time at which it was appended (LogAppendTime); else the producer has set it
+	Key      []byte
+	NoValue  bool // the value is null
 }
 
 // StampOf is a record's own.
 func StampOf(r *kgo.Record) Stamp {
-	return Stamp{Millis: r.Timestamp.UnixMilli(), ByBroker: r.Attrs.TimestampType() == logAppendTime}
+	return Stamp{Millis: r.Timestamp.UnixMilli(), ByBroker: r.Attrs.TimestampType() == logAppendTime, Key: r.Key, NoValue: r.Value == nil}
 }
 
 const logAppendTime = 1 // of kgo.RecordAttrs.TimestampType
 
 // Spec names the parser of a route without retries: "p1", "p1+300000" with a fixed delay of
-// five minutes, or "p1~300000" with a jitter of as much. That of a retry route is "r1+" and its backoff in whole numbers. None has a ';', ':' or
-// space, so they fit in commit metadata.
+// five minutes, or "p1~300000" with a jitter of as much. That of a retry route is "r1+" and its backoff in whole numbers. Behind a slash
+// follows what is not the usual of ids: "p1/kr". None has a ';', ':' or space, so they fit in commit metadata.
 func Spec(delay time.Duration) string {
 	if delay <= 0 {
 		return "p1"
@@ -111,24 +124,19 @@ func FixedDelay(spec string) bool { return strings.HasPrefix(spec, "p1+") }
 // ParserFor returns the parser that Spec named, without a fixed target, or
 // ErrUnknownParser.
 func ParserFor(spec string) (*Parser, error) {
-	if spec == "p1" {
-		return &Parser{}, nil
-	}
 	if b, ok := backoffOf(spec); ok {
 		return &Parser{backoff: b}, nil
 	}
-	if digits, is := strings.CutPrefix(spec, "p1~"); is {
-		if jitter, ok := parseCount([]byte(digits)); ok && jitter > 0 && jitter <= maxDelayMillis && digits[0] != '0' {
-			return &Parser{jitter: jitter}, nil
+	if digits, fixed := strings.CutPrefix(spec, "p1+"); fixed {
+		if delay, ok := parseCount([]byte(digits)); ok && delay > 0 && delay <= maxDelayMillis {
+			return &Parser{delay: delay}, nil
 		}
 	}
-	digits, fixed := strings.CutPrefix(spec, "p1+")
-	delay, ok := parseCount([]byte(digits))
-	if !fixed || !ok || delay == 0 || delay > maxDelayMillis {
-		return nil, fmt.Errorf("%w %q, and this release knows p1 and r1; a newer one wrote it: run one that knows it, and the partition goes on where it is assigned to one",
-			ErrUnknownParser, spec)
+	if p, ok := parserOfIDs(spec); ok {
+		return p, nil
 	}
-	return &Parser{delay: delay}, nil
+	return nil, fmt.Errorf("%w %q, and this release knows p1 and r1; a newer one wrote it: run one that knows it, and the partition goes on where it is assigned to one",
+		ErrUnknownParser, spec)
 }
 
 // Parse reads one record; m tells what is ours in its partition. The error is a
@@ -140,9 +148,9 @@ func (p *Parser) Parse(headers []kgo.RecordHeader, written Stamp, offset int64, 
 }
 
 // Again reads a request once more that Parse of the same parser has found due at dueMillis: the
-// same answer, without working out the due time.
-func (p *Parser) Again(headers []kgo.RecordHeader, dueMillis, offset int64, m Mark) (Request, error) {
-	return p.parse(headers, Stamp{}, offset, m, max(dueMillis, 1))
+// same answer, without working out the due time. Of written only key and value are looked at.
+func (p *Parser) Again(headers []kgo.RecordHeader, written Stamp, dueMillis, offset int64, m Mark) (Request, error) {
+	return p.parse(headers, written, offset, m, max(dueMillis, 1))
 }
 
 // parse is Parse; due is above zero when it is known already.
@@ -156,12 +164,17 @@ func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, 
 			seen |= 1 << f
 		}
 	}
-	if seen>>fieldRetry != 0 {
-		if r := p.special(&q, headers, &at, offset, m); r != nil {
+	if seen>>fieldRetry != 0 || p.keyed && written.NoValue {
+		if r := p.special(&q, headers, &at, written, offset, m); r != nil {
 			return Request{}, r
 		}
 		if q.Kind != KindRequest {
 			return q, nil
+		}
+	}
+	if p.keyed || at[fieldID] != 0 || q.Named != nil {
+		if r := p.identify(&q, value(headers, at[fieldID]), written.Key); r != nil {
+			return Request{}, r
 		}
 	}
 	if p.retries() {
@@ -250,7 +263,7 @@ func value(headers []kgo.RecordHeader, at int32) []byte {
 }
 
 // special deals with the headers that ordinary records do not have.
-func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, offset int64, m Mark) *Refusal {
+func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, offset int64, m Mark) *Refusal {
 	if v := value(headers, at[fieldResolve]); len(v) > 0 {
 		return q.resolve(headers, v, offset, m)
 	}
@@ -260,7 +273,7 @@ func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int
 			return nil
 		}
 	}
-	if at[fieldRetry] == int32(len(headers)) {
+	if n := int32(len(headers)); n > 0 && at[fieldRetry] == n {
 		r, who := m.retry(headers[len(headers)-1].Value, offset)
 		switch who {
 		case anotherGroup:
@@ -271,7 +284,7 @@ func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int
 		}
 	}
 	if !q.Retry { // what a retry was to cancel or replace is dealt with
-		if r := p.handle(q, headers, at, m); r != nil || q.Kind != KindRequest {
+		if r := p.naming(q, headers, at, written, m); r != nil || q.Kind != KindRequest {
 			return r
 		}
 	}

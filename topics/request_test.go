@@ -149,7 +149,7 @@ func TestParseRefuses(t *testing.T) {
 		{"long target", headers("delay-for", "1s", "delay-target-topic", strings.Repeat("a", 250)), CodeInvalidTarget, "delay-target-topic", "249"},
 		{"negative partition", headers("delay-for", "1s", "delay-target-partition", "-1"), CodeInvalidPartition, "delay-target-partition", "decimal"},
 		{"large partition", headers("delay-for", "1s", "delay-target-partition", "2147483648"), CodeInvalidPartition, "delay-target-partition", "decimal"},
-		{"reserved", headers("delay-for", "1s", "delay-id", "x"), CodeUnsupportedHeader, "delay-id", "not support"},
+		{"reserved", headers("delay-for", "1s", "delay-every", "x"), CodeUnsupportedHeader, "delay-every", "not support"},
 		{"reserved before no due", headers("delay-cron", "0 9 * * *"), CodeUnsupportedHeader, "delay-cron", "not support"},
 		{"misspelt", headers("delay-untill", "1", "delay-for", "1s"), CodeUnsupportedHeader, "delay-untill", "did you mean delay-until?"},
 		{"unknown", headers("delay-everything-else", "1"), CodeUnsupportedHeader, "delay-everything-else", "unknown"},
@@ -163,8 +163,11 @@ func TestParseRefuses(t *testing.T) {
 		{"resolve of a negative due time", headers("delay-resolve", "a8098c1a:billing:3:41:-1:1:-1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 		{"resolve by what lies behind it", headers("delay-resolve", "a8098c1a:billing:3:41:1:1:42"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 		{"resolve that tells not by what", headers("delay-resolve", "a8098c1a:billing:3:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
-		{"a cancel of no handle", headers("delay-cancel", "8812"), CodeInvalidHandle, "delay-cancel", "such as 3-8812-"},
-		{"a replacement of no handle", headers("delay-for", "1s", "delay-replace", "3-8812"), CodeInvalidHandle, "delay-replace", "such as 3-8812-"},
+		{"a long id", headers("delay-for", "1s", "delay-id", strings.Repeat("x", 257)), CodeInvalidID, "delay-id", "256 bytes"},
+		{"an id like a handle", headers("delay-for", "1s", "delay-id", "2026-11-22"), CodeInvalidID, "delay-id", "like a handle"},
+		{"a cancel of a long id", headers("delay-cancel", strings.Repeat("x", 257)), CodeInvalidHandle, "delay-cancel", "256 bytes"},
+		{"an id beside a handle", headers("delay-for", "1s", "delay-id", "x", "delay-replace", "3-8-1767225605123"), CodeInvalidID, "delay-id", "has no id"},
+		{"another id than that which is replaced", headers("delay-for", "1s", "delay-id", "x", "delay-replace", "y"), CodeInvalidID, "delay-id", "no other"},
 		{"a replacement in another partition", headers("delay-for", "1s", "delay-replace", "4-8-1767225605123"), CodeWrongPartition, "delay-replace", "which is 4"},
 		{"what only we forward", headers("delay-for", "1s", "delay-forwarded", "a8098c1a:billing:3:4:41"), CodeUnsupportedHeader, "delay-forwarded", "only duewheel"},
 		{"expiry that cannot be read", headers("delay-for", "1s", "delay-expires", "soon"), CodeInvalidExpiry, "delay-expires", "RFC 3339"},
@@ -308,7 +311,7 @@ func TestAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := p.Again(tt.headers, q.Due, 42, ours)
+		again, err := p.Again(tt.headers, Stamp{}, q.Due, 42, ours)
 		if err != nil || !reflect.DeepEqual(again, q) {
 			t.Errorf("%s: got %+v (%v), want %+v", tt.name, again, err, q)
 		}

@@ -49,6 +49,12 @@ type Route struct {
 	// ReplacesLate has a replacement delivered that comes too late. Otherwise it is dead-lettered.
 	ReplacesLate bool
 
+	// Keyed has the key of a record be its id, and one without a value cancel what has that id. Not together with Delay or Retry.
+	Keyed bool
+
+	// OnDuplicate is what becomes of a record whose id another one has that is pending. Not together with Delay or Retry.
+	OnDuplicate OnDuplicate
+
 	// Retry makes the topic one for records that a consumer has failed to process. It is not together with Delay.
 	Retry *Retrying
 
@@ -87,10 +93,14 @@ func (r *Route) Spec() string {
 	if r.Retry != nil {
 		return r.Retry.Backoff.whole().spec()
 	}
-	if r.Jitter > 0 {
-		return "p1~" + strconv.FormatInt(ceilMillis(r.Jitter), 10)
+	if r.Delay > 0 {
+		return Spec(r.Delay)
 	}
-	return Spec(r.Delay)
+	spec := Spec(0)
+	if r.Jitter > 0 {
+		spec += "~" + strconv.FormatInt(ceilMillis(r.Jitter), 10)
+	}
+	return spec + idsSpec(r.Keyed, r.OnDuplicate)
 }
 
 // Parser returns the parser of this route as it is configured now.

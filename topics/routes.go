@@ -73,6 +73,7 @@ func (s roles) route(r Route) (*Route, []error) {
 	s.allow(&r, &p)
 	checkRetry(r, &p)
 	r.parser.delay, r.parser.jitter = max(ceilMillis(r.Delay), 0), max(ceilMillis(r.Jitter), 0)
+	r.parser.keyed, r.parser.onDuplicate = r.Keyed, r.OnDuplicate
 	if r.Retry != nil {
 		r.parser.backoff = r.Retry.Backoff.whole()
 		if r.Retry.FromHeaders {
@@ -124,6 +125,12 @@ func checkRetry(r Route, p *problems) {
 		p.report("jitter and delay are both given: records of a fixed delay wait in the order of the log")
 	case r.Jitter > 0 && r.Retry != nil:
 		p.report("jitter and retry are both given: a backoff has a jitter of its own")
+	}
+	switch identifies := r.Keyed || r.OnDuplicate != DuplicateRejected; {
+	case identifies && r.Delay > 0:
+		p.report("delay is given together with mode: keyed or ids: records of a fixed delay wait in the order of the log, and have no ids")
+	case identifies && r.Retry != nil:
+		p.report("retry is given together with mode: keyed or ids: what a consumer has failed to process has no id")
 	}
 	if r.Retry == nil {
 		return

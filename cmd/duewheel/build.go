@@ -32,6 +32,13 @@ func (r routeSettings) route() topics.Route {
 		CancelsAnswered: r.OnUnknownCancel == "dead_letter",
 		ReplacesLate:    r.OnLateReplace == "deliver",
 	}
+	route.Keyed = r.Mode == "keyed"
+	switch {
+	case r.OnDuplicate == "ignore":
+		route.OnDuplicate = topics.DuplicateIgnored
+	case r.OnDuplicate == "replace" || r.OnDuplicate == "" && route.Keyed:
+		route.OnDuplicate = topics.DuplicateReplaces
+	}
 	if retries {
 		r.Retry.addTo(&route)
 	}

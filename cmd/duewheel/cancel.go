@@ -10,48 +10,60 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/topics"
 )
 
 func newCancelCommand(f *flags) *cobra.Command {
-	var topic string
+	var topic, key string
 	var noCheck bool
 	cmd := &cobra.Command{
-		Use:   "cancel -t <delay topic> <handle>...",
+		Use:   "cancel -t <delay topic> <handle or id>...",
 		Short: "Cancel records that wait to be delivered",
-		Long: `Write a record for each handle that cancels the one that it names, to the partition that
-the handle says. It is honoured if it is read before that record's turn has begun, some ms
-after it was written; one that comes too late changes nothing. The metric
+		Long: `Write a record for each handle or id that cancels the one that it names, to the partition
+that the handle says. It is honoured if it is read before that record's turn has begun,
+some ms after it was written; one that comes too late changes nothing. The metric
 duewheel_cancels_total tells what became of it, and on routes with on_unknown_cancel:
-dead_letter a dead letter tells of one in vain. With a configuration (-c) the topic has to
-be the delay topic of a route.`,
-		Example: "  duewheel cancel -b localhost:9092 -t delay-requests 3-8812-1767225605123",
-		Args:    cobra.MinimumNArgs(1),
+dead_letter a dead letter tells of a handle in vain. With a configuration (-c) the topic
+has to be the delay topic of a route.
+
+An id may wait in any partition: a cancel that does not find it is passed on to all
+others. With the key of the record that has the id (-k) it is found at once.`,
+		Example: `  duewheel cancel -b localhost:9092 -t delay-requests 3-8812-1767225605123
+  duewheel cancel -b localhost:9092 -t delay-requests reminder-17 -k 17`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return cancelAll(cmd.Context(), f, order{topic: topic, noCheck: noCheck}, args, cmd.OutOrStdout())
+			o := order{topic: topic, noCheck: noCheck, key: key, hasKey: cmd.Flags().Changed("key"), partition: -1}
+			return cancelAll(cmd.Context(), f, o, args, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVarP(&topic, "topic", "t", "", "delay topic")
+	cmd.Flags().StringVarP(&key, "key", "k", "", "key of the records that have the ids, whose partition is asked first")
 	cmd.Flags().BoolVar(&noCheck, "no-check", false, "write to the topic even if it is not that of a route (-c)")
 	_ = cmd.MarkFlagRequired("topic")
 	return cmd
 }
 
-func cancelAll(ctx context.Context, f *flags, o order, handles []string, stdout io.Writer) error {
+func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io.Writer) error {
 	var records []*kgo.Record
 	var errs []error
-	for _, text := range handles {
-		h, ok := topics.ParseHandle([]byte(text))
-		if !ok {
-			errs = append(errs, fmt.Errorf("%q is not a handle: <partition>-<offset>-<due in ms since 1970>, as `duewheel produce` prints it", text))
+	for _, name := range names {
+		if name == "" {
+			errs = append(errs, errors.New(`"" is neither a handle nor an id`))
 			continue
 		}
-		records = append(records, &kgo.Record{Topic: o.topic, Partition: h.Partition, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}})
+		r := o.cancel(name)
+		if q, err := new(topics.Parser).Parse(r.Headers, topics.StampOf(r), 0, topics.Mark{}); err != nil {
+			errs = append(errs, err)
+		} else if q.Named == nil {
+			r.Partition, r.Key = q.Handle.Partition, nil
+		}
+		records = append(records, r)
 	}
 	if err := joinLines(errs...); err != nil {
 		return err
 	}
-	cl, s, err := f.connect(kgo.RecordDeliveryTimeout(produceTimeout), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, s, err := f.connect(kgo.RecordDeliveryTimeout(produceTimeout), kgo.RecordPartitioner(producer.Partitioner()))
 	if err != nil {
 		return err
 	}
@@ -84,4 +96,13 @@ func cancelAll(ctx context.Context, f *flags, o order, handles []string, stdout 
 		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, r.Headers[0].Value)
 	}
 	return errors.Join(errs...)
+}
+
+// cancel is a record that cancels what has a name, in no partition yet. Only a key has a say in which one; of an id alone any will do.
+func (o *order) cancel(name string) *kgo.Record {
+	r := &kgo.Record{Topic: o.topic, Partition: producer.AnyPartition, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}}
+	if o.hasKey {
+		r.Key = []byte(o.key)
+	}
+	return r
 }

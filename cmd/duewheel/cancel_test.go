@@ -22,12 +22,30 @@ func TestCancel(t *testing.T) {
 	}{
 		{[]string{"-t", "delays"}, "at least 1 arg"},
 		{[]string{"2-0-1"}, `"topic" not set`},
-		{[]string{"-t", "delays", "2-0", "2-0-1767225605123"}, `"2-0" is not a handle`},
+		{[]string{"-t", "delays", strings.Repeat("x", 257), "2-0-1767225605123"}, "an id has 256 bytes at most"},
+		{[]string{"-t", "delays", ""}, "neither a handle nor an id"},
 		{[]string{"-t", "delays", "3-0-1767225605123"}, "delays has no partition 3, only 0 to 2"},
 		{[]string{"-t", "nowhere", "0-0-1767225605123"}, "duewheel topics create"},
 	} {
 		if out, err := command(t, "", append([]string{"cancel", "-b", addr}, bad.args...)...); err == nil || !strings.Contains(err.Error(), bad.says) || out != "" {
 			t.Errorf("%v: printed %q, %v; want an error that says %q", bad.args, out, err, bad.says)
+		}
+	}
+}
+
+// An id is looked for where its key is, and in any partition without one.
+func TestCancelOfIDs(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 3, "orders": 1})
+	out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--until", "2100-01-01T00:00:00Z", "-v", "x", "-k", "k", "--id", "a-1")
+	if err != nil {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	at := out[:strings.Index(out, "@")]
+	for _, keys := range [][]string{{"-k", "k"}, nil} {
+		out, err := command(t, "", append([]string{"cancel", "-b", addr, "-t", "delays", "a-1", "0-9-1767225605123"}, keys...)...)
+		lines := strings.Split(out, "\n")
+		if err != nil || keys != nil && !strings.HasPrefix(lines[0], at+"@") || !strings.HasSuffix(lines[0], ", asks to cancel a-1") || !strings.HasPrefix(lines[1], "delays/0@") {
+			t.Errorf("%v: printed %q, %v; the id is in %s", keys, out, err, at)
 		}
 	}
 }
@@ -76,7 +94,9 @@ func TestProduceReplacement(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"--replace", "17"}, "invalid_handle"},
+		{[]string{"--replace", "2-0-1767225605123", "--id", "x"}, "has no id"},
+		{[]string{"--replace", "x", "--id", "y"}, "no other"},
+		{[]string{"--id", "2-0-1767225605123"}, "like a handle"},
 		{[]string{"--replace", "2-0-1767225605123", "-p", "1"}, "wrong_partition"},
 		{[]string{"--replace", "9-0-1767225605123"}, "has no partition 9"},
 		{[]string{"--replace", "2-0-1767225605123", "-H", "delay-replace=1-0-1"}, "a flag has given delay-replace already"},

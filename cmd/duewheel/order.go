@@ -23,7 +23,7 @@ type order struct {
 	toKey       string
 	toPartition int32
 	wait, until string
-	replace     string
+	replace, id string
 	key, value  string
 	nullValue   bool
 	headers     []string
@@ -87,6 +87,7 @@ func (o *order) ours() (headers []kgo.RecordHeader) {
 	header(topics.HeaderTargetTopic, o.to)
 	header(topics.HeaderTargetKey, o.toKey)
 	header(topics.HeaderReplace, o.replace)
+	header(topics.HeaderID, o.id)
 	if o.toPartition >= 0 {
 		header(topics.HeaderTargetPartition, strconv.Itoa(int(o.toPartition)))
 	}
@@ -119,7 +120,9 @@ func (o *order) route(s settings, file string) (*topics.Route, error) {
 // cannot be told without the route, or without rights, comes back as notes.
 func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser, route *topics.Route) (notes []string, err error) {
 	now := time.Now()
-	q, err := parser.Parse(o.record(nil, now).Headers, topics.Stamp{Millis: now.UnixMilli(), ByBroker: true}, 0, topics.NewMark([4]byte{}, "", max(o.partition, 0)))
+	r := o.record(nil, now)
+	stamp := topics.Stamp{Millis: now.UnixMilli(), ByBroker: true, Key: r.Key, NoValue: o.nullValue}
+	q, err := parser.Parse(r.Headers, stamp, 0, topics.NewMark([4]byte{}, "", max(o.partition, 0)))
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +199,7 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 		return line + "which will be dead-lettered: " + err.Error()
 	}
 	if q.Kind == topics.KindCancel {
-		return line + "asks to cancel " + q.Handle.String()
+		return line + "asks to cancel " + nameOf(&q)
 	}
 	if q.AtOnce {
 		return line + fmt.Sprintf("a retry, due some %v after it came", time.Duration(q.Pause)*time.Millisecond)
@@ -216,20 +219,18 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 	if route != nil && route.Delay > 0 {
 		return line // it cannot be taken out of the order of the log
 	}
-	if byBroker && len(last(r.Headers, topics.HeaderUntil)) == 0 {
+	if byBroker && len(topics.Last(r.Headers, topics.HeaderUntil)) == 0 {
 		return line + "; without a handle, since the broker's timestamp counts (LogAppendTime): --until gives one"
 	}
 	return line + ", handle " + topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: q.Due}.String()
 }
 
-// last is the value of the last header of a name.
-func last(headers []kgo.RecordHeader, name string) (v []byte) {
-	for _, h := range headers {
-		if h.Key == name {
-			v = h.Value
-		}
+// nameOf is what a cancel names.
+func nameOf(q *topics.Request) string {
+	if q.Named != nil {
+		return "the id " + string(q.Named)
 	}
-	return v
+	return q.Handle.String()
 }
 
 // handled is the partition that the order belongs into because of what it names; -1 when it names nothing.

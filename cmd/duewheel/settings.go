@@ -143,6 +143,14 @@ type routeSettings struct {
 	// OnLateReplace says what becomes of a replacement when what it names is not pending any more.
 	OnLateReplace string `key:"on_late_replace" default:"dead_letter" words:"dead_letter deliver"`
 
+	// Mode says what the id of a record is, of which at most one is pending in a partition. `headers`: what `delay-id` says. `keyed`: the
+	// record's key, and a record with a null value cancels what has its key.
+	Mode string `key:"mode" default:"headers" words:"headers keyed"`
+
+	// OnDuplicate says what becomes of a record whose id another one has that is pending. `reject`: it is dead-lettered, with the code
+	// `duplicate_id`. `replace`: it takes the place of the other one. `ignore`: it is left out, and counted in `duewheel_cancels_total`.
+	OnDuplicate string `key:"ids.on_duplicate" unset:"reject; with mode keyed replace" words:"reject replace ignore"`
+
 	Retry retrySettings `key:"retry"`
 }
 

@@ -130,7 +130,7 @@ func (g *Generator) ask(r *kgo.Record, bad Bad, due time.Time) {
 		add(r, "delay-target-topic", pick(g, g.config.Targets))
 	}
 	if bad == UnsupportedHeader {
-		add(r, pick(g, []string{"delay-id", "delay-every", "delay-cron", "delay-zone", "delay-untill", "Delay-Until"}), "7")
+		add(r, pick(g, []string{"delay-every", "delay-cron", "delay-zone", "delay-untill", "Delay-Until"}), "7")
 	}
 	if g.config.Bare {
 		return

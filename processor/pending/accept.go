@@ -59,6 +59,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	case topics.KindCancel:
 		return a, p.order.cancel(r, req)
 	}
+	p.then = p.parsers.at(r.Offset).Duplicates()
 	a, err = p.order.admit(r, req, now)
 	a.New = !replay
 	a.Overdue = a.New && req.Attempt == 0 && !req.AtOnce && req.Due < r.Timestamp.UnixMilli()
@@ -67,5 +68,5 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 
 // Asks reads again what a record asks for that is to be resolved. The log decides what a record means.
 func (p *Partition) Asks(it *Item, r *Record) (topics.Request, error) {
-	return p.parsers.at(r.Offset).Again(r.Headers, it.Key.Due, r.Offset, p.Mark)
+	return p.parsers.at(r.Offset).Again(r.Headers, topics.Stamp{Key: r.Key, NoValue: r.Value == nil}, it.Key.Due, r.Offset, p.Mark)
 }

@@ -29,7 +29,7 @@ func checkLate(p *Partition) error {
 	var bytes int64
 	before := int64(-1)
 	for h := range p.late.all() {
-		if h.effect != EffectReplaced {
+		if !h.effect.Pends() {
 			bytes += int64(len(p.near.get(h.ref)))
 		}
 		if h.refusal == nil && h.effect == EffectNone && p.judge.Less(h.key) {
@@ -57,9 +57,9 @@ func checkNothing(p *Partition) error {
 			return err
 		}
 	}
-	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.releases) != 0 || len(p.gone) != 0 || left != 0 {
-		return fmt.Errorf("nothing is pending, and kept are %d bytes in memory and %d in the ledger, which resumes at %d, %d offsets that are held, and %d records in the store",
-			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.releases), left)
+	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.releases) != 0 || len(p.gone) != len(p.given) || len(p.removed) != 0 || p.ids.len() != 0 || len(p.ids.asks) != 0 || left != 0 {
+		return fmt.Errorf("nothing is pending, and kept are %d bytes in memory and %d in the ledger, which resumes at %d, %d offsets that are held, %d records in the store and %d ids",
+			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.releases), left, p.ids.len())
 	}
 	return nil
 }

@@ -16,8 +16,6 @@ type entry struct {
 	due  int64
 	seen int64 // the clock when it was appended
 	of   int64 // what a resolve record, a cancel or a replacement names
-
-	tells bool // of a resolve record: that it was cancelled or replaced
 }
 
 const (
@@ -35,15 +33,51 @@ const (
 	replaces   = 'q' // takes the place of the first request, due at the second due time
 	replaceNow = 'Q' // the same, due before all begins
 	replaceBad = 'x' // the same, due at the second due time, and refused by configuration
+	hasID      = 'i' // due at the second due time, with the one id that there is
+	hasIDNow   = 'I' // the same, due when all begins
+	hasIDPast  = 'y' // the same, due before that
+	hasIDBad   = 'Z' // the same, due at the second due time, and refused by configuration
+	cancelID   = 'C' // cancels that id
+	replaceID  = 'R' // takes the place of what has it, due at the second due time
 	resolveOf  = 'r'
 	marker     = 'm'
 )
 
 // naming reports whether it names another request, to cancel or replace it.
-func (e *entry) naming() bool { return strings.ContainsRune("ckoqQx", e.what) }
+func (e *entry) naming() bool { return strings.ContainsRune("ckoqQxCR", e.what) }
 
 // replacement reports whether it is to be delivered in the place of another.
-func (e *entry) replacement() bool { return strings.ContainsRune("qQx", e.what) }
+func (e *entry) replacement() bool { return strings.ContainsRune("qQxR", e.what) }
+
+// named reports whether it has the id.
+func (e *entry) named() bool { return strings.ContainsRune("iIyZR", e.what) }
+
+// byID reports whether it names what has the id.
+func (v *life) byID(e *entry) bool {
+	return e.what == cancelID || e.what == replaceID || e.named() && v.twins == topics.DuplicateReplaces
+}
+
+// namesOf are the offsets of what the entry at an offset cancels or replaces, if it is pending.
+func (v *life) namesOf(offset int64) (all mask) {
+	e := &v.log[offset]
+	switch {
+	case v.byID(e):
+		return v.withID(offset)
+	case e.naming() && e.of >= 0:
+		return bit(e.of)
+	}
+	return 0
+}
+
+// withID are the offsets below one of what has the id.
+func (v *life) withID(below int64) (all mask) {
+	for offset := range below {
+		if v.log[offset].named() {
+			all |= bit(offset)
+		}
+	}
+	return all
+}
 
 func (e *entry) request() bool { return e.what != resolveOf && e.what != marker }
 
@@ -61,9 +95,9 @@ func (s *scope) request(what rune, offset int64) entry {
 func (s *scope) makeRequest(what rune, offset int64) entry {
 	e := entry{what: what, due: testNow - 1}
 	switch what {
-	case dueNow:
+	case dueNow, hasIDNow:
 		e.due = testNow
-	case dueAhead, notAllowed, replaces, replaceBad:
+	case dueAhead, notAllowed, replaces, replaceBad, hasID, hasIDBad, replaceID:
 		e.due = testNow + secondDue
 	case dueFar:
 		e.due = testNow + 10*secondDue
@@ -71,10 +105,17 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 		e.due = testNow + secondDue + 1
 	}
 	target := "orders"
-	if what == notAllowed || what == replaceBad {
+	if what == notAllowed || what == replaceBad || what == hasIDBad {
 		target = "nowhere"
 	}
 	e.Record = req(offset, e.due, target)
+	if e.named() {
+		name := topics.HeaderID
+		if what == replaceID {
+			name = topics.HeaderReplace
+		}
+		e.Headers = append(e.Headers, kgo.RecordHeader{Key: name, Value: []byte("id")})
+	}
 	switch {
 	case what == unparsable && !s.queue:
 		e.Headers[0].Value = []byte("soon")
@@ -91,6 +132,13 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 func (v *life) naming(what rune) entry {
 	e := v.scope.makeRequest(what, v.end())
 	e.of = -1
+	switch what {
+	case replaceID:
+		return e
+	case cancelID:
+		e.due, e.Headers = 0, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("id")}}
+		return e
+	}
 	for offset := v.before; offset < v.end(); offset++ {
 		if v.log[offset].request() && (!v.log[offset].naming() || v.log[offset].replacement()) && (e.of < 0 || what == cancelLast) {
 			e.of = offset
@@ -115,5 +163,5 @@ func (v *life) naming(what rune) entry {
 func (v *life) names(of, by int64) entry {
 	r := resolving(v.end(), of, v.log[of].due)
 	r.Headers = topics.ResolveBy(testMark, of, v.log[of].due, of, by)
-	return entry{Record: r, what: resolveOf, of: of, tells: by >= 0}
+	return entry{Record: r, what: resolveOf, of: of}
 }

@@ -32,7 +32,7 @@ func (h *held) due() int64 {
 // item is what a turn resolves.
 func (h *held) item(n *near) Item {
 	it := Item{ref: h.ref, Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, By: h.by, Effect: h.effect, late: true}
-	if h.effect != EffectReplaced {
+	if !h.effect.Pends() {
 		it.Run = n.get(h.ref)
 	}
 	return it

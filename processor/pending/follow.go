@@ -31,7 +31,7 @@ func Follow(env Env, c state.Checkpoint, store *state.Partition, got Inherited) 
 		return nil, err
 	}
 	p.store, p.horizon = store, state.Key{} // all of it is above that
-	p.ledger, p.start, p.position = got.ledger, got.Start, got.Start
+	p.ledger, p.start, p.position, p.identified = got.ledger, got.Start, got.Start, got.identified
 	return &Follower{p: p}, p.Flush()
 }
 
@@ -90,6 +90,7 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 			return false, err
 		}
 		p.ledger, p.start, p.position, f.ahead = state.NewLedger(c.LowWater), c.LowWater, c.LowWater, nil
+		p.ids, p.identified = newIDs(), false
 		return true, p.Flush()
 	}
 	return false, p.Sync()
@@ -133,6 +134,9 @@ func (f *Follower) uncount(store *state.Partition, upTo state.Key) error {
 		if offset, corrupt = recordOffset(run); corrupt == nil && offset < p.position {
 			p.ledger.Remove(k, offset, len(run), true)
 		}
+		if at := runIDPlace(run); at != 0 && corrupt == nil {
+			store.Unname(runID(run), k)
+		}
 		return corrupt == nil
 	})
 	return errors.Join(err, corrupt)
@@ -156,5 +160,5 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 	if c.LowWater == c.Offset && p.ledger.Len() > 0 {
 		return got, false, nil
 	}
-	return Inherited{ledger: p.ledger, Start: p.position}, true, nil
+	return Inherited{ledger: p.ledger, Start: p.position, identified: p.identified, dirty: p.identified}, true, nil
 }

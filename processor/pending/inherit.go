@@ -14,8 +14,9 @@ type Inherited struct {
 	Unused error // why the store was emptied, if it was
 	Lagged bool  // because it ended below L: all is read again from there on, with or without it
 
-	ledger *state.Ledger
-	dirty  bool // the store has an open batch
+	ledger     *state.Ledger
+	dirty      bool // the store has an open batch
+	identified bool // some of what it holds has an id
 }
 
 // Pending is how many records it spares.
@@ -94,9 +95,14 @@ func (s *scan) take(k state.Key, run []byte) error {
 	if err := rec.Decode(run); err != nil {
 		return err
 	}
+	at := runIDPlace(run)
+	s.got.identified = s.got.identified || at != 0
 	switch {
 	case rec.Offset < s.low, rec.Offset >= s.pos.Offset:
 		// Below L it was resolved while the route had a fixed delay, which leaves W alone.
+		if at != 0 {
+			s.store.Unname(rec.id(at), k)
+		}
 		return s.forget(k)
 	case rec.Offset < s.got.Start:
 		s.got.ledger.Add(k, rec.Offset, len(run), true)

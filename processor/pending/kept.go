@@ -2,8 +2,6 @@ package pending
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -12,21 +10,32 @@ import (
 )
 
 // keep makes a record pending: in memory up to the horizon, in the store above it.
-func (w *window) keep(r *kgo.Record, key state.Key) error {
-	w.longest.see(key.Due, r.Timestamp.UnixMilli())
-	if !w.horizon.Less(key) {
-		run := w.near.record(r, key)
-		w.pend(key, r.Offset, len(w.near.get(run)), run)
-		return nil
+func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
+	written := r.Timestamp.UnixMilli()
+	w.longest.see(key.Due, written)
+	if w.horizon.Less(key) {
+		w.scratch = appendRecord(w.scratch[:0], r, who.at)
+		return w.keepFar(key, r.Offset, w.scratch, who, written)
 	}
-	w.scratch = AppendRecord(w.scratch[:0], r)
-	if w.store != nil { // else the log has it
-		if err := w.store.Put(key, w.scratch); err != nil {
-			return fmt.Errorf("store record %d: %w", r.Offset, err)
+	if who.id != nil {
+		w.ids.add(who.id, named{key, written})
+	}
+	run := w.near.record(r, key, who.at)
+	w.pend(key, r.Offset, len(w.near.get(run)), run)
+	return nil
+}
+
+// keepFar makes a record pending whose key is above the horizon.
+func (w *window) keepFar(key state.Key, offset int64, run []byte, who identity, written int64) error {
+	switch {
+	case w.store != nil:
+		if err := w.put(key, run, who, written); err != nil {
+			return fmt.Errorf("store record %d: %w", offset, err)
 		}
-		w.dirty = true
+	case who.id != nil: // the log has the rest
+		w.ids.add(who.id, named{key, written})
 	}
-	w.ledger.Add(key, r.Offset, len(w.scratch), true)
+	w.ledger.Add(key, offset, len(run), true)
 	return nil
 }
 
@@ -55,6 +64,9 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 			if err != nil {
 				panic("pending: BUG: " + err.Error())
 			}
+			if !r.stored() {
+				w.lose(run, state.Key{Due: int64(e.Due), Seq: e.Seq})
+			}
 			it := Item{ref: r, Run: run, Key: state.Key{Due: int64(e.Due), Seq: e.Seq}, Offset: offset, stored: r.stored()}
 			// Not pending any more. What only memory holds goes on holding the store's resume
 			// back, until it is released.
@@ -70,133 +82,6 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 	return items, took
 }
 
-// drop takes a record away for good, before anything is taken or written: what it names is not pending any more.
-func (w *window) drop(key state.Key) {
-	if w.judge.Less(key) {
-		w.drops.keys = append(w.drops.keys, key)
-	}
-}
-
-// drops are keys of records that are to be taken away for good.
-type drops struct{ keys []state.Key }
-
-// apply takes them away, all at once.
-func (d *drops) apply(w *window) error {
-	if len(d.keys) == 0 {
-		return nil
-	}
-	keys := d.keys
-	d.keys = nil
-	slices.SortFunc(keys, state.Key.Compare)
-	keys = slices.Compact(keys)
-	found := sift(w.wheel, keys, math.MaxInt64)
-	far := keys[:0:0]
-	for _, key := range keys {
-		r, near := found.take(key)
-		if near {
-			run := w.near.get(r)
-			offset, err := recordOffset(run)
-			if err != nil {
-				return fmt.Errorf("resolve a record: %w", err)
-			}
-			w.ledger.Remove(key, offset, len(run), r.stored())
-			w.near.release(r)
-		}
-		// Before it is live, what the store holds below start is not in the wheel either. And it may hold a record from an
-		// earlier life even when that was in the wheel.
-		if w.store != nil && !near && (w.horizon.Less(key) || !w.live) {
-			far = append(far, key)
-		} else if w.store != nil {
-			w.dirty = true
-			if err := w.store.Delete(key); err != nil {
-				return err
-			}
-		}
-	}
-	return d.far(w, far)
-}
-
-// far takes away what only the store may hold.
-func (d *drops) far(w *window, keys []state.Key) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	if err := w.commit(); err != nil { // else what was put lately is not found
-		return err
-	}
-	for _, key := range keys {
-		_, err := w.store.Get(key, func(run []byte) {
-			if offset, err := recordOffset(run); err == nil && (offset < w.start || w.horizon.Less(key) && offset < w.position) {
-				w.ledger.Remove(key, offset, len(run), true)
-			}
-		})
-		if err == nil {
-			err = w.store.Delete(key)
-		}
-		if err != nil {
-			return fmt.Errorf("look for a resolved record in the store: %w", err)
-		}
-	}
-	w.dirty = true
-	return nil
-}
-
-// sifted is what was found in the wheel of some keys, and is there no more.
-type sifted struct {
-	wheel *wheel.Wheel
-	found map[state.Key]ref // nil: each is looked for by itself
-	since int64             // so is one from this offset on: it may have come into the wheel since
-}
-
-// siftFrom is how many keys are worth a look at all that the wheel holds: one alone may lie in a slot with as much.
-const siftFrom = 16
-
-// sift looks for keys in the wheel.
-func sift(w *wheel.Wheel, keys []state.Key, since int64) sifted {
-	s := sifted{wheel: w, since: since}
-	if len(keys) < siftFrom {
-		return s
-	}
-	wanted := make(map[state.Key]struct{}, len(keys))
-	for _, key := range keys {
-		wanted[key] = struct{}{}
-	}
-	s.found = map[state.Key]ref{}
-	var rest []wheel.Entry
-	w.TakeFrom(w.Now(), func(e wheel.Entry) {
-		key := state.Key{Due: int64(e.Due), Seq: e.Seq}
-		if _, is := wanted[key]; is {
-			s.found[key] = ref(e.Ref)
-		} else {
-			rest = append(rest, e)
-		}
-	})
-	for _, e := range rest {
-		w.Add(e.Due, e.Seq, e.Ref)
-	}
-	return s
-}
-
-// take takes the record of a key out of the wheel, if it is there.
-func (s *sifted) take(key state.Key) (r ref, near bool) {
-	if r, near = s.found[key]; near {
-		delete(s.found, key)
-		return r, true
-	}
-	if s.found == nil || key.Seq >= s.since {
-		u, near := s.wheel.Remove(wheel.Tick(key.Due), key.Seq)
-		return ref(u), near
-	}
-	return 0, false
-}
-
-// giveBack puts into the wheel what was not taken.
-func (s *sifted) giveBack() {
-	for key, r := range s.found {
-		s.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(r))
-	}
-}
-
 // Sync writes what the store's open batch holds, with the position that belongs to it.
 func (w *window) Sync() error {
 	if err := w.drops.apply(w); err != nil {
@@ -210,12 +95,20 @@ func (w *window) commit() error {
 		return nil
 	}
 	w.dirty = false
-	return w.store.Commit(state.Position{
+	err := w.store.Commit(state.Position{
 		Resume:    w.ledger.Resume(w.position),
 		Offset:    w.committed.Offset,
 		Watermark: w.committed.Watermark,
 		LowWater:  w.committed.LowWater,
 	})
+	if err != nil {
+		return err
+	}
+	w.forgetGiven()
+	if !w.deciding {
+		w.ids.written()
+	}
+	return nil
 }
 
 // trimRecords delivered make a range delete worth its while.

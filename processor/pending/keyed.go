@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,27 +20,39 @@ type keyed struct {
 	env  *Env
 	late fifo // what is resolved when O passes it: with a key at or below W, refused, or about another record
 
+	then topics.OnDuplicate // of the parser of the record that is taken in
+
 	naming
 }
 
 func (k *keyed) written(r *kgo.Record, _ int64) topics.Stamp { return topics.StampOf(r) }
 
 func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
-	key, replay := state.Key{Due: req.Due, Seq: r.Offset}, r.Offset < k.accepted
+	key, replay, who := state.Key{Due: req.Due, Seq: r.Offset}, r.Offset < k.accepted, identityOf(req)
 	if req.Replaces {
 		if !replay {
 			a.Target = req.Target
-			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, keyOf(req.Handle))
+			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req, k.then), who.at)
 			return a, nil
 		}
-		k.replay(r.Offset, keyOf(req.Handle))
+		k.replay(r.Offset, req)
+	} else if req.ID != nil {
+		asks, err := k.twins(r.Offset, req, replay)
+		if err != nil {
+			return a, err
+		}
+		if asks {
+			a.Target = req.Target
+			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req, k.then), who.at)
+			return a, nil
+		}
 	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
 		return a, nil
 	case late:
 		a.Late = !req.AtOnce
-		k.admitLate(r, req, key, now)
+		k.admitLate(r, req, key, now, who)
 		return a, nil
 	}
 	// What was accepted below O may have been judged by another configuration: a replay never
@@ -51,40 +64,59 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		}
 		a.Target = req.Target
 	}
-	return a, k.keep(r, key)
+	return a, k.keep(r, key, who)
+}
+
+// twins reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
+// it did. Where nothing has that id, nothing is to be decided, unless a resolve record that is not read yet might say otherwise.
+func (k *keyed) twins(offset int64, req *topics.Request, replay bool) (asks bool, err error) {
+	if replay {
+		if k.then == topics.DuplicateReplaces {
+			k.drops.addWanted(&k.window, wanted{req.ID, offset, 0})
+		}
+		return false, nil
+	}
+	if k.blind || !k.live && k.position < k.ownEnd || k.ids.isAsked(req.ID) {
+		return true, nil
+	}
+	return k.has(req.ID)
 }
 
 // admitLate is admit for a request whose key the watermark has passed.
-func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now int64) {
+func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now int64, who identity) {
 	if refusal := k.env.Route.Refuse(req, now); refusal != nil {
 		k.refuse(r, refusal, state.Key{})
 		return
 	}
-	k.addLate(r, held{key: key})
+	k.addLate(r, held{key: key}, who.at)
+	k.lateID(k.late.tail(), who, r.Timestamp.UnixMilli())
 }
 
 // refuse puts a record on the list of what is resolved when O passes it; it will be
 // dead-lettered then. key is its key when that is above the watermark: a replay could take it
 // for pending, so a resolve record has to say that it is not.
 func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
-	k.addLate(r, held{key: key, refusal: refusal, resolve: key != state.Key{}})
+	k.addLate(r, held{key: key, refusal: refusal, resolve: key != state.Key{}}, 0)
 }
 
-func (k *keyed) addLate(r *kgo.Record, h held) {
-	k.near.hold(r, &h)
+func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
+	k.near.hold(r, &h, at)
 	k.late.add(h)
 	k.ledger.Hold(r.Offset)
 }
 
 func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
 	to := k.planned
-	if len(k.asks)+len(k.drops.keys) > 0 {
+	if len(k.asks) > 0 || k.drops.any() {
 		return items, to // it has to be decided first what is not delivered
 	}
 	to.Offset = k.position
 	clock := k.clock(now)
 	items, took := k.late.take(clock, k.near, items, records, bytes)
 	n := len(items)
+	for i := range items {
+		k.lose(items[i].Run, items[i].Key) // it is too late for those that name it
+	}
 	if k.late.len() > 0 {
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
 		to.Offset = k.late.head().offset
@@ -134,8 +166,13 @@ func (k *keyed) settle(items []Item) {
 		if it.late {
 			k.conclude(it)
 		}
-		if it.Effect == EffectReplaced {
-			continue // it is pending
+		if it.Effect.Pends() {
+			continue
+		}
+		if it.stored && k.identified {
+			if id := runID(it.Run); id != nil {
+				k.releases = append(k.releases, release{offset: it.Offset, key: it.Key, id: bytes.Clone(id), trimmed: true})
+			}
 		}
 		k.near.release(it.ref)
 		if it.stored {

@@ -100,6 +100,16 @@ func halfDelivered(v *life) {
 	v.happen(false)
 }
 
+// halfNamedDelivered is halfDelivered, and what stays in the store has the id.
+func halfNamedDelivered(v *life) {
+	v.produce(dueAhead)
+	v.produce(hasID)
+	v.pass()
+	v.must(v.p.Load(v.now, roomy))
+	v.take(1)
+	v.happen(false)
+}
+
 // pass lets time pass until the second due time.
 func (v *life) pass() {
 	v.now += secondDue
@@ -185,8 +195,16 @@ func (v *life) produce(what rune) {
 
 func (v *life) readUpTo(end int64) {
 	for v.p.position < end {
-		a, err := v.p.Accept(v.log[v.p.position].Record, v.now)
+		e, twins := &v.log[v.p.position], mask(0)
+		if v.p.live && e.named() && !e.naming() {
+			twins = v.there() & v.withID(v.p.position)
+		}
+		idle := len(v.p.asks) == 0 && !v.p.blind && v.p.live
+		a, err := v.p.Accept(e.Record, v.now)
 		v.must(err)
+		if asks := len(v.p.asks) > 0; idle && e.named() && !e.naming() && asks != (twins != 0) && !v.atLeastOnce {
+			v.fail("record %d asks: %v, and %b have its id", e.Offset, asks, twins)
+		}
 		if a.Late {
 			v.note("late")
 		}
@@ -224,7 +242,7 @@ func (v *life) happen(unseen bool) {
 	var end int64
 	for i := range pt.Items {
 		it := &pt.Items[i]
-		if it.Effect != EffectReplaced {
+		if !it.Effect.Pends() {
 			v.deliver(it.Offset)
 		}
 		v.conclude(it)

@@ -1,7 +1,7 @@
 package pending
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -9,10 +9,11 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// Some records name another one, to cancel it or to take its place. What such a record does is decided once, in a live partition, when what
-// it names is pending or is not; it is resolved when O passes it, as a late record is. Until that is committed a crash would have it decided
-// anew. So what it has taken away is kept as if it were pending, by L and by the store, and the next owner finds it and decides the same.
-// A late record is not kept: O may pass it before it passes what has taken it away. Then a resolve record says so.
+// Some records name another one, to cancel it or to take its place, by its handle or its id; one whose id is pending takes its place, or is
+// not wanted. What such a record does is decided once, in a live partition, when what it names is pending or is not; it is resolved when O
+// passes it, as a late record is. Until that is committed a crash would have it decided anew. So what it has taken away is kept as if it
+// were pending, by L and by the store, and the next owner finds it and decides the same. A late record is not kept: O may pass it before it
+// passes what has taken it away. Then a resolve record says so.
 //
 // In a replay of [L, O) all has been decided: what a record names is taken away if it is there.
 
@@ -25,15 +26,23 @@ const (
 	EffectCancelled               // what it names is not delivered
 	EffectTooLate                 // what it names was delivered or dead-lettered, or is about to be
 	EffectUnknown                 // nothing of that name is pending, and nothing was
-	EffectForward                 // it names a record of another partition, which decides
+	EffectForward                 // it names a record of another partition, or an id that is not pending in this one: others decide
+	EffectNotHere                 // it has come from another partition, and its id is not pending in this one
 	EffectReplaced                // of a replacement: it is pending itself, in the place of what it names
+	EffectPending                 // of a record with an id: it is pending itself, and has taken nothing away
+	EffectIgnored                 // its id is pending, and it is left out
 	effects
 )
 
-var effectNames = [effects]string{"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "replaced"}
+var effectNames = [effects]string{
+	"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "not_here", "replaced", "pending", "ignored",
+}
 
 // String is the word for it, as metrics have it.
 func (e Effect) String() string { return effectNames[e] }
+
+// Pends reports whether the record is pending itself.
+func (e Effect) Pends() bool { return e == EffectReplaced || e == EffectPending }
 
 // Effects are how often each came about.
 type Effects [effects]int64
@@ -42,26 +51,53 @@ type Effects [effects]int64
 type naming struct {
 	asks    []ask              // in the order of the log: what is to be decided
 	told    map[int64]struct{} // by offset: a resolve record says that it has taken a late record away
-	removed map[int64]release  // by the offset of what has done so: what was taken away
+	removed []removal          // in the order of the log: what was taken away
 	effects Effects            // of what was settled since they were last asked for
 
 	releases []release // what is given up when the checkpoint is committed
 }
 
-// release is what the ledger gives up: an offset below which the store's resume stays, or with a key a record that was cancelled or replaced.
-type release struct {
-	offset int64
-	key    state.Key
-	far    bool // only the log holds it: the ledger goes on counting it until it is read again
+// removal says what has taken a record away.
+type removal struct {
+	by int64 // its offset
+	release
 }
 
-// ask is a question: what has the record at an offset done to what it names?
+// release is what is given up: an offset below which the store's resume stays, or with a key a record that was cancelled or replaced, or
+// the id of one that was delivered.
+type release struct {
+	offset  int64
+	key     state.Key
+	id      []byte // by which the store finds it; nil: it has none
+	far     bool   // only the log holds it: the ledger goes on counting it until it is read again
+	trimmed bool   // it was delivered, and Trim takes it out of the store, but not its id
+}
+
+// ask is a question: what does the record at an offset do to what it names?
 type ask struct {
 	offset int64
-	names  state.Key
+	names  state.Key // zero: an id says it
+	wanted
+	twin bool               // it names nothing: the id is its own
+	then topics.OnDuplicate // and if that is pending
+	come bool               // it has come from another partition
 }
 
 func keyOf(h topics.Handle) state.Key { return state.Key{Due: h.Due, Seq: h.Offset} }
+
+// askOf is what a record asks that names another one, or has an id.
+func askOf(offset int64, req *topics.Request, then topics.OnDuplicate) ask {
+	a := ask{offset: offset, then: then, come: req.Forwarded}
+	switch {
+	case req.Named != nil:
+		a.wanted = wanted{req.Named, offset, req.Asked}
+	case req.Kind == topics.KindCancel || req.Replaces:
+		a.names = keyOf(req.Handle)
+	default:
+		a.wanted, a.twin = wanted{req.ID, offset, 0}, true
+	}
+	return a
+}
 
 // TakeEffects returns how often each effect came about since it was last called, of what was settled.
 func (p *Partition) TakeEffects() Effects {
@@ -72,34 +108,60 @@ func (p *Partition) TakeEffects() Effects {
 
 // cancel takes in a record that cancels another one.
 func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
-	here := req.Forwarded || req.Here
+	here := req.Forwarded || req.Here || req.Named != nil
 	switch {
 	case r.Offset < k.accepted && here:
-		k.replay(r.Offset, keyOf(req.Handle))
+		k.replay(r.Offset, req)
 	case r.Offset < k.accepted: // it was forwarded
+	case req.Named != nil:
+		k.ask(idAlone(r, req.Named), held{}, askOf(r.Offset, req, 0), 0)
 	case here:
 		if !k.env.Route.CancelsAnswered {
 			r = &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp} // nothing will be written for it
 		}
-		k.ask(r, held{}, keyOf(req.Handle))
+		k.ask(r, held{}, askOf(r.Offset, req, 0), 0)
 	default:
-		k.addLate(r, held{effect: EffectForward})
+		k.addLate(r, held{effect: EffectForward}, 0)
 	}
 	return nil
 }
 
 // replay takes away what a record below O names. What was resolved otherwise is at or below W, or a resolve record names it.
-func (k *keyed) replay(offset int64, names state.Key) {
-	if names.Seq < offset {
-		k.window.drop(names)
+func (k *keyed) replay(offset int64, req *topics.Request) {
+	if req.Named != nil {
+		k.drops.addWanted(&k.window, wanted{req.Named, offset, req.Asked})
+	} else if names := keyOf(req.Handle); names.Seq < offset {
+		k.drops.add(&k.window, names)
 	}
 }
 
-// ask keeps a record that names another one until what it does can be decided.
-func (k *keyed) ask(r *kgo.Record, h held, names state.Key) {
+// ask keeps a record that names another one, or has an id, until what it does can be decided.
+func (k *keyed) ask(r *kgo.Record, h held, a ask, at idPlace) {
 	h.effect = EffectUnjudged
-	k.addLate(r, h)
-	k.asks = append(k.asks, ask{r.Offset, names})
+	k.addLate(r, h, at)
+	if a.id != nil {
+		h := k.late.tail()
+		a.id = askedID(k.near.get(h.ref), a.twin) // it lasts as long as it is held
+		k.ids.asked(a.id, 1)
+	}
+	k.asks = append(k.asks, a)
+}
+
+// askedID is the id that a record asks about, in its run.
+func askedID(run []byte, twin bool) []byte {
+	if twin {
+		return runID(run)
+	}
+	var rec Record
+	if err := rec.Decode(run); err != nil {
+		panic("pending: BUG: " + err.Error())
+	}
+	for _, header := range slices.Backward(rec.Headers) {
+		if header.Key == topics.HeaderCancel || header.Key == topics.HeaderReplace {
+			return header.Value
+		}
+	}
+	panic("pending: BUG: a record that names no id")
 }
 
 // resolve applies a resolve record of ours: what it names is not pending any more, and what has taken that away need not look for it.
@@ -110,13 +172,13 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 		}
 		k.told[by] = struct{}{}
 	}
-	k.window.drop(key)
+	k.drops.add(&k.window, key)
 	return nil
 }
 
 // Load brings what is due soon into memory, and decides what records do that name others.
 func (k *keyed) Load(now int64, room Room) error {
-	if k.live && len(k.asks) > 0 {
+	if k.live && len(k.asks) > 0 && !k.blind {
 		if err := k.decide(); err != nil {
 			return err
 		}
@@ -124,140 +186,19 @@ func (k *keyed) Load(now int64, room Room) error {
 	return k.window.Load(now, room)
 }
 
-// decide answers what was asked, in the order of the log.
-func (k *keyed) decide() error {
-	keys := make([]state.Key, len(k.asks))
-	for i, a := range k.asks {
-		keys[i] = a.names
+// lateID has a late record be found by its id until a turn takes it.
+func (k *keyed) lateID(h *held, who identity, written int64) {
+	if who.id != nil {
+		k.ids.add(who.id, named{h.key, written})
 	}
-	near := sift(k.wheel, keys, k.asks[0].offset)
-	defer near.giveBack()
-	for len(k.asks) > 0 {
-		a := k.asks[0]
-		h := k.late.at(a.offset)
-		effect, err := k.remove(a, &near)
-		if err != nil {
-			return err
-		}
-		if _, told := k.told[a.offset]; told {
-			effect = EffectCancelled
-			delete(k.told, a.offset)
-		}
-		k.asks = k.asks[1:]
-		if h.key == (state.Key{}) {
-			h.effect = effect
-			continue
-		}
-		if err := k.replace(h, effect); err != nil {
-			return err
-		}
-	}
-	k.asks = nil
-	return nil
-}
-
-// remove takes away what a record names, if it is pending.
-func (k *keyed) remove(a ask, near *sifted) (Effect, error) {
-	if a.names.Seq >= a.offset {
-		return EffectUnknown, nil
-	}
-	if h := k.late.at(a.names.Seq); h != nil && h.key == a.names && h.effect != EffectReplaced {
-		if h.refusal != nil || h.by > 0 || h.effect != EffectNone {
-			return EffectTooLate, nil
-		}
-		h.by = a.offset
-		return EffectCancelled, nil
-	}
-	if !k.judge.Less(a.names) {
-		return EffectTooLate, nil
-	}
-	if _, is := k.gone[a.names]; is {
-		return EffectUnknown, nil
-	}
-	taken, err := k.withhold(a.names, near)
-	if err != nil || !taken {
-		return EffectUnknown, err
-	}
-	if k.gone == nil {
-		k.gone = map[state.Key]struct{}{}
-	}
-	k.gone[a.names] = struct{}{}
-	if k.removed == nil {
-		k.removed = map[int64]release{}
-	}
-	k.removed[a.offset] = release{a.names.Seq, a.names, k.store == nil && k.horizon.Less(a.names)}
-	return EffectCancelled, nil
-}
-
-// withhold takes a record from where it is held, and has the ledger keep it.
-func (w *window) withhold(key state.Key, in *sifted) (taken bool, err error) {
-	if r, near := in.take(key); near {
-		run := w.near.get(r)
-		w.ledger.Withhold(key, key.Seq, len(run))
-		w.near.release(r)
-		taken = true
-	} else if !w.horizon.Less(key) || !w.ledger.Has(key.Seq) {
-		return false, nil
-	} else if w.store == nil {
-		return true, nil // what it counts as pending there is read again, and taken away then
-	} else {
-		if err := w.commit(); err != nil {
-			return false, err
-		}
-		taken, err = w.store.Get(key, func(run []byte) { w.ledger.Withhold(key, key.Seq, len(run)) })
-		if err != nil {
-			return false, fmt.Errorf("look for a record in the store that is to be taken away: %w", err)
-		}
-	}
-	return taken, nil
-}
-
-// replace decides what becomes of a replacement, by what it has done to what it names.
-func (k *keyed) replace(h *held, effect Effect) error {
-	above := k.judge.Less(h.key)
-	var rec Record
-	if err := rec.Decode(k.near.get(h.ref)); err != nil {
-		panic("pending: BUG: " + err.Error())
-	}
-	if effect != EffectCancelled && h.refusal == nil && !k.env.Route.ReplacesLate {
-		h.refusal = topics.TooLateToReplace(rec.Headers, effect == EffectTooLate)
-	}
-	h.effect = EffectNone
-	switch {
-	case h.refusal != nil:
-		h.resolve = above
-		return nil
-	case !above:
-		return nil // it is late itself
-	}
-	h.effect = EffectReplaced
-	k.late.bytes -= int64(h.size)
-	h.size = 0
-	k.ledger.Release(h.offset)
-	run := k.near.get(h.ref)
-	k.longest.see(h.key.Due, rec.Timestamp)
-	if !k.horizon.Less(h.key) {
-		k.pend(h.key, h.offset, len(run), h.ref)
-		return nil
-	}
-	defer k.near.release(h.ref)
-	k.ledger.Add(h.key, h.offset, len(run), true)
-	if k.store == nil {
-		return nil
-	}
-	if err := k.store.Put(h.key, run); err != nil {
-		return fmt.Errorf("store replacement %d: %w", h.offset, err)
-	}
-	k.dirty = true
-	return nil
 }
 
 // conclude takes in that a late record is resolved.
 func (n *naming) conclude(it *Item) {
 	n.effects[it.Effect]++
-	if r, has := n.removed[it.Offset]; has {
-		delete(n.removed, it.Offset)
-		n.releases = append(n.releases, r)
+	for len(n.removed) > 0 && n.removed[0].by <= it.Offset {
+		n.releases = append(n.releases, n.removed[0].release)
+		n.removed = n.removed[1:]
 	}
 }
 
@@ -270,10 +211,19 @@ func (r release) giveUp(w *window) {
 		w.ledger.Release(r.offset)
 		return
 	}
-	w.ledger.Forget(r.offset)
-	delete(w.gone, r.key)
-	if w.store != nil {
-		_ = w.store.Delete(r.key) // in the open batch, which takes it
-		w.dirty = true
+	if !r.trimmed {
+		w.ledger.Forget(r.offset)
+		w.given = append(w.given, r.key)
 	}
+	if w.store == nil {
+		w.forgetGiven()
+		return
+	}
+	if !r.trimmed {
+		_ = w.store.Delete(r.key) // in the open batch, which takes it
+	}
+	if r.id != nil {
+		w.store.Unname(r.id, r.key)
+	}
+	w.dirty = true
 }

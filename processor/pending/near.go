@@ -108,14 +108,14 @@ func (n *near) put(dueMillis int64, run []byte, stored bool) ref {
 }
 
 // record copies a record out of the fetch that it came with.
-func (n *near) record(r *kgo.Record, key state.Key) ref {
+func (n *near) record(r *kgo.Record, key state.Key, at idPlace) ref {
 	i, b := n.alloc(key.Due, recordSizeBound(r))
-	return n.commit(i, AppendRecord(b, r), false)
+	return n.commit(i, appendRecord(b, r, at), false)
 }
 
 // hold keeps the bytes of a record that is resolved in the order of the log.
-func (n *near) hold(r *kgo.Record, h *held) {
-	h.offset, h.ref = r.Offset, n.record(r, h.key)
+func (n *near) hold(r *kgo.Record, h *held, at idPlace) {
+	h.offset, h.ref = r.Offset, n.record(r, h.key, at)
 	h.size = int32(len(n.get(h.ref)))
 }
 

@@ -2,9 +2,11 @@ package pending
 
 import (
 	"fmt"
+	"iter"
 	"math"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // fault is what must not be.
@@ -40,23 +42,10 @@ func (v *life) named(below int64) (named mask) {
 	return named
 }
 
-// told are the offsets of which a resolve record tells that they were cancelled or replaced. After a crash (at least once) such a
-// record may be pending again, until that is read.
-func (v *life) told() (told mask) {
-	for _, e := range v.log {
-		if e.tells {
-			told |= bit(e.of)
-		}
-	}
-	return told
-}
-
 // takenAway are the offsets that cancels and replacements below an offset name.
 func (v *life) takenAway(below int64) (taken mask) {
-	for _, e := range v.log[:below] {
-		if e.naming() && e.of >= 0 {
-			taken |= bit(e.of)
-		}
+	for offset := range below {
+		taken |= v.namesOf(offset)
 	}
 	return taken
 }
@@ -67,17 +56,31 @@ func (v *life) conclude(it *Item) {
 		v.takenBy[it.Offset] = it.By
 	}
 	e := &v.log[it.Offset]
-	if !e.naming() || !it.late { // or it is the replacement's own delivery
+	if !e.naming() && !e.named() || !it.late { // or it is the replacement's own delivery
 		return
 	}
-	if r, has := v.p.removed[it.Offset]; has {
-		v.deliver(r.offset)
-		v.takenBy[r.offset] = it.Offset
+	for _, r := range v.p.removed {
+		if r.by == it.Offset {
+			v.deliver(r.offset)
+			v.takenBy[r.offset] = it.Offset
+		}
+	}
+	took := false
+	for of, by := range v.takenBy {
+		if by == it.Offset && v.namesOf(it.Offset)&bit(of) == 0 {
+			v.fail("record %d has taken away %d, which it does not name", it.Offset, of)
+		}
+		took = took || by == it.Offset
 	}
 	by, is := v.takenBy[e.of]
-	took := is && by == it.Offset
-	if took {
+	switch {
+	case took:
 		v.note("taken away")
+	case it.Effect == EffectIgnored || it.Refusal != nil && it.Refusal.Code == topics.CodeDuplicateID:
+		v.note("duplicate")
+	}
+	if !e.naming() {
+		return
 	}
 	if !e.replacement() && took != (it.Effect == EffectCancelled) {
 		v.fail("cancel %d says %v of %d, which was taken away by %d (%v)", it.Offset, it.Effect, e.of, by, is)
@@ -103,7 +106,7 @@ func (v *life) inFlight() (all mask) {
 		for _, pt := range parts {
 			for i := range pt.Items {
 				offset := pt.Items[i].Offset
-				if pt.Items[i].Effect == EffectReplaced {
+				if pt.Items[i].Effect.Pends() {
 					continue // it is pending
 				}
 				if all&bit(offset) != 0 {
@@ -137,7 +140,8 @@ func (v *life) write(c state.Checkpoint) {
 	}
 	v.committed = c
 	said, resolved := v.says(c), v.resolved&^v.again
-	if lost := said &^ resolved &^ (v.resolved & v.told()); lost != 0 {
+	// At least once, what was resolved before a crash may be pending again, until the resolve record is read that names it.
+	if lost := said &^ resolved &^ (v.resolved & v.named(v.end())); lost != 0 {
 		v.fail("the checkpoint %s says of %b that they are resolved, and they are not", checkpointed(c), lost)
 	}
 	if more := resolved &^ said; more != 0 && !v.atLeastOnce {
@@ -155,20 +159,21 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		it := &pt.Items[i]
 		e := &v.log[it.Offset]
 		var rec Record
-		if it.Effect == EffectReplaced {
+		if it.Effect.Pends() {
 			last = *it
 			continue
 		}
 		if err := rec.Decode(it.Run); err != nil || rec.Offset != it.Offset {
 			v.fail("record %d has the bytes of %d (%v)", it.Offset, rec.Offset, err)
 		}
-		if refused := e.what == notAllowed && it.Offset >= v.p.accepted || e.what == unparsable; !e.replacement() && refused != (it.Refusal != nil) {
+		bad := e.what == notAllowed || e.what == hasIDBad
+		if refused := bad && it.Offset >= v.p.accepted || e.what == unparsable; !e.replacement() && refused != (it.Refusal != nil && it.Refusal.Code != topics.CodeDuplicateID) {
 			v.fail("record %d is refused: %v", it.Offset, it.Refusal)
 		}
-		if it.Refusal == nil && it.By == 0 && v.due(e) > v.latest {
+		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && v.due(e) > v.latest {
 			v.fail("record %d is early: it is %s", it.Offset, at(v.latest))
 		}
-		if it.Refusal == nil && it.By == 0 && !repeat && v.takenAway(v.p.position)&bit(it.Offset) != 0 {
+		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && !repeat && v.takenAway(v.p.position)&bit(it.Offset) != 0 {
 			v.fail("record %d is delivered, and what cancels or replaces it has been read", it.Offset)
 		}
 		late := v.queue || it.Refusal != nil || it.Effect != EffectNone || !pt.from.Less(it.Key)
@@ -215,7 +220,7 @@ func (v *life) check() {
 	}
 	got, want := v.p.Pending(), int64(pending.len())
 	for h := range v.p.late.all() {
-		if h.effect == EffectReplaced {
+		if h.effect.Pends() {
 			got-- // it is pending, and on the list
 		}
 	}
@@ -223,6 +228,75 @@ func (v *life) check() {
 		v.fail("%d records are pending, want %d (%b)", got, want, pending)
 	}
 	v.checkWake(pending)
+}
+
+// within are the offsets of a mask below one.
+func (m mask) within(end int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for offset := range end {
+			if m&bit(offset) != 0 && !yield(offset) {
+				return
+			}
+		}
+	}
+}
+
+// there is what is pending, or late and in no turn: what may be taken away.
+func (v *life) there() mask {
+	all := v.requests(v.p.position) &^ (v.resolved &^ v.again) &^ v.inFlight()
+	for _, r := range v.p.removed {
+		all &^= bit(r.offset)
+	}
+	for h := range v.p.late.all() {
+		if h.refusal != nil || h.by > 0 || h.effect != EffectNone && !h.effect.Pends() {
+			all &^= bit(h.offset)
+		}
+	}
+	return all
+}
+
+// decide has the partition decide what was asked, and fails unless that is what follows from what is there.
+func (v *life) decide() {
+	v.must(v.p.Sync()) // what a replay takes away
+	there, want := v.there(), map[int64]string{}
+	for _, a := range v.p.asks {
+		e, names := &v.log[a.offset], v.namesOf(a.offset)
+		_, told := v.p.told[a.offset]
+		hit := there&names != 0 || told
+		there &^= names
+		switch bad := v.p.late.at(a.offset).refusal != nil; {
+		case bad:
+			want[a.offset] = "refused"
+		case e.named() && !e.naming() && v.twins != topics.DuplicateReplaces && there&v.withID(a.offset) != 0:
+			want[a.offset] = "duplicate"
+		case e.naming() && !hit && e.replacement():
+			want[a.offset] = "refused"
+		case e.naming() && !e.replacement():
+			want[a.offset] = fmt.Sprint(hit)
+		default:
+			want[a.offset] = "accepted"
+			there |= bit(a.offset)
+		}
+	}
+	v.must(v.p.decide())
+	if v.atLeastOnce {
+		return // what comes again after a crash may be said to be resolved
+	}
+	for offset, want := range want {
+		h := v.p.late.at(offset)
+		got := "accepted"
+		switch {
+		case h.effect == EffectIgnored || h.refusal != nil && h.refusal.Code == topics.CodeDuplicateID:
+			got = "duplicate"
+		case h.refusal != nil:
+			got = "refused"
+		case h.effect != EffectNone && !h.effect.Pends():
+			got = fmt.Sprint(h.effect == EffectCancelled)
+		}
+		if got != want {
+			v.fail("record %d is %s (%v), want %s", offset, got, h.effect, want)
+		}
+	}
 }
 
 func (m mask) len() (n int) {
@@ -237,8 +311,14 @@ func (v *life) uncertain() (n int64) {
 	if v.p.HasStore() || v.queue {
 		return 0
 	}
+	all := v.takenAway(v.end())
 	for _, e := range v.log {
-		if (e.what == resolveOf || e.naming() && e.of >= 0) && v.p.horizon.Less(state.Key{Due: v.log[e.of].due, Seq: e.of}) {
+		if e.what == resolveOf {
+			all |= bit(e.of)
+		}
+	}
+	for offset := range all.within(v.end()) {
+		if v.p.horizon.Less(state.Key{Due: v.log[offset].due, Seq: offset}) {
 			n++
 		}
 	}

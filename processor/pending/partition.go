@@ -74,7 +74,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 		return nil, err
 	}
 	p := &Partition{Env: env, parsers: parsers}
-	p.keyed = keyed{env: &p.Env, window: window{marks: &p.marks, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
+	p.keyed = keyed{env: &p.Env, window: window{index: index{marks: &p.marks, ids: newIDs()}, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
 	p.order = &p.keyed
 	if c.Appended {
 		p.ownEnd = high
@@ -92,7 +92,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 // Use gives a partition its part of the store, with what that spares it. Window is how far ahead of now (both ms) records are near.
 func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64) {
 	p.store, p.horizon = store, state.Key{Due: max(now, p.judge.Due) + window, Seq: math.MaxInt64}
-	p.ledger, p.start, p.position, p.dirty = got.ledger, got.Start, got.Start, got.dirty
+	p.ledger, p.start, p.position, p.dirty, p.identified = got.ledger, got.Start, got.Start, got.dirty, got.identified
 }
 
 // Ordered reports whether it delivers in the order of the log: a fixed delay.

@@ -136,7 +136,7 @@ func (q *queue) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
 }
 
 func (q *queue) hold(r *kgo.Record, h held) {
-	q.near.hold(r, &h)
+	q.near.hold(r, &h, 0)
 	q.add(h)
 }
 

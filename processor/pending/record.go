@@ -13,7 +13,7 @@ import (
 //
 //	offset     uvarint   where the log holds it now
 //	timestamp  varint    ms
-//	flags      1 byte    1: the key is null, 2: the value is null
+//	flags      1 byte    1: the key is null, 2: the value is null, 4: delay-id is its id, 8: the key is its id
 //	key        uvarint length, bytes
 //	value      uvarint length, bytes
 //	headers    uvarint count, then for each: uvarint length, key; uvarint length+1, value (0: null)
@@ -26,6 +26,11 @@ var errCorruptRecord = errors.New("pending: corrupt stored record")
 const (
 	flagNullKey = 1 << iota
 	flagNullValue
+	flagIDInHeader
+	flagIDInKey
+
+	idInHeader = idPlace(flagIDInHeader)
+	idInKey    = idPlace(flagIDInKey)
 )
 
 // Record is a pending record as it stands in the log. Its bytes belong to the holder of the
@@ -38,11 +43,13 @@ type Record struct {
 	Headers   []kgo.RecordHeader
 }
 
-// AppendRecord appends the run of r to dst.
-func AppendRecord(dst []byte, r *kgo.Record) []byte {
+// AppendRecord appends the run of r, which has no id, to dst.
+func AppendRecord(dst []byte, r *kgo.Record) []byte { return appendRecord(dst, r, 0) }
+
+func appendRecord(dst []byte, r *kgo.Record, at idPlace) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.Offset))
 	dst = binary.AppendVarint(dst, r.Timestamp.UnixMilli())
-	var flags byte
+	flags := byte(at)
 	if r.Key == nil {
 		flags |= flagNullKey
 	}
@@ -119,6 +126,21 @@ func recordOffset(b []byte) (int64, error) {
 		return 0, errCorruptRecord
 	}
 	return int64(v), nil
+}
+
+// runIDPlace reads only where the record of a run has its id; 0: nowhere.
+func runIDPlace(b []byte) idPlace {
+	for range 2 { // offset, timestamp
+		i := 0
+		for i < len(b) && b[i] >= 0x80 {
+			i++
+		}
+		b = b[min(i+1, len(b)):]
+	}
+	if len(b) == 0 {
+		return 0
+	}
+	return idPlace(b[0] & (flagIDInHeader | flagIDInKey))
 }
 
 // decoder reads from the front of b; after the first mistake it is bad and yields zeros.

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // Within a small scope every order of steps is tried: what is wrong with one partition mostly shows with a few
@@ -20,10 +21,11 @@ import (
 // cannot be copied. A fault is told with the shortest list of steps to it.
 type scope struct {
 	name        string
-	sorts       string      // of requests
-	queue       bool        // a fixed delay
-	stored      bool        // there is a store
-	followed    bool        // another replica follows
+	sorts       string // of requests
+	queue       bool   // a fixed delay
+	stored      bool   // there is a store
+	followed    bool   // another replica follows
+	twins       topics.OnDuplicate
 	before      func(*life) // what has happened before all begins
 	atLeastOnce bool
 	most        counts
@@ -70,6 +72,25 @@ var scopesOfCancels = []scope{
 
 func TestSmallScopes(t *testing.T) { exploreAll(t, scopes) }
 
+// Records with an id, cancels and replacements that name it.
+var scopesOfIDs = []scope{
+	{name: "ids, in memory", sorts: "iIyC", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 1000, shows: "taken away, duplicate, repeated"},
+	{name: "ids, after a delivery", sorts: "iyCR", before: oneDelivered, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 1000, shows: "late, taken away, duplicate"},
+	{name: "ids, refused", sorts: "iZC", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 1000, shows: "taken away, duplicate"},
+	{name: "ids, short of memory", sorts: "iC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 800, shows: "read again, taken away, duplicate"},
+	{name: "ids, with a store", sorts: "iICk", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away, duplicate"},
+	{name: "ids, with a store, half of it delivered", sorts: "iIC", stored: true, before: halfNamedDelivered, most: counts{requests: 3, crashes: 1, shortages: 1, flushes: 1}, short: 5, deep: 7, states: 300, shows: "taken away, duplicate"},
+	{name: "ids, with a store that fails", sorts: "iC", stored: true, most: counts{requests: 3, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 1000, shows: "read again, taken away, duplicate"},
+	{name: "ids, followed", sorts: "iC", stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 8, states: 1000, shows: "handed over, taken away, duplicate"},
+	{name: "ids that replace, in memory", twins: topics.DuplicateReplaces, sorts: "iIyC", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 1000, shows: "taken away, repeated"},
+	{name: "ids that replace, with a store", twins: topics.DuplicateReplaces, sorts: "iIZR", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away"},
+	{name: "ids that replace, followed", twins: topics.DuplicateReplaces, sorts: "iR", stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 8, states: 1000, shows: "handed over, taken away"},
+	{name: "ids that are ignored, with a store", twins: topics.DuplicateIgnored, sorts: "iIR", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away, duplicate"},
+	{name: "ids that are ignored, short of memory", twins: topics.DuplicateIgnored, sorts: "iyC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 1000, shows: "read again, taken away, duplicate"},
+}
+
+func TestSmallScopesOfIDs(t *testing.T) { exploreAll(t, scopesOfIDs) }
+
 func TestSmallScopesOfCancels(t *testing.T) { exploreAll(t, scopesOfCancels) }
 
 func exploreAll(t *testing.T, scopes []scope) {
@@ -104,7 +125,7 @@ func exploreAll(t *testing.T, scopes []scope) {
 
 func (s *scope) prepare(t *testing.T) {
 	r := testRoute(true)
-	r.Target = "orders"
+	r.Target, r.OnDuplicate = "orders", s.twins
 	if s.queue {
 		r.Delay = secondDue * time.Millisecond
 	}

@@ -21,7 +21,10 @@ import (
 // takes the place of a record, =replace!:… if configuration did not refuse it. <offset>=marker ends a transaction, <offset>=resolve:<offset>@<due> is a resolve record, =other-group:… one of another group. Of a route with a fixed delay the time is
 // the record's own.
 //
-//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills]
+// <offset>@<due>#<id> has an id. <offset>=cancel-id:<id> cancels it, =forwarded-id:<id>@<time> as another partition passes it on that was
+// written then, and =replace-id:<id>@<due> takes the place of what has it.
+//
+//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [twins=replace|ignore]
 //	                      begin with a checkpoint, or with the one that was written last: what only memory held is gone
 //	accept <record>...    what each has turned out to be
 //	live                  end the catch-up
@@ -145,6 +148,9 @@ func (s *script) checkpoint(d *datadriven.TestData) state.Checkpoint {
 func (s *script) open(d *datadriven.TestData) string {
 	r := testRoute(!d.HasArg("no-bills"))
 	r.Target, r.Delay = "orders", time.Duration(s.number(d, "delay", 0))*time.Millisecond
+	if twins := s.text(d, "twins"); twins != "" {
+		must(s.T, r.OnDuplicate.UnmarshalText([]byte(twins)))
+	}
 	s.l.route, s.l.atLeastOnce = mustRoute(r), d.HasArg("at-least-once")
 	if d.HasArg("storeless") {
 		s.l.store = nil
@@ -165,6 +171,9 @@ func (s *script) record(a datadriven.CmdArg) *kgo.Record {
 		if what := a.Vals[0]; what != "marker" {
 			who, what, _ := strings.Cut(what, ":")
 			of, due, _ := strings.Cut(what, "@")
+			if r := s.namingID(s.parse(a.Key), who, of, due); r != nil {
+				return r
+			}
 			if r := s.naming(s.parse(a.Key), who, of, due); r != nil {
 				return r
 			}
@@ -177,7 +186,13 @@ func (s *script) record(a datadriven.CmdArg) *kgo.Record {
 		}
 		return control(s.parse(a.Key))
 	}
-	offset, due, _ := strings.Cut(strings.TrimRight(a.Key, "!?$"), "@")
+	text, id, has := strings.Cut(a.Key, "#")
+	offset, due, _ := strings.Cut(strings.TrimRight(text, "!?$"), "@")
+	if has {
+		r := req(s.parse(offset), testNow+s.parse(due), "orders")
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte(id)})
+		return r
+	}
 	r := req(s.parse(offset), testNow+s.parse(due), "orders")
 	switch {
 	case s.l.route.Delay > 0:
@@ -188,6 +203,25 @@ func (s *script) record(a datadriven.CmdArg) *kgo.Record {
 		r = req(s.parse(offset), testNow+s.parse(due), "bills")
 	case strings.HasSuffix(a.Key, "?"):
 		r.Headers[0] = kgo.RecordHeader{Key: topics.HeaderUntil, Value: []byte("soon")}
+	}
+	return r
+}
+
+// namingID is a record that names another one by its id; nil when it is none.
+func (s *script) namingID(offset int64, who, id, due string) *kgo.Record {
+	r := &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow)}
+	name := kgo.RecordHeader{Key: topics.HeaderCancel, Value: []byte(id)}
+	switch who {
+	case "cancel-id":
+		r.Headers = []kgo.RecordHeader{name}
+	case "forwarded-id":
+		r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{name}, testMark, 7, 70, testNow+s.parse(due), nil)
+	case "replace-id":
+		r = req(offset, testNow+s.parse(due), "orders")
+		name.Key = topics.HeaderReplace
+		r.Headers = append(r.Headers, name)
+	default:
+		return nil
 	}
 	return r
 }
@@ -205,7 +239,7 @@ func (s *script) naming(offset int64, who, of, due string) *kgo.Record {
 	case "elsewhere":
 		h.Partition++
 	case "forwarded":
-		r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}, testMark, 7, 70, nil)
+		r.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}, testMark, 7, 70, 700, nil)
 		return r
 	case "replace", "replace!":
 		target := map[bool]string{true: "nowhere", false: "orders"}[who == "replace!"]

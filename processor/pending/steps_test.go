@@ -36,7 +36,13 @@ func init() { // whose steps use each other
 		requests("a replacement of the first request comes", replaces),
 		requests("a replacement of the first request comes that is due", replaceNow),
 		requests("a replacement of the first request comes that is refused", replaceBad),
-		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.asks) > 0 }, func(v *life) { v.must(v.p.decide()) }},
+		requests("a request with the id comes that is due later", hasID),
+		requests("a request with the id comes that is due now", hasIDNow),
+		requests("a request with the id comes that is due", hasIDPast),
+		requests("a request with the id comes that is refused", hasIDBad),
+		requests("a cancel of the id comes", cancelID),
+		requests("a replacement of the id comes", replaceID),
+		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.asks) > 0 && !v.p.blind }, (*life).decide},
 		{"the marker comes", func(v *life) bool { return v.open }, (*life).mark},
 		{"it reads", func(v *life) bool { return v.p.position < v.stable }, func(v *life) {
 			if v.p.live {
@@ -237,9 +243,14 @@ func (h *hashed) partition(p *Partition) {
 	for _, a := range p.asks {
 		h.put(a.offset, a.names.Seq)
 	}
-	for _, by := range slices.Sorted(maps.Keys(p.removed)) {
-		h.put(by, p.removed[by].offset)
+	for _, r := range p.removed {
+		h.put(r.by, r.offset)
 	}
+	h.put(int64(len(p.drops.wanted)), int64(len(p.ids.first)), int64(len(p.ids.asks)), int64(len(p.ids.fresh)))
+	for _, n := range p.ids.find([]byte("id")) {
+		h.put(n.key.Due, n.key.Seq)
+	}
+	h.flags(p.identified, p.blind)
 	for _, by := range slices.Sorted(maps.Keys(p.told)) {
 		h.put(by)
 	}

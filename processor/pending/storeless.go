@@ -24,12 +24,14 @@ import (
 var farthest = state.Key{Due: math.MaxInt64, Seq: math.MaxInt64}
 
 // HasStore reports whether it uses the store.
-func (w *window) HasStore() bool { return w.store != nil }
+func (w *index) HasStore() bool { return w.store != nil }
 
 // Forgo goes on without the store: what only the store held has been counted, and is read again in
 // time. Nothing that is in memory is lost or waits.
 func (w *window) Forgo() {
 	w.store, w.dirty, w.spent = nil, false, 0
+	w.blind, w.identified = w.identified, false
+	w.forgetGiven()
 }
 
 // shorten makes the horizon of a partition without a store nearer when it takes more than its share
@@ -63,9 +65,12 @@ func (w *window) shorten(now, share, held int64) {
 }
 
 // UsedUp reports whether a live partition without a store has records beyond its horizon whose time
-// comes near, and room for them: it is to be read again.
+// comes near, and room for them, or does not know the ids of some: it is to be read again.
 func (w *window) UsedUp(now int64, room Room) bool {
 	ahead := w.horizon.Due - max(now, w.judge.Due)
+	if w.live && w.blind {
+		return true
+	}
 	return w.live && w.Far() > 0 && ahead <= room.Most/2 && (w.near.bytes <= room.Share/4 || w.wheel.Len() == 0)
 }
 

@@ -29,19 +29,16 @@ type Room struct {
 //
 // Invariants: every key in the wheel is at or below horizon, every key that only the store holds is above it.
 type window struct {
-	*marks
+	index
 	wheel     *wheel.Wheel
 	near      *near
 	horizon   state.Key // what has a key above it is in the store
 	ledger    *state.Ledger
-	store     *state.Partition // nil: there is none (storeless.go)
-	dirty     bool             // the store has an open batch
-	spent     int              // records delivered that the store still holds
+	spent     int // records delivered that the store still holds
 	longest   longestWait
 	stored    storedDue
 	drops     drops
-	gone      map[state.Key]struct{} // taken away, and the store or the log may still hold it
-	shortened int64                  // memory taken when the horizon was last made nearer (storeless.go)
+	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
 	scratch   []byte
 }
 
@@ -164,8 +161,7 @@ func (w *window) spillFrom(dueMillis int64) error {
 		r := ref(e.Ref)
 		run := w.near.get(r)
 		if !r.stored() && err == nil {
-			err = w.store.Put(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
-			w.dirty = true
+			err = w.spill(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
 		}
 		w.let(e)
 	})
@@ -177,7 +173,9 @@ func (w *window) spillFrom(dueMillis int64) error {
 }
 
 // Memory is what the pending records take.
-func (w *window) Memory() int64 { return w.near.bytes + int64(w.wheel.Bytes()) }
+func (w *window) Memory() int64 {
+	return w.near.bytes + int64(w.wheel.Bytes()) + int64(w.ids.len())*idBytes
+}
 
 // Far is how many pending records only the store holds, or only the log.
 func (w *window) Far() int { return w.ledger.Len() - w.wheel.Len() }

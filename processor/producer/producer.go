@@ -94,7 +94,7 @@ func (p *Producer) opts() []kgo.Opt {
 		kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(1<<30),
 		kgo.ProducerBatchMaxBytesFn(p.cfg.Bounds.of),
-		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil)}),
+		kgo.RecordPartitioner(Partitioner()),
 		kgo.UnknownTopicRetries(1),
 		kgo.RecordRetries(RecordRetries),
 		kgo.WithHooks(&p.answers),
@@ -214,6 +214,9 @@ func NeedsAddOffsets(ctx context.Context, cl *kgo.Client) (bool, error) {
 
 // partitioner sends a record where it asks to go, else where Java's default partitioner would.
 type partitioner struct{ byKey kgo.Partitioner }
+
+// Partitioner sends a record to its Partition, or for AnyPartition where Java's default partitioner would.
+func Partitioner() kgo.Partitioner { return partitioner{kgo.StickyKeyPartitioner(nil)} }
 
 // AnyPartition is the Record.Partition of a record that does not ask for one.
 const AnyPartition = -1

@@ -1,0 +1,268 @@
+package pending
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// decision answers what was asked, all at once.
+type decision struct {
+	*keyed
+	stored map[int][]named // by the place of an ask: what the store has of its id
+	near   sifted          // what the wheel has of what is named
+}
+
+// decide answers what was asked, in the order of the log.
+func (k *keyed) decide() error {
+	if err := k.drops.apply(&k.window); err != nil {
+		return err
+	}
+	d := decision{keyed: k}
+	if err := d.look(); err != nil {
+		return err
+	}
+	k.deciding = true
+	defer func() { k.deciding = false }()
+	d.near = sift(k.wheel, d.keys(), k.asks[0].offset)
+	defer d.near.giveBack()
+	for i, a := range k.asks {
+		if err := d.answer(a, d.stored[i]); err != nil {
+			return err
+		}
+	}
+	k.asks = nil
+	return nil
+}
+
+// look finds in the store what the asks name by id.
+func (k *decision) look() error {
+	if !k.identified {
+		return nil
+	}
+	if err := k.commit(); err != nil {
+		return err
+	}
+	k.stored = map[int][]named{}
+	return k.inStore(func(yield func(int, []byte) bool) {
+		for i, a := range k.asks {
+			if a.id != nil && !yield(i, a.id) {
+				return
+			}
+		}
+	}, func(i int, n named) { k.stored[i] = append(k.stored[i], n) })
+}
+
+// keys are those of what the asks name.
+func (k *decision) keys() []state.Key {
+	keys := make([]state.Key, 0, len(k.asks))
+	for i, a := range k.asks {
+		if a.id == nil {
+			keys = append(keys, a.names)
+			continue
+		}
+		for _, n := range append(k.ids.find(a.id), k.stored[i]...) {
+			keys = append(keys, n.key)
+		}
+	}
+	return keys
+}
+
+// answer decides what one record does to what it names; stored is what the store has found of its id.
+func (k *decision) answer(a ask, stored []named) error {
+	h := k.late.at(a.offset)
+	effect, err := k.effectOf(a, h, stored)
+	if err != nil {
+		return err
+	}
+	if _, told := k.told[a.offset]; told {
+		effect = EffectCancelled
+		delete(k.told, a.offset)
+	}
+	if a.id != nil {
+		k.ids.asked(a.id, -1)
+	}
+	switch {
+	case a.twin:
+		return k.twin(a, h, effect)
+	case h.key == (state.Key{}):
+		h.effect = effect
+		return nil
+	}
+	return k.replace(h, effect)
+}
+
+// effectOf takes away what a record names, and says what came of it.
+func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
+	if a.id == nil {
+		return k.remove(a.offset, a.names)
+	}
+	effect := EffectUnknown
+	for _, n := range append(k.ids.find(a.id), stored...) {
+		switch {
+		case !a.means(n):
+			continue
+		case a.twin && a.then != topics.DuplicateReplaces:
+			if k.pends(n.key) {
+				return EffectTooLate, nil
+			}
+			continue
+		}
+		e, err := k.remove(a.offset, n.key)
+		if err != nil {
+			return 0, err
+		}
+		if e == EffectCancelled {
+			effect = e
+		}
+	}
+	switch {
+	case effect == EffectCancelled || h.key != (state.Key{}):
+	case a.come:
+		effect = EffectNotHere
+	default:
+		effect = EffectForward
+	}
+	return effect, nil
+}
+
+// pends reports whether a record that was found by its id is pending still: since it was found, another one may have taken it away.
+func (k *decision) pends(key state.Key) bool {
+	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pends() {
+		return h.refusal == nil && h.by == 0 && h.effect == EffectNone
+	}
+	_, gone := k.gone[key]
+	return !gone && k.judge.Less(key)
+}
+
+// remove takes away the record of a key, if it is pending.
+func (k *decision) remove(by int64, key state.Key) (Effect, error) {
+	if key.Seq >= by {
+		return EffectUnknown, nil
+	}
+	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pends() {
+		if h.refusal != nil || h.by > 0 || h.effect != EffectNone {
+			return EffectTooLate, nil
+		}
+		h.by = by
+		k.lose(k.window.near.get(h.ref), key)
+		return EffectCancelled, nil
+	}
+	if !k.judge.Less(key) {
+		return EffectTooLate, nil
+	}
+	if _, is := k.gone[key]; is {
+		return EffectUnknown, nil
+	}
+	r, taken, err := k.withhold(key)
+	if err != nil || !taken {
+		return EffectUnknown, err
+	}
+	if k.gone == nil {
+		k.gone = map[state.Key]struct{}{}
+	}
+	k.gone[key] = struct{}{}
+	k.removed = append(k.removed, removal{by, r})
+	return EffectCancelled, nil
+}
+
+// withhold takes a record from where it is held, and has the ledger keep it.
+func (k *decision) withhold(key state.Key) (r release, taken bool, err error) {
+	r = release{offset: key.Seq, key: key}
+	keep := func(run []byte) {
+		k.ledger.Withhold(key, key.Seq, len(run))
+		r.id = bytes.Clone(runID(run))
+	}
+	if at, near := k.near.take(key); near {
+		run := k.window.near.get(at)
+		keep(run)
+		k.lose(run, key)
+		k.window.near.release(at)
+		return r, true, nil
+	}
+	switch {
+	case !k.horizon.Less(key) || !k.ledger.Has(key.Seq):
+		return r, false, nil
+	case k.store == nil: // what it counts as pending there is read again, and taken away then
+		k.forgetIDs([]state.Key{key})
+		r.far = true
+		return r, true, nil
+	}
+	if err := k.commit(); err != nil {
+		return r, false, err
+	}
+	if taken, err = k.store.Get(key, keep); err != nil {
+		err = fmt.Errorf("look for a record in the store that is to be taken away: %w", err)
+	} else if taken && r.id != nil {
+		k.ids.remove(r.id, key) // the batch that it came with may have been committed since
+	}
+	return r, taken, err
+}
+
+// twin decides what becomes of a record with an id, by what it has done to those that have the same one.
+func (k *decision) twin(a ask, h *held, effect Effect) error {
+	h.effect = EffectNone
+	switch {
+	case h.refusal != nil:
+	case effect != EffectTooLate:
+		return k.accept(h, effect == EffectCancelled)
+	case a.then == topics.DuplicateIgnored:
+		h.effect = EffectIgnored
+	default:
+		h.refusal = topics.Duplicate(a.id)
+	}
+	h.resolve = k.judge.Less(h.key)
+	return nil
+}
+
+// replace decides what becomes of a replacement, by what it has done to what it names.
+func (k *decision) replace(h *held, effect Effect) error {
+	if effect != EffectCancelled && h.refusal == nil && !k.env.Route.ReplacesLate {
+		var rec Record
+		if err := rec.Decode(k.window.near.get(h.ref)); err != nil {
+			panic("pending: BUG: " + err.Error())
+		}
+		h.refusal = topics.TooLateToReplace(rec.Headers, effect == EffectTooLate)
+	}
+	h.effect = EffectNone
+	if h.refusal != nil {
+		h.resolve = k.judge.Less(h.key)
+		return nil
+	}
+	return k.accept(h, true)
+}
+
+// accept makes a record of the late list pending, if it is not late itself.
+func (k *decision) accept(h *held, replaces bool) error {
+	run := k.window.near.get(h.ref)
+	var rec Record
+	if err := rec.Decode(run); err != nil {
+		panic("pending: BUG: " + err.Error())
+	}
+	who := identity{at: runIDPlace(run)}
+	if who.at != 0 {
+		who.id = rec.id(who.at)
+	}
+	if !k.judge.Less(h.key) {
+		k.lateID(h, who, rec.Timestamp)
+		return nil
+	}
+	if h.effect = EffectPending; replaces {
+		h.effect = EffectReplaced
+	}
+	k.late.bytes -= int64(h.size)
+	h.size = 0
+	k.ledger.Release(h.offset)
+	k.longest.see(h.key.Due, rec.Timestamp)
+	if !k.horizon.Less(h.key) {
+		if who.id != nil {
+			k.ids.add(who.id, named{h.key, rec.Timestamp})
+		}
+		k.pend(h.key, h.offset, len(run), h.ref)
+		return nil
+	}
+	defer k.window.near.release(h.ref)
+	return k.keepFar(h.key, h.offset, run, who, rec.Timestamp)
+}

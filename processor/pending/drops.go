@@ -1,0 +1,147 @@
+package pending
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// drops are keys of records that are to be taken away for good.
+type drops struct {
+	keys   []state.Key
+	wanted []wanted // by id, which the store may hold
+}
+
+func (d *drops) any() bool { return len(d.keys)+len(d.wanted) > 0 }
+
+// apply takes them away, all at once.
+func (d *drops) apply(w *window) error {
+	if err := d.resolveWanted(w); err != nil || len(d.keys) == 0 {
+		return err
+	}
+	keys := d.keys
+	d.keys = nil
+	slices.SortFunc(keys, state.Key.Compare)
+	keys = slices.Compact(keys)
+	found := sift(w.wheel, keys, math.MaxInt64)
+	far := keys[:0:0]
+	for _, key := range keys {
+		r, near := found.take(key)
+		if near {
+			run := w.near.get(r)
+			offset, err := recordOffset(run)
+			if err != nil {
+				return fmt.Errorf("resolve a record: %w", err)
+			}
+			w.ledger.Remove(key, offset, len(run), r.stored())
+			w.lose(run, key)
+			if w.store != nil {
+				w.unname(run, key)
+			}
+			w.near.release(r)
+		}
+		// Before it is live, what the store holds below start is not in the wheel either. And it may hold a record from an
+		// earlier life even when that was in the wheel.
+		if !near && (w.horizon.Less(key) || w.store != nil && !w.live) {
+			far = append(far, key)
+		} else if w.store != nil {
+			w.dirty = true
+			if err := w.store.Delete(key); err != nil {
+				return err
+			}
+		}
+	}
+	return d.far(w, far)
+}
+
+// far takes away what only the store may hold.
+func (d *drops) far(w *window, keys []state.Key) error {
+	switch {
+	case len(keys) == 0:
+		return nil
+	case w.store == nil:
+		w.forgetIDs(keys)
+		return nil
+	}
+	if err := w.commit(); err != nil { // else what was put lately is not found
+		return err
+	}
+	for _, key := range keys {
+		_, err := w.store.Get(key, func(run []byte) {
+			if offset, err := recordOffset(run); err == nil && (offset < w.start || w.horizon.Less(key) && offset < w.position) {
+				w.ledger.Remove(key, offset, len(run), true)
+			}
+			w.unname(run, key)
+		})
+		if err == nil {
+			err = w.store.Delete(key)
+		}
+		if err != nil {
+			return fmt.Errorf("look for a resolved record in the store: %w", err)
+		}
+	}
+	w.dirty = true
+	return nil
+}
+
+// wanted are records that are looked for by their id: those that lie before an offset, and if asked is above 0 were not written later.
+type wanted struct {
+	id     []byte
+	before int64
+	asked  int64
+}
+
+func (d wanted) means(n named) bool {
+	return n.key.Seq < d.before && (d.asked <= 0 || n.written <= d.asked)
+}
+
+// add takes a record away for good, before anything is taken or written: what it names is not pending any more.
+func (d *drops) add(w *window, key state.Key) {
+	if w.judge.Less(key) {
+		d.keys = append(d.keys, key)
+	}
+}
+
+// addWanted takes away for good what records below O name by id.
+func (d *drops) addWanted(w *window, all wanted) {
+	for _, n := range w.ids.find(all.id) {
+		if all.means(n) {
+			d.add(w, n.key)
+		}
+	}
+	if w.identified && w.store != nil {
+		all.id = bytes.Clone(all.id)
+		d.wanted = append(d.wanted, all)
+	}
+}
+
+// resolveWanted finds the keys of what is to be taken away by id.
+func (d *drops) resolveWanted(w *window) error {
+	if len(d.wanted) == 0 {
+		return nil
+	}
+	all := d.wanted
+	d.wanted = nil
+	if err := w.commit(); err != nil {
+		return err
+	}
+	return w.inStore(idsOf(all), func(i int, n named) {
+		if all[i].means(n) {
+			d.keys = append(d.keys, n.key)
+		}
+	})
+}
+
+func idsOf(all []wanted) iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		for i := range all {
+			if !yield(i, all[i].id) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package pending
+
+import (
+	"errors"
+	"hash/maphash"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// A record may have an id. What is pending is found by it here, as far as memory holds it, and else in the store, which has the id of
+// each record that it holds. Without a store all ids are here.
+//
+// Invariants: ids has a record with an id if it is in the wheel and the store does not hold it, is late and not in a turn, waits in the
+// store's open batch, or lies beyond the horizon of a partition without a store. So what is found here is pending. What the store finds
+// is, if its key is above judge and not gone: the store takes an id away with its record, and of what was trimmed only the id may be left.
+
+// identity is what a run is told of a record's id.
+type identity struct {
+	id []byte // nil: it has none
+	at idPlace
+}
+
+// idPlace is where a record has its id, as the flags of its run say it.
+type idPlace byte
+
+func identityOf(req *topics.Request) identity {
+	switch {
+	case req.ID == nil:
+		return identity{}
+	case req.KeyIsID:
+		return identity{req.ID, idInKey}
+	}
+	return identity{req.ID, idInHeader}
+}
+
+// named is a record that is found by its id.
+type named struct {
+	key     state.Key
+	written int64 // ms
+}
+
+// print stands for an id in memory: 128 bits that nobody can aim at, so no two ids have the same one.
+type print [2]uint64
+
+// ids are those that memory knows. The zero value is of no use.
+type ids struct {
+	seeds [2]maphash.Seed
+	first map[print]named
+	more  map[print][]named // of an id that several have, in a replay: one that was refused is found until its resolve record is read
+	fresh []freshID         // the store knows them when its open batch is committed
+	asks  map[print]int     // how often an id is asked about that nothing is decided of
+}
+
+type freshID struct {
+	print print
+	key   state.Key
+}
+
+func newIDs() *ids {
+	return &ids{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, first: map[print]named{}}
+}
+
+// idBytes is what one takes in memory, about.
+const idBytes = 80
+
+func (x *ids) len() int { return len(x.first) + len(x.more) }
+
+func (x *ids) print(id []byte) print {
+	return print{maphash.Bytes(x.seeds[0], id), maphash.Bytes(x.seeds[1], id)}
+}
+
+func (x *ids) add(id []byte, n named) {
+	p := x.print(id)
+	switch was, has := x.first[p]; {
+	case !has || was.key == n.key:
+		x.first[p] = n
+	case !slices.ContainsFunc(x.more[p], func(m named) bool { return m.key == n.key }):
+		if x.more == nil {
+			x.more = map[print][]named{}
+		}
+		x.more[p] = append(x.more[p], n)
+	}
+}
+
+func (x *ids) remove(id []byte, key state.Key) { x.removePrint(x.print(id), key) }
+
+func (x *ids) removePrint(p print, key state.Key) {
+	more := x.more[p]
+	was, has := x.first[p]
+	switch {
+	case has && was.key == key && len(more) == 0:
+		delete(x.first, p)
+		return
+	case has && was.key == key:
+		x.first[p], more = more[0], more[1:]
+	case len(more) == 0:
+		return
+	default:
+		more = slices.DeleteFunc(more, func(m named) bool { return m.key == key })
+	}
+	if x.more[p] = more; len(more) == 0 {
+		delete(x.more, p)
+	}
+}
+
+// asked counts what is not decided of an id.
+func (x *ids) asked(id []byte, n int) {
+	if x.asks == nil {
+		x.asks = map[print]int{}
+	}
+	p := x.print(id)
+	if x.asks[p] += n; x.asks[p] == 0 {
+		delete(x.asks, p)
+	}
+}
+
+// isAsked reports whether something is to be decided of an id.
+func (x *ids) isAsked(id []byte) bool { return len(x.asks) > 0 && x.asks[x.print(id)] > 0 }
+
+// find gives those that have an id.
+func (x *ids) find(id []byte) (all []named) {
+	if len(x.first) == 0 {
+		return nil
+	}
+	p := x.print(id)
+	if n, has := x.first[p]; has {
+		all = append(append(all, n), x.more[p]...)
+	}
+	return all
+}
+
+// forget removes records of which only the keys are known. It looks at all ids.
+func (x *ids) forget(keys map[state.Key]struct{}) {
+	for p, n := range x.first {
+		all := append([]named{n}, x.more[p]...)
+		for _, n := range all {
+			if _, is := keys[n.key]; is {
+				x.removePrint(p, n.key)
+			}
+		}
+	}
+}
+
+// written takes in that the store's open batch is committed.
+func (x *ids) written() {
+	for _, f := range x.fresh {
+		x.removePrint(f.print, f.key)
+	}
+	x.fresh = x.fresh[:0]
+}
+
+// errNoID: a run says that it has an id, and has none.
+var errNoID = errors.New("pending: a stored record has lost its id")
+
+// runID is the id of a record as its run has it; nil when it has none. It belongs to the run.
+func runID(run []byte) []byte {
+	at := runIDPlace(run)
+	if at == 0 {
+		return nil
+	}
+	var rec Record
+	if err := rec.Decode(run); err != nil {
+		panic("pending: BUG: " + err.Error())
+	}
+	id := rec.id(at)
+	if id == nil {
+		panic("pending: BUG: " + errNoID.Error())
+	}
+	return id
+}
+
+// id is what stands in the place where a record has its id.
+func (r *Record) id(at idPlace) []byte {
+	if at == idInKey {
+		return r.Key
+	}
+	if id := topics.Last(r.Headers, topics.HeaderID); len(id) > 0 {
+		return id
+	}
+	return topics.Last(r.Headers, topics.HeaderReplace) // what replaces an id has it
+}
+
+// idAlone is a record that cancels an id and nothing else, in the place of one that may be large.
+func idAlone(r *kgo.Record, id []byte) *kgo.Record {
+	return &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: id}}}
+}

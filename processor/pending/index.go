@@ -1,0 +1,113 @@
+package pending
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// index finds what is pending by its id, in memory and in the store.
+type index struct {
+	*marks
+	store *state.Partition // nil: there is none (storeless.go)
+	dirty bool             // the store has an open batch
+
+	ids        *ids
+	identified bool // some of what the store holds has an id
+	deciding   bool // what is in ids stays there, even if the store knows it by now
+	blind      bool // the store has failed, and with it the ids of what only it held
+
+	gone  map[state.Key]struct{} // taken away, and the store or the log may still hold it
+	given []state.Key            // of gone: the store does not hold them when its open batch is committed
+}
+
+// put keeps a record in the open batch of the store, with its id.
+func (w *index) put(key state.Key, run []byte, who identity, written int64) error {
+	if err := w.store.Put(key, run); err != nil {
+		return err
+	}
+	w.dirty = true
+	if who.id != nil {
+		w.identified = true
+		w.store.Name(who.id, key, written)
+		w.ids.add(who.id, named{key, written})
+		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.print(who.id), key})
+	}
+	return nil
+}
+
+// lose takes a run's id out of memory, if it has one.
+func (w *index) lose(run []byte, key state.Key) {
+	if w.ids.len() == 0 {
+		return
+	}
+	if id := runID(run); id != nil {
+		w.ids.remove(id, key)
+	}
+}
+
+// unname takes a run's id out of the store's open batch, if it has one.
+func (w *index) unname(run []byte, key state.Key) {
+	if id := runID(run); id != nil {
+		w.store.Unname(id, key)
+	}
+}
+
+// inStore finds in the store what is pending of some ids. What the open batch holds it does not find.
+func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, n named)) error {
+	if !w.identified || w.store == nil {
+		return nil
+	}
+	err := w.store.Find(all, func(i int, key state.Key, written int64) {
+		if _, gone := w.gone[key]; !gone && w.judge.Less(key) {
+			fn(i, named{key, written})
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("look for an id in the store: %w", err)
+	}
+	return nil
+}
+
+// has reports whether a record with an id is pending.
+func (w *index) has(id []byte) (found bool, err error) {
+	if len(w.ids.find(id)) > 0 {
+		return true, nil
+	}
+	err = w.inStore(func(yield func(int, []byte) bool) { yield(0, id) }, func(int, named) { found = true })
+	return found, err
+}
+
+// spill puts a record of memory into the store's open batch.
+func (w *index) spill(key state.Key, run []byte) error {
+	who, written := identity{at: runIDPlace(run)}, int64(0)
+	if who.at != 0 {
+		var rec Record
+		if err := rec.Decode(run); err != nil {
+			return err
+		}
+		who.id, written = rec.id(who.at), rec.Timestamp
+	}
+	return w.put(key, run, who, written)
+}
+
+// forgetIDs takes away what a partition without a store knows of the ids of records that only the log has.
+func (w *index) forgetIDs(keys []state.Key) {
+	if w.ids.len() == 0 {
+		return
+	}
+	set := make(map[state.Key]struct{}, len(keys))
+	for _, key := range keys {
+		set[key] = struct{}{}
+	}
+	w.ids.forget(set)
+}
+
+// forgetGiven forgets of what was taken away that which the store does not hold any more.
+func (w *index) forgetGiven() {
+	for _, key := range w.given {
+		delete(w.gone, key)
+	}
+	w.given = w.given[:0]
+}

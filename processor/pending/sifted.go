@@ -1,0 +1,62 @@
+package pending
+
+import (
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// sifted is what was found in the wheel of some keys, and is there no more.
+type sifted struct {
+	wheel *wheel.Wheel
+	found map[state.Key]ref // nil: each is looked for by itself
+	since int64             // so is one from this offset on: it may have come into the wheel since
+}
+
+// siftFrom is how many keys are worth a look at all that the wheel holds: one alone may lie in a slot with as much.
+const siftFrom = 16
+
+// sift looks for keys in the wheel.
+func sift(w *wheel.Wheel, keys []state.Key, since int64) sifted {
+	s := sifted{wheel: w, since: since}
+	if len(keys) < siftFrom {
+		return s
+	}
+	wanted := make(map[state.Key]struct{}, len(keys))
+	for _, key := range keys {
+		wanted[key] = struct{}{}
+	}
+	s.found = map[state.Key]ref{}
+	var rest []wheel.Entry
+	w.TakeFrom(w.Now(), func(e wheel.Entry) {
+		key := state.Key{Due: int64(e.Due), Seq: e.Seq}
+		if _, is := wanted[key]; is {
+			s.found[key] = ref(e.Ref)
+		} else {
+			rest = append(rest, e)
+		}
+	})
+	for _, e := range rest {
+		w.Add(e.Due, e.Seq, e.Ref)
+	}
+	return s
+}
+
+// take takes the record of a key out of the wheel, if it is there.
+func (s *sifted) take(key state.Key) (r ref, near bool) {
+	if r, near = s.found[key]; near {
+		delete(s.found, key)
+		return r, true
+	}
+	if s.found == nil || key.Seq >= s.since {
+		u, near := s.wheel.Remove(wheel.Tick(key.Due), key.Seq)
+		return ref(u), near
+	}
+	return 0, false
+}
+
+// giveBack puts into the wheel what was not taken.
+func (s *sifted) giveBack() {
+	for key, r := range s.found {
+		s.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(r))
+	}
+}

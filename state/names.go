@@ -1,0 +1,118 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Ids of records lie in parts of their own, each beside the part of its partition: the same number with the highest bit set.
+const (
+	namesBit   = part(1) << 31
+	keySuffix  = keyLen - partLen
+	namePrefix = partLen + 1 // before the id; its last byte is the length of the id less one
+
+)
+
+// appendName appends the key under which the database has that a record has an id.
+func appendName(dst []byte, p part, id []byte, k Key) []byte {
+	dst = appendNamePrefix(dst, p, id)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(k.Due)^signBit)
+	return binary.BigEndian.AppendUint64(dst, uint64(k.Seq)^signBit)
+}
+
+// appendNamePrefix appends what all of one id begin with.
+func appendNamePrefix(dst []byte, p part, id []byte) []byte {
+	dst = appendPart(dst, p|namesBit)
+	dst = append(dst, byte(len(id)-1))
+	return append(dst, id...)
+}
+
+// splitName is the length of what a key has in common with those that a lookup finds with it: of an id all but the record's key, else
+// all of it. It belongs to the form of tables, as filters are made of it.
+func splitName(key []byte) int {
+	if len(key) <= namePrefix || part(binary.BigEndian.Uint32(key))&namesBit == 0 {
+		return len(key)
+	}
+	return min(len(key), namePrefix+int(key[partLen])+1)
+}
+
+// comparer orders keys as bytes, and knows which part of a key filters are made of.
+var comparer = func() *pebble.Comparer {
+	c := *pebble.DefaultComparer
+	c.Name = "duewheel"
+	c.Split = splitName
+	c.Separator = func(dst, a, b []byte) []byte {
+		if bytes.Equal(a[:splitName(a)], b[:splitName(b)]) {
+			return append(dst, a...)
+		}
+		return pebble.DefaultComparer.Separator(dst, a, b)
+	}
+	return &c
+}()
+
+// Name adds to the open batch that a record has an id, of 1 to 256 bytes, and was written at some time (ms).
+func (p *Partition) Name(id []byte, key Key, written int64) {
+	p.open().name(appendName(nil, p.slot.part, id, key), written)
+	p.moved += namePrefix + len(id) + keySuffix
+}
+
+// Unname adds to the open batch that a record is not found by its id any more.
+func (p *Partition) Unname(id []byte, key Key) {
+	p.open().unname(appendName(nil, p.slot.part, id, key))
+}
+
+// Find calls fn for each committed record that has one of some ids: with the place of the id among them, and what Name was told. What
+// Trim has removed it does not find.
+func (p *Partition) Find(ids iter.Seq2[int, []byte], fn func(i int, key Key, written int64)) error {
+	if err := p.write("find", nil, nil); err != nil {
+		return err
+	}
+	e := p.engine
+	if err := e.enter(); err != nil {
+		return p.wrap("find", err)
+	}
+	defer e.leave()
+	if err := p.find(ids, fn); err != nil {
+		e.fail(err)
+		return p.wrap("find", e.failure())
+	}
+	return nil
+}
+
+func (p *Partition) find(ids iter.Seq2[int, []byte], fn func(i int, key Key, written int64)) error {
+	it, err := p.engine.db.NewIter(&pebble.IterOptions{
+		LowerBound: appendPart(nil, p.slot.part|namesBit),
+		UpperBound: appendPart(nil, (p.slot.part+1)|namesBit),
+	})
+	if err != nil {
+		return err
+	}
+	var prefix []byte
+	for i, id := range ids {
+		prefix = appendNamePrefix(prefix[:0], p.slot.part, id)
+		for found := it.SeekPrefixGE(prefix); found; found = it.Next() {
+			var value []byte
+			if value, err = it.ValueAndErr(); err != nil {
+				break
+			}
+			suffix := it.Key()[len(prefix):]
+			if len(suffix) != keySuffix || len(value) != 8 {
+				err = fmt.Errorf("%w: an id with %d and %d bytes behind it", ErrCorrupt, len(suffix), len(value))
+				break
+			}
+			key := Key{int64(binary.BigEndian.Uint64(suffix) ^ signBit), int64(binary.BigEndian.Uint64(suffix[8:]) ^ signBit)}
+			if p.trimmed.Less(key) {
+				fn(i, key, int64(binary.BigEndian.Uint64(value)))
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	return errors.Join(err, it.Error(), it.Close())
+}

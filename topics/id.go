@@ -1,0 +1,129 @@
+package topics
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MostID is how many bytes an id has at most.
+const MostID = 256
+
+// OnDuplicate is what becomes of a record whose id another one has that is pending in its partition.
+type OnDuplicate uint8
+
+const (
+	DuplicateRejected OnDuplicate = iota // it is dead-lettered
+	DuplicateReplaces                    // it takes the place of the other one
+	DuplicateIgnored                     // it is left out, and counted
+)
+
+var onDuplicateNames = [...]string{"reject", "replace", "ignore"}
+
+// String returns what UnmarshalText reads: reject, replace or ignore.
+func (d OnDuplicate) String() string { return onDuplicateNames[d] }
+
+// MarshalText is the inverse of UnmarshalText.
+func (d OnDuplicate) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText sets d by its name, in whatever case.
+func (d *OnDuplicate) UnmarshalText(text []byte) error {
+	for i, name := range onDuplicateNames {
+		if strings.EqualFold(string(text), name) {
+			*d = OnDuplicate(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is not one of %s", text, strings.Join(onDuplicateNames[:], ", "))
+}
+
+// idsSpec is what a parser's spec says of ids: nothing where a header has them, and a second one is rejected.
+func idsSpec(keyed bool, d OnDuplicate) string {
+	letters := [...]string{"", "r", "i"}[d]
+	if keyed {
+		letters = "k" + letters
+	}
+	if letters == "" {
+		return ""
+	}
+	return "/" + letters
+}
+
+// parserOfIDs is the parser of a spec whose records have due times of their own: p1, with a jitter, and with what it says of ids.
+func parserOfIDs(spec string) (*Parser, bool) {
+	p := &Parser{}
+	rest, is := strings.CutPrefix(spec, "p1")
+	if !is {
+		return nil, false
+	}
+	before, ids, has := strings.Cut(rest, "/")
+	if has {
+		if ids, p.keyed = strings.CutPrefix(ids, "k"); ids == "r" {
+			p.onDuplicate = DuplicateReplaces
+		} else if ids == "i" {
+			p.onDuplicate = DuplicateIgnored
+		}
+	}
+	if digits, is := strings.CutPrefix(before, "~"); is {
+		p.jitter, _ = parseCount([]byte(digits))
+	}
+	if p.jitter > maxDelayMillis {
+		return nil, false
+	}
+	again := "p1"
+	if p.jitter > 0 {
+		again += "~" + strconv.FormatInt(p.jitter, 10)
+	}
+	return p, again+idsSpec(p.keyed, p.onDuplicate) == spec
+}
+
+// identify reads the id of a request.
+func (p *Parser) identify(q *Request, header, key []byte) *Refusal {
+	name, raw := HeaderID, header
+	switch {
+	case q.Retry || p.retries():
+		return nil // it has become another record
+	case p.delay > 0 && len(header) > 0:
+		return refuse(CodeUnsupportedHeader, StageParse, HeaderID, header, "the delay of this topic is fixed by its route: records wait in the order of the log, and have no ids")
+	case p.keyed && len(header) > 0:
+		return refuse(CodeInvalidID, StageParse, HeaderID, header, "the id of a record of this topic is its key")
+	case p.keyed && q.Replaces && q.Named == nil:
+		return refuse(CodeInvalidID, StageParse, "", nil, "the id of a record of this topic is its key, and one that is replaced by its handle would lose it: name the key")
+	case p.keyed:
+		name, raw = "", key
+	case len(header) == 0:
+		q.ID = q.Named
+		return nil
+	case q.Replaces && q.Named == nil:
+		return refuse(CodeInvalidID, StageParse, HeaderID, header, "what replaces a record by its handle has no id: name the id that is to be replaced")
+	}
+	id, r := p.idOf(name, raw)
+	if r == nil && q.Named != nil && string(id) != string(q.Named) {
+		r = refuse(CodeInvalidID, StageParse, name, raw, "what replaces an id has that id, and no other")
+	}
+	q.ID, q.KeyIsID = id, p.keyed
+	return r
+}
+
+// idOf judges an id that is in a header, or without a name is the key of the record.
+func (p *Parser) idOf(name string, raw []byte) ([]byte, *Refusal) {
+	code := CodeInvalidID
+	if name == HeaderCancel || name == HeaderReplace {
+		code = CodeInvalidHandle
+	}
+	_, handle := ParseHandle(trim(raw))
+	switch {
+	case len(raw) == 0:
+		return nil, refuse(code, StageParse, name, raw, "the id of a record of this topic is its key, and this one has none")
+	case len(raw) > MostID:
+		return nil, refuse(code, StageParse, name, raw, "an id has %d bytes at most, and this has %d", MostID, len(raw))
+	case handle:
+		return nil, refuse(code, StageParse, name, raw, "an id cannot be written like a handle, <partition>-<offset>-<due in ms since 1970>")
+	}
+	return raw, nil
+}
+
+// Duplicate is the refusal of a record whose id another one has that is pending.
+func Duplicate(id []byte) *Refusal {
+	return refuse(CodeDuplicateID, StageStore, HeaderID, id, "a record with this id is pending in this partition")
+}

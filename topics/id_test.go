@@ -1,0 +1,99 @@
+package topics
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// An id is what a header says, or the key.
+func TestParseIDs(t *testing.T) {
+	for _, tt := range []struct {
+		name, spec string
+		headers    []kgo.RecordHeader
+		key        string
+		null       bool
+		want       Request
+	}{
+		{"an id", "p1", headers("delay-until", "1767225605123", "delay-id", "x"), "k", false, Request{Due: T, Partition: -1, ID: []byte("x")}},
+		{"an absent id", "p1", headers("delay-until", "1767225605123", "delay-id", ""), "k", false, Request{Due: T, Partition: -1}},
+		{"as long as may be", "p1", headers("delay-until", "1767225605123", "delay-id", strings.Repeat("x", 256)), "k", false, Request{Due: T, Partition: -1, ID: []byte(strings.Repeat("x", 256))}},
+		{"a cancel of an id", "p1", headers("delay-cancel", "x"), "k", false, Request{Kind: KindCancel, Partition: -1, Named: []byte("x")}},
+		{"a cancel that is forwarded", "p1", headers("delay-cancel", "x", "delay-forwarded", "a8098c1a:billing:3:4:41:700"), "", true, Request{Kind: KindCancel, Partition: -1, Named: []byte("x"), Forwarded: true, Asked: 700}},
+		{"the same without a timestamp", "p1", headers("delay-cancel", "x", "delay-forwarded", "a8098c1a:billing:3:4:41:-1"), "", true, Request{Kind: KindCancel, Partition: -1, Named: []byte("x"), Forwarded: true}},
+		{"a replacement of an id", "p1", headers("delay-until", "1767225605123", "delay-replace", "x"), "k", false, Request{Due: T, Partition: -1, Named: []byte("x"), ID: []byte("x"), Replaces: true}},
+		{"a replacement of its own id", "p1", headers("delay-until", "1767225605123", "delay-replace", "x", "delay-id", "x"), "k", false, Request{Due: T, Partition: -1, Named: []byte("x"), ID: []byte("x"), Replaces: true}},
+		{"what is tried again has none", "p1", headers("delay-until", "1", "delay-id", "x", "delay-retry", "a8098c1a:billing:3:7:1:1:1:1767225605123"), "k", false,
+			Request{Due: T, Partition: -1, Retry: true, Attempt: 1, Origin: Origin{7, 1, 1}}},
+		{"nor has one of a retry route", "r1+1000+2000+60000+0", headers("delay-id", "x"), "k", false, Request{Due: AtOnce, Partition: -1, AtOnce: true, Pause: 1000}},
+		{"a null value is to be delivered", "p1", headers("delay-until", "1767225605123"), "k", true, Request{Due: T, Partition: -1}},
+		{"a key", "p1/k", headers("delay-until", "1767225605123"), "k", false, Request{Due: T, Partition: -1, ID: []byte("k"), KeyIsID: true}},
+		{"a key with a null value", "p1/kr", nil, "k", true, Request{Kind: KindCancel, Partition: -1, Named: []byte("k")}},
+		{"a cancel by handle there", "p1/kr", headers("delay-cancel", "3-8-1767225605123"), "k", true, Request{Kind: KindCancel, Partition: -1, Handle: Handle{3, 8, T}, Here: true}},
+		{"what is tried again there", "p1/k", headers("delay-until", "1", "delay-retry", "a8098c1a:billing:3:7:1:1:1:1767225605123"), "k", false,
+			Request{Due: T, Partition: -1, Retry: true, Attempt: 1, Origin: Origin{7, 1, 1}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stamp := Stamp{Millis: T, Key: []byte(tt.key), NoValue: tt.null}
+			got, err := parser(t, tt.spec).Parse(tt.headers, stamp, 42, ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, got, tt.want)
+			if got.Kind == KindRequest {
+				again, err := parser(t, tt.spec).Again(tt.headers, stamp, got.Due, 42, ours)
+				if equal(t, again, tt.want); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name, spec string
+		headers    []kgo.RecordHeader
+		key        string
+		null       bool
+		code       Code
+		says       string
+	}{
+		{"no key", "p1/k", headers("delay-for", "1s"), "", false, CodeInvalidID, "this one has none"},
+		{"no key to cancel", "p1/k", nil, "", true, CodeInvalidID, "this one has none"},
+		{"a long key", "p1/k", headers("delay-for", "1s"), strings.Repeat("k", 257), false, CodeInvalidID, "256 bytes"},
+		{"an id beside the key", "p1/k", headers("delay-for", "1s", "delay-id", "x"), "k", false, CodeInvalidID, "is its key"},
+		{"a key beside a handle", "p1/k", headers("delay-for", "1s", "delay-replace", "3-8-1767225605123"), "k", false, CodeInvalidID, "name the key"},
+		{"another key than that which is replaced", "p1/k", headers("delay-for", "1s", "delay-replace", "x"), "k", false, CodeInvalidID, "no other"},
+		{"a fixed delay", "p1+1000", headers("delay-id", "x"), "k", false, CodeUnsupportedHeader, "have no ids"},
+	} {
+		_, err := parser(t, tt.spec).Parse(tt.headers, Stamp{Millis: T, Key: []byte(tt.key), NoValue: tt.null}, 42, ours)
+		var r *Refusal
+		if !errors.As(err, &r) || r.Code != tt.code || !strings.Contains(r.Message, tt.says) {
+			t.Errorf("%s: %v, want %s with %q", tt.name, err, tt.code, tt.says)
+		}
+	}
+}
+
+// What a parser does with ids is in its spec, and there is one spec for each.
+func TestSpecsOfIDs(t *testing.T) {
+	for spec, route := range map[string]Route{
+		"p1":        {},
+		"p1/r":      {OnDuplicate: DuplicateReplaces},
+		"p1/i":      {OnDuplicate: DuplicateIgnored},
+		"p1/k":      {Keyed: true},
+		"p1/kr":     {Keyed: true, OnDuplicate: DuplicateReplaces},
+		"p1~500/ki": {Keyed: true, OnDuplicate: DuplicateIgnored, Jitter: 500e6},
+	} {
+		route.Topic, route.Target, route.DeadLetter = "t", "orders", "t.dead"
+		equal(t, route.Spec(), spec)
+		p, err := ParserFor(spec)
+		if err != nil || p.keyed != route.Keyed || p.onDuplicate != route.OnDuplicate || p.jitter != route.Jitter.Milliseconds() {
+			t.Errorf("%s: %+v, %v", spec, p, err)
+		}
+	}
+	for _, bad := range []string{"p1/", "p1/x", "p1/rk", "p1/kk", "p1~/k", "p1~0/k", "p1~05", "p1+1000/k", "p1k", "p1/k/r", "p2"} {
+		if _, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package topics
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// naming reads the headers that name another record, by its handle or its id. A record that cancels does nothing else, whatever else it has.
+func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, m Mark) *Refusal {
+	cancel, replace := value(headers, at[fieldCancel]), value(headers, at[fieldReplace])
+	name, raw := HeaderCancel, cancel
+	switch {
+	case len(cancel) > 0:
+		if at[fieldForwarded] == int32(len(headers)) && q.forwarded(headers[len(headers)-1].Value, m) == anotherGroup {
+			q.Kind = KindOfAnotherGroup
+			return nil
+		}
+	case at[fieldForwarded] != 0:
+		return refuse(CodeUnsupportedHeader, StageParse, HeaderForwarded, value(headers, at[fieldForwarded]), "only duewheel writes this header")
+	case len(replace) > 0:
+		name, raw = HeaderReplace, replace
+	case p.keyed && written.NoValue:
+		id, r := p.idOf("", written.Key)
+		q.Kind, q.Named = KindCancel, id
+		return r
+	default:
+		return nil
+	}
+	if p.delay > 0 {
+		return refuse(CodeUnsupportedHeader, StageParse, name, raw, "the delay of this topic is fixed by its route: records wait in the order of the log, and cannot be taken out of it")
+	}
+	h, is := ParseHandle(trim(raw))
+	if is {
+		q.Handle, q.Here = h, h.Partition == m.number
+	} else if id, r := p.idOf(name, raw); r != nil {
+		return r
+	} else {
+		q.Named = id
+	}
+	if name == HeaderCancel {
+		q.Kind = KindCancel
+		return nil
+	}
+	if q.Replaces = true; is && !q.Here {
+		return refuse(CodeWrongPartition, StageParse, name, raw, "a replacement belongs into the partition of what it replaces, which is %d", h.Partition)
+	}
+	return nil
+}
+
+// forwarded reads the header of a cancel that has come from another partition.
+func (q *Request) forwarded(v []byte, m Mark) author {
+	who, rest := m.author(v)
+	if who != thisGroup {
+		return who
+	}
+	var n [3]int64
+	if !parseNumbers(rest, n[:]) {
+		return elsewhere
+	}
+	q.Forwarded, q.Asked = true, max(n[2], 0)
+	return who
+}
+
+// Last is the value of the last header of a name.
+func Last(headers []kgo.RecordHeader, name string) []byte {
+	for i := len(headers) - 1; i >= 0; i-- {
+		if headers[i].Key == name {
+			return headers[i].Value
+		}
+	}
+	return nil
+}
+
+// TooLateToReplace is the refusal of a replacement that names nothing that is pending: by late any more, else perhaps nothing that ever was.
+func TooLateToReplace(headers []kgo.RecordHeader, late bool) *Refusal {
+	message := "nothing of that name is pending: it was cancelled or replaced, or never was"
+	if late {
+		message = "what it names was delivered or dead-lettered before, or was about to be"
+	}
+	return refuse(CodeTooLate, StageStore, HeaderReplace, Last(headers, HeaderReplace), "%s", message)
+}
+
+// NotCancelled is the refusal of a cancel that has cancelled nothing.
+func NotCancelled(headers []kgo.RecordHeader, late bool) *Refusal {
+	r := TooLateToReplace(nil, late)
+	if !late {
+		r.Code = CodeUnknownHandle
+	}
+	return refuse(r.Code, r.Stage, HeaderCancel, Last(headers, HeaderCancel), "%s", r.Message)
+}
