@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -105,6 +107,9 @@ func (w *world) recovers() {
 	if w.cfg.fixed {
 		all += 2
 	}
+	if w.cfg.again != "" {
+		all += 2
+	}
 	w.within(30*time.Second, "every partition is live", func() bool {
 		live := 0
 		for _, p := range w.processes {
@@ -122,12 +127,15 @@ func (w *world) recovers() {
 	time.Sleep(15 * time.Second)
 }
 
-// use sends requests to all partitions, enough for both of a lane's producers.
-func (w *world) use() {
+// use sends requests to all partitions, enough for both of a lane's producers. It may say how often consumers fail.
+func (w *world) use(fails string) {
 	w.t.Helper()
 	for i := range 20 {
 		r := request(fmt.Sprint("prompt ", i), in(time.Duration(i%4)*100*time.Millisecond))
 		r.Partition = int32(i) % w.cfg.partitions
+		if fails != "" {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: simFails, Value: []byte(fails)})
+		}
 		w.send(r)
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -137,7 +145,7 @@ func (w *world) use() {
 // records that are due a second or two, and no more.
 func (w *world) notices() {
 	w.t.Helper()
-	w.use()
+	w.use("")
 	w.within(2*time.Second+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
 }
 
@@ -145,7 +153,7 @@ func (w *world) notices() {
 func (w *world) prompt() {
 	w.t.Helper()
 	w.well()
-	w.use()
+	w.use("1")
 	w.arrived()
 	time.Sleep(3 * time.Second) // for the checkpoint
 	w.clean()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -74,6 +73,8 @@ func (r *runner) draw() *kgo.Record {
 		if n(8) > 0 && h.Partition < r.plan.Partitions {
 			rec.Partition = h.Partition
 		}
+	} else if r.plan.Again != "" && n(6) == 0 {
+		return r.failed(rec)
 	} else if r.plan.Fixed && n(5) == 0 {
 		rec.Topic, rec.Partition = simFixed, int32(n(2))
 		return rec
@@ -129,22 +130,22 @@ func (r *runner) draw() *kgo.Record {
 		set(topics.HeaderUntil, strconv.FormatInt(due.UnixMilli(), 10))
 	}
 	set(topics.HeaderTargetTopic, target)
+	if n(10) == 0 {
+		set(topics.HeaderExpires, strconv.FormatInt(due.Add(time.Duration(n(3000)-300)*milli).UnixMilli(), 10))
+	}
+	if r.plan.Again != "" && n(3) == 0 {
+		set(simFails, strconv.Itoa(n(5)))
+	}
 	set("tail", "")
 	return rec
 }
 
 // known are requests that were acknowledged lately.
-type known struct {
-	mu  sync.Mutex
-	all []topics.Handle
-}
+type known struct{ written }
 
-// add is called when a request was acknowledged, or was not.
-func (k *known) add(r *kgo.Record, err error) {
-	if err != nil || r.Topic != simTopic {
-		return
-	}
-	h := topics.Handle{Partition: r.Partition, Offset: r.Offset}
+// handleOf is the handle of a request that was acknowledged, where it has one.
+func handleOf(r *kgo.Record) (h topics.Handle, ok bool) {
+	h = topics.Handle{Partition: r.Partition, Offset: r.Offset}
 	for _, header := range r.Headers {
 		switch header.Key {
 		case topics.HeaderUntil:
@@ -154,11 +155,7 @@ func (k *known) add(r *kgo.Record, err error) {
 			h.Due = r.Timestamp.Add(wait).UnixMilli()
 		}
 	}
-	if h.Due > 0 {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.all = append(k.all, h)
-	}
+	return h, h.Due > 0 && r.Topic == simTopic
 }
 
 // pick is one of the last ones.

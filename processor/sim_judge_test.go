@@ -16,7 +16,11 @@ func (w *world) arrived() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if err := w.watch.Wait(ctx); err != nil {
+	err := w.watch.Wait(ctx)
+	for n := -1; err == nil && n != w.failing.failures(); err = w.watch.Wait(ctx) {
+		n = w.failing.failures()
+	}
+	if err != nil {
 		for _, p := range w.processes {
 			if !p.ended.Load() {
 				w.note("%s: %+v", p.name, p.p.Stats().Partitions)

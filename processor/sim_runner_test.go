@@ -163,6 +163,12 @@ func (r *runner) step(s step) bool {
 	case opTransact:
 		r.transact(s)
 		return true
+	case opCancel:
+		r.cancelMany(s.N, func() {})
+		return true
+	case opRefuseOne:
+		r.refuseOne(s)
+		return true
 	case opRetain:
 		went := r.retain()
 		r.cut += went

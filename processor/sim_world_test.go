@@ -51,6 +51,7 @@ type world struct {
 	latency time.Duration // requests and answers take up to this long
 	outside []kgo.Opt     // for clients of the world itself
 	watch   *check.Watch
+	failing *consumers  // of its targets; nil: there is no retry route
 	client  *kgo.Client // produces requests
 	rng     *rand.Rand
 	wg      sync.WaitGroup
@@ -85,6 +86,9 @@ type worldConfig struct {
 	retries    int                // how often a record may be put off; defaults to what takes a quarter of an hour with growing pauses
 	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
+	again      string             // there is a retry route besides, and this is message.timestamp.type of its topic
+	jitter     time.Duration      // of the delay topic
+	expires    time.Duration      // expire_after of the delay topic and of the retry topic
 	fixed      bool               // there is a fixed-delay route besides
 	refuses    bool               // orders may refuse records for what they are
 	grows      bool               // orders is given partitions meanwhile
@@ -122,6 +126,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
 		kfake.SeedTopics(1, cfg.more...),
 		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
+		kfake.SeedTopics(2, simAgain), kfake.SeedTopics(1, simAgain+".dead", simParked),
 	}
 	if cfg.versions != nil {
 		opts = append(opts, kfake.MaxVersions(cfg.versions))
@@ -149,6 +154,12 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	}
 	w.wg.Go(func() { w.endSessions(w.closing) })
 	w.look()
+	if cfg.again == "LogAppendTime" {
+		w.writeTimes(simAgain)
+	}
+	if cfg.again != "" {
+		w.failing = w.consume()
+	}
 	if cfg.rival {
 		w.rival = w.newRival()
 	}
@@ -170,13 +181,17 @@ func (w *world) routes() []topics.Route {
 	if w.host != w {
 		return []topics.Route{rivalRoute()}
 	}
-	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true}}
+	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true,
+		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires}}
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}
 	r[0].Allow = append(r[0].Allow, w.cfg.more...)
 	if w.cfg.fixed {
 		r = append(r, topics.Route{Topic: simFixed, Target: "orders", Delay: 3 * time.Second, DeadLetter: simFixed + ".dead", Emit: topics.EmitAll})
+	}
+	if w.cfg.again != "" {
+		r = append(r, w.againRoute())
 	}
 	return r
 }
@@ -192,7 +207,7 @@ func (w *world) expectations() check.Config {
 	}
 	for _, r := range w.routes() {
 		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
-			CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate})
+			Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, Retry: promised(r.Retry), CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate})
 	}
 	return c
 }
