@@ -146,7 +146,7 @@ func (w *world) use(fails string) {
 func (w *world) notices() {
 	w.t.Helper()
 	w.use("")
-	w.within(2*time.Second+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
+	w.within(2*time.Second+w.cfg.jitter+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
 }
 
 // prompt sees that a world in which nothing is broken any more is well: what is requested now is on time, and in a checkpoint soon.

@@ -173,7 +173,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	got := *s
 	c.want(src, s, r, e)
-	src.fates.request(src.route, r)
+	src.fates.request(src.route, r, e)
 	c.namings.noteRequested(src.name(r.Offset), s)
 	if e.Names.Topic != "" {
 		c.namings.names(src, r.Offset, e, true)

@@ -116,7 +116,7 @@ type Expectation struct {
 	Names     Source // what it cancels, or takes the place of; the zero Source is nothing
 	NamesDue  int64  // when that is due
 
-	unread bool // the partition that it asks for is none at all
+	unread bool // the partition that it asks for is none at all, or it expires before it is due
 }
 
 // Codes is a set of reasons for which a request is dead-lettered.

@@ -100,6 +100,7 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 			e.refuse(InvalidExpiry)
 		case until < e.Due-rt.jitter(r.Partition, r.Offset):
 			e.refuse(Expired)
+			e.unread = true
 		default:
 			e.doubt(Expired)
 		}
@@ -130,7 +131,7 @@ func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
 }
 
 // unread are the reasons for which headers cannot be understood, whatever the configuration.
-const unread = NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry | Expired
+const unread = NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry
 
 func (e *Expectation) refuse(c Codes) {
 	e.Outcome = DeadLetter

@@ -18,6 +18,7 @@ type fates struct {
 // terms are what was promised for one request.
 type terms struct {
 	expires, within int64 // ms: it is of no use after that time, or so long after it was due; zero is always
+	never           bool  // it expires before it is due
 	again           bool  // it belongs to a retry route
 	round           int64 // and was delivered so often before
 	since           int64 // ms: where when it came is not known, a time at which it had not come; else 0
@@ -47,7 +48,7 @@ func (f *fates) arrive(offset int64, s *slot, came fate) {
 }
 
 // request takes in what was promised for a request.
-func (f *fates) request(rt *route, r *kgo.Record) {
+func (f *fates) request(rt *route, r *kgo.Record, e Expectation) {
 	t := terms{within: ceilMillis(rt.ExpireAfter)}
 	if rt.Retry != nil {
 		n, _ := round(r.Headers)
@@ -57,6 +58,7 @@ func (f *fates) request(rt *route, r *kgo.Record) {
 		}
 	} else if a := read(r.Headers); len(a.expires) > 0 {
 		t.expires, _ = parseUntil(a.expires)
+		t.never = t.expires < e.Due-rt.jitter(r.Partition, r.Offset)
 	}
 	if t == (terms{}) && !slices.ContainsFunc(f.came[r.Offset], func(c fate) bool { return c.round >= 0 }) {
 		delete(f.came, r.Offset)
@@ -70,7 +72,7 @@ func (t terms) mayExpire() bool { return t.expires > 0 || t.within > 0 }
 
 // expired tells whether a request that is due is of no use any more.
 func (t terms) expired(due, at int64) bool {
-	return t.expires > 0 && at > t.expires || t.within > 0 && at-due > t.within
+	return t.never || t.expires > 0 && at > t.expires || t.within > 0 && at-due > t.within
 }
 
 func (e *ending) judgeFates(src *source) {
