@@ -3,7 +3,6 @@
 package processor
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -64,7 +63,7 @@ func (w *world) writeTimes(topic string) {
 	w.cluster.ControlKey(int16(kmsg.Produce), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		w.cluster.KeepControl()
 		for _, t := range kreq.(*kmsg.ProduceRequest).Topics {
-			if cmp.Or(t.Topic, w.cluster.TopicIDInfo(t.TopicID).Topic) != topic {
+			if id := w.cluster.TopicIDInfo(t.TopicID); t.Topic != topic && (id == nil || id.Topic != topic) {
 				continue
 			}
 			for _, p := range t.Partitions {
