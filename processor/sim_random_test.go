@@ -171,5 +171,9 @@ func (p plan) late() time.Duration {
 	if p.Classic {
 		requests += 5
 	}
-	return 30*milli + time.Duration(requests+8*20/p.Batch)*p.Latency
+	records := 20
+	if p.Again != "" {
+		records *= 3 // each is put off, and delivered again
+	}
+	return 30*milli + time.Duration(requests+8*records/p.Batch)*p.Latency
 }

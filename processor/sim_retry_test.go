@@ -28,6 +28,9 @@ const (
 	simAgain  = "again"
 	simParked = "parked"
 
+	// simSkew is max_clock_skew: a clock that is behind by less is believed.
+	simSkew = time.Second
+
 	// simFails says how often consumers fail to process a record.
 	simFails = "fails"
 )
@@ -54,7 +57,8 @@ func promised(r *topics.Retrying) *check.Retry {
 		return nil
 	}
 	return &check.Retry{Initial: r.Backoff.Initial, Max: r.Backoff.Max, Factor: r.Backoff.Factor, Jitter: r.Backoff.Jitter,
-		MaxAttempts: int64(r.MaxAttempts), Parking: r.Parking, FromHeaders: r.FromHeaders, Strip: r.Strip}
+		MaxAttempts: int64(r.MaxAttempts), Parking: r.Parking, FromHeaders: r.FromHeaders, Strip: r.Strip,
+		Behind: simSkew}
 }
 
 // writeTimes makes brokers write down when they take the records of a topic (message.timestamp.type LogAppendTime). kfake does what the

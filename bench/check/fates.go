@@ -3,6 +3,7 @@ package check
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -93,7 +94,10 @@ func (e *ending) judgeFates(src *source) {
 
 // judgePutOff: what came at a time that is not known is put off once, from when it was read.
 func (e *ending) judgePutOff(name Source, t terms, all []putOff) {
-	skew := e.config.Skew.Milliseconds()
+	behind := time.Duration(0)
+	if again := e.routes[name.Topic].Retry; again != nil {
+		behind = again.Behind
+	}
 	for i, put := range all {
 		switch {
 		case t.since == 0:
@@ -102,7 +106,7 @@ func (e *ending) judgePutOff(name Source, t terms, all []putOff) {
 			e.fault(Doubled, name, nil, "was put off %d times", i+1)
 		case put.due != put.at+t.pause:
 			e.fault(Altered, name, nil, "was put off at %d until %d, and the pause after %d deliveries is %d ms", put.at, put.due, t.round+1, t.pause)
-		case put.at < t.since-skew:
+		case put.at < t.since-behind.Milliseconds():
 			e.fault(Early, name, nil, "was put off at %d, and came at %d", put.at, t.since)
 		}
 	}

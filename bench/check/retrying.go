@@ -24,6 +24,8 @@ type Retry struct {
 	Parking string
 	// FromHeaders says that the headers of other systems name the target, too.
 	FromHeaders bool
+	// Behind is by how much the clock by which a processor notes when it reads a record may be behind that of who has written it.
+	Behind time.Duration
 	// Strip are the names of headers that a delivered record loses; * stands for any run of characters.
 	Strip []string
 }
