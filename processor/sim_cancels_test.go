@@ -32,8 +32,12 @@ var refusedOne = func() (all []badAnswer) {
 // soonAcknowledged is after what time a request that was written has mostly been acknowledged.
 const soonAcknowledged = 300 * time.Millisecond
 
+// betweenCancels is how far apart those come that do not come at once.
+const betweenCancels = 3 * milli
+
 // cancelMany requests n records in each partition for later, and cancels them when they have been acknowledged: turns of cancels alone,
-// which write nothing but checkpoints. At the same moment it calls also.
+// which write nothing but checkpoints. At the same moment it calls also. Half of the cancels come one after the other, so that a lane has
+// some to take while a turn is under way.
 func (r *runner) cancelMany(n int, also func()) {
 	var written written
 	for i := range int32(n) * r.plan.Partitions {
@@ -44,8 +48,10 @@ func (r *runner) cancelMany(n int, also func()) {
 	}
 	r.after(soonAcknowledged, func() {
 		also()
-		for _, h := range written.handles() {
-			r.client.Produce(context.Background(), cancelling(h), nil)
+		all := written.handles()
+		for i, h := range all {
+			rest := max(i-len(all)/2, 0)
+			r.after(time.Duration(rest)*betweenCancels, func() { r.client.Produce(context.Background(), cancelling(h), nil) })
 		}
 	})
 }
@@ -55,11 +61,19 @@ func cancelling(h topics.Handle) *kgo.Record {
 	return &kgo.Record{Topic: simTopic, Partition: h.Partition, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}}
 }
 
-// refuseOne has the checkpoints of one partition refused while there are many cancels.
+// refuseOne has the checkpoints of one partition refused while there are many cancels, and those of others in the same request taken.
+// The first answer takes a while.
 func (r *runner) refuseOne(s step) {
 	is, one := refusedOne[s.N%len(refusedOne)], int32(s.Who)%r.plan.Partitions
 	r.cancelMany(1+r.rng.IntN(30), func() {
-		f := kfake.Fault{Keys: []kmsg.Key{is.key}, Topic: simTopic, Partitions: []int32{one}, Err: is.err}
+		answered := make(chan struct{})
+		for _, m := range r.slots {
+			if m.p != nil {
+				m.p.link.on(rule{key: is.key, match: ofSeveral, after: true, wait: answered})
+			}
+		}
+		r.after(50*milli, func() { close(answered) })
+		f := kfake.Fault{Keys: []kmsg.Key{is.key}, Topic: simTopic, Partitions: []int32{one}, Err: is.err, When: ofSeveral}
 		if s.For > 0 {
 			r.fault(s.For, f)
 			return
@@ -67,6 +81,22 @@ func (r *runner) refuseOne(s step) {
 		once := r.cluster.Fault(f)
 		r.mend = append(r.mend, once.Remove)
 	})
+}
+
+// ofSeveral reports a commit of more than one partition.
+func ofSeveral(req kmsg.Request) bool {
+	n := 0
+	switch req := req.(type) {
+	case *kmsg.OffsetCommitRequest:
+		for _, t := range req.Topics {
+			n += len(t.Partitions)
+		}
+	case *kmsg.TxnOffsetCommitRequest:
+		for _, t := range req.Topics {
+			n += len(t.Partitions)
+		}
+	}
+	return n > 1
 }
 
 // written are requests that were acknowledged.

@@ -223,7 +223,7 @@ func drawStep(t *rapid.T) step {
 	s.Who = below(t, "who", 4)
 	switch s.Op {
 	case opRefuseOne:
-		s.For = oneOf(t, "for", 0, 0, 50*milli, time.Second, 3*time.Second)
+		s.For = oneOf(t, "for", 0, 0, 0, 50*milli, time.Second, 3*time.Second)
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap,

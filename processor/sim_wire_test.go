@@ -230,6 +230,9 @@ func (w *wire) back() {
 			continue
 		}
 		w.link.world.heard.note(f, w, true)
+		if f.key == kmsg.OffsetCommit || f.key == kmsg.EndTxn {
+			w.link.world.compareCheckpoints()
+		}
 		if hungUp {
 			continue
 		}
