@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -117,4 +119,23 @@ func (w *written) handles() []topics.Handle {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.all)
+}
+
+// A turn that was rendered ahead of a plain commit does not begin where that was refused for one partition: else its checkpoint would go back
+// when what was refused is tried again.
+func TestSimCancelsRefusedForOnePartition(t *testing.T) {
+	for _, batch := range []int{3, 10} {
+		t.Run(fmt.Sprint("batches of ", batch), func(t *testing.T) {
+			p := plan{Seed: 1, Guarantee: ExactlyOnce, Partitions: 3, Brokers: 1, Processes: 1, Lanes: 1, Batch: batch, Near: 5 * time.Second, Latency: milli, Rate: time.Hour}
+			for who := range 3 {
+				p.Steps = append(p.Steps, step{After: 3 * time.Second, Op: opRefuseOne, Who: who})
+			}
+			p.Steps = append(p.Steps, step{After: 5 * time.Second, Op: opSend, N: 1})
+			var did tally
+			synctest.Test(t, func(t *testing.T) { simulate(t, p, &did) })
+			if did.acts[opRefuseOne] != 3 || did.cancels["cancelled"] < 20 {
+				t.Errorf("played %d times, %v", did.acts[opRefuseOne], did.cancels)
+			}
+		})
+	}
 }
