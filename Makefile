@@ -23,7 +23,7 @@ CHAOS_FOR ?= 30m
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-failover vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-ask bench-failover vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -96,6 +96,9 @@ kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 
 bench: ## measure on a Kafka on this machine (some 20 minutes, nothing else running), and put the table into docs/benchmarks.md
 	$(GO) run ./bench/run -update docs/benchmarks.md
+
+bench-ask: ## the same for cancels and retries (some four minutes)
+	$(GO) run ./bench/run -ask -update docs/benchmarks.md
 
 bench-failover: ## the same with replicas that are killed, restarted and added (some six minutes, 6 GB of disk)
 	$(GO) run ./bench/run -failover -update docs/benchmarks.md

@@ -24,9 +24,9 @@ import (
 type Options struct {
 	// Client says how to reach the cluster: brokers, TLS, SASL.
 	Client []kgo.Opt
-	// Cases are the names of those to run, as Cases or FailoverCases lists them. Defaults to all.
+	// Cases are the names of those to run, as Cases, AskCases or FailoverCases lists them. Defaults to all, and of Ask to those of AskDefault.
 	Cases []string
-	// Records of a throughput case. Defaults to 1,000,000. With fewer, starts and ends count more.
+	// Records of a throughput case. Defaults to 1,000,000, those of Ask to 500,000. With fewer, starts and ends count more.
 	Records int
 	// Rate is how many records are due in a second of a lateness case. Defaults to 10,000.
 	Rate int
@@ -62,6 +62,7 @@ type Options struct {
 	session time.Duration // session timeout of Failover's replicas
 	soonest time.Duration // how far ahead Failover's requests are due, at least
 	latest  time.Duration // and at most
+	pause   time.Duration // of the case retry
 }
 
 func (o Options) withDefaults() Options {
@@ -78,6 +79,7 @@ func (o Options) withDefaults() Options {
 	o.session = cmp.Or(o.session, 6*time.Second)
 	o.soonest = cmp.Or(o.soonest, 2*time.Second)
 	o.latest = cmp.Or(o.latest, 5*time.Second)
+	o.pause = cmp.Or(o.pause, time.Second)
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}

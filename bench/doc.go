@@ -5,6 +5,8 @@
 //	results, err := bench.Run(ctx, bench.Options{Client: []kgo.Opt{kgo.SeedBrokers(addrs...)}})
 //	bench.WriteTable(os.Stdout, results)
 //
+// Ask is the same for what requests may ask for besides a delay: cancels and retries.
+//
 // Failover is the same for several processes: each replica is a child of this one, the same program once more, which calls
 // ServeReplica. It is told what to do on its standard input, and its processor's events, as JSON on its standard output, say when what
 // has happened (package child). A replica whose standard input ends has lost its parent, and ends.

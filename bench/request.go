@@ -64,6 +64,9 @@ func (s stamp) request(topic string) *kgo.Record {
 func (s *stage) request(st stamp, topic string) *kgo.Record {
 	rec := st.request(topic)
 	rec.Key = s.key(st)
+	if s.ids {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: "delay-id", Value: idOf(st)})
+	}
 	if len(s.targets) > 1 {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: topics.HeaderTargetTopic, Value: []byte(s.targetOf(st))})
 	}

@@ -23,8 +23,10 @@ type stage struct {
 	dead       string
 	keys       int // how many there are; 0: records have none
 	emit       topics.Emit
-	far        int // requests that are due only hours later
+	far        int  // requests that are due only hours later
+	ids        bool // each request has one
 	group      string
+	change     func(*processor.Config) // of every processor; nil: nothing
 }
 
 // shape is what targets there are: so many topics of so many partitions.
@@ -71,8 +73,10 @@ func (s *stage) start(ctx context.Context, change func(*processor.Config)) (*run
 	for _, topic := range s.delays {
 		cfg.Routes = append(cfg.Routes, route(topic, s.targets, s.dead, s.emit))
 	}
-	if change != nil {
-		change(&cfg)
+	for _, change := range []func(*processor.Config){s.change, change} {
+		if change != nil {
+			change(&cfg)
+		}
 	}
 	p, err := processor.New(cfg)
 	if err != nil {
@@ -226,18 +230,8 @@ func (r *runner) until(ctx context.Context, what string, want int64, count func(
 
 // check has every record judged. It returns what is to be said of them, or the faults as an error.
 func (s *stage) check(ctx context.Context) (string, error) {
-	config := check.Config{Until: time.Now()}
-	for _, target := range s.targets {
-		config.Targets = append(config.Targets, check.Target{Topic: target})
-	}
-	for _, topic := range s.delays {
-		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.targets[0], Allow: s.targets, DeadLetter: s.dead, Emit: s.emit.String()})
-	}
-	report, err := check.Read(ctx, config, s.r.o.Client...)
+	report, err := s.report(ctx, func(*check.Config) {})
 	if err != nil {
-		return "", fmt.Errorf("check the records: %w", err)
-	}
-	if err := report.Err(); err != nil {
 		return "", err
 	}
 	if report.DeadLettered > 0 || report.Later != int64(s.far) || report.Delivered+report.Later != report.Requested {
@@ -248,4 +242,21 @@ func (s *stage) check(ctx context.Context) (string, error) {
 		checked += fmt.Sprintf("; %s more still pending, and counted as such by the replicas", thousands(report.Later))
 	}
 	return checked, nil
+}
+
+// report has every record judged, and returns the faults as an error.
+func (s *stage) report(ctx context.Context, change func(*check.Config)) (*check.Report, error) {
+	config := check.Config{Until: time.Now()}
+	for _, target := range s.targets {
+		config.Targets = append(config.Targets, check.Target{Topic: target})
+	}
+	for _, topic := range s.delays {
+		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.targets[0], Allow: s.targets, DeadLetter: s.dead, Emit: s.emit.String()})
+	}
+	change(&config)
+	report, err := check.Read(ctx, config, s.r.o.Client...)
+	if err != nil {
+		return nil, fmt.Errorf("check the records: %w", err)
+	}
+	return report, report.Err()
 }

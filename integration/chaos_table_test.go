@@ -19,15 +19,17 @@ type table struct {
 
 func (t *table) add(c *chaos, r *check.Report) {
 	t.recoveries = append(t.recoveries, c.view.over...)
-	t.kills, t.open = t.kills+c.kills, t.open+c.open
-	t.frozen, t.openFrozen = t.frozen+c.frozen, t.openFrozen+c.openFrozen
+	if !c.act.atLeastOnce { // else there are no transactions
+		t.kills, t.open = t.kills+c.kills, t.open+c.open
+		t.frozen, t.openFrozen = t.frozen+c.frozen, t.openFrozen+c.openFrozen
+	}
 	l := r.Lateness
 	steps := 0
 	for _, n := range c.played {
 		steps += n
 	}
-	t.acts = append(t.acts, fmt.Sprintf("%s, Kafka %s: %d faults of %d kinds; %d requests, faults in the report: %d; lateness p50 %v, p99 %v, max %v",
-		c.act.name, c.act.version, steps, len(c.played), r.Requested, r.Faults, l.Quantile(.5), l.Quantile(.99), l.Quantile(1)))
+	t.acts = append(t.acts, fmt.Sprintf("%s, Kafka %s: %d faults of %d kinds; %d requests, %d cancels, %d doubled, faults in the report: %d; lateness p50 %v, p99 %v, max %v",
+		c.act.name, c.act.version, steps, len(c.played), r.Requested, r.Cancels, r.Doubled, r.Faults, l.Quantile(.5), l.Quantile(.99), l.Quantile(1)))
 }
 
 // String tells how long it took from each fault until every partition was live again. Faults that came while another one was not
@@ -53,7 +55,7 @@ func (t *table) String() string {
 		slices.Sort(all)
 		fmt.Fprintf(&b, "| %s | %d | %.2f s | %.2f s |\n", name, len(all), all[(len(all)-1)/2].Seconds(), all[len(all)-1].Seconds())
 	}
-	fmt.Fprintf(&b, "kill -9 of replicas: %d, of these inside an open transaction: %d; frozen: %d, of these inside an open transaction: %d\n",
+	fmt.Fprintf(&b, "kill -9 of replicas that have transactions: %d, of these inside an open transaction: %d; frozen: %d, of these inside an open transaction: %d\n",
 		t.kills, t.open, t.frozen, t.openFrozen)
 	return b.String() + strings.Join(t.acts, "\n")
 }

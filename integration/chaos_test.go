@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/bench/check"
 	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/integration/proxy"
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
 )
 
 const (
@@ -24,6 +26,7 @@ const (
 
 	chaosRate       = 3000 // requests a second
 	chaosPartitions = 8    // of the delay topic
+	chaosAsks       = 200  // requests, cancels and replacements a second besides, where they are
 )
 
 // Everything that can go wrong goes wrong, in an order that follows from the seed, while requests of every kind come in: replicas are
@@ -68,7 +71,9 @@ type act struct {
 	deck     []fault
 	must     []fault // goes on until all of these were played
 	protocol processor.Protocol
-	mix      func(id int, c *replicaConfig) // how replicas differ
+	// atLeastOnce: what was delivered, or a cancel that was answered, may come twice, and nothing else may. Requests are cancelled and replaced.
+	atLeastOnce bool
+	mix         func(id int, c *replicaConfig) // how replicas differ
 }
 
 // acts divides the time of a run.
@@ -81,16 +86,18 @@ func acts(whole time.Duration) []act {
 	if whole >= longChaos {
 		kills, far = 9, time.Minute
 	}
-	one := act{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 40 / 100, mix: someStandbys}
-	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 35 / 100, opening: []fault{brokerFault}, mix: oneStatic}
-	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 25 / 100, opening: []fault{brokerFault}}
+	one := act{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 30 / 100, mix: someStandbys}
+	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 30 / 100, opening: []fault{brokerFault}, mix: oneStatic}
+	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 20 / 100, opening: []fault{brokerFault}}
+	loose := act{name: "at least once", version: brokers.Latest, nodes: 1, last: whole * 20 / 100, atLeastOnce: true, mix: someStandbys}
 	one.deck = deck(kills)
 	three.deck = deck(kills, brokerFault, partFault)
 	if whole >= longChaos { // a minute may pass
 		three.deck = append(three.deck, pauseFault)
 	}
 	old.deck = deck(kills, brokerFault)
-	all := []act{one, three, old}
+	loose.deck = deck(kills)
+	all := []act{one, three, old, loose}
 	for i := range all {
 		all[i].far = far
 		all[i].must = append(slices.Clone(all[i].opening), killFault)
@@ -124,7 +131,7 @@ func oneStatic(id int, c *replicaConfig) {
 func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
 	cluster := brokers.Start(t, brokers.Options{Version: a.version, Nodes: a.nodes, Faults: true})
 	c := &chaos{
-		stage: newStage(t, cluster, setting{partitions: chaosPartitions, targets: 3, seed: seed, route: emitAll}),
+		stage: newStage(t, cluster, a.setting(seed)),
 		act:   a, view: newView(chaosPartitions), played: make(map[fault]int),
 	}
 	t.Cleanup(c.showReplicas)
@@ -138,16 +145,34 @@ func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
 		{Weight: 3, From: 3 * time.Second, To: 6 * time.Second},
 		{Weight: 1, From: a.far / 2, To: a.far},
 	}})
+	cancelled := func() {}
+	if a.atLeastOnce {
+		cancelled = c.newAsker().keepAsking(chaosAsks)
+	}
 	c.recover()
 	for c.began = time.Now(); time.Since(c.began) < a.last || len(c.unplayed()) > 0; {
 		c.play(p.next())
 	}
 	c.recover()
+	cancelled()
 	stop()
 	c.arrive()
 	c.leaveAll()
 	report := c.judge()
 	table.add(c, report)
+	if a.atLeastOnce && (report.Cancels < chaosAsks || report.Doubled == 0) {
+		t.Errorf("too little has happened: %d cancels, %d doubled", report.Cancels, report.Doubled)
+	}
+}
+
+// setting is what the stage of an act is like.
+func (a act) setting(seed uint64) setting {
+	set := setting{partitions: chaosPartitions, targets: 3, seed: seed, route: emitAll}
+	if a.atLeastOnce {
+		set.route = func(r *topics.Route) { r.Emit, r.CancelsAnswered = topics.EmitAll, true }
+		set.check = func(c *check.Config) { c.AllowDoubles, c.Routes[0].CancelsAnswered = true, true }
+	}
+	return set
 }
 
 // chaos is a group of replicas to which things happen.
@@ -192,6 +217,9 @@ func (c *chaos) start(r *chaosReplica) {
 	config := c.replica(func(config *replicaConfig) {
 		config.Lanes, config.StateDir = 1, filepath.Join(c.dir, fmt.Sprint(r.id))
 		config.Protocol, config.Via = c.act.protocol, way.Via()
+		if c.act.atLeastOnce {
+			config.Guarantee = processor.AtLeastOnce
+		}
 		if c.act.mix != nil {
 			c.act.mix(r.id, config)
 		}

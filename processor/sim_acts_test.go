@@ -28,7 +28,7 @@ var choices = map[op][]string{
 	opConfigure: names(settings, func(s topicSetting) string { return s.topic + " " + s.key + "=" + s.value }),
 	opPoison:    names(poisons, (*kerr.Error).Error), opProduceError: names(produceErrors, (*kerr.Error).Error), opUnwilling: names(unwillings, (*kerr.Error).Error),
 	opRefuse: names(refused, badAnswer.String), opRefuseCommit: names(refusedCommits, badAnswer.String),
-	opFarClock: names(farOff, time.Duration.String),
+	opFarClock: names(farOff, time.Duration.String), opRefuseOne: names(refusedOne, badAnswer.String),
 }
 
 func names[T any](of []T, name func(T) string) (n []string) {
@@ -158,8 +158,8 @@ func (r *runner) addPartition(topic string) bool {
 // turnClock makes a broker's clock wrong. Of three, one that is wrong decides nothing; of fewer the earliest counts, so that it must
 // not be the only one that is ahead.
 func (r *runner) turnClock(s step) bool {
-	if r.plan.Fixed {
-		return false // a timestamp that is ahead of the brokers' time counts as now: it would be early by the world's
+	if r.plan.Fixed || r.plan.Again == "CreateTime" {
+		return false // what counts from a timestamp, or from when a record is read, would be early by the world's time
 	}
 	by := -time.Duration(1+s.N) * 5 * time.Second
 	if r.plan.Brokers == 3 && s.Who%2 == 0 {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -89,6 +91,8 @@ func mostPerSecond(name string) int {
 		return math.MaxInt
 	case slices.Contains([]string{"Produce", "Fetch", "TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn", "AddPartitionsToTxn"}, what):
 		return 1500
+	case what == "InitProducerID": // each of the eight ids of two lanes, until it is free
+		return 200
 	case what == "dials": // of all clients together, to any broker
 		return 150
 	case what == "ApiVersions": // twice a connection where brokers are older than the client
@@ -103,6 +107,9 @@ func (w *world) recovers() {
 	w.t.Helper()
 	all := int(w.cfg.partitions)
 	if w.cfg.fixed {
+		all += 2
+	}
+	if w.cfg.again != "" {
 		all += 2
 	}
 	w.within(30*time.Second, "every partition is live", func() bool {
@@ -122,12 +129,15 @@ func (w *world) recovers() {
 	time.Sleep(15 * time.Second)
 }
 
-// use sends requests to all partitions, enough for both of a lane's producers.
-func (w *world) use() {
+// use sends requests to all partitions, enough for both of a lane's producers. It may say how often consumers fail.
+func (w *world) use(fails string) {
 	w.t.Helper()
 	for i := range 20 {
 		r := request(fmt.Sprint("prompt ", i), in(time.Duration(i%4)*100*time.Millisecond))
 		r.Partition = int32(i) % w.cfg.partitions
+		if fails != "" {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: simFails, Value: []byte(fails)})
+		}
 		w.send(r)
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -137,15 +147,15 @@ func (w *world) use() {
 // records that are due a second or two, and no more.
 func (w *world) notices() {
 	w.t.Helper()
-	w.use()
-	w.within(2*time.Second+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
+	w.use("")
+	w.within(2*time.Second+w.cfg.jitter+w.cfg.late, "what is due after a while arrives", func() bool { return w.watch.Counts().Outstanding == 0 })
 }
 
 // prompt sees that a world in which nothing is broken any more is well: what is requested now is on time, and in a checkpoint soon.
 func (w *world) prompt() {
 	w.t.Helper()
 	w.well()
-	w.use()
+	w.use("1")
 	w.arrived()
 	time.Sleep(3 * time.Second) // for the checkpoint
 	w.clean()

@@ -30,6 +30,9 @@ type plan struct {
 	Standbys   int
 	Flush      bool          // before each kill
 	Rival      bool          // a second group reads the delay topic
+	Again      string        // there is a retry route, whose topic has this message.timestamp.type
+	Jitter     time.Duration // of the delay topic
+	Expires    time.Duration // expire_after
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
@@ -86,13 +89,15 @@ const (
 	opFreezeBroker           // a broker is silent For
 	opRemove                 // the state directory is removed
 	opUnreachable            // a broker refuses connections of a process For
+	opCancel                 // N requests of each partition are cancelled when they have been acknowledged
+	opRefuseOne              // the same, and the checkpoints of one partition are refused For, or once
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
 	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions",
 	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints",
-	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker"}
+	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -170,6 +175,9 @@ func drawPlan(t *rapid.T) plan {
 		Standbys:   below(t, "standbys", 3),
 		Flush:      below(t, "flush", 2) == 1,
 		Rival:      below(t, "rival", 4) == 3,
+		Again:      oneOf(t, "again", "", "", "LogAppendTime", "CreateTime"),
+		Jitter:     oneOf(t, "jitter", 0, 0, 100*milli, 5*time.Second),
+		Expires:    oneOf(t, "expires", 0, 0, 0, 2*time.Second),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
@@ -178,7 +186,7 @@ func drawPlan(t *rapid.T) plan {
 
 // often is how much more often than the others an op is drawn.
 var often = map[op]int{opOverlap: 2, opRetain: 3, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
-	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3}
+	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 4}
 
 var weighted = func() (w []op) {
 	for o := range ops {
@@ -194,6 +202,9 @@ func drawStep(t *rapid.T) step {
 	switch s.Op {
 	case opSend:
 		s.N = 1 + below(t, "n", 40)
+		return s
+	case opCancel:
+		s.N = 1 + below(t, "n", 30)
 		return s
 	case opTransact:
 		s.N, s.For = 1+below(t, "n", 20), oneOf(t, "for", 0, 50*milli, time.Second, 3*time.Second, 9*time.Second, 18*time.Second)
@@ -211,6 +222,8 @@ func drawStep(t *rapid.T) step {
 	}
 	s.Who = below(t, "who", 4)
 	switch s.Op {
+	case opRefuseOne:
+		s.For = oneOf(t, "for", 0, 0, 0, 50*milli, time.Second, 3*time.Second)
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap,
@@ -245,8 +258,8 @@ func (p plan) line() string {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -14,11 +13,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -55,6 +51,7 @@ type world struct {
 	latency time.Duration // requests and answers take up to this long
 	outside []kgo.Opt     // for clients of the world itself
 	watch   *check.Watch
+	failing *consumers  // of its targets; nil: there is no retry route
 	client  *kgo.Client // produces requests
 	rng     *rand.Rand
 	wg      sync.WaitGroup
@@ -71,6 +68,7 @@ type world struct {
 	began     time.Time
 	furthest  map[kafka.TopicPartition]state.Checkpoint // as seen by inspect
 	setBack   map[kafka.TopicPartition]time.Time        // since when it is not what it was
+	compared  compared
 
 	mu     sync.Mutex
 	log    []string
@@ -89,6 +87,9 @@ type worldConfig struct {
 	retries    int                // how often a record may be put off; defaults to what takes a quarter of an hour with growing pauses
 	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
+	again      string             // there is a retry route besides, and this is message.timestamp.type of its topic
+	jitter     time.Duration      // of the delay topic
+	expires    time.Duration      // expire_after of the delay topic and of the retry topic
 	fixed      bool               // there is a fixed-delay route besides
 	refuses    bool               // orders may refuse records for what they are
 	grows      bool               // orders is given partitions meanwhile
@@ -126,6 +127,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
 		kfake.SeedTopics(1, cfg.more...),
 		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
+		kfake.SeedTopics(2, simAgain), kfake.SeedTopics(1, simAgain+".dead", simParked),
 	}
 	if cfg.versions != nil {
 		opts = append(opts, kfake.MaxVersions(cfg.versions))
@@ -153,6 +155,12 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	}
 	w.wg.Go(func() { w.endSessions(w.closing) })
 	w.look()
+	if cfg.again == "LogAppendTime" {
+		w.writeTimes(simAgain)
+	}
+	if cfg.again != "" {
+		w.failing = w.consume()
+	}
 	if cfg.rival {
 		w.rival = w.newRival()
 	}
@@ -174,13 +182,17 @@ func (w *world) routes() []topics.Route {
 	if w.host != w {
 		return []topics.Route{rivalRoute()}
 	}
-	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true}}
+	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true,
+		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires}}
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}
 	r[0].Allow = append(r[0].Allow, w.cfg.more...)
 	if w.cfg.fixed {
 		r = append(r, topics.Route{Topic: simFixed, Target: "orders", Delay: 3 * time.Second, DeadLetter: simFixed + ".dead", Emit: topics.EmitAll})
+	}
+	if w.cfg.again != "" {
+		r = append(r, w.againRoute())
 	}
 	return r
 }
@@ -194,9 +206,12 @@ func (w *world) expectations() check.Config {
 		Covered:      2 * time.Second,
 		Retries:      cmp.Or(w.cfg.retries, 25),
 	}
+	if w.cfg.again != "" { // a turn of one record may be the only way past each that is put off
+		c.Covered += w.cfg.late
+	}
 	for _, r := range w.routes() {
 		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
-			CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate})
+			Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, Retry: promised(r.Retry), CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate})
 	}
 	return c
 }
@@ -310,199 +325,6 @@ func (w *world) outstanding() int64 {
 	return w.host.sent - c.Delivered - c.DeadLettered
 }
 
-// process is one run of the processor and the machine that it runs on.
-type process struct {
-	w     *world
-	name  string
-	link  *link
-	fs    *vfs.MemFS
-	full  atomic.Bool // the disk takes nothing more
-	fails atomic.Bool // the next thing that is written fails
-	skew  atomic.Int64
-	p     *Processor
-	stop  context.CancelFunc
-	done  chan struct{}
-	err   error        // of Run; set when done is closed
-	ended atomic.Bool  // killed or stopped
-	lines atomic.Int64 // of its log, at level info and above
-
-	telling sync.Mutex
-	events  []Event // guarded by telling
-
-	crashed atomic.Pointer[crashed] // set by whoever kills it while the test goes on
-}
-
-type crashed struct {
-	disk *vfs.MemFS
-	down time.Duration
-}
-
-// start starts a process on a disk; nil is an empty one.
-func (w *world) start(name string, disk *vfs.MemFS) *process {
-	w.t.Helper()
-	return w.startOn(name, disk, false)
-}
-
-// startAt starts a process whose clock is off.
-func (w *world) startAt(name string, skew time.Duration) *process {
-	w.t.Helper()
-	return w.launch(name, nil, false, skew)
-}
-
-// startOn is start on a disk that may be full from the beginning.
-func (w *world) startOn(name string, disk *vfs.MemFS, full bool) *process {
-	w.t.Helper()
-	return w.launch(name, disk, full, 0)
-}
-
-func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Duration) *process {
-	w.t.Helper()
-	if disk == nil {
-		disk = vfs.NewCrashableMem()
-	}
-	life := fmt.Sprintf("%s-%d", name, len(w.processes))
-	p := &process{w: w, name: name, fs: disk, done: make(chan struct{})}
-	p.full.Store(full)
-	p.skew.Store(int64(skew))
-	p.link = newLink(w.host, life, w.rng.Uint64())
-	cfg := Config{
-		Client: []kgo.Opt{kgo.SeedBrokers(w.cluster.ListenAddrs()...), kgo.Dialer(p.link.dial)},
-		Group:  w.group, Routes: w.routes(), Guarantee: w.cfg.guarantee, Lanes: 1,
-		StateDir: "state", FS: errorfs.Wrap(disk, errorfs.InjectorFunc(p.write)), MemoryBudget: minMemory,
-		SessionTimeout: session, HeartbeatInterval: 200 * time.Millisecond,
-		NearWindow: 5 * time.Second, Instance: life,
-		RetryBackoff: 2 * time.Second, UnknownTargetAfter: 3 * time.Second,
-		Now:    func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
-		Logger: slog.New(simLog{w: w, name: name, life: life, lines: &p.lines}),
-		Events: p.hear,
-	}
-	if w.cfg.tune != nil {
-		w.cfg.tune(&cfg)
-	}
-	var err error
-	if p.p, err = New(cfg); err != nil {
-		w.fail("%v", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.stop = cancel
-	w.processes = append(w.processes, p)
-	w.note("---- %s starts", name)
-	go func() {
-		defer close(p.done)
-		p.err = p.p.Run(ctx)
-		w.note("---- %s has ended: %v", name, p.err)
-	}()
-	return p
-}
-
-// kill ends a process as kill -9 does, and gives back its disk: the operating system lives on,
-// so nothing that was written is lost.
-func (p *process) kill() *vfs.MemFS { return p.crash(100) }
-
-// crash ends a process; of what was not synced, only a part is on its disk.
-func (p *process) crash(unsynced int) *vfs.MemFS {
-	p.w.note("---- %s is killed", p.name)
-	p.ended.Store(true)
-	if p.w.cfg.flush {
-		p.flush()
-	}
-	p.link.kill()
-	disk := p.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: unsynced, RNG: rand.New(rand.NewPCG(p.w.cfg.seed, 7))})
-	p.stop()
-	return disk
-}
-
-// write is asked about everything that is done with the disk.
-func (p *process) write(op errorfs.Op) error {
-	if p.full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-		return syscall.ENOSPC
-	}
-	if op.Kind == errorfs.OpFileWrite && p.fails.Swap(false) {
-		return syscall.EIO
-	}
-	return nil
-}
-
-// fill makes the disk full, and lets the store notice.
-func (p *process) fill() (empty func()) {
-	p.w.note("---- the disk of %s is full", p.name)
-	p.full.Store(true)
-	p.flush()
-	return func() {
-		p.w.note("---- the disk of %s has room again", p.name)
-		p.full.Store(false)
-	}
-}
-
-// flush brings what the store was told to the disk, as it happens now and then.
-func (p *process) flush() {
-	if s := p.p.store.opened.Load(); s != nil {
-		s.Flush() // a store that is being closed is flushed anyway
-	}
-}
-
-// shut stops a process as SIGTERM does, waits for it, and gives back its disk.
-func (p *process) shut() *vfs.MemFS {
-	p.w.t.Helper()
-	p.w.note("---- %s is told to stop", p.name)
-	p.ended.Store(true)
-	p.stop()
-	<-p.done
-	if p.err != nil {
-		p.w.t.Errorf("%s: %v", p.name, p.err)
-	}
-	p.link.kill()
-	return p.fs
-}
-
-// live reports whether the process has partitions of the delay topic, all live.
-func (p *process) live(n int) bool {
-	live := 0
-	for _, s := range p.p.Stats().Partitions {
-		if s.Phase == PhaseLive && s.Topic == simTopic {
-			live++
-		}
-	}
-	return live == n
-}
-
-// joined reports whether the first lane is a member of the group.
-func (p *process) joined() bool {
-	joined, _ := p.p.lanes[0].standing.Get()
-	return joined
-}
-
-// simLog writes a process's log into the world's history.
-type simLog struct {
-	w     *world
-	name  string
-	life  string
-	attrs string
-	lines *atomic.Int64
-}
-
-func (simLog) Enabled(context.Context, slog.Level) bool { return true }
-
-func (h simLog) Handle(_ context.Context, r slog.Record) error {
-	var b strings.Builder
-	r.Attrs(func(a slog.Attr) bool { fmt.Fprintf(&b, " %s=%v", a.Key, a.Value); return true })
-	if r.Level >= slog.LevelInfo {
-		h.lines.Add(1)
-		h.w.count(h.life, "log lines")
-		h.w.note("%s %s: %s%s%s", h.name, r.Level, r.Message, h.attrs, b.String())
-	}
-	return nil
-}
-
-func (h simLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	for _, a := range attrs {
-		h.attrs += fmt.Sprintf(" %s=%v", a.Key, a.Value)
-	}
-	return h
-}
-
-func (h simLog) WithGroup(string) slog.Handler { return h }
-
 // request is a record of the delay topic that asks to be delivered to orders.
 func request(key string, due time.Time) *kgo.Record {
 	return &kgo.Record{Topic: simTopic, Key: []byte(key), Value: []byte("value of " + key), Headers: []kgo.RecordHeader{
@@ -526,65 +348,6 @@ func (w *world) send(rs ...*kgo.Record) {
 
 // in is a time from now.
 func in(d time.Duration) time.Time { return time.Now().Add(d) }
-
-// arrived waits until everything that was requested has arrived, and fails on any fault.
-func (w *world) arrived() {
-	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	if err := w.watch.Wait(ctx); err != nil {
-		for _, p := range w.processes {
-			if !p.ended.Load() {
-				w.note("%s: %+v", p.name, p.p.Stats().Partitions)
-			}
-		}
-		w.note("group: %+v", w.cluster.GroupInfo(w.group))
-		w.fail("%v\n%v", err, w.watch.Report())
-	}
-	w.clean()
-}
-
-// clean fails on any fault seen so far.
-func (w *world) clean() {
-	w.t.Helper()
-	w.calm()
-	if r := w.watch.Report(); w.watch.Counts().Faults > 0 {
-		w.fail("%v", r)
-	}
-}
-
-// finish stops every process, starts a new one with an empty disk, which has nothing but the log
-// and the checkpoints, and checks everything.
-func (w *world) finish() {
-	w.t.Helper()
-	w.arrived()
-	for _, p := range w.processes {
-		if !p.ended.Load() {
-			p.shut()
-		}
-	}
-	last := w.start("last", nil)
-	w.until("the last process is live", func() bool { return last.live(int(w.cfg.partitions)) })
-	time.Sleep(3 * time.Second)
-	w.arrived()
-	if w.host == w && w.rival == nil { // which would refuse what is asked for
-		w.prompt()
-	}
-	last.shut()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := w.watch.Settle(ctx); err != nil {
-		w.fail("%v", err)
-	}
-	r := w.watch.Report()
-	if err := r.Err(); err != nil {
-		w.fail("%v", err)
-	}
-	w.t.Logf("%v after %v", r, time.Since(w.began).Round(time.Second))
-	if w.rival != nil {
-		w.rival.finish()
-	}
-}
 
 // configure sets one property of a topic.
 func (w *world) configure(topic, key, value string) {
@@ -615,65 +378,4 @@ func (w *world) leaderless(topic string) (mend func()) {
 	)
 	w.note("---- %s has no leader", topic)
 	return func() { w.note("---- %s has a leader again", topic); h.Remove() }
-}
-
-// checkpoint is what the group has committed for a partition of the delay topic.
-func (w *world) checkpoint(partition int32) (state.Checkpoint, bool) {
-	info := w.cluster.GroupInfo(w.group)
-	if info == nil {
-		return state.Checkpoint{}, false
-	}
-	c, ok := info.Commits[simTopic][partition]
-	if !ok {
-		return state.Checkpoint{}, false
-	}
-	cp, err := state.ParseCheckpoint(c.Offset, c.Metadata)
-	if err != nil {
-		w.fail("checkpoint %d %q: %v", c.Offset, c.Metadata, err)
-	}
-	return cp, true
-}
-
-// setBackFor is for how long a checkpoint may be what it was before, in at_least_once: a commit that was not answered is carried out
-// late, and a newer one follows when brokers answer again.
-const setBackFor = 30 * time.Second
-
-// isSetBack reports whether a late commit may have set a checkpoint back, not long ago.
-func (w *world) isSetBack(tp kafka.TopicPartition) bool {
-	if w.cfg.guarantee != AtLeastOnce || !slices.ContainsFunc(w.processes, func(p *process) bool { return p.p.Stats().Checkpoints["unknown"] > 0 }) {
-		return false
-	}
-	since, ok := w.setBack[tp]
-	if !ok {
-		since = time.Now()
-		w.setBack[tp] = since
-	}
-	return time.Since(since) < setBackFor
-}
-
-// inspect fails when a checkpoint has gone back (design rule 4), or leads its log.
-func (w *world) inspect() {
-	w.t.Helper()
-	if w.rival != nil {
-		w.rival.inspect()
-	}
-	for partition := range w.cfg.partitions {
-		c, ok := w.checkpoint(partition)
-		if !ok {
-			continue
-		}
-		tp := kafka.TopicPartition{Topic: simTopic, Partition: partition}
-		was := w.furthest[tp]
-		if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater {
-			if w.isSetBack(tp) {
-				continue
-			}
-			w.fail("checkpoint of %s went back:\n was %+v\n is  %+v", tp, was, c)
-		}
-		if c.LowWater > c.Offset || c.Offset > w.cluster.PartitionInfo(simTopic, partition).HighWatermark {
-			w.fail("checkpoint of %s is impossible: %+v", tp, c)
-		}
-		w.furthest[tp] = c
-		delete(w.setBack, tp)
-	}
 }

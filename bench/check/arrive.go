@@ -47,6 +47,10 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
 		src.attempts[offset] = p.attempt
 	}
+	if rt.Retry != nil {
+		c.counts.Again++
+	}
+	src.fates.arrive(offset, src.at(offset), fate{at: r.Timestamp.UnixMilli(), due: p.due, round: p.round, byBroker: byBroker(r)})
 	c.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: src.from(offset, p)})
 }
 
@@ -194,8 +198,8 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		return
 	}
 	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
-	if rt.DeadLetter != r.Topic {
-		p.problem = "dead letter topic " + r.Topic + ", not " + rt.DeadLetter
+	if box := rt.letterBox(codeOf(p.code)); box != r.Topic {
+		p.problem = "dead letter topic " + r.Topic + ", not " + box
 	}
 	if p.problem != "" {
 		c.fault(Altered, src.name(offset), r, "%s", p.problem)
@@ -208,11 +212,18 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		offset = s.due
 		s = src.at(offset)
 	}
+	switch a.code {
+	case Expired:
+		c.counts.Expired++
+	case Exhausted:
+		c.counts.Parked++
+	}
+	src.fates.arrive(offset, s, fate{at: r.Timestamp.UnixMilli(), round: -1, dead: true, code: a.code, byBroker: byBroker(r)})
 	first := c.arrived(src, s, offset, a)
 	switch {
 	case s.is(requested):
 		if s.is(mayDeliver) {
-			a.print = c.hash.asSpared(r, rt.emitted(p.timestamp))
+			a.print = c.hash.asSpared(r, rt, rt.emitted(p.timestamp))
 		}
 		c.judgeDead(src, s, offset, a)
 	case first:
@@ -283,8 +294,14 @@ func (c *Checker) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	if s.is(isRetry) {
 		return // read again
 	}
-	c.counts.Retried++
-	again.count = src.retries[origin].count + 1
+	again.count = src.retries[origin].count
+	if again.attempt == 0 && src.route.Retry != nil { // it says when its origin is due, and nothing of trouble
+		c.counts.Postponed++
+		src.fates.put[origin] = append(src.fates.put[origin], putOff{r.Timestamp.UnixMilli(), again.due})
+	} else {
+		c.counts.Retried++
+		again.count++
+	}
 	src.retries[origin] = again
 	if c.config.Retries > 0 && again.count == c.config.Retries+1 {
 		c.fault(Insistent, src.name(origin), r, "put off for the %d. time", again.count)

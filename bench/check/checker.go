@@ -43,6 +43,10 @@ type Counts struct {
 	DeadLettered int64 // seen in dead-letter topics
 	Doubled      int64 // seen again, whether allowed or not
 	Retried      int64 // retry records
+	Postponed    int64 // records of a retry route that came at a time that is not known, written again
+	Again        int64 // of the delivered: on a retry route
+	Expired      int64 // of the dead-lettered: of no use any more
+	Parked       int64 // of these: delivered too often
 	Resolved     int64 // resolve records
 	PassedOver   int64 // records that another group wrote for itself
 	Cancels      int64 // committed cancels, those included that were forwarded
@@ -77,8 +81,11 @@ func New(config Config) (*Checker, error) {
 	}
 	denied := make(map[string]bool)
 	for _, r := range config.Routes {
-		denied[r.Topic], denied[r.DeadLetter] = true, true
-		c.letters[r.DeadLetter] = true
+		denied[r.Topic] = true
+		for _, box := range []Codes{0, Exhausted} {
+			box := (&route{Route: r}).letterBox(box)
+			denied[box], c.letters[box] = true, true
+		}
 		rt := &route{Route: r, targets: c.targets.known, denied: denied, verdicts: make(map[string]verdict)}
 		if rt.Expect == nil {
 			rt.Expect = rt.expect
@@ -166,6 +173,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	got := *s
 	c.want(src, s, r, e)
+	src.fates.request(src.route, r, e)
 	c.namings.noteRequested(src.name(r.Offset), s)
 	if e.Names.Topic != "" {
 		c.namings.names(src, r.Offset, e, true)
@@ -202,13 +210,13 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		fallthrough
 	default:
 		s.flags |= mayDeliver
-		s.print = c.hash.asDelivered(e.Key, r.Value, r.Headers, e.Due, src.route.emitted(timestamp))
+		s.print = c.hash.asDelivered(e.Key, r.Value, src.route.kept(r.Headers), e.Due, src.route.emitted(timestamp))
 		if timestamp > e.Due && src.route.Emit != emitAll {
 			src.overdue[r.Offset] = timestamp
 		}
 	}
 	c.counts.Requested++
-	if s.arrivals == 0 && c.namings.named[called{src.name(r.Offset), s.due}] == nil {
+	if s.arrivals == 0 && c.namings.called(src.name(r.Offset), s) == nil {
 		*c.waiting(s)++
 	}
 }
@@ -258,7 +266,7 @@ func (c *Checker) source(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, pages: make(map[int64]*page),
-		retries: make(map[int64]retry), attempts: make(map[int64]int64), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
+		retries: make(map[int64]retry), attempts: make(map[int64]int64), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

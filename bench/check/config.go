@@ -59,6 +59,12 @@ type Route struct {
 	// Emit says which emitted headers delivered records carry: "source" (also if empty), "all" or "none". With none they are known
 	// by their content alone.
 	Emit string
+	// Jitter is what is added to due times at most. How much it is follows from the place of a record, and from TopicID.
+	Jitter time.Duration
+	// ExpireAfter is how long after it was due a record may be delivered; later it must be dead-lettered. Zero is no bound.
+	ExpireAfter time.Duration
+	// Retry makes it a topic for records that consumers have failed to process. Their timestamps are not ahead of the clock.
+	Retry *Retry
 	// CancelsAnswered says that a cancel in vain is dead-lettered. ReplacesLate, that a replacement in vain is delivered.
 	CancelsAnswered, ReplacesLate bool
 	// Expect says what must become of a request. Defaults to what its headers say.
@@ -110,7 +116,7 @@ type Expectation struct {
 	Names     Source // what it cancels, or takes the place of; the zero Source is nothing
 	NamesDue  int64  // when that is due
 
-	unread bool // the partition that it asks for is none at all
+	unread bool // the partition that it asks for is none at all, or it expires before it is due
 }
 
 // Codes is a set of reasons for which a request is dead-lettered.
@@ -137,13 +143,16 @@ const (
 	UnknownHandle
 	InvalidExpiry
 	Expired
+	InvalidAttempt
+	Exhausted
 	otherCode
 )
 
 var codeNames = []string{
 	"no_due", "unparsable_due", "due_out_of_range", "no_target", "target_not_allowed", "unknown_target", "too_large",
 	"too_far_ahead", "unsupported_header", "invalid_target", "invalid_partition",
-	"rejected", "forbidden_target", "invalid_handle", "wrong_partition", "too_late", "unknown_handle", "invalid_expiry", "expired", "other",
+	"rejected", "forbidden_target", "invalid_handle", "wrong_partition", "too_late", "unknown_handle", "invalid_expiry", "expired",
+	"invalid_attempt", "attempts_exhausted", "other",
 }
 
 func codeOf(name []byte) Codes {
@@ -198,6 +207,9 @@ func (c *Config) validate() error {
 		}
 		claim(r.Topic, "delay topic")
 		claim(r.DeadLetter, "dead-letter topic")
+		if r.Retry != nil && r.Retry.Parking != "" {
+			claim(r.Retry.Parking, "dead-letter topic")
+		}
 	}
 	for _, t := range c.Targets {
 		claim(t.Topic, "target topic")

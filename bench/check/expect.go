@@ -85,14 +85,22 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 	if a.unsupported {
 		e.refuse(UnsupportedHeader)
 	}
-	rt.expectDue(&e, a, r.Timestamp.UnixMilli())
+	if rt.Retry != nil {
+		rt.expectAgain(&e, r)
+	} else {
+		rt.expectDue(&e, a, r)
+	}
 	rt.expectTarget(&e, a, r)
-	if len(a.expires) > 0 {
+	if rt.ExpireAfter > 0 {
+		e.doubt(Expired)
+	}
+	if len(a.expires) > 0 && rt.Retry == nil {
 		switch until, ok := parseUntil(a.expires); {
 		case !ok:
 			e.refuse(InvalidExpiry)
-		case until < e.Due:
+		case until < e.Due-rt.jitter(r.Partition, r.Offset):
 			e.refuse(Expired)
+			e.unread = true
 		default:
 			e.doubt(Expired)
 		}
@@ -123,7 +131,7 @@ func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
 }
 
 // unread are the reasons for which headers cannot be understood, whatever the configuration.
-const unread = NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry | Expired
+const unread = NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry
 
 func (e *Expectation) refuse(c Codes) {
 	e.Outcome = DeadLetter
@@ -138,7 +146,8 @@ func (e *Expectation) doubt(c Codes) {
 	e.Codes |= c
 }
 
-func (rt *route) expectDue(e *Expectation, a asked, timestamp int64) {
+func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
+	timestamp := r.Timestamp.UnixMilli()
 	switch {
 	case rt.Delay > 0:
 		if len(a.until) > 0 || len(a.lasting) > 0 {
@@ -167,6 +176,7 @@ func (rt *route) expectDue(e *Expectation, a asked, timestamp int64) {
 		e.refuse(NoDue)
 		return
 	}
+	e.Due += rt.jitter(r.Partition, r.Offset)
 	if limit := rt.MaxDelay.Milliseconds(); limit > 0 {
 		switch ahead := e.Due - timestamp; {
 		case ahead > limit+doubtful.Milliseconds():
@@ -179,6 +189,9 @@ func (rt *route) expectDue(e *Expectation, a asked, timestamp int64) {
 
 func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 	name := a.topic
+	if len(name) == 0 {
+		name = rt.returnsTo(r.Headers)
+	}
 	if len(name) == 0 {
 		name = []byte(rt.Target)
 	}

@@ -41,7 +41,7 @@ func emitted(name string) bool {
 type provenance struct {
 	topic                        []byte
 	partition, offset, timestamp int64
-	due, fired, attempt          int64
+	due, fired, attempt, round   int64
 	code, cut                    []byte // dead letters
 	problem                      string
 }
@@ -65,7 +65,7 @@ func (p *provenance) once(n *int64, h kgo.RecordHeader) {
 
 // fromDelivered reads the emitted headers of a delivered record.
 func fromDelivered(headers []kgo.RecordHeader) provenance {
-	p := provenance{partition: -1, offset: -1, timestamp: -1, due: -1, fired: -1, attempt: -1}
+	p := provenance{partition: -1, offset: -1, timestamp: -1, due: -1, fired: -1, attempt: -1, round: -1}
 	for _, h := range headers {
 		if passes(h.Key) {
 			continue
@@ -77,6 +77,8 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 			p.once(&p.fired, h)
 		case "delay-tries":
 			p.once(&p.attempt, h)
+		case "delay-attempt":
+			p.once(&p.round, h)
 		case "delay-source":
 			p.source(h)
 		case "delay-source-timestamp":
@@ -258,14 +260,14 @@ func (x hasher) asDelivered(key, value []byte, headers []kgo.RecordHeader, due, 
 }
 
 // asSpared is the fingerprint of a dead letter as if it had been delivered, for requests of which either may become.
-func (x hasher) asSpared(letter *kgo.Record, timestamp int64) print {
+func (x hasher) asSpared(letter *kgo.Record, rt *route, timestamp int64) print {
 	key := letter.Key
 	if a := read(letter.Headers); len(a.key) > 0 {
 		key = a.key
 	}
 	return print{
 		key: x.bytes(key), value: uint32(x.bytes(letter.Value)),
-		headers: x.headers(letter.Headers, timestamp, passes),
+		headers: x.headers(rt.kept(letter.Headers), timestamp, passes),
 	}
 }
 

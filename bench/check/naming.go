@@ -155,7 +155,7 @@ func (c *namings) of(name called, rt *route) *named {
 	n := &named{called: name, route: rt}
 	c.named[name] = n
 	s, by := c.source(name.Topic, name.Partition).at(name.Offset), c.namers[name.Source]
-	if cancels := by != nil && !by.replaces; s.is(requested) && s.due == name.due && !cancels && c.foreign[name.Source] == nil {
+	if cancels := by != nil && !by.replaces; s.is(requested) && c.asked(name.Source, s) == name.due && !cancels && c.foreign[name.Source] == nil {
 		if n.requested, n.arrived = true, s.arrivals > 0; !n.arrived {
 			*c.waiting(s)--
 		}
@@ -168,13 +168,16 @@ const mostPartitions = 1000
 
 // apart reports whether a record is not waited for by itself.
 func (c *namings) apart(name Source, s *slot) bool {
-	n, by, f := c.named[called{name, s.due}], c.namers[name], c.foreign[name]
+	n, by, f := c.called(name, s), c.namers[name], c.foreign[name]
 	return n != nil && n.requested || by != nil && !by.replaces || f != nil && f.seen
 }
 
+// called is what names the request in a slot; nil is nothing.
+func (c *namings) called(name Source, s *slot) *named { return c.named[called{name, c.asked(name, s)}] }
+
 // noteRequested takes in that a request was seen.
 func (c *namings) noteRequested(name Source, s *slot) {
-	if n := c.named[called{name, s.due}]; n != nil {
+	if n := c.called(name, s); n != nil {
 		n.requested, n.arrived = true, s.arrivals > 0
 		c.owe(n)
 	}
@@ -182,7 +185,7 @@ func (c *namings) noteRequested(name Source, s *slot) {
 
 // ended takes in that a record has arrived, dead for a reason or not.
 func (c *namings) ended(name Source, s *slot, code Codes, dead bool) {
-	if n := c.named[called{name, s.due}]; n != nil && n.requested {
+	if n := c.called(name, s); n != nil && n.requested {
 		n.arrived = true
 		c.owe(n)
 	}

@@ -71,6 +71,7 @@ func (c *Checker) Report() *Report {
 	for _, src := range slices.SortedFunc(maps.Values(c.sources), byName) {
 		end.judgeEnd(src)
 		end.judgeAttempts(src)
+		end.judgeFates(src)
 		end.judgeOrder(src, sorted)
 	}
 	end.judgeContents()
@@ -145,8 +146,8 @@ func (e *ending) judgeOrder(src *source, atATime int) {
 			if t.group%parts != part {
 				continue
 			}
-			if last, ok := src.retries[offset]; ok && s.is(retried) {
-				if e.config.AllowDoubles && (last.count != int(last.attempt) || src.attempts[offset] != last.attempt) {
+			if last, ok := src.retries[offset]; ok && (s.is(retried) || len(src.fates.put[offset]) > 0) {
+				if len(src.fates.put[offset]) > 1 || e.config.AllowDoubles && (last.count != int(last.attempt) || src.attempts[offset] != last.attempt) {
 					continue // it was put off twice for one attempt, or again after it had arrived: any of these may have been it
 				}
 				t.due, t.seq = last.due, last.offset

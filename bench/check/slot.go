@@ -57,6 +57,8 @@ type source struct {
 	large     map[int64]large // requests that may be cut down, by offset
 	cut       map[int64]large // dead letters that were, and came before their request
 
+	fates fates
+
 	checkpoints []checkpoint // the last ones, oldest first
 	accepting   []uncovered  // committed records that no checkpoint has passed yet, in offset order
 	delivering  []uncovered  // deliveries that no checkpoint covers yet, as they were seen

@@ -76,6 +76,9 @@ func (c *Config) topics() []string {
 	var all []string
 	for _, r := range full.Routes {
 		all = append(all, r.Topic, r.DeadLetter)
+		if r.Retry != nil && r.Retry.Parking != "" {
+			all = append(all, r.Retry.Parking)
+		}
 	}
 	for _, t := range full.Targets {
 		all = append(all, t.Topic)

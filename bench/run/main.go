@@ -2,6 +2,7 @@
 // benchmark on it and puts the table into a document.
 //
 //	go run ./bench/run -update docs/benchmarks.md
+//	go run ./bench/run -ask -update docs/benchmarks.md
 //	go run ./bench/run -failover -update docs/benchmarks.md
 package main
 
@@ -56,14 +57,15 @@ func replica(addrs []string) func() *exec.Cmd {
 func run(ctx context.Context) (err error) {
 	o := bench.Options{Progress: os.Stderr}
 	failover := flag.Bool("failover", false, "kill, restart and add replicas, instead of measuring one process")
-	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-failover:begin and bench-failover:end")
+	ask := flag.Bool("ask", false, "cancel, retry and the like, instead of only delivering")
+	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask and bench-failover instead of bench")
 	flag.Func("case", "cases to run, separated by commas (default all)", func(s string) error {
 		o.Cases = strings.Split(s, ",")
 		return nil
 	})
-	flag.IntVar(&o.Records, "records", 0, "records of the cases throughput and store (default 1000000)")
-	flag.IntVar(&o.Rate, "rate", 0, "records a second of the cases lateness and writes (default 10000)")
-	flag.DurationVar(&o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
+	flag.IntVar(&o.Records, "records", 0, "records of the cases throughput and store (default 1000000), and of cancels, ids and audit (default 500000)")
+	flag.IntVar(&o.Rate, "rate", 0, "records a second of the cases lateness and writes, and failures a second of retry (default 10000)")
+	flag.DurationVar(&o.For, "for", 0, "how long the lateness cases and retry are measured (default 20s)")
 	flag.IntVar(&o.Burst, "burst", 0, "records of the case instant (default 100000)")
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
@@ -97,8 +99,11 @@ func run(ctx context.Context) (err error) {
 		where.Note = "on the same CPUs"
 	}
 	measure, table := bench.Run, "bench"
-	if *failover {
+	switch {
+	case *failover:
 		measure, table = bench.Failover, "bench-failover"
+	case *ask:
+		measure, table = bench.Ask, "bench-ask"
 	}
 	results, err := measure(ctx, o)
 	fmt.Println(where)

@@ -56,7 +56,7 @@ should be; a goal that is missed is only said.`,
 	p.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
 	p.StringVar(&o.Dir, "dir", "", "where the state `directory` is made (default: the system's for temporary files)")
 	p.BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.AddCommand(newBenchFailoverCommand(f), newBenchReplicaCommand(f))
+	cmd.AddCommand(newBenchAskCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
 	return cmd
 }
 
@@ -66,6 +66,47 @@ func (f *flags) benchOptions(cmd *cobra.Command, o *bench.Options) (*slog.Logger
 	opts, clientErr := s.clientOpts()
 	o.Client, o.Progress = opts, cmd.ErrOrStderr()
 	return s.logger(cmd.ErrOrStderr()), joinLines(err, clientErr)
+}
+
+func newBenchAskCommand(f *flags) *cobra.Command {
+	var o bench.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "ask",
+		Short: "Measure what cancels and retries cost",
+		Long: `Measure on any cluster what requests may ask for besides a delay: how many are cancelled
+a second, and whether a retry route keeps up with a consumer that fails everything. The
+processor runs in this process.
+
+It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
+record checked, and deletes them, also on Ctrl-C. All cases together take some four minutes.
+
+The cases are ` + strings.Join(bench.AskDefault(), ", ") + `.
+The exit code is 1 when a case could not be measured or a record was not delivered as it
+should be; a goal that is missed is only said.`,
+		Example: "  duewheel bench ask -b localhost:9092\n  duewheel bench ask -b localhost:9092 --case retry --rate 2000 --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := f.benchOptions(cmd, &o)
+			if err != nil {
+				return err
+			}
+			o.Logger = log
+			return runBench(cmd.Context(), bench.Ask, o, asJSON, cmd.OutOrStdout())
+		},
+	}
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
+	p.IntVar(&o.Records, "records", 500_000, "records of the case cancels")
+	p.IntVar(&o.Rate, "rate", 10_000, "failures a second of the case retry")
+	p.DurationVar(&o.For, "for", 0, "how long the case retry is measured (default 20s)")
+	p.IntVar(&o.Rounds, "rounds", 3, "how often cases with medians are run")
+	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
+	p.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
+	p.StringVar(&o.Dir, "dir", "", "where the state `directory` is made (default: the system's for temporary files)")
+	p.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
 }
 
 func newBenchFailoverCommand(f *flags) *cobra.Command {

@@ -36,6 +36,15 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// What requests may ask for besides a delay has a command of its own.
+func TestBenchAsk(t *testing.T) {
+	_, addr := cluster(t, nil)
+	out, err := command(t, "", "bench", "ask", "-b", addr, "--case", "cancels", "--records", "500", "--rounds", "1", "--partitions", "2", "--dir", t.TempDir())
+	if err != nil || !strings.Contains(out, "500 records: each cancelled once") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // A replica of bench failover is this program, told how to reach the same cluster.
 func TestBenchReplicaIsToldTheCluster(t *testing.T) {
 	f := flags{file: "duewheel.yaml", brokers: []string{"a:1", "b:2"}, x: []string{"security.protocol=SSL"}, commandConfig: "client.properties", group: "none of its business"}
