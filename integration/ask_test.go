@@ -26,8 +26,8 @@ func answersCancels(set setting) setting {
 	return set
 }
 
-// Requests are cancelled and replaced by handle, from whatever partition, while replicas are killed, and in a race with their delivery:
-// of each exactly one thing becomes.
+// Requests are cancelled and replaced by handle and by id, from whatever partition, while replicas are killed, and in a race with their
+// delivery: of each exactly one thing becomes.
 func TestCancelAndReplace(t *testing.T) {
 	s := newStage(t, shared(t), answersCancels(setting{seed: newSeed(t)}))
 	k := s.newKiller(2)
@@ -99,6 +99,9 @@ func (a *asker) acknowledged(r *kgo.Record, err error) {
 		return
 	}
 	for _, h := range r.Headers {
+		if h.Key == topics.HeaderID || h.Key == topics.HeaderReplace && strings.HasPrefix(string(h.Value), "id") {
+			return // it is named by that
+		}
 		if h.Key != topics.HeaderUntil {
 			continue
 		}
@@ -128,7 +131,17 @@ func (a *asker) draw() *kgo.Record {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
 	h, ok := a.pick()
-	what := a.random.IntN(10)
+	what := a.random.IntN(16)
+	id := fmt.Sprintf("id%d", a.random.IntN(400))
+	switch what {
+	case 10, 11, 12, 13:
+		set(topics.HeaderID, id)
+	case 14:
+		set(topics.HeaderReplace, id)
+	case 15:
+		set(topics.HeaderCancel, id)
+		return r
+	}
 	if ok && what < 2 {
 		set(topics.HeaderCancel, h.String())
 		return r

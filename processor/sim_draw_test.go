@@ -57,7 +57,17 @@ func (r *runner) draw() *kgo.Record {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
 	set("trace", key)
-	if h, ok := r.known.pick(r.rng); ok && n(4) == 0 {
+	if id := fmt.Sprintf("id%d", n(6)); n(6) == 0 {
+		switch n(6) {
+		case 0, 1:
+			set(topics.HeaderCancel, id)
+			return rec
+		case 2:
+			set(topics.HeaderReplace, id)
+		default:
+			set(topics.HeaderID, id)
+		}
+	} else if h, ok := r.known.pick(r.rng); ok && n(4) == 0 {
 		// Without a store the due time of what is far is not known: one that is wrong may be taken for right.
 		if n(25) == 0 && !r.plan.has(opFull, opRemove) {
 			h.Due++
@@ -148,6 +158,12 @@ func handleOf(r *kgo.Record) (h topics.Handle, ok bool) {
 	h = topics.Handle{Partition: r.Partition, Offset: r.Offset}
 	for _, header := range r.Headers {
 		switch header.Key {
+		case topics.HeaderID:
+			return h, false // it is named by that
+		case topics.HeaderReplace:
+			if _, byHandle := topics.ParseHandle(header.Value); !byHandle {
+				return h, false
+			}
 		case topics.HeaderUntil:
 			h.Due, _ = strconv.ParseInt(string(header.Value), 10, 64)
 		case topics.HeaderFor:

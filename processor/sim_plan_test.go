@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // plan is one schedule of the simulation: what is requested, and what goes wrong, when.
@@ -33,6 +35,7 @@ type plan struct {
 	Again      string        // there is a retry route, whose topic has this message.timestamp.type
 	Jitter     time.Duration // of the delay topic
 	Expires    time.Duration // expire_after
+	Twins      topics.OnDuplicate
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
@@ -178,6 +181,7 @@ func drawPlan(t *rapid.T) plan {
 		Again:      oneOf(t, "again", "", "", "LogAppendTime", "CreateTime"),
 		Jitter:     oneOf(t, "jitter", 0, 0, 100*milli, 5*time.Second),
 		Expires:    oneOf(t, "expires", 0, 0, 0, 2*time.Second),
+		Twins:      oneOf(t, "twins", topics.DuplicateRejected, topics.DuplicateReplaces, topics.DuplicateIgnored),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
@@ -258,8 +262,8 @@ func (p plan) line() string {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Twins, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

@@ -85,6 +85,7 @@ func (c *tally) floor() (missing []string) {
 		"one that had expired": c.expired, "a jitter": c.jittered,
 		"a cancel that cancelled": c.cancels["cancelled"], "one that came too late": c.cancels["too_late"], "one of what is not there": c.cancels["unknown"],
 		"one that was forwarded": c.cancels["forwarded"], "a replacement": c.cancels["replaced"],
+		"an id that is not where it was looked for": c.cancels["not_here"], "one that was left out": c.cancels["ignored"],
 	} {
 		if n == 0 {
 			missing = append(missing, what)
@@ -102,7 +103,7 @@ func TestSimFloor(t *testing.T) {
 	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1, cut: 1, overlaps: 1,
 		again: 1, parked: 1, postponed: 1, expired: 1, jittered: 1,
 		turns: map[string]int64{"aborted": 1, "unknown": 1}, dead: map[string]int64{"no_due": 1},
-		cancels: map[string]int64{"cancelled": 1, "too_late": 1, "unknown": 1, "forwarded": 1, "replaced": 1}}
+		cancels: map[string]int64{"cancelled": 1, "too_late": 1, "unknown": 1, "forwarded": 1, "replaced": 1, "not_here": 1, "ignored": 1}}
 	for o := range all.acts {
 		all.acts[o] = 1
 	}
@@ -112,8 +113,8 @@ func TestSimFloor(t *testing.T) {
 	if missing := (&tally{}).floor(); len(missing) != 2 {
 		t.Errorf("no schedule at all: %q", missing)
 	}
-	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 21+int(ops) {
-		t.Errorf("nothing has happened, but for %d things: %q", 21+int(ops)-len(missing), missing)
+	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 23+int(ops) {
+		t.Errorf("nothing has happened, but for %d things: %q", 23+int(ops)-len(missing), missing)
 	}
 }
 

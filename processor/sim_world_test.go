@@ -87,6 +87,7 @@ type worldConfig struct {
 	retries    int                // how often a record may be put off; defaults to what takes a quarter of an hour with growing pauses
 	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
+	twins      topics.OnDuplicate // what becomes of a request whose id is pending
 	again      string             // there is a retry route besides, and this is message.timestamp.type of its topic
 	jitter     time.Duration      // of the delay topic
 	expires    time.Duration      // expire_after of the delay topic and of the retry topic
@@ -180,10 +181,12 @@ func (w *world) look() {
 
 func (w *world) routes() []topics.Route {
 	if w.host != w {
-		return []topics.Route{rivalRoute()}
+		r := rivalRoute()
+		r.OnDuplicate = w.cfg.twins
+		return []topics.Route{r}
 	}
 	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true,
-		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires}}
+		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires, OnDuplicate: w.cfg.twins}}
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}
@@ -211,7 +214,8 @@ func (w *world) expectations() check.Config {
 	}
 	for _, r := range w.routes() {
 		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
-			Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, Retry: promised(r.Retry), CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate})
+			Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, Retry: promised(r.Retry), CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate,
+			Keyed: r.Keyed, OnDuplicate: check.OnDuplicate(r.OnDuplicate)})
 	}
 	return c
 }

@@ -111,7 +111,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 		c.fault(Altered, src.name(offset), a.record, "differs from what arrived first")
 	}
 	s.flags |= delivered
-	c.namings.ended(src.name(offset), s, 0, false)
+	c.ended(src.name(offset), s, 0, false)
 	due := a.due
 	if s.is(requested) && !s.is(orLater) {
 		due = s.due
@@ -147,7 +147,7 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	if a.retried {
 		s.flags |= retried
 	}
-	if s.is(requested) && !c.namings.apart(src.name(offset), s) {
+	if s.is(requested) && !c.apart(src.name(offset), s) {
 		*c.waiting(s)--
 	}
 	return true
@@ -233,7 +233,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		}
 	}
 	s.flags |= died
-	c.namings.ended(src.name(offset), s, a.code, true)
+	c.ended(src.name(offset), s, a.code, true)
 }
 
 // judgeDead compares a dead letter with the request, whose fingerprint in the slot must be of the same sort.

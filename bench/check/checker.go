@@ -22,6 +22,7 @@ type Checker struct {
 	sources  map[topicPartition]*source
 	contents contents // of routes without emitted headers
 	namings  namings
+	ids      ids
 
 	lateness *Lateness
 	byTarget map[string]*Lateness
@@ -71,7 +72,7 @@ func New(config Config) (*Checker, error) {
 		lateness: newLateness(),
 		byTarget: make(map[string]*Lateness),
 	}
-	c.namings = newNamings(c)
+	c.namings, c.ids = newNamings(c), newIDs(c)
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
 	}
@@ -164,6 +165,10 @@ func (c *Checker) Requested(r *kgo.Record) {
 	if s.is(requested) {
 		return // read again
 	}
+	if e.Outcome == Cancel && e.NamesID {
+		c.ids.cancel(src, s, r.Offset, from, e.ID)
+		return
+	}
 	if forwarded {
 		c.namings.pass(from, func(f *foreign) { f.times++ })
 	}
@@ -174,6 +179,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 	got := *s
 	c.want(src, s, r, e)
 	src.fates.request(src.route, r, e)
+	if e.ID != "" {
+		c.ids.request(src, r.Offset, e)
+	}
 	c.namings.noteRequested(src.name(r.Offset), s)
 	if e.Names.Topic != "" {
 		c.namings.names(src, r.Offset, e, true)
@@ -183,7 +191,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	if got.arrivals > 0 {
 		c.judgeLate(src, s, &got, r, e)
-		c.namings.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
+		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 	if src.route.Emit == emitNone && s.is(mayDeliver) {
 		c.learn(src, s, r, e)
@@ -216,13 +224,18 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		}
 	}
 	c.counts.Requested++
-	if s.arrivals == 0 && c.namings.called(src.name(r.Offset), s) == nil {
+	if s.arrivals == 0 && e.ID == "" && c.namings.called(src.name(r.Offset), s) == nil {
 		*c.waiting(s)++
 	}
 }
 
 // example says something of what is outstanding.
 func (c *Checker) example() string {
+	for name, g := range c.ids.by {
+		if all := c.ids.missing(g); len(all) > 0 {
+			return fmt.Sprintf("%v, with the id %q, which %d have (%v); what may take them away: %v", g.name(all[0]), name.id, len(g.members), g.members, g.takers)
+		}
+	}
 	for _, n := range c.namings.named {
 		if n.owed > 0 {
 			said := fmt.Sprintf("what becomes of %v, due %d (requested: %v, arrived: %v), named by", n.Source, n.due, n.requested, n.arrived)
@@ -239,7 +252,7 @@ func (c *Checker) example() string {
 	}
 	for _, src := range c.sources {
 		for offset, s := range src.slots() {
-			if s.is(requested) && s.arrivals == 0 && s.due <= c.until && !c.namings.apart(src.name(offset), s) {
+			if s.is(requested) && s.arrivals == 0 && s.due <= c.until && !c.apart(src.name(offset), s) {
 				return fmt.Sprintf("%v, due %d", src.name(offset), s.due)
 			}
 		}
@@ -269,4 +282,15 @@ func (c *Checker) source(topic string, partition int32) *source {
 		retries: make(map[int64]retry), attempts: make(map[int64]int64), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
+}
+
+// apart reports whether a record is not waited for by itself.
+func (c *Checker) apart(name Source, s *slot) bool {
+	return c.namings.apart(name, s) || c.ids.apart(name)
+}
+
+// ended takes in that a record has arrived, dead for a reason or not.
+func (c *Checker) ended(name Source, s *slot, code Codes, dead bool) {
+	c.namings.ended(name, s, code, dead)
+	c.ids.ended(name, code, dead)
 }

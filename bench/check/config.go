@@ -67,6 +67,9 @@ type Route struct {
 	Retry *Retry
 	// CancelsAnswered says that a cancel in vain is dead-lettered. ReplacesLate, that a replacement in vain is delivered.
 	CancelsAnswered, ReplacesLate bool
+	// Keyed says that the id of a request is its key, and that one without a value cancels. OnDuplicate, what becomes of one whose id is pending.
+	Keyed       bool
+	OnDuplicate OnDuplicate
 	// Expect says what must become of a request. Defaults to what its headers say.
 	Expect func(r *kgo.Record) Expectation
 }
@@ -115,6 +118,8 @@ type Expectation struct {
 	Codes     Codes  // acceptable reasons of a dead letter; zero is any
 	Names     Source // what it cancels, or takes the place of; the zero Source is nothing
 	NamesDue  int64  // when that is due
+	ID        string // its id, or that which a cancel names; empty is none
+	NamesID   bool   // it cancels what has that id, or takes the place of it
 
 	unread bool // the partition that it asks for is none at all, or it expires before it is due
 }
@@ -145,6 +150,8 @@ const (
 	Expired
 	InvalidAttempt
 	Exhausted
+	InvalidID
+	DuplicateID
 	otherCode
 )
 
@@ -152,7 +159,7 @@ var codeNames = []string{
 	"no_due", "unparsable_due", "due_out_of_range", "no_target", "target_not_allowed", "unknown_target", "too_large",
 	"too_far_ahead", "unsupported_header", "invalid_target", "invalid_partition",
 	"rejected", "forbidden_target", "invalid_handle", "wrong_partition", "too_late", "unknown_handle", "invalid_expiry", "expired",
-	"invalid_attempt", "attempts_exhausted", "other",
+	"invalid_attempt", "attempts_exhausted", "invalid_id", "duplicate_id", "other",
 }
 
 func codeOf(name []byte) Codes {

@@ -34,7 +34,7 @@ const added = 1024
 // asked is what the headers of a request ask for. The last header of a name counts; an empty one is as good as absent.
 type asked struct {
 	until, lasting, topic, key, partition []byte
-	cancel, replace, expires              []byte
+	cancel, replace, expires, id          []byte
 	unsupported                           bool
 }
 
@@ -59,6 +59,8 @@ func read(headers []kgo.RecordHeader) asked {
 			a.cancel = h.Value
 		case "delay-replace":
 			a.replace = h.Value
+		case "delay-id":
+			a.id = h.Value
 		case "delay-expires":
 			a.expires = h.Value
 		default:
@@ -72,6 +74,13 @@ func read(headers []kgo.RecordHeader) asked {
 func (rt *route) expect(r *kgo.Record) Expectation {
 	a := read(r.Headers)
 	e := Expectation{Outcome: Deliver, Key: r.Key, Partition: -1}
+	if rt.Keyed && r.Value == nil && len(a.cancel)+len(a.replace) == 0 {
+		a.cancel = r.Key
+		if len(r.Key) == 0 {
+			e.refuse(InvalidID)
+			return e
+		}
+	}
 	if len(a.cancel) > 0 {
 		rt.expectNamed(&e, a.cancel, r)
 		if e.Outcome == Deliver {
@@ -111,7 +120,37 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 			e.doubt(TooLate)
 		}
 	}
+	if rt.Retry == nil {
+		rt.expectID(&e, a, r)
+	}
 	return e
+}
+
+// expectID reads the id of a request.
+func (rt *route) expectID(e *Expectation, a asked, r *kgo.Record) {
+	id := a.id
+	switch {
+	case rt.Delay > 0 && len(id) > 0:
+		e.refuse(UnsupportedHeader)
+		return
+	case rt.Keyed && (len(id) > 0 || len(r.Key) == 0):
+		e.refuse(InvalidID)
+		return
+	case rt.Keyed:
+		id = r.Key
+	}
+	_, _, _, isHandle := handle(id)
+	switch {
+	case len(id) > 256 || isHandle || len(id) > 0 && (e.Names != (Source{}) || e.NamesID && e.ID != string(id)):
+		e.refuse(InvalidID)
+		e.Names, e.NamesID, e.ID = Source{}, false, ""
+		return
+	case len(id) > 0 && (e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread):
+		e.ID = string(id)
+	}
+	if e.ID != "" && rt.OnDuplicate == Reject {
+		e.doubt(DuplicateID)
+	}
 }
 
 // expectNamed reads what a record cancels or replaces. A replacement must be in the partition of what it names. One whose headers cannot be
@@ -121,8 +160,12 @@ func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
 	switch replaces := read(r.Headers).cancel == nil; {
 	case rt.Delay > 0:
 		e.refuse(UnsupportedHeader)
-	case !ok:
+	case !ok && len(v) > 256:
 		e.refuse(InvalidHandle)
+	case !ok:
+		if e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread {
+			e.ID, e.NamesID = string(v), true
+		}
 	case replaces && partition != r.Partition:
 		e.refuse(WrongPartition)
 	case e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread:
@@ -131,7 +174,7 @@ func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
 }
 
 // unread are the reasons for which headers cannot be understood, whatever the configuration.
-const unread = NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry
+const unread = InvalidID | NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry
 
 func (e *Expectation) refuse(c Codes) {
 	e.Outcome = DeadLetter

@@ -53,9 +53,9 @@ func TestExpect(t *testing.T) {
 		{name: "perhaps too large", value: long[:9_800], headers: []string{"delay-for=1", to}, want: Expectation{Outcome: Either, Due: at + 1, Codes: TooLarge}},
 		{name: "too far ahead", headers: []string{"delay-for=9000h", to}, want: Expectation{Codes: TooFarAhead | DueOutOfRange}},
 		{name: "perhaps too far ahead", headers: []string{"delay-for=8784h30m", to}, want: Expectation{Outcome: Either, Due: at + 8784*3_600_000 + 1_800_000, Codes: TooFarAhead}},
-		{name: "a header that is not supported", headers: []string{"delay-for=1", to, "delay-id=1"}, want: Expectation{Codes: UnsupportedHeader}},
+		{name: "a header that is not supported", headers: []string{"delay-for=1", to, "delay-every=1"}, want: Expectation{Codes: UnsupportedHeader}},
 		{name: "a header that is misspelt", headers: []string{"delay-for=1", to, "delay-fro=1"}, want: Expectation{Codes: UnsupportedHeader}},
-		{name: "bad in two ways", headers: []string{"delay-id=1", to}, want: Expectation{Codes: UnsupportedHeader | NoDue}},
+		{name: "bad in two ways", headers: []string{"delay-every=1", to}, want: Expectation{Codes: UnsupportedHeader | NoDue}},
 
 		{name: "the route's target", route: func(r *Route) { r.Target = "orders" }, headers: []string{"delay-for=1"}, want: Expectation{Due: at + 1}},
 		{name: "the route's delay", route: func(r *Route) { r.Delay = time.Minute }, headers: []string{to}, want: Expectation{Due: at + 60_000}},

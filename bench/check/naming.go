@@ -104,7 +104,7 @@ func (s *source) forwarded(r *kgo.Record) (from Source, as *kgo.Record, ok bool)
 	if last < 1 || r.Headers[last].Key != "delay-forwarded" {
 		return Source{}, nil, false
 	}
-	var n [2]int64
+	var n [3]int64 // partition, offset, timestamp
 	if s.author(r.Headers[last].Value, 1<<62, n[:]) != thisGroup {
 		return Source{}, nil, false
 	}

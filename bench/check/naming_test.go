@@ -26,7 +26,7 @@ func newNaming() *naming {
 	n.second = w.request("k", "", "delay-cancel="+name)
 	n.instead = w.request("k", "v2", "delay-until="+millis(due), "delay-target-topic=orders", "delay-replace="+name)
 	n.foreign = w.append(&kgo.Record{Topic: "requests", Partition: 2, Timestamp: now, Headers: parse([]string{"delay-cancel=" + name})})
-	n.again = w.request("", "", "delay-cancel="+name, fmt.Sprintf("delay-forwarded=abcdef01:g:1:2:%d", n.foreign.Offset))
+	n.again = w.request("", "", "delay-cancel="+name, fmt.Sprintf("delay-forwarded=abcdef01:g:1:2:%d:%d", n.foreign.Offset, now.UnixMilli()))
 	n.again.Key, n.again.Value = nil, nil
 	n.more = []*kgo.Record{n.good, n.first, n.second, n.instead, n.foreign, n.again}
 	return n

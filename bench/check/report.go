@@ -76,6 +76,7 @@ func (c *Checker) Report() *Report {
 	}
 	end.judgeContents()
 	end.judgeNamings()
+	end.judgeIDs()
 	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget}
 }
 
@@ -85,7 +86,7 @@ type ending struct{ Checker }
 func (e *ending) judgeEnd(src *source) {
 	for offset, s := range src.slots() {
 		switch {
-		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.namings.apart(src.name(offset), s):
+		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.apart(src.name(offset), s):
 			what := "delivered to " + e.targets.names[s.target]
 			if !s.is(mayDeliver) {
 				what = "dead-lettered: " + Codes(s.codes).String()

@@ -1,0 +1,189 @@
+package check
+
+import (
+	"slices"
+)
+
+// An id is had by one pending request of a partition at most. What comes beside it is dead-lettered, takes its place or is left out, as the
+// route says; and a cancel of the id takes it away, in another partition if it is not pending in its own. A cancel does not say what it has
+// taken. So of those with one id what has vanished is compared with what has come later that could take it away: each takes one at most.
+
+// OnDuplicate is what becomes of a request whose id is pending.
+type OnDuplicate uint8
+
+// What becomes of it.
+const (
+	Reject OnDuplicate = iota
+	Replace
+	LeaveOut
+)
+
+// idName is an id in a partition.
+type idName struct {
+	topicPartition
+	id string
+}
+
+// sharers are the requests of a partition that have one id, and what may have taken them away, by offset, rising.
+type sharers struct {
+	*source
+	members, takers []int64
+	duplicates      []int64 // of the members: dead-lettered for that
+	owed            int64   // of Counts.Outstanding
+}
+
+// ids are the requests of a check that have ids, and the cancels of these.
+type ids struct {
+	*Checker
+	by      map[idName]*sharers
+	of      map[Source]*sharers
+	cancels map[Source]string        // of which id
+	passed  map[Source]map[int32]int // cancels that were written again: how often in which partition
+	came    map[Source]bool          // these
+}
+
+func newIDs(c *Checker) ids {
+	return ids{c, map[idName]*sharers{}, map[Source]*sharers{}, map[Source]string{}, map[Source]map[int32]int{}, map[Source]bool{}}
+}
+
+// sharers are those of an id in a partition.
+func (c *ids) sharers(src *source, id string) *sharers {
+	name := idName{topicPartition{src.topic, src.partition}, id}
+	g := c.by[name]
+	if g == nil {
+		g = &sharers{source: src}
+		c.by[name] = g
+	}
+	return g
+}
+
+// insert keeps offsets in order.
+func insert(in []int64, offset int64) []int64 {
+	at, _ := slices.BinarySearch(in, offset)
+	return slices.Insert(in, at, offset)
+}
+
+// request takes in a request that has an id, or names one that it replaces.
+func (c *ids) request(src *source, offset int64, e Expectation) {
+	g := c.sharers(src, e.ID)
+	g.members = insert(g.members, offset)
+	if src.route.OnDuplicate == Replace || e.NamesID {
+		g.takers = insert(g.takers, offset)
+	}
+	c.of[src.name(offset)] = g
+	c.owe(g)
+}
+
+// cancel takes in a cancel of an id, which another partition may have passed on.
+func (c *ids) cancel(src *source, s *slot, offset int64, from Source, id string) {
+	c.counts.Cancels++
+	if s.flags |= requested; s.arrivals > 0 {
+		c.fault(BadDelivered, src.name(offset), nil, "seen at %s, and should be dead-lettered: it is a cancel of an id, of which nothing becomes", c.places.name(s.place))
+	}
+	g := c.sharers(src, id)
+	g.takers = insert(g.takers, offset)
+	c.cancels[src.name(offset)] = id
+	if from != (Source{}) {
+		if c.passed[from] == nil {
+			c.passed[from] = map[int32]int{}
+		}
+		c.passed[from][src.partition]++
+		c.came[src.name(offset)] = true
+	}
+	c.owe(g)
+}
+
+// apart reports whether a record is not waited for by itself.
+func (c *ids) apart(name Source) bool {
+	_, cancels := c.cancels[name]
+	return cancels || c.of[name] != nil
+}
+
+// ended takes in that a request has arrived, dead for a reason or not.
+func (c *ids) ended(name Source, code Codes, dead bool) {
+	g := c.of[name]
+	if g == nil {
+		return
+	}
+	if dead && code&DuplicateID != 0 {
+		g.duplicates = append(g.duplicates, name.Offset)
+	}
+	c.owe(g)
+}
+
+func (c *ids) owe(g *sharers) {
+	owed := int64(len(c.missing(g)))
+	c.counts.Outstanding += owed - g.owed
+	g.owed = owed
+}
+
+// missing are the members that are due, have not arrived, and cannot have been taken away.
+func (c *ids) missing(g *sharers) (all []int64) {
+	taker, free := len(g.takers)-1, 0
+	for i, offset := range slices.Backward(g.members) {
+		for ; taker >= 0 && g.takers[taker] > offset; taker-- {
+			free++
+		}
+		s, name := g.at(offset), g.name(offset)
+		n := c.namings.called(name, s)
+		switch {
+		case s.arrivals > 0 || s.due > c.until || n != nil && len(n.by) > 0:
+		case s.pends() && g.route.OnDuplicate == LeaveOut && i > 0:
+		case s.pends() && free > 0:
+			free--
+		default:
+			all = append(all, offset)
+		}
+	}
+	return all
+}
+
+// atDelivery are the reasons that are looked at when a request is due; until then it is pending.
+const atDelivery = UnknownTarget | ForbiddenTarget | TooLarge | Rejected | Expired | InvalidPartition
+
+// pends reports whether a request was pending, before it was delivered or dead-lettered.
+func (s *slot) pends() bool { return s.is(mayDeliver) || Codes(s.codes)&atDelivery != 0 }
+
+// judgeIDs: what has vanished was taken away, a duplicate has another one before it, and a cancel that finds nothing is passed on once.
+func (e *ending) judgeIDs() {
+	for name, g := range e.ids.by {
+		for _, offset := range e.ids.missing(g) {
+			e.fault(Missing, g.name(offset), nil, "has the id %q, is due, and nothing that came later can have taken it away", name.id)
+		}
+		for _, offset := range g.duplicates {
+			before := slices.IndexFunc(g.members, func(m int64) bool { return m < offset && !slices.Contains(g.duplicates, m) })
+			if before < 0 && !e.config.AllowDoubles {
+				e.fault(GoodDeadLettered, g.name(offset), nil, "is said to be a duplicate of the id %q, which nothing had before", name.id)
+			}
+		}
+	}
+	for from, to := range e.ids.passed {
+		if _, is := e.ids.cancels[from]; !is {
+			e.fault(Stray, from, nil, "was passed on, and is no cancel of an id")
+		}
+		for partition, times := range to {
+			if times > 1 && !e.config.AllowDoubles {
+				e.fault(Doubled, from, nil, "was passed on to partition %d %d times", partition, times)
+			}
+		}
+	}
+	for name, id := range e.ids.cancels {
+		e.judgePassing(name, id)
+	}
+}
+
+// judgePassing: a cancel of an id that nothing before it has in its partition is for the others.
+func (e *ending) judgePassing(name Source, id string) {
+	src := e.source(name.Topic, name.Partition)
+	g := e.ids.sharers(src, id)
+	others := 0
+	for of := range e.sources {
+		if of.topic == name.Topic && of.partition != name.Partition {
+			others++
+		}
+	}
+	found := len(g.members) > 0 && g.members[0] < name.Offset
+	if len(e.ids.passed[name]) == 0 && !found && others > 0 && !e.ids.came[name] {
+		e.fault(Missing, name, nil, "cancels the id %q, which nothing before it has, and was not passed on", id)
+	}
+}

@@ -1,0 +1,95 @@
+package check
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// sharing is an id that several requests have, and what has become of them.
+type sharing struct {
+	*outcome
+	first, second, third *kgo.Record // of one id
+	cancel               *kgo.Record // of that id, behind the second
+	elsewhere, passed    *kgo.Record // one of another id that nothing has here, and what was written for it
+}
+
+func newSharing(mode OnDuplicate) *sharing {
+	w := newWorld()
+	w.config.Routes[0].OnDuplicate = mode
+	n := &sharing{outcome: &outcome{w: w}}
+	request := func(value string) *kgo.Record {
+		return w.request("k", value, "delay-until="+millis(due), "delay-target-topic=orders", "delay-id=x")
+	}
+	n.first, n.second = request("1"), request("2")
+	n.cancel = w.request("k", "", "delay-cancel=x")
+	n.third = request("3")
+	n.elsewhere = w.append(&kgo.Record{Topic: "requests", Partition: 2, Timestamp: now, Headers: parse([]string{"delay-cancel=y"})})
+	n.passed = w.request("", "", "delay-cancel=y", fmt.Sprintf("delay-forwarded=abcdef01:g:1:2:%d:%d", n.elsewhere.Offset, now.UnixMilli()))
+	n.passed.Key, n.passed.Value = nil, nil
+	n.more = []*kgo.Record{n.first, n.second, n.cancel, n.third, n.elsewhere, n.passed}
+	return n
+}
+
+func (n *sharing) delivered(rs ...*kgo.Record) {
+	for _, r := range rs {
+		n.arrivals = append(n.arrivals, n.w.deliver(r, due))
+	}
+}
+
+func (n *sharing) duplicate(rs ...*kgo.Record) {
+	for _, r := range rs {
+		n.arrivals = append(n.arrivals, n.w.condemn(r, "duplicate_id"))
+	}
+}
+
+// What has vanished was taken away, in whatever order all of it is seen.
+func TestIDs(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		mode   OnDuplicate
+		spoil  func(n *sharing)
+		want   map[Kind]int64
+		detail string
+	}{
+		{"one after the other", Reject, func(n *sharing) { n.delivered(n.first, n.second, n.third) }, nil, ""},
+		{"the second is a duplicate", Reject, func(n *sharing) { n.delivered(n.third); n.duplicate(n.second) }, nil, ""},
+		{"both others are", Reject, func(n *sharing) { n.delivered(n.first); n.duplicate(n.second, n.third) }, nil, ""},
+		{"the first is cancelled, the second was lost", Reject, func(n *sharing) { n.delivered(n.third) }, map[Kind]int64{Missing: 1}, "nothing that came later"},
+		{"the third is lost", Reject, func(n *sharing) { n.delivered(n.first); n.duplicate(n.second) }, map[Kind]int64{Missing: 1}, "nothing that came later"},
+		{"nothing was before the first", Reject, func(n *sharing) { n.delivered(n.second, n.third); n.duplicate(n.first) }, map[Kind]int64{GoodDeadLettered: 1}, "nothing had before"},
+		{"the third takes what the cancel has left", Replace, func(n *sharing) { n.delivered(n.third) }, nil, ""},
+		{"the third is lost in the place of others", Replace, func(n *sharing) {}, map[Kind]int64{Missing: 1}, "nothing that came later"},
+		{"the others are left out", LeaveOut, func(n *sharing) { n.delivered(n.first) }, nil, ""},
+		{"the first is left out", LeaveOut, func(n *sharing) { n.more = append(n.more[:2:2], n.more[3:]...) }, map[Kind]int64{Missing: 1}, "nothing that came later"},
+		{"it is not passed on", Reject, func(n *sharing) { n.delivered(n.first, n.second, n.third); n.more = n.more[:5] }, map[Kind]int64{Missing: 1}, "was not passed on"},
+		{"it is passed on twice", Reject, func(n *sharing) {
+			n.delivered(n.first, n.second, n.third)
+			twice := *n.passed
+			n.more = append(n.more, n.w.append(&twice))
+		}, map[Kind]int64{Doubled: 1}, "passed on to partition 1 2 times"},
+		{"nobody has asked for it", Reject, func(n *sharing) {
+			n.delivered(n.first, n.second, n.third)
+			n.more = append(n.more[:4:4], n.more[5])
+		}, map[Kind]int64{Stray: 1}, "is no cancel of an id"},
+		{"a cancel is delivered", Reject, func(n *sharing) { n.delivered(n.first, n.second, n.cancel); n.duplicate(n.third) }, map[Kind]int64{BadDelivered: 1}, "should be dead-lettered"},
+	} {
+		for seed := range uint64(12) {
+			t.Run(fmt.Sprintf("%s/%d", tt.name, seed), func(t *testing.T) {
+				n := newSharing(tt.mode)
+				tt.spoil(n)
+				c := newChecker(t, n.w.config)
+				all := append(n.more[:len(n.more):len(n.more)], n.arrivals...)
+				rng := rand.New(rand.NewPCG(seed, 0))
+				rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+				feed(c, all...)
+				expectFaults(t, c, tt.want, tt.detail)
+				if left, passing := c.Counts().Outstanding, tt.detail == "was not passed on"; left != 0 != (tt.want[Missing] > 0) && !passing {
+					t.Errorf("%d are still waited for", left)
+				}
+			})
+		}
+	}
+}
