@@ -122,6 +122,53 @@ func TestTurnForwards(t *testing.T) {
 	equal(t, "unknown", effects["unknown"], 1)
 }
 
+// A cancel of an id that is not pending goes to all other partitions, with the time at which it was written, and is never answered; what
+// came with an id that is pending, and is left out, has a resolve record and nothing else.
+func TestTurnForwardsIDs(t *testing.T) {
+	route := testRoute(true)
+	route.CancelsAnswered, route.OnDuplicate = true, topics.DuplicateIgnored
+	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+	cancel, twin, passed := cancelOf(1, 0, 0, 0), req(3, testNow+2000, "orders"), cancelOf(4, 0, 0, 0)
+	cancel.Headers[0].Value, cancel.Value = []byte("id"), bytes.Repeat([]byte("x"), 100_000)
+	first := req(2, testNow+1000, "orders")
+	first.Headers = append(first.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte("a")})
+	twin.Headers = append(twin.Headers, first.Headers[len(first.Headers)-1])
+	passed.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("elsewhere")}}, testMark, 2, 5, testNow, nil)
+	tn := decidedTurn(t, l, w, cancel, first, twin, passed)
+	state := targets.State{Status: targets.Ready, Partitions: testTP.Partition + 3, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: time.Now().Add(-time.Minute)}
+	ask := func(s targets.State) { l.targets.Of([]byte(testTopic)).State.Store(&s) }
+	ask(state)
+	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); !errors.Is(err, errAsking) {
+		t.Fatalf("what is known is old, and the cancel is rendered: %v", err)
+	}
+	state.Asked = time.Now()
+	ask(state)
+	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); err != nil {
+		t.Fatal(err)
+	}
+	outs := tn.render.outputs
+	to := map[int32]bool{}
+	for _, o := range outs[:len(outs)-1] {
+		to[o.rec.Partition] = true
+		q, err := new(topics.Parser).Parse(o.rec.Headers, topics.StampOf(o.rec), 100, testMark.In(o.rec.Partition))
+		if err != nil || o.kind != outForward || !q.Forwarded || string(q.Named) != "id" || q.Asked != cancel.Timestamp.UnixMilli() || o.rec.Value != nil {
+			t.Errorf("to partition %d: %+v, %v", o.rec.Partition, q, err)
+		}
+	}
+	if len(to) != int(state.Partitions)-1 || to[testTP.Partition] {
+		t.Errorf("it goes to the partitions %v of %d", to, state.Partitions)
+	}
+	equal(t, "what was left out has a resolve record", outs[len(outs)-1].kind, outResolve)
+	state.Partitions = 1
+	ask(state)
+	tn.render.reset()
+	tn.parts[0].p.tp.Partition = 0
+	if _, err := tn.render.part(t.Context(), tn.parts[0], testNow); err != nil || len(tn.render.outputs) != 1 {
+		t.Errorf("with one partition: %+v, %v", tn.render.outputs, err)
+	}
+	equal(t, "where there is no other partition it is", tn.parts[0].Items[0].Effect, pending.EffectUnknown)
+}
+
 // One that does not fit with one more header is made of what counts, wherever its bulk is, and so is one that brokers refuse for its size.
 func TestTurnForwardsWhatIsLarge(t *testing.T) {
 	large := make([]byte, kafka.DefaultMaxBytes-120)

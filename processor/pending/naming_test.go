@@ -96,6 +96,58 @@ func TestManyNamings(t *testing.T) {
 	}
 }
 
+// Many records with ids at once do what they do one after the other, in memory, in the store and without one.
+func TestManyIDs(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		var log []*kgo.Record
+		for offset := range int64(200) {
+			r := req(offset, ms([]int64{-50, 500, 900, farMs, farMs + 7}[rng.IntN(5)]), "orders")
+			h := kgo.RecordHeader{Key: []string{topics.HeaderID, topics.HeaderID, topics.HeaderReplace, topics.HeaderCancel}[rng.IntN(4)], Value: fmt.Appendf(nil, "id%d", rng.IntN(12))}
+			if h.Key == topics.HeaderCancel {
+				r.Headers = nil
+			}
+			r.Headers = append(r.Headers, h)
+			log = append(log, r)
+		}
+		play := func(every int) string {
+			l := testOwner(t)
+			if seed%3 == 0 {
+				l.store = nil
+			}
+			r := testRoute(true)
+			r.OnDuplicate = topics.OnDuplicate(seed % 3)
+			l.route = mustRoute(r)
+			p := l.live(t)
+			for i, r := range log {
+				if _, err := p.Accept(r, testNow); err != nil {
+					t.Fatal(err)
+				}
+				if i%every == 0 {
+					must(t, p.Load(testNow, l.room))
+				}
+			}
+			must(t, p.Load(testNow, l.room))
+			must(t, p.Sync())
+			must(t, Check(p))
+			out := ""
+			for h := range p.late.all() {
+				effect := h.effect
+				if effect == EffectPending {
+					effect = EffectNone // one that asks is on the list, and one that need not ask is not
+				}
+				if effect != EffectNone || h.refusal != nil || h.by > 0 {
+					out += fmt.Sprint(h.offset, " ", effect, " by ", h.by, " refused ", h.refusal != nil, " resolve ", h.resolve, "; ")
+				}
+			}
+			return fmt.Sprint(out, p.Counted(), p.Pending()-int64(p.late.len()))
+		}
+		if together, alone := play(1<<20), play(1); alone != together {
+			t.Fatalf("seed %d: one after the other:\n%s\nall at once:\n%s", seed, alone, together)
+		}
+	}
+}
+
 // outcomeOf is what has become of all that was named, and what is pending.
 func outcomeOf(t *testing.T, p *Partition) (out string) {
 	for h := range p.late.all() {
