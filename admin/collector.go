@@ -39,7 +39,7 @@ var (
 	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus the later of due and the record's timestamp, by target topic.", "target")
 	descDeadLettered = desc("records_dead_lettered_total", "Records of a delay topic written to its dead letter topic.", "topic", "code")
 	descParsed       = desc("header_parse_total", "Requests whose headers could not be taken.", "outcome")
-	descCancels      = desc("cancels_total", "Records that name another one, by what they have done: cancelled, replaced, too_late, unknown or forwarded.", "outcome")
+	descCancels      = desc("cancels_total", "Records that name another one or have an id, by what they have done: cancelled, replaced, too_late, unknown, forwarded, not_here or ignored.", "outcome")
 	descRetried      = desc("records_retried_total", "Records carried on because their target was in trouble.")
 	descTurns        = desc("transactions_total", "Transactions by outcome.", "outcome")
 	descCheckpoints  = desc("checkpoints_total", "Checkpoints committed outside of transactions, by what came of it: written, refused or unknown.", "outcome")

@@ -89,8 +89,8 @@ func (c *counters) checkpoint(t *turn) {
 // effects counts what was settled of the records that name others.
 func (c *counters) effects(p *partition) {
 	for e, n := range p.TakeEffects() {
-		if n > 0 && pending.Effect(e) != pending.EffectNone {
-			c.cancels.add(pending.Effect(e).String(), n)
+		if e := pending.Effect(e); n > 0 && e != pending.EffectNone && e != pending.EffectPending {
+			c.cancels.add(e.String(), n)
 		}
 	}
 }
