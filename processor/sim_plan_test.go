@@ -186,7 +186,7 @@ func drawPlan(t *rapid.T) plan {
 
 // often is how much more often than the others an op is drawn.
 var often = map[op]int{opOverlap: 2, opRetain: 3, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
-	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 4}
+	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 6}
 
 var weighted = func() (w []op) {
 	for o := range ops {
@@ -223,7 +223,7 @@ func drawStep(t *rapid.T) step {
 	s.Who = below(t, "who", 4)
 	switch s.Op {
 	case opRefuseOne:
-		s.For = oneOf(t, "for", 0, 0, 0, 50*milli, time.Second, 3*time.Second)
+		s.For = oneOf(t, "for", 0, 0, 0, 0, time.Second, 3*time.Second)
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap,
