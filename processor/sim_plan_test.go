@@ -163,11 +163,11 @@ func drawPlan(t *rapid.T) plan {
 	p := plan{
 		Seed:       uint64(below(t, "seed", 1<<14)),
 		Guarantee:  oneOf(t, "guarantee", ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce),
-		Partitions: int32(1 + below(t, "partitions", 3)),
+		Partitions: oneOf[int32](t, "partitions", 1, 2, 3, 6),
 		Brokers:    1 + below(t, "brokers", 3),
 		Processes:  1 + below(t, "processes", 3),
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),
-		Batch:      oneOf(t, "batch", 20_000, 1, 3, 10),
+		Batch:      oneOf(t, "batch", 20_000, 1, 3, 5, 10),
 		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
 		Latency:    oneOf(t, "latency", milli, 10*milli, 40*milli),
 		Fixed:      below(t, "fixed", 2) == 1,
