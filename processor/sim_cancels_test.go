@@ -67,7 +67,7 @@ func cancelling(h topics.Handle) *kgo.Record {
 // The first answer takes a while.
 func (r *runner) refuseOne(s step) {
 	is, one := refusedOne[s.N%len(refusedOne)], int32(s.Who)%r.plan.Partitions
-	r.cancelMany(1+r.rng.IntN(30), func() {
+	r.cancelMany(8+r.rng.IntN(30), func() {
 		answered := make(chan struct{})
 		for _, m := range r.slots {
 			if m.p != nil {
@@ -75,7 +75,7 @@ func (r *runner) refuseOne(s step) {
 			}
 		}
 		r.after(50*milli, func() { close(answered) })
-		f := kfake.Fault{Keys: []kmsg.Key{is.key}, Topic: simTopic, Partitions: []int32{one}, Err: is.err, When: ofSeveral}
+		f := kfake.Fault{Keys: []kmsg.Key{is.key}, Group: simGroup, Topic: simTopic, Partitions: []int32{one}, Err: is.err, When: ofSeveral}
 		if s.For > 0 {
 			r.fault(s.For, f)
 			return

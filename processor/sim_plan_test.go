@@ -166,11 +166,11 @@ func drawPlan(t *rapid.T) plan {
 	p := plan{
 		Seed:       uint64(below(t, "seed", 1<<14)),
 		Guarantee:  oneOf(t, "guarantee", ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce),
-		Partitions: int32(1 + below(t, "partitions", 3)),
+		Partitions: oneOf[int32](t, "partitions", 1, 2, 3, 6),
 		Brokers:    1 + below(t, "brokers", 3),
 		Processes:  1 + below(t, "processes", 3),
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),
-		Batch:      oneOf(t, "batch", 20_000, 1, 3, 10),
+		Batch:      oneOf(t, "batch", 20_000, 1, 3, 5, 10),
 		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
 		Latency:    oneOf(t, "latency", milli, 10*milli, 40*milli),
 		Fixed:      below(t, "fixed", 2) == 1,
@@ -190,7 +190,7 @@ func drawPlan(t *rapid.T) plan {
 
 // often is how much more often than the others an op is drawn.
 var often = map[op]int{opOverlap: 2, opRetain: 3, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
-	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 4}
+	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 6}
 
 var weighted = func() (w []op) {
 	for o := range ops {
@@ -227,7 +227,7 @@ func drawStep(t *rapid.T) step {
 	s.Who = below(t, "who", 4)
 	switch s.Op {
 	case opRefuseOne:
-		s.For = oneOf(t, "for", 0, 0, 0, 50*milli, time.Second, 3*time.Second)
+		s.For = oneOf(t, "for", 0, 0, 0, 0, time.Second, 3*time.Second)
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap,

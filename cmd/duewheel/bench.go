@@ -79,7 +79,7 @@ a second, and whether a retry route keeps up with a consumer that fails everythi
 processor runs in this process.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
-record checked, and deletes them, also on Ctrl-C. All cases together take some four minutes.
+record checked, and deletes them, also on Ctrl-C. All cases together take some two minutes.
 
 The cases are ` + strings.Join(bench.AskDefault(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it

@@ -52,12 +52,17 @@ func ListenTo(client []kgo.Opt, log *slog.Logger) (*Hearing, []kgo.Opt, error) {
 	return s, append(client[:len(client):len(client)], kgo.DialTLSConfig(nil), kgo.Dialer(s.dial)), nil
 }
 
+// refusalTime is how long it takes to be refused a connection. A producer that has to begin a new epoch, and has records that may have been
+// written, asks for its coordinator again as soon as it was refused, without a pause: it would keep a core busy until the broker speaks.
+const refusalTime = 10 * time.Millisecond
+
 // dial is the clients' dialer.
 func (s *Hearing) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	s.mu.Lock()
 	_, mute := s.mute[address]
 	s.mu.Unlock()
 	if mute {
+		wait.For(ctx, refusalTime)
 		return nil, &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("%s: %w", address, errSilent)}
 	}
 	began := time.Now()

@@ -183,6 +183,22 @@ func TestReadEndedEarlyIsNoSilence(t *testing.T) {
 	})
 }
 
+// To be refused a connection to a silent broker takes a while, so that a client which tries again at once does not keep a core busy.
+func TestRefusalTakesTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Hearing{mute: map[string]bool{"a": true}}
+		began, tries := time.Now(), 0
+		for ; time.Since(began) < time.Second && tries < 1000; tries++ {
+			if _, err := s.dial(t.Context(), "tcp", "a"); !errors.Is(err, errSilent) {
+				t.Fatalf("dial: %v", err)
+			}
+		}
+		if tries > 100 {
+			t.Errorf("%d tries in %v", tries, time.Since(began))
+		}
+	})
+}
+
 // A silent broker is asked a few times a second whether it speaks again, however soon it refuses.
 func TestSilentBrokerIsAskedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
