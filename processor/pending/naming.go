@@ -27,13 +27,17 @@ const (
 	EffectUnknown                 // nothing of that name is pending, and nothing was
 	EffectForward                 // it names a record of another partition, which decides
 	EffectReplaced                // of a replacement: it is pending itself, in the place of what it names
+	EffectAccepted                // it names none, and is pending itself: the audit topic tells so when O passes it
 	effects
 )
 
-var effectNames = [effects]string{"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "replaced"}
+var effectNames = [effects]string{"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "replaced", "accepted"}
 
 // String is the word for it, as metrics have it.
 func (e Effect) String() string { return effectNames[e] }
+
+// Pending reports whether the record is pending itself: what is on the list of what O passes is a note about it, without its bytes.
+func (e Effect) Pending() bool { return e == EffectReplaced || e == EffectAccepted }
 
 // Effects are how often each came about.
 type Effects [effects]int64
@@ -79,7 +83,11 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 	case r.Offset < k.accepted: // it was forwarded
 	case here:
 		if !k.env.Route.CancelsAnswered {
-			r = &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp} // nothing will be written for it
+			of := r
+			r = &kgo.Record{Offset: of.Offset, Timestamp: of.Timestamp} // nothing will be written for it
+			if k.env.Audit {
+				r.Headers = of.Headers // but for what tells of the one that it names
+			}
 		}
 		k.ask(r, held{}, keyOf(req.Handle))
 	default:
@@ -161,11 +169,11 @@ func (k *keyed) remove(a ask, near *sifted) (Effect, error) {
 	if a.names.Seq >= a.offset {
 		return EffectUnknown, nil
 	}
-	if h := k.late.at(a.names.Seq); h != nil && h.key == a.names && h.effect != EffectReplaced {
+	if h := k.late.at(a.names.Seq); h != nil && h.key == a.names && !h.effect.Pending() {
 		if h.refusal != nil || h.by > 0 || h.effect != EffectNone {
 			return EffectTooLate, nil
 		}
-		h.by = a.offset
+		h.by, h.replaced = a.offset, k.late.at(a.offset).key != (state.Key{})
 		return EffectCancelled, nil
 	}
 	if !k.judge.Less(a.names) {
@@ -232,6 +240,7 @@ func (k *keyed) replace(h *held, effect Effect) error {
 	}
 	h.effect = EffectReplaced
 	k.late.bytes -= int64(h.size)
+	k.late.notes++
 	h.size = 0
 	k.ledger.Release(h.offset)
 	run := k.near.get(h.ref)
@@ -250,6 +259,15 @@ func (k *keyed) replace(h *held, effect Effect) error {
 	}
 	k.dirty = true
 	return nil
+}
+
+// tookAway notes for the audit topic what was pending, and was taken away by late records.
+func (n *naming) tookAway(late []Item) {
+	for i := range late {
+		if r, has := n.removed[late[i].Offset]; has {
+			late[i].Took = &r.key
+		}
+	}
 }
 
 // conclude takes in that a late record is resolved.

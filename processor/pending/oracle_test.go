@@ -87,6 +87,27 @@ func (v *life) conclude(it *Item) {
 	}
 }
 
+// audited takes in what a resolved item tells the audit topic: once that a request was accepted, and what it has taken away.
+func (v *life) audited(it *Item) {
+	if !v.env.Audit {
+		return
+	}
+	r, has := v.p.removed[it.Offset]
+	if has = has && it.late; has != (it.Took != nil) || has && *it.Took != r.key {
+		v.fail("record %d has taken away %v (%v), and tells %v", it.Offset, r.key, has, it.Took)
+	}
+	switch {
+	case it.Effect.Pending():
+		if v.accepted&bit(it.Offset) != 0 {
+			v.fail("record %d is accepted twice", it.Offset)
+		}
+		v.accepted |= bit(it.Offset)
+		v.note("accepted")
+	case it.late:
+		v.atOnce |= bit(it.Offset)
+	}
+}
+
 // requests are the offsets below one that have to be resolved.
 func (v *life) requests(below int64) (all mask) {
 	for offset := range below {
@@ -103,8 +124,8 @@ func (v *life) inFlight() (all mask) {
 		for _, pt := range parts {
 			for i := range pt.Items {
 				offset := pt.Items[i].Offset
-				if pt.Items[i].Effect == EffectReplaced {
-					continue // it is pending
+				if pt.Items[i].Effect.Pending() {
+					continue
 				}
 				if all&bit(offset) != 0 {
 					v.fail("record %d is in flight twice", offset)
@@ -136,6 +157,9 @@ func (v *life) write(c state.Checkpoint) {
 		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
 	}
 	v.committed = c
+	if untold := v.requests(c.Offset) &^ v.accepted &^ v.atOnce; v.env.Audit && untold != 0 {
+		v.fail("the checkpoint %s passes %b, and they were not told to be accepted", checkpointed(c), untold)
+	}
 	said, resolved := v.says(c), v.resolved&^v.again
 	if lost := said &^ resolved &^ (v.resolved & v.told()); lost != 0 {
 		v.fail("the checkpoint %s says of %b that they are resolved, and they are not", checkpointed(c), lost)
@@ -155,7 +179,7 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		it := &pt.Items[i]
 		e := &v.log[it.Offset]
 		var rec Record
-		if it.Effect == EffectReplaced {
+		if it.Effect.Pending() {
 			last = *it
 			continue
 		}
@@ -214,11 +238,6 @@ func (v *life) check() {
 		pending &^= bit(r.offset)
 	}
 	got, want := v.p.Pending(), int64(pending.len())
-	for h := range v.p.late.all() {
-		if h.effect == EffectReplaced {
-			got-- // it is pending, and on the list
-		}
-	}
 	if most := want + v.uncertain(); got < want || got > most {
 		v.fail("%d records are pending, want %d (%b)", got, want, pending)
 	}

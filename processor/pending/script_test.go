@@ -21,7 +21,7 @@ import (
 // takes the place of a record, =replace!:… if configuration did not refuse it. <offset>=marker ends a transaction, <offset>=resolve:<offset>@<due> is a resolve record, =other-group:… one of another group. Of a route with a fixed delay the time is
 // the record's own.
 //
-//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills]
+//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit]
 //	                      begin with a checkpoint, or with the one that was written last: what only memory held is gone
 //	accept <record>...    what each has turned out to be
 //	live                  end the catch-up
@@ -145,7 +145,7 @@ func (s *script) checkpoint(d *datadriven.TestData) state.Checkpoint {
 func (s *script) open(d *datadriven.TestData) string {
 	r := testRoute(!d.HasArg("no-bills"))
 	r.Target, r.Delay = "orders", time.Duration(s.number(d, "delay", 0))*time.Millisecond
-	s.l.route, s.l.atLeastOnce = mustRoute(r), d.HasArg("at-least-once")
+	s.l.route, s.l.atLeastOnce, s.l.audit = mustRoute(r), d.HasArg("at-least-once"), d.HasArg("audit")
 	if d.HasArg("storeless") {
 		s.l.store = nil
 	}
@@ -288,6 +288,9 @@ func (s *script) say(pt *Part) string {
 		case it.By > 0:
 			fmt.Fprintf(&out, " (taken away by %d)", it.By)
 		}
+		if it.Took != nil {
+			fmt.Fprintf(&out, " (took %d)", it.Took.Seq)
+		}
 		if it.Refusal != nil {
 			out.WriteString(" (dead letter")
 			if it.Resolve {
@@ -371,7 +374,7 @@ func (s *script) show() string {
 	f := s.p.Figures(testNow)
 	far := ""
 	if f.Pending > 0 {
-		far = fmt.Sprintf(", %d of them in memory", f.Near+int64(s.p.late.len()))
+		far = fmt.Sprintf(", %d of them in memory", f.Near+int64(s.p.late.own()))
 	}
 	return fmt.Sprintf("position %d, %d pending%s; %s", s.p.position, f.Pending, far, checkpointed(s.p.committed))
 }
