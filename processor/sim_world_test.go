@@ -94,6 +94,7 @@ type worldConfig struct {
 	grows      bool               // orders is given partitions meanwhile
 	more       []string           // more targets, of one partition
 	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
+	audit      bool               // what becomes of requests is told, and compared with what became of them
 	rival      bool               // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
 	billBytes  int                // max.message.bytes of bills; defaults to Kafka's
 	tune       func(*Config)
@@ -103,6 +104,7 @@ const (
 	simGroup = "g"
 	simTopic = "requests"
 	simFixed = "soon"
+	simAudit = "audit" // where what becomes of requests is told, if it is
 	session  = 2 * time.Second
 )
 
@@ -125,7 +127,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
 		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
 		kfake.SeedTopics(1, cfg.more...),
-		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
+		kfake.SeedTopics(2, simFixed, simAudit), kfake.SeedTopics(1, simFixed+".dead"),
 	}
 	if cfg.versions != nil {
 		opts = append(opts, kfake.MaxVersions(cfg.versions))
@@ -376,6 +378,9 @@ func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Durati
 		Logger: slog.New(simLog{w: w, name: name, life: life, lines: &p.lines}),
 		Events: p.hear,
 	}
+	if w.cfg.audit && w.host == w {
+		cfg.AuditTopic = simAudit
+	}
 	if w.cfg.tune != nil {
 		w.cfg.tune(&cfg)
 	}
@@ -581,6 +586,9 @@ func (w *world) finish() {
 		w.fail("%v", err)
 	}
 	w.t.Logf("%v after %v", r, time.Since(w.began).Round(time.Second))
+	if w.cfg.audit {
+		w.checkAudit()
+	}
 	if w.rival != nil {
 		w.rival.finish()
 	}
