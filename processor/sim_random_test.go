@@ -260,7 +260,7 @@ func simulate(t testingT, p plan, did *tally) {
 	if p.Classic {
 		versions = kversion.V3_9_0()
 	}
-	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), audit: p.Seed%4 == 1,
+	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), audit: p.audited(),
 		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), tune: func(c *Config) {
 			c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
 		}})
@@ -320,8 +320,15 @@ func (p plan) late() time.Duration {
 	if p.Classic {
 		requests += 5
 	}
-	return 30*milli + time.Duration(requests+8*20/p.Batch)*p.Latency
+	late := 30*milli + time.Duration(requests+8*20/p.Batch)*p.Latency
+	if p.audited() {
+		late *= 3 // turns have twice as much to do, and one more thing to wait for
+	}
+	return late
 }
+
+// audited reports whether what becomes of requests is told. A turn of one record would tell of one only.
+func (p plan) audited() bool { return p.Seed%4 == 1 && p.Batch > 1 }
 
 // sleep lets time pass, carries out what is due meanwhile, and looks at the checkpoints.
 func (r *runner) sleep(d time.Duration) {

@@ -194,7 +194,9 @@ const mostNotes = 10_000
 func (k *keyed) fill(_ int64, room Room, full bool) bool {
 	most := max(room.Budget/8, 1<<20)
 	switch {
-	case k.late.bytes > most, k.late.notes > mostNotes, room.Used > room.Budget && k.wheel.Len() > 0:
+	case k.late.notes > mostNotes:
+		return true
+	case k.late.bytes > most, room.Used > room.Budget && k.wheel.Len() > 0:
 		return true
 	case k.late.bytes < most/2 && k.late.notes == 0 && (room.Used < room.Budget*3/4 || k.wheel.Len() == 0):
 		return false // one that holds nothing cannot make room
