@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -96,7 +97,7 @@ func TestTurnTells(t *testing.T) {
 
 // A record that is carried on, and what becomes of it then, has the handle of the request.
 func TestTurnTellsOfRetries(t *testing.T) {
-	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].Jitter = 1000 * 1000 * 1000 })
+	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].Jitter = time.Second })
 	l.auditIs(targets.Ready)
 	again := req(9, testNow, "orders")
 	first := topics.Origin{Offset: 5, Timestamp: testNow, Due: testNow - 10_000 + mustRoute(l.cfg.Routes[0]).Parser().Jitter(testMark, 5)}
@@ -110,12 +111,32 @@ func TestTurnTellsOfRetries(t *testing.T) {
 		{targets.Missing, `3-5-999999990000 {"event":"dead_lettered","due":999999990000,"code":"unknown_target","target":"requests.dead","target_partition":0,"target_offset":0}`},
 	} {
 		tn := readyTurn(t, l, w, again)
-		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.began.Add(1e12)})
+		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.began.Add(time.Hour)})
 		tn.run(t.Context())
 		if got := tells(tn); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
 			t.Errorf("%v: told is %q, want %q", c.target, got, c.want)
 		}
 	}
+}
+
+// On a retry route the handle of a record that came at a time that is not known follows from when it is due next, and one that is parked
+// without having waited has none.
+func TestTurnTellsOfRetryRoute(t *testing.T) {
+	l, w := testCluster(t, auditing, func(c *Config) {
+		c.Routes[0].Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: 3 * time.Second, Factor: 2, Max: time.Hour}, MaxAttempts: 2}
+	})
+	l.auditIs(targets.Ready)
+	failed := func(offset int64, attempt string) *kgo.Record {
+		r := req(offset, testNow, "orders")
+		r.Headers = []kgo.RecordHeader{{Key: topics.HeaderTargetTopic, Value: []byte("orders")}, {Key: topics.HeaderAttempt, Value: []byte(attempt)}}
+		return r
+	}
+	tn := readyTurn(t, l, w, failed(0, "1"), failed(1, "2"))
+	tn.run(t.Context())
+	equals(t, "told", tells(tn), []string{
+		`3-1 {"event":"parked","code":"attempts_exhausted","target":"requests.dead","target_partition":0,"target_offset":0}`,
+		`3-0-1000000006000 {"event":"retried","due":1000000006000,"next_due":1000000006000,"attempt":0}`,
+	})
 }
 
 // Where what becomes of requests cannot be told, nothing is done.
