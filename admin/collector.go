@@ -40,6 +40,7 @@ var (
 	descDeadLettered = desc("records_dead_lettered_total", "Records of a delay topic written to its dead letter topic.", "topic", "code")
 	descParsed       = desc("header_parse_total", "Requests whose headers could not be taken.", "outcome")
 	descCancels      = desc("cancels_total", "Records that name another one or have an id, by what they have done: cancelled, replaced, too_late, unknown, forwarded, not_here or ignored.", "outcome")
+	descAudited      = desc("audit_records_total", "Records written to the audit topic, by what they tell.", "event")
 	descRetried      = desc("records_retried_total", "Records carried on because their target was in trouble.")
 	descTurns        = desc("transactions_total", "Transactions by outcome.", "outcome")
 	descCheckpoints  = desc("checkpoints_total", "Checkpoints committed outside of transactions, by what came of it: written, refused or unknown.", "outcome")
@@ -94,7 +95,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descRetried,
+		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
@@ -128,6 +129,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	m.counters(descParsed, s.Refused)
 	m.counters(descCancels, s.Cancels)
+	m.counters(descAudited, s.Audited)
 	m.counters(descTurns, s.Transactions)
 	m.counters(descCheckpoints, s.Checkpoints)
 	m.counter(descRetried, float64(s.Retried))

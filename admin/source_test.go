@@ -35,7 +35,7 @@ func distinct() processor.Stats {
 		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Trouble: "compacted"}},
 		Targets:     []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: histogram.Snapshot{Counts: counts(502), Sum: 503}}},
 		DeadLetters: []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
-		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603},
+		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603}, Audited: map[string]int64{"expired": 604},
 		Transactions: map[string]int64{"committed": 701}, Checkpoints: map[string]int64{"written": 702},
 		TransactionTime: histogram.Snapshot{Counts: counts(703), Sum: 704},
 		Rebalances:      801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
@@ -47,6 +47,7 @@ func distinct() processor.Stats {
 // sources are the samples that distinct must give: of each descriptor, so that one that has no line here is missed.
 const sources = `
 assigned_partitions 1
+audit_records_total{event="expired"} 604
 broker_clock_skew_seconds{broker="7"} 807
 cancels_total{outcome="too_late"} 603
 checkpoint_age_seconds{partition="1",topic="t"} 207

@@ -17,7 +17,7 @@ type acks struct {
 	acked   []*kgo.Record
 	failed  map[string]error // by topic: the first error that was not a consequence of another
 	refused []*kgo.Record    // for what one of them is
-	last    bool             // what waits for all others was sent
+	stage   int              // what waits for others was sent up to this one (turn.stage)
 	broke   chan struct{}    // closed at the first failure
 	done    chan struct{}    // closed when nothing is left
 }
@@ -51,16 +51,25 @@ func (w *acks) count() (acked, left int) {
 	return len(w.acked), w.left
 }
 
-// sendsLast reports whether all others were acknowledged, so that what waits for them is sent. Else that is not waited for any more.
-func (w *acks) sendsLast(n int) bool {
+// sends reports whether all before a stage were acknowledged, so that it is sent: then its records are completed. Else nothing from there
+// on is waited for any more.
+func (w *acks) sends(stage int, stages [][]follower) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.last = len(w.failed) == 0; !w.last {
-		if w.left -= n; w.left == 0 {
-			close(w.done)
+	if len(w.failed) == 0 {
+		w.stage = stage
+		for _, f := range stages[stage] {
+			f.complete()
 		}
+		return true
 	}
-	return w.last
+	for _, unsent := range stages[stage:] {
+		w.left -= len(unsent)
+	}
+	if w.left == 0 {
+		close(w.done)
+	}
+	return false
 }
 
 // failure says what went wrong so far, and notes who is to blame: targets that refused, or did
@@ -93,9 +102,10 @@ func (t *turn) failure(w *acks) error {
 		if acked[o.rec] {
 			continue
 		}
-		again[o.item] = true
-		sent := w.last || !t.goesLast(o)
-		if sent && w.failed[o.rec.Topic] == nil && first == nil && !t.quota.Recently(t.cfg.TurnTimeout) {
+		if o.missing = o.kind == outAudit; !o.missing {
+			again[o.item] = true
+		}
+		if t.stage(o) <= w.stage && w.failed[o.rec.Topic] == nil && first == nil && !t.quota.Recently(t.cfg.TurnTimeout) {
 			t.blamed[o.rec.Topic] = kafka.ErrUnanswered
 		}
 	}
@@ -104,7 +114,12 @@ func (t *turn) failure(w *acks) error {
 		// An item may have several outputs, to topics that fare differently.
 		for i := range t.render.outputs {
 			o := &t.render.outputs[i]
-			o.item.Acked = !again[o.item]
+			o.item.Acked, o.item.Untold = !again[o.item], nil
+		}
+		for i := range t.render.outputs {
+			if o := &t.render.outputs[i]; o.missing && o.item.Acked {
+				o.item.Untold = append(o.item.Untold, o.untold())
+			}
 		}
 	}
 	return first

@@ -14,6 +14,7 @@ import (
 // takenAway renders nothing for a late record that another one has cancelled or replaced, unless a crash could come between the two: then a
 // resolve record says what has become of it.
 func (r *renderer) takenAway(pt *part, it *pending.Item) {
+	r.tells.takenAway(pt, it, &r.rec)
 	if it.By >= pt.To.Offset {
 		r.resolve(pt, it, topics.ResolveBy(pt.p.mark, it.Offset, it.Key.Due, it.Key.Seq, it.By))
 	}
@@ -24,10 +25,19 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	p, rec := pt.p, &r.rec
 	if it.Effect == pending.EffectForward {
 		forwarded, err := r.forward(ctx, pt, it)
+		if forwarded {
+			r.tells.named(pt, it, rec, topics.AuditForwarded)
+		}
 		if forwarded || err != nil {
 			return err
 		}
 		it.Effect = pending.EffectUnknown
+	}
+	switch it.Effect {
+	case pending.EffectTooLate:
+		r.tells.named(pt, it, rec, topics.AuditTooLate)
+	case pending.EffectUnknown, pending.EffectNotHere:
+		r.tells.named(pt, it, rec, topics.AuditUnknown)
 	}
 	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || named(rec) {
 		return nil

@@ -86,6 +86,11 @@ type Config struct {
 	// same for all replicas of a group.
 	Standbys int `key:"standbys" default:"0" min:"0" max:"9"`
 
+	// AuditTopic is where to write what becomes of each request, a record for each event: docs/requests.md#audit. What cannot be
+	// told there is not done, so while that topic is missing, or does not take records, all partitions wait. Each request costs
+	// about two records more. The same for all replicas of a group; several groups may share one.
+	AuditTopic string `key:"audit.topic"`
+
 	// StateDir is where records due beyond the near window are kept. `duewheel run` uses `<dir>/0`, a second process on the host
 	// `<dir>/1` and so on. It is a cache: it may be deleted while nothing runs, at the cost of a longer restart. A directory that
 	// cannot be made is an error of `run` at start, but a disk that is full or fails costs no more than time

@@ -13,6 +13,7 @@ import (
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // counters are what the lanes count. Lanes add, every goroutine may read.
@@ -26,6 +27,7 @@ type counters struct {
 	checkpoints labelled // written outside of transactions, by what came of it
 	rebalances  atomic.Int64
 	retried     atomic.Int64
+	audited     [topics.AuditEvents]atomic.Int64 // by event
 	fenced      atomic.Int64
 	readAgain   atomic.Int64
 	warm        atomic.Int64 // partitions taken over from standbys
@@ -89,7 +91,7 @@ func (c *counters) checkpoint(t *turn) {
 // effects counts what was settled of the records that name others.
 func (c *counters) effects(p *partition) {
 	for e, n := range p.TakeEffects() {
-		if e := pending.Effect(e); n > 0 && e != pending.EffectNone && e != pending.EffectPending {
+		if e := pending.Effect(e); n > 0 && e != pending.EffectNone && e != pending.EffectAccepted {
 			c.cancels.add(e.String(), n)
 		}
 	}
@@ -108,6 +110,8 @@ func (c *counters) outputs(t *turn) {
 			c.deadLetters.add(o.part.p.tp, o.offset, o.refusal, o.cut, t.answered)
 		case outRetry:
 			c.retried.Add(1)
+		case outAudit:
+			c.audited[o.event].Add(1)
 		case outDelivered:
 			for i+n < len(outs) && outs[i+n].kind == outDelivered && outs[i+n].target == o.target && outs[i+n].since == o.since && outs[i+n].part == o.part {
 				n++
@@ -122,12 +126,23 @@ func (c *counters) outputs(t *turn) {
 	}
 }
 
+// audits are the records for the audit topic so far, by event.
+func (c *counters) audits() map[string]int64 {
+	m := map[string]int64{}
+	for e := range c.audited {
+		if n := c.audited[e].Load(); n > 0 {
+			m[topics.AuditEvent(e).String()] = n
+		}
+	}
+	return m
+}
+
 // Stats takes a picture of the processor.
 func (p *Processor) Stats() Stats {
 	clock := p.clock.Picture()
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
-		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(),
+		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(), Audited: p.counters.audits(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,

@@ -38,7 +38,7 @@ func New(cfg Config) (*Processor, error) {
 	cfg = cfg.withDefaults()
 	cfg.Logger = slog.New(newQuiet(cfg.Logger.Handler()))
 	made, err := topics.NewRoutes(cfg.Routes...)
-	if err := errors.Join(cfg.validate(), err); err != nil {
+	if err := errors.Join(cfg.validate(), err, topics.ReserveAudit(cfg.AuditTopic, made)); err != nil {
 		return nil, err
 	}
 	var names []string
@@ -98,6 +98,9 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		if r.Target != "" {
 			p.targets.Keep(r.Target, false)
 		}
+	}
+	if p.cfg.AuditTopic != "" {
+		p.targets.Keep(p.cfg.AuditTopic, true)
 	}
 	// Targets are watched until the last lane has ended: its last turn asks for them.
 	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))

@@ -26,6 +26,7 @@ type output struct {
 	offset  int64           // of the request that a dead letter is of
 	cut     bool            // a dead letter that is not whole
 	size    int             // topics.RecordSize
+	told                    // of a record for the audit topic
 }
 
 type outputKind int
@@ -37,28 +38,26 @@ const (
 	outResolve
 	outPostponed // of a retry route: appended again, to be due after its backoff
 	outForward   // a cancel of a record of another partition
+	outAudit     // what has become of a request
 )
 
 // appends reports whether the output goes to the partition itself that it comes from.
 func (k outputKind) appends() bool { return k == outRetry || k == outResolve || k == outPostponed }
 
-const (
-	// lookupWait is how long a turn waits for the first look at a target that was not asked
-	// for before; then its records are carried on.
-	lookupWait = 300 * time.Millisecond
-	recBlock   = 1024 // records are handed out from blocks, which must not move
-)
+// lookupWait is how long a turn waits for the first look at a target that was not asked
+// for before; then its records are carried on.
+const lookupWait = 300 * time.Millisecond
 
 // renderer turns items into records to produce. Its memory is used again by the next turn that
 // the same producer runs, so that a delivered record costs no allocation.
 type renderer struct {
 	*kit
-	rec     pending.Record
-	blocks  [][]kgo.Record
-	used    int
+	rec pending.Record
+	recordBlocks
 	headers []kgo.RecordHeader
 	buf     []byte
 	outputs []output
+	tells   teller        // what becomes of requests: its outputs follow
 	acked   []*kgo.Record // scratch of produce
 	now     time.Time     // the timestamp of what is delivered
 	parts   []*part       // of the turn
@@ -77,10 +76,9 @@ type renderer struct {
 }
 
 func (r *renderer) reset() {
-	for i := range r.blocks {
-		clear(r.blocks[i])
-	}
-	r.used, r.headers, r.buf, r.outputs = 0, r.headers[:0], r.buf[:0], r.outputs[:0]
+	r.back(0)
+	r.tells.reset()
+	r.headers, r.buf, r.outputs = r.headers[:0], r.buf[:0], r.outputs[:0]
 	r.target, r.state, r.allowed, r.trials = nil, nil, nil, nil
 	r.parts, r.named = nil, false
 }
@@ -89,12 +87,7 @@ func (r *renderer) reset() {
 func (r *renderer) forget() { *r = renderer{kit: r.kit} }
 
 func (r *renderer) newRecord() *kgo.Record {
-	b, i := r.used/recBlock, r.used%recBlock
-	if b == len(r.blocks) {
-		r.blocks = append(r.blocks, make([]kgo.Record, recBlock))
-	}
-	r.used++
-	rec := &r.blocks[b][i]
+	rec := r.next()
 	rec.Partition, rec.Timestamp = producer.AnyPartition, r.now
 	return rec
 }
@@ -134,18 +127,21 @@ var errAsking = errors.New("a target is looked up again")
 // part renders every item of a part, or none: an errHeld, or errAsking. Then it says, too, how many there
 // are before the one that can go nowhere.
 func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, err error) {
-	outputs, used, headers, buf := len(r.outputs), r.used, len(r.headers), len(r.buf)
+	if err := r.audited(ctx, pt); err != nil {
+		return 0, err
+	}
+	outputs, telling, used, headers, buf := len(r.outputs), len(r.tells.outputs), r.used, len(r.headers), len(r.buf)
 	for i := range pt.Items {
 		r.touched |= pt.Touch(i)
 		it := &pt.Items[i]
 		if it.Acked {
+			r.tells.again(pt, it)
 			continue
 		}
 		if err := r.item(ctx, pt, it, now); err != nil {
-			for b := used; b < r.used; b++ {
-				r.blocks[b/recBlock][b%recBlock] = kgo.Record{}
-			}
-			r.outputs, r.used, r.headers, r.buf = r.outputs[:outputs], used, r.headers[:headers], r.buf[:buf]
+			r.back(used)
+			r.tells.back(telling)
+			r.outputs, r.headers, r.buf = r.outputs[:outputs], r.headers[:headers], r.buf[:buf]
 			return i, err
 		}
 	}
@@ -154,7 +150,7 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 
 func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int64) error {
 	p, rec := pt.p, &r.rec
-	if it.Effect.Pends() {
+	if r.tells.noted(pt, it); it.Effect.Pending() {
 		return nil
 	}
 	if err := rec.Decode(it.Run); err != nil {
@@ -167,6 +163,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	case it.Refusal != nil:
 		return r.deadLetter(ctx, pt, it, it.Refusal)
 	case it.Effect == pending.EffectIgnored:
+		r.tells.duplicate(pt, it)
 		r.resolved(pt, it)
 		return nil
 	case it.Effect != pending.EffectNone:
@@ -242,6 +239,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.Name))
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
+	r.tells.delivered(pt, it, first, out)
 	return nil
 }
 
@@ -257,8 +255,7 @@ func deliverable(first topics.Origin, now int64) int64 {
 // drop takes back the last new record.
 func (r *renderer) drop(rec *kgo.Record) {
 	r.headers = r.headers[:len(r.headers)-len(rec.Headers)]
-	*rec = kgo.Record{}
-	r.used--
+	r.back(r.used - 1)
 }
 
 // refuseNow judges a request by the configuration of today: what was allowed when it was
@@ -301,6 +298,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
+	r.tells.deadLettered(pt, it, rec, tried.Origin, refusal, out)
 	r.resolved(pt, it)
 	return nil
 }
@@ -381,6 +379,7 @@ func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind 
 		return false, nil
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: kind, item: it, part: pt, size: size})
+	r.tells.retried(pt, it, as)
 	return true, nil
 }
 

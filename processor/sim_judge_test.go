@@ -74,6 +74,9 @@ func (w *world) finish() {
 		w.fail("%v", err)
 	}
 	w.t.Logf("%v after %v", r, time.Since(w.began).Round(time.Second))
+	if w.cfg.audit && w.host == w {
+		w.checkAudit()
+	}
 	if w.rival != nil {
 		w.rival.finish()
 	}

@@ -84,6 +84,9 @@ func (w *world) launch(name string, disk *vfs.MemFS, full bool, skew time.Durati
 		Logger: slog.New(simLog{w: w, name: name, life: life, lines: &p.lines}),
 		Events: p.hear,
 	}
+	if w.cfg.audit && w.host == w {
+		cfg.AuditTopic = simAudit
+	}
 	if w.cfg.tune != nil {
 		w.cfg.tune(&cfg)
 	}

@@ -110,7 +110,7 @@ func simulate(t testingT, p plan, did *tally) {
 	if p.Classic {
 		versions = kversion.V3_9_0()
 	}
-	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(),
+	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), audit: p.audited(),
 		again: p.Again, jitter: p.Jitter, expires: p.Expires, twins: p.Twins,
 		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), tune: func(c *Config) {
 			c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
@@ -175,5 +175,12 @@ func (p plan) late() time.Duration {
 	if p.Again != "" {
 		records *= 3 // each is put off, and delivered again
 	}
-	return 30*milli + time.Duration(requests+8*records/p.Batch)*p.Latency
+	late := 30*milli + time.Duration(requests+8*records/p.Batch)*p.Latency
+	if p.audited() {
+		late *= 3 // turns have twice as much to do, and one more thing to wait for
+	}
+	return late
 }
+
+// audited reports whether what becomes of requests is told. A turn of one record would tell of one only.
+func (p plan) audited() bool { return p.Seed%4 == 1 && p.Batch > 1 }

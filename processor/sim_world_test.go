@@ -96,6 +96,7 @@ type worldConfig struct {
 	grows      bool               // orders is given partitions meanwhile
 	more       []string           // more targets, of one partition
 	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
+	audit      bool               // what becomes of requests is told, and compared with what became of them
 	rival      bool               // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
 	billBytes  int                // max.message.bytes of bills; defaults to Kafka's
 	tune       func(*Config)
@@ -105,6 +106,7 @@ const (
 	simGroup = "g"
 	simTopic = "requests"
 	simFixed = "soon"
+	simAudit = "audit" // where what becomes of requests is told, if it is
 	session  = 2 * time.Second
 )
 
@@ -127,7 +129,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 		kfake.GroupMinSessionTimeout(100 * time.Millisecond),
 		kfake.SeedTopics(cfg.partitions, simTopic), kfake.SeedTopics(2, "orders", "bills"), kfake.SeedTopics(1, simTopic+".dead"),
 		kfake.SeedTopics(1, cfg.more...),
-		kfake.SeedTopics(2, simFixed), kfake.SeedTopics(1, simFixed+".dead"),
+		kfake.SeedTopics(2, simFixed, simAudit), kfake.SeedTopics(1, simFixed+".dead"),
 		kfake.SeedTopics(2, simAgain), kfake.SeedTopics(1, simAgain+".dead", simParked),
 	}
 	if cfg.versions != nil {

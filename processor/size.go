@@ -96,13 +96,14 @@ func (ws windows) of(topic string, b *producer.Bounds) *window {
 }
 
 // handOver hands the records to the client, which sends them when it is flushed. It returns those
-// that have to wait until what goes before them has been answered, in rounds.
-func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, last []*kgo.Record) {
+// that have to wait until what goes before them has been answered: in rounds, and then in stages.
+func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, stages [][]follower) {
+	stages = make([][]follower, lastStage+1)
 	ws, topic, w := windows{}, "", (*window)(nil)
 	for i := range t.render.outputs {
 		o := &t.render.outputs[i]
-		if t.goesLast(o) {
-			last = append(last, o.rec)
+		if stage := t.stage(o); stage > 0 {
+			stages[stage] = append(stages[stage], follower{o.rec, o.of})
 			continue
 		}
 		if o.rec.Topic != topic {
@@ -122,7 +123,7 @@ func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record
 		}
 		later[n-1] = append(later[n-1], o.rec)
 	}
-	return later, last
+	return later, stages
 }
 
 // flush sends what was handed over, and then one round after the other.
@@ -133,21 +134,4 @@ func flush(ctx context.Context, cl *kgo.Client, later [][]*kgo.Record, promise f
 		}
 		later = later[1:]
 	}
-}
-
-// goesLast reports whether an output is a resolve record of at_least_once, which waits for all others. It must not be there before the dead
-// letter that it stands for: after a crash between the two the record might be pending again, and would be taken for resolved.
-func (t *turn) goesLast(o *output) bool {
-	return o.kind == outResolve && t.cfg.Guarantee == AtLeastOnce
-}
-
-// sendLast sends what waits for all others, when these were acknowledged.
-func sendLast(ctx context.Context, cl *kgo.Client, last []*kgo.Record, w *acks) {
-	if len(last) == 0 || ctx.Err() != nil || !w.sendsLast(len(last)) {
-		return
-	}
-	for _, r := range last {
-		cl.Produce(context.Background(), r, w.promise)
-	}
-	_ = cl.Flush(ctx) // what it brings is promised
 }

@@ -24,6 +24,7 @@ type Stats struct {
 	Refusing    []string         // why records were dead-lettered in the last minute or two, with examples
 	Refused     map[string]int64 // header parse outcomes other than ok, by code
 	Cancels     map[string]int64 // records that name another one, by what they have done: cancelled, replaced, too_late, unknown, forwarded
+	Audited     map[string]int64 // records for the audit topic, by event
 
 	Transactions    map[string]int64   // turns by outcome: committed, aborted, unknown
 	Checkpoints     map[string]int64   // committed outside of transactions, by outcome: written, refused, unknown

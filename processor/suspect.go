@@ -75,6 +75,9 @@ func (t *turn) noteRejected(w *acks) {
 	}
 	alone := true
 	for i := range outs {
+		if outs[i].kind == outAudit {
+			continue
+		}
 		alone = alone && outs[i].item == outs[0].item
 		if refused[outs[i].rec] {
 			if len(r.items) == 0 {
@@ -82,6 +85,10 @@ func (t *turn) noteRejected(w *acks) {
 			}
 			r.items = append(r.items, outs[i].item)
 		}
+	}
+	if len(r.items) == 0 { // for the audit topic: no record is to blame for what is told of it
+		t.blamed[w.refused[0].Topic] = r.err
+		return
 	}
 	if alone {
 		if !first.another(r.err) {

@@ -134,6 +134,7 @@ func (t *turn) renderParts(ctx context.Context) {
 		}
 		t.tried = append(t.tried, pt)
 	}
+	t.render.outputs = append(t.render.outputs, t.render.tells.outputs...)
 	t.trials = t.render.trials
 	t.ownEnds = map[*part]int64{}
 }
@@ -301,7 +302,7 @@ func (t *turn) runPlainly(ctx context.Context) {
 		return
 	}
 	t.outcome, t.err = outcomeAborted, err
-	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.Acked })
+	t.render.outputs = slices.DeleteFunc(t.render.outputs, func(o output) bool { return !o.item.Acked || o.missing })
 	t.appended()
 	t.answered = t.clock.Time()
 	t.counters.outputs(t) // they are not tried again
@@ -324,12 +325,12 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 	outs := t.render.outputs
 	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{}), broke: make(chan struct{})}
 	promise := w.promise
-	later, last := t.handOver(promise)
+	later, stages := t.handOver(promise)
 	cl, flushed := t.producer.Client(), make(chan struct{})
 	go func() {
 		defer close(flushed)
 		flush(ctx, cl, later, promise)
-		sendLast(ctx, cl, last, w)
+		sendStages(ctx, cl, stages, w)
 	}()
 	watch := t.watch(w)
 	defer watch.stop()

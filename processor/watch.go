@@ -44,7 +44,7 @@ func (t *turn) watch(w *acks) *watch {
 	}
 	topics := map[string]int{}
 	for i := range t.render.outputs {
-		if o := &t.render.outputs[i]; !t.goesLast(o) { // nobody is slow to acknowledge what was not sent
+		if o := &t.render.outputs[i]; t.stage(o) == 0 { // nobody is slow to acknowledge what was not sent
 			topics[o.rec.Topic]++
 		}
 	}

@@ -52,11 +52,11 @@ func (p Problem) String() string {
 func Check(ctx context.Context, adm *kadm.Client, want Expect) ([]Problem, error) {
 	delay, dead := want.names()
 	targets := want.targets()
-	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead, targets))
+	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead, want.audit(), targets))
 	if err != nil {
 		return nil, err
 	}
-	if err := lookInto(ctx, adm, slices.Concat(delay, dead, want.retried("").targets()), all); err != nil {
+	if err := lookInto(ctx, adm, slices.Concat(delay, dead, want.audit(), want.retried("").targets()), all); err != nil {
 		return nil, err
 	}
 	x := examination{want: want, brokers: brokers, facts: all}
@@ -65,6 +65,9 @@ func Check(ctx context.Context, adm *kadm.Client, want Expect) ([]Problem, error
 	}
 	for _, topic := range dead {
 		x.deadLetterTopic(topic)
+	}
+	for _, topic := range want.audit() {
+		x.auditTopic(topic)
 	}
 	for _, topic := range targets {
 		x.target(topic)
@@ -196,6 +199,13 @@ func (x *examination) deadLetterTopic(topic string) {
 	}
 	x.durability(topic, f)
 	x.rights(topic, Error, f, kadm.OpWrite)
+}
+
+func (x *examination) auditTopic(topic string) {
+	if f, ok := x.present(topic, Error, "duewheel topics create", "nothing is delivered until it can be told there"); ok {
+		x.durability(topic, f)
+		x.rights(topic, Error, f, kadm.OpWrite)
+	}
 }
 
 func (x *examination) target(topic string) {

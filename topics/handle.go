@@ -14,10 +14,11 @@ type Handle struct {
 }
 
 // String writes a handle as ParseHandle reads it: 3-8812-1767225605123.
-func (h Handle) String() string {
-	b := strconv.AppendInt(nil, int64(h.Partition), 10)
-	b = strconv.AppendInt(append(b, '-'), h.Offset, 10)
-	return string(strconv.AppendInt(append(b, '-'), h.Due, 10))
+func (h Handle) String() string { return string(h.append(nil)) }
+
+func (h Handle) append(b []byte) []byte {
+	b = Place{h.Partition, h.Offset}.append(b)
+	return strconv.AppendInt(append(b, '-'), h.Due, 10)
 }
 
 // ParseHandle reads <partition>-<offset>-<due ms>: decimal numbers, without leading zeros.

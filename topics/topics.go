@@ -23,6 +23,9 @@ type Expect struct {
 	// Routes name the delay topics, dead letter topics and targets.
 	Routes []*Route
 
+	// Audit is the topic for what becomes of requests; "" is none.
+	Audit string
+
 	// Partitions is how many Create gives a delay topic: as many lanes can
 	// share it. It cannot be lowered later. Defaults to 12.
 	Partitions int32
@@ -49,13 +52,13 @@ type Created struct {
 	Configs     map[string]string // what was set
 }
 
-// Create makes the delay topics and dead letter topics that are missing, as
+// Create makes the delay topics, dead letter topics and the audit topic that are missing, as
 // Check wants them, and waits until they can be used. It changes nothing about a
 // topic that is there, and makes no targets. What was made is returned with an
 // error, too.
 func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, error) {
 	delay, dead := want.names()
-	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead))
+	all, brokers, err := look(ctx, adm, slices.Concat(delay, dead, want.audit()))
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +100,9 @@ func Create(ctx context.Context, adm *kadm.Client, want Expect) ([]Created, erro
 		// Few records, and none is in a hurry: one partition keeps them in order.
 		c.create(ctx, topic, 1, map[string]string{"max.message.bytes": strconv.Itoa(largest + DeadLetterRoom)})
 	}
+	for _, topic := range want.audit() {
+		c.create(ctx, topic, partitions, map[string]string{"retention.ms": auditRetention, "compression.type": "zstd"})
+	}
 	return c.made, errors.Join(c.err, c.settle(ctx))
 }
 
@@ -106,6 +112,17 @@ func (want *Expect) names() (delay, dead []string) {
 		delay, dead = append(delay, r.Topic), append(dead, r.LetterBoxes()...)
 	}
 	return unique(delay), unique(dead)
+}
+
+// auditRetention is 30 days: for that long it can be asked what became of a request.
+const auditRetention = "2592000000"
+
+// audit is the audit topic, if there is one.
+func (want *Expect) audit() []string {
+	if want.Audit == "" {
+		return nil
+	}
+	return []string{want.Audit}
 }
 
 const (

@@ -150,6 +150,23 @@ func TestCreateTakesWhatItIsTold(t *testing.T) {
 	}
 }
 
+// The audit topic is shared as widely as a delay topic, and kept for 30 days.
+func TestCreateAuditTopic(t *testing.T) {
+	adm, c := admin(t, 3)
+	want := expect(t, Route{Topic: "d", DeadLetter: "dead"})
+	want.Audit, want.Partitions = "audit", 5
+	check(t, adm, want, "error d: it does not exist", "error dead: it does not exist", "error audit: it does not exist")
+	made, err := Create(t.Context(), adm, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := made[len(made)-1]; len(made) != 3 || a.Topic != "audit" || a.Partitions != 5 || a.Replication != 3 ||
+		a.Configs["retention.ms"] != "2592000000" || a.Configs["compression.type"] != "zstd" || a.Configs["cleanup.policy"] != "delete" {
+		t.Errorf("got %+v", made)
+	}
+	check(t, client(t, c), want)
+}
+
 func TestCreateTellsWhatItCouldNotMake(t *testing.T) {
 	adm, c := admin(t, 1)
 	c.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -376,6 +393,8 @@ func TestCheckWithoutRights(t *testing.T) {
 		name string
 		acls []kfake.ACL
 		want []string
+
+		audit bool
 	}{
 		{
 			name: "every right that is needed",
@@ -390,6 +409,11 @@ func TestCheckWithoutRights(t *testing.T) {
 			name: "no reading",
 			acls: slices.Concat(allow("d", write, describe, configs), allow("dead", write, describe, configs), allow("out", write)),
 			want: []string{"error d: duewheel may not read it"},
+		},
+		{
+			name: "an audit topic that is only seen", audit: true,
+			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe), allow("audit", describe, configs)),
+			want: []string{"error audit: duewheel may not write it"},
 		},
 		{
 			name: "not even seeing",
@@ -414,6 +438,9 @@ func TestCheckWithoutRights(t *testing.T) {
 				return client(t, c, kgo.SASL(plain.Auth{User: name, Pass: name}.AsMechanism()))
 			}
 			want := expect(t, Route{Topic: "d", DeadLetter: "dead", Target: "out"})
+			if tt.audit {
+				want.Audit = "audit"
+			}
 			root := as("root")
 			if _, err := Create(t.Context(), root, want); err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ func nearest(name string, known []string) string {
 		if strings.HasPrefix(lastPart(k), lastPart(name)) {
 			d -= 3
 		}
-		if best == "" || d < bestDistance {
+		if best == "" || d < bestDistance || d == bestDistance && distance(name, k) < distance(name, best) {
 			best, bestDistance = k, d
 		}
 	}

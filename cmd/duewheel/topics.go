@@ -36,7 +36,7 @@ func newTopicsCheckCommand(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Say what is wrong with the topics, and how to mend it",
-		Long: `Look at the delay topics, dead letter topics and targets of a configuration: whether they
+		Long: `Look at the delay topics, dead letter topics, audit topic and targets of a configuration: whether they
 are there, keep what is pending, and survive the loss of a broker; and whether another
 group has checkpoints on a delay topic, so that both deliver. Every finding comes with
 the command that mends it. The exit code is 1 when records are lost or stuck as
@@ -63,12 +63,13 @@ func newTopicsCreateCommand(f *flags) *cobra.Command {
 	var largest string
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Create the delay and dead letter topics that are missing",
+		Short: "Create the delay, dead letter and audit topics that are missing",
 		Long: `Create the delay topics and dead letter topics of a configuration with what they need:
 cleanup.policy=delete, retention.ms=-1, three replicas or as many as there are brokers,
 min.insync.replicas, no unclean leader election, and room in the dead letter topics for
-the headers that say what was wrong. Topics that are there are left as they are, and
-targets are not made.`,
+the headers that say what was wrong. The audit topic, if one is named, has as many
+partitions as a delay topic, compression.type=zstd, and is kept for 30 days. Topics that
+are there are left as they are, and targets are not made.`,
 		Example: "  duewheel topics create -c duewheel.yaml --partitions 24",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -144,11 +145,11 @@ func (s *settings) expectation() (topics.Expect, error) {
 	if len(s.Routes) == 0 {
 		return topics.Expect{}, errors.New("no routes: name a configuration that has some with -c")
 	}
-	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ",")}
+	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ","), Audit: s.AuditTopic}
 	all, missing := s.routes()
 	var err error
 	want.Routes, err = topics.NewRoutes(all...)
-	return want, joinLines(missing, err)
+	return want, joinLines(missing, err, topics.ReserveAudit(s.AuditTopic, want.Routes))
 }
 
 func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {

@@ -27,10 +27,16 @@ func checkMarks(p *Partition) error {
 
 func checkLate(p *Partition) error {
 	var bytes int64
+	notes := 0
 	before := int64(-1)
 	for h := range p.late.all() {
-		if !h.effect.Pends() {
+		if h.effect.Pending() {
+			bytes += int64(heldBytes)
+		} else {
 			bytes += int64(len(p.near.get(h.ref)))
+		}
+		if h.effect.Pending() {
+			notes++
 		}
 		if h.refusal == nil && h.effect == EffectNone && p.judge.Less(h.key) {
 			return fmt.Errorf("record %d is late, with key %v above %v", h.offset, h.key, p.judge)
@@ -39,6 +45,9 @@ func checkLate(p *Partition) error {
 			return fmt.Errorf("late record %d comes after %d", h.offset, before)
 		}
 		before = h.offset
+	}
+	if notes != p.late.notes {
+		return fmt.Errorf("%d notes are on the list, and %d are counted", notes, p.late.notes)
 	}
 	if bytes != p.late.bytes {
 		return fmt.Errorf("late records take %d bytes, and %d are counted", bytes, p.late.bytes)

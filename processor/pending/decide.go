@@ -130,7 +130,7 @@ func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
 
 // pends reports whether a record that was found by its id is pending still: since it was found, another one may have taken it away.
 func (k *decision) pends(key state.Key) bool {
-	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pends() {
+	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pending() {
 		return h.refusal == nil && h.by == 0 && h.effect == EffectNone
 	}
 	_, gone := k.gone[key]
@@ -142,11 +142,11 @@ func (k *decision) remove(by int64, key state.Key) (Effect, error) {
 	if key.Seq >= by {
 		return EffectUnknown, nil
 	}
-	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pends() {
+	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pending() {
 		if h.refusal != nil || h.by > 0 || h.effect != EffectNone {
 			return EffectTooLate, nil
 		}
-		h.by = by
+		h.by, h.replaced = by, k.late.at(by).key != (state.Key{})
 		k.lose(k.window.near.get(h.ref), key)
 		return EffectCancelled, nil
 	}
@@ -249,11 +249,11 @@ func (k *decision) accept(h *held, replaces bool) error {
 		k.lateID(h, who, rec.Timestamp)
 		return nil
 	}
-	if h.effect = EffectPending; replaces {
-		h.effect = EffectReplaced
+	effect := EffectAccepted
+	if replaces {
+		effect = EffectReplaced
 	}
-	k.late.bytes -= int64(h.size)
-	h.size = 0
+	k.late.note(h, effect)
 	k.ledger.Release(h.offset)
 	k.longest.see(h.key.Due, rec.Timestamp)
 	if !k.horizon.Less(h.key) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"unsafe"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -17,9 +18,14 @@ type held struct {
 	refusal *topics.Refusal
 	by      int64 // above 0: this has cancelled or replaced it, and lies further on in the list
 	size    int32
-	resolve bool   // with a resolve record
-	effect  Effect // on what it names
+	resolve bool // with a resolve record
+
+	replaced bool   // by is a replacement
+	effect   Effect // on what it names
 }
+
+// heldBytes is what a note takes: the list holds nothing else of a record that is pending itself.
+const heldBytes = int32(unsafe.Sizeof(held{}))
 
 // due is when it may be resolved: one that is refused at once.
 func (h *held) due() int64 {
@@ -31,8 +37,8 @@ func (h *held) due() int64 {
 
 // item is what a turn resolves.
 func (h *held) item(n *near) Item {
-	it := Item{ref: h.ref, Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, By: h.by, Effect: h.effect, late: true}
-	if !h.effect.Pends() {
+	it := Item{ref: h.ref, Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, By: h.by, Replaced: h.replaced, Effect: h.effect, late: true}
+	if !h.effect.Pending() {
 		it.Run = n.get(h.ref)
 	}
 	return it
@@ -47,10 +53,14 @@ type fifo struct {
 	blocks [][]held
 	first  int // index of the first record in the first block
 	n      int
-	bytes  int64 // what the records take in near
+	notes  int   // of them: about records that are pending themselves
+	bytes  int64 // what the records take in near, and the notes here
 }
 
 func (f *fifo) len() int { return f.n }
+
+// own is how many records it holds, without the notes.
+func (f *fifo) own() int { return f.n - f.notes }
 
 func (f *fifo) add(h held) {
 	last := len(f.blocks) - 1
@@ -63,6 +73,16 @@ func (f *fifo) add(h held) {
 	f.blocks[last] = append(f.blocks[last], h)
 	f.n++
 	f.bytes += int64(h.size)
+	if h.effect.Pending() {
+		f.notes++
+	}
+}
+
+// note makes a note of a record that is pending itself from now on.
+func (f *fifo) note(h *held, effect Effect) {
+	f.bytes += int64(heldBytes - h.size)
+	f.notes++
+	h.size, h.effect = heldBytes, effect
 }
 
 // head is the first record. There must be one.
@@ -99,6 +119,9 @@ func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) 
 		}
 		out = append(out, h.item(n))
 		took += int64(h.size)
+		if h.effect.Pending() {
+			f.notes--
+		}
 		f.drop()
 	}
 	f.bytes -= took
@@ -107,18 +130,22 @@ func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) 
 
 // at is the record at an offset of the log; nil when the list has none.
 func (f *fifo) at(offset int64) *held {
-	first := f.first
-	for _, block := range f.blocks {
-		if in := block[first:]; len(in) > 0 && in[len(in)-1].offset >= offset {
-			i, found := slices.BinarySearchFunc(in, offset, func(h held, offset int64) int { return cmp.Compare(h.offset, offset) })
-			if !found {
-				return nil
-			}
-			return &in[i]
-		}
-		first = 0
+	if f.n == 0 {
+		return nil
 	}
-	return nil
+	b, _ := slices.BinarySearchFunc(f.blocks, offset, func(block []held, offset int64) int { return cmp.Compare(block[len(block)-1].offset, offset) })
+	if b == len(f.blocks) {
+		return nil
+	}
+	in := f.blocks[b]
+	if b == 0 {
+		in = in[f.first:]
+	}
+	i, found := slices.BinarySearchFunc(in, offset, func(h held, offset int64) int { return cmp.Compare(h.offset, offset) })
+	if !found {
+		return nil
+	}
+	return &in[i]
 }
 
 // drop forgets the first record.
@@ -138,7 +165,7 @@ func (f *fifo) drop() {
 // due is how many of them are due.
 func (f *fifo) due(now int64) (n int64) {
 	for h := range f.all() {
-		if h.due() <= now {
+		if h.due() <= now && !h.effect.Pending() {
 			n++
 		}
 	}

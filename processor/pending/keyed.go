@@ -64,7 +64,11 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		}
 		a.Target = req.Target
 	}
-	return a, k.keep(r, key, who)
+	if err := k.keep(r, key, who); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce {
+		return a, err
+	}
+	k.late.add(held{key: key, offset: r.Offset, size: heldBytes, effect: EffectAccepted})
+	return a, nil
 }
 
 // twins reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
@@ -117,6 +121,9 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 	for i := range items {
 		k.lose(items[i].Run, items[i].Key) // it is too late for those that name it
 	}
+	if k.env.Audit {
+		k.tookAway(items)
+	}
 	if k.late.len() > 0 {
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
 		to.Offset = k.late.head().offset
@@ -166,7 +173,7 @@ func (k *keyed) settle(items []Item) {
 		if it.late {
 			k.conclude(it)
 		}
-		if it.Effect.Pends() {
+		if it.Effect.Pending() {
 			continue
 		}
 		if it.stored && k.identified {
@@ -185,14 +192,14 @@ func (k *keyed) settle(items []Item) {
 
 func (k *keyed) sight(int64, int64) {}
 
-func (k *keyed) pending() int64 { return int64(k.ledger.Len() + k.late.len()) }
+func (k *keyed) pending() int64 { return int64(k.ledger.Len() + k.late.own()) }
 
 func (k *keyed) count(now int64) Figures {
 	f := Figures{Pending: k.pending(), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(k.wheel.Len())}
-	if f.Overdue = int64(k.late.len()); k.Ahead() {
+	if f.Overdue = int64(k.late.own()); k.Ahead() {
 		f.Overdue = k.late.due(now)
 	}
-	if k.late.len() > 0 {
+	if k.late.own() > 0 {
 		f.sooner(k.late.head().due(), now) // those behind it wait for it
 	}
 	if due, ok := k.wheel.Next(); ok {
@@ -217,12 +224,18 @@ func (k *keyed) needs(now int64) time.Duration {
 	return need
 }
 
+// mostNotes are so many that nothing is read until all of them are taken: while a list that is capped has some left, W stays, and what is
+// due waits.
+const mostNotes = 10_000
+
 func (k *keyed) fill(_ int64, room Room, full bool) bool {
 	most := max(room.Budget/8, 1<<20)
 	switch {
+	case k.late.notes > mostNotes:
+		return true
 	case k.late.bytes > most, room.Used > room.Budget && k.wheel.Len() > 0:
 		return true
-	case k.late.bytes < most/2 && (room.Used < room.Budget*3/4 || k.wheel.Len() == 0):
+	case k.late.bytes < most/2 && k.late.notes == 0 && (room.Used < room.Budget*3/4 || k.wheel.Len() == 0):
 		return false // one that holds nothing cannot make room
 	}
 	return full

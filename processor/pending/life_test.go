@@ -33,6 +33,8 @@ type life struct {
 	resolved    mask            // by offset: delivered or dead-lettered
 	again       mask            // of those: may come once more, after a crash (at least once)
 	takenBy     map[int64]int64 // by offset: what has cancelled or replaced it
+	accepted    mask            // with audit: told to be accepted
+	atOnce      mask            // or resolved without being pending
 
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
@@ -242,9 +244,10 @@ func (v *life) happen(unseen bool) {
 	var end int64
 	for i := range pt.Items {
 		it := &pt.Items[i]
-		if !it.Effect.Pends() {
+		if !it.Effect.Pending() {
 			v.deliver(it.Offset)
 		}
+		v.audited(it)
 		v.conclude(it)
 		by := int64(-1)
 		if it.By > 0 && it.By >= pt.To.Offset {
@@ -356,6 +359,7 @@ func (v *life) gone(happened bool) {
 			v.note("comes again")
 		}
 		v.resolved, v.again = said|named, named&^said
+		v.accepted &= bit(v.committed.Offset) - 1
 		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
 	}
 }

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -29,20 +30,20 @@ const (
 	EffectForward                 // it names a record of another partition, or an id that is not pending in this one: others decide
 	EffectNotHere                 // it has come from another partition, and its id is not pending in this one
 	EffectReplaced                // of a replacement: it is pending itself, in the place of what it names
-	EffectPending                 // of a record with an id: it is pending itself, and has taken nothing away
+	EffectAccepted                // it is pending itself, and has taken nothing away: one with an id, or the audit topic tells so when O passes it
 	EffectIgnored                 // its id is pending, and it is left out
 	effects
 )
 
 var effectNames = [effects]string{
-	"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "not_here", "replaced", "pending", "ignored",
+	"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "not_here", "replaced", "accepted", "ignored",
 }
 
 // String is the word for it, as metrics have it.
 func (e Effect) String() string { return effectNames[e] }
 
-// Pends reports whether the record is pending itself.
-func (e Effect) Pends() bool { return e == EffectReplaced || e == EffectPending }
+// Pending reports whether the record is pending itself: what is on the list of what O passes is a note about it, without its bytes.
+func (e Effect) Pending() bool { return e == EffectReplaced || e == EffectAccepted }
 
 // Effects are how often each came about.
 type Effects [effects]int64
@@ -117,7 +118,11 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 		k.ask(idAlone(r, req.Named), held{}, askOf(r.Offset, req, 0), 0)
 	case here:
 		if !k.env.Route.CancelsAnswered {
-			r = &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp} // nothing will be written for it
+			of := r
+			r = &kgo.Record{Offset: of.Offset, Timestamp: of.Timestamp} // nothing will be written for it
+			if k.env.Audit {
+				r.Headers = of.Headers // but for what tells of the one that it names
+			}
 		}
 		k.ask(r, held{}, askOf(r.Offset, req, 0), 0)
 	default:
@@ -190,6 +195,16 @@ func (k *keyed) Load(now int64, room Room) error {
 func (k *keyed) lateID(h *held, who identity, written int64) {
 	if who.id != nil {
 		k.ids.add(who.id, named{h.key, written})
+	}
+}
+
+// tookAway notes for the audit topic what was pending, and was taken away by late records.
+func (n *naming) tookAway(late []Item) {
+	for i := range late {
+		at, has := slices.BinarySearchFunc(n.removed, late[i].Offset, func(r removal, by int64) int { return cmp.Compare(r.by, by) })
+		if has {
+			late[i].Took = &n.removed[at].key
+		}
 	}
 }
 

@@ -133,14 +133,14 @@ func TestManyIDs(t *testing.T) {
 			out := ""
 			for h := range p.late.all() {
 				effect := h.effect
-				if effect == EffectPending {
+				if effect == EffectAccepted {
 					effect = EffectNone // one that asks is on the list, and one that need not ask is not
 				}
 				if effect != EffectNone || h.refusal != nil || h.by > 0 {
 					out += fmt.Sprint(h.offset, " ", effect, " by ", h.by, " refused ", h.refusal != nil, " resolve ", h.resolve, "; ")
 				}
 			}
-			return fmt.Sprint(out, p.Counted(), p.Pending()-int64(p.late.len()))
+			return fmt.Sprint(out, p.Counted(), p.Pending()-int64(p.late.own()))
 		}
 		if together, alone := play(1<<20), play(1); alone != together {
 			t.Fatalf("seed %d: one after the other:\n%s\nall at once:\n%s", seed, alone, together)

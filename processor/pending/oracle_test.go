@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -90,6 +91,31 @@ func (v *life) conclude(it *Item) {
 	}
 }
 
+// audited takes in what a resolved item tells the audit topic: once that a request was accepted, and what it has taken away.
+func (v *life) audited(it *Item) {
+	if !v.env.Audit {
+		return
+	}
+	var r removal
+	n := slices.IndexFunc(v.p.removed, func(r removal) bool { return r.by == it.Offset })
+	if n >= 0 {
+		r = v.p.removed[n]
+	}
+	if has := n >= 0 && it.late; has != (it.Took != nil) || has && *it.Took != r.key {
+		v.fail("record %d has taken away %v (%v), and tells %v", it.Offset, r.key, has, it.Took)
+	}
+	switch {
+	case it.Effect.Pending():
+		if v.accepted&bit(it.Offset) != 0 {
+			v.fail("record %d is accepted twice", it.Offset)
+		}
+		v.accepted |= bit(it.Offset)
+		v.note("accepted")
+	case it.late:
+		v.atOnce |= bit(it.Offset)
+	}
+}
+
 // requests are the offsets below one that have to be resolved.
 func (v *life) requests(below int64) (all mask) {
 	for offset := range below {
@@ -106,8 +132,8 @@ func (v *life) inFlight() (all mask) {
 		for _, pt := range parts {
 			for i := range pt.Items {
 				offset := pt.Items[i].Offset
-				if pt.Items[i].Effect.Pends() {
-					continue // it is pending
+				if pt.Items[i].Effect.Pending() {
+					continue
 				}
 				if all&bit(offset) != 0 {
 					v.fail("record %d is in flight twice", offset)
@@ -139,6 +165,9 @@ func (v *life) write(c state.Checkpoint) {
 		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
 	}
 	v.committed = c
+	if untold := v.requests(c.Offset) &^ v.accepted &^ v.atOnce; v.env.Audit && untold != 0 {
+		v.fail("the checkpoint %s passes %b, and they were not told to be accepted", checkpointed(c), untold)
+	}
 	said, resolved := v.says(c), v.resolved&^v.again
 	// At least once, what was resolved before a crash may be pending again, until the resolve record is read that names it.
 	if lost := said &^ resolved &^ (v.resolved & v.named(v.end())); lost != 0 {
@@ -159,7 +188,7 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		it := &pt.Items[i]
 		e := &v.log[it.Offset]
 		var rec Record
-		if it.Effect.Pends() {
+		if it.Effect.Pending() {
 			last = *it
 			continue
 		}
@@ -219,11 +248,6 @@ func (v *life) check() {
 		pending &^= bit(r.offset)
 	}
 	got, want := v.p.Pending(), int64(pending.len())
-	for h := range v.p.late.all() {
-		if h.effect.Pends() {
-			got-- // it is pending, and on the list
-		}
-	}
 	if most := want + v.uncertain(); got < want || got > most {
 		v.fail("%d records are pending, want %d (%b)", got, want, pending)
 	}
@@ -248,7 +272,7 @@ func (v *life) there() mask {
 		all &^= bit(r.offset)
 	}
 	for h := range v.p.late.all() {
-		if h.refusal != nil || h.by > 0 || h.effect != EffectNone && !h.effect.Pends() {
+		if h.refusal != nil || h.by > 0 || h.effect != EffectNone && !h.effect.Pending() {
 			all &^= bit(h.offset)
 		}
 	}
@@ -290,7 +314,7 @@ func (v *life) decide() {
 			got = "duplicate"
 		case h.refusal != nil:
 			got = "refused"
-		case h.effect != EffectNone && !h.effect.Pends():
+		case h.effect != EffectNone && !h.effect.Pending():
 			got = fmt.Sprint(h.effect == EffectCancelled)
 		}
 		if got != want {

@@ -36,6 +36,7 @@ type owner struct {
 	store       *state.Store // nil: there is none
 	room        Room
 	atLeastOnce bool
+	audit       bool
 }
 
 func testOwner(t testing.TB) *owner {
@@ -65,7 +66,7 @@ func mustRoute(r topics.Route) *topics.Route {
 	return routes[0]
 }
 
-func (l *owner) env() Env { return Env{Route: l.route, Mark: testMark, Skew: 1000} }
+func (l *owner) env() Env { return Env{Route: l.route, Mark: testMark, Skew: 1000, Audit: l.audit} }
 
 // assign restores the partition from its checkpoint and log. A negative offset is no checkpoint.
 func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, error) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // Part is what one turn does for one partition: the records that it resolves, and the checkpoint
@@ -38,6 +39,27 @@ func (pt *Part) Size() (bytes int64) {
 		bytes += int64(len(pt.Items[i].Run))
 	}
 	return bytes
+}
+
+// AskedFor is the due time of the request at an offset as it was asked for: a handle has no jitter.
+func (pt *Part) AskedFor(offset, due int64) int64 {
+	return due - pt.of.parsers.at(offset).Jitter(pt.of.Mark, offset)
+}
+
+// DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known.
+func (pt *Part) DueOf(it *Item, r *Record) int64 {
+	due := it.Key.Due
+	if due == 0 {
+		req, err := pt.of.parsers.at(r.Offset).Parse(r.Headers, topics.Stamp{Millis: r.Timestamp, Key: r.Key, NoValue: r.Value == nil}, r.Offset, pt.of.Mark)
+		if err != nil {
+			return 0
+		}
+		due = req.Due
+	}
+	if due <= topics.AtOnce {
+		return 0
+	}
+	return due
 }
 
 // Touch is called before the ith record is decoded. Every so many it reads something of each line of memory that the next ones take, so

@@ -55,6 +55,7 @@ type Env struct {
 	Route *topics.Route
 	Mark  topics.Mark // of what this group writes into the delay topic for itself
 	Skew  int64       // ms: clocks may differ by this much
+	Audit bool        // what becomes of each request is told, so parts say what they accept and take away
 }
 
 // Knows returns an error unless all parsers of a checkpoint are known.
@@ -130,16 +131,26 @@ type Item struct {
 	Refusal *topics.Refusal // dead-letter it; nil: deliver it
 	Resolve bool            // and write a resolve record, because its key is above the watermark
 	By      int64           // above 0: nothing is written for it, because the record at this offset has cancelled or replaced it
+	Took    *state.Key      // with Env.Audit: what was pending, and this has cancelled or replaced
 	Effect  Effect          // nothing is delivered for it: what it has done to the record that it names
 	late    bool            // it is resolved because O passes it, and not because W does
 	stored  bool            // the store holds it too
 
+	Replaced bool // what is at By is a replacement, and no cancel
+
 	// What was learned when it was tried, for the next time.
-	Acked   bool  // at_least_once: what is written for it has been acknowledged
-	Suspect bool  // its target refused it, or one that went along with it
-	Blame   error // its target refused it, and nothing went along: dead-letter it
-	Stays   bool  // the delay topic refused it, and nothing went along: it cannot be carried on
-	Cuts    int   // how often the dead letter topic refused it for its size, and nothing went along
+	Acked   bool     // at_least_once: what is written for it has been acknowledged
+	Suspect bool     // its target refused it, or one that went along with it
+	Stays   bool     // the delay topic refused it, and nothing went along: it cannot be carried on
+	Blame   error    // its target refused it, and nothing went along: dead-letter it
+	Cuts    int      // how often the dead letter topic refused it for its size, and nothing went along
+	Untold  []Untold // at_least_once: but for these
+}
+
+// Untold is a record for the audit topic that was not acknowledged.
+type Untold struct {
+	Event      topics.AuditEvent
+	Key, Value []byte
 }
 
 // due is when it may be resolved: one that is refused at once.

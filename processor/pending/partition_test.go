@@ -336,3 +336,23 @@ func TestResumeStaysBelowWhatIsUndecided(t *testing.T) {
 		})
 	}
 }
+
+// While a list that is capped has notes left W stays, so nothing more is read until all of them are taken.
+func TestNotesPauseReading(t *testing.T) {
+	l := testOwner(t)
+	l.audit = true
+	p := l.live(t)
+	offset := int64(0)
+	for ; offset <= mostNotes; offset++ {
+		equal(t, "full", p.Full(testNow, l.room), false)
+		l.read(t, p, testNow, req(offset, ms(100), "orders"))
+	}
+	for left := offset; left > 0; left -= 4000 {
+		equal(t, "full, with notes", p.Full(testNow, l.room), true)
+		l.happened(p.Take(testNow, nil, 4000, anyBytes))
+	}
+	equal(t, "full, without", p.Full(testNow, l.room), false)
+	equal(t, "pending", p.Pending(), offset)
+	equal(t, "O", p.Marks().Committed.Offset, offset)
+	equal(t, "records", len(p.Take(testNow+100, nil, 10, anyBytes).Items), 10)
+}

@@ -25,6 +25,7 @@ type scope struct {
 	queue       bool   // a fixed delay
 	stored      bool   // there is a store
 	followed    bool   // another replica follows
+	audit       bool   // what becomes of requests is told
 	twins       topics.OnDuplicate
 	before      func(*life) // what has happened before all begins
 	atLeastOnce bool
@@ -69,6 +70,17 @@ var scopesOfCancels = []scope{
 	{name: "replacements, short of memory", sorts: "acq", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 1700, shows: "read again, taken away"},
 	{name: "replacements, followed", sorts: "acqQ", stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 7, states: 4300, shows: "handed over, taken away"},
 }
+
+// What is accepted is told once, before O passes it.
+var scopesOfAudit = []scope{
+	{name: "audit, in memory", sorts: "pan", audit: true, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2100, shows: "late, repeated, repeated in parts, accepted"},
+	{name: "audit, with a store", sorts: "pac", audit: true, stored: true, before: oneDelivered, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 2200, shows: "accepted, taken away"},
+	{name: "audit, cancels and replacements", sorts: "ackqQ", audit: true, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 5400, shows: "accepted, taken away, repeated"},
+	{name: "audit, short of memory", sorts: "ak", audit: true, most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 750, shows: "read again, accepted, taken away"},
+	{name: "audit, followed", sorts: "pak", audit: true, stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 7, states: 2450, shows: "handed over, accepted"},
+}
+
+func TestSmallScopesOfAudit(t *testing.T) { exploreAll(t, scopesOfAudit) }
 
 func TestSmallScopes(t *testing.T) { exploreAll(t, scopes) }
 
@@ -129,7 +141,7 @@ func (s *scope) prepare(t *testing.T) {
 	if s.queue {
 		r.Delay = secondDue * time.Millisecond
 	}
-	s.env = Env{Route: mustRoute(r), Mark: testMark, Skew: 1000}
+	s.env = Env{Route: mustRoute(r), Mark: testMark, Skew: 1000, Audit: s.audit}
 	s.made, s.seen = map[[2]int64]entry{}, map[string]int{}
 	s.openStore(t)
 	t.Cleanup(func() {

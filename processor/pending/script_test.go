@@ -24,7 +24,7 @@ import (
 // <offset>@<due>#<id> has an id. <offset>=cancel-id:<id> cancels it, =forwarded-id:<id>@<time> as another partition passes it on that was
 // written then, and =replace-id:<id>@<due> takes the place of what has it.
 //
-//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [twins=replace|ignore]
+//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit] [twins=replace|ignore]
 //	                      begin with a checkpoint, or with the one that was written last: what only memory held is gone
 //	accept <record>...    what each has turned out to be
 //	live                  end the catch-up
@@ -151,7 +151,7 @@ func (s *script) open(d *datadriven.TestData) string {
 	if twins := s.text(d, "twins"); twins != "" {
 		must(s.T, r.OnDuplicate.UnmarshalText([]byte(twins)))
 	}
-	s.l.route, s.l.atLeastOnce = mustRoute(r), d.HasArg("at-least-once")
+	s.l.route, s.l.atLeastOnce, s.l.audit = mustRoute(r), d.HasArg("at-least-once"), d.HasArg("audit")
 	if d.HasArg("storeless") {
 		s.l.store = nil
 	}
@@ -322,6 +322,9 @@ func (s *script) say(pt *Part) string {
 		case it.By > 0:
 			fmt.Fprintf(&out, " (taken away by %d)", it.By)
 		}
+		if it.Took != nil {
+			fmt.Fprintf(&out, " (took %d)", it.Took.Seq)
+		}
 		if it.Refusal != nil {
 			out.WriteString(" (dead letter")
 			if it.Resolve {
@@ -405,7 +408,7 @@ func (s *script) show() string {
 	f := s.p.Figures(testNow)
 	far := ""
 	if f.Pending > 0 {
-		far = fmt.Sprintf(", %d of them in memory", f.Near+int64(s.p.late.len()))
+		far = fmt.Sprintf(", %d of them in memory", f.Near+int64(s.p.late.own()))
 	}
 	return fmt.Sprintf("position %d, %d pending%s; %s", s.p.position, f.Pending, far, checkpointed(s.p.committed))
 }

@@ -145,7 +145,7 @@ func (v *life) undisturbed() bool { return v.p.live && len(v.taken) == 0 && v.be
 // them go unseen.
 func (v *life) fingerprint() uint64 {
 	h := hashed{b: v.scratch[:0]}
-	h.put(v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again))
+	h.put(v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted))
 	h.counts(v.been)
 	h.flags(v.open, v.storeless, v.f != nil, v.beside != nil)
 	for _, of := range slices.Sorted(maps.Keys(v.takenBy)) {

@@ -1,0 +1,207 @@
+package processor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
+)
+
+const testAudit = "bills" // a topic that the cluster has
+
+// auditing has what becomes of requests told.
+func auditing(c *Config) {
+	c.AuditTopic, c.Routes = testAudit, []topics.Route{testRoute(false)}
+	c.Routes[0].CancelsAnswered = true
+}
+
+func (l *lane) auditIs(status targets.Status) {
+	l.targets.Of([]byte(testAudit)).State.Store(&targets.State{Status: status, Partitions: 4, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+}
+
+// tells is what a turn has told, a line for each record: key, and value without what all have.
+func tells(tn *turn) (lines []string) {
+	for _, o := range tn.render.outputs {
+		if o.kind != outAudit {
+			continue
+		}
+		value := strings.NewReplacer(`"topic":"requests","group":"g","at":1000000000000,`, "", `"handle":"`+string(o.rec.Key)+`",`, "", `,"message":"`, " ").Replace(string(o.rec.Value))
+		if at := strings.Index(value, " "); at > 0 {
+			value = value[:at] + value[strings.Index(value, `,"target"`):]
+		}
+		lines = append(lines, string(o.rec.Key)+" "+value)
+	}
+	return lines
+}
+
+// A turn tells what becomes of each request, when all else of it has been acknowledged: by handle, and where it went.
+func TestTurnTells(t *testing.T) {
+	l, w := testCluster(t, auditing)
+	l.auditIs(targets.Ready)
+	bad := req(6, testNow, "orders")
+	bad.Headers = nil
+	replaces := req(10, testNow+60_000, "orders")
+	replaces.Headers = append(replaces.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Offset: 9, Due: testNow + 60_000}.String())})
+	expired := req(13, testNow-5, "orders")
+	expired.Headers = append(expired.Headers, kgo.RecordHeader{Key: topics.HeaderExpires, Value: []byte("999999999997")})
+	tn := decidedTurn(t, l, w,
+		req(1, testNow+60_000, "orders"),
+		cancelOf(2, testTP.Partition, 1, testNow+60_000), cancelOf(3, testTP.Partition, 0, testNow), cancelOf(4, testTP.Partition, 1, testNow+60_000), cancelOf(5, 2, 7, testNow),
+		bad, req(7, testNow-5, "orders"), cancelOf(8, testTP.Partition, 7, testNow-5),
+		req(9, testNow+60_000, "orders"), replaces,
+		req(11, testNow-5, "orders"), req(12, testNow-5, "elsewhere"), expired,
+	)
+	var produced []bool // to the audit topic
+	audit := w.c.TopicInfo(testAudit).TopicID
+	w.answer(kmsg.Produce, func(r kmsg.Request) (kmsg.Response, error) {
+		for _, rt := range r.(*kmsg.ProduceRequest).Topics {
+			produced = append(produced, rt.TopicID == audit || rt.Topic == testAudit)
+		}
+		return nil, nil
+	})
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	if first := slices.Index(produced, true); first < 1 || slices.Contains(produced[first:], false) {
+		t.Errorf("what is told does not come last: %v", produced)
+	}
+	equals(t, "told", tells(tn), []string{
+		`3-1-1000000060000 {"event":"accepted","due":1000000060000}`,
+		`3-1-1000000060000 {"event":"cancelled","due":1000000060000,"by":"3-2"}`,
+		`3-0-1000000000000 {"event":"too_late","due":1000000000000,"by":"3-3"}`,
+		`3-1-1000000060000 {"event":"unknown","due":1000000060000,"by":"3-4"}`,
+		`2-7-1000000000000 {"event":"forwarded","due":1000000000000,"by":"3-5"}`,
+		`3-6 {"event":"dead_lettered","code":"no_due","target":"requests.dead","target_partition":0,"target_offset":2}`,
+		`3-7-999999999995 {"event":"cancelled","due":999999999995,"by":"3-8"}`,
+		`3-9-1000000060000 {"event":"accepted","due":1000000060000}`,
+		`3-10-1000000060000 {"event":"accepted","due":1000000060000}`,
+		`3-9-1000000060000 {"event":"replaced","due":1000000060000,"by":"3-10"}`,
+		`3-11-999999999995 {"event":"delivered","due":999999999995,"target":"orders","target_partition":0,"target_offset":0}`,
+		`3-12-999999999995 {"event":"dead_lettered","due":999999999995,"code":"target_not_allowed","target":"requests.dead","target_partition":0,"target_offset":3}`,
+		`3-13-999999999995 {"event":"expired","due":999999999995,"code":"expired","target":"requests.dead","target_partition":0,"target_offset":4}`,
+	})
+	l.turnDecided(t.Context(), tn)
+	equal(t, "counted as accepted", l.counters.audits()["accepted"], 3)
+	equal(t, "counted as cancelled", l.counters.audits()["cancelled"], 2)
+	if l.counters.cancels.snapshot()["accepted"] != 0 {
+		t.Error("what is accepted counts as a cancel")
+	}
+}
+
+// A record that is carried on, and what becomes of it then, has the handle of the request.
+func TestTurnTellsOfRetries(t *testing.T) {
+	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].Jitter = time.Second })
+	l.auditIs(targets.Ready)
+	again := req(9, testNow, "orders")
+	first := topics.Origin{Offset: 5, Timestamp: testNow, Due: testNow - 10_000 + mustRoute(l.cfg.Routes[0]).Parser().Jitter(testMark, 5)}
+	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow, Attempt: 1, Origin: first}, nil)
+	for _, c := range []struct {
+		target targets.Status
+		want   string
+	}{
+		{targets.Ready, `3-5-999999990000 {"event":"delivered","due":999999990000,"target":"orders","target_partition":0,"target_offset":0}`},
+		{targets.Troubled, `3-5-999999990000 {"event":"retried","due":999999990000,"next_due":`},
+		{targets.Missing, `3-5-999999990000 {"event":"dead_lettered","due":999999990000,"code":"unknown_target","target":"requests.dead","target_partition":0,"target_offset":0}`},
+	} {
+		tn := readyTurn(t, l, w, again)
+		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.began.Add(time.Hour)})
+		tn.run(t.Context())
+		if got := tells(tn); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+			t.Errorf("%v: told is %q, want %q", c.target, got, c.want)
+		}
+	}
+}
+
+// On a retry route the handle of a record that came at a time that is not known follows from when it is due next, and one that is parked
+// without having waited has none.
+func TestTurnTellsOfRetryRoute(t *testing.T) {
+	l, w := testCluster(t, auditing, func(c *Config) {
+		c.Routes[0].Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: 3 * time.Second, Factor: 2, Max: time.Hour}, MaxAttempts: 2}
+	})
+	l.auditIs(targets.Ready)
+	failed := func(offset int64, attempt string) *kgo.Record {
+		r := req(offset, testNow, "orders")
+		r.Headers = []kgo.RecordHeader{{Key: topics.HeaderTargetTopic, Value: []byte("orders")}, {Key: topics.HeaderAttempt, Value: []byte(attempt)}}
+		return r
+	}
+	tn := readyTurn(t, l, w, failed(0, "1"), failed(1, "2"))
+	tn.run(t.Context())
+	equals(t, "told", tells(tn), []string{
+		`3-1 {"event":"parked","code":"attempts_exhausted","target":"requests.dead","target_partition":0,"target_offset":0}`,
+		`3-0-1000000006000 {"event":"retried","due":1000000006000,"next_due":1000000006000,"attempt":0}`,
+	})
+}
+
+// Where what becomes of requests cannot be told, nothing is done.
+func TestTurnWaitsForAudit(t *testing.T) {
+	l, w := testCluster(t, auditing)
+	tn := readyTurn(t, l, w)
+	l.auditIs(targets.Missing)
+	tn.run(t.Context())
+	equal(t, "parts that were tried", len(tn.tried), 0)
+	equals(t, "requests", w.take(), nil)
+	l.turnDecided(t.Context(), tn)
+	if p := tn.parts[0].p; p.err == nil || !strings.Contains(p.err.Error(), "the audit topic "+testAudit) || len(p.Repeated()) != 1 {
+		t.Errorf("it is held up by %v, and to be tried again are %d parts", p.err, len(p.Repeated()))
+	}
+}
+
+// A transaction whose audit is refused does not happen, and no record is to blame for that.
+func TestTurnWithRefusedAudit(t *testing.T) {
+	for _, why := range []*kerr.Error{kerr.InvalidRecord, kerr.TopicAuthorizationFailed} {
+		l, w := testCluster(t, auditing)
+		l.auditIs(targets.Ready)
+		tn := readyTurn(t, l, w)
+		w.refuse(testAudit, why, nil)
+		tn.run(t.Context())
+		equal(t, "outcome", tn.outcome, outcomeAborted)
+		equals(t, "decisions", only(w.take(), "EndTxn"), nil)
+		if tn.blamed[testAudit] == nil || len(tn.blamed) != 1 || tn.rejected != nil {
+			t.Errorf("%v: blamed are %v, and refused is %v", why, tn.blamed, tn.rejected)
+		}
+	}
+}
+
+// At least once, what was delivered and could not be told is told later, and not delivered again.
+func TestAuditFollowsAtLeastOnce(t *testing.T) {
+	l, w := testCluster(t, auditing, func(c *Config) { c.Guarantee = AtLeastOnce })
+	l.auditIs(targets.Ready)
+	tn := readyTurn(t, l, w)
+	w.refuse(testAudit, kerr.TopicAuthorizationFailed, nil)
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeAborted)
+	p := tn.parts[0].p
+	l.turnDecided(t.Context(), tn)
+	equal(t, "counted as delivered", p.stats.delivered.Load(), 1)
+	equal(t, "counted as told", l.counters.audits()["delivered"], 0)
+	if pt := p.prepareCommit(); pt != nil && pt.To.Watermark.Due > 0 {
+		t.Errorf("a checkpoint passes what was not told: %+v", pt.To)
+	}
+	w.answer(kmsg.Produce, nil)
+	l.auditIs(targets.Ready)
+	next := &turn{kit: &l.kit, parts: []*part{p.take(testNow+1000, nil, 10, anyBytes)}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
+	next.run(t.Context())
+	equal(t, "outcome", next.outcome, outcomeDone)
+	equal(t, "outputs", len(next.render.outputs), 2)
+	equals(t, "told", tells(next), []string{`3-0-1000000000000 {"event":"accepted","due":1000000000000}`, `3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
+	l.turnDecided(t.Context(), next)
+	equal(t, "counted as told", l.counters.audits()["delivered"], 1)
+	equal(t, "W", p.prepareCommit().To.Watermark.Due, testNow)
+}
+
+// Without an audit topic nothing is told, and no turn is made for what is accepted.
+func TestNothingIsToldUnasked(t *testing.T) {
+	l, w := testCluster(t)
+	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow+60_000, "orders"))
+	equal(t, "records", len(tn.parts[0].Items), 1)
+	tn.run(t.Context())
+	equal(t, "outputs", len(tn.render.outputs), 1)
+	equal(t, "blocks for what is told", len(tn.render.tells.blocks), 0)
+}

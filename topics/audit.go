@@ -1,0 +1,189 @@
+package topics
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// AuditEvent is what has become of a request.
+type AuditEvent uint8
+
+// The events that a record of the audit topic may tell.
+const (
+	AuditAccepted     AuditEvent = iota // it is pending
+	AuditDelivered                      // to its target
+	AuditCancelled                      // by another record
+	AuditReplaced                       // by another request
+	AuditExpired                        // dead-lettered after delay-expires
+	AuditDeadLettered                   // for any other reason
+	AuditParked                         // a retry route has delivered it often enough
+	AuditTooLate                        // a cancel of it, or it as a replacement, came too late
+	AuditUnknown                        // a cancel names it, and nothing of that name is pending
+	AuditForwarded                      // a cancel of it was passed on to its partition
+	AuditRetried                        // appended to the delay topic again, to be due later
+	AuditDuplicate                      // its id is pending: dead-lettered, or left out
+	auditEvents
+)
+
+// AuditEvents is how many there are.
+const AuditEvents = int(auditEvents)
+
+var auditWords = [auditEvents]string{"accepted", "delivered", "cancelled", "replaced", "expired", "dead_lettered", "parked", "too_late", "unknown", "forwarded", "retried", "duplicate"}
+
+// String is the word for it, as records and metrics have it.
+func (e AuditEvent) String() string { return auditWords[e] }
+
+// AuditOf is the event of a request that is dead-lettered.
+func AuditOf(r *Refusal) AuditEvent {
+	switch r.Code {
+	case CodeExpired:
+		return AuditExpired
+	case CodeExhausted:
+		return AuditParked
+	case CodeTooLate:
+		return AuditTooLate
+	case CodeDuplicateID:
+		return AuditDuplicate
+	}
+	return AuditDeadLettered
+}
+
+// Audit is one record of the audit topic. Its key is the handle of the request that it is about, or of a cancel that has found nothing the id
+// that it names.
+type Audit struct {
+	Event AuditEvent
+	Of    Handle // as asked for; without a due time when none is known
+	ID    []byte // in the place of Of; nil: none
+	Topic string // the delay topic
+	Group string
+	At    int64 // ms since the epoch
+
+	By      Place // with HasBy: where the record lies that has done it, or has asked for it in vain
+	HasBy   bool
+	NextDue int64 // of AuditRetried: ms since the epoch
+	Attempt int   // and so many attempts there were
+	Refusal *Refusal
+	Target  string // the topic that it was written to; where it lies there is added by AppendPlace
+}
+
+// Place is where a record lies in a topic.
+type Place struct {
+	Partition int32
+	Offset    int64
+}
+
+// append writes a place as the beginning of a handle.
+func (p Place) append(b []byte) []byte {
+	return strconv.AppendInt(append(strconv.AppendInt(b, int64(p.Partition), 10), '-'), p.Offset, 10)
+}
+
+// maxAuditMessage bounds what a record tells of a refusal; the dead letter has all of it.
+const maxAuditMessage = 512
+
+// AppendKey appends the key of a record: the handle, or partition and offset where no due time is known.
+func (a *Audit) AppendKey(b []byte) []byte {
+	if a.ID != nil {
+		return append(b, a.ID...)
+	}
+	if a.Of.Due > 0 {
+		return a.Of.append(b)
+	}
+	return Place{a.Of.Partition, a.Of.Offset}.append(b)
+}
+
+// AppendValue appends the value of a record, a JSON object. One that has a target is left open for AppendPlace.
+func (a *Audit) AppendValue(b []byte) []byte {
+	b = append(append(append(b, `{"event":"`...), a.Event.String()...), '"')
+	if a.ID != nil {
+		b = appendJSON(append(b, `,"id":`...), string(a.ID))
+	} else {
+		b = append(a.AppendKey(append(b, `,"handle":"`...)), '"')
+	}
+	b = append(append(append(b, `,"topic":"`...), a.Topic...), `","group":`...)
+	b = appendJSON(b, a.Group)
+	b = strconv.AppendInt(append(b, `,"at":`...), a.At, 10)
+	if a.Of.Due > 0 {
+		b = strconv.AppendInt(append(b, `,"due":`...), a.Of.Due, 10)
+	}
+	if a.HasBy {
+		b = append(a.By.append(append(b, `,"by":"`...)), '"')
+	}
+	if a.Event == AuditRetried {
+		b = strconv.AppendInt(append(b, `,"next_due":`...), a.NextDue, 10)
+		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(a.Attempt), 10)
+	}
+	if r := a.Refusal; r != nil {
+		b = append(append(append(b, `,"code":"`...), r.Code...), `","message":`...)
+		b = appendJSON(b, r.Message[:min(len(r.Message), maxAuditMessage)])
+	}
+	if a.Target == "" {
+		return append(b, '}')
+	}
+	return append(append(append(b, `,"target":"`...), a.Target...), '"')
+}
+
+// AuditPlaceBytes is the most that AppendPlace appends.
+const AuditPlaceBytes = len(`,"target_partition":,"target_offset":}`) + 10 + 19
+
+// AppendPlace ends a value with where the record lies in its target. It changes nothing about one that has ended.
+func AppendPlace(b []byte, at Place) []byte {
+	if b[len(b)-1] == '}' {
+		return b
+	}
+	b = strconv.AppendInt(append(b, `,"target_partition":`...), int64(at.Partition), 10)
+	b = strconv.AppendInt(append(b, `,"target_offset":`...), at.Offset, 10)
+	return append(b, '}')
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendJSON appends a text as JSON has it. What is no UTF-8 is replaced.
+func appendJSON(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		case c < utf8.RuneSelf:
+			b = append(b, c)
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			b = utf8.AppendRune(b, r)
+			i += n
+			continue
+		}
+		i++
+	}
+	return append(b, '"')
+}
+
+// ReserveAudit keeps the audit topic of a configuration from being anything else in it: a request for it is refused, whatever a pattern of
+// targets says. "" is none.
+func ReserveAudit(topic string, routes []*Route) error {
+	if topic == "" {
+		return nil
+	}
+	if !validTopic(topic) || isInternal(topic) {
+		return fmt.Errorf("audit.topic %q is not a topic name: %s, and not __ at the beginning", topic, whatAName)
+	}
+	var errs []error
+	for _, r := range routes {
+		switch {
+		case r.Topic == topic:
+			errs = append(errs, fmt.Errorf("audit.topic %q is the delay topic of a route", topic))
+		case slices.Contains(r.LetterBoxes(), topic):
+			errs = append(errs, fmt.Errorf("audit.topic %q is the dead letter topic of route %q", topic, r.Topic))
+		case r.allowed[topic]:
+			errs = append(errs, fmt.Errorf("audit.topic %q is a target of route %q", topic, r.Topic))
+		default:
+			r.allowed[topic] = false
+		}
+	}
+	return errors.Join(errs...)
+}
