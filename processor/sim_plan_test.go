@@ -166,7 +166,7 @@ func drawPlan(t *rapid.T) plan {
 	p := plan{
 		Seed:       uint64(below(t, "seed", 1<<14)),
 		Guarantee:  oneOf(t, "guarantee", ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce),
-		Partitions: oneOf[int32](t, "partitions", 1, 2, 3, 6),
+		Partitions: oneOf[int32](t, "partitions", 1, 2, 3, 3),
 		Brokers:    1 + below(t, "brokers", 3),
 		Processes:  1 + below(t, "processes", 3),
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),
