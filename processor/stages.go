@@ -11,7 +11,7 @@ import (
 // Some records of a turn wait until others have been acknowledged. So a turn sends in stages, and each waits for all of those before it.
 const (
 	stageRecords = iota
-	stageAudit   // what has become of requests: it says where the records of the first stage lie
+	stageAudit   // what is told of those, and where they lie
 	// Resolve records of at_least_once. Each must not be there before the dead letter that it stands for: after a crash between the two the
 	// record might be pending again, and would be taken for resolved. What is told of the dead letter goes before it for the same reason.
 	stageResolve
@@ -21,7 +21,7 @@ const (
 // stage is which one an output belongs to.
 func (t *turn) stage(o *output) int {
 	switch {
-	case o.kind == outAudit:
+	case o.kind == outAudit && (o.of != nil || o.event != topics.AuditAccepted && t.cfg.Guarantee == AtLeastOnce):
 		return stageAudit
 	case o.kind == outResolve && t.cfg.Guarantee == AtLeastOnce:
 		return stageResolve

@@ -66,6 +66,10 @@ func (t *turn) noteRejected(w *acks) {
 	if len(w.refused) == 0 {
 		return
 	}
+	if err := w.failed[t.cfg.AuditTopic]; err != nil { // no record is to blame for what is told of it
+		t.blamed[t.cfg.AuditTopic] = err
+		return
+	}
 	outs := t.render.outputs
 	r := refusal{err: w.failed[w.refused[0].Topic]}
 	var first output
@@ -85,10 +89,6 @@ func (t *turn) noteRejected(w *acks) {
 			}
 			r.items = append(r.items, outs[i].item)
 		}
-	}
-	if len(r.items) == 0 { // for the audit topic: no record is to blame for what is told of it
-		t.blamed[w.refused[0].Topic] = r.err
-		return
 	}
 	if alone {
 		if !first.another(r.err) {

@@ -126,33 +126,6 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 	return e
 }
 
-// expectID reads the id of a request.
-func (rt *route) expectID(e *Expectation, a asked, r *kgo.Record) {
-	id := a.id
-	switch {
-	case rt.Delay > 0 && len(id) > 0:
-		e.refuse(UnsupportedHeader)
-		return
-	case rt.Keyed && (len(id) > 0 || len(r.Key) == 0):
-		e.refuse(InvalidID)
-		return
-	case rt.Keyed:
-		id = r.Key
-	}
-	_, _, _, isHandle := handle(id)
-	switch {
-	case len(id) > 256 || isHandle || len(id) > 0 && (e.Names != (Source{}) || e.NamesID && e.ID != string(id)):
-		e.refuse(InvalidID)
-		e.Names, e.NamesID, e.ID = Source{}, false, ""
-		return
-	case len(id) > 0 && (e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread):
-		e.ID = string(id)
-	}
-	if e.ID != "" && rt.OnDuplicate == Reject {
-		e.doubt(DuplicateID)
-	}
-}
-
 // expectNamed reads what a record cancels or replaces. A replacement must be in the partition of what it names. One whose headers cannot be
 // understood names nothing.
 func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {

@@ -2,6 +2,8 @@ package check
 
 import (
 	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // An id is had by one pending request of a partition at most. What comes beside it is dead-lettered, takes its place or is left out, as the
@@ -17,6 +19,33 @@ const (
 	Replace
 	LeaveOut
 )
+
+// expectID reads the id of a request.
+func (rt *route) expectID(e *Expectation, a asked, r *kgo.Record) {
+	id := a.id
+	switch {
+	case rt.Delay > 0 && len(id) > 0:
+		e.refuse(UnsupportedHeader)
+		return
+	case rt.Keyed && (len(id) > 0 || len(r.Key) == 0):
+		e.refuse(InvalidID)
+		return
+	case rt.Keyed:
+		id = r.Key
+	}
+	_, _, _, isHandle := handle(id)
+	switch {
+	case len(id) > 256 || isHandle || len(id) > 0 && (e.Names != (Source{}) || e.NamesID && e.ID != string(id)):
+		e.refuse(InvalidID)
+		e.Names, e.NamesID, e.ID = Source{}, false, ""
+		return
+	case len(id) > 0 && (e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread):
+		e.ID = string(id)
+	}
+	if e.ID != "" && rt.OnDuplicate == Reject {
+		e.doubt(DuplicateID)
+	}
+}
 
 // idName is an id in a partition.
 type idName struct {

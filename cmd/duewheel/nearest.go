@@ -7,17 +7,19 @@ import "strings"
 // misspelt section (kafak.brokers) leads to, what begins alike (user for username), and what lies in the
 // same section.
 func nearest(name string, known []string) string {
-	best, bestDistance := "", 0
+	best, bestDistance, bestSection := "", 0, false
 	for _, k := range known {
-		d := 2 * min(distance(name, k), distance(lastPart(name), lastPart(k))+1, distance(name, firstParts(k, name))+1)
+		d, inSection := min(distance(name, k), distance(lastPart(name), lastPart(k))+1), distance(name, firstParts(k, name))+1
+		section := inSection < d // it is near for its section alone, of which the first key is as good as any
+		d = 2 * min(d, inSection)
 		if parent(name) != "" && parent(name) == parent(k) {
 			d -= 3
 		}
 		if strings.HasPrefix(lastPart(k), lastPart(name)) {
 			d -= 3
 		}
-		if best == "" || d < bestDistance || d == bestDistance && distance(name, k) < distance(name, best) {
-			best, bestDistance = k, d
+		if best == "" || d < bestDistance || d == bestDistance && !(section && bestSection) && distance(name, k) < distance(name, best) {
+			best, bestDistance, bestSection = k, d, section
 		}
 	}
 	return best

@@ -225,8 +225,8 @@ func (k *keyed) needs(now int64) time.Duration {
 }
 
 // mostNotes are so many that nothing is read until all of them are taken: while a list that is capped has some left, W stays, and what is
-// due waits.
-const mostNotes = 10_000
+// due waits. It is more than a few fetches bring, since what was fetched of a partition that is paused is fetched again.
+const mostNotes = 100_000
 
 func (k *keyed) fill(_ int64, room Room, full bool) bool {
 	most := max(room.Budget/8, 1<<20)

@@ -344,12 +344,15 @@ func TestNotesPauseReading(t *testing.T) {
 	p := l.live(t)
 	offset := int64(0)
 	for ; offset <= mostNotes; offset++ {
-		equal(t, "full", p.Full(testNow, l.room), false)
-		l.read(t, p, testNow, req(offset, ms(100), "orders"))
+		if p.Full(testNow, l.room) {
+			t.Fatalf("full with %d notes", offset)
+		}
+		_, err := p.Accept(req(offset, ms(100), "orders"), testNow)
+		must(t, err)
 	}
-	for left := offset; left > 0; left -= 4000 {
+	for left := offset; left > 0; left -= 40_000 {
 		equal(t, "full, with notes", p.Full(testNow, l.room), true)
-		l.happened(p.Take(testNow, nil, 4000, anyBytes))
+		l.happened(p.Take(testNow, nil, 40_000, anyBytes))
 	}
 	equal(t, "full, without", p.Full(testNow, l.room), false)
 	equal(t, "pending", p.Pending(), offset)
