@@ -97,7 +97,7 @@ kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 bench: ## measure on a Kafka on this machine (some 20 minutes, nothing else running), and put the table into docs/benchmarks.md
 	$(GO) run ./bench/run -update docs/benchmarks.md
 
-bench-ask: ## the same for cancels and retries (some two minutes)
+bench-ask: ## the same for cancels, retries, ids and the audit topic (some five minutes)
 	$(GO) run ./bench/run -ask -update docs/benchmarks.md
 
 bench-failover: ## the same with replicas that are killed, restarted and added (some six minutes, 6 GB of disk)

@@ -20,16 +20,8 @@ var asks = []benchCase{
 	{"audit", audit},
 }
 
-// unbuilt are cases of what this release refuses. They run if they are named.
-var unbuilt = []string{"ids", "audit"}
-
 // AskCases names every case of Ask in the order in which they run.
 func AskCases() []string { return namesOf(asks) }
-
-// AskDefault names those that run if none is named.
-func AskDefault() []string {
-	return slices.DeleteFunc(AskCases(), func(name string) bool { return slices.Contains(unbuilt, name) })
-}
 
 // askRecords is how many records a case of Ask has that goes as fast as it can.
 const askRecords = 500_000
@@ -38,9 +30,6 @@ const askRecords = 500_000
 // id, and told of in an audit topic. Like Run it makes topics and groups of its own and deletes them, and like Run it has every record judged.
 func Ask(ctx context.Context, o Options) ([]Result, error) {
 	o.Records = cmp.Or(o.Records, askRecords)
-	if len(o.Cases) == 0 {
-		o.Cases = AskDefault()
-	}
 	return runAll(ctx, o.withDefaults(), asks)
 }
 

@@ -24,7 +24,7 @@ import (
 type Options struct {
 	// Client says how to reach the cluster: brokers, TLS, SASL.
 	Client []kgo.Opt
-	// Cases are the names of those to run, as Cases, AskCases or FailoverCases lists them. Defaults to all, and of Ask to those of AskDefault.
+	// Cases are the names of those to run, as Cases, AskCases or FailoverCases lists them. Defaults to all.
 	Cases []string
 	// Records of a throughput case. Defaults to 1,000,000, those of Ask to 500,000. With fewer, starts and ends count more.
 	Records int

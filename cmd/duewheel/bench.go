@@ -81,7 +81,7 @@ processor runs in this process.
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
 record checked, and deletes them, also on Ctrl-C. All cases together take some two minutes.
 
-The cases are ` + strings.Join(bench.AskDefault(), ", ") + `.
+The cases are ` + strings.Join(bench.AskCases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench ask -b localhost:9092\n  duewheel bench ask -b localhost:9092 --case retry --rate 2000 --json",
