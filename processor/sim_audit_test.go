@@ -21,10 +21,10 @@ import (
 
 // told is a record of the audit topic, as those read it who ask.
 type toldRecord struct {
-	Event, Handle, Topic, Group, By, Code, Target string
-	At, Due                                       int64
-	TargetPartition                               int32 `json:"target_partition"`
-	TargetOffset                                  int64 `json:"target_offset"`
+	Event, Handle, ID, Topic, Group, By, Code, Target string
+	At, Due                                           int64
+	TargetPartition                                   int32 `json:"target_partition"`
+	TargetOffset                                      int64 `json:"target_offset"`
 }
 
 // committed are the records of a topic that a reader of committed ones gets, by partition in order.
@@ -51,10 +51,13 @@ func (w *world) audit() map[string][]toldRecord {
 	all := map[string][]toldRecord{}
 	for _, r := range w.committedOf(simAudit) {
 		var a toldRecord
-		if err := json.Unmarshal(r.Value, &a); err != nil || a.Handle != string(r.Key) || a.Group != simGroup || a.At > r.Timestamp.UnixMilli() {
+		if err := json.Unmarshal(r.Value, &a); err != nil || a.Handle+a.ID != string(r.Key) || (a.Handle == "") == (a.ID == "") || a.Group != simGroup || a.At > r.Timestamp.UnixMilli() {
 			w.fail("%s says %s: %v", r.Key, r.Value, err)
 		}
 		w.note("told %s", r.Value)
+		if a.ID != "" {
+			continue // it is of no request
+		}
 		all[a.Topic+" "+a.Handle] = append(all[a.Topic+" "+a.Handle], a)
 	}
 	return all
@@ -64,7 +67,7 @@ func (w *world) audit() map[string][]toldRecord {
 func outcomes(all []toldRecord) (n int) {
 	for _, a := range all {
 		switch {
-		case a.Event == "delivered", a.Event == "cancelled", a.Event == "replaced", a.Event == "expired", a.Event == "dead_lettered", a.Event == "parked", a.Code != "":
+		case a.Event == "delivered", a.Event == "cancelled", a.Event == "replaced", a.Event == "expired", a.Event == "dead_lettered", a.Event == "parked", a.Event == "duplicate", a.Code != "":
 			n++
 		}
 	}
@@ -81,7 +84,7 @@ func tellsOf(r *kgo.Record) string {
 	return fmt.Sprintf("%d-%d", r.Partition, r.Offset)
 }
 
-// naming is a record with a header that names another one.
+// namedBy is a record with a header that names another one.
 func namedBy(header, handle string, r *kgo.Record) *kgo.Record {
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: header, Value: []byte(handle)})
 	return r

@@ -1,0 +1,195 @@
+package pending
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// Any log under any sequence of configurations gives the same pending set after a restart as without one: with the store, without it, and
+// for a follower. (Design rule 10.)
+func TestReplayIsDeterministic(t *testing.T) {
+	for seed := range uint64(400) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { replays(t, rand.New(rand.NewPCG(seed, 2))) })
+	}
+}
+
+// replaying is a partition whose log and configuration go on at random.
+type replaying struct {
+	*testing.T
+	*rand.Rand
+	l   *owner
+	p   *Partition
+	log []*kgo.Record
+	now int64
+}
+
+func replays(t *testing.T, rng *rand.Rand) {
+	r := &replaying{T: t, Rand: rng, l: testOwner(t), now: testNow}
+	r.l.room.Window, r.l.room.Most = 2000, 2000
+	r.configure()
+	r.p = r.l.live(t)
+	for range 8 {
+		for range 5 + r.IntN(20) {
+			r.append(r.request())
+		}
+		r.accept()
+		if r.IntN(2) == 0 {
+			r.now += int64(r.IntN(1500))
+		}
+		r.deliver()
+		want := r.pending(r.p)
+		c := r.p.Marks().Committed
+		if r.IntN(3) > 0 {
+			r.configure() // what was accepted stays what it was
+		}
+		others := map[string]*owner{"without the store": {route: r.l.route, room: r.l.room}, "with the store": r.l}
+		if r.IntN(2) == 0 {
+			must(t, r.p.Flush())
+		}
+		for _, how := range []string{"without the store", "with the store"} {
+			p := r.restart(others[how], c)
+			if got := r.pending(p); got != want {
+				t.Fatalf("%s, after %d records: pending is\n%s\nand was\n%s", how, len(r.log), got, want)
+			}
+			r.p = p
+		}
+		if r.l.store == nil {
+			t.Fatal("the last one has a store")
+		}
+	}
+}
+
+func (r *replaying) configure() {
+	route := testRoute(r.IntN(2) == 0)
+	route.OnDuplicate, route.Keyed, route.Jitter = topics.OnDuplicate(r.IntN(3)), r.IntN(4) == 0, time.Duration(r.IntN(2))*time.Second
+	r.l.route = mustRoute(route)
+}
+
+func (r *replaying) append(rec *kgo.Record) {
+	rec.Offset = int64(len(r.log))
+	r.log = append(r.log, rec)
+}
+
+// request is a request with an id or without, a cancel, or a replacement.
+func (r *replaying) request() *kgo.Record {
+	rec := req(0, r.now+int64([]int{-5, 200, 700, 1500, 5000, 9000}[r.IntN(6)]), []string{"orders", "bills"}[r.IntN(2)])
+	rec.Key = fmt.Appendf(nil, "k%d", r.IntN(6))
+	set := func(name, value string) {
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	of := r.IntN(len(r.log) + 2)
+	h := topics.Handle{Partition: testID.Partition, Offset: int64(of), Due: r.now}
+	if of < len(r.log) && len(r.log[of].Headers) > 0 && r.log[of].Headers[0].Key == topics.HeaderUntil {
+		fmt.Sscan(string(r.log[of].Headers[0].Value), &h.Due)
+	}
+	switch r.IntN(12) {
+	case 0, 1, 2:
+		set(topics.HeaderID, fmt.Sprintf("k%d", r.IntN(6)))
+	case 3:
+		set(topics.HeaderReplace, fmt.Sprintf("k%d", r.IntN(6)))
+	case 4:
+		set(topics.HeaderReplace, h.String())
+	case 5:
+		set(topics.HeaderCancel, h.String())
+	case 6:
+		set(topics.HeaderCancel, fmt.Sprintf("k%d", r.IntN(6)))
+	case 7:
+		rec.Value = nil // a tombstone, or on a keyed route a cancel
+	}
+	return rec
+}
+
+// accept takes in what the log has.
+func (r *replaying) accept() {
+	for r.p.position < int64(len(r.log)) {
+		_, err := r.p.Accept(r.log[r.p.position], r.now)
+		must(r.T, err)
+	}
+	must(r.T, r.p.Sync())
+	must(r.T, r.p.Load(r.now, r.l.room))
+	must(r.T, Check(r.p))
+}
+
+// deliver has all happen that is due, with the resolve records that go along, and commits.
+func (r *replaying) deliver() {
+	for {
+		pt := r.p.Take(r.now, nil, 1+r.IntN(20), anyBytes)
+		if pt == nil {
+			break
+		}
+		for _, it := range pt.Items {
+			rec := &kgo.Record{Timestamp: time.UnixMilli(r.now)}
+			switch {
+			case it.Resolve:
+				rec.Headers = topics.Resolve(testMark, it.Offset, it.Key.Due, it.Key.Seq)
+			case it.By > 0 && it.By >= pt.To.Offset:
+				rec.Headers = topics.ResolveBy(testMark, it.Offset, it.Key.Due, it.Key.Seq, it.By)
+			default:
+				continue
+			}
+			r.append(rec)
+			pt.To.Appended = true
+		}
+		r.p.Begin()
+		r.p.End()
+		r.l.happened(pt)
+		r.p.Appended(int64(len(r.log)))
+		r.accept()
+	}
+	if pt := r.p.Checkpoint(); pt != nil {
+		r.p.Wrote(pt)
+	}
+}
+
+// restart makes a partition of a checkpoint and the log.
+func (r *replaying) restart(l *owner, c state.Checkpoint) *Partition {
+	p, err := l.assign(c, 0, int64(len(r.log)), int64(len(r.log)))
+	must(r.T, err)
+	for p.position < int64(len(r.log)) {
+		_, err := p.Accept(r.log[p.position], r.now)
+		must(r.T, err)
+	}
+	must(r.T, p.Sync())
+	must(r.T, p.GoLive(l.room))
+	must(r.T, p.Load(r.now, l.room))
+	must(r.T, Check(p))
+	return p
+}
+
+// pending are the keys of what is pending.
+func (r *replaying) pending(p *Partition) string {
+	var all []state.Key
+	var near []wheel.Entry
+	p.wheel.TakeFrom(p.wheel.Now(), func(e wheel.Entry) { near = append(near, e) })
+	for _, e := range near {
+		all = append(all, state.Key{Due: int64(e.Due), Seq: e.Seq})
+		p.wheel.Add(e.Due, e.Seq, e.Ref)
+	}
+	if p.store != nil {
+		must(r.T, p.Sync())
+		must(r.T, p.store.Scan(later(p.horizon, p.judge), func(k state.Key, _ []byte) bool {
+			if _, is := p.gone[k]; !is {
+				all = append(all, k)
+			}
+			return true
+		}))
+	}
+	slices.SortFunc(all, state.Key.Compare)
+	return fmt.Sprint(all)
+}
+
+func later(a, b state.Key) state.Key {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
