@@ -43,7 +43,9 @@ func newDemoCommand() *cobra.Command {
 		Short: "Show it: an embedded broker, a processor and traffic, in this one process",
 		Long: `Start an embedded broker on 127.0.0.1:9092 (or the next free port), a processor on it,
 and requests that are due within seconds, some far ahead, and one that must be dead-
-lettered. It shows what waits and what was delivered, with its lateness, until Ctrl-C.
+lettered. It shows what waits and what was delivered, with its lateness, until Ctrl-C;
+and a record that is cancelled by its id, and one that its consumer fails to process
+twice and gets back from a retry topic.
 
 The last line sums up. The exit code is 0 when everything due was delivered exactly
 once and nothing early.`,
@@ -177,6 +179,8 @@ func startDemoBroker() (*kfake.Cluster, error) {
 		cluster.CreateTopic(demoRequests, 4, map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}),
 		cluster.CreateTopic(demoDeadLetter, 1, map[string]string{"cleanup.policy": "delete", "max.message.bytes": fmt.Sprint(1048588 + 64<<10)}),
 	)
+	err = errors.Join(err, cluster.CreateTopic(demoRetry, 2, map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}),
+		cluster.CreateTopic(demoRetry+".dead", 1, map[string]string{"cleanup.policy": "delete", "max.message.bytes": fmt.Sprint(1048588 + 64<<10)}))
 	for _, t := range demoTargets {
 		err = errors.Join(err, cluster.CreateTopic(t, 2, map[string]string{"cleanup.policy": "delete", "retention.ms": keep}))
 	}
@@ -207,8 +211,11 @@ func (d *demo) newProcessor(dir string, stderr io.Writer) (*processor.Processor,
 		Client:   []kgo.Opt{kgo.SeedBrokers(d.broker), kgo.ClientID("duewheel-demo"), kgo.WithHooks(admin.NewClientMetrics(registry))},
 		Group:    demoGroup,
 		StateDir: dir,
-		Routes:   []topics.Route{routeSettings{Topic: demoRequests, Allow: []string{"orders", "billing.*"}}.route()},
-		Logger:   slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Routes: []topics.Route{
+			routeSettings{Topic: demoRequests, Allow: []string{"orders", "billing.*"}}.route(),
+			routeSettings{Topic: demoRetry, Allow: []string{"orders"}, Retry: retrySettings{Backoff: backoffSettings{Initial: time.Second}}}.route(),
+		},
+		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err == nil {
 		registry.MustRegister(admin.NewCollector(p.Stats, time.Now))
@@ -239,7 +246,7 @@ func (d *demo) requestUntilEnd(ctx context.Context, length time.Duration, rate i
 // readRest waits until the consumer has seen all that the processor wrote before it stopped, so
 // that a second copy of anything would be noticed.
 func (d *demo) readRest(cluster *kfake.Cluster) {
-	for _, t := range append([]string{demoDeadLetter}, demoTargets...) {
+	for _, t := range append([]string{demoDeadLetter, demoRetry + ".dead"}, demoTargets...) {
 		for _, p := range cluster.PartitionInfos(t) {
 			d.watch.waitForOffset(t, p.Partition, p.HighWatermark, demoGrace)
 		}

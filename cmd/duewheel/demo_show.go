@@ -43,6 +43,10 @@ func (d *demo) showLines(ctx context.Context, out io.Writer) error {
 				return err
 			}
 			last = c.delivered
+			_, fresh := d.watch.stories.lines()
+			for _, line := range fresh {
+				fmt.Fprintln(out, "       "+line)
+			}
 		}
 	}
 }
@@ -143,8 +147,8 @@ func frame(lines []string, width, height int) string {
 // The table lists tableNear records that are due soon, tableFar that are due far ahead, and as many
 // that were delivered; so all of it fits on 24 lines.
 const (
-	tableNear = 5
-	tableFar  = 3
+	tableNear = 3
+	tableFar  = 2
 )
 
 func (d *demo) table(now time.Time, rate *meter) []string {
@@ -172,6 +176,13 @@ func (d *demo) table(now time.Time, rate *meter) []string {
 			right = fmt.Sprintf("%-8s %-18s %s", name, a.target, millis(a.late))
 		}
 		lines = append(lines, strings.TrimRight(fmt.Sprintf("  %-38s  %s", left, right), " "))
+	}
+	newest, _ := d.watch.stories.lines()
+	for _, line := range append([]string{""}, newest...) {
+		if r := []rune("  " + line); len(r) > 80 {
+			line = string(r[2:79]) + "…"
+		}
+		lines = append(lines, strings.TrimRight("  "+line, " "))
 	}
 	return append(append(lines, ""), d.advice()...)
 }

@@ -21,12 +21,12 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("%v\n%s\n%s", err, &out, &log)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	last := regexp.MustCompile(`^demo: ok: all (\d+) due were delivered exactly once, none early \(lateness p50 \S+ ms, p99 \S+ ms\); 1 dead-lettered, \d+ not due yet$`)
+	last := regexp.MustCompile(`^demo: ok: all (\d+) due were delivered exactly once, none early \(lateness p50 \S+ ms, p99 \S+ ms\); 1 dead-lettered, 1 cancelled, \d+ retried, \d+ not due yet$`)
 	m := last.FindStringSubmatch(lines[len(lines)-1])
 	if m == nil || m[1] == "0" {
 		t.Errorf("the last line is %q", lines[len(lines)-1])
 	}
-	for _, want := range []string{"demo: broker 127.0.0.1:", " produce -b 127.0.0.1:", "kcat -P -b 127.0.0.1:", "   1s  asked "} {
+	for _, want := range []string{"demo: broker 127.0.0.1:", " produce -b 127.0.0.1:", "kcat -P -b 127.0.0.1:", "   1s  asked ", "reminder-1 is asked for", "is dead-lettered: target_not_allowed: the route delay-requests does not allow the target payroll"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}
@@ -66,7 +66,7 @@ func TestDemoNoticesEveryFault(t *testing.T) {
 		{"all well", func(w *watch) {
 			w.arrived([]*kgo.Record{seen(1, "orders", due, due, 0)}, onTime)
 			w.arrived([]*kgo.Record{seen(2, demoDeadLetter, due, due, 0)}, onTime)
-		}, "demo: ok: all 1 due were delivered exactly once, none early (lateness p50 2.0 ms, p99 2.0 ms); 1 dead-lettered, 1 not due yet"},
+		}, "demo: ok: all 1 due were delivered exactly once, none early (lateness p50 2.0 ms, p99 2.0 ms); 1 dead-lettered, 0 cancelled, 0 retried, 1 not due yet"},
 		{"nothing came", func(*watch) {}, "demo: FAILED: 2 missing (0 delivered, 0 dead-lettered)"},
 		{"twice", func(w *watch) {
 			w.arrived([]*kgo.Record{seen(1, "orders", due, due, 0), seen(2, demoDeadLetter, due, due, 0)}, onTime)
@@ -86,7 +86,7 @@ func TestDemoNoticesEveryFault(t *testing.T) {
 		}, "demo: FAILED: 1 in the wrong topic (0 delivered, 1 dead-lettered)"},
 		{"a record of another producer is no fault", func(w *watch) {
 			w.arrived([]*kgo.Record{seen(1, "orders", due, due, 0), seen(2, demoDeadLetter, due, due, 0), {Topic: "orders"}, seen(99, "orders", due, due, 3)}, onTime)
-		}, "demo: ok: all 1 due were delivered exactly once, none early (lateness p50 2.0 ms, p99 2.0 ms); 1 dead-lettered, 1 not due yet"},
+		}, "demo: ok: all 1 due were delivered exactly once, none early (lateness p50 2.0 ms, p99 2.0 ms); 1 dead-lettered, 0 cancelled, 0 retried, 1 not due yet"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWatch()
@@ -112,6 +112,8 @@ func TestDemoTable(t *testing.T) {
 		d.watch.expect(due+i*1_000_000, "orders")
 	}
 	d.watch.arrived([]*kgo.Record{seen(1, "orders", due, due, 0)}, now.Add(1500*time.Microsecond))
+	d.watch.stories.tell(storyCancel, "reminder-1 is asked for, due in 4 s, with an id")
+	d.watch.stories.dead(9, &kgo.Record{Headers: []kgo.RecordHeader{{Key: "__delay.errors.code", Value: []byte("too_far_ahead")}, {Key: "__delay.errors.message", Value: []byte("due at the end of all days, which is more than may be")}}})
 	want := strings.TrimPrefix(`
 demo: broker 127.0.0.1:9092, metrics http://127.0.0.1:9464/metrics, Ctrl-C ends
 
@@ -122,10 +124,14 @@ demo: broker 127.0.0.1:9092, metrics http://127.0.0.1:9464/metrics, Ctrl-C ends
   #2       orders             in 16m40s   #1       orders             1.5 ms
   #4       orders             in 50m0s
   #6       orders             in 1h23m20s
+  #7       orders             in 1h40m0s
   #8       orders             in 1h56m40s
+
+  reminder-1 is asked for, due in 4 s, with an id
+  #9 is dead-lettered: too_far_ahead: due at the end of all days, which is more…
 `, "\n")
 	lines := d.table(now, &meter{})
-	if got := strings.TrimRight(strings.Join(lines[:15], "\n"), "\n") + "\n"; got != want {
+	if got := strings.TrimRight(strings.Join(lines[:14], "\n"), "\n") + "\n"; got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	if len(lines) > 23 {
@@ -169,5 +175,33 @@ func TestMeter(t *testing.T) {
 		if got := m.perSecond(now, 5+(i+1)*30); got < 299 || got > 301 {
 			t.Errorf("step %d: %v a second, want 300", i, got)
 		}
+	}
+}
+
+// A record that is cancelled does not come, and one that its consumer fails to process twice is processed at the third attempt: else the demo
+// has failed.
+func TestDemoStories(t *testing.T) {
+	of := func(topic, name string) *kgo.Record {
+		return &kgo.Record{Topic: topic, Headers: []kgo.RecordHeader{{Key: demoStory, Value: []byte(name)}}}
+	}
+	w := newWatch()
+	var again []*kgo.Record
+	w.stories.again = func(r *kgo.Record) { again = append(again, r) }
+	for range 3 {
+		w.arrived([]*kgo.Record{of("orders", "order-1")}, time.Now())
+	}
+	if _, retried, wrong := w.stories.ends(); retried != 1 || len(again) != 2 || again[0].Topic != demoRetry || len(wrong) > 0 {
+		t.Errorf("processed %d, written again %d, %q", retried, len(again), wrong)
+	}
+	w.stories.cancelled["reminder-1"] = true
+	w.arrived([]*kgo.Record{of("orders", "order-1"), of("billing.reminders", "reminder-1"), of(demoRetry+".dead", "order-2")}, time.Now())
+	got, ok := w.summary(0)
+	for _, want := range []string{"order-1 came again after it was processed", "reminder-1 delivered although it was cancelled", "order-2 dead-lettered"} {
+		if ok || !strings.Contains(got, want) {
+			t.Errorf("%q does not say %q", got, want)
+		}
+	}
+	if w.yours > 0 || w.doubled > 0 {
+		t.Errorf("%d of somebody else, %d doubled", w.yours, w.doubled)
 	}
 }

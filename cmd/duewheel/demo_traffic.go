@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -41,6 +42,10 @@ func (d *demo) request(ctx context.Context, rate int) error {
 		send(d.newRequest(delay, demoTargets[i%len(demoTargets)]))
 	}
 	send(d.newRequest(time.Second, "payroll")) // not allowed: it is dead-lettered
+	var playing sync.WaitGroup
+	defer playing.Wait()
+	playing.Go(func() { d.watch.stories.play(failing, send) })
+	defer fail(nil) // before it is waited for
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	begin, sent := time.Now(), 0

@@ -46,6 +46,7 @@ type watch struct {
 	lateness     *hdrhistogram.Histogram // µs
 	latest       []arrival               // the last few, the youngest first
 	positions    map[string]int64        // by topic/partition: the next offset to be seen
+	stories      *stories
 }
 
 // latestKept is how many deliveries the table can show.
@@ -57,6 +58,7 @@ func newWatch() *watch {
 		waiting:   map[int64]request{},
 		lateness:  hdrhistogram.New(1, time.Hour.Microseconds(), 3),
 		positions: map[string]int64{},
+		stories:   newStories(),
 	}
 }
 
@@ -72,7 +74,7 @@ func (w *watch) expect(due int64, target string) int64 {
 // consume reads targets and dead letters until ctx ends.
 func (d *demo) consume(ctx context.Context) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(d.broker), kgo.ClientID("demo-consumer"),
-		kgo.ConsumeTopics(append([]string{demoDeadLetter}, demoTargets...)...),
+		kgo.ConsumeTopics(append([]string{demoDeadLetter, demoRetry + ".dead"}, demoTargets...)...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(), // so that a log that ends in a marker is seen to its end
@@ -99,7 +101,7 @@ func (w *watch) arrived(records []*kgo.Record, now time.Time) {
 	defer w.mu.Unlock()
 	for _, r := range records {
 		w.positions[partitionName(r.Topic, r.Partition)] = r.Offset + 1
-		if !r.Attrs.IsControl() {
+		if !r.Attrs.IsControl() && !w.stories.arrived(r) {
 			w.record(r, now)
 		}
 	}
@@ -129,6 +131,7 @@ func (w *watch) record(r *kgo.Record, now time.Time) {
 	switch {
 	case dead && q.target == "payroll":
 		w.deadLettered++
+		w.stories.dead(id, r)
 	case dead || q.target != r.Topic:
 		w.misplaced++
 	default:
@@ -268,11 +271,12 @@ func (w *watch) summary(cut int64) (string, bool) {
 			wrong = append(wrong, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	if len(wrong) > 0 {
+	cancelled, retried, faults := w.stories.ends()
+	if wrong = append(wrong, faults...); len(wrong) > 0 {
 		return fmt.Sprintf("demo: FAILED: %s (%d delivered, %d dead-lettered)", strings.Join(wrong, ", "), c.delivered, c.deadLettered), false
 	}
-	return fmt.Sprintf("demo: ok: all %d due were delivered exactly once, none early (lateness p50 %s, p99 %s); %d dead-lettered, %d not due yet",
-		c.delivered, millis(c.p50), millis(c.p99), c.deadLettered, pending), true
+	return fmt.Sprintf("demo: ok: all %d due were delivered exactly once, none early (lateness p50 %s, p99 %s); %d dead-lettered, %d cancelled, %d retried, %d not due yet",
+		c.delivered, millis(c.p50), millis(c.p99), c.deadLettered, cancelled, retried, pending), true
 }
 
 // millis prints a duration as people compare it: 2.1 ms.
