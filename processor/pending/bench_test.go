@@ -1,13 +1,18 @@
 package pending
 
 import (
+	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"os"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -143,4 +148,57 @@ func BenchmarkCancel(b *testing.B) {
 			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*many), "ns/cancel")
 		})
 	}
+}
+
+// BenchmarkIDs is what a record costs that waits in the store, on a real disk, with an id of 20 bytes and without: to take it in, and the
+// memory of the process then, of which the store may use a quarter of 256 MiB. -benchtime 10000000x makes it ten million.
+func BenchmarkIDs(b *testing.B) {
+	for _, with := range []bool{false, true} {
+		b.Run(fmt.Sprintf("with=%v", with), func(b *testing.B) {
+			store, err := state.Open(state.Options{Dir: b.TempDir(), MemoryBudget: 64 << 20, Logger: slog.New(slog.DiscardHandler)})
+			must(b, err)
+			defer store.Close()
+			l := testOwner(b)
+			l.store = store
+			p := l.live(b)
+			must(b, p.Load(testNow, l.room))
+			r, noise := req(0, 0, "orders"), rand.New(rand.NewPCG(1, 1))
+			r.Value = make([]byte, 100)
+			if with {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID})
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range int64(b.N) {
+				r.Offset, r.Headers[0].Value = i, strconv.AppendInt(r.Headers[0].Value[:0], testNow+farMs+noise.Int64N(3_600_000), 10)
+				if with {
+					r.Headers[2].Value = fmt.Appendf(r.Headers[2].Value[:0], "order-%014d", i)
+				}
+				if _, err := p.Accept(r, testNow); err != nil {
+					b.Fatal(err)
+				}
+				if i%1000 == 999 {
+					must(b, p.Sync())
+				}
+			}
+			must(b, p.Sync())
+			b.StopTimer()
+			b.ReportMetric(float64(p.Memory())/float64(1<<20), "MiB-near")
+			b.ReportMetric(residentMiB(b), "MiB-resident")
+		})
+	}
+}
+
+// residentMiB is the memory of this process.
+func residentMiB(b *testing.B) float64 {
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skip(err)
+	}
+	var size, resident float64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		b.Fatal(err)
+	}
+	return resident * float64(os.Getpagesize()) / (1 << 20)
 }
