@@ -126,13 +126,14 @@ func (t *teller) takenAway(pt *part, it *pending.Item, rec *pending.Record) {
 	t.tell(pt, it, &topics.Audit{Event: event, Of: pt.handle(first), By: pt.by(it.By), HasBy: true}, nil)
 }
 
-// named tells what a cancel has done that has taken nothing away, of the request that it names.
-func (t *teller) named(pt *part, it *pending.Item, rec *pending.Record, event topics.AuditEvent) {
+// inVain tells of a cancel that has taken nothing away, or was passed on. It is about that, and not about what it names, of which another
+// record tells what has become.
+func (t *teller) inVain(pt *part, it *pending.Item, rec *pending.Record, event topics.AuditEvent) {
 	if t.off() {
 		return
 	}
 	if req, err := pt.p.Asks(it, rec); err == nil {
-		t.tell(pt, it, &topics.Audit{Event: event, Of: req.Handle, ID: req.Named, By: pt.by(it.Offset), HasBy: true}, nil)
+		t.tell(pt, it, &topics.Audit{Event: event, Of: req.Handle, ID: req.Named, By: pt.by(it.Offset), HasBy: true, Vain: true}, nil)
 	}
 }
 

@@ -26,7 +26,7 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	if it.Effect == pending.EffectForward {
 		forwarded, err := r.forward(ctx, pt, it)
 		if forwarded {
-			r.tells.named(pt, it, rec, topics.AuditForwarded)
+			r.tells.inVain(pt, it, rec, topics.AuditForwarded)
 		}
 		if forwarded || err != nil {
 			return err
@@ -35,18 +35,20 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	}
 	switch it.Effect {
 	case pending.EffectTooLate:
-		r.tells.named(pt, it, rec, topics.AuditTooLate)
-	case pending.EffectUnknown, pending.EffectNotHere:
-		r.tells.named(pt, it, rec, topics.AuditUnknown)
+		r.tells.inVain(pt, it, rec, topics.AuditTooLate)
+	case pending.EffectUnknown:
+		r.tells.inVain(pt, it, rec, topics.AuditUnknown)
+	case pending.EffectNotHere:
+		r.tells.inVain(pt, it, rec, topics.AuditNotHere)
 	}
-	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || named(rec) {
+	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || byID(rec) {
 		return nil
 	}
 	return r.deadLetter(ctx, pt, it, topics.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
-// named reports whether a cancel names an id. That has no answer: no partition knows what the others have found.
-func named(rec *pending.Record) bool {
+// byID reports whether a cancel names an id. That has no answer: no partition knows what the others have found.
+func byID(rec *pending.Record) bool {
 	_, handle := topics.ParseHandle(topics.Last(rec.Headers, topics.HeaderCancel))
 	return !handle
 }

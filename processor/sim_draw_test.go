@@ -57,7 +57,15 @@ func (r *runner) draw() *kgo.Record {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
 	set("trace", key)
-	if id := fmt.Sprintf("id%d", n(6)); n(6) == 0 {
+	if r.plan.Keyed {
+		if rec.Key = fmt.Appendf(nil, "k%d", n(40)); n(40) == 0 {
+			rec.Key = nil // which is refused
+		}
+		if n(8) == 0 {
+			rec.Value = nil // a cancel
+		}
+	}
+	if id := fmt.Sprintf("id%d", n(6)); n(6) == 0 && !r.plan.Keyed {
 		switch n(6) {
 		case 0, 1:
 			set(topics.HeaderCancel, id)

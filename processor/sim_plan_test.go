@@ -36,6 +36,7 @@ type plan struct {
 	Jitter     time.Duration // of the delay topic
 	Expires    time.Duration // expire_after
 	Twins      topics.OnDuplicate
+	Keyed      bool          // the key is the id
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
@@ -181,6 +182,7 @@ func drawPlan(t *rapid.T) plan {
 		Again:      oneOf(t, "again", "", "", "LogAppendTime", "CreateTime"),
 		Jitter:     oneOf(t, "jitter", 0, 0, 100*milli, 5*time.Second),
 		Expires:    oneOf(t, "expires", 0, 0, 0, 2*time.Second),
+		Keyed:      below(t, "keyed", 5) == 4,
 		Twins:      oneOf(t, "twins", topics.DuplicateRejected, topics.DuplicateReplaces, topics.DuplicateIgnored),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
@@ -262,8 +264,8 @@ func (p plan) line() string {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Twins, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Twins, p.Keyed, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

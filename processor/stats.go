@@ -23,7 +23,7 @@ type Stats struct {
 	DeadLetters []DeadLetterStats
 	Refusing    []string         // why records were dead-lettered in the last minute or two, with examples
 	Refused     map[string]int64 // header parse outcomes other than ok, by code
-	Cancels     map[string]int64 // records that name another one, by what they have done: cancelled, replaced, too_late, unknown, forwarded
+	Cancels     map[string]int64 // records that name another one, by what they have done: cancelled, replaced, too_late, unknown, forwarded, not_here, ignored
 	Audited     map[string]int64 // records for the audit topic, by event
 
 	Transactions    map[string]int64   // turns by outcome: committed, aborted, unknown

@@ -57,13 +57,17 @@ var comparer = func() *pebble.Comparer {
 
 // Name adds to the open batch that a record has an id, of 1 to 256 bytes, and was written at some time (ms).
 func (p *Partition) Name(id []byte, key Key, written int64) {
-	p.open().name(appendName(nil, p.slot.part, id, key), written)
+	p.open().name(p.nameKey(id, key), written)
 	p.moved += namePrefix + len(id) + keySuffix
+}
+
+func (p *Partition) nameKey(id []byte, key Key) []byte {
+	return appendName(make([]byte, 0, namePrefix+len(id)+keySuffix), p.slot.part, id, key)
 }
 
 // Unname adds to the open batch that a record is not found by its id any more.
 func (p *Partition) Unname(id []byte, key Key) {
-	p.open().unname(appendName(nil, p.slot.part, id, key))
+	p.open().unname(p.nameKey(id, key))
 }
 
 // Find calls fn for each committed record that has one of some ids: with the place of the id among them, and what Name was told. What
@@ -88,6 +92,8 @@ func (p *Partition) find(ids iter.Seq2[int, []byte], fn func(i int, key Key, wri
 	it, err := p.engine.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendPart(nil, p.slot.part|namesBit),
 		UpperBound: appendPart(nil, (p.slot.part+1)|namesBit),
+		// A small store lies in the last level alone, and most ids that are looked for are new.
+		UseL6Filters: true,
 	})
 	if err != nil {
 		return err

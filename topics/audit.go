@@ -20,9 +20,10 @@ const (
 	AuditExpired                        // dead-lettered after delay-expires
 	AuditDeadLettered                   // for any other reason
 	AuditParked                         // a retry route has delivered it often enough
-	AuditTooLate                        // a cancel of it, or it as a replacement, came too late
-	AuditUnknown                        // a cancel names it, and nothing of that name is pending
-	AuditForwarded                      // a cancel of it was passed on to its partition
+	AuditTooLate                        // as a replacement; or a cancel came too late
+	AuditUnknown                        // of a cancel: nothing of that name is pending
+	AuditForwarded                      // of a cancel: it was passed on, to the partition that it names, or of an id to all others
+	AuditNotHere                        // of a cancel that was passed on: its id is not pending here
 	AuditRetried                        // appended to the delay topic again, to be due later
 	AuditDuplicate                      // its id is pending: dead-lettered, or left out
 	auditEvents
@@ -31,7 +32,7 @@ const (
 // AuditEvents is how many there are.
 const AuditEvents = int(auditEvents)
 
-var auditWords = [auditEvents]string{"accepted", "delivered", "cancelled", "replaced", "expired", "dead_lettered", "parked", "too_late", "unknown", "forwarded", "retried", "duplicate"}
+var auditWords = [auditEvents]string{"accepted", "delivered", "cancelled", "replaced", "expired", "dead_lettered", "parked", "too_late", "unknown", "forwarded", "not_here", "retried", "duplicate"}
 
 // String is the word for it, as records and metrics have it.
 func (e AuditEvent) String() string { return auditWords[e] }
@@ -51,18 +52,19 @@ func AuditOf(r *Refusal) AuditEvent {
 	return AuditDeadLettered
 }
 
-// Audit is one record of the audit topic. Its key is the handle of the request that it is about, or of a cancel that has found nothing the id
-// that it names.
+// Audit is one record of the audit topic. Its key is the handle of the request that it is about; of a cancel that has done nothing, or was
+// passed on, the place of that: so what was told last of a request is what has become of it.
 type Audit struct {
 	Event AuditEvent
 	Of    Handle // as asked for; without a due time when none is known
-	ID    []byte // in the place of Of; nil: none
+	ID    []byte // what a cancel names, in the place of Of; nil: none
 	Topic string // the delay topic
 	Group string
 	At    int64 // ms since the epoch
 
 	By      Place // with HasBy: where the record lies that has done it, or has asked for it in vain
 	HasBy   bool
+	Vain    bool  // it is about that record, and Of or ID is what it names
 	NextDue int64 // of AuditRetried: ms since the epoch
 	Attempt int   // and so many attempts there were
 	Refusal *Refusal
@@ -83,11 +85,15 @@ func (p Place) append(b []byte) []byte {
 // maxAuditMessage bounds what a record tells of a refusal; the dead letter has all of it.
 const maxAuditMessage = 512
 
-// AppendKey appends the key of a record: the handle, or partition and offset where no due time is known.
+// AppendKey appends the key of a record: the handle, or partition and offset where no due time is known, or of a cancel that has done nothing.
 func (a *Audit) AppendKey(b []byte) []byte {
-	if a.ID != nil {
-		return append(b, a.ID...)
+	if a.Vain {
+		return a.By.append(b)
 	}
+	return a.appendHandle(b)
+}
+
+func (a *Audit) appendHandle(b []byte) []byte {
 	if a.Of.Due > 0 {
 		return a.Of.append(b)
 	}
@@ -100,7 +106,7 @@ func (a *Audit) AppendValue(b []byte) []byte {
 	if a.ID != nil {
 		b = appendJSON(append(b, `,"id":`...), string(a.ID))
 	} else {
-		b = append(a.AppendKey(append(b, `,"handle":"`...)), '"')
+		b = append(a.appendHandle(append(b, `,"handle":"`...)), '"')
 	}
 	b = append(append(append(b, `,"topic":"`...), a.Topic...), `","group":`...)
 	b = appendJSON(b, a.Group)

@@ -92,7 +92,7 @@ func (p *Parser) identify(q *Request, header, key []byte) *Refusal {
 	case p.keyed:
 		name, raw = "", key
 	case len(header) == 0:
-		q.ID = q.Named
+		q.ID, q.OnDuplicate = q.Named, p.onDuplicate
 		return nil
 	case q.Replaces && q.Named == nil:
 		return refuse(CodeInvalidID, StageParse, HeaderID, header, "what replaces a record by its handle has no id: name the id that is to be replaced")
@@ -101,7 +101,7 @@ func (p *Parser) identify(q *Request, header, key []byte) *Refusal {
 	if r == nil && q.Named != nil && string(id) != string(q.Named) {
 		r = refuse(CodeInvalidID, StageParse, name, raw, "what replaces an id has that id, and no other")
 	}
-	q.ID, q.KeyIsID = id, p.keyed
+	q.ID, q.KeyIsID, q.OnDuplicate = id, p.keyed, p.onDuplicate
 	return r
 }
 
@@ -124,6 +124,9 @@ func (p *Parser) idOf(name string, raw []byte) ([]byte, *Refusal) {
 }
 
 // Duplicate is the refusal of a record whose id another one has that is pending.
-func Duplicate(id []byte) *Refusal {
+func Duplicate(id []byte, isKey bool) *Refusal {
+	if isKey {
+		return refuse(CodeDuplicateID, StageStore, "", nil, "a record with this key is pending in this partition")
+	}
 	return refuse(CodeDuplicateID, StageStore, HeaderID, id, "a record with this id is pending in this partition")
 }

@@ -73,6 +73,9 @@ func Last(headers []kgo.RecordHeader, name string) []byte {
 // TooLateToReplace is the refusal of a replacement that names nothing that is pending: by late any more, else perhaps nothing that ever was.
 func TooLateToReplace(headers []kgo.RecordHeader, late bool) *Refusal {
 	message := "nothing of that name is pending: it was cancelled or replaced, or never was"
+	if _, handle := ParseHandle(trim(Last(headers, HeaderReplace))); !handle && headers != nil {
+		message = "nothing with that id is pending in this partition: it was delivered, cancelled or replaced, waits in another partition, or never was"
+	}
 	if late {
 		message = "what it names was delivered or dead-lettered before, or was about to be"
 	}

@@ -40,6 +40,8 @@ type Request struct {
 	ID      []byte // at most one pending record of a partition has it; nil: none
 	KeyIsID bool   // of the record
 
+	OnDuplicate OnDuplicate // what becomes of it if another one with its ID is pending
+
 	Handle    Handle // of a cancel: what it cancels; with Replaces: what the request takes the place of, if that is still pending
 	Here      bool   // Handle is of this partition
 	Named     []byte // the id of what it is, in the place of Handle; nil: Handle says it
@@ -86,9 +88,6 @@ type Parser struct {
 	keyed       bool        // the id of a record is its key, and one without a value cancels
 	onDuplicate OnDuplicate // what a record does whose id is pending
 }
-
-// Duplicates is what a record does whose id another one has that is pending.
-func (p *Parser) Duplicates() OnDuplicate { return p.onDuplicate }
 
 // retries tells whether it is the parser of a retry route.
 func (p *Parser) retries() bool { return p.backoff.initial > 0 }

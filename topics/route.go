@@ -43,7 +43,7 @@ type Route struct {
 	// ExpireAfter is how long after it was due a record is dead-lettered instead of delivered. Zero: never.
 	ExpireAfter time.Duration
 
-	// CancelsAnswered has a cancel dead-lettered that comes too late, or names nothing that is pending. Otherwise it is only counted.
+	// CancelsAnswered has a cancel of a handle dead-lettered that comes too late, or names nothing that is pending. Otherwise it is only counted.
 	CancelsAnswered bool
 
 	// ReplacesLate has a replacement delivered that comes too late. Otherwise it is dead-lettered.

@@ -156,7 +156,7 @@ func (c *namings) of(name called, rt *route) *named {
 	c.named[name] = n
 	s, by := c.source(name.Topic, name.Partition).at(name.Offset), c.namers[name.Source]
 	if cancels := by != nil && !by.replaces; s.is(requested) && c.asked(name.Source, s) == name.due && !cancels && c.foreign[name.Source] == nil {
-		if n.requested, n.arrived = true, s.arrivals > 0; !n.arrived {
+		if n.requested, n.arrived = true, s.arrivals > 0; !n.arrived && c.ids.of[name.Source] == nil {
 			*c.waiting(s)--
 		}
 	}
@@ -233,7 +233,7 @@ func (c *namings) owe(n *named) {
 			owed = max(owed-1, 0)
 		}
 	}
-	if n.requested && !n.arrived && certain+maybe+silent == 0 && n.due <= c.until {
+	if n.requested && !n.arrived && certain+maybe+silent == 0 && n.due <= c.until && c.ids.of[n.Source] == nil { // else it may have been taken away by its id
 		owed++
 	}
 	c.counts.Outstanding += owed - n.owed
@@ -257,7 +257,7 @@ func (e *ending) judgeNamings() {
 		case !n.requested && certain > 0:
 			e.fault(BadDelivered, n.Source, nil, "was never requested, and something was delivered in its place")
 		case !n.requested:
-		case all == 0 && maybe == 0 && n.due <= e.until:
+		case all == 0 && maybe == 0 && n.due <= e.until && e.ids.of[n.Source] == nil:
 			e.fault(Missing, n.Source, nil, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
 		case all > 1 && !e.config.AllowDoubles:
 			e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", n.arrived, certain, silent)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,6 +74,14 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		return err
 	case route != nil && route.Delay > 0:
 		return fmt.Errorf("the route of %s has a fixed delay: its records wait in the order of the log, and cannot be cancelled", o.topic)
+	case route != nil && route.Retry != nil && slices.ContainsFunc(records, isUnplaced):
+		return fmt.Errorf("the route of %s is one for retries, whose records have no ids: cancel them by their handles", o.topic)
+	case route != nil && route.Keyed && !o.hasKey:
+		for _, r := range records {
+			if isUnplaced(r) {
+				r.Key = r.Headers[0].Value // it is the id
+			}
+		}
 	}
 	if err := cl.Ping(ctx); err != nil {
 		return fmt.Errorf("reach %s: %w", strings.Join(s.Brokers, ","), err)
@@ -93,10 +102,17 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 			errs = append(errs, fmt.Errorf("cancel %s: %w", r.Headers[0].Value, o.explain(err)))
 			continue
 		}
-		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, r.Headers[0].Value)
+		what := string(r.Headers[0].Value)
+		if _, handle := topics.ParseHandle(r.Headers[0].Value); !handle {
+			what = "the id " + what
+		}
+		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, what)
 	}
 	return errors.Join(errs...)
 }
+
+// isUnplaced reports whether a cancel names an id, and so no partition.
+func isUnplaced(r *kgo.Record) bool { return r.Partition == producer.AnyPartition }
 
 // cancel is a record that cancels what has a name, in no partition yet. Only a key has a say in which one; of an id alone any will do.
 func (o *order) cancel(name string) *kgo.Record {

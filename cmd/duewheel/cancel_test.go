@@ -44,7 +44,7 @@ func TestCancelOfIDs(t *testing.T) {
 	for _, keys := range [][]string{{"-k", "k"}, nil} {
 		out, err := command(t, "", append([]string{"cancel", "-b", addr, "-t", "delays", "a-1", "0-9-1767225605123"}, keys...)...)
 		lines := strings.Split(out, "\n")
-		if err != nil || keys != nil && !strings.HasPrefix(lines[0], at+"@") || !strings.HasSuffix(lines[0], ", asks to cancel a-1") || !strings.HasPrefix(lines[1], "delays/0@") {
+		if err != nil || keys != nil && !strings.HasPrefix(lines[0], at+"@") || !strings.HasSuffix(lines[0], ", asks to cancel the id a-1") || !strings.HasPrefix(lines[1], "delays/0@") {
 			t.Errorf("%v: printed %q, %v; the id is in %s", keys, out, err, at)
 		}
 	}
@@ -97,6 +97,8 @@ func TestProduceReplacement(t *testing.T) {
 		{[]string{"--replace", "2-0-1767225605123", "--id", "x"}, "has no id"},
 		{[]string{"--replace", "x", "--id", "y"}, "no other"},
 		{[]string{"--id", "2-0-1767225605123"}, "like a handle"},
+		{[]string{"--id", ""}, "--id is empty"},
+		{[]string{"--replace", ""}, "--replace is empty"},
 		{[]string{"--replace", "2-0-1767225605123", "-p", "1"}, "wrong_partition"},
 		{[]string{"--replace", "9-0-1767225605123"}, "has no partition 9"},
 		{[]string{"--replace", "2-0-1767225605123", "-H", "delay-replace=1-0-1"}, "a flag has given delay-replace already"},

@@ -364,7 +364,7 @@ func (r *replay) judge(a *again) *topics.Refusal {
 	if route == nil {
 		return nil
 	}
-	q, err := route.Parser().Parse(a.record.Headers, topics.Stamp{Millis: now, ByBroker: true}, 0, topics.NewMark([4]byte{}, "", a.record.Partition))
+	q, err := route.Parser().Parse(a.record.Headers, topics.Stamp{Millis: now, ByBroker: true, Key: a.record.Key, NoValue: a.record.Value == nil}, 0, topics.NewMark([4]byte{}, "", a.record.Partition))
 	var refusal *topics.Refusal
 	if errors.As(err, &refusal) {
 		return refusal

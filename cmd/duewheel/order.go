@@ -129,6 +129,9 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 	if route != nil && route.Retry != nil && (o.wait != "" || o.until != "") {
 		notes = append(notes, "the route of "+o.topic+" is one for retries: it has a backoff, and --for and --until are passed over")
 	}
+	if route != nil && route.Retry != nil && o.id != "" {
+		notes = append(notes, "the route of "+o.topic+" is one for retries: what waits there has no id, and --id is passed over")
+	}
 	if route == nil && len(q.Target) == 0 && q.Kind == topics.KindRequest {
 		return []string{"no configuration (-c) has the route of " + o.topic + ": where the records go is not known here; without a target of its own the route dead-letters them"}, nil
 	}

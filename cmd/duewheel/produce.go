@@ -39,7 +39,7 @@ it can be cancelled or replaced until then.`,
   duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00:00+01:00 < values.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := joinLines(atMostOne(cmd, "for", "until"), atMostOne(cmd, "value", "null-value"), o.checkFlags()); err != nil {
+			if err := joinLines(notEmpty(cmd, "id", "replace"), atMostOne(cmd, "for", "until"), atMostOne(cmd, "value", "null-value"), o.checkFlags()); err != nil {
 				return err
 			}
 			o.hasKey, o.hasValue = cmd.Flags().Changed("key"), cmd.Flags().Changed("value")

@@ -88,6 +88,16 @@ func atMostOne(cmd *cobra.Command, a, b string) error {
 	return nil
 }
 
+// notEmpty refuses flags that were given without a value: mostly an unset variable of a script, without which something else would be asked for.
+func notEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return fmt.Errorf("--%s is empty", name)
+		}
+	}
+	return nil
+}
+
 // connect returns a client for a command that asks or writes something and ends.
 func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 	s, err := f.load()

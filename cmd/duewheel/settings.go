@@ -136,7 +136,7 @@ type routeSettings struct {
 	// of one record.
 	ExpireAfter time.Duration `key:"expire_after" unset:"never"`
 
-	// OnUnknownCancel says what becomes of a cancel that comes too late, or names nothing that is pending. `count`: the metric
+	// OnUnknownCancel says what becomes of a cancel of a handle that comes too late, or names nothing that is pending. `count`: the metric
 	// `duewheel_cancels_total`. `dead_letter`: it is dead-lettered, too.
 	OnUnknownCancel string `key:"on_unknown_cancel" default:"count" words:"count dead_letter"`
 

@@ -59,7 +59,6 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	case topics.KindCancel:
 		return a, p.order.cancel(r, req)
 	}
-	p.then = p.parsers.at(r.Offset).Duplicates()
 	a, err = p.order.admit(r, req, now)
 	a.New = !replay
 	a.Overdue = a.New && req.Attempt == 0 && !req.AtOnce && req.Due < r.Timestamp.UnixMilli()

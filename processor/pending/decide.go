@@ -13,6 +13,7 @@ type decision struct {
 	*keyed
 	stored map[int][]named // by the place of an ask: what the store has of its id
 	near   sifted          // what the wheel has of what is named
+	far    []state.Key     // taken away by their handles, without a store
 }
 
 // decide answers what was asked, in the order of the log.
@@ -29,10 +30,15 @@ func (k *keyed) decide() error {
 	d.near = sift(k.wheel, d.keys(), k.asks[0].offset)
 	defer d.near.giveBack()
 	for i, a := range k.asks {
+		if a.id != nil && len(d.far) > 0 {
+			k.forgetIDs(d.far) // one of these may have that id
+			d.far = nil
+		}
 		if err := d.answer(a, d.stored[i]); err != nil {
 			return err
 		}
 	}
+	k.forgetIDs(d.far)
 	k.asks = nil
 	return nil
 }
@@ -111,6 +117,7 @@ func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
 			continue
 		}
 		e, err := k.remove(a.offset, n.key)
+		k.ids.remove(a.id, n.key) // without a store nothing else takes it out
 		if err != nil {
 			return 0, err
 		}
@@ -186,7 +193,7 @@ func (k *decision) withhold(key state.Key) (r release, taken bool, err error) {
 	case !k.horizon.Less(key) || !k.ledger.Has(key.Seq):
 		return r, false, nil
 	case k.store == nil: // what it counts as pending there is read again, and taken away then
-		k.forgetIDs([]state.Key{key})
+		k.far = append(k.far, key)
 		r.far = true
 		return r, true, nil
 	}
@@ -211,7 +218,7 @@ func (k *decision) twin(a ask, h *held, effect Effect) error {
 	case a.then == topics.DuplicateIgnored:
 		h.effect = EffectIgnored
 	default:
-		h.refusal = topics.Duplicate(a.id)
+		h.refusal = topics.Duplicate(a.id, runIDPlace(k.window.near.get(h.ref)) == idInKey)
 	}
 	h.resolve = k.judge.Less(h.key)
 	return nil
@@ -231,7 +238,7 @@ func (k *decision) replace(h *held, effect Effect) error {
 		h.resolve = k.judge.Less(h.key)
 		return nil
 	}
-	return k.accept(h, true)
+	return k.accept(h, effect == EffectCancelled)
 }
 
 // accept makes a record of the late list pending, if it is not late itself.

@@ -134,8 +134,10 @@ func (f *Follower) uncount(store *state.Partition, upTo state.Key) error {
 		if offset, corrupt = recordOffset(run); corrupt == nil && offset < p.position {
 			p.ledger.Remove(k, offset, len(run), true)
 		}
-		if at := runIDPlace(run); at != 0 && corrupt == nil {
-			store.Unname(runID(run), k)
+		if corrupt == nil {
+			if id := runID(run); id != nil {
+				store.Unname(id, k)
+			}
 		}
 		return corrupt == nil
 	})

@@ -43,7 +43,7 @@ type named struct {
 	written int64 // ms
 }
 
-// print stands for an id in memory: 128 bits that nobody can aim at, so no two ids have the same one.
+// print stands for an id in memory: 128 bits of keyed hashes, so that two ids share one is not to be expected, nor can be brought about.
 type print [2]uint64
 
 // ids are those that memory knows. The zero value is of no use.

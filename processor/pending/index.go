@@ -94,7 +94,7 @@ func (w *index) spill(key state.Key, run []byte) error {
 
 // forgetIDs takes away what a partition without a store knows of the ids of records that only the log has.
 func (w *index) forgetIDs(keys []state.Key) {
-	if w.ids.len() == 0 {
+	if w.ids.len() == 0 || len(keys) == 0 {
 		return
 	}
 	set := make(map[state.Key]struct{}, len(keys))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // Inherited is what the local store spares a partition that is restored or followed: the log has to
@@ -96,6 +97,9 @@ func (s *scan) take(k state.Key, run []byte) error {
 		return err
 	}
 	at := runIDPlace(run)
+	if n := len(rec.id(at)); at != 0 && (n == 0 || n > topics.MostID) {
+		return errNoID
+	}
 	s.got.identified = s.got.identified || at != 0
 	switch {
 	case rec.Offset < s.low, rec.Offset >= s.pos.Offset:

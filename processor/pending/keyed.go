@@ -20,8 +20,6 @@ type keyed struct {
 	env  *Env
 	late fifo // what is resolved when O passes it: with a key at or below W, refused, or about another record
 
-	then topics.OnDuplicate // of the parser of the record that is taken in
-
 	naming
 }
 
@@ -32,7 +30,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	if req.Replaces {
 		if !replay {
 			a.Target = req.Target
-			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req, k.then), who.at)
+			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req), who.at)
 			return a, nil
 		}
 		k.replay(r.Offset, req)
@@ -43,7 +41,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		}
 		if asks {
 			a.Target = req.Target
-			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req, k.then), who.at)
+			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req), who.at)
 			return a, nil
 		}
 	}
@@ -75,7 +73,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 // it did. Where nothing has that id, nothing is to be decided, unless a resolve record that is not read yet might say otherwise.
 func (k *keyed) twins(offset int64, req *topics.Request, replay bool) (asks bool, err error) {
 	if replay {
-		if k.then == topics.DuplicateReplaces {
+		if req.OnDuplicate == topics.DuplicateReplaces {
 			k.drops.addWanted(&k.window, wanted{req.ID, offset, 0})
 		}
 		return false, nil

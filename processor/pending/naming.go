@@ -87,8 +87,8 @@ type ask struct {
 func keyOf(h topics.Handle) state.Key { return state.Key{Due: h.Due, Seq: h.Offset} }
 
 // askOf is what a record asks that names another one, or has an id.
-func askOf(offset int64, req *topics.Request, then topics.OnDuplicate) ask {
-	a := ask{offset: offset, then: then, come: req.Forwarded}
+func askOf(offset int64, req *topics.Request) ask {
+	a := ask{offset: offset, then: req.OnDuplicate, come: req.Forwarded}
 	switch {
 	case req.Named != nil:
 		a.wanted = wanted{req.Named, offset, req.Asked}
@@ -115,7 +115,7 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 		k.replay(r.Offset, req)
 	case r.Offset < k.accepted: // it was forwarded
 	case req.Named != nil:
-		k.ask(idAlone(r, req.Named), held{}, askOf(r.Offset, req, 0), 0)
+		k.ask(idAlone(r, req.Named), held{}, askOf(r.Offset, req), 0)
 	case here:
 		if !k.env.Route.CancelsAnswered {
 			of := r
@@ -124,7 +124,7 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 				r.Headers = of.Headers // but for what tells of the one that it names
 			}
 		}
-		k.ask(r, held{}, askOf(r.Offset, req, 0), 0)
+		k.ask(r, held{}, askOf(r.Offset, req), 0)
 	default:
 		k.addLate(r, held{effect: EffectForward}, 0)
 	}
