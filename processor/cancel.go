@@ -41,16 +41,16 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	case pending.EffectNotHere:
 		r.tells.inVain(pt, it, rec, topics.AuditNotHere)
 	}
-	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || byID(rec) {
+	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || byID(pt, it, rec) {
 		return nil
 	}
 	return r.deadLetter(ctx, pt, it, topics.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
 // byID reports whether a cancel names an id. That has no answer: no partition knows what the others have found.
-func byID(rec *pending.Record) bool {
-	_, handle := topics.ParseHandle(topics.Last(rec.Headers, topics.HeaderCancel))
-	return !handle
+func byID(pt *part, it *pending.Item, rec *pending.Record) bool {
+	req, err := pt.p.Asks(it, rec)
+	return err == nil && req.Named != nil
 }
 
 // freshLook is how old what is known of the delay topic may be for a partition to be none that it has.

@@ -46,8 +46,8 @@
 //
 // The flipped sign bits make signed numbers sort as bytes, so that the order of the database is the order of delivery.
 // The positions and ids lie apart from the records so that a table of trimmed records holds nothing else, and is dropped
-// without being read. Trim does not reach the ids: who delivers a record calls Unname, and what a crash has left of
-// that is at or below the watermark, and so names nothing. A database of another layout, or one that does not open, is removed and made anew.
+// without being read. Trim does not reach the ids: the caller deletes
+// that of what was delivered, and what a crash has left of it is at or below the watermark, and so names nothing. A database of another layout, or one that does not open, is removed and made anew.
 //
 // # In the commit metadata
 //

@@ -15,7 +15,6 @@ const (
 	namesBit   = part(1) << 31
 	keySuffix  = keyLen - partLen
 	namePrefix = partLen + 1 // before the id; its last byte is the length of the id less one
-
 )
 
 // appendName appends the key under which the database has that a record has an id.
@@ -46,7 +45,7 @@ var comparer = func() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "duewheel"
 	c.Split = splitName
-	c.Separator = func(dst, a, b []byte) []byte {
+	c.Separator = func(dst, a, b []byte) []byte { // a shorter key of one id would be of another one
 		if bytes.Equal(a[:splitName(a)], b[:splitName(b)]) {
 			return append(dst, a...)
 		}

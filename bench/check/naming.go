@@ -145,6 +145,9 @@ func (c *namings) names(src *source, offset int64, e Expectation, replaces bool)
 	n.by = append(n.by, by)
 	c.namers[by.name] = by
 	c.owe(n)
+	if g := c.ids.of[n.Source]; g != nil {
+		c.ids.owe(g) // it may have been taken away by its handle
+	}
 }
 
 // of is a request that something names.

@@ -29,14 +29,16 @@ func (k *keyed) decide() error {
 	defer func() { k.deciding = false }()
 	d.near = sift(k.wheel, d.keys(), k.asks[0].offset)
 	defer d.near.giveBack()
-	for i, a := range k.asks {
+	for i := 0; len(k.asks) > 0; i++ {
+		a := k.asks[0]
 		if a.id != nil && len(d.far) > 0 {
 			k.forgetIDs(d.far) // one of these may have that id
 			d.far = nil
 		}
 		if err := d.answer(a, d.stored[i]); err != nil {
-			return err
+			return err // what was answered stays so
 		}
+		k.asks = k.asks[1:]
 	}
 	k.forgetIDs(d.far)
 	k.asks = nil

@@ -13,10 +13,11 @@ import (
 // drops are keys of records that are to be taken away for good.
 type drops struct {
 	keys   []state.Key
-	wanted []wanted // by id, which the store may hold
+	wanted []wanted         // by id, which the store may hold, if it was not written later
+	before map[string]int64 // the same whenever it was written: by id, what lies below an offset
 }
 
-func (d *drops) any() bool { return len(d.keys)+len(d.wanted) > 0 }
+func (d *drops) any() bool { return len(d.keys)+len(d.wanted)+len(d.before) > 0 }
 
 // apply takes them away, all at once.
 func (d *drops) apply(w *window) error {
@@ -111,21 +112,32 @@ func (d *drops) addWanted(w *window, all wanted) {
 	for _, n := range w.ids.find(all.id) {
 		if all.means(n) {
 			d.add(w, n.key)
+			w.ids.remove(all.id, n.key) // once is enough
 		}
 	}
-	if w.identified && w.store != nil {
+	switch {
+	case !w.identified || w.store == nil:
+	case all.asked > 0:
 		all.id = bytes.Clone(all.id)
 		d.wanted = append(d.wanted, all)
+	default:
+		if d.before == nil {
+			d.before = map[string]int64{}
+		}
+		d.before[string(all.id)] = max(d.before[string(all.id)], all.before)
 	}
 }
 
 // resolveWanted finds the keys of what is to be taken away by id.
 func (d *drops) resolveWanted(w *window) error {
-	if len(d.wanted) == 0 {
+	if len(d.wanted)+len(d.before) == 0 {
 		return nil
 	}
 	all := d.wanted
-	d.wanted = nil
+	for id, before := range d.before {
+		all = append(all, wanted{id: []byte(id), before: before})
+	}
+	d.wanted, d.before = nil, nil
 	if err := w.commit(); err != nil {
 		return err
 	}

@@ -109,6 +109,9 @@ func (f *fifo) all() iter.Seq[*held] {
 	}
 }
 
+// forwardCounts is as how many records a cancel counts that is written again, maybe for each partition of its topic.
+const forwardCounts = 20
+
 // take moves what is due from the front, as much as fits into a turn, and says how many bytes that are.
 func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) ([]Item, int64) {
 	took := int64(0)
@@ -116,6 +119,9 @@ func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) 
 		h := f.head()
 		if h.due() > clock {
 			break
+		}
+		if h.effect == EffectForward {
+			i += forwardCounts - 1
 		}
 		out = append(out, h.item(n))
 		took += int64(h.size)

@@ -14,9 +14,10 @@ type index struct {
 	dirty bool             // the store has an open batch
 
 	ids        *ids
-	identified bool // some of what the store holds has an id
-	deciding   bool // what is in ids stays there, even if the store knows it by now
-	blind      bool // the store has failed, and with it the ids of what only it held
+	identified bool  // some of what the store holds has an id
+	readAgain  int64 // what lies below this offset the store may hold from an earlier life, even if it was read into memory
+	deciding   bool  // what is in ids stays there, even if the store knows it by now
+	blind      bool  // the store has failed, and with it the ids of what only it held
 
 	gone  map[state.Key]struct{} // taken away, and the store or the log may still hold it
 	given []state.Key            // of gone: the store does not hold them when its open batch is committed
@@ -70,13 +71,13 @@ func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, n named)) err
 	return nil
 }
 
-// has reports whether a record with an id is pending.
-func (w *index) has(id []byte) (found bool, err error) {
+// has reports whether a record with an id is pending, or that the store could not be asked.
+func (w *index) has(id []byte) (found, failed bool) {
 	if len(w.ids.find(id)) > 0 {
-		return true, nil
+		return true, false
 	}
-	err = w.inStore(func(yield func(int, []byte) bool) { yield(0, id) }, func(int, named) { found = true })
-	return found, err
+	err := w.inStore(func(yield func(int, []byte) bool) { yield(0, id) }, func(int, named) { found = true })
+	return found, err != nil
 }
 
 // spill puts a record of memory into the store's open batch.

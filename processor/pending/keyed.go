@@ -34,16 +34,10 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 			return a, nil
 		}
 		k.replay(r.Offset, req)
-	} else if req.ID != nil {
-		asks, err := k.twins(r.Offset, req, replay)
-		if err != nil {
-			return a, err
-		}
-		if asks {
-			a.Target = req.Target
-			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req), who.at)
-			return a, nil
-		}
+	} else if req.ID != nil && k.twins(r.Offset, req, replay) {
+		a.Target = req.Target
+		k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req), who.at)
+		return a, nil
 	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
@@ -71,17 +65,18 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 
 // twins reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
 // it did. Where nothing has that id, nothing is to be decided, unless a resolve record that is not read yet might say otherwise.
-func (k *keyed) twins(offset int64, req *topics.Request, replay bool) (asks bool, err error) {
+func (k *keyed) twins(offset int64, req *topics.Request, replay bool) bool {
 	if replay {
 		if req.OnDuplicate == topics.DuplicateReplaces {
 			k.drops.addWanted(&k.window, wanted{req.ID, offset, 0})
 		}
-		return false, nil
+		return false
 	}
 	if k.blind || !k.live && k.position < k.ownEnd || k.ids.isAsked(req.ID) {
-		return true, nil
+		return true
 	}
-	return k.has(req.ID)
+	found, failed := k.has(req.ID)
+	return found || failed // a store that has failed says so when it is to be decided
 }
 
 // admitLate is admit for a request whose key the watermark has passed.
@@ -174,7 +169,7 @@ func (k *keyed) settle(items []Item) {
 		if it.Effect.Pending() {
 			continue
 		}
-		if it.stored && k.identified {
+		if k.identified && (it.stored || it.Offset < k.readAgain) {
 			if id := runID(it.Run); id != nil {
 				k.releases = append(k.releases, release{offset: it.Offset, key: it.Key, id: bytes.Clone(id), trimmed: true})
 			}

@@ -161,9 +161,9 @@ func askedID(run []byte, twin bool) []byte {
 	if err := rec.Decode(run); err != nil {
 		panic("pending: BUG: " + err.Error())
 	}
-	for _, header := range slices.Backward(rec.Headers) {
-		if header.Key == topics.HeaderCancel || header.Key == topics.HeaderReplace {
-			return header.Value
+	for _, name := range []string{topics.HeaderCancel, topics.HeaderReplace} {
+		if id := topics.Last(rec.Headers, name); len(id) > 0 { // an empty header is an absent one
+			return id
 		}
 	}
 	panic("pending: BUG: a record that names no id")

@@ -77,6 +77,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 	p := &Partition{Env: env, parsers: parsers}
 	p.keyed = keyed{env: &p.Env, window: window{index: index{marks: &p.marks, ids: newIDs()}, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
 	p.order = &p.keyed
+	p.readAgain = high
 	if c.Appended {
 		p.ownEnd = high
 	}

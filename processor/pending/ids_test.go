@@ -1,0 +1,131 @@
+package pending
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// withHeader is a record with one header more.
+func withHeader(r *kgo.Record, name, value string) *kgo.Record {
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	return r
+}
+
+// An empty header is an absent one: a replacement of an id finds it, whatever an outbox has put behind.
+func TestReplacementBesideAnEmptyCancel(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, withHeader(req(0, ms(500), "orders"), topics.HeaderID, "a"),
+		withHeader(withHeader(req(1, ms(600), "orders"), topics.HeaderReplace, "a"), topics.HeaderCancel, ""))
+	must(t, p.Load(testNow, l.room))
+	l.happened(p.Take(testNow, nil, 100, anyBytes))
+	if got := pendingOf(t, p); got != "[1]" {
+		t.Errorf("pending is %s, want 1 alone", got)
+	}
+}
+
+// found are how many records the store finds by an id.
+func found(t *testing.T, store *state.Partition, id string) (n int) {
+	t.Helper()
+	must(t, store.Find(slices.All([][]byte{[]byte(id)}), func(int, state.Key, int64) { n++ }))
+	return n
+}
+
+// What an owner has read again is in memory as if the store did not hold it, and it may. Its id leaves the store all the same.
+func TestDeliveredIDLeavesTheStore(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	near, far := req(0, ms(2000), "orders"), withHeader(req(1, ms(farMs), "orders"), topics.HeaderID, "a") // the first one holds back resume
+	l.read(t, p, testNow, near, far)
+	l.happened(p.Checkpoint())
+	must(t, p.Flush())
+	l.room.Most = farMs * 2 // what was far is near by now
+	p, err := l.assign(p.committed, 0, 2, 2)
+	must(t, err)
+	l.read(t, p, testNow, near, far)
+	must(t, p.GoLive(l.room))
+	part := p.Take(ms(farMs), nil, 100, anyBytes)
+	equals(t, "delivered", part.offsets(), []int64{0, 1})
+	equal(t, "found before it is delivered", found(t, p.store, "a"), 1)
+	l.happened(part)
+	must(t, p.Flush())
+	equal(t, "found then", found(t, p.store, "a"), 0)
+}
+
+// An id that is used over and over leaves nothing behind.
+func TestIDUsedAgain(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	for i := range int64(50) {
+		now := ms(i * farMs)
+		l.read(t, p, now, withHeader(req(i, now+farMs, "orders"), topics.HeaderID, "a"))
+		must(t, p.Load(now, l.room))
+		for range 2 {
+			must(t, p.Load(now+farMs, l.room))
+			if part := p.Take(now+farMs, nil, 100, anyBytes); part != nil {
+				l.happened(part)
+			}
+		}
+		_, err := p.Tidy(true)
+		must(t, err)
+	}
+	must(t, p.Flush())
+	equal(t, "found", found(t, p.store, "a"), 0)
+	equal(t, "in memory", p.ids.len(), 0)
+}
+
+// A replay of many records with one id costs what they are, and not the square of that, for an owner and a follower.
+func TestReplayOfManyWithOneID(t *testing.T) {
+	const many = 10_000
+	l := testOwner(t)
+	r := testRoute(true)
+	r.OnDuplicate = topics.DuplicateReplaces
+	l.route = mustRoute(r)
+	for _, due := range []int64{500, farMs} {
+		p, err := l.assign(state.Checkpoint{Offset: many}, 0, many, many)
+		must(t, err)
+		for i := range int64(many) {
+			_, err := p.Accept(withHeader(req(i, ms(due), "orders"), topics.HeaderID, "a"), testNow)
+			must(t, err)
+		}
+		if n := len(p.drops.keys) + len(p.drops.before); n > many {
+			t.Errorf("due +%d: %d things to drop", due, n)
+		}
+		must(t, p.Sync())
+		must(t, p.GoLive(l.room))
+		if got := pendingOf(t, p); got != fmt.Sprintf("[%d]", many-1) {
+			t.Errorf("due +%d: pending is %.100s, want the last", due, got)
+		}
+	}
+}
+
+// Wrong bytes in the store are no panic of a follower.
+func TestFollowerOfWrongBytes(t *testing.T) {
+	l := testOwner(t)
+	store, err := l.store.Partition(testID)
+	must(t, err)
+	c := state.Checkpoint{TopicID: [4]byte(testID.TopicID[:4]), Offset: 2, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1"}}}
+	got, err := Inherit(never, store, c, 0, 1<<40)
+	must(t, err)
+	f, err := Follow(l.env(), c, store, got)
+	must(t, err)
+	_, err = f.Accept(withHeader(req(0, ms(500), "orders"), topics.HeaderID, "a"))
+	must(t, err)
+	must(t, f.Sync())
+	must(t, f.p.store.Put(state.Key{Due: ms(600), Seq: 1}, appendRecord(nil, req(1, ms(600), "orders"), idInHeader)))
+	f.p.dirty = true
+	must(t, f.Sync())
+	if _, err := Inherit(never, store, c, 0, 1<<40); err != nil {
+		t.Error(err) // what it finds is dropped
+	}
+	c.Watermark = state.Key{Due: ms(700), Seq: 1}
+	if _, err := f.Follow(c); err != nil {
+		t.Error(err)
+	}
+}
