@@ -34,8 +34,10 @@ func (rt *route) expectID(e *Expectation, a asked, r *kgo.Record) {
 		id = r.Key
 	}
 	_, _, _, isHandle := handle(id)
+	_, _, _, byHandle := handle(a.replace)
+	other := len(a.replace) > 0 && !byHandle && string(a.replace) != string(id) // it replaces another id than its own
 	switch {
-	case len(id) > 256 || isHandle || len(id) > 0 && (e.Names != (Source{}) || e.NamesID && e.ID != string(id)):
+	case len(id) > 256 || isHandle || len(id) > 0 && (byHandle || other):
 		e.refuse(InvalidID)
 		e.Names, e.NamesID, e.ID = Source{}, false, ""
 		return

@@ -86,7 +86,9 @@ func (k *decision) answer(a ask, stored []named) error {
 		return err
 	}
 	if _, told := k.told[a.offset]; told {
-		effect = EffectCancelled
+		if !a.twin || effect != EffectTooLate { // else another one has its id by now, and configuration does not let it replace that
+			effect = EffectCancelled
+		}
 		delete(k.told, a.offset)
 	}
 	if a.id != nil {

@@ -129,3 +129,23 @@ func TestFollowerOfWrongBytes(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// At least once, after a crash and with another configuration: a resolve record tells what a record has taken away that had its id, and that
+// does not make two of one id pending.
+func TestToldUnderAnotherConfiguration(t *testing.T) {
+	for _, mode := range []topics.OnDuplicate{topics.DuplicateIgnored, topics.DuplicateRejected} {
+		l := testOwner(t)
+		l.atLeastOnce = true
+		r := testRoute(true)
+		r.OnDuplicate = mode
+		l.route = mustRoute(r)
+		told := &kgo.Record{Offset: 3, Timestamp: req(0, 0, "").Timestamp, Headers: topics.ResolveBy(testMark, 1, ms(50), 1, 2)}
+		p, err := l.assign(state.Checkpoint{}, 0, 4, 4)
+		must(t, err)
+		l.read(t, p, testNow, withHeader(req(0, ms(500), "orders"), topics.HeaderID, "b"),
+			withHeader(req(1, ms(50), "orders"), topics.HeaderID, "b"), withHeader(req(2, ms(600), "orders"), topics.HeaderID, "b"), told)
+		must(t, p.GoLive(l.room))
+		must(t, p.Load(testNow, l.room))
+		equal(t, "pending of one id", len(p.ids.find([]byte("b"))), 1)
+	}
+}
