@@ -63,6 +63,9 @@ func (w *world) finish() {
 	if w.host == w && w.rival == nil { // which would refuse what is asked for
 		w.prompt()
 	}
+	if w.failing != nil {
+		w.arrived() // consumers may have failed to process what has come meanwhile
+	}
 	last.shut()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

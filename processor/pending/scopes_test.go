@@ -89,7 +89,7 @@ var scopesOfIDs = []scope{
 	{name: "ids, in memory", sorts: "iIyC", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 1000, shows: "taken away, duplicate, repeated"},
 	{name: "ids, after a delivery", sorts: "iyCR", before: oneDelivered, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 1000, shows: "late, taken away, duplicate"},
 	{name: "ids, refused", sorts: "iZC", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 1000, shows: "taken away, duplicate"},
-	{name: "ids, short of memory", sorts: "iC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 800, shows: "read again, taken away, duplicate"},
+	{name: "ids, short of memory", sorts: "iC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 750, shows: "read again, taken away, duplicate"},
 	{name: "ids, with a store", sorts: "iICk", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away, duplicate"},
 	{name: "ids, with a store, half of it delivered", sorts: "iIC", stored: true, before: halfNamedDelivered, most: counts{requests: 3, crashes: 1, shortages: 1, flushes: 1}, short: 5, deep: 7, states: 300, shows: "taken away, duplicate"},
 	{name: "ids, with a store that fails", sorts: "iC", stored: true, most: counts{requests: 3, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 1000, shows: "read again, taken away, duplicate"},
