@@ -67,9 +67,9 @@ func TestTurnTells(t *testing.T) {
 	equals(t, "told", tells(tn), []string{
 		`3-1-1000000060000 {"event":"accepted","due":1000000060000}`,
 		`3-1-1000000060000 {"event":"cancelled","due":1000000060000,"by":"3-2"}`,
-		`3-0-1000000000000 {"event":"too_late","due":1000000000000,"by":"3-3"}`,
-		`3-1-1000000060000 {"event":"unknown","due":1000000060000,"by":"3-4"}`,
-		`2-7-1000000000000 {"event":"forwarded","due":1000000000000,"by":"3-5"}`,
+		`3-3 {"event":"too_late","handle":"3-0-1000000000000","due":1000000000000,"by":"3-3"}`,
+		`3-4 {"event":"unknown","handle":"3-1-1000000060000","due":1000000060000,"by":"3-4"}`,
+		`3-5 {"event":"forwarded","handle":"2-7-1000000000000","due":1000000000000,"by":"3-5"}`,
 		`3-6 {"event":"dead_lettered","code":"no_due","target":"requests.dead","target_partition":0,"target_offset":2}`,
 		`3-7-999999999995 {"event":"cancelled","due":999999999995,"by":"3-8"}`,
 		`3-9-1000000060000 {"event":"accepted","due":1000000060000}`,
