@@ -208,7 +208,7 @@ func (w *world) checkAudit() {
 	found := 0
 	for _, target := range w.targets() {
 		for _, r := range w.committedOf(target.Topic) {
-			source, place := headerOf(r, "delay-source"), fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
+			source, place := valueOf(r, "delay-source"), fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
 			if told, is := of[place]; is && told != source || !is && once || !sources[source] {
 				w.fail("%s is of %s, and told to be of %q; told of are %d", place, source, told, len(sources))
 			}
@@ -221,15 +221,6 @@ func (w *world) checkAudit() {
 		w.fail("%d records are told to be delivered, and %d are there", len(of), found)
 	}
 	w.t.Logf("%d records are told to be delivered", found)
-}
-
-func headerOf(r *kgo.Record, name string) (value string) {
-	for _, h := range r.Headers {
-		if h.Key == name {
-			value = string(h.Value)
-		}
-	}
-	return value
 }
 
 // While the audit topic takes no records nothing is delivered, which is said; then it goes on, and nothing is missing.

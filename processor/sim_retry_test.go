@@ -144,14 +144,7 @@ func (c *consumers) process(r *kgo.Record) {
 }
 
 // valueOf is that of the last header of a name.
-func valueOf(r *kgo.Record, name string) (v string) {
-	for _, h := range r.Headers {
-		if h.Key == name {
-			v = string(h.Value)
-		}
-	}
-	return v
-}
+func valueOf(r *kgo.Record, name string) string { return string(topics.Last(r.Headers, name)) }
 
 // failures is how many records they have failed to process, when they have read all that the checker has.
 func (c *consumers) failures() int {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -81,10 +80,7 @@ func TestIDs(t *testing.T) {
 				n := newSharing(tt.mode)
 				tt.spoil(n)
 				c := newChecker(t, n.w.config)
-				all := append(n.more[:len(n.more):len(n.more)], n.arrivals...)
-				rng := rand.New(rand.NewPCG(seed, 0))
-				rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-				feed(c, all...)
+				feed(c, n.shuffled(seed)...)
 				expectFaults(t, c, tt.want, tt.detail)
 				if left, passing := c.Counts().Outstanding, tt.detail == "was not passed on"; left != 0 != (tt.want[Missing] > 0) && !passing {
 					t.Errorf("%d are still waited for", left)

@@ -50,6 +50,14 @@ func (n *naming) delivered(rs ...*kgo.Record) {
 	}
 }
 
+// shuffled is all of an outcome in a random order.
+func (o *outcome) shuffled(seed uint64) []*kgo.Record {
+	all := append(o.more[:len(o.more):len(o.more)], o.arrivals...)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
 // Of what is named exactly one thing becomes, in whatever order all of it is seen.
 func TestNaming(t *testing.T) {
 	for _, tt := range []struct {
@@ -87,10 +95,7 @@ func TestNaming(t *testing.T) {
 				n := newNaming()
 				tt.spoil(n)
 				c := newChecker(t, n.w.config)
-				all := append(n.more[:len(n.more):len(n.more)], n.arrivals...)
-				rng := rand.New(rand.NewPCG(seed, 0))
-				rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-				feed(c, all...)
+				feed(c, n.shuffled(seed)...)
 				expectFaults(t, c, tt.want, tt.detail)
 				if left := c.Counts().Outstanding; left != 0 != (tt.want[Missing] > 0) && tt.want[Doubled] == 0 {
 					t.Errorf("%d are still waited for", left)

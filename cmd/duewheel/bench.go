@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/duewheel/duewheel/bench"
 )
@@ -36,12 +37,7 @@ should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench -b localhost:9092\n  duewheel bench -b localhost:9092 --case lateness,instant --rate 2000 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := f.benchOptions(cmd, &o)
-			if err != nil {
-				return err
-			}
-			o.Logger = log
-			return runBench(cmd.Context(), bench.Run, o, asJSON, cmd.OutOrStdout())
+			return f.bench(cmd, bench.Run, o, asJSON)
 		},
 	}
 	p := cmd.Flags()
@@ -51,13 +47,28 @@ should be; a goal that is missed is only said.`,
 	p.IntVar(&o.Rate, "rate", 10_000, "records a second of the cases lateness and writes")
 	p.DurationVar(&o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
 	p.IntVar(&o.Burst, "burst", 100_000, "records of the case instant")
+	oneProcess(p, &o, &asJSON)
+	cmd.AddCommand(newBenchAskCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
+	return cmd
+}
+
+// oneProcess are the flags of benchmarks of a processor in this process.
+func oneProcess(p *pflag.FlagSet, o *bench.Options, asJSON *bool) {
 	p.IntVar(&o.Rounds, "rounds", 3, "how often cases with medians are run")
 	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
 	p.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
 	p.StringVar(&o.Dir, "dir", "", "where the state `directory` is made (default: the system's for temporary files)")
-	p.BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.AddCommand(newBenchAskCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
-	return cmd
+	p.BoolVar(asJSON, "json", false, "print JSON")
+}
+
+// bench runs a benchmark of a processor in this process.
+func (f *flags) bench(cmd *cobra.Command, run func(context.Context, bench.Options) ([]bench.Result, error), o bench.Options, asJSON bool) error {
+	log, err := f.benchOptions(cmd, &o)
+	if err != nil {
+		return err
+	}
+	o.Logger = log
+	return runBench(cmd.Context(), run, o, asJSON, cmd.OutOrStdout())
 }
 
 // benchOptions fills in what every benchmark gets from the settings, and makes the log.
@@ -73,13 +84,15 @@ func newBenchAskCommand(f *flags) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ask",
-		Short: "Measure what cancels and retries cost",
+		Short: "Measure what cancels, retries, ids and the audit topic cost",
 		Long: `Measure on any cluster what requests may ask for besides a delay: how many are cancelled
-a second, and whether a retry route keeps up with a consumer that fails everything. The
-processor runs in this process.
+a second, whether a retry route keeps up with a consumer that fails everything, and what
+it costs that records have ids, and that what becomes of them is told. The processor
+runs in this process.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
-record checked, and deletes them, also on Ctrl-C. All cases together take some two minutes.
+record checked, and deletes them, also on Ctrl-C. All cases together take some five
+minutes.
 
 The cases are ` + strings.Join(bench.AskCases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
@@ -87,25 +100,16 @@ should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench ask -b localhost:9092\n  duewheel bench ask -b localhost:9092 --case retry --rate 2000 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := f.benchOptions(cmd, &o)
-			if err != nil {
-				return err
-			}
-			o.Logger = log
-			return runBench(cmd.Context(), bench.Ask, o, asJSON, cmd.OutOrStdout())
+			return f.bench(cmd, bench.Ask, o, asJSON)
 		},
 	}
 	p := cmd.Flags()
 	p.SortFlags = false
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
-	p.IntVar(&o.Records, "records", 500_000, "records of the case cancels")
+	p.IntVar(&o.Records, "records", 500_000, "records of the cases cancels, ids and audit")
 	p.IntVar(&o.Rate, "rate", 10_000, "failures a second of the case retry")
 	p.DurationVar(&o.For, "for", 0, "how long the case retry is measured (default 20s)")
-	p.IntVar(&o.Rounds, "rounds", 3, "how often cases with medians are run")
-	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
-	p.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
-	p.StringVar(&o.Dir, "dir", "", "where the state `directory` is made (default: the system's for temporary files)")
-	p.BoolVar(&asJSON, "json", false, "print JSON")
+	oneProcess(p, &o, &asJSON)
 	return cmd
 }
 

@@ -32,13 +32,10 @@ func (r routeSettings) route() topics.Route {
 		CancelsAnswered: r.OnUnknownCancel == "dead_letter",
 		ReplacesLate:    r.OnLateReplace == "deliver",
 	}
-	route.Keyed = r.Mode == "keyed"
-	switch {
-	case r.OnDuplicate == "ignore":
-		route.OnDuplicate = topics.DuplicateIgnored
-	case r.OnDuplicate == "replace" || r.OnDuplicate == "" && route.Keyed:
+	if route.Keyed = r.Mode == "keyed"; route.Keyed {
 		route.OnDuplicate = topics.DuplicateReplaces
 	}
+	_ = route.OnDuplicate.UnmarshalText([]byte(r.OnDuplicate)) // nothing said, or no word for it, leaves it
 	if retries {
 		r.Retry.addTo(&route)
 	}

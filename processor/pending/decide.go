@@ -121,10 +121,10 @@ func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
 			continue
 		}
 		e, err := k.remove(a.offset, n.key)
-		k.ids.remove(a.id, n.key) // without a store nothing else takes it out
 		if err != nil {
 			return 0, err
 		}
+		k.ids.remove(a.id, n.key) // without a store nothing else takes it out
 		if e == EffectCancelled {
 			effect = e
 		}

@@ -55,6 +55,7 @@ type ids struct {
 	asks  map[print]int     // how often an id is asked about that nothing is decided of
 }
 
+// freshID is a record that waits in the store's open batch.
 type freshID struct {
 	print print
 	key   state.Key
@@ -73,7 +74,8 @@ func (x *ids) print(id []byte) print {
 	return print{maphash.Bytes(x.seeds[0], id), maphash.Bytes(x.seeds[1], id)}
 }
 
-func (x *ids) add(id []byte, n named) {
+// add takes in a record that has an id.
+func (x *ids) add(id []byte, n named) print {
 	p := x.print(id)
 	switch was, has := x.first[p]; {
 	case !has || was.key == n.key:
@@ -84,6 +86,7 @@ func (x *ids) add(id []byte, n named) {
 		}
 		x.more[p] = append(x.more[p], n)
 	}
+	return p
 }
 
 func (x *ids) remove(id []byte, key state.Key) { x.removePrint(x.print(id), key) }

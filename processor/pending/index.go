@@ -32,8 +32,7 @@ func (w *index) put(key state.Key, run []byte, who identity, written int64) erro
 	if who.id != nil {
 		w.identified = true
 		w.store.Name(who.id, key, written)
-		w.ids.add(who.id, named{key, written})
-		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.print(who.id), key})
+		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.add(who.id, named{key, written}), key})
 	}
 	return nil
 }

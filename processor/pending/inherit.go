@@ -97,10 +97,12 @@ func (s *scan) take(k state.Key, run []byte) error {
 		return err
 	}
 	at := runIDPlace(run)
-	if n := len(rec.id(at)); at != 0 && (n == 0 || n > topics.MostID) {
-		return errNoID
+	if at != 0 {
+		if n := len(rec.id(at)); n == 0 || n > topics.MostID {
+			return errNoID
+		}
+		s.got.identified = true
 	}
-	s.got.identified = s.got.identified || at != 0
 	switch {
 	case rec.Offset < s.low, rec.Offset >= s.pos.Offset:
 		// Below L it was resolved while the route had a fixed delay, which leaves W alone.

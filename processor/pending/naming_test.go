@@ -52,17 +52,7 @@ func TestManyNamings(t *testing.T) {
 		play := func(every int) (*owner, *Partition, string) {
 			l := testOwner(t)
 			p := l.live(t)
-			for i, r := range log {
-				if _, err := p.Accept(r, testNow); err != nil {
-					t.Fatal(err)
-				}
-				if i%every == 0 {
-					must(t, p.Load(testNow, l.room))
-				}
-			}
-			must(t, p.Load(testNow, l.room))
-			must(t, p.Sync())
-			must(t, Check(p))
+			l.decide(t, p, log, every)
 			return l, p, outcomeOf(t, p)
 		}
 		l, p, together := play(1 << 20)
@@ -119,17 +109,7 @@ func TestManyIDs(t *testing.T) {
 			r.OnDuplicate = topics.OnDuplicate(seed % 3)
 			l.route = mustRoute(r)
 			p := l.live(t)
-			for i, r := range log {
-				if _, err := p.Accept(r, testNow); err != nil {
-					t.Fatal(err)
-				}
-				if i%every == 0 {
-					must(t, p.Load(testNow, l.room))
-				}
-			}
-			must(t, p.Load(testNow, l.room))
-			must(t, p.Sync())
-			must(t, Check(p))
+			l.decide(t, p, log, every)
 			out := ""
 			for h := range p.late.all() {
 				effect := h.effect
@@ -146,6 +126,22 @@ func TestManyIDs(t *testing.T) {
 			t.Fatalf("seed %d: one after the other:\n%s\nall at once:\n%s", seed, alone, together)
 		}
 	}
+}
+
+// decide takes in a log, and has it decided what records do that name others after every so many.
+func (l *owner) decide(t *testing.T, p *Partition, log []*kgo.Record, every int) {
+	t.Helper()
+	for i, r := range log {
+		if _, err := p.Accept(r, testNow); err != nil {
+			t.Fatal(err)
+		}
+		if i%every == 0 {
+			must(t, p.Load(testNow, l.room))
+		}
+	}
+	must(t, p.Load(testNow, l.room))
+	must(t, p.Sync())
+	must(t, Check(p))
 }
 
 // outcomeOf is what has become of all that was named, and what is pending.
