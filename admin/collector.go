@@ -73,6 +73,7 @@ var (
 	descPending      = partitionDesc("pending_records", "Records accepted and not delivered yet.")
 	descPendingBytes = partitionDesc("pending_bytes", "Bytes of the records that are pending.")
 	descNear         = partitionDesc("near_records", "Of the pending records, those held in memory.")
+	descRemembered   = partitionDesc("remembered_records", "Delivered records whose ids are remembered.")
 	descOverdue      = partitionDesc("overdue_records", "Of the pending records, those due before now.")
 	descNextDue      = partitionDesc("next_due_timestamp_seconds", "Due time of the next record; absent when nothing is pending.")
 	descOldest       = partitionDesc("oldest_overdue_seconds", "For how long the next record has been due; 0 when it is not.")
@@ -98,7 +99,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
-		descPending, descPendingBytes, descNear, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
+		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
 		descOffset, descLowWater, descWatermark, descAge, descBehind, descPosition, descLogStart, descLogEnd,
 	} {
 		ch <- d
@@ -170,6 +171,7 @@ func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 	m.gauge(descPending, float64(p.Pending), labels...)
 	m.gauge(descPendingBytes, float64(p.PendingBytes), labels...)
 	m.gauge(descNear, float64(p.Near), labels...)
+	m.gauge(descRemembered, float64(p.Remembered), labels...)
 	m.gauge(descOverdue, float64(p.Overdue), labels...)
 	if p.NextDue > 0 {
 		m.gauge(descNextDue, float64(p.NextDue)/1000, labels...)

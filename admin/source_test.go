@@ -28,7 +28,7 @@ func distinct() processor.Stats {
 			Topic: "t", Partition: 1, Phase: processor.PhaseLive,
 			Offset: 201, LowWater: 202, WatermarkDue: 203_000, Position: 204, LogStart: 205, LogEnd: 206,
 			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, RestoreTime: 209 * time.Second,
-			Pending: 210, PendingBytes: 211, Near: 212, Overdue: 213, NextDue: now.Add(time.Hour).UnixMilli() - 214_000,
+			Pending: 210, PendingBytes: 211, Near: 212, Remembered: 217, Overdue: 213, NextDue: now.Add(time.Hour).UnixMilli() - 214_000,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
 		Standbys:    []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
@@ -85,6 +85,7 @@ records_delivered_total{topic="t"} 402
 records_late_on_arrival_total{topic="t"} 404
 records_late_total{topic="t"} 403
 records_retried_total 803
+remembered_records{partition="1",topic="t"} 217
 standby_lag_records{partition="2",topic="s"} 301
 standby_lag_records{partition="3",topic="s"} 0
 standby_partitions 2

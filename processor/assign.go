@@ -13,11 +13,19 @@ import (
 	"github.com/duewheel/duewheel/state"
 )
 
+// errGivenUp: it may have had its partitions back meanwhile, and another member in between.
+var errGivenUp = errors.New("the group has given this member up while it joined again, and has taken it in as a new one")
+
 // take acts on what the group has handed over. Until it has, the group does not give a revoked partition
 // to another member.
 func (l *lane) take(ctx context.Context, h group.Handover) {
 	if h.From != l.membership {
 		return // a stay that is over
+	}
+	if h.GivenUp {
+		l.counters.rebalances.Add(1)
+		l.endMembership(ctx, errGivenUp)
+		return
 	}
 	if len(h.Assigned) > 0 {
 		l.counters.rebalances.Add(1)

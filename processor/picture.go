@@ -31,6 +31,7 @@ func (p *partition) publish(now int64, k *kit) {
 		m, f := p.Marks(), p.Figures(now, agendaWithin...)
 		s.Offset, s.LowWater, s.WatermarkDue, s.Position = m.Committed.Offset, m.Committed.LowWater, m.Committed.Watermark.Due, m.Position
 		s.Pending, s.PendingBytes, s.Near, s.Overdue, s.NextDue, s.Needs = f.Pending, f.Bytes, f.Near, f.Overdue, f.NextDue, f.Needs
+		s.Remembered = f.Remembered
 		for i, st := range f.Agenda {
 			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i], Records: int64(st.Records), Bytes: int64(st.Bytes)})
 		}

@@ -150,9 +150,10 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 
 func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int64) error {
 	p, rec := pt.p, &r.rec
-	if r.tells.noted(pt, it); it.Effect.Pending() {
+	if r.tells.noted(pt, it); it.Effect.Pending() || it.Effect == pending.EffectForgotten {
 		return nil
 	}
+	it.Dead = false
 	if err := rec.Decode(it.Run); err != nil {
 		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
 	}
@@ -305,7 +306,8 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 
 // resolved renders the resolve record of an item that needs one.
 func (r *renderer) resolved(pt *part, it *pending.Item) {
-	if it.Resolve {
+	it.Dead = true
+	if it.Resolve || it.Leaves() {
 		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
 	}
 }

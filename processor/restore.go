@@ -290,7 +290,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 			return nil
 		}
 	}
-	got, err := pending.Inherit(ctx.Err, store, c, p.logStart, p.logEnd)
+	got, err := pending.Inherit(ctx.Err, p.route, store, c, p.logStart, p.logEnd)
 	if err != nil {
 		return p.describe("open the store of", err)
 	}

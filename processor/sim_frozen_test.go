@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/duewheel/duewheel/processor/producer"
 )
 
@@ -212,4 +214,28 @@ func freezeFor20s(w *world, is roles, f flow, most time.Duration) {
 		w.t.Errorf("at most %v behind is expected, and %v later", most, later)
 	}
 	w.arrived()
+}
+
+// A member that the group gives up while it joins again goes on in another name, and its client keeps its partitions until the group has shared
+// them out anew. Brokers take offset commits in that name for every partition (design rule 6), and others have had them since.
+func TestSimGivenUpWhileJoining(t *testing.T) {
+	scenario(t, worldConfig{}, func(w *world) {
+		a := w.live("a")
+		for i := range 300 {
+			w.send(request(fmt.Sprint(i), in(time.Duration(i)*50*time.Millisecond)))
+		}
+		var thaw func()
+		frozen := a.link.on(rule{key: kmsg.JoinGroup, call: func() { thaw = a.link.freeze() }})
+		b := w.start("b", nil)
+		w.hit(frozen)
+		w.until("b has it", func() bool { return b.live(1) })
+		time.Sleep(time.Second)
+		release := make(chan struct{})
+		held := a.link.on(rule{key: kmsg.SyncGroup, wait: release})
+		thaw()
+		w.hit(held)
+		time.Sleep(500 * time.Millisecond)
+		close(release)
+		w.finish()
+	})
 }

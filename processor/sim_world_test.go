@@ -89,17 +89,18 @@ type worldConfig struct {
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
 	twins      topics.OnDuplicate // what becomes of a request whose id is pending
 	keyed      bool               // the key is the id
-	again      string             // there is a retry route besides, and this is message.timestamp.type of its topic
-	jitter     time.Duration      // of the delay topic
-	expires    time.Duration      // expire_after of the delay topic and of the retry topic
-	fixed      bool               // there is a fixed-delay route besides
-	refuses    bool               // orders may refuse records for what they are
-	grows      bool               // orders is given partitions meanwhile
-	more       []string           // more targets, of one partition
-	flush      bool               // what the store was told is on the disk when a process is killed; else it may not be
-	audit      bool               // what becomes of requests is told, and compared with what became of them
-	rival      bool               // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
-	billBytes  int                // max.message.bytes of bills; defaults to Kafka's
+	remember   time.Duration
+	again      string        // there is a retry route besides, and this is message.timestamp.type of its topic
+	jitter     time.Duration // of the delay topic
+	expires    time.Duration // expire_after of the delay topic and of the retry topic
+	fixed      bool          // there is a fixed-delay route besides
+	refuses    bool          // orders may refuse records for what they are
+	grows      bool          // orders is given partitions meanwhile
+	more       []string      // more targets, of one partition
+	flush      bool          // what the store was told is on the disk when a process is killed; else it may not be
+	audit      bool          // what becomes of requests is told, and compared with what became of them
+	rival      bool          // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
+	billBytes  int           // max.message.bytes of bills; defaults to Kafka's
 	tune       func(*Config)
 }
 
@@ -185,11 +186,11 @@ func (w *world) look() {
 func (w *world) routes() []topics.Route {
 	if w.host != w {
 		r := rivalRoute()
-		r.OnDuplicate, r.Keyed = w.cfg.twins, w.cfg.keyed
+		r.OnDuplicate, r.Keyed, r.Remember = w.cfg.twins, w.cfg.keyed, w.cfg.remember
 		return []topics.Route{r}
 	}
 	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true,
-		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires, OnDuplicate: w.cfg.twins, Keyed: w.cfg.keyed}}
+		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires, OnDuplicate: w.cfg.twins, Keyed: w.cfg.keyed, Remember: w.cfg.remember}}
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}
@@ -202,6 +203,9 @@ func (w *world) routes() []topics.Route {
 	}
 	return r
 }
+
+// clocksDiffer is by how much the W of a schedule may be ahead of the time: a stub is left only if its time is above W.
+const clocksDiffer = 10 * time.Second
 
 func (w *world) expectations() check.Config {
 	c := check.Config{
@@ -218,7 +222,7 @@ func (w *world) expectations() check.Config {
 	for _, r := range w.routes() {
 		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
 			Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, Retry: promised(r.Retry), CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate,
-			Keyed: r.Keyed, OnDuplicate: check.OnDuplicate(r.OnDuplicate)})
+			Keyed: r.Keyed, OnDuplicate: check.OnDuplicate(r.OnDuplicate), Remember: max(r.Remember-clocksDiffer, 0)})
 	}
 	return c
 }

@@ -38,7 +38,7 @@ func (s *standby) open(ctx context.Context, c state.Checkpoint, logStart int64) 
 	if err := env.Knows(c); err != nil {
 		return err
 	}
-	got, err := pending.Inherit(ctx.Err, s.store, c, logStart, math.MaxInt64)
+	got, err := pending.Inherit(ctx.Err, s.route, s.store, c, logStart, math.MaxInt64)
 	if err != nil {
 		return err
 	}

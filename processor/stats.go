@@ -81,7 +81,8 @@ type PartitionStats struct {
 	Pending      int64
 	PendingBytes int64
 	Needs        time.Duration // for how long the topic must keep its log, at least, for what is pending
-	Near         int64         // of those, held in memory
+	Near         int64         // of those, held in memory; where ids are remembered it may be less
+	Remembered   int64         // records that were delivered, and whose ids are remembered
 	Overdue      int64         // pending and due before now, approximately
 	NextDue      int64         // ms; 0 when nothing is pending, or nothing is known of when it is due
 

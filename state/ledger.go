@@ -16,6 +16,7 @@ type Ledger struct {
 	due     agenda
 	bytes   int64
 	kept    int   // of pending: what Withhold was told of
+	stubs   int   // of pending: what Remember was told of
 	low     int64 // the highest low water given so far. Invariant: no record below it is pending
 }
 
@@ -62,6 +63,25 @@ func (l *Ledger) Forget(offset int64) {
 	l.kept--
 }
 
+// Remember counts a record that was delivered, and has left something that Low stays at or below: not its bytes, nor when that is due.
+// The store holds it, if there is one.
+func (l *Ledger) Remember(offset int64) {
+	l.pending.add(offset)
+	l.stubs++
+}
+
+// Expire takes back a Remember.
+func (l *Ledger) Expire(offset int64) {
+	l.pending.remove(offset)
+	l.stubs--
+}
+
+// WithholdStub is Withhold for what Remember was told of.
+func (l *Ledger) WithholdStub() {
+	l.stubs--
+	l.kept++
+}
+
 // Has tells whether the record whose current copy lies at an offset was added, and not taken back.
 func (l *Ledger) Has(offset int64) bool { return l.pending.has(offset) }
 
@@ -97,8 +117,11 @@ func (l *Ledger) Resume(end int64) int64 {
 	return end
 }
 
-// Len is the number of pending records.
+// Len is the number of pending records, and of those that are remembered.
 func (l *Ledger) Len() int { return l.pending.count - l.kept }
+
+// Waiting is the number of pending records.
+func (l *Ledger) Waiting() int { return l.Len() - l.stubs }
 
 // Last is when the last pending record is due, or a little earlier; 0 when nothing is pending.
 func (l *Ledger) Last() int64 {

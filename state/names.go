@@ -54,9 +54,9 @@ var comparer = func() *pebble.Comparer {
 	return &c
 }()
 
-// Name adds to the open batch that a record has an id, of 1 to 256 bytes, and was written at some time (ms).
-func (p *Partition) Name(id []byte, key Key, written int64) {
-	p.open().name(p.nameKey(id, key), written)
+// Name adds to the open batch that a record has an id, of 1 to 256 bytes, with a note of the caller's.
+func (p *Partition) Name(id []byte, key Key, note int64) {
+	p.open().name(p.nameKey(id, key), note)
 	p.moved += namePrefix + len(id) + keySuffix
 }
 
@@ -71,7 +71,7 @@ func (p *Partition) Unname(id []byte, key Key) {
 
 // Find calls fn for each committed record that has one of some ids: with the place of the id among them, and what Name was told. What
 // Trim has removed it does not find.
-func (p *Partition) Find(ids iter.Seq2[int, []byte], fn func(i int, key Key, written int64)) error {
+func (p *Partition) Find(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
 	if err := p.write("find", nil, nil); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (p *Partition) Find(ids iter.Seq2[int, []byte], fn func(i int, key Key, wri
 	return nil
 }
 
-func (p *Partition) find(ids iter.Seq2[int, []byte], fn func(i int, key Key, written int64)) error {
+func (p *Partition) find(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
 	it, err := p.engine.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendPart(nil, p.slot.part|namesBit),
 		UpperBound: appendPart(nil, (p.slot.part+1)|namesBit),

@@ -165,6 +165,9 @@ func (x *examination) retention(r *Route, f facts) {
 	if r.Delay > 0 {
 		wait, named = r.Delay, "delay"
 	}
+	if wait > 0 && r.Remember > 0 {
+		wait, named = wait+r.Remember, named+" and ids.remember"
+	}
 	mend := x.set(r.Topic, "retention.ms", "-1")
 	what := fmt.Sprintf("retention.ms is %d", n)
 	switch {

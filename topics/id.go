@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // MostID is how many bytes an id has at most.
@@ -37,17 +38,26 @@ func (d *OnDuplicate) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not one of %s", text, strings.Join(onDuplicateNames[:], ", "))
 }
 
-// idsSpec is what a parser's spec says of ids: nothing where a header has them, and a second one is rejected.
-func idsSpec(keyed bool, d OnDuplicate) string {
-	letters := [...]string{"", "r", "i"}[d]
-	if keyed {
-		letters = "k" + letters
+// LeastRemember is for how long the id of a delivered record is remembered at least: less is within what clocks of producers differ by.
+const LeastRemember = time.Second
+
+// idsSpec is what a parser's spec says of ids: nothing where a header has them, a second one is rejected, and none is remembered.
+func (p *Parser) idsSpec() string {
+	said := [...]string{"", "r", "i"}[p.onDuplicate]
+	if p.keyed {
+		said = "k" + said
 	}
-	if letters == "" {
+	if p.remember > 0 {
+		said += "m" + strconv.FormatInt(p.remember, 10)
+	}
+	if said == "" {
 		return ""
 	}
-	return "/" + letters
+	return "/" + said
 }
+
+// Remember is for how long an id is remembered once its record is due, in ms; 0: it is not.
+func (p *Parser) Remember() int64 { return p.remember }
 
 // parserOfIDs is the parser of a spec whose records have due times of their own: p1, with a jitter, and with what it says of ids.
 func parserOfIDs(spec string) (*Parser, bool) {
@@ -58,23 +68,31 @@ func parserOfIDs(spec string) (*Parser, bool) {
 	}
 	before, ids, has := strings.Cut(rest, "/")
 	if has {
-		if ids, p.keyed = strings.CutPrefix(ids, "k"); ids == "r" {
-			p.onDuplicate = DuplicateReplaces
-		} else if ids == "i" {
-			p.onDuplicate = DuplicateIgnored
-		}
+		p.readIDs(ids)
 	}
 	if digits, is := strings.CutPrefix(before, "~"); is {
 		p.jitter, _ = parseCount([]byte(digits))
 	}
-	if p.jitter > maxDelayMillis {
+	if p.jitter > maxDelayMillis || p.remember > maxDelayMillis {
 		return nil, false
 	}
 	again := "p1"
 	if p.jitter > 0 {
 		again += "~" + strconv.FormatInt(p.jitter, 10)
 	}
-	return p, again+idsSpec(p.keyed, p.onDuplicate) == spec
+	return p, again+p.idsSpec() == spec
+}
+
+// readIDs reads what a spec says of ids. Whether it says that in the one way there is, is for the caller to see.
+func (p *Parser) readIDs(said string) {
+	said, millis, _ := strings.Cut(said, "m")
+	p.remember, _ = parseCount([]byte(millis))
+	switch said, p.keyed = strings.CutPrefix(said, "k"); said {
+	case "r":
+		p.onDuplicate = DuplicateReplaces
+	case "i":
+		p.onDuplicate = DuplicateIgnored
+	}
 }
 
 // identify reads the id of a request.
@@ -123,10 +141,14 @@ func (p *Parser) idOf(name string, raw []byte) ([]byte, *Refusal) {
 	return raw, nil
 }
 
-// Duplicate is the refusal of a record whose id another one has that is pending.
-func Duplicate(id []byte, isKey bool) *Refusal {
+// Duplicate is the refusal of a record whose id another one has that is pending, or was delivered lately and is remembered.
+func Duplicate(id []byte, isKey, remembered bool) *Refusal {
+	header, what, is := HeaderID, "id", "is pending"
 	if isKey {
-		return refuse(CodeDuplicateID, StageStore, "", nil, "a record with this key is pending in this partition")
+		header, what, id = "", "key", nil
 	}
-	return refuse(CodeDuplicateID, StageStore, HeaderID, id, "a record with this id is pending in this partition")
+	if remembered {
+		is = "was delivered lately"
+	}
+	return refuse(CodeDuplicateID, StageStore, header, id, "a record with this %s %s in this partition", what, is)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -83,15 +84,17 @@ func TestSpecsOfIDs(t *testing.T) {
 		"p1/k":      {Keyed: true},
 		"p1/kr":     {Keyed: true, OnDuplicate: DuplicateReplaces},
 		"p1~500/ki": {Keyed: true, OnDuplicate: DuplicateIgnored, Jitter: 500e6},
+		"p1/m1000":  {Remember: time.Second},
+		"p1/kim5":   {Keyed: true, OnDuplicate: DuplicateIgnored, Remember: 5e6},
 	} {
 		route.Topic, route.Target, route.DeadLetter = "t", "orders", "t.dead"
 		equal(t, route.Spec(), spec)
 		p, err := ParserFor(spec)
-		if err != nil || p.keyed != route.Keyed || p.onDuplicate != route.OnDuplicate || p.jitter != route.Jitter.Milliseconds() {
+		if err != nil || p.keyed != route.Keyed || p.onDuplicate != route.OnDuplicate || p.jitter != route.Jitter.Milliseconds() || p.Remember() != route.Remember.Milliseconds() {
 			t.Errorf("%s: %+v, %v", spec, p, err)
 		}
 	}
-	for _, bad := range []string{"p1/", "p1/x", "p1/rk", "p1/kk", "p1~/k", "p1~0/k", "p1~05", "p1+1000/k", "p1k", "p1/k/r", "p2"} {
+	for _, bad := range []string{"p1/", "p1/x", "p1/rk", "p1/kk", "p1~/k", "p1~0/k", "p1~05", "p1+1000/k", "p1k", "p1/k/r", "p2", "p1/m", "p1/m0", "p1/m05", "p1/mk", "p1/5m", "p1/m-5", "p1/m99999999999999"} {
 		if _, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -55,6 +55,10 @@ type Route struct {
 	// OnDuplicate is what becomes of a record whose id another one has that is pending. Not together with Delay or Retry.
 	OnDuplicate OnDuplicate
 
+	// Remember is for how long the id of a delivered record is remembered once that was due: until then a record with the id is dead-lettered or
+	// left out, as if the other one were pending. Zero: not at all. Not together with DuplicateReplaces, Delay or Retry.
+	Remember time.Duration
+
 	// Retry makes the topic one for records that a consumer has failed to process. It is not together with Delay.
 	Retry *Retrying
 
@@ -100,7 +104,8 @@ func (r *Route) Spec() string {
 	if r.Jitter > 0 {
 		spec += "~" + strconv.FormatInt(ceilMillis(r.Jitter), 10)
 	}
-	return spec + idsSpec(r.Keyed, r.OnDuplicate)
+	ids := Parser{keyed: r.Keyed, onDuplicate: r.OnDuplicate, remember: ceilMillis(r.Remember)}
+	return spec + ids.idsSpec()
 }
 
 // Parser returns the parser of this route as it is configured now.

@@ -73,7 +73,7 @@ func (s roles) route(r Route) (*Route, []error) {
 	s.allow(&r, &p)
 	checkRetry(r, &p)
 	r.parser.delay, r.parser.jitter = max(ceilMillis(r.Delay), 0), max(ceilMillis(r.Jitter), 0)
-	r.parser.keyed, r.parser.onDuplicate = r.Keyed, r.OnDuplicate
+	r.parser.keyed, r.parser.onDuplicate, r.parser.remember = r.Keyed, r.OnDuplicate, max(ceilMillis(r.Remember), 0)
 	if r.Retry != nil {
 		r.parser.backoff = r.Retry.Backoff.whole()
 		if r.Retry.FromHeaders {
@@ -126,7 +126,14 @@ func checkRetry(r Route, p *problems) {
 	case r.Jitter > 0 && r.Retry != nil:
 		p.report("jitter and retry are both given: a backoff has a jitter of its own")
 	}
-	switch identifies := r.Keyed || r.OnDuplicate != DuplicateRejected; {
+	switch {
+	case r.Remember == 0:
+	case r.Remember < LeastRemember:
+		p.report("ids.remember %s is below %s, which the clocks of producers may differ by", FormatDelay(r.Remember), FormatDelay(LeastRemember))
+	case r.OnDuplicate == DuplicateReplaces:
+		p.report("ids.remember is given where a record replaces another one that has its id: such an id is meant to be used again; with ids.on_duplicate: reject or ignore it is remembered")
+	}
+	switch identifies := r.Keyed || r.OnDuplicate != DuplicateRejected || r.Remember != 0; {
 	case identifies && r.Delay > 0:
 		p.report("delay is given together with mode: keyed or ids: records of a fixed delay wait in the order of the log, and have no ids")
 	case identifies && r.Retry != nil:

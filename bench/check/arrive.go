@@ -112,6 +112,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 	}
 	s.flags |= delivered
 	c.ended(src.name(offset), s, 0, false)
+	c.ids.delivered(src, offset, a.record)
 	due := a.due
 	if s.is(requested) && !s.is(orLater) {
 		due = s.due

@@ -70,6 +70,8 @@ type Route struct {
 	// Keyed says that the id of a request is its key, and that one without a value cancels. OnDuplicate, what becomes of one whose id is pending.
 	Keyed       bool
 	OnDuplicate OnDuplicate
+	// Remember is for how long after it was due a delivered request keeps others with its id from being delivered. Zero: it does not.
+	Remember time.Duration
 	// Expect says what must become of a request. Defaults to what its headers say.
 	Expect func(r *kgo.Record) Expectation
 }

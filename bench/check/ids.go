@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -71,10 +72,11 @@ type ids struct {
 	cancels map[Source]string        // of which id
 	passed  map[Source]map[int32]int // cancels that were written again: how often in which partition
 	came    map[Source]bool          // these
+	sent    map[Source]int64         // when a request was delivered, in ms, where ids are remembered
 }
 
 func newIDs(c *Checker) ids {
-	return ids{c, map[idName]*sharers{}, map[Source]*sharers{}, map[Source]string{}, map[Source]map[int32]int{}, map[Source]bool{}}
+	return ids{c, map[idName]*sharers{}, map[Source]*sharers{}, map[Source]string{}, map[Source]map[int32]int{}, map[Source]bool{}, map[Source]int64{}}
 }
 
 // sharers are those of an id in a partition.
@@ -142,6 +144,33 @@ func (c *ids) ended(name Source, code Codes, dead bool) {
 	c.owe(g)
 }
 
+// delivered takes in when a request was delivered.
+func (c *ids) delivered(src *source, offset int64, r *kgo.Record) {
+	if name := src.name(offset); src.route.Remember > 0 && r != nil && c.sent[name] == 0 {
+		c.sent[name] = r.Timestamp.UnixMilli()
+	}
+}
+
+// judgeMemory: what was delivered is remembered, so nothing with its id is delivered until that ends, unless something between the two
+// has ended it.
+func (e *ending) judgeMemory(g *sharers, id string) {
+	if g.route.Remember == 0 || e.config.AllowDoubles {
+		return
+	}
+	last := int64(-1)
+	for _, offset := range g.members {
+		sent := e.ids.sent[g.name(offset)]
+		if sent == 0 {
+			continue
+		}
+		ended := slices.ContainsFunc(g.takers, func(t int64) bool { return last < t && t <= offset })
+		if last >= 0 && !ended && e.namings.called(g.name(last), g.at(last)) == nil && sent < g.at(last).due+g.route.Remember.Milliseconds() {
+			e.fault(Doubled, g.name(offset), nil, "was delivered at %s and has the id %q, as has offset %d, which was delivered before and is remembered", time.UnixMilli(sent).UTC().Format(time.RFC3339Nano), id, last)
+		}
+		last = offset
+	}
+}
+
 func (c *ids) owe(g *sharers) {
 	owed := int64(len(c.missing(g)))
 	c.counts.Outstanding += owed - g.owed
@@ -178,6 +207,7 @@ func (s *slot) pends() bool { return s.is(mayDeliver) || Codes(s.codes)&atDelive
 // judgeIDs: what has vanished was taken away, a duplicate has another one before it, and a cancel that finds nothing is passed on once.
 func (e *ending) judgeIDs() {
 	for name, g := range e.ids.by {
+		e.judgeMemory(g, name.id)
 		for _, offset := range e.ids.missing(g) {
 			e.fault(Missing, g.name(offset), nil, "has the id %q, is due, and nothing that came later can have taken it away", name.id)
 		}

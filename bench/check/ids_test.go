@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -31,6 +32,8 @@ func newSharing(mode OnDuplicate) *sharing {
 	n.more = []*kgo.Record{n.first, n.second, n.cancel, n.third, n.elsewhere, n.passed}
 	return n
 }
+
+func (n *sharing) remember(d time.Duration) { n.w.config.Routes[0].Remember = d }
 
 func (n *sharing) delivered(rs ...*kgo.Record) {
 	for _, r := range rs {
@@ -74,6 +77,13 @@ func TestIDs(t *testing.T) {
 			n.more = append(n.more[:4:4], n.more[5])
 		}, map[Kind]int64{Stray: 1}, "is no cancel of an id"},
 		{"a cancel is delivered", Reject, func(n *sharing) { n.delivered(n.first, n.second, n.cancel); n.duplicate(n.third) }, map[Kind]int64{BadDelivered: 1}, "should be dead-lettered"},
+		{"what was delivered is remembered", Reject, func(n *sharing) {
+			n.remember(time.Hour)
+			n.delivered(n.first, n.third)
+			n.duplicate(n.second)
+		}, nil, ""},
+		{"it is forgotten", Reject, func(n *sharing) { n.remember(time.Hour); n.delivered(n.first, n.second, n.third) }, map[Kind]int64{Doubled: 1}, "is remembered"},
+		{"its time is over", Reject, func(n *sharing) { n.remember(time.Millisecond); n.delivered(n.first, n.second, n.third) }, nil, ""},
 	} {
 		for seed := range uint64(12) {
 			t.Run(fmt.Sprintf("%s/%d", tt.name, seed), func(t *testing.T) {

@@ -29,6 +29,7 @@ func (r routeSettings) route() topics.Route {
 
 		Jitter:          r.Jitter,
 		ExpireAfter:     r.ExpireAfter,
+		Remember:        r.Remember,
 		CancelsAnswered: r.OnUnknownCancel == "dead_letter",
 		ReplacesLate:    r.OnLateReplace == "deliver",
 	}

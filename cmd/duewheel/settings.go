@@ -151,6 +151,10 @@ type routeSettings struct {
 	// `duplicate_id`. `replace`: it takes the place of the other one. `ignore`: it is left out, and counted in `duewheel_cancels_total`.
 	OnDuplicate string `key:"ids.on_duplicate" unset:"reject; with mode keyed replace" words:"reject replace ignore"`
 
+	// Remember says for how long the id of a delivered record is remembered, from when that was due on: another record with the id that is
+	// written until then is dead-lettered, or left out, as if the first one were pending. The delay topic has to keep its records for as much longer. Not with `ids.on_duplicate: replace`.
+	Remember time.Duration `key:"ids.remember" unset:"not at all"`
+
 	Retry retrySettings `key:"retry"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,10 +22,11 @@ import (
 type Stay struct {
 	g        *Group
 	cl       *kgo.Client
-	cancel   context.CancelFunc // gives up what the client still tries
-	instance *string            // of a static member
-	ended    chan struct{}      // closed when the stay is over and callbacks must not wait any more
-	left     chan struct{}      // closed when the client is closed
+	cancel   context.CancelFunc     // gives up what the client still tries
+	instance *string                // of a static member
+	owner    atomic.Pointer[string] // the member id that the partitions were given to; nil: there are none
+	ended    chan struct{}          // closed when the stay is over and callbacks must not wait any more
+	left     chan struct{}          // closed when the client is closed
 }
 
 // Handover is what the group has given and taken.
@@ -33,6 +35,7 @@ type Handover struct {
 	Assigned []kafka.TopicPartition
 	Revoked  []kafka.TopicPartition
 	Lost     bool // Revoked: the group has already given them away
+	GivenUp  bool // the group has given this member up, and has taken it in again in another name: another member may have had its partitions since
 	done     chan struct{}
 }
 
@@ -72,14 +75,25 @@ func (s *Stay) options() []kgo.Opt {
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.MetadataMaxAge(30*time.Second), // how soon added partitions are taken up
 		kgo.DisableAutoCommit(),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
+		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
 			s.stands(true, nil) // called also when there is no partition for this member
+			id, _ := cl.GroupMetadata()
+			if s.givenUp(id) {
+				s.hand(Handover{GivenUp: true})
+				return
+			}
+			s.owner.Store(&id)
 			s.hand(Handover{Assigned: kafka.Flatten(ps)})
 		}),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
+		kgo.OnPartitionsRevoked(func(_ context.Context, cl *kgo.Client, ps map[string][]int32) {
+			if id, _ := cl.GroupMetadata(); s.givenUp(id) {
+				s.hand(Handover{GivenUp: true})
+				return
+			}
 			s.hand(Handover{Revoked: kafka.Flatten(ps)})
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, ps map[string][]int32) {
+			s.owner.Store(nil)
 			s.hand(Handover{Revoked: kafka.Flatten(ps), Lost: true})
 		}),
 		kgo.WithHooks(managed(func(err error) { s.stands(false, s.g.refusal(err)) })),
@@ -152,9 +166,20 @@ func (s *Stay) stands(joined bool, err error) {
 	}
 }
 
-// Member is what requests say of the member that it is now.
+// givenUp reports whether the partitions were given to a member of another name. A group of the classic protocol that answers a JoinGroup
+// with UNKNOWN_MEMBER_ID has given the member up; the client (kgo v1.22) asks again without a name, keeps its partitions, and has the new
+// name and generation before it learns of the new assignment. Brokers take offset commits in that name for every partition.
+func (s *Stay) givenUp(id string) bool {
+	owner := s.owner.Load()
+	return owner != nil && *owner != id
+}
+
+// Member is what requests say of the member that it is now: one that is not valid while the partitions are not known to be its own.
 func (s *Stay) Member() kafka.Member {
 	id, gen := s.cl.GroupMetadata()
+	if s.owner.Load() == nil || s.givenUp(id) {
+		return kafka.Member{Generation: -1}
+	}
 	return kafka.Member{ID: id, Generation: gen, Instance: s.instance}
 }
 
@@ -189,7 +214,7 @@ func (s *Stay) Left() <-chan struct{} { return s.left }
 // member may take its place, itself after a restart included, until its session ends. The client says so,
 // too, but without the instance id, which brokers refuse (kgo v1.22.2).
 func (s *Stay) stepOut() {
-	id := s.Member().ID
+	id, _ := s.cl.GroupMetadata()
 	s.cl.LeaveGroup() // ends its heartbeats
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.InstanceID, req.MemberEpoch = s.g.cfg.Group, id, s.instance, -2

@@ -57,7 +57,7 @@ func checkLate(p *Partition) error {
 
 // checkNothing finds what is kept although nothing is pending and all is committed.
 func checkNothing(p *Partition) error {
-	if !p.live || p.Pending() > 0 || !p.Settled() {
+	if !p.live || p.Pending() > 0 || p.ledger.Len() > 0 || !p.Settled() {
 		return nil
 	}
 	left := 0

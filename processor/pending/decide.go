@@ -14,6 +14,8 @@ type decision struct {
 	stored map[int][]named // by the place of an ask: what the store has of its id
 	near   sifted          // what the wheel has of what is named
 	far    []state.Key     // taken away by their handles, without a store
+
+	remembered bool // the last answer is too late because of what was delivered
 }
 
 // decide answers what was asked, in the order of the log.
@@ -68,7 +70,9 @@ func (k *decision) keys() []state.Key {
 	keys := make([]state.Key, 0, len(k.asks))
 	for i, a := range k.asks {
 		if a.id == nil {
-			keys = append(keys, a.names)
+			if keys = append(keys, a.names); k.parsers.memory() > 0 {
+				keys = append(keys, k.parsers.stubOf(a.names))
+			}
 			continue
 		}
 		for _, n := range append(k.ids.find(a.id), k.stored[i]...) {
@@ -107,7 +111,7 @@ func (k *decision) answer(a ask, stored []named) error {
 // effectOf takes away what a record names, and says what came of it.
 func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
 	if a.id == nil {
-		return k.remove(a.offset, a.names)
+		return k.remove(a.offset, a.names, false)
 	}
 	effect := EffectUnknown
 	for _, n := range append(k.ids.find(a.id), stored...) {
@@ -115,22 +119,27 @@ func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
 		case !a.means(n):
 			continue
 		case a.twin && a.then != topics.DuplicateReplaces:
-			if k.pends(n.key) {
+			if k.pends(n.key) && (!n.stub || a.written <= n.key.Due) {
+				k.remembered = n.stub
 				return EffectTooLate, nil
 			}
 			continue
 		}
-		e, err := k.remove(a.offset, n.key)
+		e, err := k.remove(a.offset, n.key, n.stub)
 		if err != nil {
 			return 0, err
 		}
 		k.ids.remove(a.id, n.key) // without a store nothing else takes it out
-		if e == EffectCancelled {
+		switch {
+		case e != EffectCancelled:
+		case !n.stub:
 			effect = e
+		case effect == EffectUnknown && !a.twin:
+			effect = EffectTooLate
 		}
 	}
 	switch {
-	case effect == EffectCancelled || h.key != (state.Key{}):
+	case effect != EffectUnknown || h.key != (state.Key{}):
 	case a.come:
 		effect = EffectNotHere
 	default:
@@ -148,11 +157,25 @@ func (k *decision) pends(key state.Key) bool {
 	return !gone && k.judge.Less(key)
 }
 
-// remove takes away the record of a key, if it is pending.
-func (k *decision) remove(by int64, key state.Key) (Effect, error) {
+// remove takes away the record of a key, if it is pending, and the stub of one that was delivered.
+func (k *decision) remove(by int64, key state.Key, isStub bool) (Effect, error) {
 	if key.Seq >= by {
 		return EffectUnknown, nil
 	}
+	if isStub {
+		return k.keepBack(by, key, true)
+	}
+	effect, err := k.takeAway(by, key)
+	if err == nil && effect == EffectTooLate {
+		if stub := k.parsers.stubOf(key); k.judge.Less(stub) {
+			_, err = k.keepBack(by, stub, true)
+		}
+	}
+	return effect, err
+}
+
+// takeAway takes away the record of a key.
+func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pending() {
 		if h.refusal != nil || h.by > 0 || h.effect != EffectNone {
 			return EffectTooLate, nil
@@ -164,6 +187,11 @@ func (k *decision) remove(by int64, key state.Key) (Effect, error) {
 	if !k.judge.Less(key) {
 		return EffectTooLate, nil
 	}
+	return k.keepBack(by, key, false)
+}
+
+// keepBack takes a record, or a stub, from where it is held, and keeps it until what has taken it away is committed.
+func (k *decision) keepBack(by int64, key state.Key, isStub bool) (Effect, error) {
 	if _, is := k.gone[key]; is {
 		return EffectUnknown, nil
 	}
@@ -175,6 +203,7 @@ func (k *decision) remove(by int64, key state.Key) (Effect, error) {
 		k.gone = map[state.Key]struct{}{}
 	}
 	k.gone[key] = struct{}{}
+	r.stub = isStub
 	k.removed = append(k.removed, removal{by, r})
 	return EffectCancelled, nil
 }
@@ -183,8 +212,11 @@ func (k *decision) remove(by int64, key state.Key) (Effect, error) {
 func (k *decision) withhold(key state.Key) (r release, taken bool, err error) {
 	r = release{offset: key.Seq, key: key}
 	keep := func(run []byte) {
+		if r.id, r.of = bytes.Clone(runID(run)), leftBy(run); r.of != (state.Key{}) {
+			k.ledger.WithholdStub()
+			return
+		}
 		k.ledger.Withhold(key, key.Seq, len(run))
-		r.id = bytes.Clone(runID(run))
 	}
 	if at, near := k.near.take(key); near {
 		run := k.window.near.get(at)
@@ -222,10 +254,15 @@ func (k *decision) twin(a ask, h *held, effect Effect) error {
 	case a.then == topics.DuplicateIgnored:
 		h.effect = EffectIgnored
 	default:
-		h.refusal = topics.Duplicate(a.id, runIDPlace(k.window.near.get(h.ref)) == idInKey)
+		h.refusal = topics.Duplicate(a.id, runIDPlace(k.window.near.get(h.ref)) == idInKey, k.remembered)
 	}
-	h.resolve = k.judge.Less(h.key)
+	h.resolve = k.replayed(h)
 	return nil
+}
+
+// replayed reports whether a replay would take a record that is refused for pending, or for delivered.
+func (k *decision) replayed(h *held) bool {
+	return k.judge.Less(h.key) || k.parsers.leaves(h.key, k.window.near.get(h.ref), k.judge) != (state.Key{})
 }
 
 // replace decides what becomes of a replacement, by what it has done to what it names.
@@ -239,7 +276,7 @@ func (k *decision) replace(h *held, effect Effect) error {
 	}
 	h.effect = EffectNone
 	if h.refusal != nil {
-		h.resolve = k.judge.Less(h.key)
+		h.resolve = k.replayed(h)
 		return nil
 	}
 	return k.accept(h, effect == EffectCancelled)
@@ -269,7 +306,7 @@ func (k *decision) accept(h *held, replaces bool) error {
 	k.longest.see(h.key.Due, rec.Timestamp)
 	if !k.horizon.Less(h.key) {
 		if who.id != nil {
-			k.ids.add(who.id, named{h.key, rec.Timestamp})
+			k.ids.add(who.id, named{key: h.key, written: rec.Timestamp})
 		}
 		k.pend(h.key, h.offset, len(run), h.ref)
 		return nil

@@ -38,7 +38,7 @@ func (d *drops) apply(w *window) error {
 			if err != nil {
 				return fmt.Errorf("resolve a record: %w", err)
 			}
-			w.ledger.Remove(key, offset, len(run), r.stored())
+			stubs{w}.uncount(key, offset, run, r.stored())
 			w.lose(run, key)
 			if w.store != nil {
 				w.unname(run, key)
@@ -74,7 +74,7 @@ func (d *drops) far(w *window, keys []state.Key) error {
 	for _, key := range keys {
 		_, err := w.store.Get(key, func(run []byte) {
 			if offset, err := recordOffset(run); err == nil && (offset < w.start || w.horizon.Less(key) && offset < w.position) {
-				w.ledger.Remove(key, offset, len(run), true)
+				stubs{w}.uncount(key, offset, run, true)
 			}
 			w.unname(run, key)
 		})
@@ -104,6 +104,11 @@ func (d wanted) means(n named) bool {
 func (d *drops) add(w *window, key state.Key) {
 	if w.judge.Less(key) {
 		d.keys = append(d.keys, key)
+	}
+	if stub := w.parsers.stubOf(key); w.judge.Less(stub) {
+		if _, is := w.gone[stub]; !is { // else a cancel has taken it away, and it is kept until that is committed
+			d.keys = append(d.keys, stub)
+		}
 	}
 }
 

@@ -25,9 +25,12 @@ func (m *marks) Marks() Marks {
 
 // Figures are how much a partition holds, and when it is due.
 type Figures struct {
-	Pending int64           // records that are not resolved
-	Bytes   int64           // of them
-	Near    int64           // of them, held in memory
+	Pending int64 // records that are not resolved
+	Bytes   int64 // of them
+	Near    int64 // of them, held in memory; with stubs it may be less
+
+	Remembered int64 // records that were delivered, and whose ids are remembered
+
 	Overdue int64           // due before now, approximately
 	NextDue int64           // ms; 0 when nothing is pending, or nothing is known of when it is due
 	Needs   time.Duration   // for how long the log must be kept, at least, for what is pending

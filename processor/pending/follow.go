@@ -119,6 +119,9 @@ func (f *Follower) forget(w state.Key) error {
 	if err := f.uncount(f.p.store, w); err != nil {
 		return err
 	}
+	if err := f.p.commit(); err != nil { // the stubs of what is trimmed
+		return err
+	}
 	return f.p.store.Trim(w)
 }
 
@@ -132,7 +135,12 @@ func (f *Follower) uncount(store *state.Partition, upTo state.Key) error {
 		}
 		var offset int64
 		if offset, corrupt = recordOffset(run); corrupt == nil && offset < p.position {
-			p.ledger.Remove(k, offset, len(run), true)
+			stubs{&p.window}.uncount(k, offset, run, true)
+			if stub := p.parsers.leaves(k, run, upTo); stub != (state.Key{}) {
+				p.ledger.Remember(offset)
+				corrupt = putStub(store, stub, k, run)
+				p.dirty, p.identified = true, true
+			}
 		}
 		if corrupt == nil {
 			if id := runID(run); id != nil {

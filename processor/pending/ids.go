@@ -41,7 +41,18 @@ func identityOf(req *topics.Request) identity {
 type named struct {
 	key     state.Key
 	written int64 // ms
+	stub    bool  // it was delivered, and its id is remembered
 }
+
+// note is what the store has of it beside its key.
+func (n named) note() int64 {
+	if n.stub {
+		return n.written<<1 | 1
+	}
+	return n.written << 1
+}
+
+func namedBy(key state.Key, note int64) named { return named{key, note >> 1, note&1 != 0} }
 
 // print stands for an id in memory: 128 bits of keyed hashes, so that two ids share one is not to be expected, nor can be brought about.
 type print [2]uint64

@@ -111,7 +111,7 @@ func TestFollowerOfWrongBytes(t *testing.T) {
 	store, err := l.store.Partition(testID)
 	must(t, err)
 	c := state.Checkpoint{TopicID: [4]byte(testID.TopicID[:4]), Offset: 2, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1"}}}
-	got, err := Inherit(never, store, c, 0, 1<<40)
+	got, err := Inherit(never, mustRoute(testRoute(true)), store, c, 0, 1<<40)
 	must(t, err)
 	f, err := Follow(l.env(), c, store, got)
 	must(t, err)
@@ -121,7 +121,7 @@ func TestFollowerOfWrongBytes(t *testing.T) {
 	must(t, f.p.store.Put(state.Key{Due: ms(600), Seq: 1}, appendRecord(nil, req(1, ms(600), "orders"), idInHeader)))
 	f.p.dirty = true
 	must(t, f.Sync())
-	if _, err := Inherit(never, store, c, 0, 1<<40); err != nil {
+	if _, err := Inherit(never, mustRoute(testRoute(true)), store, c, 0, 1<<40); err != nil {
 		t.Error(err) // what it finds is dropped
 	}
 	c.Watermark = state.Key{Due: ms(700), Seq: 1}

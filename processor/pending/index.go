@@ -23,16 +23,16 @@ type index struct {
 	given []state.Key            // of gone: the store does not hold them when its open batch is committed
 }
 
-// put keeps a record in the open batch of the store, with its id.
-func (w *index) put(key state.Key, run []byte, who identity, written int64) error {
-	if err := w.store.Put(key, run); err != nil {
+// put keeps a record in the open batch of the store, with its id, if it has one.
+func (w *index) put(run, id []byte, n named) error {
+	if err := w.store.Put(n.key, run); err != nil {
 		return err
 	}
 	w.dirty = true
-	if who.id != nil {
+	if id != nil {
 		w.identified = true
-		w.store.Name(who.id, key, written)
-		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.add(who.id, named{key, written}), key})
+		w.store.Name(id, n.key, n.note())
+		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.add(id, n), n.key})
 	}
 	return nil
 }
@@ -47,10 +47,13 @@ func (w *index) lose(run []byte, key state.Key) {
 	}
 }
 
-// unname takes a run's id out of the store's open batch, if it has one.
+// unname takes a run's id out of the store's open batch, if it has one, and of a stub the record that has left it.
 func (w *index) unname(run []byte, key state.Key) {
 	if id := runID(run); id != nil {
 		w.store.Unname(id, key)
+	}
+	if of := leftBy(run); of != (state.Key{}) {
+		w.deleteStub(key, of)
 	}
 }
 
@@ -59,9 +62,9 @@ func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, n named)) err
 	if !w.identified || w.store == nil {
 		return nil
 	}
-	err := w.store.Find(all, func(i int, key state.Key, written int64) {
+	err := w.store.Find(all, func(i int, key state.Key, note int64) {
 		if _, gone := w.gone[key]; !gone && w.judge.Less(key) {
-			fn(i, named{key, written})
+			fn(i, namedBy(key, note))
 		}
 	})
 	if err != nil {
@@ -89,7 +92,7 @@ func (w *index) spill(key state.Key, run []byte) error {
 		}
 		who.id, written = rec.id(who.at), rec.Timestamp
 	}
-	return w.put(key, run, who, written)
+	return w.put(run, who.id, named{key: key, written: written})
 }
 
 // forgetIDs takes away what a partition without a store knows of the ids of records that only the log has.

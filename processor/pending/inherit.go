@@ -34,8 +34,12 @@ const (
 // Inherit looks what the store holds of the records that are pending by a checkpoint, and where the
 // log begins and ends. A store that is of no use here is emptied. That may take long: it ends when
 // stopped returns an error.
-func Inherit(stopped func() error, store *state.Partition, c state.Checkpoint, logStart, logEnd int64) (Inherited, error) {
+func Inherit(stopped func() error, route *topics.Route, store *state.Partition, c state.Checkpoint, logStart, logEnd int64) (Inherited, error) {
 	nothing := Inherited{ledger: state.NewLedger(c.LowWater), Start: c.LowWater}
+	ps, err := parsersOf(route, c)
+	if err != nil {
+		return nothing, err
+	}
 	pos, ok := store.Position()
 	if !ok || pos.Resume < c.LowWater || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset {
 		if ok {
@@ -44,12 +48,12 @@ func Inherit(stopped func() error, store *state.Partition, c state.Checkpoint, l
 		}
 		return nothing, store.Drop()
 	}
-	s := &scan{stopped: stopped, store: store, pos: pos, low: c.LowWater, sole: logStart > c.LowWater}
+	s := &scan{stopped: stopped, store: store, pos: pos, low: c.LowWater, watermark: c.Watermark, parsers: ps, sole: logStart > c.LowWater}
 	// What the store took in before O had passed it may have been read by a parser, or under a
 	// configuration, that has never held: it is forgotten and read again. What else it holds from
 	// start on is read again, too, gets the same key, and is counted then.
 	s.got = Inherited{ledger: state.NewLedger(c.LowWater), Start: max(min(pos.Offset, pos.Resume), c.LowWater)}
-	if err := s.run(c.Watermark); err != nil {
+	if err := s.run(); err != nil {
 		if stopped() != nil || errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrCorrupt) {
 			return nothing, err
 		}
@@ -68,14 +72,21 @@ type scan struct {
 	store     *state.Partition
 	pos       state.Position
 	low       int64 // L
-	sole      bool  // the log has lost what the store still holds
+	watermark state.Key
+	parsers   parsers
+	sole      bool // the log has lost what the store still holds
 	got       Inherited
 	seen      int
 	forgotten int
+	left      int
 }
 
-func (s *scan) run(after state.Key) error {
+func (s *scan) run() error {
 	var failed error
+	after := s.watermark
+	if m := s.parsers.memory(); m > 0 { // what was delivered and is still there has left stubs
+		after = state.Key{Due: max(after.Due-m-stubStep, 0)}
+	}
 	err := s.store.Scan(after, func(k state.Key, run []byte) bool {
 		if s.seen++; s.seen%1024 == 0 {
 			failed = s.stopped()
@@ -103,17 +114,45 @@ func (s *scan) take(k state.Key, run []byte) error {
 		}
 		s.got.identified = true
 	}
+	resolved, of := !s.watermark.Less(k), leftBy(run)
 	switch {
+	case resolved && (rec.Offset < s.low || rec.Offset >= s.got.Start): // Trim takes it away
+	case resolved:
+		return s.leave(k, run)
+	case s.watermark.Less(of): // what a turn was to deliver that has not happened
+		s.store.Unname(rec.id(at), k)
+		return s.forget(k)
 	case rec.Offset < s.low, rec.Offset >= s.pos.Offset:
 		// Below L it was resolved while the route had a fixed delay, which leaves W alone.
 		if at != 0 {
 			s.store.Unname(rec.id(at), k)
 		}
 		return s.forget(k)
+	case rec.Offset < s.got.Start && of != (state.Key{}):
+		if !s.got.ledger.Has(rec.Offset) {
+			s.got.ledger.Remember(rec.Offset)
+		}
 	case rec.Offset < s.got.Start:
 		s.got.ledger.Add(k, rec.Offset, len(run), true)
 	}
 	return nil
+}
+
+// leave keeps the stub of a record that was delivered: the store may have failed before it was written.
+func (s *scan) leave(k state.Key, run []byte) error {
+	stub := s.parsers.leaves(k, run, s.watermark)
+	if stub == (state.Key{}) {
+		return nil
+	}
+	s.got.ledger.Remember(k.Seq)
+	s.got.dirty = true
+	if err := putStub(s.store, stub, k, run); err != nil {
+		return err
+	}
+	if s.left++; s.left%forgetAtOnce > 0 {
+		return nil
+	}
+	return s.store.Commit(s.pos)
 }
 
 // forget deletes a record. The position stays what it is: reading starts below what is deleted.

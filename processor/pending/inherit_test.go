@@ -54,7 +54,9 @@ func TestScanIsCutShort(t *testing.T) {
 	fillStore(t, p, 10, 20_010, state.Position{Resume: 20_010, Offset: 20_010, LowWater: 5})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got, err := Inherit(ctx.Err, p.store, state.Checkpoint{Offset: 20_010, LowWater: 5}, 0, 20_010)
+	c := state.Checkpoint{Offset: 20_010, LowWater: 5}
+	c.Parsers = WithParser(c, l.route.Spec(), 0)
+	got, err := Inherit(ctx.Err, l.route, p.store, c, 0, 20_010)
 	if !errors.Is(err, context.Canceled) || got.ledger.Len() != 0 {
 		t.Errorf("got %v, with %d records counted", err, got.ledger.Len())
 	}

@@ -18,7 +18,7 @@ func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 		return w.keepFar(key, r.Offset, w.scratch, who, written)
 	}
 	if who.id != nil {
-		w.ids.add(who.id, named{key, written})
+		w.ids.add(who.id, named{key: key, written: written})
 	}
 	run := w.near.record(r, key, who.at)
 	w.pend(key, r.Offset, len(w.near.get(run)), run)
@@ -29,11 +29,11 @@ func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 func (w *window) keepFar(key state.Key, offset int64, run []byte, who identity, written int64) error {
 	switch {
 	case w.store != nil:
-		if err := w.put(key, run, who, written); err != nil {
+		if err := w.put(run, who.id, named{key: key, written: written}); err != nil {
 			return fmt.Errorf("store record %d: %w", offset, err)
 		}
 	case who.id != nil: // the log has the rest
-		w.ids.add(who.id, named{key, written})
+		w.ids.add(who.id, named{key: key, written: written})
 	}
 	w.ledger.Add(key, offset, len(run), true)
 	return nil
@@ -50,9 +50,10 @@ func (w *window) pend(key state.Key, offset int64, bytes int, r ref) {
 func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]Item, int64) {
 	var took int64
 	var buf [256]wheel.Entry
+	stubs := w.ledger.Waiting() < w.ledger.Len()
 	for records > 0 && took < bytes {
 		n := min(records, len(buf))
-		if each := w.ledger.Bytes() / int64(max(w.ledger.Len(), 1)); each > 0 {
+		if each := w.ledger.Bytes() / int64(max(w.ledger.Waiting(), 1)); each > 0 {
 			n = int(min(int64(n), (bytes-took)/each+1))
 		}
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
@@ -64,10 +65,17 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 			if err != nil {
 				panic("pending: BUG: " + err.Error())
 			}
-			if !r.stored() {
-				w.lose(run, state.Key{Due: int64(e.Due), Seq: e.Seq})
-			}
 			it := Item{ref: r, Run: run, Key: state.Key{Due: int64(e.Due), Seq: e.Seq}, Offset: offset, stored: r.stored()}
+			if stubs && isStub(run) {
+				it.Effect = EffectForgotten
+				w.lose(run, it.Key)
+				w.ledger.Expire(offset)
+				items = append(items, it)
+				continue
+			}
+			if !r.stored() {
+				w.lose(run, it.Key)
+			}
 			// Not pending any more. What only memory holds goes on holding the store's resume
 			// back, until it is released.
 			w.ledger.Remove(it.Key, offset, len(run), true)

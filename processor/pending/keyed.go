@@ -41,6 +41,11 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
+		if who.id != nil {
+			if stub := k.parsers.stubOf(key); k.judge.Less(stub) {
+				stubs{&k.window}.leave(stub, key, r.Timestamp.UnixMilli(), who.id)
+			}
+		}
 		return a, nil
 	case late:
 		a.Late = !req.AtOnce
@@ -82,7 +87,10 @@ func (k *keyed) twins(offset int64, req *topics.Request, replay bool) bool {
 // admitLate is admit for a request whose key the watermark has passed.
 func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now int64, who identity) {
 	if refusal := k.env.Route.Refuse(req, now); refusal != nil {
-		k.refuse(r, refusal, state.Key{})
+		if who.id == nil || !k.judge.Less(k.parsers.stubOf(key)) {
+			key = state.Key{}
+		}
+		k.refuse(r, refusal, key)
 		return
 	}
 	k.addLate(r, held{key: key}, who.at)
@@ -90,8 +98,8 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 }
 
 // refuse puts a record on the list of what is resolved when O passes it; it will be
-// dead-lettered then. key is its key when that is above the watermark: a replay could take it
-// for pending, so a resolve record has to say that it is not.
+// dead-lettered then. key is its key when that, or that of its stub, is above the watermark: a replay
+// could take it for pending or delivered, so a resolve record has to say that it is not.
 func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
 	k.addLate(r, held{key: key, refusal: refusal, resolve: key != state.Key{}}, 0)
 }
@@ -126,6 +134,7 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 			to.Watermark = items[k-1].Key
 		}
 	}
+	stubs{&k.window}.leaveAll(items, to.Watermark)
 	return items, to
 }
 
@@ -166,6 +175,9 @@ func (k *keyed) settle(items []Item) {
 		if it.late {
 			k.conclude(it)
 		}
+		if it.Dead && it.Leaves() {
+			stubs{&k.window}.forget(it)
+		}
 		if it.Effect.Pending() {
 			continue
 		}
@@ -185,10 +197,10 @@ func (k *keyed) settle(items []Item) {
 
 func (k *keyed) sight(int64, int64) {}
 
-func (k *keyed) pending() int64 { return int64(k.ledger.Len() + k.late.own()) }
+func (k *keyed) pending() int64 { return int64(k.ledger.Waiting() + k.late.own()) }
 
 func (k *keyed) count(now int64) Figures {
-	f := Figures{Pending: k.pending(), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(k.wheel.Len())}
+	f := Figures{Pending: k.pending(), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(min(k.wheel.Len(), k.ledger.Waiting())), Remembered: int64(k.ledger.Len() - k.ledger.Waiting())}
 	if f.Overdue = int64(k.late.own()); k.Ahead() {
 		f.Overdue = k.late.due(now)
 	}
@@ -206,7 +218,7 @@ func (k *keyed) count(now int64) Figures {
 // needs is for how long the log must have kept the record that is due last when its time comes. What
 // only the store has told of is known to need at least the time until then.
 func (k *keyed) needs(now int64) time.Duration {
-	if k.pending() == 0 {
+	if k.ledger.Len()+k.late.own() == 0 {
 		return 0
 	}
 	last := k.ledger.Last()
@@ -214,7 +226,7 @@ func (k *keyed) needs(now int64) time.Duration {
 	if k.longest.due >= max(last, now) {
 		need = max(need, k.longest.wait)
 	}
-	return need
+	return need + time.Duration(k.parsers.memory())*time.Millisecond
 }
 
 // mostNotes are so many that nothing is read until all of them are taken: while a list that is capped has some left, W stays, and what is

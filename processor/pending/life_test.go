@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -38,6 +39,8 @@ type life struct {
 
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
+	dead               bool // the turn cannot deliver
+	deadLettered       mask // by such a turn; at least once it may be pending again after a crash, until the resolve record is read
 }
 
 // mask is a set of offsets.
@@ -59,7 +62,9 @@ type run struct {
 
 const (
 	secondDue   = 10_000 // ms after the beginning
-	shortWindow = 4_000  // which it does not lie in
+	forgetDue   = 30_000 // when no id is remembered any more
+	remembered  = 12 * time.Second
+	shortWindow = 4_000 // which it does not lie in
 	longWindow  = 20_000
 )
 
@@ -112,10 +117,21 @@ func halfNamedDelivered(v *life) {
 	v.happen(false)
 }
 
+// halfLeftDelivered is halfDelivered, and the one that is delivered has the id.
+func halfLeftDelivered(v *life) {
+	v.produce(hasID)
+	v.produce(dueAhead)
+	v.produce(dueFar)
+	v.pass()
+	v.must(v.p.Load(v.now, roomy))
+	v.take(1)
+	v.happen(false)
+}
+
 // pass lets time pass until the second due time.
 func (v *life) pass() {
 	v.now += secondDue
-	v.latest = v.now
+	v.latest = max(v.latest, v.now)
 }
 
 // newStore gives a replica an empty part of the store.
@@ -158,7 +174,7 @@ func (v *life) restore(warm *Follower) {
 			return
 		}
 	}
-	got, err := Inherit(never, store, c, 0, v.until)
+	got, err := Inherit(never, v.env.Route, store, c, 0, v.until)
 	v.must(err)
 	if got.Pending() > 0 {
 		v.note("inherited")
@@ -199,7 +215,7 @@ func (v *life) readUpTo(end int64) {
 	for v.p.position < end {
 		e, twins := &v.log[v.p.position], mask(0)
 		if v.p.live && e.named() && !e.naming() {
-			twins = v.there() & v.withID(v.p.position)
+			twins = (v.there() | v.left()) & v.withID(v.p.position)
 		}
 		idle := len(v.p.asks) == 0 && !v.p.blind && v.p.live
 		a, err := v.p.Accept(e.Record, v.now)
@@ -244,6 +260,9 @@ func (v *life) happen(unseen bool) {
 	var end int64
 	for i := range pt.Items {
 		it := &pt.Items[i]
+		if it.Effect == EffectForgotten {
+			continue
+		}
 		if !it.Effect.Pending() {
 			v.deliver(it.Offset)
 		}
@@ -253,7 +272,11 @@ func (v *life) happen(unseen bool) {
 		if it.By > 0 && it.By >= pt.To.Offset {
 			by = it.By
 		}
-		if it.Resolve || by >= 0 {
+		if it.Dead = v.dead && it.Leaves(); it.Dead {
+			v.deadLettered |= bit(it.Offset)
+			v.note("dead-lettered")
+		}
+		if it.Resolve || it.Dead || by >= 0 {
 			v.open = true
 			v.append(v.names(it.Offset, by))
 			end, pt.To.Appended = v.end(), true
@@ -359,6 +382,11 @@ func (v *life) gone(happened bool) {
 			v.note("comes again")
 		}
 		v.resolved, v.again = said|named, named&^said
+		for offset := range v.deadLettered.within(v.end()) { // its resolve record may still be on its way
+			if v.committed.Watermark.Less(state.Key{Due: v.log[offset].due, Seq: offset}) {
+				v.again |= bit(offset)
+			}
+		}
 		v.accepted &= bit(v.committed.Offset) - 1
 		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
 	}
@@ -366,7 +394,12 @@ func (v *life) gone(happened bool) {
 
 func (i *image) writeTo(v *life, store *state.Partition) {
 	for _, r := range i.runs {
-		v.must(store.Put(r.key, []byte(r.bytes)))
+		run := []byte(r.bytes)
+		v.must(store.Put(r.key, run))
+		var rec Record
+		if v.must(rec.Decode(run)); runIDPlace(run) != 0 { // ids are written in the same batches
+			store.Name(runID(run), r.key, named{r.key, rec.Timestamp, isStub(run)}.note())
+		}
 	}
 	v.must(store.Commit(i.pos))
 }
@@ -387,7 +420,7 @@ func (v *life) follow() {
 	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
 	if v.f == nil {
 		store := v.storeOf(1 - v.own)
-		got, err := Inherit(never, store, c, 0, math.MaxInt64)
+		got, err := Inherit(never, v.env.Route, store, c, 0, math.MaxInt64)
 		v.must(err)
 		v.f, err = Follow(v.env, c, store, got)
 		v.must(err)

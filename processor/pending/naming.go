@@ -32,11 +32,12 @@ const (
 	EffectReplaced                // of a replacement: it is pending itself, in the place of what it names
 	EffectAccepted                // it is pending itself, and has taken nothing away: one with an id, or the audit topic tells so when O passes it
 	EffectIgnored                 // its id is pending, and it is left out
+	EffectForgotten               // it was delivered, and its id is not remembered any more
 	effects
 )
 
 var effectNames = [effects]string{
-	"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "not_here", "replaced", "accepted", "ignored",
+	"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "not_here", "replaced", "accepted", "ignored", "forgotten",
 }
 
 // String is the word for it, as metrics have it.
@@ -72,6 +73,9 @@ type release struct {
 	id      []byte // by which the store finds it; nil: it has none
 	far     bool   // only the log holds it: the ledger goes on counting it until it is read again
 	trimmed bool   // it was delivered, and Trim takes it out of the store, but not its id
+
+	stub bool      // it is one
+	of   state.Key // the record that has left it; zero where only the log has that
 }
 
 // ask is a question: what does the record at an offset do to what it names?
@@ -79,9 +83,10 @@ type ask struct {
 	offset int64
 	names  state.Key // zero: an id says it
 	wanted
-	twin bool               // it names nothing: the id is its own
-	then topics.OnDuplicate // and if that is pending
-	come bool               // it has come from another partition
+	written int64              // ms
+	twin    bool               // it names nothing: the id is its own
+	then    topics.OnDuplicate // and if that is pending
+	come    bool               // it has come from another partition
 }
 
 func keyOf(h topics.Handle) state.Key { return state.Key{Due: h.Due, Seq: h.Offset} }
@@ -142,7 +147,7 @@ func (k *keyed) replay(offset int64, req *topics.Request) {
 
 // ask keeps a record that names another one, or has an id, until what it does can be decided.
 func (k *keyed) ask(r *kgo.Record, h held, a ask, at idPlace) {
-	h.effect = EffectUnjudged
+	h.effect, a.written = EffectUnjudged, r.Timestamp.UnixMilli()
 	k.addLate(r, h, at)
 	if a.id != nil {
 		h := k.late.tail()
@@ -194,16 +199,19 @@ func (k *keyed) Load(now int64, room Room) error {
 // lateID has a late record be found by its id until a turn takes it.
 func (k *keyed) lateID(h *held, who identity, written int64) {
 	if who.id != nil {
-		k.ids.add(who.id, named{h.key, written})
+		k.ids.add(who.id, named{key: h.key, written: written})
 	}
 }
 
 // tookAway notes for the audit topic what was pending, and was taken away by late records.
 func (n *naming) tookAway(late []Item) {
 	for i := range late {
-		at, has := slices.BinarySearchFunc(n.removed, late[i].Offset, func(r removal, by int64) int { return cmp.Compare(r.by, by) })
-		if has {
-			late[i].Took = &n.removed[at].key
+		at, _ := slices.BinarySearchFunc(n.removed, late[i].Offset, func(r removal, by int64) int { return cmp.Compare(r.by, by) })
+		for ; at < len(n.removed) && n.removed[at].by == late[i].Offset; at++ {
+			if r := &n.removed[at]; !r.stub {
+				late[i].Took = &r.key
+				break
+			}
 		}
 	}
 }
@@ -234,7 +242,10 @@ func (r release) giveUp(w *window) {
 		w.forgetGiven()
 		return
 	}
-	if !r.trimmed {
+	switch {
+	case r.stub:
+		w.deleteStub(r.key, r.of)
+	case !r.trimmed:
 		_ = w.store.Delete(r.key) // in the open batch, which takes it
 	}
 	if r.id != nil {

@@ -61,7 +61,7 @@ func (v *life) conclude(it *Item) {
 		return
 	}
 	for _, r := range v.p.removed {
-		if r.by == it.Offset {
+		if r.by == it.Offset && !r.stub {
 			v.deliver(r.offset)
 			v.takenBy[r.offset] = it.Offset
 		}
@@ -97,7 +97,7 @@ func (v *life) audited(it *Item) {
 		return
 	}
 	var r removal
-	n := slices.IndexFunc(v.p.removed, func(r removal) bool { return r.by == it.Offset })
+	n := slices.IndexFunc(v.p.removed, func(r removal) bool { return r.by == it.Offset && !r.stub })
 	if n >= 0 {
 		r = v.p.removed[n]
 	}
@@ -132,7 +132,7 @@ func (v *life) inFlight() (all mask) {
 		for _, pt := range parts {
 			for i := range pt.Items {
 				offset := pt.Items[i].Offset
-				if pt.Items[i].Effect.Pending() {
+				if e := pt.Items[i].Effect; e.Pending() || e == EffectForgotten {
 					continue
 				}
 				if all&bit(offset) != 0 {
@@ -147,7 +147,7 @@ func (v *life) inFlight() (all mask) {
 
 // deliver resolves a record: once, but for what a crash has left behind the checkpoint (at least once).
 func (v *life) deliver(offset int64) {
-	if v.says(v.committed)&bit(offset) != 0 {
+	if v.says(v.committed)&^(v.again&v.deadLettered)&bit(offset) != 0 {
 		v.fail("record %d is delivered, and the checkpoint %s says that it was", offset, checkpointed(v.committed))
 	}
 	if v.resolved&^v.again&bit(offset) != 0 {
@@ -190,6 +190,10 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		var rec Record
 		if it.Effect.Pending() {
 			last = *it
+			continue
+		}
+		if it.Effect == EffectForgotten {
+			v.checkForgotten(it)
 			continue
 		}
 		if err := rec.Decode(it.Run); err != nil || rec.Offset != it.Offset {
@@ -245,13 +249,16 @@ func (v *life) check() {
 	}
 	pending := v.requests(v.p.position) &^ resolved &^ flying
 	for _, r := range v.p.removed {
-		pending &^= bit(r.offset)
+		if !r.stub {
+			pending &^= bit(r.offset)
+		}
 	}
-	got, want := v.p.Pending(), int64(pending.len())
-	if most := want + v.uncertain(); got < want || got > most {
+	v.checkStubs(v.p, v.left())
+	got, want := v.p.Pending(), int64((pending &^ v.deadLettered).len())
+	if most := int64(pending.len()) + v.uncertain(); got < want || got > most {
 		v.fail("%d records are pending, want %d (%b)", got, want, pending)
 	}
-	v.checkWake(pending)
+	v.checkWake(pending &^ v.deadLettered)
 }
 
 // within are the offsets of a mask below one.
@@ -269,7 +276,9 @@ func (m mask) within(end int64) iter.Seq[int64] {
 func (v *life) there() mask {
 	all := v.requests(v.p.position) &^ (v.resolved &^ v.again) &^ v.inFlight()
 	for _, r := range v.p.removed {
-		all &^= bit(r.offset)
+		if !r.stub {
+			all &^= bit(r.offset)
+		}
 	}
 	for h := range v.p.late.all() {
 		if h.refusal != nil || h.by > 0 || h.effect != EffectNone && !h.effect.Pending() {
@@ -279,19 +288,100 @@ func (v *life) there() mask {
 	return all
 }
 
+// left are the offsets of what has left a stub, by the log and W: what a turn delivers, or has delivered, and what no cancel or
+// replacement names that was decided.
+func (v *life) left() (all mask) {
+	if v.remember == 0 {
+		return 0
+	}
+	gone := v.named(v.end())
+	for offset := range v.p.position {
+		if v.log[offset].naming() && !slices.ContainsFunc(v.p.asks, func(a ask) bool { return a.offset == offset }) {
+			gone |= v.namesOf(offset)
+		}
+	}
+	sent := v.resolved &^ v.again
+	for _, parts := range [][]*Part{v.taken, v.p.again.parts} {
+		for _, pt := range parts {
+			for i := range pt.Items {
+				switch it := &pt.Items[i]; {
+				case it.Effect.Pending(), it.Effect == EffectForgotten:
+				case it.Refusal == nil && it.By == 0 && it.Effect == EffectNone:
+					sent |= bit(it.Offset)
+				default: // refused, and its resolve record will say so
+					gone |= bit(it.Offset)
+				}
+			}
+		}
+	}
+	for offset := range (sent &^ gone).within(v.p.position) {
+		e := &v.log[offset]
+		if key := (state.Key{Due: e.due, Seq: offset}); e.named() && !v.p.judge.Less(key) && v.p.judge.Less(v.stubOf(offset)) {
+			all |= bit(offset)
+		}
+	}
+	return all
+}
+
+func (v *life) stubOf(offset int64) state.Key {
+	ms := v.remember.Milliseconds()
+	return state.Key{Due: (v.log[offset].due + ms + 999) / 1000 * 1000, Seq: offset}
+}
+
+// checkForgotten: a stub whose time has come is that of a delivered record.
+func (v *life) checkForgotten(it *Item) {
+	v.note("forgotten")
+	if it.Key != v.stubOf(it.Offset) || it.Key.Due > v.latest {
+		v.fail("the stub of %d is taken with %v at %s", it.Offset, it.Key, at(v.latest))
+	}
+}
+
+// checkStubs fails unless a partition holds the stubs of some records, and none else.
+func (v *life) checkStubs(p *Partition, want mask) {
+	got, n := mask(0), p.ledger.Len()-p.ledger.Waiting()
+	if want != 0 {
+		v.note("remembered")
+	}
+	if v.atLeastOnce {
+		return // what comes again after a crash may be said to be resolved
+	}
+	if p.store == nil && p.horizon != farthest {
+		if n < want.len() {
+			v.fail("%d stubs are counted, want %b", n, want)
+		}
+		return
+	}
+	v.must(p.commit())
+	for _, x := range p.ids.find([]byte("id")) {
+		if x.stub {
+			got |= bit(x.key.Seq)
+		}
+	}
+	v.must(p.inStore(func(yield func(int, []byte) bool) { yield(0, []byte("id")) }, func(_ int, x named) {
+		if x.stub {
+			got |= bit(x.key.Seq)
+		}
+	}))
+	if got != want || n != want.len() {
+		v.fail("the stubs of %b are found and %d are counted, want %b", got, n, want)
+	}
+}
+
 // decide has the partition decide what was asked, and fails unless that is what follows from what is there.
 func (v *life) decide() {
 	v.must(v.p.Sync()) // what a replay takes away
-	there, want := v.there(), map[int64]string{}
+	there, left, want := v.there(), v.left(), map[int64]string{}
 	for _, a := range v.p.asks {
 		e, names := &v.log[a.offset], v.namesOf(a.offset)
 		_, told := v.p.told[a.offset]
 		hit := there&names != 0 || told
-		there &^= names
+		if there &^= names; e.naming() {
+			left &^= names
+		}
 		switch bad := v.p.late.at(a.offset).refusal != nil; {
 		case bad:
 			want[a.offset] = "refused"
-		case e.named() && !e.naming() && v.twins != topics.DuplicateReplaces && there&v.withID(a.offset) != 0:
+		case e.named() && !e.naming() && v.twins != topics.DuplicateReplaces && (there|left)&v.withID(a.offset) != 0:
 			want[a.offset] = "duplicate"
 		case e.naming() && !hit && e.replacement():
 			want[a.offset] = "refused"

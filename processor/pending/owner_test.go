@@ -87,7 +87,7 @@ func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, 
 	if err != nil {
 		return nil, err
 	}
-	got, err := Inherit(never, store, c, start, max(end, p.Marks().OwnEnd))
+	got, err := Inherit(never, l.route, store, c, start, max(end, p.Marks().OwnEnd))
 	p.Use(store, got, testNow, l.room.Most)
 	return p, err
 }

@@ -75,7 +75,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 		return nil, err
 	}
 	p := &Partition{Env: env, parsers: parsers}
-	p.keyed = keyed{env: &p.Env, window: window{index: index{marks: &p.marks, ids: newIDs()}, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
+	p.keyed = keyed{env: &p.Env, window: window{index: index{marks: &p.marks, ids: newIDs()}, parsers: &p.parsers, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
 	p.order = &p.keyed
 	p.readAgain = high
 	if c.Appended {
@@ -136,7 +136,9 @@ type Item struct {
 	Effect  Effect          // nothing is delivered for it: what it has done to the record that it names
 	late    bool            // it is resolved because O passes it, and not because W does
 	stored  bool            // the store holds it too
+	stub    state.Key       // what it leaves when it is delivered; zero: nothing
 
+	Dead     bool // nothing is delivered for it: a turn has written a dead letter
 	Replaced bool // what is at By is a replacement, and no cancel
 
 	// What was learned when it was tried, for the next time.
@@ -148,6 +150,9 @@ type Item struct {
 	Untold  []Untold // at_least_once: but for these
 }
 
+// Leaves reports whether a replay would find that it has left something, which a resolve record has to prevent if it is not delivered.
+func (it *Item) Leaves() bool { return it.stub != (state.Key{}) }
+
 // Untold is a record for the audit topic that was not acknowledged.
 type Untold struct {
 	Event      topics.AuditEvent
@@ -156,7 +161,7 @@ type Untold struct {
 
 // due is when it may be resolved: one that is refused at once.
 func (it *Item) due() int64 {
-	if it.Refusal != nil || it.Effect != EffectNone || it.By > 0 {
+	if it.Refusal != nil || it.Effect != EffectNone && it.Effect != EffectForgotten || it.By > 0 {
 		return 0
 	}
 	return it.Key.Due

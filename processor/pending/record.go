@@ -13,7 +13,7 @@ import (
 //
 //	offset     uvarint   where the log holds it now
 //	timestamp  varint    ms
-//	flags      1 byte    1: the key is null, 2: the value is null, 4: delay-id is its id, 8: the key is its id
+//	flags      1 byte    1: the key is null, 2: the value is null, 4: delay-id is its id, 8: the key is its id, 16: it is a stub
 //	key        uvarint length, bytes
 //	value      uvarint length, bytes
 //	headers    uvarint count, then for each: uvarint length, key; uvarint length+1, value (0: null)
@@ -28,6 +28,7 @@ const (
 	flagNullValue
 	flagIDInHeader
 	flagIDInKey
+	flagStub
 
 	idInHeader = idPlace(flagIDInHeader)
 	idInKey    = idPlace(flagIDInKey)
@@ -129,7 +130,12 @@ func recordOffset(b []byte) (int64, error) {
 }
 
 // runIDPlace reads only where the record of a run has its id; 0: nowhere.
-func runIDPlace(b []byte) idPlace {
+func runIDPlace(b []byte) idPlace { return idPlace(runFlags(b) & (flagIDInHeader | flagIDInKey)) }
+
+// isStub reads only whether a run is what is left of a delivered record (stub.go).
+func isStub(b []byte) bool { return runFlags(b)&flagStub != 0 }
+
+func runFlags(b []byte) byte {
 	for range 2 { // offset, timestamp
 		i := 0
 		for i < len(b) && b[i] >= 0x80 {
@@ -140,7 +146,7 @@ func runIDPlace(b []byte) idPlace {
 	if len(b) == 0 {
 		return 0
 	}
-	return idPlace(b[0] & (flagIDInHeader | flagIDInKey))
+	return b[0]
 }
 
 // decoder reads from the front of b; after the first mistake it is bad and yields zeros.

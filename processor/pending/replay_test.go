@@ -71,6 +71,9 @@ func replays(t *testing.T, rng *rand.Rand) {
 func (r *replaying) configure() {
 	route := testRoute(r.IntN(2) == 0)
 	route.OnDuplicate, route.Keyed, route.Jitter = topics.OnDuplicate(r.IntN(3)), r.IntN(4) == 0, time.Duration(r.IntN(2))*time.Second
+	if route.OnDuplicate != topics.DuplicateReplaces && r.IntN(2) == 0 {
+		route.Remember = time.Duration(1+r.IntN(4)) * 1300 * time.Millisecond
+	}
 	r.l.route = mustRoute(route)
 }
 
@@ -126,10 +129,12 @@ func (r *replaying) deliver() {
 		if pt == nil {
 			break
 		}
-		for _, it := range pt.Items {
+		for i := range pt.Items {
+			it := &pt.Items[i]
+			it.Dead = it.Leaves() && r.IntN(4) == 0
 			rec := &kgo.Record{Timestamp: time.UnixMilli(r.now)}
 			switch {
-			case it.Resolve:
+			case it.Resolve, it.Dead:
 				rec.Headers = topics.Resolve(testMark, it.Offset, it.Key.Due, it.Key.Seq)
 			case it.By > 0 && it.By >= pt.To.Offset:
 				rec.Headers = topics.ResolveBy(testMark, it.Offset, it.Key.Due, it.Key.Seq, it.By)

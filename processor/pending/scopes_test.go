@@ -27,6 +27,7 @@ type scope struct {
 	followed    bool   // another replica follows
 	audit       bool   // what becomes of requests is told
 	twins       topics.OnDuplicate
+	remember    time.Duration
 	before      func(*life) // what has happened before all begins
 	atLeastOnce bool
 	most        counts
@@ -43,7 +44,7 @@ type scope struct {
 }
 
 // counts are how often something has happened, or may.
-type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights int }
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads int }
 
 var scopes = []scope{
 	{name: "in memory", sorts: "panj", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},
@@ -101,6 +102,21 @@ var scopesOfIDs = []scope{
 	{name: "ids that are ignored, short of memory", twins: topics.DuplicateIgnored, sorts: "iyC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 1000, shows: "read again, taken away, duplicate"},
 }
 
+// Ids that are remembered when their records were delivered.
+var scopesOfStubs = []scope{
+	{name: "stubs, in memory", remember: remembered, sorts: "IyC", most: counts{requests: 3, crashes: 1, refusals: 1, deads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, forgotten, duplicate, dead-lettered, repeated"},
+	{name: "stubs, cancels", remember: remembered, sorts: "IikQ", most: counts{requests: 3, crashes: 1}, short: 5, deep: 8, states: 300, shows: "remembered, duplicate, taken away"},
+	{name: "stubs, replacements", remember: remembered, sorts: "IiRZ", most: counts{requests: 3, crashes: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate, taken away"},
+	{name: "stubs, short of memory", remember: remembered, sorts: "IC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, read again, duplicate"},
+	{name: "stubs, with a store", remember: remembered, sorts: "IyC", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1, deads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, forgotten, duplicate, dead-lettered"},
+	{name: "stubs, with a store, half of it delivered", remember: remembered, sorts: "ICk", stored: true, before: halfLeftDelivered, most: counts{requests: 5, crashes: 1, shortages: 1, flushes: 1, deads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate"},
+	{name: "stubs, with a store that fails", remember: remembered, sorts: "IiC", stored: true, most: counts{requests: 3, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, read again, duplicate"},
+	{name: "stubs, followed", remember: remembered, sorts: "IiC", stored: true, followed: true, most: counts{requests: 3, crashes: 1, deads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, handed over, duplicate"},
+	{name: "stubs, ignored", remember: remembered, twins: topics.DuplicateIgnored, sorts: "IyC", stored: true, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate"},
+}
+
+func TestSmallScopesOfStubs(t *testing.T) { exploreAll(t, scopesOfStubs) }
+
 func TestSmallScopesOfIDs(t *testing.T) { exploreAll(t, scopesOfIDs) }
 
 func TestSmallScopesOfCancels(t *testing.T) { exploreAll(t, scopesOfCancels) }
@@ -137,7 +153,7 @@ func exploreAll(t *testing.T, scopes []scope) {
 
 func (s *scope) prepare(t *testing.T) {
 	r := testRoute(true)
-	r.Target, r.OnDuplicate = "orders", s.twins
+	r.Target, r.OnDuplicate, r.Remember = "orders", s.twins, s.remember
 	if s.queue {
 		r.Delay = secondDue * time.Millisecond
 	}

@@ -3,6 +3,7 @@ package pending
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ import (
 // <offset>@<due>#<id> has an id. <offset>=cancel-id:<id> cancels it, =forwarded-id:<id>@<time> as another partition passes it on that was
 // written then, and =replace-id:<id>@<due> takes the place of what has it.
 //
-//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit] [twins=replace|ignore]
+//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit] [twins=replace|ignore] [remember=ms]
 //	                      begin with a checkpoint, or with the one that was written last: what only memory held is gone
 //	accept <record>...    what each has turned out to be
 //	live                  end the catch-up
@@ -32,7 +33,7 @@ import (
 //	flush                 write the position to the store
 //	take now= [limit=]    make a part, for a turn
 //	checkpoint            make a part without records
-//	happened | refused    the oldest undecided part has happened, or has not
+//	happened [dead=] | refused   the oldest undecided part has happened, and one of its records was dead-lettered, or it has not
 //	load now=, spill now= what is due soon comes into memory, what is not goes to the store
 //	next                  when there is something to do next
 //	show                  where it stands
@@ -87,6 +88,10 @@ func (s *script) do(d *datadriven.TestData) string {
 	case "checkpoint":
 		return s.part(s.p.Checkpoint())
 	case "happened", "refused":
+		if d.HasArg("dead") {
+			it := &s.undecided[0].Items[slices.Index(s.undecided[0].offsets(), s.number(d, "dead", 0))]
+			it.Dead = it.Leaves()
+		}
 		return s.decide(d.Cmd == "happened", now)
 	case "load":
 		must(s.T, s.p.Load(now, s.l.room))
@@ -148,6 +153,7 @@ func (s *script) checkpoint(d *datadriven.TestData) state.Checkpoint {
 func (s *script) open(d *datadriven.TestData) string {
 	r := testRoute(!d.HasArg("no-bills"))
 	r.Target, r.Delay = "orders", time.Duration(s.number(d, "delay", 0))*time.Millisecond
+	r.Remember = time.Duration(s.number(d, "remember", 0)) * time.Millisecond
 	if twins := s.text(d, "twins"); twins != "" {
 		must(s.T, r.OnDuplicate.UnmarshalText([]byte(twins)))
 	}
@@ -322,6 +328,9 @@ func (s *script) say(pt *Part) string {
 		case it.By > 0:
 			fmt.Fprintf(&out, " (taken away by %d)", it.By)
 		}
+		if it.Leaves() {
+			fmt.Fprintf(&out, " (leaves a stub until %s)", at(it.stub.Due))
+		}
 		if it.Took != nil {
 			fmt.Fprintf(&out, " (took %d)", it.Took.Seq)
 		}
@@ -373,7 +382,7 @@ func (s *script) follow(d *datadriven.TestData) string {
 	}
 	store, err := s.l.store.Partition(testID)
 	must(s.T, err)
-	got, err := Inherit(never, store, c, 0, 1<<40)
+	got, err := Inherit(never, s.l.route, store, c, 0, 1<<40)
 	must(s.T, err)
 	s.f, err = Follow(s.l.env(), c, store, got)
 	must(s.T, err)
@@ -409,6 +418,9 @@ func (s *script) show() string {
 	far := ""
 	if f.Pending > 0 {
 		far = fmt.Sprintf(", %d of them in memory", f.Near+int64(s.p.late.own()))
+	}
+	if f.Remembered > 0 {
+		far += fmt.Sprintf(", %d remembered", f.Remembered)
 	}
 	return fmt.Sprintf("position %d, %d pending%s; %s", s.p.position, f.Pending, far, checkpointed(s.p.committed))
 }

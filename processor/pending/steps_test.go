@@ -60,6 +60,18 @@ func init() { // whose steps use each other
 		{"it takes one", canTake, func(v *life) { v.take(1) }},
 		{"it takes all", canTake, func(v *life) { v.take(10) }},
 		{"the turn happens", func(v *life) bool { return len(v.taken) > 0 }, func(v *life) { v.happen(false) }},
+		{"the turn happens, and cannot deliver", func(v *life) bool {
+			return len(v.taken) > 0 && v.been.deads < v.most.deads && slices.ContainsFunc(v.taken[0].Items, func(it Item) bool { return it.Leaves() })
+		}, func(v *life) {
+			v.been.deads++
+			v.dead = true
+			v.happen(false)
+			v.dead = false
+		}},
+		{"the memory of what was delivered ends", func(v *life) bool { return v.remember > 0 && v.now < testNow+forgetDue }, func(v *life) {
+			v.now = testNow + forgetDue
+			v.latest = v.now
+		}},
 		{"the turn is refused", func(v *life) bool { return len(v.taken) > 0 && v.been.refusals < v.most.refusals }, (*life).refuse},
 		{"a checkpoint", func(v *life) bool { return v.p.live && v.beside == nil && (v.atLeastOnce || len(v.taken) == 0) }, (*life).checkpoint},
 		{"the checkpoint is written", func(v *life) bool { return v.beside != nil }, (*life).wrote},
@@ -145,7 +157,7 @@ func (v *life) undisturbed() bool { return v.p.live && len(v.taken) == 0 && v.be
 // them go unseen.
 func (v *life) fingerprint() uint64 {
 	h := hashed{b: v.scratch[:0]}
-	h.put(v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted))
+	h.put(v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted), int64(v.deadLettered))
 	h.counts(v.been)
 	h.flags(v.open, v.storeless, v.f != nil, v.beside != nil)
 	for _, of := range slices.Sorted(maps.Keys(v.takenBy)) {
@@ -198,7 +210,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {
@@ -218,7 +230,7 @@ func (h *hashed) items(items []Item) {
 		it := &items[i]
 		h.put(it.Key.Due, it.Offset)
 		h.put(it.By, int64(it.Effect))
-		h.flags(it.Refusal != nil, it.Resolve, it.late, it.stored)
+		h.flags(it.Refusal != nil, it.Resolve, it.late, it.stored, it.Leaves(), it.Dead)
 	}
 }
 
@@ -236,7 +248,7 @@ func (h *hashed) partition(p *Partition) {
 	h.checkpoint(p.done)
 	h.checkpoint(p.planned)
 	h.put(p.judge.Due, p.judge.Seq, p.accepted, p.start, p.position, p.ownEnd, p.horizon.Due, p.horizon.Seq)
-	h.put(int64(p.ledger.Len()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.asks)), int64(len(p.drops.keys)))
+	h.put(int64(p.ledger.Len()), int64(p.ledger.Waiting()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.asks)), int64(len(p.drops.keys)))
 	for _, r := range p.releases {
 		h.put(r.offset, r.key.Due)
 	}

@@ -30,6 +30,7 @@ type Room struct {
 // Invariants: every key in the wheel is at or below horizon, every key that only the store holds is above it.
 type window struct {
 	index
+	parsers   *parsers
 	wheel     *wheel.Wheel
 	near      *near
 	horizon   state.Key // what has a key above it is in the store

@@ -1,0 +1,155 @@
+package pending
+
+import (
+	"encoding/binary"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// Where ids are remembered, a record with an id leaves a stub when a turn takes it that is to deliver it: its id and its place, with a key
+// of their own, the time until which the id is remembered. A stub is kept as a pending record is, in the wheel or in the store, is found by
+// its id, and holds back L. So it follows from log and checkpoint, too: in a replay a record at or below W has left a stub if the
+// key of that is above W, unless something below O cancels or replaces the record, or a resolve record names it. Hence:
+//
+//   - What was taken into a turn and dead-lettered there has a resolve record, and so has what was refused although its key is not above W,
+//     if a stub of it would be.
+//   - A cancel or a replacement takes the stub away as well as the record, so it ends the memory of an id also when it has come too
+//     late. A replay could not tell the one from the other.
+//
+// When its time has come a stub is part of a turn, so that W passes it, and nothing is written for it.
+
+// stubStep is what the time of a stub is rounded up to, in ms: those of a second are taken by one turn.
+const stubStep = 1000
+
+// stubOf is the key of the stub that a record with an id leaves; zero: ids are not remembered where it lies.
+func (ps parsers) stubOf(key state.Key) state.Key {
+	d := ps.at(key.Seq).Remember()
+	if d == 0 {
+		return state.Key{}
+	}
+	return state.Key{Due: (key.Due + d + stubStep - 1) / stubStep * stubStep, Seq: key.Seq}
+}
+
+// memory is for how long an id is remembered at most, in ms.
+func (ps parsers) memory() (most int64) {
+	for _, p := range ps {
+		most = max(most, p.parser.Remember())
+	}
+	return most
+}
+
+// leaves is the key of the stub that a record with such a run leaves, if that is above W; else zero.
+func (ps parsers) leaves(key state.Key, run []byte, above state.Key) state.Key {
+	if runIDPlace(run) == 0 || isStub(run) {
+		return state.Key{}
+	}
+	if stub := ps.stubOf(key); above.Less(stub) {
+		return stub
+	}
+	return state.Key{}
+}
+
+// appendStub appends the run of a stub: the place and the id of the record that has left it, and as its value when that was due.
+func appendStub(dst []byte, of state.Key, written int64, id []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(of.Seq))
+	dst = binary.AppendVarint(dst, written)
+	dst = append(dst, byte(idInKey)|flagStub)
+	dst = appendBytes(dst, id)
+	var due [binary.MaxVarintLen64]byte
+	dst = appendBytes(dst, binary.AppendVarint(due[:0], of.Due))
+	return append(dst, 0) // headers
+}
+
+// leftBy is the key of the record that has left a stub; zero for a run that is none.
+func leftBy(run []byte) state.Key {
+	if !isStub(run) {
+		return state.Key{}
+	}
+	var rec Record
+	if err := rec.Decode(run); err != nil {
+		return state.Key{}
+	}
+	d := decoder{b: rec.Value}
+	return state.Key{Due: d.varint(), Seq: rec.Offset}
+}
+
+// stubs is what a window does with them.
+type stubs struct{ *window }
+
+// leave keeps the stub of a record that is to be delivered, or was.
+func (w stubs) leave(stub, of state.Key, written int64, id []byte) {
+	w.scratch = appendStub(w.scratch[:0], of, written, id)
+	w.ledger.Remember(of.Seq)
+	if n := (named{stub, written, true}); w.store == nil {
+		w.ids.add(id, n)
+	} else {
+		_ = w.put(w.scratch, id, n) // in the open batch, whose commit tells
+	}
+	if !w.horizon.Less(stub) {
+		w.wheel.Add(wheel.Tick(stub.Due), stub.Seq, uint64(w.near.put(stub.Due, w.scratch, true)))
+	}
+}
+
+// putStub has the store keep the stub of a record.
+func putStub(store *state.Partition, stub, of state.Key, run []byte) error {
+	var rec Record
+	if err := rec.Decode(run); err != nil {
+		return err
+	}
+	id := rec.id(runIDPlace(run))
+	store.Name(id, stub, named{stub, rec.Timestamp, true}.note())
+	return store.Put(stub, appendStub(nil, of, rec.Timestamp, id))
+}
+
+// leaveAll keeps the stubs of what a turn is to deliver that leaves W where it says.
+func (w stubs) leaveAll(items []Item, watermark state.Key) {
+	if w.parsers.memory() == 0 {
+		return
+	}
+	for i := range items {
+		it := &items[i]
+		if it.Refusal != nil || it.By > 0 || it.Effect != EffectNone {
+			continue
+		}
+		if it.stub = w.parsers.leaves(it.Key, it.Run, watermark); it.stub != (state.Key{}) {
+			var rec Record
+			if err := rec.Decode(it.Run); err != nil {
+				panic("pending: BUG: " + err.Error())
+			}
+			w.leave(it.stub, it.Key, rec.Timestamp, rec.id(runIDPlace(it.Run)))
+		}
+	}
+}
+
+// forget takes away the stub of a record that a turn has dead-lettered.
+func (w stubs) forget(it *Item) {
+	if _, is := w.gone[it.stub]; is || !w.ledger.Has(it.Offset) {
+		return // a cancel has taken it away, or the resolve record was read already
+	}
+	w.ledger.Expire(it.Offset)
+	if r, near := w.wheel.Remove(wheel.Tick(it.stub.Due), it.stub.Seq); near {
+		w.near.release(ref(r))
+	}
+	id := runID(it.Run)
+	w.ids.remove(id, it.stub)
+	if w.store != nil {
+		w.deleteStub(it.stub, it.Key)
+		w.store.Unname(id, it.stub)
+	}
+}
+
+// deleteStub deletes a stub from the store, and the record that has left it, which would leave it again.
+func (w *index) deleteStub(stub, of state.Key) {
+	_, _ = w.store.Delete(stub), w.store.Delete(of) // in the open batch, whose commit tells
+	w.dirty = true
+}
+
+// uncount takes a record, or a stub, out of the ledger.
+func (w stubs) uncount(key state.Key, offset int64, run []byte, stored bool) {
+	if isStub(run) {
+		w.ledger.Expire(offset)
+		return
+	}
+	w.ledger.Remove(key, offset, len(run), stored)
+}
