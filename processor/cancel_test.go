@@ -80,6 +80,29 @@ func TestTurnOfCancels(t *testing.T) {
 	}
 }
 
+// A replacement that comes too late is counted as a cancel is that does, once, when its dead letter is written; a cancel that is dead-lettered
+// is not counted twice.
+func TestLateReplacementIsCounted(t *testing.T) {
+	route := testRoute(true)
+	route.CancelsAnswered = true
+	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+	late := req(1, testNow, "orders")
+	late.Headers = append(late.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Due: testNow}.String())})
+	tn := decidedTurn(t, l, w, late, cancelOf(2, testTP.Partition, 0, testNow))
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	equal(t, "counted before it is decided", l.counters.cancels.snapshot()["too_late"], 0)
+	l.turnDecided(t.Context(), tn)
+	dead := 0
+	for i := range tn.render.outputs {
+		if tn.render.outputs[i].kind == outDeadLetter {
+			dead++
+		}
+	}
+	equal(t, "dead letters", dead, 2)
+	equal(t, "too late", l.counters.cancels.snapshot()["too_late"], 2)
+}
+
 // A cancel of a record of another partition goes there, once, with our mark; one of a partition that is not there is answered.
 func TestTurnForwards(t *testing.T) {
 	route := testRoute(true)
