@@ -72,6 +72,7 @@ func (s roles) route(r Route) (*Route, []error) {
 	checkDelays(r, &p)
 	s.allow(&r, &p)
 	checkRetry(r, &p)
+	checkIdle(r, &p)
 	r.parser.delay, r.parser.jitter = max(ceilMillis(r.Delay), 0), max(ceilMillis(r.Jitter), 0)
 	r.parser.keyed, r.parser.onDuplicate = r.Keyed, r.OnDuplicate
 	if r.Retry != nil {
@@ -118,19 +119,8 @@ func checkRetry(r Route, p *problems) {
 	if r.ExpireAfter < 0 {
 		p.report("expire_after %s is negative", FormatDelay(r.ExpireAfter))
 	}
-	switch {
-	case r.Jitter < 0:
+	if r.Jitter < 0 {
 		p.report("jitter %s is negative", FormatDelay(r.Jitter))
-	case r.Jitter > 0 && r.Delay > 0:
-		p.report("jitter and delay are both given: records of a fixed delay wait in the order of the log")
-	case r.Jitter > 0 && r.Retry != nil:
-		p.report("jitter and retry are both given: a backoff has a jitter of its own")
-	}
-	switch identifies := r.Keyed || r.OnDuplicate != DuplicateRejected; {
-	case identifies && r.Delay > 0:
-		p.report("delay is given together with mode: keyed or ids: records of a fixed delay wait in the order of the log, and have no ids")
-	case identifies && r.Retry != nil:
-		p.report("retry is given together with mode: keyed or ids: what a consumer has failed to process has no id")
 	}
 	if r.Retry == nil {
 		return
@@ -142,8 +132,7 @@ func checkRetry(r Route, p *problems) {
 		p.report("retry.max_attempts is %d: 1 to %d", n, mostAttempts)
 	}
 	switch {
-	case r.Delay > 0:
-		p.report("delay and retry are both given: a retry route has its backoff")
+	case r.Delay > 0: // which does nothing
 	case r.MaxDelay > 0 && r.Retry.Backoff.longest() > r.MaxDelay:
 		p.report("retry.backoff.max %s, with its jitter, is above max_delay %s: records would be dead-lettered", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
 	case r.Retry.FromHeaders && len(r.Allow) == 0 && r.Target == "":
