@@ -70,6 +70,8 @@ func TestRetryRoute(t *testing.T) {
 		{"said by itself", headers("delay-target-topic", "bills", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("bills")}},
 		{"an empty header is as good as absent", headers("delay-target-topic", "", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
 		{"inherited times", append(inherited, headers("__connect.errors.topic", "orders")...), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
+		{"an inherited id", headers("delay-id", "reminder-17", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
+		{"an inherited id that is none", headers("delay-id", strings.Repeat("x", 257), "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
 		{"it is not known when it came", headers("__connect.errors.topic", "orders", "delay-attempt", " 2 "), byProducer, Request{Due: 1, AtOnce: true, Pause: 4000, Target: []byte("orders"), Round: 2}},
 		{"appended by us", headers("__connect.errors.topic", "orders", "delay-attempt", "2", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:0:1767225605123"), byProducer,
 			Request{Due: T, Retry: true, Origin: Origin{7, 1, T}, Target: []byte("orders"), Round: 2}},
@@ -123,7 +125,7 @@ func TestRetryRoute(t *testing.T) {
 
 // What goes back loses what others said of the failure, and has its number.
 func TestDeliveredOfRetryRoute(t *testing.T) {
-	in := headers("a", "b", "__connect.errors.topic", "orders", "kafka_dlt-exception-fqcn", "x", "delay-attempt", "1", "c", "")
+	in := headers("a", "b", "__connect.errors.topic", "orders", "kafka_dlt-exception-fqcn", "x", "delay-attempt", "1", "delay-id", "reminder-17", "c", "")
 	for _, emit := range []Emit{EmitNone, EmitSource} {
 		d := Delivered{Topic: "t", Partition: 1, Origin: Origin{Offset: 7, Due: T}, Attempt: 3, Round: 2, Emit: emit, Strip: ErrorHeaders}
 		hs, _ := AppendDelivered(nil, in, &d, nil)
