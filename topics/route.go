@@ -74,12 +74,14 @@ type Retrying struct {
 	Strip       []string // headers that a delivered record loses; * is any run of characters
 }
 
-// SourceHeaders are the headers in which other systems say what topic a failed record was in: Kafka Connect, Spring for Apache Kafka, Kafka
-// Streams (KIP-1034) and share groups (KIP-1191).
-var SourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
+// SourceHeaders are the headers in which other systems say what topic a failed record was in: Kafka Connect, Spring for Apache Kafka (its
+// DeadLetterPublishingRecoverer, and @RetryableTopic), Kafka Streams (KIP-1034) and share groups (KIP-1191).
+var SourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "kafka_original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
 
-// ErrorHeaders match the headers in which they say why, so that a record does not grow from trip to trip.
-var ErrorHeaders = []string{"__connect.errors.*", "kafka_dlt-*", "__streams.errors.*", "__dlq.errors.*"}
+// ErrorHeaders match the headers in which they say why, so that a record does not grow from trip to trip, and in which Spring's @RetryableTopic
+// counts: it would give up at once what comes back to it with an old count.
+var ErrorHeaders = []string{"__connect.errors.*", "kafka_dlt-*", "kafka_original-*", "kafka_exception-*", "kafka_key-exception-*", "retry_topic-*",
+	"springDeserializerException*", "__streams.errors.*", "__dlq.errors.*"}
 
 func times(n int) string {
 	if n == 1 {
