@@ -13,15 +13,15 @@ import (
 // deniedBy is what is known of a target that dead-letters a record: waiting does not mend it. own is
 // the route's target, which no header is to blame for.
 func deniedBy(t *targets.Target, st *targets.State, req *topics.Request, own string) *topics.Refusal {
-	named := topics.HeaderTargetTopic
+	blamed := topics.HeaderTargetTopic
 	if t.Name == own {
-		named = ""
+		blamed = ""
 	}
 	switch {
 	case st.Status == targets.Missing:
-		return blaming(named, t.Name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.Name))
+		return blaming(blamed, t.Name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.Name))
 	case st.Status == targets.Forbidden:
-		return blaming(named, t.Name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.Name))
+		return blaming(blamed, t.Name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.Name))
 	case st.Writable() && req.Partition >= st.Partitions:
 		return blaming(topics.HeaderTargetPartition, strconv.Itoa(int(req.Partition)),
 			produceRefusal(topics.CodeInvalidPartition, "the topic %s has partitions 0 to %d", t.Name, st.Partitions-1))

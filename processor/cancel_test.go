@@ -151,13 +151,13 @@ func TestTurnForwardsIDs(t *testing.T) {
 	route := testRoute(true)
 	route.CancelsAnswered, route.OnDuplicate = true, topics.DuplicateIgnored
 	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
-	cancel, twin, passed := cancelOf(1, 0, 0, 0), req(3, testNow+2000, "orders"), cancelOf(4, 0, 0, 0)
+	cancel, duplicate, passed := cancelOf(1, 0, 0, 0), req(3, testNow+2000, "orders"), cancelOf(4, 0, 0, 0)
 	cancel.Headers[0].Value, cancel.Value = []byte("id"), bytes.Repeat([]byte("x"), 100_000)
 	first := req(2, testNow+1000, "orders")
 	first.Headers = append(first.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte("a")})
-	twin.Headers = append(twin.Headers, first.Headers[len(first.Headers)-1])
+	duplicate.Headers = append(duplicate.Headers, first.Headers[len(first.Headers)-1])
 	passed.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("elsewhere")}}, testMark, 2, 5, testNow, nil)
-	tn := decidedTurn(t, l, w, cancel, first, twin, passed)
+	tn := decidedTurn(t, l, w, cancel, first, duplicate, passed)
 	state := targets.State{Status: targets.Ready, Partitions: testTP.Partition + 3, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: time.Now().Add(-time.Minute)}
 	ask := func(s targets.State) { l.targets.Of([]byte(testTopic)).State.Store(&s) }
 	ask(state)

@@ -83,7 +83,7 @@ type Parser struct {
 	jitter  int64    // ms: up to so much is added to a due time
 	backoff backoff  // of a retry route; zero: it is none
 	target  []byte   // the route's fixed target
-	named   []string // headers that name the target of a retry route
+	sources []string // headers that name the target of a retry route
 
 	keyed       bool        // the id of a record is its key, and one without a value cancels
 	onDuplicate OnDuplicate // what a record does whose id is pending

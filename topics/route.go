@@ -116,7 +116,7 @@ func (r *Route) ParserFor(spec string) (*Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.target, p.named = r.parser.target, r.parser.named
+	p.target, p.sources = r.parser.target, r.parser.sources
 	return p, nil
 }
 
@@ -126,7 +126,7 @@ func (r *Route) Allowed(target []byte) bool {
 	if isInternal(target) {
 		return false
 	}
-	if allowed, named := r.allowed[string(target)]; named {
+	if allowed, known := r.allowed[string(target)]; known {
 		return allowed
 	}
 	for _, g := range r.globs {
@@ -145,7 +145,7 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 		return nil
 	case len(q.Target) == 0 && r.Retry != nil:
 		return refuse(CodeNoTarget, StageParse, "", nil, "the record has none of %s, and the route %s has no target of its own",
-			strings.Join(append([]string{HeaderTargetTopic}, r.parser.named...), ", "), r.Topic)
+			strings.Join(append([]string{HeaderTargetTopic}, r.parser.sources...), ", "), r.Topic)
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
 			"%s is not set, and the route %s has no target of its own", HeaderTargetTopic, r.Topic)

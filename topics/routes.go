@@ -78,7 +78,7 @@ func (s roles) route(r Route) (*Route, []error) {
 	if r.Retry != nil {
 		r.parser.backoff = r.Retry.Backoff.whole()
 		if r.Retry.FromHeaders {
-			r.parser.named = SourceHeaders
+			r.parser.sources = SourceHeaders
 		}
 	}
 	if len(p.errs) > 0 {

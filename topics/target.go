@@ -11,8 +11,8 @@ func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32
 				"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
 		}
 	}
-	if len(p.named) > 0 && len(value(headers, at[fieldTopic])) == 0 {
-		if r := q.source(headers, p.named); r != nil {
+	if len(p.sources) > 0 && len(value(headers, at[fieldTopic])) == 0 {
+		if r := q.source(headers, p.sources); r != nil {
 			return r
 		}
 	}

@@ -87,12 +87,12 @@ are there are left as they are, and targets are not made.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			bytes, err := asMessageBytes(largest)
 			errs := []error{err}
-			for _, given := range []struct {
+			for _, set := range []struct {
 				flag string
 				n    int
 			}{{"partitions", int(partitions)}, {"replication", int(replication)}} {
-				if given.n < 1 && cmd.Flags().Changed(given.flag) {
-					errs = append(errs, fmt.Errorf("--%s %d: at least 1", given.flag, given.n))
+				if set.n < 1 && cmd.Flags().Changed(set.flag) {
+					errs = append(errs, fmt.Errorf("--%s %d: at least 1", set.flag, set.n))
 				}
 			}
 			if err := joinLines(errs...); err != nil {
