@@ -2,6 +2,7 @@ package topics
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,8 @@ func TestHeadersOfFailedRecords(t *testing.T) {
 	// A serialised java.lang.String "Order", as ObjectOutputStream writes it: what Spring's deserializers leave of an exception begins so.
 	const serialised = "ac ed 00 05 74 00 05 4f 72 64 65 72"
 	for _, tt := range []struct {
-		name  string
-		adds  []kgo.RecordHeader // to those of the record, which has failed in the topic orders
-		again string             // "": adds; else how the next trip names the topic
+		name string
+		adds []kgo.RecordHeader // to those of the record, which has failed in the topic orders
 	}{
 		{name: "Connect", adds: append(headers("__connect.errors.topic", "orders", "__connect.errors.partition", "3", "__connect.errors.offset", "8812",
 			"__connect.errors.connector.name", "jdbc-sink", "__connect.errors.task.id", "0", "__connect.errors.stage", "VALUE_CONVERTER",
@@ -70,7 +70,10 @@ func TestHeadersOfFailedRecords(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				equal(t, q, Request{Due: T + 1000<<trip, Target: []byte("orders"), Partition: -1, Round: trip})
+				equal(t, q, Request{Due: T + 1000<<trip, Target: []byte("orders"), TargetBy: q.TargetBy, Partition: -1, Round: trip})
+				if !slices.Contains(SourceHeaders, q.TargetBy) || string(Last(tt.adds, q.TargetBy)) != "orders" {
+					t.Errorf("the target is said to be in %q", q.TargetBy)
+				}
 				if refusal := r.Refuse(&q, T); refusal != nil {
 					t.Error(refusal)
 				}

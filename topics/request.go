@@ -29,6 +29,7 @@ type Request struct {
 
 	Due       int64  // ms since the epoch, rounded up, above zero
 	Target    []byte // topic; the route's fixed one when the record names none, nil when there is neither
+	TargetBy  string // the header that names it; "": none does
 	Key       []byte // of the delivered record, when HasKey
 	HasKey    bool   // false: the record's own key
 	Partition int32  // of the target topic; -1: by key

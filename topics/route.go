@@ -150,7 +150,7 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 		return refuse(CodeNoTarget, StageParse, "", nil,
 			"%s is not set, and the route %s has no target of its own", HeaderTargetTopic, r.Topic)
 	case !r.Allowed(q.Target):
-		return refuse(CodeTargetNotAllowed, StageAuthorize, HeaderTargetTopic, q.Target,
+		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
 	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts:
 		return refuse(CodeExhausted, StageStore, "", nil, "it was delivered %s and failed each time", times(q.Round+1))
