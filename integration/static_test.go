@@ -50,10 +50,10 @@ func staticMembers(t *testing.T, protocol processor.Protocol) {
 		t.Errorf("%d rebalances, and %d before the restart of another static member", now, rebalances)
 	}
 
-	twin := static("two", 1)
-	in, out := twin, two // the newer one takes the place of the other
+	other := static("two", 1)
+	in, out := other, two // the newer one takes the place of the other
 	if protocol == processor.ProtocolConsumer {
-		in, out = two, twin // the replica that is there stays
+		in, out = two, other // the replica that is there stays
 	}
 	s.awaitLive(in, 2)
 	s.awaitOutside(out)

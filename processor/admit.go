@@ -10,18 +10,14 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// deniedBy is what is known of a target that dead-letters a record: waiting does not mend it. own is
-// the route's target, which no header is to blame for.
-func deniedBy(t *targets.Target, st *targets.State, req *topics.Request, own string) *topics.Refusal {
-	named := topics.HeaderTargetTopic
-	if t.Name == own {
-		named = ""
-	}
+// deniedBy is what is known of a target that dead-letters a record: waiting does not mend it. Of
+// the route's target no header is to blame.
+func deniedBy(t *targets.Target, st *targets.State, req *topics.Request) *topics.Refusal {
 	switch {
 	case st.Status == targets.Missing:
-		return blaming(named, t.Name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.Name))
+		return blaming(req.TargetBy, t.Name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.Name))
 	case st.Status == targets.Forbidden:
-		return blaming(named, t.Name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.Name))
+		return blaming(req.TargetBy, t.Name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.Name))
 	case st.Writable() && req.Partition >= st.Partitions:
 		return blaming(topics.HeaderTargetPartition, strconv.Itoa(int(req.Partition)),
 			produceRefusal(topics.CodeInvalidPartition, "the topic %s has partitions 0 to %d", t.Name, st.Partitions-1))

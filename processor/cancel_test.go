@@ -80,6 +80,29 @@ func TestTurnOfCancels(t *testing.T) {
 	}
 }
 
+// A replacement that comes too late is counted as a cancel is that does, once, when its dead letter is written; a cancel that is dead-lettered
+// is not counted twice.
+func TestLateReplacementIsCounted(t *testing.T) {
+	route := testRoute(true)
+	route.CancelsAnswered = true
+	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+	late := req(1, testNow, "orders")
+	late.Headers = append(late.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Due: testNow}.String())})
+	tn := decidedTurn(t, l, w, late, cancelOf(2, testTP.Partition, 0, testNow))
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	equal(t, "counted before it is decided", l.counters.cancels.snapshot()["too_late"], 0)
+	l.turnDecided(t.Context(), tn)
+	dead := 0
+	for i := range tn.render.outputs {
+		if tn.render.outputs[i].kind == outDeadLetter {
+			dead++
+		}
+	}
+	equal(t, "dead letters", dead, 2)
+	equal(t, "too late", l.counters.cancels.snapshot()["too_late"], 2)
+}
+
 // A cancel of a record of another partition goes there, once, with our mark; one of a partition that is not there is answered.
 func TestTurnForwards(t *testing.T) {
 	route := testRoute(true)
@@ -128,13 +151,13 @@ func TestTurnForwardsIDs(t *testing.T) {
 	route := testRoute(true)
 	route.CancelsAnswered, route.OnDuplicate = true, topics.DuplicateIgnored
 	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
-	cancel, twin, passed := cancelOf(1, 0, 0, 0), req(3, testNow+2000, "orders"), cancelOf(4, 0, 0, 0)
+	cancel, duplicate, passed := cancelOf(1, 0, 0, 0), req(3, testNow+2000, "orders"), cancelOf(4, 0, 0, 0)
 	cancel.Headers[0].Value, cancel.Value = []byte("id"), bytes.Repeat([]byte("x"), 100_000)
 	first := req(2, testNow+1000, "orders")
 	first.Headers = append(first.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte("a")})
-	twin.Headers = append(twin.Headers, first.Headers[len(first.Headers)-1])
+	duplicate.Headers = append(duplicate.Headers, first.Headers[len(first.Headers)-1])
 	passed.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("elsewhere")}}, testMark, 2, 5, testNow, nil)
-	tn := decidedTurn(t, l, w, cancel, first, twin, passed)
+	tn := decidedTurn(t, l, w, cancel, first, duplicate, passed)
 	state := targets.State{Status: targets.Ready, Partitions: testTP.Partition + 3, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: time.Now().Add(-time.Minute)}
 	ask := func(s targets.State) { l.targets.Of([]byte(testTopic)).State.Store(&s) }
 	ask(state)

@@ -108,6 +108,9 @@ func (c *counters) outputs(t *turn) {
 		switch o.kind {
 		case outDeadLetter:
 			c.deadLetters.add(o.part.p.tp, o.offset, o.refusal, o.cut, t.answered)
+			if o.refusal.Code == topics.CodeTooLate && o.refusal.Header == topics.HeaderReplace {
+				c.cancels.add(pending.EffectTooLate.String(), 1) // it has no effect of its own that could be counted
+			}
 		case outRetry:
 			c.retried.Add(1)
 		case outAudit:

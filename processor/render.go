@@ -194,7 +194,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		r.state = r.targets.Await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
-	if refusal := deniedBy(t, st, &req, p.route.Target); refusal != nil {
+	if refusal := deniedBy(t, st, &req); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
 		if r.outdated(st, p, it, req.First(rec.Offset, rec.Timestamp), now) {
 			r.targets.Hurry(t)

@@ -35,7 +35,7 @@ type plan struct {
 	Again      string        // there is a retry route, whose topic has this message.timestamp.type
 	Jitter     time.Duration // of the delay topic
 	Expires    time.Duration // expire_after
-	Twins      topics.OnDuplicate
+	Duplicates topics.OnDuplicate
 	Keyed      bool          // the key is the id
 	Remember   time.Duration // of ids, where they do not replace
 	Rate       time.Duration // a request comes this often besides
@@ -184,7 +184,7 @@ func drawPlan(t *rapid.T) plan {
 		Jitter:     oneOf(t, "jitter", 0, 0, 100*milli, 5*time.Second),
 		Expires:    oneOf(t, "expires", 0, 0, 0, 2*time.Second),
 		Keyed:      below(t, "keyed", 5) == 4,
-		Twins:      oneOf(t, "twins", topics.DuplicateRejected, topics.DuplicateReplaces, topics.DuplicateIgnored),
+		Duplicates: oneOf(t, "duplicates", topics.DuplicateRejected, topics.DuplicateReplaces, topics.DuplicateIgnored),
 		Remember:   oneOf(t, "remember", 0, 0, 2*time.Second, 25*time.Second),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
@@ -257,7 +257,7 @@ func (o *op) UnmarshalText(text []byte) error {
 
 // remember is for how long ids are remembered.
 func (p plan) remember() time.Duration {
-	if p.Twins == topics.DuplicateReplaces {
+	if p.Duplicates == topics.DuplicateReplaces {
 		return 0
 	}
 	return p.Remember
@@ -275,7 +275,7 @@ func (p plan) line() string {
 func (p plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, remembered for %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Twins, p.Keyed, p.remember(), p.Rate)
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Duplicates, p.Keyed, p.remember(), p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

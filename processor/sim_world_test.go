@@ -87,7 +87,7 @@ type worldConfig struct {
 	retries    int                // how often a record may be put off; defaults to what takes a quarter of an hour with growing pauses
 	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
-	twins      topics.OnDuplicate // what becomes of a request whose id is pending
+	duplicates topics.OnDuplicate // what becomes of a request whose id is pending
 	keyed      bool               // the key is the id
 	remember   time.Duration
 	again      string        // there is a retry route besides, and this is message.timestamp.type of its topic
@@ -186,11 +186,11 @@ func (w *world) look() {
 func (w *world) routes() []topics.Route {
 	if w.host != w {
 		r := rivalRoute()
-		r.OnDuplicate, r.Keyed, r.Remember = w.cfg.twins, w.cfg.keyed, w.cfg.remember
+		r.OnDuplicate, r.Keyed, r.Remember = w.cfg.duplicates, w.cfg.keyed, w.cfg.remember
 		return []topics.Route{r}
 	}
 	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true,
-		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires, OnDuplicate: w.cfg.twins, Keyed: w.cfg.keyed, Remember: w.cfg.remember}}
+		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires, OnDuplicate: w.cfg.duplicates, Keyed: w.cfg.keyed, Remember: w.cfg.remember}}
 	if w.cfg.rival {
 		r[0].Target = "orders"
 	}

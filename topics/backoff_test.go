@@ -62,17 +62,19 @@ func TestRetryRoute(t *testing.T) {
 		written Stamp
 		want    Request
 	}{
-		{"Connect", headers("__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
-		{"Connect for the second time", headers("__connect.errors.topic", "bills", "__connect.errors.topic", "orders", "delay-attempt", "1"), byBroker, Request{Due: T + 2000, Target: []byte("orders"), Round: 1}},
-		{"Spring", headers("kafka_dlt-original-topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
-		{"Streams", headers("__streams.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
-		{"share group", headers("__dlq.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
-		{"said by itself", headers("delay-target-topic", "bills", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("bills")}},
-		{"an empty header is as good as absent", headers("delay-target-topic", "", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
-		{"inherited times", append(inherited, headers("__connect.errors.topic", "orders")...), byBroker, Request{Due: T + 1000, Target: []byte("orders")}},
-		{"it is not known when it came", headers("__connect.errors.topic", "orders", "delay-attempt", " 2 "), byProducer, Request{Due: 1, AtOnce: true, Pause: 4000, Target: []byte("orders"), Round: 2}},
+		{"Connect", headers("__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
+		{"Connect for the second time", headers("__connect.errors.topic", "bills", "__connect.errors.topic", "orders", "delay-attempt", "1"), byBroker, Request{Due: T + 2000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 1}},
+		{"Spring", headers("kafka_dlt-original-topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "kafka_dlt-original-topic"}},
+		{"Streams", headers("__streams.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__streams.errors.topic"}},
+		{"share group", headers("__dlq.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__dlq.errors.topic"}},
+		{"said by itself", headers("delay-target-topic", "bills", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("bills"), TargetBy: "delay-target-topic"}},
+		{"an empty header is as good as absent", headers("delay-target-topic", "", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
+		{"inherited times", append(inherited, headers("__connect.errors.topic", "orders")...), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
+		{"an inherited id", headers("delay-id", "reminder-17", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
+		{"an inherited id that is none", headers("delay-id", strings.Repeat("x", 257), "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
+		{"it is not known when it came", headers("__connect.errors.topic", "orders", "delay-attempt", " 2 "), byProducer, Request{Due: 1, AtOnce: true, Pause: 4000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
 		{"appended by us", headers("__connect.errors.topic", "orders", "delay-attempt", "2", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:0:1767225605123"), byProducer,
-			Request{Due: T, Retry: true, Origin: Origin{7, 1, T}, Target: []byte("orders"), Round: 2}},
+			Request{Due: T, Retry: true, Origin: Origin{7, 1, T}, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q, err := r.Parser().Parse(tt.headers, tt.written, 42, ours)
@@ -109,7 +111,7 @@ func TestRetryRoute(t *testing.T) {
 		{Request{Target: []byte("orders"), Round: 2}, ""},
 		{Request{Target: []byte("orders"), Round: 3}, CodeExhausted},
 		{Request{Target: []byte("orders"), Round: 3, Retry: true}, ""}, // accepted before the setting was changed
-		{Request{Target: []byte("payments"), Round: 3}, CodeTargetNotAllowed},
+		{Request{Target: []byte("payments"), TargetBy: "__connect.errors.topic", Round: 3}, CodeTargetNotAllowed},
 		{Request{}, CodeNoTarget},
 	} {
 		switch got := r.Refuse(&tt.q, T); {
@@ -117,13 +119,15 @@ func TestRetryRoute(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", tt.q, got, tt.code)
 		case got != nil && tt.code == CodeNoTarget && !strings.Contains(got.Message, "__connect.errors.topic"):
 			t.Errorf("it does not say which headers: %s", got.Message)
+		case got != nil && got.Header != tt.q.TargetBy:
+			t.Errorf("it blames %q, want %q", got.Header, tt.q.TargetBy)
 		}
 	}
 }
 
 // What goes back loses what others said of the failure, and has its number.
 func TestDeliveredOfRetryRoute(t *testing.T) {
-	in := headers("a", "b", "__connect.errors.topic", "orders", "kafka_dlt-exception-fqcn", "x", "delay-attempt", "1", "c", "")
+	in := headers("a", "b", "__connect.errors.topic", "orders", "kafka_dlt-exception-fqcn", "x", "delay-attempt", "1", "delay-id", "reminder-17", "c", "")
 	for _, emit := range []Emit{EmitNone, EmitSource} {
 		d := Delivered{Topic: "t", Partition: 1, Origin: Origin{Offset: 7, Due: T}, Attempt: 3, Round: 2, Emit: emit, Strip: ErrorHeaders}
 		hs, _ := AppendDelivered(nil, in, &d, nil)

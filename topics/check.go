@@ -161,12 +161,12 @@ func (x *examination) retention(r *Route, f facts) {
 		return
 	}
 	keep := time.Duration(min(n, maxDelayMillis-1)) * time.Millisecond
-	wait, named := r.MaxDelay, "max_delay"
+	wait, setting := r.MaxDelay, "max_delay"
 	if r.Delay > 0 {
-		wait, named = r.Delay, "delay"
+		wait, setting = r.Delay, "delay"
 	}
 	if wait > 0 && r.Remember > 0 {
-		wait, named = wait+r.Remember, named+" and ids.remember"
+		wait, setting = wait+r.Remember, setting+" and ids.remember"
 	}
 	mend := x.set(r.Topic, "retention.ms", "-1")
 	what := fmt.Sprintf("retention.ms is %d", n)
@@ -174,7 +174,7 @@ func (x *examination) retention(r *Route, f facts) {
 	case wait == 0:
 		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait longer than %s, and is lost then", FormatDelay(keep)))
 	case keep <= wait:
-		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait %s (%s), and is lost after %s", FormatDelay(wait), named, FormatDelay(keep)))
+		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait %s (%s), and is lost after %s", FormatDelay(wait), setting, FormatDelay(keep)))
 	default:
 		x.report(Warning, r.Topic, mend, what,
 			fmt.Sprintf("a record that waits %s is lost if duewheel does not run for %s, or retries it for so long", FormatDelay(wait), FormatDelay(keep-wait)))

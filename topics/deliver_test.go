@@ -99,7 +99,7 @@ func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
 		if q, err = p.Parse(hs, Stamp{Millis: T + 2}, offset+1, ours); err != nil {
 			t.Fatal(err)
 		}
-		equal(t, q, Request{Due: T + int64(attempt)*60_000, Target: []byte("orders"), Partition: 1, Retry: true, Attempt: attempt, Origin: want})
+		equal(t, q, Request{Due: T + int64(attempt)*60_000, Target: []byte("orders"), TargetBy: HeaderTargetTopic, Partition: 1, Retry: true, Attempt: attempt, Origin: want})
 		as, r, retried := ours.Written(hs, offset+1)
 		equal(t, show(as), show(written))
 		equal(t, r, Retry{Due: q.Due, Attempt: attempt, Origin: want})

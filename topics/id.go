@@ -125,18 +125,14 @@ func (p *Parser) identify(q *Request, header, key []byte) *Refusal {
 
 // idOf judges an id that is in a header, or without a name is the key of the record.
 func (p *Parser) idOf(name string, raw []byte) ([]byte, *Refusal) {
-	code := CodeInvalidID
-	if name == HeaderCancel || name == HeaderReplace {
-		code = CodeInvalidHandle
-	}
 	_, handle := ParseHandle(trim(raw))
 	switch {
 	case len(raw) == 0:
-		return nil, refuse(code, StageParse, name, raw, "the id of a record of this topic is its key, and this one has none")
+		return nil, refuse(CodeInvalidID, StageParse, name, raw, "the id of a record of this topic is its key, and this one has none")
 	case len(raw) > MostID:
-		return nil, refuse(code, StageParse, name, raw, "an id has %d bytes at most, and this has %d", MostID, len(raw))
+		return nil, refuse(CodeInvalidID, StageParse, name, raw, "an id has %d bytes at most, and this has %d", MostID, len(raw))
 	case handle:
-		return nil, refuse(code, StageParse, name, raw, "an id cannot be written like a handle, <partition>-<offset>-<due in ms since 1970>")
+		return nil, refuse(CodeInvalidID, StageParse, name, raw, "an id cannot be written like a handle, <partition>-<offset>-<due in ms since 1970>")
 	}
 	return raw, nil
 }

@@ -20,9 +20,8 @@ const (
 	CodeUnsupportedHeader Code = "unsupported_header"
 	CodeInvalidExpiry     Code = "invalid_expiry"
 	CodeInvalidAttempt    Code = "invalid_attempt"
-	CodeInvalidHandle     Code = "invalid_handle"
 	CodeWrongPartition    Code = "wrong_partition" // a replacement lies elsewhere than what it names
-	CodeInvalidID         Code = "invalid_id"
+	CodeInvalidID         Code = "invalid_id"      // of the record, or of what it cancels or replaces
 )
 
 // These codes also depend on configuration or on the cluster. A record that
@@ -45,7 +44,7 @@ const (
 // Codes are all of them.
 var Codes = []Code{
 	CodeNoDue, CodeUnparsableDue, CodeDueOutOfRange, CodeInvalidTarget, CodeInvalidPartition, CodeUnsupportedHeader, CodeInvalidExpiry,
-	CodeInvalidAttempt, CodeInvalidHandle, CodeWrongPartition, CodeInvalidID,
+	CodeInvalidAttempt, CodeWrongPartition, CodeInvalidID,
 	CodeNoTarget, CodeTargetNotAllowed, CodeTooFarAhead, CodeUnknownTarget, CodeForbiddenTarget, CodeTooLarge, CodeRejected, CodeExpired,
 	CodeExhausted, CodeTooLate, CodeUnknownHandle, CodeDuplicateID,
 }

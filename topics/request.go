@@ -29,6 +29,7 @@ type Request struct {
 
 	Due       int64  // ms since the epoch, rounded up, above zero
 	Target    []byte // topic; the route's fixed one when the record names none, nil when there is neither
+	TargetBy  string // the header that names it; "": none does
 	Key       []byte // of the delivered record, when HasKey
 	HasKey    bool   // false: the record's own key
 	Partition int32  // of the target topic; -1: by key
@@ -83,7 +84,7 @@ type Parser struct {
 	jitter  int64    // ms: up to so much is added to a due time
 	backoff backoff  // of a retry route; zero: it is none
 	target  []byte   // the route's fixed target
-	named   []string // headers that name the target of a retry route
+	sources []string // headers that name the target of a retry route
 
 	keyed       bool        // the id of a record is its key, and one without a value cancels
 	onDuplicate OnDuplicate // what a record does whose id is pending

@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 		{
 			name:    "every request header",
 			headers: headers("delay-until", "1767225605123", "delay-target-topic", "orders", "delay-target-key", "k", "delay-target-partition", "7"),
-			want:    Request{Due: T, Target: []byte("orders"), Key: []byte("k"), HasKey: true, Partition: 7},
+			want:    Request{Due: T, Target: []byte("orders"), TargetBy: "delay-target-topic", Key: []byte("k"), HasKey: true, Partition: 7},
 		},
 		{
 			name:    "no target is no fault of the record",
@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 		{
 			name:    "the last header of a name counts",
 			headers: headers("delay-for", "1s", "delay-for", "2s", "delay-target-topic", "a", "delay-target-topic", "b"),
-			want:    Request{Due: T + 2000, Target: []byte("b"), Partition: -1},
+			want:    Request{Due: T + 2000, Target: []byte("b"), TargetBy: "delay-target-topic", Partition: -1},
 		},
 		{
 			name:    "an empty last header makes the name absent",
@@ -76,7 +76,7 @@ func TestParse(t *testing.T) {
 		{
 			name:    "white space around text does not count, but a key is bytes",
 			headers: headers("delay-for", " 1s\r\n", "delay-target-topic", "\torders ", "delay-target-partition", " 0 ", "delay-target-key", " k "),
-			want:    Request{Due: T + 1000, Target: []byte("orders"), Key: []byte(" k "), HasKey: true, Partition: 0},
+			want:    Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "delay-target-topic", Key: []byte(" k "), HasKey: true, Partition: 0},
 		},
 		{
 			name:    "emitted headers from outside mean nothing",
@@ -165,7 +165,8 @@ func TestParseRefuses(t *testing.T) {
 		{"resolve that tells not by what", headers("delay-resolve", "a8098c1a:billing:3:41:1:1"), CodeUnsupportedHeader, "delay-resolve", "does not belong"},
 		{"a long id", headers("delay-for", "1s", "delay-id", strings.Repeat("x", 257)), CodeInvalidID, "delay-id", "256 bytes"},
 		{"an id like a handle", headers("delay-for", "1s", "delay-id", "2026-11-22"), CodeInvalidID, "delay-id", "like a handle"},
-		{"a cancel of a long id", headers("delay-cancel", strings.Repeat("x", 257)), CodeInvalidHandle, "delay-cancel", "256 bytes"},
+		{"a cancel of a long id", headers("delay-cancel", strings.Repeat("x", 257)), CodeInvalidID, "delay-cancel", "256 bytes"},
+		{"a replacement of a long id", headers("delay-for", "1s", "delay-replace", strings.Repeat("x", 257)), CodeInvalidID, "delay-replace", "256 bytes"},
 		{"an id beside a handle", headers("delay-for", "1s", "delay-id", "x", "delay-replace", "3-8-1767225605123"), CodeInvalidID, "delay-id", "has no id"},
 		{"another id than that which is replaced", headers("delay-for", "1s", "delay-id", "x", "delay-replace", "y"), CodeInvalidID, "delay-id", "no other"},
 		{"a replacement in another partition", headers("delay-for", "1s", "delay-replace", "4-8-1767225605123"), CodeWrongPartition, "delay-replace", "which is 4"},

@@ -78,12 +78,14 @@ type Retrying struct {
 	Strip       []string // headers that a delivered record loses; * is any run of characters
 }
 
-// SourceHeaders are the headers in which other systems say what topic a failed record was in: Kafka Connect, Spring for Apache Kafka, Kafka
-// Streams (KIP-1034) and share groups (KIP-1191).
-var SourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
+// SourceHeaders are the headers in which other systems say what topic a failed record was in: Kafka Connect, Spring for Apache Kafka (its
+// DeadLetterPublishingRecoverer, and @RetryableTopic), Kafka Streams (KIP-1034) and share groups (KIP-1191).
+var SourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "kafka_original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
 
-// ErrorHeaders match the headers in which they say why, so that a record does not grow from trip to trip.
-var ErrorHeaders = []string{"__connect.errors.*", "kafka_dlt-*", "__streams.errors.*", "__dlq.errors.*"}
+// ErrorHeaders match the headers in which they say why, so that a record does not grow from trip to trip, and in which Spring's @RetryableTopic
+// counts: it would give up at once what comes back to it with an old count.
+var ErrorHeaders = []string{"__connect.errors.*", "kafka_dlt-*", "kafka_original-*", "kafka_exception-*", "kafka_key-exception-*", "retry_topic-*",
+	"springDeserializerException*", "__streams.errors.*", "__dlq.errors.*"}
 
 func times(n int) string {
 	if n == 1 {
@@ -119,7 +121,7 @@ func (r *Route) ParserFor(spec string) (*Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.target, p.named = r.parser.target, r.parser.named
+	p.target, p.sources = r.parser.target, r.parser.sources
 	return p, nil
 }
 
@@ -129,7 +131,7 @@ func (r *Route) Allowed(target []byte) bool {
 	if isInternal(target) {
 		return false
 	}
-	if allowed, named := r.allowed[string(target)]; named {
+	if allowed, known := r.allowed[string(target)]; known {
 		return allowed
 	}
 	for _, g := range r.globs {
@@ -148,12 +150,12 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 		return nil
 	case len(q.Target) == 0 && r.Retry != nil:
 		return refuse(CodeNoTarget, StageParse, "", nil, "the record has none of %s, and the route %s has no target of its own",
-			strings.Join(append([]string{HeaderTargetTopic}, r.parser.named...), ", "), r.Topic)
+			strings.Join(append([]string{HeaderTargetTopic}, r.parser.sources...), ", "), r.Topic)
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
 			"%s is not set, and the route %s has no target of its own", HeaderTargetTopic, r.Topic)
 	case !r.Allowed(q.Target):
-		return refuse(CodeTargetNotAllowed, StageAuthorize, HeaderTargetTopic, q.Target,
+		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
 	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts:
 		return refuse(CodeExhausted, StageStore, "", nil, "it was delivered %s and failed each time", times(q.Round+1))

@@ -72,12 +72,13 @@ func (s roles) route(r Route) (*Route, []error) {
 	checkDelays(r, &p)
 	s.allow(&r, &p)
 	checkRetry(r, &p)
+	checkIdle(r, &p)
 	r.parser.delay, r.parser.jitter = max(ceilMillis(r.Delay), 0), max(ceilMillis(r.Jitter), 0)
 	r.parser.keyed, r.parser.onDuplicate, r.parser.remember = r.Keyed, r.OnDuplicate, max(ceilMillis(r.Remember), 0)
 	if r.Retry != nil {
 		r.parser.backoff = r.Retry.Backoff.whole()
 		if r.Retry.FromHeaders {
-			r.parser.named = SourceHeaders
+			r.parser.sources = SourceHeaders
 		}
 	}
 	if len(p.errs) > 0 {
@@ -118,26 +119,15 @@ func checkRetry(r Route, p *problems) {
 	if r.ExpireAfter < 0 {
 		p.report("expire_after %s is negative", FormatDelay(r.ExpireAfter))
 	}
-	switch {
-	case r.Jitter < 0:
+	if r.Jitter < 0 {
 		p.report("jitter %s is negative", FormatDelay(r.Jitter))
-	case r.Jitter > 0 && r.Delay > 0:
-		p.report("jitter and delay are both given: records of a fixed delay wait in the order of the log")
-	case r.Jitter > 0 && r.Retry != nil:
-		p.report("jitter and retry are both given: a backoff has a jitter of its own")
 	}
 	switch {
 	case r.Remember == 0:
 	case r.Remember < LeastRemember:
 		p.report("ids.remember %s is below %s, which the clocks of producers may differ by", FormatDelay(r.Remember), FormatDelay(LeastRemember))
 	case r.OnDuplicate == DuplicateReplaces:
-		p.report("ids.remember is given where a record replaces another one that has its id: such an id is meant to be used again; with ids.on_duplicate: reject or ignore it is remembered")
-	}
-	switch identifies := r.Keyed || r.OnDuplicate != DuplicateRejected || r.Remember != 0; {
-	case identifies && r.Delay > 0:
-		p.report("delay is given together with mode: keyed or ids: records of a fixed delay wait in the order of the log, and have no ids")
-	case identifies && r.Retry != nil:
-		p.report("retry is given together with mode: keyed or ids: what a consumer has failed to process has no id")
+		p.report("ids.remember does nothing on a route where a record replaces the one that has its id, which is meant to be used again; leave it out, or write ids.on_duplicate: reject or ignore")
 	}
 	if r.Retry == nil {
 		return
@@ -149,8 +139,7 @@ func checkRetry(r Route, p *problems) {
 		p.report("retry.max_attempts is %d: 1 to %d", n, mostAttempts)
 	}
 	switch {
-	case r.Delay > 0:
-		p.report("delay and retry are both given: a retry route has its backoff")
+	case r.Delay > 0: // which does nothing
 	case r.MaxDelay > 0 && r.Retry.Backoff.longest() > r.MaxDelay:
 		p.report("retry.backoff.max %s, with its jitter, is above max_delay %s: records would be dead-lettered", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
 	case r.Retry.FromHeaders && len(r.Allow) == 0 && r.Target == "":

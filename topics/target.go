@@ -5,14 +5,14 @@ import "github.com/twmb/franz-go/pkg/kgo"
 // where reads where to deliver.
 func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32) *Refusal {
 	if raw := value(headers, at[fieldTopic]); len(raw) > 0 {
-		q.Target = trim(raw)
+		q.Target, q.TargetBy = trim(raw), HeaderTargetTopic
 		if !validTopic(q.Target) {
 			return refuse(CodeInvalidTarget, StageParse, HeaderTargetTopic, raw,
 				"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
 		}
 	}
-	if len(p.named) > 0 && len(value(headers, at[fieldTopic])) == 0 {
-		if r := q.source(headers, p.named); r != nil {
+	if len(p.sources) > 0 && len(value(headers, at[fieldTopic])) == 0 {
+		if r := q.source(headers, p.sources); r != nil {
 			return r
 		}
 	}
@@ -36,6 +36,7 @@ func (q *Request) source(headers []kgo.RecordHeader, names []string) *Refusal {
 			if headers[i].Key != name || len(headers[i].Value) == 0 {
 				continue
 			}
+			q.TargetBy = name
 			if q.Target = trim(headers[i].Value); !validTopic(q.Target) {
 				return refuse(CodeInvalidTarget, StageParse, name, headers[i].Value,
 					"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")

@@ -299,6 +299,8 @@ func TestCheck(t *testing.T) {
 			want: []string{"error d: retention.ms is 259200000"}},
 		{name: "retention above max_delay", delay: with(good, "retention.ms", "259200001"), dead: goodDead,
 			want: []string{"warning d: retention.ms is 259200001"}},
+		{name: "retention below max_delay and the memory of ids", route: Route{Topic: "d", DeadLetter: "dead", MaxDelay: 2 * day, Remember: day}, delay: with(good, "retention.ms", "259200000"), dead: goodDead,
+			want: []string{"error d: retention.ms is 259200000"}},
 		{name: "retention without max_delay", route: Route{Topic: "d", DeadLetter: "dead"}, delay: with(good, "retention.ms", "99999999999999"), dead: goodDead,
 			want: []string{"error d: retention.ms is 99999999999999"}},
 		{name: "retention above a fixed delay, which counts and not max_delay", route: Route{Topic: "d", DeadLetter: "dead", Delay: 2 * day, MaxDelay: 366 * day},

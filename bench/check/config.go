@@ -144,7 +144,6 @@ const (
 	InvalidPartition
 	Rejected
 	ForbiddenTarget
-	InvalidHandle
 	WrongPartition
 	TooLate
 	UnknownHandle
@@ -160,7 +159,7 @@ const (
 var codeNames = []string{
 	"no_due", "unparsable_due", "due_out_of_range", "no_target", "target_not_allowed", "unknown_target", "too_large",
 	"too_far_ahead", "unsupported_header", "invalid_target", "invalid_partition",
-	"rejected", "forbidden_target", "invalid_handle", "wrong_partition", "too_late", "unknown_handle", "invalid_expiry", "expired",
+	"rejected", "forbidden_target", "wrong_partition", "too_late", "unknown_handle", "invalid_expiry", "expired",
 	"invalid_attempt", "attempts_exhausted", "invalid_id", "duplicate_id", "other",
 }
 

@@ -116,7 +116,7 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 	}
 	if len(a.replace) > 0 {
 		rt.expectNamed(&e, a.replace, r)
-		if e.Codes&(InvalidHandle|WrongPartition|UnsupportedHeader) == 0 {
+		if e.Codes&(InvalidID|WrongPartition|UnsupportedHeader) == 0 {
 			e.doubt(TooLate)
 		}
 	}
@@ -134,7 +134,7 @@ func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
 	case rt.Delay > 0:
 		e.refuse(UnsupportedHeader)
 	case !ok && len(v) > 256:
-		e.refuse(InvalidHandle)
+		e.refuse(InvalidID)
 	case !ok:
 		if e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread {
 			e.ID, e.NamesID = string(v), true

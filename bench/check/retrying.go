@@ -31,7 +31,7 @@ type Retry struct {
 }
 
 // sourceHeaders are those by which other systems say where a record was.
-var sourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
+var sourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "kafka_original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
 
 // mostRounds is the largest delay-attempt that is understood.
 const mostRounds = 1_000_000

@@ -92,6 +92,7 @@ func (s *settings) routes() ([]topics.Route, error) {
 		if route.Target == "" && len(r.Allow) == 0 && !s.isUnread(path+".target", path+".targets.allow") {
 			errs = append(errs, fmt.Errorf("%s has neither target nor targets.allow: nothing could be delivered", shown(path)))
 		}
+		errs = append(errs, r.idle(&route)...)
 		all = append(all, route)
 	}
 	return all, errors.Join(errs...)

@@ -79,14 +79,14 @@ func (p position) String() string { return fmt.Sprintf("%s/%d@%d", p.topic, p.pa
 
 // parsePlace reads what String writes; the topic may be left out.
 func parsePlace(text string) (position, error) {
-	topic, rest, named := strings.Cut(text, "/")
-	if !named {
+	topic, rest, hasTopic := strings.Cut(text, "/")
+	if !hasTopic {
 		topic, rest = "", text
 	}
 	partition, offset, ok := strings.Cut(rest, "@")
 	p, err1 := strconv.ParseUint(partition, 10, 31)
 	o, err2 := strconv.ParseUint(offset, 10, 63)
-	if !ok || err1 != nil || err2 != nil || named && topic == "" {
+	if !ok || err1 != nil || err2 != nil || hasTopic && topic == "" {
 		return position{}, fmt.Errorf("%q is not a place: <partition>@<offset> or <topic>/<partition>@<offset>, as `duewheel dlq ls` prints it", text)
 	}
 	return position{topic, int32(p), int64(o)}, nil

@@ -48,7 +48,7 @@ type span struct {
 
 // spans are the partitions of the dead letter topics as they are now: up to what is committed. A topic of the
 // configuration that is not there is missing; one that was asked for by name must be.
-func (l *letters) spans(ctx context.Context, named bool) (all []span, missing []string, err error) {
+func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missing []string, err error) {
 	if err := l.cl.Ping(ctx); err != nil {
 		return nil, nil, fmt.Errorf("reach %s: %w", strings.Join(l.brokers, ","), err)
 	}
@@ -59,7 +59,7 @@ func (l *letters) spans(ctx context.Context, named bool) (all []span, missing []
 	var there []string
 	for _, topic := range l.boxes.topics {
 		switch err := details[topic].Err; {
-		case errors.Is(err, kerr.UnknownTopicOrPartition) && !named:
+		case errors.Is(err, kerr.UnknownTopicOrPartition) && !mustExist:
 			missing = append(missing, topic)
 		case err != nil:
 			return nil, nil, fmt.Errorf("topic %s: %w", topic, err)

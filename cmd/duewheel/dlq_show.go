@@ -46,7 +46,7 @@ is one, and in hexadecimal otherwise.`,
 }
 
 // all returns the dead letters at some places; the error names every place where there is none.
-func (l *letters) all(ctx context.Context, places []string, named bool) ([]*letter, error) {
+func (l *letters) all(ctx context.Context, places []string, mustExist bool) ([]*letter, error) {
 	var errs []error
 	var wanted []position
 	for _, text := range places {
@@ -56,7 +56,7 @@ func (l *letters) all(ctx context.Context, places []string, named bool) ([]*lett
 	if err := joinLines(errs...); err != nil {
 		return nil, err
 	}
-	all, _, err := l.spans(ctx, named)
+	all, _, err := l.spans(ctx, mustExist)
 	if err != nil {
 		return nil, err
 	}

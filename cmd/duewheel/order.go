@@ -35,12 +35,12 @@ type order struct {
 // checkFlags says what is wrong with the flags alone.
 func (o *order) checkFlags() error {
 	var errs []error
-	for _, given := range []struct {
+	for _, set := range []struct {
 		flag      string
 		partition int32
 	}{{"partition", o.partition}, {"to-partition", o.toPartition}} {
-		if given.partition < -1 {
-			errs = append(errs, fmt.Errorf("--%s %d: a partition is a number from 0, and -1 goes by key", given.flag, given.partition))
+		if set.partition < -1 {
+			errs = append(errs, fmt.Errorf("--%s %d: a partition is a number from 0, and -1 goes by key", set.flag, set.partition))
 		}
 	}
 	for _, h := range o.ours() {

@@ -137,13 +137,13 @@ func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
 		}
 	}
 	for _, row := range rows {
-		named := slices.Contains(r.partitions, row.Partition)
-		if len(r.partitions) > 0 && !named {
+		wanted := slices.Contains(r.partitions, row.Partition)
+		if len(r.partitions) > 0 && !wanted {
 			continue
 		}
 		sound := row.Problem == ""
 		if sound && !r.force {
-			if named {
+			if wanted {
 				return nil, fmt.Errorf("%s/%d has a sound checkpoint, or none and begins at the start of the log anyway; --force resets it all the same",
 					row.Topic, row.Partition)
 			}

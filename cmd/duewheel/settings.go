@@ -105,7 +105,7 @@ type routeSettings struct {
 	// Topic is the delay topic. Needed.
 	Topic string `key:"topic"`
 
-	// Target is where records go that name no target.
+	// Target is where records go that name no target. Not with a topic as `retry.target`, which says it there.
 	Target string `key:"target"`
 
 	// Allow lists the targets that a record may name in `delay-target-topic`: topics, in which `*` is any run of characters. A
@@ -129,26 +129,27 @@ type routeSettings struct {
 	Emit topics.Emit `key:"headers.emit" default:"source" words:"source all none"`
 
 	// Jitter spreads what is due at one instant: up to so much is added to a due time, a share that follows from the record's partition and
-	// offset. A record is delivered that much later than it asked for. Handles have the due time that was asked for.
+	// offset. A record is delivered that much later than it asked for. Handles have the due time that was asked for. Not with `delay` or `retry`.
 	Jitter time.Duration `key:"jitter" unset:"none"`
 
-	// ExpireAfter is how long after it was due a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
+	// ExpireAfter is how long after it was due, however long its delay was, a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
 	// of one record.
 	ExpireAfter time.Duration `key:"expire_after" unset:"never"`
 
 	// OnUnknownCancel says what becomes of a cancel of a handle that comes too late, or names nothing that is pending. `count`: the metric
-	// `duewheel_cancels_total`. `dead_letter`: it is dead-lettered, too.
+	// `duewheel_cancels_total`. `dead_letter`: it is dead-lettered, too. Not with `delay`.
 	OnUnknownCancel string `key:"on_unknown_cancel" default:"count" words:"count dead_letter"`
 
-	// OnLateReplace says what becomes of a replacement when what it names is not pending any more.
+	// OnLateReplace says what becomes of a replacement when what it names is not pending any more. Not with `delay`.
 	OnLateReplace string `key:"on_late_replace" default:"dead_letter" words:"dead_letter deliver"`
 
 	// Mode says what the id of a record is, of which at most one is pending in a partition. `headers`: what `delay-id` says. `keyed`: the
-	// record's key, and a record with a null value cancels what has its key.
+	// record's key, and a record with a null value cancels what has its key. Not with `delay` or `retry`, where there are no ids.
 	Mode string `key:"mode" default:"headers" words:"headers keyed"`
 
 	// OnDuplicate says what becomes of a record whose id another one has that is pending. `reject`: it is dead-lettered, with the code
 	// `duplicate_id`. `replace`: it takes the place of the other one. `ignore`: it is left out, and counted in `duewheel_cancels_total`.
+	// Not with `delay` or `retry`.
 	OnDuplicate string `key:"ids.on_duplicate" unset:"reject; with mode keyed replace" words:"reject replace ignore"`
 
 	// Remember says for how long the id of a delivered record is remembered, from when that was due on: another record with the id that is
@@ -172,7 +173,7 @@ type retrySettings struct {
 	// Parking is where it goes then, with headers that say why. It cannot be a delay topic or a target.
 	Parking string `key:"parking" unset:"the dead letter topic"`
 
-	// Strip lists headers that delivered records lose; `*` is any run of characters. So a record does not grow from trip to trip.
+	// Strip lists headers that delivered records lose, besides `delay-*` and `__delay.errors.*`; `*` is any run of characters. So a record does not grow from trip to trip.
 	Strip []string `key:"strip" unset:"those of Connect, Spring, Streams and share groups"`
 }
 
@@ -180,10 +181,10 @@ type backoffSettings struct {
 	// Initial is how long a record waits after it has failed for the first time, counted from its arrival.
 	Initial time.Duration `key:"initial" default:"10s"`
 
-	// Factor makes each further pause longer.
+	// Factor makes each further pause longer. Of no use with `max_attempts: 1`, and refused there, as `max` is.
 	Factor *float64 `key:"factor" default:"2"`
 
-	// Max is the longest pause. Not above `max_delay`.
+	// Max is the longest pause. Not above `max_delay`, and not with `factor: 1`.
 	Max time.Duration `key:"max" default:"1h"`
 
 	// Jitter is the part of each pause by which it is longer or shorter, so that what failed together does not come back together.

@@ -50,4 +50,4 @@ func TestSettings(t *testing.T) {
 }
 
 // takesAnything are keys of which every text is a value.
-var takesAnything = map[string]bool{"kafka.rack": true, "kafka.tls.server_name": true, "state.dir": true, "routes.N.retry.strip": true}
+var takesAnything = map[string]bool{"kafka.rack": true, "kafka.tls.server_name": true, "state.dir": true}

@@ -37,20 +37,32 @@ func newTopicsCheckCommand(f *flags) *cobra.Command {
 		Use:   "check",
 		Short: "Say what is wrong with the topics, and how to mend it",
 		Long: `Look at the delay topics, dead letter topics, audit topic and targets of a configuration: whether they
-are there, keep what is pending, and survive the loss of a broker; and whether another
-group has checkpoints on a delay topic, so that both deliver. Every finding comes with
-the command that mends it. The exit code is 1 when records are lost or stuck as
+are there, keep what is pending, and survive the loss of a broker; whether another
+group has checkpoints on a delay topic, so that both deliver; and whether one id with
+one key lies in two partitions, among the last 10,000 records of each delay topic, or
+what of them comes within 3 s. Every finding comes with what mends it. The exit code is 1 when records are lost or stuck as
 things are, 0 when there are warnings only.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withTopics(f, func(adm *kadm.Client, s settings, want topics.Expect) error {
-				problems, err := findProblems(cmd.Context(), adm, s, want)
-				if err != nil {
-					return err
-				}
-				return printProblems(cmd.OutOrStdout(), problems, asJSON)
-			})
+			cl, s, err := f.connect(sampleOpts()...)
+			if err != nil {
+				return err
+			}
+			defer cl.Close()
+			want, err := s.expectation()
+			if err != nil {
+				return err
+			}
+			problems, err := findProblems(cmd.Context(), kadm.NewClient(cl), s, want)
+			if err != nil {
+				return err
+			}
+			scattered, err := scatteredIDs(cmd.Context(), cl, want)
+			if err != nil {
+				return fmt.Errorf("look for ids in two partitions: %w", err)
+			}
+			return printProblems(cmd.OutOrStdout(), append(problems, scattered...), asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -75,12 +87,12 @@ are there are left as they are, and targets are not made.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			bytes, err := asMessageBytes(largest)
 			errs := []error{err}
-			for _, given := range []struct {
+			for _, set := range []struct {
 				flag string
 				n    int
 			}{{"partitions", int(partitions)}, {"replication", int(replication)}} {
-				if given.n < 1 && cmd.Flags().Changed(given.flag) {
-					errs = append(errs, fmt.Errorf("--%s %d: at least 1", given.flag, given.n))
+				if set.n < 1 && cmd.Flags().Changed(set.flag) {
+					errs = append(errs, fmt.Errorf("--%s %d: at least 1", set.flag, set.n))
 				}
 			}
 			if err := joinLines(errs...); err != nil {

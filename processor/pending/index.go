@@ -107,6 +107,15 @@ func (w *index) forgetIDs(keys []state.Key) {
 	w.ids.forget(set)
 }
 
+// giveBack has nothing found of a key that the store's open batch deletes.
+func (w *index) giveBack(key state.Key) {
+	if w.gone == nil {
+		w.gone = map[state.Key]struct{}{}
+	}
+	w.gone[key] = struct{}{}
+	w.given = append(w.given, key)
+}
+
 // forgetGiven forgets of what was taken away that which the store does not hold any more.
 func (w *index) forgetGiven() {
 	for _, key := range w.given {

@@ -104,14 +104,14 @@ var scopesOfIDs = []scope{
 
 // Ids that are remembered when their records were delivered.
 var scopesOfStubs = []scope{
-	{name: "stubs, in memory", remember: remembered, sorts: "IyC", most: counts{requests: 3, crashes: 1, refusals: 1, deads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, forgotten, duplicate, dead-lettered, repeated"},
-	{name: "stubs, cancels", remember: remembered, sorts: "IikQ", most: counts{requests: 3, crashes: 1}, short: 5, deep: 8, states: 300, shows: "remembered, duplicate, taken away"},
+	{name: "stubs, in memory", remember: remembered, sorts: "IyC", most: counts{requests: 3, crashes: 1, refusals: 1, deads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, forgotten, duplicate, dead-lettered, repeated"},
+	{name: "stubs, cancels", remember: remembered, sorts: "IikQ", most: counts{requests: 3, crashes: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate, taken away"},
 	{name: "stubs, replacements", remember: remembered, sorts: "IiRZ", most: counts{requests: 3, crashes: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate, taken away"},
-	{name: "stubs, short of memory", remember: remembered, sorts: "IC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, read again, duplicate"},
-	{name: "stubs, with a store", remember: remembered, sorts: "IyC", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1, deads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, forgotten, duplicate, dead-lettered"},
+	{name: "stubs, short of memory", remember: remembered, sorts: "IC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, read again, duplicate"},
+	{name: "stubs, with a store", remember: remembered, sorts: "IyC", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1, deads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, forgotten, duplicate, dead-lettered"},
 	{name: "stubs, with a store, half of it delivered", remember: remembered, sorts: "ICk", stored: true, before: halfLeftDelivered, most: counts{requests: 5, crashes: 1, shortages: 1, flushes: 1, deads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate"},
 	{name: "stubs, with a store that fails", remember: remembered, sorts: "IiC", stored: true, most: counts{requests: 3, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, read again, duplicate"},
-	{name: "stubs, followed", remember: remembered, sorts: "IiC", stored: true, followed: true, most: counts{requests: 3, crashes: 1, deads: 1}, short: 6, deep: 8, states: 300, shows: "remembered, handed over, duplicate"},
+	{name: "stubs, followed", remember: remembered, sorts: "IiC", stored: true, followed: true, most: counts{requests: 3, crashes: 1, deads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, handed over, duplicate"},
 	{name: "stubs, ignored", remember: remembered, twins: topics.DuplicateIgnored, sorts: "IyC", stored: true, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate"},
 }
 

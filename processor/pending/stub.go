@@ -136,6 +136,7 @@ func (w stubs) forget(it *Item) {
 	if w.store != nil {
 		w.deleteStub(it.stub, it.Key)
 		w.store.Unname(id, it.stub)
+		w.giveBack(it.stub)
 	}
 }
 

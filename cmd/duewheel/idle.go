@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/duewheel/duewheel/processor/setting"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// idle says what was written of a route and can have no effect. That a setting is there which has no effect whatever its value is known of the
+// route alone; topics.NewRoutes sees those that differ from what holds without them.
+func (r routeSettings) idle(route *topics.Route) (errs []error) {
+	for _, word := range []struct{ key, is, holds string }{
+		{"on_unknown_cancel", r.OnUnknownCancel, "count"}, {"on_late_replace", r.OnLateReplace, "dead_letter"},
+		{"mode", r.Mode, "headers"}, {"ids.on_duplicate", r.OnDuplicate, topics.DuplicateRejected.String()},
+	} {
+		if strings.EqualFold(word.is, word.holds) {
+			errs = append(errs, route.Idle(word.key))
+		}
+	}
+	for _, why := range r.Retry.idle(r.Target) {
+		errs = append(errs, fmt.Errorf("route %q: %s", route.Topic, why))
+	}
+	return errs
+}
+
+// idle says what another setting leaves without effect, and what to write instead.
+func (r retrySettings) idle(target string) (all []string) {
+	with := r // its defaults
+	setting.Fill(&with)
+	b, said := with.Backoff, r.Backoff
+	once := with.MaxAttempts == 1
+	for _, f := range []struct {
+		is   bool
+		says string
+	}{
+		{target != "" && r.Target != "" && r.Target != fromHeaders,
+			"target does nothing where retry.target is a topic; leave it out, or write retry.target: from_headers, and it is for records that name none"},
+		{once && said.Factor != nil, "retry.backoff.factor does nothing where retry.max_attempts is 1: the only pause is retry.backoff.initial; leave it out"},
+		{once && said.Max != 0, "retry.backoff.max does nothing where retry.max_attempts is 1: the only pause is retry.backoff.initial; leave it out"},
+		{!once && said.Max != 0 && *b.Factor == 1 && b.Max >= b.Initial, "retry.backoff.max does nothing where retry.backoff.factor is 1: all pauses are retry.backoff.initial; leave it out, or raise the factor"},
+		{!once && said.Factor != nil && *b.Factor > 1 && b.Max == b.Initial, "retry.backoff.factor does nothing where retry.backoff.max is as short as retry.backoff.initial; raise the maximum, or leave the factor out"},
+	} {
+		if f.is {
+			all = append(all, f.says)
+		}
+	}
+	return all
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// A sample of a delay topic is its last records, as many of each partition, and what of them comes in time: `topics check` is not to read a
+// log of millions, nor to wait for a partition without a leader.
+const (
+	sampleRecords = 10_000
+	sampleTime    = 3 * time.Second
+)
+
+// sampleOpts are those of a client that reads samples.
+func sampleOpts() []kgo.Opt {
+	return append(readOpts(), kgo.FetchIsolationLevel(kgo.ReadUncommitted())) // an open transaction is not waited for
+}
+
+// scatteredIDs warns of every delay topic in whose last records one id with one key lies in two partitions: an id is known in its partition
+// alone, so both wait. What cannot be read is left out.
+func scatteredIDs(ctx context.Context, cl *kgo.Client, want topics.Expect) ([]topics.Problem, error) {
+	routes := map[string]*topics.Route{}
+	for _, r := range want.Routes {
+		if r.Delay == 0 && r.Retry == nil { // on others there are no ids
+			routes[r.Topic] = r
+		}
+	}
+	if len(routes) == 0 {
+		return nil, nil
+	}
+	var last []span
+	found := map[string]*scatter{}
+	for topic, r := range routes {
+		found[topic] = &scatter{route: r, at: map[idAndKey]int32{}}
+		spans, err := lastOf(ctx, kadm.NewClient(cl), topic)
+		if err == nil { // else it was told already that the topic cannot be read
+			last = append(last, spans...)
+		}
+	}
+	sample(ctx, cl, last, func(r *kgo.Record) { found[r.Topic].add(r) })
+	var problems []topics.Problem
+	for _, topic := range sorted(routes) {
+		if s := found[topic]; s.ids > 0 {
+			problems = append(problems, s.problem())
+		}
+	}
+	return problems, ctx.Err()
+}
+
+// lastOf are the parts of a topic that make up its sample.
+func lastOf(ctx context.Context, adm *kadm.Client, topic string) (all []span, err error) {
+	starts, err := adm.ListStartOffsets(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("list start offsets: %w", err)
+	}
+	ends, err := adm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("list end offsets: %w", err)
+	}
+	ends.Each(func(end kadm.ListedOffset) {
+		start, ok := starts.Lookup(end.Topic, end.Partition)
+		if !ok || start.Err != nil || end.Err != nil {
+			return
+		}
+		each := max(sampleRecords/int64(len(ends[end.Topic])), 1)
+		if s := (span{end.Topic, end.Partition, max(start.Offset, end.Offset-each), end.Offset}); s.from < s.end {
+			all = append(all, s)
+		}
+	})
+	return all, nil
+}
+
+// sample calls fn with each record of the spans that comes in time.
+func sample(ctx context.Context, cl *kgo.Client, all []span, fn func(*kgo.Record)) {
+	type partition struct {
+		topic  string
+		number int32
+	}
+	ends, from := map[partition]int64{}, map[string]map[int32]kgo.Offset{}
+	for _, s := range all {
+		ends[partition{s.topic, s.partition}] = s.end
+		if from[s.topic] == nil {
+			from[s.topic] = map[int32]kgo.Offset{}
+		}
+		from[s.topic][s.partition] = kgo.NewOffset().At(s.from)
+	}
+	cl.AddConsumePartitions(from)
+	ctx, cancel := context.WithTimeout(ctx, sampleTime)
+	defer cancel()
+	for len(ends) > 0 && ctx.Err() == nil {
+		cl.PollFetches(ctx).EachPartition(func(p kgo.FetchTopicPartition) {
+			at := partition{p.Topic, p.Partition}
+			end, wanted := ends[at]
+			for _, r := range p.Records {
+				if wanted && r.Offset < end && !r.Attrs.IsControl() {
+					fn(r)
+				}
+				if r.Offset+1 >= end {
+					delete(ends, at)
+				}
+			}
+			if p.Err != nil {
+				delete(ends, at)
+			}
+		})
+	}
+}
+
+// idAndKey is what lies in one partition where all producers choose in one way.
+type idAndKey struct {
+	id, key string
+	hasKey  bool
+}
+
+// scatter is what of a sample lies in two partitions.
+type scatter struct {
+	route *topics.Route
+	at    map[idAndKey]int32 // where each was seen first
+
+	ids  int // that lie in two partitions
+	one  idAndKey
+	in   []int32 // the partitions of that one
+	seen map[idAndKey]bool
+}
+
+func (s *scatter) add(r *kgo.Record) {
+	q, err := s.route.Parser().Parse(r.Headers, topics.StampOf(r), r.Offset, topics.NewMark([4]byte{}, "", r.Partition))
+	if err != nil || q.Kind != topics.KindRequest || q.ID == nil {
+		return
+	}
+	name := idAndKey{string(q.ID), string(r.Key), r.Key != nil}
+	first, known := s.at[name]
+	switch {
+	case !known:
+		s.at[name] = r.Partition
+	case first != r.Partition && !s.seen[name]:
+		if s.seen == nil {
+			s.seen, s.one, s.in = map[idAndKey]bool{}, name, []int32{first, r.Partition}
+			slices.Sort(s.in)
+		}
+		s.seen[name] = true
+		s.ids++
+	}
+}
+
+func (s *scatter) problem() topics.Problem {
+	which := fmt.Sprintf("id %q and key %q", s.one.id, s.one.key)
+	why := "an id is known in its partition alone, so both wait and both are delivered: their producers choose partitions in two ways, or partitions were added between the two"
+	mend := "let all producers of it choose in one way, as Java does; for kcat and others of librdkafka: -X partitioner=murmur2_random"
+	switch {
+	case s.route.Keyed:
+		which = fmt.Sprintf("key %q, which is their id,", s.one.key)
+	case !s.one.hasKey:
+		which = fmt.Sprintf("id %q and without a key", s.one.id)
+		why = "an id is known in its partition alone, so both wait and both are delivered: without a key each goes to any partition"
+		mend = "write records of one id with one key"
+	}
+	what := fmt.Sprintf("records with %s lie in partitions %d and %d", which, s.in[0], s.in[1])
+	if s.ids > 1 {
+		what += fmt.Sprintf(", and so it is with %d of %d ids among the last records", s.ids, len(s.at))
+	}
+	return topics.Problem{Severity: topics.Warning, Topic: s.route.Topic, What: what, Why: why, Mend: mend}
+}

@@ -1,0 +1,40 @@
+package pending
+
+import (
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// The memory of an id has an end for what is written after it, also while a turn has not passed it.
+func TestMemoryEnds(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Remember = 1500 * time.Millisecond
+	l.route = mustRoute(r)
+	p := l.live(t)
+	l.read(t, p, testNow, withHeader(req(0, testNow, "orders"), topics.HeaderID, "a"))
+	l.happened(p.Take(testNow, nil, 100, anyBytes))
+	equal(t, "remembered", p.Figures(testNow).Remembered, 1)
+
+	intime, after := withHeader(req(1, ms(9000), "orders"), topics.HeaderID, "a"), withHeader(req(2, ms(9000), "orders"), topics.HeaderID, "a")
+	intime.Timestamp, after.Timestamp = time.UnixMilli(ms(2000)), time.UnixMilli(ms(2001))
+	l.read(t, p, ms(2001), intime, after)
+	must(t, p.Load(ms(2001), l.room))
+	part := p.Take(ms(2001), nil, 100, anyBytes)
+	var refused []int64
+	for _, it := range part.Items {
+		if it.Refusal != nil {
+			refused = append(refused, it.Offset)
+			equal(t, "code", it.Refusal.Code, topics.CodeDuplicateID)
+			equal(t, "says", it.Refusal.Message, "a record with this id was delivered lately in this partition")
+		}
+	}
+	equals(t, "refused", refused, []int64{1})
+	l.happened(part)
+	must(t, Check(p))
+	f := p.Figures(ms(2001))
+	equal(t, "pending", f.Pending, 1)
+	equal(t, "remembered after the turn that passes the stub", f.Remembered, 0)
+}

@@ -1,0 +1,42 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// What a turn dead-letters has left nothing: its id is free, and a resolve record says so to whoever reads the log again. If the turn is tried
+// again and delivers it, it is remembered.
+func TestDeadLetterLeavesNothing(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		for _, dead := range []bool{true, false} {
+			route := testRoute(true)
+			route.Remember = time.Hour
+			l, w := testCluster(t, func(c *Config) { c.Guarantee, c.Routes = guarantee, []topics.Route{route} })
+			r := req(0, testNow, "orders")
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte("a")})
+			tn := readyTurn(t, l, w, r)
+			pt := tn.parts[0]
+			equal(t, "remembered in flight", pt.p.Figures(testNow).Remembered, 1)
+			want, left := []outputKind{outDelivered}, int64(1)
+			if pt.Items[0].Dead = true; dead { // by the try before
+				pt.Items[0].Blame = kerr.InvalidRecord
+				want, left = []outputKind{outDeadLetter, outResolve}, 0
+			}
+			tn.run(t.Context())
+			equal(t, "outcome", tn.outcome, outcomeDone)
+			var kinds []outputKind
+			for _, o := range tn.render.outputs {
+				kinds = append(kinds, o.kind)
+			}
+			equals(t, "outputs", kinds, want)
+			l.turnDecided(t.Context(), tn)
+			equal(t, "remembered", pt.p.Figures(testNow).Remembered, left)
+		}
+	}
+}
