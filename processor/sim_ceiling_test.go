@@ -91,8 +91,6 @@ func mostPerSecond(name string) int {
 		return math.MaxInt
 	case slices.Contains([]string{"Produce", "Fetch", "TxnOffsetCommit", "EndTxn", "AddOffsetsToTxn", "AddPartitionsToTxn"}, what):
 		return 1500
-	case what == "InitProducerID": // each of the eight ids of two lanes, until it is free
-		return 200
 	case what == "dials": // of all clients together, to any broker
 		return 150
 	case what == "ApiVersions": // twice a connection where brokers are older than the client
