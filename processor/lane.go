@@ -187,7 +187,7 @@ func (l *lane) step(ctx context.Context) {
 
 // wait waits for the next thing to happen and takes it in.
 func (l *lane) wait(ctx context.Context) {
-	timer := time.NewTimer(l.turns.pause(l.order))
+	timer := time.NewTimer(min(l.turns.pause(l.order), l.reading.pause()))
 	defer timer.Stop()
 	select {
 	case fs := <-l.reading.fetched:
@@ -245,7 +245,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			r.Recycle() // what was accepted has been copied
 		}
 		if err == nil {
-			p.unread = nil
+			p.unread.Read()
 			err = l.without(p, p.Sync())
 		}
 		if err != nil && !kafka.IsShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
@@ -255,14 +255,26 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 	for i, p := range failed {
 		switch {
 		case l.partitions[p.tp] != p: // started over with another one
-		case kafka.IsTopicGone(why[i]):
-			l.restartTopics(ctx, map[string]error{p.tp.Topic: why[i]})
 		case kafka.IsRefusedFetch(why[i]):
-			p.restReading(why[i])
+			l.refused(ctx, p, why[i])
 		default:
 			l.restart(ctx, p, why[i])
 		}
 	}
+}
+
+// refused leaves a partition alone for a while that brokers do not let be read. What was read before is as good as ever, and is
+// delivered, unless the topic is gone.
+func (l *lane) refused(ctx context.Context, p *partition, why error) {
+	p.unread.Refused(l.reader, p.tp, why)
+	if p.unread.Gone() {
+		l.restartTopics(ctx, map[string]error{p.tp.Topic: why})
+		return
+	}
+	if why := p.unread.News(l.cfg.SessionTimeout); why != nil {
+		p.log.Warn("partition cannot be read; trying again", "error", why)
+	}
+	l.balancedAt = time.Time{} // it is paused before the next poll
 }
 
 // storeFailed makes every partition go on without the store. One that is being read has counted

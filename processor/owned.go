@@ -10,7 +10,6 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
-	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -33,7 +32,7 @@ type partition struct {
 	dropped bool  // the lane has it no more, and nothing that comes of what was sent for it counts
 	err     error // why it is stopped or held up
 	loss    error // the log has lost what is pending here
-	unread  error // why brokers do not let it be read
+	unread  kafka.Unread
 
 	writing    writing
 	logStart   int64
@@ -47,9 +46,7 @@ type partition struct {
 	syncedAt   time.Time // when its store was last told how far it is
 	wanted     int       // how much it wanted when the lane last asked, and when it was last served
 	served     int
-	paused     bool      // the reader has been told to leave it alone
-	resting    time.Time // until when it is not read, because brokers refused
-	refusals   wait.Backoff
+	paused     bool // the reader has been told to leave it alone
 }
 
 // part is what a turn does for one of the lane's partitions.
@@ -106,17 +103,6 @@ func (p *partition) errAhead(now int64) error {
 		"Until %s a record that is requested for a time before that is delivered when it is due, and when those before it in the log have been. "+
 		"To end this sooner stop the group and use `duewheel checkpoints reset --force`: with --to-offset what is pending is given up, with --to-beginning what is in the log is delivered again",
 		w.Sub(time.UnixMilli(now)).Round(time.Second), w.UTC().Format(time.RFC3339))
-}
-
-// restReading leaves a partition alone for a while that brokers do not let be read. What was read before
-// is as good as ever, and is delivered.
-func (p *partition) restReading(why error) {
-	rest := max(p.refusals.Failed(), wait.LeastRest)
-	if p.unread == nil {
-		p.log.Warn("partition cannot be read; trying again", "error", why)
-	}
-	p.unread = fmt.Errorf("cannot be read: %w", why)
-	p.resting = time.Now().Add(rest)
 }
 
 // describe renders an error with the partition's coordinates.

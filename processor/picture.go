@@ -16,7 +16,10 @@ func (p *partition) publish(now int64, k *kit) {
 		Topic: p.tp.Topic, Partition: p.tp.Partition, Lane: k.n, Phase: p.phase,
 		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
-	err := errors.Join(p.err, p.loss, p.unread)
+	err := errors.Join(p.err, p.loss)
+	if why := p.unread.Why(k.cfg.SessionTimeout); why != nil {
+		err = errors.Join(err, fmt.Errorf("cannot be read: %w", why))
+	}
 	if why := p.stats.why(); why != "" {
 		err = errors.Join(err, errors.New(why))
 	}

@@ -21,6 +21,7 @@ type reading struct {
 	wg      *sync.WaitGroup
 	fetched chan kgo.Fetches
 	polling bool
+	resting bool // some partition is left alone because brokers refuse it
 	endPoll context.CancelFunc
 }
 
@@ -85,12 +86,23 @@ func (r *reading) announce(tps []kafka.TopicPartition) {
 	}
 }
 
+// pause is how soon throttle has to look again: a rest ends as soon as another leader is known, and the client does not say when.
+func (r *reading) pause() time.Duration {
+	if r.resting {
+		return 10 * time.Millisecond
+	}
+	return time.Hour
+}
+
 // throttle pauses and resumes reading, partition by partition.
 func (r *reading) throttle(ps []*partition, now int64, room pending.Room) {
 	pause, resume := map[string][]int32{}, map[string][]int32{}
+	r.resting = false
 	for _, p := range ps {
-		want := p.opened() && p.Full(now, room)
-		if want = want || time.Now().Before(p.resting); want == p.paused {
+		rests := p.unread.Rests(r.cl, p.tp)
+		r.resting = r.resting || rests
+		want := rests || p.opened() && p.Full(now, room)
+		if want == p.paused {
 			continue
 		}
 		p.paused = want

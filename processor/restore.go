@@ -30,9 +30,11 @@ type restore struct {
 	rest   time.Duration // before the first look
 
 	// Owned by run.
+	fences   int // how often writers were fenced
 	fencedAt time.Time
-	refused  error // why the last try to fence was in vain
-	hangs    bool  // it was said that a transaction hangs
+	fenced   []string // writers of which it was said
+	refused  error    // why the last try to fence was in vain
+	hangs    bool     // it was said that a transaction hangs
 }
 
 // restored is one partition, ready to catch up or stopped. A nil partition is the restore's last
@@ -46,9 +48,15 @@ type restored struct {
 const (
 	fencePatience = 100 * time.Millisecond // how long the markers of a transaction that ended well may take
 	restorePause  = 10 * time.Millisecond
-	fenceAgain    = time.Second
+	fenceMost     = 2 * time.Second
 	hangsAfter    = 10 * time.Second // beyond its timeout no transaction is open any more
 )
+
+// fenceAgain is the pause before writers are fenced that were fenced so often before. The first pauses are short, because a coordinator
+// refuses an id that it is writing down, and then the transaction goes on.
+func fenceAgain(fences int) time.Duration {
+	return wait.Growing(2*max(fences-1, 0), 20*time.Millisecond, fenceMost)
+}
 
 func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 	told := ""
@@ -69,7 +77,7 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 				return
 			}
 		}
-		if err == nil && len(unstable) > 0 && time.Since(r.began) > fencePatience && time.Since(r.fencedAt) > fenceAgain {
+		if err == nil && len(unstable) > 0 && time.Since(r.began) > fencePatience && time.Since(r.fencedAt) > fenceAgain(r.fences) {
 			err = r.free(ctx, unstable)
 		}
 		if ctx.Err() != nil {
@@ -82,8 +90,8 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 			}
 			r.assigned.explain(r.n, left, "waiting: "+err.Error())
 			pause = min(2*pause, time.Second)
-		} else if time.Since(r.began) > time.Second {
-			pause = max(pause, 10*restorePause) // a transaction that is held open is no matter of ms any more
+		} else {
+			pause = max(pause, min(time.Since(r.began)/4, 10*restorePause)) // a transaction that is held open is no matter of ms any more
 		}
 		if !wait.For(ctx, pause) {
 			return
@@ -95,6 +103,7 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 // free fences the writers of checkpoints that are unstable, and says what they wait for. A transaction
 // that is open for longer than it may be is one that a person has to end.
 func (r *restore) free(ctx context.Context, unstable map[kafka.TopicPartition]kafka.TopicID) error {
+	r.fences++
 	r.fencedAt = time.Now()
 	held := slices.SortedFunc(maps.Keys(unstable), kafka.Compare)
 	why := "the checkpoint is held by an open transaction; fencing its writer"
@@ -179,9 +188,12 @@ func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]k
 			continue
 		}
 		fenced[c.Writer] = true
-		r.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
-		r.counters.fenced.Add(1)
-		r.events.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
+		if !slices.Contains(r.fenced, c.Writer) {
+			r.fenced = append(r.fenced, c.Writer)
+			r.log.Info("fencing the writer of an open transaction", "topic", tp.Topic, "partition", tp.Partition, "writer", c.Writer)
+			r.counters.fenced.Add(1)
+			r.events.tell(Event{Kind: EventFenced, Writer: c.Writer}, tp)
+		}
 		if err := kafka.Fence(ctx, r.reader, producer.IDsOf(c.Writer), r.cfg.emptyTimeout()); err != nil {
 			return err
 		}

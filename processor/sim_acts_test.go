@@ -108,7 +108,11 @@ func (r *runner) actOnBrokers(s step) (done, handled bool) {
 		_, mend := r.unwilling([]string{"orders", "bills"}[s.Who%2], unwillings[s.N])
 		r.after(s.For, mend)
 	case opRefuse:
-		r.refuseFor(s.For, refused[s.N])
+		var only []int32
+		if refused[s.N].topic == simTopic && s.Who > 1 {
+			only = []int32{int32(s.Who - 2)}
+		}
+		r.refuseFor(s.For, refused[s.N], only...)
 	case opRefuseCommit:
 		r.refuseFor(s.For, refusedCommits[s.N])
 	case opBrokerClock:
@@ -134,8 +138,9 @@ func (r *runner) fault(d time.Duration, f kfake.Fault) {
 	r.after(d, func() { h.Remove() })
 }
 
-func (r *runner) refuseFor(d time.Duration, a badAnswer) {
-	r.fault(d, kfake.Fault{Keys: []kmsg.Key{a.key}, Topic: a.topic, Err: a.err, TopLevel: a.top, When: ofProcesses})
+// refuseFor has brokers answer badly for a while, for all partitions or some.
+func (r *runner) refuseFor(d time.Duration, a badAnswer, partitions ...int32) {
+	r.fault(d, kfake.Fault{Keys: []kmsg.Key{a.key}, Topic: a.topic, Partitions: partitions, Err: a.err, TopLevel: a.top, When: ofProcesses})
 }
 
 // ofOurProducers leaves out what requests are produced with.

@@ -87,7 +87,7 @@ const (
 	opPoison                 // N requests among others that orders refuses for what they are
 	opProduceError           // what is produced for a target is answered with error N For
 	opUnwilling              // a target's leaders refuse with N what is produced, and markers, For
-	opRefuse                 // a kind of request is refused For
+	opRefuse                 // a kind of request is refused For, of one partition only where Who is 2 or 3
 	opRefuseCommit           // the same, of checkpoints
 	opBrokerClock            // the clock of a broker is wrong For
 	opFarClock               // the clock of a machine is wrong For, by minutes or hours, and after a restart meanwhile
@@ -168,7 +168,7 @@ func drawPlan(t *rapid.T) plan {
 	p := plan{
 		Seed:       uint64(below(t, "seed", 1<<14)),
 		Guarantee:  oneOf(t, "guarantee", ExactlyOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce),
-		Partitions: oneOf[int32](t, "partitions", 1, 2, 3, 3),
+		Partitions: oneOf[int32](t, "partitions", 1, 2, 3, 3, 4, 6),
 		Brokers:    1 + below(t, "brokers", 3),
 		Processes:  1 + below(t, "processes", 3),
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),

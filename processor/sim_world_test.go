@@ -101,6 +101,7 @@ type worldConfig struct {
 	audit      bool          // what becomes of requests is told, and compared with what became of them
 	rival      bool          // a second group reads the delay topic, and has targets of its own (sim_rival_test.go)
 	billBytes  int           // max.message.bytes of bills; defaults to Kafka's
+	small      bool          // tune asks for turns of few records
 	tune       func(*Config)
 }
 

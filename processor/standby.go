@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -26,6 +27,8 @@ type standby struct {
 	route *topics.Route
 	log   *slog.Logger
 	store *state.Partition
+
+	unread kafka.Unread
 }
 
 // open makes a standby of what the local store holds, and of a checkpoint. It may take long, so
@@ -49,6 +52,9 @@ func (s *standby) open(ctx context.Context, c state.Checkpoint, logStart int64) 
 
 // read takes in what was read, or keeps it until the owner has accepted it.
 func (s *standby) read(rs []*kgo.Record) error {
+	if len(rs) > 0 {
+		s.unread.Read()
+	}
 	for _, r := range rs {
 		kept, err := s.Accept(r)
 		if err != nil {
@@ -59,4 +65,20 @@ func (s *standby) read(rs []*kgo.Record) error {
 		}
 	}
 	return s.Sync()
+}
+
+// refused leaves the partition alone for a while that brokers do not let be read. What was read before is as good as ever. The error
+// is what ends the standby.
+func (s *standby) refused(reader kafka.Leaders, why error, lasting time.Duration) error {
+	if !kafka.IsRefusedFetch(why) {
+		return why
+	}
+	s.unread.Refused(reader, s.tp, why)
+	if s.unread.Gone() {
+		return why
+	}
+	if why := s.unread.News(lasting); why != nil {
+		s.log.Warn("standby cannot read its partition; trying again", "error", why)
+	}
+	return nil
 }

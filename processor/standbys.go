@@ -226,7 +226,7 @@ func (s *standbys) steer() {
 	}
 	add := map[string]map[int32]kgo.Offset{} // in one call: see announce
 	for tp, b := range s.m {
-		full := b.Waiting() > 0
+		pause := b.unread.Rests(s.reader, tp) || b.Waiting() > 0
 		switch reads, known := s.reading[tp]; {
 		case !known:
 			s.reader.RemoveConsumePartitions(tp.Alone())
@@ -236,10 +236,10 @@ func (s *standbys) steer() {
 			}
 			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(b.Marks().Position)
 			s.reading[tp] = true
-		case reads && full:
+		case reads && pause:
 			s.reader.PauseFetchPartitions(tp.Alone())
 			s.reading[tp] = false
-		case !reads && !full:
+		case !reads && !pause:
 			s.reader.ResumeFetchPartitions(tp.Alone())
 			s.reading[tp] = true
 		}
@@ -260,7 +260,10 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 				return
 			}
 			s.restAfter(tp, s.step(b, func() error {
-				return errors.Join(b.read(ftp.Records), ftp.Err)
+				if err := b.read(ftp.Records); err != nil || ftp.Err == nil {
+					return err
+				}
+				return b.refused(s.reader, ftp.Err, s.cfg.SessionTimeout)
 			}))
 		})
 		s.steer()

@@ -16,14 +16,14 @@ import (
 
 // Fence ends whatever a writer has open: InitProducerID with its transactional ids aborts it,
 // and the writer, should it wake up, is told that it is fenced (KIP-98, KIP-447). The ids are asked
-// for at the same time: one may have to wait for a target that does not take the end of its last
-// transaction, and which of the others holds the checkpoint is not known.
+// for at the same time, and once: one may have to wait for a target that does not take the end of its last
+// transaction, and which of the others holds the checkpoint is not known. The checkpoint shows when it is free.
 func Fence(ctx context.Context, cl *kgo.Client, ids []string, timeout time.Duration) error {
 	errs := make([]error, len(ids))
 	var wg sync.WaitGroup
 	for i, id := range ids {
 		wg.Go(func() {
-			if err := AskForEpoch(ctx, cl, id, timeout, BusyAfter); err != nil && !errors.Is(err, ErrBusyID) {
+			if err := AskForEpoch(ctx, cl, id, timeout, 0); err != nil && !errors.Is(err, ErrBusyID) {
 				errs[i] = fmt.Errorf("fence %s: %w", id, err)
 			}
 		})
@@ -68,7 +68,7 @@ func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patien
 	began := time.Now()
 	err := c.Retry(ctx, cl, ask)
 	for try := 0; errors.Is(err, ErrBusyID) && time.Since(began) < patience; try++ {
-		wait.For(ctx, wait.Growing(try, 5*time.Millisecond, BusyAfter))
+		wait.For(ctx, wait.Growing(2*try, 5*time.Millisecond, BusyAfter))
 		err = c.Retry(ctx, cl, ask)
 	}
 	switch {

@@ -79,7 +79,7 @@ func IsAny(err error, targets ...error) bool {
 // was read before.
 func IsRefusedFetch(err error) bool {
 	var ke *kerr.Error
-	return errors.As(err, &ke) && !IsTopicGone(err) && !errors.Is(err, kerr.OffsetOutOfRange)
+	return errors.As(err, &ke) && !errors.Is(err, kerr.OffsetOutOfRange)
 }
 
 // IsTopicGone reports that a broker does not know a topic, or not by the id that it had (KIP-516).

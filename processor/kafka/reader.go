@@ -25,6 +25,7 @@ func NewReader(client []kgo.Opt, fetchBytes int32) (cl *kgo.Client, closes func(
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchBytes/2),
 		kgo.FetchMaxWait(FetchMaxWait),
+		kgo.KeepRetryableFetchErrors(), // see Unread
 		kgo.MetadataMinAge(100*time.Millisecond),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
 	)...)
