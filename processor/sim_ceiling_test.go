@@ -93,6 +93,8 @@ func (w *world) mostPerSecond(name string) int {
 		return 1500
 	case what == "OffsetCommit" && w.cfg.small: // of turns that have nothing to send: one for each cancel that waits
 		return 1500
+	case what == "ListOffsets": // each wave of an assignment has its own restore, and each try asks every broker three times
+		return 100 + 50*max(int(w.cfg.partitions)-3, 0)
 	case what == "dials": // of all clients together, to any broker
 		return 150
 	case what == "ApiVersions": // twice a connection where brokers are older than the client
