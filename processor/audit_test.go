@@ -181,11 +181,21 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	next := &turn{kit: &l.kit, parts: []*part{p.take(testNow+1000, nil, 10, anyBytes)}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
 	next.run(t.Context())
 	equal(t, "outcome", next.outcome, outcomeDone)
-	equal(t, "outputs", len(next.render.outputs), 2)
-	equals(t, "told", tells(next), []string{`3-0-1000000000000 {"event":"accepted","due":1000000000000}`, `3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
+	equal(t, "outputs", len(next.render.outputs), 1)
+	equals(t, "told", tells(next), []string{`3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
 	l.turnDecided(t.Context(), next)
 	equal(t, "counted as told", l.counters.audits()["delivered"], 1)
 	equal(t, "W", p.prepareCommit().To.Watermark.Due, testNow)
+}
+
+// What is due within a second when it is read is not told to be accepted: its outcome follows.
+func TestTurnTellsWhatWaits(t *testing.T) {
+	l, w := testCluster(t, auditing)
+	l.auditIs(targets.Ready)
+	tn := readyTurn(t, l, w, req(1, testNow+999, "orders"), req(2, testNow+1000, "orders"))
+	tn.run(t.Context())
+	equals(t, "told", tells(tn), []string{`3-2-1000000001000 {"event":"accepted","due":1000000001000}`})
+	equal(t, "O", tn.parts[0].To.Offset, 3)
 }
 
 // Without an audit topic nothing is told, and no turn is made for what is accepted.

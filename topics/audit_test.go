@@ -24,8 +24,8 @@ func TestAuditRecords(t *testing.T) {
 		{audit: Audit{Event: AuditDeadLettered, Of: Handle{Partition: 3, Offset: 8812}, Refusal: &Refusal{Code: CodeNoDue, Message: "a \"quote\"\\\n\xff"}, Target: "dead"}, place: &Place{0, 5},
 			want: `{"event":"dead_lettered","handle":"3-8812","topic":"requests","group":"g","at":1767225605125,"code":"no_due","message":"a \"quote\"\\\u000a�","target":"dead","target_partition":0,"target_offset":5}`},
 	} {
-		c.audit.Topic, c.audit.Group, c.audit.At = "requests", "g", 1767225605125
-		b := c.audit.AppendValue(nil)
+		c.audit.In = AppendAuditIn(nil, "requests", "g", 1767225605125)
+		b, key := c.audit.Append(nil)
 		if c.place != nil {
 			b = AppendPlace(b, *c.place)
 		}
@@ -33,8 +33,8 @@ func TestAuditRecords(t *testing.T) {
 			t.Errorf("%v is\n%s, want\n%s", c.audit.Event, got, c.want)
 		}
 		var read struct{ Handle string }
-		if err := json.Unmarshal(b, &read); err != nil || read.Handle != string(c.audit.AppendKey(nil)) {
-			t.Errorf("the key is %s, and the handle %s: %v", c.audit.AppendKey(nil), read.Handle, err)
+		if err := json.Unmarshal(b, &read); err != nil || read.Handle != string(key) {
+			t.Errorf("the key is %s, and the handle %s: %v", key, read.Handle, err)
 		}
 	}
 	if n := len(AppendPlace([]byte("{"), Place{1<<31 - 1, 1<<63 - 1})) - 1; n != AuditPlaceBytes {
@@ -47,8 +47,8 @@ func FuzzAuditText(f *testing.F) {
 	f.Add("g", "the topic x takes 5")
 	f.Add("\"\\\x00\u2028", strings.Repeat("é", 1000))
 	f.Fuzz(func(t *testing.T, group, message string) {
-		a := Audit{Event: AuditExpired, Topic: "t", Group: group, Refusal: &Refusal{Code: CodeExpired, Message: message}}
-		b := a.AppendValue(nil)
+		a := Audit{Event: AuditExpired, In: AppendAuditIn(nil, "t", group, 1), Refusal: &Refusal{Code: CodeExpired, Message: message}}
+		b, _ := a.Append(nil)
 		var read struct{ Group string }
 		if err := json.Unmarshal(b, &read); err != nil || read.Group != strings.ToValidUTF8(group, "") && !strings.Contains(read.Group, "\ufffd") {
 			t.Fatalf("%q: %v, %q", b, err, read.Group)

@@ -61,7 +61,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		}
 		a.Target = req.Target
 	}
-	if err := k.keep(r, key, who); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce {
+	if err := k.keep(r, key, who); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce || key.Due-now < k.env.Soon {
 		return a, err
 	}
 	k.late.add(held{key: key, offset: r.Offset, size: heldBytes, effect: EffectAccepted})

@@ -56,6 +56,7 @@ type Env struct {
 	Mark  topics.Mark // of what this group writes into the delay topic for itself
 	Skew  int64       // ms: clocks may differ by this much
 	Audit bool        // what becomes of each request is told, so parts say what they accept and take away
+	Soon  int64       // ms: of what is due within that time when it is read, parts need not say that it is accepted
 }
 
 // Knows returns an error unless all parsers of a checkpoint are known.
