@@ -116,14 +116,14 @@ func (t *teller) noted(pt *part, it *pending.Item) {
 		return
 	}
 	if it.Effect.Pending() && it.Key.Due-t.at.UnixMilli() >= shortWait.Milliseconds() {
-		t.tell(pt, it, topics.Audit{Event: topics.AuditAccepted, Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
+		t.tell(pt, it, topics.Audit{Event: topics.AuditAccepted, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
 	}
 	if it.Took != nil {
 		event := topics.AuditReplaced
 		if it.Effect == pending.EffectCancelled {
 			event = topics.AuditCancelled
 		}
-		t.tell(pt, it, topics.Audit{Event: event, Of: pt.handle(topics.Origin{Offset: it.Took.Seq, Due: it.Took.Due}), By: pt.by(it.Offset), HasBy: true}, nil)
+		t.tell(pt, it, topics.Audit{Event: event, ID: it.TookID, Of: pt.handle(topics.Origin{Offset: it.Took.Seq, Due: it.Took.Due}), By: pt.by(it.Offset), HasBy: true}, nil)
 	}
 }
 
@@ -140,7 +140,7 @@ func (t *teller) takenAway(pt *part, it *pending.Item, rec *pending.Record) {
 	if it.Replaced {
 		event = topics.AuditReplaced
 	}
-	t.tell(pt, it, topics.Audit{Event: event, Of: pt.handle(first), By: pt.by(it.By), HasBy: true}, nil)
+	t.tell(pt, it, topics.Audit{Event: event, ID: it.ID(), Of: pt.handle(first), By: pt.by(it.By), HasBy: true}, nil)
 }
 
 // inVain tells of a cancel that has taken nothing away, or was passed on. It is about that, and not about what it names, of which another
@@ -157,14 +157,14 @@ func (t *teller) inVain(pt *part, it *pending.Item, rec *pending.Record, event t
 // duplicate tells that a request was left out.
 func (t *teller) duplicate(pt *part, it *pending.Item) {
 	if !t.off() {
-		t.tell(pt, it, topics.Audit{Event: topics.AuditDuplicate, Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
+		t.tell(pt, it, topics.Audit{Event: topics.AuditDuplicate, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
 	}
 }
 
 // delivered tells where a record was delivered to.
 func (t *teller) delivered(pt *part, it *pending.Item, first topics.Origin, out *kgo.Record) {
 	if !t.off() {
-		t.tell(pt, it, topics.Audit{Event: topics.AuditDelivered, Of: pt.handle(first), Target: out.Topic}, out)
+		t.tell(pt, it, topics.Audit{Event: topics.AuditDelivered, ID: it.ID(), Of: pt.handle(first), Target: out.Topic}, out)
 	}
 }
 
@@ -180,13 +180,13 @@ func (t *teller) deadLettered(pt *part, it *pending.Item, rec *pending.Record, f
 	if first.Due > 0 {
 		h = pt.handle(first)
 	}
-	t.tell(pt, it, topics.Audit{Event: topics.AuditOf(refusal), Of: h, Refusal: refusal, Target: out.Topic}, out)
+	t.tell(pt, it, topics.Audit{Event: topics.AuditOf(refusal), ID: it.ID(), Of: h, Refusal: refusal, Target: out.Topic}, out)
 }
 
 // retried tells when a record that was appended to its delay topic is due next.
 func (t *teller) retried(pt *part, it *pending.Item, as topics.Retry) {
 	if !t.off() {
-		t.tell(pt, it, topics.Audit{Event: topics.AuditRetried, Of: pt.handle(as.Origin), NextDue: as.Due, Attempt: as.Attempt}, nil)
+		t.tell(pt, it, topics.Audit{Event: topics.AuditRetried, ID: it.ID(), Of: pt.handle(as.Origin), NextDue: as.Due, Attempt: as.Attempt}, nil)
 	}
 }
 

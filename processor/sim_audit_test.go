@@ -51,7 +51,7 @@ func (w *world) audit() map[string][]toldRecord {
 	all := map[string][]toldRecord{}
 	for _, r := range w.committedOf(simAudit) {
 		var a toldRecord
-		if err := json.Unmarshal(r.Value, &a); err != nil || string(r.Key) != a.Handle && string(r.Key) != a.By || (a.Handle == "") == (a.ID == "") || a.Group != simGroup || a.At > r.Timestamp.UnixMilli() {
+		if err := json.Unmarshal(r.Value, &a); err != nil || string(r.Key) != a.Handle && string(r.Key) != a.By || a.Handle == "" && a.ID == "" || a.Group != simGroup || a.At > r.Timestamp.UnixMilli() {
 			w.fail("%s says %s: %v", r.Key, r.Value, err)
 		}
 		w.note("told %s", r.Value)

@@ -332,8 +332,15 @@ func (s *script) say(pt *Part) string {
 		if it.Leaves() {
 			fmt.Fprintf(&out, " (leaves a stub until %s)", at(it.stub.Due))
 		}
+		if it.noted != nil {
+			fmt.Fprintf(&out, " (#%s)", it.noted)
+		}
 		if it.Took != nil {
-			fmt.Fprintf(&out, " (took %d)", it.Took.Seq)
+			fmt.Fprintf(&out, " (took %d", it.Took.Seq)
+			if it.TookID != nil {
+				fmt.Fprintf(&out, "#%s", it.TookID)
+			}
+			out.WriteString(")")
 		}
 		if it.Refusal != nil {
 			out.WriteString(" (dead letter")
