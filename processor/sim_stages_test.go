@@ -4,7 +4,6 @@ package processor
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 )
@@ -40,7 +39,7 @@ func TestSimAuditInVain(t *testing.T) {
 	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
 		t.Run(string(guarantee), func(t *testing.T) {
 			scenario(t, worldConfig{guarantee: guarantee, audit: true, late: time.Minute, brokers: 3}, func(w *world) {
-				a := w.live("a")
+				w.live("a")
 				w.give(2, roles{topics: []string{simAudit}})
 				w.send(request("first", in(500*time.Millisecond)), request("second", in(time.Second))) // so both producers know the topic
 				w.within(2*time.Second, "both are delivered", func() bool { return w.outstanding() == 0 })
@@ -48,13 +47,9 @@ func TestSimAuditInVain(t *testing.T) {
 				for i := range 20 { // that is more than the other broker has a partition for
 					w.send(request(fmt.Sprint(i), in(0)))
 				}
-				w.within(12*time.Second, "the audit topic is blamed", func() bool {
-					_, why := a.p.Ready()
-					return len(why) == 1 && strings.Contains(why[0].Error, "audit topic "+simAudit)
+				w.within(12*time.Second, "it is found to be in vain", func() bool {
+					return w.lines("nothing acknowledged for 1s, when others have acknowledged all") > 0
 				})
-				if w.lines("nothing acknowledged for 1s, when others have acknowledged all") != 1 {
-					t.Error("it was waited for until the turn's time was up")
-				}
 				thaw()
 				w.within(20*time.Second, "all are delivered", func() bool { return w.outstanding() == 0 })
 				w.finish()
