@@ -46,7 +46,7 @@ func idOf(st stamp) []byte { return fmt.Appendf(nil, "order-%d-%012d", st.mark, 
 
 // audit measures what it costs that what becomes of each record is told.
 func audit(ctx context.Context, r *runner) ([]Result, error) {
-	return versus(ctx, r, "audit", "audit.topic", func(s *stage) error {
+	return versus(ctx, r, "audit", "audit.topic (all are due soon, so the outcome of each is what is told)", func(s *stage) error {
 		topic := s.name + ".audit"
 		if err := r.newTopic(ctx, topic, r.o.Partitions); err != nil {
 			return err

@@ -69,7 +69,7 @@ func (s *stage) readAudit(topic string) audited {
 			Partition                                         int32 `json:"target_partition"`
 			Offset                                            int64 `json:"target_offset"`
 		}
-		if err := json.Unmarshal(r.Value, &e); err != nil || (e.Handle == "") == (e.ID == "") || e.Handle != string(r.Key) && e.By != string(r.Key) || e.Topic != s.route.Topic || e.Group != s.name {
+		if err := json.Unmarshal(r.Value, &e); err != nil || e.Handle == "" && e.ID == "" || e.Handle != string(r.Key) && e.By != string(r.Key) || e.Topic != s.route.Topic || e.Group != s.name {
 			s.t.Fatalf("%s: %s: %v", r.Key, r.Value, err)
 		}
 		switch a.events[e.Event]++; e.Event {

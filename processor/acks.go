@@ -53,18 +53,20 @@ func (w *acks) count() (acked, left int) {
 
 // sends reports whether all before a stage were acknowledged, so that it is sent: then its records are completed. Else nothing from there
 // on is waited for any more.
-func (w *acks) sends(stage int, stages [][]follower) bool {
+func (w *acks) sends(stage int, stages []rounds) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.failed) == 0 {
 		w.stage = stage
-		for _, f := range stages[stage] {
-			f.complete()
+		for _, round := range stages[stage] {
+			for _, f := range round {
+				f.complete()
+			}
 		}
 		return true
 	}
 	for _, unsent := range stages[stage:] {
-		w.left -= len(unsent)
+		w.left -= unsent.len()
 	}
 	if w.left == 0 {
 		close(w.done)

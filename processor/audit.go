@@ -16,6 +16,10 @@ import (
 // With an audit topic a turn writes what becomes of each request, in the same transaction as what it tells of, or (at_least_once) when that
 // has been acknowledged and before W moves. A part for which this cannot be written is not tried: an audit with holes is none.
 
+// shortWait is so short that the outcome of a request is all that is told of it: one that is due within that time when it is read has no record of
+// its own that it is pending.
+const shortWait = time.Second
+
 // told is what an output for the audit topic tells.
 type told struct {
 	event   topics.AuditEvent
@@ -26,10 +30,11 @@ type told struct {
 // teller renders what a turn tells the audit topic. Its memory is used again, as the renderer's is.
 type teller struct {
 	topic string // "" where nothing is told
-	group string
 	at    time.Time
+	of    string // the delay topic that is told of
+	in    []byte // what all values have in common that tell of it
 	recordBlocks
-	buf     []byte
+	values  byteBlocks // and the keys in them
 	outputs []output
 }
 
@@ -38,7 +43,7 @@ func (r *renderer) audited(ctx context.Context, pt *part) error {
 	if r.cfg.AuditTopic == "" || len(pt.Items) == 0 {
 		return nil
 	}
-	r.tells.topic, r.tells.group, r.tells.at = r.cfg.AuditTopic, r.cfg.Group, r.now
+	r.tells.open(r.cfg.AuditTopic, pt.p.tp.Topic, r.cfg.Group, r.now)
 	t := r.targets.Of([]byte(r.cfg.AuditTopic))
 	if st := r.targets.Await(ctx, t, lookupWait); !r.takes(t, st, true) {
 		return errHeld{fmt.Sprintf("what becomes of requests cannot be written to the audit topic %s: %s", t.Name, notReady(st))}
@@ -46,11 +51,20 @@ func (r *renderer) audited(ctx context.Context, pt *part) error {
 	return nil
 }
 
+// open makes ready to tell what a group does at a time with the records of a delay topic.
+func (t *teller) open(topic, of, group string, at time.Time) {
+	if t.topic == topic && t.of == of && t.at.Equal(at) {
+		return
+	}
+	t.topic, t.of, t.at = topic, of, at
+	t.in = topics.AppendAuditIn(t.in[:0], of, group, at.UnixMilli())
+}
+
 func (t *teller) off() bool { return t.topic == "" }
 
 func (t *teller) reset() {
 	t.back(0)
-	t.buf = t.buf[:0]
+	t.values.reset()
 }
 
 // back takes back all outputs but the first n.
@@ -60,19 +74,22 @@ func (t *teller) back(n int) {
 }
 
 // tell renders a record for the audit topic. It tells where another one lies, if it is of one.
-func (t *teller) tell(pt *part, it *pending.Item, a *topics.Audit, of *kgo.Record) {
-	a.Topic, a.Group, a.At = pt.p.tp.Topic, t.group, t.at.UnixMilli()
-	at := len(t.buf)
-	t.buf = a.AppendKey(t.buf)
-	key := t.buf[at:len(t.buf):len(t.buf)]
-	at = len(t.buf)
-	t.buf = a.AppendValue(t.buf)
-	end := len(t.buf)
+func (t *teller) tell(pt *part, it *pending.Item, a topics.Audit, of *kgo.Record) {
+	a.In = t.in
+	room := t.values.room(len(t.in) + usualValue)
+	value, key := a.Append(room)
+	end := len(value)
 	if of != nil {
-		t.buf = append(t.buf, place[:]...)
+		value = append(value, place[:]...)
 	}
-	t.add(pt, it, a.Event, key, t.buf[at:end:len(t.buf)], of)
+	if cap(value) == cap(room) { // else it is somewhere else
+		t.values.keep(len(value))
+	}
+	t.add(pt, it, a.Event, key, value[:end:len(value)], of)
 }
+
+// usualValue is more than what the value of a record takes that tells of no refusal and of no id, beside what it has in common with others.
+const usualValue = 512
 
 // place is room for where a record lies, which is not known yet.
 var place [topics.AuditPlaceBytes]byte
@@ -98,15 +115,15 @@ func (t *teller) noted(pt *part, it *pending.Item) {
 	if t.off() {
 		return
 	}
-	if it.Effect.Pending() && it.Key.Due > topics.AtOnce {
-		t.tell(pt, it, &topics.Audit{Event: topics.AuditAccepted, Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
+	if it.Effect.Pending() && it.Key.Due-t.at.UnixMilli() >= shortWait.Milliseconds() {
+		t.tell(pt, it, topics.Audit{Event: topics.AuditAccepted, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
 	}
 	if it.Took != nil {
 		event := topics.AuditReplaced
 		if it.Effect == pending.EffectCancelled {
 			event = topics.AuditCancelled
 		}
-		t.tell(pt, it, &topics.Audit{Event: event, Of: pt.handle(topics.Origin{Offset: it.Took.Seq, Due: it.Took.Due}), By: pt.by(it.Offset), HasBy: true}, nil)
+		t.tell(pt, it, topics.Audit{Event: event, ID: it.TookID, Of: pt.handle(topics.Origin{Offset: it.Took.Seq, Due: it.Took.Due}), By: pt.by(it.Offset), HasBy: true}, nil)
 	}
 }
 
@@ -123,7 +140,7 @@ func (t *teller) takenAway(pt *part, it *pending.Item, rec *pending.Record) {
 	if it.Replaced {
 		event = topics.AuditReplaced
 	}
-	t.tell(pt, it, &topics.Audit{Event: event, Of: pt.handle(first), By: pt.by(it.By), HasBy: true}, nil)
+	t.tell(pt, it, topics.Audit{Event: event, ID: it.ID(), Of: pt.handle(first), By: pt.by(it.By), HasBy: true}, nil)
 }
 
 // inVain tells of a cancel that has taken nothing away, or was passed on. It is about that, and not about what it names, of which another
@@ -133,21 +150,21 @@ func (t *teller) inVain(pt *part, it *pending.Item, rec *pending.Record, event t
 		return
 	}
 	if req, err := pt.p.Asks(it, rec); err == nil {
-		t.tell(pt, it, &topics.Audit{Event: event, Of: req.Handle, ID: req.Named, By: pt.by(it.Offset), HasBy: true, Vain: true}, nil)
+		t.tell(pt, it, topics.Audit{Event: event, Of: req.Handle, ID: req.Named, By: pt.by(it.Offset), HasBy: true, Vain: true}, nil)
 	}
 }
 
 // duplicate tells that a request was left out.
 func (t *teller) duplicate(pt *part, it *pending.Item) {
 	if !t.off() {
-		t.tell(pt, it, &topics.Audit{Event: topics.AuditDuplicate, Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
+		t.tell(pt, it, topics.Audit{Event: topics.AuditDuplicate, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
 	}
 }
 
 // delivered tells where a record was delivered to.
 func (t *teller) delivered(pt *part, it *pending.Item, first topics.Origin, out *kgo.Record) {
 	if !t.off() {
-		t.tell(pt, it, &topics.Audit{Event: topics.AuditDelivered, Of: pt.handle(first), Target: out.Topic}, out)
+		t.tell(pt, it, topics.Audit{Event: topics.AuditDelivered, ID: it.ID(), Of: pt.handle(first), Target: out.Topic}, out)
 	}
 }
 
@@ -163,13 +180,13 @@ func (t *teller) deadLettered(pt *part, it *pending.Item, rec *pending.Record, f
 	if first.Due > 0 {
 		h = pt.handle(first)
 	}
-	t.tell(pt, it, &topics.Audit{Event: topics.AuditOf(refusal), Of: h, Refusal: refusal, Target: out.Topic}, out)
+	t.tell(pt, it, topics.Audit{Event: topics.AuditOf(refusal), ID: it.ID(), Of: h, Refusal: refusal, Target: out.Topic}, out)
 }
 
 // retried tells when a record that was appended to its delay topic is due next.
 func (t *teller) retried(pt *part, it *pending.Item, as topics.Retry) {
 	if !t.off() {
-		t.tell(pt, it, &topics.Audit{Event: topics.AuditRetried, Of: pt.handle(as.Origin), NextDue: as.Due, Attempt: as.Attempt}, nil)
+		t.tell(pt, it, topics.Audit{Event: topics.AuditRetried, ID: it.ID(), Of: pt.handle(as.Origin), NextDue: as.Due, Attempt: as.Attempt}, nil)
 	}
 }
 

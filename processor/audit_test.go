@@ -131,6 +131,41 @@ func TestTurnTellsOfRetryRoute(t *testing.T) {
 	})
 }
 
+// What is told of a request with an id has that, whether it was found by it or not.
+func TestTurnTellsOfIDs(t *testing.T) {
+	l, w := testCluster(t, auditing)
+	l.auditIs(targets.Ready)
+	named := func(r *kgo.Record, header, name string) *kgo.Record {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: header, Value: []byte(name)})
+		return r
+	}
+	cancelled := func(offset int64, id string) *kgo.Record {
+		r := req(offset, testNow, "orders")
+		r.Headers = nil
+		return named(r, topics.HeaderCancel, id)
+	}
+	tn := decidedTurn(t, l, w,
+		withID(req(1, testNow-5, "orders"), "a\"quote\""), withID(req(2, testNow+60_000, "orders"), "b"), withID(req(3, testNow+60_000, "orders"), "c"),
+		cancelOf(4, testTP.Partition, 2, testNow+60_000), cancelled(5, "c"), withID(req(6, testNow+60_000, "orders"), "d"),
+		named(req(7, testNow+60_000, "orders"), topics.HeaderReplace, "d"), withID(req(8, testNow+60_000, "orders"), "d"),
+		withID(req(9, testNow-5, "orders"), "e"), cancelled(10, "e"),
+	)
+	tn.run(t.Context())
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	equals(t, "told", tells(tn), []string{
+		`3-1-999999999995 {"event":"delivered","id":"a\"quote\"","due":999999999995,"target":"orders","target_partition":0,"target_offset":0}`,
+		`3-2-1000000060000 {"event":"accepted","id":"b","due":1000000060000}`,
+		`3-3-1000000060000 {"event":"accepted","id":"c","due":1000000060000}`,
+		`3-2-1000000060000 {"event":"cancelled","id":"b","due":1000000060000,"by":"3-4"}`,
+		`3-3-1000000060000 {"event":"cancelled","id":"c","due":1000000060000,"by":"3-5"}`,
+		`3-6-1000000060000 {"event":"accepted","id":"d","due":1000000060000}`,
+		`3-7-1000000060000 {"event":"accepted","id":"d","due":1000000060000}`,
+		`3-6-1000000060000 {"event":"replaced","id":"d","due":1000000060000,"by":"3-7"}`,
+		`3-8-1000000060000 {"event":"duplicate","id":"d","due":1000000060000,"code":"duplicate_id","target":"requests.dead","target_partition":0,"target_offset":0}`,
+		`3-9-999999999995 {"event":"cancelled","id":"e","due":999999999995,"by":"3-10"}`,
+	})
+}
+
 // Where what becomes of requests cannot be told, nothing is done.
 func TestTurnWaitsForAudit(t *testing.T) {
 	l, w := testCluster(t, auditing)
@@ -181,11 +216,21 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	next := &turn{kit: &l.kit, parts: []*part{p.take(testNow+1000, nil, 10, anyBytes)}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
 	next.run(t.Context())
 	equal(t, "outcome", next.outcome, outcomeDone)
-	equal(t, "outputs", len(next.render.outputs), 2)
-	equals(t, "told", tells(next), []string{`3-0-1000000000000 {"event":"accepted","due":1000000000000}`, `3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
+	equal(t, "outputs", len(next.render.outputs), 1)
+	equals(t, "told", tells(next), []string{`3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
 	l.turnDecided(t.Context(), next)
 	equal(t, "counted as told", l.counters.audits()["delivered"], 1)
 	equal(t, "W", p.prepareCommit().To.Watermark.Due, testNow)
+}
+
+// What is due within a second when it is read is not told to be accepted: its outcome follows.
+func TestTurnTellsWhatWaits(t *testing.T) {
+	l, w := testCluster(t, auditing)
+	l.auditIs(targets.Ready)
+	tn := readyTurn(t, l, w, req(1, testNow+999, "orders"), req(2, testNow+1000, "orders"))
+	tn.run(t.Context())
+	equals(t, "told", tells(tn), []string{`3-2-1000000001000 {"event":"accepted","due":1000000001000}`})
+	equal(t, "O", tn.parts[0].To.Offset, 3)
 }
 
 // Without an audit topic nothing is told, and no turn is made for what is accepted.

@@ -29,3 +29,39 @@ func (r *recordBlocks) back(n int) {
 		r.used = from
 	}
 }
+
+// byteBlocks hands out room for bytes, which must not move, in blocks that are used again.
+type byteBlocks struct {
+	blocks [][]byte // len is what is used
+	at     int      // the one that is handed out of
+}
+
+const byteBlock = 64 << 10 // bytes
+
+// room is an empty slice to append n bytes to. What grows larger than that is somewhere else.
+func (b *byteBlocks) room(n int) []byte {
+	for ; ; b.at++ {
+		if b.at == len(b.blocks) {
+			b.blocks = append(b.blocks, make([]byte, 0, max(byteBlock, n)))
+		}
+		if in := b.blocks[b.at]; cap(in)-len(in) >= n {
+			return in[len(in) : len(in) : len(in)+n]
+		}
+	}
+}
+
+// keep keeps the first n bytes of the room that was handed out last.
+func (b *byteBlocks) keep(n int) {
+	in := b.blocks[b.at]
+	b.blocks[b.at] = in[:len(in)+n]
+}
+
+// reset takes back all of it.
+func (b *byteBlocks) reset() {
+	for i := range b.at + 1 {
+		if i < len(b.blocks) {
+			b.blocks[i] = b.blocks[i][:0]
+		}
+	}
+	b.at = 0
+}

@@ -88,7 +88,7 @@ type Config struct {
 
 	// AuditTopic is where to write what becomes of each request, a record for each event: docs/requests.md#audit. What cannot be
 	// told there is not done, so while that topic is missing, or does not take records, all partitions wait. Each request costs
-	// about two records more. The same for all replicas of a group; several groups may share one.
+	// a record more, or two if it waits for a second or longer. The same for all replicas of a group; several groups may share one.
 	AuditTopic string `key:"audit.topic"`
 
 	// StateDir is where records due beyond the near window are kept. `duewheel run` uses `<dir>/0`, a second process on the host

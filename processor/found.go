@@ -44,7 +44,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 			claim = true
 		}
 	}
-	env := pending.Env{Route: p.route, Mark: p.mark, Skew: r.cfg.MaxClockSkew.Milliseconds(), Audit: r.cfg.AuditTopic != ""}
+	env := pending.Env{Route: p.route, Mark: p.mark, Skew: r.cfg.MaxClockSkew.Milliseconds(), Audit: r.cfg.AuditTopic != "", Soon: shortWait.Milliseconds()}
 	if p.Partition, err = pending.New(env, c, f.bounds.High, r.clock.Now()); err != nil {
 		return p, false, p.describe("checkpoint of", err)
 	}

@@ -51,7 +51,7 @@ func (w *world) audit() map[string][]toldRecord {
 	all := map[string][]toldRecord{}
 	for _, r := range w.committedOf(simAudit) {
 		var a toldRecord
-		if err := json.Unmarshal(r.Value, &a); err != nil || string(r.Key) != a.Handle && string(r.Key) != a.By || (a.Handle == "") == (a.ID == "") || a.Group != simGroup || a.At > r.Timestamp.UnixMilli() {
+		if err := json.Unmarshal(r.Value, &a); err != nil || string(r.Key) != a.Handle && string(r.Key) != a.By || a.Handle == "" && a.ID == "" || a.Group != simGroup || a.At > r.Timestamp.UnixMilli() {
 			w.fail("%s says %s: %v", r.Key, r.Value, err)
 		}
 		w.note("told %s", r.Value)
@@ -116,10 +116,10 @@ func TestSimAudit(t *testing.T) {
 				far := sent(request("far", in(time.Hour)), "accepted", "cancelled")
 				old := sent(request("old", in(time.Hour)), "accepted", "replaced")
 				_, mend := w.unwilling("bills", kerr.NotEnoughReplicas)
-				sent(addressed("bills", request("in trouble", in(time.Second))), "accepted", "retried", "delivered")
+				sent(addressed("bills", request("in trouble", in(3*time.Second))), "accepted", "retried", "delivered")
 				w.until("all are accepted, and one is delivered", func() bool {
 					audited := a.p.Stats().Audited
-					return audited["accepted"] == 7 && audited["delivered"] == 1
+					return audited["accepted"] == 5 && audited["delivered"] == 1
 				})
 				w.send(cancels(near, 0), cancels(near, 0), cancels(late, 0), cancels(far, 1))
 				sent(namedBy(topics.HeaderReplace, old, request("new", in(8*time.Second))), "accepted", "delivered")
@@ -138,7 +138,7 @@ func TestSimAudit(t *testing.T) {
 				}
 				killed := a.killAt(key, false)
 				sent(request("crash", in(0)), "delivered")
-				sent(request("after the crash", in(3*time.Second)), "accepted", "delivered")
+				sent(request("after the crash", in(30*time.Second)), "accepted", "delivered")
 				w.hit(killed)
 				w.start("b", nil)
 				w.finish()
@@ -154,9 +154,6 @@ func TestSimAudit(t *testing.T) {
 					}
 					if guarantee == AtLeastOnce { // a crash doubles
 						got = distinct(got)
-					}
-					if len(got) > 0 && got[0] == "accepted" && events[0] != "accepted" {
-						got = got[1:] // nothing later had been delivered yet
 					}
 					if fmt.Sprint(got) != fmt.Sprint(events) {
 						t.Errorf("%s: told are %v, want %v", handle, got, events)

@@ -70,7 +70,7 @@ func (r roles) String() string {
 // give gives a broker these roles and no other: nothing but that is led or coordinated by it. Of the
 // topics it leads the first partition.
 func (w *world) give(node int32, r roles) {
-	for _, topic := range []string{simTopic, "orders", "bills", simTopic + ".dead"} {
+	for _, topic := range []string{simTopic, "orders", "bills", simTopic + ".dead", simAudit} {
 		for _, p := range w.cluster.PartitionInfos(topic) {
 			to := node
 			if p.Partition != 0 || !slices.Contains(r.topics, topic) {

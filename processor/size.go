@@ -97,22 +97,26 @@ func (ws windows) of(topic string, b *producer.Bounds) *window {
 
 // handOver hands the records to the client, which sends them when it is flushed. It returns those
 // that have to wait until what goes before them has been answered: in rounds, and then in stages.
-func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, stages [][]follower) {
-	stages = make([][]follower, lastStage+1)
-	ws, topic, w := windows{}, "", (*window)(nil)
+func (t *turn) handOver(promise func(*kgo.Record, error)) (later [][]*kgo.Record, stages []rounds) {
+	stages = make([]rounds, lastStage+1)
+	ws, in, topic, w := [lastStage + 1]windows{}, 0, "", (*window)(nil)
+	for stage := range ws {
+		ws[stage] = windows{}
+	}
 	for i := range t.render.outputs {
 		o := &t.render.outputs[i]
-		if stage := t.stage(o); stage > 0 {
-			stages[stage] = append(stages[stage], follower{o.rec, o.of})
-			continue
-		}
-		if o.rec.Topic != topic {
-			topic = o.rec.Topic
-			w = ws.of(topic, t.producer.Bounds())
+		stage := t.stage(o)
+		if o.rec.Topic != topic || stage != in {
+			topic, in = o.rec.Topic, stage
+			w = ws[stage].of(topic, t.producer.Bounds())
 		}
 		n := 0
 		if w != nil {
 			n = w.roundOf(o.size)
+		}
+		if stage > stageRecords {
+			stages[stage] = stages[stage].add(follower{o.rec, o.of}, n)
+			continue
 		}
 		if n == 0 {
 			t.producer.Client().Produce(context.Background(), o.rec, promise)

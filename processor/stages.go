@@ -41,8 +41,26 @@ func (f follower) complete() {
 	}
 }
 
+// rounds are the followers of a stage, those together that go together.
+type rounds [][]follower
+
+func (rs rounds) add(f follower, n int) rounds {
+	if n == len(rs) {
+		rs = append(rs, nil)
+	}
+	rs[n] = append(rs[n], f)
+	return rs
+}
+
+func (rs rounds) len() (n int) {
+	for _, r := range rs {
+		n += len(r)
+	}
+	return n
+}
+
 // sendStages sends one stage after the other, each when those before it have been acknowledged.
-func sendStages(ctx context.Context, cl *kgo.Client, stages [][]follower, w *acks) {
+func sendStages(ctx context.Context, cl *kgo.Client, stages []rounds, w *acks) {
 	for stage, all := range stages {
 		if len(all) == 0 {
 			continue
@@ -50,11 +68,13 @@ func sendStages(ctx context.Context, cl *kgo.Client, stages [][]follower, w *ack
 		if ctx.Err() != nil || !w.sends(stage, stages) {
 			return
 		}
-		for _, f := range all {
-			cl.Produce(context.Background(), f.rec, w.promise)
-		}
-		if cl.Flush(ctx) != nil { // what it brings is promised
-			return
+		for _, round := range all {
+			for _, f := range round {
+				cl.Produce(context.Background(), f.rec, w.promise)
+			}
+			if cl.Flush(ctx) != nil { // what it brings is promised
+				return
+			}
 		}
 	}
 }

@@ -31,10 +31,12 @@ type watch struct {
 	broke <-chan struct{}
 	tick  *time.Ticker
 
-	topics  map[string]int // records for each
-	settled int            // acknowledged or refused at the last look
-	moved   time.Time      // when that last changed
-	answers int64          // that the producer had had then
+	topics  map[string]int   // records for each that were sent
+	later   []map[string]int // and by stage those for each that wait for others
+	stage   int              // up to which they were sent
+	settled int              // acknowledged or refused at the last look
+	moved   time.Time        // when that last changed
+	answers int64            // that the producer had had then
 }
 
 func (t *turn) watch(w *acks) *watch {
@@ -42,13 +44,15 @@ func (t *turn) watch(w *acks) *watch {
 	if len(t.trials) > 0 {
 		every = quick
 	}
-	topics := map[string]int{}
-	for i := range t.render.outputs {
-		if o := &t.render.outputs[i]; t.stage(o) == 0 { // nobody is slow to acknowledge what was not sent
-			topics[o.rec.Topic]++
-		}
+	later := make([]map[string]int, lastStage+1)
+	for stage := range later {
+		later[stage] = map[string]int{}
 	}
-	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: topics, moved: time.Now(), answers: t.producer.Answers()}
+	for i := range t.render.outputs {
+		o := &t.render.outputs[i]
+		later[t.stage(o)][o.rec.Topic]++
+	}
+	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: later[stageRecords], later: later, moved: time.Now(), answers: t.producer.Answers()}
 }
 
 func (w *watch) stop() { w.tick.Stop() }
@@ -95,6 +99,12 @@ func (w *watch) look() (waiting []string, refused int) {
 	defer w.acks.mu.Unlock()
 	if settled := len(w.t.render.outputs) - w.acks.left; settled != w.settled {
 		w.settled, w.moved, w.answers = settled, time.Now(), w.t.producer.Answers()
+	}
+	for w.stage < w.acks.stage { // no topic is slow to acknowledge what was not sent
+		w.stage++
+		for topic, records := range w.later[w.stage] {
+			w.topics[topic] += records
+		}
 	}
 	acked := map[string]int{}
 	for _, r := range w.acks.acked {

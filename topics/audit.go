@@ -57,10 +57,8 @@ func AuditOf(r *Refusal) AuditEvent {
 type Audit struct {
 	Event AuditEvent
 	Of    Handle // as asked for; without a due time when none is known
-	ID    []byte // what a cancel names, in the place of Of; nil: none
-	Topic string // the delay topic
-	Group string
-	At    int64 // ms since the epoch
+	ID    []byte // of that request; with Vain what the cancel names, in the place of Of; nil: none
+	In    []byte // AppendAuditIn: what it has in common with others
 
 	By      Place // with HasBy: where the record lies that has done it, or has asked for it in vain
 	HasBy   bool
@@ -85,38 +83,58 @@ func (p Place) append(b []byte) []byte {
 // maxAuditMessage bounds what a record tells of a refusal; the dead letter has all of it.
 const maxAuditMessage = 512
 
-// AppendKey appends the key of a record: the handle, or partition and offset where no due time is known, or of a cancel that has done nothing.
-func (a *Audit) AppendKey(b []byte) []byte {
-	if a.Vain {
-		return a.By.append(b)
+// auditHeads are the beginnings of values, by event.
+var auditHeads = func() (heads [auditEvents]string) {
+	for e, word := range auditWords {
+		heads[e] = `{"event":"` + word + `"`
 	}
-	return a.appendHandle(b)
+	return heads
+}()
+
+// AppendAuditIn appends what records have in common that are written at one time, in ms since the epoch, and tell of one delay topic.
+func AppendAuditIn(b []byte, topic, group string, at int64) []byte {
+	b = append(append(append(b, `,"topic":"`...), topic...), `","group":`...)
+	return strconv.AppendInt(append(appendJSON(b, group), `,"at":`...), at, 10)
 }
 
-func (a *Audit) appendHandle(b []byte) []byte {
-	if a.Of.Due > 0 {
-		return a.Of.append(b)
+// Append appends the value of a record to b, a JSON object, and returns its key as well, which lies within that: the handle, or partition and
+// offset where no due time is known, or of a cancel that has done nothing. A value that has a target is left open for AppendPlace.
+func (a *Audit) Append(b []byte) (value, key []byte) {
+	b = append(b, auditHeads[a.Event]...)
+	from, to, digits := 0, 0, 0
+	if !a.Vain || a.ID == nil {
+		b = append(b, `,"handle":"`...)
+		from = len(b)
+		b = Place{a.Of.Partition, a.Of.Offset}.append(b)
+		if a.Of.Due > 0 {
+			b = append(b, '-')
+			digits = len(b)
+			b = strconv.AppendInt(b, a.Of.Due, 10)
+		}
+		to = len(b)
+		b = append(b, '"')
 	}
-	return Place{a.Of.Partition, a.Of.Offset}.append(b)
-}
-
-// AppendValue appends the value of a record, a JSON object. One that has a target is left open for AppendPlace.
-func (a *Audit) AppendValue(b []byte) []byte {
-	b = append(append(append(b, `{"event":"`...), a.Event.String()...), '"')
 	if a.ID != nil {
 		b = appendJSON(append(b, `,"id":`...), string(a.ID))
-	} else {
-		b = append(a.appendHandle(append(b, `,"handle":"`...)), '"')
 	}
-	b = append(append(append(b, `,"topic":"`...), a.Topic...), `","group":`...)
-	b = appendJSON(b, a.Group)
-	b = strconv.AppendInt(append(b, `,"at":`...), a.At, 10)
-	if a.Of.Due > 0 {
-		b = strconv.AppendInt(append(b, `,"due":`...), a.Of.Due, 10)
+	b = append(b, a.In...)
+	if digits > 0 {
+		b = append(append(b, `,"due":`...), b[digits:to]...)
 	}
 	if a.HasBy {
-		b = append(a.By.append(append(b, `,"by":"`...)), '"')
+		b = append(b, `,"by":"`...)
+		at := len(b)
+		if b = a.By.append(b); a.Vain {
+			from, to = at, len(b)
+		}
+		b = append(b, '"')
 	}
+	b = a.appendRest(b)
+	return b, b[from:to:to]
+}
+
+// appendRest ends a value with what only some have.
+func (a *Audit) appendRest(b []byte) []byte {
 	if a.Event == AuditRetried {
 		b = strconv.AppendInt(append(b, `,"next_due":`...), a.NextDue, 10)
 		b = strconv.AppendInt(append(b, `,"attempt":`...), int64(a.Attempt), 10)

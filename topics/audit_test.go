@@ -17,6 +17,8 @@ func TestAuditRecords(t *testing.T) {
 		{audit: Audit{Event: AuditAccepted, Of: of}, want: `{"event":"accepted","handle":"3-8812-1767225605123","topic":"requests","group":"g","at":1767225605125,"due":1767225605123}`},
 		{audit: Audit{Event: AuditDelivered, Of: of, Target: "orders"}, place: &Place{2, 77},
 			want: `{"event":"delivered","handle":"3-8812-1767225605123","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"target":"orders","target_partition":2,"target_offset":77}`},
+		{audit: Audit{Event: AuditCancelled, Of: of, ID: []byte("order-\"4\""), By: Place{3, 9000}, HasBy: true},
+			want: `{"event":"cancelled","handle":"3-8812-1767225605123","id":"order-\"4\"","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"by":"3-9000"}`},
 		{audit: Audit{Event: AuditCancelled, Of: of, By: Place{3, 9000}, HasBy: true},
 			want: `{"event":"cancelled","handle":"3-8812-1767225605123","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"by":"3-9000"}`},
 		{audit: Audit{Event: AuditRetried, Of: of, NextDue: 1767225606123, Attempt: 2},
@@ -24,8 +26,8 @@ func TestAuditRecords(t *testing.T) {
 		{audit: Audit{Event: AuditDeadLettered, Of: Handle{Partition: 3, Offset: 8812}, Refusal: &Refusal{Code: CodeNoDue, Message: "a \"quote\"\\\n\xff"}, Target: "dead"}, place: &Place{0, 5},
 			want: `{"event":"dead_lettered","handle":"3-8812","topic":"requests","group":"g","at":1767225605125,"code":"no_due","message":"a \"quote\"\\\u000a�","target":"dead","target_partition":0,"target_offset":5}`},
 	} {
-		c.audit.Topic, c.audit.Group, c.audit.At = "requests", "g", 1767225605125
-		b := c.audit.AppendValue(nil)
+		c.audit.In = AppendAuditIn(nil, "requests", "g", 1767225605125)
+		b, key := c.audit.Append(nil)
 		if c.place != nil {
 			b = AppendPlace(b, *c.place)
 		}
@@ -33,8 +35,8 @@ func TestAuditRecords(t *testing.T) {
 			t.Errorf("%v is\n%s, want\n%s", c.audit.Event, got, c.want)
 		}
 		var read struct{ Handle string }
-		if err := json.Unmarshal(b, &read); err != nil || read.Handle != string(c.audit.AppendKey(nil)) {
-			t.Errorf("the key is %s, and the handle %s: %v", c.audit.AppendKey(nil), read.Handle, err)
+		if err := json.Unmarshal(b, &read); err != nil || read.Handle != string(key) {
+			t.Errorf("the key is %s, and the handle %s: %v", key, read.Handle, err)
 		}
 	}
 	if n := len(AppendPlace([]byte("{"), Place{1<<31 - 1, 1<<63 - 1})) - 1; n != AuditPlaceBytes {
@@ -47,8 +49,8 @@ func FuzzAuditText(f *testing.F) {
 	f.Add("g", "the topic x takes 5")
 	f.Add("\"\\\x00\u2028", strings.Repeat("é", 1000))
 	f.Fuzz(func(t *testing.T, group, message string) {
-		a := Audit{Event: AuditExpired, Topic: "t", Group: group, Refusal: &Refusal{Code: CodeExpired, Message: message}}
-		b := a.AppendValue(nil)
+		a := Audit{Event: AuditExpired, In: AppendAuditIn(nil, "t", group, 1), Refusal: &Refusal{Code: CodeExpired, Message: message}}
+		b, _ := a.Append(nil)
 		var read struct{ Group string }
 		if err := json.Unmarshal(b, &read); err != nil || read.Group != strings.ToValidUTF8(group, "") && !strings.Contains(read.Group, "\ufffd") {
 			t.Fatalf("%q: %v, %q", b, err, read.Group)

@@ -204,10 +204,59 @@ func (x *examination) deadLetterTopic(topic string) {
 	x.rights(topic, Error, f, kadm.OpWrite)
 }
 
+const (
+	// auditMost is more than the largest record of an audit topic takes: 512 bytes of a message and 256 of an id, each maybe escaped by six, and names.
+	auditMost = 8 << 10
+	// auditBatch is so small a batch that what a turn tells goes in many, one after the other.
+	auditBatch = 128 << 10
+	// auditShortest is a time so short that an outcome may be gone before it is asked for.
+	auditShortest = 24 * time.Hour
+)
+
+// auditTopic: it may be compacted, which keeps the outcome of each request.
 func (x *examination) auditTopic(topic string) {
-	if f, ok := x.present(topic, Error, "duewheel topics create", "nothing is delivered until it can be told there"); ok {
-		x.durability(topic, f)
-		x.rights(topic, Error, f, kadm.OpWrite)
+	f, ok := x.present(topic, Error, "duewheel topics create", "nothing is delivered until it can be told there")
+	if !ok {
+		return
+	}
+	if f.settings["cleanup.policy"] == "compact" {
+		x.report(Warning, topic, x.set(topic, "cleanup.policy", "[compact,delete]"),
+			"cleanup.policy is compact", "the outcome of each request is kept for ever, and the topic grows with all requests that ever were")
+	}
+	if n, ok := f.number("retention.ms"); ok && n >= 0 && n < auditShortest.Milliseconds() && f.settings["cleanup.policy"] != "compact" {
+		x.report(Warning, topic, x.set(topic, "retention.ms", auditRetention), fmt.Sprintf("retention.ms is %d", n),
+			"what became of a request is known for "+FormatDelay(time.Duration(n)*time.Millisecond)+" only")
+	}
+	if n, ok := f.number("retention.bytes"); ok && n >= 0 && f.settings["cleanup.policy"] != "compact" {
+		x.report(Warning, topic, x.set(topic, "retention.bytes", "-1"),
+			fmt.Sprintf("retention.bytes is %d", n), "for how long it is known what became of a request depends on how many there are")
+	}
+	switch n, ok := f.number("max.message.bytes"); {
+	case ok && n < auditMost:
+		x.report(Error, topic, x.set(topic, "max.message.bytes", strconv.Itoa(1<<20)),
+			fmt.Sprintf("max.message.bytes is %d", n), fmt.Sprintf("a record may take %d, and nothing is delivered until it can be told there", auditMost))
+	case ok && n < auditBatch:
+		x.report(Warning, topic, x.set(topic, "max.message.bytes", strconv.Itoa(1<<20)),
+			fmt.Sprintf("max.message.bytes is %d", n), "what a transaction tells goes in many batches, one after the other")
+	}
+	if f.settings["compression.type"] == "uncompressed" {
+		x.report(Warning, topic, x.set(topic, "compression.type", "zstd"),
+			"compression.type is uncompressed", "its records are much alike, and take several times the room on disk")
+	}
+	x.auditPartitions(topic, f)
+	x.durability(topic, f)
+	x.rights(topic, Error, f, kadm.OpWrite)
+}
+
+// auditPartitions: a record at least is told of each request.
+func (x *examination) auditPartitions(topic string, f facts) {
+	most := 0
+	for _, r := range x.want.Routes {
+		most = max(most, x.facts[r.Topic].partitions)
+	}
+	if f.partitions == 1 && most > 1 {
+		x.report(Warning, topic, fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --alter --topic %s --partitions %d", x.bootstrap(), topic, most),
+			"it has 1 partition, and a delay topic "+strconv.Itoa(most), "one broker takes what is told of all requests")
 	}
 }
 

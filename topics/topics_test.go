@@ -167,6 +167,57 @@ func TestCreateAuditTopic(t *testing.T) {
 	check(t, client(t, c), want)
 }
 
+// An audit topic that is there holds what is told for long enough, takes it, and is not a bottleneck.
+func TestCheckAuditTopic(t *testing.T) {
+	for _, c := range []struct {
+		partitions int32
+		configs    map[string]string
+		problems   []string
+	}{
+		{3, nil, nil},
+		{3, map[string]string{"retention.ms": "-1"}, nil},
+		{3, map[string]string{"cleanup.policy": "compact,delete", "retention.ms": "86400000"}, nil},
+		{3, map[string]string{"cleanup.policy": "compact"}, []string{"warning audit: cleanup.policy is compact"}},
+		{3, map[string]string{"retention.ms": "86399999", "retention.bytes": "1000000000"}, []string{"warning audit: retention.ms is 86399999", "warning audit: retention.bytes is 1000000000"}},
+		{3, map[string]string{"max.message.bytes": "8191"}, []string{"error audit: max.message.bytes is 8191"}},
+		{3, map[string]string{"max.message.bytes": "131071"}, []string{"warning audit: max.message.bytes is 131071"}},
+		{3, map[string]string{"compression.type": "uncompressed"}, []string{"warning audit: compression.type is uncompressed"}},
+		{3, map[string]string{"min.insync.replicas": "1"}, []string{"warning audit: min.insync.replicas is 1"}},
+		{1, nil, []string{"warning audit: it has 1 partition, and a delay topic 5"}},
+	} {
+		t.Run(fmt.Sprint(c.partitions, c.configs), func(t *testing.T) {
+			adm, cl := admin(t, 3)
+			want := expect(t, Route{Topic: "d", DeadLetter: "dead"})
+			want.Audit, want.Partitions = "audit", 5
+			configs := map[string]*string{"min.insync.replicas": kadm.StringPtr("2")}
+			for name, value := range c.configs {
+				configs[name] = &value
+			}
+			if _, err := adm.CreateTopic(t.Context(), c.partitions, 3, configs, "audit"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Create(t.Context(), adm, want); err != nil {
+				t.Fatal(err)
+			}
+			check(t, client(t, cl), want, c.problems...)
+		})
+	}
+}
+
+// What is told of a request fits into the least that its topic is to take.
+func TestLargestAuditRecord(t *testing.T) {
+	worst := strings.Repeat("\x01", 1000)
+	name := strings.Repeat("t", 249)
+	a := Audit{
+		Event: AuditDeadLettered, Of: Handle{1<<31 - 1, 1<<63 - 1, maxDueMillis}, ID: []byte(worst[:MostID]), In: AppendAuditIn(nil, name, worst[:249], maxDueMillis),
+		By: Place{1<<31 - 1, 1<<63 - 1}, HasBy: true, Refusal: &Refusal{Code: CodeUnsupportedHeader, Message: worst}, Target: name,
+	}
+	value, key := a.Append(nil)
+	if n := RecordSize(key, AppendPlace(value, Place{1<<31 - 1, 1<<63 - 1}), nil); n > auditMost {
+		t.Errorf("it takes %d bytes", n)
+	}
+}
+
 func TestCreateTellsWhatItCouldNotMake(t *testing.T) {
 	adm, c := admin(t, 1)
 	c.ControlKey(int16(kmsg.DescribeConfigs), func(kmsg.Request) (kmsg.Response, error, bool) {

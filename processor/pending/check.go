@@ -32,6 +32,9 @@ func checkLate(p *Partition) error {
 	for h := range p.late.all() {
 		if h.effect.Pending() {
 			bytes += int64(heldBytes)
+			if h.named {
+				bytes += int64(len(p.near.get(h.ref)))
+			}
 		} else {
 			bytes += int64(len(p.near.get(h.ref)))
 		}

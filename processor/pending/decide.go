@@ -129,6 +129,9 @@ func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
 		if err != nil {
 			return 0, err
 		}
+		if last := len(k.removed) - 1; last >= 0 && k.removed[last].key == n.key && k.removed[last].id == nil {
+			k.removed[last].id = bytes.Clone(a.id) // only the log has the rest of it
+		}
 		k.ids.remove(a.id, n.key) // without a store nothing else takes it out
 		switch {
 		case e != EffectCancelled:
@@ -301,16 +304,20 @@ func (k *decision) accept(h *held, replaces bool) error {
 	if replaces {
 		effect = EffectReplaced
 	}
-	k.late.note(h, effect)
+	at, told := h.ref, who.id
+	if !k.env.Audit {
+		told = nil
+	}
+	k.late.note(h, effect, k.window.near, told)
 	k.ledger.Release(h.offset)
 	k.longest.see(h.key.Due, rec.Timestamp)
 	if !k.horizon.Less(h.key) {
 		if who.id != nil {
 			k.ids.add(who.id, named{key: h.key, written: rec.Timestamp})
 		}
-		k.pend(h.key, h.offset, len(run), h.ref)
+		k.pend(h.key, h.offset, len(run), at)
 		return nil
 	}
-	defer k.window.near.release(h.ref)
+	defer k.window.near.release(at)
 	return k.keepFar(h.key, h.offset, run, who, rec.Timestamp)
 }

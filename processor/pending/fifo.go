@@ -20,11 +20,12 @@ type held struct {
 	size    int32
 	resolve bool // with a resolve record
 
+	named    bool   // a note that is told, of a record with an id: ref holds that, and nothing else
 	replaced bool   // by is a replacement
 	effect   Effect // on what it names
 }
 
-// heldBytes is what a note takes: the list holds nothing else of a record that is pending itself.
+// heldBytes is what a note takes: the list holds nothing else of a record that is pending itself, but for its id where that is told.
 const heldBytes = int32(unsafe.Sizeof(held{}))
 
 // due is when it may be resolved: one that is refused at once.
@@ -38,8 +39,11 @@ func (h *held) due() int64 {
 // item is what a turn resolves.
 func (h *held) item(n *near) Item {
 	it := Item{ref: h.ref, Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, By: h.by, Replaced: h.replaced, Effect: h.effect, late: true}
-	if !h.effect.Pending() {
+	switch {
+	case !h.effect.Pending():
 		it.Run = n.get(h.ref)
+	case h.named:
+		it.noted = n.get(h.ref)
 	}
 	return it
 }
@@ -78,11 +82,20 @@ func (f *fifo) add(h held) {
 	}
 }
 
-// note makes a note of a record that is pending itself from now on.
-func (f *fifo) note(h *held, effect Effect) {
-	f.bytes += int64(heldBytes - h.size)
+// note makes a note of a record that is pending itself from now on. id is not nil if it is told.
+func (f *fifo) note(h *held, effect Effect, n *near, id []byte) {
+	f.bytes -= int64(h.size)
 	f.notes++
-	h.size, h.effect = heldBytes, effect
+	h.effect = effect
+	h.keepID(n, id)
+	f.bytes += int64(h.size)
+}
+
+// keepID has a note hold the id of its record, if it has one.
+func (h *held) keepID(n *near, id []byte) {
+	if h.size = heldBytes + int32(len(id)); id != nil {
+		h.ref, h.named = n.put(0, id, false), true // among what is in the order of the log, and due at no time
+	}
 }
 
 // head is the first record. There must be one.

@@ -61,10 +61,12 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		}
 		a.Target = req.Target
 	}
-	if err := k.keep(r, key, who); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce {
+	if err := k.keep(r, key, who); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce || key.Due-now < k.env.Soon {
 		return a, err
 	}
-	k.late.add(held{key: key, offset: r.Offset, size: heldBytes, effect: EffectAccepted})
+	h := held{key: key, offset: r.Offset, effect: EffectAccepted}
+	h.keepID(k.near, who.id)
+	k.late.add(h)
 	return a, nil
 }
 
@@ -179,6 +181,9 @@ func (k *keyed) settle(items []Item) {
 			stubs{&k.window}.forget(it)
 		}
 		if it.Effect.Pending() {
+			if it.noted != nil {
+				k.near.release(it.ref)
+			}
 			continue
 		}
 		if k.identified && (it.stored || it.Offset < k.readAgain) {

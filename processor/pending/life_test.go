@@ -36,6 +36,7 @@ type life struct {
 	takenBy     map[int64]int64 // by offset: what has cancelled or replaced it
 	accepted    mask            // with audit: told to be accepted
 	atOnce      mask            // or resolved without being pending
+	soon        mask            // or due when it was read: its outcome follows
 
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
@@ -218,6 +219,9 @@ func (v *life) readUpTo(end int64) {
 			twins = (v.there() | v.left()) & v.withID(v.p.position)
 		}
 		idle := len(v.p.asks) == 0 && !v.p.blind && v.p.live
+		if e.request() && e.due-v.now < v.env.Soon {
+			v.soon |= bit(e.Offset)
+		}
 		a, err := v.p.Accept(e.Record, v.now)
 		v.must(err)
 		if asks := len(v.p.asks) > 0; idle && e.named() && !e.naming() && asks != (twins != 0) && !v.atLeastOnce {

@@ -37,6 +37,7 @@ type owner struct {
 	room        Room
 	atLeastOnce bool
 	audit       bool
+	soon        int64
 }
 
 func testOwner(t testing.TB) *owner {
@@ -66,7 +67,9 @@ func mustRoute(r topics.Route) *topics.Route {
 	return routes[0]
 }
 
-func (l *owner) env() Env { return Env{Route: l.route, Mark: testMark, Skew: 1000, Audit: l.audit} }
+func (l *owner) env() Env {
+	return Env{Route: l.route, Mark: testMark, Skew: 1000, Audit: l.audit, Soon: l.soon}
+}
 
 // assign restores the partition from its checkpoint and log. A negative offset is no checkpoint.
 func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, error) {

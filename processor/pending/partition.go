@@ -56,6 +56,7 @@ type Env struct {
 	Mark  topics.Mark // of what this group writes into the delay topic for itself
 	Skew  int64       // ms: clocks may differ by this much
 	Audit bool        // what becomes of each request is told, so parts say what they accept and take away
+	Soon  int64       // ms: of what is due within that time when it is read, parts need not say that it is accepted
 }
 
 // Knows returns an error unless all parsers of a checkpoint are known.
@@ -133,6 +134,8 @@ type Item struct {
 	Resolve bool            // and write a resolve record, because its key is above the watermark
 	By      int64           // above 0: nothing is written for it, because the record at this offset has cancelled or replaced it
 	Took    *state.Key      // with Env.Audit: what was pending, and this has cancelled or replaced
+	TookID  []byte          // and the id of that; nil: it had none, or only the log has it
+	noted   []byte          // with Env.Audit: of what is pending itself, its id
 	Effect  Effect          // nothing is delivered for it: what it has done to the record that it names
 	late    bool            // it is resolved because O passes it, and not because W does
 	stored  bool            // the store holds it too
@@ -157,6 +160,14 @@ func (it *Item) Leaves() bool { return it.stub != (state.Key{}) }
 type Untold struct {
 	Event      topics.AuditEvent
 	Key, Value []byte
+}
+
+// ID is the id of the record; nil: it has none. Of a record that is pending itself it is known with Env.Audit only.
+func (it *Item) ID() []byte {
+	if it.Effect.Pending() {
+		return it.noted
+	}
+	return runID(it.Run)
 }
 
 // due is when it may be resolved: one that is refused at once.

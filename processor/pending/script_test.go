@@ -25,7 +25,7 @@ import (
 // <offset>@<due>#<id> has an id. <offset>=cancel-id:<id> cancels it, =forwarded-id:<id>@<time> as another partition passes it on that was
 // written then, and =replace-id:<id>@<due> takes the place of what has it.
 //
-//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit] [twins=replace|ignore] [remember=ms]
+//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit [soon=ms]] [twins=replace|ignore] [remember=ms]
 //	                      begin with a checkpoint, or with the one that was written last: what only memory held is gone
 //	accept <record>...    what each has turned out to be
 //	live                  end the catch-up
@@ -158,6 +158,7 @@ func (s *script) open(d *datadriven.TestData) string {
 		must(s.T, r.OnDuplicate.UnmarshalText([]byte(twins)))
 	}
 	s.l.route, s.l.atLeastOnce, s.l.audit = mustRoute(r), d.HasArg("at-least-once"), d.HasArg("audit")
+	s.l.soon = s.number(d, "soon", 0)
 	if d.HasArg("storeless") {
 		s.l.store = nil
 	}
@@ -331,8 +332,15 @@ func (s *script) say(pt *Part) string {
 		if it.Leaves() {
 			fmt.Fprintf(&out, " (leaves a stub until %s)", at(it.stub.Due))
 		}
+		if it.noted != nil {
+			fmt.Fprintf(&out, " (#%s)", it.noted)
+		}
 		if it.Took != nil {
-			fmt.Fprintf(&out, " (took %d)", it.Took.Seq)
+			fmt.Fprintf(&out, " (took %d", it.Took.Seq)
+			if it.TookID != nil {
+				fmt.Fprintf(&out, "#%s", it.TookID)
+			}
+			out.WriteString(")")
 		}
 		if it.Refusal != nil {
 			out.WriteString(" (dead letter")
