@@ -101,7 +101,7 @@ func (w *world) consume() *consumers {
 	if err != nil {
 		w.t.Fatalf("make the consumers' client: %v", err)
 	}
-	w.named(cl)
+	w.ownProducerID(cl)
 	c := &consumers{w: w, client: cl, next: map[kafka.TopicPartition]int64{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.wg.Go(func() {

@@ -156,7 +156,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
 		t.Fatalf("make client: %v", err)
 	}
-	w.named(w.client)
+	w.ownProducerID(w.client)
 	if cfg.billBytes > 0 {
 		w.configure("bills", "max.message.bytes", strconv.Itoa(cfg.billBytes))
 	}
@@ -347,8 +347,8 @@ func request(key string, due time.Time) *kgo.Record {
 	}}
 }
 
-// named gives a client its producer id, before brokers refuse it to all that ask.
-func (w *world) named(cl *kgo.Client) {
+// ownProducerID gives a client its producer id, before brokers refuse it to all that ask.
+func (w *world) ownProducerID(cl *kgo.Client) {
 	w.t.Helper()
 	if _, _, err := cl.ProducerID(context.Background()); err != nil {
 		w.t.Fatalf("get a producer id: %v", err)
