@@ -40,3 +40,28 @@ func TestDeadLetterLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A record that was carried on keeps its stub, and loses it when the copy is dead-lettered.
+func TestDeadLetterOfARetryLeavesNothing(t *testing.T) {
+	for _, remembers := range []bool{true, false} {
+		route := testRoute(true)
+		if remembers {
+			route.Remember = time.Hour
+		}
+		l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+		first := req(0, testNow-5000, "orders")
+		copied := req(1, testNow-5000, "orders")
+		copied.Headers, _ = topics.AppendRetry(nil, first.Headers, testMark, topics.Retry{Due: testNow, Attempt: 1, Origin: topics.Origin{Offset: 0, Timestamp: testNow - 9000, Due: testNow - 5000}}, nil)
+		tn := readyTurn(t, l, w, copied)
+		tn.parts[0].Items[0].Blame = kerr.InvalidRecord
+		tn.run(t.Context())
+		equal(t, "outcome", tn.outcome, outcomeDone)
+		if n := len(tn.render.outputs); n != 1 && !remembers || n != 2 && remembers {
+			t.Fatalf("%d records are written", n)
+		}
+		if remembers {
+			want := topics.Resolve(testMark, 0, testNow-5000, 0)
+			equal(t, "resolve record", string(tn.render.outputs[1].rec.Headers[0].Value), string(want[0].Value))
+		}
+	}
+}

@@ -301,6 +301,9 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
 	r.tells.deadLettered(pt, it, rec, tried.Origin, refusal, out)
 	r.resolved(pt, it)
+	if first := tried.Origin; retried && pt.Remembers(first.Offset) { // it has left its stub when it was carried on
+		r.resolve(pt, it, topics.Resolve(p.mark, first.Offset, first.Due, first.Offset))
+	}
 	return nil
 }
 

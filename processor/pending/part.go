@@ -46,6 +46,9 @@ func (pt *Part) AskedFor(offset, due int64) int64 {
 	return due - pt.of.parsers.at(offset).Jitter(pt.of.Mark, offset)
 }
 
+// Remembers reports whether ids are remembered of records where an offset lies.
+func (pt *Part) Remembers(offset int64) bool { return pt.of.parsers.at(offset).Remember() > 0 }
+
 // DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known.
 func (pt *Part) DueOf(it *Item, r *Record) int64 {
 	due := it.Key.Due

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -37,4 +39,32 @@ func TestMemoryEnds(t *testing.T) {
 	f := p.Figures(ms(2001))
 	equal(t, "pending", f.Pending, 1)
 	equal(t, "remembered after the turn that passes the stub", f.Remembered, 0)
+}
+
+// A resolve record that names a delivered record takes its stub away, in memory, in the store and in a replay.
+func TestResolvedStub(t *testing.T) {
+	for _, stored := range []bool{true, false} {
+		l := testOwner(t)
+		if !stored {
+			l.store = nil
+		}
+		r := testRoute(true)
+		r.Remember = time.Hour
+		l.route = mustRoute(r)
+		p := l.live(t)
+		request := withHeader(req(0, testNow, "orders"), topics.HeaderID, "a")
+		l.read(t, p, testNow, request)
+		l.happened(p.Take(testNow, nil, 100, anyBytes))
+		l.read(t, p, testNow, resolving(1, 0, testNow))
+		equal(t, "remembered", p.Figures(testNow).Remembered, 0)
+		c := p.committed
+		p, err := l.assign(c, 0, 2, 2)
+		must(t, err)
+		for _, r := range []*kgo.Record{request, resolving(1, 0, testNow)} {
+			if r.Offset >= p.position {
+				l.read(t, p, testNow, r)
+			}
+		}
+		equal(t, "remembered after a replay", p.Figures(testNow).Remembered, 0)
+	}
 }
