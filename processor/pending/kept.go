@@ -45,12 +45,15 @@ func (w *window) pend(key state.Key, offset int64, bytes int, r ref) {
 	w.ledger.Add(key, offset, bytes, r.stored())
 }
 
+// freeStubs is how many stubs go along in a turn, for which nothing is produced, without counting as its records.
+const freeStubs = 20_000
+
 // takeDue moves what is due into items, at most records and about bytes of it, and returns them
 // with the bytes that they take. What is moved no longer counts as pending.
 func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]Item, int64) {
 	var took int64
 	var buf [256]wheel.Entry
-	stubs := w.ledger.Waiting() < w.ledger.Len()
+	stubs, free := w.ledger.Waiting() < w.ledger.Len(), freeStubs
 	for records > 0 && took < bytes {
 		n := min(records, len(buf))
 		if each := w.ledger.Bytes() / int64(max(w.ledger.Waiting(), 1)); each > 0 {
@@ -67,7 +70,9 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 			}
 			it := Item{ref: r, Run: run, Key: state.Key{Due: int64(e.Due), Seq: e.Seq}, Offset: offset, stored: r.stored()}
 			if stubs && isStub(run) {
-				it.Effect = EffectForgotten
+				if it.Effect = EffectForgotten; free > 0 {
+					free, records = free-1, records+1
+				}
 				w.lose(run, it.Key)
 				w.ledger.Expire(offset)
 				items = append(items, it)

@@ -68,3 +68,24 @@ func TestResolvedStub(t *testing.T) {
 		equal(t, "remembered after a replay", p.Figures(testNow).Remembered, 0)
 	}
 }
+
+// Stubs go along with the records of a turn, however few of these it takes.
+func TestStubsGoAlong(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Remember = time.Second
+	l.route = mustRoute(r)
+	p := l.live(t)
+	for i := range int64(10) {
+		l.read(t, p, testNow, withHeader(req(i, testNow, "orders"), topics.HeaderID, string('a'+rune(i))))
+	}
+	l.happened(p.Take(testNow, nil, 100, anyBytes))
+	equal(t, "remembered", p.Figures(testNow).Remembered, 10)
+	l.read(t, p, testNow, req(10, ms(1000), "orders"), req(11, ms(1001), "orders"))
+	must(t, p.Load(ms(2000), l.room))
+	part := p.Take(ms(2000), nil, 1, anyBytes)
+	equal(t, "items", len(part.Items), 11)
+	equal(t, "the last one", part.Items[10].Offset, 10)
+	l.happened(part)
+	equal(t, "remembered then", p.Figures(ms(2000)).Remembered, 0)
+}
