@@ -13,8 +13,9 @@ import (
 type route struct {
 	Route
 	targets  map[string]*target
-	verdicts map[string]verdict // by topic; tests name few
+	verdicts map[string]verdict // by topic
 	denied   map[string]bool    // every delay topic and dead-letter topic of the configuration
+	surveyed bool
 }
 
 type target struct {
@@ -176,14 +177,14 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 	case len(a.until) > 0:
 		due, ok := parseUntil(a.until)
 		if !ok {
-			e.refuse(UnparsableDue | DueOutOfRange)
+			rt.unreadDue(e)
 			return
 		}
 		e.Due = due
 	case len(a.lasting) > 0:
 		wait, ok := parseFor(a.lasting, timestamp)
 		if !ok || wait > math.MaxInt64-timestamp {
-			e.refuse(UnparsableDue | DueOutOfRange)
+			rt.unreadDue(e)
 			return
 		}
 		e.Due = timestamp + max(wait, 0)
@@ -199,6 +200,14 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		case ahead > limit:
 			e.doubt(TooFarAhead)
 		}
+	}
+}
+
+// unreadDue: what no form reads must be refused in a test. Elsewhere the processor may know more forms.
+func (rt *route) unreadDue(e *Expectation) {
+	e.refuse(UnparsableDue | DueOutOfRange)
+	if rt.surveyed {
+		e.Due, e.OrLater, e.dueUnread = atOnce, true, true
 	}
 }
 
@@ -221,6 +230,7 @@ func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 	}
 	if v.codes != 0 {
 		e.refuse(v.codes)
+		e.Target = string(name)
 		return
 	}
 	t := v.target
