@@ -35,6 +35,7 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 		return
 	}
 	if c.outside(src, offset) {
+		c.counts.Delivered--
 		return
 	}
 	if s := src.at(offset); s.is(isRetry) {
@@ -223,6 +224,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
 	if c.config.Survey != nil && (!p.named() || rt == nil) {
+		c.counts.DeadLettered--
 		c.counts.Foreign++
 		return
 	}
@@ -236,6 +238,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		return
 	}
 	if c.outside(src, offset) {
+		c.counts.DeadLettered--
 		return
 	}
 	if box := rt.letterBox(codeOf(p.code)); box != r.Topic && !rt.surveyed {
@@ -252,6 +255,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		offset = s.due
 		s = src.at(offset)
 	}
+	c.byCode[a.code.String()]++
 	switch a.code {
 	case Expired:
 		c.counts.Expired++

@@ -27,7 +27,8 @@ type Checker struct {
 	lateness *Lateness
 	byTarget map[string]*Lateness
 	turns    turns
-	untold   map[string]*Found // of a Survey, at the end: by why
+	untold   map[string]*Found // of a Survey, by why: requests of which it cannot be told what became of them
+	byCode   map[string]int64  // dead letters, by the code that they say
 	counts   Counts            // but for Faults
 }
 
@@ -81,6 +82,8 @@ func New(config Config) (*Checker, error) {
 		lateness: newLateness(),
 		byTarget: make(map[string]*Lateness),
 		turns:    newTurns(config.Survey != nil),
+		untold:   make(map[string]*Found),
+		byCode:   make(map[string]int64),
 	}
 	c.namings, c.ids = newNamings(c), newIDs(c)
 	if !config.Until.IsZero() {

@@ -87,7 +87,7 @@ func (c *Checker) Held() int64 {
 const fewest = 8
 
 // Forget judges what is settled and gives it up. Only a Survey may: what is said of a request later on is then not compared with it, but for
-// that it has arrived.
+// that it has arrived. What is lost, or cannot be told of, by the word of the Survey, is settled; so that must not change its mind.
 func (c *Checker) Forget() {
 	if c.config.Survey == nil {
 		return
@@ -96,6 +96,7 @@ func (c *Checker) Forget() {
 	end.forgetNamings()
 	end.forgetIDs()
 	for _, src := range c.sources {
+		end.decide(src)
 		isSettled := func(offset int64, s *slot) bool { return end.isSettled(src, offset, s) }
 		for offset, s := range src.few {
 			if offset < src.window.next && isSettled(offset, s) {
@@ -126,6 +127,19 @@ func (c *Checker) Forget() {
 		}
 	}
 	c.judge, c.counts = end.judge, end.counts // the rest is shared
+}
+
+// decide settles requests of which nothing was seen, and nothing will be.
+func (e *ending) decide(src *source) {
+	for offset, s := range src.slots() {
+		if !s.is(requested) || s.arrivals > 0 || s.is(settled) || s.is(dueUnread) || s.due > e.until || e.apart(src.name(offset), s) {
+			continue
+		}
+		if fate := e.unseen(src, offset, s).Fate; fate == Lost || fate == Untellable {
+			e.judgeUnseen(src, offset, s, "%s", e.says(s))
+			s.flags |= settled
+		}
+	}
 }
 
 // note sets the bit of a request.

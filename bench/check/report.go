@@ -27,6 +27,7 @@ type Report struct {
 	ByTarget map[string]*Lateness // by target topic
 
 	Untellable map[string]*Found // of a Survey: requests of which it cannot be told what became of them, by why
+	ByCode     map[string]int64  // dead letters, by the code that they say
 }
 
 // Count returns how many faults of a kind were found.
@@ -65,6 +66,9 @@ func (r *Report) String() string {
 func (c *Checker) Report() *Report {
 	end := ending{*c}
 	end.untold = make(map[string]*Found)
+	for why, found := range c.untold {
+		end.untold[why] = &Found{found.Count, slices.Clone(found.First)}
+	}
 	for k := range end.found {
 		end.found[k].First = slices.Clone(end.found[k].First)
 	}
@@ -82,7 +86,7 @@ func (c *Checker) Report() *Report {
 	end.judgeContents()
 	end.judgeNamings()
 	end.judgeIDs()
-	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold}
+	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode)}
 }
 
 // ending is a checker at the end, with counts and faults of its own: it judges what can be judged only then.
@@ -97,11 +101,7 @@ func (e *ending) judgeEnd(src *source) {
 		case s.is(requested) && s.arrivals == 0 && s.due > e.until && e.config.Survey != nil && !e.apart(src.name(offset), s):
 			e.counts.Pending++
 		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.apart(src.name(offset), s):
-			what := "delivered to " + e.targets.names[s.target]
-			if !s.is(mayDeliver) {
-				what = "dead-lettered: " + Codes(s.codes).String()
-			}
-			says := fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
+			says := e.says(s)
 			if e.config.Survey != nil {
 				e.judgeUnseen(src, offset, s, "%s", says)
 				continue
@@ -111,6 +111,15 @@ func (e *ending) judgeEnd(src *source) {
 			e.fault(Stray, src.name(offset), nil, "seen at %s, and no committed request is there", e.places.name(s.place))
 		}
 	}
+}
+
+// says tells when a request was due, and what should have become of it.
+func (e *ending) says(s *slot) string {
+	what := "delivered to " + e.targets.names[s.target]
+	if !s.is(mayDeliver) {
+		what = "dead-lettered: " + Codes(s.codes).String()
+	}
+	return fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
 }
 
 // judgeAttempts: what is delivered after attempts says how many they were, as its last retry record does.
