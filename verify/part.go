@@ -2,7 +2,6 @@ package verify
 
 import (
 	"math"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -83,9 +82,8 @@ func isDelivered(r *kgo.Record) bool {
 type topic struct {
 	name      string
 	parts     []*part
-	gone      bool          // it does not exist
-	compacted bool          // it keeps the last record of each key
-	retention time.Duration // how long it keeps records, where nothing else makes it shorter; 0: not known, or for ever
+	gone      bool // it does not exist
+	compacted bool // it keeps the last record of each key
 }
 
 // whole tells since when a topic holds all that was delivered to it: its partitions, or one of them if partition is not negative.

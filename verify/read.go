@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -162,12 +161,4 @@ func (v *Verifier) tellProgress() {
 		}
 	}
 	v.config.Progress(done, of)
-}
-
-func splitList(s string) []string {
-	var all []string
-	for _, one := range strings.Split(s, ",") {
-		all = append(all, strings.TrimSpace(one))
-	}
-	return all
 }

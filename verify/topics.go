@@ -8,7 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -91,6 +91,19 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 	}
 	v.requests.AddConsumePartitions(added)
 	return nil
+}
+
+// findEnds asks where the delay topics end by now: what has arrived and lies beyond was never requested.
+func (v *Verifier) findEnds(ctx context.Context) error {
+	var names []string
+	for _, r := range v.config.Routes {
+		names = append(names, r.Topic)
+	}
+	ends, err := list(v.adm.ListEndOffsets(ctx, names...))
+	for at, end := range ends {
+		v.checker.Ended(at.topic, at.partition, end)
+	}
+	return err
 }
 
 // chosen are the bounds of the window, in offsets.
@@ -176,7 +189,6 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 			if starts[p.place] > p.next {
 				v.lose(p, starts[p.place])
 			}
-			v.forgive(v.topics[name], p)
 		}
 	}
 	return nil
@@ -243,15 +255,7 @@ func (v *Verifier) begin() int64 {
 	return first - margin.Milliseconds()
 }
 
-// forgive bounds what a partition may have lost of which no record is left: no more than its retention says. Dead letters are removed by hand
-// when they have been looked after, so of those nothing is known.
-func (v *Verifier) forgive(t *topic, p *part) {
-	if p.wholeSince == never && p.next >= p.goal && t.retention > 0 && !v.letters[t.name] {
-		p.wholeSince = v.config.Now().Add(-t.retention).UnixMilli()
-	}
-}
-
-// describe asks how long a topic keeps what. It may be forbidden.
+// describe asks whether a topic is compacted. That may be forbidden.
 func (v *Verifier) describe(ctx context.Context, t *topic) {
 	configs, err := v.adm.DescribeTopicConfigs(ctx, t.name)
 	if err != nil {
@@ -261,16 +265,10 @@ func (v *Verifier) describe(ctx context.Context, t *topic) {
 	if err != nil || config.Err != nil {
 		return
 	}
-	is := make(map[string]string)
 	for _, c := range config.Configs {
-		if c.Value != nil {
-			is[c.Key] = *c.Value
+		if c.Key == "cleanup.policy" && c.Value != nil {
+			t.compacted = strings.Contains(*c.Value, "compact")
 		}
-	}
-	t.compacted = slices.Contains(splitList(is["cleanup.policy"]), "compact")
-	ms, err := strconv.ParseInt(is["retention.ms"], 10, 64)
-	if bounded := is["retention.bytes"] != "" && is["retention.bytes"] != "-1"; err == nil && ms > 0 && ms < math.MaxInt64/1_000_000 && !bounded {
-		t.retention = time.Duration(ms) * time.Millisecond
 	}
 }
 

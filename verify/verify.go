@@ -129,6 +129,9 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	if err := v.readAll(ctx); err != nil {
 		return nil, err
 	}
+	if err := v.findEnds(ctx); err != nil {
+		return nil, err
+	}
 	v.checker.Forget()
 	return v.report(began), nil
 }
@@ -166,11 +169,6 @@ func (v *Verifier) readAll(ctx context.Context) error {
 		far := func(p *part) bool { return p.done() || !last && p.last > front+margin.Milliseconds() }
 		if err := v.read(ctx, v.arrivals, v.arriving, func() bool { return every(v.arriving, far) }, v.takeArrival); err != nil {
 			return err
-		}
-		for _, t := range v.topics {
-			for _, p := range t.parts {
-				v.forgive(t, p)
-			}
 		}
 		if v.partial = !last; last {
 			return nil
@@ -258,7 +256,7 @@ func (s survey) Unseen(u check.Unseen) check.Verdict {
 	case p == nil, u.Cancel && !resolved:
 		return check.Verdict{Fate: check.Waits}
 	case u.DueUnread:
-		return untellable(whyUnread)
+		return check.Verdict{Fate: check.Untellable, Why: whyUnread}
 	case !resolved && u.Due > s.until:
 		return check.Verdict{Fate: check.Waits}
 	case !resolved && p.checkpoint.known:
@@ -268,7 +266,7 @@ func (s survey) Unseen(u check.Unseen) check.Verdict {
 		if s.partial && !sure {
 			return check.Verdict{Fate: check.Waits}
 		}
-		return untellable(why)
+		return check.Verdict{Fate: check.Untellable, Why: why, Final: why != whyOpen}
 	}
 	switch {
 	case s.partial:
@@ -276,10 +274,8 @@ func (s survey) Unseen(u check.Unseen) check.Verdict {
 	case !resolved: // there is no checkpoint
 		return check.Verdict{Fate: check.Lags}
 	}
-	return check.Verdict{Fate: check.Lost}
+	return check.Verdict{Fate: check.Lost, Final: true}
 }
-
-func untellable(why string) check.Verdict { return check.Verdict{Fate: check.Untellable, Why: why} }
 
 // hidden tells where a request may have arrived without being seen: nowhere is "". Sure: reading on does not change it.
 func (s survey) hidden(u check.Unseen, from *part) (why string, sure bool) {
@@ -299,7 +295,7 @@ func (s survey) hidden(u check.Unseen, from *part) (why string, sure bool) {
 		case slices.ContainsFunc(t.parts, func(p *part) bool { return p.waits }):
 			return whyOpen, false
 		}
-		if since := t.whole(u.Partition); u.Since <= since+slack.Milliseconds() && since > 0 {
+		if since := t.whole(u.Partition); since > 0 && u.Since-slack.Milliseconds() <= since {
 			return whyTargetOld, since != never
 		}
 	}
@@ -311,7 +307,7 @@ func (s survey) hidden(u check.Unseen, from *part) (why string, sure bool) {
 		case slices.ContainsFunc(t.parts, func(p *part) bool { return p.waits }):
 			return whyOpen, false
 		}
-		if since := t.whole(-1); u.Since <= since+slack.Milliseconds() && since > 0 {
+		if since := t.whole(-1); since > 0 && u.Since-slack.Milliseconds() <= since {
 			return whyLettersOld, since != never
 		}
 	}

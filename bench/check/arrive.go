@@ -137,7 +137,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 	if first {
 		c.judgeTurn(src, offset, s, a.record)
 	}
-	if first && !m.seen.IsZero() && m.from != unknown {
+	if first && !m.seen.IsZero() && m.from != unknown && (!s.is(requested) || s.is(mayDeliver)) {
 		c.lateness.record(due, m.from, m.seen)
 		l := c.byTarget[a.record.Topic]
 		if l == nil && c.config.Survey != nil {

@@ -227,6 +227,9 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		s.flags |= dueUnread
 	}
 	s.partition = int16(e.Partition)
+	if c.config.Survey != nil && e.Partition < 0 {
+		s.partition = c.targets.byKey(e.Target, e.Key)
+	}
 	s.codes = uint32(e.Codes)
 	s.target = c.targets.index(e.Target)
 	switch e.Outcome {
@@ -234,6 +237,9 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		s.flags |= mayDie
 		s.print = c.hash.asDead(r, e.Due, timestamp)
 		c.counts.Bad++
+		if c.config.Survey != nil && timestamp > e.Due {
+			src.overdue[r.Offset] = timestamp
+		}
 	case Either:
 		s.flags |= mayDie
 		fallthrough

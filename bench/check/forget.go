@@ -132,10 +132,10 @@ func (c *Checker) Forget() {
 // decide settles requests of which nothing was seen, and nothing will be.
 func (e *ending) decide(src *source) {
 	for offset, s := range src.slots() {
-		if !s.is(requested) || s.arrivals > 0 || s.is(settled) || s.is(dueUnread) || s.due > e.until || e.apart(src.name(offset), s) {
+		if !s.is(requested) || s.arrivals > 0 || s.is(settled) || s.is(dueUnread) || e.apart(src.name(offset), s) {
 			continue
 		}
-		if fate := e.unseen(src, offset, s).Fate; fate == Lost || fate == Untellable {
+		if v := e.unseen(src, offset, s); v.Final && (v.Fate == Lost || v.Fate == Untellable) {
 			e.judgeUnseen(src, offset, s, "%s", e.says(s))
 			s.flags |= settled
 		}

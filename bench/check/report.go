@@ -96,11 +96,9 @@ func (e *ending) judgeEnd(src *source) {
 	for offset, s := range src.slots() {
 		switch {
 		case s.is(settled):
-		case e.config.Survey != nil && !s.is(requested) && s.arrivals > 0 && offset >= src.window.next:
+		case e.config.Survey != nil && !s.is(requested) && s.arrivals > 0 && offset >= src.window.next && (src.window.end == 0 || offset < src.window.end):
 			// Its request has not been read yet.
-		case s.is(requested) && s.arrivals == 0 && s.due > e.until && e.config.Survey != nil && !e.apart(src.name(offset), s):
-			e.counts.Pending++
-		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.apart(src.name(offset), s):
+		case s.is(requested) && s.arrivals == 0 && (s.due <= e.until || e.config.Survey != nil) && !e.apart(src.name(offset), s):
 			says := e.says(s)
 			if e.config.Survey != nil {
 				e.judgeUnseen(src, offset, s, "%s", says)
@@ -118,6 +116,9 @@ func (e *ending) says(s *slot) string {
 	what := "delivered to " + e.targets.names[s.target]
 	if !s.is(mayDeliver) {
 		what = "dead-lettered: " + Codes(s.codes).String()
+	}
+	if s.due <= atOnce {
+		return "should be " + what
 	}
 	return fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
 }

@@ -27,7 +27,7 @@ type Unseen struct {
 	Since     int64 // ms: the earliest that it can have arrived
 	Cancel    bool  // it is a cancel, which is dead-lettered when it comes in vain
 	Target    string
-	Partition int32 // asked for; negative is none
+	Partition int32 // where it must be there, asked for or by its key; negative is anywhere
 	MayArrive bool  // it may have been delivered
 	MayDie    bool  // it may have been dead-lettered
 	Silent    bool  // its route emits no headers by which it could be known again
@@ -35,8 +35,9 @@ type Unseen struct {
 
 // Verdict is what is made of a request of which nothing was seen.
 type Verdict struct {
-	Fate Fate
-	Why  string // of Untellable: a few words, the same for all of one kind
+	Fate  Fate
+	Why   string // of Untellable: a few words, the same for all of one kind
+	Final bool   // it will not be another one later on
 }
 
 // Fate is what has become of it.
@@ -54,6 +55,7 @@ const (
 type window struct {
 	from, to int64
 	next     int64 // what lies below was read
+	end      int64 // where the log ended after the last arrival was read; 0: not known
 }
 
 var whole = window{to: math.MaxInt64}
@@ -76,6 +78,13 @@ func (c *Checker) Window(topic string, partition int32, from, to int64) {
 func (c *Checker) Reached(topic string, partition int32, next int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
 		src.window.next = max(src.window.next, next)
+	}
+}
+
+// Ended says where a partition of a delay topic ended after all that has arrived was read: what names a request beyond it names none.
+func (c *Checker) Ended(topic string, partition int32, end int64) {
+	if src := c.sources[topicPartition{topic, partition}]; src != nil {
+		src.window.end = end
 	}
 }
 
@@ -135,6 +144,23 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 // alone tells whether a request concerns no other one.
 func (e *Expectation) alone() bool { return e.Outcome != Cancel && e.Names.Topic == "" && e.ID == "" }
 
+// byKey is the partition of a slot whose request asks for none, where its key says which it is. It is negative, so that none was asked for.
+func (x *targets) byKey(topic string, key []byte) int16 {
+	t := x.known[topic]
+	if t == nil || t.Partitions == 0 || key == nil {
+		return -1
+	}
+	return -2 - int16(x.java.Partition(&kgo.Record{Key: key}, t.Partitions))
+}
+
+// partitionOf is where a request must arrive; negative is anywhere.
+func partitionOf(s *slot) int32 {
+	if s.partition < -1 {
+		return -2 - int32(s.partition)
+	}
+	return int32(s.partition)
+}
+
 // plausible tells whether a record with a key is where Java's producer would have put it while the topic had fewer partitions, or as many.
 func (x *targets) plausible(r *kgo.Record) bool {
 	t := x.known[r.Topic]
@@ -155,7 +181,7 @@ func (c *Checker) unseen(src *source, offset int64, s *slot) Verdict {
 	return c.config.Survey.Unseen(Unseen{
 		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Since: max(key.due, src.overdue[offset]),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
-		Target: c.targets.names[s.target], Partition: int32(s.partition), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
+		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
 		Silent: src.route.Emit == emitNone && s.is(mayDeliver),
 	})
 }
