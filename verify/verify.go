@@ -257,7 +257,7 @@ func (s survey) Unseen(u check.Unseen) check.Verdict {
 		return check.Verdict{Fate: check.Waits}
 	case u.DueUnread:
 		return check.Verdict{Fate: check.Untellable, Why: whyUnread}
-	case !resolved && u.Due > s.until:
+	case !resolved && (u.Undated || u.Since > s.until):
 		return check.Verdict{Fate: check.Waits}
 	case !resolved && p.checkpoint.known:
 		return check.Verdict{Fate: check.Lags}

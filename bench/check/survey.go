@@ -24,6 +24,7 @@ type Unseen struct {
 	Source
 	Due, Seq  int64 // the key by which the processor orders it; times in ms
 	DueUnread bool  // when it is due is not known
+	Undated   bool  // when it came is not known, nor when it is due, before the group has noted it
 	Since     int64 // ms: the earliest that it can have arrived
 	Cancel    bool  // it is a cancel, which is dead-lettered when it comes in vain
 	Target    string
@@ -179,7 +180,7 @@ func (x *targets) plausible(r *kgo.Record) bool {
 func (c *Checker) unseen(src *source, offset int64, s *slot) Verdict {
 	key := src.keyed(offset, s.due)
 	return c.config.Survey.Unseen(Unseen{
-		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Since: max(key.due, src.overdue[offset]),
+		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce, Since: max(key.due, src.overdue[offset]),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
 		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
 		Silent: src.route.Emit == emitNone && s.is(mayDeliver),
