@@ -31,6 +31,9 @@ type Config struct {
 	Grace time.Duration
 	// Late is how late a delivery may be before that is a fault. Zero is no bound: how late they are is only told.
 	Late time.Duration
+	// AllTargets reads every topic that a pattern of a route allows. Otherwise those are read that a request names, or a route literally: what
+	// was delivered to any other by mistake is missing.
+	AllTargets bool
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
 	Keep int
 	// Memory bounds what is held of requests, in bytes. Defaults to 512 MiB.

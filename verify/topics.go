@@ -154,6 +154,9 @@ func (v *Verifier) fetchCheckpoints(ctx context.Context) (map[place]checkpoint, 
 func (v *Verifier) openArrivals(ctx context.Context) error {
 	var there, fresh []string
 	for _, name := range slices.Sorted(maps.Keys(v.wanted)) {
+		if !v.wanted[name] {
+			continue
+		}
 		t := v.topics[name]
 		if t == nil {
 			t = &topic{name: name}

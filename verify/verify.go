@@ -149,6 +149,7 @@ func (v *Verifier) findTargets() {
 	for name, detail := range v.existing {
 		if v.topics[name] == nil && !detail.IsInternal && detail.Err == nil && !v.letters[name] && v.ids[name] == [16]byte{} {
 			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(detail.Partitions)})
+			v.wanted[name] = v.wanted[name] || v.config.AllTargets && v.checker.Allowed(name)
 		}
 	}
 }

@@ -85,6 +85,8 @@ func TestFaults(t *testing.T) {
 		}, map[string]int64{"late": 1}, "seen 15m0s late"},
 		{"late is told", func(h *hour) { h.arrivals[0].Timestamp = h.at(25) }, nil, "max 15m"},
 		{"a target that no request names", func(h *hour) { h.arrivals[0].Topic = "bills.de" }, map[string]int64{"missing": 1}, "delays/0@0"},
+		{"any target that is allowed", func(h *hour) { h.config.AllTargets, h.arrivals[0].Topic = true, "bills.de" },
+			map[string]int64{"altered": 1}, "target bills.de, not orders"},
 		{"another target", func(h *hour) {
 			h.request(6, "delay-until="+millis(h.at(200)), "delay-target-topic=bills.de")
 			h.arrivals[0].Topic = "bills.de"

@@ -192,8 +192,7 @@ func (e *ending) done(name Source) bool {
 	if s.arrivals > 0 {
 		return true
 	}
-	key := src.keyed(name.Offset, s.due)
-	return !s.is(dueUnread) && e.config.Survey.Resolved(name, key.due, key.seq)
+	return e.unseen(src, name.Offset, s).Final
 }
 
 // forgetNamings gives up what names others, and what they name, where nothing is open.

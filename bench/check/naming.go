@@ -55,8 +55,9 @@ type namings struct {
 // foreign is a cancel of a record of another partition: it is written there again, once.
 type foreign struct {
 	seen     bool
-	times    int  // that it was written there
-	answered bool // there is no such partition
+	to       int32 // the partition of the handle
+	times    int   // that it was written there
+	answered bool  // there is no such partition
 }
 
 func newNamings(c *Checker) namings {
@@ -129,6 +130,7 @@ func (c *namings) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 		c.names(src, r.Offset, e, false)
 	} else {
 		c.pass(src.name(r.Offset), func(f *foreign) {
+			f.to = e.Names.Partition
 			f.seen, f.answered = true, f.answered || !src.route.CancelsAnswered && f.times == 0 && !c.exists(e.Names)
 		})
 	}

@@ -115,6 +115,16 @@ func (c *Checker) Target(r *kgo.Record) string {
 	return ""
 }
 
+// Allowed tells whether any route may deliver to a topic, as they are configured.
+func (c *Checker) Allowed(topic string) bool {
+	for _, rt := range c.routes {
+		if rt.allowed(topic) {
+			return true
+		}
+	}
+	return false
+}
+
 // mayHappen are reasons for which any request may have been dead-lettered: by a configuration that was another one, or by what a topic was.
 const mayHappen = NoTarget | TargetNotAllowed | UnknownTarget | TooLarge | TooFarAhead | Rejected | ForbiddenTarget | InvalidPartition
 
@@ -248,17 +258,32 @@ func (e *ending) surveyNamed(n *named) {
 	case all == 0 && s.due > e.until && !slices.ContainsFunc(n.by, func(by *namer) bool { return e.accepted(by.name) }):
 		e.counts.Pending++
 	default:
-		e.counts.Taken++
+		e.take(src, n.Offset, s)
 	}
+}
+
+// take counts a request that may have been taken away, and of which nothing was seen.
+func (e *ending) take(src *source, offset int64, s *slot) {
+	if v := e.unseen(src, offset, s); v.Fate == Untellable {
+		e.judgeUnseen(src, offset, s, "%s", e.says(s))
+		return
+	}
+	e.counts.Taken++
 }
 
 // canTell tells whether it can be judged that a cancel was passed on.
 func (e *ending) canTell(name Source, f *foreign) bool {
 	src := e.source(name.Topic, name.Partition)
-	if src == nil || !src.window.has(name.Offset) || !e.wasRead(name) || src.givenUp(name.Offset/pageSlots) {
+	switch {
+	case src == nil || !src.window.has(name.Offset) || !e.wasRead(name):
 		return false
+	case !f.seen: // or it has been forgotten
+		return !src.givenUp(name.Offset/pageSlots) && !src.is(name.Offset, settled)
+	case f.times > 0:
+		return true
 	}
-	return !f.seen || f.times > 0 || e.accepted(name)
+	to := e.source(name.Topic, f.to)
+	return to != nil && to.window.from == 0 && e.accepted(name)
 }
 
 // surveyIDs: what has vanished was taken away by what came later. Duplicates and what was passed on are not judged: what had an id before may be
@@ -275,7 +300,7 @@ func (e *ending) surveyIDs() {
 			case s.due > e.until && len(g.takers) == 0:
 				e.counts.Pending++
 			default:
-				e.counts.Taken++
+				e.take(g.source, offset, s)
 			}
 		}
 	}
@@ -330,13 +355,13 @@ func (c *Checker) outside(src *source, offset int64) bool {
 func (s *source) is(offset int64, f flag) bool { return s.peek(offset).is(f) }
 
 // settle notes that a request is not waited for any more although nothing was seen of it.
-func (c *Checker) settle(name Source) {
-	if src := c.sources[topicPartition{name.Topic, name.Partition}]; src != nil {
+func (e *ending) settle(name Source) {
+	if src := e.sources[topicPartition{name.Topic, name.Partition}]; src != nil {
 		if s := src.peek(name.Offset); s.is(requested) && s.arrivals == 0 && !s.is(settled) {
-			s.flags |= settled
 			if s.is(mayDeliver) {
-				c.counts.Taken++
+				e.take(src, name.Offset, s)
 			}
+			s.flags |= settled
 		}
 	}
 }

@@ -31,6 +31,7 @@ type verifying struct {
 	grace, late time.Duration
 	show        int
 	memory      string
+	allTargets  bool
 	output      string
 	watch       bool
 	every       time.Duration
@@ -85,6 +86,7 @@ With --watch it goes on until it is stopped, prints what it finds as it finds it
 	p.DurationVar(&o.grace, "grace", time.Minute, "for how long a request may be due before it is overdue")
 	p.DurationVar(&o.late, "late", 0, "how late a delivery may be before that is a fault (default: it is only told)")
 	p.IntVar(&o.show, "show", 10, "how many faults of each kind are shown; all are counted")
+	p.BoolVar(&o.allTargets, "all-targets", false, "read every topic that a pattern of targets.allow matches, not only those that requests name")
 	p.StringVar(&o.memory, "memory", "512MiB", "what may be held of requests, a `size`")
 	addOutput(cmd, &o.output)
 	p.BoolVar(&o.watch, "watch", false, "go on until stopped")
@@ -115,7 +117,7 @@ func exitCode(err error) int {
 
 // config reads flags and settings. The error names everything that is wrong with them.
 func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verify.Config, error) {
-	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, Keep: o.show}
+	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, Keep: o.show, AllTargets: o.allTargets}
 	errs := []error{checkOutput(o.output)}
 	if s.Group == "" {
 		errs = append(errs, errNoGroup)
