@@ -29,7 +29,7 @@
 // # Where the window begins
 //
 // Requests are judged that lie in the delay topics, or in the part of them that Config.From and Config.To choose by the records' timestamps.
-// Targets are read from a few minutes before the first of them on. Where the older part of a target is gone, the first delivered record that
+// Targets are read from an hour before the earliest of them on. Where the older part of a target is gone, the first delivered record that
 // is still there tells since when it is whole.
 //
 // # Who owns what

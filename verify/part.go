@@ -15,12 +15,12 @@ type place struct {
 // part is a partition that is read.
 type part struct {
 	place
-	start int64 // where the log began when it was looked at last
+	start int64 // where the log began when it was looked at last; of a delay topic before its checkpoint was
 	next  int64 // offset that is read next
 	goal  int64 // where to read to, in this pass
 	begun int64 // next, when the pass began
 
-	first, last int64 // ms: timestamps of the first and the last record read; unread where there is none
+	first, last int64 // ms: the earliest and the latest timestamp read; unread where there is none
 	waits       bool  // an open transaction has kept it from its goal
 
 	// Of a delay topic.
@@ -52,10 +52,10 @@ func (p *part) pass(r *kgo.Record) {
 		return
 	}
 	at := r.Timestamp.UnixMilli()
-	if p.first == unread {
+	if p.last == unread {
 		p.first = at
 	}
-	p.last = max(p.last, at)
+	p.first, p.last = min(p.first, at), max(p.last, at)
 	if p.wholeSince == never && isDelivered(r) {
 		p.wholeSince = at
 	}

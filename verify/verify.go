@@ -94,7 +94,6 @@ func (v *Verifier) newChecker() (*check.Checker, error) {
 	routes := slices.Clone(v.config.Routes)
 	for i := range routes {
 		routes[i].TopicID = v.ids[routes[i].Topic]
-		routes[i].Now = v.config.Now
 	}
 	return check.New(check.Config{
 		Routes: routes, AllowDoubles: v.config.AtLeastOnce, Skew: v.config.Skew, Late: v.config.Late, Keep: v.config.Keep, Survey: survey{v},
@@ -114,6 +113,10 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	}
 	v.findTargets()
 	began := v.config.Now()
+	starts, err := v.listStarts(ctx) // before the checkpoints, whose low water rises
+	if err != nil {
+		return nil, err
+	}
 	checkpoints, err := v.fetchCheckpoints(ctx)
 	if err != nil {
 		return nil, err
@@ -122,7 +125,7 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	for at, p := range v.delays {
-		p.checkpoint = checkpoints[at]
+		p.checkpoint, p.start = checkpoints[at], starts[at]
 	}
 	v.until = began.Add(-v.config.Grace).UnixMilli()
 	v.checker.Until(v.until)
@@ -167,7 +170,7 @@ func (v *Verifier) readAll(ctx context.Context) error {
 			return err
 		}
 		last, front := allRead(), v.front()
-		far := func(p *part) bool { return p.done() || !last && p.last > front+margin.Milliseconds() }
+		far := func(p *part) bool { return p.done() || !last && p.last > front }
 		if err := v.read(ctx, v.arrivals, v.arriving, func() bool { return every(v.arriving, far) }, v.takeArrival); err != nil {
 			return err
 		}

@@ -226,6 +226,9 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if e.dueUnread {
 		s.flags |= dueUnread
 	}
+	if c.config.Survey != nil && src.route.Delay > 0 && !byBroker(r) {
+		s.flags |= orEarlier
+	}
 	s.partition = int16(e.Partition)
 	if c.config.Survey != nil && e.Partition < 0 {
 		s.partition = c.targets.byKey(e.Target, e.Key)

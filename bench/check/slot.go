@@ -37,6 +37,7 @@ const (
 	retried                     // it first arrived on a later attempt
 	isRetry                     // no request: a retry record; due is the offset of its origin
 	orLater                     // due is the earliest that it may be
+	orEarlier                   // of a Survey: due is more than a second later than it may be, where its timestamp was ahead of the clock
 	dueUnread                   // when it is due is not known
 	settled                     // it is not waited for any more
 	forgotten                   // it has arrived, and nothing else is remembered of it
