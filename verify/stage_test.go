@@ -20,6 +20,7 @@ import (
 // written in the last hour.
 type stage struct {
 	*testing.T
+	fake   *kfake.Cluster
 	addr   kgo.Opt
 	cl     *kgo.Client
 	adm    *kadm.Client
@@ -37,7 +38,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	s := &stage{T: t, addr: kgo.SeedBrokers(fake.ListenAddrs()...), began: time.Now().Add(-time.Hour).Truncate(time.Millisecond), marks: make(map[place]*checkpoint)}
+	s := &stage{T: t, fake: fake, addr: kgo.SeedBrokers(fake.ListenAddrs()...), began: time.Now().Add(-time.Hour).Truncate(time.Millisecond), marks: make(map[place]*checkpoint)}
 	s.cl = s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	s.adm = kadm.NewClient(s.cl)
 	s.config = Config{Group: group, Patience: time.Second, Routes: []check.Route{
@@ -126,6 +127,18 @@ func (s *stage) condemned(q *kgo.Record, code string) *kgo.Record {
 	return &kgo.Record{Topic: q.Topic + ".dead", Key: q.Key, Value: q.Value, Timestamp: q.Timestamp.Add(time.Second), Headers: slices.Concat(q.Headers, headers(
 		"__delay.errors.topic="+q.Topic, fmt.Sprint("__delay.errors.partition=", q.Partition), fmt.Sprint("__delay.errors.offset=", q.Offset),
 		"__delay.errors.timestamp="+millis(q.Timestamp), "__delay.errors.stage=PARSE", "__delay.errors.code="+code, "__delay.errors.message=why"))}
+}
+
+// carryOn writes a request once more, to be tried again at some minute.
+func (s *stage) carryOn(q *kgo.Record, due, next float64) {
+	s.Helper()
+	details, err := s.adm.ListTopics(s.Context(), q.Topic)
+	if err != nil {
+		s.Fatal(err)
+	}
+	id := details[q.Topic].ID
+	s.write(&kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: s.at(due), Headers: slices.Concat(q.Headers, headers(
+		fmt.Sprintf("delay-retry=%s:%s:%d:%d:%d:%d:1:%d", hex.EncodeToString(id[:4]), group, q.Partition, q.Offset, q.Timestamp.UnixMilli(), s.at(due).UnixMilli(), s.at(next).UnixMilli())))})
 }
 
 // resolve commits a checkpoint: all below an offset is accepted, and what is due up to a minute resolved.

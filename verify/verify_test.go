@@ -121,6 +121,47 @@ func TestFaults(t *testing.T) {
 			by := h.ask(6, 11, "delay-replace=0-8-"+millis(h.at(9)))
 			h.arrivals = append(h.arrivals, h.delivered(q, 9), h.delivered(by, 11))
 		}, map[string]int64{"doubled": 1}, "1 replacements of it were delivered"},
+		{"one with an id vanishes", func(h *hour) { h.ask(6, 9, "delay-id=b") }, map[string]int64{"missing": 1}, `has the id "b"`},
+		{"one with an id is cancelled", func(h *hour) {
+			h.ask(6, 9, "delay-id=b")
+			h.request(7, "delay-cancel=b")
+		}, nil, "cancelled or replaced 3"},
+		{"a cancel is not passed on", func(h *hour) {
+			h.write(&kgo.Record{Topic: "delays", Partition: 1, Timestamp: h.at(6), Headers: headers("delay-cancel=0-6-" + millis(h.at(100)))})
+			h.resolve("delays", 1, 1, 30, 1)
+		}, map[string]int64{"missing": 1}, "delays/1@0: is a cancel of a record of another partition"},
+		{"a cancel is not answered, and the record is delivered", func(h *hour) {
+			h.config.Routes[0].CancelsAnswered = true
+			q := h.ask(6, 9)
+			h.request(7, "delay-cancel=0-8-"+millis(h.at(9)))
+			h.arrivals = append(h.arrivals, h.delivered(q, 9))
+		}, map[string]int64{"doubled": 1}, "1 cancels of it were not answered"},
+		{"one is carried on", func(h *hour) {
+			q := h.ask(6, 9)
+			h.carryOn(q, 9, 200)
+		}, nil, "pending 2"},
+		{"one is carried on, and then not delivered", func(h *hour) {
+			q := h.ask(6, 9)
+			h.carryOn(q, 9, 20)
+		}, map[string]int64{"missing": 1}, "delays/0@8"},
+		{"one expires", func(h *hour) {
+			q := h.ask(6, 9, "delay-expires="+millis(h.at(10)))
+			letter := h.condemned(q, "expired")
+			letter.Timestamp = h.at(11)
+			h.arrivals = append(h.arrivals, letter)
+		}, nil, "expired 1"},
+		{"one is dead-lettered before it has expired", func(h *hour) {
+			q := h.ask(6, 9, "delay-expires="+millis(h.at(20)))
+			letter := h.condemned(q, "expired")
+			letter.Timestamp = h.at(11)
+			h.arrivals = append(h.arrivals, letter)
+		}, map[string]int64{"dead-lettered in vain": 1}, "of use until"},
+		{"one is delivered after it has expired", func(h *hour) {
+			q := h.ask(6, 9, "delay-expires="+millis(h.at(10)))
+			late := h.delivered(q, 9)
+			late.Timestamp = h.at(11)
+			h.arrivals = append(h.arrivals, late)
+		}, map[string]int64{"delivered in vain": 1}, "of use until"},
 		{"two of one key and time are swapped", func(h *hour) {
 			a, b := h.ask(6, 9), h.ask(6, 9)
 			h.arrivals = append(h.arrivals, h.delivered(b, 9), h.delivered(a, 9))

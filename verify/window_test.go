@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // cut removes what lies below an offset.
@@ -310,6 +311,22 @@ func TestTimestampsAhead(t *testing.T) {
 	s.write(s.delivered(little, 7-0.5/60))
 	s.resolve("reminders", 0, 2, 0, 2)
 	s.expect(s.pass(s.verifier()), map[string]int64{"altered": 1}, "reminders/0@1: due")
+}
+
+// What is delivered while it reads is not missing: it asks what is resolved before it asks where topics end.
+func TestDeliveredMeanwhile(t *testing.T) {
+	s := newStage(t)
+	q := s.ask(0, 10)
+	s.ask(1, 200)
+	s.resolve("delays", 0, 0, 0, 0)
+	s.fake.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.SleepControl(func() {
+			s.write(s.delivered(q, 10))
+			s.resolve("delays", 0, 2, 30, 1)
+		})
+		return nil, nil, false
+	})
+	s.expect(s.pass(s.verifier()), nil, "delivered 1")
 }
 
 // It cannot tell without the delay topic.
