@@ -64,7 +64,7 @@ func (p *part) pass(r *kgo.Record) {
 // shrink notes that the log begins above what was to be read: whether anything of the window is gone is known when the first record is read
 // that was delivered later.
 func (p *part) shrink(start int64) {
-	p.start, p.next = start, max(p.next, start)
+	p.next = start
 	p.shrunk, p.wholeSince = true, never
 }
 

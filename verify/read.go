@@ -143,6 +143,7 @@ func (v *Verifier) lose(p *part, start int64) {
 		p.start, p.next, p.from = start, start, start
 		v.checker.Window(p.topic, p.partition, start, never)
 	} else {
+		p.start = start
 		p.shrink(start)
 	}
 	cl.RemoveConsumePartitions(map[string][]int32{p.topic: {p.partition}})

@@ -228,10 +228,10 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 			continue
 		}
 		p := newPart(at, starts[at])
-		if from := since[at]; from > p.start {
-			p.next = from
-		} else if p.start > 0 {
-			p.shrink(p.start)
+		from := max(p.start, since[at])
+		if p.next = from; p.start > 0 {
+			p.shrink(max(p.start, from-before))
+			p.shrunk = from == p.start
 		}
 		p.begun = p.next
 		t.parts = append(t.parts, p)
@@ -252,6 +252,9 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 
 // margin is how far ahead the clocks of all may be that write requests.
 const margin = time.Hour
+
+// before is how many records are read before that, where the older part of a topic is gone, to find one that was delivered earlier.
+const before = 1000
 
 // begin is before when nothing was delivered of what is judged, in ms.
 func (v *Verifier) begin() int64 {

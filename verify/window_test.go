@@ -337,3 +337,42 @@ func TestNoDelayTopic(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What lies beyond the offset of a checkpoint is not resolved, however far the watermark is.
+func TestOverdueBeyondTheOffset(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 4, 1, 3)
+	s.resolve("delays", 0, 3, 30, 3)
+	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1, "overdue": 1}, "delays/0@1: due")
+}
+
+// Others write to a target, too, with whatever timestamps: they do not say since when it holds all deliveries.
+func TestOthersInACutTarget(t *testing.T) {
+	s := newStage(t)
+	arrived := s.many(0, 10, 3)
+	first := s.write(&kgo.Record{Topic: "orders", Partition: arrived[0].Partition, Timestamp: s.at(-500)})
+	q := s.ask(10, 20)
+	s.write(s.delivered(q, 20))
+	s.resolve("delays", 0, 11, 30, 11)
+	s.cut("orders", arrived[0].Partition, first.Offset)
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 10: the older part of their target is gone")
+}
+
+// A target may have had fewer partitions when a record was delivered.
+func TestPartitionsWereAdded(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 20)
+	var all []*kgo.Record
+	for i := range 20 {
+		q := s.write(&kgo.Record{Topic: "delays", Key: fmt.Append(nil, i), Timestamp: s.at(20), Headers: headers("delay-until="+millis(s.at(25)), "delay-target-topic=orders")})
+		all = append(all, s.delivered(q, 25))
+	}
+	if err := s.cl.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.adm.UpdatePartitions(t.Context(), 7, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	s.resolve("delays", 0, 40, 40, 40)
+	s.expect(s.pass(s.verifier()), nil, "delivered 40")
+}
