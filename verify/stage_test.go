@@ -39,7 +39,7 @@ func newStage(t *testing.T) *stage {
 	}
 	t.Cleanup(fake.Close)
 	s := &stage{T: t, fake: fake, addr: kgo.SeedBrokers(fake.ListenAddrs()...), began: time.Now().Add(-time.Hour).Truncate(time.Millisecond), marks: make(map[place]*checkpoint)}
-	s.cl = s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	s.cl = s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	s.adm = kadm.NewClient(s.cl)
 	s.config = Config{Group: group, Patience: time.Second, Routes: []check.Route{
 		{Topic: "delays", Allow: []string{"orders", "bills.*"}, MaxDelay: 366 * 24 * time.Hour},

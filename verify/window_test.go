@@ -216,14 +216,15 @@ func TestOverdueComes(t *testing.T) {
 // Little memory is enough for a window of any length, as long as little is pending; else it says so.
 func TestMemory(t *testing.T) {
 	s := newStage(t)
+	value := make([]byte, 300) // so that it takes several fetches
 	batch := func(pending bool) {
 		var all []*kgo.Record
-		for i := range 20_000 {
-			due := float64(i)/1000 + 1
+		for i := range 30_000 {
+			due := float64(i)/1000 + 6
 			if pending {
 				due += 1000
 			}
-			all = append(all, &kgo.Record{Topic: "delays", Key: []byte("k"), Timestamp: s.at(float64(i) / 1000), Headers: headers("delay-until="+millis(s.at(due)), "delay-target-topic=orders")})
+			all = append(all, &kgo.Record{Topic: "delays", Key: []byte("k"), Value: value, Timestamp: s.at(float64(i) / 1000), Headers: headers("delay-until="+millis(s.at(due)), "delay-target-topic=orders")})
 		}
 		if err := s.cl.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
 			t.Fatal(err)
@@ -234,7 +235,7 @@ func TestMemory(t *testing.T) {
 		var came []*kgo.Record
 		for i, q := range all {
 			if i != 7777 {
-				came = append(came, s.delivered(q, float64(i)/1000+1))
+				came = append(came, s.delivered(q, float64(i)/1000+6))
 			}
 		}
 		if err := s.cl.ProduceSync(t.Context(), came...).FirstErr(); err != nil {
@@ -242,13 +243,11 @@ func TestMemory(t *testing.T) {
 		}
 	}
 	batch(false)
-	s.resolve("delays", 0, 20_000, 50, 20_000)
-	s.config.Memory = 400_000 // of 20,000 slots of 48 bytes
+	s.resolve("delays", 0, 30_000, 50, 30_000)
+	s.config.Memory = 800_000 // of 30,000 slots of 48 bytes
 	v := s.verifier()
 	s.expect(s.pass(v), map[string]int64{"missing": 1}, "delays/0@7777: due")
-	for range 4 {
-		batch(true)
-	}
+	batch(true)
 	if _, err := v.Pass(t.Context()); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "--memory") {
 		t.Errorf("got %v", err)
 	}
