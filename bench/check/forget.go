@@ -93,8 +93,8 @@ func (c *Checker) Forget() {
 		return
 	}
 	end := &ending{*c}
-	end.forgetNamings()
 	end.forgetIDs()
+	end.forgetNamings()
 	for _, src := range c.sources {
 		end.decide(src)
 		isSettled := func(offset int64, s *slot) bool { return end.isSettled(src, offset, s) }
@@ -169,6 +169,7 @@ func (e *ending) bury(src *source, offset int64, s *slot) {
 		e.judgeAttempt(src, offset)
 		e.judgeFate(src, offset)
 	}
+	delete(e.ids.sent, src.name(offset))
 	delete(src.retries, offset)
 	delete(src.attempts, offset)
 	delete(src.overdue, offset)
@@ -177,6 +178,13 @@ func (e *ending) bury(src *source, offset int64, s *slot) {
 	delete(src.fates.terms, offset)
 	delete(src.fates.came, offset)
 	delete(src.fates.put, offset)
+}
+
+// scratch judges without effect.
+func (e *ending) scratch() *ending {
+	copied := &ending{e.Checker}
+	copied.untold = make(map[string]*Found)
+	return copied
 }
 
 // accepted tells whether the group has read a record of a delay topic.
@@ -199,13 +207,11 @@ func (e *ending) done(name Source) bool {
 func (e *ending) forgetNamings() {
 	for key, n := range e.namings.named {
 		inside := e.inWindow(n.Source)
-		open := n.requested && !e.done(n.Source) || inside && !n.requested && !e.wasRead(n.Source)
+		open := e.ids.of[n.Source] != nil || n.requested && !e.done(n.Source) || inside && !n.requested && !e.wasRead(n.Source)
 		for _, by := range n.by {
 			open = open || !e.accepted(by.name) || by.replaces && !e.done(by.name)
 		}
-		scratch := &ending{e.Checker}
-		scratch.untold = make(map[string]*Found)
-		if open || scratch.judgeNamed(n) {
+		if open || e.scratch().judgeNamed(n) {
 			continue
 		}
 		for _, by := range n.by {
@@ -214,7 +220,7 @@ func (e *ending) forgetNamings() {
 			}
 			delete(e.namings.namers, by.name)
 		}
-		if n.requested && e.ids.of[n.Source] == nil {
+		if n.requested {
 			e.settle(n.Source)
 		}
 		delete(e.namings.named, key)
@@ -233,12 +239,17 @@ func (e *ending) forgetIDs() {
 	for name, g := range e.ids.by {
 		open := false
 		for _, offset := range g.members {
-			open = open || !e.done(g.name(offset))
+			open = open || !e.done(g.name(offset)) || g.peek(offset).due+g.route.Remember.Milliseconds() > e.until
 		}
 		for _, offset := range g.takers {
 			open = open || !e.accepted(g.name(offset))
 		}
-		if open || len(e.ids.missing(g)) > 0 {
+		if scratch := e.scratch(); !open {
+			before := scratch.faults()
+			scratch.surveyGroup(g, name.id)
+			open = scratch.faults() > before || scratch.untold[whyBefore] != nil
+		}
+		if open {
 			continue
 		}
 		for _, offset := range slices.Concat(g.members, g.takers) {

@@ -212,14 +212,19 @@ func (e *ending) judgeUnseen(src *source, offset int64, s *slot, what string, ar
 	case Lost:
 		e.fault(Missing, src.name(offset), nil, what, args...)
 	case Untellable:
-		e.counts.Untold++
-		found := e.untold[v.Why]
-		if found == nil {
-			found = new(Found)
-			e.untold[v.Why] = found
-		}
-		e.keep(found, Missing, src.name(offset), nil, what, args...)
+		e.untell(v.Why, src.name(offset), what, args...)
 	}
+}
+
+// untell counts a request of which it cannot be told what became of it.
+func (e *ending) untell(why string, name Source, what string, args ...any) {
+	e.counts.Untold++
+	found := e.untold[why]
+	if found == nil {
+		found = new(Found)
+		e.untold[why] = found
+	}
+	e.keep(found, Missing, name, nil, what, args...)
 }
 
 // surveyNamed: a cancel that was not answered has taken its request away, or its answer cannot be seen.
@@ -252,7 +257,7 @@ func (e *ending) surveyNamed(n *named) {
 	case !requested:
 	case all > 1 && !e.config.AllowDoubles:
 		e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", arrived, certain, unanswered)
-	case arrived || e.ids.of[n.Source] != nil:
+	case arrived || s.is(settled) || e.ids.of[n.Source] != nil:
 	case all == 0 && maybe == 0 && s.due <= e.until:
 		e.judgeUnseen(src, n.Offset, s, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
 	case all == 0 && s.due > e.until && !slices.ContainsFunc(n.by, func(by *namer) bool { return e.accepted(by.name) }):
@@ -290,20 +295,34 @@ func (e *ending) canTell(name Source, f *foreign) bool {
 // outside of the window.
 func (e *ending) surveyIDs() {
 	for name, g := range e.ids.by {
-		missing := e.ids.missing(g)
-		for _, offset := range missing {
-			e.judgeUnseen(g.source, offset, g.peek(offset), "has the id %q, is due, and nothing that came later can have taken it away", name.id)
-		}
-		for _, offset := range g.members {
-			switch s := g.peek(offset); {
-			case s.arrivals > 0 || slices.Contains(missing, offset):
-			case s.due > e.until && len(g.takers) == 0:
-				e.counts.Pending++
-			default:
-				e.take(g.source, offset, s)
-			}
+		e.surveyGroup(g, name.id)
+	}
+}
+
+// whyBefore: of a route that leaves out what has an id that another one has.
+const whyBefore = "their id may have been had by a request outside of the window"
+
+func (e *ending) surveyGroup(g *sharers, id string) {
+	e.judgeMemory(g, id)
+	missing := e.ids.missing(g)
+	for i, offset := range g.members {
+		switch s := g.peek(offset); {
+		case s.arrivals > 0 || s.is(settled):
+		case slices.Contains(missing, offset) && e.ids.unclear(g, i):
+			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
+		case slices.Contains(missing, offset):
+			e.judgeUnseen(g.source, offset, s, "has the id %q, is due, and nothing that came later can have taken it away", id)
+		case s.due > e.until && len(g.takers) == 0:
+			e.counts.Pending++
+		default:
+			e.take(g.source, offset, s)
 		}
 	}
+}
+
+// unclear tells whether the first request that has an id may have been left out, because of one outside of the window.
+func (c *ids) unclear(g *sharers, i int) bool {
+	return i == 0 && g.route.OnDuplicate == LeaveOut && g.window.from > 0
 }
 
 // turns are deliveries of lately: of each group of records that keep their order, the last one. It forgets by and by.

@@ -174,7 +174,7 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 func promised(r *topics.Route) check.Route {
 	c := check.Route{
 		Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
-		Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed,
+		Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
 		OnDuplicate: map[topics.OnDuplicate]check.OnDuplicate{
 			topics.DuplicateRejected: check.Reject, topics.DuplicateReplaces: check.Replace, topics.DuplicateIgnored: check.LeaveOut,
 		}[r.OnDuplicate],

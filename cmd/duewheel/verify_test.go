@@ -35,8 +35,9 @@ func verified(t *testing.T, args ...string) (r verify.Report, err error) {
 }
 
 const verifyRoutes = `routes:
-  - {topic: delays, targets: {allow: [orders, "bill*"]}, jitter: 200ms, on_unknown_cancel: dead_letter, headers: {emit: all}}
+  - {topic: delays, targets: {allow: [orders, "bill*"]}, jitter: 200ms, on_unknown_cancel: dead_letter, headers: {emit: all}, ids: {remember: 2s}}
   - {topic: keyed, target: orders, mode: keyed}
+  - {topic: once, target: orders, ids: {on_duplicate: ignore, remember: 2s}}
   - {topic: later, target: billing, delay: 700ms, dead_letter: delays.dead}
   - {topic: retries, retry: {target: from_headers, max_attempts: 2, parking: parked, backoff: {initial: 300ms}}, targets: {allow: [orders]}}
 `
@@ -81,6 +82,10 @@ func traffic(t *testing.T, addr string, n int) {
 			set("delay-target-topic", "orders")
 		case what == 8:
 			set("delay-cancel", fmt.Sprint("id", random.IntN(20)))
+		case what == 11:
+			r.Topic, r.Partition = "once", 0
+			set("delay-id", fmt.Sprint("once", random.IntN(20)))
+			set("delay-until", fmt.Sprint(due-2000))
 		case what == 9:
 			set("delay-until", time.UnixMilli(due).UTC().Format(time.RFC3339Nano))
 			set("delay-expires", fmt.Sprint(due+1))
@@ -107,7 +112,7 @@ func traffic(t *testing.T, addr string, n int) {
 // Nothing is wrong with what processors do, with several groups and routes, while they do it and afterwards, and when the older part of topics
 // is gone.
 func TestVerifyWell(t *testing.T) {
-	_, addr := cluster(t, map[string]int32{"delays": 3, "keyed": 1, "later": 1, "retries": 2, "others": 1, "orders": 3, "billing": 2,
+	_, addr := cluster(t, map[string]int32{"delays": 3, "keyed": 1, "later": 1, "once": 1, "once.dead": 1, "retries": 2, "others": 1, "orders": 3, "billing": 2,
 		"delays.dead": 1, "keyed.dead": 1, "retries.dead": 1, "others.dead": 1, "parked": 1})
 	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nunknown_target_after: 300ms\n"+verifyRoutes)
 	other := writeFile(t, "other.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: h}\nroutes:\n  - {topic: others, target: orders, delay: 1s}\n")
