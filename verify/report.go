@@ -29,7 +29,7 @@ type Counts struct {
 	Requested    int64 `json:"requested"`
 	Delivered    int64 `json:"delivered"`
 	DeadLettered int64 `json:"dead_lettered"`
-	Taken        int64 `json:"taken"`   // cancelled or replaced
+	Taken        int64 `json:"taken"`   // cancelled, replaced or left out
 	Pending      int64 `json:"pending"` // not due, or for no longer than Config.Grace
 	Overdue      int64 `json:"overdue"`
 	Missing      int64 `json:"missing"`
@@ -286,7 +286,7 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintln(&b, x)
 	}
 	c := r.Counts
-	fmt.Fprintf(&b, "requested %d: delivered %d, dead-lettered %d%s, cancelled or replaced %d, pending %d, overdue %d, missing %d, cannot tell %d\n",
+	fmt.Fprintf(&b, "requested %d: delivered %d, dead-lettered %d%s, cancelled, replaced or left out %d, pending %d, overdue %d, missing %d, cannot tell %d\n",
 		c.Requested, c.Delivered, c.DeadLettered, byCode(r.ByCode), c.Taken, c.Pending, c.Overdue, c.Missing, c.Untold)
 	for _, also := range []struct {
 		n    int64

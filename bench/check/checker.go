@@ -60,7 +60,7 @@ type Counts struct {
 	Elsewhere int64 // arrived, of requests outside of the window
 	Foreign   int64 // in target and dead-letter topics: what names no request of the routes
 	Pending   int64 // requests that are not due, or have been for a moment only
-	Taken     int64 // requests that were cancelled or replaced
+	Taken     int64 // requests that were cancelled, replaced or left out
 	Untold    int64 // requests of which it cannot be told what became of them
 }
 
