@@ -30,6 +30,14 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 		return
 	}
 	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
+	if src == nil {
+		c.fault(Stray, Source{rt.Topic, int32(p.partition), offset}, r, "names a partition that the delay topic does not have")
+		return
+	}
+	if c.outside(src, offset) {
+		c.counts.Delivered--
+		return
+	}
 	if s := src.at(offset); s.is(isRetry) {
 		c.fault(Altered, src.name(offset), r, "names a retry record, not the request")
 		offset = s.due
@@ -58,6 +66,8 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 func (rt *route) misEmitted(p provenance) string {
 	all := rt.Emit == emitAll
 	switch {
+	case rt.surveyed && p.due >= 0: // it may have left out others, and emitted them, when that was delivered
+		return ""
 	case rt.Emit == emitNone:
 		return "has emitted headers, which the route leaves out"
 	case p.due < 0:
@@ -72,7 +82,7 @@ func (rt *route) misEmitted(p provenance) string {
 
 // emitted is the timestamp of a request as far as its delivered record says it.
 func (rt *route) emitted(timestamp int64) int64 {
-	if rt.Emit == emitAll {
+	if rt.Emit == emitAll && !rt.surveyed {
 		return timestamp
 	}
 	return 0
@@ -114,7 +124,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 	c.ended(src.name(offset), s, 0, false)
 	c.ids.delivered(src, offset, a.record)
 	due := a.due
-	if s.is(requested) && !s.is(orLater) {
+	if s.is(requested) && !s.is(orLater) && !s.wasAhead(a.due) {
 		due = s.due
 	}
 	c.judgeTime(src.name(offset), due, a.record, m)
@@ -124,9 +134,17 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 		c.judgeAgain(src, offset, a.record)
 	}
 	c.awaitCovered(src, offset, due, m.seen)
-	if first && !m.seen.IsZero() && m.from != unknown {
+	if first {
+		c.judgeTurn(src, offset, s, a.record)
+	}
+	if first && !m.seen.IsZero() && m.from != unknown && (!s.is(requested) || s.is(mayDeliver)) {
 		c.lateness.record(due, m.from, m.seen)
-		if l := c.byTarget[a.record.Topic]; l != nil {
+		l := c.byTarget[a.record.Topic]
+		if l == nil && c.config.Survey != nil {
+			l = newLateness()
+			c.byTarget[strings.Clone(a.record.Topic)] = l
+		}
+		if l != nil {
 			l.record(due, m.from, m.seen)
 		}
 	}
@@ -139,7 +157,11 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	}
 	if s.arrivals > 1 {
 		c.counts.Doubled++
-		if !c.config.AllowDoubles {
+		switch {
+		case c.config.AllowDoubles:
+		case s.is(forgotten):
+			c.fault(Doubled, src.name(offset), a.record, "seen %d times, now at %s", s.arrivals, c.places.name(a.at))
+		default:
 			c.fault(Doubled, src.name(offset), a.record, "seen %d times, first at %s, now at %s", s.arrivals, c.places.name(s.place), c.places.name(a.at))
 		}
 		return false
@@ -155,6 +177,9 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 }
 
 func (c *Checker) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
+	if s.is(forgotten) {
+		return
+	}
 	if !s.is(mayDeliver) {
 		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and should be dead-lettered: %s", c.places.name(a.at), Codes(s.codes))
 		return
@@ -165,7 +190,7 @@ func (c *Checker) judgeDelivered(src *source, s *slot, offset int64, a arrival) 
 }
 
 func (c *Checker) differences(s *slot, a arrival) (wrong []string) {
-	if a.due != s.due && !(s.is(orLater) && a.due > s.due) {
+	if a.due != s.due && !(s.is(orLater) && a.due > s.due) && !s.wasAhead(a.due) {
 		wrong = append(wrong, fmt.Sprintf("due %d, not %d", a.due, s.due))
 	}
 	if a.key != s.key {
@@ -183,10 +208,19 @@ func (c *Checker) differences(s *slot, a arrival) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("target %s, not %s", to.topic, c.targets.names[s.target]))
 	case s.partition >= 0 && to.partition != int32(s.partition):
 		wrong = append(wrong, fmt.Sprintf("partition %d, not %d", to.partition, s.partition))
+	case s.partition < 0 && a.record != nil && c.config.Survey != nil:
+		if !c.targets.plausible(a.record) {
+			wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key, and was not with fewer partitions", to.partition))
+		}
 	case s.partition < 0 && a.record != nil && c.targets.misplaced(a.record):
 		wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key", to.partition))
 	}
 	return wrong
+}
+
+// wasAhead tells whether a record may be due so early because its timestamp was ahead of the clock when it was read first: by more than a second.
+func (s *slot) wasAhead(due int64) bool {
+	return s.is(orEarlier) && due >= 0 && due < s.due-time.Second.Milliseconds()
 }
 
 // DeadLettered takes a committed record of a dead-letter topic.
@@ -194,12 +228,25 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	c.counts.DeadLettered++
 	p := fromDeadLetter(r.Headers)
 	rt := c.routes[string(p.topic)]
+	if c.config.Survey != nil && (!p.named() || rt == nil) {
+		c.counts.DeadLettered--
+		c.counts.Foreign++
+		return
+	}
 	if !p.named() || rt == nil {
 		c.fault(Stray, Source{r.Topic, r.Partition, r.Offset}, r, "names no request")
 		return
 	}
 	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
-	if box := rt.letterBox(codeOf(p.code)); box != r.Topic {
+	if src == nil {
+		c.fault(Stray, Source{rt.Topic, int32(p.partition), offset}, r, "names a partition that the delay topic does not have")
+		return
+	}
+	if c.outside(src, offset) {
+		c.counts.DeadLettered--
+		return
+	}
+	if box := rt.letterBox(codeOf(p.code)); box != r.Topic && !rt.surveyed {
 		p.problem = "dead letter topic " + r.Topic + ", not " + box
 	}
 	if p.problem != "" {
@@ -213,6 +260,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		offset = s.due
 		s = src.at(offset)
 	}
+	c.byCode[a.code.String()]++
 	switch a.code {
 	case Expired:
 		c.counts.Expired++
@@ -239,6 +287,9 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 
 // judgeDead compares a dead letter with the request, whose fingerprint in the slot must be of the same sort.
 func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
+	if s.is(forgotten) {
+		return
+	}
 	if !s.is(mayDie) {
 		c.fault(GoodDeadLettered, src.name(offset), a.record, "seen at %s with code %s, and should be delivered to %s", c.places.name(a.at), a.code, c.targets.names[s.target])
 		return

@@ -17,7 +17,11 @@ type judge struct {
 
 // fault is a broken promise. Arrived, if any, is the record on seeing which it was found.
 func (j *judge) fault(k Kind, of Source, arrived *kgo.Record, detail string, args ...any) {
-	found := &j.found[k]
+	j.keep(&j.found[k], k, of, arrived, detail, args...)
+}
+
+// keep counts a fault, and keeps it if it is one of the first.
+func (j *judge) keep(found *Found, k Kind, of Source, arrived *kgo.Record, detail string, args ...any) {
 	if found.Count++; len(found.First) >= j.config.Keep {
 		return
 	}

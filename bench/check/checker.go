@@ -26,7 +26,10 @@ type Checker struct {
 
 	lateness *Lateness
 	byTarget map[string]*Lateness
-	counts   Counts // but for Faults
+	turns    turns
+	untold   map[string]*Found // of a Survey, by why: requests of which it cannot be told what became of them
+	byCode   map[string]int64  // dead letters, by the code that they say
+	counts   Counts            // but for Faults
 }
 
 type topicPartition struct {
@@ -52,6 +55,13 @@ type Counts struct {
 	PassedOver   int64 // records that another group wrote for itself
 	Cancels      int64 // committed cancels, those included that were forwarded
 	Faults       int64 // found so far
+
+	// Of a Survey; all but the first two are of a report.
+	Elsewhere int64 // arrived, of requests outside of the window
+	Foreign   int64 // in target and dead-letter topics: what names no request of the routes
+	Pending   int64 // requests that are not due, or have been for a moment only
+	Taken     int64 // requests that were cancelled, replaced or left out
+	Untold    int64 // requests of which it cannot be told what became of them
 }
 
 // New makes a checker, or says what is wrong with a configuration.
@@ -66,19 +76,21 @@ func New(config Config) (*Checker, error) {
 		hash:     hasher{maphash.MakeSeed()},
 		routes:   make(map[string]*route),
 		letters:  make(map[string]bool),
-		targets:  targets{known: make(map[string]*target), java: kgo.StickyKeyPartitioner(nil).ForTopic("")},
+		targets:  targets{known: make(map[string]*target), by: make(map[string]uint16), java: kgo.StickyKeyPartitioner(nil).ForTopic("")},
 		places:   places{by: make(map[topicPartition]int)},
 		sources:  make(map[topicPartition]*source),
 		lateness: newLateness(),
 		byTarget: make(map[string]*Lateness),
+		turns:    newTurns(config.Survey != nil),
+		untold:   make(map[string]*Found),
+		byCode:   make(map[string]int64),
 	}
 	c.namings, c.ids = newNamings(c), newIDs(c)
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
 	}
 	for _, t := range config.Targets {
-		c.targets.known[t.Topic] = &target{Target: t, index: c.targets.index(t.Topic)}
-		c.byTarget[t.Topic] = newLateness()
+		c.AddTarget(t)
 	}
 	denied := make(map[string]bool)
 	for _, r := range config.Routes {
@@ -87,12 +99,15 @@ func New(config Config) (*Checker, error) {
 			box := (&route{Route: r}).letterBox(box)
 			denied[box], c.letters[box] = true, true
 		}
-		rt := &route{Route: r, targets: c.targets.known, denied: denied, verdicts: make(map[string]verdict)}
+		rt := &route{Route: r, targets: c.targets.known, denied: denied, verdicts: make(map[string]verdict), surveyed: config.Survey != nil}
 		if rt.Expect == nil {
 			rt.Expect = rt.expect
+			if rt.surveyed {
+				rt.Expect = rt.expectLoosely
+			}
 		}
 		c.routes[r.Topic] = rt
-		if r.Emit == emitNone && c.contents == nil {
+		if r.Emit == emitNone && c.contents == nil && config.Survey == nil {
 			c.contents = make(contents)
 		}
 	}
@@ -141,6 +156,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 		c.fault(Stray, Source{r.Topic, r.Partition, r.Offset}, r, "not a delay topic of this check")
 		return
 	}
+	src.window.next = max(src.window.next, r.Offset+1)
 	if src.passedOver(r) {
 		c.counts.PassedOver++
 		return
@@ -150,7 +166,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	if origin, again, ok := src.retryOf(r); ok {
-		c.retry(src, r, origin, again)
+		if src.window.has(origin) {
+			c.retry(src, r, origin, again)
+		}
 		return
 	}
 	from, as, forwarded := src.forwarded(r)
@@ -158,7 +176,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 		r = as
 	}
 	e := src.route.Expect(r)
-	if e.Outcome == Ignore {
+	if e.Outcome == Ignore || !src.window.has(r.Offset) && e.alone() {
 		return
 	}
 	s := src.at(r.Offset)
@@ -193,7 +211,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 		c.judgeLate(src, s, &got, r, e)
 		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
-	if src.route.Emit == emitNone && s.is(mayDeliver) {
+	if src.route.Emit == emitNone && s.is(mayDeliver) && c.contents != nil {
 		c.learn(src, s, r, e)
 	}
 }
@@ -205,7 +223,16 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if e.OrLater {
 		s.flags |= orLater
 	}
+	if e.dueUnread {
+		s.flags |= dueUnread
+	}
+	if c.config.Survey != nil && src.route.Delay > 0 && !byBroker(r) {
+		s.flags |= orEarlier
+	}
 	s.partition = int16(e.Partition)
+	if c.config.Survey != nil && e.Partition < 0 {
+		s.partition = c.targets.byKey(e.Target, e.Key)
+	}
 	s.codes = uint32(e.Codes)
 	s.target = c.targets.index(e.Target)
 	switch e.Outcome {
@@ -213,6 +240,9 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		s.flags |= mayDie
 		s.print = c.hash.asDead(r, e.Due, timestamp)
 		c.counts.Bad++
+		if c.config.Survey != nil && timestamp > e.Due {
+			src.overdue[r.Offset] = timestamp
+		}
 	case Either:
 		s.flags |= mayDie
 		fallthrough
@@ -271,14 +301,18 @@ func (c *Checker) waiting(s *slot) *int64 {
 // source returns what is remembered of a partition, or nil when its topic is no delay topic.
 func (c *Checker) source(topic string, partition int32) *source {
 	key := topicPartition{topic, partition}
-	if s := c.sources[key]; s != nil {
-		return s
+	if s := c.sources[key]; s != nil || c.config.Survey != nil {
+		return s // a survey is told which there are
 	}
+	return c.newSource(topic, partition)
+}
+
+func (c *Checker) newSource(topic string, partition int32) *source {
 	rt := c.routes[topic]
 	if rt == nil {
 		return nil
 	}
-	s := &source{topic: rt.Topic, partition: partition, route: rt, pages: make(map[int64]*page),
+	s := &source{topic: rt.Topic, partition: partition, route: rt, window: whole, pages: make(map[int64]*page), few: make(map[int64]*slot), arrived: make(map[int64]*bits),
 		retries: make(map[int64]retry), attempts: make(map[int64]int64), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s

@@ -32,6 +32,8 @@ type Config struct {
 	Covered time.Duration
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
 	Keep int
+	// Survey makes it a check of what others have requested, in topics that need not be whole. Nil: a test knows all.
+	Survey Survey
 }
 
 // Route is a delay topic and what may be asked for in it.
@@ -123,7 +125,8 @@ type Expectation struct {
 	ID        string // its id, or that which a cancel names; empty is none
 	NamesID   bool   // it cancels what has that id, or takes the place of it
 
-	unread bool // the partition that it asks for is none at all, or it expires before it is due
+	unread    bool // the partition that it asks for is none at all, or it expires before it is due
+	dueUnread bool // when it is due is not known
 }
 
 // Codes is a set of reasons for which a request is dead-lettered.

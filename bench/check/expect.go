@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/binary"
 	"math"
 	"strconv"
 	"strings"
@@ -14,8 +13,9 @@ import (
 type route struct {
 	Route
 	targets  map[string]*target
-	verdicts map[string]verdict // by topic; tests name few
+	verdicts map[string]verdict // by topic
 	denied   map[string]bool    // every delay topic and dead-letter topic of the configuration
+	surveyed bool
 }
 
 type target struct {
@@ -177,14 +177,14 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 	case len(a.until) > 0:
 		due, ok := parseUntil(a.until)
 		if !ok {
-			e.refuse(UnparsableDue | DueOutOfRange)
+			rt.unreadDue(e)
 			return
 		}
 		e.Due = due
 	case len(a.lasting) > 0:
-		wait, ok := parseFor(a.lasting)
+		wait, ok := parseFor(a.lasting, timestamp)
 		if !ok || wait > math.MaxInt64-timestamp {
-			e.refuse(UnparsableDue | DueOutOfRange)
+			rt.unreadDue(e)
 			return
 		}
 		e.Due = timestamp + max(wait, 0)
@@ -200,6 +200,14 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		case ahead > limit:
 			e.doubt(TooFarAhead)
 		}
+	}
+}
+
+// unreadDue: what no form reads must be refused in a test. Elsewhere the processor may know more forms.
+func (rt *route) unreadDue(e *Expectation) {
+	e.refuse(UnparsableDue | DueOutOfRange)
+	if rt.surveyed {
+		e.Due, e.OrLater, e.dueUnread = atOnce, true, true
 	}
 }
 
@@ -222,6 +230,7 @@ func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 	}
 	if v.codes != 0 {
 		e.refuse(v.codes)
+		e.Target = string(name)
 		return
 	}
 	t := v.target
@@ -317,64 +326,4 @@ func contentSize(r *kgo.Record) int {
 		}
 	}
 	return size
-}
-
-// parseUntil reads an instant: a whole number of seconds, milliseconds, microseconds or nanoseconds since 1970 by its size, or
-// RFC 3339. What it cannot read must be dead-lettered, so tests keep to these forms.
-func parseUntil(v []byte) (millis int64, ok bool) {
-	n, isNumber := number(v)
-	if !isNumber {
-		t, err := time.Parse(time.RFC3339Nano, string(v))
-		if err != nil {
-			return 0, false
-		}
-		return t.Add(time.Millisecond - 1).UnixMilli(), true
-	}
-	switch {
-	case n < 1e8:
-		return 0, false
-	case n < 1e11:
-		return n * 1000, true
-	case n < 1e14:
-		return n, true
-	case n < 1e17:
-		return ceilDiv(n, 1000), true
-	}
-	return ceilDiv(n, 1e6), true
-}
-
-// parseFor reads a duration: a whole number of milliseconds, or one of Go, or one of ISO 8601 in hours, minutes and seconds.
-func parseFor(v []byte) (millis int64, ok bool) {
-	if n, isNumber := number(v); isNumber {
-		return n, true
-	}
-	text := string(v)
-	if iso, found := strings.CutPrefix(text, "PT"); found {
-		text = strings.ToLower(iso)
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, false
-	}
-	return ceilMillis(d), true
-}
-
-// number reads decimal digits, or eight bytes big-endian as Java's LongSerializer writes them: such a number of milliseconds
-// begins with a zero byte, which text never does.
-func number(v []byte) (int64, bool) {
-	if len(v) == 8 && v[0] == 0 {
-		return int64(binary.BigEndian.Uint64(v)), true
-	}
-	n, err := strconv.ParseInt(string(v), 10, 64)
-	return n, err == nil
-}
-
-func ceilMillis(d time.Duration) int64 { return ceilDiv(int64(d), 1e6) }
-
-func ceilDiv(n, by int64) int64 {
-	q := n / by
-	if n%by > 0 {
-		q++
-	}
-	return q
 }

@@ -33,7 +33,7 @@ func TestExpect(t *testing.T) {
 		{name: "a negative delay is due at once", headers: []string{"delay-for=-5m", to}, want: Expectation{Due: at}},
 		{name: "until wins over for", headers: []string{"delay-until=1767225700001", "delay-for=1", to}, want: Expectation{Due: 1767225700001}},
 		{name: "the last header wins", headers: []string{"delay-for=1", "delay-for=2", to}, want: Expectation{Due: at + 2}},
-		{name: "eight bytes", headers: []string{"delay-until=" + big(1767225700001), to}, want: Expectation{Due: 1767225700001}},
+		{name: "eight bytes", headers: []string{"delay-until=" + eightBytes(1767225700001), to}, want: Expectation{Due: 1767225700001}},
 		{name: "an empty header is absent", headers: []string{"delay-until=", "delay-for=1", "delay-id=", to}, want: Expectation{Due: at + 1}},
 		{name: "what only a processor writes means nothing", headers: []string{"delay-for=1", to, "delay-due=7", "delay-source=x"}, want: Expectation{Due: at + 1}},
 		{name: "a partition", headers: []string{"delay-for=1", "delay-target-topic=bills.de", "delay-target-partition=3"}, want: Expectation{Due: at + 1, Target: "bills.de", Partition: 3}},
@@ -94,7 +94,7 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-func big(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
+func eightBytes(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)) }
 
 // TestExpectFunction: a test may say itself what must become of a request.
 func TestExpectFunction(t *testing.T) {

@@ -78,16 +78,23 @@ func (t terms) expired(due, at int64) bool {
 
 func (e *ending) judgeFates(src *source) {
 	for _, offset := range slices.Sorted(maps.Keys(src.fates.terms)) {
-		t, put := src.fates.terms[offset], src.fates.put[offset]
-		e.judgePutOff(src.name(offset), t, put)
-		s := src.at(offset)
-		for _, came := range src.fates.came[offset] {
-			switch {
-			case came.dead && came.code == Expired:
-				e.judgeExpired(src.name(offset), s, t, put, came)
-			case !came.dead:
-				e.judgeAgainst(src.name(offset), s, t, put, came)
-			}
+		e.judgeFate(src, offset)
+	}
+}
+
+func (e *ending) judgeFate(src *source, offset int64) {
+	t, ok := src.fates.terms[offset]
+	if !ok {
+		return
+	}
+	put, s := src.fates.put[offset], src.at(offset)
+	e.judgePutOff(src.name(offset), t, put)
+	for _, came := range src.fates.came[offset] {
+		switch {
+		case came.dead && came.code == Expired:
+			e.judgeExpired(src.name(offset), s, t, put, came)
+		case !came.dead:
+			e.judgeAgainst(src.name(offset), s, t, put, came)
 		}
 	}
 }

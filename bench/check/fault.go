@@ -24,12 +24,13 @@ const (
 	Ahead                        // says that it was delivered later than it was seen
 	Insistent                    // put off more often than Config.Retries
 	Uncovered                    // accepted or delivered, and no checkpoint has said so within Config.Covered
+	Overdue                      // due, seen nowhere, and the group does not say that it is done with it; of a Survey
 	kinds
 )
 
 var kindNames = [kinds]string{
 	"missing", "doubled", "early", "altered", "good dead-lettered", "bad delivered", "disordered", "stray",
-	"late", "ahead", "insistent", "uncovered",
+	"late", "ahead", "insistent", "uncovered", "overdue",
 }
 
 func (k Kind) String() string { return kindNames[k] }

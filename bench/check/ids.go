@@ -184,7 +184,7 @@ func (c *ids) missing(g *sharers) (all []int64) {
 		for ; taker >= 0 && g.takers[taker] > offset; taker-- {
 			free++
 		}
-		s, name := g.at(offset), g.name(offset)
+		s, name := g.peek(offset), g.name(offset)
 		n := c.namings.called(name, s)
 		switch {
 		case s.arrivals > 0 || s.due > c.until || n != nil && len(n.by) > 0:
@@ -206,6 +206,10 @@ func (s *slot) pends() bool { return s.is(mayDeliver) || Codes(s.codes)&atDelive
 
 // judgeIDs: what has vanished was taken away, a duplicate has another one before it, and a cancel that finds nothing is passed on once.
 func (e *ending) judgeIDs() {
+	if e.config.Survey != nil {
+		e.surveyIDs()
+		return
+	}
 	for name, g := range e.ids.by {
 		e.judgeMemory(g, name.id)
 		for _, offset := range e.ids.missing(g) {

@@ -55,8 +55,9 @@ type namings struct {
 // foreign is a cancel of a record of another partition: it is written there again, once.
 type foreign struct {
 	seen     bool
-	times    int  // that it was written there
-	answered bool // there is no such partition
+	to       int32 // the partition of the handle
+	times    int   // that it was written there
+	answered bool  // there is no such partition
 }
 
 func newNamings(c *Checker) namings {
@@ -129,7 +130,8 @@ func (c *namings) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 		c.names(src, r.Offset, e, false)
 	} else {
 		c.pass(src.name(r.Offset), func(f *foreign) {
-			f.seen, f.answered = true, f.answered || !src.route.CancelsAnswered && f.times == 0 && e.Names.Partition > mostPartitions
+			f.to = e.Names.Partition
+			f.seen, f.answered = true, f.answered || !src.route.CancelsAnswered && f.times == 0 && !c.exists(e.Names)
 		})
 	}
 	if got.arrivals > 0 {
@@ -157,7 +159,7 @@ func (c *namings) of(name called, rt *route) *named {
 	}
 	n := &named{called: name, route: rt}
 	c.named[name] = n
-	s, by := c.source(name.Topic, name.Partition).at(name.Offset), c.namers[name.Source]
+	s, by := c.source(name.Topic, name.Partition).peek(name.Offset), c.namers[name.Source]
 	if cancels := by != nil && !by.replaces; s.is(requested) && c.asked(name.Source, s) == name.due && !cancels && c.foreign[name.Source] == nil {
 		if n.requested, n.arrived = true, s.arrivals > 0; !n.arrived && c.ids.of[name.Source] == nil {
 			*c.waiting(s)--
@@ -168,6 +170,14 @@ func (c *namings) of(name called, rt *route) *named {
 
 // mostPartitions is more than any topic of a test has.
 const mostPartitions = 1000
+
+// exists tells whether a delay topic has the partition of a handle.
+func (c *namings) exists(name Source) bool {
+	if c.config.Survey != nil {
+		return c.source(name.Topic, name.Partition) != nil
+	}
+	return name.Partition <= mostPartitions
+}
 
 // apart reports whether a record is not waited for by itself.
 func (c *namings) apart(name Source, s *slot) bool {
@@ -246,34 +256,56 @@ func (c *namings) owe(n *named) {
 // judgeNamings: of what is named exactly one thing has become.
 func (e *ending) judgeNamings() {
 	for _, n := range e.namings.named {
-		certain, maybe, silent := n.takers()
-		if !n.route.CancelsAnswered {
-			maybe, silent = maybe+silent, 0
-		}
-		all := certain + silent
-		if n.arrived {
-			all++
-		}
-		switch {
-		case !n.requested && silent > 0:
-			e.fault(Missing, n.Source, nil, "was never requested, and %d cancels of it were not answered", silent)
-		case !n.requested && certain > 0:
-			e.fault(BadDelivered, n.Source, nil, "was never requested, and something was delivered in its place")
-		case !n.requested:
-		case all == 0 && maybe == 0 && n.due <= e.until && e.ids.of[n.Source] == nil:
-			e.fault(Missing, n.Source, nil, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
-		case all > 1 && !e.config.AllowDoubles:
-			e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", n.arrived, certain, silent)
-		}
+		e.judgeNamed(n)
 	}
 	for name, f := range e.namings.foreign {
-		switch {
-		case !f.seen:
-			e.fault(Stray, name, nil, "was forwarded, and is no cancel of a record of another partition")
-		case f.times == 0 && !f.answered:
-			e.fault(Missing, name, nil, "is a cancel of a record of another partition, and was not forwarded")
-		case f.times > 1 && !e.config.AllowDoubles:
-			e.fault(Doubled, name, nil, "was forwarded %d times", f.times)
-		}
+		e.judgeForeign(name, f)
+	}
+}
+
+// judgeNamed tells whether it has found something to tell of.
+func (e *ending) judgeNamed(n *named) bool {
+	before := e.faults() + e.counts.Untold
+	if e.config.Survey != nil {
+		e.surveyNamed(n)
+	} else {
+		e.compareNamed(n)
+	}
+	return e.faults()+e.counts.Untold > before
+}
+
+func (e *ending) compareNamed(n *named) {
+	certain, maybe, silent := n.takers()
+	if !n.route.CancelsAnswered {
+		maybe, silent = maybe+silent, 0
+	}
+	all := certain + silent
+	if n.arrived {
+		all++
+	}
+	switch {
+	case !n.requested && silent > 0:
+		e.fault(Missing, n.Source, nil, "was never requested, and %d cancels of it were not answered", silent)
+	case !n.requested && certain > 0:
+		e.fault(BadDelivered, n.Source, nil, "was never requested, and something was delivered in its place")
+	case !n.requested:
+	case all == 0 && maybe == 0 && n.due <= e.until && e.ids.of[n.Source] == nil:
+		e.fault(Missing, n.Source, nil, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
+	case all > 1 && !e.config.AllowDoubles:
+		e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", n.arrived, certain, silent)
+	}
+}
+
+func (e *ending) judgeForeign(name Source, f *foreign) {
+	if e.config.Survey != nil && !e.canTell(name, f) {
+		return
+	}
+	switch {
+	case !f.seen:
+		e.fault(Stray, name, nil, "was forwarded, and is no cancel of a record of another partition")
+	case f.times == 0 && !f.answered:
+		e.fault(Missing, name, nil, "is a cancel of a record of another partition, and was not forwarded")
+	case f.times > 1 && !e.config.AllowDoubles:
+		e.fault(Doubled, name, nil, "was forwarded %d times", f.times)
 	}
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,7 +23,10 @@ type places struct {
 }
 
 func (x *places) of(r *kgo.Record) place {
-	key := topicPartition{r.Topic, r.Partition}
+	return place(x.number(topicPartition{r.Topic, r.Partition}))<<offsetBits | place(r.Offset)
+}
+
+func (x *places) number(key topicPartition) int {
 	i, ok := x.by[key]
 	if !ok {
 		key.topic = strings.Clone(key.topic)
@@ -30,7 +34,7 @@ func (x *places) of(r *kgo.Record) place {
 		x.all = append(x.all, key)
 		x.by[key] = i
 	}
-	return place(i)<<offsetBits | place(r.Offset)
+	return i
 }
 
 func (x *places) at(p place) topicPartition { return x.all[p.partition()] }
@@ -43,6 +47,7 @@ func (x *places) name(p place) string {
 // targets numbers target topics, existing or not.
 type targets struct {
 	names []string           // by index
+	by    map[string]uint16  // of those that are not known
 	known map[string]*target // those that exist
 	java  kgo.TopicPartitioner
 }
@@ -51,14 +56,20 @@ func (x *targets) index(topic string) uint16 {
 	if t := x.known[topic]; t != nil {
 		return t.index
 	}
-	for i, t := range x.names {
-		if t == topic {
-			return uint16(i)
-		}
+	if i, ok := x.by[topic]; ok {
+		return i
+	}
+	i := uint16(len(x.names))
+	if i == mostTargets {
+		return x.index("")
 	}
 	x.names = append(x.names, strings.Clone(topic))
-	return uint16(len(x.names) - 1)
+	x.by[x.names[i]] = i
+	return i
 }
+
+// mostTargets are told apart. Requests may name any topics.
+const mostTargets = math.MaxUint16
 
 // misplaced tells whether a record with a key is not where Java's producer would put it.
 func (x *targets) misplaced(r *kgo.Record) bool {

@@ -25,6 +25,9 @@ type Report struct {
 	Found    [kinds]Found // by Kind
 	Lateness *Lateness
 	ByTarget map[string]*Lateness // by target topic
+
+	Untellable map[string]*Found // of a Survey: requests of which it cannot be told what became of them, by why
+	ByCode     map[string]int64  // dead letters, by the code that they say
 }
 
 // Count returns how many faults of a kind were found.
@@ -62,6 +65,10 @@ func (r *Report) String() string {
 // read to its end. It may be called again after more was read.
 func (c *Checker) Report() *Report {
 	end := ending{*c}
+	end.untold = make(map[string]*Found)
+	for why, found := range c.untold {
+		end.untold[why] = &Found{found.Count, slices.Clone(found.First)}
+	}
 	for k := range end.found {
 		end.found[k].First = slices.Clone(end.found[k].First)
 	}
@@ -72,12 +79,14 @@ func (c *Checker) Report() *Report {
 		end.judgeEnd(src)
 		end.judgeAttempts(src)
 		end.judgeFates(src)
-		end.judgeOrder(src, sorted)
+		if c.config.Survey == nil {
+			end.judgeOrder(src, sorted) // what a survey has seen is judged as it comes: most of it is forgotten
+		}
 	}
 	end.judgeContents()
 	end.judgeNamings()
 	end.judgeIDs()
-	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget}
+	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode)}
 }
 
 // ending is a checker at the end, with counts and faults of its own: it judges what can be judged only then.
@@ -86,16 +95,32 @@ type ending struct{ Checker }
 func (e *ending) judgeEnd(src *source) {
 	for offset, s := range src.slots() {
 		switch {
-		case s.is(requested) && s.arrivals == 0 && s.due <= e.until && !e.apart(src.name(offset), s):
-			what := "delivered to " + e.targets.names[s.target]
-			if !s.is(mayDeliver) {
-				what = "dead-lettered: " + Codes(s.codes).String()
+		case s.is(settled):
+		case e.config.Survey != nil && !s.is(requested) && s.arrivals > 0 && offset >= src.window.next && (src.window.end == 0 || offset < src.window.end):
+			// Its request has not been read yet.
+		case s.is(requested) && s.arrivals == 0 && (s.due <= e.until || e.config.Survey != nil) && !e.apart(src.name(offset), s):
+			says := e.says(s)
+			if e.config.Survey != nil {
+				e.judgeUnseen(src, offset, s, "%s", says)
+				continue
 			}
-			e.fault(Missing, src.name(offset), nil, "due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
+			e.fault(Missing, src.name(offset), nil, "%s", says)
 		case !s.is(requested) && s.arrivals > 0:
 			e.fault(Stray, src.name(offset), nil, "seen at %s, and no committed request is there", e.places.name(s.place))
 		}
 	}
+}
+
+// says tells when a request was due, and what should have become of it.
+func (e *ending) says(s *slot) string {
+	what := "delivered to " + e.targets.names[s.target]
+	if !s.is(mayDeliver) {
+		what = "dead-lettered: " + Codes(s.codes).String()
+	}
+	if s.due <= atOnce {
+		return "should be " + what
+	}
+	return fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
 }
 
 // judgeAttempts: what is delivered after attempts says how many they were, as its last retry record does.
@@ -107,14 +132,18 @@ func (e *ending) judgeAttempts(src *source) {
 		}
 	}
 	for _, offset := range offsets {
-		s, says, last := src.at(offset), src.attempts[offset], src.retries[offset]
-		if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone {
-			continue
-		}
-		// A record that comes twice may have been delivered before it was put off.
-		if says != last.attempt && !(e.config.AllowDoubles && says < last.attempt) {
-			e.fault(Altered, src.name(offset), nil, "delay-tries says %d, and its last retry record %d", says, last.attempt)
-		}
+		e.judgeAttempt(src, offset)
+	}
+}
+
+func (e *ending) judgeAttempt(src *source, offset int64) {
+	s, says, last := src.at(offset), src.attempts[offset], src.retries[offset]
+	if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone {
+		return
+	}
+	// A record that comes twice may have been delivered before it was put off.
+	if says != last.attempt && !(e.config.AllowDoubles && says < last.attempt) {
+		e.fault(Altered, src.name(offset), nil, "delay-tries says %d, and its last retry record %d", says, last.attempt)
 	}
 }
 

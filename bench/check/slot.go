@@ -26,7 +26,7 @@ type print struct {
 	headers uint32 // with the timestamp of the request
 }
 
-type flag uint8
+type flag uint16
 
 const (
 	requested  flag = 1 << iota // a committed request is known
@@ -37,11 +37,15 @@ const (
 	retried                     // it first arrived on a later attempt
 	isRetry                     // no request: a retry record; due is the offset of its origin
 	orLater                     // due is the earliest that it may be
+	orEarlier                   // of a Survey: due is more than a second later than it may be, where its timestamp was ahead of the clock
+	dueUnread                   // when it is due is not known
+	settled                     // it is not waited for any more
+	forgotten                   // it has arrived, and nothing else is remembered of it
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
 
-const pageSlots = 1 << 12
+const pageSlots = 1 << 6
 
 type page [pageSlots]slot
 
@@ -50,7 +54,10 @@ type source struct {
 	topic     string
 	partition int32
 	route     *route
+	window    window
 	pages     map[int64]*page // by offset / pageSlots
+	few       map[int64]*slot // by offset: those of pages that were given up
+	arrived   map[int64]*bits // by offset / bitsOffsets: what has arrived in pages that were given up
 	retries   map[int64]retry // by offset of the origin: its last attempt
 	attempts  map[int64]int64 // by offset: of what arrived first and says that it had been tried before
 	overdue   map[int64]int64 // by offset: the timestamps of requests that were due before they were written
@@ -86,15 +93,39 @@ func (s *source) at(offset int64) *slot {
 	n := offset / pageSlots
 	p := s.pages[n]
 	if p == nil {
+		if s.givenUp(n) {
+			return s.recall(offset)
+		}
 		p = new(page)
 		s.pages[n] = p
 	}
 	return &p[offset%pageSlots]
 }
 
-// slots yields what is remembered, in offset order.
+// peek returns the slot of an offset as it is; it is not to be changed where there was none.
+func (s *source) peek(offset int64) *slot {
+	n := offset / pageSlots
+	if p := s.pages[n]; p != nil {
+		return &p[offset%pageSlots]
+	}
+	if few := s.few[offset]; few != nil {
+		return few
+	}
+	made := new(slot)
+	if s.givenUp(n) {
+		*made = s.remembered(offset)
+	}
+	return made
+}
+
+// slots yields what is remembered, in offset order but for what is left of pages that were given up, which comes first.
 func (s *source) slots() iter.Seq2[int64, *slot] {
 	return func(yield func(int64, *slot) bool) {
+		for _, offset := range slices.Sorted(maps.Keys(s.few)) {
+			if !yield(offset, s.few[offset]) {
+				return
+			}
+		}
 		for _, n := range slices.Sorted(maps.Keys(s.pages)) {
 			p := s.pages[n]
 			for i := range p {

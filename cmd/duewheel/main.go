@@ -26,7 +26,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "duewheel:", err)
 	}
 	if err != nil {
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }
 

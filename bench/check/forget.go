@@ -1,0 +1,276 @@
+package check
+
+import (
+	"maps"
+	"slices"
+)
+
+// A Survey may go on for ever, over more requests than memory has room for. Of one that is settled no more is kept than that it has arrived.
+
+// bits are offsets of a delay topic whose pages were given up.
+type bits struct {
+	pages   [bitsPages / 64]uint64 // those that were
+	arrived [bitsPages]uint64      // one of each page: the requests that have arrived
+}
+
+// A page has as many slots as a word has bits.
+const (
+	bitsPages   = 1 << 10
+	bitsOffsets = bitsPages * pageSlots
+)
+
+// givenUp tells whether a page was.
+func (s *source) givenUp(n int64) bool {
+	b := s.arrived[n/bitsPages]
+	return b != nil && b.pages[n%bitsPages/64]&(1<<(n%64)) != 0
+}
+
+// recall makes the slot of an offset whose page was given up.
+func (s *source) recall(offset int64) *slot {
+	if few := s.few[offset]; few != nil {
+		return few
+	}
+	made := s.remembered(offset)
+	s.few[offset] = &made
+	return &made
+}
+
+// remembered is what is left of a slot whose page was given up.
+func (s *source) remembered(offset int64) slot {
+	n := offset / pageSlots
+	if s.arrived[n/bitsPages].arrived[n%bitsPages]&(1<<(offset%pageSlots)) == 0 {
+		return slot{}
+	}
+	return slot{arrivals: 1, flags: requested | mayDeliver | mayDie | orLater | forgotten | settled}
+}
+
+// giveUp replaces a page by one bit for each request, but for those that are not settled.
+func (s *source) giveUp(n int64, isSettled func(offset int64, s *slot) bool) {
+	b := s.arrived[n/bitsPages]
+	if b == nil {
+		b = new(bits)
+		s.arrived[n/bitsPages] = b
+	}
+	p := s.pages[n]
+	for i := range p {
+		offset := n*pageSlots + int64(i)
+		switch {
+		case !isSettled(offset, &p[i]):
+			kept := p[i]
+			s.few[offset] = &kept
+		case p[i].is(requested) && p[i].arrivals > 0:
+			b.arrived[n%bitsPages] |= 1 << i
+		}
+	}
+	b.pages[n%bitsPages/64] |= 1 << (n % 64)
+	delete(s.pages, n)
+}
+
+// What is held, in bytes, roughly: as measured by BenchmarkSurvey.
+const (
+	pageBytes    = pageSlots*48 + 64
+	fewBytes     = 128
+	specialBytes = 400 // a request that names another one, or has an id
+)
+
+// Held is how much is held of requests, in bytes, roughly.
+func (c *Checker) Held() int64 {
+	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)) * specialBytes
+	for _, s := range c.sources {
+		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
+		n += int64(len(s.retries)+len(s.attempts)+len(s.overdue)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
+	}
+	return n
+}
+
+// fewest is of how many slots of a page one may be unsettled when it is given up.
+const fewest = 8
+
+// Forget judges what is settled and gives it up. Only a Survey may: what is said of a request later on is then not compared with it, but for
+// that it has arrived. What is lost, or cannot be told of, by the word of the Survey, is settled; so that must not change its mind.
+func (c *Checker) Forget() {
+	if c.config.Survey == nil {
+		return
+	}
+	end := &ending{*c}
+	end.forgetIDs()
+	end.forgetNamings()
+	for _, src := range c.sources {
+		end.decide(src)
+		isSettled := func(offset int64, s *slot) bool { return end.isSettled(src, offset, s) }
+		for offset, s := range src.few {
+			if offset < src.window.next && isSettled(offset, s) {
+				end.bury(src, offset, s)
+				src.arrived[offset/bitsOffsets].note(offset, s)
+				delete(src.few, offset)
+			}
+		}
+		for _, n := range slices.Collect(maps.Keys(src.pages)) {
+			p, open := src.pages[n], 0
+			if (n+1)*pageSlots > src.window.next {
+				continue
+			}
+			for i := range p {
+				if !isSettled(n*pageSlots+int64(i), &p[i]) {
+					open++
+				}
+			}
+			if open > pageSlots/fewest {
+				continue
+			}
+			for i := range p {
+				if offset := n*pageSlots + int64(i); isSettled(offset, &p[i]) {
+					end.bury(src, offset, &p[i])
+				}
+			}
+			src.giveUp(n, isSettled)
+		}
+	}
+	c.judge, c.counts = end.judge, end.counts // the rest is shared
+}
+
+// decide settles requests of which nothing was seen, and nothing will be.
+func (e *ending) decide(src *source) {
+	for offset, s := range src.slots() {
+		if !s.is(requested) || s.arrivals > 0 || s.is(settled) || s.is(dueUnread) || e.apart(src.name(offset), s) {
+			continue
+		}
+		if v := e.unseen(src, offset, s); v.Final && (v.Fate == Lost || v.Fate == Untellable) {
+			e.judgeUnseen(src, offset, s, "%s", e.says(s))
+			s.flags |= settled
+		}
+	}
+}
+
+// note sets the bit of a request.
+func (b *bits) note(offset int64, s *slot) {
+	if s.is(requested) && s.arrivals > 0 {
+		b.arrived[offset/pageSlots%bitsPages] |= 1 << (offset % pageSlots)
+	}
+}
+
+// isSettled tells whether nothing is waited for any more at an offset that was read.
+func (e *ending) isSettled(src *source, offset int64, s *slot) bool {
+	switch {
+	case s.flags == 0, s.is(isRetry), s.is(settled):
+		return true
+	case !s.is(requested) && s.arrivals > 0:
+		return false
+	}
+	return s.arrivals > 0 && !e.apart(src.name(offset), s)
+}
+
+// bury judges what can be judged when nothing more comes of a request, and forgets what was noted for that.
+func (e *ending) bury(src *source, offset int64, s *slot) {
+	if s.flags == 0 {
+		return
+	}
+	if !s.is(forgotten) {
+		e.judgeAttempt(src, offset)
+		e.judgeFate(src, offset)
+	}
+	delete(e.ids.sent, src.name(offset))
+	delete(src.retries, offset)
+	delete(src.attempts, offset)
+	delete(src.overdue, offset)
+	delete(src.large, offset)
+	delete(src.cut, offset)
+	delete(src.fates.terms, offset)
+	delete(src.fates.came, offset)
+	delete(src.fates.put, offset)
+}
+
+// scratch judges without effect.
+func (e *ending) scratch() *ending {
+	copied := &ending{e.Checker}
+	copied.untold = make(map[string]*Found)
+	return copied
+}
+
+// accepted tells whether the group has read a record of a delay topic.
+func (e *ending) accepted(of Source) bool { return e.config.Survey.Resolved(of, 0, 0) }
+
+// done tells whether nothing more will become of a request.
+func (e *ending) done(name Source) bool {
+	src := e.sources[topicPartition{name.Topic, name.Partition}]
+	if src == nil {
+		return true
+	}
+	s := src.peek(name.Offset)
+	if s.arrivals > 0 {
+		return true
+	}
+	return e.unseen(src, name.Offset, s).Final
+}
+
+// forgetNamings gives up what names others, and what they name, where nothing is open.
+func (e *ending) forgetNamings() {
+	for key, n := range e.namings.named {
+		inside := e.inWindow(n.Source)
+		open := e.ids.of[n.Source] != nil || n.requested && !e.done(n.Source) || inside && !n.requested && !e.wasRead(n.Source)
+		for _, by := range n.by {
+			open = open || !e.accepted(by.name) || by.replaces && !e.done(by.name)
+		}
+		if open || e.scratch().judgeNamed(n) {
+			continue
+		}
+		for _, by := range n.by {
+			if !by.replaces {
+				e.settle(by.name)
+			}
+			delete(e.namings.namers, by.name)
+		}
+		if n.requested {
+			e.settle(n.Source)
+		}
+		delete(e.namings.named, key)
+	}
+	for name, f := range e.namings.foreign {
+		if !e.inWindow(name) || f.seen && (f.times > 0 || f.answered) && e.accepted(name) {
+			e.judgeForeign(name, f)
+			e.settle(name)
+			delete(e.namings.foreign, name)
+		}
+	}
+}
+
+// forgetIDs gives up ids that no request has that is open.
+func (e *ending) forgetIDs() {
+	for name, g := range e.ids.by {
+		open := false
+		for _, offset := range g.members {
+			open = open || !e.done(g.name(offset)) || g.peek(offset).due+g.route.Remember.Milliseconds() > e.until
+		}
+		for _, offset := range g.takers {
+			open = open || !e.accepted(g.name(offset))
+		}
+		if scratch := e.scratch(); !open {
+			before := scratch.faults()
+			scratch.surveyGroup(g, name.id)
+			open = scratch.faults() > before || scratch.untold[whyBefore] != nil
+		}
+		if open {
+			continue
+		}
+		for _, offset := range slices.Concat(g.members, g.takers) {
+			e.settle(g.name(offset))
+			delete(e.ids.of, g.name(offset))
+			delete(e.ids.cancels, g.name(offset))
+			delete(e.ids.came, g.name(offset))
+		}
+		delete(e.ids.by, name)
+	}
+	clear(e.ids.passed) // it is not judged
+}
+
+// inWindow tells whether a request is judged.
+func (c *Checker) inWindow(name Source) bool {
+	src := c.sources[topicPartition{name.Topic, name.Partition}]
+	return src != nil && src.window.has(name.Offset)
+}
+
+// wasRead tells whether a place in a delay topic has been passed.
+func (c *Checker) wasRead(name Source) bool {
+	src := c.sources[topicPartition{name.Topic, name.Partition}]
+	return src != nil && name.Offset < src.window.next
+}

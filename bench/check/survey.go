@@ -1,0 +1,396 @@
+package check
+
+import (
+	"math"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Survey knows of topics that were not made for a check what records do not say: how far a group is, and what topics have lost.
+//
+// With it a Checker judges less, since what it does not see proves less: the configuration may have been another one when a request was
+// refused, topics come and go, others write to targets, and the older part of any topic may be gone.
+type Survey interface {
+	// Resolved tells whether the group says that it is done with a record: it has accepted it, and its key, of due time and seq, is at or
+	// below the watermark.
+	Resolved(of Source, due, seq int64) bool
+	// Unseen judges a request of which nothing was seen in target and dead-letter topics.
+	Unseen(Unseen) Verdict
+}
+
+// Unseen is a request of which nothing was seen.
+type Unseen struct {
+	Source
+	Due, Seq  int64 // the key by which the processor orders it; times in ms
+	DueUnread bool  // when it is due is not known
+	Undated   bool  // when it came is not known, nor when it is due, before the group has noted it
+	Since     int64 // ms: the earliest that it can have arrived
+	Cancel    bool  // it is a cancel, which is dead-lettered when it comes in vain
+	Target    string
+	Partition int32 // where it must be there, asked for or by its key; negative is anywhere
+	MayArrive bool  // it may have been delivered
+	MayDie    bool  // it may have been dead-lettered
+	Silent    bool  // its route emits no headers by which it could be known again
+}
+
+// Verdict is what is made of a request of which nothing was seen.
+type Verdict struct {
+	Fate  Fate
+	Why   string // of Untellable: a few words, the same for all of one kind
+	Final bool   // it will not be another one later on
+}
+
+// Fate is what has become of it.
+type Fate uint8
+
+// The fates.
+const (
+	Waits      Fate = iota // it is not due, or has been for a moment only
+	Lags                   // it is due, and the group does not say that it is done with it
+	Lost                   // the group says so, and it would have been seen
+	Untellable             // it may have arrived where it cannot be seen
+)
+
+// window are the offsets of a partition of which requests are judged.
+type window struct {
+	from, to int64
+	next     int64 // what lies below was read
+	end      int64 // where the log ended after the last arrival was read; 0: not known
+}
+
+var whole = window{to: math.MaxInt64}
+
+func (w *window) has(offset int64) bool { return offset >= w.from && offset < w.to }
+
+// Window bounds which requests of a partition are judged, to those from an offset on, and below another one. A Survey knows no other
+// partitions than those of which this was said.
+func (c *Checker) Window(topic string, partition int32, from, to int64) {
+	src := c.sources[topicPartition{topic, partition}]
+	if src == nil {
+		src = c.newSource(topic, partition)
+	}
+	if src != nil {
+		src.window.from, src.window.to = from, to
+	}
+}
+
+// Reached says that a partition of a delay topic has been read up to an offset, whatever lies there.
+func (c *Checker) Reached(topic string, partition int32, next int64) {
+	if src := c.sources[topicPartition{topic, partition}]; src != nil {
+		src.window.next = max(src.window.next, next)
+	}
+}
+
+// Ended says where a partition of a delay topic ended after all that has arrived was read: what names a request beyond it names none.
+func (c *Checker) Ended(topic string, partition int32, end int64) {
+	if src := c.sources[topicPartition{topic, partition}]; src != nil {
+		src.window.end = end
+	}
+}
+
+// Until is what Config.Until is, in ms, from now on. Only a Survey may change it.
+func (c *Checker) Until(millis int64) { c.until = millis }
+
+// AddTarget makes a target topic known, or knows it better.
+func (c *Checker) AddTarget(t Target) {
+	if known := c.targets.known[t.Topic]; known != nil {
+		known.Target = t
+		return
+	}
+	c.targets.known[t.Topic] = &target{Target: t, index: c.targets.index(t.Topic)}
+	for _, rt := range c.routes {
+		delete(rt.verdicts, t.Topic)
+	}
+	if c.config.Survey == nil {
+		c.byTarget[t.Topic] = newLateness()
+	}
+}
+
+// Target returns where a record of a delay topic asks to be delivered, or nothing.
+func (c *Checker) Target(r *kgo.Record) string {
+	if src := c.sources[topicPartition{r.Topic, r.Partition}]; src != nil && !src.resolves(r) {
+		return src.route.Expect(r).Target
+	}
+	return ""
+}
+
+// Allowed tells whether any route may deliver to a topic, as they are configured.
+func (c *Checker) Allowed(topic string) bool {
+	for _, rt := range c.routes {
+		if rt.allowed(topic) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayHappen are reasons for which any request may have been dead-lettered: by a configuration that was another one, or by what a topic was.
+const mayHappen = NoTarget | TargetNotAllowed | UnknownTarget | TooLarge | TooFarAhead | Rejected | ForbiddenTarget | InvalidPartition
+
+// mostVerdicts are remembered.
+const mostVerdicts = 1 << 12
+
+// expectLoosely says what must become of a request, by its headers alone, for all that is known of the configuration of its time.
+func (rt *route) expectLoosely(r *kgo.Record) Expectation {
+	if len(rt.verdicts) > mostVerdicts {
+		clear(rt.verdicts)
+	}
+	e := rt.expect(r)
+	if e.Outcome == Cancel || e.Outcome == Ignore {
+		return e
+	}
+	certain := e.Codes &^ (mayHappen | Expired | TooLate | DuplicateID)
+	if e.dueUnread {
+		certain &^= UnparsableDue | DueOutOfRange
+	}
+	e.Outcome = Either
+	if certain != 0 || e.unread {
+		e.Outcome = DeadLetter
+	}
+	e.Codes |= mayHappen
+	return e
+}
+
+// alone tells whether a request concerns no other one.
+func (e *Expectation) alone() bool { return e.Outcome != Cancel && e.Names.Topic == "" && e.ID == "" }
+
+// byKey is the partition of a slot whose request asks for none, where its key says which it is. It is negative, so that none was asked for.
+func (x *targets) byKey(topic string, key []byte) int16 {
+	t := x.known[topic]
+	if t == nil || t.Partitions == 0 || key == nil {
+		return -1
+	}
+	return -2 - int16(x.java.Partition(&kgo.Record{Key: key}, t.Partitions))
+}
+
+// partitionOf is where a request must arrive; negative is anywhere.
+func partitionOf(s *slot) int32 {
+	if s.partition < -1 {
+		return -2 - int32(s.partition)
+	}
+	return int32(s.partition)
+}
+
+// plausible tells whether a record with a key is where Java's producer would have put it while the topic had fewer partitions, or as many.
+func (x *targets) plausible(r *kgo.Record) bool {
+	t := x.known[r.Topic]
+	if t == nil || t.Partitions == 0 || r.Key == nil {
+		return true
+	}
+	for n := t.Partitions; n > int(r.Partition); n-- {
+		if x.java.Partition(r, n) == int(r.Partition) {
+			return true
+		}
+	}
+	return false
+}
+
+// unseen asks what became of a request of which nothing was seen.
+func (c *Checker) unseen(src *source, offset int64, s *slot) Verdict {
+	key := src.keyed(offset, s.due)
+	return c.config.Survey.Unseen(Unseen{
+		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce, Since: max(key.due, src.overdue[offset]),
+		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
+		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
+		Silent: src.route.Emit == emitNone && s.is(mayDeliver),
+	})
+}
+
+func (c *Checker) cancels(name Source) bool {
+	by := c.namings.namers[name]
+	return by != nil && !by.replaces
+}
+
+// judgeUnseen counts a request of which nothing was seen as what it is. What says what should have become of it.
+func (e *ending) judgeUnseen(src *source, offset int64, s *slot, what string, args ...any) {
+	switch v := e.unseen(src, offset, s); v.Fate {
+	case Waits:
+		e.counts.Pending++
+	case Lags:
+		e.fault(Overdue, src.name(offset), nil, what, args...)
+	case Lost:
+		e.fault(Missing, src.name(offset), nil, what, args...)
+	case Untellable:
+		e.untell(v.Why, src.name(offset), what, args...)
+	}
+}
+
+// untell counts a request of which it cannot be told what became of it.
+func (e *ending) untell(why string, name Source, what string, args ...any) {
+	e.counts.Untold++
+	found := e.untold[why]
+	if found == nil {
+		found = new(Found)
+		e.untold[why] = found
+	}
+	e.keep(found, Missing, name, nil, what, args...)
+}
+
+// surveyNamed: a cancel that was not answered has taken its request away, or its answer cannot be seen.
+func (e *ending) surveyNamed(n *named) {
+	src := e.source(n.Topic, n.Partition)
+	if src == nil || !src.window.has(n.Offset) || !e.wasRead(n.Source) {
+		return
+	}
+	s := src.peek(n.Offset)
+	requested, arrived := n.requested || s.is(forgotten), n.arrived || s.is(forgotten)
+	certain, maybe, silent := n.takers()
+	unanswered := 0
+	for _, by := range n.by {
+		if n.route.CancelsAnswered && !by.replaces && by.in == unseen {
+			if cancel := src.peek(by.name.Offset); e.unseen(src, by.name.Offset, cancel).Fate == Lost {
+				unanswered++
+			}
+		}
+	}
+	maybe += silent - unanswered
+	all := certain + unanswered
+	if arrived {
+		all++
+	}
+	switch {
+	case !requested && unanswered > 0:
+		e.fault(Missing, n.Source, nil, "was never requested, and %d cancels of it were not answered", unanswered)
+	case !requested && certain > 0:
+		e.fault(BadDelivered, n.Source, nil, "was never requested, and something was delivered in its place")
+	case !requested:
+	case all > 1 && !e.config.AllowDoubles:
+		e.fault(Doubled, n.Source, nil, "arrived: %v, %d replacements of it were delivered, and %d cancels of it were not answered", arrived, certain, unanswered)
+	case arrived || s.is(settled) || e.ids.of[n.Source] != nil:
+	case all == 0 && maybe == 0 && s.due <= e.until:
+		e.judgeUnseen(src, n.Offset, s, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
+	case all == 0 && s.due > e.until && !slices.ContainsFunc(n.by, func(by *namer) bool { return e.accepted(by.name) }):
+		e.counts.Pending++
+	default:
+		e.take(src, n.Offset, s)
+	}
+}
+
+// take counts a request that may have been taken away, and of which nothing was seen.
+func (e *ending) take(src *source, offset int64, s *slot) {
+	if v := e.unseen(src, offset, s); v.Fate == Untellable {
+		e.judgeUnseen(src, offset, s, "%s", e.says(s))
+		return
+	}
+	e.counts.Taken++
+}
+
+// canTell tells whether it can be judged that a cancel was passed on.
+func (e *ending) canTell(name Source, f *foreign) bool {
+	src := e.source(name.Topic, name.Partition)
+	switch {
+	case src == nil || !src.window.has(name.Offset) || !e.wasRead(name):
+		return false
+	case !f.seen: // or it has been forgotten
+		return !src.givenUp(name.Offset/pageSlots) && !src.is(name.Offset, settled)
+	case f.times > 0:
+		return true
+	}
+	to := e.source(name.Topic, f.to)
+	return to != nil && to.window.from == 0 && e.accepted(name)
+}
+
+// surveyIDs: what has vanished was taken away by what came later. Duplicates and what was passed on are not judged: what had an id before may be
+// outside of the window.
+func (e *ending) surveyIDs() {
+	for name, g := range e.ids.by {
+		e.surveyGroup(g, name.id)
+	}
+}
+
+// whyBefore: of a route that leaves out what has an id that another one has.
+const whyBefore = "their id may have been had by a request outside of the window"
+
+func (e *ending) surveyGroup(g *sharers, id string) {
+	e.judgeMemory(g, id)
+	missing := e.ids.missing(g)
+	for i, offset := range g.members {
+		switch s := g.peek(offset); {
+		case s.arrivals > 0 || s.is(settled):
+		case slices.Contains(missing, offset) && e.ids.unclear(g, i):
+			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
+		case slices.Contains(missing, offset):
+			e.judgeUnseen(g.source, offset, s, "has the id %q, is due, and nothing that came later can have taken it away", id)
+		case s.due > e.until && len(g.takers) == 0:
+			e.counts.Pending++
+		default:
+			e.take(g.source, offset, s)
+		}
+	}
+}
+
+// unclear tells whether the first request that has an id may have been left out, because of one outside of the window.
+func (c *ids) unclear(g *sharers, i int) bool {
+	return i == 0 && g.route.OnDuplicate == LeaveOut && g.window.from > 0
+}
+
+// turns are deliveries of lately: of each group of records that keep their order, the last one. It forgets by and by.
+type turns []lastTurn
+
+type lastTurn struct {
+	group  uint64
+	offset int64
+	place  place
+}
+
+const turnsKept = 1 << 18
+
+func newTurns(kept bool) turns {
+	if !kept {
+		return nil
+	}
+	return make(turns, turnsKept)
+}
+
+// judgeTurn finds what is delivered after a later one of its key, target partition and due time.
+func (c *Checker) judgeTurn(src *source, offset int64, s *slot, r *kgo.Record) {
+	if c.turns == nil || !s.is(requested) || s.is(orLater) {
+		return
+	}
+	if _, again := src.retries[offset]; again || s.is(retried) {
+		return
+	}
+	where := c.places.number(topicPartition{src.topic, src.partition})
+	group := mix(mix(mix(s.key, uint64(s.due)), uint64(s.place.partition())), uint64(where)) | 1
+	last := &c.turns[group>>20%turnsKept]
+	if last.group == group && last.offset > offset && last.place < s.place {
+		c.fault(Disordered, src.name(offset), r, "at %s, after offset %d with the same key and due %d, at %s", c.places.name(s.place), last.offset, s.due, c.places.name(last.place))
+		return
+	}
+	*last = lastTurn{group, offset, s.place}
+}
+
+// outside tells whether what has arrived is of a request that is not judged.
+func (c *Checker) outside(src *source, offset int64) bool {
+	if c.config.Survey == nil || src.window.has(offset) || src.is(offset, requested) {
+		return false
+	}
+	c.counts.Elsewhere++
+	return true
+}
+
+// is looks at a slot, if there is one.
+func (s *source) is(offset int64, f flag) bool { return s.peek(offset).is(f) }
+
+// settle notes that a request is not waited for any more although nothing was seen of it.
+func (e *ending) settle(name Source) {
+	if src := e.sources[topicPartition{name.Topic, name.Partition}]; src != nil {
+		if s := src.peek(name.Offset); s.is(requested) && s.arrivals == 0 && !s.is(settled) {
+			if s.is(mayDeliver) {
+				e.take(src, name.Offset, s)
+			}
+			s.flags |= settled
+		}
+	}
+}
+
+// Whys are the reasons for which it cannot be told of some requests what became of them.
+func (r *Report) Whys() []string {
+	var all []string
+	for why := range r.Untellable {
+		all = append(all, why)
+	}
+	slices.Sort(all)
+	return all
+}

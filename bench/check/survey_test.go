@@ -1,0 +1,87 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// knows is a group that is done with everything.
+type knows struct{}
+
+func (knows) Resolved(Source, int64, int64) bool { return true }
+func (knows) Unseen(Unseen) Verdict              { return Verdict{Fate: Waits} }
+
+// BenchmarkSurvey is what a request and its delivery cost a survey, and what is held of one that waits and of one that is settled.
+func BenchmarkSurvey(b *testing.B) {
+	for _, settles := range []bool{true, false} {
+		b.Run(fmt.Sprintf("settles=%v", settles), func(b *testing.B) {
+			w := newWorld()
+			w.config.Survey = knows{}
+			c, err := New(w.config)
+			if err != nil {
+				b.Fatal(err)
+			}
+			q := w.request("key-1", fmt.Sprintf("%0100d", 1), "trace=1", "delay-until="+millis(due), "delay-target-topic=orders")
+			d := w.deliver(q, due)
+			c.Window(q.Topic, q.Partition, 0, math.MaxInt64)
+			var place *[]byte
+			for i, h := range d.Headers {
+				if h.Key == "delay-source" {
+					place = &d.Headers[i].Value
+				}
+			}
+			before := heap()
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Requested(q)
+				if settles {
+					*place = fmt.Appendf((*place)[:0], "%s/%d/%d", q.Topic, q.Partition, q.Offset)
+					c.Delivered(d, due.Add(5*time.Millisecond))
+				}
+				q.Offset++
+				d.Offset++
+				if q.Offset%100_000 == 0 {
+					c.Forget()
+				}
+			}
+			c.Forget()
+			b.ReportMetric(float64(heap()-before)/float64(b.N), "held-B/op")
+			b.ReportMetric(float64(c.Held())/float64(b.N), "said-B/op")
+		})
+	}
+}
+
+// TestHeld: what is said to be held is what is held, and what is settled costs a bit or two.
+func TestHeld(t *testing.T) {
+	w := newWorld()
+	w.config.Survey = knows{}
+	c := newChecker(t, w.config)
+	c.Window("requests", 1, 0, math.MaxInt64)
+	const n = 200_000
+	before := heap()
+	for range n {
+		feed(c, w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders"))
+	}
+	c.Forget()
+	held, said := heap()-before, c.Held()
+	if held > n*70 || said < held*2/3 || said > held*3/2 {
+		t.Errorf("%d requests that wait take %d bytes, and %d are said to be held", n, held, said)
+	}
+	q := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+	d := w.deliver(q, due)
+	for offset := range int64(n) {
+		q.Offset = offset
+		set(d, "delay-source", fmt.Sprintf("requests/1/%d", offset))
+		c.Delivered(d, due.Add(5*time.Millisecond))
+	}
+	c.Forget()
+	if said := c.Held(); said > n {
+		t.Errorf("%d bytes are said to be held of %d that are settled", said, n)
+	}
+	r := c.Report()
+	if r.Requested != n || r.Delivered != n || r.Pending != 0 || r.Faults != 0 {
+		t.Errorf("%+v", r.Counts)
+	}
+}

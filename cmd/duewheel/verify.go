@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/duewheel/duewheel/admin"
+	"github.com/duewheel/duewheel/bench/check"
+	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/setting"
+	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/verify"
+)
+
+// verifying is what `duewheel verify` was asked for.
+type verifying struct {
+	from, to    string
+	routes      []string
+	grace, late time.Duration
+	show        int
+	memory      string
+	allTargets  bool
+	output      string
+	watch       bool
+	every       time.Duration
+	listen      string
+}
+
+// undecided is the exit code where it cannot be told whether all is well.
+const undecided = 2
+
+// verifyPort is where the metrics of `duewheel verify --watch` are: not where those of a processor are.
+const verifyPort = "127.0.0.1:9465"
+
+func newVerifyCommand(f *flags) *cobra.Command {
+	var o verifying
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Say whether all is well: what is missing, doubled, altered, early or late",
+		Long: `Read the delay topics of a configuration, their targets and their dead letter topics, and
+compare what was requested with what has arrived. It knows nothing of the processor but the
+group's checkpoints, writes nothing, takes no part in the group, and a processor may run
+meanwhile. What is due and not delivered is overdue as long as the checkpoint does not say
+that it is resolved; only then it is missing.
+
+It says since when it can tell: a topic whose older part is gone hides what lay there. The
+exit code is 0 when all is well, 1 when faults were found, and 2 when it could not tell:
+brokers that cannot be reached, rights or topics that are missing, a mistake in the flags.
+
+With --watch it goes on until it is stopped, prints what it finds as it finds it, and has
+/metrics on --listen.`,
+		Example: "  duewheel verify -c duewheel.yaml --from 2d\n" +
+			"  duewheel verify -c duewheel.yaml --watch --listen :9465",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return &exitError{undecided, fmt.Errorf("verify takes no arguments, and %q was given", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := o.run(cmd, f)
+			if err != nil && !errors.Is(err, errShown) {
+				err = &exitError{undecided, err}
+			}
+			return err
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{undecided, err} })
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.StringVar(&o.from, "from", "", "only requests written at or after this `time`: RFC 3339, or so long ago, such as 1h or 2d")
+	p.StringVar(&o.to, "to", "", "only requests written before this `time`")
+	p.StringSliceVar(&o.routes, "route", nil, "only these delay `topics`")
+	p.DurationVar(&o.grace, "grace", time.Minute, "for how long a request may be due before it is overdue")
+	p.DurationVar(&o.late, "late", 0, "how late a delivery may be before that is a fault (default: it is only told)")
+	p.IntVar(&o.show, "show", 10, "how many faults of each kind are shown; all are counted")
+	p.BoolVar(&o.allTargets, "all-targets", false, "read every topic that a pattern of targets.allow matches, not only those that requests name")
+	p.StringVar(&o.memory, "memory", "512MiB", "what may be held of requests, a `size`")
+	addOutput(cmd, &o.output)
+	p.BoolVar(&o.watch, "watch", false, "go on until stopped")
+	p.DurationVar(&o.every, "every", 10*time.Second, "how often to look, with --watch")
+	p.StringVar(&o.listen, "listen", verifyPort, "where /metrics is with --watch, an `address`; off: nowhere")
+	return cmd
+}
+
+// exitError ends the process with a code of its own.
+type exitError struct {
+	code int
+	error
+}
+
+func (e *exitError) Unwrap() error { return e.error }
+
+// exitCode is how the process ends after an error.
+func exitCode(err error) int {
+	var with *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &with):
+		return with.code
+	}
+	return 1
+}
+
+// config reads flags and settings. The error names everything that is wrong with them.
+func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verify.Config, error) {
+	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, Keep: o.show, AllTargets: o.allTargets}
+	errs := []error{checkOutput(o.output)}
+	if s.Group == "" {
+		errs = append(errs, errNoGroup)
+	}
+	var err error
+	if c.From, err = instant("from", o.from, now); err != nil {
+		errs = append(errs, err)
+	}
+	if c.To, err = instant("to", o.to, now); err != nil {
+		errs = append(errs, err)
+	}
+	if !c.From.IsZero() && !c.To.IsZero() && !c.From.Before(c.To) {
+		errs = append(errs, fmt.Errorf("--from %s is not before --to %s: nothing lies between them", o.from, o.to))
+	}
+	if o.watch && o.to != "" {
+		errs = append(errs, errors.New("--to and --watch: give one of them"))
+	}
+	if c.Memory, err = setting.Size(o.memory); err != nil || c.Memory < 16<<20 {
+		errs = append(errs, fmt.Errorf("--memory %s: a size of at least 16MiB", o.memory))
+	}
+	if o.show < 1 {
+		errs = append(errs, fmt.Errorf("--show %d: at least 1", o.show))
+	}
+	for _, d := range []struct {
+		flag string
+		is   time.Duration
+		min  time.Duration
+	}{{"grace", o.grace, time.Second}, {"late", o.late, 0}, {"every", o.every, time.Second}} {
+		if d.is < d.min {
+			errs = append(errs, fmt.Errorf("--%s %v: at least %v", d.flag, d.is, d.min))
+		}
+	}
+	for _, only := range []string{"every", "listen"} {
+		if cmd.Flags().Changed(only) && !o.watch {
+			errs = append(errs, fmt.Errorf("--%s is for --watch", only))
+		}
+	}
+	want, err := s.expectation()
+	errs = append(errs, err)
+	for _, r := range want.Routes {
+		if len(o.routes) == 0 || slices.Contains(o.routes, r.Topic) {
+			c.Routes = append(c.Routes, promised(r))
+		}
+	}
+	for _, name := range o.routes {
+		if err == nil && !slices.ContainsFunc(want.Routes, func(r *topics.Route) bool { return r.Topic == name }) {
+			errs = append(errs, fmt.Errorf("--route %s is not the delay topic of any route of the configuration", name))
+		}
+	}
+	return c, joinLines(errs...)
+}
+
+// promised is what a route promises, as far as it is checked.
+func promised(r *topics.Route) check.Route {
+	c := check.Route{
+		Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
+		Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
+		OnDuplicate: map[topics.OnDuplicate]check.OnDuplicate{
+			topics.DuplicateRejected: check.Reject, topics.DuplicateReplaces: check.Replace, topics.DuplicateIgnored: check.LeaveOut,
+		}[r.OnDuplicate],
+	}
+	if again := r.Retry; again != nil {
+		b := again.Backoff
+		c.Retry = &check.Retry{
+			Initial: b.Initial, Max: b.Max, Factor: b.Factor, Jitter: b.Jitter, MaxAttempts: int64(again.MaxAttempts),
+			Parking: again.Parking, FromHeaders: again.FromHeaders, Strip: again.Strip, Behind: time.Hour,
+		}
+	}
+	return c
+}
+
+func (o *verifying) run(cmd *cobra.Command, f *flags) error {
+	s, err := f.load()
+	opts, clientErr := s.clientOpts()
+	config, configErr := o.config(cmd, s, time.Now())
+	if err := joinLines(err, clientErr, configErr); err != nil {
+		return err
+	}
+	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if isScreen(stderr) && !o.watch {
+		began := time.Now()
+		config.Progress = func(done, of int64) {
+			if of > 0 {
+				fmt.Fprint(stderr, progress(int(done), int(of), time.Since(began)))
+			}
+		}
+	}
+	v, err := verify.New(config, opts...)
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	if o.watch {
+		return o.keepWatching(cmd.Context(), v, stdout, stderr)
+	}
+	report, err := v.Pass(cmd.Context())
+	if isScreen(stderr) {
+		fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	if err != nil {
+		return err
+	}
+	return o.print(stdout, report)
+}
+
+// print prints a report; errShown says that it has faults.
+func (o *verifying) print(w io.Writer, r *verify.Report) error {
+	err := r.Write
+	if o.output == "json" {
+		err = func(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+	}
+	if err := err(w); err != nil {
+		return err
+	}
+	if !r.Well() {
+		return errShown
+	}
+	return nil
+}
+
+// keepWatching looks again and again, until ctx ends.
+func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout, stderr io.Writer) error {
+	var metrics verify.Metrics
+	var g errgroup.Group
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if o.listen != listenOff {
+		listener, err := admin.Listen(o.listen)
+		if err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+		registry := newRegistry()
+		registry.MustRegister(&metrics)
+		fmt.Fprintf(stderr, "metrics are at http://%s/metrics\n", listener.Addr())
+		g.Go(func() error {
+			err := admin.Serve(ctx, listener, metricsHandler(registry))
+			stop(err)
+			return err
+		})
+	}
+	var last *verify.Report
+	g.Go(func() error {
+		defer stop(nil)
+		for {
+			report, err := v.Pass(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+			metrics.Took(report, v.Held())
+			if err != nil {
+				if last == nil || errors.Is(err, verify.ErrMemory) {
+					return err // it will not be better by itself
+				}
+				fmt.Fprintf(stderr, "%s could not tell: %v\n", formatTime(time.Now()), err)
+			} else {
+				if err := o.tellNews(stdout, last, report); err != nil {
+					return err
+				}
+				last = report
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(o.every):
+			}
+		}
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if last == nil {
+		return errors.New("it was stopped before all had been read")
+	}
+	return o.print(stdout, last)
+}
+
+func metricsHandler(r *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "duewheel verify: /metrics /livez") })
+	return mux
+}
+
+// tellNews prints what a pass has found and the one before had not: a line for each kind, and the first time one for all.
+func (o *verifying) tellNews(w io.Writer, before, now *verify.Report) error {
+	if o.output == "json" {
+		return json.NewEncoder(w).Encode(now)
+	}
+	at := formatTime(time.UnixMilli(now.At))
+	if before == nil {
+		c := now.Counts
+		if _, err := fmt.Fprintf(w, "%s requested %d, delivered %d, dead-lettered %d, pending %d, faults %d\n", at, c.Requested, c.Delivered, c.DeadLettered, c.Pending, c.Faults); err != nil {
+			return err
+		}
+		before = &verify.Report{}
+	}
+	known := make(map[string]verify.Found)
+	for _, f := range before.Faults {
+		known[f.Kind] = f
+	}
+	for _, f := range now.Faults {
+		was := known[f.Kind]
+		delete(known, f.Kind)
+		if f.Count == was.Count {
+			continue
+		}
+		line := fmt.Sprintf("%s %s: %d, and there were %d", at, strings.ToUpper(f.Kind), f.Count, was.Count)
+		if len(f.First) > len(was.First) {
+			line += ": " + f.First[len(was.First)].String()
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	for _, kind := range sorted(known) {
+		if _, err := fmt.Fprintf(w, "%s %s: none any more\n", at, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}

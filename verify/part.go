@@ -1,0 +1,97 @@
+package verify
+
+import (
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// place is a partition.
+type place struct {
+	topic     string
+	partition int32
+}
+
+// part is a partition that is read.
+type part struct {
+	place
+	start int64 // where the log began when it was looked at last; of a delay topic before its checkpoint was
+	next  int64 // offset that is read next
+	goal  int64 // where to read to, in this pass
+	begun int64 // next, when the pass began
+
+	first, last int64 // ms: the earliest and the latest timestamp read; unread where there is none
+	waits       bool  // an open transaction has kept it from its goal
+
+	// Of a delay topic.
+	from       int64 // the first offset of the window
+	checkpoint checkpoint
+
+	// Of a target or dead letter topic: it holds all that was delivered to it after this time, in ms. Zero: all that counts. Never: it is not
+	// known.
+	wholeSince int64
+	shrunk     bool // its older part is gone
+}
+
+const (
+	unread = math.MinInt64
+	never  = math.MaxInt64
+)
+
+func newPart(at place, start int64) *part {
+	return &part{place: at, start: start, next: start, from: start, first: unread, last: unread}
+}
+
+// done tells whether a part has been read to its goal.
+func (p *part) done() bool { return p.next >= p.goal || p.waits }
+
+// pass notes that a record has been read.
+func (p *part) pass(r *kgo.Record) {
+	p.next = r.Offset + 1
+	if r.Attrs.IsControl() {
+		return
+	}
+	at := r.Timestamp.UnixMilli()
+	if p.last == unread {
+		p.first = at
+	}
+	p.first, p.last = min(p.first, at), max(p.last, at)
+	if p.wholeSince == never && isDelivered(r) {
+		p.wholeSince = at
+	}
+}
+
+// shrink notes that the log begins above what was to be read: whether anything of the window is gone is known when the first record is read
+// that was delivered later.
+func (p *part) shrink(start int64) {
+	p.next = start
+	p.shrunk, p.wholeSince = true, never
+}
+
+// isDelivered tells whether a record is one that a processor has written, whose timestamps rise with the log.
+func isDelivered(r *kgo.Record) bool {
+	for _, h := range r.Headers {
+		if h.Key == "delay-source" || h.Key == "__delay.errors.code" {
+			return true
+		}
+	}
+	return false
+}
+
+// topic is a topic that is read, and what is known of it.
+type topic struct {
+	name      string
+	parts     []*part
+	gone      bool // it does not exist
+	compacted bool // it keeps the last record of each key
+}
+
+// whole tells since when a topic holds all that was delivered to it: its partitions, or one of them if partition is not negative.
+func (t *topic) whole(partition int32) (since int64) {
+	for _, p := range t.parts {
+		if partition < 0 || p.partition == partition {
+			since = max(since, p.wholeSince)
+		}
+	}
+	return since
+}

@@ -1,0 +1,381 @@
+package verify
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/duewheel/duewheel/bench/check"
+)
+
+// Report is what was found so far. It can be written as JSON; times are in ms since 1970.
+type Report struct {
+	At       int64            `json:"at"`     // when the last pass began
+	Counts   Counts           `json:"counts"` // by outcome
+	ByCode   map[string]int64 `json:"dead_letters,omitempty"`
+	Lateness Lateness         `json:"lateness"`
+	ByTarget []Lateness       `json:"lateness_by_target,omitempty"`
+	Windows  []Window         `json:"windows"`          // since when it can be told, by topic
+	Faults   []Found          `json:"faults"`           // by kind; none is empty
+	Untold   []Found          `json:"untold,omitempty"` // requests of which it cannot be told what became of them, by why
+	Notes    []string         `json:"notes,omitempty"`
+}
+
+// Counts are numbers of requests and records.
+type Counts struct {
+	Requested    int64 `json:"requested"`
+	Delivered    int64 `json:"delivered"`
+	DeadLettered int64 `json:"dead_lettered"`
+	Taken        int64 `json:"taken"`   // cancelled, replaced or left out
+	Pending      int64 `json:"pending"` // not due, or for no longer than Config.Grace
+	Overdue      int64 `json:"overdue"`
+	Missing      int64 `json:"missing"`
+	Untold       int64 `json:"untold"`
+	Doubled      int64 `json:"doubled"` // arrived again, whether that is a fault or not
+	Cancels      int64 `json:"cancels"`
+	Retried      int64 `json:"retried"`   // times that records were carried on
+	Elsewhere    int64 `json:"elsewhere"` // records of requests outside of the window
+	Foreign      int64 `json:"foreign"`   // records of others in targets and dead letter topics
+	Faults       int64 `json:"faults"`
+}
+
+// Lateness is how much later than due, or than requested if it was due already, records were delivered, in ms.
+type Lateness struct {
+	Target  string  `json:"target,omitempty"`
+	Records int64   `json:"records"`
+	P50     float64 `json:"p50_ms"`
+	P99     float64 `json:"p99_ms"`
+	Max     float64 `json:"max_ms"`
+	Mean    float64 `json:"mean_ms"`
+}
+
+// Window says since when it can be told what became of requests.
+type Window struct {
+	Topic      string `json:"topic"`
+	Kind       string `json:"kind"` // delay, target or dead_letter
+	Partitions int    `json:"partitions"`
+	Since      int64  `json:"since,omitempty"`   // ms: 0 is ever since. Of a delay topic the first request, of others the first delivery that is left
+	Cut        bool   `json:"cut,omitempty"`     // what lay before is gone
+	Unknown    bool   `json:"unknown,omitempty"` // since when is not known: no delivery is left
+}
+
+// Found is one kind of what was found.
+type Found struct {
+	Kind  string  `json:"kind"`
+	Count int64   `json:"count"`
+	First []Fault `json:"first"` // at most Config.Keep
+}
+
+// Fault is one broken promise, or one request of which it cannot be told.
+type Fault struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Detail    string `json:"detail"`
+	At        string `json:"at,omitempty"`   // where it arrived, on seeing which it was found: topic/partition@offset
+	When      int64  `json:"when,omitempty"` // its timestamp, ms
+}
+
+func (f Fault) String() string {
+	s := fmt.Sprintf("%s/%d@%d: %s", f.Topic, f.Partition, f.Offset, f.Detail)
+	if f.At != "" {
+		s += fmt.Sprintf(" (%s, written %s)", f.At, formatMillis(f.When))
+	}
+	return s
+}
+
+// Kinds are all kinds of faults that a report may have.
+func Kinds() []string {
+	var all []string
+	for _, k := range check.Kinds() {
+		if name := nameOf(k); name != "" {
+			all = append(all, name)
+		}
+	}
+	return append(all, kindCut)
+}
+
+// kindCut: a delay topic has lost what was pending.
+const kindCut = "cut"
+
+// nameOf is a kind as people read it; empty is one that is not looked for.
+func nameOf(k check.Kind) string {
+	switch k {
+	case check.Ahead, check.Insistent, check.Uncovered:
+		return ""
+	case check.GoodDeadLettered:
+		return "dead-lettered in vain"
+	case check.BadDelivered:
+		return "delivered in vain"
+	}
+	return k.String()
+}
+
+func (v *Verifier) report(at time.Time) *Report {
+	found := v.checker.Report()
+	n := found.Counts
+	r := &Report{
+		At: at.UnixMilli(), ByCode: found.ByCode, Lateness: latenessOf("", found.Lateness),
+		Counts: Counts{
+			Requested: n.Requested, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
+			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels,
+			Retried: n.Retried, Elsewhere: n.Elsewhere, Foreign: n.Foreign,
+		},
+	}
+	for target, l := range found.ByTarget {
+		r.ByTarget = append(r.ByTarget, latenessOf(target, l))
+	}
+	slices.SortFunc(r.ByTarget, func(a, b Lateness) int { return cmp.Compare(a.Target, b.Target) })
+	for _, k := range check.Kinds() {
+		if name := nameOf(k); name != "" && found.Count(k) > 0 {
+			r.Faults = append(r.Faults, foundOf(name, &found.Found[k]))
+		}
+	}
+	if cut := v.findCuts(); cut.Count > 0 {
+		r.Faults = append(r.Faults, cut)
+	}
+	for _, f := range r.Faults {
+		r.Counts.Faults += f.Count
+	}
+	for _, why := range found.Whys() {
+		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
+	}
+	r.Windows, r.Notes = v.windows(), v.notes()
+	return r
+}
+
+func latenessOf(target string, l *check.Lateness) Lateness {
+	all := l.Micros
+	if l.OverdueMicros.TotalCount() > 0 {
+		all.Merge(l.OverdueMicros)
+		l.OverdueMicros.Reset()
+	}
+	ms := func(q float64) float64 { return float64(all.ValueAtQuantile(q)) / 1000 }
+	return Lateness{Target: target, Records: all.TotalCount(), P50: ms(50), P99: ms(99), Max: ms(100), Mean: all.Mean() / 1000}
+}
+
+func foundOf(kind string, found *check.Found) Found {
+	f := Found{Kind: kind, Count: found.Count, First: []Fault{}}
+	for _, one := range found.First {
+		shown := Fault{Topic: one.Source.Topic, Partition: one.Source.Partition, Offset: one.Source.Offset, Detail: one.Detail}
+		if at := one.Arrived; at != nil {
+			shown.At, shown.When = fmt.Sprintf("%s/%d@%d", at.Topic, at.Partition, at.Offset), at.Timestamp.UnixMilli()
+		}
+		f.First = append(f.First, shown)
+	}
+	return f
+}
+
+// findCuts: a delay topic holds what is pending.
+func (v *Verifier) findCuts() Found {
+	f := Found{Kind: kindCut}
+	for _, p := range v.sortedDelays() {
+		c := p.checkpoint
+		said := ""
+		switch {
+		case !c.known:
+		case p.start > c.low:
+			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.start, c.low)
+		case c.offset > p.goal && !p.waits:
+			said = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset)
+		}
+		if said == "" {
+			continue
+		}
+		if f.Count++; len(f.First) < v.config.Keep {
+			f.First = append(f.First, Fault{Topic: p.topic, Partition: p.partition, Offset: c.low, Detail: said})
+		}
+	}
+	return f
+}
+
+func (v *Verifier) sortedDelays() []*part {
+	var all []*part
+	for _, p := range v.delays {
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b *part) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	})
+	return all
+}
+
+// windows says of each topic since when it can be told.
+func (v *Verifier) windows() (all []Window) {
+	for _, r := range v.config.Routes {
+		w := Window{Topic: r.Topic, Kind: "delay"}
+		for _, p := range v.sortedDelays() {
+			if p.topic != r.Topic {
+				continue
+			}
+			w.Partitions++
+			if p.first != unread && (w.Since == 0 || p.first < w.Since) {
+				w.Since = p.first
+			}
+			w.Cut = w.Cut || p.start > 0 && p.from == p.start
+		}
+		all = append(all, w)
+	}
+	for _, name := range sortedNames(v.topics) {
+		t := v.topics[name]
+		if len(t.parts) == 0 {
+			continue
+		}
+		w := Window{Topic: name, Kind: "target", Partitions: len(t.parts)}
+		if v.letters[name] {
+			w.Kind = "dead_letter"
+		}
+		for _, p := range t.parts {
+			w.Cut = w.Cut || p.shrunk
+			if p.wholeSince == never {
+				w.Unknown = true
+			} else {
+				w.Since = max(w.Since, p.wholeSince)
+			}
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// notes are what a person should know besides.
+func (v *Verifier) notes() (all []string) {
+	note := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	for _, name := range sortedNames(v.topics) {
+		if v.topics[name].gone && v.letters[name] {
+			note("the dead letter topic %s does not exist, or may not be looked at", name)
+		}
+	}
+	none, unreadable := 0, 0
+	for _, p := range v.sortedDelays() {
+		if p.checkpoint.foreign {
+			unreadable++
+		} else if !p.checkpoint.known && p.next > 0 {
+			none++
+		}
+		if p.waits {
+			note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
+		}
+	}
+	for _, name := range sortedNames(v.topics) {
+		for _, p := range v.topics[name].parts {
+			if p.waits {
+				note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
+			}
+		}
+	}
+	if none > 0 {
+		note("the group has no checkpoint of %d partitions: of their requests none is missing, only overdue", none)
+	}
+	if unreadable > 0 {
+		note("the checkpoints of %d partitions cannot be read (another release wrote them, or a tool): of their requests none is missing, only overdue", unreadable)
+	}
+	return all
+}
+
+// Well tells whether no fault was found.
+func (r *Report) Well() bool { return r.Counts.Faults == 0 }
+
+// Write tells all in words.
+func (r *Report) Write(w io.Writer) error {
+	var b strings.Builder
+	for _, x := range r.Windows {
+		fmt.Fprintln(&b, x)
+	}
+	c := r.Counts
+	fmt.Fprintf(&b, "requested %d: delivered %d, dead-lettered %d%s, cancelled, replaced or left out %d, pending %d, overdue %d, missing %d, cannot tell %d\n",
+		c.Requested, c.Delivered, c.DeadLettered, byCode(r.ByCode), c.Taken, c.Pending, c.Overdue, c.Missing, c.Untold)
+	for _, also := range []struct {
+		n    int64
+		what string
+	}{{c.Doubled, "arrived again"}, {c.Retried, "times carried on to be tried again"}, {c.Cancels, "cancels"},
+		{c.Elsewhere, "arrived of requests outside of the window"}, {c.Foreign, "records of others in these topics"}} {
+		if also.n > 0 {
+			fmt.Fprintf(&b, "  %d %s\n", also.n, also.what)
+		}
+	}
+	if r.Lateness.Records > 0 {
+		fmt.Fprintf(&b, "late: %s\n", r.Lateness)
+		for _, l := range r.ByTarget {
+			if len(r.ByTarget) > 1 {
+				fmt.Fprintf(&b, "  %s: %s\n", l.Target, l)
+			}
+		}
+	}
+	for _, f := range r.Untold {
+		fmt.Fprintf(&b, "cannot tell of %d: %s\n", f.Count, f.Kind)
+		f.write(&b)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	for _, f := range r.Faults {
+		fmt.Fprintf(&b, "%s: %d\n", strings.ToUpper(f.Kind), f.Count)
+		f.write(&b)
+	}
+	if r.Well() {
+		fmt.Fprintln(&b, "all is well")
+	} else {
+		fmt.Fprintf(&b, "faults: %d\n", c.Faults)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (f *Found) write(b *strings.Builder) {
+	for _, one := range f.First {
+		fmt.Fprintf(b, "  %s\n", one)
+	}
+	if more := f.Count - int64(len(f.First)); more > 0 {
+		fmt.Fprintf(b, "  and %d more\n", more)
+	}
+}
+
+func (l Lateness) String() string {
+	ms := func(v float64) time.Duration {
+		return time.Duration(v * float64(time.Millisecond)).Round(100 * time.Microsecond)
+	}
+	return fmt.Sprintf("p50 %v, p99 %v, max %v", ms(l.P50), ms(l.P99), ms(l.Max))
+}
+
+func (w Window) String() string {
+	s := fmt.Sprintf("%s %s: ", strings.ReplaceAll(w.Kind, "_", " "), w.Topic)
+	switch {
+	case w.Unknown:
+		return s + "its older part is gone, and no delivery is left that tells since when it is whole"
+	case w.Kind == "delay" && w.Since == 0:
+		return s + "no requests"
+	case w.Cut && w.Since > 0:
+		return s + "from " + formatMillis(w.Since) + " on; what lay before is gone"
+	case w.Kind == "delay":
+		return s + "from " + formatMillis(w.Since) + " on"
+	}
+	return s + "whole"
+}
+
+func byCode(codes map[string]int64) string {
+	var all []string
+	for _, code := range sortedNames(codes) {
+		all = append(all, fmt.Sprintf("%s %d", code, codes[code]))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(all, ", ") + ")"
+}
+
+func formatMillis(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	var all []string
+	for name := range m {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

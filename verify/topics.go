@@ -1,0 +1,311 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/bench/check"
+)
+
+// lookAround finds the topics of the cluster that may be targets, and what has become of the delay topics.
+func (v *Verifier) lookAround(ctx context.Context) error {
+	if err := v.arrivals.Ping(ctx); err != nil {
+		return fmt.Errorf("reach the brokers: %w", err)
+	}
+	all, err := v.adm.ListTopics(ctx)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	for _, r := range v.config.Routes {
+		detail, ok := all[r.Topic]
+		if !ok {
+			asked, err := v.adm.ListTopics(ctx, r.Topic) // which says why
+			if err != nil {
+				return fmt.Errorf("list topics: %w", err)
+			}
+			detail = asked[r.Topic]
+			detail.Err = cmp.Or(detail.Err, error(kerr.UnknownTopicOrPartition))
+		}
+		if detail.Err != nil {
+			return fmt.Errorf("delay topic %s: %w", r.Topic, detail.Err)
+		}
+		if known, ok := v.ids[r.Topic]; ok && known != [16]byte(detail.ID) {
+			return fmt.Errorf("delay topic %s was made anew: begin again", r.Topic)
+		}
+		v.ids[r.Topic] = [16]byte(detail.ID)
+	}
+	v.existing = all
+	return nil
+}
+
+// listStarts asks where the logs of the delay topics begin.
+func (v *Verifier) listStarts(ctx context.Context) (map[place]int64, error) {
+	var names []string
+	for _, r := range v.config.Routes {
+		names = append(names, r.Topic)
+	}
+	return list(v.adm.ListStartOffsets(ctx, names...))
+}
+
+// openDelays begins to read partitions of delay topics that are not read yet, and sets how far to read.
+func (v *Verifier) openDelays(ctx context.Context) error {
+	var names []string
+	for _, r := range v.config.Routes {
+		names = append(names, r.Topic)
+	}
+	starts, err := list(v.adm.ListStartOffsets(ctx, names...))
+	if err != nil {
+		return err
+	}
+	ends, err := list(v.adm.ListEndOffsets(ctx, names...))
+	if err != nil {
+		return err
+	}
+	froms, tos, err := v.chosen(ctx, names)
+	if err != nil {
+		return err
+	}
+	added := make(map[string]map[int32]kgo.Offset)
+	for _, at := range sortedPlaces(ends) {
+		p := v.delays[at]
+		if p == nil {
+			p = newPart(at, starts[at])
+			if from, ok := froms[at]; ok {
+				p.from = max(p.start, from)
+			}
+			p.next = p.from
+			v.delays[at] = p
+			if added[at.topic] == nil {
+				added[at.topic] = make(map[int32]kgo.Offset)
+			}
+			added[at.topic][at.partition] = kgo.NewOffset().At(p.next)
+		}
+		to := int64(math.MaxInt64)
+		if end, ok := tos[at]; ok {
+			to = end
+		}
+		v.checker.Window(at.topic, at.partition, p.from, to)
+		p.goal, p.begun, p.waits = ends[at], p.next, false
+	}
+	v.requests.AddConsumePartitions(added)
+	return nil
+}
+
+// findEnds asks where the delay topics end by now: what has arrived and lies beyond was never requested.
+func (v *Verifier) findEnds(ctx context.Context) error {
+	var names []string
+	for _, r := range v.config.Routes {
+		names = append(names, r.Topic)
+	}
+	ends, err := list(v.adm.ListEndOffsets(ctx, names...))
+	for at, end := range ends {
+		v.checker.Ended(at.topic, at.partition, end)
+	}
+	return err
+}
+
+// chosen are the bounds of the window, in offsets.
+func (v *Verifier) chosen(ctx context.Context, names []string) (from, to map[place]int64, err error) {
+	bound := func(t time.Time) (map[place]int64, error) {
+		if t.IsZero() {
+			return nil, nil
+		}
+		return list(v.adm.ListOffsetsAfterMilli(ctx, t.UnixMilli(), names...))
+	}
+	if from, err = bound(v.config.From); err != nil {
+		return nil, nil, err
+	}
+	to, err = bound(v.config.To)
+	if now := v.config.Now(); v.config.To.After(now) {
+		to = nil
+	}
+	return from, to, err
+}
+
+// fetchCheckpoints asks what the group is done with.
+func (v *Verifier) fetchCheckpoints(ctx context.Context) (map[place]checkpoint, error) {
+	all := make(map[place]checkpoint)
+	if v.config.Group == "" {
+		return all, nil
+	}
+	committed, err := v.adm.FetchOffsets(ctx, v.config.Group)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch offsets of group %s: %w", v.config.Group, err)
+	}
+	for _, r := range v.config.Routes {
+		for partition, c := range committed[r.Topic] {
+			if c.Err != nil {
+				return nil, fmt.Errorf("offset of %s/%d: %w", r.Topic, partition, c.Err)
+			}
+			if c.At >= 0 {
+				all[place{r.Topic, partition}] = readCheckpoint(c.At, c.Metadata, v.ids[r.Topic])
+			}
+		}
+	}
+	return all, nil
+}
+
+// openArrivals begins to read the targets that are asked for, and the dead letter topics, and sets how far to read.
+func (v *Verifier) openArrivals(ctx context.Context) error {
+	var there, fresh []string
+	for _, name := range slices.Sorted(maps.Keys(v.wanted)) {
+		if !v.wanted[name] {
+			continue
+		}
+		t := v.topics[name]
+		if t == nil {
+			t = &topic{name: name}
+			v.topics[name] = t
+		}
+		detail, exists := v.existing[name]
+		if t.gone = !exists || detail.Err != nil; t.gone {
+			continue
+		}
+		there = append(there, name)
+		if len(t.parts) < len(detail.Partitions) {
+			fresh = append(fresh, name)
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	starts, err := list(v.adm.ListStartOffsets(ctx, there...))
+	if err != nil {
+		return err
+	}
+	ends, err := list(v.adm.ListEndOffsets(ctx, there...))
+	if err != nil {
+		return err
+	}
+	if err := v.openFresh(ctx, fresh, starts, ends); err != nil {
+		return err
+	}
+	for _, name := range there {
+		for _, p := range v.topics[name].parts {
+			p.goal, p.waits = ends[p.place], false
+			p.begun = min(max(p.begun, p.start), p.next)
+			if starts[p.place] > p.next {
+				v.lose(p, starts[p.place])
+			}
+		}
+	}
+	return nil
+}
+
+// openFresh adds partitions, from shortly before the first request on.
+func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends map[place]int64) error {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		v.describe(ctx, v.topics[name])
+	}
+	since := map[place]int64{}
+	if begin := v.begin(); begin > 0 {
+		var err error
+		if since, err = list(v.adm.ListOffsetsAfterMilli(ctx, begin, names...)); err != nil {
+			return err
+		}
+	}
+	added := make(map[string]map[int32]kgo.Offset)
+	for _, at := range sortedPlaces(ends) {
+		t := v.topics[at.topic]
+		if !slices.Contains(names, at.topic) || slices.ContainsFunc(t.parts, func(p *part) bool { return p.place == at }) {
+			continue
+		}
+		p := newPart(at, starts[at])
+		from := max(p.start, since[at])
+		if p.next = from; p.start > 0 {
+			p.shrink(max(p.start, from-before))
+			p.shrunk = from == p.start
+		}
+		p.begun = p.next
+		t.parts = append(t.parts, p)
+		v.arriving[at] = p
+		if added[at.topic] == nil {
+			added[at.topic] = make(map[int32]kgo.Offset)
+		}
+		added[at.topic][at.partition] = kgo.NewOffset().At(p.next)
+	}
+	for _, name := range names {
+		if !v.letters[name] {
+			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(v.topics[name].parts)})
+		}
+	}
+	v.arrivals.AddConsumePartitions(added)
+	return nil
+}
+
+// margin is how far ahead the clocks of all may be that write requests.
+const margin = time.Hour
+
+// before is how many records are read before that, where the older part of a topic is gone, to find one that was delivered earlier.
+const before = 1000
+
+// begin is before when nothing was delivered of what is judged, in ms.
+func (v *Verifier) begin() int64 {
+	first := int64(never)
+	for _, p := range v.delays {
+		if p.first != unread {
+			first = min(first, p.first)
+		}
+	}
+	if first == never {
+		first = v.config.Now().UnixMilli() // there are no requests
+	}
+	return first - margin.Milliseconds()
+}
+
+// describe asks whether a topic is compacted. That may be forbidden.
+func (v *Verifier) describe(ctx context.Context, t *topic) {
+	configs, err := v.adm.DescribeTopicConfigs(ctx, t.name)
+	if err != nil {
+		return
+	}
+	config, err := configs.On(t.name, nil)
+	if err != nil || config.Err != nil {
+		return
+	}
+	for _, c := range config.Configs {
+		if c.Key == "cleanup.policy" && c.Value != nil {
+			t.compacted = strings.Contains(*c.Value, "compact")
+		}
+	}
+}
+
+// list makes one map of listed offsets.
+func list(listed kadm.ListedOffsets, err error) (map[place]int64, error) {
+	if err != nil {
+		return nil, fmt.Errorf("list offsets: %w", err)
+	}
+	all := make(map[place]int64)
+	for topic, partitions := range listed {
+		for partition, o := range partitions {
+			if o.Err != nil {
+				return nil, fmt.Errorf("list offsets of %s/%d: %w", topic, partition, o.Err)
+			}
+			all[place{topic, partition}] = o.Offset
+		}
+	}
+	return all, nil
+}
+
+func sortedPlaces(m map[place]int64) []place {
+	return slices.SortedFunc(maps.Keys(m), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	})
+}
