@@ -218,7 +218,7 @@ func (w *world) expectations() check.Config {
 		Covered:      2 * time.Second,
 		Retries:      cmp.Or(w.cfg.retries, 25),
 	}
-	if w.cfg.again != "" { // a turn of one record may be the only way past each that is put off
+	if w.cfg.again != "" || w.cfg.remember > 0 { // a turn of one record may be the only way past each that is put off, or is a duplicate
 		c.Covered += w.cfg.late
 	}
 	for _, r := range w.routes() {
