@@ -1,0 +1,39 @@
+package pending
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// settling is what it takes to settle a turn that has dead-lettered so many records with ids, all due in one second.
+func settling(t *testing.T, many int64) time.Duration {
+	t.Helper()
+	l := remembering(t, 2*time.Second)
+	p := l.live(t)
+	var log []*kgo.Record
+	for i := range many {
+		log = append(log, withID(req(i, ms(i%1000), "orders"), "a"+time.UnixMilli(i).String()))
+	}
+	l.read(t, p, testNow, log...)
+	pt := p.Take(ms(1000), nil, int(many), anyBytes)
+	if len(pt.Items) != int(many) {
+		t.Fatalf("%d records", len(pt.Items))
+	}
+	for i := range pt.Items {
+		pt.Items[i].Dead = true
+	}
+	began := time.Now()
+	l.happened(pt)
+	return time.Since(began)
+}
+
+// What a turn has dead-lettered is forgotten one by one, and costs what it is, not the square of that.
+func TestManyDeadLettersOfOneSecond(t *testing.T) {
+	few, many := settling(t, 8000), settling(t, 64000)
+	t.Logf("8000: %v, 64000: %v", few, many)
+	if many > 24*few {
+		t.Errorf("8 times as many take %.0f times as long: %v, %v", float64(many)/float64(few), few, many)
+	}
+}

@@ -1,0 +1,196 @@
+package pending
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+	"time"
+)
+
+func TestAttackReplay(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("SEEDS"))
+	from, _ := strconv.Atoi(os.Getenv("FROM"))
+	if n == 0 {
+		n = 200
+	}
+	for seed := from; seed < from+n; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			attackReplay(t, rand.New(rand.NewPCG(uint64(seed), 77)))
+		})
+	}
+}
+
+type standbyOf struct {
+	l    *owner
+	f    *Follower
+	tail int64
+}
+
+func (s *standbyOf) feed(r *replaying) {
+	for s.tail < int64(len(r.log)) {
+		_, err := s.f.Accept(r.log[s.tail])
+		must(r.T, err)
+		s.tail++
+	}
+	must(r.T, s.f.Sync())
+}
+
+func attackReplay(t *testing.T, rng *rand.Rand) {
+	r := &replaying{T: t, Rand: rng, l: testOwner(t), now: testNow}
+	r.l.room.Window, r.l.room.Most = 2000, 2000
+	r.configure()
+	r.p = r.l.live(t)
+	sb := &standbyOf{l: testOwner(t)}
+	sb.l.room = r.l.room
+	for range 10 {
+		for range 3 + r.IntN(12) {
+			r.append(r.request())
+		}
+		r.accept()
+		if r.IntN(2) == 0 {
+			r.now += int64(r.IntN(1500))
+		}
+		if r.IntN(4) == 0 {
+			r.now += 5000
+		}
+		half := r.half()
+		want := ""
+		if !half {
+			r.deliver()
+			want = r.pending(r.p)
+		}
+		c := r.p.Marks().Committed
+		// the standby follows
+		if r.IntN(2) == 0 {
+			fc := c
+			if sb.f == nil {
+				sb.l.route = r.l.route
+				store, err := sb.l.store.Partition(testID)
+				must(t, err)
+				got, err := Inherit(never, sb.l.route, store, fc, 0, int64(len(r.log)))
+				must(t, err)
+				sb.f, err = Follow(sb.l.env(), fc, store, got)
+				must(t, err)
+				sb.tail = sb.f.Marks().Position
+			} else {
+				jumped, err := sb.f.Follow(fc)
+				must(t, err)
+				if jumped {
+					sb.tail = sb.f.Marks().Position
+				}
+			}
+			if r.IntN(2) == 0 {
+				sb.feed(r)
+			}
+		}
+		if r.IntN(3) > 0 {
+			r.configure()
+		}
+		if r.IntN(2) == 0 && !half {
+			must(t, r.p.Flush())
+		}
+		p := r.restart(&owner{route: r.l.route, room: r.l.room}, c)
+		if want == "" {
+			want = r.pending(p)
+		}
+		if got := r.pending(p); got != want {
+			t.Fatalf("without the store, after %d records: pending is\n%s\nand was\n%s\n%+v", len(r.log), got, want, c)
+		}
+		if r.IntN(3) == 0 && sb.f != nil {
+			sb.l.route = r.l.route
+			cc := c
+			cc.TopicID = [4]byte(testID.TopicID[:4])
+			cc.Parsers = WithParser(cc, r.l.route.Spec(), int64(len(r.log)))
+			store, err := sb.l.store.Partition(testID)
+			must(t, err)
+			got, ok, err := sb.f.HandOver(store, cc)
+			must(t, err)
+			if ok {
+				p, err := New(sb.l.env(), cc, int64(len(r.log)), testNow)
+				must(t, err)
+				p.Trust(testNow + 1<<40)
+				p.Use(store, got, r.now, r.l.room.Most)
+				for p.position < int64(len(r.log)) {
+					_, err := p.Accept(r.log[p.position], r.now)
+					must(t, err)
+				}
+				must(t, p.Sync())
+				must(t, p.GoLive(r.l.room))
+				must(t, p.Load(r.now, r.l.room))
+				must(t, Check(p))
+				if got := r.pending(p); got != want {
+					if os.Getenv("DUMP") != "" {
+						for i, x := range r.log {
+							fmt.Println(i, string(x.Key), x.Value == nil, x.Timestamp.UnixMilli()-testNow, x.Headers)
+						}
+						fmt.Println("follower", sb.f.Marks(), "O", cc.Offset)
+						for h := range p.late.all() {
+							fmt.Println("late handed", h.offset, h.key, h.effect, h.refusal, h.by)
+						}
+						q := r.restart(&owner{route: r.l.route, room: r.l.room}, c)
+						for h := range q.late.all() {
+							fmt.Println("late storeless", h.offset, h.key, h.effect, h.refusal, h.by)
+						}
+					}
+					t.Fatalf("handed over, after %d records: pending is\n%s\nand was\n%s\n%+v", len(r.log), got, want, c)
+				}
+				if r.IntN(2) == 0 { // it goes on, and the other's store lags
+					r.p, r.l, sb.l, sb.f = p, sb.l, r.l, nil
+					continue
+				}
+			}
+			sb.f = nil
+		}
+		p = r.restart(r.l, c)
+		if got := r.pending(p); got != want {
+			t.Fatalf("with the store, after %d records: pending is\n%s\nand was\n%s\n%+v", len(r.log), got, want, c)
+		}
+		r.p = p
+	}
+}
+
+// half has the first half of a turn happen, or a turn of which its owner never learns; then it crashes.
+func (r *replaying) half() bool {
+	if r.IntN(4) > 0 {
+		return false
+	}
+	pt := r.p.Take(r.now, nil, 1+r.IntN(20), anyBytes)
+	if pt == nil {
+		return false
+	}
+	if n := len(pt.Items); n > 1 && r.IntN(2) == 0 {
+		pt, _ = pt.Split(1 + r.IntN(n-1))
+	}
+	if r.IntN(2) == 0 {
+		must(r.T, r.p.Flush()) // what a turn has not decided may be in the store
+	}
+	if r.IntN(3) == 0 {
+		return true // it has not happened
+	}
+	for i := range pt.Items {
+		it := &pt.Items[i]
+		it.Dead = it.Leaves() && r.IntN(4) == 0
+		rec := &kgo.Record{Timestamp: time.UnixMilli(r.now)}
+		switch {
+		case it.Resolve, it.Dead:
+			rec.Headers = topics.Resolve(testMark, it.Offset, it.Key.Due, it.Key.Seq)
+		case it.By > 0 && it.By >= pt.To.Offset:
+			rec.Headers = topics.ResolveBy(testMark, it.Offset, it.Key.Due, it.Key.Seq, it.By)
+		default:
+			continue
+		}
+		r.append(rec)
+		pt.To.Appended = true
+	}
+	r.p.committed = pt.To
+	return true
+}
+
+var _ state.Key

@@ -1,0 +1,184 @@
+package pending
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// remembering is an owner whose route remembers ids.
+func remembering(t *testing.T, d time.Duration) *owner {
+	t.Helper()
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Remember = d
+	l.route = mustRoute(r)
+	return l
+}
+
+func withID(r *kgo.Record, id string) *kgo.Record { return withHeader(r, topics.HeaderID, id) }
+
+func cancelling(offset int64, name string) *kgo.Record {
+	return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}}
+}
+
+func handleOf(offset, due int64) string {
+	return topics.Handle{Partition: testID.Partition, Offset: offset, Due: due}.String()
+}
+
+// crashed is the next owner of a partition, that has read the log.
+func (l *owner) crashed(t *testing.T, c state.Checkpoint, log ...*kgo.Record) *Partition {
+	t.Helper()
+	end := int64(len(log))
+	p, err := l.assign(c, 0, end, end)
+	must(t, err)
+	for _, r := range log {
+		_, err := p.Accept(r, testNow)
+		must(t, err)
+	}
+	must(t, p.Sync())
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(testNow, l.room))
+	return p
+}
+
+// A cancel of an id that is not pending here goes to the other partitions, also where the id was delivered here and is remembered.
+func TestCancelGoesOnPastAMemory(t *testing.T) {
+	l := remembering(t, 5*time.Second)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(100), "orders"), "a"))
+	l.happened(p.Take(ms(100), nil, 100, anyBytes))
+	l.read(t, p, ms(200), cancelling(1, "a"))
+	must(t, p.Load(ms(200), l.room))
+	pt := p.Take(ms(200), nil, 100, anyBytes)
+	equal(t, "the cancel", pt.Items[0].Effect, EffectForward)
+}
+
+// A cancel that names no record, because its due time is wrong, ends no memory: not in a replay, either.
+func TestWrongHandleEndsNoMemory(t *testing.T) {
+	for _, due := range []int64{101, 50} {
+		t.Run(fmt.Sprint(due), func(t *testing.T) {
+			l := remembering(t, 5*time.Second)
+			l.store = nil
+			p := l.live(t)
+			log := []*kgo.Record{withID(req(0, ms(100), "orders"), "a"), cancelling(1, handleOf(0, ms(due)))}
+			l.read(t, p, testNow, log...)
+			must(t, p.Load(testNow, l.room))
+			pt := p.Take(testNow, nil, 100, anyBytes)
+			equal(t, "the cancel", pt.Items[0].Effect, EffectUnknown)
+			l.happened(pt)
+			l.happened(p.Take(ms(100), nil, 100, anyBytes))
+			equal(t, "remembered", p.Figures(ms(100)).Remembered, 1)
+			p = l.crashed(t, p.committed, log...)
+			equal(t, "remembered after a restart", p.Figures(ms(100)).Remembered, 1)
+		})
+	}
+	t.Run("live", func(t *testing.T) {
+		l := remembering(t, 5*time.Second)
+		p := l.live(t)
+		l.read(t, p, testNow, withID(req(0, ms(100), "orders"), "a"))
+		l.happened(p.Take(ms(100), nil, 100, anyBytes))
+		l.read(t, p, ms(100), cancelling(1, handleOf(0, ms(50))))
+		must(t, p.Load(ms(100), l.room))
+		equal(t, "remembered", p.Figures(ms(100)).Remembered, 1)
+	})
+}
+
+// What a turn has dead-lettered is not remembered, also if the turn was cut in two and only its first half has happened.
+func TestDeadLetteredInAHalfTurnIsNotRemembered(t *testing.T) {
+	l := remembering(t, time.Second)
+	p := l.live(t)
+	log := []*kgo.Record{req(0, ms(3900), "orders"), withID(req(1, ms(100), "orders"), "a")}
+	l.read(t, p, testNow, log...)
+	pt := p.Take(ms(3900), nil, 100, anyBytes) // after a while in which nothing was delivered
+	equal(t, "records", len(pt.Items), 2)
+	first, _ := pt.Split(1)
+	it := &first.Items[0]
+	it.Dead = true
+	resolved := it.Resolve || it.Leaves() // as the processor has it
+	if resolved {
+		log = append(log, resolving(2, 1, ms(100)))
+	}
+	l.happened(first)
+	p = l.crashed(t, first.To, log...)
+	equal(t, "remembered", p.Figures(ms(100)).Remembered, 0)
+}
+
+// The log has to keep a delivered record until its id is forgotten, as it had to while that was pending.
+func TestNeedsOfTheRemembered(t *testing.T) {
+	l := remembering(t, 24*time.Hour)
+	p := l.live(t)
+	r := withID(req(0, ms(farMs), "orders"), "a")
+	r.Timestamp = time.UnixMilli(ms(farMs - 7*24*3600_000)) // a week before it is due
+	l.read(t, p, testNow, r)
+	week := 7 * 24 * time.Hour
+	equal(t, "needs while it is pending", p.Figures(testNow).Needs, week+24*time.Hour)
+	must(t, p.Load(ms(farMs), l.room))
+	l.happened(p.Take(ms(farMs), nil, 100, anyBytes))
+	f := p.Figures(ms(farMs + 1))
+	equal(t, "remembered", f.Remembered, 1)
+	equal(t, "low water", p.committed.LowWater, 0)
+	equal(t, "needs while it is remembered", f.Needs, week+24*time.Hour)
+}
+
+// Nothing is due next where nothing is pending.
+func TestNothingIsDueWhereAllIsRemembered(t *testing.T) {
+	l := remembering(t, time.Second)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(100), "orders"), "a"))
+	l.happened(p.Take(ms(100), nil, 100, anyBytes))
+	f := p.Figures(ms(101))
+	equal(t, "pending", f.Pending, 0)
+	equal(t, "next due", f.NextDue, 0)
+}
+
+// What is told of a refused request has its id.
+func TestRefusedHasItsID(t *testing.T) {
+	l := testOwner(t)
+	l.audit = true
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(100), "nowhere"), "a"), withID(req(1, ms(-100), "nowhere"), "b"))
+	must(t, p.Load(testNow, l.room))
+	pt := p.Take(testNow, nil, 100, anyBytes)
+	for i, want := range []string{"a", "b"} {
+		equal(t, "id", string(pt.Items[i].ID()), want)
+	}
+}
+
+// Ids whose memory has ended while another replica had the partition leave the store.
+func TestForgottenElsewhereLeavesTheStore(t *testing.T) {
+	l := remembering(t, 5*time.Second)
+	p := l.live(t)
+	var log []*kgo.Record
+	for i := range int64(10) {
+		log = append(log, withID(req(i, ms(100), "orders"), "a"+fmt.Sprint(i)))
+	}
+	l.read(t, p, testNow, log...)
+	l.happened(p.Take(ms(100), nil, 100, anyBytes))
+	must(t, p.Flush())
+	c := p.committed
+	// Elsewhere the stubs are passed, but for one that comes later.
+	c.Watermark = state.Key{Due: ms(6000), Seq: 8}
+	c.LowWater = 9
+	p, err := l.assign(c, 0, 10, 10)
+	must(t, err)
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(ms(6000), l.room))
+	l.happened(p.Take(ms(6000), nil, 100, anyBytes))
+	equal(t, "remembered", p.Figures(ms(6000)).Remembered, 0)
+	_, err = p.Tidy(true)
+	must(t, err)
+	must(t, p.Flush())
+	store, err := l.store.Partition(testID)
+	must(t, err)
+	n := 0
+	for i := range 10 {
+		n += found(t, store, "a"+fmt.Sprint(i))
+	}
+	equal(t, "ids on disk", n, 0)
+}

@@ -1,0 +1,143 @@
+package pending
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// checkpointAt is a checkpoint of the test's topic.
+func checkpointAt(o, l int64, w state.Key, parsers ...state.ParserEpoch) state.Checkpoint {
+	return state.Checkpoint{TopicID: [4]byte(testID.TopicID[:4]), Offset: o, LowWater: l, Watermark: w, Parsers: parsers}
+}
+
+// following is a follower of a checkpoint that has read some records.
+func (l *owner) following(t *testing.T, c state.Checkpoint, rs ...*kgo.Record) *Follower {
+	t.Helper()
+	store, err := l.store.Partition(testID)
+	must(t, err)
+	got, err := Inherit(never, l.route, store, c, 0, 1<<40)
+	must(t, err)
+	f, err := Follow(l.env(), c, store, got)
+	must(t, err)
+	readBy(t, f, rs...)
+	return f
+}
+
+func readBy(t *testing.T, f *Follower, rs ...*kgo.Record) {
+	t.Helper()
+	for _, r := range rs {
+		_, err := f.Accept(r)
+		must(t, err)
+	}
+	must(t, f.Sync())
+}
+
+// handedOver is the owner that takes a follower over.
+func (l *owner) handedOver(t *testing.T, f *Follower, c state.Checkpoint) *Partition {
+	t.Helper()
+	store, err := l.store.Partition(testID)
+	must(t, err)
+	got, ok, err := f.HandOver(store, c)
+	must(t, err)
+	equal(t, "handed over", ok, true)
+	p, err := New(l.env(), c, c.Offset, testNow)
+	must(t, err)
+	p.Trust(1 << 60)
+	p.Use(store, got, testNow, l.room.Most)
+	return p
+}
+
+// What is written again with the id of a record that was delivered is refused by the next owner, too, also if it is the first that this reads.
+func TestFirstReadAfterATakeOverIsRefused(t *testing.T) {
+	first := withID(req(0, ms(farMs), "orders"), "a")
+	again := withID(req(1, ms(2*farMs), "orders"), "a")
+	delivered := state.Key{Due: ms(farMs), Seq: 0}
+	check := func(t *testing.T, l *owner, p *Partition) {
+		_, err := p.Accept(again, ms(farMs)) // as a lane has it: the store is synced when a fetch was taken in
+		must(t, err)
+		must(t, p.Sync())
+		must(t, p.GoLive(l.room))
+		must(t, p.Load(ms(farMs), l.room))
+		f := p.Figures(ms(farMs))
+		equal(t, "remembered", f.Remembered, 1)
+		pt := p.Take(ms(farMs), nil, 100, anyBytes)
+		if pt == nil || pt.Items[0].Offset != 1 || pt.Items[0].Refusal == nil {
+			t.Errorf("the second one is not refused, and is to be delivered at %s: %v", at(2*farMs+testNow), pt.offsets())
+		}
+	}
+	t.Run("of a store that lags", func(t *testing.T) {
+		l := remembering(t, time.Hour)
+		p := l.live(t)
+		l.read(t, p, testNow, first)
+		l.happened(p.Checkpoint())
+		must(t, p.Flush())
+		p, err := l.assign(checkpointAt(1, 0, delivered), 0, 2, 2) // it was delivered elsewhere
+		must(t, err)
+		equal(t, "start", p.start, 1)
+		check(t, l, p)
+	})
+	t.Run("of a standby", func(t *testing.T) {
+		l := remembering(t, time.Hour)
+		spec := state.ParserEpoch{Spec: l.route.Spec()}
+		f := l.following(t, checkpointAt(1, 0, state.Key{}, spec), first)
+		check(t, l, l.handedOver(t, f, checkpointAt(1, 0, delivered, spec)))
+	})
+}
+
+// A record that was cancelled stays so when a standby takes over, whatever the configuration was by then.
+func TestCancelledUnderAnotherJitterStaysSo(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Jitter = time.Second
+	l.route = mustRoute(r)
+	with := l.route.Spec()
+	log := []*kgo.Record{req(0, ms(farMs), "orders"), cancelling(1, handleOf(0, ms(farMs))), req(2, ms(farMs), "orders")}
+	f := l.following(t, checkpointAt(1, 0, state.Key{}, state.ParserEpoch{Spec: with}), log[0])
+	equal(t, "pending", f.Pending(), 1)
+
+	l.route = mustRoute(testRoute(true)) // jitter is taken away, and the owner does what is asked
+	o := testOwner(t)
+	o.route = l.route
+	p, err := o.assign(checkpointAt(1, 0, state.Key{}, state.ParserEpoch{Spec: with}), 0, 3, 3)
+	must(t, err)
+	o.read(t, p, testNow, log...)
+	must(t, p.GoLive(o.room))
+	must(t, p.Load(testNow, o.room))
+	o.happened(p.Take(testNow, nil, 100, anyBytes))
+	o.happened(p.Checkpoint())
+	c := p.committed
+	equal(t, "pending", p.Pending(), 1)
+	equal(t, "low water", c.LowWater, 2)
+
+	readBy(t, f, log[1:]...) // ahead of what it knows to be accepted
+	_, err = f.Follow(c)
+	must(t, err)
+	equal(t, "pending of the standby", f.Pending(), 1)
+	p = l.handedOver(t, f, c)
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(ms(farMs+1000), l.room))
+	equals(t, "delivered by it", p.Take(ms(farMs+1000), nil, 100, anyBytes).offsets(), []int64{2})
+}
+
+// What was read before ids were remembered is not remembered, by a standby either.
+func TestNotRememberedByAStandby(t *testing.T) {
+	l := testOwner(t)
+	before := state.ParserEpoch{Spec: l.route.Spec()}
+	f := l.following(t, checkpointAt(1, 0, state.Key{}, before), withID(req(0, ms(farMs), "orders"), "a"))
+	r := testRoute(true)
+	r.Remember = time.Hour
+	l.route = mustRoute(r)
+	f.p.Route = l.route // this release's
+	// It was delivered, and another one holds L.
+	c := checkpointAt(2, 1, state.Key{Due: ms(farMs), Seq: 0}, state.ParserEpoch{From: 1, Spec: l.route.Spec()})
+	_, err := f.Follow(c)
+	must(t, err)
+	readBy(t, f, req(1, ms(2*farMs), "orders"))
+	p := l.handedOver(t, f, c)
+	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 0)
+	equal(t, "pending", p.Pending(), 1)
+}
