@@ -133,16 +133,12 @@ func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
 			k.removed[last].id = bytes.Clone(a.id) // only the log has the rest of it
 		}
 		k.ids.remove(a.id, n.key) // without a store nothing else takes it out
-		switch {
-		case e != EffectCancelled:
-		case !n.stub:
+		if e == EffectCancelled && !n.stub {
 			effect = e
-		case effect == EffectUnknown && !a.twin:
-			effect = EffectTooLate
 		}
 	}
 	switch {
-	case effect != EffectUnknown || h.key != (state.Key{}):
+	case effect == EffectCancelled || h.key != (state.Key{}):
 	case a.come:
 		effect = EffectNotHere
 	default:
@@ -166,12 +162,12 @@ func (k *decision) remove(by int64, key state.Key, isStub bool) (Effect, error) 
 		return EffectUnknown, nil
 	}
 	if isStub {
-		return k.keepBack(by, key, true)
+		return k.keepBack(by, key, left{is: true})
 	}
 	effect, err := k.takeAway(by, key)
 	if err == nil && effect == EffectTooLate {
 		if stub := k.parsers.stubOf(key); k.judge.Less(stub) {
-			_, err = k.keepBack(by, stub, true)
+			_, err = k.keepBack(by, stub, left{is: true, by: key})
 		}
 	}
 	return effect, err
@@ -190,15 +186,15 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 	if !k.judge.Less(key) {
 		return EffectTooLate, nil
 	}
-	return k.keepBack(by, key, false)
+	return k.keepBack(by, key, left{})
 }
 
 // keepBack takes a record, or a stub, from where it is held, and keeps it until what has taken it away is committed.
-func (k *decision) keepBack(by int64, key state.Key, isStub bool) (Effect, error) {
+func (k *decision) keepBack(by int64, key state.Key, l left) (Effect, error) {
 	if _, is := k.gone[key]; is {
 		return EffectUnknown, nil
 	}
-	r, taken, err := k.withhold(key)
+	r, taken, err := k.withhold(key, l)
 	if err != nil || !taken {
 		return EffectUnknown, err
 	}
@@ -206,16 +202,19 @@ func (k *decision) keepBack(by int64, key state.Key, isStub bool) (Effect, error
 		k.gone = map[state.Key]struct{}{}
 	}
 	k.gone[key] = struct{}{}
-	r.stub = isStub
 	k.removed = append(k.removed, removal{by, r})
 	return EffectCancelled, nil
 }
 
-// withhold takes a record from where it is held, and has the ledger keep it.
-func (k *decision) withhold(key state.Key) (r release, taken bool, err error) {
-	r = release{offset: key.Seq, key: key}
+// withhold takes a record, or a stub, from where it is held, and has the ledger keep it. What lies under the key and is the other of the two,
+// or was left by another record, is not what is meant.
+func (k *decision) withhold(key state.Key, l left) (r release, taken bool, err error) {
+	r = release{offset: key.Seq, key: key, stub: l.is}
 	keep := func(run []byte) {
-		if r.id, r.of = bytes.Clone(runID(run)), leftBy(run); r.of != (state.Key{}) {
+		if taken = l.means(run); !taken {
+			return
+		}
+		if r.id, r.of = bytes.Clone(runID(run)), leftBy(run); l.is {
 			k.ledger.WithholdStub()
 			return
 		}
@@ -223,7 +222,10 @@ func (k *decision) withhold(key state.Key) (r release, taken bool, err error) {
 	}
 	if at, near := k.near.take(key); near {
 		run := k.window.near.get(at)
-		keep(run)
+		if keep(run); !taken {
+			k.near.putBack(key, at)
+			return r, false, nil
+		}
 		k.lose(run, key)
 		k.window.near.release(at)
 		return r, true, nil
@@ -239,7 +241,7 @@ func (k *decision) withhold(key state.Key) (r release, taken bool, err error) {
 	if err := k.commit(); err != nil {
 		return r, false, err
 	}
-	if taken, err = k.store.Get(key, keep); err != nil {
+	if _, err = k.store.Get(key, keep); err != nil {
 		err = fmt.Errorf("look for a record in the store that is to be taken away: %w", err)
 	} else if taken && r.id != nil {
 		k.ids.remove(r.id, key) // the batch that it came with may have been committed since

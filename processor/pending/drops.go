@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,25 +14,32 @@ import (
 // drops are keys of records that are to be taken away for good.
 type drops struct {
 	keys   []state.Key
-	wanted []wanted         // by id, which the store may hold, if it was not written later
-	before map[string]int64 // the same whenever it was written: by id, what lies below an offset
+	stubs  map[state.Key][]left // by their keys
+	wanted []wanted             // by id, which the store may hold, if it was not written later
+	before map[string]int64     // the same whenever it was written: by id, what lies below an offset
 }
 
-func (d *drops) any() bool { return len(d.keys)+len(d.wanted)+len(d.before) > 0 }
+func (d *drops) any() bool { return len(d.keys)+len(d.stubs)+len(d.wanted)+len(d.before) > 0 }
 
 // apply takes them away, all at once.
 func (d *drops) apply(w *window) error {
-	if err := d.resolveWanted(w); err != nil || len(d.keys) == 0 {
+	if err := d.resolveWanted(w); err != nil || len(d.keys)+len(d.stubs) == 0 {
 		return err
 	}
-	keys := d.keys
-	d.keys = nil
+	of := dropped{w, d.keys, d.stubs}
+	d.keys, d.stubs = nil, nil
+	slices.SortFunc(of.records, state.Key.Compare)
+	keys := slices.AppendSeq(slices.Clone(of.records), maps.Keys(of.stubs))
 	slices.SortFunc(keys, state.Key.Compare)
 	keys = slices.Compact(keys)
 	found := sift(w.wheel, keys, math.MaxInt64)
 	far := keys[:0:0]
 	for _, key := range keys {
 		r, near := found.take(key)
+		if near && !of.means(key, w.near.get(r)) {
+			found.putBack(key, r)
+			continue
+		}
 		if near {
 			run := w.near.get(r)
 			offset, err := recordOffset(run)
@@ -56,11 +64,27 @@ func (d *drops) apply(w *window) error {
 			}
 		}
 	}
-	return d.far(w, far)
+	return of.far(far)
+}
+
+// dropped are keys that are being taken away.
+type dropped struct {
+	*window
+	records []state.Key // sorted
+	stubs   map[state.Key][]left
+}
+
+// means reports whether what lies under a key is what is to be taken away.
+func (w dropped) means(key state.Key, run []byte) bool {
+	if !isStub(run) {
+		_, is := slices.BinarySearchFunc(w.records, key, state.Key.Compare)
+		return is
+	}
+	return slices.ContainsFunc(w.stubs[key], func(l left) bool { return l.means(run) })
 }
 
 // far takes away what only the store may hold.
-func (d *drops) far(w *window, keys []state.Key) error {
+func (w dropped) far(keys []state.Key) error {
 	switch {
 	case len(keys) == 0:
 		return nil
@@ -72,13 +96,17 @@ func (d *drops) far(w *window, keys []state.Key) error {
 		return err
 	}
 	for _, key := range keys {
+		means := true
 		_, err := w.store.Get(key, func(run []byte) {
+			if means = w.means(key, run); !means {
+				return
+			}
 			if offset, err := recordOffset(run); err == nil && (offset < w.start || w.horizon.Less(key) && offset < w.position) {
-				stubs{w}.uncount(key, offset, run, true)
+				stubs{w.window}.uncount(key, offset, run, true)
 			}
 			w.unname(run, key)
 		})
-		if err == nil {
+		if err == nil && means {
 			err = w.store.Delete(key)
 		}
 		if err != nil {
@@ -106,17 +134,35 @@ func (d *drops) add(w *window, key state.Key) {
 		d.keys = append(d.keys, key)
 	}
 	if stub := w.parsers.stubOf(key); w.judge.Less(stub) {
-		if _, is := w.gone[stub]; !is { // else a cancel has taken it away, and it is kept until that is committed
-			d.keys = append(d.keys, stub)
-		}
+		d.addStub(w, stub, key)
 	}
+}
+
+// addStub takes a stub away for good, if it was left by some record, or by whichever.
+func (d *drops) addStub(w *window, stub, by state.Key) {
+	if _, is := w.gone[stub]; is {
+		return // a cancel has taken it away, and it is kept until that is committed
+	}
+	if d.stubs == nil {
+		d.stubs = map[state.Key][]left{}
+	}
+	d.stubs[stub] = append(d.stubs[stub], left{is: true, by: by})
+}
+
+// addNamed takes away what was found by its id.
+func (d *drops) addNamed(w *window, n named) {
+	if n.stub {
+		d.addStub(w, n.key, state.Key{})
+		return
+	}
+	d.add(w, n.key)
 }
 
 // addWanted takes away for good what records below O name by id.
 func (d *drops) addWanted(w *window, all wanted) {
 	for _, n := range w.ids.find(all.id) {
 		if all.means(n) {
-			d.add(w, n.key)
+			d.addNamed(w, n)
 			w.ids.remove(all.id, n.key) // once is enough
 		}
 	}
@@ -148,7 +194,7 @@ func (d *drops) resolveWanted(w *window) error {
 	}
 	return w.inStore(idsOf(all), func(i int, n named) {
 		if all[i].means(n) {
-			d.keys = append(d.keys, n.key)
+			d.addNamed(w, n)
 		}
 	})
 }

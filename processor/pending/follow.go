@@ -56,6 +56,10 @@ func (f *Follower) Accept(r *kgo.Record) (kept bool, err error) {
 // accept takes in a record below O. What was refused by its owner is passed over, as in every replay, or
 // a resolve record follows that says so.
 func (f *Follower) accept(r *kgo.Record) error {
+	if r.Offset < f.p.committed.LowWater { // what it names lies below L, too
+		f.p.Pass(r.Offset + 1)
+		return nil
+	}
 	_, err := f.p.Accept(r, 0)
 	f.p.dirty = true
 	return err
@@ -78,13 +82,12 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 	back := c.Offset < was.Offset || c.Watermark.Less(was.Watermark) // it was set back by hand
 	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
 	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
-	if !back { // before L is looked at: it mostly lies below what has been read already
+	if !back && (p.position >= c.LowWater || p.ledger.Len() == 0) {
 		if err := f.catchUp(); err != nil {
 			return false, err
 		}
 	}
-	settled := c.LowWater == c.Offset && p.ledger.Len() > 0 // resolved by what lies ahead, or a fixed delay
-	if back || settled || p.position < c.LowWater {
+	if back || f.lingers(c) || p.position < c.LowWater {
 		// What is passed over may have resolved what the store holds.
 		if err := p.store.Drop(); err != nil {
 			return false, err
@@ -94,6 +97,12 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 		return true, p.Flush()
 	}
 	return false, p.Sync()
+}
+
+// lingers reports whether the ledger has something below L. It is resolved, by what has not been read, or was read by another parser: a
+// checkpoint names none that holds below L.
+func (f *Follower) lingers(c state.Checkpoint) bool {
+	return f.p.ledger.Len() > 0 && f.p.ledger.Low(c.Offset) < c.LowWater
 }
 
 // catchUp takes in what the owner has accepted of the records ahead.
@@ -167,8 +176,13 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 	if err := f.uncount(store, c.Watermark); err != nil {
 		return got, false, fmt.Errorf("count what is resolved: %w", err)
 	}
-	if c.LowWater == c.Offset && p.ledger.Len() > 0 {
+	if f.lingers(c) {
 		return got, false, nil
+	}
+	if p.identified { // ids in an open batch are not found
+		if err := store.Commit(pos); err != nil {
+			return got, false, fmt.Errorf("keep what is remembered: %w", err)
+		}
 	}
 	return Inherited{ledger: p.ledger, Start: p.position, identified: p.identified, dirty: p.identified}, true, nil
 }

@@ -63,6 +63,11 @@ func Inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		}
 		return nothing, nil
 	}
+	if s.left > 0 { // ids in an open batch are not found
+		if err := store.Commit(pos); err != nil {
+			return nothing, err
+		}
+	}
 	return s.got, nil
 }
 
@@ -84,8 +89,11 @@ type scan struct {
 func (s *scan) run() error {
 	var failed error
 	after := s.watermark
-	if m := s.parsers.memory(); m > 0 { // what was delivered and is still there has left stubs
+	if m := s.parsers.memory(); m > 0 { // what was delivered and is still there has left stubs, or was one that has had its time
 		after = state.Key{Due: max(after.Due-m-stubStep, 0)}
+		if s.pos.Watermark.Less(after) {
+			after = s.pos.Watermark
+		}
 	}
 	err := s.store.Scan(after, func(k state.Key, run []byte) bool {
 		if s.seen++; s.seen%1024 == 0 {
@@ -116,8 +124,14 @@ func (s *scan) take(k state.Key, run []byte) error {
 	}
 	resolved, of := !s.watermark.Less(k), leftBy(run)
 	switch {
-	case resolved && (rec.Offset < s.low || rec.Offset >= s.got.Start): // Trim takes it away
 	case resolved:
+		if at != 0 {
+			s.store.Unname(rec.id(at), k)
+			s.got.dirty = true
+		}
+		if rec.Offset < s.low || rec.Offset >= s.got.Start {
+			return nil // Trim takes it away
+		}
 		return s.leave(k, run)
 	case s.watermark.Less(of): // what a turn was to deliver that has not happened
 		s.store.Unname(rec.id(at), k)

@@ -56,7 +56,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	// refuses (design rule 10).
 	if !replay {
 		if refusal := k.env.Route.Refuse(req, now); refusal != nil {
-			k.refuse(r, refusal, key)
+			k.refuseAs(r, refusal, key, who.at)
 			return a, nil
 		}
 		a.Target = req.Target
@@ -92,7 +92,7 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 		if who.id == nil || !k.judge.Less(k.parsers.stubOf(key)) {
 			key = state.Key{}
 		}
-		k.refuse(r, refusal, key)
+		k.refuseAs(r, refusal, key, who.at)
 		return
 	}
 	k.addLate(r, held{key: key}, who.at)
@@ -103,7 +103,12 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 // dead-lettered then. key is its key when that, or that of its stub, is above the watermark: a replay
 // could take it for pending or delivered, so a resolve record has to say that it is not.
 func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
-	k.addLate(r, held{key: key, refusal: refusal, resolve: key != state.Key{}}, 0)
+	k.refuseAs(r, refusal, key, 0)
+}
+
+// refuseAs is refuse for a record that has an id somewhere.
+func (k *keyed) refuseAs(r *kgo.Record, refusal *topics.Refusal, key state.Key, at idPlace) {
+	k.addLate(r, held{key: key, refusal: refusal, resolve: key != state.Key{}}, at)
 }
 
 func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
@@ -172,13 +177,11 @@ func (k *keyed) offset() int64 {
 func (k *keyed) low(offset int64) int64 { return max(k.ledger.Low(offset), k.planned.LowWater) }
 
 func (k *keyed) settle(items []Item) {
+	stubs{&k.window}.forgetAll(items)
 	for i := range items {
 		it := &items[i]
 		if it.late {
 			k.conclude(it)
-		}
-		if it.Dead && it.Leaves() {
-			stubs{&k.window}.forget(it)
 		}
 		if it.Effect.Pending() {
 			if it.noted != nil {
@@ -186,7 +189,7 @@ func (k *keyed) settle(items []Item) {
 			}
 			continue
 		}
-		if k.identified && (it.stored || it.Offset < k.readAgain) {
+		if k.identified && it.Refusal == nil && (it.stored || it.Offset < k.readAgain) {
 			if id := runID(it.Run); id != nil {
 				k.releases = append(k.releases, release{offset: it.Offset, key: it.Key, id: bytes.Clone(id), trimmed: true})
 			}
@@ -212,6 +215,9 @@ func (k *keyed) count(now int64) Figures {
 	if k.late.own() > 0 {
 		f.sooner(k.late.head().due(), now) // those behind it wait for it
 	}
+	if k.ledger.Waiting() == 0 {
+		return f
+	}
 	if due, ok := k.wheel.Next(); ok {
 		f.sooner(int64(due), now)
 	} else if due := k.firstStored(now); due > 0 {
@@ -231,7 +237,11 @@ func (k *keyed) needs(now int64) time.Duration {
 	if k.longest.due >= max(last, now) {
 		need = max(need, k.longest.wait)
 	}
-	return need + time.Duration(k.parsers.memory())*time.Millisecond
+	need += time.Duration(k.parsers.memory()) * time.Millisecond
+	if k.remembered.due >= now {
+		need = max(need, k.remembered.wait)
+	}
+	return need
 }
 
 // mostNotes are so many that nothing is read until all of them are taken: while a list that is capped has some left, W stays, and what is

@@ -140,6 +140,7 @@ type Item struct {
 	late    bool            // it is resolved because O passes it, and not because W does
 	stored  bool            // the store holds it too
 	stub    state.Key       // what it leaves when it is delivered; zero: nothing
+	leaves  bool            // or a replay by an earlier W would find that it has left something
 
 	Dead     bool // nothing is delivered for it: a turn has written a dead letter
 	Replaced bool // what is at By is a replacement, and no cancel
@@ -154,7 +155,7 @@ type Item struct {
 }
 
 // Leaves reports whether a replay would find that it has left something, which a resolve record has to prevent if it is not delivered.
-func (it *Item) Leaves() bool { return it.stub != (state.Key{}) }
+func (it *Item) Leaves() bool { return it.leaves }
 
 // Untold is a record for the audit topic that was not acknowledged.
 type Untold struct {

@@ -54,6 +54,9 @@ func (s *sifted) take(key state.Key) (r ref, near bool) {
 	return 0, false
 }
 
+// putBack takes back that a record was taken.
+func (s *sifted) putBack(key state.Key, r ref) { s.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(r)) }
+
 // giveBack puts into the wheel what was not taken.
 func (s *sifted) giveBack() {
 	for key, r := range s.found {

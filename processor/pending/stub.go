@@ -2,6 +2,7 @@ package pending
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
@@ -74,6 +75,17 @@ func leftBy(run []byte) state.Key {
 	return state.Key{Due: d.varint(), Seq: rec.Offset}
 }
 
+// left says of what is looked for by its key whether it is a stub, and which record has left that; zero: whichever.
+type left struct {
+	is bool
+	by state.Key
+}
+
+// means reports whether a run is what is looked for.
+func (l left) means(run []byte) bool {
+	return isStub(run) == l.is && (l.by == (state.Key{}) || leftBy(run) == l.by)
+}
+
 // stubs is what a window does with them.
 type stubs struct{ *window }
 
@@ -81,6 +93,7 @@ type stubs struct{ *window }
 func (w stubs) leave(stub, of state.Key, written int64, id []byte) {
 	w.scratch = appendStub(w.scratch[:0], of, written, id)
 	w.ledger.Remember(of.Seq)
+	w.remembered.see(stub.Due, written)
 	if n := (named{stub, written, true}); w.store == nil {
 		w.ids.add(id, n)
 	} else {
@@ -112,6 +125,7 @@ func (w stubs) leaveAll(items []Item, watermark state.Key) {
 		if it.Refusal != nil || it.By > 0 || it.Effect != EffectNone {
 			continue
 		}
+		it.leaves = w.parsers.leaves(it.Key, it.Run, state.Key{}) != (state.Key{}) // a turn may be cut, and W end anywhere below
 		if it.stub = w.parsers.leaves(it.Key, it.Run, watermark); it.stub != (state.Key{}) {
 			var rec Record
 			if err := rec.Decode(it.Run); err != nil {
@@ -122,14 +136,32 @@ func (w stubs) leaveAll(items []Item, watermark state.Key) {
 	}
 }
 
-// forget takes away the stub of a record that a turn has dead-lettered.
-func (w stubs) forget(it *Item) {
+// forgetAll takes away the stubs of what a turn has dead-lettered.
+func (w stubs) forgetAll(items []Item) {
+	var dead []*Item
+	var keys []state.Key
+	for i := range items {
+		if it := &items[i]; it.Dead && it.stub != (state.Key{}) {
+			dead, keys = append(dead, it), append(keys, it.stub)
+		}
+	}
+	if len(dead) == 0 {
+		return
+	}
+	near := sift(w.wheel, keys, math.MaxInt64)
+	defer near.giveBack()
+	for _, it := range dead {
+		w.forget(it, &near)
+	}
+}
+
+func (w stubs) forget(it *Item, near *sifted) {
 	if _, is := w.gone[it.stub]; is || !w.ledger.Has(it.Offset) {
 		return // a cancel has taken it away, or the resolve record was read already
 	}
 	w.ledger.Expire(it.Offset)
-	if r, near := w.wheel.Remove(wheel.Tick(it.stub.Due), it.stub.Seq); near {
-		w.near.release(ref(r))
+	if r, is := near.take(it.stub); is {
+		w.near.release(r)
 	}
 	id := runID(it.Run)
 	w.ids.remove(id, it.stub)

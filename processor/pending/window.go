@@ -30,17 +30,18 @@ type Room struct {
 // Invariants: every key in the wheel is at or below horizon, every key that only the store holds is above it.
 type window struct {
 	index
-	parsers   *parsers
-	wheel     *wheel.Wheel
-	near      *near
-	horizon   state.Key // what has a key above it is in the store
-	ledger    *state.Ledger
-	spent     int // records delivered that the store still holds
-	longest   longestWait
-	stored    storedDue
-	drops     drops
-	shortened int64 // memory taken when the horizon was last made nearer (storeless.go)
-	scratch   []byte
+	parsers    *parsers
+	wheel      *wheel.Wheel
+	near       *near
+	horizon    state.Key // what has a key above it is in the store
+	ledger     *state.Ledger
+	spent      int // records delivered that the store still holds
+	longest    longestWait
+	remembered longestWait // of stubs
+	stored     storedDue
+	drops      drops
+	shortened  int64 // memory taken when the horizon was last made nearer (storeless.go)
+	scratch    []byte
 }
 
 // Load brings what is due soon from the store into the wheel, ahead of need: the upper wheel
@@ -185,4 +186,4 @@ func (w *window) Far() int { return w.ledger.Len() - w.wheel.Len() }
 func (w *window) HasFar() bool { return w.store != nil && w.Far() > 0 }
 
 // Counted is how many records are pending by the ledger, which counts nothing of a queue.
-func (w *window) Counted() int { return w.ledger.Len() }
+func (w *window) Counted() int { return w.ledger.Waiting() }
