@@ -21,6 +21,7 @@ type Unread struct {
 	n       int       // refusals without a rest between that went well
 	since   time.Time // of the first of them
 	until   time.Time // how long it rests; one that is over may be long ago
+	asked   time.Time // since when it is asked for again; before until: not yet
 	looked  time.Time // when its leader was last asked for
 	why     error     // the last of them; nil: it is well
 	told    bool      // by News
@@ -44,7 +45,7 @@ var _ Leaders = (*kgo.Client)(nil)
 const (
 	// lookAgain is how often the leader of a partition is looked up that rests.
 	lookAgain = 250 * time.Millisecond
-	// wellAgain is how long after a rest a partition is well that was not refused again. A broker refuses at once.
+	// wellAgain is how long a partition is asked for after a rest, and not refused again, until it is well. A broker refuses at once.
 	wellAgain = time.Second
 	// goneAfter is how often in a row a topic is not known by its id before it is gone: one that is new, or has moved, is not known by
 	// every broker at first.
@@ -76,7 +77,10 @@ func (u *Unread) Rests(cl Leaders, tp TopicPartition) bool {
 	}
 	now := time.Now()
 	if !now.Before(u.until) {
-		if now.Sub(u.until) > wellAgain {
+		if u.asked.Before(u.until) {
+			u.asked = now
+		}
+		if now.Sub(u.asked) > wellAgain {
 			u.Read()
 		}
 		return false

@@ -56,7 +56,11 @@ func TestUnreadRests(t *testing.T) {
 		if l.lookedUp < 150 || l.lookedUp > 240 {
 			t.Errorf("its leader was looked up %d times in a minute", l.lookedUp)
 		}
-		time.Sleep(wait.MostRest + 2*wellAgain)
+		time.Sleep(wait.MostRest)
+		if u.Rests(l, unreadTP) {
+			t.Error("its rest has no end")
+		}
+		time.Sleep(2 * wellAgain) // in which it is asked for
 		if u.Rests(l, unreadTP) || u.Why(0) != nil {
 			t.Errorf("it is not well: %v", u.Why(0))
 		}

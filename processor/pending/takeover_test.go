@@ -36,6 +36,16 @@ func readBy(t *testing.T, f *Follower, rs ...*kgo.Record) {
 	must(t, f.Sync())
 }
 
+// followOn has a follower take a newer checkpoint over, and read on from where it then stands.
+func followOn(t *testing.T, f *Follower, c state.Checkpoint, log []*kgo.Record) {
+	t.Helper()
+	jumped, err := f.Follow(c)
+	must(t, err)
+	if jumped {
+		readBy(t, f, log[f.Marks().Position:]...)
+	}
+}
+
 // handedOver is the owner that takes a follower over.
 func (l *owner) handedOver(t *testing.T, f *Follower, c state.Checkpoint) *Partition {
 	t.Helper()
@@ -114,8 +124,7 @@ func TestCancelledUnderAnotherJitterStaysSo(t *testing.T) {
 	equal(t, "low water", c.LowWater, 2)
 
 	readBy(t, f, log[1:]...) // ahead of what it knows to be accepted
-	_, err = f.Follow(c)
-	must(t, err)
+	followOn(t, f, c, log)
 	equal(t, "pending of the standby", f.Pending(), 1)
 	p = l.handedOver(t, f, c)
 	must(t, p.GoLive(l.room))
@@ -140,4 +149,43 @@ func TestNotRememberedByAStandby(t *testing.T) {
 	p := l.handedOver(t, f, c)
 	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 0)
 	equal(t, "pending", p.Pending(), 1)
+}
+
+// A record that was delivered does not come back with a standby that reads it by a parser that never held for it.
+func TestDeliveredUnderAnotherJitterStaysSo(t *testing.T) {
+	l := testOwner(t)
+	without := state.ParserEpoch{Spec: l.route.Spec()}
+	log := []*kgo.Record{req(0, ms(50), "orders"), req(1, ms(100), "orders"), req(2, ms(farMs), "orders")}
+	f := l.following(t, checkpointAt(1, 1, state.Key{Due: ms(50)}, without), log[0])
+	equal(t, "pending", f.Pending(), 0)
+	r := testRoute(true)
+	r.Jitter = time.Hour
+	l.route = mustRoute(r)
+	f.p.Route = l.route
+	readBy(t, f, log[1:]...) // ahead of what it knows to be accepted
+	// Meanwhile record 1 was accepted and delivered, then a route with a jitter was configured, and its owner has accepted record 2.
+	c := checkpointAt(3, 2, state.Key{Due: ms(100), Seq: 1}, state.ParserEpoch{From: 2, Spec: l.route.Spec()})
+	followOn(t, f, c, log)
+	equal(t, "pending of the standby", f.Pending(), 1)
+	p := l.handedOver(t, f, c)
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(ms(4*3600_000), l.room))
+	equals(t, "delivered by it", p.Take(ms(4*3600_000), nil, 100, anyBytes).offsets(), []int64{2})
+}
+
+// A key that was cancelled stays so, though the route is not keyed any more when a standby takes over.
+func TestCancelledKeyStaysSo(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Keyed = true
+	l.route = mustRoute(r)
+	keyed := state.ParserEpoch{Spec: l.route.Spec()}
+	tombstone := &kgo.Record{Offset: 1, Timestamp: time.UnixMilli(testNow), Key: []byte("k")}
+	log := []*kgo.Record{req(0, ms(farMs), "orders"), tombstone, req(2, ms(farMs), "orders")}
+	f := l.following(t, checkpointAt(1, 0, state.Key{}, keyed), log[0])
+	l.route = mustRoute(testRoute(true))
+	f.p.Route = l.route
+	readBy(t, f, log[1:]...)
+	followOn(t, f, checkpointAt(3, 2, state.Key{}, state.ParserEpoch{From: 2, Spec: l.route.Spec()}), log)
+	equal(t, "pending of the standby", f.Pending(), 1)
 }
