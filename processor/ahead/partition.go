@@ -1,0 +1,397 @@
+package ahead
+
+import (
+	"hash/maphash"
+	"iter"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Env is what a partition is told once.
+type Env struct {
+	Route *topics.Route // nil: it is not known, so the parsers are those of the checkpoint, and nothing is refused
+	Mark  topics.Mark   // of what the group writes into the delay topic for itself
+	Skew  int64         // ms: clocks may differ by this much
+	Now   int64         // ms
+
+	// Chosen tells whether a request is one of those that All is to return. nil: each is.
+	Chosen func(r *kgo.Record, q *topics.Request) bool
+	// Watch is a record or an id that Trace is to tell of.
+	Watch Watch
+}
+
+// Partition is what is pending in one partition of a delay topic. It belongs to one goroutine.
+type Partition struct {
+	env        Env
+	checkpoint state.Checkpoint
+	parsers    []parserFrom
+	queue      bool // a fixed delay: records wait in the order of the log
+	position   int64
+
+	entries
+	targets []string
+	places  map[string]int32 // of targets
+	carried map[int64]int64  // by the offset of its origin: that of the last retry
+	asks    []ask            // in the order of the log
+	told    map[int64]bool   // by offset: a resolve record says that it has taken a late record away
+	refused int
+	trace   trace
+	seed    maphash.Seed
+	request topics.Request // scratch of Accept
+}
+
+// parserFrom is a parser that holds from an offset on.
+type parserFrom struct {
+	from   int64
+	parser *topics.Parser
+}
+
+// New makes a partition from a checkpoint, or from the beginning of a log (with neither W nor parsers). high is the high watermark, asked
+// for after the checkpoint. An error is that this release does not know a parser.
+func New(env Env, c state.Checkpoint, high int64) (*Partition, error) {
+	p := &Partition{env: env, position: c.LowWater, places: map[string]int32{}, seed: maphash.MakeSeed()}
+	if env.Chosen == nil {
+		p.env.Chosen = func(*kgo.Record, *topics.Request) bool { return true }
+	}
+	p.trace.watch = env.Watch
+	if w := env.Watch; w.ID != nil {
+		p.trace.id = p.hash(w.ID)
+	}
+	return p, p.take(c, high)
+}
+
+// take goes on with a checkpoint.
+func (p *Partition) take(c state.Checkpoint, high int64) error {
+	last := ""
+	if n := len(c.Parsers); n > 0 {
+		last = c.Parsers[n-1].Spec
+	}
+	if p.env.Route != nil {
+		c.Parsers = pending.WithParser(c, p.env.Route.Spec(), high)
+		last = p.env.Route.Spec()
+	} else if last == "" {
+		c.Parsers = []state.ParserEpoch{{From: c.LowWater, Spec: topics.Spec(0)}}
+	}
+	parsers := make([]parserFrom, 0, len(c.Parsers))
+	for _, e := range c.Parsers {
+		of := topics.ParserFor
+		if p.env.Route != nil {
+			of = p.env.Route.ParserFor
+		}
+		parser, err := of(e.Spec)
+		if err != nil {
+			return err
+		}
+		parsers = append(parsers, parserFrom{e.From, parser})
+	}
+	p.checkpoint, p.parsers = c, parsers
+	p.queue = topics.FixedDelay(last) && c.LowWater == c.Offset
+	return nil
+}
+
+// Follow goes on with a later checkpoint of the same partition, and reports whether it can: nothing at or above O may have been read.
+func (p *Partition) Follow(c state.Checkpoint, high int64) (bool, error) {
+	was := p.checkpoint
+	if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) && !p.queue || c.TopicID != was.TopicID || !p.queue && p.position > was.Offset {
+		return false, nil
+	}
+	queue := p.queue
+	if err := p.take(c, high); err != nil {
+		return false, err
+	}
+	return queue == p.queue, nil
+}
+
+// Position is the offset up to which it has read.
+func (p *Partition) Position() int64 { return p.position }
+
+// Queue reports whether its records wait in the order of the log: a fixed delay.
+func (p *Partition) Queue() bool { return p.queue }
+
+// Pass takes in that nothing lies below an offset that has not been read.
+func (p *Partition) Pass(offset int64) { p.position = max(p.position, offset) }
+
+// Refused is how many requests at or above O will be dead-lettered when they are passed.
+func (p *Partition) Refused() int { return p.refused }
+
+// Checkpoint is the one that counts, with the parser of today in it.
+func (p *Partition) Checkpoint() state.Checkpoint { return p.checkpoint }
+
+// Parser is the one that holds for an offset.
+func (p *Partition) Parser(offset int64) *topics.Parser {
+	for i := len(p.parsers) - 1; i > 0; i-- {
+		if offset >= p.parsers[i].from {
+			return p.parsers[i].parser
+		}
+	}
+	return p.parsers[0].parser
+}
+
+// Accept takes in one record. The record may be used again afterwards.
+func (p *Partition) Accept(r *kgo.Record) {
+	if r.Offset < p.position {
+		return
+	}
+	p.position = r.Offset + 1
+	if r.Attrs.IsControl() {
+		return
+	}
+	decided := !p.queue && r.Offset < p.checkpoint.Offset
+	q := &p.request
+	var err error
+	if *q, err = p.Parser(r.Offset).Parse(r.Headers, p.written(r), r.Offset, p.env.Mark); err != nil {
+		p.refuse(r, nil, decided, err.(*topics.Refusal))
+		return
+	}
+	if q.Here {
+		q.Handle.Due += p.Parser(q.Handle.Offset).Jitter(p.env.Mark, q.Handle.Offset)
+	}
+	switch {
+	case q.Kind == topics.KindOfAnotherGroup:
+	case p.queue:
+		p.enqueue(r, q)
+	case q.Kind == topics.KindResolve:
+		p.resolve(r, q)
+	case q.Kind == topics.KindCancel:
+		p.cancel(r, q, decided)
+	case decided:
+		p.replay(r, q)
+	default:
+		p.ask(r, q)
+	}
+	if len(p.asks) == 0 { // which know places
+		p.tidy()
+	}
+}
+
+// written is what a record counts by. In a queue one that is ahead of the clock counts as written when it was first seen in the log, of
+// which the checkpoint tells.
+func (p *Partition) written(r *kgo.Record) topics.Stamp {
+	stamp := topics.StampOf(r)
+	if !p.queue {
+		return stamp
+	}
+	since := p.env.Now
+	if w := p.checkpoint.Watermark; w.Seq > p.checkpoint.Offset && r.Offset < w.Seq {
+		since = min(w.Due, since)
+	}
+	if stamp.Millis > since+p.env.Skew {
+		stamp.Millis = since
+	}
+	return stamp
+}
+
+// enqueue is for a record of a queue, which has no names.
+func (p *Partition) enqueue(r *kgo.Record, q *topics.Request) {
+	switch refusal := p.judge(q); {
+	case q.Kind == topics.KindResolve:
+	case q.Kind == topics.KindCancel || q.Replaces:
+		p.refuse(r, q, false, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize, Message: "the delay of this topic is fixed by its route: records wait in the order of the log"})
+	case refusal != nil:
+		p.refuse(r, q, false, refusal)
+	default:
+		p.add(r, q, isPending, 0)
+	}
+}
+
+// replay is for a request below O: all has been decided.
+func (p *Partition) replay(r *kgo.Record, q *topics.Request) {
+	if q.Replaces || q.ID != nil && q.OnDuplicate == topics.DuplicateReplaces {
+		p.takeAway(r, q, Replaces)
+	}
+	if !p.checkpoint.Watermark.Less(state.Key{Due: q.Due, Seq: r.Offset}) {
+		p.trace.found(r, p.hash(q.ID), q.Due, nil)
+		return
+	}
+	p.add(r, q, isPending, 0)
+}
+
+// ask is for a request at or above O.
+func (p *Partition) ask(r *kgo.Record, q *topics.Request) {
+	if q.Retry {
+		p.carry(r, q)
+	}
+	refusal := p.judge(q)
+	takes := q.ID != nil && q.OnDuplicate == topics.DuplicateReplaces
+	if refusal != nil {
+		p.refuse(r, q, false, refusal)
+		if q.Replaces || takes { // which it does all the same
+			p.asks = append(p.asks, p.askOf(r, q, Replaces))
+		}
+		return
+	}
+	switch {
+	case q.Replaces || takes:
+		a := p.askOf(r, q, Replaces)
+		a.entry, a.must = p.add(r, q, isAsking, 0)+1, q.Replaces
+		p.asks = append(p.asks, a)
+	case q.ID != nil:
+		f := twin
+		if q.OnDuplicate == topics.DuplicateIgnored {
+			f |= ignores
+		}
+		p.add(r, q, isAsking, f)
+	default:
+		p.add(r, q, isPending, 0)
+	}
+}
+
+// carry ends what a retry stands for: whatever transaction has appended it has resolved that, and if the checkpoint does not say so, it is
+// from before.
+func (p *Partition) carry(r *kgo.Record, q *topics.Request) {
+	last, again := p.carried[q.Origin.Offset]
+	if !again {
+		last = q.Origin.Offset
+	}
+	if place, has := p.find(last); has && last < r.Offset {
+		p.end(place)
+	}
+}
+
+// cancel is for a record that cancels another one. What names another partition is passed on by the owner.
+func (p *Partition) cancel(r *kgo.Record, q *topics.Request, decided bool) {
+	if !q.Forwarded && !q.Here && q.Named == nil {
+		return
+	}
+	if decided {
+		p.takeAway(r, q, Cancels)
+		return
+	}
+	p.asks = append(p.asks, p.askOf(r, q, Cancels))
+}
+
+// takeAway ends what a record below O names.
+func (p *Partition) takeAway(r *kgo.Record, q *topics.Request, what What) {
+	a := p.askOf(r, q, what)
+	p.remove(&a)
+}
+
+// resolve applies a resolve record.
+func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
+	if q.ResolveBy >= 0 {
+		if p.told == nil {
+			p.told = map[int64]bool{}
+		}
+		p.told[q.ResolveBy] = true
+	}
+	key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
+	p.trace.names(r, key, 0, Resolves)
+	if place, has := p.find(key.Seq); has && p.at(place).due == key.Due {
+		p.end(place)
+	}
+}
+
+// judge is what the configuration of today says of a request.
+func (p *Partition) judge(q *topics.Request) *topics.Refusal {
+	if p.env.Route == nil {
+		return nil
+	}
+	return p.env.Route.Refuse(q, p.env.Now)
+}
+
+// refuse takes in a request that is dead-lettered, or was.
+func (p *Partition) refuse(r *kgo.Record, q *topics.Request, decided bool, why *topics.Refusal) {
+	if !decided {
+		p.refused++
+	}
+	var due int64
+	var id uint64
+	if q != nil {
+		due, id = q.Due, p.hash(q.ID)
+	}
+	p.trace.found(r, id, due, why)
+}
+
+// add takes in a request that waits.
+func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) int32 {
+	e := entry{offset: r.Offset, due: q.Due, written: r.Timestamp.UnixMilli(), id: p.hash(q.ID), size: sizeOf(r), target: p.target(q.Target), condition: c, flags: f}
+	if q.AtOnce {
+		e.flags |= atOnce
+		e.written += q.Pause
+	}
+	if p.env.Chosen(r, q) {
+		e.flags |= chosen
+	}
+	place := p.entries.add(e)
+	if q.Retry {
+		if p.carried == nil {
+			p.carried = map[int64]int64{}
+		}
+		p.carried[q.Origin.Offset] = r.Offset
+		p.trace.carries(r, q)
+	}
+	p.trace.found(r, e.id, q.Due, nil)
+	return place
+}
+
+// hash stands for an id; 0 is none.
+func (p *Partition) hash(id []byte) uint64 {
+	if id == nil {
+		return 0
+	}
+	return max(maphash.Bytes(p.seed, id), 1)
+}
+
+// mostTargets is how many names are told apart. A producer may make up any.
+const mostTargets = 100_000
+
+func (p *Partition) target(name []byte) int32 {
+	if place, has := p.places[string(name)]; has {
+		return place
+	}
+	text := string(name)
+	if len(p.targets) >= mostTargets {
+		if text = "(others)"; p.places[text] > 0 {
+			return p.places[text]
+		}
+	}
+	place := int32(len(p.targets))
+	p.targets, p.places[text] = append(p.targets, text), place
+	return place
+}
+
+func sizeOf(r *kgo.Record) int32 {
+	n := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return int32(min(n, math.MaxInt32))
+}
+
+// Pending is one record that waits to be delivered.
+type Pending struct {
+	Offset int64
+	Due    int64 // ms; of one that is AtOnce, about when its backoff is over
+	Size   int   // bytes of key, value and headers
+	Target string
+	Late   bool // its time was over before it was read: it is delivered when O passes it
+	AtOnce bool // of a retry route whose topic does not tell when it came: its owner has yet to give it its time
+	Read   bool // an owner has read it: it lies below O
+}
+
+// All are those that were chosen, in the order of the log. It counts after Decide.
+func (p *Partition) All() iter.Seq[Pending] {
+	return func(yield func(Pending) bool) {
+		for _, entries := range p.chunks {
+			for i := range entries {
+				if e := &entries[i]; e.condition == isPending && e.flags&chosen != 0 && !yield(p.show(e)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *Partition) show(e *entry) Pending {
+	w := Pending{Offset: e.offset, Due: e.due, Size: int(e.size), Target: p.targets[e.target], Read: e.offset < p.checkpoint.Offset}
+	w.Late = !p.queue && !p.checkpoint.Watermark.Less(state.Key{Due: e.due, Seq: e.offset})
+	if w.AtOnce = e.flags&atOnce != 0; w.AtOnce {
+		w.Due, w.Late = e.written, false
+	}
+	return w
+}
