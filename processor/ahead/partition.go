@@ -395,3 +395,6 @@ func (p *Partition) show(e *entry) Pending {
 	}
 	return w
 }
+
+// last is the one that was read last. There must be one.
+func (p *Partition) last() Pending { return p.show(p.at(int32(p.n - 1))) }

@@ -1,0 +1,168 @@
+package ahead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/wait"
+)
+
+// fetchBytes is what one answer has at most, unless a batch is larger. One is under way while another one is decoded.
+const fetchBytes = 2 << 20
+
+// answer is one part of a log as its leader has sent it.
+type answer struct {
+	from int64
+	part *kmsg.FetchResponseTopicPartition
+	err  error
+}
+
+// Read calls fn with the committed records of a partition from an offset on, up to, but without, another one, markers of transactions
+// included, until fn returns false. It calls passed with the offset that was reached after each part, if that is not nil.
+func Read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, fn func(*kgo.Record) bool, passed func(int64)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	answers := make(chan answer)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fetchAll(ctx, cl, tp, id, from, to, answers)
+	}()
+	defer func() { <-done }()
+	defer cancel()
+	for from < to {
+		var a answer
+		select {
+		case a = <-answers:
+		case <-done:
+			a.err = ctx.Err()
+		}
+		if a.err != nil {
+			return fmt.Errorf("read %s at offset %d of %d: %w", tp, from, to, a.err)
+		}
+		records, next, err := kafka.Decode(tp, a.from, a.part)
+		if err != nil {
+			return fmt.Errorf("read %s at offset %d of %d: %w", tp, from, to, err)
+		}
+		for _, r := range records {
+			if r.Offset >= to {
+				break
+			}
+			if !fn(r) {
+				return nil
+			}
+		}
+		if from = min(max(next, kafka.Beyond(a.from, a.part)), to); passed != nil {
+			passed(from)
+		}
+	}
+	return nil
+}
+
+// fetchAll asks for one part after the other, one ahead of what is taken.
+func fetchAll(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, answers chan<- answer) {
+	leader := int32(-1)
+	var failing time.Time
+	for from < to {
+		part, err := fetch(ctx, cl, &leader, tp, id, from)
+		if err != nil {
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			if ctx.Err() == nil && time.Since(failing) < patience && isPassing(err) {
+				leader = -1
+				wait.For(ctx, 100*time.Millisecond)
+				continue
+			}
+		}
+		a := answer{from, part, err}
+		if err == nil {
+			failing = time.Time{}
+			next := kafka.Beyond(from, part)
+			if next == from { // it has nothing, although that is not the end
+				if a.err = fmt.Errorf("the leader sends nothing"); part.LogStartOffset > from {
+					a.err = kerr.OffsetOutOfRange
+				}
+			}
+			from = next
+		}
+		select {
+		case answers <- a:
+		case <-ctx.Done():
+			return
+		}
+		if a.err != nil {
+			return
+		}
+	}
+}
+
+// isPassing reports whether an error may be over soon: leaders move, connections break.
+func isPassing(err error) bool {
+	var code *kerr.Error
+	return !errors.As(err, &code) || code.Retriable
+}
+
+// fetch asks the leader, which it looks up where it is not known.
+func fetch(ctx context.Context, cl *kgo.Client, leader *int32, tp kafka.TopicPartition, id kafka.TopicID, from int64) (*kmsg.FetchResponseTopicPartition, error) {
+	if *leader < 0 {
+		md, err := kadm.NewClient(cl).Metadata(ctx, tp.Topic)
+		if err != nil {
+			return nil, err
+		}
+		p, has := md.Topics[tp.Topic].Partitions[tp.Partition]
+		switch err := md.Topics[tp.Topic].Err; {
+		case err != nil:
+			return nil, err
+		case !has:
+			return nil, kerr.UnknownTopicOrPartition
+		case p.Leader < 0:
+			return nil, kerr.LeaderNotAvailable
+		}
+		*leader = p.Leader
+	}
+	return kafka.FetchOnce(ctx, cl.Broker(int(*leader)), tp, id, from, fetchBytes)
+}
+
+// reader reads for one partition.
+type reader struct {
+	*Looker
+	got      *Looked
+	expected int64 // the offset up to which Progress knows
+}
+
+// expect has Progress know how far it is going to be read.
+func (r *reader) expect(to int64) {
+	if r.expected = max(r.expected, r.got.Position()); to > r.expected && r.Progress != nil {
+		r.Progress(0, to-r.expected)
+		r.expected = to
+	}
+}
+
+// read takes in the log up to an offset.
+func (r *reader) read(ctx context.Context, to int64) error {
+	p := r.got.Partition
+	if p.Position() >= to || r.got.Stopped {
+		return nil
+	}
+	at := p.Position()
+	return Read(ctx, r.Client, r.got.TopicPartition, r.got.ID, at, to, func(rec *kgo.Record) bool {
+		r.got.Records++
+		p.Accept(rec)
+		r.got.Stopped = p.Queue() && r.Enough != nil && p.n > 0 && r.Enough(p.last())
+		return !r.got.Stopped
+	}, func(offset int64) {
+		p.Pass(offset)
+		if r.Progress != nil {
+			r.Progress(offset-at, 0)
+		}
+		at = offset
+	})
+}
