@@ -55,7 +55,7 @@ func (p *Partition) remove(a *ask) (hit bool) {
 // waits reports whether a record is pending, or late, and not resolved.
 func (p *Partition) waits(place int32) bool {
 	e := p.at(place)
-	return e.condition == isPending && !p.passed(e)
+	return e.condition == isHeld && !p.passed(e)
 }
 
 // passed reports whether the checkpoint says that a record is resolved.
@@ -101,7 +101,7 @@ func (p *Partition) answer(a *ask) {
 	case a.must && !hit && (p.env.Route == nil || !p.env.Route.ReplacesLate):
 		p.drop(place, topics.TooLateToReplace(nil, false))
 	default:
-		e.condition = isPending
+		e.condition = isHeld
 	}
 }
 
@@ -121,7 +121,7 @@ func (p *Partition) admit(place int32, e *entry) {
 		p.drop(place, why)
 		return
 	}
-	e.condition = isPending
+	e.condition = isHeld
 }
 
 // drop ends a request that is dead-lettered.

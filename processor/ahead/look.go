@@ -35,8 +35,11 @@ type Looker struct {
 	Route func(topic string) *topics.Route
 	// Chosen is as in Env.
 	Chosen func(r *kgo.Record, q *topics.Request) bool
-	// Enough ends the reading of a queue, whose records come in the order in which they are due. nil: never.
-	Enough func(Pending) bool
+	// Enough ends the reading of a queue, whose records come in the order in which they are delivered: it is told of the last one that was
+	// read, and how many were chosen. nil: never.
+	Enough func(last Pending, chosen int) bool
+	// Watch is what Trace is to tell of in each partition.
+	Watch Watch
 	// Progress is told how many offsets were passed, and how many more there are than it was told before. nil: nobody asks.
 	Progress func(passed, more int64)
 
@@ -81,7 +84,7 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 	if err != nil {
 		return nil, err
 	}
-	if got.Partition, err = New(l.env(got, Watch{}), c, got.Bounds.High); err != nil {
+	if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
 		return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
 	}
 	r := reader{Looker: l, got: got}
@@ -111,8 +114,32 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 	return got, nil
 }
 
-func (l *Looker) env(got *Looked, w Watch) Env {
-	env := Env{Mark: topics.NewMark(got.ID.Short(), l.Group, got.TopicPartition.Partition), Skew: l.Skew.Milliseconds(), Now: l.Now.UnixMilli(), Chosen: l.Chosen, Watch: w}
+// Trace finds out what has become of the record at an offset, which is watched. It reads what lies behind that, and ends at a time: then
+// Stopped is set, and what lies at or above ReadTo may have taken the record away.
+func (l *Looker) Trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
+	got := &Looked{TopicPartition: tp, ID: id}
+	c, err := l.checkpoint(ctx, got)
+	if err != nil {
+		return nil, err
+	}
+	if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
+		return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	}
+	if at := l.Watch.Offset; at < c.Offset {
+		got.position = at // what lies before it has no say
+	}
+	r := reader{Looker: l, got: got, until: until}
+	r.expect(got.Bounds.Stable)
+	if err := r.read(ctx, got.Bounds.Stable); err != nil {
+		return nil, err
+	}
+	got.ReadTo = got.Position()
+	got.Decide()
+	return got, nil
+}
+
+func (l *Looker) env(got *Looked) Env {
+	env := Env{Mark: topics.NewMark(got.ID.Short(), l.Group, got.TopicPartition.Partition), Skew: l.Skew.Milliseconds(), Now: l.Now.UnixMilli(), Chosen: l.Chosen, Watch: l.Watch}
 	if l.Route != nil {
 		env.Route = l.Route(got.Topic)
 	}

@@ -40,6 +40,7 @@ type Partition struct {
 	asks    []ask            // in the order of the log
 	told    map[int64]bool   // by offset: a resolve record says that it has taken a late record away
 	refused int
+	chosen  int
 	trace   trace
 	seed    maphash.Seed
 	request topics.Request // scratch of Accept
@@ -195,7 +196,7 @@ func (p *Partition) enqueue(r *kgo.Record, q *topics.Request) {
 	case refusal != nil:
 		p.refuse(r, q, false, refusal)
 	default:
-		p.add(r, q, isPending, 0)
+		p.add(r, q, isHeld, 0)
 	}
 }
 
@@ -208,7 +209,7 @@ func (p *Partition) replay(r *kgo.Record, q *topics.Request) {
 		p.trace.found(r, p.hash(q.ID), q.Due, nil)
 		return
 	}
-	p.add(r, q, isPending, 0)
+	p.add(r, q, isHeld, 0)
 }
 
 // ask is for a request at or above O.
@@ -237,7 +238,7 @@ func (p *Partition) ask(r *kgo.Record, q *topics.Request) {
 		}
 		p.add(r, q, isAsking, f)
 	default:
-		p.add(r, q, isPending, 0)
+		p.add(r, q, isHeld, 0)
 	}
 }
 
@@ -280,7 +281,7 @@ func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
 		p.told[q.ResolveBy] = true
 	}
 	key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
-	p.trace.names(r, key, 0, Resolves)
+	p.trace.resolves(r, key, q.ResolveBy)
 	if place, has := p.find(key.Seq); has && p.at(place).due == key.Due {
 		p.end(place)
 	}
@@ -309,13 +310,14 @@ func (p *Partition) refuse(r *kgo.Record, q *topics.Request, decided bool, why *
 
 // add takes in a request that waits.
 func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) int32 {
-	e := entry{offset: r.Offset, due: q.Due, written: r.Timestamp.UnixMilli(), id: p.hash(q.ID), size: sizeOf(r), target: p.target(q.Target), condition: c, flags: f}
+	e := entry{offset: r.Offset, due: q.Due, written: r.Timestamp.UnixMilli(), id: p.hash(q.ID), size: int32(min(SizeOf(r), math.MaxInt32)), target: p.target(q.Target), condition: c, flags: f}
 	if q.AtOnce {
 		e.flags |= atOnce
 		e.written += q.Pause
 	}
 	if p.env.Chosen(r, q) {
 		e.flags |= chosen
+		p.chosen++
 	}
 	place := p.entries.add(e)
 	if q.Retry {
@@ -355,13 +357,17 @@ func (p *Partition) target(name []byte) int32 {
 	return place
 }
 
-func sizeOf(r *kgo.Record) int32 {
+// SizeOf is how many bytes the key, the value and the headers of a record have.
+func SizeOf(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for i := range r.Headers {
 		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
 	}
-	return int32(min(n, math.MaxInt32))
+	return n
 }
+
+// Forget gives back the memory of all records. Parsers, and what was traced, stay.
+func (p *Partition) Forget() { p.entries = entries{} }
 
 // Pending is one record that waits to be delivered.
 type Pending struct {
@@ -379,7 +385,7 @@ func (p *Partition) All() iter.Seq[Pending] {
 	return func(yield func(Pending) bool) {
 		for _, entries := range p.chunks {
 			for i := range entries {
-				if e := &entries[i]; e.condition == isPending && e.flags&chosen != 0 && !yield(p.show(e)) {
+				if e := &entries[i]; e.condition == isHeld && e.flags&chosen != 0 && !yield(p.show(e)) {
 					return
 				}
 			}

@@ -28,12 +28,17 @@ type answer struct {
 // Read calls fn with the committed records of a partition from an offset on, up to, but without, another one, markers of transactions
 // included, until fn returns false. It calls passed with the offset that was reached after each part, if that is not nil.
 func Read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, fn func(*kgo.Record) bool, passed func(int64)) error {
+	return read(ctx, cl, tp, id, from, to, fetchBytes, fn, passed)
+}
+
+// read is Read with answers of some size.
+func read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, fn func(*kgo.Record) bool, passed func(int64)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		fetchAll(ctx, cl, tp, id, from, to, answers)
+		fetchAll(ctx, cl, tp, id, from, to, atMost, answers)
 	}()
 	defer func() { <-done }()
 	defer cancel()
@@ -67,11 +72,11 @@ func Read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka
 }
 
 // fetchAll asks for one part after the other, one ahead of what is taken.
-func fetchAll(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, answers chan<- answer) {
+func fetchAll(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, answers chan<- answer) {
 	leader := int32(-1)
 	var failing time.Time
 	for from < to {
-		part, err := fetch(ctx, cl, &leader, tp, id, from)
+		part, err := fetch(ctx, cl, &leader, tp, id, from, atMost)
 		if err != nil {
 			if failing.IsZero() {
 				failing = time.Now()
@@ -111,7 +116,7 @@ func isPassing(err error) bool {
 }
 
 // fetch asks the leader, which it looks up where it is not known.
-func fetch(ctx context.Context, cl *kgo.Client, leader *int32, tp kafka.TopicPartition, id kafka.TopicID, from int64) (*kmsg.FetchResponseTopicPartition, error) {
+func fetch(ctx context.Context, cl *kgo.Client, leader *int32, tp kafka.TopicPartition, id kafka.TopicID, from int64, atMost int32) (*kmsg.FetchResponseTopicPartition, error) {
 	if *leader < 0 {
 		md, err := kadm.NewClient(cl).Metadata(ctx, tp.Topic)
 		if err != nil {
@@ -128,14 +133,15 @@ func fetch(ctx context.Context, cl *kgo.Client, leader *int32, tp kafka.TopicPar
 		}
 		*leader = p.Leader
 	}
-	return kafka.FetchOnce(ctx, cl.Broker(int(*leader)), tp, id, from, fetchBytes)
+	return kafka.FetchOnce(ctx, cl.Broker(int(*leader)), tp, id, from, atMost)
 }
 
 // reader reads for one partition.
 type reader struct {
 	*Looker
 	got      *Looked
-	expected int64 // the offset up to which Progress knows
+	until    time.Time // zero: it takes as long as it takes
+	expected int64     // the offset up to which Progress knows
 }
 
 // expect has Progress know how far it is going to be read.
@@ -156,7 +162,7 @@ func (r *reader) read(ctx context.Context, to int64) error {
 	return Read(ctx, r.Client, r.got.TopicPartition, r.got.ID, at, to, func(rec *kgo.Record) bool {
 		r.got.Records++
 		p.Accept(rec)
-		r.got.Stopped = p.Queue() && r.Enough != nil && p.n > 0 && r.Enough(p.last())
+		r.got.Stopped = p.Queue() && r.Enough != nil && p.n > 0 && r.Enough(p.last(), p.chosen) || r.got.Records%1024 == 0 && !r.until.IsZero() && time.Now().After(r.until)
 		return !r.got.Stopped
 	}, func(offset int64) {
 		p.Pass(offset)
@@ -165,4 +171,38 @@ func (r *reader) read(ctx context.Context, to int64) error {
 		}
 		at = offset
 	})
+}
+
+const (
+	farApart  = 20_000    // offsets: what lies between records that are farther apart is not read
+	someBytes = 256 << 10 // of one answer, for a record by itself
+)
+
+// Find calls fn with the records at some offsets, which rise, and their places in the list. What is not there any more is left out.
+func (l *Looker) Find(ctx context.Context, got *Looked, offsets []int64, fn func(i int, r *kgo.Record)) error {
+	for first := 0; first < len(offsets); {
+		last := first
+		for last+1 < len(offsets) && offsets[last+1]-offsets[last] < farApart {
+			last++
+		}
+		at, atMost := first, int32(fetchBytes)
+		if offsets[last]-offsets[first] < 1000 {
+			atMost = someBytes
+		}
+		err := read(ctx, l.Client, got.TopicPartition, got.ID, offsets[first], offsets[last]+1, atMost, func(r *kgo.Record) bool {
+			for at <= last && offsets[at] < r.Offset {
+				at++
+			}
+			if at <= last && offsets[at] == r.Offset {
+				fn(at, r)
+				at++
+			}
+			return at <= last
+		}, nil)
+		if err != nil && !errors.Is(err, kerr.OffsetOutOfRange) {
+			return err
+		}
+		first = last + 1
+	}
+	return nil
 }
