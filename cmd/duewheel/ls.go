@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"container/heap"
 	"context"
@@ -116,6 +117,9 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		n.read += got.Records
 		n.more = n.more || got.Stopped && o.to.IsZero()
 		of := int32(len(all))
+		if o.limit == 0 {
+			found.spots = slices.Grow(found.spots, got.Count())
+		}
 		for p := range got.All() {
 			if !o.between(p.Due) {
 				continue
@@ -137,10 +141,14 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(first.Topic, second.Topic), cmp.Compare(first.Partition, second.Partition), cmp.Compare(a.offset, b.offset))
 	})
 	took := time.Since(began)
-	t, summary := o.table(v, stdout)
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	t, summary := o.table(v, out), stdout
+	if o.output == "json" {
+		summary = v.stderr
+	}
 	shown, gone := 0, 0
 	for window := range slices.Chunk(found.spots, rowsKept) {
-		rows, err := v.rows(ctx, all, window)
+		rows, err := v.rows(ctx, all, window, t.render)
 		if err != nil {
 			return joinLines(v.advise(err), failed)
 		}
@@ -155,7 +163,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 			shown++
 		}
 	}
-	if err := t.end(); err != nil {
+	if err := cmp.Or(t.end(), out.Flush()); err != nil {
 		return err
 	}
 	if gone > 0 {
@@ -167,8 +175,8 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	return failed
 }
 
-// rowsKept is how many rows are held at a time.
-const rowsKept = 50_000
+// rowsKept is how many rows are held at a time, some 200 bytes each. What is due in no order of the log is read again for each so many.
+const rowsKept = 200_000
 
 // enough says when a partition with a fixed delay need not be read further: its records come in the order in which they are delivered.
 func (o *pendingList) enough(last ahead.Pending, n int) bool {
@@ -217,8 +225,8 @@ type pendingRow struct {
 }
 
 // rows reads what is to be shown of records where they lie. A row is nil if its record is not there any more.
-func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot) ([]*pendingRow, error) {
-	rows := make([]*pendingRow, len(window))
+func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, render func(*pendingRow) []byte) ([][]byte, error) {
+	rows := make([][]byte, len(window))
 	order := make([]int, len(window)) // by partition and offset
 	for i := range order {
 		order[i] = i
@@ -242,7 +250,7 @@ func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot) ([]
 		}
 		err := v.Find(ctx, got, offsets, func(i int, r *kgo.Record) {
 			bar.add(1, 0)
-			rows[order[i]] = v.row(got, r, window[order[i]])
+			rows[order[i]] = render(v.row(got, r, window[order[i]]))
 		})
 		if err != nil {
 			return nil, err
@@ -284,27 +292,40 @@ func stateOf(at spot, now time.Time) string {
 	return "pending"
 }
 
-// pendingTable takes rows one after the other.
+// pendingTable takes rows one after the other, as it has rendered them.
 type pendingTable interface {
-	row(*pendingRow) error
+	render(*pendingRow) []byte
+	row([]byte) error
 	end() error
 }
 
-func (o *pendingList) table(v *view, stdout io.Writer) (t pendingTable, summary io.Writer) {
+func (o *pendingList) table(v *view, w io.Writer) pendingTable {
 	if o.output == "json" {
-		return &pendingJSON{json.NewEncoder(stdout)}, v.stderr
+		return pendingJSON{w}
 	}
 	several := false
 	for _, p := range v.partitions {
 		several = several || p.Topic != v.partitions[0].Topic
 	}
-	return &pendingText{w: stdout, now: v.Now, topics: several}, stdout
+	return &pendingText{w: w, now: v.Now, topics: several}
 }
 
-type pendingJSON struct{ enc *json.Encoder }
+type pendingJSON struct{ w io.Writer }
 
-func (t *pendingJSON) row(r *pendingRow) error { return t.enc.Encode(r) }
-func (t *pendingJSON) end() error              { return nil }
+func (t pendingJSON) render(r *pendingRow) []byte {
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return append(line, '\n')
+}
+
+func (t pendingJSON) row(line []byte) error {
+	_, err := t.w.Write(line)
+	return err
+}
+
+func (t pendingJSON) end() error { return nil }
 
 // pendingText sets its columns for some hundred rows at a time.
 type pendingText struct {
@@ -315,7 +336,27 @@ type pendingText struct {
 	rows   int
 }
 
-func (t *pendingText) row(r *pendingRow) error {
+func (t *pendingText) render(r *pendingRow) []byte {
+	target, id := "-", "-"
+	if r.Target != "" {
+		target = brief([]byte(r.Target), 40)
+	}
+	if r.id != nil {
+		id = brief(r.id, 32)
+	}
+	due := time.UnixMilli(r.Due).In(t.now.Location())
+	when := relative(due, t.now)
+	if r.State == "late" || r.State == "arriving" {
+		when += ", " + r.State
+	}
+	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, brief(r.key, 24), id, sizeText(int64(r.Size)), r.Handle)
+	if t.topics {
+		line = append(append(line, '\t'), r.Topic...)
+	}
+	return append(line, '\n')
+}
+
+func (t *pendingText) row(line []byte) error {
 	if t.rows%rowsAtOnce == 0 {
 		if err := t.end(); err != nil {
 			return err
@@ -329,23 +370,7 @@ func (t *pendingText) row(r *pendingRow) error {
 		fmt.Fprintln(t.t, header)
 	}
 	t.rows++
-	target, id := "-", "-"
-	if r.Target != "" {
-		target = brief([]byte(r.Target), 40)
-	}
-	if r.id != nil {
-		id = brief(r.id, 32)
-	}
-	due := time.UnixMilli(r.Due).In(t.now.Location())
-	when := relative(due, t.now)
-	if r.State == "late" || r.State == "arriving" {
-		when += ", " + r.State
-	}
-	line := fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, brief(r.key, 24), id, sizeText(int64(r.Size)), r.Handle)
-	if t.topics {
-		line += "\t" + r.Topic
-	}
-	_, err := fmt.Fprintln(t.t, line)
+	_, err := t.t.Write(line)
 	return err
 }
 

@@ -366,6 +366,9 @@ func SizeOf(r *kgo.Record) int {
 	return n
 }
 
+// Count is how many All returns, at most.
+func (p *Partition) Count() int { return p.n - p.gone }
+
 // Forget gives back the memory of all records. Parsers, and what was traced, stay.
 func (p *Partition) Forget() { p.entries = entries{} }
 
