@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -358,7 +359,27 @@ func (s *schedule) legend(ink []string) (names []string, text string) {
 	if more := len(all) - named; more > 0 {
 		parts = append(parts, fmt.Sprintf("%s %d others %s", ink[named], more, thousands(rest)))
 	}
-	return all[:min(named, len(all))], strings.Join(parts, "   ")
+	return all[:min(named, len(all))], wrapped(parts, "   ", agendaColumns)
+}
+
+// wrapped joins parts to lines that are no longer than so many columns, if each part is not.
+func wrapped(parts []string, sep string, columns int) string {
+	var b strings.Builder
+	at := 0
+	for i, part := range parts {
+		n := utf8.RuneCountInString(part)
+		switch {
+		case i > 0 && at+len(sep)+n > columns:
+			b.WriteByte('\n')
+			at = 0
+		case i > 0:
+			b.WriteString(sep)
+			at += len(sep)
+		}
+		b.WriteString(part)
+		at += n
+	}
+	return b.String()
 }
 
 // barOf draws what is due in one step: as many cells as it has of the most, at least one, and of them each target its share.

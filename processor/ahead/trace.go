@@ -41,6 +41,7 @@ type Naming struct {
 type Found struct {
 	Offset  int64
 	Due     int64 // ms; 0: not known
+	Written int64 // ms: its timestamp
 	Refusal *topics.Refusal
 }
 
@@ -67,7 +68,7 @@ func (t *trace) found(r *kgo.Record, id uint64, due int64, why *topics.Refusal) 
 	if len(t.founds) == mostTraced {
 		t.founds = append(t.founds[:0], t.founds[mostTraced/2:]...)
 	}
-	t.founds = append(t.founds, Found{r.Offset, due, why})
+	t.founds = append(t.founds, Found{r.Offset, due, r.Timestamp.UnixMilli(), why})
 }
 
 // refused notes why a record that was found will not be delivered.
