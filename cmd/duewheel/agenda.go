@@ -37,7 +37,7 @@ group's checkpoints and the logs behind them, as ls does, and writes nothing.`,
 		Example: "  duewheel agenda -c duewheel.yaml\n  duewheel agenda -c duewheel.yaml --by minute --before 1h --target orders",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := o.check(cmd, time.Now())
+			err := o.check(cmd, wallClock())
 			if _, known := stepNames[o.by]; !known && o.by != "" {
 				err = joinLines(err, fmt.Errorf("--by %s: minute, hour or day", o.by))
 			}
@@ -175,7 +175,7 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	}
 	if s.total.records == 0 {
 		if failed == nil {
-			fmt.Fprintln(stdout, "nothing is pending that was asked for")
+			fmt.Fprintln(stdout, nothing(o.filters()))
 		}
 		return failed
 	}

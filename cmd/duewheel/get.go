@@ -205,7 +205,7 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 
 // withID finds what has an id, or had it last.
 func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
-	v.Watch = ahead.Watch{ID: []byte(id)}
+	v.Watch, v.one = ahead.Watch{ID: []byte(id)}, true
 	var all []*foundRecord
 	err := v.each(ctx, func(got *ahead.Looked) {
 		for _, fate := range got.Fates() {

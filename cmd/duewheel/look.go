@@ -24,6 +24,9 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
+// wallClock is the time that due times are told from, in the zone in which they are shown.
+var wallClock = time.Now
+
 // outlook is which pending records a command was asked for, as its flags say it.
 type outlook struct {
 	topics        []string
@@ -98,6 +101,11 @@ func (o *outlook) wants(hasKey bool) func(*kgo.Record, *topics.Request) bool {
 	}
 }
 
+// filters tells whether only some of what is pending was asked for.
+func (o *outlook) filters() bool {
+	return len(o.partitions)+len(o.targets)+len(o.after)+len(o.before)+len(o.key)+len(o.id) > 0
+}
+
 // between tells whether a due time is one of those that were asked for.
 func (o *outlook) between(due int64) bool {
 	return (o.from.IsZero() || due >= o.from.UnixMilli()) && (o.to.IsZero() || due < o.to.UnixMilli())
@@ -111,6 +119,7 @@ type view struct {
 	routes     map[string]*topics.Route // by topic
 	partitions []partitionOf
 	stderr     io.Writer
+	one        bool // it is about one record: what others will become need not be said
 }
 
 // partitionOf is one partition of a delay topic.
@@ -133,7 +142,7 @@ func (f *flags) withView(ctx context.Context, asked []string, only []int, stderr
 	filled := s
 	setting.Fill(&filled)
 	v := &view{cl: cl, settings: s, routes: map[string]*topics.Route{}, stderr: stderr}
-	v.Looker = &ahead.Looker{Client: cl, Group: s.Group, Skew: filled.MaxClockSkew, Now: time.Now(), Route: func(topic string) *topics.Route { return v.routes[topic] }}
+	v.Looker = &ahead.Looker{Client: cl, Group: s.Group, Skew: filled.MaxClockSkew, Now: wallClock(), Route: func(topic string) *topics.Route { return v.routes[topic] }}
 	if err := v.open(ctx, asked, only); err != nil {
 		return err
 	}
@@ -252,7 +261,7 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 				if err != nil {
 					all.errs = append(all.errs, v.advise(err))
 				} else {
-					all.note(got)
+					all.note(got, v.one)
 					fn(got)
 				}
 				mu.Unlock()
@@ -276,14 +285,14 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 type problemsOf struct {
 	errs              []error
 	fresh, anew, lost []string
-	partitions        int
 	refused           int
 }
 
-func (n *problemsOf) note(got *ahead.Looked) {
+func (n *problemsOf) note(got *ahead.Looked, one bool) {
 	name := got.TopicPartition.String()
-	n.partitions++
-	n.refused += got.Refused()
+	if !one {
+		n.refused += got.Refused()
+	}
 	switch {
 	case got.Anew:
 		n.anew = append(n.anew, name)

@@ -39,7 +39,7 @@ to Describe the group. What is delivered meanwhile may still be in the list.`,
 			"  duewheel ls -b localhost:9092 -g duewheel -t delay-requests --target orders --limit 0 -o json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			now := time.Now()
+			now := wallClock()
 			err := o.check(cmd, now)
 			if o.limit < 0 {
 				err = joinLines(err, fmt.Errorf("--limit %d: at least 1, and 0 for all", o.limit))
@@ -61,6 +61,7 @@ to Describe the group. What is delivered meanwhile may still be in the list.`,
 // spot is where a record lies that is shown, and when it is due.
 type spot struct {
 	due    int64
+	key    int64 // its own due time
 	offset int64
 	of     int32 // which partition
 	late   bool
@@ -112,7 +113,6 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	found.most = o.limit
 	var n counted
 	var all []*ahead.Looked
-	began := time.Now()
 	failed := v.each(ctx, func(got *ahead.Looked) {
 		n.read += got.Records
 		n.more = n.more || got.Stopped && o.to.IsZero()
@@ -128,7 +128,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 			if p.Due < v.Now.UnixMilli() {
 				n.overdue++
 			}
-			found.add(spot{p.Due, p.Offset, of, p.Late, p.AtOnce})
+			found.add(spot{p.Due, p.Key, p.Offset, of, p.Late, p.AtOnce})
 		}
 		got.Forget()
 		all = append(all, got)
@@ -140,7 +140,6 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		first, second := all[a.of].TopicPartition, all[b.of].TopicPartition
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(first.Topic, second.Topic), cmp.Compare(first.Partition, second.Partition), cmp.Compare(a.offset, b.offset))
 	})
-	took := time.Since(began)
 	out := bufio.NewWriterSize(stdout, 64<<10)
 	t, summary := o.table(v, out), stdout
 	if o.output == "json" {
@@ -169,8 +168,8 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	if gone > 0 {
 		fmt.Fprintf(v.stderr, "note: %s left the log meanwhile\n", topics.Plural(gone, "record"))
 	}
-	if o.output == "text" || failed == nil {
-		fmt.Fprintln(summary, n.say(int64(shown), took))
+	if failed == nil || n.pending > 0 {
+		fmt.Fprintln(summary, n.say(int64(shown), o.filters()))
 	}
 	return failed
 }
@@ -184,25 +183,33 @@ func (o *pendingList) enough(last ahead.Pending, n int) bool {
 }
 
 // say is the last line: 12 records are pending, 1 of them overdue.
-func (n *counted) say(shown int64, took time.Duration) string {
-	if n.pending == 0 {
-		return "nothing is pending that was asked for"
+func (n *counted) say(shown int64, filtered bool) string {
+	switch {
+	case n.pending == 0:
+		return nothing(filtered)
+	case n.more:
+		return "the first " + count(shown, "record") + " that are pending; there are more (--limit 0 shows all)"
 	}
-	verb := "records are"
+	verb := " are"
 	if n.pending == 1 {
-		verb = "record is"
+		verb = " is"
 	}
-	text := fmt.Sprintf("%s %s pending", thousands(n.pending), verb)
-	if n.more {
-		text = "more than " + thousands(n.pending-1) + " records are pending"
-	}
+	text := count(n.pending, "record") + verb + " pending"
 	if n.overdue > 0 {
 		text += fmt.Sprintf(", %s of them overdue", thousands(n.overdue))
 	}
 	if shown < n.pending {
-		text += fmt.Sprintf("; the first %s are shown (--limit 0 shows all)", thousands(shown))
+		text += "; shown: the first " + thousands(shown) + " (--limit 0 shows all)"
 	}
 	return text
+}
+
+// nothing says that there is none.
+func nothing(filtered bool) string {
+	if filtered {
+		return "nothing is pending that was asked for"
+	}
+	return "nothing is pending"
 }
 
 // pendingRow is a pending record as -o json prints it. Times are ms since the epoch.
@@ -264,12 +271,8 @@ func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, ren
 func (v *view) row(got *ahead.Looked, r *kgo.Record, at spot) *pendingRow {
 	row := &pendingRow{Topic: got.Topic, Partition: got.TopicPartition.Partition, Offset: at.offset, Due: at.due, Timestamp: r.Timestamp.UnixMilli(), Size: ahead.SizeOf(r), State: stateOf(at, v.Now)}
 	parser, mark := got.Parser(at.offset), topics.NewMark(got.ID.Short(), v.Group, row.Partition)
-	due := at.due
-	if at.atOnce {
-		due = topics.AtOnce
-	}
-	row.Handle = topics.Handle{Partition: row.Partition, Offset: at.offset, Due: max(due-parser.Jitter(mark, at.offset), 1)}.String()
-	if q, err := parser.Again(r.Headers, topics.StampOf(r), due, at.offset, mark); err == nil {
+	row.Handle = topics.Handle{Partition: row.Partition, Offset: at.offset, Due: at.key - parser.Jitter(mark, at.offset)}.String()
+	if q, err := parser.Again(r.Headers, topics.StampOf(r), at.key, at.offset, mark); err == nil {
 		row.Target = string(q.Target)
 		row.id = slices.Clone(q.ID)
 		row.ID, row.IDBytes = textOrBytes(row.id)

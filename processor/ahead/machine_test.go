@@ -271,11 +271,7 @@ func (d *draw) fold() (waits []string, refused int) {
 	}
 	p.Decide()
 	for w := range p.All() {
-		due := w.Due
-		if w.AtOnce {
-			due = topics.AtOnce
-		}
-		waits = append(waits, fmt.Sprintf("%d@%d", w.Offset, due))
+		waits = append(waits, fmt.Sprintf("%d@%d", w.Offset, w.Key))
 	}
 	return waits, p.Refused()
 }

@@ -51,7 +51,8 @@ const mostTraced = 1000
 // trace remembers what is watched.
 type trace struct {
 	watch   Watch
-	id      uint64
+	id      uint64 // hash of the id that is watched; 0: none
+	own     uint64 // that of the record at the place that is watched
 	founds  []Found
 	namings []Naming
 }
@@ -64,6 +65,9 @@ func (t *trace) watches(offset int64, id uint64) bool {
 func (t *trace) found(r *kgo.Record, id uint64, due int64, why *topics.Refusal) {
 	if !t.watches(r.Offset, id) {
 		return
+	}
+	if t.watch.Has && t.watch.Offset == r.Offset {
+		t.own = id
 	}
 	if len(t.founds) == mostTraced {
 		t.founds = append(t.founds[:0], t.founds[mostTraced/2:]...)
@@ -86,7 +90,7 @@ func (t *trace) named(a *ask) {
 	if a.id != 0 {
 		of = -1
 	}
-	if a.id != 0 && t.id == a.id || a.id == 0 && t.watch.Has && t.watch.Offset == of {
+	if a.id != 0 && (a.id == t.id || a.id == t.own) || a.id == 0 && t.watch.Has && t.watch.Offset == of {
 		t.note(Naming{Offset: a.offset, Timestamp: a.at, What: a.what, Of: of, Due: a.names.Due})
 	}
 }
