@@ -188,7 +188,7 @@ func (n *counted) say(shown int64, filtered bool) string {
 	case n.pending == 0:
 		return nothing(filtered)
 	case n.more:
-		return "the first " + count(shown, "record") + " that are pending; there are more (--limit 0 shows all)"
+		return "shown: the first " + thousands(shown) + "; more are pending (--limit 0 shows all)"
 	}
 	verb := " are"
 	if n.pending == 1 {
