@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -310,14 +309,6 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string) 
 	return b.String()
 }
 
-// count is a number of things: 1 record, 1,000 records.
-func count(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return thousands(n) + " " + what
-}
-
 // fold leaves as many bars as are looked at, and puts the others together.
 func fold(rows []agendaRow) ([]agendaRow, *agendaRow) {
 	if len(rows) <= mostBars {
@@ -360,26 +351,6 @@ func (s *schedule) legend(ink []string) (names []string, text string) {
 		parts = append(parts, fmt.Sprintf("%s %d others %s", ink[named], more, thousands(rest)))
 	}
 	return all[:min(named, len(all))], wrapped(parts, "   ", agendaColumns)
-}
-
-// wrapped joins parts to lines that are no longer than so many columns, if each part is not.
-func wrapped(parts []string, sep string, columns int) string {
-	var b strings.Builder
-	at := 0
-	for i, part := range parts {
-		n := utf8.RuneCountInString(part)
-		switch {
-		case i > 0 && at+len(sep)+n > columns:
-			b.WriteByte('\n')
-			at = 0
-		case i > 0:
-			b.WriteString(sep)
-			at += len(sep)
-		}
-		b.WriteString(part)
-		at += n
-	}
-	return b.String()
 }
 
 // barOf draws what is due in one step: as many cells as it has of the most, at least one, and of them each target its share.

@@ -82,12 +82,12 @@ func (v *view) readAudit(ctx context.Context, topic string, one *foundRecord, un
 	if err != nil {
 		return err
 	}
-	bounds, err := kafka.AskBounds(ctx, v.cl, []kafka.TopicPartition{tp})
+	bounds, err := v.Bounds(ctx, tp)
 	if err != nil {
 		return err
 	}
 	at, _ := from.Lookup(topic, tp.Partition)
-	begin, end, reached := max(at.Offset, bounds[tp].Start), bounds[tp].Stable, int64(0)
+	begin, end, reached := max(at.Offset, bounds.Start), bounds.Stable, int64(0)
 	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(d.ID), begin, end, func(r *kgo.Record) bool {
 		reached = r.Offset + 1
 		var a auditRow

@@ -45,6 +45,7 @@ type Looker struct {
 
 	once        sync.Once
 	coordinator *kafka.Coordinator
+	led         *leaders
 }
 
 // Looked is what was found of a partition.
@@ -86,6 +87,9 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 	}
 	if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
 		return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	}
+	if c.LowWater >= got.Bounds.Stable {
+		return got, nil // nothing is pending, nor new
 	}
 	r := reader{Looker: l, got: got}
 	r.expect(got.Bounds.Stable)
@@ -148,18 +152,12 @@ func (l *Looker) env(got *Looked) Env {
 
 // checkpoint asks for the checkpoint, and then where the log lies, and sorts what can be wrong with them.
 func (l *Looker) checkpoint(ctx context.Context, got *Looked) (state.Checkpoint, error) {
-	l.once.Do(func() { l.coordinator = kafka.NewCoordinator(l.Group) })
 	tp := got.TopicPartition
 	fetched, err := l.fetched(ctx, got)
 	if err != nil {
 		return state.Checkpoint{}, err
 	}
-	all, err := kafka.AskBounds(ctx, l.Client, []kafka.TopicPartition{tp})
-	if err == nil {
-		got.Bounds = all[tp]
-		err = got.Bounds.Err
-	}
-	if err != nil {
+	if got.Bounds, err = l.Bounds(ctx, tp); err != nil {
 		return state.Checkpoint{}, err
 	}
 	start := got.Bounds.Start
@@ -184,11 +182,31 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked) (state.Checkpoint,
 	return c, nil
 }
 
+// begin makes what is needed to ask.
+func (l *Looker) begin() {
+	l.once.Do(func() { l.coordinator, l.led = kafka.NewCoordinator(l.Group), &leaders{cl: l.Client} })
+}
+
+func (l *Looker) leaders() *leaders {
+	l.begin()
+	return l.led
+}
+
+// Bounds asks where the log of a partition begins and ends.
+func (l *Looker) Bounds(ctx context.Context, tp kafka.TopicPartition) (b kafka.Bounds, err error) {
+	err = l.leaders().ask(ctx, tp, func(leader *kgo.Broker) (err error) {
+		b, err = kafka.BoundsOf(ctx, leader, tp)
+		return err
+	})
+	return b, err
+}
+
 // patience is how long a group may have no coordinator, or a partition no leader.
 const patience = 15 * time.Second
 
 // fetched is what the group has committed, whatever transaction is open.
 func (l *Looker) fetched(ctx context.Context, got *Looked) (kafka.Fetched, error) {
+	l.begin()
 	tp := got.TopicPartition
 	for end := time.Now().Add(patience); ; {
 		all, err := l.coordinator.Fetch(ctx, l.Client, map[kafka.TopicPartition]kafka.TopicID{tp: got.ID}, false)

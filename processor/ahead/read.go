@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -28,17 +29,17 @@ type answer struct {
 // Read calls fn with the committed records of a partition from an offset on, up to, but without, another one, markers of transactions
 // included, until fn returns false. It calls passed with the offset that was reached after each part, if that is not nil.
 func Read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, fn func(*kgo.Record) bool, passed func(int64)) error {
-	return read(ctx, cl, tp, id, from, to, fetchBytes, fn, passed)
+	return (&leaders{cl: cl}).read(ctx, tp, id, from, to, fetchBytes, fn, passed)
 }
 
 // read is Read with answers of some size.
-func read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, fn func(*kgo.Record) bool, passed func(int64)) error {
+func (l *leaders) read(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, fn func(*kgo.Record) bool, passed func(int64)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		fetchAll(ctx, cl, tp, id, from, to, atMost, answers)
+		l.fetchAll(ctx, tp, id, from, to, atMost, answers)
 	}()
 	defer func() { <-done }()
 	defer cancel()
@@ -72,31 +73,17 @@ func read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka
 }
 
 // fetchAll asks for one part after the other, one ahead of what is taken.
-func fetchAll(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, answers chan<- answer) {
-	leader := int32(-1)
-	var failing time.Time
+func (l *leaders) fetchAll(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, answers chan<- answer) {
 	for from < to {
-		part, err := fetch(ctx, cl, &leader, tp, id, from, atMost)
-		if err != nil {
-			if failing.IsZero() {
-				failing = time.Now()
+		a := answer{from: from}
+		a.err = l.ask(ctx, tp, func(leader *kgo.Broker) (err error) {
+			a.part, err = kafka.FetchOnce(ctx, leader, tp, id, from, atMost)
+			return err
+		})
+		if a.err == nil {
+			if from = kafka.Beyond(a.from, a.part); from == a.from { // although that is not the end
+				a.err = errors.New("the leader sends nothing")
 			}
-			if ctx.Err() == nil && time.Since(failing) < patience && isPassing(err) {
-				leader = -1
-				wait.For(ctx, 100*time.Millisecond)
-				continue
-			}
-		}
-		a := answer{from, part, err}
-		if err == nil {
-			failing = time.Time{}
-			next := kafka.Beyond(from, part)
-			if next == from { // it has nothing, although that is not the end
-				if a.err = fmt.Errorf("the leader sends nothing"); part.LogStartOffset > from {
-					a.err = kerr.OffsetOutOfRange
-				}
-			}
-			from = next
 		}
 		select {
 		case answers <- a:
@@ -115,25 +102,58 @@ func isPassing(err error) bool {
 	return !errors.As(err, &code) || code.Retriable
 }
 
-// fetch asks the leader, which it looks up where it is not known.
-func fetch(ctx context.Context, cl *kgo.Client, leader *int32, tp kafka.TopicPartition, id kafka.TopicID, from int64, atMost int32) (*kmsg.FetchResponseTopicPartition, error) {
-	if *leader < 0 {
-		md, err := kadm.NewClient(cl).Metadata(ctx, tp.Topic)
-		if err != nil {
-			return nil, err
-		}
-		p, has := md.Topics[tp.Topic].Partitions[tp.Partition]
-		switch err := md.Topics[tp.Topic].Err; {
-		case err != nil:
-			return nil, err
-		case !has:
-			return nil, kerr.UnknownTopicOrPartition
-		case p.Leader < 0:
-			return nil, kerr.LeaderNotAvailable
-		}
-		*leader = p.Leader
+// leaders remembers which broker leads a partition. It may be used by many goroutines.
+type leaders struct {
+	cl *kgo.Client
+
+	mu    sync.Mutex
+	known map[kafka.TopicPartition]int32
+}
+
+// of is the leader of a partition, looked up with those of its whole topic where it is not known.
+func (l *leaders) of(ctx context.Context, tp kafka.TopicPartition) (*kgo.Broker, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if leader, has := l.known[tp]; has {
+		return l.cl.Broker(int(leader)), nil
 	}
-	return kafka.FetchOnce(ctx, cl.Broker(int(*leader)), tp, id, from, atMost)
+	md, err := kadm.NewClient(l.cl).Metadata(ctx, tp.Topic)
+	if err == nil {
+		err = md.Topics[tp.Topic].Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("leader of %s: %w", tp, err)
+	}
+	if l.known == nil {
+		l.known = map[kafka.TopicPartition]int32{}
+	}
+	for _, p := range md.Topics[tp.Topic].Partitions {
+		if p.Leader >= 0 {
+			l.known[kafka.TopicPartition{Topic: tp.Topic, Partition: p.Partition}] = p.Leader
+		}
+	}
+	leader, has := l.known[tp]
+	if !has {
+		return nil, fmt.Errorf("leader of %s: %w", tp, kerr.LeaderNotAvailable)
+	}
+	return l.cl.Broker(int(leader)), nil
+}
+
+// ask has the leader of a partition asked, and once more for some time when that is in vain and may be over soon.
+func (l *leaders) ask(ctx context.Context, tp kafka.TopicPartition, do func(*kgo.Broker) error) error {
+	for end := time.Now().Add(patience); ; {
+		leader, err := l.of(ctx, tp)
+		if err == nil {
+			err = do(leader)
+		}
+		if err == nil || ctx.Err() != nil || !isPassing(err) || time.Now().After(end) {
+			return err
+		}
+		l.mu.Lock()
+		delete(l.known, tp)
+		l.mu.Unlock()
+		wait.For(ctx, 100*time.Millisecond)
+	}
 }
 
 // reader reads for one partition.
@@ -159,7 +179,7 @@ func (r *reader) read(ctx context.Context, to int64) error {
 		return nil
 	}
 	at := p.Position()
-	return Read(ctx, r.Client, r.got.TopicPartition, r.got.ID, at, to, func(rec *kgo.Record) bool {
+	return r.leaders().read(ctx, r.got.TopicPartition, r.got.ID, at, to, fetchBytes, func(rec *kgo.Record) bool {
 		r.got.Records++
 		p.Accept(rec)
 		r.got.Stopped = p.Queue() && r.Enough != nil && p.n > 0 && r.Enough(p.last(), p.chosen) || r.got.Records%1024 == 0 && !r.until.IsZero() && time.Now().After(r.until)
@@ -189,7 +209,7 @@ func (l *Looker) Find(ctx context.Context, got *Looked, offsets []int64, fn func
 		if offsets[last]-offsets[first] < 1000 {
 			atMost = someBytes
 		}
-		err := read(ctx, l.Client, got.TopicPartition, got.ID, offsets[first], offsets[last]+1, atMost, func(r *kgo.Record) bool {
+		err := l.leaders().read(ctx, got.TopicPartition, got.ID, offsets[first], offsets[last]+1, atMost, func(r *kgo.Record) bool {
 			for at <= last && offsets[at] < r.Offset {
 				at++
 			}
