@@ -43,8 +43,8 @@ func (p *Partition) remove(a *ask) (hit bool) {
 		p.end(place)
 		return true
 	}
-	for place := range p.named(a.id) {
-		if e := p.at(place); e.offset < a.offset && (a.asked <= 0 || e.written <= a.asked) && p.waits(place) {
+	for place := range p.named(a.id) { // what comes later is not read, or waits for its own answer
+		if e := p.at(place); (a.asked <= 0 || e.written <= a.asked) && p.waits(place) {
 			p.end(place)
 			hit = true
 		}

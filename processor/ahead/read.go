@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ type answer struct {
 	err  error
 }
 
+// errShort: what was asked for has ended before its end.
+var errShort = errors.New("the log ends before that")
+
 // Read calls fn with the committed records of a partition from an offset on, up to, but without, another one, markers of transactions
 // included, until fn returns false. It calls passed with the offset that was reached after each part, if that is not nil.
 func Read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, fn func(*kgo.Record) bool, passed func(int64)) error {
@@ -48,7 +52,7 @@ func (l *leaders) read(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 		select {
 		case a = <-answers:
 		case <-done:
-			a.err = ctx.Err()
+			a.err = cmp.Or(ctx.Err(), errShort)
 		}
 		if a.err != nil {
 			return fmt.Errorf("read %s at offset %d of %d: %w", tp, from, to, a.err)
