@@ -29,7 +29,7 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp, offset int6
 	}
 	var all []Reading
 	for i, h := range headers {
-		named := len(p.named) > 0 && len(q.Target) > 0 && string(trim(h.Value)) == string(q.Target) && isOneOf(h.Key, p.named)
+		named := h.Key == q.TargetBy && h.Key != HeaderTargetTopic
 		if !belongs(h.Key) && !named {
 			continue
 		}
@@ -57,15 +57,6 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp, offset int6
 		all = append(all, r)
 	}
 	return all
-}
-
-func isOneOf(name string, names []string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // means says what the value of one header asks for, in a record that was understood.

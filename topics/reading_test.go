@@ -12,7 +12,7 @@ import (
 func TestReadings(t *testing.T) {
 	const at = int64(1_800_000_000_000) // 2027-01-15T08:00:00Z
 	m := NewMark([4]byte{1, 2, 3, 4}, "g", 3)
-	retries := &Parser{backoff: Backoff{Initial: time.Second, Factor: 2, Max: time.Minute}.whole(), named: SourceHeaders}
+	retries := &Parser{backoff: Backoff{Initial: time.Second, Factor: 2, Max: time.Minute}.whole(), sources: SourceHeaders}
 	for _, c := range []struct {
 		name, headers string // name=value, one after the other
 		parser        *Parser

@@ -112,7 +112,7 @@ func benchOwner(b *testing.B, c state.Checkpoint, withStore bool) *pending.Parti
 	if err != nil {
 		b.Fatal(err)
 	}
-	got, err := pending.Inherit(b.Context().Err, part, c, 0, benched)
+	got, err := pending.Inherit(b.Context().Err, testRoute(b, "p1"), part, c, 0, benched)
 	if err != nil {
 		b.Fatal(err)
 	}

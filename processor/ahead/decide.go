@@ -32,24 +32,52 @@ func (p *Partition) askOf(r *kgo.Record, q *topics.Request, what What) ask {
 	return a
 }
 
-// remove ends what is named, and reports whether there was anything.
+// remove ends what is named, and what is remembered of it, and reports whether it waited.
 func (p *Partition) remove(a *ask) (hit bool) {
 	p.trace.named(a)
 	if a.id == 0 {
 		place, has := p.find(a.names.Seq)
-		if !has || a.names.Seq >= a.offset || !p.waits(place) || p.at(place).due != a.names.Due {
-			return false
-		}
-		p.end(place)
-		return true
+		return has && a.names.Seq < a.offset && p.isMeant(p.at(place), a.names) && p.takeOut(place)
 	}
 	for place := range p.named(a.id) { // what comes later is not read, or waits for its own answer
-		if e := p.at(place); (a.asked <= 0 || e.written <= a.asked) && p.waits(place) {
-			p.end(place)
-			hit = true
+		if e := p.at(place); a.asked <= 0 || e.written <= a.asked {
+			hit = p.takeOut(place) || hit
 		}
 	}
 	return hit
+}
+
+// takeOut ends a record that waits, or is remembered, and reports whether it waited.
+func (p *Partition) takeOut(place int32) (waited bool) {
+	waited = p.waits(place)
+	if waited || p.remembers(p.at(place)) {
+		p.end(place)
+	}
+	return waited
+}
+
+// isMeant reports whether a key is that of a record, or of what is remembered of it, which is told apart to the second.
+func (p *Partition) isMeant(e *entry, key state.Key) bool {
+	return e.due == key.Due || p.remembers(e) && !p.checkpoint.Watermark.Less(key) &&
+		p.rememberedUntil(key) == p.rememberedUntil(state.Key{Due: e.due, Seq: e.offset})
+}
+
+// rememberedStep is what the time until which an id is remembered is rounded up to, in ms.
+const rememberedStep = 1000
+
+// rememberedUntil is the key up to which the id of a record is remembered that was delivered; zero: not at all.
+func (p *Partition) rememberedUntil(key state.Key) state.Key {
+	d := p.Parser(key.Seq).Remember()
+	if d == 0 {
+		return state.Key{}
+	}
+	return state.Key{Due: (key.Due + d + rememberedStep - 1) / rememberedStep * rememberedStep, Seq: key.Seq}
+}
+
+// remembers reports whether a record was delivered, and its id is remembered.
+func (p *Partition) remembers(e *entry) bool {
+	return (e.condition == isRemembered || e.condition == isHeld && p.passed(e)) && e.id != 0 &&
+		p.checkpoint.Watermark.Less(p.rememberedUntil(state.Key{Due: e.due, Seq: e.offset}))
 }
 
 // waits reports whether a record is pending, or late, and not resolved.
@@ -77,6 +105,8 @@ func (p *Partition) Decide() {
 		}
 		switch {
 		case e.condition == isGone: // by what was answered just now
+		case p.remembers(e):
+			e.condition = isRemembered
 		case p.passed(e):
 			p.end(place)
 		case e.condition == isAsking && e.flags&twin != 0:
@@ -108,11 +138,12 @@ func (p *Partition) answer(a *ask) {
 // admit decides on a record whose id may be taken.
 func (p *Partition) admit(place int32, e *entry) {
 	for other := range p.named(e.id) {
-		if p.at(other).offset >= e.offset || !p.waits(other) {
+		o := p.at(other)
+		remembered := p.remembers(o) && e.written <= p.rememberedUntil(state.Key{Due: o.due, Seq: o.offset}).Due
+		if o.offset >= e.offset || !p.waits(other) && !remembered {
 			continue
 		}
-		why := topics.Duplicate(nil, true)
-		why.Message = "another record with its id is pending"
+		why := topics.Duplicate(nil, false, remembered)
 		if e.flags&ignores != 0 {
 			p.end(place)
 			p.trace.refused(e.offset, why)

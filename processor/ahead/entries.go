@@ -10,9 +10,10 @@ import (
 type condition uint8
 
 const (
-	isHeld   condition = iota
-	isAsking           // at or above O, with an id or in the place of another one: not decided yet
-	isGone             // resolved, taken away or refused
+	isHeld       condition = iota
+	isAsking               // at or above O, with an id or in the place of another one: not decided yet
+	isRemembered           // delivered, and its id counts as taken for some time (ids.remember)
+	isGone                 // resolved, taken away or refused
 )
 
 // entry is a record that is pending, or was.

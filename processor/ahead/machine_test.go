@@ -30,6 +30,8 @@ var testRoutes = map[string]topics.Route{
 	"p1/r":   {OnDuplicate: topics.DuplicateReplaces},
 	"p1/i":   {OnDuplicate: topics.DuplicateIgnored, ReplacesLate: true},
 	"p1/k":   {Keyed: true},
+	"p1/m":   {Remember: 3 * time.Second},
+	"p1/kim": {Keyed: true, OnDuplicate: topics.DuplicateIgnored, Remember: 2500 * time.Millisecond, Jitter: 700 * time.Millisecond},
 	"p1/kr":  {Keyed: true, OnDuplicate: topics.DuplicateReplaces},
 	"jitter": {Jitter: 500 * time.Millisecond, MaxDelay: 5 * time.Second},
 	"late":   {ReplacesLate: true, CancelsAnswered: true},
@@ -71,7 +73,8 @@ func (d *draw) chance(percent int) bool { return d.IntN(100) < percent }
 
 func (d *draw) id() []byte { return []byte{byte('a' + d.number(0, 3))} }
 
-func (d *draw) due() int64 { return testNow + 1000*int64(d.number(-5, 8)) }
+// due is at no whole second, which ends the memory of ids: a name with a wrong due time is not to hit that by chance.
+func (d *draw) due() int64 { return testNow + 1000*int64(d.number(-5, 8)) + 137 }
 
 // handle names a record before an offset, mostly rightly.
 func (d *draw) handle() topics.Handle {

@@ -204,11 +204,15 @@ func (p *Partition) replay(r *kgo.Record, q *topics.Request) {
 	if q.Replaces || q.ID != nil && q.OnDuplicate == topics.DuplicateReplaces {
 		p.takeAway(r, q, Replaces)
 	}
-	if !p.checkpoint.Watermark.Less(state.Key{Due: q.Due, Seq: r.Offset}) {
+	key := state.Key{Due: q.Due, Seq: r.Offset}
+	switch w := p.checkpoint.Watermark; {
+	case w.Less(key):
+		p.add(r, q, isHeld, 0)
+	case q.ID != nil && w.Less(p.rememberedUntil(key)):
+		p.add(r, q, isRemembered, 0)
+	default:
 		p.trace.found(r, p.hash(q.ID), q.Due, nil)
-		return
 	}
-	p.add(r, q, isHeld, 0)
 }
 
 // ask is for a request at or above O.
@@ -281,7 +285,7 @@ func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
 	}
 	key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
 	p.trace.resolves(r, key, q.ResolveBy)
-	if place, has := p.find(key.Seq); has && p.at(place).due == key.Due {
+	if place, has := p.find(key.Seq); has && p.isMeant(p.at(place), key) {
 		p.end(place)
 	}
 }
