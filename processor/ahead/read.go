@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 )
 
 // fetchBytes is what one answer has at most, unless a batch is larger. One is under way while another one is decoded.
-const fetchBytes = 2 << 20
+const fetchBytes = 1 << 20
 
 // answer is one part of a log as its leader has sent it.
 type answer struct {
@@ -33,11 +34,15 @@ var errShort = errors.New("the log ends before that")
 // Read calls fn with the committed records of a partition from an offset on, up to, but without, another one, markers of transactions
 // included, until fn returns false. It calls passed with the offset that was reached after each part, if that is not nil.
 func Read(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, fn func(*kgo.Record) bool, passed func(int64)) error {
-	return (&leaders{cl: cl}).read(ctx, tp, id, from, to, fetchBytes, fn, passed)
+	return (&leaders{cl: cl}).read(ctx, tp, id, from, to, fetchBytes, fn, passed, nil)
 }
 
-// read is Read with answers of some size.
-func (l *leaders) read(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, fn func(*kgo.Record) bool, passed func(int64)) error {
+// read is Read with answers of some size. With spares the records are used again when fn has returned.
+func (l *leaders) read(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, from, to int64, atMost int32, fn func(*kgo.Record) bool, passed func(int64), again *spares) error {
+	var pools []kgo.Pool
+	if again != nil {
+		pools = append(pools, again)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer)
 	done := make(chan struct{})
@@ -57,7 +62,7 @@ func (l *leaders) read(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 		if a.err != nil {
 			return fmt.Errorf("read %s at offset %d of %d: %w", tp, from, to, a.err)
 		}
-		records, next, err := kafka.Decode(tp, a.from, a.part)
+		records, next, err := kafka.Decode(tp, a.from, a.part, pools...)
 		if err != nil {
 			return fmt.Errorf("read %s at offset %d of %d: %w", tp, from, to, err)
 		}
@@ -68,6 +73,9 @@ func (l *leaders) read(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 			if !fn(r) {
 				return nil
 			}
+		}
+		for _, r := range records {
+			r.Recycle()
 		}
 		if from = min(max(next, kafka.Beyond(a.from, a.part)), to); passed != nil {
 			passed(from)
@@ -194,7 +202,30 @@ func (r *reader) read(ctx context.Context, to int64) error {
 			r.Progress(offset-at, 0)
 		}
 		at = offset
-	})
+	}, &spares{})
+}
+
+// spares are the records of answers that have been taken in. It belongs to one goroutine.
+type spares struct{ free [][]kgo.Record }
+
+// GetRecords and PutRecords make it a kgo.PoolRecords.
+func (s *spares) GetRecords(n int) []kgo.Record {
+	for i, rs := range s.free {
+		if cap(rs) >= n {
+			s.free = slices.Delete(s.free, i, i+1)
+			return rs[:0]
+		}
+	}
+	return make([]kgo.Record, 0, n)
+}
+
+// mostSpares is how many are kept: an answer has some dozens of batches.
+const mostSpares = 100
+
+func (s *spares) PutRecords(rs []kgo.Record) {
+	if len(s.free) < mostSpares {
+		s.free = append(s.free, rs)
+	}
 }
 
 const (
@@ -222,7 +253,7 @@ func (l *Looker) Find(ctx context.Context, got *Looked, offsets []int64, fn func
 				at++
 			}
 			return at <= last
-		}, nil)
+		}, nil, nil)
 		if err != nil && !errors.Is(err, kerr.OffsetOutOfRange) {
 			return err
 		}

@@ -34,10 +34,10 @@ func FetchOnce(ctx context.Context, leader *kgo.Broker, tp TopicPartition, id To
 }
 
 // Decode returns the records of an answer from an offset on, markers of transactions included, and the offset up to which there is nothing
-// else that is committed.
-func Decode(tp TopicPartition, from int64, answer *kmsg.FetchResponseTopicPartition) (records []*kgo.Record, next int64, err error) {
+// else that is committed. Records of pools are to be recycled.
+func Decode(tp TopicPartition, from int64, answer *kmsg.FetchResponseTopicPartition, pools ...kgo.Pool) (records []*kgo.Record, next int64, err error) {
 	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: tp.Topic, Partition: tp.Partition,
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: tp.Topic, Partition: tp.Partition, Pools: pools,
 	}, answer, kgo.DefaultDecompressor(), nil)
 	return got.Records, next, got.Err
 }
