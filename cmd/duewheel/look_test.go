@@ -314,3 +314,38 @@ func TestReschedule(t *testing.T) {
 		t.Errorf("an id that is none: %s", out)
 	}
 }
+
+// What the audit topic tells of a record counts more than what the watermark lets suppose. It lies in the partition of the handle.
+func TestGetReadsTheAuditTopic(t *testing.T) {
+	fixTime(t)
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "audit": 3})
+	s := &lookStory{T: t, c: c, addr: addr}
+	s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{"-10m"}}, {Key: "delay-target-topic", Vals: []string{"orders"}}}})
+	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "o", Vals: []string{"1"}}, {Key: "w", Vals: []string{"-5m:0"}}}})
+	due := lookNow.Add(-10 * time.Minute).UnixMilli()
+	handle := topics.Handle{Due: due}
+	cl := client(t, addr)
+	for _, a := range []topics.Audit{
+		{Event: topics.AuditAccepted, Of: handle, Topic: "delays", Group: "g", At: due - 1000},
+		{Event: topics.AuditDelivered, Of: handle, Topic: "delays", Group: "g", At: due + 5, Target: "orders"},
+		{Event: topics.AuditCancelled, Of: handle, Topic: "delays", Group: "another", At: due + 6},
+		{Event: topics.AuditCancelled, Of: topics.Handle{Offset: 1, Due: due}, Topic: "delays", Group: "g", At: due + 7},
+	} {
+		r := &kgo.Record{Topic: "audit", Key: a.AppendKey(nil), Value: topics.AppendPlace(a.AppendValue(nil), topics.Place{Partition: 2, Offset: 7}), Timestamp: lookNow}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"get", "-b", addr, "-g", "g", "-t", "delays", handle.String()}
+	out, err := command(t, "", append(args, "--audit", "audit")...)
+	if err != nil || !strings.Contains(out, "the audit topic says delivered in orders/2@7") || strings.Count(out, "accepted") != 1 || strings.Contains(out, "cancelled") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = command(t, "", append(args, "--audit", "audit", "-o", "json")...); err != nil || !strings.Contains(out, `"state":"delivered"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, notes, err := both(t, append(args, "--audit", "nowhere")...)
+	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {
+		t.Errorf("without the topic: %v\n%s%s", err, out, notes)
+	}
+}
