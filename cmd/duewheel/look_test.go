@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -326,12 +327,13 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 	handle := topics.Handle{Due: due}
 	cl := client(t, addr)
 	for _, a := range []topics.Audit{
-		{Event: topics.AuditAccepted, Of: handle, Topic: "delays", Group: "g", At: due - 1000},
-		{Event: topics.AuditDelivered, Of: handle, Topic: "delays", Group: "g", At: due + 5, Target: "orders"},
-		{Event: topics.AuditCancelled, Of: handle, Topic: "delays", Group: "another", At: due + 6},
-		{Event: topics.AuditCancelled, Of: topics.Handle{Offset: 1, Due: due}, Topic: "delays", Group: "g", At: due + 7},
+		{Event: topics.AuditAccepted, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due-1000)},
+		{Event: topics.AuditDelivered, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due+5), Target: "orders"},
+		{Event: topics.AuditCancelled, Of: handle, In: topics.AppendAuditIn(nil, "delays", "another", due+6)},
+		{Event: topics.AuditCancelled, Of: topics.Handle{Offset: 1, Due: due}, In: topics.AppendAuditIn(nil, "delays", "g", due+7)},
 	} {
-		r := &kgo.Record{Topic: "audit", Key: a.AppendKey(nil), Value: topics.AppendPlace(a.AppendValue(nil), topics.Place{Partition: 2, Offset: 7}), Timestamp: lookNow}
+		value, key := a.Append(nil)
+		r := &kgo.Record{Topic: "audit", Key: slices.Clone(key), Value: topics.AppendPlace(value, topics.Place{Partition: 2, Offset: 7}), Timestamp: lookNow}
 		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
