@@ -97,7 +97,7 @@ func (s step) next(t time.Time) time.Time {
 	return time.Date(y, m, d+1, 0, 0, 0, 0, t.Location())
 }
 
-// tally of one minute: what is due in it, by target.
+// dueMinute is what is due in one minute, by target.
 type dueMinute struct {
 	records, bytes int64
 	targets        map[string]int64
@@ -116,7 +116,6 @@ type schedule struct {
 	minutes map[int64]*dueMinute // since 1970
 	overdue dueMinute
 	total   dueMinute
-	read    int64
 	last    int64 // ms: when the last one is due
 }
 
@@ -147,7 +146,6 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	v.Enough = func(last ahead.Pending, _ int) bool { return !o.to.IsZero() && last.Due >= o.to.UnixMilli() }
 	var s schedule
 	failed := v.each(ctx, func(got *ahead.Looked) {
-		s.read += got.Records
 		for p := range got.All() {
 			if o.between(p.Due) {
 				s.add(p, v.Now.UnixMilli())

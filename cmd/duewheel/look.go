@@ -234,10 +234,8 @@ func (v *view) advise(err error) error {
 		return fmt.Errorf("%w: is %s the group that runs there (-g)? If so, `duewheel checkpoints` tells what is committed, and `duewheel checkpoints reset` chooses the way on", err, v.Group)
 	case errors.Is(err, ahead.ErrBeyondLog):
 		return fmt.Errorf("%w: records that were accepted are gone; `duewheel checkpoints reset` chooses the way on", err)
-	case errors.Is(err, topics.ErrUnknownParser), errors.Is(err, state.ErrUnknownVersion):
-		return err // it says what to do
 	}
-	return err
+	return err // of an unknown version or parser it says itself what to do
 }
 
 // atOnceRead is how many partitions are read at the same time: what is read takes memory.
@@ -246,7 +244,7 @@ const atOnceRead = 2
 // each looks at all partitions, and calls fn with what was found of each, one at a time. The error tells of all that could not be looked
 // at; fn was called for the others.
 func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
-	bar := newBar(v.stderr, "records")
+	bar := newBar(v.stderr)
 	defer bar.end()
 	v.Progress = bar.add
 	work := make(chan partitionOf)

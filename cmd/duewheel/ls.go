@@ -102,8 +102,8 @@ func (s *soonest) add(p spot) {
 
 // counted is what was found, shown or not.
 type counted struct {
-	pending, overdue, read int64
-	more                   bool // and there are more, which were not counted
+	pending, overdue int64
+	more             bool // and there are more, which were not counted
 }
 
 func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error {
@@ -114,7 +114,6 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	var n counted
 	var all []*ahead.Looked
 	failed := v.each(ctx, func(got *ahead.Looked) {
-		n.read += got.Records
 		n.more = n.more || got.Stopped && o.to.IsZero()
 		of := int32(len(all))
 		if o.limit == 0 {
@@ -241,7 +240,7 @@ func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, ren
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(window[a].of, window[b].of), cmp.Compare(window[a].offset, window[b].offset))
 	})
-	bar := newBar(v.stderr, "rows")
+	bar := newBar(v.stderr)
 	defer bar.end()
 	bar.add(0, int64(len(order)))
 	for len(order) > 0 {

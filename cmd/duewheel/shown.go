@@ -12,7 +12,6 @@ import (
 // bar shows on a terminal how far something is. Elsewhere it says nothing.
 type bar struct {
 	w    io.Writer
-	what string
 	live bool
 
 	mu     sync.Mutex
@@ -23,8 +22,8 @@ type bar struct {
 	screen bool
 }
 
-func newBar(w io.Writer, what string) *bar {
-	return &bar{w: w, what: what, live: isScreen(w), began: time.Now()}
+func newBar(w io.Writer) *bar {
+	return &bar{w: w, live: isScreen(w), began: time.Now()}
 }
 
 const (

@@ -2,7 +2,7 @@
 // replica runs or not.
 //
 // A [Partition] is a fold over the log of one partition, and knows nothing of Kafka's protocol. Records come in, in the order of the log,
-// from the low water of a checkpoint on; what is pending comes out. It holds 48 bytes for each pending record, and some 20 more for one
+// from the low water of a checkpoint on; what is pending comes out. It holds 48 bytes for each pending record, and some 40 more for one
 // with an id: what a record says has to be read again where it lies. It belongs to one goroutine.
 //
 //	New                 Accept                 Follow              Decide            All, Trace
