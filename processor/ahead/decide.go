@@ -1,8 +1,6 @@
 package ahead
 
 import (
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -17,19 +15,6 @@ type ask struct {
 	what   What
 	must   bool // it waits only if it takes something away
 	at     int64
-}
-
-func (p *Partition) askOf(r *kgo.Record, q *topics.Request, what What) ask {
-	a := ask{offset: r.Offset, asked: q.Asked, what: what, at: r.Timestamp.UnixMilli()}
-	switch {
-	case q.Named != nil:
-		a.id = p.hash(q.Named)
-	case what == Cancels || q.Replaces:
-		a.names = state.Key{Due: q.Handle.Due, Seq: q.Handle.Offset}
-	default:
-		a.id = p.hash(q.ID)
-	}
-	return a
 }
 
 // remove ends what is named, and what is remembered of it, and reports whether it waited.
@@ -49,53 +34,20 @@ func (p *Partition) remove(a *ask) (hit bool) {
 
 // takeOut ends a record that waits, or is remembered, and reports whether it waited.
 func (p *Partition) takeOut(place int32) (waited bool) {
-	waited = p.waits(place)
+	waited = p.waits(p.at(place))
 	if waited || p.remembers(p.at(place)) {
 		p.end(place)
 	}
 	return waited
 }
 
-// isMeant reports whether a key is that of a record, or of what is remembered of it, which is told apart to the second.
-func (p *Partition) isMeant(e *entry, key state.Key) bool {
-	return e.due == key.Due || p.remembers(e) && !p.checkpoint.Watermark.Less(key) &&
-		p.rememberedUntil(key) == p.rememberedUntil(state.Key{Due: e.due, Seq: e.offset})
-}
-
-// rememberedStep is what the time until which an id is remembered is rounded up to, in ms.
-const rememberedStep = 1000
-
-// rememberedUntil is the key up to which the id of a record is remembered that was delivered; zero: not at all.
-func (p *Partition) rememberedUntil(key state.Key) state.Key {
-	d := p.Parser(key.Seq).Remember()
-	if d == 0 {
-		return state.Key{}
-	}
-	return state.Key{Due: (key.Due + d + rememberedStep - 1) / rememberedStep * rememberedStep, Seq: key.Seq}
-}
-
-// remembers reports whether a record was delivered, and its id is remembered.
-func (p *Partition) remembers(e *entry) bool {
-	return (e.condition == isRemembered || e.condition == isHeld && p.passed(e)) && e.id != 0 &&
-		p.checkpoint.Watermark.Less(p.rememberedUntil(state.Key{Due: e.due, Seq: e.offset}))
-}
-
-// waits reports whether a record is pending, or late, and not resolved.
-func (p *Partition) waits(place int32) bool {
-	e := p.at(place)
-	return e.condition == isHeld && !p.passed(e)
-}
-
-// passed reports whether the checkpoint says that a record is resolved.
-func (p *Partition) passed(e *entry) bool {
-	if p.queue {
-		return e.offset < p.checkpoint.Offset
-	}
-	return e.offset < p.checkpoint.Offset && !p.checkpoint.Watermark.Less(state.Key{Due: e.due, Seq: e.offset})
-}
+// decision answers what is asked.
+type decision struct{ *Partition }
 
 // Decide ends the reading: it answers what is asked at or above O, in the order of the log, and leaves out what is resolved.
-func (p *Partition) Decide() {
+func (p *Partition) Decide() { decision{p}.decide() }
+
+func (p decision) decide() {
 	asks := p.asks
 	p.asks = nil
 	p.each(func(place int32, e *entry) {
@@ -119,7 +71,7 @@ func (p *Partition) Decide() {
 }
 
 // answer decides what a record does that names others.
-func (p *Partition) answer(a *ask) {
+func (p decision) answer(a *ask) {
 	hit := p.remove(a) || p.told[a.offset]
 	if a.entry == 0 {
 		return
@@ -136,11 +88,11 @@ func (p *Partition) answer(a *ask) {
 }
 
 // admit decides on a record whose id may be taken.
-func (p *Partition) admit(place int32, e *entry) {
+func (p decision) admit(place int32, e *entry) {
 	for other := range p.named(e.id) {
 		o := p.at(other)
 		remembered := p.remembers(o) && e.written <= p.rememberedUntil(state.Key{Due: o.due, Seq: o.offset}).Due
-		if o.offset >= e.offset || !p.waits(other) && !remembered {
+		if o.offset >= e.offset || !p.waits(p.at(other)) && !remembered {
 			continue
 		}
 		why := topics.Duplicate(nil, false, remembered)
@@ -156,7 +108,7 @@ func (p *Partition) admit(place int32, e *entry) {
 }
 
 // drop ends a request that is dead-lettered.
-func (p *Partition) drop(place int32, why *topics.Refusal) {
+func (p decision) drop(place int32, why *topics.Refusal) {
 	p.refused++
 	p.trace.refused(p.at(place).offset, why)
 	p.end(place)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -26,35 +25,24 @@ type Env struct {
 
 // Partition is what is pending in one partition of a delay topic. It belongs to one goroutine.
 type Partition struct {
-	env        Env
-	checkpoint state.Checkpoint
-	parsers    []parserFrom
-	queue      bool // a fixed delay: records wait in the order of the log
-	position   int64
+	basis
+	position int64
 
 	entries
-	targets []string
-	places  map[string]int32 // of targets
-	carried map[int64]int64  // by the offset of its origin: that of the last retry
-	asks    []ask            // in the order of the log
-	told    map[int64]bool   // by offset: a resolve record says that it has taken a late record away
+	words
+	carried map[int64]int64 // by the offset of its origin: that of the last retry
+	asks    []ask           // in the order of the log
+	told    map[int64]bool  // by offset: a resolve record says that it has taken a late record away
 	refused int
 	chosen  int
 	trace   trace
-	seed    maphash.Seed
 	request topics.Request // scratch of Accept
-}
-
-// parserFrom is a parser that holds from an offset on.
-type parserFrom struct {
-	from   int64
-	parser *topics.Parser
 }
 
 // New makes a partition from a checkpoint, or from the beginning of a log (with neither W nor parsers). high is the high watermark, asked
 // for after the checkpoint. An error is that this release does not know a parser.
 func New(env Env, c state.Checkpoint, high int64) (*Partition, error) {
-	p := &Partition{env: env, position: c.LowWater, places: map[string]int32{}, seed: maphash.MakeSeed()}
+	p := &Partition{basis: basis{env: env}, position: c.LowWater, words: words{places: map[string]int32{}, seed: maphash.MakeSeed()}}
 	if env.Chosen == nil {
 		p.env.Chosen = func(*kgo.Record, *topics.Request) bool { return true }
 	}
@@ -63,35 +51,6 @@ func New(env Env, c state.Checkpoint, high int64) (*Partition, error) {
 		p.trace.id = p.hash(w.ID)
 	}
 	return p, p.take(c, high)
-}
-
-// take goes on with a checkpoint.
-func (p *Partition) take(c state.Checkpoint, high int64) error {
-	last := ""
-	if n := len(c.Parsers); n > 0 {
-		last = c.Parsers[n-1].Spec
-	}
-	if p.env.Route != nil {
-		c.Parsers = pending.WithParser(c, p.env.Route.Spec(), high)
-		last = p.env.Route.Spec()
-	} else if last == "" {
-		c.Parsers = []state.ParserEpoch{{From: c.LowWater, Spec: topics.Spec(0)}}
-	}
-	parsers := make([]parserFrom, 0, len(c.Parsers))
-	for _, e := range c.Parsers {
-		of := topics.ParserFor
-		if p.env.Route != nil {
-			of = p.env.Route.ParserFor
-		}
-		parser, err := of(e.Spec)
-		if err != nil {
-			return err
-		}
-		parsers = append(parsers, parserFrom{e.From, parser})
-	}
-	p.checkpoint, p.parsers = c, parsers
-	p.queue = topics.FixedDelay(last) && c.LowWater == c.Offset
-	return nil
 }
 
 // Follow goes on with a later checkpoint of the same partition, and reports whether it can: nothing at or above O may have been read.
@@ -110,27 +69,11 @@ func (p *Partition) Follow(c state.Checkpoint, high int64) (bool, error) {
 // Position is the offset up to which it has read.
 func (p *Partition) Position() int64 { return p.position }
 
-// Queue reports whether its records wait in the order of the log: a fixed delay.
-func (p *Partition) Queue() bool { return p.queue }
-
 // Pass takes in that nothing lies below an offset that has not been read.
 func (p *Partition) Pass(offset int64) { p.position = max(p.position, offset) }
 
 // Refused is how many requests at or above O will be dead-lettered when they are passed.
 func (p *Partition) Refused() int { return p.refused }
-
-// Checkpoint is the one that counts, with the parser of today in it.
-func (p *Partition) Checkpoint() state.Checkpoint { return p.checkpoint }
-
-// Parser is the one that holds for an offset.
-func (p *Partition) Parser(offset int64) *topics.Parser {
-	for i := len(p.parsers) - 1; i > 0; i-- {
-		if offset >= p.parsers[i].from {
-			return p.parsers[i].parser
-		}
-	}
-	return p.parsers[0].parser
-}
 
 // Accept takes in one record. The record may be used again afterwards.
 func (p *Partition) Accept(r *kgo.Record) {
@@ -167,23 +110,6 @@ func (p *Partition) Accept(r *kgo.Record) {
 	if len(p.asks) == 0 { // which know places
 		p.tidy()
 	}
-}
-
-// written is what a record counts by. In a queue one that is ahead of the clock counts as written when it was first seen in the log, of
-// which the checkpoint tells.
-func (p *Partition) written(r *kgo.Record) topics.Stamp {
-	stamp := topics.StampOf(r)
-	if !p.queue {
-		return stamp
-	}
-	since := p.env.Now
-	if w := p.checkpoint.Watermark; w.Seq > p.checkpoint.Offset && r.Offset < w.Seq {
-		since = min(w.Due, since)
-	}
-	if stamp.Millis > since+p.env.Skew {
-		stamp.Millis = since
-	}
-	return stamp
 }
 
 // enqueue is for a record of a queue, which has no names.
@@ -290,14 +216,6 @@ func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
 	}
 }
 
-// judge is what the configuration of today says of a request.
-func (p *Partition) judge(q *topics.Request) *topics.Refusal {
-	if p.env.Route == nil {
-		return nil
-	}
-	return p.env.Route.Refuse(q, p.env.Now)
-}
-
 // refuse takes in a request that is dead-lettered, or was.
 func (p *Partition) refuse(r *kgo.Record, q *topics.Request, decided bool, why *topics.Refusal) {
 	if !decided {
@@ -331,32 +249,6 @@ func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) 
 		p.trace.carries(r, q)
 	}
 	p.trace.found(r, e.id, q.Due, nil)
-	return place
-}
-
-// hash stands for an id; 0 is none.
-func (p *Partition) hash(id []byte) uint64 {
-	if id == nil {
-		return 0
-	}
-	return max(maphash.Bytes(p.seed, id), 1)
-}
-
-// mostTargets is how many names are told apart. A producer may make up any.
-const mostTargets = 100_000
-
-func (p *Partition) target(name []byte) int32 {
-	if place, has := p.places[string(name)]; has {
-		return place
-	}
-	text := string(name)
-	if len(p.targets) >= mostTargets {
-		if text = "(others)"; p.places[text] > 0 {
-			return p.places[text]
-		}
-	}
-	place := int32(len(p.targets))
-	p.targets, p.places[text] = append(p.targets, text), place
 	return place
 }
 
