@@ -92,7 +92,7 @@ func (p decision) admit(place int32, e *entry) {
 	for other := range p.named(e.id) {
 		o := p.at(other)
 		remembered := p.remembers(o) && e.written <= p.rememberedUntil(state.Key{Due: o.due, Seq: o.offset}).Due
-		if o.offset >= e.offset || !p.waits(p.at(other)) && !remembered {
+		if o.offset >= e.offset || !p.waits(o) && !remembered {
 			continue
 		}
 		why := topics.Duplicate(nil, false, remembered)
