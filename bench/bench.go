@@ -24,7 +24,7 @@ import (
 type Options struct {
 	// Client says how to reach the cluster: brokers, TLS, SASL.
 	Client []kgo.Opt
-	// Cases are the names of those to run, as Cases, AskCases or FailoverCases lists them. Defaults to all.
+	// Cases are the names of those to run, as Cases, AskCases, LookAheadCases or FailoverCases lists them. Defaults to all.
 	Cases []string
 	// Records of a throughput case. Defaults to 1,000,000, those of Ask to 500,000. With fewer, starts and ends count more.
 	Records int
@@ -40,12 +40,14 @@ type Options struct {
 	Partitions int
 	// Lanes of the processor. Defaults to the processor's own default. Failover gives one to each of several replicas.
 	Lanes int
-	// Pending is how many records of a failover case are due only hours later, and a tenth of them in the case standby-many.
+	// Pending is how many records of a failover case or one of LookAhead are due only hours later, and a tenth of them in the case standby-many.
 	// Defaults to 1,000,000.
 	Pending int
 	// Replica makes the command that is this program as a replica: a call of ServeReplica with the same cluster.
 	// Failover needs it.
 	Replica func() *exec.Cmd
+	// Command makes the command that is duewheel with arguments, on the same cluster. LookAhead needs it.
+	Command func(args ...string) *exec.Cmd
 	// Dir is where the processor's state directory is made. Defaults to the system's directory for
 	// temporary files, which is in memory on some machines: then the store's disk is not measured.
 	Dir string

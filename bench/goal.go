@@ -61,6 +61,8 @@ var goalTakeover = goal{
 	compare: "Kafka Streams with standby: all live after 15.7 s (the dead one's transaction)",
 }
 
+var goalAhead = goal{text: "≥ 500,000 records of log/s; ≤ 256 MiB", limits: []limit{atLeast("log_per_s", 500_000), atMost("peak_mib", 256)}}
+
 // goals are by Result.Case.
 var goals = map[string]goal{
 	"throughput": {
@@ -89,6 +91,9 @@ var goals = map[string]goal{
 	"retry":        {text: "≥ 0.98 of the failures meant", limits: []limit{atLeast("kept_up", 0.98)}},
 	"ids":          {text: "≤ 1.3 times as long", limits: []limit{atMost("ratio", 1.3)}},
 	"audit":        {text: "≤ 1.67 times as long", limits: []limit{atMost("ratio", 1.67)}},
+	"ls":           goalAhead,
+	"agenda":       goalAhead,
+	"get":          {text: "≤ 1 s", limits: []limit{atMost("took_s", 1)}},
 	"standby":      goalTakeover,
 	"standby-many": goalTakeover,
 	"cold":         {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}, compare: "Kafka Streams: 600,000/s from its changelog"},

@@ -46,6 +46,7 @@ routes:
 		s.deliverThrough(load.Config{Records: 300, Bad: 0.1}, s.scram())
 	})
 	t.Run("forbidden target", func(t *testing.T) { forbiddenTarget(t, c) })
+	t.Run("look without rights", func(t *testing.T) { lookWithoutRights(t, c) })
 	t.Run("mTLS", func(t *testing.T) {
 		s := newStage(t, c, setting{seed: newSeed(t), route: func(r *topics.Route) {
 			r.Delay, r.Allow, r.Target = 2*time.Second, nil, r.Topic+".target-0"

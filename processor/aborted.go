@@ -7,9 +7,7 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 )
@@ -59,12 +57,16 @@ func passAborted(ctx context.Context, cl *kgo.Client, of map[*partition]stretch)
 // visible asks where in a stretch the first record lies that readers see, or how far there is none.
 func (s stretch) visible(ctx context.Context, leader *kgo.Broker) (next int64, err error) {
 	for next = s.from; next < s.to; {
-		got, after, err := s.fetch(ctx, leader, next)
+		answer, err := kafka.FetchOnce(ctx, leader, s.tp, s.id, next, abortedFetchBytes)
+		if err != nil {
+			return 0, err
+		}
+		records, after, err := kafka.Decode(s.tp, next, answer)
 		switch {
 		case err != nil:
 			return 0, err
-		case len(got.Records) > 0:
-			return got.Records[0].Offset, nil
+		case len(records) > 0:
+			return records[0].Offset, nil
 		case after <= next:
 			return next, nil
 		}
@@ -74,28 +76,3 @@ func (s stretch) visible(ctx context.Context, leader *kgo.Broker) (next int64, e
 }
 
 const abortedFetchBytes = 1 << 20 // of one look; a larger batch comes all the same
-
-// fetch reads once from an offset, as a reader would that keeps markers.
-func (s stretch) fetch(ctx context.Context, leader *kgo.Broker, from int64) (kgo.FetchPartition, int64, error) {
-	req := kmsg.NewPtrFetchRequest()
-	req.ReplicaID, req.MaxBytes, req.IsolationLevel, req.SessionEpoch = -1, abortedFetchBytes, 1, -1
-	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
-	p.Partition, p.FetchOffset, p.PartitionMaxBytes = s.tp.Partition, from, abortedFetchBytes
-	t.Topic, t.TopicID, t.Partitions = s.tp.Topic, s.id, append(t.Partitions, p)
-	req.Topics = append(req.Topics, t)
-	kresp, err := leader.Request(ctx, req)
-	if err != nil {
-		return kgo.FetchPartition{}, 0, err
-	}
-	resp := kresp.(*kmsg.FetchResponse)
-	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-		return kgo.FetchPartition{}, 0, err
-	}
-	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return kgo.FetchPartition{}, 0, kerr.UnknownTopicOrPartition
-	}
-	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: s.tp.Topic, Partition: s.tp.Partition,
-	}, &resp.Topics[0].Partitions[0], kgo.DefaultDecompressor(), nil)
-	return got, next, got.Err
-}

@@ -28,6 +28,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/targets":   "processor/histogram processor/kafka processor/wait",
 		"processor/producer":  "processor/kafka processor/wait",
 		"processor/pending":   "state topics wheel",
+		"processor/ahead":     "processor/kafka processor/pending processor/wait state topics",
 		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/pending processor/producer processor/setting processor/targets processor/wait state topics",
 
 		"processor/internal/answers": "", // for tests

@@ -3,6 +3,7 @@
 //
 //	go run ./bench/run -update docs/benchmarks.md
 //	go run ./bench/run -ask -update docs/benchmarks.md
+//	go run ./bench/run -look -update docs/benchmarks.md
 //	go run ./bench/run -failover -update docs/benchmarks.md
 package main
 
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -54,11 +56,27 @@ func replica(addrs []string) func() *exec.Cmd {
 	}
 }
 
+// build makes the duewheel command.
+func build() (path string, remove func(), err error) {
+	dir, err := os.MkdirTemp("", "duewheel-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	path = filepath.Join(dir, "duewheel")
+	if out, err := exec.Command("go", "build", "-o", path, "github.com/duewheel/duewheel/cmd/duewheel").CombinedOutput(); err != nil {
+		remove()
+		return "", nil, fmt.Errorf("build duewheel: %w\n%s", err, out)
+	}
+	return path, remove, nil
+}
+
 func run(ctx context.Context) (err error) {
 	o := bench.Options{Progress: os.Stderr}
 	failover := flag.Bool("failover", false, "kill, restart and add replicas, instead of measuring one process")
 	ask := flag.Bool("ask", false, "cancel, retry and the like, instead of only delivering")
-	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask and bench-failover instead of bench")
+	look := flag.Bool("look", false, "tell what is pending, instead of delivering")
+	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask, bench-look and bench-failover instead of bench")
 	flag.Func("case", "cases to run, separated by commas (default all)", func(s string) error {
 		o.Cases = strings.Split(s, ",")
 		return nil
@@ -69,7 +87,7 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.Burst, "burst", 0, "records of the case instant (default 100000)")
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
-	flag.IntVar(&o.Pending, "pending", 0, "records of the failover cases that are due only hours later, of standby-many a tenth (default 1000000)")
+	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases that are due only hours later, of standby-many a tenth (default 1000000)")
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
 	logTo := flag.String("log", "", "file for the log of the processors")
 	flag.Parse()
@@ -104,6 +122,16 @@ func run(ctx context.Context) (err error) {
 		measure, table = bench.Failover, "bench-failover"
 	case *ask:
 		measure, table = bench.Ask, "bench-ask"
+	case *look:
+		measure, table = bench.LookAhead, "bench-look"
+		program, remove, err := build()
+		if err != nil {
+			return err
+		}
+		defer remove()
+		o.Command = func(args ...string) *exec.Cmd {
+			return exec.Command(program, append(args, "-b", strings.Join(c.Addrs(), ","))...)
+		}
 	}
 	results, err := measure(ctx, o)
 	fmt.Println(where)

@@ -48,7 +48,7 @@ should be; a goal that is missed is only said.`,
 	p.DurationVar(&o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
 	p.IntVar(&o.Burst, "burst", 100_000, "records of the case instant")
 	oneProcess(p, &o, &asJSON)
-	cmd.AddCommand(newBenchAskCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
+	cmd.AddCommand(newBenchAskCommand(f), newBenchLookCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
 	return cmd
 }
 
@@ -110,6 +110,37 @@ should be; a goal that is missed is only said.`,
 	p.IntVar(&o.Rate, "rate", 10_000, "failures a second of the case retry")
 	p.DurationVar(&o.For, "for", 0, "how long the case retry is measured (default 20s)")
 	oneProcess(p, &o, &asJSON)
+	return cmd
+}
+
+func newBenchLookCommand(f *flags) *cobra.Command {
+	var o bench.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "look",
+		Short: "Measure how soon it is known what is pending",
+		Long: `Measure on any cluster how much log ls and agenda read a second, what they have in
+memory at most, and how soon get shows a record. Each runs as a process of its own.
+
+It makes topics and groups of its own, whose names begin with duewheel-bench-, and
+deletes them, also on Ctrl-C. All cases together take a minute or two.
+
+The cases are ` + strings.Join(bench.LookAheadCases(), ", ") + `.
+The exit code is 1 when a case could not be measured; a goal that is missed is only said.`,
+		Example: "  duewheel bench look -b localhost:9092\n  duewheel bench look -b localhost:9092 --pending 10000000 --json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Command = f.itself
+			return f.bench(cmd, bench.LookAhead, o, asJSON)
+		},
+	}
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
+	p.IntVar(&o.Pending, "pending", 1_000_000, "records that are pending")
+	p.IntVar(&o.Rounds, "rounds", 3, "how often each is run")
+	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
+	p.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -177,8 +208,10 @@ func newBenchReplicaCommand(f *flags) *cobra.Command {
 }
 
 // benchReplica makes the command that is this program as a replica on the same cluster. The environment says what it has said here.
-func (f *flags) benchReplica() *exec.Cmd {
-	args := []string{"bench", "replica"}
+func (f *flags) benchReplica() *exec.Cmd { return f.itself("bench", "replica") }
+
+// itself makes the command that is this program with other arguments, on the same cluster.
+func (f *flags) itself(args ...string) *exec.Cmd {
 	add := func(flag string, values ...string) {
 		for _, v := range values {
 			if v != "" {

@@ -19,14 +19,15 @@ func newCancelCommand(f *flags) *cobra.Command {
 	var topic, key string
 	var noCheck bool
 	cmd := &cobra.Command{
-		Use:   "cancel -t <delay topic> <handle or id>...",
+		Use:   "cancel <handle or id>...",
 		Short: "Cancel records that wait to be delivered",
 		Long: `Write a record for each handle or id that cancels the one that it names, to the partition
 that the handle says. It is honoured if it is read before that record's turn has begun,
 some ms after it was written; one that comes too late changes nothing. The metric
 duewheel_cancels_total tells what became of it, and on routes with on_unknown_cancel:
-dead_letter a dead letter tells of a handle in vain. With a configuration (-c) the topic
-has to be the delay topic of a route.
+dead_letter a dead letter tells of a handle in vain; so does ` + "`duewheel get`" + `. With a
+configuration (-c) the topic has to be the delay topic of a route, and -t can be left out
+where there is one only.
 
 An id may wait in any partition: a cancel that does not find it is passed on to all
 others. With the key of the record that has the id (-k) it is found at once.`,
@@ -41,13 +42,22 @@ others. With the key of the record that has the id (-k) it is found at once.`,
 	cmd.Flags().StringVarP(&topic, "topic", "t", "", "delay topic")
 	cmd.Flags().StringVarP(&key, "key", "k", "", "key of the records that have the ids, whose partition is asked first")
 	cmd.Flags().BoolVar(&noCheck, "no-check", false, "write to the topic even if it is not that of a route (-c)")
-	_ = cmd.MarkFlagRequired("topic")
 	return cmd
 }
 
 func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io.Writer) error {
 	var records []*kgo.Record
 	var errs []error
+	if o.topic == "" {
+		s, err := f.load()
+		switch {
+		case err != nil:
+			return err
+		case len(s.Routes) != 1:
+			return errors.New("which delay topic? Give it with -t, or name a configuration that has one route with -c")
+		}
+		o.topic = s.Routes[0].Topic
+	}
 	for _, name := range names {
 		if name == "" {
 			errs = append(errs, errors.New(`"" is neither a handle nor an id`))

@@ -21,7 +21,7 @@ func TestCancel(t *testing.T) {
 		says string
 	}{
 		{[]string{"-t", "delays"}, "at least 1 arg"},
-		{[]string{"2-0-1"}, `"topic" not set`},
+		{[]string{"2-0-1"}, "which delay topic? Give it with -t"},
 		{[]string{"-t", "delays", strings.Repeat("x", 257), "2-0-1767225605123"}, "an id has 256 bytes at most"},
 		{[]string{"-t", "delays", ""}, "neither a handle nor an id"},
 		{[]string{"-t", "delays", "3-0-1767225605123"}, "delays has no partition 3, only 0 to 2"},

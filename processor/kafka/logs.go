@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TopicIDs looks up the ids of topics (KIP-516). The error is about those that it leaves out.
@@ -88,6 +89,36 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 		out[tp] = b
 	}
 	return out, nil
+}
+
+// BoundsOf asks the leader of one partition where its log begins and ends. AskBounds asks of whole topics.
+func BoundsOf(ctx context.Context, leader *kgo.Broker, tp TopicPartition) (b Bounds, err error) {
+	const earliest, latest = -2, -1
+	b.Asked = time.Now()
+	for _, ask := range []struct {
+		into      *int64
+		timestamp int64
+		isolation int8
+	}{{&b.Start, earliest, 0}, {&b.Stable, latest, 1}, {&b.High, latest, 0}} {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.ReplicaID, req.IsolationLevel = -1, ask.isolation
+		t, p := kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+		p.Partition, p.Timestamp, p.CurrentLeaderEpoch = tp.Partition, ask.timestamp, -1
+		t.Topic, t.Partitions = tp.Topic, append(t.Partitions, p)
+		req.Topics = append(req.Topics, t)
+		resp, err := req.RequestWith(ctx, leader)
+		if err == nil && (len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1) {
+			err = kerr.UnknownTopicOrPartition
+		}
+		if err == nil {
+			err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+		}
+		if err != nil {
+			return b, fmt.Errorf("ends of %s: %w", tp, err)
+		}
+		*ask.into = resp.Topics[0].Partitions[0].Offset
+	}
+	return b, nil
 }
 
 // answered makes do with the brokers that have answered, if any has.

@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// getting is what `duewheel get` was asked for.
+type getting struct {
+	topic    string
+	only     int
+	as       string
+	output   string
+	audit    string
+	patience time.Duration
+}
+
+const defaultPatience = 700 * time.Millisecond
+
+func newGetCommand(f *flags) *cobra.Command {
+	var o getting
+	cmd := &cobra.Command{
+		Use:   "get <handle or id>",
+		Short: "Show a record, and what has become of it",
+		Long: `Print the record that a handle or an id names: its headers and how each was understood,
+its key and value, and what has become of it, as far as the log, the checkpoint of the
+group and, where there is one, the audit topic tell. It writes nothing.
+
+A handle is answered at once, whatever is pending. What may have cancelled or replaced
+the record lies behind it in the log, and is looked for as long as --patience lets it.
+An id is looked for in everything that may be pending.`,
+		Example: "  duewheel get -c duewheel.yaml 3-8812-1767225605123\n  duewheel get -b localhost:9092 -g duewheel -t delay-requests reminder-17 -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(args[0]); err != nil {
+				return err
+			}
+			var asked []string
+			if o.topic != "" {
+				asked = []string{o.topic}
+			}
+			var only []int
+			if o.only >= 0 {
+				only = []int{o.only}
+			}
+			return f.withView(cmd.Context(), asked, only, cmd.ErrOrStderr(), func(v *view) error {
+				found, err := v.named(cmd.Context(), args[0], o.patience)
+				if err != nil {
+					return err
+				}
+				for i, one := range found {
+					v.lookUpAudit(cmd.Context(), cmp.Or(o.audit, v.settings.AuditTopic), one, o.patience)
+					if i > 0 && o.output == "text" {
+						fmt.Fprintln(cmd.OutOrStdout())
+					}
+					if err := o.show(cmd.OutOrStdout(), v, one); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.StringVarP(&o.topic, "topic", "t", "", "delay topic; without it those of the configuration")
+	p.IntVarP(&o.only, "partition", "p", -1, "look for an id in this partition only")
+	p.StringVar(&o.as, "as", "auto", "show the value as text, json or hex; auto: what it is")
+	p.StringVar(&o.audit, "audit", "", "audit `topic`; without it that of the configuration")
+	p.DurationVar(&o.patience, "patience", defaultPatience, "how long to look for what has cancelled or replaced it; 0: not at all")
+	addOutput(cmd, &o.output)
+	return cmd
+}
+
+func (o *getting) check(name string) error {
+	var errs []error
+	if !slices.Contains([]string{"auto", "text", "json", "hex"}, o.as) {
+		errs = append(errs, fmt.Errorf("--as %s: auto, text, json or hex", o.as))
+	}
+	if o.patience < 0 {
+		errs = append(errs, fmt.Errorf("--patience %v is negative", o.patience))
+	}
+	return joinLines(append(errs, checkOutput(o.output), checkName(name))...)
+}
+
+// checkName says what is wrong with a handle or an id.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New(`"" is neither a handle nor an id`)
+	case len(name) > topics.MostID:
+		return fmt.Errorf("%q… is no id: one has %d bytes at most, and this has %d", name[:40], topics.MostID, len(name))
+	}
+	return nil
+}
+
+// recordRow is a record as -o json prints it. Times are ms since the epoch.
+type recordRow struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	Handle    string `json:"handle,omitempty"`
+	State     string `json:"state"` // pending, overdue, late, arriving, delivered, resolved, cancelled, replaced, retried, dead_lettered or no_request
+	Says      string `json:"says"`  // the same in words
+	Due       int64  `json:"due,omitempty"`
+	Timestamp int64  `json:"timestamp"`
+	Target    string `json:"target,omitempty"`
+
+	By         *int64 `json:"by,omitempty"` // the offset of what has cancelled, replaced or carried it on
+	NextDue    int64  `json:"next_due,omitempty"`
+	Guess      bool   `json:"guess,omitempty"` // it was in time, as it seems
+	SearchedTo int64  `json:"searched_to"`     // up to this offset
+	LogEnd     int64  `json:"log_end"`
+
+	Headers    []readHeaderRow `json:"headers"`
+	Key        *string         `json:"key"` // null, also where it is not text
+	KeyBytes   []byte          `json:"key_base64,omitempty"`
+	Value      *string         `json:"value"`
+	ValueBytes []byte          `json:"value_base64,omitempty"`
+	Audit      []auditRow      `json:"audit,omitempty"`
+}
+
+// readHeaderRow is a header, and how it was understood.
+type readHeaderRow struct {
+	headerRow
+	Means string `json:"means,omitempty"`
+}
+
+// states are the words for what has become of a record.
+var states = map[ahead.State]string{
+	ahead.IsPending: "pending", ahead.IsResolved: "resolved", ahead.IsCancelled: "cancelled", ahead.IsReplaced: "replaced",
+	ahead.IsCarriedOn: "retried", ahead.IsDeadLettered: "dead_lettered",
+}
+
+// says tells what has become of a record, in a word and in words.
+func (v *view) says(one *foundRecord) (state, text string) {
+	fate := one.fate
+	if fate.Found.Offset != one.record.Offset { // the fold has passed it over
+		return "no_request", "no request: it cancels another one, or duewheel has written it for itself"
+	}
+	due := time.UnixMilli(fate.Due).In(v.Now.Location())
+	by := fmt.Sprintf("offset %d", fate.By)
+	if one.by != nil && fate.Due > topics.AtOnce {
+		by += ", written " + before(one.by.Timestamp, due)
+	}
+	state = states[fate.State]
+	switch fate.State {
+	case ahead.IsPending:
+		w := fate.Waits
+		state = stateOf(spot{due: w.Due, late: w.Late, atOnce: w.AtOnce}, v.Now)
+		text = "pending, due " + local(due) + ", " + relative(due, v.Now)
+		switch {
+		case w.AtOnce:
+			text = "pending; no replica has read it yet, which gives it its due time"
+		case w.Late:
+			text += "; delivered as soon as a replica reads it"
+		case !w.Read:
+			text += "; no replica has read it yet"
+		}
+		if !one.whole() {
+			text += fmt.Sprintf("; unless one of the last %s of the log have taken it away, which were not searched (--patience)", count(one.end-one.to, "record"))
+		}
+	case ahead.IsDeadLettered:
+		switch {
+		case fate.Refusal == nil:
+			text = "dead-lettered, or left out as a duplicate"
+		case fate.Read:
+			text = "dead-lettered: " + fate.Refusal.Error()
+		default:
+			text = "will be dead-lettered: " + fate.Refusal.Error()
+		}
+	case ahead.IsCarriedOn:
+		text = "carried on, since its target was in trouble: offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
+	case ahead.IsCancelled, ahead.IsReplaced:
+		text = state + " by " + by
+		if fate.Guess {
+			text += ", and so in time, as it seems"
+		}
+	default:
+		text = "delivered, or dead-lettered: it was due " + local(due) + ", " + relative(due, v.Now)
+	}
+	if last := one.lastAudit(); last != nil {
+		state, text = last.Event, "the audit topic says "+last.Event+last.more()
+		if last.Event == "accepted" {
+			state = states[fate.State]
+		}
+	}
+	return state, text
+}
+
+// before says how long before a due time something was.
+func before(t, due time.Time) string {
+	if t.Before(due) {
+		return span2(due.Sub(t)) + " before it was due"
+	}
+	return span2(t.Sub(due)) + " after it was due"
+}
+
+// show prints a record.
+func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
+	if one.record == nil {
+		return fmt.Errorf("the record at offset %d has left the log meanwhile", one.fate.Offset)
+	}
+	r := one.record
+	readings := one.got.Parser(r.Offset).Readings(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+	state, text := v.says(one)
+	row := recordRow{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Offset: r.Offset, State: state, Says: text, Due: one.fate.Due, Timestamp: r.Timestamp.UnixMilli(),
+		NextDue: one.fate.NextDue, Guess: one.fate.Guess, SearchedTo: one.to, LogEnd: one.end, Audit: one.audit, Headers: []readHeaderRow{}}
+	if one.fate.Due > 0 {
+		row.Handle = v.handleOf(one).String()
+	}
+	if one.fate.By > 0 {
+		row.By = &one.fate.By
+	}
+	if q, err := one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got)); err == nil {
+		row.Target = string(q.Target)
+	}
+	for _, h := range r.Headers {
+		hr := readHeaderRow{headerRow: headerRows([]kgo.RecordHeader{h})[0]}
+		if len(readings) > 0 && readings[0].Header == h.Key && string(readings[0].Value) == string(h.Value) {
+			hr.Means, readings = readings[0].Means, readings[1:]
+		}
+		row.Headers = append(row.Headers, hr)
+	}
+	if o.output == "json" {
+		row.Key, row.KeyBytes = textOrBytes(r.Key)
+		row.Value, row.ValueBytes = textOrBytes(r.Value)
+		return json.NewEncoder(w).Encode(row)
+	}
+	return o.print(w, v, one, &row)
+}
+
+// print is for people.
+func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) error {
+	r := one.record
+	fmt.Fprintf(w, "%s/%d@%d, written %s, %s\n", row.Topic, row.Partition, r.Offset, local(r.Timestamp.In(v.Now.Location())), relative(r.Timestamp, v.Now))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(t, "  %s\t%s\n", name, visible(value))
+		}
+	}
+	line("state", row.Says)
+	line("handle", row.Handle)
+	if one.fate.Due > topics.AtOnce {
+		line("due", formatMillis(one.fate.Due))
+	}
+	line("target", row.Target)
+	line("size", sizeText(int64(ahead.SizeOf(r))))
+	if len(one.audit) > 0 {
+		fmt.Fprintln(t, "audit")
+		for _, a := range one.audit {
+			fmt.Fprintf(t, "  %s\t%s\n", local(time.UnixMilli(a.At).In(v.Now.Location())), visible(a.Event+a.more()))
+		}
+	}
+	if len(row.Headers) > 0 {
+		fmt.Fprintln(t, "headers")
+		for i, h := range r.Headers {
+			text := oneLine(h.Value)
+			if m := row.Headers[i].Means; m != "" {
+				text += "\t" + visible(m)
+			}
+			fmt.Fprintf(t, "  %s\t%s\n", visible(h.Key), text)
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := showBytes(w, "key", r.Key); err != nil {
+		return err
+	}
+	return o.showValue(w, r.Value)
+}
+
+// showValue prints the value in the form that was asked for.
+func (o *getting) showValue(w io.Writer, b []byte) error {
+	var text string
+	var pretty bytes.Buffer
+	switch {
+	case o.as == "auto" || len(b) == 0:
+		return showBytes(w, "value", b)
+	case o.as == "hex":
+		text = hex.Dump(b)
+	case o.as == "json":
+		if err := json.Indent(&pretty, b, "", "  "); err != nil {
+			return fmt.Errorf("the value is no JSON: %w (--as text or hex)", err)
+		}
+		text = pretty.String()
+	default: // text; what would do more to a terminal than be shown is replaced
+		text = strings.Map(func(r rune) rune {
+			if r == '\n' || r == '\t' || isShown(string(r), "") {
+				return r
+			}
+			return '\ufffd'
+		}, string(b))
+	}
+	text = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ")
+	_, err := fmt.Fprintf(w, "value (%s, %s)\n  %s\n", o.as, topics.Plural(len(b), "byte"), text)
+	return err
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/producer"
+)
+
+// auditRow is what a record of the audit topic tells: docs/requests.md.
+type auditRow struct {
+	Event           string `json:"event"`
+	At              int64  `json:"at"` // ms since the epoch
+	Group           string `json:"group"`
+	Topic           string `json:"topic"`
+	By              string `json:"by,omitempty"`
+	Code            string `json:"code,omitempty"`
+	Message         string `json:"message,omitempty"`
+	Target          string `json:"target,omitempty"`
+	TargetPartition *int32 `json:"target_partition,omitempty"`
+	TargetOffset    *int64 `json:"target_offset,omitempty"`
+	NextDue         int64  `json:"next_due,omitempty"`
+}
+
+// more says what an event tells besides its name.
+func (a *auditRow) more() string {
+	text := ""
+	if a.Target != "" {
+		text += " in " + a.Target
+		if a.TargetPartition != nil && a.TargetOffset != nil {
+			text += fmt.Sprintf("/%d@%d", *a.TargetPartition, *a.TargetOffset)
+		}
+	}
+	if a.By != "" {
+		text += " by " + a.By
+	}
+	if a.Code != "" {
+		text += ": " + a.Code + ": " + a.Message
+	}
+	return text
+}
+
+// lastAudit is what was told last; nil: nothing.
+func (f *foundRecord) lastAudit() *auditRow {
+	if len(f.audit) == 0 {
+		return nil
+	}
+	return &f.audit[len(f.audit)-1]
+}
+
+// lookUpAudit reads what the audit topic tells of a record, if it can within a time. Its records have the handle for a key, so they are in one partition.
+func (v *view) lookUpAudit(ctx context.Context, topic string, one *foundRecord, patience time.Duration) {
+	if topic == "" || one.record == nil || one.fate.Due <= 0 || patience == 0 {
+		return
+	}
+	if err := v.readAudit(ctx, topic, one, time.Now().Add(patience)); err != nil {
+		fmt.Fprintf(v.stderr, "note: the audit topic %s was not read: %v\n", topic, v.advise(err))
+	}
+}
+
+func (v *view) readAudit(ctx context.Context, topic string, one *foundRecord, until time.Time) error {
+	adm := kadm.NewClient(v.cl)
+	details, err := adm.ListTopics(ctx, topic)
+	if err == nil {
+		err = details[topic].Err
+	}
+	if err != nil {
+		return err
+	}
+	key := v.handleOf(one).String()
+	d := details[topic]
+	tp := kafka.TopicPartition{Topic: topic}
+	tp.Partition = int32(producer.Partitioner().ForTopic(topic).Partition(&kgo.Record{Key: []byte(key), Partition: producer.AnyPartition}, len(d.Partitions)))
+	from, err := adm.ListOffsetsAfterMilli(ctx, one.record.Timestamp.Add(-v.Skew).UnixMilli(), topic)
+	if err != nil {
+		return err
+	}
+	bounds, err := v.Bounds(ctx, tp)
+	if err != nil {
+		return err
+	}
+	at, _ := from.Lookup(topic, tp.Partition)
+	begin, end, reached := max(at.Offset, bounds.Start), bounds.Stable, int64(0)
+	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(d.ID), begin, end, func(r *kgo.Record) bool {
+		reached = r.Offset + 1
+		var a auditRow
+		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == one.got.Topic && a.Group == v.Group {
+			one.audit = append(one.audit, a)
+		}
+		return reached%1024 != 0 || time.Now().Before(until)
+	}, nil)
+	if err == nil && reached > 0 && reached < end && time.Now().After(until) {
+		fmt.Fprintf(v.stderr, "note: %s of the audit topic were not read (--patience)\n", count(end-reached, "record"))
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// foundRecord is a record, and what has become of it.
+type foundRecord struct {
+	got    *ahead.Looked
+	fate   ahead.Fate
+	record *kgo.Record // nil: it is not in the log any more
+	by     *kgo.Record // what has done it; nil: nothing, or it is not known
+	audit  []auditRow
+	searched
+}
+
+// searched is how far what may have taken a record away was looked for.
+type searched struct{ to, end int64 }
+
+func (s searched) whole() bool { return s.to >= s.end }
+
+// named finds what a handle or an id names.
+func (v *view) named(ctx context.Context, name string, patience time.Duration) ([]*foundRecord, error) {
+	if h, is := topics.ParseHandle([]byte(strings.TrimSpace(name))); is {
+		one, err := v.atHandle(ctx, h, patience)
+		if err != nil {
+			return nil, err
+		}
+		return []*foundRecord{one}, nil
+	}
+	return v.withID(ctx, name)
+}
+
+// partitionOfHandle is the one that a handle names. It does not say in which topic.
+func (v *view) partitionOfHandle(h topics.Handle) (partitionOf, error) {
+	var found []partitionOf
+	var names []string
+	for _, p := range v.partitions {
+		if p.Partition == h.Partition {
+			found = append(found, p)
+		}
+		if !slices.Contains(names, p.Topic) {
+			names = append(names, p.Topic)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return partitionOf{}, fmt.Errorf("%s has no partition %d, which the handle %s names", strings.Join(names, ", "), h.Partition, h)
+	case len(names) > 1:
+		return partitionOf{}, fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))
+	}
+	return found[0], nil
+}
+
+// atHandle finds the record of a handle, and what has become of it.
+func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Duration) (*foundRecord, error) {
+	p, err := v.partitionOfHandle(h)
+	if err != nil {
+		return nil, err
+	}
+	b, err := v.Bounds(ctx, p.TopicPartition)
+	if err != nil {
+		return nil, v.advise(err)
+	}
+	switch {
+	case h.Offset < b.Start:
+		return nil, fmt.Errorf("unknown: the log of %s begins at offset %d, and %s lay before that: retention has removed it, so it was resolved, unless the topic has lost pending records (`duewheel topics check`)", p, b.Start, h)
+	case h.Offset >= b.High:
+		return nil, fmt.Errorf("unknown: the log of %s ends at offset %d, before %s", p, b.High, h)
+	case h.Offset >= b.Stable:
+		return nil, fmt.Errorf("unknown yet: %s lies in or behind a transaction of its producer that is not committed", h)
+	}
+	v.Watch = ahead.Watch{Offset: h.Offset, Has: true}
+	got, err := v.Trace(ctx, p.TopicPartition, p.id, time.Now().Add(patience))
+	if err != nil {
+		return nil, v.advise(err)
+	}
+	one := &foundRecord{got: got, searched: searched{got.ReadTo, got.Bounds.Stable}}
+	if err := v.fill(ctx, one, h.Offset); err != nil {
+		return nil, err
+	}
+	if one.record == nil {
+		return nil, fmt.Errorf("unknown: no committed record has offset %d in %s: it is a marker, or its producer has aborted it, or it was compacted away", h.Offset, p)
+	}
+	fates := got.Fates()
+	if len(fates) == 0 {
+		return one, nil // no request
+	}
+	one.fate = fates[0]
+	if is := v.handleOf(one); is.Due != h.Due && one.fate.Due > topics.AtOnce {
+		return nil, fmt.Errorf("the record at offset %d of %s is due at another time than %s says: its handle is %s", h.Offset, p, h, is)
+	}
+	return one, v.fillBy(ctx, one)
+}
+
+// withID finds what has an id, or had it last.
+func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
+	v.Watch, v.one = ahead.Watch{ID: []byte(id)}, true
+	var all []*foundRecord
+	err := v.each(ctx, func(got *ahead.Looked) {
+		for _, fate := range got.Fates() {
+			all = append(all, &foundRecord{got: got, fate: fate})
+		}
+		got.Forget()
+	})
+	if err != nil && len(all) == 0 {
+		return nil, err
+	}
+	waits := slices.DeleteFunc(slices.Clone(all), func(f *foundRecord) bool { return f.fate.State != ahead.IsPending })
+	if len(waits) == 0 && len(all) > 0 {
+		waits = all[:0:0]
+		last := slices.MaxFunc(all, func(a, b *foundRecord) int { return cmp.Compare(a.fate.Written, b.fate.Written) })
+		waits = append(waits, last)
+	}
+	if len(waits) == 0 {
+		return nil, fmt.Errorf("unknown: nothing has the id %q in what may be pending; what was resolved before the low water is not looked at%s", id, hintAtHandle(id))
+	}
+	for _, one := range waits {
+		one.searched = searched{one.got.ReadTo, one.got.ReadTo}
+		if err := errors.Join(v.fill(ctx, one, one.fate.Offset), v.fillBy(ctx, one)); err != nil {
+			return nil, err
+		}
+	}
+	return waits, err
+}
+
+// hintAtHandle says more of an id that looks like a handle that was mistyped.
+func hintAtHandle(id string) string {
+	if strings.Count(id, "-") == 2 && strings.Trim(id, "0123456789-") == "" {
+		return "; and it is no handle: that is <partition>-<offset>-<due in ms since 1970>"
+	}
+	return ""
+}
+
+// fill reads the record at an offset.
+func (v *view) fill(ctx context.Context, one *foundRecord, offset int64) error {
+	return v.Find(ctx, one.got, []int64{offset}, func(_ int, r *kgo.Record) {
+		if !r.Attrs.IsControl() {
+			one.record = r
+		}
+	})
+}
+
+// fillBy reads what has cancelled, replaced or stands for a record.
+func (v *view) fillBy(ctx context.Context, one *foundRecord) error {
+	if one.fate.By <= 0 {
+		return nil
+	}
+	return v.Find(ctx, one.got, []int64{one.fate.By}, func(_ int, r *kgo.Record) { one.by = r })
+}
+
+// handleOf is the handle of a record that was found.
+func (v *view) handleOf(one *foundRecord) topics.Handle {
+	h := topics.Handle{Partition: one.got.TopicPartition.Partition, Offset: one.fate.Offset, Due: one.fate.Due}
+	h.Due -= one.got.Parser(h.Offset).Jitter(v.mark(one.got), h.Offset)
+	return h
+}
+
+func (v *view) mark(got *ahead.Looked) topics.Mark {
+	return topics.NewMark(got.ID.Short(), v.Group, got.TopicPartition.Partition)
+}

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// lookNow is the time of these tests, in a zone of its own.
+var lookNow = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).In(time.FixedZone("CET", 3600))
+
+// fixTime sets the clock by which due times are told.
+func fixTime(t *testing.T) {
+	t.Helper()
+	wallClock = func() time.Time { return lookNow }
+	t.Cleanup(func() { wallClock = time.Now })
+}
+
+// lookStory is a cluster, and what is said of it.
+type lookStory struct {
+	*testing.T
+	c            *kfake.Cluster
+	addr, config string
+}
+
+// Each file in testdata/look is a story of one group, in which a time is from noon on: +2h, -10m.
+//
+//	topics <name>=<partitions>...
+//	config                      the configuration, as $CONFIG
+//	write <header>=<value>... [partition= key= at=]   a record; its value is the input
+//	checkpoint topic= partition= o= [w=<due>:<seq>] [l=] [parsers=<from>:<spec>;…] [version=]
+//	run                         a command, as a line; what it has printed, its notes, and its error
+func TestLook(t *testing.T) {
+	fixTime(t)
+	t.Setenv("LC_ALL", "C.UTF-8")
+	datadriven.Walk(t, "testdata/look", func(t *testing.T, path string) {
+		s := &lookStory{T: t}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s.T = t
+			return s.do(d)
+		})
+	})
+}
+
+func (s *lookStory) do(d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "topics":
+		all := map[string]int32{}
+		for _, a := range d.CmdArgs {
+			n, _ := strconv.Atoi(a.Vals[0])
+			all[a.Key] = int32(n)
+		}
+		s.c, s.addr = cluster(s.T, all)
+	case "config":
+		s.config = writeFile(s.T, "duewheel.yaml", "kafka: {brokers: '"+s.addr+"'}\ngroup: {id: g}\n"+d.Input+"\n")
+	case "write":
+		return s.write(d)
+	case "checkpoint":
+		s.checkpoint(d)
+	case "run":
+		args := strings.Fields(strings.NewReplacer("$CONFIG", s.config, "$B", "-b "+s.addr+" -g g").Replace(d.Input))
+		out, notes, err := both(s.T, args...)
+		if notes != "" {
+			out += "-- notes\n" + notes
+		}
+		if err != nil {
+			out += "-- error\n" + err.Error() + "\n"
+		}
+		return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(out, "broker")
+	default:
+		s.Fatalf("there is no command %s", d.Cmd)
+	}
+	return ""
+}
+
+// instant reads a time of a story.
+func (s *lookStory) instant(text string) time.Time {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return lookNow.Add(d)
+}
+
+func (s *lookStory) write(d *datadriven.TestData) string {
+	r := &kgo.Record{Topic: "delays", Timestamp: lookNow.Add(-time.Hour), Value: []byte(d.Input)}
+	for _, a := range d.CmdArgs {
+		v := strings.Join(a.Vals, ",")
+		switch a.Key {
+		case "topic":
+			r.Topic = v
+		case "partition":
+			n, _ := strconv.Atoi(v)
+			r.Partition = int32(n)
+		case "key":
+			r.Key = []byte(v)
+		case "at":
+			r.Timestamp = s.instant(v)
+		case "due":
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, s.instant(v).UnixMilli(), 10)})
+		default:
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: a.Key, Value: []byte(v)})
+		}
+	}
+	if d.Input == "null" {
+		r.Value = nil
+	}
+	cl := client(s.T, s.addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err := cl.ProduceSync(s.Context(), r).FirstErr(); err != nil {
+		s.Fatal(err)
+	}
+	return fmt.Sprintf("%s/%d@%d\n", r.Topic, r.Partition, r.Offset)
+}
+
+func (s *lookStory) checkpoint(d *datadriven.TestData) {
+	topic, partition, version := "delays", 0, "dw1"
+	c := state.Checkpoint{Parsers: []state.ParserEpoch{{Spec: "p1"}}}
+	for _, a := range d.CmdArgs {
+		v := strings.Join(a.Vals, ",")
+		n, _ := strconv.Atoi(v)
+		switch a.Key {
+		case "topic":
+			topic = v
+		case "partition":
+			partition = n
+		case "o":
+			c.Offset = int64(n)
+		case "l":
+			c.LowWater = int64(n)
+		case "w":
+			due, seq, _ := strings.Cut(v, ":")
+			at, _ := strconv.Atoi(seq)
+			c.Watermark = state.Key{Due: s.instant(due).UnixMilli(), Seq: int64(at)}
+		case "parser":
+			c.Parsers[0].Spec = v
+		case "version":
+			version = v
+		}
+	}
+	id := s.c.TopicInfo(topic).TopicID
+	c.TopicID = [4]byte(id[:4])
+	m, err := c.Metadata()
+	if err != nil {
+		s.Fatal(err)
+	}
+	commit(s.T, s.addr, topic, int32(partition), c.Offset, strings.Replace(m, "dw1", version, 1))
+}
+
+// What a cluster refuses is said with what to ask for.
+func TestLookWithoutRights(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		key  int16
+		deny func(kmsg.Request) kmsg.Response
+		says string
+	}{
+		{"to the group", int16(kmsg.OffsetFetch), func(req kmsg.Request) kmsg.Response {
+			resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+			resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+			for _, g := range req.(*kmsg.OffsetFetchRequest).Groups {
+				rg := kmsg.NewOffsetFetchResponseGroup()
+				rg.Group, rg.ErrorCode = g.Group, kerr.GroupAuthorizationFailed.Code
+				resp.Groups = append(resp.Groups, rg)
+			}
+			return resp
+		}, "ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group g)"},
+		{"to read the topic", int16(kmsg.Fetch), func(req kmsg.Request) kmsg.Response {
+			resp := req.ResponseKind().(*kmsg.FetchResponse)
+			for _, tp := range req.(*kmsg.FetchRequest).Topics {
+				rt := kmsg.NewFetchResponseTopic()
+				rt.Topic, rt.TopicID = tp.Topic, tp.TopicID
+				for _, p := range tp.Partitions {
+					rp := kmsg.NewFetchResponseTopicPartition()
+					rp.Partition, rp.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+					rt.Partitions = append(rt.Partitions, rp)
+				}
+				resp.Topics = append(resp.Topics, rt)
+			}
+			return resp
+		}, "ask for the right to Read that topic"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cluster, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+			fill(t, addr, "delays", 1, 3)
+			cluster.ControlKey(c.key, func(req kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				return c.deny(req), nil, true
+			})
+			for _, args := range [][]string{{"ls"}, {"agenda"}, {"get", "some-id"}} {
+				out, _, err := both(t, append(args, "-b", addr, "-g", "g", "-t", "delays")...)
+				if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(out, "nothing is pending") {
+					t.Errorf("%v: printed %q, %v; want an error that says %q", args, out, err, c.says)
+				}
+			}
+		})
+	}
+}
+
+// A leader that sends nothing, or moves, is asked again; a command that is given up ends.
+func TestLookAgain(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	fill(t, addr, "delays", 1, 3)
+	refused := 0
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if refused++; refused > 2 {
+			return nil, nil, false
+		}
+		c.KeepControl()
+		resp := req.ResponseKind().(*kmsg.FetchResponse)
+		resp.ErrorCode = kerr.NotLeaderForPartition.Code
+		return resp, nil, true
+	})
+	out, _, err := both(t, "ls", "-b", addr, "-g", "g", "-t", "delays", "-o", "json")
+	if err != nil || strings.Count(out, "\n") != 3 || refused < 2 {
+		t.Errorf("printed %q, %v, after %d refusals", out, err, refused)
+	}
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := req.ResponseKind().(*kmsg.FetchResponse)
+		resp.ErrorCode = kerr.NotLeaderForPartition.Code
+		return resp, nil, true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	if err := run(ctx, []string{"ls", "-b", addr, "-g", "g", "-t", "delays"}, strings.NewReader(""), &strings.Builder{}, &strings.Builder{}); err == nil || time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
+func TestSpans(t *testing.T) {
+	for _, c := range []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "in 0 ms"}, {999 * time.Millisecond, "in 999 ms"}, {time.Second, "in 1 s"}, {125 * time.Minute, "in 2 h 5 m"}, {-61 * time.Second, "1 m 1 s ago"},
+		{49 * time.Hour, "in 2 d 1 h"}, {24*time.Hour + time.Second, "in 1 d"}, {time.Minute, "in 1 m"},
+	} {
+		if got := relative(lookNow.Add(c.d), lookNow); got != c.want {
+			t.Errorf("%v is %q, want %q", c.d, got, c.want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 9_949: "9.9 kB", 12_345: "12 kB", 999_600: "1.0 MB", 185_000_000: "185 MB"} {
+		if got := sizeText(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1_234_567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A replacement has all of the record but its due time, and a replica takes it for what it is.
+func TestReschedule(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 2, "orders": 1, "delays.dead": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, targets: {allow: [orders]}}\n")
+	handle := func(id string, args ...string) string {
+		t.Helper()
+		out, err := command(t, "", append([]string{"produce", "-c", config, "-t", "delays", "--to", "orders", "--for", "1h", "-p", "1", "-k", "k", "-v", id, "-H", "trace=17"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out[strings.LastIndex(out, " "):])
+	}
+	first := handle("first")
+	handle("second", "--id", "second")
+	third := handle("third")
+	handle("fourth", "--id", "fourth")
+	for _, args := range [][]string{{"reschedule", first, "--for", "2h"}, {"reschedule", "second", "--until", time.Now().Add(48 * time.Hour).Format(time.RFC3339)}, {"deliver-now", third}, {"deliver-now", "fourth"}} {
+		out, err := command(t, "", append(args, "-c", config)...)
+		if err != nil || !strings.Contains(out, "takes the place of 1-") {
+			t.Errorf("%v: printed %q, %v", args, out, err)
+		}
+	}
+	all := fetch(t, addr, "delays", 8)
+	for i, r := range all[4:] {
+		h := headers(r)
+		if string(r.Key) != "k" || string(r.Value) != string(all[i].Value) || h["trace"] != "17" || h["delay-target-topic"] != "orders" || h["delay-replace"] == "" || h["delay-id"] != headers(all[i])["delay-id"] {
+			t.Errorf("%s stands for %s with %v", r.Value, all[i].Value, h)
+		}
+	}
+	if _, err := command(t, "", "reschedule", first, "--for", "3h", "-c", config); err == nil || !strings.Contains(err.Error(), "does not wait: replaced by offset 4") {
+		t.Errorf("once more: %v", err)
+	}
+	stop, _ := start(t, addr, t.TempDir(), "-c", config)
+	delivered := fetch(t, addr, "orders", 2)
+	if got := string(delivered[0].Value) + " " + string(delivered[1].Value); got != "third fourth" {
+		t.Errorf("delivered %s", got)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	out, err := command(t, "", "ls", "-c", config, "-o", "json")
+	if err != nil || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"offset":4`) || !strings.Contains(out, `"id":"second"`) {
+		t.Errorf("left %s %v", out, err)
+	}
+	out, err = command(t, "", "get", "-c", config, "third")
+	if err == nil {
+		t.Errorf("an id that is none: %s", out)
+	}
+}
+
+// What the audit topic tells of a record counts more than what the watermark lets suppose. It lies in the partition of the handle.
+func TestGetReadsTheAuditTopic(t *testing.T) {
+	fixTime(t)
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "audit": 3})
+	s := &lookStory{T: t, c: c, addr: addr}
+	s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{"-10m"}}, {Key: "delay-target-topic", Vals: []string{"orders"}}}})
+	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "o", Vals: []string{"1"}}, {Key: "w", Vals: []string{"-5m:0"}}}})
+	due := lookNow.Add(-10 * time.Minute).UnixMilli()
+	handle := topics.Handle{Due: due}
+	cl := client(t, addr)
+	for _, a := range []topics.Audit{
+		{Event: topics.AuditAccepted, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due-1000)},
+		{Event: topics.AuditDelivered, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due+5), Target: "orders"},
+		{Event: topics.AuditCancelled, Of: handle, In: topics.AppendAuditIn(nil, "delays", "another", due+6)},
+		{Event: topics.AuditCancelled, Of: topics.Handle{Offset: 1, Due: due}, In: topics.AppendAuditIn(nil, "delays", "g", due+7)},
+	} {
+		value, key := a.Append(nil)
+		r := &kgo.Record{Topic: "audit", Key: slices.Clone(key), Value: topics.AppendPlace(value, topics.Place{Partition: 2, Offset: 7}), Timestamp: lookNow}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"get", "-b", addr, "-g", "g", "-t", "delays", handle.String()}
+	out, err := command(t, "", append(args, "--audit", "audit")...)
+	if err != nil || !strings.Contains(out, "the audit topic says delivered in orders/2@7") || strings.Count(out, "accepted") != 1 || strings.Contains(out, "cancelled") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = command(t, "", append(args, "--audit", "audit", "-o", "json")...); err != nil || !strings.Contains(out, `"state":"delivered"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, notes, err := both(t, append(args, "--audit", "nowhere")...)
+	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {
+		t.Errorf("without the topic: %v\n%s%s", err, out, notes)
+	}
+}

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"container/heap"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// pendingList is what `duewheel ls` was asked for.
+type pendingList struct {
+	outlook
+	limit  int
+	hasKey bool
+}
+
+func newListCommand(f *flags) *cobra.Command {
+	var o pendingList
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List what is pending, whatever is due first",
+		Long: `Print a line for each record that is pending, in the order in which they are due. It
+reads the group's checkpoints and the logs behind them, whether a replica runs or not;
+it joins no group and writes nothing. It needs the rights to Read the delay topics and
+to Describe the group. What is delivered meanwhile may still be in the list.`,
+		Example: "  duewheel ls -c duewheel.yaml --before 1h\n" +
+			"  duewheel ls -b localhost:9092 -g duewheel -t delay-requests --target orders --limit 0 -o json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			now := wallClock()
+			err := o.check(cmd, now)
+			if o.limit < 0 {
+				err = joinLines(err, fmt.Errorf("--limit %d: at least 1, and 0 for all", o.limit))
+			}
+			if err != nil {
+				return err
+			}
+			o.hasKey = cmd.Flags().Changed("key")
+			return f.withView(cmd.Context(), o.topics, o.partitions, cmd.ErrOrStderr(), func(v *view) error {
+				return o.run(cmd.Context(), v, cmd.OutOrStdout())
+			})
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().IntVar(&o.limit, "limit", 100, "show so many of them; 0: all")
+	return cmd
+}
+
+// spot is where a record lies that is shown, and when it is due.
+type spot struct {
+	due    int64
+	key    int64 // its own due time
+	offset int64
+	of     int32 // which partition
+	late   bool
+	atOnce bool
+}
+
+func compareSpots(a, b spot) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.of, b.of), cmp.Compare(a.offset, b.offset))
+}
+
+// soonest are the spots that are due first, at most so many of them.
+type soonest struct {
+	most  int // 0: all
+	spots []spot
+}
+
+func (s *soonest) Len() int           { return len(s.spots) }
+func (s *soonest) Less(i, j int) bool { return compareSpots(s.spots[i], s.spots[j]) > 0 }
+func (s *soonest) Swap(i, j int)      { s.spots[i], s.spots[j] = s.spots[j], s.spots[i] }
+func (s *soonest) Push(x any)         { s.spots = append(s.spots, x.(spot)) }
+func (s *soonest) Pop() any {
+	last := s.spots[len(s.spots)-1]
+	s.spots = s.spots[:len(s.spots)-1]
+	return last
+}
+
+func (s *soonest) add(p spot) {
+	switch {
+	case s.most == 0:
+		s.spots = append(s.spots, p)
+	case len(s.spots) < s.most:
+		heap.Push(s, p)
+	case compareSpots(p, s.spots[0]) < 0:
+		s.spots[0] = p
+		heap.Fix(s, 0)
+	}
+}
+
+// counted is what was found, shown or not.
+type counted struct {
+	pending, overdue int64
+	more             bool // and there are more, which were not counted
+}
+
+func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error {
+	v.Chosen = o.wants(o.hasKey)
+	v.Enough = o.enough
+	var found soonest
+	found.most = o.limit
+	var n counted
+	var all []*ahead.Looked
+	failed := v.each(ctx, func(got *ahead.Looked) {
+		n.more = n.more || got.Stopped && o.to.IsZero()
+		of := int32(len(all))
+		if o.limit == 0 {
+			found.spots = slices.Grow(found.spots, got.Count())
+		}
+		for p := range got.All() {
+			if !o.between(p.Due) {
+				continue
+			}
+			n.pending++
+			if p.Due < v.Now.UnixMilli() {
+				n.overdue++
+			}
+			found.add(spot{p.Due, p.Key, p.Offset, of, p.Late, p.AtOnce})
+		}
+		got.Forget()
+		all = append(all, got)
+	})
+	if ctx.Err() != nil {
+		return failed
+	}
+	slices.SortFunc(found.spots, func(a, b spot) int {
+		first, second := all[a.of].TopicPartition, all[b.of].TopicPartition
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(first.Topic, second.Topic), cmp.Compare(first.Partition, second.Partition), cmp.Compare(a.offset, b.offset))
+	})
+	out := bufio.NewWriterSize(stdout, 64<<10)
+	t, summary := o.table(v, out), stdout
+	if o.output == "json" {
+		summary = v.stderr
+	}
+	shown, gone := 0, 0
+	for window := range slices.Chunk(found.spots, rowsKept) {
+		rows, err := v.rows(ctx, all, window, t.render)
+		if err != nil {
+			return joinLines(v.advise(err), failed)
+		}
+		for _, row := range rows {
+			if row == nil {
+				gone++
+				continue
+			}
+			if err := t.row(row); err != nil {
+				return err
+			}
+			shown++
+		}
+	}
+	if err := cmp.Or(t.end(), out.Flush()); err != nil {
+		return err
+	}
+	if gone > 0 {
+		fmt.Fprintf(v.stderr, "note: %s left the log meanwhile\n", topics.Plural(gone, "record"))
+	}
+	if failed == nil || n.pending > 0 {
+		fmt.Fprintln(summary, n.say(int64(shown), o.filters()))
+	}
+	return failed
+}
+
+// rowsKept is how many rows are held at a time, some 200 bytes each. What is due in no order of the log is read again for each so many.
+const rowsKept = 200_000
+
+// enough says when a partition with a fixed delay need not be read further: its records come in the order in which they are delivered.
+func (o *pendingList) enough(last ahead.Pending, n int) bool {
+	return o.limit > 0 && n > o.limit || !o.to.IsZero() && last.Due >= o.to.UnixMilli()
+}
+
+// say is the last line: 12 records are pending, 1 of them overdue.
+func (n *counted) say(shown int64, filtered bool) string {
+	switch {
+	case n.pending == 0:
+		return nothing(filtered)
+	case n.more:
+		return "shown: the first " + thousands(shown) + "; more are pending (--limit 0 shows all)"
+	}
+	verb := " are"
+	if n.pending == 1 {
+		verb = " is"
+	}
+	text := count(n.pending, "record") + verb + " pending"
+	if n.overdue > 0 {
+		text += fmt.Sprintf(", %s of them overdue", thousands(n.overdue))
+	}
+	if shown < n.pending {
+		text += "; shown: the first " + thousands(shown) + " (--limit 0 shows all)"
+	}
+	return text
+}
+
+// nothing says that there is none.
+func nothing(filtered bool) string {
+	if filtered {
+		return "nothing is pending that was asked for"
+	}
+	return "nothing is pending"
+}
+
+// pendingRow is a pending record as -o json prints it. Times are ms since the epoch.
+type pendingRow struct {
+	Topic     string  `json:"topic"`
+	Partition int32   `json:"partition"`
+	Offset    int64   `json:"offset"`
+	Handle    string  `json:"handle"`
+	Due       int64   `json:"due"`
+	State     string  `json:"state"` // pending, overdue, late or arriving
+	Timestamp int64   `json:"timestamp"`
+	Target    string  `json:"target,omitempty"`
+	ID        *string `json:"id,omitempty"`
+	IDBytes   []byte  `json:"id_base64,omitempty"`
+	Key       *string `json:"key"` // null, also where it is not text
+	KeyBytes  []byte  `json:"key_base64,omitempty"`
+	Size      int     `json:"size"` // bytes of key, value and headers
+
+	key, id []byte
+}
+
+// rows reads what is to be shown of records where they lie. A row is nil if its record is not there any more.
+func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, render func(*pendingRow) []byte) ([][]byte, error) {
+	rows := make([][]byte, len(window))
+	order := make([]int, len(window)) // by partition and offset
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(window[a].of, window[b].of), cmp.Compare(window[a].offset, window[b].offset))
+	})
+	bar := newBar(v.stderr)
+	defer bar.end()
+	bar.add(0, int64(len(order)))
+	for len(order) > 0 {
+		of := window[order[0]].of
+		n := 1
+		for n < len(order) && window[order[n]].of == of {
+			n++
+		}
+		got := all[of]
+		offsets := make([]int64, n)
+		for i := range offsets {
+			offsets[i] = window[order[i]].offset
+		}
+		err := v.Find(ctx, got, offsets, func(i int, r *kgo.Record) {
+			bar.add(1, 0)
+			rows[order[i]] = render(v.row(got, r, window[order[i]]))
+		})
+		if err != nil {
+			return nil, err
+		}
+		order = order[n:]
+	}
+	return rows, nil
+}
+
+// row is what is shown of a record.
+func (v *view) row(got *ahead.Looked, r *kgo.Record, at spot) *pendingRow {
+	row := &pendingRow{Topic: got.Topic, Partition: got.TopicPartition.Partition, Offset: at.offset, Due: at.due, Timestamp: r.Timestamp.UnixMilli(), Size: ahead.SizeOf(r), State: stateOf(at, v.Now)}
+	parser, mark := got.Parser(at.offset), topics.NewMark(got.ID.Short(), v.Group, row.Partition)
+	row.Handle = topics.Handle{Partition: row.Partition, Offset: at.offset, Due: at.key - parser.Jitter(mark, at.offset)}.String()
+	if q, err := parser.Again(r.Headers, topics.StampOf(r), at.key, at.offset, mark); err == nil {
+		row.Target = string(q.Target)
+		row.id = slices.Clone(q.ID)
+		row.ID, row.IDBytes = textOrBytes(row.id)
+	}
+	row.key = slices.Clone(r.Key)
+	row.Key, row.KeyBytes = textOrBytes(row.key)
+	return row
+}
+
+// stateOf is the word for how a pending record stands.
+func stateOf(at spot, now time.Time) string {
+	switch {
+	case at.atOnce:
+		return "arriving"
+	case at.late:
+		return "late"
+	case at.due < now.UnixMilli():
+		return "overdue"
+	}
+	return "pending"
+}
+
+// pendingTable takes rows one after the other, as it has rendered them.
+type pendingTable interface {
+	render(*pendingRow) []byte
+	row([]byte) error
+	end() error
+}
+
+func (o *pendingList) table(v *view, w io.Writer) pendingTable {
+	if o.output == "json" {
+		return pendingJSON{w}
+	}
+	several := false
+	for _, p := range v.partitions {
+		several = several || p.Topic != v.partitions[0].Topic
+	}
+	return &pendingText{w: w, now: v.Now, topics: several}
+}
+
+type pendingJSON struct{ w io.Writer }
+
+func (t pendingJSON) render(r *pendingRow) []byte {
+	line, err := json.Marshal(r)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return append(line, '\n')
+}
+
+func (t pendingJSON) row(line []byte) error {
+	_, err := t.w.Write(line)
+	return err
+}
+
+func (t pendingJSON) end() error { return nil }
+
+// pendingText sets its columns for some hundred rows at a time.
+type pendingText struct {
+	w      io.Writer
+	t      *tabwriter.Writer
+	now    time.Time
+	topics bool // a column for them
+	rows   int
+}
+
+func (t *pendingText) render(r *pendingRow) []byte {
+	target, id := "-", "-"
+	if r.Target != "" {
+		target = brief([]byte(r.Target), 40)
+	}
+	if r.id != nil {
+		id = brief(r.id, 32)
+	}
+	due := time.UnixMilli(r.Due).In(t.now.Location())
+	when := relative(due, t.now)
+	if r.State == "late" || r.State == "arriving" {
+		when += ", " + r.State
+	}
+	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, brief(r.key, 24), id, sizeText(int64(r.Size)), r.Handle)
+	if t.topics {
+		line = append(append(line, '\t'), r.Topic...)
+	}
+	return append(line, '\n')
+}
+
+func (t *pendingText) row(line []byte) error {
+	if t.rows%rowsAtOnce == 0 {
+		if err := t.end(); err != nil {
+			return err
+		}
+		t.t = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
+		zone, _ := t.now.Zone()
+		header := "DUE (" + zone + ")\t\tTARGET\tKEY\tID\tSIZE\tHANDLE"
+		if t.topics {
+			header += "\tTOPIC"
+		}
+		fmt.Fprintln(t.t, header)
+	}
+	t.rows++
+	_, err := t.t.Write(line)
+	return err
+}
+
+func (t *pendingText) end() error {
+	if t.t == nil {
+		return nil
+	}
+	return t.t.Flush()
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// rescheduling is what `duewheel reschedule` and `deliver-now` were asked for.
+type rescheduling struct {
+	topic       string
+	only        int
+	wait, until string
+}
+
+func (o *rescheduling) addFlags(cmd *cobra.Command) {
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.StringVarP(&o.topic, "topic", "t", "", "delay topic; without it those of the configuration")
+	p.IntVarP(&o.only, "partition", "p", -1, "look for an id in this partition only")
+}
+
+func newRescheduleCommand(f *flags) *cobra.Command {
+	var o rescheduling
+	cmd := &cobra.Command{
+		Use:   "reschedule <handle or id> --until <time> | --for <delay>",
+		Short: "Have a record that waits delivered at another time",
+		Long: `Read the record that a handle or an id names, and write it again with another due time,
+to take the place of the first one (delay-replace). Key, value and all other headers stay
+as they are. It is honoured if it is read before the first one's turn has begun; else it
+is dead-lettered as too_late, unless its route delivers it all the same.`,
+		Example: "  duewheel reschedule -c duewheel.yaml 3-8812-1767225605123 --for 2h\n  duewheel reschedule -c duewheel.yaml reminder-17 --until 2027-01-01T09:00:00+01:00",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := joinLines(atMostOne(cmd, "for", "until"), notEmpty(cmd, "for", "until"), checkName(args[0]))
+			if o.wait == "" && o.until == "" {
+				err = joinLines(err, errors.New("when? Give --until or --for"))
+			}
+			if err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), f, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVar(&o.until, "until", "", "the new due `time`, in any form that delay-until takes")
+	cmd.Flags().StringVar(&o.wait, "for", "", "the new `delay`, from now on, in any form that delay-for takes")
+	return cmd
+}
+
+func newDeliverNowCommand(f *flags) *cobra.Command {
+	var o rescheduling
+	cmd := &cobra.Command{
+		Use:   "deliver-now <handle or id>",
+		Short: "Have a record that waits delivered at once",
+		Long: `Read the record that a handle or an id names, and write it again, due now, to take the
+place of the first one (delay-replace). The same as reschedule with the time that it is.`,
+		Example: "  duewheel deliver-now -c duewheel.yaml 3-8812-1767225605123",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkName(args[0]); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), f, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// replacePatience is how long is looked whether a record that a handle names waits still.
+const replacePatience = 5 * time.Second
+
+func (o *rescheduling) run(ctx context.Context, f *flags, name string, stdout, stderr io.Writer) error {
+	var asked []string
+	if o.topic != "" {
+		asked = []string{o.topic}
+	}
+	var only []int
+	if o.only >= 0 {
+		only = []int{o.only}
+	}
+	return f.withView(ctx, asked, only, stderr, func(v *view) error {
+		found, err := v.named(ctx, name, replacePatience)
+		if err != nil {
+			return err
+		}
+		one, err := v.onlyOne(name, found)
+		if err != nil {
+			return err
+		}
+		r, err := o.replacement(v, one)
+		if err != nil {
+			return err
+		}
+		return o.send(ctx, v, one, r, stdout)
+	}, kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerBatchMaxBytes(96<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+}
+
+// onlyOne is what waits under a name, if one record does and can be replaced.
+func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) {
+	one := found[0]
+	if len(found) > 1 {
+		return nil, fmt.Errorf("%s records with the id %s wait, in several partitions: choose one with -p, or by its handle (`duewheel get %s`)", strconv.Itoa(len(found)), name, name)
+	}
+	if one.record == nil {
+		return nil, fmt.Errorf("%s has left the log meanwhile", name)
+	}
+	if one.fate.State != ahead.IsPending || one.fate.Offset != one.record.Offset {
+		_, text := v.says(one)
+		return nil, fmt.Errorf("%s does not wait: %s", name, text)
+	}
+	spec := ""
+	if all := one.got.Checkpoint().Parsers; len(all) > 0 {
+		spec = all[len(all)-1].Spec
+	}
+	switch route := v.routes[one.got.Topic]; {
+	case route != nil && route.Delay > 0, topics.FixedDelay(spec):
+		return nil, fmt.Errorf("the route of %s has a fixed delay: its records wait in the order of the log, and none takes the place of another", one.got.Topic)
+	case route != nil && route.Retry != nil, strings.HasPrefix(spec, "r"):
+		return nil, fmt.Errorf("the route of %s is one for retries, whose backoff says when a record is due; it can be cancelled (`duewheel cancel`)", one.got.Topic)
+	}
+	return one, nil
+}
+
+// replacement is the record that takes the place of another one.
+func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, error) {
+	r, mark := one.record, v.mark(one.got)
+	q, err := one.got.Parser(r.Offset).Again(r.Headers, topics.StampOf(r), one.fate.Due, r.Offset, mark)
+	if err != nil {
+		return nil, err
+	}
+	written, _, _ := mark.Written(r.Headers, r.Offset)
+	as := &kgo.Record{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Key: r.Key, Value: r.Value, Timestamp: time.Now()}
+	names := v.handleOf(one).String()
+	if q.ID != nil {
+		names = string(q.ID)
+	}
+	as.Headers = append(as.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(names)})
+	due := kgo.RecordHeader{Key: topics.HeaderUntil, Value: []byte(o.until)}
+	switch {
+	case o.wait != "":
+		due = kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte(o.wait)}
+	case o.until == "":
+		due.Value = strconv.AppendInt(nil, as.Timestamp.UnixMilli(), 10)
+	}
+	as.Headers = append(as.Headers, due)
+	for _, h := range written {
+		switch h.Key {
+		case topics.HeaderUntil, topics.HeaderFor, topics.HeaderReplace, topics.HeaderCancel:
+			continue
+		case topics.HeaderID:
+			if q.ID == nil { // what was tried has none any more
+				continue
+			}
+		}
+		as.Headers = append(as.Headers, h)
+	}
+	return as, nil
+}
+
+// send writes a replacement, if it would be accepted.
+func (o *rescheduling) send(ctx context.Context, v *view, one *foundRecord, r *kgo.Record, stdout io.Writer) error {
+	route := v.routes[r.Topic]
+	parser := one.got.Parser(one.got.Bounds.High)
+	q, err := parser.Parse(r.Headers, topics.StampOf(r), one.got.Bounds.High, v.mark(one.got))
+	if err != nil {
+		return fmt.Errorf("with that time it would be dead-lettered: %w", err)
+	}
+	if route != nil {
+		if refusal := route.Refuse(&q, r.Timestamp.UnixMilli()); refusal != nil {
+			return fmt.Errorf("with that time it would be dead-lettered: %w", refusal)
+		}
+	}
+	if err := v.cl.ProduceSync(ctx, r).FirstErr(); err != nil {
+		return (&order{topic: r.Topic}).explain(err)
+	}
+	said := (&order{topic: r.Topic}).confirm(r, parser, route, stampsByBroker(ctx, v.cl, r.Topic))
+	_, err = fmt.Fprintf(stdout, "%s; takes the place of %s\n", said, v.handleOf(one))
+	return err
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// bar shows on a terminal how far something is. Elsewhere it says nothing.
+type bar struct {
+	w    io.Writer
+	live bool
+
+	mu     sync.Mutex
+	n, of  int64
+	began  time.Time
+	drawn  time.Time
+	ended  bool
+	screen bool
+}
+
+func newBar(w io.Writer) *bar {
+	return &bar{w: w, live: isScreen(w), began: time.Now()}
+}
+
+const (
+	barAfter = 300 * time.Millisecond // what is quicker needs no bar
+	barEvery = 100 * time.Millisecond
+)
+
+func (b *bar) add(passed, more int64) {
+	if !b.live {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n, b.of = b.n+passed, b.of+more
+	if now := time.Now(); !b.ended && now.Sub(b.began) > barAfter && now.Sub(b.drawn) > barEvery {
+		b.drawn, b.screen = now, true
+		fmt.Fprint(b.w, progress(int(b.n), int(b.of), now.Sub(b.began)))
+	}
+}
+
+// end takes the bar away.
+func (b *bar) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.screen && !b.ended {
+		fmt.Fprint(b.w, "\r\x1b[K")
+	}
+	b.ended = true
+}
+
+// relative says how far a time is from now: in 2 h 5 m, 3 s ago.
+func relative(t, now time.Time) string {
+	d := t.Sub(now)
+	switch {
+	case d >= 0:
+		return "in " + span2(d)
+	default:
+		return span2(-d) + " ago"
+	}
+}
+
+// span2 writes a duration with its two largest units.
+func span2(d time.Duration) string {
+	units := []struct {
+		of   time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	if d < time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	for i, u := range units {
+		if d < u.of {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/u.of, u.name)
+		if i+1 < len(units) {
+			if rest := d % u.of / units[i+1].of; rest > 0 {
+				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	panic("BUG: a second is no unit")
+}
+
+// local is a time as people read it here, to the second.
+func local(t time.Time) string { return t.Format("2006-01-02 15:04:05") }
+
+// thousands writes a count so that it can be read: 1,000,000.
+func thousands(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// sizeText writes a number of bytes in three digits or so: 134 B, 1.2 kB.
+func sizeText(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n), 0
+	for ; v >= 999.5 && unit < 4; unit++ {
+		v /= 1000
+	}
+	digits := 0
+	if v < 9.95 {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %s", digits, v, []string{"B", "kB", "MB", "GB", "TB"}[unit])
+}
+
+// count is a number of things: 1 record, 1,000 records.
+func count(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return thousands(n) + " " + what
+}
+
+// wrapped joins parts to lines that are no longer than so many columns, if each part is not.
+func wrapped(parts []string, sep string, columns int) string {
+	var b strings.Builder
+	at := 0
+	for i, part := range parts {
+		n := utf8.RuneCountInString(part)
+		switch {
+		case i > 0 && at+len(sep)+n > columns:
+			b.WriteByte('\n')
+			at = 0
+		case i > 0:
+			b.WriteString(sep)
+			at += len(sep)
+		}
+		b.WriteString(part)
+		at += n
+	}
+	return b.String()
+}

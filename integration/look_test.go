@@ -1,0 +1,315 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/bench"
+	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// near is a request that is due while the test runs.
+type nearRequest struct {
+	due     int64     // ms
+	written time.Time // it was acknowledged before
+}
+
+// lookout knows what is pending without asking: what it has written, and what has arrived.
+type lookout struct {
+	*stage
+	looker *ahead.Looker
+	id     kafka.TopicID
+	far    map[topics.Place]int64 // due in hours, and neither cancelled nor replaced: due
+
+	mu        sync.Mutex
+	near      map[topics.Place]nearRequest
+	delivered map[topics.Place]time.Time // when it was seen
+}
+
+// What a looker says is pending is what is pending, while replicas are killed and partitions move: all that is due later and was not taken
+// away, and nothing that has arrived.
+func TestLookWhileReplicasRun(t *testing.T) {
+	const farEach = 400
+	s := newStage(t, shared(t), setting{seed: newSeed(t)})
+	routes, err := topics.NewRoutes(s.route)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &lookout{stage: s, far: map[topics.Place]int64{}, near: map[topics.Place]nearRequest{}, delivered: map[topics.Place]time.Time{}}
+	o.looker = &ahead.Looker{Client: s.client, Group: s.name, Skew: time.Second, Now: time.Now(), Route: func(string) *topics.Route { return routes[0] }}
+	details, err := s.admin.ListTopics(t.Context(), s.route.Topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.id = kafka.TopicID(details[s.route.Topic].ID)
+	o.writeFar(farEach)
+	o.look() // before any replica has read anything
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() { o.writeNear(ctx) })
+	wg.Go(func() { o.readTargets(ctx) })
+	k := s.newKiller(2)
+	stop, struck := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(struck)
+		for k.kills < 5 {
+			k.strike()
+		}
+		close(stop)
+	}()
+	looks := 0
+	for over := false; !over; {
+		o.look()
+		looks++
+		select {
+		case <-stop:
+			over = true
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	<-struck
+	o.look()
+	cancel()
+	wg.Wait()
+	k.terminate()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t.Logf("looked %d times while replicas were killed %d times, %d of them inside an open transaction; %d records arrived", looks, k.kills, k.open, len(o.delivered))
+	if looks < 10 || len(o.delivered) < 500 {
+		t.Error("too little has happened")
+	}
+}
+
+// produce writes records, and returns where they lie.
+func (o *lookout) produce(rs ...*kgo.Record) {
+	o.t.Helper()
+	cl, err := kgo.NewClient(append(o.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(o.t.Context(), rs...).FirstErr(); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *lookout) request(partition int32, due int64, more ...string) *kgo.Record {
+	r := &kgo.Record{Topic: o.route.Topic, Partition: partition, Value: []byte("v"), Headers: []kgo.RecordHeader{
+		{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, due, 10)}, {Key: topics.HeaderTargetTopic, Value: []byte(o.targets[0])}}}
+	for i := 0; i < len(more); i += 2 {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: more[i], Value: []byte(more[i+1])})
+	}
+	return r
+}
+
+func placeOf(r *kgo.Record) topics.Place {
+	return topics.Place{Partition: r.Partition, Offset: r.Offset}
+}
+
+// writeFar writes what is due in hours; each seventh is cancelled, by handle or id, and each eleventh replaced.
+func (o *lookout) writeFar(each int) {
+	due := time.Now().Add(3 * time.Hour).UnixMilli()
+	for p := range int32(4) {
+		var all []*kgo.Record
+		for i := range each {
+			all = append(all, o.request(p, due+int64(i), topics.HeaderID, fmt.Sprintf("far-%d-%d", p, i)))
+		}
+		o.produce(all...)
+		for i, r := range all {
+			handle := topics.Handle{Partition: p, Offset: r.Offset, Due: due + int64(i)}.String()
+			name := map[bool]string{true: fmt.Sprintf("far-%d-%d", p, i), false: handle}[i%2 == 0]
+			switch {
+			case i%7 == 0:
+				o.produce(&kgo.Record{Topic: o.route.Topic, Partition: p, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}})
+			case i%11 == 0:
+				again := o.request(p, due+1_000_000, topics.HeaderReplace, name)
+				o.produce(again)
+				o.far[placeOf(again)] = due + 1_000_000
+			default:
+				o.far[placeOf(r)] = due + int64(i)
+			}
+		}
+	}
+}
+
+// writeNear writes what is due within two seconds until it is told to stop.
+func (o *lookout) writeNear(ctx context.Context) {
+	cl, err := kgo.NewClient(append(o.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		o.t.Error(err)
+		return
+	}
+	defer cl.Close()
+	for i := 0; ctx.Err() == nil; i++ {
+		due := time.Now().UnixMilli() + int64(i*37%2000)
+		r := o.request(int32(i%4), due)
+		cl.Produce(context.WithoutCancel(ctx), r, func(r *kgo.Record, err error) {
+			if err != nil {
+				o.t.Errorf("write: %v", err)
+				return
+			}
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.near[placeOf(r)] = nearRequest{due, time.Now()}
+		})
+		passes(o.t, 2*time.Millisecond)
+	}
+	if err := cl.Flush(context.WithoutCancel(ctx)); err != nil {
+		o.t.Error(err)
+	}
+}
+
+// readTargets notes what arrives.
+func (o *lookout) readTargets(ctx context.Context) {
+	cl, err := kgo.NewClient(append(o.opts(), kgo.ConsumeTopics(o.targets...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+	if err != nil {
+		o.t.Error(err)
+		return
+	}
+	defer cl.Close()
+	for ctx.Err() == nil {
+		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			parts := strings.Split(string(topics.Last(r.Headers, topics.HeaderSource)), "/")
+			partition, _ := strconv.Atoi(parts[1])
+			offset, _ := strconv.ParseInt(parts[2], 10, 64)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.delivered[topics.Place{Partition: int32(partition), Offset: offset}] = time.Now()
+		})
+	}
+}
+
+// markersTake is how long after a record was seen its transaction's end may take to reach the checkpoint.
+const markersTake = 2 * time.Second
+
+// look compares what a looker says with what is known.
+func (o *lookout) look() {
+	o.t.Helper()
+	began := time.Now()
+	listed := map[topics.Place]int64{}
+	for p := range int32(4) {
+		got, err := o.looker.Look(o.t.Context(), kafka.TopicPartition{Topic: o.route.Topic, Partition: p}, o.id)
+		if err != nil {
+			o.t.Errorf("look: %v", err)
+			return
+		}
+		for w := range got.All() {
+			listed[topics.Place{Partition: p, Offset: w.Offset}] = w.Due
+		}
+	}
+	ended := time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for at, due := range o.far {
+		if listed[at] != due {
+			o.t.Errorf("%v is due at %d, and the looker says %d", at, due, listed[at])
+		}
+	}
+	for at, due := range listed {
+		_, far := o.far[at]
+		if due > ended.Add(time.Hour).UnixMilli() && !far {
+			o.t.Errorf("%v was taken away, and is listed", at)
+		}
+		if seen, arrived := o.delivered[at]; arrived && began.Sub(seen) > markersTake {
+			o.t.Errorf("%v arrived %v before, and is listed", at, began.Sub(seen))
+		}
+	}
+	for at, r := range o.near {
+		if _, has := listed[at]; !has && r.written.Before(began) && r.due > ended.UnixMilli()+1000 {
+			o.t.Errorf("%v is due in %d ms, and is not listed", at, r.due-ended.UnixMilli())
+		}
+	}
+}
+
+// A million pending records are listed in bounded memory.
+func TestLookAtAMillion(t *testing.T) {
+	const records, most = 1_000_000, 256 << 20 // bytes
+	s := newStage(t, shared(t), setting{partitions: 1, seed: newSeed(t)})
+	cl, err := kgo.NewClient(append(s.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(100_000), kgo.ProducerLinger(10*time.Millisecond))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	o := &lookout{stage: s}
+	due := time.Now().Add(time.Hour).UnixMilli()
+	for i := range int64(records) {
+		r := o.request(0, due+i*7919%86_400_000, topics.HeaderID, fmt.Sprintf("reminder-%d", i))
+		r.Value = make([]byte, 80)
+		cl.Produce(t.Context(), r, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := cl.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"ls", "--limit", "5"}, {"agenda"}, {"ls", "--limit", "0"}, {"get", "reminder-77"}} {
+		cmd := exec.Command(buildBinary(t), append(args, "-b", s.cluster.Addrs()[0], "-g", s.name, "-t", s.route.Topic)...)
+		out, u, err := bench.Measure(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%v: %v, %v of CPU, %d MiB", args, u.Took.Round(time.Millisecond), u.CPU.Round(time.Millisecond), u.Peak>>20)
+		if u.Peak > most || u.Peak == 0 {
+			t.Errorf("%v takes %d bytes, at most %d", args, u.Peak, most)
+		}
+		if args[0] != "get" && !strings.Contains(string(out), "1,000,000 records") {
+			t.Errorf("%v: %s", args, out[max(len(out)-200, 0):])
+		}
+	}
+}
+
+// lookWithoutRights: who may read the topic and describe the group is told, who may not is told what to ask for.
+func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
+	s := newStage(t, c, setting{seed: newSeed(t)})
+	user := "User:" + brokers.User
+	for _, acl := range []*kadm.ACLBuilder{
+		kadm.NewACLs().Topics(s.name).Operations(kadm.OpRead).Allow(user).AllowHosts(),
+		kadm.NewACLs().Groups(s.name).Operations(kadm.OpDescribe).Allow(user).AllowHosts(),
+		kadm.NewACLs().Groups(s.name + "-other").Operations(kadm.OpDescribe).Allow("User:other").AllowHosts(),
+		kadm.NewACLs().Topics(s.targets[0]).Operations(kadm.OpRead).Allow("User:other").AllowHosts(),
+	} {
+		acl.ResourcePatternType(kadm.ACLPatternLiteral)
+		if created, err := s.admin.CreateACLs(t.Context(), acl); err != nil || created[0].Err != nil {
+			t.Fatal(err, created)
+		}
+	}
+	o := &lookout{stage: s}
+	r := o.request(1, time.Now().Add(time.Hour).UnixMilli())
+	o.produce(r)
+	how := s.scram()
+	file := filepath.Join(t.TempDir(), "duewheel.yaml")
+	if err := os.WriteFile(file, []byte(how.yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	look := func(group, topic string) string {
+		args := append([]string{"ls", "-c", file, "-g", group, "-t", topic}, how.args...)
+		out, _ := exec.Command(buildBinary(t), args...).CombinedOutput()
+		return string(out)
+	}
+	if out := look(s.name, s.name); !strings.Contains(out, "1 record is pending") {
+		t.Errorf("with rights to read: %s", out)
+	}
+	if out := look(s.name+"-other", s.name); !strings.Contains(out, "ask for the right to Describe that group") || strings.Contains(out, "pending\n") {
+		t.Errorf("without a right to the group: %s", out)
+	}
+	if out := look(s.name, s.targets[0]); !strings.Contains(out, "ask for the right to Read that topic") {
+		t.Errorf("without a right to the topic: %s", out)
+	}
+}

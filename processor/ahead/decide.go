@@ -1,0 +1,115 @@
+package ahead
+
+import (
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// ask is what a record does to the one that it names.
+type ask struct {
+	offset int64
+	names  state.Key // zero: an id says it
+	id     uint64
+	asked  int64 // ms: above 0, it takes nothing away that was written later
+	entry  int32 // its own place, and 1; 0: it is none that waits
+	what   What
+	must   bool // it waits only if it takes something away
+	at     int64
+}
+
+// remove ends what is named, and what is remembered of it, and reports whether it waited.
+func (p *Partition) remove(a *ask) (hit bool) {
+	p.trace.named(a)
+	if a.id == 0 {
+		place, has := p.find(a.names.Seq)
+		return has && a.names.Seq < a.offset && p.isMeant(p.at(place), a.names) && p.takeOut(place)
+	}
+	for place := range p.named(a.id) { // what comes later is not read, or waits for its own answer
+		if e := p.at(place); a.asked <= 0 || e.written <= a.asked {
+			hit = p.takeOut(place) || hit
+		}
+	}
+	return hit
+}
+
+// takeOut ends a record that waits, or is remembered, and reports whether it waited.
+func (p *Partition) takeOut(place int32) (waited bool) {
+	waited = p.waits(p.at(place))
+	if waited || p.remembers(p.at(place)) {
+		p.end(place)
+	}
+	return waited
+}
+
+// decision answers what is asked.
+type decision struct{ *Partition }
+
+// Decide ends the reading: it answers what is asked at or above O, in the order of the log, and leaves out what is resolved.
+func (p *Partition) Decide() { decision{p}.decide() }
+
+func (p decision) decide() {
+	asks := p.asks
+	p.asks = nil
+	p.each(func(place int32, e *entry) {
+		for len(asks) > 0 && asks[0].offset < e.offset {
+			p.answer(&asks[0])
+			asks = asks[1:]
+		}
+		switch {
+		case e.condition == isGone: // by what was answered just now
+		case p.remembers(e):
+			e.condition = isRemembered
+		case p.passed(e):
+			p.end(place)
+		case e.condition == isAsking && e.flags&twin != 0:
+			p.admit(place, e)
+		}
+	})
+	for i := range asks {
+		p.answer(&asks[i])
+	}
+}
+
+// answer decides what a record does that names others.
+func (p decision) answer(a *ask) {
+	hit := p.remove(a) || p.told[a.offset]
+	if a.entry == 0 {
+		return
+	}
+	place := a.entry - 1
+	e := p.at(place)
+	switch {
+	case e.condition == isGone:
+	case a.must && !hit && (p.env.Route == nil || !p.env.Route.ReplacesLate):
+		p.drop(place, topics.TooLateToReplace(nil, false))
+	default:
+		e.condition = isHeld
+	}
+}
+
+// admit decides on a record whose id may be taken.
+func (p decision) admit(place int32, e *entry) {
+	for other := range p.named(e.id) {
+		o := p.at(other)
+		remembered := p.remembers(o) && e.written <= p.rememberedUntil(state.Key{Due: o.due, Seq: o.offset}).Due
+		if o.offset >= e.offset || !p.waits(o) && !remembered {
+			continue
+		}
+		why := topics.Duplicate(nil, false, remembered)
+		if e.flags&ignores != 0 {
+			p.end(place)
+			p.trace.refused(e.offset, why)
+			return
+		}
+		p.drop(place, why)
+		return
+	}
+	e.condition = isHeld
+}
+
+// drop ends a request that is dead-lettered.
+func (p decision) drop(place int32, why *topics.Refusal) {
+	p.refused++
+	p.trace.refused(p.at(place).offset, why)
+	p.end(place)
+}

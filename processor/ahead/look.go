@@ -1,0 +1,229 @@
+package ahead
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/wait"
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// These errors can be returned when looking at a partition, besides those of state.ParseCheckpoint, of a parser that is not known, and of
+// brokers.
+var (
+	// ErrBeyondLog: the log ends below O.
+	ErrBeyondLog = errors.New("ahead: the checkpoint lies beyond the end of the log")
+	// ErrMoving: checkpoint or log were set back, or cut, each time while they were read.
+	ErrMoving = errors.New("ahead: the checkpoint was set back, or the log was cut, while it was read")
+)
+
+// Looker looks at partitions of delay topics as one group has them. It may be used by many goroutines.
+type Looker struct {
+	Client *kgo.Client
+	Group  string
+	Skew   time.Duration // clocks may differ by this much
+	Now    time.Time
+	// Route is what the configuration says of a topic; nil: nothing.
+	Route func(topic string) *topics.Route
+	// Chosen is as in Env.
+	Chosen func(r *kgo.Record, q *topics.Request) bool
+	// Enough ends the reading of a queue, whose records come in the order in which they are delivered: it is told of the last one that was
+	// read, and how many were chosen. nil: never.
+	Enough func(last Pending, chosen int) bool
+	// Watch is what Trace is to tell of in each partition.
+	Watch Watch
+	// Progress is told how many offsets were passed, and how many more there are than it was told before. nil: nobody asks.
+	Progress func(passed, more int64)
+
+	once        sync.Once
+	coordinator *kafka.Coordinator
+	led         *leaders
+}
+
+// Looked is what was found of a partition.
+type Looked struct {
+	*Partition
+	kafka.TopicPartition
+	ID      kafka.TopicID
+	Bounds  kafka.Bounds
+	Fresh   bool  // there is no checkpoint: all that the log has is new
+	Anew    bool  // the checkpoint is of another topic of this name
+	Lost    int64 // above 0: L, below which the log has nothing any more
+	Records int64 // that were read
+	Stopped bool  // there was enough before the end
+	ReadTo  int64
+}
+
+const (
+	tries   = 5      // how often it begins anew
+	rounds  = 20     // how often it asks whether O has moved
+	nearEnd = 10_000 // offsets: so near to O the rest is read at once
+)
+
+// Look finds out what is pending in a partition.
+func (l *Looker) Look(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, error) {
+	for range tries {
+		got, err := l.try(ctx, tp, id)
+		if !errors.Is(err, ErrMoving) && !errors.Is(err, kerr.OffsetOutOfRange) {
+			return got, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %s", ErrMoving, tp)
+}
+
+func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, error) {
+	got := &Looked{TopicPartition: tp, ID: id}
+	c, err := l.checkpoint(ctx, got)
+	if err != nil {
+		return nil, err
+	}
+	if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
+		return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	}
+	if c.LowWater >= got.Bounds.Stable {
+		return got, nil // nothing is pending, nor new
+	}
+	r := reader{Looker: l, got: got}
+	r.expect(got.Bounds.Stable)
+	for range rounds {
+		if err := r.read(ctx, min(c.Offset, got.Bounds.Stable)); err != nil {
+			return nil, err
+		}
+		if c, err = l.checkpoint(ctx, got); err != nil {
+			return nil, err
+		}
+		if ok, err := got.Follow(c, got.Bounds.High); err != nil || !ok {
+			return nil, errors.Join(err, fmt.Errorf("%w: %s", ErrMoving, tp))
+		}
+		if got.Queue() || c.Offset-got.Position() < nearEnd {
+			break
+		}
+	}
+	for _, to := range []int64{c.Offset, got.Bounds.Stable} {
+		r.expect(to)
+		if err := r.read(ctx, min(to, got.Bounds.Stable)); err != nil {
+			return nil, err
+		}
+	}
+	got.ReadTo = got.Position()
+	got.Decide()
+	return got, nil
+}
+
+// Trace finds out what has become of the record at an offset, which is watched. It reads what lies behind that, and ends at a time: then
+// Stopped is set, and what lies at or above ReadTo may have taken the record away.
+func (l *Looker) Trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
+	got := &Looked{TopicPartition: tp, ID: id}
+	c, err := l.checkpoint(ctx, got)
+	if err != nil {
+		return nil, err
+	}
+	if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
+		return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	}
+	if at := l.Watch.Offset; at < c.Offset {
+		got.position = at // what lies before it has no say
+	}
+	r := reader{Looker: l, got: got, until: until}
+	r.expect(got.Bounds.Stable)
+	if err := r.read(ctx, got.Bounds.Stable); err != nil {
+		return nil, err
+	}
+	got.ReadTo = got.Position()
+	got.Decide()
+	return got, nil
+}
+
+func (l *Looker) env(got *Looked) Env {
+	env := Env{Mark: topics.NewMark(got.ID.Short(), l.Group, got.TopicPartition.Partition), Skew: l.Skew.Milliseconds(), Now: l.Now.UnixMilli(), Chosen: l.Chosen, Watch: l.Watch}
+	if l.Route != nil {
+		env.Route = l.Route(got.Topic)
+	}
+	return env
+}
+
+// checkpoint asks for the checkpoint, and then where the log lies, and sorts what can be wrong with them.
+func (l *Looker) checkpoint(ctx context.Context, got *Looked) (state.Checkpoint, error) {
+	tp := got.TopicPartition
+	fetched, err := l.fetched(ctx, got)
+	if err != nil {
+		return state.Checkpoint{}, err
+	}
+	if got.Bounds, err = l.Bounds(ctx, tp); err != nil {
+		return state.Checkpoint{}, err
+	}
+	start := got.Bounds.Start
+	fresh := state.Checkpoint{TopicID: got.ID.Short(), Offset: start, LowWater: start}
+	got.Fresh, got.Anew, got.Lost = fetched.Offset < 0, false, 0
+	if got.Fresh {
+		return fresh, nil
+	}
+	c, err := state.ParseCheckpoint(fetched.Offset, fetched.Metadata)
+	switch {
+	case err != nil:
+		return c, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	case c.TopicID != got.ID.Short():
+		got.Anew = true
+		return fresh, nil
+	case c.Offset > got.Bounds.High:
+		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d", ErrBeyondLog, tp, c.Offset, got.Bounds.High)
+	case c.LowWater < start:
+		got.Lost = c.LowWater
+		c.LowWater, c.Offset = start, max(c.Offset, start)
+	}
+	return c, nil
+}
+
+// begin makes what is needed to ask.
+func (l *Looker) begin() {
+	l.once.Do(func() { l.coordinator, l.led = kafka.NewCoordinator(l.Group), &leaders{cl: l.Client} })
+}
+
+func (l *Looker) leaders() *leaders {
+	l.begin()
+	return l.led
+}
+
+// Bounds asks where the log of a partition begins and ends.
+func (l *Looker) Bounds(ctx context.Context, tp kafka.TopicPartition) (b kafka.Bounds, err error) {
+	err = l.leaders().ask(ctx, tp, func(leader *kgo.Broker) (err error) {
+		b, err = kafka.BoundsOf(ctx, leader, tp)
+		return err
+	})
+	return b, err
+}
+
+// patience is how long a group may have no coordinator, or a partition no leader.
+const patience = 15 * time.Second
+
+// fetched is what the group has committed, whatever transaction is open.
+func (l *Looker) fetched(ctx context.Context, got *Looked) (kafka.Fetched, error) {
+	l.begin()
+	tp := got.TopicPartition
+	for end := time.Now().Add(patience); ; {
+		all, err := l.coordinator.Fetch(ctx, l.Client, map[kafka.TopicPartition]kafka.TopicID{tp: got.ID}, false)
+		f, has := all[tp]
+		switch {
+		case err == nil && !has:
+			err = fmt.Errorf("checkpoint of %s: not in the answer", tp)
+		case err == nil && f.Err != nil:
+			err = fmt.Errorf("checkpoint of %s: %w", tp, f.Err)
+		case err == nil:
+			return f, nil
+		}
+		if errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
+			return kafka.Fetched{Offset: -1}, nil
+		}
+		if !kerr.IsRetriable(err) || time.Now().After(end) || !wait.For(ctx, 250*time.Millisecond) {
+			return f, err
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package ahead
+
+import (
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/state"
+)
+
+// sight is a cluster with one partition that is looked at.
+type sight struct {
+	*testing.T
+	c  *kfake.Cluster
+	cl *kgo.Client
+	l  *Looker
+	tp kafka.TopicPartition
+	id kafka.TopicID
+}
+
+func newSight(t *testing.T) *sight {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "requests"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	s := &sight{T: t, c: c, tp: kafka.TopicPartition{Topic: "requests"}, id: kafka.TopicID(c.TopicInfo("requests").TopicID)}
+	s.cl = s.client()
+	s.l = &Looker{Client: s.cl, Group: "g", Skew: time.Second, Now: time.UnixMilli(testNow)}
+	return s
+}
+
+func (s *sight) client(opts ...kgo.Opt) *kgo.Client {
+	s.Helper()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(s.c.ListenAddrs()...), kgo.DefaultProduceTopic("requests"))...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(cl.Close)
+	return cl
+}
+
+func (s *sight) write(n int) {
+	s.Helper()
+	for i := range n {
+		if err := s.cl.ProduceSync(s.Context(), request(0, testNow+1000*int64(i+1))).FirstErr(); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+func (s *sight) commit(c state.Checkpoint) {
+	s.Helper()
+	c.TopicID, c.Parsers = s.id.Short(), []state.ParserEpoch{{Spec: "p1"}}
+	m, err := c.Metadata()
+	if err != nil {
+		s.Fatal(err)
+	}
+	o := kadm.Offsets{}
+	o.Add(kadm.Offset{Topic: "requests", At: c.Offset, LeaderEpoch: -1, Metadata: m})
+	if err := kadm.NewClient(s.cl).CommitAllOffsets(s.Context(), "g", o); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// meanwhile has something happen when the log is read for the nth time.
+func (s *sight) meanwhile(nth int64, do func()) {
+	var reads atomic.Int64
+	s.c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		s.c.KeepControl()
+		if reads.Add(1) == nth {
+			s.c.SleepControl(do)
+		}
+		return nil, nil, false
+	})
+}
+
+func (s *sight) look() *Looked {
+	s.Helper()
+	got, err := s.l.Look(s.Context(), s.tp, s.id)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return got
+}
+
+// What an owner resolves while the log is read is not pending: the checkpoint is asked for again before O is passed.
+func TestLookFollows(t *testing.T) {
+	s := newSight(t)
+	s.write(10)
+	s.commit(state.Checkpoint{Offset: 5})
+	s.meanwhile(1, func() {
+		s.commit(state.Checkpoint{Offset: 9, Watermark: state.Key{Due: testNow + 7000, Seq: 6}})
+	})
+	if got := s.look(); !slices.Equal(offsetsOf(got.Partition), []int64{7, 8, 9}) {
+		t.Errorf("pending are %v", offsetsOf(got.Partition))
+	}
+}
+
+// A checkpoint that is set back, as `checkpoints reset` does, has all read again.
+func TestLookBeginsAnew(t *testing.T) {
+	s := newSight(t)
+	s.write(6)
+	s.commit(state.Checkpoint{Offset: 5, LowWater: 3, Watermark: state.Key{Due: testNow + 4000, Seq: 3}})
+	s.meanwhile(1, func() { s.commit(state.Checkpoint{Offset: 0}) })
+	if got := s.look(); !slices.Equal(offsetsOf(got.Partition), []int64{0, 1, 2, 3, 4, 5}) {
+		t.Errorf("pending are %v", offsetsOf(got.Partition))
+	}
+	s.commit(state.Checkpoint{Offset: 20})
+	if _, err := s.l.Look(t.Context(), s.tp, s.id); !errors.Is(err, ErrBeyondLog) {
+		t.Errorf("beyond the log: %v", err)
+	}
+}
+
+// What was aborted is not pending, and does not hold up the reading, also where an open transaction lies before its marker.
+func TestLookPassesAborted(t *testing.T) {
+	s := newSight(t)
+	s.write(2)
+	begin := func(id string) *kgo.Client {
+		t.Helper()
+		cl := s.client(kgo.TransactionalID(id))
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.ProduceSync(t.Context(), request(0, testNow+9000)).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		return cl
+	}
+	aborted := begin("aborted")
+	if err := aborted.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		began := time.Now()
+		got := s.look()
+		if !slices.Equal(offsetsOf(got.Partition), []int64{0, 1}) || time.Since(began) > 5*time.Second {
+			t.Errorf("pending are %v, after %v", offsetsOf(got.Partition), time.Since(began))
+		}
+		begin("open") // and stays so
+	}
+}

@@ -1,0 +1,186 @@
+package ahead
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+func request(offset, due int64, more ...string) *kgo.Record {
+	r := &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow - 60_000), Value: []byte("v"), Headers: []kgo.RecordHeader{
+		{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, due, 10)}, {Key: topics.HeaderTargetTopic, Value: []byte("orders")}}}
+	for i := 0; i < len(more); i += 2 {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: more[i], Value: []byte(more[i+1])})
+	}
+	return r
+}
+
+// again is a retry of the request at an offset, which was first asked for a due time.
+func again(offset, of, first, due int64) *kgo.Record {
+	r := request(offset, first)
+	r.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, topics.Retry{Due: due, Attempt: 1, Origin: topics.Origin{Offset: of, Timestamp: testNow, Due: first}}, nil)
+	return r
+}
+
+func cancelOf(offset int64, name string) *kgo.Record {
+	return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow - 50_000), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}}
+}
+
+func opened(t *testing.T, c state.Checkpoint, env Env) *Partition {
+	t.Helper()
+	c.TopicID = testID
+	env.Mark, env.Skew, env.Now = testMark, 1000, testNow
+	if env.Route == nil {
+		env.Route = testRoute(t, "p1")
+	}
+	p, err := New(env, c, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func accept(p *Partition, rs ...*kgo.Record) {
+	for _, r := range rs {
+		p.Accept(r)
+	}
+}
+
+func offsetsOf(p *Partition) (all []int64) {
+	for w := range p.All() {
+		all = append(all, w.Offset)
+	}
+	return all
+}
+
+// A transaction that has carried a record on may be later than the checkpoint that was found. Its copy says that the record is resolved, so
+// it is not pending twice.
+func TestCarriedOnSince(t *testing.T) {
+	p := opened(t, state.Checkpoint{Offset: 2}, Env{Watch: Watch{Offset: 0, Has: true}})
+	accept(p, request(0, testNow-1), request(1, testNow+5), request(2, testNow+7), again(3, 0, testNow-1, testNow+1000), again(4, 2, testNow+7, testNow+2000), again(5, 0, testNow-1, testNow+3000))
+	p.Decide()
+	if got := offsetsOf(p); !slices.Equal(got, []int64{1, 4, 5}) {
+		t.Errorf("pending are %v", got)
+	}
+	if f := p.Fates(); len(f) != 1 || f[0].State != IsCarriedOn || f[0].By != 5 || f[0].NextDue != testNow+3000 {
+		t.Errorf("the first has become %+v", f)
+	}
+}
+
+// A later checkpoint counts, as long as nothing at or above the O before was read.
+func TestFollow(t *testing.T) {
+	p := opened(t, state.Checkpoint{Offset: 2}, Env{})
+	accept(p, request(0, testNow+1), request(1, testNow+9))
+	later := state.Checkpoint{TopicID: testID, Offset: 4, Watermark: state.Key{Due: testNow + 5, Seq: 9}}
+	if ok, err := p.Follow(later, 100); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	// What comes below O now was decided: a second record with an id has no resolve record, so it was accepted after the first was delivered.
+	accept(p, request(2, testNow+3, topics.HeaderID, "a"), request(3, testNow+8, topics.HeaderID, "a"), request(4, testNow+2))
+	p.Decide()
+	if got := offsetsOf(p); !slices.Equal(got, []int64{1, 3, 4}) {
+		t.Errorf("pending are %v", got)
+	}
+	for name, c := range map[string]state.Checkpoint{
+		"another topic": {TopicID: [4]byte{9}, Offset: 9, Watermark: later.Watermark},
+		"O set back":    {TopicID: testID, Offset: 3, Watermark: later.Watermark},
+		"W set back":    {TopicID: testID, Offset: 9},
+		"O passed":      {TopicID: testID, Offset: 9, Watermark: later.Watermark},
+	} {
+		if ok, err := p.Follow(c, 100); ok || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+}
+
+// What was cancelled takes no memory for long.
+func TestTidy(t *testing.T) {
+	const many = 400_000
+	p := opened(t, state.Checkpoint{Offset: 3 * many}, Env{})
+	var last *kgo.Record
+	for i := range int64(many) {
+		last = request(2*i, testNow+i+1, topics.HeaderID, fmt.Sprint(i))
+		accept(p, last)
+		if i%100 != 0 {
+			accept(p, cancelOf(2*i+1, fmt.Sprint(i)))
+		}
+	}
+	if len(p.chunks) > 40 {
+		t.Errorf("%d chunks hold %d records", len(p.chunks), p.n-p.gone)
+	}
+	accept(p, cancelOf(2*many, "300000"), cancelOf(2*many+1, topics.Handle{Partition: 3, Offset: 200_000, Due: testNow + 100_001}.String()))
+	p.Decide()
+	got := offsetsOf(p)
+	if len(got) != many/100-2 || got[0] != 0 || got[1] != 200 || slices.Contains(got, 600_000) || slices.Contains(got, 200_000) {
+		t.Errorf("%d are pending, from %v on", len(got), got[:2])
+	}
+}
+
+// What has become of a record, by what names it in the log.
+func TestFates(t *testing.T) {
+	w := state.Key{Due: testNow - 1000, Seq: 9}
+	name := func(offset, due int64) string {
+		return topics.Handle{Partition: 3, Offset: offset, Due: due}.String()
+	}
+	soon, over := testNow+5000, testNow-2000
+	inTime, tooLate := cancelOf(5, name(0, over)), cancelOf(5, name(0, over))
+	tooLate.Timestamp = time.UnixMilli(over + 1)
+	for _, c := range []struct {
+		name string
+		log  []*kgo.Record
+		want Fate
+	}{
+		{"it waits", []*kgo.Record{request(0, soon)}, Fate{State: IsPending, Read: true}},
+		{"it was delivered", []*kgo.Record{request(0, over)}, Fate{State: IsResolved, Read: true}},
+		{"a cancel", []*kgo.Record{request(0, soon), cancelOf(5, name(0, soon))}, Fate{State: IsCancelled, By: 5, Read: true}},
+		{"a cancel that no replica has read", []*kgo.Record{request(0, soon), cancelOf(15, name(0, soon))}, Fate{State: IsCancelled, By: 15, Read: true}},
+		{"a cancel with another due time", []*kgo.Record{request(0, soon), cancelOf(5, name(0, soon+1))}, Fate{State: IsPending, Read: true}},
+		{"a cancel in time", []*kgo.Record{request(0, over), inTime}, Fate{State: IsCancelled, By: 5, Guess: true, Read: true}},
+		{"a cancel that came too late", []*kgo.Record{request(0, over), tooLate}, Fate{State: IsResolved, Read: true}},
+		{"a cancel of its id", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), cancelOf(5, "a")}, Fate{State: IsCancelled, By: 5, Read: true}},
+		{"a replacement", []*kgo.Record{request(0, soon), request(6, soon, topics.HeaderReplace, name(0, soon))}, Fate{State: IsReplaced, By: 6, Read: true}},
+		{"a resolve record", []*kgo.Record{request(0, soon), {Offset: 7, Headers: topics.Resolve(testMark, 0, soon, 0)}}, Fate{State: IsDeadLettered, Read: true}},
+		{"a resolve record of a cancel", []*kgo.Record{request(0, soon), {Offset: 7, Headers: topics.ResolveBy(testMark, 0, soon, 0, 6)}}, Fate{State: IsCancelled, By: 6, Read: true}},
+	} {
+		p := opened(t, state.Checkpoint{Offset: 10, Watermark: w}, Env{Watch: Watch{Offset: 0, Has: true}})
+		accept(p, c.log...)
+		p.Decide()
+		got := p.Fates()
+		if len(got) != 1 {
+			t.Errorf("%s: %+v", c.name, got)
+			continue
+		}
+		f := got[0]
+		f.Found, f.Waits = Found{}, Pending{}
+		if f != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, f, c.want)
+		}
+	}
+}
+
+// Names of targets, and what is remembered of what is watched, are bounded: any producer may make them up.
+func TestBounds(t *testing.T) {
+	p := opened(t, state.Checkpoint{Offset: 10_000}, Env{Watch: Watch{ID: []byte("a")}})
+	for i := range mostTargets + 50 {
+		p.target(fmt.Appendf(nil, "target-%d", i))
+	}
+	if len(p.targets) > mostTargets+1 || p.targets[p.target([]byte("one more"))] != "(others)" {
+		t.Errorf("%d names", len(p.targets))
+	}
+	for i := range int64(3 * mostTraced) {
+		accept(p, request(2*i, testNow+i, topics.HeaderID, "a"), cancelOf(2*i+1, "a"))
+	}
+	if n, m := len(p.trace.founds), len(p.trace.namings); n > mostTraced || m > mostTraced || n < mostTraced/2 || m < mostTraced/2 {
+		t.Errorf("%d found, %d namings", n, m)
+	}
+	if last := p.trace.founds[len(p.trace.founds)-1]; last.Offset != 2*(3*mostTraced-1) {
+		t.Errorf("the last is %+v", last)
+	}
+}

@@ -1,0 +1,190 @@
+package ahead
+
+import (
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Watch is what a trace tells of: the record at a place, or what has an id.
+type Watch struct {
+	Offset int64 // with HasOffset
+	Has    bool
+	ID     []byte // nil: none
+}
+
+// What is what a record does to another one.
+type What uint8
+
+// What records do.
+const (
+	Cancels  What = iota
+	Replaces      // it takes its place
+	Resolves      // it says that the record is resolved: dead-lettered, or a duplicate
+	Carries       // it stands for it, to be tried again
+)
+
+// Naming is a record that names what is watched.
+type Naming struct {
+	Offset    int64
+	Timestamp int64 // ms
+	What      What
+	Due       int64 // ms: of Carries, when it is due next; of others, when what they name is, if an offset says it
+	Of        int64 // the offset that it names; -1: an id
+	By        int64 // of Resolves: above 0, this has cancelled or replaced it
+}
+
+// Found is a record that is watched.
+type Found struct {
+	Offset  int64
+	Due     int64 // ms; 0: not known
+	Written int64 // ms: its timestamp
+	Refusal *topics.Refusal
+}
+
+// mostTraced bounds what is remembered of one that is watched: the last ones.
+const mostTraced = 1000
+
+// trace remembers what is watched.
+type trace struct {
+	watch   Watch
+	id      uint64 // hash of the id that is watched; 0: none
+	own     uint64 // that of the record at the place that is watched
+	founds  []Found
+	namings []Naming
+}
+
+func (t *trace) watches(offset int64, id uint64) bool {
+	return t.watch.Has && t.watch.Offset == offset || t.id != 0 && t.id == id
+}
+
+// found notes a record.
+func (t *trace) found(r *kgo.Record, id uint64, due int64, why *topics.Refusal) {
+	if !t.watches(r.Offset, id) {
+		return
+	}
+	if t.watch.Has && t.watch.Offset == r.Offset {
+		t.own = id
+	}
+	if len(t.founds) == mostTraced {
+		t.founds = append(t.founds[:0], t.founds[mostTraced/2:]...)
+	}
+	t.founds = append(t.founds, Found{r.Offset, due, r.Timestamp.UnixMilli(), why})
+}
+
+// refused notes why a record that was found will not be delivered.
+func (t *trace) refused(offset int64, why *topics.Refusal) {
+	for i := range t.founds {
+		if t.founds[i].Offset == offset {
+			t.founds[i].Refusal = why
+		}
+	}
+}
+
+// named notes what a record names.
+func (t *trace) named(a *ask) {
+	of := a.names.Seq
+	if a.id != 0 {
+		of = -1
+	}
+	if a.id != 0 && (a.id == t.id || a.id == t.own) || a.id == 0 && t.watch.Has && t.watch.Offset == of {
+		t.note(Naming{Offset: a.offset, Timestamp: a.at, What: a.what, Of: of, Due: a.names.Due})
+	}
+}
+
+// resolves notes a resolve record.
+func (t *trace) resolves(r *kgo.Record, key state.Key, by int64) {
+	if t.watches(key.Seq, 0) || t.id != 0 && t.has(key.Seq) {
+		t.note(Naming{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), What: Resolves, Of: key.Seq, Due: key.Due, By: by})
+	}
+}
+
+// has reports whether a record was found.
+func (t *trace) has(offset int64) bool {
+	return slices.ContainsFunc(t.founds, func(f Found) bool { return f.Offset == offset })
+}
+
+// carries notes a retry.
+func (t *trace) carries(r *kgo.Record, q *topics.Request) {
+	if t.watches(q.Origin.Offset, 0) || t.id != 0 && t.has(q.Origin.Offset) {
+		t.note(Naming{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), What: Carries, Due: q.Due, Of: q.Origin.Offset})
+	}
+}
+
+func (t *trace) note(n Naming) {
+	if len(t.namings) == mostTraced {
+		t.namings = append(t.namings[:0], t.namings[mostTraced/2:]...)
+	}
+	t.namings = append(t.namings, n)
+}
+
+// State is what has become of a record, as far as checkpoint and log tell.
+type State uint8
+
+// The states of a record.
+const (
+	IsPending      State = iota // it waits to be delivered
+	IsResolved                  // it was delivered, or dead-lettered
+	IsCancelled                 // by another record
+	IsReplaced                  // by another record
+	IsCarriedOn                 // its target was in trouble: a copy stands for it
+	IsDeadLettered              // or is about to be, or was left out as a duplicate
+)
+
+// Fate is what has become of one record.
+type Fate struct {
+	Found
+	State   State
+	Waits   Pending // of IsPending
+	By      int64   // the offset of what has done it; 0: nothing has, or it is not known what
+	NextDue int64   // ms: of IsCarriedOn
+	Guess   bool    // By was written before the record was due, and so was in time as it seems: W does not tell
+	Read    bool    // an owner has read it: it lies below O
+}
+
+// Fates are what has become of what is watched, in the order of the log. They count after Decide.
+func (p *Partition) Fates() []Fate {
+	var all []Fate
+	for _, f := range p.trace.founds {
+		all = append(all, p.fate(f))
+	}
+	return all
+}
+
+func (p *Partition) fate(f Found) Fate {
+	fate := Fate{Found: f, Read: f.Offset < p.checkpoint.Offset}
+	if place, has := p.find(f.Offset); has && p.at(place).condition == isHeld {
+		fate.Waits = p.show(p.at(place))
+		return fate
+	}
+	passed := fate.Read && (p.queue || !p.checkpoint.Watermark.Less(state.Key{Due: f.Due, Seq: f.Offset}))
+	if fate.State = IsResolved; f.Refusal != nil {
+		fate.State = IsDeadLettered
+		return fate
+	}
+	for _, n := range p.trace.namings {
+		switch {
+		case n.Offset <= f.Offset, fate.State == IsCarriedOn && n.What != Carries, n.Of >= 0 && n.Of != f.Offset, n.Of >= 0 && n.What != Carries && n.Due != f.Due:
+			continue
+		case n.What == Carries:
+			fate.State, fate.By, fate.NextDue = IsCarriedOn, n.Offset, n.Due
+			continue // maybe once more
+		case n.What == Resolves && n.By > 0:
+			fate.State, fate.By = IsCancelled, n.By
+		case n.What == Resolves:
+			fate.State, fate.By = IsDeadLettered, 0
+		case passed && n.Timestamp >= f.Due:
+			continue // it came too late
+		default:
+			fate.State, fate.By, fate.Guess = IsCancelled, n.Offset, passed
+			if n.What == Replaces {
+				fate.State = IsReplaced
+			}
+		}
+		return fate
+	}
+	return fate
+}

@@ -1,0 +1,61 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// FetchOnce reads once from an offset of a partition, up to about so many bytes; a larger batch comes all the same. It answers what is
+// committed, as the broker sends it, for Decode.
+func FetchOnce(ctx context.Context, leader *kgo.Broker, tp TopicPartition, id TopicID, from int64, atMost int32) (*kmsg.FetchResponseTopicPartition, error) {
+	req := kmsg.NewPtrFetchRequest()
+	req.ReplicaID, req.MaxBytes, req.IsolationLevel, req.SessionEpoch = -1, atMost, 1, -1
+	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.FetchOffset, p.PartitionMaxBytes = tp.Partition, from, atMost
+	t.Topic, t.TopicID, t.Partitions = tp.Topic, id, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	kresp, err := leader.Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	resp := kresp.(*kmsg.FetchResponse)
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return nil, err
+	}
+	if len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
+		return nil, kerr.UnknownTopicOrPartition
+	}
+	got := &resp.Topics[0].Partitions[0]
+	return got, kerr.ErrorForCode(got.ErrorCode)
+}
+
+// Decode returns the records of an answer from an offset on, markers of transactions included, and the offset up to which there is nothing
+// else that is committed. Records of pools are to be recycled.
+func Decode(tp TopicPartition, from int64, answer *kmsg.FetchResponseTopicPartition, pools ...kgo.Pool) (records []*kgo.Record, next int64, err error) {
+	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: tp.Topic, Partition: tp.Partition, Pools: pools,
+	}, answer, kgo.DefaultDecompressor(), nil)
+	return got.Records, next, got.Err
+}
+
+// Beyond is the offset behind the whole batches of an answer, without a look into them; from where there are none.
+func Beyond(from int64, answer *kmsg.FetchResponseTopicPartition) int64 {
+	const header = 8 + 4 + 4 + 1 + 4 + 2 + 4 // base offset, length, leader epoch, magic, CRC, attributes, last offset's delta
+	for in := answer.RecordBatches; len(in) >= header; {
+		size := 12 + int64(int32(binary.BigEndian.Uint32(in[8:])))
+		if size < header || size > int64(len(in)) {
+			break // the rest of it comes with the next answer
+		}
+		last := int64(binary.BigEndian.Uint64(in))
+		if in[16] == 2 { // else it is a message of Kafka before 0.11
+			last += int64(int32(binary.BigEndian.Uint32(in[23:])))
+		}
+		from = max(from, last+1)
+		in = in[size:]
+	}
+	return from
+}
