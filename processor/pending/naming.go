@@ -159,17 +159,15 @@ func (k *keyed) ask(r *kgo.Record, h held, a ask, at idPlace) {
 
 // askedID is the id that a record asks about, in its run.
 func askedID(run []byte, twin bool) []byte {
-	if twin {
+	if twin || runIDPlace(run) != 0 {
 		return runID(run)
 	}
 	var rec Record
 	if err := rec.Decode(run); err != nil {
 		panic("pending: BUG: " + err.Error())
 	}
-	for _, name := range []string{topics.HeaderCancel, topics.HeaderReplace} {
-		if id := topics.Last(rec.Headers, name); len(id) > 0 { // an empty header is an absent one
-			return id
-		}
+	if id := topics.Last(rec.Headers, topics.HeaderCancel); len(id) > 0 { // idAlone
+		return id
 	}
 	panic("pending: BUG: a record that names no id")
 }
