@@ -32,7 +32,7 @@ help: ## print this list
 build: ## build ./duewheel
 	$(GO) build -o duewheel ./cmd/duewheel
 
-test: check unit sim integration docker-if-there ## everything, on a real Kafka: needs a JDK 17 with Maven, or a Docker engine
+test: check unit sim integration docker-if-there ## everything, on a real Kafka: needs a JDK 17 with Maven, or a Docker engine; and kcat, pip and npm
 	@echo "make test: all passed"
 
 check: ## gofmt, go vet, staticcheck

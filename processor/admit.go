@@ -11,16 +11,19 @@ import (
 )
 
 // deniedBy is what is known of a target that dead-letters a record: waiting does not mend it. Of
-// the route's target no header is to blame.
-func deniedBy(t *targets.Target, st *targets.State, req *topics.Request) *topics.Refusal {
+// the route's target no header is to blame. source is the partition of the request.
+func deniedBy(t *targets.Target, st *targets.State, req *topics.Request, route *topics.Route, source int32) *topics.Refusal {
 	switch {
 	case st.Status == targets.Missing:
 		return blaming(req.TargetBy, t.Name, produceRefusal(topics.CodeUnknownTarget, "the topic %s does not exist", t.Name))
 	case st.Status == targets.Forbidden:
 		return blaming(req.TargetBy, t.Name, produceRefusal(topics.CodeForbiddenTarget, "the topic %s may not be written to", t.Name))
 	case st.Writable() && req.Partition >= st.Partitions:
-		return blaming(topics.HeaderTargetPartition, strconv.Itoa(int(req.Partition)),
+		return blaming(route.Said(req, topics.HeaderTargetPartition), strconv.Itoa(int(req.Partition)),
 			produceRefusal(topics.CodeInvalidPartition, "the topic %s has partitions 0 to %d", t.Name, st.Partitions-1))
+	case st.Writable() && req.Partition < 0 && route.Partitioner == topics.PartitionerSource && source >= st.Partitions:
+		return produceRefusal(topics.CodeInvalidPartition, "the partitioner of the route is %s, the request was in partition %d, and the topic %s has partitions 0 to %d",
+			route.Partitioner, source, t.Name, st.Partitions-1)
 	}
 	return nil
 }
@@ -44,6 +47,15 @@ func (r *renderer) outdated(st *targets.State, p *partition, it *pending.Item, f
 		since = it.Key.Due
 	}
 	return since <= now && asked <= since
+}
+
+// deliverable is since when a record could be delivered: since it was due, as first asked for, or
+// since it was written, if that was later. A time of writing that has not come yet says nothing.
+func deliverable(first topics.Origin, now int64) int64 {
+	if first.Timestamp > now {
+		return first.Due
+	}
+	return max(first.Due, first.Timestamp)
 }
 
 // takes reports whether records for a target may go into this turn. One on trial gets a single

@@ -44,7 +44,7 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || byID(pt, it, rec) {
 		return nil
 	}
-	return r.deadLetter(ctx, pt, it, topics.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
+	return r.deadLetter(ctx, pt, it, p.route.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
 // byID reports whether a cancel names an id. That has no answer: no partition knows what the others have found.

@@ -194,7 +194,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		r.state = r.targets.Await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
-	if refusal := deniedBy(t, st, &req); refusal != nil {
+	if refusal := deniedBy(t, st, &req, p.route, p.tp.Partition); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
 		if r.outdated(st, p, it, req.First(rec.Offset, rec.Timestamp), now) {
 			r.targets.Hurry(t)
@@ -220,9 +220,16 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	if req.HasKey {
 		out.Key = req.Key
 	}
+	if req.Partition < 0 {
+		out.Partition = p.route.Partitioner.Of(out.Key, p.tp.Partition, st.Partitions)
+	}
+	if at := p.route.Timestamp.Of(first, now); at != now {
+		out.Timestamp = time.UnixMilli(at)
+	}
 	d := &r.delivered
 	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.Topic, p.tp.Partition, first, now
 	d.Attempt, d.Round, d.Emit, d.Strip = req.Attempt, 0, p.route.Emit, nil
+	d.Preset, d.Prefix = req.Preset, p.route.HeaderPrefix()
 	if p.route.Retry != nil {
 		d.Round, d.Strip = req.Round+1, p.route.Retry.Strip
 	}
@@ -242,15 +249,6 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
 	r.tells.delivered(pt, it, first, out)
 	return nil
-}
-
-// deliverable is since when a record could be delivered: since it was due, as first asked for, or
-// since it was written, if that was later. A time of writing that has not come yet says nothing.
-func deliverable(first topics.Origin, now int64) int64 {
-	if first.Timestamp > now {
-		return first.Due
-	}
-	return max(first.Due, first.Timestamp)
 }
 
 // drop takes back the last new record.

@@ -3,6 +3,8 @@ package processor
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -237,6 +239,63 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What of a delivered record the route decides: its partition, its timestamp, and how headers are called.
+func TestRouteDecidesWhatComesOut(t *testing.T) {
+	const written = testNow - 5000
+	for _, tt := range []struct {
+		name      string
+		route     topics.Route
+		key       string
+		headers   []string // names and values
+		partition func(source int32) int32
+		stamp     int64
+		left      string
+	}{
+		{"as usual", topics.Route{}, "k", []string{"delay-for", "4s", "a", "b"}, func(int32) int32 { return producer.AnyPartition }, 0, "a delay-due delay-source"},
+		{"CRC32", topics.Route{Partitioner: topics.PartitionerCRC32}, "17", []string{"delay-for", "4s"}, func(int32) int32 { return 2 }, 0, "delay-due delay-source"},
+		{"CRC32 of another key", topics.Route{Partitioner: topics.PartitionerCRC32}, "k", []string{"delay-for", "4s", "delay-target-key", "17"}, func(int32) int32 { return 2 }, 0, "delay-due delay-source"},
+		{"CRC32 without a key", topics.Route{Partitioner: topics.PartitionerCRC32}, "", []string{"delay-for", "4s"}, func(int32) int32 { return producer.AnyPartition }, 0, "delay-due delay-source"},
+		{"the partition of the request", topics.Route{Partitioner: topics.PartitionerSource}, "k", []string{"delay-for", "4s"}, func(source int32) int32 { return source }, 0, "delay-due delay-source"},
+		{"a partition that is asked for", topics.Route{Partitioner: topics.PartitionerCRC32}, "17", []string{"delay-for", "4s", "delay-target-partition", "1"}, func(int32) int32 { return 1 }, 0, "delay-due delay-source"},
+		{"when it was due", topics.Route{Timestamp: topics.TimestampDue}, "k", []string{"delay-for", "4s"}, func(int32) int32 { return producer.AnyPartition }, written + 4000, "delay-due delay-source"},
+		{"when it was requested", topics.Route{Timestamp: topics.TimestampOriginal}, "k", []string{"delay-for", "4s"}, func(int32) int32 { return producer.AnyPartition }, written, "delay-due delay-source"},
+		{"another prefix", topics.Route{Prefix: "x-wheel-"}, "k", []string{"x-wheel-for", "4s", "delay-for", "mine"}, func(int32) int32 { return producer.AnyPartition }, 0, "delay-for x-wheel-due x-wheel-source"},
+		{"headers of another tool", topics.Route{}, "k", []string{"scheduler-epoch", strconv.FormatInt(testNow/1000, 10), "scheduler-target-topic", "orders", "x-delay", "", "ce_expirytime", "2001-01-01"}, func(int32) int32 { return producer.AnyPartition }, 0, "x-delay ce_expirytime delay-due delay-source"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l, w := testCluster(t, func(c *Config) {
+				r := testRoute(false)
+				r.Target, r.Prefix, r.Partitioner, r.Timestamp = "orders", tt.route.Prefix, tt.route.Partitioner, tt.route.Timestamp
+				c.Routes = []topics.Route{r}
+			})
+			r := req(0, testNow, "orders")
+			r.Timestamp, r.Headers, r.Key = time.UnixMilli(written), nil, []byte(tt.key)
+			if tt.key == "" {
+				r.Key = nil
+			}
+			for i := 0; i < len(tt.headers); i += 2 {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: tt.headers[i], Value: []byte(tt.headers[i+1])})
+			}
+			tn := readyTurn(t, l, w, r)
+			tn.renderParts(t.Context())
+			if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != outDelivered {
+				t.Fatalf("outputs are %+v", tn.render.outputs)
+			}
+			out := tn.render.outputs[0].rec
+			equal(t, "partition", out.Partition, tt.partition(tn.parts[0].p.tp.Partition))
+			if tt.stamp == 0 {
+				tt.stamp = tn.render.now.UnixMilli()
+			}
+			equal(t, "timestamp", out.Timestamp.UnixMilli(), tt.stamp)
+			var left []string
+			for _, h := range out.Headers {
+				left = append(left, h.Key)
+			}
+			equal(t, "headers", strings.Join(left, " "), tt.left)
+		})
 	}
 }
 

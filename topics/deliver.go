@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -46,6 +47,8 @@ type Delivered struct {
 	Attempt   int    // attempts to deliver it before this one; zero leaves delay-tries out
 	Round     int    // of a retry route: the delay-attempt that comes back with the record if it fails, whatever Emit is
 	Emit      Emit
+	Preset    Preset   // whose headers the request asked by: they are left out
+	Prefix    string   // of our headers; "" is HeaderPrefix
 	Strip     []string // names of headers that are left out, too, in which * is any run of characters
 
 	shared shared // what neighbours have in common, as text
@@ -59,6 +62,8 @@ type shared struct {
 	firedOf     int64
 	partition   []byte // topic/partition/
 	fired       []byte // nil: not formatted yet
+	prefixOf    string
+	names       *emitted
 }
 
 func (s *shared) format(d *Delivered) {
@@ -78,35 +83,61 @@ func (s *shared) format(d *Delivered) {
 // values of in are not copied. With room in both it does not allocate, as long as
 // one d is used for records that share their partition and hand-over.
 func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
+	prefix := cmp.Or(d.Prefix, HeaderPrefix)
 	for i := range in {
-		if !LeftOut(in[i].Key) && !d.strips(in[i].Key) {
+		if !LeftOut(in[i].Key, prefix) && !d.strips(in[i].Key) {
 			dst = append(dst, in[i])
 		}
 	}
 	w := writer{headers: dst, buf: buf}
+	names := d.names()
 	if d.Round > 0 {
-		w.number(HeaderAttempt, int64(d.Round))
+		w.number(names.attempt, int64(d.Round))
 	}
 	if d.Emit == EmitNone {
 		return w.headers, w.buf
 	}
 	d.shared.format(d)
-	w.number(HeaderDue, d.Origin.Due)
+	w.number(names.due, d.Origin.Due)
 	start := len(w.buf)
 	w.buf = strconv.AppendInt(append(w.buf, d.shared.partition...), d.Origin.Offset, 10)
-	w.take(HeaderSource, start)
+	w.take(names.source, start)
 	if d.Emit == EmitAll {
-		w.number(HeaderSourceTimestamp, d.Origin.Timestamp)
-		w.value(HeaderFired, d.shared.fired)
+		w.number(names.sourceTimestamp, d.Origin.Timestamp)
+		w.value(names.fired, d.shared.fired)
 	}
 	if d.Attempt > 0 {
-		w.number(HeaderTries, int64(d.Attempt))
+		w.number(names.tries, int64(d.Attempt))
 	}
 	return w.headers, w.buf
 }
 
-// strips tells whether a header is one of those that the route takes off.
+// emitted are the names of what a delivered record gets.
+type emitted struct{ due, source, sourceTimestamp, fired, tries, attempt string }
+
+func emittedBy(prefix string) *emitted {
+	name := func(n string) string { return withPrefix(n, prefix) }
+	return &emitted{name(HeaderDue), name(HeaderSource), name(HeaderSourceTimestamp), name(HeaderFired), name(HeaderTries), name(HeaderAttempt)}
+}
+
+var usualEmitted = emittedBy(HeaderPrefix)
+
+// names are those of the prefix.
+func (d *Delivered) names() *emitted {
+	if d.Prefix == "" || d.Prefix == HeaderPrefix {
+		return usualEmitted
+	}
+	if d.shared.names == nil || d.shared.prefixOf != d.Prefix {
+		d.shared.names, d.shared.prefixOf = emittedBy(d.Prefix), d.Prefix
+	}
+	return d.shared.names
+}
+
+// strips tells whether a header is one of those that the record asked by, or that the route takes off.
 func (d *Delivered) strips(name string) bool {
+	if d.Preset.strips(name) {
+		return true
+	}
 	for _, pattern := range d.Strip {
 		if match(pattern, name) {
 			return true

@@ -27,10 +27,11 @@
 //
 // # Headers of a request
 //
-// Of several headers with one name the last counts; one that is null or empty is
-// absent. Names are lower case.
+// Of several headers with one name the last counts; one that is null or empty, or null or empty in JSON, is
+// absent. Names are lower case. They begin with "delay-", or with the route's own prefix (Route.Prefix), which then
+// takes its place in all names of this comment but those of dead letters and of records of ours.
 //
-//	delay-until             when: an epoch time, or RFC 3339
+//	delay-until             when: an epoch time, or a date and time with an offset
 //	delay-for               how long from the record's timestamp; delay-until wins
 //	delay-target-topic      where to; else the route's target
 //	delay-target-key        the key there; else the record's own
@@ -40,18 +41,23 @@
 //	delay-replace           the handle or id of a pending record of the same partition: takes its place
 //	delay-cancel            the handle or id of a pending record: it is not delivered, and nor is this one
 //
-// Values of the first two are text unless they cannot be text (not UTF-8, or
-// with control characters): then they are an integer of 8 bytes, big-endian.
-// White space around text does not count.
+// Values but that of delay-target-key may be in the quotes of a JSON string, or in the envelope of a JsonConverter with schemas, which says
+// the unit if its schema names a time of Connect or Debezium. A time or a delay is text unless it cannot be text (not UTF-8, or
+// with control characters): then it is an integer of 1 to 8 bytes, big-endian; or little-endian, if there are eight and
+// the big-endian one is out of range. White space around text does not count. An id is compared byte for byte once it is out of its quotes; where the key
+// is the id, with them.
 //
 //	delay-until: 1767225605          below 1e11 it is seconds,
 //	             1767225605123       below 1e14 milliseconds,
 //	             1767225605123456    below 1e17 microseconds, else nanoseconds;
 //	             1767225605.123      decimals and exponents are fine;
 //	             1.767225605123E9    below 1e8 it is refused. Binary: s and ms only
-//	             2026-01-01T00:00:05.123Z, 2026-01-01 01:00:05.123+01:00
+//	             2026-01-01T00:00:05.123Z, 2026-01-01 01:00:05.123+01:00, 2026-01-01T01:00+01
+//	             2026-01-01T01:00+0100[Europe/Paris], 2026-01-01 00:00:05 +0000 UTC
+//	             2026-01-01          midnight UTC. Without an offset a time is refused
 //	delay-for:   300000              milliseconds, also binary
-//	             5m 1h30m 1.5s 2d 1w ns us µs ms s m h d w
+//	             5m 1h30m 1.5s 2d 1w 5 s; ns us µs ms s m h d w
+//	             0:05:00 00:05:00.5  hours:mm:ss; 2 days, 0:00:05 and 2.00:00:05
 //	             PT5M P1DT2H PT1.5S  ISO 8601; P1M and P1Y by the calendar, in UTC
 //
 // A due time is rounded up to a millisecond: never early. One in the past is
@@ -76,6 +82,11 @@
 // Route.Keyed the key is the id, and a record with a null value cancels. What is carried on
 // to be tried again has become another record, without an id. An id that could be a handle
 // is refused.
+//
+// Headers of other tools stand for those above, by preset (Route.Aliases; Aliases lists them). They do in a record that has none of
+// those above, and of one preset only: that of which a header says when. Two that both do are refused. A delivered
+// record loses the headers of that preset, but for those that stay (Alias.Stays). Presets that only name a target do so wherever
+// delay-target-topic does not.
 //
 // On a retry route (Route.Retry) the due time follows from when the record came, and
 // delay-until, delay-for, delay-expires and delay-id, which may be of an earlier trip,

@@ -2,7 +2,6 @@ package topics
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -19,49 +18,81 @@ const (
 )
 
 // parseUntil reads an absolute due time.
-func parseUntil(raw []byte) (due int64, f fault) {
-	if !isText(raw) {
-		n, f := parseBinary(raw)
-		if f.code != "" {
-			return 0, f
-		}
-		return untilInteger(n)
+func parseUntil(c content) (due int64, form Form, f fault) {
+	if c.is == meansSpan {
+		return 0, 0, unparsable("its schema says that it is a length of time, and no instant")
 	}
-	text := trim(raw)
+	if !isText(c.b) {
+		if c.wrap != Unwrapped {
+			return 0, 0, errInstant
+		}
+		return untilBinary(c.b, c.unit)
+	}
+	text := trim(c.b)
+	if len(text) == 13 {
+		if due, ok := millisOf(text); ok && c.unit == unitBySize {
+			return due, FormMillis, fault{}
+		}
+	}
 	if d, ok := parseDecimal(text); ok {
-		return d.until()
+		return d.until(c.unit)
 	}
 	return parseInstant(text)
 }
 
-// parseFor reads a delay that counts from base, the record's timestamp.
-func parseFor(raw []byte, base int64) (due int64, f fault) {
-	if !isText(raw) {
-		n, f := parseBinary(raw)
-		if f.code != "" {
-			return 0, f
-		}
-		if n > maxDelayMillis || n < -maxDelayMillis {
-			return 0, outOfRange("the delay is more than 292 years")
-		}
-		return after(base, n)
+// ReadInstant reads an instant as delay-until has it, in ms since the epoch, rounded up. The error is a *Refusal.
+func ReadInstant(raw []byte) (int64, error) {
+	millis, _, f := parseUntil(open(raw))
+	if f.code != "" {
+		return 0, refuse(f.code, StageParse, "", raw, "%s%s", f.why, hint(true, raw))
 	}
-	text := trim(raw)
+	return millis, nil
+}
+
+// millisOf reads what nearly all due times are: thirteen digits, which are ms from 2001 to 2286.
+func millisOf(text []byte) (n int64, ok bool) {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, n >= 1e12
+}
+
+// parseFor reads a delay that counts from base, the record's timestamp.
+func parseFor(c content, base int64) (due int64, form Form, f fault) {
+	if c.is == meansInstant {
+		return 0, 0, unparsable("its schema says that it is an instant, and no length of time")
+	}
+	if !isText(c.b) {
+		if c.wrap != Unwrapped {
+			return 0, 0, errSpan
+		}
+		n, form, f := forBinary(c.b)
+		if f.code == "" {
+			due, f = after(base, n)
+		}
+		return due, form, f
+	}
+	text := trim(c.b)
 	if d, ok := parseDecimal(text); ok {
 		n, ok := d.ceil(0)
 		if !ok || n > maxDelayMillis {
-			return 0, outOfRange("the delay is more than 292 years")
+			return 0, 0, errSpanRange
 		}
 		if d.neg {
 			n = 0
 		}
-		return after(base, n)
+		due, f = after(base, n)
+		return due, FormDelayMillis, f
 	}
-	span, f := parseSpan(text)
+	span, form, f := parseSpan(text)
 	if f.code != "" {
-		return 0, f
+		return 0, 0, f
 	}
-	return span.after(base)
+	due, f = span.after(base)
+	return due, form, f
 }
 
 // after adds a delay to a record's timestamp. A negative one is no delay.
@@ -106,45 +137,77 @@ func trim(b []byte) []byte {
 
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// parseBinary reads what serializers of long integers write.
-func parseBinary(b []byte) (int64, fault) {
-	if len(b) != 8 {
-		return 0, unparsable("the value is not text, and not an integer of 8 bytes, big-endian, either")
+var errBinary = unparsable("the value is not text, and not an integer of 1 to 8 bytes either")
+
+// bigEndian reads an integer of up to 8 bytes in two's complement, as serializers of integers and Java's BigInteger write it.
+func bigEndian(b []byte) (n int64) {
+	n = int64(int8(b[0]))
+	for _, c := range b[1:] {
+		n = n<<8 | int64(c)
 	}
-	return int64(binary.BigEndian.Uint64(b)), fault{}
+	return n
 }
 
-// untilInteger takes binary seconds and milliseconds only. A little-endian
+// littleEndian reads eight bytes as .NET and C write them on most machines; 0 when there are not eight.
+func littleEndian(b []byte) int64 {
+	if len(b) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(b))
+}
+
+// untilBinary takes binary seconds and milliseconds only. A little-endian
 // number reads as a huge big-endian one, so among microseconds and nanoseconds
 // it could not be told apart, and might be due in the past: those must be text.
-func untilInteger(n int64) (int64, fault) {
+func untilBinary(b []byte, u unit) (int64, Form, fault) {
+	if len(b) < 1 || len(b) > 8 {
+		return 0, 0, errBinary
+	}
+	if due, ok := untilInteger(bigEndian(b), u); ok {
+		return due, FormBinary, fault{}
+	}
+	if due, ok := untilInteger(littleEndian(b), u); ok {
+		return due, FormLittleEndian, fault{}
+	}
+	return 0, 0, outOfRange("as an integer the value is no epoch time in seconds or milliseconds, neither big-endian nor little-endian")
+}
+
+func untilInteger(n int64, u unit) (int64, bool) {
+	seconds := n < maxDueMillis/1000 && u != unitMillis || u == unitSeconds
 	switch {
 	case n < minDueMillis/1000 || n >= maxDueMillis:
-		return 0, outOfRange("as a big-endian integer the value is no epoch time in seconds or milliseconds")
-	case n < maxDueMillis/1000:
-		return n * 1000, fault{}
+		return 0, false
+	case seconds && n > maxDueMillis/1000, !seconds && n < minDueMillis:
+		return 0, false
+	case seconds:
+		return n * 1000, true
 	}
-	return n, fault{}
+	return n, true
+}
+
+// forBinary reads a delay in ms.
+func forBinary(b []byte) (int64, Form, fault) {
+	if len(b) < 1 || len(b) > 8 {
+		return 0, 0, errBinary
+	}
+	if n := bigEndian(b); n <= maxDelayMillis && n >= -maxDelayMillis {
+		return n, FormDelayBinary, fault{}
+	}
+	if n := littleEndian(b); n > 0 && n <= maxDelayMillis {
+		return n, FormDelayLittleEndian, fault{}
+	}
+	return 0, 0, errSpanRange
 }
 
 // hint adds to a refusal what the bytes may have been meant to be. It is called
 // for refused records only.
-func hint(header string, raw []byte) string {
-	if !isText(raw) {
-		if len(raw) != 8 {
-			return ""
-		}
-		little := int64(binary.LittleEndian.Uint64(raw))
-		if header == HeaderFor && little > 0 && little < maxDelayMillis {
-			return fmt.Sprintf("; as a little-endian one it is %d ms", little)
-		}
-		if due, f := untilInteger(little); header == HeaderUntil && f.code == "" {
-			return "; as a little-endian one it is " + format(due)
-		}
+func hint(until bool, raw []byte) string {
+	c := open(raw)
+	if !isText(c.b) {
 		return ""
 	}
-	text := trim(raw)
-	if d, ok := parseDecimal(text); ok && header == HeaderUntil {
+	text := trim(c.b)
+	if d, ok := parseDecimal(text); ok && until {
 		return d.readings()
 	}
 	return looksLike(string(text[:min(len(text), maxShown)]))
@@ -152,33 +215,49 @@ func hint(header string, raw []byte) string {
 
 // looksLike names the usual wrong forms of a time.
 func looksLike(text string) string {
-	bare := strings.Trim(text, `"`)
 	switch {
-	case len(bare) == 12 && bare[11] == '=' && base64Bytes(bare[:11]):
+	case looksBase64(text):
 		return "; it looks like base64, which Connect makes of bytes: give it text or a number"
 	case strings.HasPrefix(text, "java."):
 		return "; it is the name of a Java object: give the converter text or a number"
 	case javaDate(text):
 		return "; it is how Java and JavaScript print a date: use their ISO form or epoch milliseconds"
-	case bare != text:
-		return "; it is quoted: write it without the quotes"
-	case strings.HasPrefix(text, "{"):
-		return "; it is JSON: write the bare value"
+	case strings.HasPrefix(text, `"`):
+		return "; it begins with a quote, and is no JSON string"
+	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
+		return "; it is JSON, and no envelope with schema and payload: write the bare value"
 	}
 	return ""
 }
 
-func base64Bytes(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; !topicByte(c) && c != '+' && c != '/' {
+// looksBase64: four letters, digits, + or / at a time, of both cases and with a digit, or with = at its end.
+func looksBase64(s string) bool {
+	bare := strings.TrimRight(s, "=")
+	if len(s) < 8 || len(s)%4 != 0 || len(s)-len(bare) > 2 {
+		return false
+	}
+	var low, high, digit bool
+	for i := range len(bare) {
+		switch c := bare[i]; {
+		case c >= 'a' && c <= 'z':
+			low = true
+		case c >= 'A' && c <= 'Z':
+			high = true
+		case c >= '0' && c <= '9', c == '+', c == '/':
+			digit = true
+		default:
 			return false
 		}
 	}
-	return true
+	return len(bare) < len(s) || low && high && digit
 }
 
-// javaDate: "Thu Jan 01 00:00:05 UTC 2026" and "Thu Jan 01 2026 00:00:05 GMT…".
+// javaDate: "Thu Jan 01 00:00:05 UTC 2026", "Thu Jan 01 2026 00:00:05 GMT…" and "Thu, 01 Jan 2026 00:00:05 GMT".
 func javaDate(s string) bool {
+	if len(s) > 12 && s[3] == ',' {
+		_, err := time.Parse("Mon, 02 Jan", s[:11])
+		return err == nil
+	}
 	if len(s) < 8 || s[3] != ' ' || s[7] != ' ' {
 		return false
 	}

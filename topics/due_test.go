@@ -92,7 +92,7 @@ func TestMonthsGoByTheCalendarOfTheRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		due, f := parseFor([]byte(tt.delay), base.UnixMilli())
+		due, _, f := parseFor(open([]byte(tt.delay)), base.UnixMilli())
 		if got := format(due); f.code != "" || got != tt.want {
 			t.Errorf("%s and %s: got %s, %s, want %s", tt.base, tt.delay, got, f.why, tt.want)
 		}
@@ -101,7 +101,7 @@ func TestMonthsGoByTheCalendarOfTheRecord(t *testing.T) {
 
 func TestDueIsAboveZero(t *testing.T) {
 	for _, delay := range []string{"0", "-1", "-P1Y", "-5m"} {
-		if due, f := parseFor([]byte(delay), 0); due != 1 || f.code != "" {
+		if due, _, f := parseFor(open([]byte(delay)), 0); due != 1 || f.code != "" {
 			t.Errorf("%s at 0: got %d, %s, want 1", delay, due, f.why)
 		}
 	}
@@ -130,6 +130,19 @@ func TestDecimalSize(t *testing.T) {
 			if got := (decimal{mant: c.mant}).size(); got != c.want {
 				t.Errorf("%d has %d digits, want %d", c.mant, got, c.want)
 			}
+		}
+	}
+}
+
+// The sign of Python's form is that of the days alone, and that of .NET's form of all.
+func TestNegativeClocks(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"-1 day, 23:59:55": -5 * time.Second, "-2 days, 0:00:05": -48*time.Hour + 5*time.Second, "-1.02:03:04": -26*time.Hour - 3*time.Minute - 4*time.Second, "-0:05:00": -5 * time.Minute,
+		"2 days, 0:00:05": 48*time.Hour + 5*time.Second,
+	} {
+		s, form, f := parseSpan([]byte(text))
+		if f.code != "" || form != FormClock || time.Duration(s.nanos) != want {
+			t.Errorf("%s: got %v as %v, %s, want %v", text, time.Duration(s.nanos), form, f.why, want)
 		}
 	}
 }

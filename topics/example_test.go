@@ -67,6 +67,6 @@ func ExampleRefusal() {
 	}
 	// Output:
 	// due_out_of_range: header delay-until: epoch times begin at 1e8 s, in 1973, and a delay belongs in delay-for; in days it is 2026-01-01T00:00:00.000Z; in s it is 1970-01-01T05:40:54.000Z; in ms it is 1970-01-01T00:00:20.454Z; in µs it is 1970-01-01T00:00:00.021Z; in ns it is 1970-01-01T00:00:00.001Z
-	// unparsable_due: header delay-for: a delay is a number of milliseconds, or like 5m, 1h30m, 1.5s, 2d, PT5M or P1DT2H
+	// unparsable_due: header delay-for: a delay is a number of milliseconds, or like 5m, 1h30m, 1.5s, 2d, PT5M, P1DT2H or 0:05:00
 	// unsupported_header: header delay-untill: names that begin with delay- belong to duewheel, and this one is unknown: did you mean delay-until?
 }

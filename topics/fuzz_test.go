@@ -155,7 +155,7 @@ func FuzzSpan(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		span, fault := parseSpan([]byte(s))
+		span, _, fault := parseSpan([]byte(s))
 		due, _ := span.after(T)
 		if fault.code == "" && (due < T && due != 0 || due > maxDueMillis) {
 			t.Fatalf("due at %d", due)
@@ -183,7 +183,7 @@ func FuzzInstant(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		due, fault := parseInstant([]byte(s))
+		due, _, fault := parseInstant([]byte(s))
 		if fault.code == "" && (due < minDueMillis || due > maxDueMillis) {
 			t.Fatalf("due at %d", due)
 		}

@@ -37,21 +37,31 @@ const (
 	HeaderFrom      = "delay-from" // of a carried copy
 )
 
-// HeaderPrefix begins every name that belongs to duewheel, in whatever case. A
+// HeaderPrefix begins every name that belongs to duewheel, in whatever case, where a route has no other (Route.Prefix). A
 // name that begins so and is not in the tables of the package comment is refused,
 // so that a typing error cannot change what a record asks for.
 const HeaderPrefix = "delay-"
 
-// LeftOut tells whether a header is left out of the delivered record: request
+// LeftOut tells whether a header is left out of the delivered record, whatever it asked by: request
 // headers, internal ones, emitted ones that came in from outside, which would
 // otherwise forge where the record comes from, and what an earlier dead letter
 // said of itself.
-func LeftOut(name string) bool { return belongs(name) || strings.HasPrefix(name, errorPrefix) }
+func LeftOut(name, prefix string) bool {
+	return belongs(name, prefix) || strings.HasPrefix(name, errorPrefix) || prefix != HeaderPrefix && internal(name) != other
+}
 
-// belongs tells whether a name begins with our prefix, in whatever case.
-func belongs(name string) bool {
-	const n = len(HeaderPrefix)
-	return len(name) >= n && name[0]|0x20 == 'd' && (name[:n] == HeaderPrefix || strings.EqualFold(name[:n], HeaderPrefix))
+// belongs tells whether a name begins with a prefix, in whatever case.
+func belongs(name, prefix string) bool {
+	n := len(prefix)
+	return len(name) >= n && name[0]|0x20 == prefix[0]|0x20 && (name[:n] == prefix || strings.EqualFold(name[:n], prefix))
+}
+
+// withPrefix is the name that a header of ours has where the prefix is another one.
+func withPrefix(name, prefix string) string {
+	if name == "" || prefix == "" || prefix == HeaderPrefix {
+		return name
+	}
+	return prefix + strings.TrimPrefix(name, HeaderPrefix)
 }
 
 // field numbers the headers that Parse looks at.
@@ -91,32 +101,9 @@ var reserved = [...]string{
 
 const fields = int(fieldReserved) + len(reserved)
 
-// fieldOf sorts a header name. It is called for every header of every record.
-func fieldOf(name string) field {
-	if !belongs(name) {
-		return other
-	}
+// internal sorts the names that are the same whatever the prefix is: what we write for ourselves.
+func internal(name string) field {
 	switch name {
-	case HeaderUntil:
-		return fieldUntil
-	case HeaderFor:
-		return fieldFor
-	case HeaderTargetTopic:
-		return fieldTopic
-	case HeaderTargetKey:
-		return fieldKey
-	case HeaderTargetPartition:
-		return fieldPartition
-	case HeaderExpires:
-		return fieldExpires
-	case HeaderAttempt:
-		return fieldAttempt
-	case HeaderID:
-		return fieldID
-	case HeaderCancel:
-		return fieldCancel
-	case HeaderReplace:
-		return fieldReplace
 	case HeaderForwarded:
 		return fieldForwarded
 	case HeaderRetry:
@@ -125,11 +112,52 @@ func fieldOf(name string) field {
 		return fieldResolve
 	case HeaderSeq:
 		return fieldSeq
-	case HeaderDue, HeaderSource, HeaderSourceTimestamp, HeaderFired, HeaderTries, HeaderHops, HeaderFrom:
+	case HeaderFrom:
+		return fieldIgnored
+	}
+	return other
+}
+
+// fieldOf sorts a header name. It is called for every header of every record.
+func fieldOf(name, prefix string) field {
+	if !belongs(name, prefix) {
+		if prefix == HeaderPrefix {
+			return other
+		}
+		return internal(name)
+	}
+	if f := internal(name); f != other {
+		return f
+	}
+	if name[:len(prefix)] != prefix {
+		return fieldUnknown
+	}
+	switch name[len(prefix):] {
+	case "until":
+		return fieldUntil
+	case "for":
+		return fieldFor
+	case "target-topic":
+		return fieldTopic
+	case "target-key":
+		return fieldKey
+	case "target-partition":
+		return fieldPartition
+	case "expires":
+		return fieldExpires
+	case "attempt":
+		return fieldAttempt
+	case "id":
+		return fieldID
+	case "cancel":
+		return fieldCancel
+	case "replace":
+		return fieldReplace
+	case "due", "source", "source-timestamp", "fired", "tries", "hops":
 		return fieldIgnored
 	}
 	for i, r := range reserved {
-		if name == r {
+		if name[len(prefix):] == r[len(HeaderPrefix):] {
 			return fieldReserved + field(i)
 		}
 	}
@@ -142,16 +170,16 @@ var requestNames = append([]string{
 }, reserved[:]...)
 
 // meant says what a name that begins with our prefix and is unknown should have been.
-func meant(name string) string {
+func meant(name, prefix string) string {
 	if len(name) > 64 {
 		return "this one is unknown"
 	}
 	low := strings.ToLower(name)
-	if low != name && fieldOf(low) != fieldUnknown {
+	if low != name && fieldOf(low, prefix) != fieldUnknown {
 		return "they are lower case: write " + low
 	}
-	if n := nearest(low); n != "" {
-		return "this one is unknown: did you mean " + n + "?"
+	if n := nearest(HeaderPrefix + low[len(prefix):]); n != "" {
+		return "this one is unknown: did you mean " + withPrefix(n, prefix) + "?"
 	}
 	return "this one is unknown"
 }

@@ -96,7 +96,8 @@ func (p *Parser) readIDs(said string) {
 }
 
 // identify reads the id of a request.
-func (p *Parser) identify(q *Request, header, key []byte) *Refusal {
+func (p *Parser) identify(q *Request, n *named, header, key []byte) *Refusal {
+	header = bare(header)
 	name, raw := HeaderID, header
 	switch {
 	case q.Retry || p.retries():
@@ -111,6 +112,9 @@ func (p *Parser) identify(q *Request, header, key []byte) *Refusal {
 		name, raw = "", key
 	case len(header) == 0:
 		q.ID, q.OnDuplicate = q.Named, p.onDuplicate
+		if p.ours() != HeaderPrefix {
+			q.IDAt = n.at[fieldReplace]
+		}
 		return nil
 	case q.Replaces && q.Named == nil:
 		return refuse(CodeInvalidID, StageParse, HeaderID, header, "what replaces a record by its handle has no id: name the id that is to be replaced")
@@ -120,6 +124,9 @@ func (p *Parser) identify(q *Request, header, key []byte) *Refusal {
 		r = refuse(CodeInvalidID, StageParse, name, raw, "what replaces an id has that id, and no other")
 	}
 	q.ID, q.KeyIsID, q.OnDuplicate = id, p.keyed, p.onDuplicate
+	if p.ours() != HeaderPrefix {
+		q.IDAt = n.at[fieldID]
+	}
 	return r
 }
 

@@ -69,10 +69,10 @@ func countOr(b []byte, none int64) int64 {
 
 // AppendReplayed appends to dst the headers of a dead letter that is written to its delay topic again:
 // those of the request as it was written. One that was given up because it was delivered too often loses its
-// delay-attempt, since it would be given up again at once: its count starts anew.
-func AppendReplayed(dst, in []kgo.RecordHeader, code Code) []kgo.RecordHeader {
+// delay-attempt, with the prefix of its route, since it would be given up again at once: its count starts anew.
+func AppendReplayed(dst, in []kgo.RecordHeader, code Code, prefix string) []kgo.RecordHeader {
 	for i := range in {
-		if strings.HasPrefix(in[i].Key, errorPrefix) || code == CodeExhausted && in[i].Key == HeaderAttempt {
+		if strings.HasPrefix(in[i].Key, errorPrefix) || code == CodeExhausted && in[i].Key == withPrefix(HeaderAttempt, prefix) {
 			continue
 		}
 		dst = append(dst, in[i])

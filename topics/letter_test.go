@@ -18,8 +18,8 @@ func TestReadLetter(t *testing.T) {
 	want.Refusal = &Refusal{Code: CodeUnparsableDue, Stage: StageParse, Message: "no"}
 	equal(t, ok, true)
 	equal(t, got, want)
-	equal(t, AppendReplayed(nil, written, got.Refusal.Code), request)
-	equal(t, AppendReplayed(nil, written, CodeExhausted), request[:2])
+	equal(t, AppendReplayed(nil, written, got.Refusal.Code, HeaderPrefix), request)
+	equal(t, AppendReplayed(nil, written, CodeExhausted, HeaderPrefix), request[:2])
 
 	r := &kgo.Record{Headers: written, Value: make([]byte, 1000)}
 	if !FitDeadLetter(r, RecordSize(nil, nil, written)+500) {
@@ -30,7 +30,7 @@ func TestReadLetter(t *testing.T) {
 	if got.Cut == "" {
 		t.Error("nothing says that it was cut")
 	}
-	equal(t, AppendReplayed(nil, r.Headers, got.Refusal.Code), request)
+	equal(t, AppendReplayed(nil, r.Headers, got.Refusal.Code, HeaderPrefix), request)
 }
 
 func TestWhatIsNoLetter(t *testing.T) {
@@ -96,6 +96,6 @@ func FuzzReadLetter(f *testing.F) {
 			t.Errorf("read %+v", l)
 		}
 		again, _ := AppendDeadLetter(nil, hs, l.DeadLetter, nil)
-		equal(t, show(AppendReplayed(nil, again, CodeNoDue)), show(AppendReplayed(nil, hs, CodeNoDue)))
+		equal(t, show(AppendReplayed(nil, again, CodeNoDue, HeaderPrefix)), show(AppendReplayed(nil, hs, CodeNoDue, HeaderPrefix)))
 	})
 }

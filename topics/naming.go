@@ -6,7 +6,7 @@ import (
 
 // naming reads the headers that name another record, by its handle or its id. A record that cancels does nothing else, whatever else it has.
 func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, m Mark) *Refusal {
-	cancel, replace := value(headers, at[fieldCancel]), value(headers, at[fieldReplace])
+	cancel, replace := p.nameIn(headers, at[fieldCancel]), p.nameIn(headers, at[fieldReplace])
 	name, raw := HeaderCancel, cancel
 	switch {
 	case len(cancel) > 0:
@@ -46,6 +46,15 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 	return nil
 }
 
+// nameIn is the handle or id in a header. Where the key of a record is its id, an id is bytes, as the key is.
+func (p *Parser) nameIn(headers []kgo.RecordHeader, at int32) []byte {
+	raw := value(headers, at)
+	if _, handle := ParseHandle(trim(bare(raw))); p.keyed && !handle {
+		return raw
+	}
+	return bare(raw)
+}
+
 // forwarded reads the header of a cancel that has come from another partition.
 func (q *Request) forwarded(v []byte, m Mark) author {
 	who, rest := m.author(v)
@@ -71,22 +80,22 @@ func Last(headers []kgo.RecordHeader, name string) []byte {
 }
 
 // TooLateToReplace is the refusal of a replacement that names nothing that is pending: by late any more, else perhaps nothing that ever was.
-func TooLateToReplace(headers []kgo.RecordHeader, late bool) *Refusal {
+func (r *Route) TooLateToReplace(headers []kgo.RecordHeader, late bool) *Refusal {
 	message := "nothing of that name is pending: it was cancelled or replaced, or never was"
-	if _, handle := ParseHandle(trim(Last(headers, HeaderReplace))); !handle && headers != nil {
+	if _, handle := ParseHandle(trim(bare(Last(headers, r.Header(HeaderReplace))))); !handle && headers != nil {
 		message = "nothing with that id is pending in this partition: it was delivered, cancelled or replaced, waits in another partition, or never was"
 	}
 	if late {
 		message = "what it names was delivered or dead-lettered before, or was about to be"
 	}
-	return refuse(CodeTooLate, StageStore, HeaderReplace, Last(headers, HeaderReplace), "%s", message)
+	return refuse(CodeTooLate, StageStore, r.Header(HeaderReplace), Last(headers, r.Header(HeaderReplace)), "%s", message)
 }
 
 // NotCancelled is the refusal of a cancel that has cancelled nothing.
-func NotCancelled(headers []kgo.RecordHeader, late bool) *Refusal {
-	r := TooLateToReplace(nil, late)
+func (r *Route) NotCancelled(headers []kgo.RecordHeader, late bool) *Refusal {
+	why := r.TooLateToReplace(nil, late)
 	if !late {
-		r.Code = CodeUnknownHandle
+		why.Code = CodeUnknownHandle
 	}
-	return refuse(r.Code, r.Stage, HeaderCancel, Last(headers, HeaderCancel), "%s", r.Message)
+	return refuse(why.Code, why.Stage, r.Header(HeaderCancel), Last(headers, r.Header(HeaderCancel)), "%s", why.Message)
 }

@@ -127,26 +127,31 @@ func (d decimal) ceil(shift int) (int64, bool) {
 	return int64(n), true
 }
 
-// until reads an epoch time. Its unit follows from its size, and no instant of
+// until reads an epoch time. Where nothing tells its unit that follows from its size, and no instant of
 // this century is ambiguous: 1e11 s is the year 5138, and 1e11 ms is 1973.
-func (d decimal) until() (due int64, f fault) {
-	var shift int
-	switch n := d.size(); {
+func (d decimal) until(u unit) (due int64, form Form, f fault) {
+	n := d.size()
+	switch {
+	case u != unitBySize:
+		n -= 3 - u.shift() // as many digits as it has in seconds
+		if d.neg || n < 9 || n > 11 {
+			return 0, 0, outOfRange("in the unit that belongs to it the due time is not between 1973 and the year 5138")
+		}
 	case d.neg || n < 9:
-		return 0, outOfRange("epoch times begin at 1e8 s, in 1973, and a delay belongs in delay-for")
+		return 0, 0, outOfRange("epoch times begin at 1e8 s, in 1973, and a delay belongs in delay-for")
 	case n < 12:
-		shift = 3 // seconds
+		u = unitSeconds
 	case n < 15:
-		shift = 0
+		u = unitMillis
 	case n < 18:
-		shift = -3
+		u = unitMicros
 	case n < 21:
-		shift = -6
+		u = unitNanos
 	default:
-		return 0, outOfRange("the due time is beyond the year 5138")
+		return 0, 0, outOfRange("the due time is beyond the year 5138")
 	}
-	due, _ = d.ceil(shift) // below 1e14, or 1e14 by rounding
-	return due, fault{}
+	due, _ = d.ceil(u.shift()) // below 1e14, or 1e14 by rounding
+	return due, formOf(u), fault{}
 }
 
 // readings lists what the digits would be in each unit, for a message.

@@ -74,7 +74,7 @@ func TestPackageCommentNamesEveryHeader(t *testing.T) {
 			}
 			name, _ := strconv.Unquote(l.Value)
 			field, isError := strings.CutPrefix(name, errorPrefix)
-			if name == HeaderPrefix || name == errorPrefix || !isError && !belongs(name) {
+			if name == HeaderPrefix || name == errorPrefix || !isError && !belongs(name, HeaderPrefix) {
 				return true
 			}
 			found++

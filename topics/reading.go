@@ -1,139 +1,128 @@
 package topics
 
 import (
-	"errors"
-	"fmt"
-	"strings"
-	"time"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Reading says in words how one header of a request was understood.
+// Reading is how one header of a request is understood.
 type Reading struct {
-	Header string
-	Value  []byte
-	Means  string
+	Name  string // of the header, as the record has it
+	Value []byte
+	For   string // which header of ours it stands for, with the usual prefix; "": none
+	By    Preset // whose header it is; NoPreset: ours
+	Wrap  Wrap   // what is around its value
+	Form  Form   // of a time or a delay; 0: it is none
+	At    int64  // ms since the epoch, rounded up: the instant that it says; holds with Form
+	Note  string // why it does not count; "": it does
 }
 
-// Readings says of each header of ours how this parser understands it, in the order of the record, for people. Headers of others are left
-// out, unless the target is in one. The arguments are those of Parse.
-func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark) []Reading {
-	q, err := p.Parse(headers, written, offset, m)
-	var refusal *Refusal
-	errors.As(err, &refusal)
-	last := map[string]int{}
-	both := len(Last(headers, HeaderUntil)) > 0
+// Readings tells how each header is understood that is ours or a preset's, in their order. What the record as a whole asks for, Parse says.
+func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Reading) {
+	var n named
+	var q Request
 	for i := range headers {
-		last[headers[i].Key] = i
+		if f := fieldOf(headers[i].Key, p.ours()); f != other {
+			n.at[f] = int32(i) + 1
+		}
 	}
-	var all []Reading
-	for i, h := range headers {
-		named := h.Key == q.TargetBy && h.Key != HeaderTargetTopic
-		if !belongs(h.Key) && !named {
+	byOurs := n.asksByOurs(headers)
+	_ = p.substitute(&q, &n, headers) // what contradicts itself, Parse refuses
+	for i := range headers {
+		h := &headers[i]
+		r := Reading{Name: h.Key, Value: h.Value}
+		c := open(h.Value)
+		r.Wrap = c.wrap
+		f := fieldOf(h.Key, p.ours())
+		switch a := aliasAt(h.Key); {
+		case f != other:
+			r.For = known(f)
+		case a >= 0 && p.aliases.has(aliases[a].Preset):
+			f, r.For, r.By = aliases[a].field, aliases[a].For, aliases[a].Preset
+			if c.unit == unitBySize {
+				c.unit = aliases[a].unit
+			}
+		case slices.Contains(p.sources, h.Key):
+			f, r.For, r.By = fieldTopic, HeaderTargetTopic, presetOf(h.Key)
+			if r.Note = p.sourceNote(headers, &n, i); len(c.b) > 0 {
+				all = append(all, r)
+				continue
+			}
+		default:
 			continue
 		}
-		r := Reading{Header: h.Key, Value: h.Value}
-		switch f := fieldOf(h.Key); {
-		case len(h.Value) == 0:
-			r.Means = "empty: as if it were not there"
-		case last[h.Key] != i:
-			r.Means = "passed over: the last header of a name counts"
-		case refusal != nil && refusal.Header == h.Key:
-			r.Means = "refused: " + refusal.Message
-		case f == fieldIgnored || f == fieldAttempt && !p.retries():
-			r.Means = "of a record that was delivered before: means nothing here"
-		case named:
-			r.Means = "the target is the topic " + string(q.Target)
-		case refusal != nil:
-			r.Means = "not looked at: the record is refused"
-		case f == fieldFor && both && q.Kind == KindRequest && !p.retries() && !q.Retry:
-			r.Means = "passed over: " + HeaderUntil + " counts"
-		case q.Kind == KindOfAnotherGroup:
-			r.Means = "of a record that another group has written for itself"
-		default:
-			r.Means = p.means(f, h.Value, &q, written, offset, m)
+		r.time(f, c, written.Millis)
+		switch {
+		case len(c.b) == 0:
+			r.Note = "absent: it has no value"
+		case r.By != NoPreset && byOurs:
+			r.Note = "does not count beside headers that begin with " + p.ours() + ": it is delivered"
+		case r.By != NoPreset && r.By != q.Preset:
+			r.Note = "does not count: the record does not say by this preset when it is due, so it is delivered"
+		case r.Note == "" && r.For != "" && n.at[f] != int32(i)+1:
+			r.Note = "does not count: " + headers[n.at[f]-1].Key + " is there, too"
+		case r.Note == "" && r.For == "" && r.By == NoPreset:
+			r.Note = "is no header of a request"
+		case r.Note == "" && p.retries() && (f == fieldUntil || f == fieldFor || f == fieldExpires || f == fieldID):
+			r.Note = "passed over: a retry route has its backoff"
+		case r.Note == "" && f == fieldFor && n.at[fieldUntil] != 0 && len(bare(headers[n.at[fieldUntil]-1].Value)) > 0:
+			r.Note = "does not count: " + headers[n.at[fieldUntil]-1].Key + " wins"
 		}
 		all = append(all, r)
 	}
 	return all
 }
 
-// means says what the value of one header asks for, in a record that was understood.
-func (p *Parser) means(f field, v []byte, q *Request, written Stamp, offset int64, m Mark) string {
-	switch f {
-	case fieldUntil, fieldFor:
-		return p.meansDue(f, q, written, offset, m)
-	case fieldTopic:
-		return "the target is the topic " + string(q.Target)
-	case fieldKey:
-		return fmt.Sprintf("the delivered record has this key (%s)", Plural(len(v), "byte"))
-	case fieldPartition:
-		return fmt.Sprintf("it goes to partition %d of the target", q.Partition)
-	case fieldExpires:
-		if p.retries() {
-			return "passed over: this is a route for retries"
+// presetOf is the preset whose header has a name.
+func presetOf(name string) Preset {
+	for _, a := range aliases {
+		if a.Name == name {
+			return a.Preset
 		}
-		return "dead-lettered if it is not delivered until " + format(q.Expires)
-	case fieldID:
-		if q.ID == nil {
-			return "passed over: what is tried again has no id"
-		}
-		return fmt.Sprintf("its id; if a record of the partition has it, %s", [...]string{"this one is dead-lettered", "this one takes its place", "this one is left out"}[q.OnDuplicate])
-	case fieldCancel:
-		return "cancels " + q.names()
-	case fieldReplace:
-		if q.Retry {
-			return "passed over: that was dealt with before it was tried"
-		}
-		return "takes the place of " + q.names()
-	case fieldForwarded:
-		return "another partition has passed it on"
-	case fieldAttempt:
-		return fmt.Sprintf("it was delivered %s before", times(q.Round))
-	case fieldRetry:
-		if !q.Retry {
-			return "not of this topic, partition and group: means nothing"
-		}
-		return fmt.Sprintf("written by duewheel: tried %s before, and due again at %s; the request is at offset %d", times(q.Attempt), format(q.Due), q.Origin.Offset)
-	case fieldResolve:
-		return fmt.Sprintf("written by duewheel: the record at offset %d is resolved", q.ResolveOffset)
 	}
-	return "means nothing here"
+	return NoPreset
 }
 
-// meansDue says when a record is due by its own headers.
-func (p *Parser) meansDue(f field, q *Request, written Stamp, offset int64, m Mark) string {
-	jitter := p.Jitter(m, offset)
-	due := "due at " + format(q.Due-jitter)
-	if jitter > 0 {
-		due += fmt.Sprintf(", and %v later for the jitter of its route", time.Duration(jitter)*time.Millisecond)
+// sourceNote says why the header at i does not name the target, although headers of its name may.
+func (p *Parser) sourceNote(headers []kgo.RecordHeader, n *named, i int) string {
+	if at := n.at[fieldTopic]; at != 0 && len(bare(headers[at-1].Value)) > 0 {
+		return "does not count: " + headers[at-1].Key + " wins"
 	}
-	switch {
-	case q.Kind == KindCancel:
-		return "passed over: a record that cancels does nothing else"
-	case p.retries():
-		return "passed over: the backoff of the route counts"
-	case q.Retry:
-		return "passed over: it was tried, and duewheel has said since when it is due"
-	case f == fieldUntil:
-		return due
-	case q.Due-jitter == max(written.Millis, 1):
-		return "no delay: " + due
+	for _, name := range p.sources {
+		for j := len(headers) - 1; j >= 0; j-- {
+			if headers[j].Key == name && len(bare(headers[j].Value)) > 0 {
+				if i == j {
+					return ""
+				}
+				return "does not count: " + name + " is there, too"
+			}
+		}
 	}
-	return fmt.Sprintf("%s after it was written: %s", FormatDelay(time.Duration(q.Due-jitter-written.Millis)*time.Millisecond), due)
+	return ""
 }
 
-// names is what a record names.
-func (q *Request) names() string {
-	var b strings.Builder
+// time reads what says an instant or a delay; a note says why it cannot be read.
+func (r *Reading) time(f field, c content, base int64) {
+	var bad fault
 	switch {
-	case q.Named != nil:
-		fmt.Fprintf(&b, "what has the id %q", q.Named)
-	case q.Here:
-		fmt.Fprintf(&b, "the record at offset %d, if it is due at %s", q.Handle.Offset, format(q.Handle.Due))
-	default:
-		fmt.Fprintf(&b, "a record of partition %d, to which it is passed on", q.Handle.Partition)
+	case len(c.b) == 0:
+	case f == fieldUntil || f == fieldExpires:
+		r.At, r.Form, bad = parseUntil(c)
+	case f == fieldFor:
+		r.At, r.Form, bad = parseFor(c, base)
 	}
-	return b.String()
+	if bad.code != "" {
+		r.At, r.Form, r.Note = 0, 0, "cannot be read: "+bad.why+hint(f != fieldFor, r.Value)
+	}
+}
+
+// known is the usual name of a header of ours that asks for something; "" of others.
+func known(f field) string {
+	for _, name := range append(requestNames, HeaderAttempt) {
+		if fieldOf(name, HeaderPrefix) == f {
+			return name
+		}
+	}
+	return ""
 }

@@ -1,69 +1,47 @@
 package topics
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// What is said of a header is what the parser makes of it.
+// What is told of each header is what the parser does with it.
 func TestReadings(t *testing.T) {
-	const at = int64(1_800_000_000_000) // 2027-01-15T08:00:00Z
-	m := NewMark([4]byte{1, 2, 3, 4}, "g", 3)
-	retries := &Parser{backoff: Backoff{Initial: time.Second, Factor: 2, Max: time.Minute}.whole(), sources: SourceHeaders}
-	for _, c := range []struct {
-		name, headers string // name=value, one after the other
-		parser        *Parser
-		want          []string
+	for _, tt := range []struct {
+		name, spec string
+		pairs      []string
+		want       string
 	}{
-		{"a delay", "delay-for=1h30m trace=1 delay-target-topic=orders", &Parser{}, []string{
-			"delay-for: 1h30m after it was written: due at 2027-01-15T09:30:00.000Z", "delay-target-topic: the target is the topic orders"}},
-		{"a time", "delay-until=2027-01-15T08:00:01Z delay-for=5s", &Parser{}, []string{
-			"delay-until: due at 2027-01-15T08:00:01.000Z", "delay-for: passed over: delay-until counts"}},
-		{"no delay", "delay-for=0", &Parser{}, []string{"delay-for: no delay: due at 2027-01-15T08:00:00.000Z"}},
-		{"a jitter", "delay-for=5s", &Parser{jitter: 10_000}, []string{"delay-for: 5s after it was written: due at 2027-01-15T08:00:05.000Z, and 2.722s later for the jitter of its route"}},
-		{"refused", "delay-for=soon delay-target-topic=orders", &Parser{}, []string{"delay-for: refused: ", "delay-target-topic: not looked at: the record is refused"}},
-		{"the last of a name", "delay-for=5s delay-for=6s delay-id=", &Parser{}, []string{
-			"delay-for: passed over: the last header of a name counts", "delay-for: 6s after it was written: due at 2027-01-15T08:00:06.000Z", "delay-id: empty: as if it were not there"}},
-		{"an id", "delay-for=5s delay-id=a delay-expires=1800000010", &Parser{onDuplicate: DuplicateReplaces}, []string{
-			"delay-for: 5s", "delay-id: its id; if a record of the partition has it, this one takes its place", "delay-expires: dead-lettered if it is not delivered until 2027-01-15T08:00:10.000Z"}},
-		{"a cancel", "delay-cancel=3-7-1800000000000 delay-for=5s", &Parser{}, []string{
-			"delay-cancel: cancels the record at offset 7, if it is due at 2027-01-15T08:00:00.000Z", "delay-for: passed over: a record that cancels"}},
-		{"a cancel elsewhere", "delay-cancel=4-7-1800000000000", &Parser{}, []string{"delay-cancel: cancels a record of partition 4, to which it is passed on"}},
-		{"a replacement", "delay-replace=a delay-for=5s", &Parser{}, []string{`delay-replace: takes the place of what has the id "a"`, "delay-for: 5s"}},
-		{"an unknown one", "delay-form=5s", &Parser{}, []string{"delay-form: refused: "}},
-		{"what was delivered", "delay-due=5 delay-for=5s", &Parser{}, []string{"delay-due: of a record that was delivered before", "delay-for: 5s"}},
-		{"a target elsewhere", "kafka_dlt-original-topic=orders delay-attempt=2 delay-for=1s", retries, []string{
-			"kafka_dlt-original-topic: the target is the topic orders", "delay-attempt: it was delivered 2 times before", "delay-for: passed over: the backoff"}},
-		{"an attempt where there are none", "delay-attempt=2 delay-for=1s", &Parser{}, []string{"delay-attempt: of a record that was delivered before", "delay-for: 1s"}},
-		{"a fixed delay", "delay-for=1s", &Parser{delay: 1000}, []string{"delay-for: refused: the delay of this topic is fixed"}},
+		{"forms", "p1", []string{"delay-until", "1767225605123", "a", "b", "delay-expires", `"2026-01-02"`}, "delay-until>delay-until milliseconds since 1970|delay-expires>delay-expires date: midnight UTC"},
+		{"the last of a name", "p1", []string{"delay-for", "1s", "delay-for", "2s"}, "delay-for>delay-for numbers with units (does not count: delay-for is there, too)|delay-for>delay-for numbers with units"},
+		{"delay-until wins", "p1", []string{"delay-for", "1s", "delay-until", "1767225605"}, "delay-for>delay-for numbers with units (does not count: delay-until wins)|delay-until>delay-until seconds since 1970"},
+		{"one that is null", "p1", []string{"delay-until", "null"}, "delay-until>delay-until (absent: it has no value)"},
+		{"one that cannot be read", "p1", []string{"delay-for", "soon"}, "delay-for>delay-for (cannot be read: " + whySpan + ")"},
+		{"what was emitted", "p1", []string{"delay-due", "7"}, "delay-due> (is no header of a request)"},
+		{"aliases", "p1", []string{"scheduler-epoch", "1767225605", "scheduler-target-topic", "o"}, "scheduler-epoch>delay-until etf1 seconds since 1970|scheduler-target-topic>delay-target-topic etf1"},
+		{"aliases beside ours", "p1", []string{"x-delay", "7", "delay-for", "1s"}, "x-delay>delay-for plain milliseconds (does not count beside headers that begin with delay-: it is delivered)|delay-for>delay-for numbers with units"},
+		{"aliases of another preset", "p1", []string{"x-delay", "7", "ce_expirytime", "2026-01-02"}, "x-delay>delay-for plain milliseconds|ce_expirytime>delay-expires cloudevents date: midnight UTC (does not count: the record does not say by this preset when it is due, so it is delivered)"},
+		{"aliases that are off", "p1!", []string{"x-delay", "7"}, ""},
+		{"a prefix", "p1^x-wheel-", []string{"x-wheel-for", "1s", "delay-for", "1s"}, "x-wheel-for>delay-for numbers with units"},
+		{"a retry route", "r1+1000+2000+60000+0", []string{"delay-for", "1s", "delay-attempt", "1"}, "delay-for>delay-for numbers with units (passed over: a retry route has its backoff)|delay-attempt>delay-attempt"},
 	} {
-		var headers []kgo.RecordHeader
-		for _, h := range strings.Fields(c.headers) {
-			name, v, _ := strings.Cut(h, "=")
-			headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
-		}
-		got := c.parser.Readings(headers, Stamp{Millis: at}, 9, m)
-		if len(got) != len(c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
-			continue
-		}
-		for i, want := range c.want {
-			if said := got[i].Header + ": " + got[i].Means; !strings.HasPrefix(said, want) {
-				t.Errorf("%s: %q, want %q", c.name, said, want)
+		var got []string
+		for _, r := range parser(t, tt.spec).Readings(headers(tt.pairs...), Stamp{Millis: T}) {
+			s := r.Name + ">" + r.For
+			if r.By != NoPreset {
+				s += " " + r.By.String()
 			}
+			if r.Form != 0 {
+				s += " " + r.Form.String()
+			}
+			if r.Note != "" {
+				s += fmt.Sprintf(" (%s)", r.Note)
+			}
+			got = append(got, s)
 		}
-	}
-	headers, _ := AppendRetry(nil, []kgo.RecordHeader{{Key: HeaderFor, Value: []byte("5s")}, {Key: HeaderReplace, Value: []byte("a")}}, m,
-		Retry{Due: at + 1000, Attempt: 2, Origin: Origin{Offset: 7, Timestamp: at, Due: at}}, nil)
-	got := (&Parser{}).Readings(headers, Stamp{Millis: at}, 9, m)
-	if !strings.HasPrefix(got[0].Means, "passed over: it was tried") || !strings.HasPrefix(got[1].Means, "passed over: that was dealt with") ||
-		got[2].Means != "written by duewheel: tried 2 times before, and due again at 2027-01-15T08:00:01.000Z; the request is at offset 7" {
-		t.Errorf("of a retry: %q", got)
-	}
-	if got := (&Parser{}).Readings(Resolve(m, 7, at, 7), Stamp{Millis: at}, 9, m); got[0].Means != "written by duewheel: the record at offset 7 is resolved" {
-		t.Errorf("of a resolve record: %q", got)
+		if s := strings.Join(got, "|"); s != tt.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", tt.name, s, tt.want)
+		}
 	}
 }

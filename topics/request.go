@@ -33,6 +33,7 @@ type Request struct {
 	Key       []byte // of the delivered record, when HasKey
 	HasKey    bool   // false: the record's own key
 	Partition int32  // of the target topic; -1: by key
+	Preset    Preset // whose headers it asks by, and delivered records lose; NoPreset: ours
 	Expires   int64  // ms since the epoch: not delivered any more after that; 0: always
 	Round     int    // of a retry route: how often it has delivered the record before
 	AtOnce    bool   // of a retry route: when it came is not known, so its turn appends it again, to be due
@@ -40,6 +41,7 @@ type Request struct {
 
 	ID      []byte // at most one pending record of a partition has it; nil: none
 	KeyIsID bool   // of the record
+	IDAt    int32  // one more than the index of the header that has the ID, where that has not its usual name; 0: it has
 
 	OnDuplicate OnDuplicate // what becomes of it if another one with its ID is pending
 
@@ -84,7 +86,10 @@ type Parser struct {
 	jitter  int64    // ms: up to so much is added to a due time
 	backoff backoff  // of a retry route; zero: it is none
 	target  []byte   // the route's fixed target
-	sources []string // headers that name the target of a retry route
+	sources []string // headers of other tools that name the target
+
+	prefix  string    // of our headers
+	aliases presetSet // of headers that may stand for ours
 
 	keyed       bool        // the id of a record is its key, and one without a value cancels
 	onDuplicate OnDuplicate // what a record does whose id is pending
@@ -125,20 +130,39 @@ func FixedDelay(spec string) bool { return strings.HasPrefix(spec, "p1+") }
 // ParserFor returns the parser that Spec named, without a fixed target, or
 // ErrUnknownParser.
 func ParserFor(spec string) (*Parser, error) {
-	if b, ok := backoffOf(spec); ok {
-		return &Parser{backoff: b}, nil
-	}
-	if digits, fixed := strings.CutPrefix(spec, "p1+"); fixed {
-		if delay, ok := parseCount([]byte(digits)); ok && delay > 0 && delay <= maxDelayMillis {
-			return &Parser{delay: delay}, nil
+	if rest, aliases, prefix, ok := cutAliases(spec); ok {
+		if p, ok := parserOf(rest); ok {
+			p.aliases, p.prefix = aliases, prefix
+			return p, nil
 		}
-	}
-	if p, ok := parserOfIDs(spec); ok {
-		return p, nil
 	}
 	return nil, fmt.Errorf("%w %q, and this release knows p1 and r1; a newer one wrote it: run one that knows it, and the partition goes on where it is assigned to one",
 		ErrUnknownParser, spec)
 }
+
+// parserOf is the parser of a spec that says nothing of aliases and prefix.
+func parserOf(spec string) (*Parser, bool) {
+	if b, ok := backoffOf(spec); ok {
+		return &Parser{backoff: b}, true
+	}
+	if digits, fixed := strings.CutPrefix(spec, "p1+"); fixed {
+		if delay, ok := parseCount([]byte(digits)); ok && delay > 0 && delay <= maxDelayMillis {
+			return &Parser{delay: delay}, true
+		}
+	}
+	return parserOfIDs(spec)
+}
+
+// ours is what our headers begin with. A parser that was not made by ParserFor or NewRoutes knows the usual prefix.
+func (p *Parser) ours() string {
+	if p.prefix == "" {
+		return HeaderPrefix
+	}
+	return p.prefix
+}
+
+// Name is what a header of ours is called by this parser: HeaderUntil, say.
+func (p *Parser) Name(header string) string { return withPrefix(header, p.ours()) }
 
 // Parse reads one record; m tells what is ours in its partition. The error is a
 // *Refusal; it depends on the record alone, and the record is then resolved
@@ -157,55 +181,92 @@ func (p *Parser) Again(headers []kgo.RecordHeader, written Stamp, dueMillis, off
 // parse is Parse; due is above zero when it is known already.
 func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) (Request, error) {
 	q := Request{Partition: -1, Target: p.target}
-	var at [fields]int32 // one more than the index of the last header of a name
-	var seen uint32      // by field
+	var n named
+	if r := p.understand(&q, &n, headers, written, offset, m, due); r != nil {
+		r.Header = n.writtenAs(r.Header, headers)
+		return Request{}, r
+	}
+	return q, nil
+}
+
+// writtenAs is the name by which a record has a header that is to blame.
+func (n *named) writtenAs(name string, headers []kgo.RecordHeader) string {
+	if f := fieldOf(name, HeaderPrefix); f != other && f != fieldUnknown && n.at[f] != 0 {
+		name = headers[n.at[f]-1].Key
+	}
+	return name[:min(len(name), maxShown)]
+}
+
+// understand works out what a record asks for.
+func (p *Parser) understand(q *Request, n *named, headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) *Refusal {
+	at := &n.at
+	var seen uint32 // by field
+	aliased, prefix := false, p.ours()
 	for i := range headers {
-		if f := fieldOf(headers[i].Key); f != other {
+		f := fieldOf(headers[i].Key, prefix)
+		if f != other {
 			at[f] = int32(i) + 1
 			seen |= 1 << f
+		} else if p.aliases != 0 && p.isAlias(headers[i].Key) {
+			aliased = true
 		}
 	}
-	if seen>>fieldRetry != 0 || p.keyed && written.NoValue {
-		if r := p.special(&q, headers, &at, written, offset, m); r != nil {
-			return Request{}, r
+	if prefix != HeaderPrefix {
+		seen |= n.cancelOfOurs(headers)
+	}
+	if aliased {
+		if r := p.substitute(q, n, headers); r != nil {
+			return r
 		}
-		if q.Kind != KindRequest {
-			return q, nil
+	}
+	if seen>>fieldRetry != 0 || p.keyed && (written.NoValue || n.cancels) {
+		written.NoValue = written.NoValue || n.cancels
+		if r := p.special(q, headers, at, written, offset, m); r != nil || q.Kind != KindRequest {
+			return r
 		}
 	}
 	if p.keyed || at[fieldID] != 0 || q.Named != nil {
-		if r := p.identify(&q, value(headers, at[fieldID]), written.Key); r != nil {
-			return Request{}, r
+		if r := p.identify(q, n, value(headers, at[fieldID]), written.Key); r != nil {
+			return r
 		}
 	}
 	if p.retries() {
-		if r := q.round(value(headers, at[fieldAttempt])); r != nil {
-			return Request{}, r
+		if r := q.round(bare(value(headers, at[fieldAttempt]))); r != nil {
+			return r
 		}
 	}
 	if due != 0 {
 		q.Due = due
 	}
 	if q.Due == 0 {
-		if r := p.due(&q, headers, &at, written, offset); r != nil {
-			return Request{}, r
+		if r := p.due(q, n, headers, written, offset); r != nil {
+			return r
 		}
 	}
 	if q.AtOnce = p.retries() && !q.Retry && q.Due == AtOnce; q.AtOnce {
 		q.Pause = p.backoff.pause(q.Round, offset)
 	}
-	if r := p.where(&q, headers, &at); r != nil {
-		return Request{}, r
+	if r := p.where(q, headers, at); r != nil {
+		return r
 	}
 	if raw := value(headers, at[fieldExpires]); len(raw) > 0 && !p.retries() {
 		if r := q.expiry(raw, due != 0); r != nil {
-			return Request{}, r
+			return r
 		}
 	}
 	if due == 0 && !q.Retry {
 		q.Due = min(q.Due+p.Jitter(m, offset), maxDueMillis)
 	}
-	return q, nil
+	return nil
+}
+
+// cancelOfOurs finds a cancel of an id as it is forwarded: a record of delay-cancel, whatever the prefix is, and nothing but our mark behind it.
+func (n *named) cancelOfOurs(headers []kgo.RecordHeader) (seen uint32) {
+	if len(headers) == 0 || len(headers) > 2 || headers[0].Key != HeaderCancel || len(headers) == 2 && headers[1].Key != HeaderForwarded {
+		return 0
+	}
+	n.at[fieldCancel] = 1
+	return 1 << fieldCancel
 }
 
 // Jitter is what is added to the due time of the request at an offset of a partition, in ms.
@@ -243,10 +304,14 @@ func (q *Request) round(raw []byte) *Refusal {
 
 // expiry reads after what time the record is of no use.
 func (q *Request) expiry(raw []byte, again bool) *Refusal {
-	n, f := parseUntil(raw)
+	c := open(raw)
+	if len(c.b) == 0 {
+		return nil
+	}
+	n, _, f := parseUntil(c)
 	switch {
 	case f.code != "":
-		return refuse(CodeInvalidExpiry, StageParse, HeaderExpires, raw, "%s%s", f.why, hint(HeaderUntil, raw))
+		return refuse(CodeInvalidExpiry, StageParse, HeaderExpires, raw, "%s%s", f.why, hint(true, raw))
 	case !q.Retry && !again && n < q.Due:
 		return refuse(CodeExpired, StageParse, HeaderExpires, raw, "it expires at %s, before it is due at %s", format(n), format(q.Due))
 	}
@@ -261,106 +326,4 @@ func value(headers []kgo.RecordHeader, at int32) []byte {
 		return nil
 	}
 	return headers[at-1].Value
-}
-
-// special deals with the headers that ordinary records do not have.
-func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, offset int64, m Mark) *Refusal {
-	if v := value(headers, at[fieldResolve]); len(v) > 0 {
-		return q.resolve(headers, v, offset, m)
-	}
-	if v := value(headers, at[fieldSeq]); len(v) > 0 {
-		if who, _ := m.author(v); who == anotherGroup {
-			q.Kind = KindOfAnotherGroup
-			return nil
-		}
-	}
-	if n := int32(len(headers)); n > 0 && at[fieldRetry] == n {
-		r, who := m.retry(headers[len(headers)-1].Value, offset)
-		switch who {
-		case anotherGroup:
-			q.Kind = KindOfAnotherGroup
-			return nil
-		case thisGroup:
-			q.Retry, q.Attempt, q.Origin, q.Due = true, r.Attempt, r.Origin, r.Due
-		}
-	}
-	if !q.Retry { // what a retry was to cancel or replace is dealt with
-		if r := p.naming(q, headers, at, written, m); r != nil || q.Kind != KindRequest {
-			return r
-		}
-	}
-	for i, name := range reserved {
-		if v := value(headers, at[int(fieldReserved)+i]); len(v) > 0 {
-			return refuse(CodeUnsupportedHeader, StageParse, name, v, "this version does not support it yet")
-		}
-	}
-	if at[fieldUnknown] == 0 {
-		return nil
-	}
-	for i := range headers {
-		name := headers[i].Key
-		if fieldOf(name) != fieldUnknown || len(headers[i].Value) == 0 {
-			continue
-		}
-		return refuse(CodeUnsupportedHeader, StageParse, name, headers[i].Value,
-			"names that begin with %s belong to duewheel, and %s", HeaderPrefix, meant(name))
-	}
-	return nil
-}
-
-// resolve reads a resolve record.
-func (q *Request) resolve(headers []kgo.RecordHeader, v []byte, offset int64, m Mark) *Refusal {
-	who, rest := m.author(v)
-	var n [4]int64
-	switch {
-	case len(headers) != 1: // ours has this header and nothing else
-	case who == anotherGroup:
-		q.Kind = KindOfAnotherGroup
-		return nil
-	case who == thisGroup && parseNumbers(rest, n[:]) && n[0] >= 0 && n[0] < offset && n[1] >= 0 && n[2] >= 0 && n[2] <= n[0] && n[3] < offset: // and looks back
-		q.Kind, q.ResolveOffset, q.ResolveDue, q.ResolveSeq, q.ResolveBy = KindResolve, n[0], n[1], n[2], n[3]
-		return nil
-	}
-	return refuse(CodeUnsupportedHeader, StageParse, HeaderResolve, v,
-		"only duewheel writes this header, and this one does not belong to this topic, partition and offset")
-}
-
-// due works out the due time of a request.
-func (p *Parser) due(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, offset int64) *Refusal {
-	base := written.Millis
-	if p.retries() {
-		if q.Due = AtOnce; written.ByBroker {
-			q.Due = max(base+p.backoff.pause(q.Round, offset), AtOnce+1)
-		}
-		return nil
-	}
-	until, wait := value(headers, at[fieldUntil]), value(headers, at[fieldFor])
-	header, raw := HeaderUntil, until
-	var f fault
-	switch {
-	case p.delay > 0:
-		if len(until) == 0 && len(wait) == 0 {
-			header, raw = "", nil
-			q.Due, f = after(base, p.delay)
-			break
-		}
-		if len(until) == 0 {
-			header, raw = HeaderFor, wait
-		}
-		f = fault{CodeUnsupportedHeader, "the delay of this topic is fixed by its route, so a record cannot choose its own"}
-	case len(until) > 0:
-		q.Due, f = parseUntil(until)
-	case len(wait) > 0:
-		header, raw = HeaderFor, wait
-		q.Due, f = parseFor(wait, base)
-	default:
-		return refuse(CodeNoDue, StageParse, "", nil, "neither %s nor %s is set", HeaderUntil, HeaderFor)
-	}
-	switch f.code {
-	case "":
-		return nil
-	case CodeUnsupportedHeader:
-		return refuse(f.code, StageParse, header, raw, "%s", f.why)
-	}
-	return refuse(f.code, StageParse, header, raw, "%s%s", f.why, hint(header, raw))
 }

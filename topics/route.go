@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,20 @@ type Route struct {
 
 	// DeadLetter is the topic for what cannot be delivered.
 	DeadLetter string
+
+	// Prefix begins the names of our headers, those of requests and those that delivered records get. "" is HeaderPrefix.
+	Prefix string
+
+	// Aliases are the presets of headers of other tools that are understood, by name; "none" alone is none. Nil is what is usual for the route:
+	// plain, etf1, karafka and cloudevents where records say when they are due; with Retrying.FromHeaders connect-dlq, spring-dlt,
+	// streams-dlq and share-dlq; else none.
+	Aliases []string
+
+	// Partitioner is how the partition of a delivered record is chosen that asks for none.
+	Partitioner Partitioner
+
+	// Timestamp is which timestamp delivered records get.
+	Timestamp Timestamp
 
 	// Emit is which headers of ours delivered records carry.
 	Emit Emit
@@ -74,13 +89,16 @@ type Retrying struct {
 	Backoff     Backoff
 	MaxAttempts int      // how often a record is delivered again before it is parked
 	Parking     string   // topic for what was; "" is the dead letter topic
-	FromHeaders bool     // the target is in a header: SourceHeaders
+	FromHeaders bool     // the target is in a header: Route.TargetHeaders
 	Strip       []string // headers that a delivered record loses; * is any run of characters
 }
 
 // SourceHeaders are the headers in which other systems say what topic a failed record was in: Kafka Connect, Spring for Apache Kafka (its
 // DeadLetterPublishingRecoverer, and @RetryableTopic), Kafka Streams (KIP-1034) and share groups (KIP-1191).
-var SourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "kafka_original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
+var SourceHeaders = sourcePresets.sourceNames()
+
+// sourcePresets are those that name no more than a target.
+const sourcePresets = presetSet(1<<PresetConnectDLQ | 1<<PresetSpringDLT | 1<<PresetStreamsDLQ | 1<<PresetShareDLQ)
 
 // ErrorHeaders match the headers in which they say why, so that a record does not grow from trip to trip, and in which Spring's @RetryableTopic
 // counts: it would give up at once what comes back to it with an old count.
@@ -96,6 +114,13 @@ func times(n int) string {
 
 // Spec names the parser of this route, for the checkpoint.
 func (r *Route) Spec() string {
+	spec := r.spec()
+	aliases, _ := r.presets()
+	return spec + aliasSpec(usualAliasesOf(spec), aliases, r.HeaderPrefix())
+}
+
+// spec is Spec without what it says of aliases and prefix.
+func (r *Route) spec() string {
 	if r.Retry != nil {
 		return r.Retry.Backoff.whole().spec()
 	}
@@ -108,6 +133,27 @@ func (r *Route) Spec() string {
 	}
 	ids := Parser{keyed: r.Keyed, onDuplicate: r.OnDuplicate, remember: ceilMillis(r.Remember)}
 	return spec + ids.idsSpec()
+}
+
+// HeaderPrefix is what the names of our headers begin with.
+func (r *Route) HeaderPrefix() string { return cmp.Or(r.Prefix, HeaderPrefix) }
+
+// Header is what a header of ours is called on this route: HeaderUntil, say, with the route's prefix.
+func (r *Route) Header(name string) string { return withPrefix(name, r.Prefix) }
+
+// TargetHeaders are those that may name the target of a record, in the order in which they count.
+func (r *Route) TargetHeaders() []string {
+	return append([]string{r.Header(HeaderTargetTopic)}, r.parser.sources...)
+}
+
+// Said is what a record calls a header of ours that it asks by: that of a preset, or with the route's prefix.
+func (r *Route) Said(q *Request, name string) string {
+	for i := range aliases {
+		if aliases[i].Preset == q.Preset && aliases[i].For == name {
+			return aliases[i].Name
+		}
+	}
+	return r.Header(name)
 }
 
 // Parser returns the parser of this route as it is configured now.
@@ -142,6 +188,16 @@ func (r *Route) Allowed(target []byte) bool {
 	return false
 }
 
+// AllowedBy is the entry of Allow that lets records go to target; "": there is none.
+func (r *Route) AllowedBy(target string) string {
+	for _, a := range r.Allow {
+		if match(a, target) {
+			return a
+		}
+	}
+	return ""
+}
+
 // Refuse judges a request by the configuration of today: nil when it may be
 // held. It is asked when a record is accepted, and never again in a replay.
 func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
@@ -150,10 +206,10 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 		return nil
 	case len(q.Target) == 0 && r.Retry != nil:
 		return refuse(CodeNoTarget, StageParse, "", nil, "the record has none of %s, and the route %s has no target of its own",
-			strings.Join(append([]string{HeaderTargetTopic}, r.parser.sources...), ", "), r.Topic)
+			strings.Join(r.TargetHeaders(), ", "), r.Topic)
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
-			"%s is not set, and the route %s has no target of its own", HeaderTargetTopic, r.Topic)
+			"%s is not set, and the route %s has no target of its own", strings.Join(r.TargetHeaders(), ", "), r.Topic)
 	case !r.Allowed(q.Target):
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
@@ -169,7 +225,7 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 // Expired judges a request whose time has come, first asked for due: nil when it may still be delivered.
 func (r *Route) Expired(q *Request, due, nowMillis int64) *Refusal {
 	if q.Expires > 0 && nowMillis > q.Expires {
-		return refuse(CodeExpired, StageProduce, HeaderExpires, strconv.AppendInt(nil, q.Expires, 10), "it expired at %s", format(q.Expires))
+		return refuse(CodeExpired, StageProduce, r.Said(q, HeaderExpires), strconv.AppendInt(nil, q.Expires, 10), "it expired at %s", format(q.Expires))
 	}
 	if r.ExpireAfter > 0 && nowMillis-due > ceilMillis(r.ExpireAfter) {
 		return refuse(CodeExpired, StageProduce, "", nil, "it was due at %s, and expire_after is %s", format(due), FormatDelay(r.ExpireAfter))

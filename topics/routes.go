@@ -77,10 +77,9 @@ func (s roles) route(r Route) (*Route, []error) {
 	r.parser.keyed, r.parser.onDuplicate, r.parser.remember = r.Keyed, r.OnDuplicate, max(ceilMillis(r.Remember), 0)
 	if r.Retry != nil {
 		r.parser.backoff = r.Retry.Backoff.whole()
-		if r.Retry.FromHeaders {
-			r.parser.sources = SourceHeaders
-		}
 	}
+	aliases := checkNames(&r, &p)
+	r.parser.prefix, r.parser.aliases, r.parser.sources = r.HeaderPrefix(), aliases&^sourcePresets, aliases.sourceNames()
 	if len(p.errs) > 0 {
 		return nil, p.errs
 	}

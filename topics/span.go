@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"bytes"
 	"math"
 	"math/bits"
 	"time"
@@ -14,35 +15,42 @@ type span struct {
 	more   bool
 }
 
-const whySpan = "a delay is a number of milliseconds, or like 5m, 1h30m, 1.5s, 2d, PT5M or P1DT2H"
+const whySpan = "a delay is a number of milliseconds, or like 5m, 1h30m, 1.5s, 2d, PT5M, P1DT2H or 0:05:00"
 
 var (
 	errSpan      = unparsable(whySpan)
 	errSpanRange = outOfRange("the delay is more than 292 years")
 )
 
-// parseSpan takes ISO 8601 (PT5M, P1DT2H, P1M) when the text begins with P, and
-// else Go's form with days and weeks (1h30m, 1.5s, 2d). Both may have a sign.
-func parseSpan(b []byte) (span, fault) {
+// parseSpan takes ISO 8601 (PT5M, P1DT2H, P1M) when the text begins with P, a clock (0:05:00, 1.02:03:04,
+// 2 days, 0:00:05) when it has a colon, and else Go's form with days and weeks, and with blanks (1h30m, 1.5s, 2d, 5 s). All may have a sign.
+func parseSpan(b []byte) (span, Form, fault) {
 	neg := false
 	if len(b) > 0 && (b[0] == '+' || b[0] == '-') {
 		neg = b[0] == '-'
 		b = b[1:]
 	}
 	var s span
+	var form Form
 	var f fault
-	if len(b) > 0 && b[0]|0x20 == 'p' {
+	switch {
+	case len(b) > 0 && b[0]|0x20 == 'p':
+		form = FormISO
 		s, f = parseISO(b[1:])
-	} else {
+	case bytes.IndexByte(b, ':') >= 0:
+		s, f = parseClock(b, neg)
+		return s, FormClock, f
+	default:
+		form = FormUnits
 		s, f = parseUnits(b)
 	}
 	if neg {
 		s.months, s.nanos = -s.months, -s.nanos
 	}
-	return s, f
+	return s, form, f
 }
 
-// parseUnits takes one or more of a number and a unit.
+// parseUnits takes one or more of a number and a unit, with blanks between them or none.
 func parseUnits(b []byte) (s span, f fault) {
 	if len(b) == 0 {
 		return s, errSpan
@@ -53,21 +61,89 @@ func parseUnits(b []byte) (s span, f fault) {
 		if a, b, ok = parseAmount(b, false); !ok {
 			return s, errSpan
 		}
+		b = skipBlanks(b)
 		unit, n := unitOf(b)
 		if n == 0 {
 			return s, errSpan
 		}
-		if b = b[n:]; !s.add(a, unit) {
+		if b = skipBlanks(b[n:]); !s.add(a, unit) {
 			return s, errSpanRange
 		}
 	}
 	return s, fault{}
 }
 
+func skipBlanks(b []byte) []byte {
+	for len(b) > 0 && b[0] == ' ' {
+		b = b[1:]
+	}
+	return b
+}
+
+var errClock = unparsable("whether that is hours and minutes or minutes and seconds cannot be told: write 0:12:30 or 12m30s")
+
+// parseClock takes hours:mm:ss with decimals, and days before it as Python (2 days, 0:00:05), PostgreSQL (2 days 00:00:05) and
+// .NET (2.00:00:05) write them. A sign is that of all of it, but in Python's form of the days alone.
+func parseClock(b []byte, neg bool) (s span, f fault) {
+	first, rest, ok := digitsOf(b)
+	days, has, ofDays := uint64(0), false, false
+	switch {
+	case !ok:
+		return s, errSpan
+	case rest[0] == '.':
+		days, has, rest = first, true, rest[1:]
+	case rest[0] == ' ':
+		days, has, ofDays = first, true, true
+		rest = bytes.TrimPrefix(bytes.TrimPrefix(skipBlanks(rest), []byte("day")), []byte("s"))
+		comma := len(rest) > 0 && rest[0] == ','
+		if comma {
+			rest = rest[1:]
+		}
+		if ofDays = comma; len(rest) == 0 || rest[0] != ' ' {
+			return s, errSpan
+		}
+		rest = skipBlanks(rest)
+	}
+	hours := first
+	if has {
+		if hours, rest, ok = digitsOf(rest); !ok || hours > 23 {
+			return s, errSpan
+		}
+	}
+	if !fits(rest, ":00") || two(rest[1:]) > 59 {
+		return s, errSpan
+	}
+	if len(rest) == 3 && !has {
+		return s, errClock
+	}
+	minutes, rest := two(rest[1:]), rest[3:]
+	if !fits(rest, ":00") || two(rest[1:]) > 59 {
+		return s, errSpan
+	}
+	a, left, ok := parseAmount(rest[1:], false)
+	if !ok || len(left) > 0 {
+		return s, errSpan
+	}
+	if !s.addSigned(amount{whole: days}, 24*time.Hour, neg) || !s.addSigned(amount{whole: hours}, time.Hour, neg && !ofDays) ||
+		!s.addSigned(amount{whole: uint64(minutes)}, time.Minute, neg && !ofDays) || !s.addSigned(a, time.Second, neg && !ofDays) {
+		return s, errSpanRange
+	}
+	return s, fault{}
+}
+
+// digitsOf reads a whole number with something behind it.
+func digitsOf(b []byte) (n uint64, rest []byte, ok bool) {
+	i := 0
+	for ; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
+		n = min(n*10+uint64(b[i]-'0'), math.MaxInt64/100)
+	}
+	return n, b[i:], i > 0 && i < len(b)
+}
+
 // unitOf returns the unit that b begins with and the length of its name, or 0.
 func unitOf(b []byte) (time.Duration, int) {
 	n := 0
-	for n < len(b) && b[n] != '.' && (b[n] < '0' || b[n] > '9') {
+	for n < len(b) && b[n] != '.' && b[n] != ' ' && (b[n] < '0' || b[n] > '9') {
 		n++
 	}
 	switch string(b[:n]) {

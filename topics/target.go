@@ -4,14 +4,14 @@ import "github.com/twmb/franz-go/pkg/kgo"
 
 // where reads where to deliver.
 func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32) *Refusal {
-	if raw := value(headers, at[fieldTopic]); len(raw) > 0 {
-		q.Target, q.TargetBy = trim(raw), HeaderTargetTopic
+	if raw := value(headers, at[fieldTopic]); len(bare(raw)) > 0 {
+		q.Target, q.TargetBy = trim(bare(raw)), headers[at[fieldTopic]-1].Key
 		if !validTopic(q.Target) {
 			return refuse(CodeInvalidTarget, StageParse, HeaderTargetTopic, raw,
 				"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
 		}
 	}
-	if len(p.sources) > 0 && len(value(headers, at[fieldTopic])) == 0 {
+	if len(p.sources) > 0 && len(bare(value(headers, at[fieldTopic]))) == 0 {
 		if r := q.source(headers, p.sources); r != nil {
 			return r
 		}
@@ -19,8 +19,8 @@ func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32
 	if raw := value(headers, at[fieldKey]); len(raw) > 0 {
 		q.Key, q.HasKey = raw, true
 	}
-	if raw := value(headers, at[fieldPartition]); len(raw) > 0 {
-		n, ok := parseCount(trim(raw))
+	if raw := value(headers, at[fieldPartition]); len(bare(raw)) > 0 {
+		n, ok := parseCount(trim(bare(raw)))
 		if !ok || n > 1<<31-1 {
 			return refuse(CodeInvalidPartition, StageParse, HeaderTargetPartition, raw, "a partition is a decimal number from 0")
 		}
@@ -33,11 +33,12 @@ func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32
 func (q *Request) source(headers []kgo.RecordHeader, names []string) *Refusal {
 	for _, name := range names {
 		for i := len(headers) - 1; i >= 0; i-- {
-			if headers[i].Key != name || len(headers[i].Value) == 0 {
+			v := bare(headers[i].Value)
+			if headers[i].Key != name || len(v) == 0 {
 				continue
 			}
 			q.TargetBy = name
-			if q.Target = trim(headers[i].Value); !validTopic(q.Target) {
+			if q.Target = trim(v); !validTopic(q.Target) {
 				return refuse(CodeInvalidTarget, StageParse, name, headers[i].Value,
 					"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
 			}
@@ -68,3 +69,25 @@ var topicBytes = func() (t [256]bool) {
 	}
 	return t
 }()
+
+// Names is the target that a record names, or else the route's own, whatever else it asks for and whether or not that can be understood: what
+// a person is shown of a record that was refused. It may be no topic name.
+func (r *Route) Names(rec *kgo.Record) string {
+	p := r.Parser()
+	var n named
+	var q Request
+	for i := range rec.Headers {
+		if f := fieldOf(rec.Headers[i].Key, p.ours()); f != other {
+			n.at[f] = int32(i) + 1
+		}
+	}
+	_ = p.substitute(&q, &n, rec.Headers) // what it has understood until it refuses counts
+	if name := trim(bare(value(rec.Headers, n.at[fieldTopic]))); len(name) > 0 {
+		return string(name)
+	}
+	_ = q.source(rec.Headers, p.sources)
+	if len(q.Target) > 0 {
+		return string(q.Target)
+	}
+	return r.Target
+}

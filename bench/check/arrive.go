@@ -20,13 +20,16 @@ type arrival struct {
 	record  *kgo.Record // nil when it was seen before its request and is gone
 }
 
+// judging is what a checker does with one record that is taken in.
+type judging struct{ *Checker }
+
 // Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known.
 func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	c.counts.Delivered++
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
 	if !p.named() || rt == nil {
-		c.deliveredBare(r, seen)
+		judging{c}.deliveredBare(r, seen)
 		return
 	}
 	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
@@ -34,7 +37,7 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 		c.fault(Stray, Source{rt.Topic, int32(p.partition), offset}, r, "names a partition that the delay topic does not have")
 		return
 	}
-	if c.outside(src, offset) {
+	if (judging{c}).outside(src, offset) {
 		c.counts.Delivered--
 		return
 	}
@@ -59,7 +62,7 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 		c.counts.Again++
 	}
 	src.fates.arrive(offset, src.at(offset), fate{at: r.Timestamp.UnixMilli(), due: p.due, round: p.round, byBroker: byBroker(r)})
-	c.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: src.from(offset, p)})
+	judging{c}.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: src.from(offset, p)})
 }
 
 // misEmitted tells which emitted header is there and should not be, or the other way round.
@@ -109,7 +112,7 @@ type moment struct {
 
 const unknown = math.MaxInt64
 
-func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
+func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 	s := src.at(offset)
 	first := c.arrived(src, s, offset, a)
 	switch {
@@ -151,7 +154,7 @@ func (c *Checker) deliver(src *source, offset int64, a arrival, m moment) {
 }
 
 // arrived counts an arrival and tells whether it is the first of its request.
-func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
+func (c judging) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	if s.arrivals < math.MaxUint8 {
 		s.arrivals++
 	}
@@ -176,7 +179,7 @@ func (c *Checker) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	return true
 }
 
-func (c *Checker) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
+func (c judging) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
 	if s.is(forgotten) {
 		return
 	}
@@ -189,7 +192,7 @@ func (c *Checker) judgeDelivered(src *source, s *slot, offset int64, a arrival) 
 	}
 }
 
-func (c *Checker) differences(s *slot, a arrival) (wrong []string) {
+func (c judging) differences(s *slot, a arrival) (wrong []string) {
 	if a.due != s.due && !(s.is(orLater) && a.due > s.due) && !s.wasAhead(a.due) {
 		wrong = append(wrong, fmt.Sprintf("due %d, not %d", a.due, s.due))
 	}
@@ -242,7 +245,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		c.fault(Stray, Source{rt.Topic, int32(p.partition), offset}, r, "names a partition that the delay topic does not have")
 		return
 	}
-	if c.outside(src, offset) {
+	if (judging{c}).outside(src, offset) {
 		c.counts.DeadLettered--
 		return
 	}
@@ -268,13 +271,13 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		c.counts.Parked++
 	}
 	src.fates.arrive(offset, s, fate{at: r.Timestamp.UnixMilli(), round: -1, dead: true, code: a.code, byBroker: byBroker(r)})
-	first := c.arrived(src, s, offset, a)
+	first := judging{c}.arrived(src, s, offset, a)
 	switch {
 	case s.is(requested):
 		if s.is(mayDeliver) {
 			a.print = c.hash.asSpared(r, rt, rt.emitted(p.timestamp))
 		}
-		c.judgeDead(src, s, offset, a)
+		judging{c}.judgeDead(src, s, offset, a)
 	case first:
 		s.print, s.codes = a.print, uint32(a.code)
 		if a.cut != nil {
@@ -286,7 +289,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 }
 
 // judgeDead compares a dead letter with the request, whose fingerprint in the slot must be of the same sort.
-func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
+func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	if s.is(forgotten) {
 		return
 	}
@@ -318,7 +321,7 @@ func (c *Checker) judgeDead(src *source, s *slot, offset int64, a arrival) {
 
 // judgeLate judges what arrived before its request was read. Got is what the arrivals left in the slot; the first of them is
 // compared in full.
-func (c *Checker) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectation) {
+func (c judging) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectation) {
 	a := arrival{print: got.print, at: got.place, target: got.target, code: Codes(got.codes), retried: got.is(retried)}
 	first := got.flags & (delivered | died)
 	if first == delivered|died {
@@ -341,7 +344,7 @@ func (c *Checker) judgeLate(src *source, s, got *slot, r *kgo.Record, e Expectat
 }
 
 // retry takes a retry record: from now on its origin is ordered by it.
-func (c *Checker) retry(src *source, r *kgo.Record, origin int64, again retry) {
+func (c judging) retry(src *source, r *kgo.Record, origin int64, again retry) {
 	s := src.at(r.Offset)
 	if s.is(isRetry) {
 		return // read again

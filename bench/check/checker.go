@@ -167,7 +167,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	if origin, again, ok := src.retryOf(r); ok {
 		if src.window.has(origin) {
-			c.retry(src, r, origin, again)
+			judging{c}.retry(src, r, origin, again)
 		}
 		return
 	}
@@ -208,11 +208,11 @@ func (c *Checker) Requested(r *kgo.Record) {
 		src.large[r.Offset] = large{len(r.Value), c.hash.bytes(r.Value[:headBytes])}
 	}
 	if got.arrivals > 0 {
-		c.judgeLate(src, s, &got, r, e)
+		judging{c}.judgeLate(src, s, &got, r, e)
 		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 	if src.route.Emit == emitNone && s.is(mayDeliver) && c.contents != nil {
-		c.learn(src, s, r, e)
+		judging{c}.learn(src, s, r, e)
 	}
 }
 

@@ -44,7 +44,7 @@ func (x contents) of(content uint64) *alike {
 }
 
 // learn makes a request known by its content.
-func (c *Checker) learn(src *source, s *slot, r *kgo.Record, e Expectation) {
+func (c judging) learn(src *source, s *slot, r *kgo.Record, e Expectation) {
 	content := c.hash.content(s.target, e.Key, r.Value, src.route.kept(r.Headers))
 	a := c.contents.of(content)
 	a.requests = append(a.requests, request{src, r.Offset, r.Timestamp.UnixMilli()})
@@ -56,7 +56,7 @@ func (c *Checker) learn(src *source, s *slot, r *kgo.Record, e Expectation) {
 }
 
 // deliveredBare takes a delivered record that names no request.
-func (c *Checker) deliveredBare(r *kgo.Record, seen time.Time) {
+func (c judging) deliveredBare(r *kgo.Record, seen time.Time) {
 	if c.config.Survey != nil {
 		c.counts.Delivered--
 		c.counts.Foreign++
@@ -75,7 +75,7 @@ func (c *Checker) deliveredBare(r *kgo.Record, seen time.Time) {
 }
 
 // deliverAlike takes a record as the delivery of the first due of the requests that it may be of.
-func (c *Checker) deliverAlike(a *alike, r *kgo.Record, seen time.Time) {
+func (c judging) deliverAlike(a *alike, r *kgo.Record, seen time.Time) {
 	q, least := a.requests[0], int64(math.MaxInt64)
 	for _, other := range a.requests {
 		if s := other.src.at(other.offset); s.arrivals == 0 && s.due < least {

@@ -38,6 +38,14 @@ type asked struct {
 	unsupported                           bool
 }
 
+// read takes what headers of other tools say where none of the processor's own asks for anything, and the route lets records say when they are due.
+func (rt *route) read(headers []kgo.RecordHeader) asked {
+	if rt.borrows(headers) {
+		return borrowed(headers)
+	}
+	return read(headers)
+}
+
 func read(headers []kgo.RecordHeader) asked {
 	var a asked
 	for _, h := range headers {
@@ -72,7 +80,7 @@ func read(headers []kgo.RecordHeader) asked {
 
 // expect says what must become of a request, by its headers alone.
 func (rt *route) expect(r *kgo.Record) Expectation {
-	a := read(r.Headers)
+	a := rt.read(r.Headers)
 	e := Expectation{Outcome: Deliver, Key: r.Key, Partition: -1}
 	if rt.Keyed && r.Value == nil && len(a.cancel)+len(a.replace) == 0 {
 		a.cancel = r.Key
@@ -130,7 +138,7 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 // understood names nothing.
 func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
 	partition, offset, due, ok := handle(v)
-	switch replaces := read(r.Headers).cancel == nil; {
+	switch replaces := rt.read(r.Headers).cancel == nil; {
 	case rt.Delay > 0:
 		e.refuse(UnsupportedHeader)
 	case !ok && len(v) > 256:

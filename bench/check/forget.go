@@ -93,14 +93,14 @@ func (c *Checker) Forget() {
 		return
 	}
 	end := &ending{*c}
-	end.forgetIDs()
-	end.forgetNamings()
+	surveying{end}.forgetIDs()
+	surveying{end}.forgetNamings()
 	for _, src := range c.sources {
-		end.decide(src)
-		isSettled := func(offset int64, s *slot) bool { return end.isSettled(src, offset, s) }
+		surveying{end}.decide(src)
+		isSettled := func(offset int64, s *slot) bool { return surveying{end}.isSettled(src, offset, s) }
 		for offset, s := range src.few {
 			if offset < src.window.next && isSettled(offset, s) {
-				end.bury(src, offset, s)
+				surveying{end}.bury(src, offset, s)
 				src.arrived[offset/bitsOffsets].note(offset, s)
 				delete(src.few, offset)
 			}
@@ -120,7 +120,7 @@ func (c *Checker) Forget() {
 			}
 			for i := range p {
 				if offset := n*pageSlots + int64(i); isSettled(offset, &p[i]) {
-					end.bury(src, offset, &p[i])
+					surveying{end}.bury(src, offset, &p[i])
 				}
 			}
 			src.giveUp(n, isSettled)
@@ -130,12 +130,12 @@ func (c *Checker) Forget() {
 }
 
 // decide settles requests of which nothing was seen, and nothing will be.
-func (e *ending) decide(src *source) {
+func (e surveying) decide(src *source) {
 	for offset, s := range src.slots() {
 		if !s.is(requested) || s.arrivals > 0 || s.is(settled) || s.is(dueUnread) || e.apart(src.name(offset), s) {
 			continue
 		}
-		if v := e.unseen(src, offset, s); v.Final && (v.Fate == Lost || v.Fate == Untellable) {
+		if v := (judging{&e.Checker}).unseen(src, offset, s); v.Final && (v.Fate == Lost || v.Fate == Untellable) {
 			e.judgeUnseen(src, offset, s, "%s", e.says(s))
 			s.flags |= settled
 		}
@@ -150,7 +150,7 @@ func (b *bits) note(offset int64, s *slot) {
 }
 
 // isSettled tells whether nothing is waited for any more at an offset that was read.
-func (e *ending) isSettled(src *source, offset int64, s *slot) bool {
+func (e surveying) isSettled(src *source, offset int64, s *slot) bool {
 	switch {
 	case s.flags == 0, s.is(isRetry), s.is(settled):
 		return true
@@ -161,7 +161,7 @@ func (e *ending) isSettled(src *source, offset int64, s *slot) bool {
 }
 
 // bury judges what can be judged when nothing more comes of a request, and forgets what was noted for that.
-func (e *ending) bury(src *source, offset int64, s *slot) {
+func (e surveying) bury(src *source, offset int64, s *slot) {
 	if s.flags == 0 {
 		return
 	}
@@ -181,17 +181,17 @@ func (e *ending) bury(src *source, offset int64, s *slot) {
 }
 
 // scratch judges without effect.
-func (e *ending) scratch() *ending {
+func (e surveying) scratch() *ending {
 	copied := &ending{e.Checker}
 	copied.untold = make(map[string]*Found)
 	return copied
 }
 
 // accepted tells whether the group has read a record of a delay topic.
-func (e *ending) accepted(of Source) bool { return e.config.Survey.Resolved(of, 0, 0) }
+func (e surveying) accepted(of Source) bool { return e.config.Survey.Resolved(of, 0, 0) }
 
 // done tells whether nothing more will become of a request.
-func (e *ending) done(name Source) bool {
+func (e surveying) done(name Source) bool {
 	src := e.sources[topicPartition{name.Topic, name.Partition}]
 	if src == nil {
 		return true
@@ -200,14 +200,14 @@ func (e *ending) done(name Source) bool {
 	if s.arrivals > 0 {
 		return true
 	}
-	return e.unseen(src, name.Offset, s).Final
+	return judging{&e.Checker}.unseen(src, name.Offset, s).Final
 }
 
 // forgetNamings gives up what names others, and what they name, where nothing is open.
-func (e *ending) forgetNamings() {
+func (e surveying) forgetNamings() {
 	for key, n := range e.namings.named {
-		inside := e.inWindow(n.Source)
-		open := e.ids.of[n.Source] != nil || n.requested && !e.done(n.Source) || inside && !n.requested && !e.wasRead(n.Source)
+		inside := judging{&e.Checker}.inWindow(n.Source)
+		open := e.ids.of[n.Source] != nil || n.requested && !e.done(n.Source) || inside && !n.requested && !judging{&e.Checker}.wasRead(n.Source)
 		for _, by := range n.by {
 			open = open || !e.accepted(by.name) || by.replaces && !e.done(by.name)
 		}
@@ -226,7 +226,7 @@ func (e *ending) forgetNamings() {
 		delete(e.namings.named, key)
 	}
 	for name, f := range e.namings.foreign {
-		if !e.inWindow(name) || f.seen && (f.times > 0 || f.answered) && e.accepted(name) {
+		if !(judging{&e.Checker}).inWindow(name) || f.seen && (f.times > 0 || f.answered) && e.accepted(name) {
 			e.judgeForeign(name, f)
 			e.settle(name)
 			delete(e.namings.foreign, name)
@@ -235,7 +235,7 @@ func (e *ending) forgetNamings() {
 }
 
 // forgetIDs gives up ids that no request has that is open.
-func (e *ending) forgetIDs() {
+func (e surveying) forgetIDs() {
 	for name, g := range e.ids.by {
 		open := false
 		for _, offset := range g.members {
@@ -246,7 +246,7 @@ func (e *ending) forgetIDs() {
 		}
 		if scratch := e.scratch(); !open {
 			before := scratch.faults()
-			scratch.surveyGroup(g, name.id)
+			surveying{scratch}.surveyGroup(g, name.id)
 			open = scratch.faults() > before || scratch.untold[whyBefore] != nil
 		}
 		if open {
@@ -264,13 +264,13 @@ func (e *ending) forgetIDs() {
 }
 
 // inWindow tells whether a request is judged.
-func (c *Checker) inWindow(name Source) bool {
+func (c judging) inWindow(name Source) bool {
 	src := c.sources[topicPartition{name.Topic, name.Partition}]
 	return src != nil && src.window.has(name.Offset)
 }
 
 // wasRead tells whether a place in a delay topic has been passed.
-func (c *Checker) wasRead(name Source) bool {
+func (c judging) wasRead(name Source) bool {
 	src := c.sources[topicPartition{name.Topic, name.Partition}]
 	return src != nil && name.Offset < src.window.next
 }

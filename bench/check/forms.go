@@ -1,7 +1,7 @@
 package check
 
 import (
-	"encoding/binary"
+	"encoding/json"
 	"math"
 	"math/big"
 	"regexp"
@@ -19,10 +19,11 @@ import (
 var instants = []func(v []byte) (millis int64, ok bool){epoch, stamp}
 
 // spans are the forms of a duration, in ms from a timestamp in ms, rounded up.
-var spans = []func(v []byte, from int64) (millis int64, ok bool){plainMillis, goSpan, isoSpan}
+var spans = []func(v []byte, from int64) (millis int64, ok bool){plainMillis, goSpan, isoSpan, clockSpan}
 
 // parseUntil reads an instant.
 func parseUntil(v []byte) (millis int64, ok bool) {
+	v = unquoted(v)
 	for _, form := range instants {
 		if millis, ok = form(v); ok {
 			return millis, true
@@ -33,12 +34,22 @@ func parseUntil(v []byte) (millis int64, ok bool) {
 
 // parseFor reads a duration that begins at a time in ms.
 func parseFor(v []byte, from int64) (millis int64, ok bool) {
+	v = unquoted(v)
 	for _, form := range spans {
 		if millis, ok = form(v, from); ok {
 			return millis, true
 		}
 	}
 	return 0, false
+}
+
+// unquoted takes the quotes of a JSON string off.
+func unquoted(v []byte) []byte {
+	var inside string
+	if s := text(v); strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &inside) == nil {
+		return []byte(inside)
+	}
+	return v
 }
 
 // epoch is a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. One that is not text is binary, and then it
@@ -92,9 +103,15 @@ func decimal(s string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(s)
 }
 
-// stamp is RFC 3339, with a T or a space between date and time.
+// stamps are the layouts of a date and time: RFC 3339, with a space for the T, without seconds, or with an offset without a colon.
+var stamps = []string{
+	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z0700", "2006-01-02T15:04Z07:00",
+	time.DateOnly,
+}
+
+// stamp is one of them. A date is its midnight in UTC.
 func stamp(v []byte) (millis int64, ok bool) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00"} {
+	for _, layout := range stamps {
 		if t, err := time.Parse(layout, text(v)); err == nil {
 			return t.Add(time.Millisecond - 1).UnixMilli(), true
 		}
@@ -121,12 +138,14 @@ var (
 	}
 	goParts  = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?)([a-zµμ]+)`)
 	goWhole  = regexp.MustCompile(`^-?([0-9]+(\.[0-9]*)?[a-zµμ]+)+$`)
+	goSpaces = regexp.MustCompile(`([0-9]) +([a-zµμ])|([a-zµμ]) +([0-9])`)
+	clock    = regexp.MustCompile(`^(-?)([0-9]{1,9}):([0-5][0-9]):([0-5][0-9](?:\.[0-9]{1,40})?)$`)
 	isoWhole = regexp.MustCompile(`^(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$`)
 )
 
-// goSpan is as Go writes durations, with days and weeks: 1h30m, 2d.
+// goSpan is as Go writes durations, with days and weeks, and with spaces beside units or none: 1h30m, 2d, 5 s.
 func goSpan(v []byte, _ int64) (millis int64, ok bool) {
-	s := text(v)
+	s := goSpaces.ReplaceAllString(text(v), "$1$3$2$4")
 	if !goWhole.MatchString(s) {
 		return 0, false
 	}
@@ -165,6 +184,20 @@ func isoSpan(v []byte, from int64) (millis int64, ok bool) {
 	return inMillis(sum, part[1] == "-")
 }
 
+// clockSpan is hours:minutes:seconds.
+func clockSpan(v []byte, _ int64) (millis int64, ok bool) {
+	part := clock.FindStringSubmatch(text(v))
+	if part == nil {
+		return 0, false
+	}
+	sum := new(big.Rat)
+	ok = add(sum, part[2], time.Hour) && add(sum, part[3], time.Minute) && add(sum, part[4], time.Second)
+	if !ok {
+		return 0, false
+	}
+	return inMillis(sum, part[1] == "-")
+}
+
 // add adds so many of a unit, in ns.
 func add(sum *big.Rat, digits string, unit time.Duration) bool {
 	n, ok := decimal(strings.TrimSuffix(digits, "."))
@@ -188,12 +221,16 @@ func inMillis(nanos *big.Rat, negative bool) (millis int64, ok bool) {
 // text is a value without the spaces around it.
 func text(v []byte) string { return strings.TrimSpace(string(v)) }
 
-// asBinary reads eight bytes big-endian, as Java's LongSerializer writes them, where they cannot be text.
+// asBinary reads up to eight bytes big-endian, as Java's LongSerializer and BigInteger write them, where they cannot be text.
 func asBinary(v []byte) (n int64, ok bool) {
-	if len(v) != 8 || utf8.Valid(v) && !strings.ContainsFunc(string(v), unicode.IsControl) {
+	if len(v) == 0 || len(v) > 8 || utf8.Valid(v) && !strings.ContainsFunc(string(v), unicode.IsControl) {
 		return 0, false
 	}
-	return int64(binary.BigEndian.Uint64(v)), true
+	n = int64(int8(v[0]))
+	for _, c := range v[1:] {
+		n = n<<8 | int64(c)
+	}
+	return n, true
 }
 
 func ceilMillis(d time.Duration) int64 { return ceilDiv(int64(d), 1e6) }

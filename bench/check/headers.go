@@ -262,7 +262,7 @@ func (x hasher) asDelivered(key, value []byte, headers []kgo.RecordHeader, due, 
 // asSpared is the fingerprint of a dead letter as if it had been delivered, for requests of which either may become.
 func (x hasher) asSpared(letter *kgo.Record, rt *route, timestamp int64) print {
 	key := letter.Key
-	if a := read(letter.Headers); len(a.key) > 0 {
+	if a := rt.read(letter.Headers); len(a.key) > 0 {
 		key = a.key
 	}
 	return print{

@@ -207,7 +207,7 @@ func (s *slot) pends() bool { return s.is(mayDeliver) || Codes(s.codes)&atDelive
 // judgeIDs: what has vanished was taken away, a duplicate has another one before it, and a cancel that finds nothing is passed on once.
 func (e *ending) judgeIDs() {
 	if e.config.Survey != nil {
-		e.surveyIDs()
+		surveying{e}.surveyIDs()
 		return
 	}
 	for name, g := range e.ids.by {

@@ -135,7 +135,7 @@ func (c *namings) cancels(src *source, s *slot, r *kgo.Record, e Expectation) {
 		})
 	}
 	if got.arrivals > 0 {
-		c.judgeLate(src, s, &got, r, e)
+		judging{c.Checker}.judgeLate(src, s, &got, r, e)
 		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 }
@@ -267,7 +267,7 @@ func (e *ending) judgeNamings() {
 func (e *ending) judgeNamed(n *named) bool {
 	before := e.faults() + e.counts.Untold
 	if e.config.Survey != nil {
-		e.surveyNamed(n)
+		surveying{e}.surveyNamed(n)
 	} else {
 		e.compareNamed(n)
 	}
@@ -297,7 +297,7 @@ func (e *ending) compareNamed(n *named) {
 }
 
 func (e *ending) judgeForeign(name Source, f *foreign) {
-	if e.config.Survey != nil && !e.canTell(name, f) {
+	if e.config.Survey != nil && !(surveying{e}).canTell(name, f) {
 		return
 	}
 	switch {

@@ -101,7 +101,7 @@ func (e *ending) judgeEnd(src *source) {
 		case s.is(requested) && s.arrivals == 0 && (s.due <= e.until || e.config.Survey != nil) && !e.apart(src.name(offset), s):
 			says := e.says(s)
 			if e.config.Survey != nil {
-				e.judgeUnseen(src, offset, s, "%s", says)
+				surveying{e}.judgeUnseen(src, offset, s, "%s", says)
 				continue
 			}
 			e.fault(Missing, src.name(offset), nil, "%s", says)

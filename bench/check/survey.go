@@ -187,7 +187,7 @@ func (x *targets) plausible(r *kgo.Record) bool {
 }
 
 // unseen asks what became of a request of which nothing was seen.
-func (c *Checker) unseen(src *source, offset int64, s *slot) Verdict {
+func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 	key := src.keyed(offset, s.due)
 	return c.config.Survey.Unseen(Unseen{
 		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce, Since: max(key.due, src.overdue[offset]),
@@ -197,14 +197,17 @@ func (c *Checker) unseen(src *source, offset int64, s *slot) Verdict {
 	})
 }
 
-func (c *Checker) cancels(name Source) bool {
+func (c judging) cancels(name Source) bool {
 	by := c.namings.namers[name]
 	return by != nil && !by.replaces
 }
 
+// surveying is how an ending judges a survey: what is not seen of it may lie outside of the window.
+type surveying struct{ *ending }
+
 // judgeUnseen counts a request of which nothing was seen as what it is. What says what should have become of it.
-func (e *ending) judgeUnseen(src *source, offset int64, s *slot, what string, args ...any) {
-	switch v := e.unseen(src, offset, s); v.Fate {
+func (e surveying) judgeUnseen(src *source, offset int64, s *slot, what string, args ...any) {
+	switch v := (judging{&e.Checker}).unseen(src, offset, s); v.Fate {
 	case Waits:
 		e.counts.Pending++
 	case Lags:
@@ -217,7 +220,7 @@ func (e *ending) judgeUnseen(src *source, offset int64, s *slot, what string, ar
 }
 
 // untell counts a request of which it cannot be told what became of it.
-func (e *ending) untell(why string, name Source, what string, args ...any) {
+func (e surveying) untell(why string, name Source, what string, args ...any) {
 	e.counts.Untold++
 	found := e.untold[why]
 	if found == nil {
@@ -228,9 +231,9 @@ func (e *ending) untell(why string, name Source, what string, args ...any) {
 }
 
 // surveyNamed: a cancel that was not answered has taken its request away, or its answer cannot be seen.
-func (e *ending) surveyNamed(n *named) {
+func (e surveying) surveyNamed(n *named) {
 	src := e.source(n.Topic, n.Partition)
-	if src == nil || !src.window.has(n.Offset) || !e.wasRead(n.Source) {
+	if src == nil || !src.window.has(n.Offset) || !(judging{&e.Checker}).wasRead(n.Source) {
 		return
 	}
 	s := src.peek(n.Offset)
@@ -239,7 +242,7 @@ func (e *ending) surveyNamed(n *named) {
 	unanswered := 0
 	for _, by := range n.by {
 		if n.route.CancelsAnswered && !by.replaces && by.in == unseen {
-			if cancel := src.peek(by.name.Offset); e.unseen(src, by.name.Offset, cancel).Fate == Lost {
+			if cancel := src.peek(by.name.Offset); (judging{&e.Checker}).unseen(src, by.name.Offset, cancel).Fate == Lost {
 				unanswered++
 			}
 		}
@@ -268,8 +271,8 @@ func (e *ending) surveyNamed(n *named) {
 }
 
 // take counts a request that may have been taken away, and of which nothing was seen.
-func (e *ending) take(src *source, offset int64, s *slot) {
-	if v := e.unseen(src, offset, s); v.Fate == Untellable {
+func (e surveying) take(src *source, offset int64, s *slot) {
+	if v := (judging{&e.Checker}).unseen(src, offset, s); v.Fate == Untellable {
 		e.judgeUnseen(src, offset, s, "%s", e.says(s))
 		return
 	}
@@ -277,10 +280,10 @@ func (e *ending) take(src *source, offset int64, s *slot) {
 }
 
 // canTell tells whether it can be judged that a cancel was passed on.
-func (e *ending) canTell(name Source, f *foreign) bool {
+func (e surveying) canTell(name Source, f *foreign) bool {
 	src := e.source(name.Topic, name.Partition)
 	switch {
-	case src == nil || !src.window.has(name.Offset) || !e.wasRead(name):
+	case src == nil || !src.window.has(name.Offset) || !judging{&e.Checker}.wasRead(name):
 		return false
 	case !f.seen: // or it has been forgotten
 		return !src.givenUp(name.Offset/pageSlots) && !src.is(name.Offset, settled)
@@ -293,7 +296,7 @@ func (e *ending) canTell(name Source, f *foreign) bool {
 
 // surveyIDs: what has vanished was taken away by what came later. Duplicates and what was passed on are not judged: what had an id before may be
 // outside of the window.
-func (e *ending) surveyIDs() {
+func (e surveying) surveyIDs() {
 	for name, g := range e.ids.by {
 		e.surveyGroup(g, name.id)
 	}
@@ -302,7 +305,7 @@ func (e *ending) surveyIDs() {
 // whyBefore: of a route that leaves out what has an id that another one has.
 const whyBefore = "their id may have been had by a request outside of the window"
 
-func (e *ending) surveyGroup(g *sharers, id string) {
+func (e surveying) surveyGroup(g *sharers, id string) {
 	e.judgeMemory(g, id)
 	missing := e.ids.missing(g)
 	for i, offset := range g.members {
@@ -344,7 +347,7 @@ func newTurns(kept bool) turns {
 }
 
 // judgeTurn finds what is delivered after a later one of its key, target partition and due time.
-func (c *Checker) judgeTurn(src *source, offset int64, s *slot, r *kgo.Record) {
+func (c judging) judgeTurn(src *source, offset int64, s *slot, r *kgo.Record) {
 	if c.turns == nil || !s.is(requested) || s.is(orLater) {
 		return
 	}
@@ -362,7 +365,7 @@ func (c *Checker) judgeTurn(src *source, offset int64, s *slot, r *kgo.Record) {
 }
 
 // outside tells whether what has arrived is of a request that is not judged.
-func (c *Checker) outside(src *source, offset int64) bool {
+func (c judging) outside(src *source, offset int64) bool {
 	if c.config.Survey == nil || src.window.has(offset) || src.is(offset, requested) {
 		return false
 	}
@@ -374,7 +377,7 @@ func (c *Checker) outside(src *source, offset int64) bool {
 func (s *source) is(offset int64, f flag) bool { return s.peek(offset).is(f) }
 
 // settle notes that a request is not waited for any more although nothing was seen of it.
-func (e *ending) settle(name Source) {
+func (e surveying) settle(name Source) {
 	if src := e.sources[topicPartition{name.Topic, name.Partition}]; src != nil {
 		if s := src.peek(name.Offset); s.is(requested) && s.arrivals == 0 && !s.is(settled) {
 			if s.is(mayDeliver) {

@@ -27,6 +27,11 @@ func (r routeSettings) route() topics.Route {
 		DeadLetter: cmp.Or(r.DeadLetter, r.Topic+".dead"),
 		Emit:       r.Emit,
 
+		Prefix:      r.Prefix,
+		Aliases:     r.Aliases,
+		Partitioner: r.Partitioner,
+		Timestamp:   r.Timestamp,
+
 		Jitter:          r.Jitter,
 		ExpireAfter:     r.ExpireAfter,
 		Remember:        r.Remember,

@@ -22,6 +22,7 @@ type letter struct {
 	topics.Letter
 	record *kgo.Record
 	target string // the topic that it was for; "" where that is not known
+	prefix string // of our headers, on the route that it was for; "" where that is not known
 }
 
 // read says what a record tells as a dead letter; nil when it is none.
@@ -30,30 +31,19 @@ func (b *boxes) read(r *kgo.Record) *letter {
 	if !ok {
 		return nil
 	}
-	return &letter{Letter: l, record: r, target: b.target(r.Headers, l.Topic)}
+	read := &letter{Letter: l, record: r, target: b.target(r, l.Topic)}
+	if route := b.routes[l.Topic]; route != nil {
+		read.prefix = route.HeaderPrefix()
+	}
+	return read
 }
 
-// target is the topic that a request asks for: by its header, or else by its route.
-func (b *boxes) target(headers []kgo.RecordHeader, delay string) string {
-	names := []string{topics.HeaderTargetTopic}
-	route := b.routes[delay]
-	if route != nil && route.Retry != nil && route.Retry.FromHeaders {
-		names = append(names, topics.SourceHeaders...)
+// target is the topic that a request asks for: as its route understands its headers, or else by the route.
+func (b *boxes) target(r *kgo.Record, delay string) string {
+	if route := b.routes[delay]; route != nil {
+		return route.Names(r)
 	}
-	for _, name := range names {
-		for _, h := range slices.Backward(headers) {
-			if h.Key == name {
-				if target := strings.TrimSpace(string(h.Value)); target != "" {
-					return target
-				}
-				break // the last of a name counts
-			}
-		}
-	}
-	if route != nil {
-		return route.Target
-	}
-	return ""
+	return strings.TrimSpace(string(topics.Bare(topics.Last(r.Headers, topics.HeaderTargetTopic))))
 }
 
 func (l *letter) place() position {

@@ -183,7 +183,7 @@ type again struct {
 func (r *replay) again(l *letter) *again {
 	return &again{l, &kgo.Record{
 		Topic: l.Topic, Partition: l.Partition, Key: l.record.Key, Value: l.record.Value,
-		Headers: topics.AppendReplayed(nil, l.record.Headers, l.Refusal.Code),
+		Headers: topics.AppendReplayed(nil, l.record.Headers, l.Refusal.Code, l.prefix),
 	}}
 }
 

@@ -105,7 +105,7 @@ func fullRowOf(l *letter) fullRow {
 
 // written are the headers of the request as it was written.
 func (l *letter) written() []kgo.RecordHeader {
-	return topics.AppendReplayed(nil, l.record.Headers, "")
+	return topics.AppendReplayed(nil, l.record.Headers, "", l.prefix)
 }
 
 // show prints all of a dead letter for people.

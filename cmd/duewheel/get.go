@@ -217,7 +217,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 		return fmt.Errorf("the record at offset %d has left the log meanwhile", one.fate.Offset)
 	}
 	r := one.record
-	readings := one.got.Parser(r.Offset).Readings(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+	readings := one.got.Parser(r.Offset).Meanings(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
 	state, text := v.says(one)
 	row := recordRow{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Offset: r.Offset, State: state, Says: text, Due: one.fate.Due, Timestamp: r.Timestamp.UnixMilli(),
 		NextDue: one.fate.NextDue, Guess: one.fate.Guess, SearchedTo: one.to, LogEnd: one.end, Audit: one.audit, Headers: []readHeaderRow{}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ type order struct {
 	noCheck     bool
 
 	hasKey, hasValue bool
+
+	of *topics.Route // nil: not known
 }
 
 // checkFlags says what is wrong with the flags alone.
@@ -77,11 +80,12 @@ func (o *order) record(value []byte, now time.Time) *kgo.Record {
 
 // ours are the headers that flags of their own stand for.
 func (o *order) ours() (headers []kgo.RecordHeader) {
-	header := func(name, v string) {
+	plain := func(name, v string) {
 		if v != "" {
 			headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
 		}
 	}
+	header := func(name, v string) { plain(o.name(name), v) }
 	header(topics.HeaderFor, o.wait)
 	header(topics.HeaderUntil, o.until)
 	header(topics.HeaderTargetTopic, o.to)
@@ -222,10 +226,23 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 	if route != nil && route.Delay > 0 {
 		return line // it cannot be taken out of the order of the log
 	}
-	if byBroker && len(topics.Last(r.Headers, topics.HeaderUntil)) == 0 {
+	if byBroker && !saysInstant(parser.Readings(r.Headers, topics.StampOf(r))) {
 		return line + "; without a handle, since the broker's timestamp counts (LogAppendTime): --until gives one"
 	}
 	return line + ", handle " + topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: q.Due}.String()
+}
+
+// saysInstant tells whether a request says itself at what instant it is due.
+func saysInstant(readings []topics.Reading) bool {
+	return slices.ContainsFunc(readings, func(r topics.Reading) bool { return r.For == topics.HeaderUntil && r.Note == "" })
+}
+
+// name is what a header of ours is called on the route.
+func (o *order) name(header string) string {
+	if o.of == nil {
+		return header
+	}
+	return o.of.Header(header)
 }
 
 // nameOf is what a cancel names.

@@ -83,6 +83,7 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 	if p.route, err = o.route(s, f.file); err != nil {
 		return err
 	}
+	o.of = p.route
 	if p.parser, err = topics.ParserFor(topics.Spec(0)); err != nil {
 		return err
 	}

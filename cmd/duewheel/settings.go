@@ -128,6 +128,22 @@ type routeSettings struct {
 	// `all`: `delay-source-timestamp` and `delay-fired`, too. `none`, for sinks that cannot read plain text headers.
 	Emit topics.Emit `key:"headers.emit" default:"source" words:"source all none"`
 
+	// Prefix begins the names of our headers in this topic, those of requests and those that delivered records get: small letters, digits, `-`, `_` and `.`,
+	// with one of the last three at its end. Names that begin with it and mean nothing are dead-lettered. `__delay.errors.*` and what duewheel writes into the delay topic for itself keep their names.
+	Prefix string `key:"headers.prefix" default:"delay-"`
+
+	// Aliases lists presets of headers of other tools that are understood, which docs/requests.md has: `plain`, `etf1`, `karafka`, `cloudevents`, `spring-retry` say when
+	// a record is due, and `connect-dlq`, `spring-dlt`, `streams-dlq`, `share-dlq` where it goes. `none` alone: none. A list takes the place of the usual one.
+	Aliases []string `key:"headers.aliases" unset:"plain, etf1, karafka and cloudevents; with retry.target from_headers connect-dlq, spring-dlt, streams-dlq and share-dlq; with delay none"`
+
+	// Partitioner says which partition of its target a delivered record gets that asks for none. `murmur2`: by key, as Java, kafkajs, kafka-python and franz-go choose. `crc32`:
+	// by key, as librdkafka does by default, so kcat and confluent-kafka. `source_partition`: the number of the partition in which the request was; what its target does not have is dead-lettered.
+	Partitioner topics.Partitioner `key:"partitioner" default:"murmur2" words:"murmur2 crc32 source_partition"`
+
+	// Timestamp says which timestamp delivered records get, where the target's `message.timestamp.type` is CreateTime. `fired`: when it was delivered. `due`: when it was due. `original`: that of the request;
+	// a target whose `retention.ms` is shorter than the delay may delete such a record at once.
+	Timestamp topics.Timestamp `key:"timestamp" default:"fired" words:"fired due original"`
+
 	// Jitter spreads what is due at one instant: up to so much is added to a due time, a share that follows from the record's partition and
 	// offset. A record is delivered that much later than it asked for. Handles have the due time that was asked for. Not with `delay` or `retry`.
 	Jitter time.Duration `key:"jitter" unset:"none"`

@@ -58,3 +58,9 @@ func keyOf(kind string, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return kind + "-" + hex.EncodeToString(sum[:8])
 }
+
+// Cached returns a folder that fill has filled, by this run or an earlier one. Another key, or another part, is another folder. fill
+// gets an empty one.
+func Cached(kind string, fill func(dir string) error, parts ...string) (string, error) {
+	return cached(keyOf(kind, parts...), fill)
+}

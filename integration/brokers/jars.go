@@ -74,3 +74,8 @@ func resolve(ctx context.Context, pom, dir string) error {
 	}
 	return nil
 }
+
+// Jars returns a folder with artifacts, group:name:version, and what they need. Maven fetches them once.
+func Jars(ctx context.Context, name string, logf func(string, ...any), artifacts ...string) (string, error) {
+	return jars(ctx, name, logf, artifacts...)
+}

@@ -2,6 +2,7 @@ package load
 
 import (
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -111,6 +112,10 @@ func (g *Generator) due(now time.Time) time.Time {
 
 // ask adds what a request asks for, or fails to.
 func (g *Generator) ask(r *kgo.Record, bad Bad, due time.Time) {
+	if bad == Good && !g.config.Plain && !g.config.Bare && len(g.config.Targets) > 0 && g.random.IntN(8) == 0 {
+		g.askOtherwise(r, due)
+		return
+	}
 	switch {
 	case g.config.Plain || bad == NoDue:
 	case bad == Unparsable:
@@ -143,11 +148,20 @@ func (g *Generator) ask(r *kgo.Record, bad Bad, due time.Time) {
 	}
 }
 
+// askOtherwise asks by headers of another tool, and by nothing else: etf1's scheduler.
+func (g *Generator) askOtherwise(r *kgo.Record, due time.Time) {
+	add(r, "scheduler-epoch", fmt.Sprintf("%d.%03d", due.Unix(), due.UnixMilli()%1000))
+	add(r, "scheduler-target-topic", pick(g, g.config.Targets))
+	if g.random.IntN(20) == 0 {
+		add(r, "scheduler-target-key", fmt.Sprint("other-", g.random.IntN(g.config.Keys)))
+	}
+}
+
 // askDue says the same due time in one of several ways.
 func (g *Generator) askDue(r *kgo.Record, due time.Time) {
 	form := 0
 	if !g.config.Bare {
-		form = g.random.IntN(5)
+		form = g.random.IntN(10)
 	}
 	wait := due.Sub(r.Timestamp)
 	switch form {
@@ -157,6 +171,17 @@ func (g *Generator) askDue(r *kgo.Record, due time.Time) {
 		add(r, "delay-for", strconv.FormatInt(wait.Milliseconds(), 10))
 	case 3:
 		add(r, "delay-for", wait.String())
+	case 5:
+		add(r, "delay-until", strconv.Quote(due.UTC().Format("2006-01-02T15:04:05.999999999Z07:00")))
+	case 6:
+		add(r, "delay-until", due.In(time.FixedZone("", 19800)).Format("2006-01-02T15:04:05.000-0700"))
+	case 7:
+		add(r, "delay-until", string(big.NewInt(due.UnixMilli()).Bytes())) // as Java's BigInteger, so Spring
+	case 8:
+		wait := max(wait, 0)
+		add(r, "delay-for", fmt.Sprintf("%d:%02d:%06.3f", int(wait.Hours()), int(wait.Minutes())%60, (wait%time.Minute).Seconds()))
+	case 9:
+		add(r, "delay-for", strconv.FormatInt(wait.Milliseconds(), 10)+" ms")
 	case 4: // delay-until wins
 		add(r, "delay-for", "1h")
 		fallthrough
@@ -171,7 +196,7 @@ func (g *Generator) headers(r *kgo.Record) {
 		return
 	}
 	for range g.random.IntN(g.config.Headers + 1) {
-		h := kgo.RecordHeader{Key: pick(g, []string{"trace", "h", "X-Delay-Until", "__connect.errors.topic"})}
+		h := kgo.RecordHeader{Key: pick(g, []string{"trace", "h", "X-Delay-Until", "ce_expirytime", "scheduler-target-partition", "__connect.errors.topic"})}
 		switch g.random.IntN(10) {
 		case 0:
 		case 1:

@@ -105,12 +105,6 @@ func (b *basis) waits(e *entry) bool {
 	return e.condition == isHeld && !b.passed(e)
 }
 
-// isMeant reports whether a key is that of a record, or of what is remembered of it, which is told apart to the second.
-func (b *basis) isMeant(e *entry, key state.Key) bool {
-	return e.due == key.Due || b.remembers(e) && !b.checkpoint.Watermark.Less(key) &&
-		b.rememberedUntil(key) == b.rememberedUntil(state.Key{Due: e.due, Seq: e.offset})
-}
-
 // rememberedStep is what the time until which an id is remembered is rounded up to, in ms.
 const rememberedStep = 1000
 

@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"cmp"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -22,7 +23,7 @@ func (p *Partition) remove(a *ask) (hit bool) {
 	p.trace.named(a)
 	if a.id == 0 {
 		place, has := p.find(a.names.Seq)
-		return has && a.names.Seq < a.offset && p.isMeant(p.at(place), a.names) && p.takeOut(place)
+		return has && a.names.Seq < a.offset && p.at(place).due == a.names.Due && p.takeOut(place)
 	}
 	for place := range p.named(a.id) { // what comes later is not read, or waits for its own answer
 		if e := p.at(place); a.asked <= 0 || e.written <= a.asked {
@@ -81,7 +82,7 @@ func (p decision) answer(a *ask) {
 	switch {
 	case e.condition == isGone:
 	case a.must && !hit && (p.env.Route == nil || !p.env.Route.ReplacesLate):
-		p.drop(place, topics.TooLateToReplace(nil, false))
+		p.drop(place, cmp.Or(p.env.Route, &topics.Route{}).TooLateToReplace(nil, false))
 	default:
 		e.condition = isHeld
 	}

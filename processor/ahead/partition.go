@@ -211,7 +211,7 @@ func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
 	}
 	key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
 	p.trace.resolves(r, key, q.ResolveBy)
-	if place, has := p.find(key.Seq); has && p.isMeant(p.at(place), key) {
+	if place, has := p.find(key.Seq); has && p.at(place).due == key.Due {
 		p.end(place)
 	}
 }

@@ -260,6 +260,7 @@ func (k *decision) twin(a ask, h *held, effect Effect) error {
 		h.effect = EffectIgnored
 	default:
 		h.refusal = topics.Duplicate(a.id, runIDPlace(k.window.near.get(h.ref)) == idInKey, k.remembered)
+		h.refusal.Header = k.env.Route.Header(h.refusal.Header)
 	}
 	h.resolve = k.replayed(h)
 	return nil
@@ -277,7 +278,7 @@ func (k *decision) replace(h *held, effect Effect) error {
 		if err := rec.Decode(k.window.near.get(h.ref)); err != nil {
 			panic("pending: BUG: " + err.Error())
 		}
-		h.refusal = topics.TooLateToReplace(rec.Headers, effect == EffectTooLate)
+		h.refusal = k.env.Route.TooLateToReplace(rec.Headers, effect == EffectTooLate)
 	}
 	h.effect = EffectNone
 	if h.refusal != nil {

@@ -24,8 +24,17 @@ type identity struct {
 	at idPlace
 }
 
-// idPlace is where a record has its id, as the flags of its run say it.
-type idPlace byte
+// idPlace is where a record has its id: in the lowest byte what the flags of its run say, and above it, with flagIDNamed, one more than the
+// index of the header, which has not its usual name.
+type idPlace uint32
+
+// with is the place in a header that has not its usual name, where there is one.
+func (at idPlace) with(header int32) idPlace {
+	if header == 0 {
+		return at
+	}
+	return at | flagIDNamed | idPlace(header)<<8
+}
 
 func identityOf(req *topics.Request) identity {
 	switch {
@@ -34,7 +43,7 @@ func identityOf(req *topics.Request) identity {
 	case req.KeyIsID:
 		return identity{req.ID, idInKey}
 	}
-	return identity{req.ID, idInHeader}
+	return identity{req.ID, idInHeader.with(req.IDAt)}
 }
 
 // named is a record that is found by its id.
@@ -191,10 +200,13 @@ func (r *Record) id(at idPlace) []byte {
 	if at == idInKey {
 		return r.Key
 	}
-	if id := topics.Last(r.Headers, topics.HeaderID); len(id) > 0 {
+	if r.idAt > 0 {
+		return topics.Bare(r.Headers[r.idAt-1].Value)
+	}
+	if id := topics.Bare(topics.Last(r.Headers, topics.HeaderID)); len(id) > 0 {
 		return id
 	}
-	return topics.Last(r.Headers, topics.HeaderReplace) // what replaces an id has it
+	return topics.Bare(topics.Last(r.Headers, topics.HeaderReplace)) // what replaces an id has it
 }
 
 // idAlone is a record that cancels an id and nothing else, in the place of one that may be large.

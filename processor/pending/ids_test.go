@@ -149,3 +149,48 @@ func TestToldUnderAnotherConfiguration(t *testing.T) {
 		equal(t, "pending of one id", len(p.ids.find([]byte("b"))), 1)
 	}
 }
+
+// An id is found by what the route calls its header, and out of quotes: in memory, in the store and for those that wait to be decided.
+func TestIDWithAnotherPrefix(t *testing.T) {
+	for _, due := range []int64{2000, farMs} {
+		for _, prefix := range []string{topics.HeaderPrefix, "x-wheel-"} {
+			l := testOwner(t)
+			route := testRoute(true)
+			route.Prefix, route.Target = prefix, "orders"
+			l.route = mustRoute(route)
+			p := l.live(t)
+			ask := func(offset int64, due, name, value string) *kgo.Record {
+				r := req(offset, 0, "orders")
+				r.Headers = []kgo.RecordHeader{{Key: "trace-id", Value: []byte("b")}, {Key: prefix + due, Value: []byte(fmt.Sprint(ms(0)))}}
+				return withHeader(r, prefix+name, value)
+			}
+			at := func(r *kgo.Record, due int64) *kgo.Record { r.Headers[1].Value = []byte(fmt.Sprint(ms(due))); return r }
+			l.read(t, p, testNow, at(ask(0, "until", "id", `"a"`), due))
+			must(t, p.Load(testNow, l.room))
+			must(t, p.Flush())
+			if due == farMs {
+				equal(t, "found", found(t, p.store, "a"), 1)
+			}
+			l.read(t, p, testNow, at(ask(1, "until", "id", "a"), due), at(ask(2, "until", "replace", `"a"`), due+1), at(ask(3, "until", "id", "b"), due))
+			must(t, p.Load(testNow, l.room))
+			must(t, Check(p))
+			l.happened(p.Take(testNow, nil, 100, anyBytes))
+			must(t, p.Flush())
+			if got := pendingOf(t, p); got != "[3 2]" && got != "[2 3]" {
+				t.Errorf("due %d, prefix %s: pending is %s, want 2 and 3", due, prefix, got)
+			}
+			l.read(t, p, testNow, ask(4, "until", "cancel", "a"))
+			must(t, p.Load(testNow, l.room))
+			l.happened(p.Take(testNow, nil, 100, anyBytes))
+			if got := pendingOf(t, p); got != "[3]" {
+				t.Errorf("due %d, prefix %s: pending is %s, want 3 alone", due, prefix, got)
+			}
+			must(t, p.Flush())
+			p, err := l.assign(p.committed, 0, 5, 5)
+			must(t, err)
+			if got := pendingOf(t, p); got != "[3]" && due == farMs {
+				t.Errorf("due %d, prefix %s: after a restart pending is %s, want 3 alone", due, prefix, got)
+			}
+		}
+	}
+}

@@ -56,7 +56,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	// refuses (design rule 10).
 	if !replay {
 		if refusal := k.env.Route.Refuse(req, now); refusal != nil {
-			k.refuseAs(r, refusal, key, who.at)
+			k.addLate(r, refused(refusal, key), who.at)
 			return a, nil
 		}
 		a.Target = req.Target
@@ -92,7 +92,7 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 		if who.id == nil || !k.judge.Less(k.parsers.stubOf(key)) {
 			key = state.Key{}
 		}
-		k.refuseAs(r, refusal, key, who.at)
+		k.addLate(r, refused(refusal, key), who.at)
 		return
 	}
 	k.addLate(r, held{key: key}, who.at)
@@ -103,12 +103,11 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 // dead-lettered then. key is its key when that, or that of its stub, is above the watermark: a replay
 // could take it for pending or delivered, so a resolve record has to say that it is not.
 func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
-	k.refuseAs(r, refusal, key, 0)
+	k.addLate(r, refused(refusal, key), 0)
 }
 
-// refuseAs is refuse for a record that has an id somewhere.
-func (k *keyed) refuseAs(r *kgo.Record, refusal *topics.Refusal, key state.Key, at idPlace) {
-	k.addLate(r, held{key: key, refusal: refusal, resolve: key != state.Key{}}, at)
+func refused(refusal *topics.Refusal, key state.Key) held {
+	return held{key: key, refusal: refusal, resolve: key != state.Key{}}
 }
 
 func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -150,28 +151,14 @@ func (k *keyed) ask(r *kgo.Record, h held, a ask, at idPlace) {
 	h.effect, a.written = EffectUnjudged, r.Timestamp.UnixMilli()
 	k.addLate(r, h, at)
 	if a.id != nil {
-		h := k.late.tail()
-		a.id = askedID(k.near.get(h.ref), a.twin) // it lasts as long as it is held
+		if run := k.near.get(k.late.tail().ref); runIDPlace(run) != 0 {
+			a.id = runID(run) // it lasts as long as it is held
+		} else {
+			a.id = bytes.Clone(a.id)
+		}
 		k.ids.asked(a.id, 1)
 	}
 	k.asks = append(k.asks, a)
-}
-
-// askedID is the id that a record asks about, in its run.
-func askedID(run []byte, twin bool) []byte {
-	if twin {
-		return runID(run)
-	}
-	var rec Record
-	if err := rec.Decode(run); err != nil {
-		panic("pending: BUG: " + err.Error())
-	}
-	for _, name := range []string{topics.HeaderCancel, topics.HeaderReplace} {
-		if id := topics.Last(rec.Headers, name); len(id) > 0 { // an empty header is an absent one
-			return id
-		}
-	}
-	panic("pending: BUG: a record that names no id")
 }
 
 // resolve applies a resolve record of ours: what it names is not pending any more, and what has taken that away need not look for it.

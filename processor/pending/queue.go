@@ -119,7 +119,7 @@ func (q *queue) part(now int64, items []Item, records int, bytes int64) ([]Item,
 func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
 	refusal := q.env.Route.Refuse(req, now)
 	if req.Replaces {
-		refusal = refusedInQueue(topics.HeaderReplace)
+		refusal = q.refused(topics.HeaderReplace)
 	}
 	if refusal != nil {
 		q.refuse(r, refusal, state.Key{})
@@ -144,12 +144,12 @@ func (q *queue) resolve(state.Key, int64) error { return nil } // it has no keys
 
 // cancel refuses: the parser of a fixed delay does so itself, and this one was written for another.
 func (q *queue) cancel(r *kgo.Record, _ *topics.Request) error {
-	q.refuse(r, refusedInQueue(topics.HeaderCancel), state.Key{})
+	q.refuse(r, q.refused(topics.HeaderCancel), state.Key{})
 	return nil
 }
 
-func refusedInQueue(header string) *topics.Refusal {
-	return &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize, Header: header,
+func (q *queue) refused(header string) *topics.Refusal {
+	return &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize, Header: q.env.Route.Header(header),
 		Message: "the delay of this topic is fixed by its route by now: records wait in the order of the log, and cannot be taken out of it"}
 }
 

@@ -13,7 +13,8 @@ import (
 //
 //	offset     uvarint   where the log holds it now
 //	timestamp  varint    ms
-//	flags      1 byte    1: the key is null, 2: the value is null, 4: delay-id is its id, 8: the key is its id, 16: it is a stub
+//	flags      1 byte    1: the key is null, 2: the value is null, 4: a header has its id, 8: the key is its id, 16: it is a stub, 128: the header is named
+//	[id        uvarint   one more than the index of the header that has the id, if that is not called delay-id or delay-replace]
 //	key        uvarint length, bytes
 //	value      uvarint length, bytes
 //	headers    uvarint count, then for each: uvarint length, key; uvarint length+1, value (0: null)
@@ -30,6 +31,8 @@ const (
 	flagIDInKey
 	flagStub
 
+	flagIDNamed = 1 << 7
+
 	idInHeader = idPlace(flagIDInHeader)
 	idInKey    = idPlace(flagIDInKey)
 )
@@ -42,6 +45,8 @@ type Record struct {
 	Key       []byte
 	Value     []byte
 	Headers   []kgo.RecordHeader
+
+	idAt int // one more than the index of the header that has the id, if that has not its usual name. Invariant: at most len(Headers)
 }
 
 // AppendRecord appends the run of r, which has no id, to dst.
@@ -58,6 +63,9 @@ func appendRecord(dst []byte, r *kgo.Record, at idPlace) []byte {
 		flags |= flagNullValue
 	}
 	dst = append(dst, flags)
+	if flags&flagIDNamed != 0 {
+		dst = binary.AppendUvarint(dst, uint64(at>>8))
+	}
 	dst = appendBytes(dst, r.Key)
 	dst = appendBytes(dst, r.Value)
 	dst = binary.AppendUvarint(dst, uint64(len(r.Headers)))
@@ -81,7 +89,7 @@ func appendBytes(dst, b []byte) []byte {
 
 // recordSizeBound is at least the length of the run of r.
 func recordSizeBound(r *kgo.Record) int {
-	n := 2*binary.MaxVarintLen64 + 1 + 3*binary.MaxVarintLen32 + len(r.Key) + len(r.Value)
+	n := 2*binary.MaxVarintLen64 + 1 + 4*binary.MaxVarintLen32 + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += 2*binary.MaxVarintLen32 + len(h.Key) + len(h.Value)
 	}
@@ -93,7 +101,10 @@ func (r *Record) Decode(b []byte) error {
 	d := decoder{b: b}
 	r.Offset = int64(d.uvarint())
 	r.Timestamp = d.varint()
-	flags := d.byte()
+	flags, idAt := d.byte(), uint64(0)
+	if flags&flagIDNamed != 0 {
+		idAt = d.uvarint()
+	}
 	r.Key, r.Value = d.bytes(), d.bytes()
 	if flags&flagNullKey != 0 {
 		r.Key = nil
@@ -114,9 +125,10 @@ func (r *Record) Decode(b []byte) error {
 		}
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: unsafe.String(unsafe.SliceData(k), len(k)), Value: v})
 	}
-	if d.bad || len(d.b) != 0 {
+	if d.bad || len(d.b) != 0 || idAt > n {
 		return errCorruptRecord
 	}
+	r.idAt = int(idAt)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,8 @@ func (r *replaying) configure() {
 	if route.OnDuplicate != topics.DuplicateReplaces && r.IntN(2) == 0 {
 		route.Remember = time.Duration(1+r.IntN(4)) * 1300 * time.Millisecond
 	}
+	route.Aliases = [][]string{nil, nil, {"none"}, {"plain"}, {"etf1", "karafka"}, {"spring-retry", "connect-dlq"}}[r.IntN(6)]
+	route.Prefix = []string{"", "", "x-wheel-", "dw."}[r.IntN(4)]
 	r.l.route = mustRoute(route)
 }
 
@@ -91,9 +94,13 @@ func (r *replaying) request() *kgo.Record {
 	}
 	of := r.IntN(len(r.log) + 2)
 	h := topics.Handle{Partition: testID.Partition, Offset: int64(of), Due: r.now}
-	if of < len(r.log) && len(r.log[of].Headers) > 0 && r.log[of].Headers[0].Key == topics.HeaderUntil {
+	if of < len(r.log) && len(r.log[of].Headers) > 0 && strings.HasSuffix(r.log[of].Headers[0].Key, "until") {
 		fmt.Sscan(string(r.log[of].Headers[0].Value), &h.Due)
 	}
+	if r.IntN(4) == 0 {
+		r.otherwise(rec)
+	}
+	defer r.prefixed(rec)
 	switch r.IntN(12) {
 	case 0, 1, 2:
 		set(topics.HeaderID, fmt.Sprintf("k%d", r.IntN(6)))
@@ -109,6 +116,32 @@ func (r *replaying) request() *kgo.Record {
 		rec.Value = nil // a tombstone, or on a keyed route a cancel
 	}
 	return rec
+}
+
+// otherwise has a record say when it is due by the header of another tool, and mostly by nothing else.
+func (r *replaying) otherwise(rec *kgo.Record) {
+	due := string(rec.Headers[0].Value)
+	a := []kgo.RecordHeader{
+		{Key: "deliver-at", Value: []byte(due)}, {Key: "x-delay", Value: []byte("700")}, {Key: "schedule_target_epoch", Value: []byte(due[:10])},
+		{Key: "scheduler-epoch", Value: []byte(due[:10])}, {Key: "retry_topic-backoff-timestamp", Value: []byte(due)}, {Key: "schedule_source_type", Value: []byte("cancel")},
+	}[r.IntN(6)]
+	if r.IntN(4) > 0 {
+		rec.Headers = rec.Headers[:0]
+	}
+	rec.Headers = append(rec.Headers, a)
+}
+
+// prefixed has the headers of ours begin as they do by one of the configurations, mostly by that of now.
+func (r *replaying) prefixed(rec *kgo.Record) {
+	prefix := r.l.route.HeaderPrefix()
+	if r.IntN(4) == 0 {
+		prefix = "x-wheel-"
+	}
+	for i, h := range rec.Headers {
+		if rest, ours := strings.CutPrefix(h.Key, topics.HeaderPrefix); ours {
+			rec.Headers[i].Key = prefix + rest
+		}
+	}
 }
 
 // accept takes in what the log has.

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// explanation is what `duewheel explain` was asked.
+type explanation struct {
+	topic     string
+	key       string
+	hasKey    bool
+	nullValue bool
+	timestamp string
+	headers   []string
+	hexed     []string
+	partition int32
+	offset    int64
+}
+
+func newExplainCommand(f *flags) *cobra.Command { return explainCommand(f, time.Now) }
+
+// explainCommand takes what time it is, and where, from now.
+func explainCommand(f *flags, now func() time.Time) *cobra.Command {
+	var e explanation
+	cmd := &cobra.Command{
+		Use:   "explain -H <name>=<value> ...",
+		Short: "Say what a request means, without writing it",
+		Long: `Say how each header of a request is understood, when that would be due, where it would
+go, and whether the route allows that. Nothing is written, and no broker is asked.
+
+With a configuration (-c) it is judged by the route of the topic; with several routes -t
+names it. Without one, the headers are read as a route reads them that says nothing of
+them. What would be dead-lettered ends with an error, and with the code that its dead
+letter would have.`,
+		Example: `  duewheel explain -H delay-until=2027-01-01T09:00+01:00 -H delay-target-topic=orders -c duewheel.yaml
+  duewheel explain -H delay-for='2 days, 0:00:05'
+  duewheel explain --hex retry_topic-backoff-timestamp=019b76dabc03 -c duewheel.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			e.hasKey = cmd.Flags().Changed("key")
+			return e.run(f, cmd.OutOrStdout(), now())
+		},
+	}
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.StringArrayVarP(&e.headers, "header", "H", nil, "header, `name=value`; may be repeated")
+	p.StringArrayVar(&e.hexed, "hex", nil, "header with its bytes in hex, `name=0000019b76dabc03`; may be repeated")
+	p.StringVarP(&e.topic, "topic", "t", "", "delay topic; without it the one of the configuration")
+	p.StringVarP(&e.key, "key", "k", "", "key; without it null")
+	p.BoolVar(&e.nullValue, "null-value", false, "a null value")
+	p.StringVar(&e.timestamp, "timestamp", "", "timestamp of the record, as delay-until has it; without it now")
+	p.Int32VarP(&e.partition, "partition", "p", 0, "partition of the delay topic, which handles and jitter follow from")
+	p.Int64Var(&e.offset, "offset", 0, "offset there")
+	return cmd
+}
+
+// route is the one that the request is for; nil where there is no configuration.
+func (e *explanation) route(f *flags) (*topics.Route, error) {
+	s, err := f.load()
+	if err != nil || len(s.Routes) == 0 {
+		return nil, err
+	}
+	want, err := s.expectation()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, r := range want.Routes {
+		if r.Topic == e.topic || e.topic == "" && len(want.Routes) == 1 {
+			return r, nil
+		}
+		names = append(names, r.Topic)
+	}
+	if e.topic == "" {
+		return nil, fmt.Errorf("the configuration has several routes: name one with -t, %s", strings.Join(names, ", "))
+	}
+	return nil, fmt.Errorf("%s is not the delay topic of any route of the configuration; those are %s", e.topic, orNone(names))
+}
+
+// record is the request, as it would be written at now.
+func (e *explanation) record(now time.Time) (*kgo.Record, error) {
+	r := &kgo.Record{Topic: e.topic, Partition: e.partition, Offset: e.offset, Timestamp: now, Value: []byte{}}
+	if e.nullValue {
+		r.Value = nil
+	}
+	if e.hasKey {
+		r.Key = []byte(e.key)
+	}
+	if e.timestamp != "" {
+		at, err := topics.ReadInstant([]byte(e.timestamp))
+		if err != nil {
+			return nil, fmt.Errorf("--timestamp %s: %w", e.timestamp, err)
+		}
+		r.Timestamp = time.UnixMilli(at)
+	}
+	for _, h := range e.headers {
+		name, v, has := strings.Cut(h, "=") // as kcat does
+		if name == "" {
+			return nil, fmt.Errorf("-H %s: a header has a name", h)
+		}
+		header := kgo.RecordHeader{Key: name}
+		if has {
+			header.Value = []byte(v)
+		}
+		r.Headers = append(r.Headers, header)
+	}
+	for _, h := range e.hexed {
+		name, digits, _ := strings.Cut(h, "=")
+		v, err := hex.DecodeString(strings.TrimPrefix(digits, "0x"))
+		if err != nil || name == "" {
+			return nil, fmt.Errorf("--hex %s: it is name=, and two hexadecimal digits for each byte", h)
+		}
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: v})
+	}
+	return r, nil
+}
+
+// run writes what the request means to out. now says what time it is, and in its location what here is.
+func (e *explanation) run(f *flags, out io.Writer, now time.Time) error {
+	route, err := e.route(f)
+	if err != nil {
+		return err
+	}
+	r, err := e.record(now)
+	if err != nil {
+		return err
+	}
+	parser, err := topics.ParserFor(topics.Spec(0))
+	if err != nil {
+		return err
+	}
+	if route != nil {
+		parser = route.Parser()
+	}
+	w := explainer{Writer: out, now: now, route: route, parser: parser, record: r}
+	w.readings()
+	return w.verdict()
+}
+
+// explainer writes what a request means, a line for each thing.
+type explainer struct {
+	io.Writer
+	now    time.Time
+	route  *topics.Route // nil: not known
+	parser *topics.Parser
+	record *kgo.Record
+}
+
+func (w *explainer) line(what, format string, args ...any) {
+	fmt.Fprintf(w, "%-10s %s\n", what, fmt.Sprintf(format, args...))
+}
+
+func (w *explainer) readings() {
+	for _, r := range w.parser.Readings(w.record.Headers, topics.StampOf(w.record)) {
+		said := []string{}
+		if r.By != topics.NoPreset {
+			stands := "of the preset " + r.By.String()
+			if r.For != "" {
+				stands += ", stands for " + w.parser.Name(r.For)
+			}
+			said = append(said, stands)
+		}
+		if r.Wrap != topics.Unwrapped {
+			said = append(said, r.Wrap.String())
+		}
+		if r.Form != 0 {
+			said = append(said, r.Form.String())
+		}
+		if r.Note != "" {
+			said = append(said, r.Note)
+		}
+		w.line("header", "%s=%s%s", r.Name, shownValue(r.Value), behind(strings.Join(said, "; ")))
+	}
+}
+
+// behind puts what there is to say behind something else.
+func behind(said string) string {
+	if said == "" {
+		return ""
+	}
+	return "   " + said
+}
+
+// shownValue is a header's value as people read it: in hex where it is no text, and not longer than a line.
+func shownValue(v []byte) string {
+	const most = 60
+	text := string(v[:min(len(v), most)])
+	if !utf8.Valid(v) || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' }) {
+		text = "0x" + hex.EncodeToString(v[:min(len(v), most/2)])
+	}
+	if len(v) > most {
+		text += "…"
+	}
+	return text
+}
+
+// verdict says what becomes of the request: an error when it would be dead-lettered.
+func (w *explainer) verdict() error {
+	mark := topics.NewMark([4]byte{}, "", w.record.Partition)
+	q, err := w.parser.Parse(w.record.Headers, topics.StampOf(w.record), w.record.Offset, mark)
+	var refusal *topics.Refusal
+	if errors.As(err, &refusal) {
+		return fmt.Errorf("it would be dead-lettered: %w", refusal)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case q.Kind == topics.KindCancel:
+		w.line("asks", "to cancel %s", nameOf(&q))
+		return nil
+	case q.Kind != topics.KindRequest:
+		w.line("asks", "for nothing: it is a record that duewheel writes for itself")
+		return nil
+	}
+	w.when(&q, mark)
+	w.where(&q)
+	if w.route == nil {
+		w.line("allowed", "not known: no configuration (-c) has the route")
+		return nil
+	}
+	if refusal := w.route.Refuse(&q, w.now.UnixMilli()); refusal != nil {
+		w.line("allowed", "no")
+		return fmt.Errorf("it would be dead-lettered: %w", refusal)
+	}
+	w.line("allowed", "yes: %s", w.why(&q))
+	return nil
+}
+
+// when says at what time the record is due, and up to when it is of use.
+func (w *explainer) when(q *topics.Request, mark topics.Mark) {
+	if q.AtOnce {
+		w.line("due", "%v after it has come, as the backoff of the route is", time.Duration(q.Pause)*time.Millisecond)
+	} else {
+		jitter := w.parser.Jitter(mark, w.record.Offset)
+		w.line("due", "%s", w.instant(q.Due-jitter))
+		if w.route != nil && w.route.Jitter > 0 {
+			w.line("jitter", "up to %s later; at partition %d and offset %d %v", topics.FormatDelay(w.route.Jitter), w.record.Partition, w.record.Offset, time.Duration(jitter)*time.Millisecond)
+		}
+	}
+	if q.Expires > 0 {
+		w.line("expires", "%s", w.instant(q.Expires))
+	}
+	if w.route != nil && w.route.ExpireAfter > 0 {
+		w.line("expires", "%s after it was due", topics.FormatDelay(w.route.ExpireAfter))
+	}
+}
+
+// instant is one in UTC, in local time, and from now on.
+func (w *explainer) instant(millis int64) string {
+	at := time.UnixMilli(millis).In(w.now.Location())
+	text := at.UTC().Format("2006-01-02T15:04:05.000Z")
+	if _, offset := at.Zone(); offset != 0 {
+		text += ", here " + at.Format("2006-01-02 15:04:05.000 -07:00 MST")
+	} else {
+		text += ", here the same"
+	}
+	switch ahead := at.Sub(w.now).Round(time.Second); {
+	case at.Before(w.now) && ahead == 0:
+		return text + ", now"
+	case at.Before(w.now):
+		return text + ", " + topics.FormatDelay(-ahead) + " ago"
+	default:
+		return text + ", in " + topics.FormatDelay(ahead)
+	}
+}
+
+// where says which route it is, where the record goes, and which other one it names.
+func (w *explainer) where(q *topics.Request) {
+	if w.route != nil {
+		w.line("route", "%s", w.route.Topic)
+	}
+	switch {
+	case len(q.Target) > 0:
+		w.line("target", "%s%s", q.Target, w.partition(q))
+	case w.route == nil:
+		w.line("target", "that of the route")
+	}
+	if key := w.record.Key; q.HasKey {
+		w.line("key", "%s", shownValue(q.Key))
+	} else if key != nil {
+		w.line("key", "%s", shownValue(key))
+	} else {
+		w.line("key", "null")
+	}
+	switch {
+	case q.Replaces:
+		w.line("replaces", "%s", nameOf(q))
+	case len(q.ID) > 0:
+		w.line("id", "%s; if another record with it is pending, this one %s", shownValue(q.ID), map[topics.OnDuplicate]string{
+			topics.DuplicateRejected: "is dead-lettered", topics.DuplicateReplaces: "takes its place", topics.DuplicateIgnored: "is left out",
+		}[q.OnDuplicate])
+	}
+}
+
+// partition says how the partition of the target is chosen.
+func (w *explainer) partition(q *topics.Request) string {
+	switch {
+	case q.Partition >= 0:
+		return fmt.Sprintf(", partition %d", q.Partition)
+	case w.route == nil:
+		return ""
+	case w.route.Partitioner == topics.PartitionerSource:
+		return ", the same partition as in " + w.route.Topic
+	}
+	return ", by " + w.route.Partitioner.String() + " of the key"
+}
+
+// why says what allows the target.
+func (w *explainer) why(q *topics.Request) string {
+	target := string(q.Target)
+	if target == w.route.Target {
+		return "it is the target of the route"
+	}
+	return "targets.allow has " + cmp.Or(w.route.AllowedBy(target), target)
+}

@@ -1,0 +1,140 @@
+package topics
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// requestsPage is what the author of a producer reads.
+func requestsPage(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("../docs/requests.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// table returns the rows of the table below a heading row, as cells.
+func table(t *testing.T, page, heading string) (rows [][]string) {
+	t.Helper()
+	_, rest, found := strings.Cut(page, "\n"+heading+"\n")
+	if !found {
+		t.Fatalf("no table begins with %s", heading)
+	}
+	for i, line := range strings.Split(rest, "\n") {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		if i > 0 {
+			cells := strings.Split(strings.Trim(line, "|"), "|")
+			for j := range cells {
+				cells[j] = strings.TrimSpace(cells[j])
+			}
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
+// column is one column of a table, without its backquotes.
+func column(rows [][]string, n int) (cells []string) {
+	for _, row := range rows {
+		cells = append(cells, strings.Trim(row[n], "`"))
+	}
+	return cells
+}
+
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+
+// The tables of the reference say what the code does: the headers, what comes out, and the reasons of dead letters.
+func TestReferenceOfHeaders(t *testing.T) {
+	page := requestsPage(t)
+	equal(t, sorted(column(table(t, page, "| header | says |"), 0)), sorted(requestNames[:len(requestNames)-len(reserved)]))
+	out, _ := AppendDelivered(nil, nil, &Delivered{Emit: EmitAll, Attempt: 1, Round: 1}, nil)
+	var emitted []string
+	for _, h := range out {
+		emitted = append(emitted, h.Key)
+	}
+	equal(t, sorted(column(table(t, page, "| header | says | with `headers.emit` |"), 0)), sorted(emitted))
+	var codes []string
+	for _, c := range Codes {
+		codes = append(codes, string(c))
+	}
+	equal(t, column(table(t, page, "| code | because |"), 0), codes)
+}
+
+var example = regexp.MustCompile("(hex )?`([^`]+)`")
+
+// Each example of a form is read in that form, and there is none without an example.
+func TestReferenceOfForms(t *testing.T) {
+	found := map[Form]bool{}
+	page := requestsPage(t)
+	for _, part := range []struct {
+		after string
+		read  func(content) (int64, Form, fault)
+	}{
+		{"`delay-until` and `delay-expires` say an instant:\n", parseUntil},
+		{"`delay-for` counts from the record's timestamp:\n", func(c content) (int64, Form, fault) { return parseFor(c, T) }},
+	} {
+		_, rest, _ := strings.Cut(page, part.after)
+		for _, row := range table(t, rest, "| form | like | who writes it |") {
+			examples := example.FindAllStringSubmatch(row[1], -1)
+			if len(examples) == 0 {
+				t.Errorf("%s has no example", row[0])
+			}
+			for _, e := range examples {
+				raw := []byte(e[2])
+				if e[1] != "" {
+					raw, _ = hex.DecodeString(e[2])
+				}
+				_, form, f := part.read(open(raw))
+				if f.code != "" || form.String() != row[0] {
+					t.Errorf("%s is %q, %s, and the reference says %s", e[2], formNames[form], f.why, row[0])
+				}
+				found[form] = true
+			}
+		}
+	}
+	for f := FormMillis; int(f) < len(formNames); f++ {
+		if !found[f] {
+			t.Errorf("the reference has no example of %s", f)
+		}
+	}
+	refused := table(t, page, "| like | in | is refused, because |")
+	for _, row := range refused {
+		raw := open([]byte(strings.Trim(row[0], "`")))
+		_, _, f := parseUntil(raw)
+		if row[1] == "`delay-for`" {
+			_, _, f = parseFor(raw, T)
+		}
+		if f.code == "" {
+			t.Errorf("%s is not refused in %s", row[0], row[1])
+		}
+	}
+	if len(refused) < 5 {
+		t.Errorf("%d refused examples", len(refused))
+	}
+}
+
+// The table of presets is that of the code.
+func TestReferenceOfPresets(t *testing.T) {
+	var want []string
+	for _, a := range Aliases() {
+		stands := ""
+		if a.For != "" {
+			stands = "`" + a.For + "`"
+		}
+		want = append(want, fmt.Sprintf("| `%s` | `%s` | %s | %s |", a.Preset, a.Name, stands, a.Means))
+	}
+	_, rest, _ := strings.Cut(requestsPage(t), "| preset | header | stands for | |\n|---|---|---|---|\n")
+	got, _, _ := strings.Cut(rest, "\n\n")
+	if got != strings.Join(want, "\n") {
+		t.Errorf("the table of presets is not\n%s", strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,62 @@
+package topics
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// due works out the due time of a request.
+func (p *Parser) due(q *Request, n *named, headers []kgo.RecordHeader, written Stamp, offset int64) *Refusal {
+	base := written.Millis
+	if p.retries() {
+		if q.Due = AtOnce; written.ByBroker {
+			q.Due = max(base+p.backoff.pause(q.Round, offset), AtOnce+1)
+		}
+		return nil
+	}
+	until, wait := open(value(headers, n.at[fieldUntil])), open(value(headers, n.at[fieldFor]))
+	header, at := HeaderUntil, fieldUntil
+	if len(until.b) == 0 {
+		header, at = HeaderFor, fieldFor
+	}
+	var f fault
+	switch {
+	case p.delay > 0 && len(until.b)+len(wait.b) > 0:
+		return refuse(CodeUnsupportedHeader, StageParse, header, value(headers, n.at[at]), "the delay of this topic is fixed by its route, so a record cannot choose its own")
+	case p.delay > 0:
+		if q.Due, f = after(base, p.delay); f.code != "" {
+			return refuse(f.code, StageParse, "", nil, "%s", f.why)
+		}
+		return nil
+	case len(until.b) > 0:
+		if until.unit == unitBySize {
+			until.unit = n.unit
+		}
+		q.Due, _, f = parseUntil(until)
+	case len(wait.b) > 0:
+		q.Due, _, f = parseFor(wait, base)
+	default:
+		return refuse(CodeNoDue, StageParse, "", nil, "neither %s nor %s is set%s", p.Name(HeaderUntil), p.Name(HeaderFor), p.passedOver(headers))
+	}
+	if f.code == "" {
+		return nil
+	}
+	raw := value(headers, n.at[at])
+	return refuse(f.code, StageParse, header, raw, "%s%s", f.why, hint(at == fieldUntil, raw))
+}
+
+// passedOver says of a record without a due time which header of another tool would have said it, and why it does not.
+func (p *Parser) passedOver(headers []kgo.RecordHeader) string {
+	for i := range headers {
+		a := aliasAt(headers[i].Key)
+		if a < 0 || !aliases[a].says() || len(headers[i].Value) == 0 {
+			continue
+		}
+		if !p.aliases.has(aliases[a].Preset) {
+			return fmt.Sprintf("; it has %s, and headers.aliases of its route does not list %s", aliases[a].Name, aliases[a].Preset)
+		}
+		return fmt.Sprintf("; it has %s, which does not count beside headers that begin with %s", aliases[a].Name, p.ours())
+	}
+	return ""
+}
