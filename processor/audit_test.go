@@ -242,3 +242,15 @@ func TestNothingIsToldUnasked(t *testing.T) {
 	equal(t, "outputs", len(tn.render.outputs), 1)
 	equal(t, "blocks for what is told", len(tn.render.tells.blocks), 0)
 }
+
+// What records have in common that tell of one turn is that of its own delay topic and time.
+func TestTellerOpens(t *testing.T) {
+	var te teller
+	for _, c := range []struct {
+		of string
+		at int64
+	}{{"requests", 1000}, {"others", 1000}, {"others", 2000}} {
+		te.open(testAudit, c.of, "g", time.UnixMilli(c.at))
+		equal(t, "in common", string(te.in), string(topics.AppendAuditIn(nil, c.of, "g", c.at)))
+	}
+}

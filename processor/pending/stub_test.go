@@ -38,3 +38,15 @@ func TestMemoryEnds(t *testing.T) {
 	equal(t, "pending", f.Pending, 1)
 	equal(t, "remembered after the turn that passes the stub", f.Remembered, 0)
 }
+
+// The log must have kept what leaves a stub until that ends.
+func TestMemoryNeedsTheLog(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Remember = time.Hour
+	l.route = mustRoute(r)
+	p := l.live(t)
+	equal(t, "needs with nothing pending", p.Figures(testNow).Needs, 0)
+	l.read(t, p, testNow, withHeader(req(0, ms(5000), "orders"), topics.HeaderID, "a"))
+	equal(t, "needs", p.Figures(testNow).Needs, time.Hour+5*time.Second)
+}
