@@ -105,8 +105,12 @@ func TestTurnTellsOfRetries(t *testing.T) {
 		tn := readyTurn(t, l, w, again)
 		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.began.Add(time.Hour)})
 		tn.run(t.Context())
-		if got := tells(tn); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
-			t.Errorf("%v: told is %q, want %q", c.target, got, c.want)
+		got := tells(tn)
+		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+			t.Fatalf("%v: told is %q, want %q", c.target, got, c.want)
+		}
+		if c.target == targets.Troubled && !strings.HasSuffix(got[0], `,"attempt":2}`) {
+			t.Errorf("told is %q, want the second attempt", got)
 		}
 	}
 }
@@ -297,4 +301,19 @@ func TestTurnTellsOfACancelledRetry(t *testing.T) {
 	tn := decidedTurn(t, l, w, again, cancelOf(10, testTP.Partition, 9, testNow-5))
 	tn.run(t.Context())
 	equals(t, "told", tells(tn), []string{`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-10"}`})
+}
+
+// At least once, what is told follows what it tells of, but for what is pending; a transaction makes both at once.
+func TestStageOfWhatIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		guarantee Guarantee
+		event     topics.AuditEvent
+		want      int
+	}{
+		{AtLeastOnce, topics.AuditCancelled, stageAudit}, {AtLeastOnce, topics.AuditForwarded, stageAudit}, {AtLeastOnce, topics.AuditAccepted, stageRecords},
+		{ExactlyOnce, topics.AuditCancelled, stageRecords},
+	} {
+		l, _ := testCluster(t, auditing, func(c *Config) { c.Guarantee = tt.guarantee })
+		equal(t, tt.event.String(), (&turn{kit: &l.kit}).stage(&output{kind: outAudit, told: told{event: tt.event}}), tt.want)
+	}
 }
