@@ -105,8 +105,12 @@ func TestTurnTellsOfRetries(t *testing.T) {
 		tn := readyTurn(t, l, w, again)
 		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.began.Add(time.Hour)})
 		tn.run(t.Context())
-		if got := tells(tn); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
-			t.Errorf("%v: told is %q, want %q", c.target, got, c.want)
+		got := tells(tn)
+		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+			t.Fatalf("%v: told is %q, want %q", c.target, got, c.want)
+		}
+		if c.target == targets.Troubled && !strings.HasSuffix(got[0], `,"attempt":2}`) {
+			t.Errorf("told is %q, want the second attempt", got)
 		}
 	}
 }
@@ -241,4 +245,75 @@ func TestNothingIsToldUnasked(t *testing.T) {
 	tn.run(t.Context())
 	equal(t, "outputs", len(tn.render.outputs), 1)
 	equal(t, "blocks for what is told", len(tn.render.tells.blocks), 0)
+}
+
+// What records have in common that tell of one turn is that of its own delay topic and time.
+func TestTellerOpens(t *testing.T) {
+	var te teller
+	for _, c := range []struct {
+		of string
+		at int64
+	}{{"requests", 1000}, {"others", 1000}, {"others", 2000}} {
+		te.open(testAudit, c.of, "g", time.UnixMilli(c.at))
+		equal(t, "in common", string(te.in), string(topics.AppendAuditIn(nil, c.of, "g", c.at)))
+	}
+}
+
+// What could not be told is kept: the memory that it was rendered into is used again.
+func TestUntoldIsKept(t *testing.T) {
+	key, value := []byte("3-0-5"), []byte(`{"event":"delivered"}`)
+	o := output{rec: &kgo.Record{Key: key, Value: value}, told: told{event: topics.AuditDelivered}}
+	u := o.untold()
+	clear(key)
+	clear(value)
+	equal(t, "key", string(u.Key), "3-0-5")
+	equal(t, "value", string(u.Value), `{"event":"delivered"}`)
+}
+
+// A cancel that has done nothing is told of with what it names, also where it has no answer of its own.
+func TestTurnTellsOfCancelsInVain(t *testing.T) {
+	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].CancelsAnswered = false })
+	l.auditIs(targets.Ready)
+	tn := decidedTurn(t, l, w, cancelOf(1, testTP.Partition, 0, testNow))
+	tn.run(t.Context())
+	equals(t, "told", tells(tn), []string{`3-1 {"event":"too_late","handle":"3-0-1000000000000","due":1000000000000,"by":"3-1"}`})
+}
+
+// What waits with a record that can go nowhere is not told of either.
+func TestHeldPartIsNotTold(t *testing.T) {
+	l, w := testCluster(t, auditing)
+	l.auditIs(targets.Ready)
+	tn := readyTurn(t, l, w, req(0, testNow+60_000, "orders"), req(1, testNow, "elsewhere"))
+	l.targets.Of([]byte(testTopic + ".dead")).State.Store(&targets.State{Status: targets.Missing, Why: "why"})
+	equal(t, "records", len(tn.parts[0].Items), 2)
+	if before, err := tn.render.part(t.Context(), tn.parts[0], testNow); before != 1 || err == nil {
+		t.Fatalf("%d before the one that waits: %v", before, err)
+	}
+	equal(t, "outputs", len(tn.render.outputs)+len(tn.render.tells.outputs), 0)
+}
+
+// A retry that is cancelled is told of by the handle of its request.
+func TestTurnTellsOfACancelledRetry(t *testing.T) {
+	l, w := testCluster(t, auditing)
+	l.auditIs(targets.Ready)
+	again := req(9, testNow, "orders")
+	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow - 5, Attempt: 1, Origin: topics.Origin{Offset: 5, Timestamp: testNow, Due: testNow - 10_000}}, nil)
+	tn := decidedTurn(t, l, w, again, cancelOf(10, testTP.Partition, 9, testNow-5))
+	tn.run(t.Context())
+	equals(t, "told", tells(tn), []string{`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-10"}`})
+}
+
+// At least once, what is told follows what it tells of, but for what is pending; a transaction makes both at once.
+func TestStageOfWhatIsTold(t *testing.T) {
+	for _, tt := range []struct {
+		guarantee Guarantee
+		event     topics.AuditEvent
+		want      int
+	}{
+		{AtLeastOnce, topics.AuditCancelled, stageAudit}, {AtLeastOnce, topics.AuditForwarded, stageAudit}, {AtLeastOnce, topics.AuditAccepted, stageRecords},
+		{ExactlyOnce, topics.AuditCancelled, stageRecords},
+	} {
+		l, _ := testCluster(t, auditing, func(c *Config) { c.Guarantee = tt.guarantee })
+		equal(t, tt.event.String(), (&turn{kit: &l.kit}).stage(&output{kind: outAudit, told: told{event: tt.event}}), tt.want)
+	}
 }

@@ -318,3 +318,20 @@ func TestTurnOfRetryRoute(t *testing.T) {
 	}
 	equal(t, "retried because of a target", l.counters.retried.Load(), 0)
 }
+
+// A late record that was taken away has a resolve record as long as O has not passed what has done it.
+func TestTakenAwayByWhatLiesAhead(t *testing.T) {
+	l, w := testCluster(t)
+	tn := readyTurn(t, l, w)
+	pt := tn.parts[0]
+	it := &pt.Items[0]
+	it.By = 5
+	for _, tt := range []struct{ o, want int64 }{{6, 0}, {5, 1}, {4, 1}} {
+		pt.To.Offset = tt.o
+		r := &renderer{kit: &l.kit}
+		if err := r.item(t.Context(), pt, it, testNow); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "resolve records", int64(len(r.outputs)), tt.want)
+	}
+}

@@ -33,6 +33,10 @@ func TestBackoff(t *testing.T) {
 	if n := (backoff{initial: 1, factor: 1000, max: 1, jitter: 1000}).pause(0, 3); n < 1 {
 		t.Errorf("a pause of %d", n)
 	}
+	// What r1 says of a record it says for ever.
+	for rounds, want := range map[int]int64{0: 9520, 1: 22_087, 2: 35_590, 12: 4_189_096, 13: 4_122_112} {
+		equal(t, b.pause(rounds, 7), want)
+	}
 }
 
 // The spec of a parser is all that it knows: a checkpoint keeps it.

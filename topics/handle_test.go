@@ -80,6 +80,9 @@ func TestForward(t *testing.T) {
 	if written, _, _ := ours.Written(hs, 7); len(written) != len(hs) {
 		t.Errorf("elsewhere it is %s", show(written))
 	}
+	if written, _, _ := NewMark(ourID, "orders", 4).Written(hs, 7); len(written) != len(hs) {
+		t.Errorf("for another group it is %s", show(written))
+	}
 }
 
 func TestExpired(t *testing.T) {
@@ -101,4 +104,20 @@ func TestExpired(t *testing.T) {
 	if got := route(t, Route{Target: "orders"}).Expired(&Request{}, 1, T); got != nil {
 		t.Errorf("nothing expires: %v", got)
 	}
+}
+
+// What a request asks for that expires before it is due is refused as it is read. A retry of one that was due in time is judged in its turn.
+func TestExpiresBeforeItIsDue(t *testing.T) {
+	asked := headers("delay-until", "1767225605123", "delay-expires", "1767225605122")
+	var refusal *Refusal
+	if _, err := parser(t, "p1").Parse(asked, Stamp{Millis: T}, 42, ours); !errors.As(err, &refusal) || refusal.Code != CodeExpired {
+		t.Errorf("refused with %v", err)
+	}
+	retry := headers("delay-until", "1767225605123", "delay-expires", "1767225605200", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:1:1767225605300")
+	q, err := parser(t, "p1").Parse(retry, Stamp{Millis: T}, 42, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, q.Due, int64(T+177))
+	equal(t, q.Expires, int64(T+77))
 }

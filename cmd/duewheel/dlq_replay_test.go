@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -310,5 +311,28 @@ func TestDLQReplayIsDelivered(t *testing.T) {
 	r := fetch(t, addr, "payroll", 1)[0]
 	if got := headers(r); string(r.Value) != "x" || got["trace"] != "abc" || got["__delay.errors.code"] != "" {
 		t.Errorf("delivered %s with %v", r.Value, got)
+	}
+}
+
+// A request that would have expired is dead-lettered once more.
+func TestReplayKnowsWhatHasExpired(t *testing.T) {
+	routes, err := topics.NewRoutes(topics.Route{Topic: "requests", Target: "orders", DeadLetter: "requests.dead", ExpireAfter: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(1767225605123)
+	r := &replay{letters: &letters{boxes: boxes{routes: map[string]*topics.Route{"requests": routes[0]}}}, now: func() time.Time { return now }}
+	for _, tt := range []struct {
+		late time.Duration
+		want topics.Code
+	}{{time.Minute, ""}, {time.Minute + time.Millisecond, topics.CodeExpired}} {
+		due := strconv.FormatInt(now.Add(-tt.late).UnixMilli(), 10)
+		var code topics.Code
+		if refusal := r.judge(&again{record: &kgo.Record{Topic: "requests", Headers: []kgo.RecordHeader{{Key: topics.HeaderUntil, Value: []byte(due)}}}}); refusal != nil {
+			code = refusal.Code
+		}
+		if code != tt.want {
+			t.Errorf("%v late it is refused with %q, want %q", tt.late, code, tt.want)
+		}
 	}
 }

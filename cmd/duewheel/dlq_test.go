@@ -378,3 +378,14 @@ func flagsOnlyOf(args []string) []string {
 	}
 	return nil
 }
+
+// The last header of a name counts: with an empty one the route says where a request goes.
+func TestTargetOfALetter(t *testing.T) {
+	b := boxes{routes: map[string]*topics.Route{"requests": {Target: "orders"}}}
+	for _, tt := range []struct{ first, last, want string }{{"", "bills", "bills"}, {"bills", " letters ", "letters"}, {"bills", "", "orders"}} {
+		hs := []kgo.RecordHeader{{Key: topics.HeaderTargetTopic, Value: []byte(tt.first)}, {Key: topics.HeaderTargetTopic, Value: []byte(tt.last)}}
+		if got := b.target(&kgo.Record{Headers: hs}, "requests"); got != tt.want {
+			t.Errorf("%q and %q: the target is %q, want %q", tt.first, tt.last, got, tt.want)
+		}
+	}
+}

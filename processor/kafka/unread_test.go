@@ -86,6 +86,9 @@ func TestUnreadUntilItsLeaderChanges(t *testing.T) {
 				if u.Rests(l, unreadTP) {
 					t.Error("it rests on")
 				}
+				if u.Refused(l, unreadTP, kerr.NotLeaderForPartition); !u.Rests(l, unreadTP) {
+					t.Error("it does not rest when the next leader refuses, too")
+				}
 			})
 		})
 	}

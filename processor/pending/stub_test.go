@@ -89,3 +89,36 @@ func TestStubsGoAlong(t *testing.T) {
 	l.happened(part)
 	equal(t, "remembered then", p.Figures(ms(2000)).Remembered, 0)
 }
+
+// The log must have kept what leaves a stub until that ends.
+func TestMemoryNeedsTheLog(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Remember = time.Hour
+	l.route = mustRoute(r)
+	p := l.live(t)
+	equal(t, "needs with nothing pending", p.Figures(testNow).Needs, 0)
+	l.read(t, p, testNow, withHeader(req(0, ms(5000), "orders"), topics.HeaderID, "a"))
+	equal(t, "needs", p.Figures(testNow).Needs, time.Hour+5*time.Second)
+}
+
+// Why an id is taken is said of each record by itself: one may be pending while another was delivered lately.
+func TestWhyAnIDIsTaken(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Remember = time.Hour
+	l.route = mustRoute(r)
+	p := l.live(t)
+	id := func(offset, due int64, id string) *kgo.Record {
+		return withHeader(req(offset, due, "orders"), topics.HeaderID, id)
+	}
+	l.read(t, p, testNow, id(0, testNow, "a"), id(1, ms(60_000), "b"))
+	l.happened(p.Take(testNow, nil, 100, anyBytes))
+	l.read(t, p, testNow, id(2, ms(9000), "a"), id(3, ms(9000), "b"))
+	must(t, p.Load(testNow, l.room))
+	var says []string
+	for _, it := range p.Take(testNow, nil, 100, anyBytes).Items {
+		says = append(says, it.Refusal.Message)
+	}
+	equals(t, "refused", says, []string{"a record with this id was delivered lately in this partition", "a record with this id is pending in this partition"})
+}
