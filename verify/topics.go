@@ -243,7 +243,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 	}
 	for _, name := range names {
 		if !v.letters[name] {
-			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(v.topics[name].parts)})
+			v.checker.AddTarget(check.Target{Topic: name, Partitions: v.partitions(len(v.topics[name].parts))})
 		}
 	}
 	v.arrivals.AddConsumePartitions(added)

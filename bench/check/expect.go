@@ -40,8 +40,8 @@ type asked struct {
 
 // read takes what headers of other tools say where none of the processor's own asks for anything, and the route lets records say when they are due.
 func (rt *route) read(headers []kgo.RecordHeader) asked {
-	if rt.borrows(headers) {
-		return borrowed(headers)
+	if tool := rt.borrows(headers); tool != "" {
+		return borrowed(headers, tool)
 	}
 	return read(headers)
 }

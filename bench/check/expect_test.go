@@ -57,6 +57,11 @@ func TestExpect(t *testing.T) {
 		{name: "a header that is misspelt", headers: []string{"delay-for=1", to, "delay-fro=1"}, want: Expectation{Codes: UnsupportedHeader}},
 		{name: "bad in two ways", headers: []string{"delay-every=1", to}, want: Expectation{Codes: UnsupportedHeader | NoDue}},
 
+		{name: "etf1's headers", headers: []string{"scheduler-epoch=1767225700", "scheduler-target-topic=orders", "scheduler-target-key=K"}, want: Expectation{Due: 1767225700_000, Key: []byte("K")}},
+		{name: "Karafka's headers", headers: []string{"schedule_schema_version=1", "schedule_target_epoch=1767225700", "schedule_target_topic=orders"}, want: Expectation{Due: 1767225700_000}},
+		{name: "CloudEvents' headers", route: func(r *Route) { r.Target = "orders" }, headers: []string{"ce_deliverafter=5"}, want: Expectation{Due: at + 5}},
+		{name: "a plain header", route: func(r *Route) { r.Target = "orders" }, headers: []string{"x-delay=5"}, want: Expectation{Due: at + 5}},
+		{name: "a plain header beside one of ours", headers: []string{"x-delay=5", to}, want: Expectation{Codes: NoDue}},
 		{name: "the route's target", route: func(r *Route) { r.Target = "orders" }, headers: []string{"delay-for=1"}, want: Expectation{Due: at + 1}},
 		{name: "the route's delay", route: func(r *Route) { r.Delay = time.Minute }, headers: []string{to}, want: Expectation{Due: at + 60_000}},
 		{name: "a due time where the route has one", route: func(r *Route) { r.Delay = time.Minute }, headers: []string{"delay-for=1", to}, want: Expectation{Codes: UnsupportedHeader}},

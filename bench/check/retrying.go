@@ -83,8 +83,8 @@ func (c *Checker) asked(name Source, s *slot) int64 {
 
 // kept are the headers of a request that its route does not take off.
 func (rt *route) kept(headers []kgo.RecordHeader) []kgo.RecordHeader {
-	if rt.borrows(headers) {
-		return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return slices.Contains(borrowedNames, h.Key) })
+	if tool := rt.borrows(headers); tool != "" {
+		return returned(headers, tool)
 	}
 	if rt.Retry == nil || len(rt.Retry.Strip) == 0 {
 		return headers

@@ -160,6 +160,8 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 	for _, r := range want.Routes {
 		if len(o.routes) == 0 || slices.Contains(o.routes, r.Topic) {
 			c.Routes = append(c.Routes, promised(r))
+			c.AnyPartition = c.AnyPartition || r.Partitioner != topics.PartitionerMurmur2
+			errs = append(errs, unjudged(r)...)
 		}
 	}
 	for _, name := range o.routes {
@@ -168,6 +170,23 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 		}
 	}
 	return c, joinLines(errs...)
+}
+
+// unjudged are the settings of a route by which it cannot be judged yet.
+func unjudged(r *topics.Route) (errs []error) {
+	for _, set := range []struct {
+		key string
+		is  bool
+	}{
+		{"headers.prefix", r.HeaderPrefix() != topics.HeaderPrefix},
+		{"headers.aliases", len(r.Aliases) > 0},
+		{"timestamp", r.Timestamp != topics.TimestampFired},
+	} {
+		if set.is {
+			errs = append(errs, fmt.Errorf("route %s has %s, by which its requests cannot be judged; verify the others with --route", r.Topic, set.key))
+		}
+	}
+	return errs
 }
 
 // promised is what a route promises, as far as it is checked.

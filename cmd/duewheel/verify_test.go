@@ -258,6 +258,9 @@ func TestVerifyExitCodes(t *testing.T) {
 		{[]string{"-c", config, "--every", "20s"}, "--every is for --watch"},
 		{[]string{"-c", config, "--route", "other"}, "--route other is not the delay topic"},
 		{[]string{"-c", config, "-o", "xml"}, "-o xml: text or json"},
+		{[]string{"-c", config, "-X", "routes[0].headers.prefix=x-wheel-"}, "has headers.prefix, by which its requests cannot be judged"},
+		{[]string{"-c", config, "-X", "routes[0].timestamp=due"}, "has timestamp, by which"},
+		{[]string{"-c", config, "-X", "routes[0].headers.aliases=spring-retry"}, "has headers.aliases, by which"},
 		{[]string{"-b", addr, "-g", "g"}, "no routes"},
 		{[]string{"-b", addr}, "group.id is missing"},
 	} {
