@@ -31,7 +31,10 @@ func settling(t *testing.T, many int64) time.Duration {
 
 // What a turn has dead-lettered is forgotten one by one, and costs what it is, not the square of that.
 func TestManyDeadLettersOfOneSecond(t *testing.T) {
-	few, many := settling(t, 8000), settling(t, 64000)
+	few, many := time.Hour, time.Hour
+	for range 3 { // the best of some, since other things go on
+		few, many = min(few, settling(t, 8000)), min(many, settling(t, 64000))
+	}
 	t.Logf("8000: %v, 64000: %v", few, many)
 	if many > 24*few {
 		t.Errorf("8 times as many take %.0f times as long: %v, %v", float64(many)/float64(few), few, many)
