@@ -116,11 +116,11 @@ func (t *turn) failure(w *acks) error {
 		// An item may have several outputs, to topics that fare differently.
 		for i := range t.render.outputs {
 			o := &t.render.outputs[i]
-			o.item.Acked, o.item.Untold = !again[o.item], nil
+			o.item.Acked, o.item.Unaudited = !again[o.item], nil
 		}
 		for i := range t.render.outputs {
 			if o := &t.render.outputs[i]; o.missing && o.item.Acked {
-				o.item.Untold = append(o.item.Untold, o.untold())
+				o.item.Unaudited = append(o.item.Unaudited, o.unaudited())
 			}
 		}
 	}

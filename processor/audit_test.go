@@ -16,7 +16,7 @@ import (
 
 const testAudit = "bills" // a topic that the cluster has
 
-// auditing has what becomes of requests told.
+// auditing has what becomes of requests audited.
 func auditing(c *Config) {
 	c.AuditTopic, c.Routes = testAudit, []topics.Route{testRoute(false)}
 	c.Routes[0].CancelsAnswered = true
@@ -26,8 +26,8 @@ func (l *lane) auditIs(status targets.Status) {
 	l.targets.Of([]byte(testAudit)).State.Store(&targets.State{Status: status, Partitions: 4, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 }
 
-// tells is what a turn has told, a line for each record: key, and value without what all have.
-func tells(tn *turn) (lines []string) {
+// audits is what a turn has audited, a line for each record: key, and value without what all have.
+func audits(tn *turn) (lines []string) {
 	for _, o := range tn.render.outputs {
 		if o.kind != outAudit {
 			continue
@@ -64,7 +64,7 @@ func TestTurnTells(t *testing.T) {
 	if seen := w.take(); len(only(seen, "Produce")) < 2 || seen[len(seen)-1] != "EndTxn commit=true" {
 		t.Errorf("requests are %v", seen)
 	}
-	equals(t, "told", tells(tn), []string{
+	equals(t, "audited", audits(tn), []string{
 		`3-1-1000000060000 {"event":"accepted","due":1000000060000}`,
 		`3-1-1000000060000 {"event":"cancelled","due":1000000060000,"by":"3-2"}`,
 		`3-3 {"event":"too_late","handle":"3-0-1000000000000","due":1000000000000,"by":"3-3"}`,
@@ -105,12 +105,12 @@ func TestTurnTellsOfRetries(t *testing.T) {
 		tn := readyTurn(t, l, w, again)
 		l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: c.target, Partitions: 1, Why: "why", Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: tn.began.Add(time.Hour)})
 		tn.run(t.Context())
-		got := tells(tn)
+		got := audits(tn)
 		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
-			t.Fatalf("%v: told is %q, want %q", c.target, got, c.want)
+			t.Fatalf("%v: audited is %q, want %q", c.target, got, c.want)
 		}
 		if c.target == targets.Troubled && !strings.HasSuffix(got[0], `,"attempt":2}`) {
-			t.Errorf("told is %q, want the second attempt", got)
+			t.Errorf("audited is %q, want the second attempt", got)
 		}
 	}
 }
@@ -129,13 +129,13 @@ func TestTurnTellsOfRetryRoute(t *testing.T) {
 	}
 	tn := readyTurn(t, l, w, failed(0, "1"), failed(1, "2"))
 	tn.run(t.Context())
-	equals(t, "told", tells(tn), []string{
+	equals(t, "audited", audits(tn), []string{
 		`3-1 {"event":"parked","code":"attempts_exhausted","target":"requests.dead","target_partition":0,"target_offset":0}`,
 		`3-0-1000000006000 {"event":"retried","due":1000000006000,"next_due":1000000006000,"attempt":0}`,
 	})
 }
 
-// What is told of a request with an id has that, whether it was found by it or not.
+// What is audited of a request with an id has that, whether it was found by it or not.
 func TestTurnTellsOfIDs(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	l.auditIs(targets.Ready)
@@ -156,7 +156,7 @@ func TestTurnTellsOfIDs(t *testing.T) {
 	)
 	tn.run(t.Context())
 	equal(t, "outcome", tn.outcome, outcomeDone)
-	equals(t, "told", tells(tn), []string{
+	equals(t, "audited", audits(tn), []string{
 		`3-1-999999999995 {"event":"delivered","id":"a\"quote\"","due":999999999995,"target":"orders","target_partition":0,"target_offset":0}`,
 		`3-2-1000000060000 {"event":"accepted","id":"b","due":1000000060000}`,
 		`3-3-1000000060000 {"event":"accepted","id":"c","due":1000000060000}`,
@@ -170,7 +170,7 @@ func TestTurnTellsOfIDs(t *testing.T) {
 	})
 }
 
-// Where what becomes of requests cannot be told, nothing is done.
+// Where what becomes of requests cannot be audited, nothing is done.
 func TestTurnWaitsForAudit(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	tn := readyTurn(t, l, w)
@@ -200,7 +200,7 @@ func TestTurnWithRefusedAudit(t *testing.T) {
 	}
 }
 
-// At least once, what was delivered and could not be told is told later, and not delivered again.
+// At least once, what was delivered and could not be audited is audited later, and not delivered again.
 func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	l, w := testCluster(t, auditing, func(c *Config) { c.Guarantee = AtLeastOnce })
 	l.auditIs(targets.Ready)
@@ -211,9 +211,9 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	p := tn.parts[0].p
 	l.turnDecided(t.Context(), tn)
 	equal(t, "counted as delivered", p.stats.delivered.Load(), 1)
-	equal(t, "counted as told", l.counters.audits()["delivered"], 0)
+	equal(t, "counted as audited", l.counters.audits()["delivered"], 0)
 	if pt := p.prepareCommit(); pt != nil && pt.To.Watermark.Due > 0 {
-		t.Errorf("a checkpoint passes what was not told: %+v", pt.To)
+		t.Errorf("a checkpoint passes what was not audited: %+v", pt.To)
 	}
 	w.answer(kmsg.Produce, nil)
 	l.auditIs(targets.Ready)
@@ -221,66 +221,66 @@ func TestAuditFollowsAtLeastOnce(t *testing.T) {
 	next.run(t.Context())
 	equal(t, "outcome", next.outcome, outcomeDone)
 	equal(t, "outputs", len(next.render.outputs), 1)
-	equals(t, "told", tells(next), []string{`3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
+	equals(t, "audited", audits(next), []string{`3-0-1000000000000 {"event":"delivered","due":1000000000000,"target":"orders","target_partition":0,"target_offset":7}`})
 	l.turnDecided(t.Context(), next)
-	equal(t, "counted as told", l.counters.audits()["delivered"], 1)
+	equal(t, "counted as audited", l.counters.audits()["delivered"], 1)
 	equal(t, "W", p.prepareCommit().To.Watermark.Due, testNow)
 }
 
-// What is due within a second when it is read is not told to be accepted: its outcome follows.
+// What is due within a second when it is read is not audited as accepted: its outcome follows.
 func TestTurnTellsWhatWaits(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	l.auditIs(targets.Ready)
 	tn := readyTurn(t, l, w, req(1, testNow+999, "orders"), req(2, testNow+1000, "orders"))
 	tn.run(t.Context())
-	equals(t, "told", tells(tn), []string{`3-2-1000000001000 {"event":"accepted","due":1000000001000}`})
+	equals(t, "audited", audits(tn), []string{`3-2-1000000001000 {"event":"accepted","due":1000000001000}`})
 	equal(t, "O", tn.parts[0].To.Offset, 3)
 }
 
-// Without an audit topic nothing is told, and no turn is made for what is accepted.
-func TestNothingIsToldUnasked(t *testing.T) {
+// Without an audit topic nothing is audited, and no turn is made for what is accepted.
+func TestNothingIsAuditedUnasked(t *testing.T) {
 	l, w := testCluster(t)
 	tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow+60_000, "orders"))
 	equal(t, "records", len(tn.parts[0].Items), 1)
 	tn.run(t.Context())
 	equal(t, "outputs", len(tn.render.outputs), 1)
-	equal(t, "blocks for what is told", len(tn.render.tells.blocks), 0)
+	equal(t, "blocks for what is audited", len(tn.render.auditor.blocks), 0)
 }
 
 // What records have in common that tell of one turn is that of its own delay topic and time.
 func TestTellerOpens(t *testing.T) {
-	var te teller
+	var a auditor
 	for _, c := range []struct {
 		of string
 		at int64
 	}{{"requests", 1000}, {"others", 1000}, {"others", 2000}} {
-		te.open(testAudit, c.of, "g", time.UnixMilli(c.at))
-		equal(t, "in common", string(te.in), string(topics.AppendAuditIn(nil, c.of, "g", c.at)))
+		a.open(testAudit, c.of, "g", time.UnixMilli(c.at))
+		equal(t, "in common", string(a.in), string(topics.AppendAuditIn(nil, c.of, "g", c.at)))
 	}
 }
 
-// What could not be told is kept: the memory that it was rendered into is used again.
-func TestUntoldIsKept(t *testing.T) {
+// What could not be audited is kept: the memory that it was rendered into is used again.
+func TestUnauditedIsKept(t *testing.T) {
 	key, value := []byte("3-0-5"), []byte(`{"event":"delivered"}`)
-	o := output{rec: &kgo.Record{Key: key, Value: value}, told: told{event: topics.AuditDelivered}}
-	u := o.untold()
+	o := output{rec: &kgo.Record{Key: key, Value: value}, audited: audited{event: topics.AuditDelivered}}
+	u := o.unaudited()
 	clear(key)
 	clear(value)
 	equal(t, "key", string(u.Key), "3-0-5")
 	equal(t, "value", string(u.Value), `{"event":"delivered"}`)
 }
 
-// A cancel that has done nothing is told of with what it names, also where it has no answer of its own.
+// A cancel that has done nothing is audited with what it names, also where it has no answer of its own.
 func TestTurnTellsOfCancelsInVain(t *testing.T) {
 	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].CancelsAnswered = false })
 	l.auditIs(targets.Ready)
 	tn := decidedTurn(t, l, w, cancelOf(1, testTP.Partition, 0, testNow))
 	tn.run(t.Context())
-	equals(t, "told", tells(tn), []string{`3-1 {"event":"too_late","handle":"3-0-1000000000000","due":1000000000000,"by":"3-1"}`})
+	equals(t, "audited", audits(tn), []string{`3-1 {"event":"too_late","handle":"3-0-1000000000000","due":1000000000000,"by":"3-1"}`})
 }
 
-// What waits with a record that can go nowhere is not told of either.
-func TestHeldPartIsNotTold(t *testing.T) {
+// What waits with a record that can go nowhere is not audited either.
+func TestHeldPartIsNotAudited(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	l.auditIs(targets.Ready)
 	tn := readyTurn(t, l, w, req(0, testNow+60_000, "orders"), req(1, testNow, "elsewhere"))
@@ -289,10 +289,10 @@ func TestHeldPartIsNotTold(t *testing.T) {
 	if before, err := tn.render.part(t.Context(), tn.parts[0], testNow); before != 1 || err == nil {
 		t.Fatalf("%d before the one that waits: %v", before, err)
 	}
-	equal(t, "outputs", len(tn.render.outputs)+len(tn.render.tells.outputs), 0)
+	equal(t, "outputs", len(tn.render.outputs)+len(tn.render.auditor.outputs), 0)
 }
 
-// A retry that is cancelled is told of by the handle of its request.
+// A retry that is cancelled is audited with the handle of its request.
 func TestTurnTellsOfACancelledRetry(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	l.auditIs(targets.Ready)
@@ -300,11 +300,11 @@ func TestTurnTellsOfACancelledRetry(t *testing.T) {
 	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow - 5, Attempt: 1, Origin: topics.Origin{Offset: 5, Timestamp: testNow, Due: testNow - 10_000}}, nil)
 	tn := decidedTurn(t, l, w, again, cancelOf(10, testTP.Partition, 9, testNow-5))
 	tn.run(t.Context())
-	equals(t, "told", tells(tn), []string{`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-10"}`})
+	equals(t, "audited", audits(tn), []string{`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-10"}`})
 }
 
-// At least once, what is told follows what it tells of, but for what is pending; a transaction makes both at once.
-func TestStageOfWhatIsTold(t *testing.T) {
+// At least once, what is audited follows what it is about, but for what is pending; a transaction makes both at once.
+func TestStageOfWhatIsAudited(t *testing.T) {
 	for _, tt := range []struct {
 		guarantee Guarantee
 		event     topics.AuditEvent
@@ -314,6 +314,6 @@ func TestStageOfWhatIsTold(t *testing.T) {
 		{ExactlyOnce, topics.AuditCancelled, stageRecords},
 	} {
 		l, _ := testCluster(t, auditing, func(c *Config) { c.Guarantee = tt.guarantee })
-		equal(t, tt.event.String(), (&turn{kit: &l.kit}).stage(&output{kind: outAudit, told: told{event: tt.event}}), tt.want)
+		equal(t, tt.event.String(), (&turn{kit: &l.kit}).stage(&output{kind: outAudit, audited: audited{event: tt.event}}), tt.want)
 	}
 }

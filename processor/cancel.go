@@ -14,7 +14,7 @@ import (
 // takenAway renders nothing for a late record that another one has cancelled or replaced, unless a crash could come between the two: then a
 // resolve record says what has become of it.
 func (r *renderer) takenAway(pt *part, it *pending.Item) {
-	r.tells.takenAway(pt, it, &r.rec)
+	r.auditor.takenAway(pt, it, &r.rec)
 	if it.By >= pt.To.Offset {
 		r.resolve(pt, it, topics.ResolveBy(pt.p.mark, it.Offset, it.Key.Due, it.Key.Seq, it.By))
 	}
@@ -26,7 +26,7 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	if it.Effect == pending.EffectForward {
 		forwarded, err := r.forward(ctx, pt, it)
 		if forwarded {
-			r.tells.inVain(pt, it, rec, topics.AuditForwarded)
+			r.auditor.inVain(pt, it, rec, topics.AuditForwarded)
 		}
 		if forwarded || err != nil {
 			return err
@@ -35,11 +35,11 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	}
 	switch it.Effect {
 	case pending.EffectTooLate:
-		r.tells.inVain(pt, it, rec, topics.AuditTooLate)
+		r.auditor.inVain(pt, it, rec, topics.AuditTooLate)
 	case pending.EffectUnknown:
-		r.tells.inVain(pt, it, rec, topics.AuditUnknown)
+		r.auditor.inVain(pt, it, rec, topics.AuditUnknown)
 	case pending.EffectNotHere:
-		r.tells.inVain(pt, it, rec, topics.AuditNotHere)
+		r.auditor.inVain(pt, it, rec, topics.AuditNotHere)
 	}
 	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || byID(pt, it, rec) {
 		return nil
@@ -49,8 +49,8 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 
 // byID reports whether a cancel names an id. That has no answer: no partition knows what the others have found.
 func byID(pt *part, it *pending.Item, rec *pending.Record) bool {
-	req, err := pt.p.Asks(it, rec)
-	return err == nil && req.Named != nil
+	req, err := pt.p.RequestOf(it, rec)
+	return err == nil && req.NamedID != nil
 }
 
 // freshLook is how old what is known of the delay topic may be for a partition to be none that it has.
@@ -63,12 +63,12 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 	if err != nil {
 		return false, err
 	}
-	req, err := p.Asks(it, rec)
+	req, err := p.RequestOf(it, rec)
 	if err != nil {
 		return false, nil
 	}
 	f := forwarding{r, pt, it, t.Name}
-	byHandle := req.Named == nil
+	byHandle := req.NamedID == nil
 	switch known := req.Handle.Partition < st.Partitions; {
 	case byHandle && known:
 		f.asWritten(st, req.Handle)
@@ -81,7 +81,7 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 	}
 	for to := range st.Partitions {
 		if to != p.tp.Partition {
-			f.bare(to, string(req.Named))
+			f.bare(to, string(req.NamedID))
 		}
 	}
 	return st.Partitions > 1, nil

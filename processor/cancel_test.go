@@ -174,7 +174,7 @@ func TestTurnForwardsIDs(t *testing.T) {
 	for _, o := range outs[:len(outs)-1] {
 		to[o.rec.Partition] = true
 		q, err := new(topics.Parser).Parse(o.rec.Headers, topics.StampOf(o.rec), 100, testMark.In(o.rec.Partition))
-		if err != nil || o.kind != outForward || !q.Forwarded || string(q.Named) != "id" || q.Asked != cancel.Timestamp.UnixMilli() || o.rec.Value != nil {
+		if err != nil || o.kind != outForward || !q.Forwarded || string(q.NamedID) != "id" || q.WrittenBy != cancel.Timestamp.UnixMilli() || o.rec.Value != nil {
 			t.Errorf("to partition %d: %+v, %v", o.rec.Partition, q, err)
 		}
 	}

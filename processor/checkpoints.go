@@ -106,7 +106,7 @@ func (cs *checkpoints) wrote(t *turn) {
 		if pt.p.Undecided() == 0 {
 			pt.p.answeredAt = now
 		}
-		pt.p.toldWritten(now)
+		pt.p.wasWritten(now)
 		if len(pt.Items) > 0 { // nothing had to be written for them
 			pt.p.Settle(pt.Part)
 			pt.p.Committed(pt.Part)
@@ -177,8 +177,8 @@ func (cs *checkpoints) tellOverdue(ps []*partition) {
 	var late []kafka.TopicPartition
 	var why string
 	for _, p := range ps {
-		if w := &p.writing; p.live() && !w.told && w.overdue() > cs.cfg.SessionTimeout {
-			w.told = true
+		if w := &p.writing; p.live() && !w.logged && w.overdue() > cs.cfg.SessionTimeout {
+			w.logged = true
 			late, why = append(late, p.tp), w.why()
 		}
 	}

@@ -74,7 +74,7 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn) {
 	}
 	level := slog.LevelWarn
 	switch {
-	case !ts.given.is(codeOf(t.err)):
+	case !ts.gaveUp.is(codeOf(t.err)):
 		level = slog.LevelDebug // the metrics count on
 	case kafka.VerdictOf(t.err) == kafka.Refused:
 		level = slog.LevelInfo // every rebalance refuses some turn
@@ -183,7 +183,7 @@ func (ts *turns) settle(t *turn) {
 		ts.selection.recycle(pt)
 		ts.counters.effects(p)
 		if ts.cfg.Guarantee == ExactlyOnce {
-			p.toldWritten(now)
+			p.wasWritten(now)
 			p.Committed(pt.Part)
 		}
 	}

@@ -26,7 +26,7 @@ type output struct {
 	offset  int64           // of the request that a dead letter is of
 	cut     bool            // a dead letter that is not whole
 	size    int             // topics.RecordSize
-	told                    // of a record for the audit topic
+	audited                 // of a record for the audit topic
 }
 
 type outputKind int
@@ -57,7 +57,7 @@ type renderer struct {
 	headers []kgo.RecordHeader
 	buf     []byte
 	outputs []output
-	tells   teller        // what becomes of requests: its outputs follow
+	auditor auditor       // what becomes of requests: its outputs follow
 	acked   []*kgo.Record // scratch of produce
 	now     time.Time     // the timestamp of what is delivered
 	parts   []*part       // of the turn
@@ -77,7 +77,7 @@ type renderer struct {
 
 func (r *renderer) reset() {
 	r.back(0)
-	r.tells.reset()
+	r.auditor.reset()
 	r.headers, r.buf, r.outputs = r.headers[:0], r.buf[:0], r.outputs[:0]
 	r.target, r.state, r.allowed, r.trials = nil, nil, nil, nil
 	r.parts, r.named = nil, false
@@ -107,7 +107,7 @@ func (r *renderer) nameTargets() {
 			if it.Refusal != nil || it.Effect != pending.EffectNone || rec.Decode(it.Run) != nil {
 				continue
 			}
-			req, err := p.Asks(it, &rec)
+			req, err := p.RequestOf(it, &rec)
 			if err == nil && p.route.Allowed(req.Target) {
 				r.targets.Of(req.Target)
 			}
@@ -127,20 +127,20 @@ var errAsking = errors.New("a target is looked up again")
 // part renders every item of a part, or none: an errHeld, or errAsking. Then it says, too, how many there
 // are before the one that can go nowhere.
 func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, err error) {
-	if err := r.audited(ctx, pt); err != nil {
+	if err := r.openAudit(ctx, pt); err != nil {
 		return 0, err
 	}
-	outputs, telling, used, headers, buf := len(r.outputs), len(r.tells.outputs), r.used, len(r.headers), len(r.buf)
+	outputs, audits, used, headers, buf := len(r.outputs), len(r.auditor.outputs), r.used, len(r.headers), len(r.buf)
 	for i := range pt.Items {
 		r.touched |= pt.Touch(i)
 		it := &pt.Items[i]
 		if it.Acked {
-			r.tells.again(pt, it)
+			r.auditor.again(pt, it)
 			continue
 		}
 		if err := r.item(ctx, pt, it, now); err != nil {
 			r.back(used)
-			r.tells.back(telling)
+			r.auditor.back(audits)
 			r.outputs, r.headers, r.buf = r.outputs[:outputs], r.headers[:headers], r.buf[:buf]
 			return i, err
 		}
@@ -150,7 +150,7 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 
 func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int64) error {
 	p, rec := pt.p, &r.rec
-	if r.tells.noted(pt, it); it.Effect.Pending() || it.Effect == pending.EffectForgotten {
+	if r.auditor.noted(pt, it); it.Effect.Pending() || it.Effect == pending.EffectForgotten {
 		return nil
 	}
 	it.Dead = false
@@ -164,13 +164,13 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	case it.Refusal != nil:
 		return r.deadLetter(ctx, pt, it, it.Refusal)
 	case it.Effect == pending.EffectIgnored:
-		r.tells.duplicate(pt, it)
+		r.auditor.duplicate(pt, it)
 		r.resolved(pt, it)
 		return nil
 	case it.Effect != pending.EffectNone:
 		return r.cancel(ctx, pt, it)
 	}
-	req, err := p.Asks(it, rec)
+	req, err := p.RequestOf(it, rec)
 	if err != nil {
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal))
 	}
@@ -247,7 +247,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.Name))
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
-	r.tells.delivered(pt, it, first, out)
+	r.auditor.delivered(pt, it, first, out)
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
-	r.tells.deadLettered(pt, it, rec, tried.Origin, refusal, out)
+	r.auditor.deadLettered(pt, it, rec, tried.Origin, refusal, out)
 	r.resolved(pt, it)
 	if first := tried.Origin; retried && pt.Remembers(first.Offset) { // it has left its stub when it was carried on
 		r.resolve(pt, it, topics.Resolve(p.mark, first.Offset, first.Due, first.Offset))
@@ -382,7 +382,7 @@ func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind 
 		return false, nil
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: kind, item: it, part: pt, size: size})
-	r.tells.retried(pt, it, as)
+	r.auditor.retried(pt, it, as)
 	return true, nil
 }
 

@@ -59,7 +59,7 @@ func fenceAgain(fences int) time.Duration {
 }
 
 func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
-	told := ""
+	logged := ""
 	if r.rest > 0 && !wait.For(ctx, r.rest) {
 		return
 	}
@@ -84,8 +84,8 @@ func (r *restore) run(ctx context.Context, left []kafka.TopicPartition) {
 			return
 		}
 		if err != nil {
-			if told != err.Error() {
-				told = err.Error()
+			if logged != err.Error() {
+				logged = err.Error()
 				r.log.Warn("partitions cannot be restored yet; trying again", "partitions", left, "error", err)
 			}
 			r.assigned.explain(r.n, left, "waiting: "+err.Error())

@@ -134,7 +134,7 @@ func (t *turn) renderParts(ctx context.Context) {
 		}
 		t.tried = append(t.tried, pt)
 	}
-	t.render.outputs = append(t.render.outputs, t.render.tells.outputs...)
+	t.render.outputs = append(t.render.outputs, t.render.auditor.outputs...)
 	t.trials = t.render.trials
 	t.ownEnds = map[*part]int64{}
 }

@@ -15,7 +15,7 @@ type turns struct {
 	pace        pace  // how soon one follows another
 	timeouts    int   // in a row that ran out of time
 	aborts      int   // in a row that were given up
-	given       news  // why one was, to the log
+	gaveUp      news  // why one was, to the log
 	stopping    bool  // none may begin any more
 	draining    bool  // none may begin when the one in flight is decided
 }

@@ -15,7 +15,7 @@ type writing struct {
 	tried  time.Time // when that was last tried
 	behind time.Time // since when there has been something to write; zero: there is nothing
 	err    error     // why the last try was in vain
-	told   bool      // the log says that it is overdue
+	logged bool      // the log says that it is overdue
 }
 
 // overdue is for how long there has been something to write.
@@ -46,9 +46,9 @@ func (p *partition) stop(why error, es events) {
 	es.tell(Event{Kind: EventStopped, Error: why.Error()}, p.tp)
 }
 
-// toldWritten notes that a checkpoint has been committed.
-func (p *partition) toldWritten(now time.Time) {
-	if p.writing.told {
+// wasWritten notes that a checkpoint has been committed.
+func (p *partition) wasWritten(now time.Time) {
+	if p.writing.logged {
 		p.log.Info("the checkpoint is written again", "after", p.writing.overdue().Round(time.Second))
 	}
 	p.writing = writing{at: now, tried: now}

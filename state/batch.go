@@ -22,30 +22,30 @@ const (
 type openBatch struct {
 	ops    []op
 	values []byte
-	names  []nameOp
+	ids    []idOp
 	below  bool // something was put at or below what was trimmed
 }
 
-// nameOp says that a record has an id, or removed, that it has not.
-type nameOp struct {
+// idOp says that a record has an id, or removed, that it has not.
+type idOp struct {
 	key     []byte // of the database
 	written int64
 	removed bool
 }
 
-func (b *openBatch) name(key []byte, written int64) {
-	b.names = append(b.names, nameOp{key: key, written: written})
+func (b *openBatch) putID(key []byte, written int64) {
+	b.ids = append(b.ids, idOp{key: key, written: written})
 }
 
-func (b *openBatch) unname(key []byte) { b.names = append(b.names, nameOp{key: key, removed: true}) }
+func (b *openBatch) deleteID(key []byte) { b.ids = append(b.ids, idOp{key: key, removed: true}) }
 
-// writeNames adds the ids to pebble's batch. Of two ops on one key the later one counts.
-func (b *openBatch) writeNames(out *pebble.Batch) error {
-	slices.SortStableFunc(b.names, func(a, b nameOp) int { return bytes.Compare(a.key, b.key) })
-	for i, o := range b.names {
+// writeIDs adds the ids to pebble's batch. Of two ops on one key the later one counts.
+func (b *openBatch) writeIDs(out *pebble.Batch) error {
+	slices.SortStableFunc(b.ids, func(a, b idOp) int { return bytes.Compare(a.key, b.key) })
+	for i, o := range b.ids {
 		var err error
 		switch {
-		case i+1 < len(b.names) && bytes.Equal(b.names[i+1].key, o.key):
+		case i+1 < len(b.ids) && bytes.Equal(b.ids[i+1].key, o.key):
 		case o.removed:
 			err = out.Delete(o.key, nil)
 		default:
@@ -123,7 +123,7 @@ func (b *openBatch) release() {
 	if cap(b.values) > keptBatch {
 		*b = openBatch{}
 	}
-	clear(b.names)
-	*b = openBatch{ops: b.ops[:0], values: b.values[:0], names: b.names[:0]}
+	clear(b.ids)
+	*b = openBatch{ops: b.ops[:0], values: b.values[:0], ids: b.ids[:0]}
 	batches.Put(b)
 }

@@ -94,7 +94,7 @@ func (p *Partition) Commit(pos Position) error {
 			}
 			p.trimmed, p.deleted = Key{}, Key{}
 		}
-		return errors.Join(open.write(b, p.slot.part), open.writeNames(b), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
+		return errors.Join(open.write(b, p.slot.part), open.writeIDs(b), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
 	}, func(s *slot) { s.position, s.used = pos, true })
 }
 

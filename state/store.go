@@ -204,7 +204,7 @@ func (s *Store) Partition(id PartitionID) (*Partition, error) {
 
 // newSlot gives a partition a part of the store, in place of an old one if there is one.
 func (s *Store) newSlot(id PartitionID, old *slot) (*slot, error) {
-	if s.next == namesBit-1 {
+	if s.next == idsBit-1 {
 		return nil, fmt.Errorf("%w: no part numbers left", ErrCorrupt)
 	}
 	b := s.engine.db.NewBatch()
@@ -234,7 +234,7 @@ func (s *Store) newSlot(id PartitionID, old *slot) (*slot, error) {
 // forget deletes the records and the position of a part.
 func forget(b *pebble.Batch, p part) error {
 	return errors.Join(b.DeleteRange(appendPart(nil, p), appendPart(nil, p+1), nil), b.Delete(positionKey(p), nil),
-		b.DeleteRange(appendPart(nil, p|namesBit), appendPart(nil, (p+1)|namesBit), nil))
+		b.DeleteRange(appendPart(nil, p|idsBit), appendPart(nil, (p+1)|idsBit), nil))
 }
 
 // Positions tells for each partition that the store has something of what was last committed with it.

@@ -140,8 +140,8 @@ func (p *Parser) isAlias(name string) bool {
 	return i >= 0 && p.aliases.has(aliases[i].Preset)
 }
 
-// named are the headers of a record by what they stand for.
-type named struct {
+// headerMap is where the headers of a record are, by what they stand for.
+type headerMap struct {
 	at   [fields]int32 // one more than the index of the last header of a name
 	unit unit          // of a due time that is a number
 	// cancels says that the record cancels what has its key.
@@ -152,7 +152,7 @@ type named struct {
 const ownRequest = 1<<fieldUntil | 1<<fieldFor | 1<<fieldTopic | 1<<fieldKey | 1<<fieldPartition | 1<<fieldExpires | 1<<fieldID | 1<<fieldCancel | 1<<fieldReplace
 
 // asksByOurs tells whether a record has a header of ours that asks for something.
-func (n *named) asksByOurs(headers []kgo.RecordHeader) bool {
+func (n *headerMap) asksByOurs(headers []kgo.RecordHeader) bool {
 	for f := range n.at {
 		if ownRequest>>f&1 != 0 && n.at[f] != 0 && len(bare(headers[n.at[f]-1].Value)) > 0 {
 			return true
@@ -163,7 +163,7 @@ func (n *named) asksByOurs(headers []kgo.RecordHeader) bool {
 
 // substitute has headers of other tools stand for ours: those of the one preset by which the record says when it is due. A record that
 // has a header of ours that asks for something, or none that says when, is left as it is.
-func (p *Parser) substitute(q *Request, n *named, headers []kgo.RecordHeader) *Refusal {
+func (p *Parser) substitute(q *Request, n *headerMap, headers []kgo.RecordHeader) *Refusal {
 	if n.asksByOurs(headers) {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (a *Alias) asksBy(value []byte) bool {
 }
 
 // sourceType reads what a record is to Karafka.
-func (p *Parser) sourceType(n *named, name string, raw []byte) *Refusal {
+func (p *Parser) sourceType(n *headerMap, name string, raw []byte) *Refusal {
 	switch string(trim(bare(raw))) {
 	case "", "schedule":
 		return nil

@@ -37,7 +37,7 @@ func TestParseNames(t *testing.T) {
 		{"of another partition", headers("delay-cancel", there.String()), Request{Kind: KindCancel, Partition: -1, Handle: there}},
 		{"beside all else", headers("delay-until", "soon", "delay-target-topic", "a b", "delay-cancel", here.String(), "delay-replace", "x"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
 		{"the last one counts", headers("delay-cancel", "x", "delay-cancel", here.String()), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
-		{"forwarded by us", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41:700"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true, Forwarded: true, Asked: 700}},
+		{"forwarded by us", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41:700"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true, Forwarded: true, WrittenBy: 700}},
 		{"forwarded by us, in a form that is not ours", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:billing:3:4:41"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},
 		{"forwarded by another group", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1a:orders:3:4:41:700"), Request{Kind: KindOfAnotherGroup, Partition: -1}},
 		{"forwarded in another topic", headers("delay-cancel", here.String(), "delay-forwarded", "a8098c1b:billing:3:4:41:700"), Request{Kind: KindCancel, Partition: -1, Handle: here, Here: true}},

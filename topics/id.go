@@ -96,7 +96,7 @@ func (p *Parser) readIDs(said string) {
 }
 
 // identify reads the id of a request.
-func (p *Parser) identify(q *Request, n *named, header, key []byte) *Refusal {
+func (p *Parser) identify(q *Request, n *headerMap, header, key []byte) *Refusal {
 	header = bare(header)
 	name, raw := HeaderID, header
 	switch {
@@ -106,21 +106,21 @@ func (p *Parser) identify(q *Request, n *named, header, key []byte) *Refusal {
 		return refuse(CodeUnsupportedHeader, StageParse, HeaderID, header, "the delay of this topic is fixed by its route: records wait in the order of the log, and have no ids")
 	case p.keyed && len(header) > 0:
 		return refuse(CodeInvalidID, StageParse, HeaderID, header, "the id of a record of this topic is its key")
-	case p.keyed && q.Replaces && q.Named == nil:
+	case p.keyed && q.Replaces && q.NamedID == nil:
 		return refuse(CodeInvalidID, StageParse, "", nil, "the id of a record of this topic is its key, and one that is replaced by its handle would lose it: name the key")
 	case p.keyed:
 		name, raw = "", key
 	case len(header) == 0:
-		q.ID, q.OnDuplicate = q.Named, p.onDuplicate
+		q.ID, q.OnDuplicate = q.NamedID, p.onDuplicate
 		if p.ours() != HeaderPrefix {
 			q.IDAt = n.at[fieldReplace]
 		}
 		return nil
-	case q.Replaces && q.Named == nil:
+	case q.Replaces && q.NamedID == nil:
 		return refuse(CodeInvalidID, StageParse, HeaderID, header, "what replaces a record by its handle has no id: name the id that is to be replaced")
 	}
 	id, r := p.idOf(name, raw)
-	if r == nil && q.Named != nil && string(id) != string(q.Named) {
+	if r == nil && q.NamedID != nil && string(id) != string(q.NamedID) {
 		r = refuse(CodeInvalidID, StageParse, name, raw, "what replaces an id has that id, and no other")
 	}
 	q.ID, q.KeyIsID, q.OnDuplicate = id, p.keyed, p.onDuplicate

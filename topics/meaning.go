@@ -119,8 +119,8 @@ func (p explained) meansDue(f field, q *Request, written Stamp, offset int64, m 
 func (q *Request) names() string {
 	var b strings.Builder
 	switch {
-	case q.Named != nil:
-		fmt.Fprintf(&b, "what has the id %q", q.Named)
+	case q.NamedID != nil:
+		fmt.Fprintf(&b, "what has the id %q", q.NamedID)
 	case q.Here:
 		fmt.Fprintf(&b, "the record at offset %d, if it is due at %s", q.Handle.Offset, format(q.Handle.Due))
 	default:

@@ -20,7 +20,7 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 		name, raw = HeaderReplace, replace
 	case p.keyed && written.NoValue:
 		id, r := p.idOf("", written.Key)
-		q.Kind, q.Named = KindCancel, id
+		q.Kind, q.NamedID = KindCancel, id
 		return r
 	default:
 		return nil
@@ -34,7 +34,7 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 	} else if id, r := p.idOf(name, raw); r != nil {
 		return r
 	} else {
-		q.Named = id
+		q.NamedID = id
 	}
 	if name == HeaderCancel {
 		q.Kind = KindCancel
@@ -65,7 +65,7 @@ func (q *Request) forwarded(v []byte, m Mark) author {
 	if !parseNumbers(rest, n[:]) {
 		return elsewhere
 	}
-	q.Forwarded, q.Asked = true, max(n[2], 0)
+	q.Forwarded, q.WrittenBy = true, max(n[2], 0)
 	return who
 }
 

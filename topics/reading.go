@@ -20,7 +20,7 @@ type Reading struct {
 
 // Readings tells how each header is understood that is ours or a preset's, in their order. What the record as a whole asks for, Parse says.
 func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Reading) {
-	var n named
+	var n headerMap
 	var q Request
 	for i := range headers {
 		if f := fieldOf(headers[i].Key, p.ours()); f != other {
@@ -85,7 +85,7 @@ func presetOf(name string) Preset {
 }
 
 // sourceNote says why the header at i does not name the target, although headers of its name may.
-func (p *Parser) sourceNote(headers []kgo.RecordHeader, n *named, i int) string {
+func (p *Parser) sourceNote(headers []kgo.RecordHeader, n *headerMap, i int) string {
 	if at := n.at[fieldTopic]; at != 0 && len(bare(headers[at-1].Value)) > 0 {
 		return "does not count: " + headers[at-1].Key + " wins"
 	}

@@ -47,10 +47,10 @@ type Request struct {
 
 	Handle    Handle // of a cancel: what it cancels; with Replaces: what the request takes the place of, if that is still pending
 	Here      bool   // Handle is of this partition
-	Named     []byte // the id of what it is, in the place of Handle; nil: Handle says it
+	NamedID   []byte // the id of what it is, in the place of Handle; nil: Handle says it
 	Replaces  bool
 	Forwarded bool  // of a cancel: another partition has passed it on
-	Asked     int64 // with Forwarded and Named: ms since the epoch, it takes nothing that was written after that; 0: anything
+	WrittenBy int64 // with Forwarded and Named: ms since the epoch, it takes nothing that was written after that; 0: anything
 
 	Retry   bool   // appended by us after an attempt to deliver: Attempt and Origin hold
 	Attempt int    // attempts so far
@@ -181,7 +181,7 @@ func (p *Parser) Again(headers []kgo.RecordHeader, written Stamp, dueMillis, off
 // parse is Parse; due is above zero when it is known already.
 func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) (Request, error) {
 	q := Request{Partition: -1, Target: p.target}
-	var n named
+	var n headerMap
 	if r := p.understand(&q, &n, headers, written, offset, m, due); r != nil {
 		r.Header = n.writtenAs(r.Header, headers)
 		return Request{}, r
@@ -190,7 +190,7 @@ func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, 
 }
 
 // writtenAs is the name by which a record has a header that is to blame.
-func (n *named) writtenAs(name string, headers []kgo.RecordHeader) string {
+func (n *headerMap) writtenAs(name string, headers []kgo.RecordHeader) string {
 	if f := fieldOf(name, HeaderPrefix); f != other && f != fieldUnknown && n.at[f] != 0 {
 		name = headers[n.at[f]-1].Key
 	}
@@ -198,7 +198,7 @@ func (n *named) writtenAs(name string, headers []kgo.RecordHeader) string {
 }
 
 // understand works out what a record asks for.
-func (p *Parser) understand(q *Request, n *named, headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) *Refusal {
+func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) *Refusal {
 	at := &n.at
 	var seen uint32 // by field
 	aliased, prefix := false, p.ours()
@@ -225,7 +225,7 @@ func (p *Parser) understand(q *Request, n *named, headers []kgo.RecordHeader, wr
 			return r
 		}
 	}
-	if p.keyed || at[fieldID] != 0 || q.Named != nil {
+	if p.keyed || at[fieldID] != 0 || q.NamedID != nil {
 		if r := p.identify(q, n, value(headers, at[fieldID]), written.Key); r != nil {
 			return r
 		}
@@ -261,7 +261,7 @@ func (p *Parser) understand(q *Request, n *named, headers []kgo.RecordHeader, wr
 }
 
 // cancelOfOurs finds a cancel of an id as it is forwarded: a record of delay-cancel, whatever the prefix is, and nothing but our mark behind it.
-func (n *named) cancelOfOurs(headers []kgo.RecordHeader) (seen uint32) {
+func (n *headerMap) cancelOfOurs(headers []kgo.RecordHeader) (seen uint32) {
 	if len(headers) == 0 || len(headers) > 2 || headers[0].Key != HeaderCancel || len(headers) == 2 && headers[1].Key != HeaderForwarded {
 		return 0
 	}

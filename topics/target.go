@@ -74,7 +74,7 @@ var topicBytes = func() (t [256]bool) {
 // a person is shown of a record that was refused. It may be no topic name.
 func (r *Route) Names(rec *kgo.Record) string {
 	p := r.Parser()
-	var n named
+	var n headerMap
 	var q Request
 	for i := range rec.Headers {
 		if f := fieldOf(rec.Headers[i].Key, p.ours()); f != other {

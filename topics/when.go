@@ -7,7 +7,7 @@ import (
 )
 
 // due works out the due time of a request.
-func (p *Parser) due(q *Request, n *named, headers []kgo.RecordHeader, written Stamp, offset int64) *Refusal {
+func (p *Parser) due(q *Request, n *headerMap, headers []kgo.RecordHeader, written Stamp, offset int64) *Refusal {
 	base := written.Millis
 	if p.retries() {
 		if q.Due = AtOnce; written.ByBroker {

@@ -66,7 +66,7 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		r := o.cancel(name)
 		if q, err := new(topics.Parser).Parse(r.Headers, topics.StampOf(r), 0, topics.Mark{}); err != nil {
 			errs = append(errs, err)
-		} else if q.Named == nil {
+		} else if q.NamedID == nil {
 			r.Partition, r.Key = q.Handle.Partition, nil
 		}
 		records = append(records, r)

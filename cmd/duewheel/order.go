@@ -247,8 +247,8 @@ func (o *order) name(header string) string {
 
 // nameOf is what a cancel names.
 func nameOf(q *topics.Request) string {
-	if q.Named != nil {
-		return "the id " + string(q.Named)
+	if q.NamedID != nil {
+		return "the id " + string(q.NamedID)
 	}
 	return q.Handle.String()
 }

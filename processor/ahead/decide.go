@@ -6,27 +6,27 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// ask is what a record does to the one that it names.
-type ask struct {
-	offset int64
-	names  state.Key // zero: an id says it
-	id     uint64
-	asked  int64 // ms: above 0, it takes nothing away that was written later
-	entry  int32 // its own place, and 1; 0: it is none that waits
-	what   What
-	must   bool // it waits only if it takes something away
-	at     int64
+// question is what a record does to the one that it names, or to those that have its id.
+type question struct {
+	offset    int64
+	names     state.Key // zero: an id says it
+	id        uint64
+	writtenBy int64 // ms: above 0, it takes nothing away that was written later
+	entry     int32 // its own place, and 1; 0: it is none that waits
+	what      What
+	must      bool // it waits only if it takes something away
+	at        int64
 }
 
 // remove ends what is named, and what is remembered of it, and reports whether it waited.
-func (p *Partition) remove(a *ask) (hit bool) {
-	p.trace.named(a)
-	if a.id == 0 {
-		place, has := p.find(a.names.Seq)
-		return has && a.names.Seq < a.offset && p.at(place).due == a.names.Due && p.takeOut(place)
+func (p *Partition) remove(q *question) (hit bool) {
+	p.trace.question(q)
+	if q.id == 0 {
+		place, has := p.find(q.names.Seq)
+		return has && q.names.Seq < q.offset && p.at(place).due == q.names.Due && p.takeOut(place)
 	}
-	for place := range p.named(a.id) { // what comes later is not read, or waits for its own answer
-		if e := p.at(place); a.asked <= 0 || e.written <= a.asked {
+	for place := range p.withID(q.id) { // what comes later is not read, or waits for its own answer
+		if e := p.at(place); q.writtenBy <= 0 || e.written <= q.writtenBy {
 			hit = p.takeOut(place) || hit
 		}
 	}
@@ -42,19 +42,19 @@ func (p *Partition) takeOut(place int32) (waited bool) {
 	return waited
 }
 
-// decision answers what is asked.
+// decision answers the open questions.
 type decision struct{ *Partition }
 
-// Decide ends the reading: it answers what is asked at or above O, in the order of the log, and leaves out what is resolved.
+// Decide ends the reading: it answers the questions at or above O, in the order of the log, and leaves out what is resolved.
 func (p *Partition) Decide() { decision{p}.decide() }
 
 func (p decision) decide() {
-	asks := p.asks
-	p.asks = nil
+	questions := p.questions
+	p.questions = nil
 	p.each(func(place int32, e *entry) {
-		for len(asks) > 0 && asks[0].offset < e.offset {
-			p.answer(&asks[0])
-			asks = asks[1:]
+		for len(questions) > 0 && questions[0].offset < e.offset {
+			p.answer(&questions[0])
+			questions = questions[1:]
 		}
 		switch {
 		case e.condition == isGone: // by what was answered just now
@@ -62,26 +62,26 @@ func (p decision) decide() {
 			e.condition = isRemembered
 		case p.passed(e):
 			p.end(place)
-		case e.condition == isAsking && e.flags&twin != 0:
+		case e.condition == isUndecided && e.flags&dedup != 0:
 			p.admit(place, e)
 		}
 	})
-	for i := range asks {
-		p.answer(&asks[i])
+	for i := range questions {
+		p.answer(&questions[i])
 	}
 }
 
 // answer decides what a record does that names others.
-func (p decision) answer(a *ask) {
-	hit := p.remove(a) || p.told[a.offset]
-	if a.entry == 0 {
+func (p decision) answer(q *question) {
+	hit := p.remove(q) || p.confirmed[q.offset]
+	if q.entry == 0 {
 		return
 	}
-	place := a.entry - 1
+	place := q.entry - 1
 	e := p.at(place)
 	switch {
 	case e.condition == isGone:
-	case a.must && !hit && (p.env.Route == nil || !p.env.Route.ReplacesLate):
+	case q.must && !hit && (p.env.Route == nil || !p.env.Route.ReplacesLate):
 		p.drop(place, cmp.Or(p.env.Route, &topics.Route{}).TooLateToReplace(nil, false))
 	default:
 		e.condition = isHeld
@@ -90,7 +90,7 @@ func (p decision) answer(a *ask) {
 
 // admit decides on a record whose id may be taken.
 func (p decision) admit(place int32, e *entry) {
-	for other := range p.named(e.id) {
+	for other := range p.withID(e.id) {
 		o := p.at(other)
 		remembered := p.remembers(o) && e.written <= p.rememberedUntil(state.Key{Due: o.due, Seq: o.offset}).Due
 		if o.offset >= e.offset || !p.waits(o) && !remembered {

@@ -11,7 +11,7 @@ type condition uint8
 
 const (
 	isHeld       condition = iota
-	isAsking               // at or above O, with an id or in the place of another one: not decided yet
+	isUndecided            // at or above O, with an id or in the place of another one: not decided yet
 	isRemembered           // delivered, and its id counts as taken for some time (ids.remember)
 	isGone                 // resolved, taken away or refused
 )
@@ -34,8 +34,8 @@ type flags uint8
 
 const (
 	atOnce  flags = 1 << iota // of a retry route, which has not seen it yet
-	twin                      // asking: whether its id is taken
-	ignores                   // asking: it is left out if that is so, and not dead-lettered
+	dedup                     // undecided: whether its id is taken
+	ignores                   // undecided: it is left out if that is so, and not dead-lettered
 	chosen                    // it is one of those that were asked for
 )
 
@@ -80,8 +80,8 @@ func (es *entries) find(offset int64) (int32, bool) {
 	return int32(c*chunk + i), found
 }
 
-// named are the places of what has an id, the last first.
-func (es *entries) named(id uint64) iter.Seq[int32] {
+// withID are the places of what has an id, the last first.
+func (es *entries) withID(id uint64) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for next := es.ids[id]; next > 0; {
 			place := next - 1

@@ -30,13 +30,13 @@ type Partition struct {
 
 	entries
 	words
-	carried map[int64]int64 // by the offset of its origin: that of the last retry
-	asks    []ask           // in the order of the log
-	told    map[int64]bool  // by offset: a resolve record says that it has taken a late record away
-	refused int
-	chosen  int
-	trace   trace
-	request topics.Request // scratch of Accept
+	carried   map[int64]int64 // by the offset of its origin: that of the last retry
+	questions []question      // in the order of the log
+	confirmed map[int64]bool  // by offset: a resolve record says that it has taken a late record away
+	refused   int
+	chosen    int
+	trace     trace
+	request   topics.Request // scratch of Accept
 }
 
 // New makes a partition from a checkpoint, or from the beginning of a log (with neither W nor parsers). high is the high watermark, asked
@@ -105,9 +105,9 @@ func (p *Partition) Accept(r *kgo.Record) {
 	case decided:
 		p.replay(r, q)
 	default:
-		p.ask(r, q)
+		p.arrive(r, q)
 	}
-	if len(p.asks) == 0 { // which know places
+	if len(p.questions) == 0 { // which know places
 		p.tidy()
 	}
 }
@@ -141,8 +141,8 @@ func (p *Partition) replay(r *kgo.Record, q *topics.Request) {
 	}
 }
 
-// ask is for a request at or above O.
-func (p *Partition) ask(r *kgo.Record, q *topics.Request) {
+// arrive is for a request at or above O.
+func (p *Partition) arrive(r *kgo.Record, q *topics.Request) {
 	if q.Retry {
 		p.carry(r, q)
 	}
@@ -151,21 +151,21 @@ func (p *Partition) ask(r *kgo.Record, q *topics.Request) {
 	if refusal != nil {
 		p.refuse(r, q, false, refusal)
 		if q.Replaces || takes { // which it does all the same
-			p.asks = append(p.asks, p.askOf(r, q, Replaces))
+			p.questions = append(p.questions, p.questionOf(r, q, Replaces))
 		}
 		return
 	}
 	switch {
 	case q.Replaces || takes:
-		a := p.askOf(r, q, Replaces)
-		a.entry, a.must = p.add(r, q, isAsking, 0)+1, q.Replaces
-		p.asks = append(p.asks, a)
+		about := p.questionOf(r, q, Replaces)
+		about.entry, about.must = p.add(r, q, isUndecided, 0)+1, q.Replaces
+		p.questions = append(p.questions, about)
 	case q.ID != nil:
-		f := twin
+		f := dedup
 		if q.OnDuplicate == topics.DuplicateIgnored {
 			f |= ignores
 		}
-		p.add(r, q, isAsking, f)
+		p.add(r, q, isUndecided, f)
 	default:
 		p.add(r, q, isHeld, 0)
 	}
@@ -185,29 +185,29 @@ func (p *Partition) carry(r *kgo.Record, q *topics.Request) {
 
 // cancel is for a record that cancels another one. What names another partition is passed on by the owner.
 func (p *Partition) cancel(r *kgo.Record, q *topics.Request, decided bool) {
-	if !q.Forwarded && !q.Here && q.Named == nil {
+	if !q.Forwarded && !q.Here && q.NamedID == nil {
 		return
 	}
 	if decided {
 		p.takeAway(r, q, Cancels)
 		return
 	}
-	p.asks = append(p.asks, p.askOf(r, q, Cancels))
+	p.questions = append(p.questions, p.questionOf(r, q, Cancels))
 }
 
 // takeAway ends what a record below O names.
 func (p *Partition) takeAway(r *kgo.Record, q *topics.Request, what What) {
-	a := p.askOf(r, q, what)
-	p.remove(&a)
+	about := p.questionOf(r, q, what)
+	p.remove(&about)
 }
 
 // resolve applies a resolve record.
 func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
 	if q.ResolveBy >= 0 {
-		if p.told == nil {
-			p.told = map[int64]bool{}
+		if p.confirmed == nil {
+			p.confirmed = map[int64]bool{}
 		}
-		p.told[q.ResolveBy] = true
+		p.confirmed[q.ResolveBy] = true
 	}
 	key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
 	p.trace.resolves(r, key, q.ResolveBy)

@@ -84,14 +84,14 @@ func (t *trace) refused(offset int64, why *topics.Refusal) {
 	}
 }
 
-// named notes what a record names.
-func (t *trace) named(a *ask) {
-	of := a.names.Seq
-	if a.id != 0 {
+// question notes what a record names.
+func (t *trace) question(q *question) {
+	of := q.names.Seq
+	if q.id != 0 {
 		of = -1
 	}
-	if a.id != 0 && (a.id == t.id || a.id == t.own) || a.id == 0 && t.watch.Has && t.watch.Offset == of {
-		t.note(Naming{Offset: a.offset, Timestamp: a.at, What: a.what, Of: of, Due: a.names.Due})
+	if q.id != 0 && (q.id == t.id || q.id == t.own) || q.id == 0 && t.watch.Has && t.watch.Offset == of {
+		t.note(Naming{Offset: q.offset, Timestamp: q.at, What: q.what, Of: of, Due: q.names.Due})
 	}
 }
 

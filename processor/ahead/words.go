@@ -42,15 +42,15 @@ func (w *words) target(name []byte) int32 {
 	return place
 }
 
-func (w *words) askOf(r *kgo.Record, q *topics.Request, what What) ask {
-	a := ask{offset: r.Offset, asked: q.Asked, what: what, at: r.Timestamp.UnixMilli()}
+func (w *words) questionOf(r *kgo.Record, q *topics.Request, what What) question {
+	about := question{offset: r.Offset, writtenBy: q.WrittenBy, what: what, at: r.Timestamp.UnixMilli()}
 	switch {
-	case q.Named != nil:
-		a.id = w.hash(q.Named)
+	case q.NamedID != nil:
+		about.id = w.hash(q.NamedID)
 	case what == Cancels || q.Replaces:
-		a.names = state.Key{Due: q.Handle.Due, Seq: q.Handle.Offset}
+		about.names = state.Key{Due: q.Handle.Due, Seq: q.Handle.Offset}
 	default:
-		a.id = w.hash(q.ID)
+		about.id = w.hash(q.ID)
 	}
-	return a
+	return about
 }

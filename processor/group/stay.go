@@ -138,7 +138,7 @@ func (s *Stay) hand(h Handover) {
 // watch logs the errors of the member's client, which it reports like fetches, until it is closed. What
 // goes on is said once a minute: the client asks for metadata ten times a second while something is wrong.
 func (s *Stay) watch() {
-	told, at := "", time.Time{}
+	logged, at := "", time.Time{}
 	for {
 		fs := s.cl.PollFetches(context.Background())
 		if fs.IsClientClosed() {
@@ -149,8 +149,8 @@ func (s *Stay) watch() {
 				s.g.cfg.Log.Error("not in the group; trying again", "error", s.g.refusal(why))
 				return
 			}
-			if err.Error() != told || time.Since(at) >= time.Minute {
-				told, at = err.Error(), time.Now()
+			if err.Error() != logged || time.Since(at) >= time.Minute {
+				logged, at = err.Error(), time.Now()
 				s.g.cfg.Log.Warn("the client of the group member has met an error; it tries again", "topic", topic, "partition", partition, "error", err)
 			}
 		})

@@ -65,7 +65,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	return a, err
 }
 
-// Asks reads again what a record asks for that is to be resolved. The log decides what a record means.
-func (p *Partition) Asks(it *Item, r *Record) (topics.Request, error) {
+// RequestOf reads a record again that is to be resolved. The log decides what a record means.
+func (p *Partition) RequestOf(it *Item, r *Record) (topics.Request, error) {
 	return p.parsers.at(r.Offset).Again(r.Headers, topics.Stamp{Key: r.Key, NoValue: r.Value == nil}, it.Key.Due, r.Offset, p.Mark)
 }

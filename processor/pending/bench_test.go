@@ -84,7 +84,7 @@ func BenchmarkMany(b *testing.B) {
 				it := &pt.Items[i]
 				err := rec.Decode(it.Run)
 				if err == nil {
-					_, err = p.Asks(it, &rec)
+					_, err = p.RequestOf(it, &rec)
 				}
 				if err != nil {
 					b.Fatal(err)

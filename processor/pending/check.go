@@ -32,7 +32,7 @@ func checkLate(p *Partition) error {
 	for h := range p.late.all() {
 		if h.effect.Pending() {
 			bytes += int64(heldBytes)
-			if h.named {
+			if h.hasID {
 				bytes += int64(len(p.near.get(h.ref)))
 			}
 		} else {
@@ -69,7 +69,7 @@ func checkNothing(p *Partition) error {
 			return err
 		}
 	}
-	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.releases) != 0 || len(p.gone) != len(p.given) || len(p.removed) != 0 || p.ids.len() != 0 || len(p.ids.asks) != 0 || left != 0 {
+	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.releases) != 0 || len(p.gone) != len(p.deleted) || len(p.removed) != 0 || p.ids.len() != 0 || len(p.ids.questions) != 0 || left != 0 {
 		return fmt.Errorf("nothing is pending, and kept are %d bytes in memory and %d in the ledger, which resumes at %d, %d offsets that are held, %d records in the store and %d ids",
 			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.releases), left, p.ids.len())
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// decision answers what was asked, all at once.
+// decision answers the open questions, all at once.
 type decision struct {
 	*keyed
-	stored map[int][]named // by the place of an ask: what the store has of its id
-	near   sifted          // what the wheel has of what is named
-	far    []state.Key     // taken away by their handles, without a store
+	stored map[int][]indexEntry // by the place of a question: what the store has of its id
+	near   sifted               // what the wheel has of what is named
+	far    []state.Key          // taken away by their handles, without a store
 
 	remembered bool // the last answer is too late because of what was delivered
 }
 
-// decide answers what was asked, in the order of the log.
+// decide answers the open questions, in the order of the log.
 func (k *keyed) decide() error {
 	if err := k.drops.apply(&k.window); err != nil {
 		return err
@@ -29,25 +29,25 @@ func (k *keyed) decide() error {
 	}
 	k.deciding = true
 	defer func() { k.deciding = false }()
-	d.near = sift(k.wheel, d.keys(), k.asks[0].offset)
+	d.near = sift(k.wheel, d.keys(), k.questions[0].offset)
 	defer d.near.giveBack()
-	for i := 0; len(k.asks) > 0; i++ {
-		a := k.asks[0]
-		if a.id != nil && len(d.far) > 0 {
+	for i := 0; len(k.questions) > 0; i++ {
+		q := k.questions[0]
+		if q.id != nil && len(d.far) > 0 {
 			k.forgetIDs(d.far) // one of these may have that id
 			d.far = nil
 		}
-		if err := d.answer(a, d.stored[i]); err != nil {
+		if err := d.answer(q, d.stored[i]); err != nil {
 			return err // what was answered stays so
 		}
-		k.asks = k.asks[1:]
+		k.questions = k.questions[1:]
 	}
 	k.forgetIDs(d.far)
-	k.asks = nil
+	k.questions = nil
 	return nil
 }
 
-// look finds in the store what the asks name by id.
+// look finds in the store what the questions name by id.
 func (k *decision) look() error {
 	if !k.identified {
 		return nil
@@ -55,27 +55,27 @@ func (k *decision) look() error {
 	if err := k.commit(); err != nil {
 		return err
 	}
-	k.stored = map[int][]named{}
+	k.stored = map[int][]indexEntry{}
 	return k.inStore(func(yield func(int, []byte) bool) {
-		for i, a := range k.asks {
-			if a.id != nil && !yield(i, a.id) {
+		for i, q := range k.questions {
+			if q.id != nil && !yield(i, q.id) {
 				return
 			}
 		}
-	}, func(i int, n named) { k.stored[i] = append(k.stored[i], n) })
+	}, func(i int, n indexEntry) { k.stored[i] = append(k.stored[i], n) })
 }
 
-// keys are those of what the asks name.
+// keys are those of what the questions name.
 func (k *decision) keys() []state.Key {
-	keys := make([]state.Key, 0, len(k.asks))
-	for i, a := range k.asks {
-		if a.id == nil {
-			if keys = append(keys, a.names); k.parsers.memory() > 0 {
-				keys = append(keys, k.parsers.stubOf(a.names))
+	keys := make([]state.Key, 0, len(k.questions))
+	for i, q := range k.questions {
+		if q.id == nil {
+			if keys = append(keys, q.names); k.parsers.memory() > 0 {
+				keys = append(keys, k.parsers.stubOf(q.names))
 			}
 			continue
 		}
-		for _, n := range append(k.ids.find(a.id), k.stored[i]...) {
+		for _, n := range append(k.ids.find(q.id), k.stored[i]...) {
 			keys = append(keys, n.key)
 		}
 	}
@@ -83,24 +83,24 @@ func (k *decision) keys() []state.Key {
 }
 
 // answer decides what one record does to what it names; stored is what the store has found of its id.
-func (k *decision) answer(a ask, stored []named) error {
-	h := k.late.at(a.offset)
-	effect, err := k.effectOf(a, h, stored)
+func (k *decision) answer(q question, stored []indexEntry) error {
+	h := k.late.at(q.offset)
+	effect, err := k.effectOf(q, h, stored)
 	if err != nil {
 		return err
 	}
-	if _, told := k.told[a.offset]; told {
-		if !a.twin || effect != EffectTooLate { // else another one has its id by now, and configuration does not let it replace that
+	if _, confirmed := k.confirmed[q.offset]; confirmed {
+		if !q.dedup || effect != EffectTooLate { // else another one has its id by now, and configuration does not let it replace that
 			effect = EffectCancelled
 		}
-		delete(k.told, a.offset)
+		delete(k.confirmed, q.offset)
 	}
-	if a.id != nil {
-		k.ids.asked(a.id, -1)
+	if q.id != nil {
+		k.ids.countQuestions(q.id, -1)
 	}
 	switch {
-	case a.twin:
-		return k.twin(a, h, effect)
+	case q.dedup:
+		return k.duplicate(q, h, effect)
 	case h.key == (state.Key{}):
 		h.effect = effect
 		return nil
@@ -109,37 +109,37 @@ func (k *decision) answer(a ask, stored []named) error {
 }
 
 // effectOf takes away what a record names, and says what came of it.
-func (k *decision) effectOf(a ask, h *held, stored []named) (Effect, error) {
-	if a.id == nil {
-		return k.remove(a.offset, a.names, false)
+func (k *decision) effectOf(q question, h *held, stored []indexEntry) (Effect, error) {
+	if q.id == nil {
+		return k.remove(q.offset, q.names, false)
 	}
 	effect := EffectUnknown
-	for _, n := range append(k.ids.find(a.id), stored...) {
+	for _, n := range append(k.ids.find(q.id), stored...) {
 		switch {
-		case !a.means(n):
+		case !q.means(n):
 			continue
-		case a.twin && a.then != topics.DuplicateReplaces:
-			if k.pends(n.key) && (!n.stub || a.written <= n.key.Due) {
+		case q.dedup && q.then != topics.DuplicateReplaces:
+			if k.pends(n.key) && (!n.stub || q.written <= n.key.Due) {
 				k.remembered = n.stub
 				return EffectTooLate, nil
 			}
 			continue
 		}
-		e, err := k.remove(a.offset, n.key, n.stub)
+		e, err := k.remove(q.offset, n.key, n.stub)
 		if err != nil {
 			return 0, err
 		}
 		if last := len(k.removed) - 1; last >= 0 && k.removed[last].key == n.key && k.removed[last].id == nil {
-			k.removed[last].id = bytes.Clone(a.id) // only the log has the rest of it
+			k.removed[last].id = bytes.Clone(q.id) // only the log has the rest of it
 		}
-		k.ids.remove(a.id, n.key) // without a store nothing else takes it out
+		k.ids.remove(q.id, n.key) // without a store nothing else takes it out
 		if e == EffectCancelled && !n.stub {
 			effect = e
 		}
 	}
 	switch {
 	case effect == EffectCancelled || h.key != (state.Key{}):
-	case a.come:
+	case q.forwarded:
 		effect = EffectNotHere
 	default:
 		effect = EffectForward
@@ -180,7 +180,7 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 			return EffectTooLate, nil
 		}
 		h.by, h.replaced = by, k.late.at(by).key != (state.Key{})
-		k.lose(k.window.near.get(h.ref), key)
+		k.removeID(k.window.near.get(h.ref), key)
 		return EffectCancelled, nil
 	}
 	if !k.judge.Less(key) {
@@ -226,7 +226,7 @@ func (k *decision) withhold(key state.Key, l left) (r release, taken bool, err e
 			k.near.putBack(key, at)
 			return r, false, nil
 		}
-		k.lose(run, key)
+		k.removeID(run, key)
 		k.window.near.release(at)
 		return r, true, nil
 	}
@@ -249,17 +249,17 @@ func (k *decision) withhold(key state.Key, l left) (r release, taken bool, err e
 	return r, taken, err
 }
 
-// twin decides what becomes of a record with an id, by what it has done to those that have the same one.
-func (k *decision) twin(a ask, h *held, effect Effect) error {
+// duplicate decides what becomes of a record with an id, by what it has done to those that have the same one.
+func (k *decision) duplicate(q question, h *held, effect Effect) error {
 	h.effect = EffectNone
 	switch {
 	case h.refusal != nil:
 	case effect != EffectTooLate:
 		return k.accept(h, effect == EffectCancelled)
-	case a.then == topics.DuplicateIgnored:
+	case q.then == topics.DuplicateIgnored:
 		h.effect = EffectIgnored
 	default:
-		h.refusal = topics.Duplicate(a.id, runIDPlace(k.window.near.get(h.ref)) == idInKey, k.remembered)
+		h.refusal = topics.Duplicate(q.id, runIDPlace(k.window.near.get(h.ref)) == idInKey, k.remembered)
 		h.refusal.Header = k.env.Route.Header(h.refusal.Header)
 	}
 	h.resolve = k.replayed(h)
@@ -307,16 +307,16 @@ func (k *decision) accept(h *held, replaces bool) error {
 	if replaces {
 		effect = EffectReplaced
 	}
-	at, told := h.ref, who.id
+	at, noted := h.ref, who.id
 	if !k.env.Audit {
-		told = nil
+		noted = nil
 	}
-	k.late.note(h, effect, k.window.near, told)
+	k.late.note(h, effect, k.window.near, noted)
 	k.ledger.Release(h.offset)
 	k.longest.see(h.key.Due, rec.Timestamp)
 	if !k.horizon.Less(h.key) {
 		if who.id != nil {
-			k.ids.add(who.id, named{key: h.key, written: rec.Timestamp})
+			k.ids.add(who.id, indexEntry{key: h.key, written: rec.Timestamp})
 		}
 		k.pend(h.key, h.offset, len(run), at)
 		return nil

@@ -47,9 +47,9 @@ func (d *drops) apply(w *window) error {
 				return fmt.Errorf("resolve a record: %w", err)
 			}
 			stubs{w}.uncount(key, offset, run, r.stored())
-			w.lose(run, key)
+			w.removeID(run, key)
 			if w.store != nil {
-				w.unname(run, key)
+				w.deleteID(run, key)
 			}
 			w.near.release(r)
 		}
@@ -104,7 +104,7 @@ func (w dropped) far(keys []state.Key) error {
 			if offset, err := recordOffset(run); err == nil && (offset < w.start || w.horizon.Less(key) && offset < w.position) {
 				stubs{w.window}.uncount(key, offset, run, true)
 			}
-			w.unname(run, key)
+			w.deleteID(run, key)
 		})
 		if err == nil && means {
 			err = w.store.Delete(key)
@@ -117,15 +117,15 @@ func (w dropped) far(keys []state.Key) error {
 	return nil
 }
 
-// wanted are records that are looked for by their id: those that lie before an offset, and if asked is above 0 were not written later.
+// wanted are records that are looked for by their id: those that lie before an offset, and if writtenBy is above 0 were not written later.
 type wanted struct {
-	id     []byte
-	before int64
-	asked  int64
+	id        []byte
+	before    int64
+	writtenBy int64
 }
 
-func (d wanted) means(n named) bool {
-	return n.key.Seq < d.before && (d.asked <= 0 || n.written <= d.asked)
+func (w wanted) means(e indexEntry) bool {
+	return e.key.Seq < w.before && (w.writtenBy <= 0 || e.written <= w.writtenBy)
 }
 
 // add takes a record away for good, before anything is taken or written: what it names is not pending any more.
@@ -149,26 +149,26 @@ func (d *drops) addStub(w *window, stub, by state.Key) {
 	d.stubs[stub] = append(d.stubs[stub], left{is: true, by: by})
 }
 
-// addNamed takes away what was found by its id.
-func (d *drops) addNamed(w *window, n named) {
-	if n.stub {
-		d.addStub(w, n.key, state.Key{})
+// addEntry takes away what was found by its id.
+func (d *drops) addEntry(w *window, e indexEntry) {
+	if e.stub {
+		d.addStub(w, e.key, state.Key{})
 		return
 	}
-	d.add(w, n.key)
+	d.add(w, e.key)
 }
 
 // addWanted takes away for good what records below O name by id.
 func (d *drops) addWanted(w *window, all wanted) {
-	for _, n := range w.ids.find(all.id) {
-		if all.means(n) {
-			d.addNamed(w, n)
-			w.ids.remove(all.id, n.key) // once is enough
+	for _, e := range w.ids.find(all.id) {
+		if all.means(e) {
+			d.addEntry(w, e)
+			w.ids.remove(all.id, e.key) // once is enough
 		}
 	}
 	switch {
 	case !w.identified || w.store == nil:
-	case all.asked > 0:
+	case all.writtenBy > 0:
 		all.id = bytes.Clone(all.id)
 		d.wanted = append(d.wanted, all)
 	default:
@@ -192,9 +192,9 @@ func (d *drops) resolveWanted(w *window) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
-	return w.inStore(idsOf(all), func(i int, n named) {
-		if all[i].means(n) {
-			d.addNamed(w, n)
+	return w.inStore(idsOf(all), func(i int, e indexEntry) {
+		if all[i].means(e) {
+			d.addEntry(w, e)
 		}
 	})
 }

@@ -49,12 +49,12 @@ func (e *entry) naming() bool { return strings.ContainsRune("ckoqQxCR", e.what) 
 // replacement reports whether it is to be delivered in the place of another.
 func (e *entry) replacement() bool { return strings.ContainsRune("qQxR", e.what) }
 
-// named reports whether it has the id.
-func (e *entry) named() bool { return strings.ContainsRune("iIyZR", e.what) }
+// hasID reports whether it has the id.
+func (e *entry) hasID() bool { return strings.ContainsRune("iIyZR", e.what) }
 
 // byID reports whether it names what has the id.
 func (v *life) byID(e *entry) bool {
-	return e.what == cancelID || e.what == replaceID || e.named() && v.twins == topics.DuplicateReplaces
+	return e.what == cancelID || e.what == replaceID || e.hasID() && v.onDuplicate == topics.DuplicateReplaces
 }
 
 // namesOf are the offsets of what the entry at an offset cancels or replaces, if it is pending.
@@ -72,7 +72,7 @@ func (v *life) namesOf(offset int64) (all mask) {
 // withID are the offsets below one of what has the id.
 func (v *life) withID(below int64) (all mask) {
 	for offset := range below {
-		if v.log[offset].named() {
+		if v.log[offset].hasID() {
 			all |= bit(offset)
 		}
 	}
@@ -109,7 +109,7 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 		target = "nowhere"
 	}
 	e.Record = req(offset, e.due, target)
-	if e.named() {
+	if e.hasID() {
 		name := topics.HeaderID
 		if what == replaceID {
 			name = topics.HeaderReplace

@@ -20,12 +20,12 @@ type held struct {
 	size    int32
 	resolve bool // with a resolve record
 
-	named    bool   // a note that is told, of a record with an id: ref holds that, and nothing else
+	hasID    bool   // a note of a record with an id that is audited: ref holds the id, and nothing else
 	replaced bool   // by is a replacement
 	effect   Effect // on what it names
 }
 
-// heldBytes is what a note takes: the list holds nothing else of a record that is pending itself, but for its id where that is told.
+// heldBytes is what a note takes: the list holds nothing else of a record that is pending itself, but for its id where that is audited.
 const heldBytes = int32(unsafe.Sizeof(held{}))
 
 // due is when it may be resolved: one that is refused at once.
@@ -42,7 +42,7 @@ func (h *held) item(n *near) Item {
 	switch {
 	case !h.effect.Pending():
 		it.Run = n.get(h.ref)
-	case h.named:
+	case h.hasID:
 		it.noted = n.get(h.ref)
 	}
 	return it
@@ -82,7 +82,7 @@ func (f *fifo) add(h held) {
 	}
 }
 
-// note makes a note of a record that is pending itself from now on. id is not nil if it is told.
+// note makes a note of a record that is pending itself from now on. id is not nil if it is audited.
 func (f *fifo) note(h *held, effect Effect, n *near, id []byte) {
 	f.bytes -= int64(h.size)
 	f.notes++
@@ -94,7 +94,7 @@ func (f *fifo) note(h *held, effect Effect, n *near, id []byte) {
 // keepID has a note hold the id of its record, if it has one.
 func (h *held) keepID(n *near, id []byte) {
 	if h.size = heldBytes + int32(len(id)); id != nil {
-		h.ref, h.named = n.put(0, id, false), true // among what is in the order of the log, and due at no time
+		h.ref, h.hasID = n.put(0, id, false), true // among what is in the order of the log, and due at no time
 	}
 }
 

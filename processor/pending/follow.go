@@ -153,7 +153,7 @@ func (f *Follower) uncount(store *state.Partition, upTo state.Key) error {
 		}
 		if corrupt == nil {
 			if id := runID(run); id != nil {
-				store.Unname(id, k)
+				store.DeleteID(id, k)
 			}
 		}
 		return corrupt == nil

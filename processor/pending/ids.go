@@ -33,7 +33,7 @@ func (at idPlace) with(header int32) idPlace {
 	if header == 0 {
 		return at
 	}
-	return at | flagIDNamed | idPlace(header)<<8
+	return at | flagIDIndexed | idPlace(header)<<8
 }
 
 func identityOf(req *topics.Request) identity {
@@ -46,43 +46,43 @@ func identityOf(req *topics.Request) identity {
 	return identity{req.ID, idInHeader.with(req.IDAt)}
 }
 
-// named is a record that is found by its id.
-type named struct {
+// indexEntry is a record that is found by its id.
+type indexEntry struct {
 	key     state.Key
 	written int64 // ms
 	stub    bool  // it was delivered, and its id is remembered
 }
 
 // note is what the store has of it beside its key.
-func (n named) note() int64 {
-	if n.stub {
-		return n.written<<1 | 1
+func (e indexEntry) note() int64 {
+	if e.stub {
+		return e.written<<1 | 1
 	}
-	return n.written << 1
+	return e.written << 1
 }
 
-func namedBy(key state.Key, note int64) named { return named{key, note >> 1, note&1 != 0} }
+func entryOf(key state.Key, note int64) indexEntry { return indexEntry{key, note >> 1, note&1 != 0} }
 
-// print stands for an id in memory: 128 bits of keyed hashes, so that two ids share one is not to be expected, nor can be brought about.
-type print [2]uint64
+// idHash stands for an id in memory: 128 bits of keyed hashes, so that two ids share one is not to be expected, nor can be brought about.
+type idHash [2]uint64
 
 // ids are those that memory knows. The zero value is of no use.
 type ids struct {
-	seeds [2]maphash.Seed
-	first map[print]named
-	more  map[print][]named // of an id that several have, in a replay: one that was refused is found until its resolve record is read
-	fresh []freshID         // the store knows them when its open batch is committed
-	asks  map[print]int     // how often an id is asked about that nothing is decided of
+	seeds     [2]maphash.Seed
+	first     map[idHash]indexEntry
+	more      map[idHash][]indexEntry // of an id that several have, in a replay: one that was refused is found until its resolve record is read
+	fresh     []freshID               // the store knows them when its open batch is committed
+	questions map[idHash]int          // how many open questions are about an id
 }
 
 // freshID is a record that waits in the store's open batch.
 type freshID struct {
-	print print
-	key   state.Key
+	hash idHash
+	key  state.Key
 }
 
 func newIDs() *ids {
-	return &ids{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, first: map[print]named{}}
+	return &ids{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, first: map[idHash]indexEntry{}}
 }
 
 // idBytes is what one takes in memory, about.
@@ -90,79 +90,79 @@ const idBytes = 80
 
 func (x *ids) len() int { return len(x.first) + len(x.more) }
 
-func (x *ids) print(id []byte) print {
-	return print{maphash.Bytes(x.seeds[0], id), maphash.Bytes(x.seeds[1], id)}
+func (x *ids) hash(id []byte) idHash {
+	return idHash{maphash.Bytes(x.seeds[0], id), maphash.Bytes(x.seeds[1], id)}
 }
 
 // add takes in a record that has an id.
-func (x *ids) add(id []byte, n named) print {
-	p := x.print(id)
-	switch was, has := x.first[p]; {
-	case !has || was.key == n.key:
-		x.first[p] = n
+func (x *ids) add(id []byte, e indexEntry) idHash {
+	h := x.hash(id)
+	switch was, has := x.first[h]; {
+	case !has || was.key == e.key:
+		x.first[h] = e
 	default:
 		if x.more == nil {
-			x.more = map[print][]named{}
+			x.more = map[idHash][]indexEntry{}
 		}
-		x.more[p] = append(x.more[p], n)
+		x.more[h] = append(x.more[h], e)
 	}
-	return p
+	return h
 }
 
-func (x *ids) remove(id []byte, key state.Key) { x.removePrint(x.print(id), key) }
+func (x *ids) remove(id []byte, key state.Key) { x.removeHash(x.hash(id), key) }
 
-func (x *ids) removePrint(p print, key state.Key) {
-	more := x.more[p]
-	was, has := x.first[p]
+func (x *ids) removeHash(h idHash, key state.Key) {
+	more := x.more[h]
+	was, has := x.first[h]
 	switch {
 	case has && was.key == key && len(more) == 0:
-		delete(x.first, p)
+		delete(x.first, h)
 		return
 	case has && was.key == key:
-		x.first[p], more = more[0], more[1:]
+		x.first[h], more = more[0], more[1:]
 	case len(more) == 0:
 		return
 	default:
-		more = slices.DeleteFunc(more, func(m named) bool { return m.key == key })
+		more = slices.DeleteFunc(more, func(m indexEntry) bool { return m.key == key })
 	}
-	if x.more[p] = more; len(more) == 0 {
-		delete(x.more, p)
-	}
-}
-
-// asked counts what is not decided of an id.
-func (x *ids) asked(id []byte, n int) {
-	if x.asks == nil {
-		x.asks = map[print]int{}
-	}
-	p := x.print(id)
-	if x.asks[p] += n; x.asks[p] == 0 {
-		delete(x.asks, p)
+	if x.more[h] = more; len(more) == 0 {
+		delete(x.more, h)
 	}
 }
 
-// isAsked reports whether something is to be decided of an id.
-func (x *ids) isAsked(id []byte) bool { return len(x.asks) > 0 && x.asks[x.print(id)] > 0 }
+// countQuestions counts the open questions about an id.
+func (x *ids) countQuestions(id []byte, n int) {
+	if x.questions == nil {
+		x.questions = map[idHash]int{}
+	}
+	h := x.hash(id)
+	if x.questions[h] += n; x.questions[h] == 0 {
+		delete(x.questions, h)
+	}
+}
+
+// inQuestion reports whether there is an open question about an id.
+func (x *ids) inQuestion(id []byte) bool { return len(x.questions) > 0 && x.questions[x.hash(id)] > 0 }
 
 // find gives those that have an id.
-func (x *ids) find(id []byte) (all []named) {
+func (x *ids) find(id []byte) (all []indexEntry) {
 	if len(x.first) == 0 {
 		return nil
 	}
-	p := x.print(id)
-	if n, has := x.first[p]; has {
-		all = append(append(all, n), x.more[p]...)
+	h := x.hash(id)
+	if e, has := x.first[h]; has {
+		all = append(append(all, e), x.more[h]...)
 	}
 	return all
 }
 
 // forget removes records of which only the keys are known. It looks at all ids.
 func (x *ids) forget(keys map[state.Key]struct{}) {
-	for p, n := range x.first {
-		all := append([]named{n}, x.more[p]...)
-		for _, n := range all {
-			if _, is := keys[n.key]; is {
-				x.removePrint(p, n.key)
+	for h, e := range x.first {
+		all := append([]indexEntry{e}, x.more[h]...)
+		for _, e := range all {
+			if _, is := keys[e.key]; is {
+				x.removeHash(h, e.key)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (x *ids) forget(keys map[state.Key]struct{}) {
 // written takes in that the store's open batch is committed.
 func (x *ids) written() {
 	for _, f := range x.fresh {
-		x.removePrint(f.print, f.key)
+		x.removeHash(f.hash, f.key)
 	}
 	x.fresh = x.fresh[:0]
 }

@@ -33,7 +33,7 @@ func TestReplacementBesideAnEmptyCancel(t *testing.T) {
 // found are how many records the store finds by an id.
 func found(t *testing.T, store *state.Partition, id string) (n int) {
 	t.Helper()
-	must(t, store.Find(slices.All([][]byte{[]byte(id)}), func(int, state.Key, int64) { n++ }))
+	must(t, store.FindIDs(slices.All([][]byte{[]byte(id)}), func(int, state.Key, int64) { n++ }))
 	return n
 }
 
@@ -132,18 +132,18 @@ func TestFollowerOfWrongBytes(t *testing.T) {
 
 // At least once, after a crash and with another configuration: a resolve record tells what a record has taken away that had its id, and that
 // does not make two of one id pending.
-func TestToldUnderAnotherConfiguration(t *testing.T) {
+func TestConfirmedUnderAnotherConfiguration(t *testing.T) {
 	for _, mode := range []topics.OnDuplicate{topics.DuplicateIgnored, topics.DuplicateRejected} {
 		l := testOwner(t)
 		l.atLeastOnce = true
 		r := testRoute(true)
 		r.OnDuplicate = mode
 		l.route = mustRoute(r)
-		told := &kgo.Record{Offset: 3, Timestamp: req(0, 0, "").Timestamp, Headers: topics.ResolveBy(testMark, 1, ms(50), 1, 2)}
+		confirmed := &kgo.Record{Offset: 3, Timestamp: req(0, 0, "").Timestamp, Headers: topics.ResolveBy(testMark, 1, ms(50), 1, 2)}
 		p, err := l.assign(state.Checkpoint{}, 0, 4, 4)
 		must(t, err)
 		l.read(t, p, testNow, withHeader(req(0, ms(500), "orders"), topics.HeaderID, "b"),
-			withHeader(req(1, ms(50), "orders"), topics.HeaderID, "b"), withHeader(req(2, ms(600), "orders"), topics.HeaderID, "b"), told)
+			withHeader(req(1, ms(50), "orders"), topics.HeaderID, "b"), withHeader(req(2, ms(600), "orders"), topics.HeaderID, "b"), confirmed)
 		must(t, p.GoLive(l.room))
 		must(t, p.Load(testNow, l.room))
 		equal(t, "pending of one id", len(p.ids.find([]byte("b"))), 1)

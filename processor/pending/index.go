@@ -19,26 +19,26 @@ type index struct {
 	deciding   bool  // what is in ids stays there, even if the store knows it by now
 	blind      bool  // the store has failed, and with it the ids of what only it held
 
-	gone  map[state.Key]struct{} // taken away, and the store or the log may still hold it
-	given []state.Key            // of gone: the store does not hold them when its open batch is committed
+	gone    map[state.Key]struct{} // taken away, and the store or the log may still hold it
+	deleted []state.Key            // of gone: the store does not hold them when its open batch is committed
 }
 
 // put keeps a record in the open batch of the store, with its id, if it has one.
-func (w *index) put(run, id []byte, n named) error {
-	if err := w.store.Put(n.key, run); err != nil {
+func (w *index) put(run, id []byte, e indexEntry) error {
+	if err := w.store.Put(e.key, run); err != nil {
 		return err
 	}
 	w.dirty = true
 	if id != nil {
 		w.identified = true
-		w.store.Name(id, n.key, n.note())
-		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.add(id, n), n.key})
+		w.store.PutID(id, e.key, e.note())
+		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.add(id, e), e.key})
 	}
 	return nil
 }
 
-// lose takes a run's id out of memory, if it has one.
-func (w *index) lose(run []byte, key state.Key) {
+// removeID takes a run's id out of memory, if it has one.
+func (w *index) removeID(run []byte, key state.Key) {
 	if w.ids.len() == 0 {
 		return
 	}
@@ -47,10 +47,10 @@ func (w *index) lose(run []byte, key state.Key) {
 	}
 }
 
-// unname takes a run's id out of the store's open batch, if it has one, and of a stub the record that has left it.
-func (w *index) unname(run []byte, key state.Key) {
+// deleteID takes a run's id out of the store's open batch, if it has one, and of a stub the record that has left it.
+func (w *index) deleteID(run []byte, key state.Key) {
 	if id := runID(run); id != nil {
-		w.store.Unname(id, key)
+		w.store.DeleteID(id, key)
 	}
 	if of := leftBy(run); of != (state.Key{}) {
 		w.deleteStub(key, of)
@@ -58,13 +58,13 @@ func (w *index) unname(run []byte, key state.Key) {
 }
 
 // inStore finds in the store what is pending of some ids. What the open batch holds it does not find.
-func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, n named)) error {
+func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, e indexEntry)) error {
 	if !w.identified || w.store == nil {
 		return nil
 	}
-	err := w.store.Find(all, func(i int, key state.Key, note int64) {
+	err := w.store.FindIDs(all, func(i int, key state.Key, note int64) {
 		if _, gone := w.gone[key]; !gone && w.judge.Less(key) {
-			fn(i, namedBy(key, note))
+			fn(i, entryOf(key, note))
 		}
 	})
 	if err != nil {
@@ -73,12 +73,12 @@ func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, n named)) err
 	return nil
 }
 
-// has reports whether a record with an id is pending, or that the store could not be asked.
+// has reports whether a record with an id is pending, or that the store could not be read.
 func (w *index) has(id []byte) (found, failed bool) {
 	if len(w.ids.find(id)) > 0 {
 		return true, false
 	}
-	err := w.inStore(func(yield func(int, []byte) bool) { yield(0, id) }, func(int, named) { found = true })
+	err := w.inStore(func(yield func(int, []byte) bool) { yield(0, id) }, func(int, indexEntry) { found = true })
 	return found, err != nil
 }
 
@@ -92,7 +92,7 @@ func (w *index) spill(key state.Key, run []byte) error {
 		}
 		who.id, written = rec.id(who.at), rec.Timestamp
 	}
-	return w.put(run, who.id, named{key: key, written: written})
+	return w.put(run, who.id, indexEntry{key: key, written: written})
 }
 
 // forgetIDs takes away what a partition without a store knows of the ids of records that only the log has.
@@ -107,19 +107,19 @@ func (w *index) forgetIDs(keys []state.Key) {
 	w.ids.forget(set)
 }
 
-// giveBack has nothing found of a key that the store's open batch deletes.
-func (w *index) giveBack(key state.Key) {
+// markDeleted has nothing found of a key that the store's open batch deletes.
+func (w *index) markDeleted(key state.Key) {
 	if w.gone == nil {
 		w.gone = map[state.Key]struct{}{}
 	}
 	w.gone[key] = struct{}{}
-	w.given = append(w.given, key)
+	w.deleted = append(w.deleted, key)
 }
 
-// forgetGiven forgets of what was taken away that which the store does not hold any more.
-func (w *index) forgetGiven() {
-	for _, key := range w.given {
+// forgetDeleted forgets of what was taken away that which the store does not hold any more.
+func (w *index) forgetDeleted() {
+	for _, key := range w.deleted {
 		delete(w.gone, key)
 	}
-	w.given = w.given[:0]
+	w.deleted = w.deleted[:0]
 }

@@ -126,7 +126,7 @@ func (s *scan) take(k state.Key, run []byte) error {
 	switch {
 	case resolved:
 		if at != 0 {
-			s.store.Unname(rec.id(at), k)
+			s.store.DeleteID(rec.id(at), k)
 			s.got.dirty = true
 		}
 		if rec.Offset < s.low || rec.Offset >= s.got.Start {
@@ -134,12 +134,12 @@ func (s *scan) take(k state.Key, run []byte) error {
 		}
 		return s.leave(k, run)
 	case s.watermark.Less(of): // what a turn was to deliver that has not happened
-		s.store.Unname(rec.id(at), k)
+		s.store.DeleteID(rec.id(at), k)
 		return s.forget(k)
 	case rec.Offset < s.low, rec.Offset >= s.pos.Offset:
 		// Below L it was resolved while the route had a fixed delay, which leaves W alone.
 		if at != 0 {
-			s.store.Unname(rec.id(at), k)
+			s.store.DeleteID(rec.id(at), k)
 		}
 		return s.forget(k)
 	case rec.Offset < s.got.Start && of != (state.Key{}):

@@ -18,7 +18,7 @@ func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 		return w.keepFar(key, r.Offset, w.scratch, who, written)
 	}
 	if who.id != nil {
-		w.ids.add(who.id, named{key: key, written: written})
+		w.ids.add(who.id, indexEntry{key: key, written: written})
 	}
 	run := w.near.record(r, key, who.at)
 	w.pend(key, r.Offset, len(w.near.get(run)), run)
@@ -29,11 +29,11 @@ func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 func (w *window) keepFar(key state.Key, offset int64, run []byte, who identity, written int64) error {
 	switch {
 	case w.store != nil:
-		if err := w.put(run, who.id, named{key: key, written: written}); err != nil {
+		if err := w.put(run, who.id, indexEntry{key: key, written: written}); err != nil {
 			return fmt.Errorf("store record %d: %w", offset, err)
 		}
 	case who.id != nil: // the log has the rest
-		w.ids.add(who.id, named{key: key, written: written})
+		w.ids.add(who.id, indexEntry{key: key, written: written})
 	}
 	w.ledger.Add(key, offset, len(run), true)
 	return nil
@@ -73,13 +73,13 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 				if it.Effect = EffectForgotten; free > 0 {
 					free, records = free-1, records+1
 				}
-				w.lose(run, it.Key)
+				w.removeID(run, it.Key)
 				w.ledger.Expire(offset)
 				items = append(items, it)
 				continue
 			}
 			if !r.stored() {
-				w.lose(run, it.Key)
+				w.removeID(run, it.Key)
 			}
 			// Not pending any more. What only memory holds goes on holding the store's resume
 			// back, until it is released.
@@ -117,7 +117,7 @@ func (w *window) commit() error {
 	if err != nil {
 		return err
 	}
-	w.forgetGiven()
+	w.forgetDeleted()
 	if !w.deciding {
 		w.ids.written()
 	}

@@ -30,13 +30,13 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	if req.Replaces {
 		if !replay {
 			a.Target = req.Target
-			k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req), who.at)
+			k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, questionOf(r.Offset, req), who.at)
 			return a, nil
 		}
 		k.replay(r.Offset, req)
-	} else if req.ID != nil && k.twins(r.Offset, req, replay) {
+	} else if req.ID != nil && k.mayDuplicate(r.Offset, req, replay) {
 		a.Target = req.Target
-		k.ask(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, askOf(r.Offset, req), who.at)
+		k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, questionOf(r.Offset, req), who.at)
 		return a, nil
 	}
 	switch late := !k.judge.Less(key); { // at or below W
@@ -70,16 +70,16 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	return a, nil
 }
 
-// twins reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
+// mayDuplicate reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
 // it did. Where nothing has that id, nothing is to be decided, unless a resolve record that is not read yet might say otherwise.
-func (k *keyed) twins(offset int64, req *topics.Request, replay bool) bool {
+func (k *keyed) mayDuplicate(offset int64, req *topics.Request, replay bool) bool {
 	if replay {
 		if req.OnDuplicate == topics.DuplicateReplaces {
 			k.drops.addWanted(&k.window, wanted{req.ID, offset, 0})
 		}
 		return false
 	}
-	if k.blind || !k.live && k.position < k.ownEnd || k.ids.isAsked(req.ID) {
+	if k.blind || !k.live && k.position < k.ownEnd || k.ids.inQuestion(req.ID) {
 		return true
 	}
 	found, failed := k.has(req.ID)
@@ -118,7 +118,7 @@ func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
 
 func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
 	to := k.planned
-	if len(k.asks) > 0 || k.drops.any() {
+	if len(k.questions) > 0 || k.drops.any() {
 		return items, to // it has to be decided first what is not delivered
 	}
 	to.Offset = k.position
@@ -126,7 +126,7 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 	items, took := k.late.take(clock, k.near, items, records, bytes)
 	n := len(items)
 	for i := range items {
-		k.lose(items[i].Run, items[i].Key) // it is too late for those that name it
+		k.removeID(items[i].Run, items[i].Key) // it is too late for those that name it
 	}
 	if k.env.Audit {
 		k.tookAway(items)

@@ -34,7 +34,7 @@ type life struct {
 	resolved    mask            // by offset: delivered or dead-lettered
 	again       mask            // of those: may come once more, after a crash (at least once)
 	takenBy     map[int64]int64 // by offset: what has cancelled or replaced it
-	accepted    mask            // with audit: told to be accepted
+	accepted    mask            // with audit: audited as accepted
 	atOnce      mask            // or resolved without being pending
 	soon        mask            // or due when it was read: its outcome follows
 
@@ -214,18 +214,18 @@ func (v *life) produce(what rune) {
 
 func (v *life) readUpTo(end int64) {
 	for v.p.position < end {
-		e, twins := &v.log[v.p.position], mask(0)
-		if v.p.live && e.named() && !e.naming() {
-			twins = (v.there() | v.left()) & v.withID(v.p.position)
+		e, duplicates := &v.log[v.p.position], mask(0)
+		if v.p.live && e.hasID() && !e.naming() {
+			duplicates = (v.there() | v.left()) & v.withID(v.p.position)
 		}
-		idle := len(v.p.asks) == 0 && !v.p.blind && v.p.live
+		idle := len(v.p.questions) == 0 && !v.p.blind && v.p.live
 		if e.request() && e.due-v.now < v.env.Soon {
 			v.soon |= bit(e.Offset)
 		}
 		a, err := v.p.Accept(e.Record, v.now)
 		v.must(err)
-		if asks := len(v.p.asks) > 0; idle && e.named() && !e.naming() && asks != (twins != 0) && !v.atLeastOnce {
-			v.fail("record %d asks: %v, and %b have its id", e.Offset, asks, twins)
+		if open := len(v.p.questions) > 0; idle && e.hasID() && !e.naming() && open != (duplicates != 0) && !v.atLeastOnce {
+			v.fail("there is a question about record %d: %v, and %b have its id", e.Offset, open, duplicates)
 		}
 		if a.Late {
 			v.note("late")
@@ -402,7 +402,7 @@ func (i *image) writeTo(v *life, store *state.Partition) {
 		v.must(store.Put(r.key, run))
 		var rec Record
 		if v.must(rec.Decode(run)); runIDPlace(run) != 0 { // ids are written in the same batches
-			store.Name(runID(run), r.key, named{r.key, rec.Timestamp, isStub(run)}.note())
+			store.PutID(runID(run), r.key, indexEntry{r.key, rec.Timestamp, isStub(run)}.note())
 		}
 	}
 	v.must(store.Commit(i.pos))

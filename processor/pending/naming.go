@@ -52,10 +52,10 @@ type Effects [effects]int64
 
 // naming is about the records that name others.
 type naming struct {
-	asks    []ask              // in the order of the log: what is to be decided
-	told    map[int64]struct{} // by offset: a resolve record says that it has taken a late record away
-	removed []removal          // in the order of the log: what was taken away
-	effects Effects            // of what was settled since they were last asked for
+	questions []question         // in the order of the log: what is to be decided
+	confirmed map[int64]struct{} // by offset: a resolve record says that it has taken a late record away
+	removed   []removal          // in the order of the log: what was taken away
+	effects   Effects            // of what was settled since they were last asked for
 
 	releases []release // what is given up when the checkpoint is committed
 }
@@ -79,31 +79,31 @@ type release struct {
 	of   state.Key // the record that has left it; zero where only the log has that
 }
 
-// ask is a question: what does the record at an offset do to what it names?
-type ask struct {
+// question is what is to be decided of the record at an offset: what does it do to the one that it names, or to those that have its id?
+type question struct {
 	offset int64
 	names  state.Key // zero: an id says it
 	wanted
-	written int64              // ms
-	twin    bool               // it names nothing: the id is its own
-	then    topics.OnDuplicate // and if that is pending
-	come    bool               // it has come from another partition
+	written   int64              // ms
+	dedup     bool               // it names nothing: the question is whether its own id is taken
+	then      topics.OnDuplicate // and if that is pending
+	forwarded bool               // it has come from another partition
 }
 
 func keyOf(h topics.Handle) state.Key { return state.Key{Due: h.Due, Seq: h.Offset} }
 
-// askOf is what a record asks that names another one, or has an id.
-func askOf(offset int64, req *topics.Request) ask {
-	a := ask{offset: offset, then: req.OnDuplicate, come: req.Forwarded}
+// questionOf is the question about a record that names another one, or has an id.
+func questionOf(offset int64, req *topics.Request) question {
+	q := question{offset: offset, then: req.OnDuplicate, forwarded: req.Forwarded}
 	switch {
-	case req.Named != nil:
-		a.wanted = wanted{req.Named, offset, req.Asked}
+	case req.NamedID != nil:
+		q.wanted = wanted{req.NamedID, offset, req.WrittenBy}
 	case req.Kind == topics.KindCancel || req.Replaces:
-		a.names = keyOf(req.Handle)
+		q.names = keyOf(req.Handle)
 	default:
-		a.wanted, a.twin = wanted{req.ID, offset, 0}, true
+		q.wanted, q.dedup = wanted{req.ID, offset, 0}, true
 	}
-	return a
+	return q
 }
 
 // TakeEffects returns how often each effect came about since it was last called, of what was settled.
@@ -115,13 +115,13 @@ func (p *Partition) TakeEffects() Effects {
 
 // cancel takes in a record that cancels another one.
 func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
-	here := req.Forwarded || req.Here || req.Named != nil
+	here := req.Forwarded || req.Here || req.NamedID != nil
 	switch {
 	case r.Offset < k.accepted && here:
 		k.replay(r.Offset, req)
 	case r.Offset < k.accepted: // it was forwarded
-	case req.Named != nil:
-		k.ask(idAlone(r, req.Named), held{}, askOf(r.Offset, req), 0)
+	case req.NamedID != nil:
+		k.addQuestion(idAlone(r, req.NamedID), held{}, questionOf(r.Offset, req), 0)
 	case here:
 		if !k.env.Route.CancelsAnswered {
 			of := r
@@ -130,7 +130,7 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 				r.Headers = of.Headers // but for what tells of the one that it names
 			}
 		}
-		k.ask(r, held{}, askOf(r.Offset, req), 0)
+		k.addQuestion(r, held{}, questionOf(r.Offset, req), 0)
 	default:
 		k.addLate(r, held{effect: EffectForward}, 0)
 	}
@@ -139,35 +139,35 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 
 // replay takes away what a record below O names. What was resolved otherwise is at or below W, or a resolve record names it.
 func (k *keyed) replay(offset int64, req *topics.Request) {
-	if req.Named != nil {
-		k.drops.addWanted(&k.window, wanted{req.Named, offset, req.Asked})
+	if req.NamedID != nil {
+		k.drops.addWanted(&k.window, wanted{req.NamedID, offset, req.WrittenBy})
 	} else if names := keyOf(req.Handle); names.Seq < offset {
 		k.drops.add(&k.window, names)
 	}
 }
 
-// ask keeps a record that names another one, or has an id, until what it does can be decided.
-func (k *keyed) ask(r *kgo.Record, h held, a ask, at idPlace) {
-	h.effect, a.written = EffectUnjudged, r.Timestamp.UnixMilli()
+// addQuestion keeps a record that names another one, or has an id, until what it does can be decided.
+func (k *keyed) addQuestion(r *kgo.Record, h held, q question, at idPlace) {
+	h.effect, q.written = EffectUnjudged, r.Timestamp.UnixMilli()
 	k.addLate(r, h, at)
-	if a.id != nil {
+	if q.id != nil {
 		if run := k.near.get(k.late.tail().ref); runIDPlace(run) != 0 {
-			a.id = runID(run) // it lasts as long as it is held
+			q.id = runID(run) // it lasts as long as it is held
 		} else {
-			a.id = bytes.Clone(a.id)
+			q.id = bytes.Clone(q.id)
 		}
-		k.ids.asked(a.id, 1)
+		k.ids.countQuestions(q.id, 1)
 	}
-	k.asks = append(k.asks, a)
+	k.questions = append(k.questions, q)
 }
 
 // resolve applies a resolve record of ours: what it names is not pending any more, and what has taken that away need not look for it.
 func (k *keyed) resolve(key state.Key, by int64) error {
 	if h := k.late.at(by); h != nil && h.effect == EffectUnjudged {
-		if k.told == nil {
-			k.told = map[int64]struct{}{}
+		if k.confirmed == nil {
+			k.confirmed = map[int64]struct{}{}
 		}
-		k.told[by] = struct{}{}
+		k.confirmed[by] = struct{}{}
 	}
 	k.drops.add(&k.window, key)
 	return nil
@@ -175,7 +175,7 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 
 // Load brings what is due soon into memory, and decides what records do that name others.
 func (k *keyed) Load(now int64, room Room) error {
-	if k.live && len(k.asks) > 0 && !k.blind {
+	if k.live && len(k.questions) > 0 && !k.blind {
 		if err := k.decide(); err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func (k *keyed) Load(now int64, room Room) error {
 // lateID has a late record be found by its id until a turn takes it.
 func (k *keyed) lateID(h *held, who identity, written int64) {
 	if who.id != nil {
-		k.ids.add(who.id, named{key: h.key, written: written})
+		k.ids.add(who.id, indexEntry{key: h.key, written: written})
 	}
 }
 
@@ -223,10 +223,10 @@ func (r release) giveUp(w *window) {
 	}
 	if !r.trimmed {
 		w.ledger.Forget(r.offset)
-		w.given = append(w.given, r.key)
+		w.deleted = append(w.deleted, r.key)
 	}
 	if w.store == nil {
-		w.forgetGiven()
+		w.forgetDeleted()
 		return
 	}
 	switch {
@@ -236,7 +236,7 @@ func (r release) giveUp(w *window) {
 		_ = w.store.Delete(r.key) // in the open batch, which takes it
 	}
 	if r.id != nil {
-		w.store.Unname(r.id, r.key)
+		w.store.DeleteID(r.id, r.key)
 	}
 	w.dirty = true
 }

@@ -114,7 +114,7 @@ func TestManyIDs(t *testing.T) {
 			for h := range p.late.all() {
 				effect := h.effect
 				if effect == EffectAccepted {
-					effect = EffectNone // one that asks is on the list, and one that need not ask is not
+					effect = EffectNone // one with an open question is on the list, and one without is not
 				}
 				if effect != EffectNone || h.refusal != nil || h.by > 0 {
 					out += fmt.Sprint(h.offset, " ", effect, " by ", h.by, " refused ", h.refusal != nil, " resolve ", h.resolve, "; ")

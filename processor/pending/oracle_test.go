@@ -57,7 +57,7 @@ func (v *life) conclude(it *Item) {
 		v.takenBy[it.Offset] = it.By
 	}
 	e := &v.log[it.Offset]
-	if !e.naming() && !e.named() || !it.late { // or it is the replacement's own delivery
+	if !e.naming() && !e.hasID() || !it.late { // or it is the replacement's own delivery
 		return
 	}
 	for _, r := range v.p.removed {
@@ -165,8 +165,8 @@ func (v *life) write(c state.Checkpoint) {
 		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
 	}
 	v.committed = c
-	if untold := v.requests(c.Offset) &^ v.accepted &^ v.atOnce &^ v.soon; v.env.Audit && untold != 0 {
-		v.fail("the checkpoint %s passes %b, and they were not told to be accepted", checkpointed(c), untold)
+	if unaudited := v.requests(c.Offset) &^ v.accepted &^ v.atOnce &^ v.soon; v.env.Audit && unaudited != 0 {
+		v.fail("the checkpoint %s passes %b, and they were not audited as accepted", checkpointed(c), unaudited)
 	}
 	said, resolved := v.says(c), v.resolved&^v.again
 	// At least once, what was resolved before a crash may be pending again, until the resolve record is read that names it.
@@ -302,7 +302,7 @@ func (v *life) left() (all mask) {
 	}
 	gone := v.named(v.end())
 	for offset := range v.p.position {
-		if v.log[offset].naming() && !slices.ContainsFunc(v.p.asks, func(a ask) bool { return a.offset == offset }) {
+		if v.log[offset].naming() && !slices.ContainsFunc(v.p.questions, func(a question) bool { return a.offset == offset }) {
 			gone |= v.namesOf(offset)
 		}
 	}
@@ -322,7 +322,7 @@ func (v *life) left() (all mask) {
 	}
 	for offset := range (sent &^ gone).within(v.p.position) {
 		e := &v.log[offset]
-		if key := (state.Key{Due: e.due, Seq: offset}); e.named() && !v.p.judge.Less(key) && v.p.judge.Less(v.stubOf(offset)) {
+		if key := (state.Key{Due: e.due, Seq: offset}); e.hasID() && !v.p.judge.Less(key) && v.p.judge.Less(v.stubOf(offset)) {
 			all |= bit(offset)
 		}
 	}
@@ -363,7 +363,7 @@ func (v *life) checkStubs(p *Partition, want mask) {
 			got |= bit(x.key.Seq)
 		}
 	}
-	v.must(p.inStore(func(yield func(int, []byte) bool) { yield(0, []byte("id")) }, func(_ int, x named) {
+	v.must(p.inStore(func(yield func(int, []byte) bool) { yield(0, []byte("id")) }, func(_ int, x indexEntry) {
 		if x.stub {
 			got |= bit(x.key.Seq)
 		}
@@ -373,21 +373,21 @@ func (v *life) checkStubs(p *Partition, want mask) {
 	}
 }
 
-// decide has the partition decide what was asked, and fails unless that is what follows from what is there.
+// decide has the partition answer the open questions, and fails unless that is what follows from what is there.
 func (v *life) decide() {
 	v.must(v.p.Sync()) // what a replay takes away
 	there, left, want := v.there(), v.left(), map[int64]string{}
-	for _, a := range v.p.asks {
+	for _, a := range v.p.questions {
 		e, names := &v.log[a.offset], v.namesOf(a.offset)
-		_, told := v.p.told[a.offset]
-		hit := there&names != 0 || told
+		_, confirmed := v.p.confirmed[a.offset]
+		hit := there&names != 0 || confirmed
 		if there &^= names; e.naming() {
 			left &^= names
 		}
 		switch bad := v.p.late.at(a.offset).refusal != nil; {
 		case bad:
 			want[a.offset] = "refused"
-		case e.named() && !e.naming() && v.twins != topics.DuplicateReplaces && (there|left)&v.withID(a.offset) != 0:
+		case e.hasID() && !e.naming() && v.onDuplicate != topics.DuplicateReplaces && (there|left)&v.withID(a.offset) != 0:
 			want[a.offset] = "duplicate"
 		case e.naming() && !hit && e.replacement():
 			want[a.offset] = "refused"

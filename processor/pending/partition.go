@@ -55,7 +55,7 @@ type Env struct {
 	Route *topics.Route
 	Mark  topics.Mark // of what this group writes into the delay topic for itself
 	Skew  int64       // ms: clocks may differ by this much
-	Audit bool        // what becomes of each request is told, so parts say what they accept and take away
+	Audit bool        // what becomes of each request is audited, so parts say what they accept and take away
 	Soon  int64       // ms: of what is due within that time when it is read, parts need not say that it is accepted
 }
 
@@ -146,19 +146,19 @@ type Item struct {
 	Replaced bool // what is at By is a replacement, and no cancel
 
 	// What was learned when it was tried, for the next time.
-	Acked   bool     // at_least_once: what is written for it has been acknowledged
-	Suspect bool     // its target refused it, or one that went along with it
-	Stays   bool     // the delay topic refused it, and nothing went along: it cannot be carried on
-	Blame   error    // its target refused it, and nothing went along: dead-letter it
-	Cuts    int      // how often the dead letter topic refused it for its size, and nothing went along
-	Untold  []Untold // at_least_once: but for these
+	Acked     bool        // at_least_once: what is written for it has been acknowledged
+	Suspect   bool        // its target refused it, or one that went along with it
+	Stays     bool        // the delay topic refused it, and nothing went along: it cannot be carried on
+	Blame     error       // its target refused it, and nothing went along: dead-letter it
+	Cuts      int         // how often the dead letter topic refused it for its size, and nothing went along
+	Unaudited []Unaudited // at_least_once: but for these
 }
 
 // Leaves reports whether a replay would find that it has left something, which a resolve record has to prevent if it is not delivered.
 func (it *Item) Leaves() bool { return it.leaves }
 
 // Untold is a record for the audit topic that was not acknowledged.
-type Untold struct {
+type Unaudited struct {
 	Event      topics.AuditEvent
 	Key, Value []byte
 }

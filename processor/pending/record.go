@@ -13,7 +13,7 @@ import (
 //
 //	offset     uvarint   where the log holds it now
 //	timestamp  varint    ms
-//	flags      1 byte    1: the key is null, 2: the value is null, 4: a header has its id, 8: the key is its id, 16: it is a stub, 128: the header is named
+//	flags      1 byte    1: the key is null, 2: the value is null, 4: a header has its id, 8: the key is its id, 16: it is a stub, 128: an index says which header that is
 //	[id        uvarint   one more than the index of the header that has the id, if that is not called delay-id or delay-replace]
 //	key        uvarint length, bytes
 //	value      uvarint length, bytes
@@ -31,7 +31,7 @@ const (
 	flagIDInKey
 	flagStub
 
-	flagIDNamed = 1 << 7
+	flagIDIndexed = 1 << 7
 
 	idInHeader = idPlace(flagIDInHeader)
 	idInKey    = idPlace(flagIDInKey)
@@ -63,7 +63,7 @@ func appendRecord(dst []byte, r *kgo.Record, at idPlace) []byte {
 		flags |= flagNullValue
 	}
 	dst = append(dst, flags)
-	if flags&flagIDNamed != 0 {
+	if flags&flagIDIndexed != 0 {
 		dst = binary.AppendUvarint(dst, uint64(at>>8))
 	}
 	dst = appendBytes(dst, r.Key)
@@ -102,7 +102,7 @@ func (r *Record) Decode(b []byte) error {
 	r.Offset = int64(d.uvarint())
 	r.Timestamp = d.varint()
 	flags, idAt := d.byte(), uint64(0)
-	if flags&flagIDNamed != 0 {
+	if flags&flagIDIndexed != 0 {
 		idAt = d.uvarint()
 	}
 	r.Key, r.Value = d.bytes(), d.bytes()

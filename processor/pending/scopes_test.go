@@ -25,8 +25,8 @@ type scope struct {
 	queue       bool   // a fixed delay
 	stored      bool   // there is a store
 	followed    bool   // another replica follows
-	audit       bool   // what becomes of requests is told
-	twins       topics.OnDuplicate
+	audit       bool   // what becomes of requests is audited
+	onDuplicate topics.OnDuplicate
 	remember    time.Duration
 	before      func(*life) // what has happened before all begins
 	atLeastOnce bool
@@ -72,7 +72,7 @@ var scopesOfCancels = []scope{
 	{name: "replacements, followed", sorts: "acqQ", stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 7, states: 4300, shows: "handed over, taken away"},
 }
 
-// What is accepted is told once, before O passes it.
+// What is accepted is audited once, before O passes it.
 var scopesOfAudit = []scope{
 	{name: "audit, in memory", sorts: "pan", audit: true, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2100, shows: "late, repeated, repeated in parts, accepted"},
 	{name: "audit, with a store", sorts: "pac", audit: true, stored: true, before: oneDelivered, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 2200, shows: "accepted, taken away"},
@@ -95,11 +95,11 @@ var scopesOfIDs = []scope{
 	{name: "ids, with a store, half of it delivered", sorts: "iIC", stored: true, before: halfNamedDelivered, most: counts{requests: 3, crashes: 1, shortages: 1, flushes: 1}, short: 5, deep: 7, states: 300, shows: "taken away, duplicate"},
 	{name: "ids, with a store that fails", sorts: "iC", stored: true, most: counts{requests: 3, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 1000, shows: "read again, taken away, duplicate"},
 	{name: "ids, followed", sorts: "iC", stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 8, states: 1000, shows: "handed over, taken away, duplicate"},
-	{name: "ids that replace, in memory", twins: topics.DuplicateReplaces, sorts: "iIyC", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 1000, shows: "taken away, repeated"},
-	{name: "ids that replace, with a store", twins: topics.DuplicateReplaces, sorts: "iIZR", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away"},
-	{name: "ids that replace, followed", twins: topics.DuplicateReplaces, sorts: "iR", stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 8, states: 1000, shows: "handed over, taken away"},
-	{name: "ids that are ignored, with a store", twins: topics.DuplicateIgnored, sorts: "iIR", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away, duplicate"},
-	{name: "ids that are ignored, short of memory", twins: topics.DuplicateIgnored, sorts: "iyC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 1000, shows: "read again, taken away, duplicate"},
+	{name: "ids that replace, in memory", onDuplicate: topics.DuplicateReplaces, sorts: "iIyC", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 1000, shows: "taken away, repeated"},
+	{name: "ids that replace, with a store", onDuplicate: topics.DuplicateReplaces, sorts: "iIZR", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away"},
+	{name: "ids that replace, followed", onDuplicate: topics.DuplicateReplaces, sorts: "iR", stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 8, states: 1000, shows: "handed over, taken away"},
+	{name: "ids that are ignored, with a store", onDuplicate: topics.DuplicateIgnored, sorts: "iIR", stored: true, most: counts{requests: 3, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 1000, shows: "inherited, taken away, duplicate"},
+	{name: "ids that are ignored, short of memory", onDuplicate: topics.DuplicateIgnored, sorts: "iyC", most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 1000, shows: "read again, taken away, duplicate"},
 }
 
 // Ids that are remembered when their records were delivered.
@@ -112,7 +112,7 @@ var scopesOfStubs = []scope{
 	{name: "stubs, with a store, half of it delivered", remember: remembered, sorts: "ICk", stored: true, before: halfLeftDelivered, most: counts{requests: 5, crashes: 1, shortages: 1, flushes: 1, deads: 1}, short: 4, deep: 6, states: 100, shows: "remembered, duplicate"},
 	{name: "stubs, with a store that fails", remember: remembered, sorts: "IiC", stored: true, most: counts{requests: 3, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, read again, duplicate"},
 	{name: "stubs, followed", remember: remembered, sorts: "IiC", stored: true, followed: true, most: counts{requests: 3, crashes: 1, deads: 1}, short: 5, deep: 7, states: 300, shows: "remembered, handed over, duplicate"},
-	{name: "stubs, ignored", remember: remembered, twins: topics.DuplicateIgnored, sorts: "IyC", stored: true, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate"},
+	{name: "stubs, ignored", remember: remembered, onDuplicate: topics.DuplicateIgnored, sorts: "IyC", stored: true, most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 300, shows: "remembered, duplicate"},
 }
 
 func TestSmallScopesOfStubs(t *testing.T) { exploreAll(t, scopesOfStubs) }
@@ -153,7 +153,7 @@ func exploreAll(t *testing.T, scopes []scope) {
 
 func (s *scope) prepare(t *testing.T) {
 	r := testRoute(true)
-	r.Target, r.OnDuplicate, r.Remember = "orders", s.twins, s.remember
+	r.Target, r.OnDuplicate, r.Remember = "orders", s.onDuplicate, s.remember
 	if s.queue {
 		r.Delay = secondDue * time.Millisecond
 	}

@@ -18,14 +18,14 @@ import (
 
 // Each file in testdata is a story of one partition. Times are ms from the moment at which it begins; far is beyond the near window.
 // A record is <offset>@<due>, with ! behind it if the configuration refuses it, and with ? if it asks for nothing that can be done;
-// <offset>=cancel:<offset>@<due> cancels, =elsewhere:… a record of another partition, =forwarded:… as that passes it on, =told:<offset>@<due>><offset> tells that it has cancelled, and =replace:<offset>@<due>><due>
+// <offset>=cancel:<offset>@<due> cancels, =elsewhere:… a record of another partition, =forwarded:… as that passes it on, =confirmed:<offset>@<due>><offset> confirms that it has cancelled, and =replace:<offset>@<due>><due>
 // takes the place of a record, =replace!:… if configuration did not refuse it. <offset>=marker ends a transaction, <offset>=resolve:<offset>@<due> is a resolve record, =other-group:… one of another group. Of a route with a fixed delay the time is
 // the record's own.
 //
 // <offset>@<due>#<id> has an id. <offset>=cancel-id:<id> cancels it, =forwarded-id:<id>@<time> as another partition passes it on that was
 // written then, and =replace-id:<id>@<due> takes the place of what has it.
 //
-//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit [soon=ms]] [twins=replace|ignore] [remember=ms]
+//	open [o= w=<due>:<seq> l= end= high=] [appended] [delay=ms] [at-least-once] [storeless] [bills] [audit [soon=ms]] [on-duplicate=replace|ignore] [remember=ms]
 //	                      begin with a checkpoint, or with the one that was written last: what only memory held is gone
 //	accept <record>...    what each has turned out to be
 //	live                  end the catch-up
@@ -154,8 +154,8 @@ func (s *script) open(d *datadriven.TestData) string {
 	r := testRoute(!d.HasArg("no-bills"))
 	r.Target, r.Delay = "orders", time.Duration(s.number(d, "delay", 0))*time.Millisecond
 	r.Remember = time.Duration(s.number(d, "remember", 0)) * time.Millisecond
-	if twins := s.text(d, "twins"); twins != "" {
-		must(s.T, r.OnDuplicate.UnmarshalText([]byte(twins)))
+	if then := s.text(d, "on-duplicate"); then != "" {
+		must(s.T, r.OnDuplicate.UnmarshalText([]byte(then)))
 	}
 	s.l.route, s.l.atLeastOnce, s.l.audit = mustRoute(r), d.HasArg("at-least-once"), d.HasArg("audit")
 	s.l.soon = s.number(d, "soon", 0)
@@ -240,7 +240,7 @@ func (s *script) naming(offset int64, who, of, due string) *kgo.Record {
 	r := &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow)}
 	switch who {
 	case "cancel":
-	case "told":
+	case "confirmed":
 		r.Headers = topics.ResolveBy(testMark, h.Offset, h.Due, h.Offset, s.parse(own))
 		return r
 	case "elsewhere":

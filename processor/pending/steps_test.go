@@ -42,7 +42,7 @@ func init() { // whose steps use each other
 		requests("a request with the id comes that is refused", hasIDBad),
 		requests("a cancel of the id comes", cancelID),
 		requests("a replacement of the id comes", replaceID),
-		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.asks) > 0 && !v.p.blind }, (*life).decide},
+		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.questions) > 0 && !v.p.blind }, (*life).decide},
 		{"the marker comes", func(v *life) bool { return v.open }, (*life).mark},
 		{"it reads", func(v *life) bool { return v.p.position < v.stable }, func(v *life) {
 			if v.p.live {
@@ -248,22 +248,22 @@ func (h *hashed) partition(p *Partition) {
 	h.checkpoint(p.done)
 	h.checkpoint(p.planned)
 	h.put(p.judge.Due, p.judge.Seq, p.accepted, p.start, p.position, p.ownEnd, p.horizon.Due, p.horizon.Seq)
-	h.put(int64(p.ledger.Len()), int64(p.ledger.Waiting()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.asks)), int64(len(p.drops.keys)))
+	h.put(int64(p.ledger.Len()), int64(p.ledger.Waiting()), p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), int64(p.spent), int64(p.turns), int64(len(p.releases)), int64(len(p.gone)), int64(len(p.questions)), int64(len(p.drops.keys)))
 	for _, r := range p.releases {
 		h.put(r.offset, r.key.Due)
 	}
-	for _, a := range p.asks {
+	for _, a := range p.questions {
 		h.put(a.offset, a.names.Seq)
 	}
 	for _, r := range p.removed {
 		h.put(r.by, r.offset)
 	}
-	h.put(int64(len(p.drops.wanted)), int64(len(p.ids.first)), int64(len(p.ids.asks)), int64(len(p.ids.fresh)))
+	h.put(int64(len(p.drops.wanted)), int64(len(p.ids.first)), int64(len(p.ids.questions)), int64(len(p.ids.fresh)))
 	for _, n := range p.ids.find([]byte("id")) {
 		h.put(n.key.Due, n.key.Seq)
 	}
 	h.flags(p.identified, p.blind)
-	for _, by := range slices.Sorted(maps.Keys(p.told)) {
+	for _, by := range slices.Sorted(maps.Keys(p.confirmed)) {
 		h.put(by)
 	}
 	h.flags(p.live, p.leaving, p.dirty)

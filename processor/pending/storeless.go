@@ -31,7 +31,7 @@ func (w *index) HasStore() bool { return w.store != nil }
 func (w *window) Forgo() {
 	w.store, w.dirty, w.spent = nil, false, 0
 	w.blind, w.identified = w.identified, false
-	w.forgetGiven()
+	w.forgetDeleted()
 }
 
 // shorten makes the horizon of a partition without a store nearer when it takes more than its share

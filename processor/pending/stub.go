@@ -94,7 +94,7 @@ func (w stubs) leave(stub, of state.Key, written int64, id []byte) {
 	w.scratch = appendStub(w.scratch[:0], of, written, id)
 	w.ledger.Remember(of.Seq)
 	w.remembered.see(stub.Due, written)
-	if n := (named{stub, written, true}); w.store == nil {
+	if n := (indexEntry{stub, written, true}); w.store == nil {
 		w.ids.add(id, n)
 	} else {
 		_ = w.put(w.scratch, id, n) // in the open batch, whose commit tells
@@ -111,7 +111,7 @@ func putStub(store *state.Partition, stub, of state.Key, run []byte) error {
 		return err
 	}
 	id := rec.id(runIDPlace(run))
-	store.Name(id, stub, named{stub, rec.Timestamp, true}.note())
+	store.PutID(id, stub, indexEntry{stub, rec.Timestamp, true}.note())
 	return store.Put(stub, appendStub(nil, of, rec.Timestamp, id))
 }
 
@@ -167,8 +167,8 @@ func (w stubs) forget(it *Item, near *sifted) {
 	w.ids.remove(id, it.stub)
 	if w.store != nil {
 		w.deleteStub(it.stub, it.Key)
-		w.store.Unname(id, it.stub)
-		w.giveBack(it.stub)
+		w.store.DeleteID(id, it.stub)
+		w.markDeleted(it.stub)
 	}
 }
 

@@ -12,41 +12,41 @@ import (
 
 // Ids of records lie in parts of their own, each beside the part of its partition: the same number with the highest bit set.
 const (
-	namesBit   = part(1) << 31
-	keySuffix  = keyLen - partLen
-	namePrefix = partLen + 1 // before the id; its last byte is the length of the id less one
+	idsBit    = part(1) << 31
+	keySuffix = keyLen - partLen
+	idPrefix  = partLen + 1 // before the id; its last byte is the length of the id less one
 )
 
-// appendName appends the key under which the database has that a record has an id.
-func appendName(dst []byte, p part, id []byte, k Key) []byte {
-	dst = appendNamePrefix(dst, p, id)
+// appendIDKey appends the key under which the database has that a record has an id.
+func appendIDKey(dst []byte, p part, id []byte, k Key) []byte {
+	dst = appendIDPrefix(dst, p, id)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(k.Due)^signBit)
 	return binary.BigEndian.AppendUint64(dst, uint64(k.Seq)^signBit)
 }
 
-// appendNamePrefix appends what all of one id begin with.
-func appendNamePrefix(dst []byte, p part, id []byte) []byte {
-	dst = appendPart(dst, p|namesBit)
+// appendIDPrefix appends what all of one id begin with.
+func appendIDPrefix(dst []byte, p part, id []byte) []byte {
+	dst = appendPart(dst, p|idsBit)
 	dst = append(dst, byte(len(id)-1))
 	return append(dst, id...)
 }
 
-// splitName is the length of what a key has in common with those that a lookup finds with it: of an id all but the record's key, else
+// splitID is the length of what a key has in common with those that a lookup finds with it: of an id all but the record's key, else
 // all of it. It belongs to the form of tables, as filters are made of it.
-func splitName(key []byte) int {
-	if len(key) <= namePrefix || part(binary.BigEndian.Uint32(key))&namesBit == 0 {
+func splitID(key []byte) int {
+	if len(key) <= idPrefix || part(binary.BigEndian.Uint32(key))&idsBit == 0 {
 		return len(key)
 	}
-	return min(len(key), namePrefix+int(key[partLen])+1)
+	return min(len(key), idPrefix+int(key[partLen])+1)
 }
 
 // comparer orders keys as bytes, and knows which part of a key filters are made of.
 var comparer = func() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "duewheel"
-	c.Split = splitName
+	c.Split = splitID
 	c.Separator = func(dst, a, b []byte) []byte { // a shorter key of one id would be of another one
-		if bytes.Equal(a[:splitName(a)], b[:splitName(b)]) {
+		if bytes.Equal(a[:splitID(a)], b[:splitID(b)]) {
 			return append(dst, a...)
 		}
 		return pebble.DefaultComparer.Separator(dst, a, b)
@@ -54,24 +54,24 @@ var comparer = func() *pebble.Comparer {
 	return &c
 }()
 
-// Name adds to the open batch that a record has an id, of 1 to 256 bytes, with a note of the caller's.
-func (p *Partition) Name(id []byte, key Key, note int64) {
-	p.open().name(p.nameKey(id, key), note)
-	p.moved += namePrefix + len(id) + keySuffix
+// PutID adds to the open batch that a record has an id, of 1 to 256 bytes, with a note of the caller's.
+func (p *Partition) PutID(id []byte, key Key, note int64) {
+	p.open().putID(p.idKey(id, key), note)
+	p.moved += idPrefix + len(id) + keySuffix
 }
 
-func (p *Partition) nameKey(id []byte, key Key) []byte {
-	return appendName(make([]byte, 0, namePrefix+len(id)+keySuffix), p.slot.part, id, key)
+func (p *Partition) idKey(id []byte, key Key) []byte {
+	return appendIDKey(make([]byte, 0, idPrefix+len(id)+keySuffix), p.slot.part, id, key)
 }
 
-// Unname adds to the open batch that a record is not found by its id any more.
-func (p *Partition) Unname(id []byte, key Key) {
-	p.open().unname(p.nameKey(id, key))
+// DeleteID adds to the open batch that a record is not found by its id any more.
+func (p *Partition) DeleteID(id []byte, key Key) {
+	p.open().deleteID(p.idKey(id, key))
 }
 
-// Find calls fn for each committed record that has one of some ids: with the place of the id among them, and what Name was told. What
+// FindIDs calls fn for each committed record that has one of some ids: with the place of the id among them, and the note that PutID was given. What
 // Trim has removed it does not find.
-func (p *Partition) Find(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
+func (p *Partition) FindIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
 	if err := p.write("find", nil, nil); err != nil {
 		return err
 	}
@@ -80,17 +80,17 @@ func (p *Partition) Find(ids iter.Seq2[int, []byte], fn func(i int, key Key, not
 		return p.wrap("find", err)
 	}
 	defer e.leave()
-	if err := p.find(ids, fn); err != nil {
+	if err := p.findIDs(ids, fn); err != nil {
 		e.fail(err)
 		return p.wrap("find", e.failure())
 	}
 	return nil
 }
 
-func (p *Partition) find(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
+func (p *Partition) findIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
 	it, err := p.engine.db.NewIter(&pebble.IterOptions{
-		LowerBound: appendPart(nil, p.slot.part|namesBit),
-		UpperBound: appendPart(nil, (p.slot.part+1)|namesBit),
+		LowerBound: appendPart(nil, p.slot.part|idsBit),
+		UpperBound: appendPart(nil, (p.slot.part+1)|idsBit),
 		// A small store lies in the last level alone, and most ids that are looked for are new.
 		UseL6Filters: true,
 	})
@@ -99,7 +99,7 @@ func (p *Partition) find(ids iter.Seq2[int, []byte], fn func(i int, key Key, not
 	}
 	var prefix []byte
 	for i, id := range ids {
-		prefix = appendNamePrefix(prefix[:0], p.slot.part, id)
+		prefix = appendIDPrefix(prefix[:0], p.slot.part, id)
 		for found := it.SeekPrefixGE(prefix); found; found = it.Next() {
 			var value []byte
 			if value, err = it.ValueAndErr(); err != nil {

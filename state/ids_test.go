@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestNames compares what is found by ids with a map, whatever is put, taken back, dropped and read again.
-func TestNames(t *testing.T) {
+// TestIDs compares what is found by ids with a map, whatever is put, taken back, dropped and read again.
+func TestIDs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()
 		open := func() *Store {
@@ -36,13 +36,13 @@ func TestNames(t *testing.T) {
 			p := parts[n]
 			for range rapid.IntRange(0, 10).Draw(t, "ops") {
 				e := entry{ids.Draw(t, "id"), keys.Draw(t, "key")}
-				if rapid.Bool().Draw(t, "unname") {
-					p.Unname([]byte(e.id), e.key)
+				if rapid.Bool().Draw(t, "deleteID") {
+					p.DeleteID([]byte(e.id), e.key)
 					delete(want[n], e)
 					continue
 				}
 				written := rapid.Int64Range(-1, 1<<40).Draw(t, "written")
-				p.Name([]byte(e.id), e.key, written)
+				p.PutID([]byte(e.id), e.key, written)
 				must(t, p.Put(e.key, []byte("x")))
 				want[n][e] = written
 			}
@@ -61,7 +61,7 @@ func TestNames(t *testing.T) {
 			for n, p := range parts {
 				got := map[entry]int64{}
 				all := []string{"a", "ab", "b", "a\x00", "\xff", "\x00", fmt.Sprintf("%0256d", 7), fmt.Sprintf("%016d", 7), "never"}
-				must(t, p.Find(func(yield func(int, []byte) bool) {
+				must(t, p.FindIDs(func(yield func(int, []byte) bool) {
 					for i, id := range all {
 						if !yield(i, []byte(id)) {
 							return
@@ -88,12 +88,12 @@ func TestTrimmedIsNotFound(t *testing.T) {
 	for seq := range int64(3) {
 		k := Key{Due: 10, Seq: seq}
 		must(t, p.Put(k, []byte("x")))
-		p.Name([]byte("id"), k, 5)
+		p.PutID([]byte("id"), k, 5)
 	}
 	must(t, p.Commit(Position{}))
 	must(t, p.Trim(Key{Due: 10, Seq: 1}))
 	var got []int64
-	must(t, p.Find(slices.All([][]byte{[]byte("id")}), func(_ int, k Key, _ int64) { got = append(got, k.Seq) }))
+	must(t, p.FindIDs(slices.All([][]byte{[]byte("id")}), func(_ int, k Key, _ int64) { got = append(got, k.Seq) }))
 	if !slices.Equal(got, []int64{2}) {
 		t.Errorf("found %v, want 2 alone", got)
 	}
