@@ -3,9 +3,7 @@ package clients
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,23 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/topics"
 )
-
-// The versions are pinned: what a client writes is what this test is about.
-const (
-	confluentKafka = "confluent-kafka==2.16.1"
-	kafkaPython    = "kafka-python==3.0.12"
-	kafkaJS        = "kafkajs@2.2.4"
-)
-
-var javaArtifacts = []string{"org.apache.kafka:kafka-clients:4.3.1", "org.apache.kafka:connect-api:4.3.1", "org.apache.kafka:connect-json:4.3.1", "org.springframework.kafka:spring-kafka:3.3.10",
-	"com.fasterxml.jackson.datatype:jackson-datatype-jsr310:2.21.2"}
-
-// ready is how long a client may take, with fetching it for the first time.
-const ready = 5 * time.Minute
 
 const T = 1767225605123
 
@@ -152,26 +136,6 @@ func written(ctx context.Context, t *testing.T, broker, topic string) (all []*kg
 	return all
 }
 
-// run runs a program to its end.
-func run(ctx context.Context, t *testing.T, env []string, advice, program string, args ...string) {
-	t.Helper()
-	if _, err := exec.LookPath(program); err != nil {
-		t.Fatalf("%v: %s", err, advice)
-	}
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(os.Environ(), append(env, "TZ=UTC")...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
-	}
-}
-
-const (
-	kcatAdvice   = "install kcat (Debian: apt-get install kcat)"
-	pythonAdvice = "install Python 3 with pip (Debian: apt-get install python3-pip)"
-	nodeAdvice   = "install Node.js with npm (Debian: apt-get install nodejs npm)"
-	javaAdvice   = "install a JDK 17 or newer and Maven (Debian: apt-get install openjdk-17-jdk-headless maven)"
-)
-
 func kcat(ctx context.Context, t *testing.T, broker, topic string) {
 	for _, r := range [][]string{
 		{"T/milliseconds", "-H", "delay-until=1767225605123"},
@@ -188,48 +152,21 @@ func kcat(ctx context.Context, t *testing.T, broker, topic string) {
 		if err := os.WriteFile(value, []byte("x"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		run(ctx, t, nil, kcatAdvice, "kcat", append([]string{"-P", "-b", broker, "-t", topic, "-k", r[0]}, append(r[1:], value)...)...)
+		runs(ctx, t, installed(t, kcatAdvice, "kcat"), append([]string{"-P", "-b", broker, "-t", topic, "-k", r[0]}, append(r[1:], value)...)...)
 	}
 }
 
 // python runs a program of testdata with one package of PyPI.
 func python(program, requirement string) func(ctx context.Context, t *testing.T, broker, topic string) {
 	return func(ctx context.Context, t *testing.T, broker, topic string) {
-		dir, err := brokers.Cached("python", func(dir string) error {
-			return fetch(ctx, pythonAdvice, "python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", dir, requirement)
-		}, requirement)
-		if err != nil {
-			t.Fatal(err)
-		}
-		run(ctx, t, []string{"PYTHONPATH=" + dir}, pythonAdvice, "python3", "testdata/"+program, broker, topic)
+		runs(ctx, t, pythonWith(ctx, t, program, requirement), broker, topic)
 	}
 }
 
 func kafkajs(ctx context.Context, t *testing.T, broker, topic string) {
-	dir, err := brokers.Cached("node", func(dir string) error {
-		return fetch(ctx, nodeAdvice, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, kafkaJS)
-	}, kafkaJS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(ctx, t, []string{"NODE_PATH=" + dir + "/node_modules", "KAFKAJS_NO_PARTITIONER_WARNING=1"}, nodeAdvice, "node", "testdata/kafkajs.js", broker, topic)
+	runs(ctx, t, node(ctx, t, "kafkajs.js"), broker, topic)
 }
 
 func java(ctx context.Context, t *testing.T, broker, topic string) {
-	if _, err := exec.LookPath("mvn"); err != nil {
-		t.Fatalf("%v: %s", err, javaAdvice)
-	}
-	dir, err := brokers.Jars(ctx, "clients", t.Logf, javaArtifacts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(ctx, t, nil, javaAdvice, "java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-Duser.timezone=UTC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", dir+"/*", "testdata/Send.java", broker, topic)
-}
-
-// fetch lets a package manager install something.
-func fetch(ctx context.Context, advice, program string, args ...string) error {
-	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s %s: %w: %s\n%s", program, strings.Join(args, " "), err, advice, out)
-	}
-	return nil
+	runs(ctx, t, javaWith(ctx, t, "Send.java"), broker, topic)
 }
