@@ -70,9 +70,9 @@ fuzz: ## every fuzz target, each for FUZZ_FOR
 	echo "make fuzz: $$n targets"
 
 # One package at a time: each of them fills the machine with brokers. Verbose, because how many kills hit an open
-# transaction is a figure to look at.
+# transaction is a figure to look at; what has failed is said once more at the end.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
-	$(GO) test -v -count=1 -p 1 -timeout $(INTEGRATION_LIMIT) ./integration/...
+	$(GO) run ./integration/recap $(GO) test -json -count=1 -p 1 -timeout $(INTEGRATION_LIMIT) ./integration/...
 
 # Each of its waits is bounded, so go test need not bound the whole. It prints its seed: make chaos DUEWHEEL_TEST_SEED=... plays the same
 # faults again.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ type stage struct {
 	events  told
 	dir     string // where processors keep their stores
 	seed    uint64
-	loads   uint64 // so far
+	loads   atomic.Uint64 // so far
 }
 
 const (
@@ -207,8 +208,7 @@ func sum(totals []load.Totals) load.Totals {
 }
 
 func (s *stage) loadConfig(c load.Config) load.Config {
-	s.loads++
-	c.Seed = s.seed + s.loads
+	c.Seed = s.seed + s.loads.Add(1)
 	c.Topics = []string{s.route.Topic}
 	if c.Targets == nil && s.route.Target == "" {
 		c.Targets = s.targets

@@ -138,66 +138,6 @@ func coordinatorKilled(t *testing.T, c *brokers.Cluster) {
 	s.judge()
 }
 
-// The broker that coordinates the group freezes for 20 s. Delivery goes on soon after the others have done without it for their
-// session of 2 s, and a process that is told to stop with a frozen broker ends in its time.
-func coordinatorFrozen(t *testing.T, c *brokers.Cluster) {
-	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
-	var ps []*running
-	for i := range 2 {
-		ps = append(ps, s.start(s.replica(func(c *replicaConfig) { c.Lanes, c.StateDir = 1, c.StateDir+fmt.Sprint(i) })))
-	}
-	for _, p := range ps {
-		s.awaitLive(p, 2)
-	}
-	stop := s.keepLoading(load.Config{Rate: 300})
-	s.awaitDelivered(300)
-	freeze := func() (resume func()) {
-		s.awaitInSync()
-		node := c.Node(int(s.coordinator()))
-		if err := node.Pause(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		return func() {
-			if err := node.Resume(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	resume := freeze()
-	gap := s.longestGap(20 * time.Second)
-	resume()
-	t.Logf("nothing was delivered for %v at most while the coordinator was frozen; %s", gap.Round(10*time.Millisecond), s.watch.Counts().Summary())
-	if gap > 12*time.Second {
-		t.Errorf("nothing was delivered for %v", gap)
-	}
-	resume = freeze()
-	began := time.Now()
-	ps[0].stop()
-	took := time.Since(began)
-	t.Logf("it took %v to stop with a frozen coordinator", took.Round(time.Millisecond))
-	if took > 20*time.Second {
-		t.Errorf("it took %v to stop", took)
-	}
-	resume()
-	stop()
-	s.arrive()
-	t.Logf("turns %v, rebalances %d", ps[1].Stats().Transactions, ps[1].Stats().Rebalances)
-	ps[1].stop()
-	s.judge()
-}
-
-// longestGap is for how long at most nothing was delivered, of some time.
-func (s *stage) longestGap(of time.Duration) (gap time.Duration) {
-	last, at := s.watch.Counts().Delivered, time.Now()
-	for end := at.Add(of); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if n := s.watch.Counts().Delivered; n > last {
-			last, at = n, time.Now()
-		}
-		gap = max(gap, time.Since(at))
-	}
-	return gap
-}
-
 // coordinator is the broker that coordinates the stage's group.
 func (s *stage) coordinator() int32 {
 	s.t.Helper()
