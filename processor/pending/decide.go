@@ -13,7 +13,6 @@ type decision struct {
 	*keyed
 	stored map[int][]indexEntry // by the place of a question: what the store has of its id
 	near   sifted               // what the wheel has of what is named
-	far    []state.Key          // taken away by their handles, without a store
 
 	remembered bool // the last answer is too late because of what was delivered
 }
@@ -31,20 +30,27 @@ func (k *keyed) decide() error {
 	defer func() { k.deciding = false }()
 	d.near = sift(k.wheel, d.keys(), k.questions[0].offset)
 	defer d.near.giveBack()
+	before := len(k.removed)
 	for i := 0; len(k.questions) > 0; i++ {
 		q := k.questions[0]
-		if q.id != nil && len(d.far) > 0 {
-			k.forgetIDs(d.far) // one of these may have that id
-			d.far = nil
-		}
 		if err := d.answer(q, d.stored[i]); err != nil {
 			return err // what was answered stays so
 		}
 		k.questions = k.questions[1:]
 	}
-	k.forgetIDs(d.far)
 	k.questions = nil
+	k.forgetIDs(unreadOf(k.removed[before:]))
 	return nil
+}
+
+// unreadOf are the keys of what only the log holds and was taken away by a handle: which id it has is not known.
+func unreadOf(removed []removal) (keys []state.Key) {
+	for i := range removed {
+		if r := &removed[i]; r.kind == releaseUnread && r.id == nil {
+			keys = append(keys, r.key)
+		}
+	}
+	return keys
 }
 
 // look finds in the store what the questions name by id.
@@ -109,65 +115,66 @@ func (k *decision) answer(q question, stored []indexEntry) error {
 }
 
 // effectOf takes away what a record names, and says what came of it.
-func (k *decision) effectOf(q question, h *held, stored []indexEntry) (Effect, error) {
-	if q.id == nil {
-		return k.remove(q.offset, q.names, false)
+func (k *decision) effectOf(q question, h *held, stored []indexEntry) (effect Effect, err error) {
+	switch {
+	case q.id == nil:
+		return k.remove(q.offset, q.names)
+	case q.dedup && q.then != topics.DuplicateReplaces:
+		return k.taken(q, stored), nil
 	}
-	effect := EffectUnknown
-	for _, n := range append(k.ids.find(q.id), stored...) {
-		switch {
-		case !q.means(n):
-			continue
-		case q.dedup && q.then != topics.DuplicateReplaces:
-			if k.pends(n.key) && (!n.stub || q.written <= n.key.Due) {
-				k.remembered = n.stub
-				return EffectTooLate, nil
+	for _, e := range append(k.ids.find(q.id), stored...) {
+		if q.means(e) {
+			if effect, err = k.removeEntry(q, e, effect); err != nil {
+				return effect, err
 			}
-			continue
-		}
-		e, err := k.remove(q.offset, n.key, n.stub)
-		if err != nil {
-			return 0, err
-		}
-		if last := len(k.removed) - 1; last >= 0 && k.removed[last].key == n.key && k.removed[last].id == nil {
-			k.removed[last].id = bytes.Clone(q.id) // only the log has the rest of it
-		}
-		k.ids.remove(q.id, n.key) // without a store nothing else takes it out
-		if e == EffectCancelled && !n.stub {
-			effect = e
 		}
 	}
 	switch {
-	case effect == EffectCancelled || h.key != (state.Key{}):
+	case effect == EffectCancelled:
+		return effect, nil
+	case h.key != (state.Key{}):
+		return EffectUnknown, nil
 	case q.forwarded:
-		effect = EffectNotHere
-	default:
-		effect = EffectForward
+		return EffectNotHere, nil
 	}
-	return effect, nil
+	return EffectForward, nil
 }
 
-// pends reports whether a record that was found by its id is pending still: since it was found, another one may have taken it away.
-func (k *decision) pends(key state.Key) bool {
-	if h := k.late.at(key.Seq); h != nil && h.key == key && !h.effect.Pending() {
-		return h.refusal == nil && h.by == 0 && h.effect == EffectNone
+// taken says that it is too late for a record if its id is pending, or remembered. What was found in the store may have been taken away
+// since.
+func (k *decision) taken(q question, stored []indexEntry) Effect {
+	for _, e := range append(k.ids.find(q.id), stored...) {
+		if _, gone := k.gone[e.key]; !gone && q.means(e) && (!e.stub || q.written <= e.key.Due) {
+			k.remembered = e.stub
+			return EffectTooLate
+		}
 	}
-	_, gone := k.gone[key]
-	return !gone && k.judge.Less(key)
+	return EffectUnknown
+}
+
+// removeEntry takes away what was found by its id. It says what came of all that has that id: so far, and now.
+func (k *decision) removeEntry(q question, e indexEntry, soFar Effect) (effect Effect, err error) {
+	if e.stub {
+		effect, err = k.keepBack(q.offset, e.key, soughtStub{})
+	} else if effect, err = k.remove(q.offset, e.key); effect == EffectCancelled {
+		soFar = effect
+	}
+	if last := len(k.removed) - 1; last >= 0 && k.removed[last].key == e.key && k.removed[last].id == nil {
+		k.removed[last].id = bytes.Clone(q.id) // only the log has the rest of it
+	}
+	k.ids.remove(q.id, e.key) // of what only the log has nothing else takes it out
+	return soFar, err
 }
 
 // remove takes away the record of a key, if it is pending, and the stub of one that was delivered.
-func (k *decision) remove(by int64, key state.Key, isStub bool) (Effect, error) {
+func (k *decision) remove(by int64, key state.Key) (Effect, error) {
 	if key.Seq >= by {
 		return EffectUnknown, nil
-	}
-	if isStub {
-		return k.keepBack(by, key, left{is: true})
 	}
 	effect, err := k.takeAway(by, key)
 	if err == nil && effect == EffectTooLate {
 		if stub := k.parsers.stubOf(key); k.judge.Less(stub) {
-			_, err = k.keepBack(by, stub, left{is: true, by: key})
+			_, err = k.keepBack(by, stub, soughtStub{key})
 		}
 	}
 	return effect, err
@@ -186,15 +193,15 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 	if !k.judge.Less(key) {
 		return EffectTooLate, nil
 	}
-	return k.keepBack(by, key, left{})
+	return k.keepBack(by, key, soughtRecord{})
 }
 
 // keepBack takes a record, or a stub, from where it is held, and keeps it until what has taken it away is committed.
-func (k *decision) keepBack(by int64, key state.Key, l left) (Effect, error) {
+func (k *decision) keepBack(by int64, key state.Key, what sought) (Effect, error) {
 	if _, is := k.gone[key]; is {
 		return EffectUnknown, nil
 	}
-	r, taken, err := k.withhold(key, l)
+	r, taken, err := k.withhold(key, what)
 	if err != nil || !taken {
 		return EffectUnknown, err
 	}
@@ -202,30 +209,20 @@ func (k *decision) keepBack(by int64, key state.Key, l left) (Effect, error) {
 		k.gone = map[state.Key]struct{}{}
 	}
 	k.gone[key] = struct{}{}
-	k.removed = append(k.removed, removal{by, r})
+	_, stub := what.(soughtStub)
+	k.removed = append(k.removed, removal{by, stub, r})
 	return EffectCancelled, nil
 }
 
-// withhold takes a record, or a stub, from where it is held, and has the ledger keep it. What lies under the key and is the other of the two,
-// or was left by another record, is not what is meant.
-func (k *decision) withhold(key state.Key, l left) (r release, taken bool, err error) {
-	r = release{offset: key.Seq, key: key, stub: l.is}
-	keep := func(run []byte) {
-		if taken = l.means(run); !taken {
-			return
-		}
-		if r.id, r.of = bytes.Clone(runID(run)), leftBy(run); l.is {
-			k.ledger.WithholdStub()
-			return
-		}
-		k.ledger.Withhold(key, key.Seq, len(run))
-	}
+// withhold takes what is looked for from where it is held, and has the ledger keep it.
+func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, err error) {
 	if at, near := k.near.take(key); near {
 		run := k.window.near.get(at)
-		if keep(run); !taken {
+		if !what.means(run) {
 			k.near.putBack(key, at)
 			return r, false, nil
 		}
+		r = what.withhold(&k.window, key, run)
 		k.removeID(run, key)
 		k.window.near.release(at)
 		return r, true, nil
@@ -234,14 +231,17 @@ func (k *decision) withhold(key state.Key, l left) (r release, taken bool, err e
 	case !k.horizon.Less(key) || !k.ledger.Has(key.Seq):
 		return r, false, nil
 	case k.store == nil: // what it counts as pending there is read again, and taken away then
-		k.far = append(k.far, key)
-		r.far = true
-		return r, true, nil
+		return release{kind: releaseUnread, offset: key.Seq, key: key}, true, nil
 	}
 	if err := k.commit(); err != nil {
 		return r, false, err
 	}
-	if _, err = k.store.Get(key, keep); err != nil {
+	_, err = k.store.Get(key, func(run []byte) {
+		if taken = what.means(run); taken {
+			r = what.withhold(&k.window, key, run)
+		}
+	})
+	if err != nil {
 		err = fmt.Errorf("look for a record in the store that is to be taken away: %w", err)
 	} else if taken && r.id != nil {
 		k.ids.remove(r.id, key) // the batch that it came with may have been committed since

@@ -14,9 +14,9 @@ import (
 // drops are keys of records that are to be taken away for good.
 type drops struct {
 	keys   []state.Key
-	stubs  map[state.Key][]left // by their keys
-	wanted []wanted             // by id, which the store may hold, if it was not written later
-	before map[string]int64     // the same whenever it was written: by id, what lies below an offset
+	stubs  map[state.Key][]soughtStub // by their keys
+	wanted []wanted                   // by id, which the store may hold, if it was not written later
+	before map[string]int64           // the same whenever it was written: by id, what lies below an offset
 }
 
 func (d *drops) any() bool { return len(d.keys)+len(d.stubs)+len(d.wanted)+len(d.before) > 0 }
@@ -71,7 +71,7 @@ func (d *drops) apply(w *window) error {
 type dropped struct {
 	*window
 	records []state.Key // sorted
-	stubs   map[state.Key][]left
+	stubs   map[state.Key][]soughtStub
 }
 
 // means reports whether what lies under a key is what is to be taken away.
@@ -80,7 +80,7 @@ func (w dropped) means(key state.Key, run []byte) bool {
 		_, is := slices.BinarySearchFunc(w.records, key, state.Key.Compare)
 		return is
 	}
-	return slices.ContainsFunc(w.stubs[key], func(l left) bool { return l.means(run) })
+	return slices.ContainsFunc(w.stubs[key], func(s soughtStub) bool { return s.means(run) })
 }
 
 // far takes away what only the store may hold.
@@ -139,14 +139,14 @@ func (d *drops) add(w *window, key state.Key) {
 }
 
 // addStub takes a stub away for good, if it was left by some record, or by whichever.
-func (d *drops) addStub(w *window, stub, by state.Key) {
+func (d *drops) addStub(w *window, stub, of state.Key) {
 	if _, is := w.gone[stub]; is {
 		return // a cancel has taken it away, and it is kept until that is committed
 	}
 	if d.stubs == nil {
-		d.stubs = map[state.Key][]left{}
+		d.stubs = map[state.Key][]soughtStub{}
 	}
-	d.stubs[stub] = append(d.stubs[stub], left{is: true, by: by})
+	d.stubs[stub] = append(d.stubs[stub], soughtStub{of})
 }
 
 // addEntry takes away what was found by its id.

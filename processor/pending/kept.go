@@ -53,7 +53,7 @@ const freeStubs = 20_000
 func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]Item, int64) {
 	var took int64
 	var buf [256]wheel.Entry
-	stubs, free := w.ledger.Waiting() < w.ledger.Len(), freeStubs
+	remembered, free := w.ledger.Waiting() < w.ledger.Len(), freeStubs
 	for records > 0 && took < bytes {
 		n := min(records, len(buf))
 		if each := w.ledger.Bytes() / int64(max(w.ledger.Waiting(), 1)); each > 0 {
@@ -69,13 +69,11 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 				panic("pending: BUG: " + err.Error())
 			}
 			it := Item{ref: r, Run: run, Key: state.Key{Due: int64(e.Due), Seq: e.Seq}, Offset: offset, stored: r.stored()}
-			if stubs && isStub(run) {
-				if it.Effect = EffectForgotten; free > 0 {
+			if remembered && isStub(run) {
+				if free > 0 {
 					free, records = free-1, records+1
 				}
-				w.removeID(run, it.Key)
-				w.ledger.Expire(offset)
-				items = append(items, it)
+				items = append(items, stubs{w}.expire(it))
 				continue
 			}
 			if !r.stored() {

@@ -41,10 +41,8 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
-		if who.id != nil {
-			if stub := k.parsers.stubOf(key); k.judge.Less(stub) {
-				stubs{&k.window}.leave(stub, key, r.Timestamp.UnixMilli(), who.id)
-			}
+		if s := (stubs{&k.window}); s.leaves(key, who.id) {
+			s.leave(k.parsers.stubOf(key), key, r.Timestamp.UnixMilli(), who.id)
 		}
 		return a, nil
 	case late:
@@ -89,7 +87,7 @@ func (k *keyed) mayDuplicate(offset int64, req *topics.Request, replay bool) boo
 // admitLate is admit for a request whose key the watermark has passed.
 func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now int64, who identity) {
 	if refusal := k.env.Route.Refuse(req, now); refusal != nil {
-		if who.id == nil || !k.judge.Less(k.parsers.stubOf(key)) {
+		if s := (stubs{&k.window}); !s.leaves(key, who.id) {
 			key = state.Key{}
 		}
 		k.addLate(r, refused(refusal, key), who.at)
@@ -190,7 +188,7 @@ func (k *keyed) settle(items []Item) {
 		}
 		if k.identified && it.Refusal == nil && (it.stored || it.Offset < k.readAgain) {
 			if id := runID(it.Run); id != nil {
-				k.releases = append(k.releases, release{offset: it.Offset, key: it.Key, id: bytes.Clone(id), trimmed: true})
+				k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})
 			}
 		}
 		k.near.release(it.ref)

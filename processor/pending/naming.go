@@ -60,23 +60,11 @@ type naming struct {
 	releases []release // what is given up when the checkpoint is committed
 }
 
-// removal says what has taken a record away.
+// removal says what has taken a record away, or a stub.
 type removal struct {
-	by int64 // its offset
+	by   int64 // its offset
+	stub bool
 	release
-}
-
-// release is what is given up: an offset below which the store's resume stays, or with a key a record that was cancelled or replaced, or
-// the id of one that was delivered.
-type release struct {
-	offset  int64
-	key     state.Key
-	id      []byte // by which the store finds it; nil: it has none
-	far     bool   // only the log holds it: the ledger goes on counting it until it is read again
-	trimmed bool   // it was delivered, and Trim takes it out of the store, but not its id
-
-	stub bool      // it is one
-	of   state.Key // the record that has left it; zero where only the log has that
 }
 
 // question is what is to be decided of the record at an offset: what does it do to the one that it names, or to those that have its id?
@@ -210,33 +198,4 @@ func (n *naming) conclude(it *Item) {
 		n.releases = append(n.releases, n.removed[0].release)
 		n.removed = n.removed[1:]
 	}
-}
-
-// giveUp gives up what was kept for a checkpoint that is committed by now.
-func (r release) giveUp(w *window) {
-	switch {
-	case r.far:
-		return
-	case r.key == (state.Key{}):
-		w.ledger.Release(r.offset)
-		return
-	}
-	if !r.trimmed {
-		w.ledger.Forget(r.offset)
-		w.deleted = append(w.deleted, r.key)
-	}
-	if w.store == nil {
-		w.forgetDeleted()
-		return
-	}
-	switch {
-	case r.stub:
-		w.deleteStub(r.key, r.of)
-	case !r.trimmed:
-		_ = w.store.Delete(r.key) // in the open batch, which takes it
-	}
-	if r.id != nil {
-		w.store.DeleteID(r.id, r.key)
-	}
-	w.dirty = true
 }

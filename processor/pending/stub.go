@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 
@@ -75,19 +76,41 @@ func leftBy(run []byte) state.Key {
 	return state.Key{Due: d.varint(), Seq: rec.Offset}
 }
 
-// left says of what is looked for by its key whether it is a stub, and which record has left that; zero: whichever.
-type left struct {
-	is bool
-	by state.Key
+// sought is what is looked for under a key: there may lie a record, or the stub of another one.
+type sought interface {
+	means(run []byte) bool                                 // whether a run is what is looked for
+	withhold(w *window, key state.Key, run []byte) release // has the ledger keep it, and says what is released in the end
 }
 
-// means reports whether a run is what is looked for.
-func (l left) means(run []byte) bool {
-	return isStub(run) == l.is && (l.by == (state.Key{}) || leftBy(run) == l.by)
+// soughtRecord is a record that is looked for.
+type soughtRecord struct{}
+
+func (soughtRecord) means(run []byte) bool { return !isStub(run) }
+
+func (soughtRecord) withhold(w *window, key state.Key, run []byte) release {
+	w.ledger.Withhold(key, key.Seq, len(run))
+	return release{kind: releaseRecord, offset: key.Seq, key: key, id: bytes.Clone(runID(run))}
+}
+
+// soughtStub is a stub that is looked for, and the record that has left it; zero: whichever.
+type soughtStub struct{ of state.Key }
+
+func (s soughtStub) means(run []byte) bool {
+	return isStub(run) && (s.of == (state.Key{}) || leftBy(run) == s.of)
+}
+
+func (soughtStub) withhold(w *window, key state.Key, run []byte) release {
+	w.ledger.WithholdStub()
+	return release{kind: releaseStub, offset: key.Seq, key: key, id: bytes.Clone(runID(run)), of: leftBy(run)}
 }
 
 // stubs is what a window does with them.
 type stubs struct{ *window }
+
+// leaves reports whether a record with an id has left a stub if it was delivered.
+func (w stubs) leaves(key state.Key, id []byte) bool {
+	return id != nil && w.judge.Less(w.parsers.stubOf(key))
+}
 
 // leave keeps the stub of a record that is to be delivered, or was.
 func (w stubs) leave(stub, of state.Key, written int64, id []byte) {
@@ -134,6 +157,14 @@ func (w stubs) leaveAll(items []Item, watermark state.Key) {
 			w.leave(it.stub, it.Key, rec.Timestamp, rec.id(runIDPlace(it.Run)))
 		}
 	}
+}
+
+// expire ends the memory of an id: its stub is part of a turn.
+func (w stubs) expire(it Item) Item {
+	w.removeID(it.Run, it.Key)
+	w.ledger.Expire(it.Offset)
+	it.Effect = EffectForgotten
+	return it
 }
 
 // forgetAll takes away the stubs of what a turn has dead-lettered.

@@ -40,3 +40,43 @@ func TestManyDeadLettersOfOneSecond(t *testing.T) {
 		t.Errorf("8 times as many take %.0f times as long: %v, %v", float64(many)/float64(few), few, many)
 	}
 }
+
+// deciding is what it takes to decide on so many cancels of ids, of records that only the log holds.
+func deciding(t *testing.T, many int64) time.Duration {
+	t.Helper()
+	l := testOwner(t)
+	l.store = nil
+	p := l.live(t)
+	var log []*kgo.Record
+	for i := range many {
+		log = append(log, withID(req(i, ms(farMs), "orders"), "a"+time.UnixMilli(i).String()))
+	}
+	l.read(t, p, testNow, log...)
+	must(t, p.Fit(testNow, Room{Window: LeastWindow}))
+	if p.near.bytes > 0 {
+		t.Fatalf("%d bytes are in memory", p.near.bytes)
+	}
+	for i := range log {
+		log[i] = cancelling(many+int64(i), "a"+time.UnixMilli(int64(i)).String())
+	}
+	l.read(t, p, testNow, log...)
+	began := time.Now()
+	must(t, p.decide())
+	took := time.Since(began)
+	if n := p.ids.len(); n > 0 {
+		t.Errorf("%d ids are known still", n)
+	}
+	return took
+}
+
+// So does what is cancelled by its id where only the log has the rest of it.
+func TestManyCancelsOfWhatOnlyTheLogHas(t *testing.T) {
+	few, many := time.Hour, time.Hour
+	for range 3 {
+		few, many = min(few, deciding(t, 2000)), min(many, deciding(t, 16000))
+	}
+	t.Logf("2000: %v, 16000: %v", few, many)
+	if many > 24*few {
+		t.Errorf("8 times as many take %.0f times as long: %v, %v", float64(many)/float64(few), few, many)
+	}
+}

@@ -1,0 +1,51 @@
+package pending
+
+import "github.com/duewheel/duewheel/state"
+
+// release is what is kept until a checkpoint is committed, and given up then.
+type release struct {
+	kind   releaseKind
+	offset int64     // of the record
+	key    state.Key // of the record, or of its stub
+	id     []byte    // by which the store finds it; nil: it has none
+	of     state.Key // of a stub: the record that has left it
+}
+
+// releaseKind is what is released.
+type releaseKind uint8
+
+const (
+	releaseOffset releaseKind = iota // the store's resume, which stays below the offset
+	releaseRecord                    // a record that was cancelled or replaced
+	releaseStub                      // a stub that was
+	releaseUnread                    // either of them, which only the log holds: the ledger goes on counting it until it is read again
+	releaseID                        // the id of a record that was delivered: Trim takes the record out of the store, and not its id
+)
+
+// giveUp gives up what was kept for a checkpoint that is committed by now.
+func (r release) giveUp(w *window) {
+	switch r.kind {
+	case releaseUnread:
+		return
+	case releaseOffset:
+		w.ledger.Release(r.offset)
+		return
+	case releaseRecord, releaseStub:
+		w.ledger.Forget(r.offset)
+		w.deleted = append(w.deleted, r.key)
+	}
+	if w.store == nil {
+		w.forgetDeleted()
+		return
+	}
+	switch r.kind {
+	case releaseRecord:
+		_ = w.store.Delete(r.key) // in the open batch, which takes it
+	case releaseStub:
+		w.deleteStub(r.key, r.of)
+	}
+	if r.id != nil {
+		w.store.DeleteID(r.id, r.key)
+	}
+	w.dirty = true
+}
