@@ -115,23 +115,27 @@ func (k *decision) answer(q question, stored []indexEntry) error {
 }
 
 // effectOf takes away what a record names, and says what came of it.
-func (k *decision) effectOf(q question, h *held, stored []indexEntry) (effect Effect, err error) {
+func (k *decision) effectOf(q question, h *held, stored []indexEntry) (Effect, error) {
 	switch {
 	case q.id == nil:
 		return k.remove(q.offset, q.names)
 	case q.dedup && q.then != topics.DuplicateReplaces:
 		return k.taken(q, stored), nil
 	}
+	hit := false
 	for _, e := range append(k.ids.find(q.id), stored...) {
-		if q.means(e) {
-			if effect, err = k.removeEntry(q, e, effect); err != nil {
-				return effect, err
-			}
+		if !q.means(e) {
+			continue
 		}
+		effect, err := k.removeEntry(q, e)
+		if err != nil {
+			return 0, err
+		}
+		hit = hit || effect == EffectCancelled
 	}
 	switch {
-	case effect == EffectCancelled:
-		return effect, nil
+	case hit:
+		return EffectCancelled, nil
 	case h.key != (state.Key{}):
 		return EffectUnknown, nil
 	case q.forwarded:
@@ -152,18 +156,19 @@ func (k *decision) taken(q question, stored []indexEntry) Effect {
 	return EffectUnknown
 }
 
-// removeEntry takes away what was found by its id. It says what came of all that has that id: so far, and now.
-func (k *decision) removeEntry(q question, e indexEntry, soFar Effect) (effect Effect, err error) {
+// removeEntry takes away what was found by its id. A stub counts as nothing that was pending.
+func (k *decision) removeEntry(q question, e indexEntry) (effect Effect, err error) {
 	if e.stub {
-		effect, err = k.keepBack(q.offset, e.key, soughtStub{})
-	} else if effect, err = k.remove(q.offset, e.key); effect == EffectCancelled {
-		soFar = effect
+		_, err = k.keepBack(q.offset, e.key, soughtStub{})
+		effect = EffectUnknown
+	} else {
+		effect, err = k.remove(q.offset, e.key)
 	}
 	if last := len(k.removed) - 1; last >= 0 && k.removed[last].key == e.key && k.removed[last].id == nil {
 		k.removed[last].id = bytes.Clone(q.id) // only the log has the rest of it
 	}
 	k.ids.remove(q.id, e.key) // of what only the log has nothing else takes it out
-	return soFar, err
+	return effect, err
 }
 
 // remove takes away the record of a key, if it is pending, and the stub of one that was delivered.
