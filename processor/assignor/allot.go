@@ -3,6 +3,7 @@ package assignor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -114,7 +116,8 @@ func replicaOf(clientID string) string {
 	return clientID
 }
 
-// Describe asks who owns what in a group, of the consumer protocol (KIP-848) or the classic one. The answer is nil while the group is being rebalanced.
+// Describe asks who owns what in a group, of the consumer protocol (KIP-848) or the classic one. The answer is nil while the group is being rebalanced,
+// and before it has its first member, when Kafka 4 knows no group of that name (KIP-1043).
 func Describe(ctx context.Context, cl *kgo.Client, group string, consumer bool) (*View, error) {
 	var members []groupMember
 	var stable bool
@@ -124,7 +127,7 @@ func Describe(ctx context.Context, cl *kgo.Client, group string, consumer bool) 
 	} else {
 		members, stable, err = describeClassic(ctx, kadm.NewClient(cl), group)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, fmt.Errorf("describe group %s: %w", group, err)
 	}
 	if !stable {

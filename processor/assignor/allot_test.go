@@ -5,9 +5,31 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/processor/kafka"
 )
+
+// A group that has no member yet is one that is being formed, not one that cannot be asked.
+func TestDescribeBeforeTheFirstMember(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, consumer := range []bool{false, true} {
+		if v, err := Describe(t.Context(), cl, "new", consumer); v != nil || err != nil {
+			t.Errorf("of the consumer protocol: %v: got %v, %v", consumer, v, err)
+		}
+	}
+}
 
 // view is a group in which replicas own partitions in turn.
 func view(replicas, partitions int) *View {
