@@ -410,3 +410,21 @@ func TestUntil(t *testing.T) {
 	}
 	expectFaults(t, c, nil, "")
 }
+
+// What is due after the time of a report is not missed yet, and may be by the next one.
+func TestReportUntil(t *testing.T) {
+	o := honest()
+	c := newChecker(t, o.w.config)
+	c.Requested(o.good)
+	for _, test := range []struct {
+		until time.Time
+		want  int64
+	}{{due.Add(-time.Millisecond), 0}, {due, 1}, {due.Add(-time.Millisecond), 0}} {
+		if got := c.ReportUntil(test.until).Count(Missing); got != test.want {
+			t.Errorf("until %v: %d missing, want %d", test.until, got, test.want)
+		}
+	}
+	if got := c.Report().Count(Missing); got != 1 {
+		t.Errorf("in the end: %d missing", got)
+	}
+}

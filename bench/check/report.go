@@ -89,6 +89,13 @@ func (c *Checker) Report() *Report {
 	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode)}
 }
 
+// ReportUntil judges as Report does, but misses nothing that is due after a time: what was read may go on.
+func (c *Checker) ReportUntil(until time.Time) *Report {
+	defer func(was int64) { c.until = was }(c.until)
+	c.until = until.UnixMilli()
+	return c.Report()
+}
+
 // ending is a checker at the end, with counts and faults of its own: it judges what can be judged only then.
 type ending struct{ Checker }
 

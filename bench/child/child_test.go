@@ -19,6 +19,7 @@ func TestMessagesTravel(t *testing.T) {
 	partitions := []processor.TopicPartition{{Topic: "delays", Partition: 3}, {Topic: "delays.eu-1", Partition: 0}}
 	for _, want := range []Message{
 		{Heeds: true},
+		{Admin: "127.0.0.1:9464"},
 		{Counts: &Counts{At: at, Live: 1, Pending: 2, Standbys: 3, Warm: 4}},
 		{Event: &processor.Event{Kind: processor.EventCommitted, At: at, Lane: 1, Partitions: partitions, Records: 7}},
 		{Event: &processor.Event{Kind: processor.EventRestored, At: at, Partitions: partitions[:1], LowWater: 5, Start: 9}},

@@ -10,6 +10,7 @@
 package child
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"time"
@@ -23,6 +24,10 @@ type Order struct {
 	Reach      json.RawMessage `json:",omitempty"` // for the main of the child, which knows what to make of it
 	Level      slog.Level      // of its log
 	CountEvery time.Duration   // 0: it tells no counts
+
+	// What the main of the child adds, and does not travel.
+	Admin  string                                            `json:"-"` // where its admin port is, which it tells
+	Beside func(ctx context.Context, p *processor.Processor) `json:"-"` // runs as long as the processor does; nil: nothing
 }
 
 // Message is one thing that a child tells.
@@ -30,6 +35,7 @@ type Message struct {
 	Heeds  bool             `json:",omitempty"` // from now on SIGTERM ends it in order
 	Event  *processor.Event `json:",omitempty"`
 	Counts *Counts          `json:",omitempty"`
+	Admin  string           `json:",omitempty"` // where its admin port is
 }
 
 // Counts are a child's own.

@@ -41,6 +41,16 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer, complete func(
 	if err != nil {
 		return err
 	}
+	if o.Admin != "" {
+		s.tell(Message{Admin: o.Admin})
+	}
+	if o.Beside != nil {
+		var beside sync.WaitGroup
+		defer beside.Wait()
+		running, stop := context.WithCancel(context.WithoutCancel(ctx))
+		defer stop()
+		beside.Go(func() { o.Beside(running, p) })
+	}
 	return s.run(ctx, p, reader, o.CountEvery)
 }
 
