@@ -351,19 +351,28 @@ func (s *schedule) legend(ink []string) (names []string, text string) {
 	return all[:min(named, len(all))], wrapped(parts, "   ", agendaColumns)
 }
 
-// barOf draws what is due in one step: as many cells as it has of the most, at least one, and of them each target its share.
+// barOf draws what is due in one step.
 func barOf(r *agendaRow, names, ink []string, room int, most int64) string {
-	cells := max(int(math.Round(float64(r.Records)*float64(room)/float64(most))), 1)
 	var b strings.Builder
+	for i, cells := range r.shares(names, room, most) {
+		if i == len(names) {
+			i = len(ink) - 1
+		}
+		b.WriteString(strings.Repeat(ink[i], cells))
+	}
+	return b.String()
+}
+
+// shares are the cells of a bar: as many as the step has of the most, at least one, and of them each target its share. The last are those of all other targets.
+func (r *agendaRow) shares(names []string, room int, most int64) []int {
+	cells := max(int(math.Round(float64(r.Records)*float64(room)/float64(most))), 1)
+	shares := make([]int, len(names)+1)
 	drawn, passed := 0, int64(0)
 	for i, name := range names {
 		passed += r.Targets[name]
 		until := int(math.Round(float64(passed) * float64(cells) / float64(r.Records)))
-		b.WriteString(strings.Repeat(ink[i], until-drawn))
-		drawn = until
+		shares[i], drawn = until-drawn, until
 	}
-	if drawn < cells {
-		b.WriteString(strings.Repeat(ink[len(ink)-1], cells-drawn))
-	}
-	return b.String()
+	shares[len(names)] = cells - drawn
+	return shares
 }

@@ -5,50 +5,43 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"os"
-	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
-
-	"github.com/duewheel/duewheel/admin"
-	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/topics"
 )
 
-const (
-	demoGroup      = "demo"
-	demoRequests   = "delay-requests"
-	demoDeadLetter = "delay-requests.dead"
-	demoRate       = 300 // requests a second
-	// demoGrace is how long what is due when the traffic stops may take until it is seen.
-	demoGrace = 10 * time.Second
-	// demoKeep is how long the embedded broker keeps what was delivered: it keeps it in memory.
-	demoKeep = 5 * time.Minute
-)
+// demoRate is how many requests a second the demo writes.
+const demoRate = 300
 
-var demoTargets = []string{"orders", "billing.invoices", "billing.reminders"}
+// demoOptions are what `duewheel demo` was asked for.
+type demoOptions struct {
+	length time.Duration // zero: until it is ended
+	rate   int
+	killAt time.Duration // zero: by a key alone
+}
 
 func newDemoCommand() *cobra.Command {
-	var length time.Duration
-	var rate int
+	var o demoOptions
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show it: an embedded broker, a processor and traffic, in this one process",
-		Long: `Start an embedded broker on 127.0.0.1:9092 (or the next free port), a processor on it,
-and requests that are due within seconds, some far ahead, and one that must be dead-
-lettered. It shows what waits and what was delivered, with its lateness, until Ctrl-C;
-and a record that is cancelled by its id, and one that its consumer fails to process
-twice and gets back from a retry topic.
+		Short: "Show it: an embedded broker, two replicas and traffic; kill one of them",
+		Long: `Start an embedded broker on 127.0.0.1:9092 (or the next free port), two replicas on it,
+each a process of its own, and requests that are due within seconds, some far ahead, and
+one that must be dead-lettered. It shows what waits and what was delivered, with its
+lateness; a record that is cancelled by its id; one that its consumer fails to process
+twice and gets back from a retry topic; and what becomes of a replica that is killed.
 
-The last line sums up. The exit code is 0 when everything due was delivered exactly
-once and nothing early.`,
+On a terminal, keys: k kills a replica (kill -9), c cancels the record that is due next,
+q ends. Elsewhere it prints lines, and kills a replica by itself.
+
+Every record is judged by the checker of the project's tests, which shares no code with
+the replicas. The last line sums up. The exit code is 0 when everything due was delivered
+exactly once and nothing early, whatever was killed.`,
 		Example: "  duewheel demo\n  duewheel demo --for 10s",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,197 +50,242 @@ once and nothing early.`,
 					return fmt.Errorf("--%s: the demo has a broker and settings of its own; `duewheel run` takes it", name)
 				}
 			}
-			if length < 0 {
-				return fmt.Errorf("--for %v is negative", length)
+			byItself := o.length > 0 || !isScreen(cmd.OutOrStdout())
+			if !cmd.Flags().Changed("kill-at") && byItself {
+				o.killAt = 4 * time.Second
 			}
-			return runDemo(cmd.Context(), length, rate, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().DurationVar(&length, "for", 0, "end after this time by itself")
-	cmd.Flags().IntVar(&rate, "rate", demoRate, "requests a second")
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.DurationVar(&o.length, "for", 0, "end after this time by itself")
+	p.IntVar(&o.rate, "rate", demoRate, "requests a second")
+	p.DurationVar(&o.killAt, "kill-at", 0, "kill a replica by itself after this time; 0 leaves it to the key (default 4s with --for, or where the output is no terminal)")
+	cmd.AddCommand(newDemoReplicaCommand(), newDemoKeeperCommand())
 	return cmd
+}
+
+func (o *demoOptions) check() error {
+	var errs []error
+	if o.length < 0 {
+		errs = append(errs, fmt.Errorf("--for %v is negative", o.length))
+	}
+	if o.rate < 1 || o.rate > 100_000 {
+		errs = append(errs, fmt.Errorf("--rate %d: 1 to 100000", o.rate))
+	}
+	if o.killAt < 0 {
+		errs = append(errs, fmt.Errorf("--kill-at %v is negative", o.killAt))
+	}
+	return joinLines(errs...)
 }
 
 // demo is one run of it.
 type demo struct {
+	cluster *kfake.Cluster
 	broker  string
-	admin   string
-	begun   chan struct{} // closed when the traffic begins
-	started time.Time     // when it did; set before begun is closed
+	client  *kgo.Client // writes requests
 	watch   *watch
-	stats   func() processor.Stats
-	every   int // of the records that wait, one in every is shown
+	crew    *crew
+	killing sync.Mutex      // held while a replica is killed, until it is known what has become of its partitions
+	alive   context.Context // ends when something goes wrong
+	acts    sync.WaitGroup  // what keys have asked for
+
+	mu      sync.Mutex // guards what follows
+	err     error      // the first thing that went wrong
+	stop    func()     // ends everything that runs
+	started time.Time  // when the traffic began; zero: not yet
+	said    note
 }
 
-func runDemo(ctx context.Context, length time.Duration, rate int, stdout, stderr io.Writer) error {
-	if rate < 1 || rate > 100_000 {
-		return fmt.Errorf("--rate %d: 1 to 100000", rate)
+// note is a word to the person at the keys.
+type note struct {
+	text string
+	at   time.Time
+}
+
+// fail ends the demo with an error.
+func (d *demo) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err == nil {
+		d.err = err
 	}
-	cluster, err := startDemoBroker()
-	if err != nil {
+	d.stop()
+}
+
+func (d *demo) failure() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// tell sets the newest line of a story.
+func (d *demo) tell(story int, format string, args ...any) {
+	d.watch.stories.tell(story, format, args...)
+}
+
+// run shows the demo until ctx ends, or its length is over, or it is quit by a key.
+func (o demoOptions) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
+	if err := o.check(); err != nil {
 		return err
 	}
-	defer cluster.Close()
-	d := &demo{broker: cluster.ListenAddrs()[0], begun: make(chan struct{}), watch: newWatch(), every: max(1, rate/6)}
 	dir, err := os.MkdirTemp("", "duewheel-demo-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	p, registry, err := d.newProcessor(filepath.Join(dir, "state"), stderr)
-	if err != nil {
-		return err
-	}
-	d.stats = p.Stats
-	listener, err := admin.Listen("")
-	if err != nil {
-		return err
-	}
-	d.admin = listener.Addr().String()
+	// alive ends when something goes wrong, and running with the show: what was begun is then brought to an end.
+	alive, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	running, quit := context.WithCancel(alive)
+	defer quit()
+	defer context.AfterFunc(ctx, quit)()
 
-	// What runs is stopped in this order: traffic, processor, consumer and screen.
-	var g errgroup.Group
-	processing, stopProcessor := context.WithCancel(context.WithoutCancel(ctx))
-	watching, stopWatching := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopWatching()
-	defer stopProcessor()
-	var processorErr error
-	processed := make(chan struct{})
+	d := &demo{stop: kill, alive: alive}
+	front := newFront(d, stdin, stdout, stderr, quit)
+	if err := d.open(alive, dir, front.log()); err != nil {
+		return err
+	}
+	defer d.close()
+	watching := d.beside(alive, func(ctx context.Context) error { return d.watch.consume(ctx, d.broker) })
+	defer watching()
+	shown := d.beside(running, front.show)
+	if err := errors.Join(d.crew.start(), d.crew.start()); err != nil {
+		d.fail(err)
+	}
+	d.play(running, o)
+	quit()
+	shown()
+	if front.tty != nil {
+		fmt.Fprintln(stdout, "demo: ending; what is due is waited for")
+	}
+	d.acts.Wait()
+	if err := d.failure(); err != nil {
+		front.sayLog()
+		return err
+	}
+	return d.finish(front)
+}
+
+// beside runs something until its context ends; its error fails the demo. What is returned ends it, and waits for its end.
+func (d *demo) beside(ctx context.Context, run func(context.Context) error) func() {
+	ctx, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
 	go func() {
-		defer close(processed)
-		processorErr = serveAndRun(processing, p, listener, registry, func(context.Context) {})
+		defer close(done)
+		if err := run(ctx); err != nil {
+			d.fail(err)
+		}
 	}()
-	g.Go(func() error { return d.consume(watching) })
-	g.Go(func() error { return keepSmall(watching, cluster) })
-	g.Go(func() error { return d.show(watching, stdout) })
+	return func() { stop(); <-done }
+}
 
-	waitReady(ctx, p.Ready, processed)
-	d.started = time.Now()
-	close(d.begun)
-	err = d.requestUntilEnd(ctx, length, rate, processed)
-	cut := time.Now()
-	if err == nil {
-		d.watch.waitForDue(cut.UnixMilli(), demoGrace)
-	}
-	stopProcessor()
-	<-processed
-	d.readRest(cluster)
-	stopWatching()
-	if err := errors.Join(err, processorErr, g.Wait()); err != nil {
+// open starts the broker, and makes what reads and writes it.
+func (d *demo) open(ctx context.Context, dir string, log io.Writer) (err error) {
+	if d.cluster, err = startDemoBroker(); err != nil {
 		return err
 	}
-	summary, ok := d.watch.summary(cut.UnixMilli())
-	fmt.Fprintln(stdout, summary)
-	if !ok {
+	d.broker = d.cluster.ListenAddrs()[0]
+	d.client, err = kgo.NewClient(kgo.SeedBrokers(d.broker), kgo.ClientID("demo-requests"))
+	if err == nil {
+		d.watch, err = watchTopics(ctx, d.client)
+	}
+	if err != nil {
+		d.close()
+		return err
+	}
+	d.crew = newCrew(d.broker, dir, log, d.fail)
+	return nil
+}
+
+func (d *demo) close() {
+	if d.crew != nil {
+		d.crew.abandon()
+	}
+	if d.client != nil {
+		d.client.Close()
+	}
+	d.cluster.Close()
+}
+
+// play lets traffic flow and stories be told until running ends, or the time is over.
+func (d *demo) play(running context.Context, o demoOptions) {
+	d.crew.settled(running, demoGrace) // so that the first lateness that is shown is not that of a group that was just being formed
+	if running.Err() != nil {
+		return
+	}
+	d.mu.Lock()
+	d.started = time.Now()
+	d.mu.Unlock()
+	if o.length > 0 {
+		var cancel func()
+		running, cancel = context.WithTimeout(running, o.length)
+		defer cancel()
+	}
+	var parts sync.WaitGroup
+	parts.Go(func() { keepSmall(running, d.cluster) })
+	parts.Go(func() { d.watch.stories.play(running, d.send) })
+	parts.Go(func() {
+		if o.killAt > 0 && pause(running, o.killAt) {
+			d.killOne(running)
+		}
+	})
+	if err := d.request(running, o.rate); err != nil {
+		d.fail(err)
+	}
+	parts.Wait()
+}
+
+// killOne kills a replica. That there is none to be killed is only said.
+func (d *demo) killOne(running context.Context) {
+	err := d.kill(d.alive)
+	if err == nil && running.Err() == nil {
+		err = d.crew.start()
+	}
+	switch {
+	case errors.Is(err, errOne):
+		d.say(err.Error())
+	case err != nil && d.alive.Err() == nil:
+		d.fail(err)
+	}
+}
+
+func (d *demo) say(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.said = note{text, time.Now()}
+}
+
+// endLimit is how long a replica may take to end in order.
+const endLimit = 20 * time.Second
+
+// finish waits until all that is due has arrived, ends the replicas in order, reads all topics to their ends, so that a second copy of
+// anything is noticed, and says what was found.
+func (d *demo) finish(front *front) error {
+	cut := time.Now()
+	d.readAll(demoRequests, demoRetry)
+	d.watch.judge(cut, demoGrace)
+	front.news()
+	if err := d.crew.end(endLimit); err != nil {
+		return err
+	}
+	d.readAll(append(demoTopics(), demoRequests, demoRetry)...)
+	text, well := d.watch.summary(cut)
+	fmt.Fprintln(front.out, strings.TrimSpace(text))
+	if err := d.failure(); err != nil {
+		return err
+	}
+	if !well {
 		return errShown
 	}
 	return nil
 }
 
-// waitReady returns when the processor has its partitions, so that the first lateness that is shown
-// is not that of a group that was just being formed.
-func waitReady(ctx context.Context, ready func() (bool, []processor.PartitionStats), processed <-chan struct{}) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(demoGrace)
-	for {
-		if ok, _ := ready(); ok {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-timeout:
-			return
-		case <-processed:
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func startDemoBroker() (*kfake.Cluster, error) {
-	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(1),
-		kfake.ListenFn(func(_, _ string) (net.Listener, error) { return admin.ListenNear("127.0.0.1", 9092) }),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("start the embedded broker: %w", err)
-	}
-	keep := fmt.Sprint(demoKeep.Milliseconds())
-	err = errors.Join(
-		cluster.CreateTopic(demoRequests, 4, map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}),
-		cluster.CreateTopic(demoDeadLetter, 1, map[string]string{"cleanup.policy": "delete", "max.message.bytes": fmt.Sprint(1048588 + 64<<10)}),
-	)
-	err = errors.Join(err, cluster.CreateTopic(demoRetry, 2, map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}),
-		cluster.CreateTopic(demoRetry+".dead", 1, map[string]string{"cleanup.policy": "delete", "max.message.bytes": fmt.Sprint(1048588 + 64<<10)}))
-	for _, t := range demoTargets {
-		err = errors.Join(err, cluster.CreateTopic(t, 2, map[string]string{"cleanup.policy": "delete", "retention.ms": keep}))
-	}
-	if err != nil {
-		cluster.Close()
-		return nil, fmt.Errorf("create topics: %w", err)
-	}
-	return cluster, nil
-}
-
-// keepSmall lets the embedded broker forget what was delivered a while ago.
-func keepSmall(ctx context.Context, cluster *kfake.Cluster) error {
-	tick := time.NewTicker(demoKeep / 5)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			cluster.ApplyRetention()
-		}
-	}
-}
-
-func (d *demo) newProcessor(dir string, stderr io.Writer) (*processor.Processor, *prometheus.Registry, error) {
-	registry := newRegistry()
-	p, err := processor.New(processor.Config{
-		Client:   []kgo.Opt{kgo.SeedBrokers(d.broker), kgo.ClientID("duewheel-demo"), kgo.WithHooks(admin.NewClientMetrics(registry))},
-		Group:    demoGroup,
-		StateDir: dir,
-		Routes: []topics.Route{
-			routeSettings{Topic: demoRequests, Allow: []string{"orders", "billing.*"}}.route(),
-			routeSettings{Topic: demoRetry, Allow: []string{"orders"}, Retry: retrySettings{Backoff: backoffSettings{Initial: time.Second}}}.route(),
-		},
-		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
-	if err == nil {
-		registry.MustRegister(admin.NewCollector(p.Stats, time.Now))
-	}
-	return p, registry, err
-}
-
-// requestUntilEnd makes traffic until the length is over, ctx ends (Ctrl-C: no error), or the
-// processor does, which is one.
-func (d *demo) requestUntilEnd(ctx context.Context, length time.Duration, rate int, processed <-chan struct{}) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if length > 0 {
-		ctx, cancel = context.WithTimeout(ctx, length)
-		defer cancel()
-	}
-	traffic := make(chan error, 1)
-	go func() { traffic <- d.request(ctx, rate) }()
-	select {
-	case err := <-traffic:
-		return err
-	case <-processed:
-		cancel()
-		return errors.Join(errors.New("the processor ended before its time"), <-traffic)
-	}
-}
-
-// readRest waits until the consumer has seen all that the processor wrote before it stopped, so
-// that a second copy of anything would be noticed.
-func (d *demo) readRest(cluster *kfake.Cluster) {
-	for _, t := range append([]string{demoDeadLetter, demoRetry + ".dead"}, demoTargets...) {
-		for _, p := range cluster.PartitionInfos(t) {
+// readAll waits until topics have been read to where they end.
+func (d *demo) readAll(topics ...string) {
+	for _, t := range topics {
+		for _, p := range d.cluster.PartitionInfos(t) {
 			d.watch.waitForOffset(t, p.Partition, p.HighWatermark, demoGrace)
 		}
 	}

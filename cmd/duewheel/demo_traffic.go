@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -14,57 +12,46 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// demoID is the header by which the demo knows its own records again.
-const demoID = "demo-id"
-
 // demoFar are the delays of the records that are due after the demo. They are asked for first.
 var demoFar = []time.Duration{
 	5 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 30 * 24 * time.Hour, 365 * 24 * time.Hour,
 }
 
+// send writes a record. That it could not be written ends the demo.
+func (d *demo) send(r *kgo.Record) {
+	d.client.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
+		if err != nil {
+			d.fail(fmt.Errorf("produce to %s: %w", r.Topic, err))
+		}
+	})
+}
+
 // request asks for rate records a second until ctx ends, and returns when all are acknowledged.
 func (d *demo) request(ctx context.Context, rate int) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(d.broker), kgo.ClientID("demo-requests"))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	failing, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	send := func(r *kgo.Record) {
-		cl.Produce(context.WithoutCancel(ctx), r, func(_ *kgo.Record, err error) {
-			if err != nil {
-				fail(fmt.Errorf("produce to %s: %w", r.Topic, err))
-			}
-		})
+	n := 0
+	next := func(delay time.Duration, target string) {
+		n++
+		d.send(newDemoRequest(n, delay, target))
 	}
 	for i, delay := range demoFar {
-		send(d.newRequest(delay, demoTargets[i%len(demoTargets)]))
+		next(delay, demoTargets[i%len(demoTargets)])
 	}
-	send(d.newRequest(time.Second, "payroll")) // not allowed: it is dead-lettered
-	var playing sync.WaitGroup
-	defer playing.Wait()
-	playing.Go(func() { d.watch.stories.play(failing, send) })
-	defer fail(nil) // before it is waited for
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	begin, sent := time.Now(), 0
-	for failing.Err() == nil {
+	for ctx.Err() == nil {
 		select {
-		case <-failing.Done():
+		case <-ctx.Done():
 		case now := <-tick.C:
 			for ; sent < int(now.Sub(begin).Seconds()*float64(rate)); sent++ {
-				send(d.newRequest(someDelay(), demoTargets[rand.IntN(len(demoTargets))]))
+				next(someDelay(), demoTargets[rand.IntN(len(demoTargets))])
 			}
 		}
 	}
 	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), demoGrace)
 	defer cancel()
-	if err := cl.Flush(flushing); err != nil {
+	if err := d.client.Flush(flushing); err != nil {
 		return fmt.Errorf("flush requests: %w", err)
-	}
-	if cause := context.Cause(failing); ctx.Err() == nil || !errors.Is(cause, ctx.Err()) {
-		return cause
 	}
 	return nil
 }
@@ -84,26 +71,47 @@ func someDelay() time.Duration {
 	return time.Duration(from+rand.IntN(to-from)) * time.Millisecond
 }
 
-// newRequest makes a request that the watch expects from now on. One half asks for a time, the
-// other for a delay.
-func (d *demo) newRequest(delay time.Duration, target string) *kgo.Record {
+// newDemoRequest makes a request. One half asks for a time, the other for a delay.
+func newDemoRequest(number int, delay time.Duration, target string) *kgo.Record {
 	now := time.Now().Truncate(time.Millisecond)
-	due := now.Add(delay)
-	id := d.watch.expect(due.UnixMilli(), target)
 	when := kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte(delay.String())}
-	if id%2 == 0 {
-		when = kgo.RecordHeader{Key: topics.HeaderUntil, Value: []byte(due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))}
+	if number%2 == 0 {
+		when = kgo.RecordHeader{Key: topics.HeaderUntil, Value: []byte(now.Add(delay).UTC().Format("2006-01-02T15:04:05.000Z07:00"))}
 	}
-	number := strconv.FormatInt(id, 10)
 	return &kgo.Record{
 		Topic:     demoRequests,
 		Timestamp: now,
-		Key:       []byte("customer-" + strconv.FormatInt(id%97, 10)),
-		Value:     fmt.Appendf(nil, `{"number":%d,"asked":%q}`, id, now.UTC().Format(time.RFC3339Nano)),
-		Headers: []kgo.RecordHeader{
-			when,
-			{Key: topics.HeaderTargetTopic, Value: []byte(target)},
-			{Key: demoID, Value: []byte(number)},
-		},
+		Key:       []byte("customer-" + strconv.Itoa(number%97)),
+		Value:     fmt.Appendf(nil, `{"number":%d,"asked":%q}`, number, now.UTC().Format(time.RFC3339Nano)),
+		Headers:   []kgo.RecordHeader{when, {Key: topics.HeaderTargetTopic, Value: []byte(target)}, {Key: demoMark}},
+	}
+}
+
+// cancelAhead is how far ahead a record is at least that is cancelled: a cancel takes a moment.
+const cancelAhead = 1500 * time.Millisecond
+
+// cancelNext cancels the record that is due next, by its handle, and tells what becomes of it.
+func (d *demo) cancelNext(ctx context.Context) {
+	at, q, ok := d.watch.next(time.Now().Add(cancelAhead))
+	if !ok {
+		d.tell(storyCancel, "nothing waits that could be cancelled")
+		return
+	}
+	handle := topics.Handle{Partition: at.Partition, Offset: at.Offset, Due: q.due}.String()
+	due := time.UnixMilli(q.due)
+	d.send(&kgo.Record{Topic: demoRequests, Key: []byte(q.key), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(handle)}, {Key: demoMark}}})
+	d.tell(storyCancel, "%s, due in %.1f s, is cancelled by its handle", handle, time.Until(due).Seconds())
+	if !pause(ctx, time.Until(due)+time.Second) {
+		return
+	}
+	d.watch.mu.Lock()
+	_, gone := d.watch.cancelled[at]
+	_, waits := d.watch.waiting[at]
+	d.watch.mu.Unlock()
+	switch {
+	case gone:
+		d.tell(storyCancel, "%s was cancelled by its handle, and never came", handle)
+	case !waits:
+		d.tell(storyCancel, "%s came: it was cancelled too late", handle)
 	}
 }
