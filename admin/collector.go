@@ -34,6 +34,8 @@ var (
 	descLate         = desc("records_late_total", "Records accepted when a later due time of their partition had been resolved.", "topic")
 	descOnArrival    = desc("records_late_on_arrival_total", "Records accepted that were due before they were written; their lateness counts from then.", "topic")
 	descLosing       = desc("topic_loses_records", "1 while a delay topic is compacted, or its retention is shorter than what is pending in it needs.", "topic")
+	descTrimmed      = desc("topic_trimmed_offsets_total", "Offsets of a delay topic that were deleted because nothing needed them any more.", "topic")
+	descUntrimmed    = desc("topic_untrimmed", "1 while a delay topic should be trimmed and is not; /readyz says why.", "topic")
 	descToTarget     = desc("target_records_delivered_total", "Records delivered to a target topic.", "target")
 	descTrouble      = desc("target_in_trouble", "1 while a target's records are carried on because it does not take them.", "target")
 	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus the later of due and the record's timestamp, by target topic.", "target")
@@ -96,7 +98,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
+		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descTrimmed, descUntrimmed, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
@@ -116,6 +118,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.counter(descLate, float64(t.Late), t.Topic)
 		m.counter(descOnArrival, float64(t.LateOnArrival), t.Topic)
 		m.gauge(descLosing, bit(t.Trouble != ""), t.Topic)
+		m.counter(descTrimmed, float64(t.Trimmed), t.Topic)
+		m.gauge(descUntrimmed, bit(t.Untrimmed != ""), t.Topic)
 	}
 	for _, t := range s.Targets {
 		if t.Delivered == 0 && t.Trouble == "" {

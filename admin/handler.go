@@ -130,5 +130,10 @@ func degraded(s *processor.Stats) (what []string) {
 			what = append(what, d.what+": "+d.why)
 		}
 	}
+	for _, t := range s.Topics {
+		if t.Untrimmed != "" {
+			what = append(what, "the topic "+t.Topic+" is not trimmed: "+t.Untrimmed)
+		}
+	}
 	return what
 }

@@ -135,6 +135,9 @@ type Config struct {
 	// `terminationGracePeriodSeconds`, 30 s).
 	ShutdownTimeout time.Duration `key:"shutdown_timeout" default:"20s" min:"1s" max:"24d"`
 
+	// TrimInterval is how often it is looked whether delay topics can be trimmed (`trim` of a route). Longer: fewer requests, and longer logs.
+	TrimInterval time.Duration `key:"trim_interval" default:"1m" min:"1s" max:"24d"`
+
 	// RetryBackoff is after what time records are tried again whose target was in trouble. Each pause is a quarter longer than the
 	// one before (and up to a fifth longer or shorter), so a record is at most that much later than its target is back. Each try
 	// writes them to the delay topic once more.

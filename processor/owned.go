@@ -138,10 +138,16 @@ type topicCounters struct {
 	late          atomic.Int64
 	lateOnArrival atomic.Int64
 	trouble       atomic.Pointer[string] // why the topic loses what is pending; nil: it does not, as far as is known
+	trimmed       atomic.Int64
+	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
 }
 
-func (c *topicCounters) why() string {
-	if why := c.trouble.Load(); why != nil {
+func (c *topicCounters) why() string { return saidWhy(&c.trouble) }
+
+func (c *topicCounters) whyUntrimmed() string { return saidWhy(&c.untrimmed) }
+
+func saidWhy(why *atomic.Pointer[string]) string {
+	if why := why.Load(); why != nil {
 		return *why
 	}
 	return ""

@@ -5,6 +5,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/clock"
 	"github.com/duewheel/duewheel/processor/histogram"
+	"github.com/duewheel/duewheel/processor/kafka"
 )
 
 // BrokerClock is a broker's clock compared with the broker's that counts.
@@ -65,6 +66,7 @@ const (
 // PartitionStats is what is known of one assigned partition.
 type PartitionStats struct {
 	Topic     string
+	TopicID   kafka.TopicID `json:"-"`
 	Partition int32
 	Lane      int
 	Phase     Phase
@@ -118,6 +120,9 @@ type TopicStats struct {
 	LateOnArrival int64 // due before they were written
 
 	Trouble string // why the topic loses what is pending, and what to do; empty otherwise
+
+	Trimmed   int64  // offsets that were deleted because nothing needed them any more
+	Untrimmed string // why the topic is not trimmed, and what to do; empty while it is, or is not to be
 }
 
 // TargetStats counts what was delivered to one target topic.

@@ -129,6 +129,9 @@ func (x *examination) delayTopic(r *Route) {
 	}
 	x.durability(r.Topic, f)
 	x.rights(r.Topic, Error, f, kadm.OpRead, kadm.OpWrite)
+	if r.Trim != nil && *r.Trim || r.Trim == nil && f.keepsAll() {
+		x.mayTrim(r.Topic, f)
+	}
 	if r.Retry != nil {
 		x.loop(r, f)
 	}
@@ -300,6 +303,13 @@ func (x *examination) rights(topic string, s Severity, f facts, need ...kadm.ACL
 			}
 			x.report(s, topic, x.allow(topic, strings.ToUpper(word[:1])+word[1:]), "duewheel may not "+word+" it", "its records are stuck")
 		}
+	}
+}
+
+// mayTrim: what is delivered is deleted by us, or by nothing.
+func (x *examination) mayTrim(topic string, f facts) {
+	if len(f.rights) > 0 && !slices.Contains(f.rights, kadm.OpDelete) {
+		x.report(Warning, topic, x.allow(topic, "Delete"), "duewheel may not delete from it", "it is not trimmed, and grows for as long as its retention lets it")
 	}
 }
 

@@ -30,6 +30,25 @@ func Losing(ctx context.Context, adm *kadm.Client, needs map[string]time.Duratio
 	return losing, nil
 }
 
+// KeepAll says which topics delete nothing by themselves: neither what is old nor what is too much. What settings cannot be read of is left out.
+func KeepAll(ctx context.Context, adm *kadm.Client, names []string) (map[string]bool, error) {
+	all := map[string]facts{}
+	if err := lookInto(ctx, adm, names, all); err != nil {
+		return nil, err
+	}
+	keep := map[string]bool{}
+	for topic, f := range all {
+		keep[topic] = f.keepsAll()
+	}
+	return keep, nil
+}
+
+func (f facts) keepsAll() bool {
+	age, known := f.number("retention.ms")
+	size, too := f.number("retention.bytes")
+	return known && too && age < 0 && size < 0
+}
+
 func (x *examination) losing(topic string, f facts, need time.Duration) {
 	policy, ok := f.settings["cleanup.policy"]
 	if ok && strings.Contains(policy, "compact") {

@@ -55,6 +55,9 @@ type Route struct {
 	// Emit is which headers of ours delivered records carry.
 	Emit Emit
 
+	// Trim has what the topic does not need any more deleted. Nil: if the topic keeps everything otherwise (KeepAll).
+	Trim *bool
+
 	// ExpireAfter is how long after it was due a record is dead-lettered instead of delivered. Zero: never.
 	ExpireAfter time.Duration
 

@@ -33,6 +33,7 @@ func (r routeSettings) route() topics.Route {
 		Timestamp:   r.Timestamp,
 
 		Jitter:          r.Jitter,
+		Trim:            r.Trim,
 		ExpireAfter:     r.ExpireAfter,
 		Remember:        r.Remember,
 		CancelsAnswered: r.OnUnknownCancel == "dead_letter",

@@ -7,12 +7,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
-
-// groupsAtOnce is how many groups are asked for their offsets in one request to each coordinator.
-const groupsAtOnce = 100
 
 // otherGroups warns of every other group that has a checkpoint on a delay topic: it delivers the
 // same records once more. That may be meant, as with two sets of targets; mostly it is a group.id
@@ -26,23 +24,21 @@ func otherGroups(ctx context.Context, adm *kadm.Client, own string, want topics.
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
-	listed, err := adm.ListGroups(ctx)
+	listed, err := kafka.Listed(ctx, adm)
 	if err != nil {
-		return nil, fmt.Errorf("list groups: %w", err)
+		return nil, err
 	}
-	var problems []topics.Problem
 	groups := slices.DeleteFunc(listed.Groups(), func(g string) bool { return g == own })
-	for some := range slices.Chunk(groups, groupsAtOnce) {
-		fetched := adm.FetchManyOffsets(ctx, some...)
-		for _, group := range some {
-			for _, topic := range names {
-				if n := checkpointsIn(fetched[group].Fetched[topic], details[topic].ID); n > 0 {
-					problems = append(problems, anotherGroup(listed[group], topic, n))
-				}
+	committed, err := kafka.Committed(ctx, adm, groups)
+	var problems []topics.Problem
+	for _, group := range groups {
+		for _, topic := range names {
+			if n := checkpointsIn(committed[group][topic], details[topic].ID); n > 0 {
+				problems = append(problems, anotherGroup(listed[group], topic, n))
 			}
 		}
 	}
-	return problems, ctx.Err()
+	return problems, err
 }
 
 // checkpointsIn counts the checkpoints among the committed offsets of a topic.

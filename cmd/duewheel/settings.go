@@ -148,6 +148,10 @@ type routeSettings struct {
 	// offset. A record is delivered that much later than it asked for. Handles have the due time that was asked for. Not with `delay` or `retry`.
 	Jitter time.Duration `key:"jitter" unset:"none"`
 
+	// Trim says whether duewheel deletes from the topic what it does not need any more, so that the log stays short. Not where another group reads the topic. It takes the
+	// right to Delete the topic.
+	Trim *bool `key:"trim" unset:"true where retention.ms and retention.bytes of the topic are -1, as topics create makes it"`
+
 	// ExpireAfter is how long after it was due, however long its delay was, a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
 	// of one record.
 	ExpireAfter time.Duration `key:"expire_after" unset:"never"`

@@ -1,0 +1,83 @@
+package processor
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Nothing is deleted but what lies below a low water that was committed a while ago, in the same topic, of a partition that is live and
+// well; and nothing before it is a fifth of the log.
+func TestUnneeded(t *testing.T) {
+	yes, no := true, false
+	id, anew := kafka.TopicID{1}, kafka.TopicID{2}
+	p := func(topic string, low, end int64) PartitionStats {
+		return PartitionStats{Topic: topic, TopicID: id, Partition: 3, Phase: PhaseLive, LowWater: low, LogStart: 100, LogEnd: end}
+	}
+	with := func(p PartitionStats, change func(*PartitionStats)) PartitionStats {
+		change(&p)
+		return p
+	}
+	for _, c := range []struct {
+		name      string
+		guarantee Guarantee
+		pictures  []PartitionStats // a minute apart
+		to        int64            // 0: nothing
+	}{
+		{"seen once", ExactlyOnce, []PartitionStats{p("auto", 200, 300)}, 0},
+		{"seen a minute ago", ExactlyOnce, []PartitionStats{p("auto", 200, 300), p("auto", 250, 300)}, 200},
+		{"at once where it is asked for", ExactlyOnce, []PartitionStats{p("on", 200, 300), p("on", 250, 300)}, 200},
+		{"not where it is not to be", ExactlyOnce, []PartitionStats{p("off", 200, 300), p("off", 250, 300)}, 0},
+		{"nor what is less than a fifth", ExactlyOnce, []PartitionStats{p("auto", 139, 300), p("auto", 250, 300)}, 0},
+		{"a fifth is enough", ExactlyOnce, []PartitionStats{p("auto", 140, 300), p("auto", 250, 300)}, 140},
+		{"all that is resolved", ExactlyOnce, []PartitionStats{p("auto", 300, 300), p("auto", 300, 300)}, 300},
+		{"not what is gone", ExactlyOnce, []PartitionStats{p("auto", 100, 300), p("auto", 300, 300)}, 0},
+		{"the newest that is old enough", ExactlyOnce, []PartitionStats{p("auto", 200, 300), p("auto", 210, 300), p("auto", 220, 300)}, 210},
+		{"a topic made anew", ExactlyOnce, []PartitionStats{p("auto", 200, 300), with(p("auto", 250, 300), func(p *PartitionStats) { p.TopicID = anew })}, 0},
+		{"catching up", ExactlyOnce, []PartitionStats{p("auto", 200, 300), with(p("auto", 250, 300), func(p *PartitionStats) { p.Phase = PhaseCatchUp })}, 0},
+		{"held up", ExactlyOnce, []PartitionStats{p("auto", 200, 300), with(p("auto", 250, 300), func(p *PartitionStats) { p.Error = "the log has lost" })}, 0},
+		{"it was held up meanwhile", ExactlyOnce, []PartitionStats{p("auto", 200, 300), with(p("auto", 210, 300), func(p *PartitionStats) { p.Error = "no answer" }), p("auto", 250, 300)}, 0},
+		{"a late commit may take it back", AtLeastOnce, []PartitionStats{p("often", 200, 300), p("often", 210, 300)}, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			trimming := newTrimming(&shared{cfg: Config{Guarantee: c.guarantee, TrimInterval: time.Minute}, routes: map[string]*topics.Route{
+				"auto": {}, "on": {Trim: &yes}, "off": {Trim: &no}, "often": {},
+			}})
+			var got map[string]cut
+			for i, picture := range c.pictures {
+				got = trimming.unneeded([]PartitionStats{picture}, time.Unix(int64(60*i), 0))
+			}
+			var to int64
+			for _, cut := range got {
+				to = cut[3].to
+			}
+			if to != c.to {
+				t.Errorf("the log is cut at %d, and not at %d", to, c.to)
+			}
+		})
+	}
+}
+
+// In at_least_once an answer that never came may take the checkpoint back, so what it needs is kept however often is looked.
+func TestUnneededAtLeastOnce(t *testing.T) {
+	for guarantee, want := range map[Guarantee]int64{ExactlyOnce: 259, AtLeastOnce: 200} {
+		trimming := newTrimming(&shared{cfg: Config{Guarantee: guarantee, TrimInterval: time.Second}, routes: map[string]*topics.Route{"delays": {}}})
+		var cuts []int64
+		for i := range int64(61) {
+			p := PartitionStats{Topic: "delays", Phase: PhaseLive, LowWater: 200 + i, LogEnd: 300}
+			for _, c := range trimming.unneeded([]PartitionStats{p}, time.Unix(i, 0)) {
+				cuts = append(cuts, c[0].to)
+			}
+		}
+		if len(cuts) == 0 || cuts[len(cuts)-1] != want {
+			t.Errorf("%s: cut at %v, and at %d last", guarantee, cuts, want)
+		}
+		if n := len(slices.Collect(maps.Values(trimming.seen))[0]); n > 62 {
+			t.Errorf("%d low waters are kept", n)
+		}
+	}
+}
