@@ -423,6 +423,29 @@ func TestCheckOfWhatOnlyRealBrokersHave(t *testing.T) {
 	x.present("d", Error, "", "")
 	equal(t, lines(x.problems), []string{"warning d: unclean.leader.election.enable is true", "error d: 2 of 3 partitions have no leader"})
 
+	yes, no := true, false
+	all := map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
+	for _, c := range []struct {
+		trim     *bool
+		settings map[string]string
+		rights   []kadm.ACLOperation
+		said     bool
+	}{
+		{nil, all, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, true},
+		{nil, all, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite, kadm.OpDelete}, false},
+		{nil, all, nil, false}, // not told
+		{nil, map[string]string{"retention.ms": "-1", "retention.bytes": "1"}, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, false},
+		{nil, map[string]string{"retention.ms": "1", "retention.bytes": "-1"}, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, false},
+		{&yes, nil, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, true},
+		{&no, all, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, false},
+	} {
+		x := examination{brokers: 1, facts: map[string]facts{"d": {partitions: 3, replication: 1, rights: c.rights, settings: c.settings}}}
+		x.delayTopic(&Route{Topic: "d", Trim: c.trim})
+		if said := slices.Contains(lines(x.problems), "warning d: duewheel may not delete from it"); said != c.said {
+			t.Errorf("%+v: %q", c, lines(x.problems))
+		}
+	}
+
 	partitions := kadm.PartitionDetails{0: {Leader: -1, Replicas: []int32{2, 3}}}
 	for p := range int32(30) {
 		partitions[p+1] = kadm.PartitionDetail{Leader: 1, Replicas: []int32{1, 2, 3}}
