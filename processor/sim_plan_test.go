@@ -38,6 +38,7 @@ type plan struct {
 	Duplicates topics.OnDuplicate
 	Keyed      bool          // the key is the id
 	Remember   time.Duration // of ids, where they do not replace
+	Trim       time.Duration // how often topics are trimmed; 0: not at all
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
@@ -186,6 +187,7 @@ func drawPlan(t *rapid.T) plan {
 		Keyed:      below(t, "keyed", 5) == 4,
 		Duplicates: oneOf(t, "duplicates", topics.DuplicateRejected, topics.DuplicateReplaces, topics.DuplicateIgnored),
 		Remember:   oneOf(t, "remember", 0, 0, 2*time.Second, 25*time.Second),
+		Trim:       oneOf(t, "trim", 0, time.Second, 3*time.Second),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
@@ -274,8 +276,8 @@ func (p plan) line() string {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, remembered for %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Duplicates, p.Keyed, p.remember(), p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, remembered for %v, trimmed every %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Duplicates, p.Keyed, p.remember(), p.Trim, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}
