@@ -32,7 +32,7 @@ func distinct() processor.Stats {
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
 		Standbys:    []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
-		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Trouble: "compacted"}},
+		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Trouble: "compacted", Trimmed: 405, Untrimmed: "why"}},
 		Targets:     []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: histogram.Snapshot{Counts: counts(502), Sum: 503}}},
 		DeadLetters: []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
 		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603}, Audited: map[string]int64{"expired": 604},
@@ -95,6 +95,8 @@ standby_takeovers_total 802
 store_bytes 809
 store_failed 1
 topic_loses_records{topic="t"} 1
+topic_trimmed_offsets_total{topic="t"} 405
+topic_untrimmed{topic="t"} 1
 target_in_trouble{target="o"} 1
 target_records_delivered_total{target="o"} 501
 transaction_duration_seconds count 703 sum 704
