@@ -114,8 +114,8 @@ func simulate(t testingT, p plan, did *tally) {
 		again: p.Again, jitter: p.Jitter, expires: p.Expires, duplicates: p.Duplicates, keyed: p.Keyed, remember: p.remember(),
 		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), small: p.Batch <= 10, tune: func(c *Config) {
 			c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
-			trim := p.Trim > 0
-			c.TrimInterval = p.Trim // 0: the default
+			trim := p.Trim > 0 && !p.Rival // which may come to the topic at any time
+			c.TrimInterval = p.Trim        // 0: the default
 			for i := range c.Routes {
 				c.Routes[i].Trim = &trim
 			}

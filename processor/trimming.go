@@ -24,9 +24,8 @@ import (
 // nothing of a lane: what it knows of partitions are their pictures. One goroutine owns it.
 type trimming struct {
 	*shared
-	log    *slog.Logger
-	seen   map[kafka.TopicPartition][]sighting
-	others readers
+	log  *slog.Logger
+	seen map[kafka.TopicPartition][]sighting
 }
 
 // sighting is where a partition's committed low water was.
@@ -62,7 +61,7 @@ func (t *trimming) trim(ctx context.Context, cl *kgo.Client, adm *kadm.Client, n
 	unneeded := t.unneeded(t.assigned.pictures(), now)
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	if err := t.choose(ctx, adm, unneeded, now); err != nil || len(unneeded) == 0 {
+	if err := t.choose(ctx, adm, unneeded); err != nil || len(unneeded) == 0 {
 		return err
 	}
 	if err := t.sameTopics(ctx, cl, unneeded); err != nil {
@@ -130,7 +129,7 @@ func (t *trimming) mayTrim(topic string) bool {
 }
 
 // choose leaves out the topics that are not to be trimmed, and says why where that was not to be expected.
-func (t *trimming) choose(ctx context.Context, adm *kadm.Client, unneeded map[string]cut, now time.Time) error {
+func (t *trimming) choose(ctx context.Context, adm *kadm.Client, unneeded map[string]cut) error {
 	var unsaid []string
 	for topic := range unneeded {
 		if t.routes[topic].Trim == nil {
@@ -149,7 +148,7 @@ func (t *trimming) choose(ctx context.Context, adm *kadm.Client, unneeded map[st
 	if len(unneeded) == 0 {
 		return nil
 	}
-	others, err := t.others.of(ctx, adm, t.cfg.Group, now)
+	others, err := otherReaders(ctx, adm, t.cfg.Group)
 	if err != nil {
 		return err
 	}
@@ -218,46 +217,19 @@ func (t *trimming) note(topic, why string) {
 	}
 }
 
-// readers knows which groups have committed offsets of which topics. Who has is asked seldom, and at once of groups that are new.
-type readers struct {
-	askedAt map[string]time.Time
-	topics  map[string][]string // by group
-}
-
-// readersInterval is after what time a group is asked again.
-const readersInterval = 10 * time.Minute
-
-// of are the groups that have committed offsets of each topic, but for one.
-func (r *readers) of(ctx context.Context, adm *kadm.Client, own string, now time.Time) (map[string][]string, error) {
+// otherReaders are the groups that have committed offsets of each topic, but for one.
+func otherReaders(ctx context.Context, adm *kadm.Client, own string) (map[string][]string, error) {
 	listed, err := kafka.Listed(ctx, adm)
 	if err != nil {
 		return nil, err
 	}
-	if r.askedAt == nil {
-		r.askedAt, r.topics = map[string]time.Time{}, map[string][]string{}
-	}
-	for group := range r.askedAt {
-		if _, there := listed[group]; !there {
-			delete(r.askedAt, group)
-			delete(r.topics, group)
-		}
-	}
-	var ask []string
-	for group := range listed {
-		if at, asked := r.askedAt[group]; group != own && (!asked || len(r.topics[group]) > 0 || now.Sub(at) >= readersInterval) {
-			ask = append(ask, group)
-		}
-	}
-	committed, err := kafka.Committed(ctx, adm, ask)
+	committed, err := kafka.Committed(ctx, adm, slices.DeleteFunc(listed.Groups(), func(g string) bool { return g == own }))
 	if err != nil {
 		return nil, err
 	}
-	for group, offsets := range committed {
-		r.askedAt[group], r.topics[group] = now, slices.Collect(maps.Keys(offsets))
-	}
 	by := map[string][]string{}
-	for _, group := range slices.Sorted(maps.Keys(r.topics)) {
-		for _, topic := range r.topics[group] {
+	for _, group := range slices.Sorted(maps.Keys(committed)) {
+		for topic := range committed[group] {
 			by[topic] = append(by[topic], group)
 		}
 	}
