@@ -464,7 +464,7 @@ func TestCheckWithoutRights(t *testing.T) {
 		}
 		return acls
 	}
-	const read, write, describe, configs = kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe, kmsg.ACLOperationDescribeConfigs
+	const read, write, describe, configs, remove = kmsg.ACLOperationRead, kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe, kmsg.ACLOperationDescribeConfigs, kmsg.ACLOperationDelete
 	for _, tt := range []struct {
 		name string
 		acls []kfake.ACL
@@ -474,21 +474,26 @@ func TestCheckWithoutRights(t *testing.T) {
 	}{
 		{
 			name: "every right that is needed",
-			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe)),
+			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe)),
 		},
 		{
 			name: "no writing",
-			acls: slices.Concat(allow("d", read, describe, configs), allow("dead", describe, configs), allow("out", describe)),
+			acls: slices.Concat(allow("d", remove, read, describe, configs), allow("dead", describe, configs), allow("out", describe)),
 			want: []string{"error d: duewheel may not write it", "error dead: duewheel may not write it", "warning out: duewheel may not write it"},
 		},
 		{
+			name: "no deleting",
+			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe)),
+			want: []string{"warning d: duewheel may not delete from it"},
+		},
+		{
 			name: "no reading",
-			acls: slices.Concat(allow("d", write, describe, configs), allow("dead", write, describe, configs), allow("out", write)),
+			acls: slices.Concat(allow("d", remove, write, describe, configs), allow("dead", write, describe, configs), allow("out", write)),
 			want: []string{"error d: duewheel may not read it"},
 		},
 		{
 			name: "an audit topic that is only seen", audit: true,
-			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe), allow("audit", describe, configs)),
+			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs), allow("out", write, describe), allow("audit", describe, configs)),
 			want: []string{"error audit: duewheel may not write it"},
 		},
 		{
@@ -498,12 +503,12 @@ func TestCheckWithoutRights(t *testing.T) {
 		},
 		{
 			name: "a target unseen",
-			acls: slices.Concat(allow("d", read, write, describe, configs), allow("dead", write, describe, configs)),
+			acls: slices.Concat(allow("d", remove, read, write, describe, configs), allow("dead", write, describe, configs)),
 			want: []string{"warning out: " + kerr.TopicAuthorizationFailed.Error()},
 		},
 		{
 			name: "no configuration",
-			acls: slices.Concat(allow("d", read, write, describe), allow("dead", write, describe, configs), allow("out", write, describe)),
+			acls: slices.Concat(allow("d", remove, read, write, describe), allow("dead", write, describe, configs), allow("out", write, describe)),
 			want: []string{"warning d: its configuration cannot be read: " + kerr.TopicAuthorizationFailed.Error()},
 		},
 	} {
