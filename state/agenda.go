@@ -150,6 +150,8 @@ func widen(b bucket, first, precision int64) bucket {
 	}
 }
 
+func (a *agenda) clone() agenda { return agenda{list: slices.Clone(a.list)} }
+
 // until is what is due at or before an instant. Of a bucket across the instant it counts the share that lies before it.
 func (a *agenda) until(instant int64) (records, bytes int64) {
 	for i := range a.list {

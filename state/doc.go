@@ -38,11 +38,17 @@
 // come and never used again while the database lives. All numbers are big-endian.
 //
 //	key                                            value
-//	0 (4)   'a'                                    "duewheel 1": the layout, this one
+//	0 (4)   'a'                                    "duewheel 2": the layout, this one
 //	0 (4)   'i'   part (4)                         topic id (16), partition (4), topic (length as uvarint, bytes), group
 //	0 (4)   'p'   part (4)                         resume (8), offset (8), watermark due (8), watermark seq (8), low water (8)
 //	part (4)   due ^ 2^63 (8)   seq ^ 2^63 (8)     the value given to Put
+//	part | 2^30 (4)   'a'                          the counts: number of the first changes that they do not have, and the agenda
+//	part | 2^30 (4)   'c'   number (8)             what a batch has changed of them
+//	part | 2^30 (4)   'r'   page (8)               offsets of records, of a quarter of a million; 's': of stubs
 //	part | 2^31 (4)   length of the id - 1 (1)   id   due ^ 2^63 (8)   seq ^ 2^63 (8)     when it was written, in ms (8)
+//
+// What is above the watermark of a position is counted with it: each batch bears what it changes of that, and now and then one bears all. So
+// the counts that a crash leaves are those of the records that it leaves.
 //
 // The flipped sign bits make signed numbers sort as bytes, so that the order of the database is the order of delivery.
 // The positions and ids lie apart from the records so that a table of trimmed records holds nothing else, and is dropped

@@ -326,7 +326,7 @@ func TestOpenDropsWhatDoesNotOpen(t *testing.T) {
 		"other layout": func(t *testing.T, files vfs.FS) {
 			s, err := Open(Options{Dir: "store", FS: files})
 			must(t, err)
-			must(t, s.engine.db.Set(layoutKey(), []byte("duewheel 2"), pebble.NoSync))
+			must(t, s.engine.db.Set(layoutKey(), []byte("duewheel 1"), pebble.NoSync))
 			must(t, s.Close())
 		},
 		"foreign database": func(t *testing.T, files vfs.FS) {

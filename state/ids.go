@@ -57,6 +57,9 @@ var comparer = func() *pebble.Comparer {
 // PutID adds to the open batch that a record has an id, of 1 to 256 bytes, with a note of the caller's.
 func (p *Partition) PutID(id []byte, key Key, note int64) {
 	p.open().putID(p.idKey(id, key), note)
+	if c, err := p.Counts(); err == nil && !c.identified {
+		c.identified, p.tally.identified = true, true
+	}
 	p.moved += idPrefix + len(id) + keySuffix
 }
 

@@ -108,6 +108,9 @@ func (l *Ledger) Low(end int64) int64 {
 	return min(l.low, end)
 }
 
+// First is the smallest offset that is counted, which is no low water yet while a part of the log is still to be read; false when there is none.
+func (l *Ledger) First() (int64, bool) { return l.pending.smallest() }
+
 // Resume is the same over what only memory holds: a replay from here gives what the store has not. It goes back when an
 // offset is held.
 func (l *Ledger) Resume(end int64) int64 {

@@ -287,3 +287,56 @@ func (p *page) smallest(i int) int {
 	}
 	return o
 }
+
+// each calls fn for each offset, in rising order of pages and stretches; those of a stretch come in no order.
+func (t *offsets) each(fn func(offset int64)) {
+	for n, p := range t.pages {
+		if p == nil {
+			continue
+		}
+		for i, w := range p.words {
+			start := ((t.first+int64(n))<<pageBits + int64(i)) << stretchBits
+			if b := p.bitmap(i); b != nil {
+				for k, w := range b.words {
+					for ; w != 0; w &= w - 1 {
+						fn(start + int64(k*64+bits.TrailingZeros64(w)))
+					}
+				}
+				continue
+			}
+			for k := range w.len() {
+				fn(start + int64(w.at(k)))
+			}
+		}
+	}
+}
+
+func (t *offsets) clone() offsets {
+	c := offsets{first: t.first, low: t.low, count: t.count, pages: make([]*page, len(t.pages))}
+	for n, p := range t.pages {
+		if p == nil {
+			continue
+		}
+		to := &page{used: p.used, words: p.words}
+		if p.dense != nil {
+			to.dense = make([]*bitmap, pageSize)
+			for i, b := range p.dense {
+				if b != nil {
+					to.dense[i] = &bitmap{n: b.n, words: b.words}
+				}
+			}
+		}
+		c.pages[n] = to
+	}
+	return c
+}
+
+// put takes in a page that was read. Pages come in rising order.
+func (t *offsets) put(number int64, p *page, count int) {
+	t.grow(number)
+	t.pages[number-t.first] = p
+	if t.count == 0 {
+		t.low = number << pageBits
+	}
+	t.count += count
+}

@@ -27,6 +27,8 @@ type Partition struct {
 	deleted Key
 	moved   int  // bytes put or scanned since the last range delete
 	stale   bool // what an earlier handle left may lie anywhere: the first Trim deletes
+
+	tally tally
 }
 
 // Position is what the last Commit wrote, through this handle or an earlier one; false when there was none.
@@ -84,6 +86,9 @@ func (p *Partition) discard() {
 // the disk, only for room when flushes are far behind.
 func (p *Partition) Commit(pos Position) error {
 	defer p.discard()
+	if _, err := p.Counts(); err != nil {
+		return err
+	}
 	return p.write("commit", func(b *pebble.Batch) error {
 		open := p.open()
 		if open.below {
@@ -94,7 +99,7 @@ func (p *Partition) Commit(pos Position) error {
 			}
 			p.trimmed, p.deleted = Key{}, Key{}
 		}
-		return errors.Join(open.write(b, p.slot.part), open.writeIDs(b), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
+		return errors.Join(open.write(b, p.slot.part), open.writeIDs(b), p.tally.write(b, p.slot.part, pos.Offset), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
 	}, func(s *slot) { s.position, s.used = pos, true })
 }
 
@@ -124,6 +129,7 @@ func (p *Partition) Trim(upTo Key) error {
 func (p *Partition) Drop() error {
 	p.discard()
 	p.trimmed, p.deleted, p.moved, p.stale = Key{}, Key{}, 0, false
+	p.tally = tally{counts: newCounts(), open: changes{highest: -1}}
 	return p.write("drop", func(b *pebble.Batch) error { return forget(b, p.slot.part) },
 		func(s *slot) { s.position, s.used = Position{}, false })
 }

@@ -204,7 +204,7 @@ func (s *Store) Partition(id PartitionID) (*Partition, error) {
 
 // newSlot gives a partition a part of the store, in place of an old one if there is one.
 func (s *Store) newSlot(id PartitionID, old *slot) (*slot, error) {
-	if s.next == idsBit-1 {
+	if s.next == countsBit-1 {
 		return nil, fmt.Errorf("%w: no part numbers left", ErrCorrupt)
 	}
 	b := s.engine.db.NewBatch()
@@ -234,6 +234,7 @@ func (s *Store) newSlot(id PartitionID, old *slot) (*slot, error) {
 // forget deletes the records and the position of a part.
 func forget(b *pebble.Batch, p part) error {
 	return errors.Join(b.DeleteRange(appendPart(nil, p), appendPart(nil, p+1), nil), b.Delete(positionKey(p), nil),
+		b.DeleteRange(appendPart(nil, p|countsBit), appendPart(nil, (p+1)|countsBit), nil),
 		b.DeleteRange(appendPart(nil, p|idsBit), appendPart(nil, (p+1)|idsBit), nil))
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(checkMarks(p), checkLate(p), checkNothing(p))
+	return errors.Join(checkMarks(p), checkLate(p), checkNothing(p), checkCounts(p))
 }
 
 func checkMarks(p *Partition) error {
@@ -72,6 +72,35 @@ func checkNothing(p *Partition) error {
 	if p.near.bytes != 0 || p.ledger.Bytes() != 0 || p.ledger.Resume(math.MaxInt64) != math.MaxInt64 || len(p.releases) != 0 || len(p.gone) != len(p.deleted) || len(p.removed) != 0 || p.ids.len() != 0 || len(p.ids.questions) != 0 || left != 0 {
 		return fmt.Errorf("nothing is pending, and kept are %d bytes in memory and %d in the ledger, which resumes at %d, %d offsets that are held, %d records in the store and %d ids",
 			p.near.bytes, p.ledger.Bytes(), p.ledger.Resume(math.MaxInt64), len(p.releases), left, p.ids.len())
+	}
+	return nil
+}
+
+// checkCounts finds what the store counts above W and does not hold, or holds and does not count.
+func checkCounts(p *Partition) error {
+	if p.store == nil || p.dirty {
+		return nil
+	}
+	counts, err := p.store.Counts()
+	if err != nil {
+		return err
+	}
+	n, bytes := 0, int64(0)
+	scanned := p.store.Scan(p.committed.Watermark, func(k state.Key, run []byte) bool {
+		x := counted(k, run)
+		if n++; !x.Stub {
+			bytes += int64(x.Bytes)
+		}
+		if !counts.Has(x.Offset, x.Stub) {
+			err = fmt.Errorf("the store holds %d with key %v (a stub: %v), and does not count it", x.Offset, k, x.Stub)
+		}
+		return err == nil
+	})
+	if scanned != nil || err != nil {
+		return errors.Join(scanned, err)
+	}
+	if n != counts.Len() || bytes != counts.Bytes() {
+		return fmt.Errorf("the store holds %d records and stubs with %d bytes above %v, and counts %d with %d", n, bytes, p.committed.Watermark, counts.Len(), counts.Bytes())
 	}
 	return nil
 }

@@ -49,13 +49,13 @@ func (d *drops) apply(w *window) error {
 			stubs{w}.uncount(key, offset, run, r.stored())
 			w.removeID(run, key)
 			if w.store != nil {
+				w.store.Uncount(counted(key, run))
 				w.deleteID(run, key)
 			}
 			w.near.release(r)
 		}
-		// Before it is live, what the store holds below start is not in the wheel either. And it may hold a record from an
-		// earlier life even when that was in the wheel.
-		if !near && (w.horizon.Less(key) || w.store != nil && !w.live) {
+		// Before it is live, what the store holds below start is not in the wheel either, and later what is in a turn.
+		if !near && (w.horizon.Less(key) || w.store != nil) {
 			far = append(far, key)
 		} else if w.store != nil {
 			w.dirty = true
@@ -101,9 +101,10 @@ func (w dropped) far(keys []state.Key) error {
 			if means = w.means(key, run); !means {
 				return
 			}
-			if offset, err := recordOffset(run); err == nil && (offset < w.start || w.horizon.Less(key) && offset < w.position) {
+			if offset, err := recordOffset(run); err == nil && w.ledger.Has(offset) {
 				stubs{w.window}.uncount(key, offset, run, true)
 			}
+			w.store.Uncount(counted(key, run))
 			w.deleteID(run, key)
 		})
 		if err == nil && means {

@@ -16,9 +16,9 @@ import (
 // came after.
 //
 // Invariants: position <= committed.Offset. The ledger counts what the store holds: the records
-// from L to position that are above W and not resolved. After each step the store's position is
-// this one. Of what an owner has left there the store may hold more, which is not counted: what lies
-// at or above position, until it is read again, and what is at or below W and not trimmed yet.
+// from L on that are above W and not resolved; what lies at or above position an owner has left there.
+// After each step the store's position is this one. Of what is at or below W the store may hold some that is
+// not trimmed yet, and not counted.
 type Follower struct {
 	p     *Partition
 	ahead []*kgo.Record // read, and not accepted by the owner yet
@@ -102,7 +102,8 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 // lingers reports whether the ledger has something below L. It is resolved, by what has not been read, or was read by another parser: a
 // checkpoint names none that holds below L.
 func (f *Follower) lingers(c state.Checkpoint) bool {
-	return f.p.ledger.Len() > 0 && f.p.ledger.Low(c.Offset) < c.LowWater
+	first, ok := f.p.ledger.First()
+	return ok && first < c.LowWater
 }
 
 // catchUp takes in what the owner has accepted of the records ahead.
@@ -143,8 +144,9 @@ func (f *Follower) uncount(store *state.Partition, upTo state.Key) error {
 			return false
 		}
 		var offset int64
-		if offset, corrupt = recordOffset(run); corrupt == nil && offset < p.position {
+		if offset, corrupt = recordOffset(run); corrupt == nil && p.ledger.Has(offset) {
 			stubs{&p.window}.uncount(k, offset, run, true)
+			store.Uncount(counted(k, run))
 			if stub := p.parsers.leaves(k, run, upTo); stub != (state.Key{}) {
 				p.ledger.Remember(offset)
 				corrupt = putStub(store, stub, k, run)

@@ -28,6 +28,7 @@ func (w *index) put(run, id []byte, e indexEntry) error {
 	if err := w.store.Put(e.key, run); err != nil {
 		return err
 	}
+	w.store.Count(counted(e.key, run))
 	w.dirty = true
 	if id != nil {
 		w.identified = true
@@ -35,6 +36,15 @@ func (w *index) put(run, id []byte, e indexEntry) error {
 		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.add(id, e), e.key})
 	}
 	return nil
+}
+
+// counted is what the store counts of a run.
+func counted(key state.Key, run []byte) state.Counted {
+	offset, err := recordOffset(run)
+	if err != nil {
+		panic("pending: BUG: " + err.Error())
+	}
+	return state.Counted{Key: key, Offset: offset, Bytes: len(run), Stub: isStub(run)}
 }
 
 // removeID takes a run's id out of memory, if it has one.

@@ -3,6 +3,7 @@ package pending
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -48,135 +49,180 @@ func Inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		}
 		return nothing, store.Drop()
 	}
-	s := &scan{stopped: stopped, store: store, pos: pos, low: c.LowWater, watermark: c.Watermark, parsers: ps, sole: logStart > c.LowWater}
-	// What the store took in before O had passed it may have been read by a parser, or under a
-	// configuration, that has never held: it is forgotten and read again. What else it holds from
-	// start on is read again, too, gets the same key, and is counted then.
-	s.got = Inherited{ledger: state.NewLedger(c.LowWater), Start: max(min(pos.Offset, pos.Resume), c.LowWater)}
-	if err := s.run(); err != nil {
-		if stopped() != nil || errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrCorrupt) {
-			return nothing, err
-		}
-		nothing.Unused = err
-		if err := store.Drop(); err != nil {
-			return nothing, fmt.Errorf("empty it: %w", err)
-		}
-		return nothing, nil
-	}
-	if s.left > 0 { // ids in an open batch are not found
-		if err := store.Commit(pos); err != nil {
-			return nothing, err
-		}
-	}
-	return s.got, nil
-}
-
-// scan walks through what a store holds of a partition.
-type scan struct {
-	stopped   func() error
-	store     *state.Partition
-	pos       state.Position
-	low       int64 // L
-	watermark state.Key
-	parsers   parsers
-	sole      bool // the log has lost what the store still holds
-	got       Inherited
-	seen      int
-	forgotten int
-	left      int
-}
-
-func (s *scan) run() error {
-	var failed error
-	after := s.watermark
-	if m := s.parsers.memory(); m > 0 { // what was delivered and is still there has left stubs, or was one that has had its time
-		after = state.Key{Due: max(after.Due-m-stubStep, 0)}
-		if s.pos.Watermark.Less(after) {
-			after = s.pos.Watermark
-		}
-	}
-	err := s.store.Scan(after, func(k state.Key, run []byte) bool {
-		if s.seen++; s.seen%1024 == 0 {
-			failed = s.stopped()
-		}
-		if failed == nil {
-			failed = s.take(k, run)
-		}
-		return failed == nil
-	})
-	if err != nil {
-		return err
-	}
-	return failed
-}
-
-func (s *scan) take(k state.Key, run []byte) error {
-	var rec Record
-	if err := rec.Decode(run); err != nil {
-		return err
-	}
-	at := runIDPlace(run)
-	if at != 0 {
-		if n := len(rec.id(at)); n == 0 || n > topics.MostID {
-			return errNoID
-		}
-		s.got.identified = true
-	}
-	resolved, of := !s.watermark.Less(k), leftBy(run)
+	s := &bringing{stopped: stopped, store: store, pos: pos, c: c, parsers: ps}
+	got, err := s.run(logStart > c.LowWater)
 	switch {
-	case resolved:
-		if at != 0 {
-			s.store.DeleteID(rec.id(at), k)
-			s.got.dirty = true
-		}
-		if rec.Offset < s.low || rec.Offset >= s.got.Start {
-			return nil // Trim takes it away
-		}
-		return s.leave(k, run)
-	case s.watermark.Less(of): // what a turn was to deliver that has not happened
-		s.store.DeleteID(rec.id(at), k)
-		return s.forget(k)
-	case rec.Offset < s.low, rec.Offset >= s.pos.Offset:
-		// Below L it was resolved while the route had a fixed delay, which leaves W alone.
-		if at != 0 {
-			s.store.DeleteID(rec.id(at), k)
-		}
-		return s.forget(k)
-	case rec.Offset < s.got.Start && of != (state.Key{}):
-		if !s.got.ledger.Has(rec.Offset) {
-			s.got.ledger.Remember(rec.Offset)
-		}
-	case rec.Offset < s.got.Start:
-		s.got.ledger.Add(k, rec.Offset, len(run), true)
+	case err == nil:
+		return got, nil
+	case stopped() != nil, errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrCorrupt):
+		return nothing, err
 	}
-	return nil
+	nothing.Unused = err
+	if err := store.Drop(); err != nil {
+		return nothing, fmt.Errorf("empty it: %w", err)
+	}
+	return nothing, nil
 }
 
-// leave keeps the stub of a record that was delivered: the store may have failed before it was written.
-func (s *scan) leave(k state.Key, run []byte) error {
-	stub := s.parsers.leaves(k, run, s.watermark)
-	if stub == (state.Key{}) {
-		return nil
-	}
-	s.got.ledger.Remember(k.Seq)
-	s.got.dirty = true
-	if err := putStub(s.store, stub, k, run); err != nil {
-		return err
-	}
-	if s.left++; s.left%forgetAtOnce > 0 {
-		return nil
-	}
-	return s.store.Commit(s.pos)
+// bringing brings what a store counts from its own position to a checkpoint. It looks at what has changed in between, and not at what is
+// pending.
+type bringing struct {
+	stopped func() error
+	store   *state.Partition
+	counts  *state.Counts
+	pos     state.Position
+	c       state.Checkpoint
+	parsers parsers
+	start   int64
+	seen    int
+	changed int
 }
 
-// forget deletes a record. The position stays what it is: reading starts below what is deleted.
-func (s *scan) forget(k state.Key) error {
-	if s.forgotten++; s.forgotten > forgetAtMost && !s.sole {
-		return errors.New("most of what it holds was never accepted")
+// run is all of it. Sole tells that the log has lost what the store still holds.
+func (s *bringing) run(sole bool) (got Inherited, err error) {
+	if s.counts, err = s.store.Counts(); err != nil {
+		return got, err
 	}
-	s.got.dirty = true
-	if err := s.store.Delete(k); err != nil || s.forgotten%forgetAtOnce > 0 {
+	s.start = max(min(s.pos.Offset, s.pos.Resume), s.c.LowWater)
+	most := forgetAtMost
+	if sole {
+		most = math.MaxInt
+	}
+	for _, step := range []func() error{func() error { return s.forgetAbove(most) }, s.resolve, s.forgetBelow, s.forgetEarly} {
+		if err := step(); err != nil {
+			return got, err
+		}
+	}
+	if s.changed > 0 { // ids in an open batch are not found
+		if err := s.store.Commit(s.pos); err != nil {
+			return got, err
+		}
+	}
+	return Inherited{ledger: s.counts.Ledger(s.c.LowWater), Start: s.start, identified: s.counts.Identified()}, nil
+}
+
+// forgetAbove forgets what the store took in before O had passed it. It may have been read by a parser, or under a configuration, that has
+// never held, and is read again. What else is read again gets the same key, and is counted already.
+func (s *bringing) forgetAbove(most int) error {
+	above, ok, err := s.store.Above(most)
+	if err == nil && !ok {
+		err = errors.New("most of what it holds was never accepted")
+	}
+	for _, x := range above {
+		if err != nil {
+			return err
+		}
+		err = s.forget(x)
+	}
+	return err
+}
+
+// resolve takes out what W has passed since.
+func (s *bringing) resolve() error {
+	return s.scan(s.pos.Watermark, func(x state.Counted, run []byte) (bool, error) {
+		if s.c.Watermark.Less(x.Key) {
+			return false, nil
+		}
+		s.store.Uncount(x)
+		if id := runID(run); id != nil {
+			s.store.DeleteID(id, x.Key)
+		}
+		if x.Offset >= s.c.LowWater && x.Offset < s.start && !s.counts.Has(x.Offset, true) {
+			if stub := s.parsers.leaves(x.Key, run, s.c.Watermark); stub != (state.Key{}) {
+				if err := putStub(s.store, stub, x.Key, run); err != nil {
+					return false, err
+				}
+			}
+		}
+		return true, s.change()
+	})
+}
+
+// forgetBelow forgets what lies below L: it was resolved by what is not read again, or while the route had a fixed delay, which leaves W
+// alone. Its keys are not known, so all are looked at.
+func (s *bringing) forgetBelow() error {
+	below := func() bool {
+		first, ok := s.counts.First()
+		return ok && first < s.c.LowWater
+	}
+	if !below() {
+		return nil
+	}
+	return s.scan(s.c.Watermark, func(x state.Counted, _ []byte) (bool, error) {
+		if x.Offset >= s.c.LowWater {
+			return true, nil
+		}
+		if err := s.forget(x); err != nil {
+			return false, err
+		}
+		return below(), nil
+	})
+}
+
+// forgetEarly forgets the stubs of what turns were to deliver that have not happened: their records are pending still, and the first of them.
+func (s *bringing) forgetEarly() error {
+	both := map[int64]struct{}{}
+	for _, offset := range s.counts.Both() {
+		both[offset] = struct{}{}
+	}
+	if len(both) == 0 {
+		return nil
+	}
+	return s.scan(s.c.Watermark, func(x state.Counted, _ []byte) (bool, error) {
+		if _, is := both[x.Offset]; !is || x.Stub {
+			return true, nil
+		}
+		delete(both, x.Offset)
+		stub := state.Counted{Key: s.parsers.stubOf(x.Key), Offset: x.Offset, Stub: true}
+		return len(both) > 0, s.forget(stub)
+	})
+}
+
+// scan calls fn for what the store holds above a key, until that says otherwise.
+func (s *bringing) scan(after state.Key, fn func(x state.Counted, run []byte) (more bool, err error)) error {
+	var failed error
+	err := s.store.Scan(after, func(k state.Key, run []byte) (more bool) {
+		var rec Record
+		if failed = rec.Decode(run); failed != nil {
+			return false
+		}
+		if at := runIDPlace(run); at != 0 {
+			if n := len(rec.id(at)); n == 0 || n > topics.MostID {
+				failed = errNoID
+				return false
+			}
+		}
+		if s.seen++; s.seen%1024 == 0 {
+			if failed = s.stopped(); failed != nil {
+				return false
+			}
+		}
+		more, failed = fn(counted(k, run), run)
+		return more && failed == nil
+	})
+	return errors.Join(err, failed)
+}
+
+// forget deletes a record, or a stub.
+func (s *bringing) forget(x state.Counted) error {
+	if _, err := s.store.Get(x.Key, func(run []byte) {
+		if id := runID(run); id != nil {
+			s.store.DeleteID(id, x.Key)
+		}
+	}); err != nil {
 		return err
 	}
-	return s.store.Commit(s.pos)
+	s.store.Uncount(x)
+	if err := s.store.Delete(x.Key); err != nil {
+		return err
+	}
+	return s.change()
+}
+
+// change writes now and then what has changed. The position stays what it is: reading starts below what is deleted.
+func (s *bringing) change() error {
+	if s.changed++; s.changed%forgetAtOnce > 0 {
+		return nil
+	}
+	return errors.Join(s.stopped(), s.store.Commit(s.pos))
 }

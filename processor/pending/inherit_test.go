@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -12,7 +14,7 @@ import (
 func fillStore(t *testing.T, p *Partition, from, to int64, pos state.Position) {
 	t.Helper()
 	for offset := from; offset < to; offset++ {
-		must(t, p.store.Put(state.Key{Due: ms(farMs), Seq: offset}, AppendRecord(nil, req(offset, ms(farMs), "orders"))))
+		putStored(t, p.store, req(offset, ms(farMs), "orders"))
 		if offset%10_000 == 0 {
 			must(t, p.store.Commit(pos))
 		}
@@ -47,18 +49,61 @@ func TestStoreThatAloneHasIt(t *testing.T) {
 	}
 }
 
-// A restore that is not wanted any more does not count a store to its end, and drops nothing.
+// A restore that is not wanted any more does not look a store through to its end, and drops nothing.
 func TestScanIsCutShort(t *testing.T) {
 	l := testOwner(t)
 	p := l.live(t)
 	fillStore(t, p, 10, 20_010, state.Position{Resume: 20_010, Offset: 20_010, LowWater: 5})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := state.Checkpoint{Offset: 20_010, LowWater: 5}
+	c := state.Checkpoint{Offset: 20_010, LowWater: 5, Watermark: state.Key{Due: ms(farMs), Seq: 20_005}} // which much has passed since
 	c.Parsers = WithParser(c, l.route.Spec(), 0)
 	got, err := Inherit(ctx.Err, l.route, p.store, c, 0, 20_010)
 	if !errors.Is(err, context.Canceled) || got.ledger.Len() != 0 {
 		t.Errorf("got %v, with %d records counted", err, got.ledger.Len())
 	}
 	equal(t, "records in the store", len(keysOf(t, p.store, p.judge)), 20_000)
+}
+
+// putStored has a store hold a far record, and count it.
+func putStored(t *testing.T, store *state.Partition, r *kgo.Record) {
+	t.Helper()
+	key, run := state.Key{Due: ms(farMs), Seq: r.Offset}, AppendRecord(nil, r)
+	must(t, store.Put(key, run))
+	store.Count(counted(key, run))
+}
+
+// What lies below L was cancelled by another replica, by a record that lies below L, too: nothing that is read again names it.
+func TestCancelledElsewhereBelowL(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"), req(2, ms(farMs+2), "orders"))
+	must(t, p.Flush())
+	p, err := l.assign(state.Checkpoint{Offset: 3, LowWater: 1}, 0, 3, 3)
+	must(t, err)
+	for offset := p.start; offset < 3; offset++ {
+		l.read(t, p, testNow, req(offset, ms(farMs+offset), "orders"))
+	}
+	must(t, p.GoLive(l.room))
+	equal(t, "pending", p.Pending(), 2)
+	equals(t, "what the store holds", keysOf(t, p.store, p.judge), []int64{1, 2})
+	must(t, Check(p))
+}
+
+// At least once, what was delivered and is not written yet would come again after a crash: the store counts it until then.
+func TestCountedUntilItIsWritten(t *testing.T) {
+	l := testOwner(t)
+	l.atLeastOnce = true
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"), req(2, ms(farMs+2), "orders"))
+	must(t, p.Load(ms(farMs+1), l.room))
+	l.happened(p.Take(ms(farMs), nil, 1, anyBytes))
+	beside := p.Checkpoint()
+	l.happened(p.Take(ms(farMs+1), nil, 1, anyBytes))
+	l.happened(beside)
+	must(t, p.Flush())
+	must(t, Check(p))
+	p, err := l.assign(p.Marks().Committed, 0, 3, 3)
+	must(t, err)
+	equal(t, "pending", p.Pending(), 2)
 }

@@ -13,6 +13,11 @@ import (
 func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 	written := r.Timestamp.UnixMilli()
 	w.longest.see(key.Due, written)
+	if w.ledger.Has(r.Offset) { // only what the store holds can be known before it is read
+		if held, err := w.keepAgain(r, key, who); held || err != nil {
+			return err
+		}
+	}
 	if w.horizon.Less(key) {
 		w.scratch = appendRecord(w.scratch[:0], r, who.at)
 		return w.keepFar(key, r.Offset, w.scratch, who, written)
@@ -23,6 +28,27 @@ func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 	run := w.near.record(r, key, who.at)
 	w.pend(key, r.Offset, len(w.near.get(run)), run)
 	return nil
+}
+
+// keepAgain is keep for a record that the store may hold, and the ledger count already: it is read again because of others. If what the store
+// holds is the stub of the record, a turn was to deliver that and did not.
+func (w *window) keepAgain(r *kgo.Record, key state.Key, who identity) (held bool, err error) {
+	counts, err := w.store.Counts()
+	switch {
+	case err != nil:
+		return false, err
+	case counts.Has(r.Offset, false):
+		if !w.horizon.Less(key) {
+			w.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(w.near.record(r, key, who.at)|storedBit))
+		}
+		return true, nil
+	}
+	stub := w.parsers.stubOf(key)
+	w.ledger.Expire(r.Offset)
+	w.store.Uncount(state.Counted{Key: stub, Offset: r.Offset, Stub: true})
+	w.store.DeleteID(who.id, stub)
+	w.dirty = true
+	return false, w.store.Delete(stub)
 }
 
 // keepFar makes a record pending whose key is above the horizon.
@@ -132,7 +158,7 @@ func (w *window) Tidy(due bool) (written bool, err error) {
 		return false, nil
 	}
 	if w.spent >= trimRecords || w.spent > 0 && due {
-		if err := w.Sync(); err != nil {
+		if err := w.Flush(); err != nil { // what is trimmed is not counted any more
 			return false, err
 		}
 		if err := w.store.Trim(w.committed.Watermark); err != nil {
@@ -144,6 +170,17 @@ func (w *window) Tidy(due bool) (written bool, err error) {
 		return true, w.Flush()
 	}
 	return false, nil
+}
+
+// uncountPassed has the store's next batch say that what W has passed is not counted any more.
+func (w *window) uncountPassed() {
+	n := 0
+	for ; n < len(w.passed) && !w.committed.Watermark.Less(w.passed[n].Key); n++ {
+		if w.store != nil {
+			w.store.Uncount(w.passed[n])
+		}
+	}
+	w.passed = append(w.passed[:0], w.passed[n:]...)
 }
 
 // Flush writes the position to the store, and what it has been told.

@@ -191,6 +191,9 @@ func (k *keyed) settle(items []Item) {
 				k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})
 			}
 		}
+		if it.stored && k.store != nil {
+			k.passed = append(k.passed, counted(it.Key, it.Run))
+		}
 		k.near.release(it.ref)
 		if it.stored {
 			k.spent++

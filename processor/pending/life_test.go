@@ -400,6 +400,9 @@ func (i *image) writeTo(v *life, store *state.Partition) {
 	for _, r := range i.runs {
 		run := []byte(r.bytes)
 		v.must(store.Put(r.key, run))
+		if i.pos.Watermark.Less(r.key) {
+			store.Count(counted(r.key, run))
+		}
 		var rec Record
 		if v.must(rec.Decode(run)); runIDPlace(run) != 0 { // ids are written in the same batches
 			store.PutID(runID(run), r.key, indexEntry{r.key, rec.Timestamp, isStub(run)}.note())

@@ -93,6 +93,7 @@ func (p *Partition) written(to state.Checkpoint, releasable int) {
 		r.giveUp(&p.window)
 	}
 	p.releases = append(p.releases[:0], p.releases[releasable:]...)
+	p.uncountPassed()
 }
 
 // Settled reports whether the checkpoint says all that has been delivered.

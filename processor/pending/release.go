@@ -8,6 +8,7 @@ type release struct {
 	offset int64     // of the record
 	key    state.Key // of the record, or of its stub
 	id     []byte    // by which the store finds it; nil: it has none
+	bytes  int       // of a record: of its run
 	of     state.Key // of a stub: the record that has left it
 }
 
@@ -40,6 +41,7 @@ func (r release) giveUp(w *window) {
 	}
 	switch r.kind {
 	case releaseRecord:
+		w.store.Uncount(state.Counted{Key: r.key, Offset: r.offset, Bytes: r.bytes})
 		_ = w.store.Delete(r.key) // in the open batch, which takes it
 	case releaseStub:
 		w.deleteStub(r.key, r.of)

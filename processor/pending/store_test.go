@@ -27,7 +27,7 @@ func TestStoreOfUse(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testOwner(t)
 			p := l.live(t)
-			must(t, p.store.Put(state.Key{Due: ms(farMs), Seq: 20}, AppendRecord(nil, req(20, ms(farMs), "orders"))))
+			putStored(t, p.store, req(20, ms(farMs), "orders"))
 			must(t, p.store.Commit(pos))
 			p, err := l.assign(c.c, 0, c.end, c.end)
 			if err != nil {

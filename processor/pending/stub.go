@@ -89,7 +89,7 @@ func (soughtRecord) means(run []byte) bool { return !isStub(run) }
 
 func (soughtRecord) withhold(w *window, key state.Key, run []byte) release {
 	w.ledger.Withhold(key, key.Seq, len(run))
-	return release{kind: releaseRecord, offset: key.Seq, key: key, id: bytes.Clone(runID(run))}
+	return release{kind: releaseRecord, offset: key.Seq, key: key, id: bytes.Clone(runID(run)), bytes: len(run)}
 }
 
 // soughtStub is a stub that is looked for, and the record that has left it; zero: whichever.
@@ -115,12 +115,14 @@ func (w stubs) leaves(key state.Key, id []byte) bool {
 // leave keeps the stub of a record that is to be delivered, or was.
 func (w stubs) leave(stub, of state.Key, written int64, id []byte) {
 	w.scratch = appendStub(w.scratch[:0], of, written, id)
-	w.ledger.Remember(of.Seq)
 	w.remembered.see(stub.Due, written)
-	if n := (indexEntry{stub, written, true}); w.store == nil {
-		w.ids.add(id, n)
-	} else {
-		_ = w.put(w.scratch, id, n) // in the open batch, whose commit tells
+	if !w.ledger.Has(of.Seq) { // else it is read again, and the store has it
+		w.ledger.Remember(of.Seq)
+		if e := (indexEntry{stub, written, true}); w.store == nil {
+			w.ids.add(id, e)
+		} else {
+			_ = w.put(w.scratch, id, e) // in the open batch, whose commit tells
+		}
 	}
 	if !w.horizon.Less(stub) {
 		w.wheel.Add(wheel.Tick(stub.Due), stub.Seq, uint64(w.near.put(stub.Due, w.scratch, true)))
@@ -135,7 +137,9 @@ func putStub(store *state.Partition, stub, of state.Key, run []byte) error {
 	}
 	id := rec.id(runIDPlace(run))
 	store.PutID(id, stub, indexEntry{stub, rec.Timestamp, true}.note())
-	return store.Put(stub, appendStub(nil, of, rec.Timestamp, id))
+	left := appendStub(nil, of, rec.Timestamp, id)
+	store.Count(counted(stub, left))
+	return store.Put(stub, left)
 }
 
 // leaveAll keeps the stubs of what a turn is to deliver that leaves W where it says.
@@ -197,6 +201,7 @@ func (w stubs) forget(it *Item, near *sifted) {
 	id := runID(it.Run)
 	w.ids.remove(id, it.stub)
 	if w.store != nil {
+		w.store.Uncount(counted(it.Key, it.Run))
 		w.deleteStub(it.stub, it.Key)
 		w.store.DeleteID(id, it.stub)
 		w.markDeleted(it.stub)
@@ -205,8 +210,19 @@ func (w stubs) forget(it *Item, near *sifted) {
 
 // deleteStub deletes a stub from the store, and the record that has left it, which would leave it again.
 func (w *index) deleteStub(stub, of state.Key) {
+	w.store.Uncount(state.Counted{Key: stub, Offset: of.Seq, Stub: true})
+	w.uncountStored(of)
 	_, _ = w.store.Delete(stub), w.store.Delete(of) // in the open batch, whose commit tells
 	w.dirty = true
+}
+
+// uncountStored has the store count a record no more of which only the key is known.
+func (w *index) uncountStored(key state.Key) {
+	counts, err := w.store.Counts()
+	if err != nil || !counts.Has(key.Seq, false) {
+		return
+	}
+	_, _ = w.store.Get(key, func(run []byte) { w.store.Uncount(counted(key, run)) }) // an error is met by the next commit
 }
 
 // uncount takes a record, or a stub, out of the ledger.

@@ -35,7 +35,8 @@ type window struct {
 	near       *near
 	horizon    state.Key // what has a key above it is in the store
 	ledger     *state.Ledger
-	spent      int // records delivered that the store still holds
+	spent      int             // records delivered that the store still holds
+	passed     []state.Counted // of them, in the order of keys: the store counts them until W is written
 	longest    longestWait
 	remembered longestWait // of stubs
 	stored     storedDue
