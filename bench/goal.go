@@ -107,5 +107,11 @@ var goals = map[string]goal{
 		text: "stay: ≤ +50 ms; move: ≤ +1 s", limits: []limit{atMost("stay_extra_p99_ms", 50), atMost("move_extra_p99_ms", 1000)},
 	},
 	"rolling":          {text: "≤ +1 s", limits: []limit{atMost("extra_max_s", 1)}},
+	"intake":           {text: "≥ 500,000/s", limits: []limit{atLeast("records_per_s", 500_000)}},
+	"amplification":    {text: "≤ 3.5", limits: []limit{atMost("ratio", 3.5)}},
+	"ram":              {text: "≤ 1 B", limits: []limit{atMost("bytes_per_record", 1)}},
+	"reopen":           {text: "≤ 0.5 s", limits: []limit{atMost("took_s", 0.5)}},
+	"beside":           {text: "≥ 0.8", limits: []limit{atLeast("ratio", 0.8)}},
+	"replay":           {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}},
 	"rolling, standby": {text: "≤ +1 s", limits: []limit{atMost("extra_max_s", 1)}},
 }

@@ -21,11 +21,16 @@ type Where struct {
 	At      time.Time `json:"at"`
 }
 
-// Look asks the cluster what it is.
-func Look(ctx context.Context, client []kgo.Opt) (Where, error) {
-	w := Where{
+// Here is this machine, where no cluster takes part.
+func Here() Where {
+	return Where{
 		CPUs: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(), At: time.Now().UTC().Truncate(time.Second),
 	}
+}
+
+// Look asks the cluster what it is.
+func Look(ctx context.Context, client []kgo.Opt) (Where, error) {
+	w := Here()
 	cl, err := kgo.NewClient(client...)
 	if err != nil {
 		return w, err
@@ -47,6 +52,9 @@ func Look(ctx context.Context, client []kgo.Opt) (Where, error) {
 }
 
 func (w Where) String() string {
+	if w.Brokers == 0 {
+		return fmt.Sprintf("Without a Kafka; %d CPUs, %s, %s; %s.", w.CPUs, w.System, w.Go, w.At.Format("2006-01-02"))
+	}
 	brokers := fmt.Sprintf("%d brokers", w.Brokers)
 	if w.Brokers == 1 {
 		brokers = "one broker"

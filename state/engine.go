@@ -27,6 +27,7 @@ type engine struct {
 	log *slog.Logger
 
 	memTable uint64
+	written  atomic.Int64  // bytes of all batches
 	unseen   atomic.Int64  // bytes written since the memtables were last looked at
 	room     sync.Mutex    // held by the one writer that waits for room; the others queue behind it
 	progress chan struct{} // one token when a flush or a compaction has ended
@@ -219,6 +220,7 @@ func (e *engine) flush() error {
 // apply writes a batch. It returns when readers see it; it is durable with the next flush.
 func (e *engine) apply(b *pebble.Batch) error {
 	e.unseen.Add(int64(b.Len()))
+	e.written.Add(int64(b.Len()))
 	if err := e.db.Apply(b, pebble.NoSync); err != nil {
 		e.fail(err)
 	}

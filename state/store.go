@@ -320,6 +320,19 @@ func (s *Store) DiskBytes() (int64, error) {
 	return int64(e.db.Metrics().DiskSpaceUsage()), nil
 }
 
+// Written is what flushes and compactions have written since the store was opened, and what the keys and values were of which that was made.
+func (s *Store) Written() (disk, logical int64, err error) {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	if err := e.enter(); err != nil {
+		return 0, 0, err
+	}
+	defer e.leave()
+	total := e.db.Metrics().Total()
+	return int64(total.TableBytesFlushed + total.TableBytesCompacted), e.written.Load(), nil
+}
+
 // Flush makes everything that was committed durable.
 func (s *Store) Flush() error {
 	s.mu.Lock()

@@ -48,7 +48,7 @@ should be; a goal that is missed is only said.`,
 	p.DurationVar(&o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
 	p.IntVar(&o.Burst, "burst", 100_000, "records of the case instant")
 	oneProcess(p, &o, &asJSON)
-	cmd.AddCommand(newBenchAskCommand(f), newBenchLookCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
+	cmd.AddCommand(newBenchAskCommand(f), newBenchLookCommand(f), newBenchScaleCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
 	return cmd
 }
 
@@ -140,6 +140,40 @@ The exit code is 1 when a case could not be measured; a goal that is missed is o
 	p.IntVar(&o.Pending, "pending", 1_000_000, "records that are pending")
 	p.IntVar(&o.Rounds, "rounds", 3, "how often each is run")
 	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
+	p.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func newBenchScaleCommand(f *flags) *cobra.Command {
+	var o bench.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "scale",
+		Short: "Measure what very many pending records cost",
+		Long: `Measure on this machine what it costs that very many records are pending: how fast they
+are taken in, what is written for them, what memory they take, how soon a process that is
+started again knows them, and what is delivered beside them. No Kafka takes part; what
+that adds, bench and bench failover --case restart measure.
+
+The state directories take some 400 bytes a record while it runs, and are deleted. With
+two million records it takes a minute or two.
+
+The results are ` + strings.Join(bench.ScaleCases(), ", ") + `.
+The exit code is 1 when something could not be measured; a goal that is missed is only said.`,
+		Example: "  duewheel bench scale\n  duewheel bench scale --pending 100000000 --dir /data",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Progress = cmd.ErrOrStderr()
+			results, err := bench.Scale(cmd.Context(), o)
+			return errors.Join(err, printBench(bench.Here(), results, asJSON, cmd.OutOrStdout()))
+		},
+	}
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.IntVar(&o.Pending, "pending", 2_000_000, "records that are pending")
+	p.IntVar(&o.Rounds, "rounds", 3, "how often what has medians is measured")
+	p.IntVar(&o.Partitions, "partitions", 8, "partitions that they lie in")
+	p.StringVar(&o.Dir, "dir", "", "where state `directories` are made (default: the system's for temporary files)")
 	p.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -237,13 +271,16 @@ func runBench(ctx context.Context, measure func(context.Context, bench.Options) 
 		return err
 	}
 	results, err := measure(ctx, o)
-	if len(results) > 0 {
-		if asJSON {
-			err = errors.Join(err, bench.WriteJSON(stdout, where, results))
-		} else {
-			_, printErr := fmt.Fprintln(stdout, where)
-			err = errors.Join(err, printErr, bench.WriteTable(stdout, results))
-		}
+	return errors.Join(err, printBench(where, results, asJSON, stdout))
+}
+
+func printBench(where bench.Where, results []bench.Result, asJSON bool, stdout io.Writer) error {
+	switch {
+	case len(results) == 0:
+		return nil
+	case asJSON:
+		return bench.WriteJSON(stdout, where, results)
 	}
-	return err
+	_, err := fmt.Fprintln(stdout, where)
+	return errors.Join(err, bench.WriteTable(stdout, results))
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/duewheel/duewheel/bench"
 )
 
 // A case is measured on any cluster that -b names, and leaves nothing there.
@@ -84,5 +86,33 @@ func TestBenchRefuses(t *testing.T) {
 		if out, err := command(t, "", args...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%q: printed %q, error %v, want %q", args, out, err, want)
 		}
+	}
+}
+
+// What many pending records cost is measured without a cluster.
+func TestBenchScale(t *testing.T) {
+	out, err := command(t, "", "bench", "scale", "--pending", "20000", "--rounds", "1", "--partitions", "2", "--dir", t.TempDir(), "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Results []struct {
+			Case    string
+			Checked string
+			Figures map[string]float64
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	var names []string
+	for _, r := range got.Results {
+		names = append(names, r.Case)
+		if strings.Contains(r.Checked, "want") {
+			t.Errorf("%s: %s", r.Case, r.Checked)
+		}
+	}
+	if !slices.Equal(names, bench.ScaleCases()) {
+		t.Errorf("measured %v", names)
 	}
 }
