@@ -133,20 +133,18 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 	return one, nil
 }
 
-// replacement is the record that takes the place of another one.
+// replacement is the record that takes the place of another one. It asks for the same by our own headers, whichever the other one asks by.
 func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, error) {
-	r, mark := one.record, v.mark(one.got)
-	q, err := one.got.Parser(r.Offset).Again(r.Headers, topics.StampOf(r), one.fate.Due, r.Offset, mark)
+	r, mark, parser := one.record, v.mark(one.got), one.got.Parser(one.record.Offset)
+	q, err := parser.Again(r.Headers, topics.StampOf(r), one.fate.Due, r.Offset, mark)
 	if err != nil {
 		return nil, err
 	}
-	written, _, _ := mark.Written(r.Headers, r.Offset)
 	as := &kgo.Record{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Key: r.Key, Value: r.Value, Timestamp: time.Now()}
-	names := v.handleOf(one).String()
+	name := v.handleOf(one).String()
 	if q.ID != nil {
-		names = string(q.ID)
+		name = string(q.ID)
 	}
-	as.Headers = append(as.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(names)})
 	due := kgo.RecordHeader{Key: topics.HeaderUntil, Value: []byte(o.until)}
 	switch {
 	case o.wait != "":
@@ -154,38 +152,37 @@ func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, erro
 	case o.until == "":
 		due.Value = strconv.AppendInt(nil, as.Timestamp.UnixMilli(), 10)
 	}
-	as.Headers = append(as.Headers, due)
-	for _, h := range written {
-		switch h.Key {
-		case topics.HeaderUntil, topics.HeaderFor, topics.HeaderReplace, topics.HeaderCancel:
-			continue
-		case topics.HeaderID:
-			if q.ID == nil { // what was tried has none any more
-				continue
-			}
-		}
-		as.Headers = append(as.Headers, h)
-	}
-	return as, nil
+	written, _, _ := mark.Written(r.Headers, r.Offset)
+	as.Headers = one.got.Parser(one.got.Bounds.High).Renew(parser, &q, written, name, due)
+	return as, v.asksForTheSame(one, &q, as)
 }
 
-// send writes a replacement, if it would be accepted.
-func (o *rescheduling) send(ctx context.Context, v *view, one *foundRecord, r *kgo.Record, stdout io.Writer) error {
-	route := v.routes[r.Topic]
-	parser := one.got.Parser(one.got.Bounds.High)
-	q, err := parser.Parse(r.Headers, topics.StampOf(r), one.got.Bounds.High, v.mark(one.got))
+// asksForTheSame judges a replacement as a replica will: it takes the place of one record, and differs in nothing but when it is due.
+func (v *view) asksForTheSame(one *foundRecord, q *topics.Request, as *kgo.Record) error {
+	high := one.got.Bounds.High
+	again, err := one.got.Parser(high).Parse(as.Headers, topics.StampOf(as), high, v.mark(one.got))
 	if err != nil {
 		return fmt.Errorf("with that time it would be dead-lettered: %w", err)
 	}
-	if route != nil {
-		if refusal := route.Refuse(&q, r.Timestamp.UnixMilli()); refusal != nil {
+	if route := v.routes[as.Topic]; route != nil {
+		if refusal := route.Refuse(&again, as.Timestamp.UnixMilli()); refusal != nil {
 			return fmt.Errorf("with that time it would be dead-lettered: %w", refusal)
 		}
 	}
+	names := again.Named == nil && again.Here && again.Handle == v.handleOf(one) || q.ID != nil && string(again.Named) == string(q.ID)
+	if !again.Replaces || !names || string(again.ID) != string(q.ID) || string(again.Target) != string(q.Target) ||
+		again.HasKey != q.HasKey || string(again.Key) != string(q.Key) || again.Partition != q.Partition || again.Expires != q.Expires {
+		return fmt.Errorf("%s cannot be written again: by its route of today a record cannot ask for the same as this one; it can be cancelled (`duewheel cancel`)", v.handleOf(one))
+	}
+	return nil
+}
+
+// send writes a replacement.
+func (o *rescheduling) send(ctx context.Context, v *view, one *foundRecord, r *kgo.Record, stdout io.Writer) error {
 	if err := v.cl.ProduceSync(ctx, r).FirstErr(); err != nil {
 		return (&order{topic: r.Topic}).explain(err)
 	}
-	said := (&order{topic: r.Topic}).confirm(r, parser, route, stampsByBroker(ctx, v.cl, r.Topic))
-	_, err = fmt.Fprintf(stdout, "%s; takes the place of %s\n", said, v.handleOf(one))
+	said := (&order{topic: r.Topic}).confirm(r, one.got.Parser(one.got.Bounds.High), v.routes[r.Topic], stampsByBroker(ctx, v.cl, r.Topic))
+	_, err := fmt.Fprintf(stdout, "%s; takes the place of %s\n", said, v.handleOf(one))
 	return err
 }

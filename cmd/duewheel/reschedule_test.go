@@ -1,0 +1,112 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// What takes the place of a record asks for all that the record asked for, by whatever headers it did, and is delivered as the record would
+// have been.
+func TestReplacementsAskForTheSame(t *testing.T) {
+	until := time.Now().Add(time.Hour)
+	millis, seconds := strconv.FormatInt(until.UnixMilli(), 10), strconv.FormatInt(until.Unix(), 10)
+	far := time.Now().Add(2 * time.Hour).Format(time.RFC3339)
+	for _, c := range []struct {
+		name    string
+		route   string   // what it says beside
+		asks    []string // name=value
+		key     string   // of the delivered record
+		keeps   []string // headers that are delivered, too
+		at      int32    // partition of the delivered record; -1: any
+		written []string // headers that the replacement has
+	}{
+		{"our headers", "", []string{"delay-until=" + millis, "delay-target-topic=orders", "delay-target-key=other", "delay-target-partition=2", "delay-expires=" + far, "trace=17", "trace=18"}, "other", []string{"trace=17", "trace=18"}, 2,
+			[]string{"delay-expires"}},
+		{"an id in quotes", "", []string{"delay-until=" + millis, "delay-target-topic=orders", `delay-id="a b"`}, "k", nil, -1, []string{"delay-id"}},
+		{"another prefix", "headers: {prefix: x-wheel-}", []string{"x-wheel-until=" + millis, "x-wheel-target-topic=orders", "x-wheel-target-partition=1", "delay-until=mine"}, "k", []string{"delay-until=mine"}, 1, nil},
+		{"another prefix, and an id", "headers: {prefix: x-wheel-}", []string{"x-wheel-until=" + millis, "x-wheel-target-topic=orders", "x-wheel-id=7"}, "k", nil, -1, []string{"x-wheel-id"}},
+		{"plain", "target: orders", []string{"deliver-at=" + millis, "trace=17"}, "k", []string{"trace=17"}, -1, nil},
+		{"etf1", "target: billing", []string{"scheduler-epoch=" + seconds, "scheduler-target-topic=orders", "scheduler-target-key=other"}, "other", nil, -1, nil},
+		{"karafka", "target: billing", []string{"schedule_target_epoch=" + seconds, "schedule_target_topic=orders", "schedule_target_partition=2", "schedule_target_key=other", "schedule_schema_version=1"}, "other", nil, 2, nil},
+		{"cloudevents", "target: orders", []string{"ce_deliverat=" + until.Format(time.RFC3339), "ce_expirytime=" + far}, "k", []string{"ce_expirytime=" + far}, -1, []string{"delay-expires"}},
+		{"spring-retry", "target: billing, headers: {aliases: [spring-retry]}", []string{"retry_topic-backoff-timestamp=" + millis, "kafka_original-topic=orders"}, "k", []string{"kafka_original-topic=orders"}, -1, nil},
+		{"keyed", "mode: keyed", []string{"delay-until=" + millis, "delay-target-topic=orders"}, "k", nil, -1, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, addr := cluster(t, map[string]int32{"delays": 2, "orders": 3, "billing": 1, "delays.dead": 1})
+			route := "topic: delays, targets: {allow: [orders, billing]}"
+			if c.route != "" {
+				route += ", " + c.route
+			}
+			config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {"+route+"}\n")
+			cl := client(t, addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			asks := func() *kgo.Record {
+				r := &kgo.Record{Topic: "delays", Partition: 1, Key: []byte("k"), Value: []byte{0, 255, 1}, Timestamp: time.Now()}
+				for _, h := range c.asks {
+					name, v, _ := strings.Cut(h, "=")
+					r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
+				}
+				if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			r := asks()
+			out, err := command(t, "", "ls", "-c", config, "-o", "json")
+			if err != nil || strings.Count(out, "\n") != 1 {
+				t.Fatalf("listed %s, %v", out, err)
+			}
+			name := out[strings.Index(out, `"handle":"`)+len(`"handle":"`):]
+			name = name[:strings.Index(name, `"`)]
+			for _, args := range [][]string{{"reschedule", name, "--for", "90m"}, {"deliver-now", ""}} {
+				if args[1] == "" { // what stands for it now
+					out, err = command(t, "", "ls", "-c", config, "-o", "json")
+					if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"offset":1,`) || !strings.Contains(out, `"target":"orders"`) {
+						t.Fatalf("listed %s, %v", out, err)
+					}
+					name := out[strings.Index(out, `"handle":"`)+len(`"handle":"`):]
+					args[1] = name[:strings.Index(name, `"`)]
+				}
+				if out, err := command(t, "", append(args, "-c", config)...); err != nil || !strings.Contains(out, "takes the place of 1-") {
+					t.Fatalf("%v: printed %q, %v", args, out, err)
+				}
+			}
+			for _, again := range fetch(t, addr, "delays", 3)[1:] {
+				h := headers(again)
+				for _, name := range c.written {
+					if h[name] == "" {
+						t.Errorf("%v is not in %v", name, h)
+					}
+				}
+			}
+			stop, _ := start(t, addr, t.TempDir(), "-c", config)
+			got := fetch(t, addr, "orders", 1)[0]
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if string(got.Key) != c.key || string(got.Value) != string(r.Value) || c.at >= 0 && got.Partition != c.at {
+				t.Errorf("delivered %q, %q in partition %d, want the key %q in %d", got.Key, got.Value, got.Partition, c.key, c.at)
+			}
+			var kept []string
+			for _, h := range got.Headers {
+				if !strings.HasSuffix(h.Key, "-due") && !strings.HasSuffix(h.Key, "-source") {
+					kept = append(kept, h.Key+"="+string(h.Value))
+				}
+			}
+			if !slices.Equal(kept, c.keeps) {
+				t.Errorf("delivered with %q, want %q", kept, c.keeps)
+			}
+			if n, others := lengthOf(t, addr, "orders"), lengthOf(t, addr, "billing")+lengthOf(t, addr, "delays.dead"); n != 2 || others != 0 {
+				t.Errorf("%d offsets in the target, want that of a record and a marker; %d elsewhere", n, others)
+			}
+			if out, err := command(t, "", "ls", "-c", config); err != nil || !strings.Contains(out, "nothing is pending") {
+				t.Errorf("left %s, %v", out, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+package topics
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Renew returns the headers of a record that takes the place of another one, to be due at another time: those of the other one that ask for
+// nothing, in their order, and before them what it asks for, in the names that the parser p has for it. p is the one that will read the new
+// record. by is the one that has read the other as q, from headers; name is what it is called (its id or its handle), and due says when
+// the new one is due, in HeaderUntil or HeaderFor.
+func (p *Parser) Renew(by *Parser, q *Request, headers []kgo.RecordHeader, name string, due kgo.RecordHeader) []kgo.RecordHeader {
+	var all []kgo.RecordHeader
+	ask := func(header string, value []byte) {
+		all = append(all, kgo.RecordHeader{Key: p.Name(header), Value: value})
+	}
+	ask(HeaderReplace, plain(name, p.keyed))
+	ask(due.Key, due.Value)
+	if q.TargetBy != "" {
+		ask(HeaderTargetTopic, slices.Clone(q.Target))
+	}
+	if q.HasKey {
+		ask(HeaderTargetKey, slices.Clone(q.Key))
+	}
+	if q.Partition >= 0 {
+		ask(HeaderTargetPartition, strconv.AppendInt(nil, int64(q.Partition), 10))
+	}
+	if q.ID != nil && !p.keyed {
+		ask(HeaderID, plain(string(q.ID), false))
+	}
+	if q.Expires > 0 {
+		ask(HeaderExpires, strconv.AppendInt(nil, q.Expires, 10))
+	}
+	for _, h := range headers {
+		if f := fieldOf(h.Key, by.ours()); ownRequest>>f&1 == 0 && !q.Preset.strips(h.Key) {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// plain is an id or a handle as a header has it: in quotes, if what is around it would be taken off. Where ids are keys they are bytes.
+func plain(name string, key bool) []byte {
+	if key || string(bare([]byte(name))) == name {
+		return []byte(name)
+	}
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		panic("topics: BUG: " + err.Error())
+	}
+	return quoted
+}
