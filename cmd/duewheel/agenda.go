@@ -113,6 +113,7 @@ func (d *dueMinute) add(target string, records, bytes int64) {
 
 // schedule is how much is due when: by minute, so that what it holds does not depend on how much there is.
 type schedule struct {
+	zone    *time.Location       // whose days are meant
 	minutes map[int64]*dueMinute // since 1970
 	overdue dueMinute
 	total   dueMinute
@@ -136,6 +137,7 @@ func (s *schedule) add(p ahead.Pending, now int64) {
 		s.minutes[p.Due/60_000] = m
 	}
 	m.add(target, 1, int64(p.Size))
+	s.thin()
 }
 
 // mostMinutes bounds how many are told apart; beyond them days are.
@@ -143,15 +145,14 @@ const mostMinutes = 200_000
 
 func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	v.Chosen = o.wants(o.hasKey)
-	v.Enough = func(last ahead.Pending, _ int) bool { return !o.to.IsZero() && last.Due >= o.to.UnixMilli() }
-	var s schedule
+	v.Enough = o.beyond
+	s := schedule{zone: v.Now.Location()}
 	failed := v.each(ctx, func(got *ahead.Looked) {
 		for p := range got.All() {
 			if o.between(p.Due) {
 				s.add(p, v.Now.UnixMilli())
 			}
 		}
-		s.thin()
 	})
 	if ctx.Err() != nil {
 		return failed
@@ -193,7 +194,7 @@ func (s *schedule) thin() {
 		if len(s.minutes) <= mostMinutes/2 {
 			return
 		}
-		day := at - at%(24*60)
+		day := byDay.begin(time.UnixMilli(at*60_000).In(s.zone)).UnixMilli() / 60_000
 		if m := s.minutes[at]; at != day {
 			into := s.minutes[day]
 			if into == nil {

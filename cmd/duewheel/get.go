@@ -121,7 +121,7 @@ type recordRow struct {
 	Timestamp int64  `json:"timestamp"`
 	Target    string `json:"target,omitempty"`
 
-	By         *int64 `json:"by,omitempty"` // the offset of what has cancelled, replaced or carried it on
+	By         *int64 `json:"by,omitempty"` // the offset of what has cancelled, replaced or carried it on, or of what is resolved may have
 	NextDue    int64  `json:"next_due,omitempty"`
 	Guess      bool   `json:"guess,omitempty"` // it was in time, as it seems
 	SearchedTo int64  `json:"searched_to"`     // up to this offset
@@ -193,12 +193,12 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		}
 	default:
 		text = "delivered, or dead-lettered: it was due " + local(due) + ", " + relative(due, v.Now)
-	}
-	if last := one.lastAudit(); last != nil {
-		state, text = last.Event, "the audit topic says "+last.Event+last.more()
-		if last.Event == "accepted" {
-			state = states[fate.State]
+		if fate.By > 0 {
+			text += "; or else taken away by " + by + ", if no replica was there before"
 		}
+	}
+	if last := one.lastAudit(); last != nil && last.Event != topics.AuditAccepted.String() { // what became of what was accepted is known here
+		state, text = last.Event, "the audit topic says "+last.Event+last.more()
 	}
 	return state, text
 }

@@ -111,6 +111,11 @@ func (o *outlook) between(due int64) bool {
 	return (o.from.IsZero() || due >= o.from.UnixMilli()) && (o.to.IsZero() || due < o.to.UnixMilli())
 }
 
+// beyond ends the reading of a queue at what is due too late.
+func (o *outlook) beyond() func(ahead.Pending, bool) bool {
+	return func(last ahead.Pending, _ bool) bool { return !o.to.IsZero() && last.Due >= o.to.UnixMilli() }
+}
+
 // view is what looks at delay topics.
 type view struct {
 	*ahead.Looker

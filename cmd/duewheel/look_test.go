@@ -41,7 +41,7 @@ type lookStory struct {
 //
 //	topics <name>=<partitions>...
 //	config                      the configuration, as $CONFIG
-//	write <header>=<value>... [partition= key= at=]   a record; its value is the input
+//	write <header>=<value>... [partition= key= at= due= forwarded=<written at>]   a record; its value is the input
 //	checkpoint topic= partition= o= [w=<due>:<seq>] [l=] [parsers=<from>:<spec>;…] [version=]
 //	run                         a command, as a line; what it has printed, its notes, and its error
 func TestLook(t *testing.T) {
@@ -112,6 +112,9 @@ func (s *lookStory) write(d *datadriven.TestData) string {
 			r.Timestamp = s.instant(v)
 		case "due":
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, s.instant(v).UnixMilli(), 10)})
+		case "forwarded":
+			id := s.c.TopicInfo(r.Topic).TopicID
+			r.Headers, _ = topics.AppendForward(nil, r.Headers, topics.NewMark([4]byte(id[:4]), "g", r.Partition), r.Partition+1, 7, s.instant(v).UnixMilli(), nil)
 		default:
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: a.Key, Value: []byte(v)})
 		}

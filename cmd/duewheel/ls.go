@@ -114,8 +114,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	var n counted
 	var all []*ahead.Looked
 	failed := v.each(ctx, func(got *ahead.Looked) {
-		n.more = n.more || got.Stopped && o.to.IsZero()
-		of := int32(len(all))
+		of, before := int32(len(all)), n.pending
 		if o.limit == 0 {
 			found.spots = slices.Grow(found.spots, got.Count())
 		}
@@ -129,6 +128,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 			}
 			found.add(spot{p.Due, p.Key, p.Offset, of, p.Late, p.AtOnce})
 		}
+		n.more = n.more || got.Stopped && o.limit > 0 && n.pending-before > int64(o.limit)
 		got.Forget()
 		all = append(all, got)
 	})
@@ -177,8 +177,14 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 const rowsKept = 200_000
 
 // enough says when a partition with a fixed delay need not be read further: its records come in the order in which they are delivered.
-func (o *pendingList) enough(last ahead.Pending, n int) bool {
-	return o.limit > 0 && n > o.limit || !o.to.IsZero() && last.Due >= o.to.UnixMilli()
+func (o *pendingList) enough() func(ahead.Pending, bool) bool {
+	n, beyond := 0, o.beyond()
+	return func(last ahead.Pending, chosen bool) bool {
+		if chosen && o.between(last.Due) {
+			n++
+		}
+		return o.limit > 0 && n > o.limit || beyond(last, chosen)
+	}
 }
 
 // say is the last line: 12 records are pending, 1 of them overdue.

@@ -36,8 +36,8 @@ func newRescheduleCommand(f *flags) *cobra.Command {
 		Use:   "reschedule <handle or id> --until <time> | --for <delay>",
 		Short: "Have a record that waits delivered at another time",
 		Long: `Read the record that a handle or an id names, and write it again with another due time,
-to take the place of the first one (delay-replace). Key, value and all other headers stay
-as they are. It is honoured if it is read before the first one's turn has begun; else it
+to take the place of the first one (delay-replace). Key, value and all headers that ask for
+nothing stay as they are; whatever it asks for, the new one does. It is honoured if it is read before the first one's turn has begun; else it
 is dead-lettered as too_late, unless its route delivers it all the same.`,
 		Example: "  duewheel reschedule -c duewheel.yaml 3-8812-1767225605123 --for 2h\n  duewheel reschedule -c duewheel.yaml reminder-17 --until 2027-01-01T09:00:00+01:00",
 		Args:    cobra.ExactArgs(1),
@@ -119,6 +119,10 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 	if one.fate.State != ahead.IsPending || one.fate.Offset != one.record.Offset {
 		_, text := v.says(one)
 		return nil, fmt.Errorf("%s does not wait: %s", name, text)
+	}
+	if route := v.routes[one.got.Topic]; !one.whole() && (route == nil || route.ReplacesLate) {
+		return nil, fmt.Errorf("whether %s still waits is not known: the last %s of the log were not read within %v, and one may have cancelled it. Its route delivers a replacement whatever it finds (on_late_replace), or is not known (-c)",
+			name, count(one.end-one.to, "record"), replacePatience)
 	}
 	spec := ""
 	if all := one.got.Checkpoint().Parsers; len(all) > 0 {

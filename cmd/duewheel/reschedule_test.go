@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // What takes the place of a record asks for all that the record asked for, by whatever headers it did, and is delivered as the record would
@@ -108,5 +112,31 @@ func TestReplacementsAskForTheSame(t *testing.T) {
 				t.Errorf("left %s, %v", out, err)
 			}
 		})
+	}
+}
+
+// Where a replacement is delivered whatever it finds, one is not written for a record that may have been cancelled.
+func TestReplacementsOfWhatMayBeGone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		route *topics.Route
+		to    int64
+		says  string
+	}{
+		{"it is known to wait", &topics.Route{ReplacesLate: true}, 9, ""},
+		{"too late is dead-lettered", &topics.Route{}, 5, ""},
+		{"too late is delivered", &topics.Route{ReplacesLate: true}, 5, "the last 4 records of the log were not read"},
+		{"the route is not known", nil, 5, "the last 4 records of the log were not read"},
+	} {
+		p, err := ahead.New(ahead.Env{}, state.Checkpoint{}, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := &foundRecord{got: &ahead.Looked{Partition: p}, record: &kgo.Record{}, searched: searched{c.to, 9}}
+		v := &view{routes: map[string]*topics.Route{"": c.route}}
+		got, err := v.onlyOne("0-0-1795183500000", []*foundRecord{one})
+		if c.says == "" && (err != nil || got != one) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }

@@ -56,5 +56,10 @@ func (p *Partition) show(e *entry) Pending {
 	return w
 }
 
-// last is the one that was read last. There must be one.
-func (p *Partition) last() Pending { return p.show(p.at(int32(p.n - 1))) }
+// last is the one that a queue has taken in last, and whether it was chosen. There must be one.
+func (p *Partition) last() (last Pending, isChosen bool) {
+	e := p.at(int32(p.n - 1))
+	last = p.show(e)
+	last.Due = p.tail
+	return last, e.flags&chosen != 0
+}

@@ -35,9 +35,9 @@ type Looker struct {
 	Route func(topic string) *topics.Route
 	// Chosen is as in Env.
 	Chosen func(r *kgo.Record, q *topics.Request) bool
-	// Enough ends the reading of a queue, whose records come in the order in which they are delivered: it is told of the last one that was
-	// read, and how many were chosen. nil: never.
-	Enough func(last Pending, chosen int) bool
+	// Enough ends the reading of a queue, whose records come in the order in which they are delivered. What it returns is asked after each
+	// one of a partition that waits, chosen or not, whether there is enough. nil: never.
+	Enough func() func(last Pending, chosen bool) bool
 	// Watch is what Trace is to tell of in each partition.
 	Watch Watch
 	// Progress is told how many offsets were passed, and how many more there are than it was told before. nil: nobody asks.
@@ -92,6 +92,9 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 		return got, nil // nothing is pending, nor new
 	}
 	r := reader{Looker: l, got: got}
+	if l.Enough != nil {
+		r.enough = l.Enough()
+	}
 	r.expect(got.Bounds.Stable)
 	for range rounds {
 		if err := r.read(ctx, min(c.Offset, got.Bounds.Stable)); err != nil {

@@ -34,7 +34,7 @@ type Partition struct {
 	questions []question      // in the order of the log
 	confirmed map[int64]bool  // by offset: a resolve record says that it has taken a late record away
 	refused   int
-	chosen    int
+	tail      int64 // ms: when that is delivered which was read last; of a queue
 	trace     trace
 	request   topics.Request // scratch of Accept
 }
@@ -94,6 +94,9 @@ func (p *Partition) Accept(r *kgo.Record) {
 	if q.Here {
 		q.Handle.Due += p.Parser(q.Handle.Offset).Jitter(p.env.Mark, q.Handle.Offset)
 	}
+	if q.Retry && !decided {
+		p.carry(r, q)
+	}
 	switch {
 	case q.Kind == topics.KindOfAnotherGroup:
 	case p.queue:
@@ -122,6 +125,9 @@ func (p *Partition) enqueue(r *kgo.Record, q *topics.Request) {
 		p.refuse(r, q, false, refusal)
 	default:
 		p.add(r, q, isHeld, 0)
+		if r.Offset >= p.checkpoint.Offset {
+			p.tail = max(p.tail, q.Due)
+		}
 	}
 }
 
@@ -143,9 +149,6 @@ func (p *Partition) replay(r *kgo.Record, q *topics.Request) {
 
 // arrive is for a request at or above O.
 func (p *Partition) arrive(r *kgo.Record, q *topics.Request) {
-	if q.Retry {
-		p.carry(r, q)
-	}
 	refusal := p.judge(q)
 	takes := q.ID != nil && q.OnDuplicate == topics.DuplicateReplaces
 	if refusal != nil {
@@ -238,7 +241,6 @@ func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) 
 	}
 	if p.env.Chosen(r, q) {
 		e.flags |= chosen
-		p.chosen++
 	}
 	place := p.entries.add(e)
 	if q.Retry {

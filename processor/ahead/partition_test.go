@@ -33,6 +33,13 @@ func cancelOf(offset int64, name string) *kgo.Record {
 	return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow - 50_000), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}}
 }
 
+// passedOn is a cancel of an id that was asked for at a time, in another partition.
+func passedOn(offset int64, id string, asked int64) *kgo.Record {
+	r := cancelOf(offset, id)
+	r.Headers, _ = topics.AppendForward(nil, r.Headers, testMark, 1, 17, asked, nil)
+	return r
+}
+
 func opened(t *testing.T, c state.Checkpoint, env Env) *Partition {
 	t.Helper()
 	c.TopicID = testID
@@ -71,6 +78,18 @@ func TestCarriedOnSince(t *testing.T) {
 	}
 	if f := p.Fates(); len(f) != 1 || f[0].State != IsCarriedOn || f[0].By != 5 || f[0].NextDue != testNow+3000 {
 		t.Errorf("the first has become %+v", f)
+	}
+	// In the order of the log, too.
+	p = opened(t, state.Checkpoint{Offset: 2, LowWater: 2, Parsers: []state.ParserEpoch{{Spec: "p1+2000"}}}, Env{Route: testRoute(t, "fixed")})
+	plain := func(offset int64) *kgo.Record {
+		return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow - 60_000)}
+	}
+	copied := plain(4)
+	copied.Headers, _ = topics.AppendRetry(nil, nil, testMark, topics.Retry{Due: testNow + 1000, Attempt: 1, Origin: topics.Origin{Offset: 2, Timestamp: testNow, Due: testNow}}, nil)
+	accept(p, plain(2), plain(3), copied)
+	p.Decide()
+	if got := offsetsOf(p); !slices.Equal(got, []int64{3, 4}) {
+		t.Errorf("pending are %v in the order of the log", got)
 	}
 }
 
@@ -143,7 +162,9 @@ func TestFates(t *testing.T) {
 		{"a cancel that no replica has read", []*kgo.Record{request(0, soon), cancelOf(15, name(0, soon))}, Fate{State: IsCancelled, By: 15, Read: true}},
 		{"a cancel with another due time", []*kgo.Record{request(0, soon), cancelOf(5, name(0, soon+1))}, Fate{State: IsPending, Read: true}},
 		{"a cancel in time", []*kgo.Record{request(0, over), inTime}, Fate{State: IsCancelled, By: 5, Guess: true, Read: true}},
-		{"a cancel that came too late", []*kgo.Record{request(0, over), tooLate}, Fate{State: IsResolved, Read: true}},
+		{"a cancel that came too late, if a replica was there", []*kgo.Record{request(0, over), tooLate}, Fate{State: IsResolved, By: 5, Read: true}},
+		{"a cancel of its id that was asked for before it was written", []*kgo.Record{request(0, over, topics.HeaderID, "a"), passedOn(5, "a", testNow-60_001)}, Fate{State: IsResolved, Read: true}},
+		{"a cancel of its id that another partition has passed on", []*kgo.Record{request(0, over, topics.HeaderID, "a"), passedOn(5, "a", testNow-60_000)}, Fate{State: IsCancelled, By: 5, Guess: true, Read: true}},
 		{"a cancel of its id", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), cancelOf(5, "a")}, Fate{State: IsCancelled, By: 5, Read: true}},
 		{"a replacement", []*kgo.Record{request(0, soon), request(6, soon, topics.HeaderReplace, name(0, soon))}, Fate{State: IsReplaced, By: 6, Read: true}},
 		{"a resolve record", []*kgo.Record{request(0, soon), {Offset: 7, Headers: topics.Resolve(testMark, 0, soon, 0)}}, Fate{State: IsDeadLettered, Read: true}},

@@ -173,7 +173,8 @@ type reader struct {
 	*Looker
 	got      *Looked
 	until    time.Time // zero: it takes as long as it takes
-	expected int64     // the offset up to which Progress knows
+	enough   func(last Pending, chosen bool) bool
+	expected int64 // the offset up to which Progress knows
 }
 
 // expect has Progress know how far it is going to be read.
@@ -193,8 +194,9 @@ func (r *reader) read(ctx context.Context, to int64) error {
 	at := p.Position()
 	return r.leaders().read(ctx, r.got.TopicPartition, r.got.ID, at, to, fetchBytes, func(rec *kgo.Record) bool {
 		r.got.Records++
+		held := p.n
 		p.Accept(rec)
-		r.got.Stopped = p.Queue() && r.Enough != nil && p.n > 0 && r.Enough(p.last(), p.chosen) || r.got.Records%1024 == 0 && !r.until.IsZero() && time.Now().After(r.until)
+		r.got.Stopped = r.enough != nil && p.Queue() && p.n > held && r.enough(p.last()) || r.got.Records%1024 == 0 && !r.until.IsZero() && time.Now().After(r.until)
 		return !r.got.Stopped
 	}, func(offset int64) {
 		p.Pass(offset)

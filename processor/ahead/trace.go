@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -35,6 +36,7 @@ type Naming struct {
 	Due       int64 // ms: of Carries, when it is due next; of others, when what they name is, if an offset says it
 	Of        int64 // the offset that it names; -1: an id
 	By        int64 // of Resolves: above 0, this has cancelled or replaced it
+	WrittenBy int64 // ms: above 0, it takes nothing away that was written later
 }
 
 // Found is a record that is watched.
@@ -91,7 +93,7 @@ func (t *trace) question(q *question) {
 		of = -1
 	}
 	if q.id != 0 && (q.id == t.id || q.id == t.own) || q.id == 0 && t.watch.Has && t.watch.Offset == of {
-		t.note(Naming{Offset: q.offset, Timestamp: q.at, What: q.what, Of: of, Due: q.names.Due})
+		t.note(Naming{Offset: q.offset, Timestamp: q.at, What: q.what, Of: of, Due: q.names.Due, WrittenBy: q.writtenBy})
 	}
 }
 
@@ -127,7 +129,7 @@ type State uint8
 // The states of a record.
 const (
 	IsPending      State = iota // it waits to be delivered
-	IsResolved                  // it was delivered, or dead-lettered
+	IsResolved                  // it was delivered, or dead-lettered; or By has taken it away, if it was read in time
 	IsCancelled                 // by another record
 	IsReplaced                  // by another record
 	IsCarriedOn                 // its target was in trouble: a copy stands for it
@@ -139,7 +141,7 @@ type Fate struct {
 	Found
 	State   State
 	Waits   Pending // of IsPending
-	By      int64   // the offset of what has done it; 0: nothing has, or it is not known what
+	By      int64   // the offset of what has done it, or of IsResolved may have; 0: nothing has, or it is not known what
 	NextDue int64   // ms: of IsCarriedOn
 	Guess   bool    // By was written before the record was due, and so was in time as it seems: W does not tell
 	Read    bool    // an owner has read it: it lies below O
@@ -152,6 +154,17 @@ func (p *Partition) Fates() []Fate {
 		all = append(all, p.fate(f))
 	}
 	return all
+}
+
+// mayBeOf reports whether a record says something of one that was found.
+func (n *Naming) mayBeOf(f *Found) bool {
+	switch {
+	case n.Offset <= f.Offset, n.WrittenBy > 0 && f.Written > n.WrittenBy:
+		return false
+	case n.What == Carries:
+		return n.Of == f.Offset
+	}
+	return n.Of < 0 || n.Of == f.Offset && n.Due == f.Due
 }
 
 func (p *Partition) fate(f Found) Fate {
@@ -167,7 +180,7 @@ func (p *Partition) fate(f Found) Fate {
 	}
 	for _, n := range p.trace.namings {
 		switch {
-		case n.Offset <= f.Offset, fate.State == IsCarriedOn && n.What != Carries, n.Of >= 0 && n.Of != f.Offset, n.Of >= 0 && n.What != Carries && n.Due != f.Due:
+		case !n.mayBeOf(&f), fate.State == IsCarriedOn && n.What != Carries:
 			continue
 		case n.What == Carries:
 			fate.State, fate.By, fate.NextDue = IsCarriedOn, n.Offset, n.Due
@@ -176,8 +189,9 @@ func (p *Partition) fate(f Found) Fate {
 			fate.State, fate.By = IsCancelled, n.By
 		case n.What == Resolves:
 			fate.State, fate.By = IsDeadLettered, 0
-		case passed && n.Timestamp >= f.Due:
-			continue // it came too late
+		case passed && n.Timestamp >= f.Due: // it came too late, unless no replica was there before it
+			fate.By = cmp.Or(fate.By, n.Offset)
+			continue
 		default:
 			fate.State, fate.By, fate.Guess = IsCancelled, n.Offset, passed
 			if n.What == Replaces {
