@@ -17,7 +17,7 @@ func (p *Parser) Renew(by *Parser, q *Request, headers []kgo.RecordHeader, name 
 	ask := func(header string, value []byte) {
 		all = append(all, kgo.RecordHeader{Key: p.Name(header), Value: value})
 	}
-	ask(HeaderReplace, plain(name, p.keyed))
+	ask(HeaderReplace, inQuotes(name, p.keyed))
 	ask(due.Key, due.Value)
 	if q.TargetBy != "" {
 		ask(HeaderTargetTopic, slices.Clone(q.Target))
@@ -29,7 +29,7 @@ func (p *Parser) Renew(by *Parser, q *Request, headers []kgo.RecordHeader, name 
 		ask(HeaderTargetPartition, strconv.AppendInt(nil, int64(q.Partition), 10))
 	}
 	if q.ID != nil && !p.keyed {
-		ask(HeaderID, plain(string(q.ID), false))
+		ask(HeaderID, inQuotes(string(q.ID), false))
 	}
 	if q.Expires > 0 {
 		ask(HeaderExpires, strconv.AppendInt(nil, q.Expires, 10))
@@ -42,8 +42,8 @@ func (p *Parser) Renew(by *Parser, q *Request, headers []kgo.RecordHeader, name 
 	return all
 }
 
-// plain is an id or a handle as a header has it: in quotes, if what is around it would be taken off. Where ids are keys they are bytes.
-func plain(name string, key bool) []byte {
+// inQuotes is an id or a handle as a header has it: in quotes, if what is around it would be taken off. Where ids are keys they are bytes.
+func inQuotes(name string, key bool) []byte {
 	if key || string(bare([]byte(name))) == name {
 		return []byte(name)
 	}

@@ -2,6 +2,8 @@ package verify
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -46,7 +48,7 @@ func newPart(at place, start int64) *part {
 func (p *part) done() bool { return p.next >= p.goal || p.waits }
 
 // pass notes that a record has been read.
-func (p *part) pass(r *kgo.Record) {
+func (p *part) pass(r *kgo.Record, prefixes []string) {
 	p.next = r.Offset + 1
 	if r.Attrs.IsControl() {
 		return
@@ -56,7 +58,7 @@ func (p *part) pass(r *kgo.Record) {
 		p.first = at
 	}
 	p.first, p.last = min(p.first, at), max(p.last, at)
-	if p.wholeSince == never && isDelivered(r) {
+	if p.wholeSince == never && isDelivered(r, prefixes) {
 		p.wholeSince = at
 	}
 }
@@ -69,9 +71,10 @@ func (p *part) shrink(start int64) {
 }
 
 // isDelivered tells whether a record is one that a processor has written, whose timestamps rise with the log.
-func isDelivered(r *kgo.Record) bool {
+func isDelivered(r *kgo.Record, prefixes []string) bool {
 	for _, h := range r.Headers {
-		if h.Key == "delay-source" || h.Key == "__delay.errors.code" {
+		prefix, source := strings.CutSuffix(h.Key, "source")
+		if source && slices.Contains(prefixes, prefix) || h.Key == "__delay.errors.code" {
 			return true
 		}
 	}

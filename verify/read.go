@@ -57,7 +57,7 @@ func (v *Verifier) read(ctx context.Context, cl *kgo.Client, parts map[place]*pa
 					continue // read again after a failure
 				}
 				came = true
-				p.pass(r)
+				p.pass(r, v.prefixes)
 				if !r.Attrs.IsControl() {
 					take(p, r)
 				}

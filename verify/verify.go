@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -35,6 +36,8 @@ type Verifier struct {
 	outOfRange map[place]bool
 	trouble    map[place]error
 
+	prefixes []string // of the headers of the routes
+
 	until   int64 // ms: what was due by then must be there
 	partial bool  // targets have not been read to their ends
 }
@@ -52,6 +55,7 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 	for i := range v.config.Routes {
 		r := &v.config.Routes[i]
 		r.Group = config.Group
+		v.prefixes = append(v.prefixes, cmp.Or(r.Prefix, "delay-"))
 		if r.DeadLetter == "" {
 			r.DeadLetter = r.Topic + ".dead"
 		}

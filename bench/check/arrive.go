@@ -26,6 +26,7 @@ type judging struct{ *Checker }
 // Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known.
 func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	c.counts.Delivered++
+	r = c.deliveredAsUsual(r)
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
 	if !p.named() || rt == nil {
@@ -56,7 +57,7 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 		at:    c.places.of(r), target: c.targets.index(r.Topic), retried: p.attempt > 0, record: r,
 	}
 	if p.attempt >= 0 && src.at(offset).arrivals == 0 {
-		src.attempts[offset] = p.attempt
+		src.attempts[offset] = tried{times: p.attempt}
 	}
 	if rt.Retry != nil {
 		c.counts.Again++
@@ -255,6 +256,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	if p.problem != "" {
 		c.fault(Altered, src.name(offset), r, "%s", p.problem)
 	}
+	r = rt.asUsual(r)
 	a := arrival{print: c.hash.asDead(r, 0, p.timestamp), at: c.places.of(r), code: codeOf(p.code), record: r}
 	a.cut, a.retried = c.hash.cutDown(r, p), p.attempt > 0
 	s := src.at(offset)

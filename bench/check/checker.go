@@ -12,10 +12,12 @@ import (
 // Checker compares what was requested with what arrived. It belongs to one goroutine.
 type Checker struct {
 	judge
-	until   int64 // due times above are not waited for
-	hash    hasher
-	routes  map[string]*route // by delay topic
-	letters map[string]bool   // dead-letter topics
+	until  int64 // due times above are not waited for
+	hash   hasher
+	routes map[string]*route // by delay topic
+	// prefixed are those whose headers have another prefix than usual.
+	prefixed []*route
+	letters  map[string]bool // dead-letter topics
 
 	targets  targets
 	places   places
@@ -107,6 +109,9 @@ func New(config Config) (*Checker, error) {
 			}
 		}
 		c.routes[r.Topic] = rt
+		if rt.Prefix != "" && rt.Prefix != prefix {
+			c.prefixed = append(c.prefixed, rt)
+		}
 		if r.Emit == emitNone && c.contents == nil && config.Survey == nil {
 			c.contents = make(contents)
 		}
@@ -124,7 +129,10 @@ func (c *Checker) Counts() Counts {
 // Expect says what must become of a record of a delay topic.
 func (c *Checker) Expect(r *kgo.Record) Expectation {
 	src := c.source(r.Topic, r.Partition)
-	if src == nil || src.passedOver(r) || src.resolves(r) {
+	if src == nil {
+		return Expectation{}
+	}
+	if r = src.route.asUsual(r); src.passedOver(r) || src.resolves(r) {
 		return Expectation{}
 	}
 	if _, _, ok := src.retryOf(r); ok {
@@ -157,7 +165,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	src.window.next = max(src.window.next, r.Offset+1)
-	if src.passedOver(r) {
+	if r = src.route.asUsual(r); src.passedOver(r) {
 		c.counts.PassedOver++
 		return
 	}
@@ -313,7 +321,7 @@ func (c *Checker) newSource(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, window: whole, pages: make(map[int64]*page), few: make(map[int64]*slot), arrived: make(map[int64]*bits),
-		retries: make(map[int64]retry), attempts: make(map[int64]int64), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
+		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

@@ -61,6 +61,10 @@ type Route struct {
 	// Emit says which emitted headers delivered records carry: "source" (also if empty), "all" or "none". With none they are known
 	// by their content alone.
 	Emit string
+	// Prefix begins the names of the processor's headers. Empty: delay-.
+	Prefix string
+	// Tools are the tools whose headers may ask for a delay or name a target, as headers.aliases has them. Nil: what is usual on such a route.
+	Tools []string
 	// Jitter is what is added to due times at most. How much it is follows from the place of a record, and from TopicID.
 	Jitter time.Duration
 	// ExpireAfter is how long after it was due a record may be delivered; later it must be dead-lettered. Zero is no bound.

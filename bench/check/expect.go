@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -36,16 +37,46 @@ type asked struct {
 	until, lasting, topic, key, partition []byte
 	cancel, replace, expires, id          []byte
 	unsupported                           bool
+	seconds                               bool // until is a number of seconds
+	byKey                                 bool // it cancels what has its key
+	refused                               bool // whatever else it asks for
+	forwarded                             bool // another one of these, which means nothing beside a cancel
+}
+
+// asks tells whether anything is asked for.
+func (a *asked) asks() bool {
+	for _, v := range [][]byte{a.until, a.lasting, a.topic, plain(a.key), a.partition, a.cancel, a.replace, a.expires, a.id} {
+		if len(v) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // read takes what headers of other tools say where none of the processor's own asks for anything, and the route lets records say when they are due.
 func (rt *route) read(headers []kgo.RecordHeader) asked {
-	if tool := rt.borrows(headers); tool != "" {
-		return borrowed(headers, tool)
+	a := read(headers)
+	tool, several := rt.borrows(headers, &a)
+	if rt.Keyed {
+		a.cancel, a.replace = nameIn(headers, "delay-cancel"), nameIn(headers, "delay-replace")
 	}
-	return read(headers)
+	if tool != "" {
+		borrowed(&a, headers, tool, rt.Keyed)
+		a.refused = a.refused || several
+	}
+	return a
 }
 
+// nameIn is what a header names where ids are keys, which are bytes.
+func nameIn(headers []kgo.RecordHeader, name string) []byte {
+	v := lastOf(headers, name)
+	if _, _, _, isHandle := handle(plain(v)); isHandle {
+		return plain(v)
+	}
+	return v
+}
+
+// read takes what the processor's own headers ask for.
 func read(headers []kgo.RecordHeader) asked {
 	var a asked
 	for _, h := range headers {
@@ -54,23 +85,30 @@ func read(headers []kgo.RecordHeader) asked {
 		}
 		switch h.Key {
 		case "delay-until":
-			a.until = h.Value
+			a.until = inTime(h.Value)
 		case "delay-for":
-			a.lasting = h.Value
+			a.lasting = inTime(h.Value)
 		case "delay-target-topic":
-			a.topic = h.Value
+			a.topic = plain(h.Value)
 		case "delay-target-key":
 			a.key = h.Value
 		case "delay-target-partition":
-			a.partition = h.Value
+			a.partition = plain(h.Value)
 		case "delay-cancel":
-			a.cancel = h.Value
+			a.cancel = plain(h.Value)
 		case "delay-replace":
-			a.replace = h.Value
+			a.replace = plain(h.Value)
 		case "delay-id":
-			a.id = h.Value
+			a.id = plain(h.Value)
 		case "delay-expires":
-			a.expires = h.Value
+			a.expires = inTime(h.Value)
+		case "delay-every", "delay-cron", "delay-zone", "delay-count", "delay-target-key-null":
+			a.unsupported = a.unsupported || len(plain(lastOf(headers, h.Key))) > 0
+		case "delay-forwarded":
+			a.forwarded, a.unsupported = true, true
+		case "delay-resolve":
+			a.refused = len(lastOf(headers, h.Key)) > 0
+			a.unsupported = a.unsupported || a.refused
 		default:
 			a.unsupported = a.unsupported || !emitted(h.Key) && len(h.Value) > 0
 		}
@@ -78,19 +116,32 @@ func read(headers []kgo.RecordHeader) asked {
 	return a
 }
 
+// inTime is plain for a time or a length of time. In an envelope that says what the number is it is left: no form reads that.
+func inTime(v []byte) []byte {
+	inside, schema := unwrapped(v)
+	if schema != "" && len(inside) > 0 {
+		return v
+	}
+	return inside
+}
+
 // expect says what must become of a request, by its headers alone.
 func (rt *route) expect(r *kgo.Record) Expectation {
 	a := rt.read(r.Headers)
 	e := Expectation{Outcome: Deliver, Key: r.Key, Partition: -1}
-	if rt.Keyed && r.Value == nil && len(a.cancel)+len(a.replace) == 0 {
-		a.cancel = r.Key
-		if len(r.Key) == 0 {
+	if a.refused {
+		e.refuse(UnsupportedHeader)
+		return e
+	}
+	if rt.Keyed && (r.Value == nil || a.byKey) && len(a.cancel)+len(a.replace) == 0 && !a.forwarded {
+		if _, _, _, isHandle := handle(r.Key); isHandle || len(r.Key) == 0 {
 			e.refuse(InvalidID)
 			return e
 		}
+		a.cancel = r.Key
 	}
 	if len(a.cancel) > 0 {
-		rt.expectNamed(&e, a.cancel, r)
+		rt.expectNamed(&e, a.cancel, false, r)
 		if e.Outcome == Deliver {
 			e.Outcome = Cancel
 		}
@@ -113,6 +164,8 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 	}
 	if len(a.expires) > 0 && rt.Retry == nil {
 		switch until, ok := parseUntil(a.expires); {
+		case !ok && rt.surveyed: // the processor may know more forms
+			e.doubt(InvalidExpiry | Expired)
 		case !ok:
 			e.refuse(InvalidExpiry)
 		case until < e.Due-rt.jitter(r.Partition, r.Offset):
@@ -123,7 +176,7 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 		}
 	}
 	if len(a.replace) > 0 {
-		rt.expectNamed(&e, a.replace, r)
+		rt.expectNamed(&e, a.replace, true, r)
 		if e.Codes&(InvalidID|WrongPartition|UnsupportedHeader) == 0 {
 			e.doubt(TooLate)
 		}
@@ -136,26 +189,35 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 
 // expectNamed reads what a record cancels or replaces. A replacement must be in the partition of what it names. One whose headers cannot be
 // understood names nothing.
-func (rt *route) expectNamed(e *Expectation, v []byte, r *kgo.Record) {
+func (rt *route) expectNamed(e *Expectation, v []byte, replaces bool, r *kgo.Record) {
 	partition, offset, due, ok := handle(v)
-	switch replaces := rt.read(r.Headers).cancel == nil; {
+	switch {
 	case rt.Delay > 0:
 		e.refuse(UnsupportedHeader)
 	case !ok && len(v) > 256:
 		e.refuse(InvalidID)
 	case !ok:
-		if e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread {
+		if e.understood() {
 			e.ID, e.NamesID = string(v), true
 		}
 	case replaces && partition != r.Partition:
 		e.refuse(WrongPartition)
-	case e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread:
+	case e.understood():
 		e.Names, e.NamesDue = Source{r.Topic, partition, offset}, due
 	}
 }
 
 // unread are the reasons for which headers cannot be understood, whatever the configuration.
 const unread = InvalidID | NoDue | UnparsableDue | InvalidTarget | UnsupportedHeader | InvalidExpiry
+
+// understood tells whether headers can be, as far as they were looked at.
+func (e *Expectation) understood() bool {
+	codes := e.Codes
+	if e.dueUnread { // by this package alone
+		codes &^= UnparsableDue
+	}
+	return e.Outcome != DeadLetter || codes&unread == 0 && !e.unread
+}
 
 func (e *Expectation) refuse(c Codes) {
 	e.Outcome = DeadLetter
@@ -184,6 +246,10 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		return
 	case len(a.until) > 0:
 		due, ok := parseUntil(a.until)
+		if number, is := decimal(text(a.until)); a.seconds && is && number.Cmp(power(11)) >= 0 {
+			e.refuse(DueOutOfRange)
+			return
+		}
 		if !ok {
 			rt.unreadDue(e)
 			return
@@ -220,14 +286,14 @@ func (rt *route) unreadDue(e *Expectation) {
 }
 
 func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
-	name := a.topic
-	if len(name) == 0 {
+	name := bytes.Trim(a.topic, " \t\r\n")
+	if len(a.topic) == 0 {
 		name = rt.returnsTo(r.Headers)
 	}
-	if len(name) == 0 {
+	if len(name) == 0 && len(a.topic) == 0 {
 		name = []byte(rt.Target)
 	}
-	if len(name) == 0 {
+	if len(name) == 0 && len(a.topic) == 0 {
 		e.refuse(NoTarget)
 		return
 	}
@@ -258,12 +324,12 @@ func (rt *route) expectTarget(e *Expectation, a asked, r *kgo.Record) {
 		}
 	}
 	if len(a.partition) > 0 {
-		n, err := strconv.ParseInt(string(a.partition), 10, 16)
+		n, err := strconv.ParseUint(text(a.partition), 10, 31)
 		switch {
-		case err != nil || n < 0:
+		case err != nil:
 			e.refuse(InvalidPartition)
 			e.unread = true
-		case t.Partitions > 0 && n >= int64(t.Partitions):
+		case t.Partitions > 0 && n >= uint64(t.Partitions), n > math.MaxInt16:
 			e.refuse(InvalidPartition)
 		default:
 			e.Partition = int32(n)
@@ -279,7 +345,7 @@ type verdict struct {
 
 func (rt *route) judge(name string) verdict {
 	switch {
-	case len(name) > 249 || strings.TrimLeft(name, topicBytes) != "":
+	case len(name) == 0 || len(name) > 249 || name == "." || name == ".." || strings.TrimLeft(name, topicBytes) != "":
 		return verdict{codes: InvalidTarget}
 	case !rt.allowed(name):
 		return verdict{codes: TargetNotAllowed}

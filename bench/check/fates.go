@@ -31,7 +31,8 @@ type fate struct {
 	at, due, round int64 // ms: when it was written, and when it says that it was due; and its delay-attempt, -1 is none
 	dead           bool
 	code           Codes
-	byBroker       bool // at is not the processor's word
+	byBroker       bool  // at is not the processor's word
+	end            int64 // of a Survey: where the delay topic ended at some time after it had arrived; 0: not known
 }
 
 // putOff says when a request is due that came at a time that is not known.
@@ -57,15 +58,41 @@ func (f *fates) request(rt *route, r *kgo.Record, e Expectation) {
 		if !byBroker(r) {
 			t.since = max(r.Timestamp.UnixMilli(), 1)
 		}
-	} else if a := read(r.Headers); len(a.expires) > 0 {
-		t.expires, _ = parseUntil(a.expires)
-		t.never = t.expires < e.Due-rt.jitter(r.Partition, r.Offset)
+	} else if until, ok := parseUntil(rt.read(r.Headers).expires); ok {
+		t.expires, t.never = until, until < e.Due-rt.jitter(r.Partition, r.Offset)
 	}
 	if t == (terms{}) && !slices.ContainsFunc(f.came[r.Offset], func(c fate) bool { return c.round >= 0 }) {
 		delete(f.came, r.Offset)
 		return
 	}
 	f.terms[r.Offset] = t
+}
+
+// ended takes in where the delay topic ends, after all that has arrived.
+func (f *fates) ended(end int64) {
+	for offset, came := range f.came {
+		if !f.terms[offset].again {
+			continue
+		}
+		for i := range came {
+			if came[i].end == 0 {
+				came[i].end = end
+			}
+		}
+	}
+}
+
+// unclear tells whether a request has arrived that was put off by a record that was not read yet, as it seems.
+func (f *fates) unclear(offset, next int64) bool {
+	t := f.terms[offset]
+	return t.since > 0 && slices.ContainsFunc(f.came[offset], func(c fate) bool {
+		return !c.dead && (c.end == 0 || next < c.end) && !c.wasPutOff(f.put[offset])
+	})
+}
+
+// wasPutOff tells whether a record has said that it is due when an arrival says that it was.
+func (c fate) wasPutOff(put []putOff) bool {
+	return slices.ContainsFunc(put, func(p putOff) bool { return p.due == c.due })
 }
 
 // mayExpire tells whether there is a time after which a request is of no use.
@@ -85,6 +112,9 @@ func (e *ending) judgeFates(src *source) {
 func (e *ending) judgeFate(src *source, offset int64) {
 	t, ok := src.fates.terms[offset]
 	if !ok {
+		return
+	}
+	if e.config.Survey != nil && src.fates.unclear(offset, src.window.next) {
 		return
 	}
 	put, s := src.fates.put[offset], src.at(offset)
@@ -121,7 +151,7 @@ func (e *ending) judgePutOff(name Source, t terms, all []putOff) {
 
 // judgeExpired: what is dead-lettered because it has expired, has.
 func (e *ending) judgeExpired(name Source, s *slot, t terms, put []putOff, came fate) {
-	if came.byBroker {
+	if came.byBroker || s.is(dueUnread) {
 		return
 	}
 	dues := []int64{s.due}
@@ -139,9 +169,12 @@ func (e *ending) judgeExpired(name Source, s *slot, t terms, put []putOff, came 
 // judgeAgainst: what was delivered had not expired, and says how often it was delivered before.
 func (e *ending) judgeAgainst(name Source, s *slot, t terms, put []putOff, came fate) {
 	due := s.due
+	if s.is(dueUnread) {
+		due = came.due
+	}
 	if t.since > 0 {
 		due = came.due
-		if !slices.ContainsFunc(put, func(p putOff) bool { return p.due == due }) {
+		if !came.wasPutOff(put) {
 			e.fault(Early, name, nil, "came at a time that is not known, and was delivered as due at %d, until which it was not put off", due)
 		}
 	}

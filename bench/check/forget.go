@@ -157,7 +157,7 @@ func (e surveying) isSettled(src *source, offset int64, s *slot) bool {
 	case !s.is(requested) && s.arrivals > 0:
 		return false
 	}
-	return s.arrivals > 0 && !e.apart(src.name(offset), s)
+	return s.arrivals > 0 && !e.apart(src.name(offset), s) && !src.unclear(offset)
 }
 
 // bury judges what can be judged when nothing more comes of a request, and forgets what was noted for that.

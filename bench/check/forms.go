@@ -109,10 +109,17 @@ var stamps = []string{
 	time.DateOnly,
 }
 
+// zoneName is how Java writes the name of a zone behind an offset.
+var zoneName = regexp.MustCompile(`^(.*(?:[Zz]|[+-][0-9:]{2,5}))\[[A-Za-z0-9._/+-]{1,62}\]$`)
+
 // stamp is one of them. A date is its midnight in UTC.
 func stamp(v []byte) (millis int64, ok bool) {
+	said := text(v)
+	if named := zoneName.FindStringSubmatch(said); named != nil {
+		said = named[1]
+	}
 	for _, layout := range stamps {
-		if t, err := time.Parse(layout, text(v)); err == nil {
+		if t, err := time.Parse(layout, said); err == nil {
 			return t.Add(time.Millisecond - 1).UnixMilli(), true
 		}
 	}

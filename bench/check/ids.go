@@ -42,7 +42,7 @@ func (rt *route) expectID(e *Expectation, a asked, r *kgo.Record) {
 		e.refuse(InvalidID)
 		e.Names, e.NamesID, e.ID = Source{}, false, ""
 		return
-	case len(id) > 0 && (e.Outcome != DeadLetter || e.Codes&unread == 0 && !e.unread):
+	case len(id) > 0 && e.understood():
 		e.ID = string(id)
 	}
 	if e.ID != "" && rt.OnDuplicate == Reject {

@@ -144,8 +144,8 @@ func (e *ending) judgeAttempts(src *source) {
 }
 
 func (e *ending) judgeAttempt(src *source, offset int64) {
-	s, says, last := src.at(offset), src.attempts[offset], src.retries[offset]
-	if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone {
+	s, says, last := src.at(offset), src.attempts[offset].times, src.retries[offset]
+	if !s.is(requested) || !s.is(delivered) || s.is(died) || src.route.Emit == emitNone || e.config.Survey != nil && src.unclear(offset) {
 		return
 	}
 	// A record that comes twice may have been delivered before it was put off.
@@ -184,7 +184,7 @@ func (e *ending) judgeOrder(src *source, atATime int) {
 				continue
 			}
 			if last, ok := src.retries[offset]; ok && (s.is(retried) || len(src.fates.put[offset]) > 0) {
-				if len(src.fates.put[offset]) > 1 || e.config.AllowDoubles && (last.count != int(last.attempt) || src.attempts[offset] != last.attempt) {
+				if len(src.fates.put[offset]) > 1 || e.config.AllowDoubles && (last.count != int(last.attempt) || src.attempts[offset].times != last.attempt) {
 					continue // it was put off twice for one attempt, or again after it had arrived: any of these may have been it
 				}
 				t.due, t.seq = last.due, last.offset

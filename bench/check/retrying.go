@@ -30,8 +30,11 @@ type Retry struct {
 	Strip []string
 }
 
-// sourceHeaders are those by which other systems say where a record was.
-var sourceHeaders = []string{"__connect.errors.topic", "kafka_dlt-original-topic", "kafka_original-topic", "__streams.errors.topic", "__dlq.errors.topic"}
+// sources are the headers by which other systems say where a record was.
+var sources = []struct{ tool, header string }{
+	{"connect-dlq", "__connect.errors.topic"}, {"spring-dlt", "kafka_dlt-original-topic"}, {"spring-dlt", "kafka_original-topic"},
+	{"streams-dlq", "__streams.errors.topic"}, {"share-dlq", "__dlq.errors.topic"},
+}
 
 // mostRounds is the largest delay-attempt that is understood.
 const mostRounds = 1_000_000
@@ -83,14 +86,16 @@ func (c *Checker) asked(name Source, s *slot) int64 {
 
 // kept are the headers of a request that its route does not take off.
 func (rt *route) kept(headers []kgo.RecordHeader) []kgo.RecordHeader {
-	if tool := rt.borrows(headers); tool != "" {
-		return returned(headers, tool)
+	if a := read(headers); !a.asks() {
+		if tool, _ := rt.borrows(headers, &a); tool != "" {
+			return returned(headers, tool)
+		}
 	}
 	if rt.Retry == nil || len(rt.Retry.Strip) == 0 {
 		return headers
 	}
 	return slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool {
-		return slices.ContainsFunc(rt.Retry.Strip, func(pattern string) bool { return match(pattern, h.Key) })
+		return slices.ContainsFunc(rt.Retry.Strip, func(pattern string) bool { return match(pattern, strings.TrimPrefix(h.Key, ofUsers)) })
 	})
 }
 
@@ -104,16 +109,11 @@ func (rt *route) letterBox(code Codes) string {
 
 // round is how often a record of a retry route was delivered before.
 func round(headers []kgo.RecordHeader) (n int64, ok bool) {
-	v := ""
-	for _, h := range headers {
-		if h.Key == "delay-attempt" {
-			v = string(h.Value)
-		}
-	}
-	if v == "" {
+	v := plain(lastOf(headers, "delay-attempt"))
+	if len(v) == 0 {
 		return 0, true
 	}
-	u, err := strconv.ParseUint(strings.TrimSpace(v), 10, 63)
+	u, err := strconv.ParseUint(text(v), 10, 63)
 	return int64(u), err == nil && u <= mostRounds
 }
 
@@ -140,16 +140,14 @@ func byBroker(r *kgo.Record) bool { return r.Attrs.TimestampType() == 1 }
 
 // returnsTo is the topic that headers of other systems name.
 func (rt *route) returnsTo(headers []kgo.RecordHeader) []byte {
-	if rt.Retry == nil || !rt.Retry.FromHeaders {
-		return nil
-	}
-	for _, name := range sourceHeaders {
+	for _, source := range sources {
+		usual := rt.Tools == nil && rt.Retry != nil && rt.Retry.FromHeaders
+		if !usual && !slices.Contains(rt.Tools, source.tool) {
+			continue
+		}
 		for _, h := range slices.Backward(headers) {
-			if h.Key == name {
-				if len(h.Value) > 0 {
-					return h.Value
-				}
-				break
+			if v := plain(h.Value); h.Key == source.header && len(v) > 0 {
+				return []byte(text(v))
 			}
 		}
 	}

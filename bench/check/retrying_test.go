@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -221,5 +222,82 @@ func TestPause(t *testing.T) {
 	}
 	if least < 8000 || least > 8010 || most > 12_000 || most < 11_990 {
 		t.Errorf("%d to %d", least, most)
+	}
+}
+
+// A survey reads targets after delay topics, so what has put a record off may lie beyond what it has read: that is no fault until it has been
+// looked for there.
+func TestPutOffBeyondWhatWasRead(t *testing.T) {
+	for _, put := range []bool{true, false} {
+		tr := newTrip(false, nil)
+		tr.w.config.Survey = knows{}
+		c := newChecker(t, tr.w.config)
+		c.Window("requests", 1, 0, math.MaxInt64)
+		c.Requested(tr.failed)
+		if put {
+			tr.putOff(now, again)
+		}
+		c.Delivered(tr.deliver(again, "2"), again)
+		const end = 2 * pageSlots
+		c.Reached("requests", 1, pageSlots) // so that it may be forgotten
+		for _, pass := range []string{"the end is not known", "the end is not read"} {
+			c.Forget()
+			if r := c.Report(); r.Count(Early) != 0 {
+				t.Errorf("%s: %v", pass, r)
+			}
+			c.Ended("requests", 1, end)
+		}
+		if put {
+			c.Requested(tr.more[0])
+		}
+		c.Reached("requests", 1, end)
+		c.Forget()
+		want := int64(1)
+		if put {
+			want = 0
+		}
+		if r := c.Report(); r.Count(Early) != want || r.Delivered != 1 {
+			t.Errorf("put off: %v: %v", put, r)
+		}
+	}
+}
+
+// So may what has carried it on, because its target was in trouble.
+func TestCarriedOnBeyondWhatWasRead(t *testing.T) {
+	for _, carried := range []bool{true, false} {
+		w := newWorld()
+		w.config.Survey = knows{}
+		c := newChecker(t, w.config)
+		c.Window("requests", 1, 0, math.MaxInt64)
+		q := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=orders")
+		c.Requested(q)
+		var retry *kgo.Record
+		if carried {
+			retry = w.retry(q, due, due.Add(time.Second))
+		}
+		d := w.deliver(q, due)
+		d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-tries", Value: []byte("1")})
+		c.Delivered(d, due.Add(time.Minute))
+		const end = 2 * pageSlots
+		c.Reached("requests", 1, pageSlots) // so that it may be forgotten
+		for _, pass := range []string{"the end is not known", "the end is not read"} {
+			c.Forget()
+			if r := c.Report(); r.Count(Altered) != 0 {
+				t.Errorf("%s: %v", pass, r)
+			}
+			c.Ended("requests", 1, end)
+		}
+		if carried {
+			c.Requested(retry)
+		}
+		c.Reached("requests", 1, end)
+		c.Forget()
+		want := int64(1)
+		if carried {
+			want = 0
+		}
+		if r := c.Report(); r.Count(Altered) != want || r.Delivered != 1 {
+			t.Errorf("carried on: %v: %v", carried, r)
+		}
 	}
 }

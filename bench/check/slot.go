@@ -59,7 +59,7 @@ type source struct {
 	few       map[int64]*slot // by offset: those of pages that were given up
 	arrived   map[int64]*bits // by offset / bitsOffsets: what has arrived in pages that were given up
 	retries   map[int64]retry // by offset of the origin: its last attempt
-	attempts  map[int64]int64 // by offset: of what arrived first and says that it had been tried before
+	attempts  map[int64]tried // by offset: of what arrived first and says that it had been tried before
 	overdue   map[int64]int64 // by offset: the timestamps of requests that were due before they were written
 	large     map[int64]large // requests that may be cut down, by offset
 	cut       map[int64]large // dead letters that were, and came before their request
@@ -84,6 +84,30 @@ const headBytes = 1 << 10
 type retry struct {
 	due, offset, attempt int64
 	count                int
+}
+
+// tried is how often what has arrived had been tried before.
+type tried struct {
+	times int64
+	end   int64 // of a Survey: where the delay topic ended at some time after it had arrived; 0: not known
+}
+
+// unclear tells whether a request has arrived that was written again before, by a record that was not read yet as it seems.
+func (s *source) unclear(offset int64) bool {
+	says := s.attempts[offset]
+	return s.fates.unclear(offset, s.window.next) || says.times > s.retries[offset].attempt && (says.end == 0 || s.window.next < says.end)
+}
+
+// ended takes in where the delay topic ends, after all that has arrived.
+func (s *source) ended(end int64) {
+	s.window.end = end
+	s.fates.ended(end)
+	for offset, says := range s.attempts {
+		if says.end == 0 {
+			says.end = end
+			s.attempts[offset] = says
+		}
+	}
 }
 
 func (s *source) name(offset int64) Source { return Source{s.topic, s.partition, offset} }

@@ -85,7 +85,7 @@ func (c *Checker) Reached(topic string, partition int32, next int64) {
 // Ended says where a partition of a delay topic ended after all that has arrived was read: what names a request beyond it names none.
 func (c *Checker) Ended(topic string, partition int32, end int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
-		src.window.end = end
+		src.ended(end)
 	}
 }
 
@@ -110,7 +110,7 @@ func (c *Checker) AddTarget(t Target) {
 // Target returns where a record of a delay topic asks to be delivered, or nothing.
 func (c *Checker) Target(r *kgo.Record) string {
 	if src := c.sources[topicPartition{r.Topic, r.Partition}]; src != nil && !src.resolves(r) {
-		return src.route.Expect(r).Target
+		return src.route.Expect(src.route.asUsual(r)).Target
 	}
 	return ""
 }
@@ -147,6 +147,7 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 	e.Outcome = Either
 	if certain != 0 || e.unread {
 		e.Outcome = DeadLetter
+		e.Codes |= unread | DueOutOfRange | InvalidPartition | WrongPartition | InvalidAttempt // whichever was found first
 	}
 	e.Codes |= mayHappen
 	return e

@@ -173,7 +173,7 @@ func (v *view) asksForTheSame(one *foundRecord, q *topics.Request, as *kgo.Recor
 			return fmt.Errorf("with that time it would be dead-lettered: %w", refusal)
 		}
 	}
-	names := again.Named == nil && again.Here && again.Handle == v.handleOf(one) || q.ID != nil && string(again.Named) == string(q.ID)
+	names := again.NamedID == nil && again.Here && again.Handle == v.handleOf(one) || q.ID != nil && string(again.NamedID) == string(q.ID)
 	if !again.Replaces || !names || string(again.ID) != string(q.ID) || string(again.Target) != string(q.Target) ||
 		again.HasKey != q.HasKey || string(again.Key) != string(q.Key) || again.Partition != q.Partition || again.Expires != q.Expires {
 		return fmt.Errorf("%s cannot be written again: by its route of today a record cannot ask for the same as this one; it can be cancelled (`duewheel cancel`)", v.handleOf(one))

@@ -178,8 +178,6 @@ func unjudged(r *topics.Route) (errs []error) {
 		key string
 		is  bool
 	}{
-		{"headers.prefix", r.HeaderPrefix() != topics.HeaderPrefix},
-		{"headers.aliases", len(r.Aliases) > 0},
 		{"timestamp", r.Timestamp != topics.TimestampFired},
 	} {
 		if set.is {
@@ -193,7 +191,7 @@ func unjudged(r *topics.Route) (errs []error) {
 func promised(r *topics.Route) check.Route {
 	c := check.Route{
 		Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
-		Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
+		Prefix: r.HeaderPrefix(), Tools: r.Aliases, Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
 		OnDuplicate: map[topics.OnDuplicate]check.OnDuplicate{
 			topics.DuplicateRejected: check.Reject, topics.DuplicateReplaces: check.Replace, topics.DuplicateIgnored: check.LeaveOut,
 		}[r.OnDuplicate],

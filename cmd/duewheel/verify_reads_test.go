@@ -1,0 +1,252 @@
+package main
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/bench/check"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// blind is a survey of topics of which nothing is known.
+type blind struct{}
+
+func (blind) Resolved(check.Source, int64, int64) bool { return false }
+func (blind) Unseen(check.Unseen) (v check.Verdict)    { return v }
+
+// What verify expects of a request is what a replica makes of it: where the two read a header in different ways, verify would call it a
+// fault that all is well.
+func TestVerifyReadsAsReplicasDo(t *testing.T) {
+	eight := binary.BigEndian.AppendUint64(nil, 1795186800123)
+	values := map[string][]string{
+		"delay-until": {"1795186800123", "1795186800", "2026-11-20T14:05:00Z", `"2026-11-20T14:05:00Z"`, "null", "", " ", "2026-11-20T14:05:00+01:00[Europe/Paris]", string(eight), "tomorrow", "20454",
+			`{"schema":{"type":"int64"},"payload":1795186800123}`, "2026-11-20T14:05Z", "2026-11-20 14:05:00 +0000 UTC", "2026-11-20T14:05:00", "2026-11-20t14:05:00,5z", "-1", "1e999999999", "2026-11-20T23:59:60Z"},
+		"delay-for": {"5m", "PT5M", `"5m"`, "null", "0:05:00", "300000", "-5m", "1 h 5 m", "2 days, 0:00:05", "2.00:00:05", "-1 days, 23:00:00", "P1M", "P-1D", "+5m", ".5s", "12:30", "1h-5m", string(eight), "5", "PT1.5H", "P1,5D", "5.m",
+			`{"schema":{"type":"int64"},"payload":300000}`, `{"schema":null,"payload":null}`},
+		"delay-target-topic":            {"orders", `"orders"`, " orders ", "null", "", "billing", "or ders", "..", `{"schema":{"type":"string"},"payload":"orders"}`, "__consumer_offsets", "delays"},
+		"delay-target-key":              {"other", `"other"`, "null", ""},
+		"delay-target-partition":        {"1", `"1"`, " 1 ", "null", "", "-1", "x", "01", "40000", "3000000000"},
+		"delay-expires":                 {"2026-11-21T14:05:00Z", `"2026-11-21T14:05:00Z"`, "null", "1795186800124", "later", "1795100000000", "", " "},
+		"delay-id":                      {"a", `"a"`, "null", "", "0-1-1795186800123", strings.Repeat("x", 257), " a", `"null"`},
+		"delay-cancel":                  {"0-1-1795186800123", `"0-1-1795186800123"`, " 0-1-1795186800123 ", "null", "", "a", `"a"`, "1-1-1795186800123", strings.Repeat("x", 257)},
+		"delay-replace":                 {"0-1-1795186800123", `"0-1-1795186800123"`, "null", "", "a", `"a"`, "1-1-1795186800123"},
+		"delay-due":                     {"1"},
+		"delay-attempt":                 {"2", "null"},
+		"delay-retry":                   {"x"},
+		"delay-resolve":                 {"", "x"},
+		"delay-forwarded":               {"x"},
+		"delay-every":                   {"5m", "null", ""},
+		"delay-unknown":                 {"x", ""},
+		"Delay-For":                     {"5m"},
+		"deliver-at":                    {"1795186800123", "null", `"1795186800123"`},
+		"deliver-after":                 {"5m"},
+		"x-delay":                       {"300000"},
+		"scheduler-epoch":               {"1795186800", "1795186800123", "null"},
+		"scheduler-target-topic":        {"orders", `"orders"`},
+		"scheduler-target-key":          {"other"},
+		"schedule_target_epoch":         {"1795186800"},
+		"schedule_target_topic":         {"orders"},
+		"schedule_target_partition":     {"1"},
+		"schedule_target_partition_key": {"x", "null", ""},
+		"schedule_source_type":          {"schedule", "cancel", `"schedule"`, "x", "tombstone"},
+		"ce_deliverat":                  {"2026-11-20T14:05:00Z"},
+		"ce_expirytime":                 {"2026-11-21T14:05:00Z", `"x"`},
+		"trace":                         {"17"},
+		"retry_topic-backoff-timestamp": {"1795186800123", string(eight[2:])},
+		"kafka_original-topic":          {"orders", `"orders"`, "null"},
+		"__connect.errors.topic":        {"orders", " orders "},
+	}
+	var names []string
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	routes := []topics.Route{
+		{Topic: "delays", Allow: []string{"orders", "bill*"}},
+		{Topic: "owned", Allow: []string{"orders"}, Target: "orders", Jitter: time.Second, OnDuplicate: topics.DuplicateReplaces},
+		{Topic: "keyed", Allow: []string{"orders"}, Target: "orders", Keyed: true},
+		{Topic: "later", Target: "orders", Delay: time.Minute},
+		{Topic: "prefixed", Allow: []string{"orders"}, Target: "orders", Prefix: "x-wheel-"},
+		{Topic: "tools", Allow: []string{"orders"}, Aliases: []string{"plain", "spring-retry", "connect-dlq"}},
+		{Topic: "toolless", Target: "orders", Aliases: []string{"none"}},
+		{Topic: "retries", Allow: []string{"orders"}, Retry: &topics.Retrying{FromHeaders: true, Backoff: topics.Backoff{Initial: time.Second, Factor: 2, Max: time.Minute}, MaxAttempts: 3, Strip: []string{"tr*"}}},
+	}
+	all := make([]*topics.Route, len(routes))
+	config := check.Config{Survey: blind{}, Targets: []check.Target{{Topic: "orders"}, {Topic: "billing"}}}
+	for i := range routes {
+		routes[i].DeadLetter = routes[i].Topic + ".dead"
+	}
+	made, err := topics.NewRoutes(routes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(all, made)
+	for _, r := range all {
+		config.Routes = append(config.Routes, promised(r))
+	}
+	checker, err := check.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		checker.Window(r.Topic, 0, 100, 1<<40)
+	}
+	random := rand.New(rand.NewPCG(7, 7))
+	mark := topics.NewMark([4]byte{}, "", 0)
+	seen := map[string]int{}
+	for i := range 60_000 {
+		route := all[random.IntN(len(all))]
+		r := &kgo.Record{Topic: route.Topic, Offset: int64(100 + i), Timestamp: lookNow, Value: []byte("v"), Key: []byte("k")}
+		if random.IntN(8) == 0 {
+			r.Value = nil
+		}
+		if random.IntN(8) == 0 {
+			r.Key = nil
+		}
+		n := random.IntN(4)
+		if random.IntN(3) > 0 {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: route.Header("delay-until"), Value: []byte("1795186800123")}, kgo.RecordHeader{Key: route.Header("delay-target-topic"), Value: []byte("orders")})
+		}
+		for range n {
+			name := names[random.IntN(len(names))]
+			of := values[name]
+			if rest, ours := strings.CutPrefix(name, topics.HeaderPrefix); ours && route.Prefix != "" && random.IntN(4) > 0 {
+				name = route.Prefix + rest
+			}
+			h := kgo.RecordHeader{Key: name, Value: []byte(of[random.IntN(len(of))])}
+			if random.IntN(20) == 0 {
+				h.Value = nil
+			}
+			r.Headers = append(r.Headers, h)
+		}
+		q, err := route.Parser().Parse(r.Headers, topics.StampOf(r), r.Offset, mark)
+		e := checker.Expect(r)
+		wrong := disagree(route, r, &q, err, &e)
+		if wrong == "" {
+			wrong = blamed(checker, route, r, &q, err)
+		}
+		if wrong != "" {
+			what := wrong
+			for _, h := range r.Headers {
+				what += " " + h.Key + "=" + strconv.Quote(string(h.Value))
+			}
+			key := wrong
+			if seen[key]++; seen[key] <= 3 {
+				t.Errorf("%s: %s (key %q, value %v): replica %+v, %v", route.Topic, what, r.Key, r.Value != nil, q, err)
+			}
+		}
+	}
+	for kind, found := range checker.Report().Found {
+		for _, f := range found.First {
+			if f.Source.Topic != "retries" { // of these it is not known when they came
+				t.Errorf("%v: %v", kind, f)
+			}
+		}
+	}
+}
+
+// blamed says what verify calls a fault of what a replica makes of a request: its delivery or its dead letter.
+func blamed(c *check.Checker, route *topics.Route, r *kgo.Record, q *topics.Request, err error) string {
+	before := c.Counts()
+	c.Requested(r)
+	var refusal *topics.Refusal
+	if !errors.As(err, &refusal) && q.Kind == topics.KindRequest {
+		refusal = route.Refuse(q, lookNow.UnixMilli())
+	}
+	if refusal == nil && q.Kind != topics.KindRequest {
+		return ""
+	}
+	as := &kgo.Record{Key: r.Key, Value: r.Value, Topic: route.DeadLetter, Offset: r.Offset, Timestamp: time.UnixMilli(max(q.Due, r.Timestamp.UnixMilli()))}
+	if refusal == nil {
+		refusal = route.Expired(q, q.Due, as.Timestamp.UnixMilli())
+	}
+	if refusal != nil {
+		as.Headers, _ = topics.AppendDeadLetter(nil, r.Headers, topics.DeadLetter{Topic: r.Topic, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), Refusal: refusal}, nil)
+		c.DeadLettered(as)
+	} else {
+		d := topics.Delivered{Topic: r.Topic, Origin: q.First(r.Offset, r.Timestamp.UnixMilli()), Prefix: route.HeaderPrefix(), Preset: q.Preset}
+		if d.Origin.Due = q.Due; route.Retry != nil {
+			d.Round, d.Strip = q.Round+1, route.Retry.Strip
+		}
+		if as.Topic = string(q.Target); q.HasKey {
+			as.Key = q.Key
+		}
+		as.Partition = max(q.Partition, 0)
+		as.Headers, _ = topics.AppendDelivered(nil, r.Headers, &d, nil)
+		c.Delivered(as, as.Timestamp)
+	}
+	switch now := c.Counts(); {
+	case now.Faults > before.Faults:
+		return "a fault"
+	case now.Foreign > before.Foreign:
+		return "not known again"
+	}
+	return ""
+}
+
+// disagree says in what verify does not expect what a replica does.
+func disagree(route *topics.Route, r *kgo.Record, q *topics.Request, err error, e *check.Expectation) string {
+	var refusal *topics.Refusal
+	if errors.As(err, &refusal) {
+		switch {
+		case e.Outcome != check.DeadLetter && e.Outcome != check.Either:
+			return "delivered, and it is refused"
+		case e.Codes != 0 && !slices.Contains(strings.Split(e.Codes.String(), " or "), string(refusal.Code)):
+			return "code " + string(refusal.Code) + " is not one of " + e.Codes.String()
+		}
+		return ""
+	}
+	if q.Kind == topics.KindCancel {
+		switch {
+		case e.Outcome != check.Cancel:
+			return "not a cancel"
+		case q.NamedID != nil && (!e.NamesID || e.ID != string(q.NamedID)):
+			return "cancels another id"
+		case q.NamedID == nil && (e.NamesID || e.Names.Partition != q.Handle.Partition || e.Names.Offset != q.Handle.Offset || e.NamesDue != q.Handle.Due):
+			return "cancels another handle"
+		}
+		return ""
+	}
+	if q.Kind != topics.KindRequest {
+		return ""
+	}
+	if e.Outcome == check.Cancel || e.Outcome == check.Ignore {
+		return "no request"
+	}
+	if refusal := route.Refuse(q, lookNow.UnixMilli()); refusal != nil {
+		if e.Outcome == check.Deliver || e.Codes != 0 && !slices.Contains(strings.Split(e.Codes.String(), " or "), string(refusal.Code)) {
+			return "authorised as " + string(refusal.Code) + " and not " + e.Codes.String()
+		}
+		return ""
+	}
+	key := r.Key
+	if q.HasKey {
+		key = q.Key
+	}
+	switch {
+	case e.Outcome == check.DeadLetter:
+		return "refused for " + e.Codes.String() + ", and it is delivered"
+	case e.Due != q.Due && !(e.OrLater && q.Due > e.Due):
+		return "another due time"
+	case e.Target != string(q.Target):
+		return "another target"
+	case string(e.Key) != string(key):
+		return "another key"
+	case e.Partition != q.Partition && (q.Partition <= math.MaxInt16 || e.Outcome == check.Deliver):
+		return "another partition"
+	case e.ID != string(q.ID) && route.Retry == nil: // on those for retries nothing has an id
+		return "another id"
+	case q.Replaces != (e.Names.Topic != "" || e.NamesID):
+		return "another replacement"
+	}
+	return ""
+}
