@@ -150,7 +150,7 @@ var states = map[ahead.State]string{
 // says tells what has become of a record, in a word and in words.
 func (v *view) says(one *foundRecord) (state, text string) {
 	fate := one.fate
-	if fate.Found.Offset != one.record.Offset { // the fold has passed it over
+	if one.other {
 		return "no_request", "no request: it cancels another one, or duewheel has written it for itself"
 	}
 	due := time.UnixMilli(fate.Due).In(v.Now.Location())

@@ -19,6 +19,7 @@ import (
 type foundRecord struct {
 	got    *ahead.Looked
 	fate   ahead.Fate
+	other  bool        // it is no request, so it has no fate
 	record *kgo.Record // nil: it is not in the log any more
 	by     *kgo.Record // what has done it; nil: nothing, or it is not known
 	audit  []auditRow
@@ -95,7 +96,8 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 	}
 	fates := got.Fates()
 	if len(fates) == 0 {
-		return one, nil // no request
+		one.other = true // the fold has passed it over
+		return one, nil
 	}
 	one.fate = fates[0]
 	if is := v.handleOf(one); is.Due != h.Due && one.fate.Due > topics.AtOnce {

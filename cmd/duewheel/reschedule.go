@@ -116,7 +116,7 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 	if one.record == nil {
 		return nil, fmt.Errorf("%s has left the log meanwhile", name)
 	}
-	if one.fate.State != ahead.IsPending || one.fate.Offset != one.record.Offset {
+	if one.other || one.fate.State != ahead.IsPending {
 		_, text := v.says(one)
 		return nil, fmt.Errorf("%s does not wait: %s", name, text)
 	}
