@@ -34,7 +34,7 @@ func newAgendaCommand(f *flags) *cobra.Command {
 		Long: `Draw a bar for each minute, hour or day of what is pending, by target. It reads the
 group's checkpoints and the logs behind them, as ls does, and writes nothing.`,
 		Example: "  duewheel agenda -c duewheel.yaml\n  duewheel agenda -c duewheel.yaml --by minute --before 1h --target orders",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := o.check(cmd, wallClock())
 			if _, known := stepNames[o.by]; !known && o.by != "" {

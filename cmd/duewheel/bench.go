@@ -35,7 +35,7 @@ The cases are ` + strings.Join(bench.Cases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench -b localhost:9092\n  duewheel bench -b localhost:9092 --case lateness,instant --rate 2000 --json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.bench(cmd, bench.Run, o, asJSON)
 		},
@@ -45,7 +45,7 @@ should be; a goal that is missed is only said.`,
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
 	p.IntVar(&o.Records, "records", 1_000_000, "records of the cases throughput and store")
 	p.IntVar(&o.Rate, "rate", 10_000, "records a second of the cases lateness and writes")
-	p.DurationVar(&o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
+	lengthFlag(p, &o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
 	p.IntVar(&o.Burst, "burst", 100_000, "records of the case instant")
 	oneProcess(p, &o, &asJSON)
 	cmd.AddCommand(newBenchAskCommand(f), newBenchLookCommand(f), newBenchScaleCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
@@ -98,7 +98,7 @@ The cases are ` + strings.Join(bench.AskCases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench ask -b localhost:9092\n  duewheel bench ask -b localhost:9092 --case retry --rate 2000 --json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.bench(cmd, bench.Ask, o, asJSON)
 		},
@@ -108,7 +108,7 @@ should be; a goal that is missed is only said.`,
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
 	p.IntVar(&o.Records, "records", 500_000, "records of the cases cancels, ids and audit")
 	p.IntVar(&o.Rate, "rate", 10_000, "failures a second of the case retry")
-	p.DurationVar(&o.For, "for", 0, "how long the case retry is measured (default 20s)")
+	lengthFlag(p, &o.For, "for", 0, "how long the case retry is measured (default 20s)")
 	oneProcess(p, &o, &asJSON)
 	return cmd
 }
@@ -128,7 +128,7 @@ deletes them, also on Ctrl-C. All cases together take a minute or two.
 The cases are ` + strings.Join(bench.LookAheadCases(), ", ") + `.
 The exit code is 1 when a case could not be measured; a goal that is missed is only said.`,
 		Example: "  duewheel bench look -b localhost:9092\n  duewheel bench look -b localhost:9092 --pending 10000000 --json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Command = f.itself
 			return f.bench(cmd, bench.LookAhead, o, asJSON)
@@ -198,7 +198,7 @@ The cases are ` + strings.Join(bench.FailoverCases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench failover -b localhost:9092\n  duewheel bench failover -b localhost:9092 --case standby,rolling --rate 2000",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := f.benchOptions(cmd, &o)
 			if err != nil {
@@ -216,7 +216,7 @@ should be; a goal that is missed is only said.`,
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
 	p.IntVar(&o.Pending, "pending", 1_000_000, "records of the cases standby, cold and restart that are due only hours later; standby-many has ten times as many")
 	p.IntVar(&o.Rate, "rate", 10_000, "records a second of the cases rebalance and rolling")
-	p.DurationVar(&o.For, "for", 0, "how long it is quiet before replicas are added or restarted (default 10s)")
+	lengthFlag(p, &o.For, "for", 0, "how long it is quiet before replicas are added or restarted (default 10s)")
 	p.IntVar(&o.Rounds, "rounds", 3, "how often the process of the case restart is restarted")
 	p.IntVar(&o.Partitions, "partitions", 12, "partitions of delay topics")
 	p.StringVar(&o.Dir, "dir", "", "where state `directories` are made (default: the system's for temporary files)")
@@ -229,7 +229,7 @@ func newBenchReplicaCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:    "replica",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.load()
 			opts, clientErr := s.clientOpts()

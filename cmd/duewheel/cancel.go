@@ -33,13 +33,16 @@ An id may wait in any partition: a cancel that does not find it is passed on to 
 others. With the key of the record that has the id (-k) it is found at once.`,
 		Example: `  duewheel cancel -b localhost:9092 -t delay-requests 3-8812-1767225605123
   duewheel cancel -b localhost:9092 -t delay-requests reminder-17 -k 17`,
-		Args: cobra.MinimumNArgs(1),
+		Args: someNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "topic"); err != nil {
+				return err
+			}
 			o := order{topic: topic, noCheck: noCheck, key: key, hasKey: cmd.Flags().Changed("key"), partition: -1}
 			return cancelAll(cmd.Context(), f, o, args, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVarP(&topic, "topic", "t", "", "delay topic")
+	cmd.Flags().StringVarP(&topic, "topic", "t", "", "delay topic; without it the one of the configuration")
 	cmd.Flags().StringVarP(&key, "key", "k", "", "key of the records that have the ids, whose partition is asked first")
 	cmd.Flags().BoolVar(&noCheck, "no-check", false, "write to the topic even if it is not that of a route (-c)")
 	return cmd
@@ -48,15 +51,8 @@ others. With the key of the record that has the id (-k) it is found at once.`,
 func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io.Writer) error {
 	var records []*kgo.Record
 	var errs []error
-	if o.topic == "" {
-		s, err := f.load()
-		switch {
-		case err != nil:
-			return err
-		case len(s.Routes) != 1:
-			return errors.New("which delay topic? Give it with -t, or name a configuration that has one route with -c")
-		}
-		o.topic = s.Routes[0].Topic
+	if err := o.chooseTopic(f); err != nil {
+		return err
 	}
 	for _, name := range names {
 		if name == "" {

@@ -20,7 +20,8 @@ func TestCancel(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"-t", "delays"}, "at least 1 arg"},
+		{[]string{"-t", "delays"}, "which record? Give its handle or its id"},
+		{[]string{"-t", "", "2-0-1"}, "--topic is empty"},
 		{[]string{"2-0-1"}, "which delay topic? Give it with -t"},
 		{[]string{"-t", "delays", strings.Repeat("x", 257), "2-0-1767225605123"}, "an id has 256 bytes at most"},
 		{[]string{"-t", "delays", ""}, "neither a handle nor an id"},

@@ -50,7 +50,7 @@ func newCheckpointsCommand(f *flags) *cobra.Command {
 to which records are accepted, the watermark up to which they are resolved, and the
 low water from which a replay begins. It reads only, and disturbs nothing.`,
 		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel --json",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAdmin(f, func(adm *kadm.Client, s settings) error {
 				rows, err := readCheckpoints(cmd.Context(), adm, s, only)

@@ -434,7 +434,19 @@ func TestCommandsRefuse(t *testing.T) {
 		{"a reset with two", []string{"checkpoints", "reset", "-t", "delays", "--to-beginning", "--to-offset", "3"}, "--to-beginning and --to-offset: give one of them"},
 		{"a reset to before any log", []string{"checkpoints", "reset", "-t", "delays", "--to-offset", "-7"}, "--to-offset -7: an offset is a number from 0"},
 		{"a broker for the demo", []string{"demo", "-b", "127.0.0.1:1", "--for", "1ms"}, "--bootstrap-server: the demo has a broker and settings of its own; `duewheel run` takes it"},
-		{"a demo that ends before it begins", []string{"demo", "--for", "-1s"}, "--for -1s is negative"},
+		{"a demo that ends before it begins", []string{"demo", "--for", "-1s"}, `--for "-1s": "-1s" is negative`},
+		{"an argument beside flags", append(order, "--for", "1s", "extra"), `produce takes no arguments, and "extra" was given`},
+		{"a header without a name", append(order, "--for", "1s", "-H", "=x"), `-H "=x": a header has a name: name=value, or a name alone for a null value`},
+		{"an unset variable for a topic", append(order, "--for", "1s", "-t", ""), "--topic is empty"},
+		{"an unset variable for topics", []string{"ls", "-t", ""}, "--topic is empty"},
+		{"no delay topic", []string{"produce", "-b", "127.0.0.1:1", "-v", "x", "--for", "1s"}, "which delay topic? Give it with -t, or name a configuration that has one route with -c"},
+		{"no record", []string{"get"}, "which record? Give its handle or its id"},
+		{"two records for one", []string{"deliver-now", "a", "b"}, "one handle or id, and 2 were given"},
+		{"a word for a number", []string{"ls", "--limit", "all"}, `--limit "all": a whole number`},
+		{"a word for numbers", []string{"ls", "-p", "0,x"}, `--partition "0,x": whole numbers with commas between them`},
+		{"a length of time without a unit", []string{"get", "a", "--patience", "5"}, `--patience "5": 5 has no unit: write 5ms, 5s or the like (a number alone is ms in the header delay-for only)`},
+		{"a flag that is none", []string{"ls", "--limits", "5"}, "unknown flag: --limits; `duewheel ls --help` lists the flags"},
+		{"a word for a time", []string{"ls", "--before", "soon"}, `--before "soon": a time such as 2027-01-01T09:00+01:00, or how far from now, such as 90s, 2h or -10m (a due time is an epoch time in s, ms, µs or ns, or a date and time with an offset like 2026-01-01T00:00:05.123Z)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder

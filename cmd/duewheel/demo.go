@@ -43,7 +43,7 @@ Every record is judged by the checker of the project's tests, which shares no co
 the replicas. The last line sums up. The exit code is 0 when everything due was delivered
 exactly once and nothing early, whatever was killed.`,
 		Example: "  duewheel demo\n  duewheel demo --for 10s",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range []string{"config", "bootstrap-server", "property", "command-config", "group", "log-level"} {
 				if cmd.Flags().Changed(name) {
@@ -59,25 +59,18 @@ exactly once and nothing early, whatever was killed.`,
 	}
 	p := cmd.Flags()
 	p.SortFlags = false
-	p.DurationVar(&o.length, "for", 0, "end after this time by itself")
+	lengthFlag(p, &o.length, "for", 0, "end after this time by itself")
 	p.IntVar(&o.rate, "rate", demoRate, "requests a second")
-	p.DurationVar(&o.killAt, "kill-at", 0, "kill a replica by itself after this time; 0 leaves it to the key (default 4s with --for, or where the output is no terminal)")
+	lengthFlag(p, &o.killAt, "kill-at", 0, "kill a replica by itself after this time; 0 leaves it to the key (default 4s with --for, or where the output is no terminal)")
 	cmd.AddCommand(newDemoReplicaCommand(), newDemoKeeperCommand())
 	return cmd
 }
 
 func (o *demoOptions) check() error {
-	var errs []error
-	if o.length < 0 {
-		errs = append(errs, fmt.Errorf("--for %v is negative", o.length))
-	}
 	if o.rate < 1 || o.rate > 100_000 {
-		errs = append(errs, fmt.Errorf("--rate %d: 1 to 100000", o.rate))
+		return fmt.Errorf("--rate %d: 1 to 100000", o.rate)
 	}
-	if o.killAt < 0 {
-		errs = append(errs, fmt.Errorf("--kill-at %v is negative", o.killAt))
-	}
-	return joinLines(errs...)
+	return nil
 }
 
 // demo is one run of it.

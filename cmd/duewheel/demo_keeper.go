@@ -62,7 +62,7 @@ func newDemoKeeperCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "keeper",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			inBackground()
 			tty, ok := cmd.ErrOrStderr().(*os.File)

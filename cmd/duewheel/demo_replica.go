@@ -21,7 +21,7 @@ func newDemoReplicaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "replica",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var listener net.Listener
 			defer func() {

@@ -50,7 +50,7 @@ func (c *choice) addFilters(cmd *cobra.Command) {
 	p := cmd.Flags()
 	p.StringSliceVar(&c.codes, "code", nil, "only those refused with one of these `codes`")
 	p.StringArrayVarP(&c.headers, "header", "H", nil, "only those with this header, `name=value`, or a name alone; may be repeated, and all must be there")
-	p.StringVar(&c.since, "since", "", "only those written at or after this `time`: RFC 3339, or so long ago, such as 1h or 2d")
+	p.StringVar(&c.since, "since", "", "only those written at or after this `time`, in any form that delay-until takes, or so long ago, such as 1h or 2d")
 	p.StringVar(&c.until, "until", "", "only those written before this `time`")
 	p.StringSliceVar(&c.targets, "target", nil, "only those for one of these target `topics`")
 	p.StringSliceVar(&c.routes, "route", nil, "only those of one of these delay `topics`")
@@ -104,12 +104,9 @@ func instant(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
 	ago, err := setting.Duration(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--%s %q: a time such as 2027-01-01T09:00:00+01:00, or how long ago, such as 90s, 1h or 2d", flag, text)
+		return readInstant(flag, text, "how long ago, such as 90s, 1h or 2d")
 	}
 	return now.Add(-ago), nil
 }

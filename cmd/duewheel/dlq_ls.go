@@ -33,7 +33,7 @@ order of its log, up to the end as it is now. Only what is committed is read. Th
 line counts them by code; with -o json, where each line is an object, it goes to stderr.`,
 		Example: "  duewheel dlq ls -c duewheel.yaml --since 1h --code unknown_target\n" +
 			"  duewheel dlq ls -b localhost:9092 -t delay-requests.dead -H trace=abc -o json",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			want, err := o.filter(time.Now())
 			if o.limit < 1 && cmd.Flags().Changed("limit") {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,7 +27,12 @@ func newDLQShowCommand(f *flags) *cobra.Command {
 one it was, its headers, its key and its value. A value is shown as JSON or text where it
 is one, and in hexadecimal otherwise.`,
 		Example: "  duewheel dlq show -c duewheel.yaml delay-requests.dead/0@17\n  duewheel dlq show -b localhost:9092 -t delay-requests.dead 0@17 -o json",
-		Args:    cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("which dead letter? Give its place, as duewheel dlq ls prints it")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := joinLines(checkOutput(output), checkPlaces(args...)); err != nil {
 				return err
@@ -123,7 +129,9 @@ func (l *letter) show(w io.Writer) error {
 	row("stage", string(l.Refusal.Stage))
 	row("request", l.request()+", written "+formatMillis(l.Letter.Timestamp))
 	row("target", l.target)
-	row("attempts", fmt.Sprint(l.Attempts))
+	if l.Attempts > 0 { // of duewheel; those of a retry route are in its message and headers
+		row("attempts", fmt.Sprint(l.Attempts))
+	}
 	row("instance", l.Instance)
 	if l.Cut != "" {
 		row("cut", "it is not whole; it was "+l.Cut)

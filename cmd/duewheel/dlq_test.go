@@ -254,7 +254,6 @@ func TestDLQShow(t *testing.T) {
   stage     PRODUCE
   request   delays/2@7, written 2026-11-20T12:00:00.000Z
   target    billing
-  attempts  0
   instance  host-1
 headers
   delay-for           5m
@@ -273,7 +272,6 @@ delays.dead/0@1, written 2026-11-20T13:00:00.000Z
   stage     PRODUCE
   request   delays/0@7, written 2026-11-20T12:00:00.000Z
   target    orders
-  attempts  0
   instance  host-1
 headers
   delay-target-topic  orders
@@ -331,7 +329,8 @@ func TestDLQSaysWhatIsWrong(t *testing.T) {
 	}{
 		{"--code unknown_taget: there is no such code; the nearest is unknown_target, and all are no_due, ", inBoth(filters, "--code", "unknown_taget")},
 		{`--header "=x": name=value, or a name alone`, inBoth(filters, "-H", "=x")},
-		{`--since "yesterday": a time such as 2027-01-01T09:00:00+01:00, or how long ago, such as 90s, 1h or 2d`, inBoth(filters, "--since", "yesterday")},
+		{`--since "yesterday": a time such as 2027-01-01T09:00+01:00, or how long ago, such as 90s, 1h or 2d`, inBoth(filters, "--since", "yesterday")},
+		{`(it has no offset, and what hour it is depends on where: `, inBoth(filters, "--since", "2027-01-01T09:00")},
 		{`--until "5": a time such as`, inBoth(filters, "--until", "5")},
 		{"--since 1h is not before --until 2h: nothing lies between them", inBoth(filters, "--since", "1h", "--until", "2h")},
 		{`"17" is not a place: <partition>@<offset> or <topic>/<partition>@<offset>`, inBoth(filters, "--from", "17")},
@@ -347,7 +346,7 @@ func TestDLQSaysWhatIsWrong(t *testing.T) {
 		{"--limit 0: at least 1", [][]string{{"dlq", "ls", "--limit", "0"}}},
 		{"-o yaml: text or json", [][]string{{"dlq", "ls", "-o", "yaml"}, {"dlq", "show", "0@1", "-o", "yaml"}}},
 		{"2 problems:\n  \"a@b\" is not a place: ", [][]string{{"dlq", "show", "a@b", "0@-1"}}},
-		{"requires at least 1 arg(s), only received 0", [][]string{{"dlq", "show", "-c", config}}},
+		{"which dead letter? Give its place", [][]string{{"dlq", "show", "-c", config}}},
 		{"--rate 0: at least 1 record a second", [][]string{{"dlq", "replay", "-y", "--rate", "0"}}},
 		{"--max 0: at least 1", [][]string{{"dlq", "replay", "-y", "--max", "0"}}},
 		{"--code chooses among all dead letters, and places name some: give one of them", [][]string{{"dlq", "replay", "-y", "--code", "no_due", "0@1"}}},

@@ -47,7 +47,7 @@ letter would have.`,
 		Example: `  duewheel explain -H delay-until=2027-01-01T09:00+01:00 -H delay-target-topic=orders -c duewheel.yaml
   duewheel explain -H delay-for='2 days, 0:00:05'
   duewheel explain --hex retry_topic-backoff-timestamp=019b76dabc03 -c duewheel.yaml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			e.hasKey = cmd.Flags().Changed("key")
 			return e.run(f, cmd.OutOrStdout(), now())
@@ -55,7 +55,7 @@ letter would have.`,
 	}
 	p := cmd.Flags()
 	p.SortFlags = false
-	p.StringArrayVarP(&e.headers, "header", "H", nil, "header, `name=value`; may be repeated")
+	p.StringArrayVarP(&e.headers, "header", "H", nil, "header, `name=value`, or a name alone for a null value; may be repeated")
 	p.StringArrayVar(&e.hexed, "hex", nil, "header with its bytes in hex, `name=0000019b76dabc03`; may be repeated")
 	p.StringVarP(&e.topic, "topic", "t", "", "delay topic; without it the one of the configuration")
 	p.StringVarP(&e.key, "key", "k", "", "key; without it null")
@@ -267,14 +267,7 @@ func (w *explainer) instant(millis int64) string {
 	} else {
 		text += ", here the same"
 	}
-	switch ahead := at.Sub(w.now).Round(time.Second); {
-	case at.Before(w.now) && ahead == 0:
-		return text + ", now"
-	case at.Before(w.now):
-		return text + ", " + topics.FormatDelay(-ahead) + " ago"
-	default:
-		return text + ", in " + topics.FormatDelay(ahead)
-	}
+	return text + ", " + rounded(at, w.now)
 }
 
 // where says which route it is, where the record goes, and which other one it names.

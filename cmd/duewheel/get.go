@@ -45,7 +45,7 @@ A handle is answered at once, whatever is pending. What may have cancelled or re
 the record lies behind it in the log, and is looked for as long as --patience lets it.
 An id is looked for in everything that may be pending.`,
 		Example: "  duewheel get -c duewheel.yaml 3-8812-1767225605123\n  duewheel get -b localhost:9092 -g duewheel -t delay-requests reminder-17 -o json",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args[0]); err != nil {
 				return err
@@ -82,7 +82,7 @@ An id is looked for in everything that may be pending.`,
 	p.IntVarP(&o.only, "partition", "p", -1, "look for an id in this partition only")
 	p.StringVar(&o.as, "as", "auto", "show the value as text, json or hex; auto: what it is")
 	p.StringVar(&o.audit, "audit", "", "audit `topic`; without it that of the configuration")
-	p.DurationVar(&o.patience, "patience", defaultPatience, "how long to look for what has cancelled or replaced it; 0: not at all")
+	lengthFlag(p, &o.patience, "patience", defaultPatience, "how long to look for what has cancelled or replaced it; 0: not at all")
 	addOutput(cmd, &o.output)
 	return cmd
 }
@@ -91,9 +91,6 @@ func (o *getting) check(name string) error {
 	var errs []error
 	if !slices.Contains([]string{"auto", "text", "json", "hex"}, o.as) {
 		errs = append(errs, fmt.Errorf("--as %s: auto, text, json or hex", o.as))
-	}
-	if o.patience < 0 {
-		errs = append(errs, fmt.Errorf("--patience %v is negative", o.patience))
 	}
 	return joinLines(append(errs, checkOutput(o.output), checkName(name))...)
 }

@@ -45,7 +45,7 @@ func (o *outlook) addFlags(cmd *cobra.Command) {
 	p.StringSliceVarP(&o.topics, "topic", "t", nil, "only these delay `topics`; without it those of the configuration")
 	p.IntSliceVarP(&o.partitions, "partition", "p", nil, "only these `partitions`")
 	p.StringSliceVar(&o.targets, "target", nil, "only what is for one of these target `topics`")
-	p.StringVar(&o.after, "after", "", "only what is due at or after this `time`: RFC 3339, or so far from now, such as 2h or -10m")
+	p.StringVar(&o.after, "after", "", "only what is due at or after this `time`, in any form that delay-until takes, or so far from now, such as 2h or -10m")
 	p.StringVar(&o.before, "before", "", "only what is due before this `time`")
 	p.StringVarP(&o.key, "key", "k", "", "only records with this key")
 	p.StringVar(&o.id, "id", "", "only records whose id begins so")
@@ -70,7 +70,7 @@ func (o *outlook) check(cmd *cobra.Command, now time.Time) (err error) {
 			errs = append(errs, fmt.Errorf("--partition %d: a partition is a number from 0", p))
 		}
 	}
-	return joinLines(append(errs, checkOutput(o.output), notEmpty(cmd, "after", "before", "id"))...)
+	return joinLines(append(errs, checkOutput(o.output), notEmpty(cmd, "topic", "partition", "target", "after", "before", "id"))...)
 }
 
 // moment reads a time, or how far from now it is.
@@ -78,18 +78,26 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t, nil
-	}
 	digits, negative := strings.CutPrefix(text, "-")
 	d, err := setting.Duration(strings.TrimPrefix(digits, "+"))
 	if err != nil {
-		return time.Time{}, fmt.Errorf("--%s %q: a time such as 2027-01-01T09:00:00+01:00, or how far from now, such as 90s, 2h or -10m", flag, text)
+		return readInstant(flag, text, "how far from now, such as 90s, 2h or -10m")
 	}
 	if negative {
 		d = -d
 	}
 	return now.Add(d), nil
+}
+
+// readInstant reads a time in any form that delay-until takes. What else it may be is said where it is none.
+func readInstant(flag, text, or string) (time.Time, error) {
+	millis, err := topics.ReadInstant([]byte(text))
+	if err != nil {
+		var why *topics.Refusal
+		errors.As(err, &why)
+		return time.Time{}, fmt.Errorf("--%s %q: a time such as 2027-01-01T09:00+01:00, or %s (%s)", flag, text, or, why.Message)
+	}
+	return time.UnixMilli(millis), nil
 }
 
 // wants tells whether a request is one of those that were asked for, but for when it is due.

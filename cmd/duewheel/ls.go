@@ -37,7 +37,7 @@ it joins no group and writes nothing. It needs the rights to Read the delay topi
 to Describe the group. What is delivered meanwhile may still be in the list.`,
 		Example: "  duewheel ls -c duewheel.yaml --before 1h\n" +
 			"  duewheel ls -b localhost:9092 -g duewheel -t delay-requests --target orders --limit 0 -o json",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			now := wallClock()
 			err := o.check(cmd, now)

@@ -35,6 +35,22 @@ type order struct {
 	of *topics.Route // nil: not known
 }
 
+// chooseTopic takes the topic of the only route where none was named.
+func (o *order) chooseTopic(f *flags) error {
+	if o.topic != "" {
+		return nil
+	}
+	s, err := f.load()
+	switch {
+	case err != nil:
+		return err
+	case len(s.Routes) != 1:
+		return errors.New("which delay topic? Give it with -t, or name a configuration that has one route with -c")
+	}
+	o.topic = s.Routes[0].Topic
+	return nil
+}
+
 // checkFlags says what is wrong with the flags alone.
 func (o *order) checkFlags() error {
 	var errs []error
@@ -44,6 +60,11 @@ func (o *order) checkFlags() error {
 	}{{"partition", o.partition}, {"to-partition", o.toPartition}} {
 		if set.partition < -1 {
 			errs = append(errs, fmt.Errorf("--%s %d: a partition is a number from 0, and -1 goes by key", set.flag, set.partition))
+		}
+	}
+	for _, h := range o.headers {
+		if strings.HasPrefix(h, "=") {
+			errs = append(errs, fmt.Errorf("-H %q: a header has a name: name=value, or a name alone for a null value", h))
 		}
 	}
 	for _, h := range o.ours() {
@@ -209,12 +230,12 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 		return line + "asks to cancel " + nameOf(&q)
 	}
 	if q.AtOnce {
-		return line + fmt.Sprintf("a retry, due some %v after it came", time.Duration(q.Pause)*time.Millisecond)
+		return line + "a retry, due some " + span2(time.Duration(q.Pause)*time.Millisecond) + " after it came"
 	}
 	q.Due -= parser.Jitter(mark, r.Offset) // as it was asked for
 	due, in := time.UnixMilli(q.Due), "now"
-	if wait := due.Sub(r.Timestamp).Round(time.Millisecond); wait > 0 {
-		in = "in " + wait.String()
+	if due.After(r.Timestamp) {
+		in = rounded(due, r.Timestamp)
 	}
 	line += fmt.Sprintf("due %s (%s)", due.UTC().Format("2006-01-02T15:04:05.000Z"), in)
 	switch {

@@ -25,10 +25,10 @@ const produceTimeout = 30 * time.Second
 func newProduceCommand(f *flags) *cobra.Command {
 	var o order
 	cmd := &cobra.Command{
-		Use:   "produce -t <delay topic> (--for <duration> | --until <time>)",
+		Use:   "produce (--for <duration> | --until <time>)",
 		Short: "Ask for a record to be delivered later",
-		Long: `Write a request to a delay topic. Without -v every line of the standard input becomes
-the value of a record.
+		Long: `Write a request to a delay topic, which -t names where a configuration (-c) does not have
+one alone. Without -v every line of the standard input becomes the value of a record.
 
 What the request says is checked first. With a configuration (-c) it is checked against the
 route of the topic too, and whether the target is there; without one, the route's own
@@ -36,10 +36,13 @@ target and what it allows are not known. --no-check sends the request as it is. 
 record is confirmed with its partition, its offset, when it is due, and its handle, by which
 it can be cancelled or replaced until then.`,
 		Example: `  duewheel produce -b localhost:9092 -t delay-requests --to orders --for 5m -k 17 -v hello -H trace=abc
-  duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00:00+01:00 < values.txt`,
-		Args: cobra.NoArgs,
+  duewheel produce -c duewheel.yaml -t delay-requests --to orders --until 2027-01-01T09:00+01:00 < values.txt`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := joinLines(notEmpty(cmd, "id", "replace"), atMostOne(cmd, "for", "until"), atMostOne(cmd, "value", "null-value"), o.checkFlags()); err != nil {
+			if err := joinLines(notEmpty(cmd, "topic", "to", "for", "until", "id", "replace"), atMostOne(cmd, "for", "until"), atMostOne(cmd, "value", "null-value"), o.checkFlags()); err != nil {
+				return err
+			}
+			if err := o.chooseTopic(f); err != nil {
 				return err
 			}
 			o.hasKey, o.hasValue = cmd.Flags().Changed("key"), cmd.Flags().Changed("value")
@@ -48,21 +51,20 @@ it can be cancelled or replaced until then.`,
 	}
 	p := cmd.Flags()
 	p.SortFlags = false
-	p.StringVarP(&o.topic, "topic", "t", "", "delay topic")
+	p.StringVarP(&o.topic, "topic", "t", "", "delay topic; without it the one of the configuration")
 	p.StringVar(&o.to, "to", "", "target topic; without it the route's own")
-	p.StringVar(&o.wait, "for", "", "deliver after this time, such as 5m, 1d or PT30S")
-	p.StringVar(&o.until, "until", "", "deliver at this time, RFC 3339 or the seconds or milliseconds since 1970")
+	p.StringVar(&o.wait, "for", "", "deliver after this `delay`, in any form that delay-for takes, such as 5m, 1d or PT30S")
+	p.StringVar(&o.until, "until", "", "deliver at this `time`, in any form that delay-until takes, such as 2027-01-01T09:00+01:00")
 	p.StringVarP(&o.key, "key", "k", "", "key; without it null")
 	p.StringVarP(&o.value, "value", "v", "", "value; without it every line of the standard input")
 	p.BoolVar(&o.nullValue, "null-value", false, "a null value (a tombstone for a compacted target)")
-	p.StringArrayVarP(&o.headers, "header", "H", nil, "header, `name=value`; may be repeated")
+	p.StringArrayVarP(&o.headers, "header", "H", nil, "header, `name=value`, or a name alone for a null value; may be repeated")
 	p.Int32VarP(&o.partition, "partition", "p", -1, "partition of the delay topic; -1: by key")
 	p.StringVar(&o.toKey, "to-key", "", "key of the delivered record; without it the same")
 	p.StringVar(&o.id, "id", "", "id, of which at most one record waits in a partition; without it none")
 	p.StringVar(&o.replace, "replace", "", "take the place of the pending record with this `handle` or id, or be dead-lettered when there is none")
 	p.Int32Var(&o.toPartition, "to-partition", -1, "partition of the target topic; -1: by key")
 	p.BoolVar(&o.noCheck, "no-check", false, "send even what would be refused")
-	_ = cmd.MarkFlagRequired("topic")
 	return cmd
 }
 

@@ -40,7 +40,7 @@ to take the place of the first one (delay-replace). Key, value and all headers t
 nothing stay as they are; whatever it asks for, the new one does. It is honoured if it is read before the first one's turn has begun; else it
 is dead-lettered as too_late, unless its route delivers it all the same.`,
 		Example: "  duewheel reschedule -c duewheel.yaml 3-8812-1767225605123 --for 2h\n  duewheel reschedule -c duewheel.yaml reminder-17 --until 2027-01-01T09:00:00+01:00",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := joinLines(atMostOne(cmd, "for", "until"), notEmpty(cmd, "for", "until"), checkName(args[0]))
 			if o.wait == "" && o.until == "" {
@@ -66,7 +66,7 @@ func newDeliverNowCommand(f *flags) *cobra.Command {
 		Long: `Read the record that a handle or an id names, and write it again, due now, to take the
 place of the first one (delay-replace). The same as reschedule with the time that it is.`,
 		Example: "  duewheel deliver-now -c duewheel.yaml 3-8812-1767225605123",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkName(args[0]); err != nil {
 				return err

@@ -38,7 +38,7 @@ written by duewheel: set by a tool, or mirrored from another cluster.
 A partition whose checkpoint is sound is left alone, unless --force is given. The group
 must be empty: stop its processors first.`,
 		Example: "  duewheel checkpoints reset -c duewheel.yaml -t delay-requests -p 3 --to-beginning",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := atMostOne(cmd, "to-beginning", "to-offset"); err != nil {
 				return err

@@ -38,6 +38,7 @@ client and of librdkafka, and ours.`,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.SetFlagErrorFunc(flagError)
 	p := root.PersistentFlags()
 	p.SortFlags = false
 	p.StringVarP(&f.file, "config", "c", "", "YAML `file` with settings")
@@ -85,24 +86,6 @@ func (f *flags) load() (settings, error) {
 		layer["log.level"] = f.logLevel
 	}
 	return load(sources{File: f.file, Env: os.Environ(), CommandConfig: f.commandConfig, X: f.x, Flags: layer})
-}
-
-// atMostOne is an error when both flags are given.
-func atMostOne(cmd *cobra.Command, a, b string) error {
-	if cmd.Flags().Changed(a) && cmd.Flags().Changed(b) {
-		return fmt.Errorf("--%s and --%s: give one of them", a, b)
-	}
-	return nil
-}
-
-// notEmpty refuses flags that were given without a value: mostly an unset variable of a script, without which something else would be asked for.
-func notEmpty(cmd *cobra.Command, names ...string) error {
-	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return fmt.Errorf("--%s is empty", name)
-		}
-	}
-	return nil
 }
 
 // connect returns a client for a command that asks or writes something and ends.

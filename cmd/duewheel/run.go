@@ -32,7 +32,7 @@ second later or more, ends it at once; what was open is then aborted by the proc
 that takes over.`,
 		Example: "  duewheel run -c duewheel.yaml\n" +
 			"  DUEWHEEL_KAFKA_BROKERS=kafka:9092 duewheel run -c duewheel.yaml -X lanes=2",
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := f.load()
 			s.AcceptLoss = s.AcceptLoss || acceptLoss

@@ -65,6 +65,18 @@ func relative(t, now time.Time) string {
 	}
 }
 
+// rounded is relative for a time that was asked for as so far from now: in 5 m, and not in 4 m 59 s.
+func rounded(t, now time.Time) string {
+	d := t.Sub(now).Round(time.Millisecond)
+	if d.Abs() >= time.Second {
+		d = d.Round(time.Second)
+	}
+	if d == 0 {
+		return "now"
+	}
+	return relative(now.Add(d), now)
+}
+
 // span2 writes a duration with its two largest units.
 func span2(d time.Duration) string {
 	units := []struct {

@@ -43,7 +43,7 @@ one key lies in two partitions, among the last 10,000 records of each delay topi
 what of them comes within 3 s. Every finding comes with what mends it. The exit code is 1 when records are lost or stuck as
 things are, 0 when there are warnings only.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cl, s, err := f.connect(sampleOpts()...)
 			if err != nil {
@@ -83,7 +83,7 @@ the headers that say what was wrong. The audit topic, if one is named, has as ma
 partitions as a delay topic, compression.type=zstd, and is kept for 30 days. Topics that
 are there are left as they are, and targets are not made.`,
 		Example: "  duewheel topics create -c duewheel.yaml --partitions 24",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			bytes, err := asMessageBytes(largest)
 			errs := []error{err}

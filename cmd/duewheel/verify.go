@@ -80,17 +80,17 @@ With --watch it goes on until it is stopped, prints what it finds as it finds it
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{undecided, err} })
 	p := cmd.Flags()
 	p.SortFlags = false
-	p.StringVar(&o.from, "from", "", "only requests written at or after this `time`: RFC 3339, or so long ago, such as 1h or 2d")
+	p.StringVar(&o.from, "from", "", "only requests written at or after this `time`, in any form that delay-until takes, or so long ago, such as 1h or 2d")
 	p.StringVar(&o.to, "to", "", "only requests written before this `time`")
 	p.StringSliceVar(&o.routes, "route", nil, "only these delay `topics`")
-	p.DurationVar(&o.grace, "grace", time.Minute, "for how long a request may be due before it is overdue")
-	p.DurationVar(&o.late, "late", 0, "how late a delivery may be before that is a fault (default: it is only told)")
+	lengthFlag(p, &o.grace, "grace", time.Minute, "for how long a request may be due before it is overdue")
+	lengthFlag(p, &o.late, "late", 0, "how late a delivery may be before that is a fault (default: it is only told)")
 	p.IntVar(&o.show, "show", 10, "how many faults of each kind are shown; all are counted")
 	p.BoolVar(&o.allTargets, "all-targets", false, "read every topic that a pattern of targets.allow matches, not only those that requests name")
 	p.StringVar(&o.memory, "memory", "512MiB", "what may be held of requests, a `size`")
 	addOutput(cmd, &o.output)
 	p.BoolVar(&o.watch, "watch", false, "go on until stopped")
-	p.DurationVar(&o.every, "every", 10*time.Second, "how often to look, with --watch")
+	lengthFlag(p, &o.every, "every", 10*time.Second, "how often to look, with --watch")
 	p.StringVar(&o.listen, "listen", verifyPort, "where /metrics is with --watch, an `address`; off: nowhere")
 	return cmd
 }

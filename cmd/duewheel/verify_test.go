@@ -255,6 +255,7 @@ func TestVerifyExitCodes(t *testing.T) {
 		{[]string{"-c", config, "--watch", "--to", "1h"}, "--to and --watch"},
 		{[]string{"-c", config, "--memory", "1KiB"}, "--memory 1KiB: a size of at least 16MiB"},
 		{[]string{"-c", config, "--show", "0"}, "--show 0: at least 1"},
+		{[]string{"-c", config, "--grace", "2d", "--from", "2030-01-01T00:00Z", "--to", "2029-12-31"}, "--from 2030-01-01T00:00Z is not before --to 2029-12-31"},
 		{[]string{"-c", config, "--grace", "1ms"}, "--grace 1ms: at least 1s"},
 		{[]string{"-c", config, "--every", "20s"}, "--every is for --watch"},
 		{[]string{"-c", config, "--route", "other"}, "--route other is not the delay topic"},

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/duewheel/duewheel/processor/setting"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// atMostOne is an error when both flags are given.
+func atMostOne(cmd *cobra.Command, a, b string) error {
+	if cmd.Flags().Changed(a) && cmd.Flags().Changed(b) {
+		return fmt.Errorf("--%s and --%s: give one of them", a, b)
+	}
+	return nil
+}
+
+// notEmpty refuses flags that were given without a value: mostly an unset variable of a script, without which something else would be asked for.
+func notEmpty(cmd *cobra.Command, names ...string) error {
+	for _, name := range names {
+		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+			return fmt.Errorf("--%s is empty", name)
+		}
+	}
+	return nil
+}
+
+// noArguments is for commands that are told everything by flags.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no arguments, and %q was given", cmd.Name(), args[0])
+	}
+	return nil
+}
+
+// oneName is for commands that are about one record.
+func oneName(_ *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return errNoName
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("one handle or id, and %d were given", len(args))
+}
+
+// someNames is for commands that are about one record or more.
+func someNames(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errNoName
+	}
+	return nil
+}
+
+var errNoName = errors.New("which record? Give its handle or its id")
+
+// flagError says what is wrong with a flag in the words of its own kind, and where to read on.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return fmt.Errorf("%w; `%s --help` lists the flags", err, cmd.CommandPath())
+	}
+	what := ""
+	switch invalid.GetFlag().Value.Type() {
+	case "int", "int32", "int64":
+		what = "a whole number"
+	case "intSlice":
+		what = "whole numbers with commas between them"
+	case "bool":
+		what = "true or false"
+	default:
+		what = errors.Unwrap(invalid).Error()
+	}
+	return fmt.Errorf("--%s %q: %s", invalid.GetFlag().Name, invalid.GetValue(), what)
+}
+
+// length is a flag that is a length of time, as settings have it: with a unit, of which days and weeks are two, or 0.
+type length time.Duration
+
+func lengthFlag(p *pflag.FlagSet, d *time.Duration, name string, usual time.Duration, usage string) {
+	*d = usual
+	p.Var((*length)(d), name, usage)
+}
+
+// Set implements pflag.Value.
+func (l *length) Set(text string) error {
+	d, err := setting.Duration(text)
+	if err == nil {
+		*l = length(d)
+	}
+	return err
+}
+
+func (l *length) String() string {
+	if *l == 0 {
+		return ""
+	}
+	return topics.FormatDelay(time.Duration(*l))
+}
+
+// Type implements pflag.Value.
+func (l *length) Type() string { return "duration" }
