@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -89,8 +88,8 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 			}
 		}
 	}
-	if err := cl.Ping(ctx); err != nil {
-		return fmt.Errorf("reach %s: %w", strings.Join(s.Brokers, ","), err)
+	if err := reach(ctx, cl, s.Brokers); err != nil {
+		return err
 	}
 	for _, r := range records {
 		o.partition = r.Partition

@@ -52,7 +52,7 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel --json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withAdmin(f, func(adm *kadm.Client, s settings) error {
+			return withAdmin(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
 				rows, err := readCheckpoints(cmd.Context(), adm, s, only)
 				if err != nil {
 					return err
@@ -73,12 +73,15 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 }
 
 // withAdmin calls fn with an admin client and settings that name a group.
-func withAdmin(f *flags, fn func(*kadm.Client, settings) error) error {
+func withAdmin(ctx context.Context, f *flags, fn func(*kadm.Client, settings) error) error {
 	cl, s, err := f.connect()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	if err := reach(ctx, cl, s.Brokers); err != nil {
+		return err
+	}
 	return fn(kadm.NewClient(cl), s)
 }
 
@@ -108,7 +111,7 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	}
 	details, err := adm.ListTopics(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("list topics: %w", err)
+		return nil, askFor("Describe", fmt.Errorf("list topics: %w", err), names...)
 	}
 	starts, err := adm.ListStartOffsets(ctx, names...)
 	if err != nil {

@@ -241,7 +241,7 @@ func TestResetAsksOnceMore(t *testing.T) {
 		return resp, nil, true
 	})
 	_, err := command(t, "", "checkpoints", "reset", "-b", addr, "-g", "g", "-t", "delays", "--to-beginning")
-	if want := "group g is active (Stable, 1 members): stop its processors first"; errText(err) != want || asked != 2 {
+	if want := "group g is active (Stable, 1 member): stop its processors first"; errText(err) != want || asked != 2 {
 		t.Errorf("asked %d times, and got %v\nwant %s", asked, err, want)
 	}
 	if r := rowsOf(t, addr)[0]; *r.Offset != 3 {

@@ -49,12 +49,12 @@ type span struct {
 // spans are the partitions of the dead letter topics as they are now: up to what is committed. A topic of the
 // configuration that is not there is missing; one that was asked for by name must be.
 func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missing []string, err error) {
-	if err := l.cl.Ping(ctx); err != nil {
-		return nil, nil, fmt.Errorf("reach %s: %w", strings.Join(l.brokers, ","), err)
+	if err := reach(ctx, l.cl, l.brokers); err != nil {
+		return nil, nil, err
 	}
 	details, err := l.adm.ListTopics(ctx, l.boxes.topics...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list topics: %w", err)
+		return nil, nil, askFor("Read", fmt.Errorf("list topics: %w", err), l.boxes.topics...)
 	}
 	var there []string
 	for _, topic := range l.boxes.topics {

@@ -34,6 +34,9 @@ Stop the process first: one that still runs joins again by itself.`,
 			if len(args) == 0 && s.InstanceID != "" {
 				args = []string{s.InstanceID}
 			}
+			if err := reach(cmd.Context(), cl, s.Brokers); err != nil {
+				return err
+			}
 			return leave(cmd.Context(), cl, s, args, cmd.OutOrStdout())
 		},
 	}

@@ -187,8 +187,8 @@ func (v *view) open(ctx context.Context, asked []string, only []int) error {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	if err := v.cl.Ping(ctx); err != nil {
-		return fmt.Errorf("reach %s: %w", strings.Join(v.settings.Brokers, ","), err)
+	if err := reach(ctx, v.cl, v.settings.Brokers); err != nil {
+		return err
 	}
 	details, err := kadm.NewClient(v.cl).ListTopics(ctx, names...)
 	if err != nil {

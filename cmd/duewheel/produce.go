@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,8 +91,8 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 	if p.route != nil {
 		p.parser = p.route.Parser()
 	}
-	if err := cl.Ping(ctx); err != nil {
-		return fmt.Errorf("reach %s: %w", strings.Join(s.Brokers, ","), err)
+	if err := reach(ctx, cl, s.Brokers); err != nil {
+		return err
 	}
 	if !o.noCheck {
 		notes, err := o.check(ctx, cl, p.parser, p.route)
@@ -222,5 +221,5 @@ func (o *order) explain(err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("produce to %s: %w; `duewheel topics create` makes the topics of a configuration", o.topic, err)
 	}
-	return fmt.Errorf("produce to %s: %w", o.topic, err)
+	return askFor("Write", fmt.Errorf("produce to %s: %w", o.topic, err), "it")
 }

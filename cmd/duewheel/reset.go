@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // resetting is what `checkpoints reset` was asked for.
@@ -49,7 +50,7 @@ must be empty: stop its processors first.`,
 			if !r.toBeginning && r.toOffset < 0 {
 				return fmt.Errorf("--to-offset %d: an offset is a number from 0", r.toOffset)
 			}
-			return withAdmin(f, func(adm *kadm.Client, s settings) error {
+			return withAdmin(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
 				return r.run(cmd.Context(), adm, s, cmd.OutOrStdout())
 			})
 		},
@@ -195,7 +196,7 @@ func mustBeEmpty(ctx context.Context, adm *kadm.Client, group string) error {
 		}
 	}
 	if members > 0 || !slices.Contains([]string{"", "Empty", "Dead"}, groupState) {
-		return fmt.Errorf("group %s is active (%s, %d members): stop its processors first", group, groupState, members)
+		return fmt.Errorf("group %s is active (%s, %s): stop its processors first", group, groupState, topics.Plural(members, "member"))
 	}
 	return nil
 }

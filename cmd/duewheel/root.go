@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -97,6 +101,22 @@ func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 	}
 	cl, err := kgo.NewClient(append(opts, more...)...)
 	return cl, s, err
+}
+
+// reach asks a broker for an answer, so that a command that cannot have one says so first.
+func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
+	if err := cl.Ping(ctx); err != nil {
+		return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), err)
+	}
+	return nil
+}
+
+// askFor adds to an error which right is missing for topics.
+func askFor(right string, err error, topics ...string) error {
+	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		return err
+	}
+	return fmt.Errorf("%w: ask for the right to %s %s (kafka-acls.sh --add --operation %[2]s --topic …)", err, right, strings.Join(topics, ", "))
 }
 
 func (s *settings) logger(w io.Writer) *slog.Logger {

@@ -54,6 +54,9 @@ things are, 0 when there are warnings only.`,
 			if err != nil {
 				return err
 			}
+			if err := reach(cmd.Context(), cl, s.Brokers); err != nil {
+				return err
+			}
 			problems, err := findProblems(cmd.Context(), kadm.NewClient(cl), s, want)
 			if err != nil {
 				return err
@@ -98,7 +101,7 @@ are there are left as they are, and targets are not made.`,
 			if err := joinLines(errs...); err != nil {
 				return err
 			}
-			return withTopics(f, func(adm *kadm.Client, _ settings, want topics.Expect) error {
+			return withTopics(cmd.Context(), f, func(adm *kadm.Client, _ settings, want topics.Expect) error {
 				want.Partitions, want.Replication, want.MaxMessageBytes = partitions, replication, bytes
 				made, err := topics.Create(cmd.Context(), adm, want)
 				return errors.Join(printCreated(cmd.OutOrStdout(), made), err)
@@ -129,8 +132,8 @@ func asMessageBytes(s string) (int, error) {
 	return int(n), nil
 }
 
-func withTopics(f *flags, fn func(*kadm.Client, settings, topics.Expect) error) error {
-	return withAdmin(f, func(adm *kadm.Client, s settings) error {
+func withTopics(ctx context.Context, f *flags, fn func(*kadm.Client, settings, topics.Expect) error) error {
+	return withAdmin(ctx, f, func(adm *kadm.Client, s settings) error {
 		want, err := s.expectation()
 		if err != nil {
 			return err
@@ -184,17 +187,21 @@ func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {
 	return nil
 }
 
+func sizeOf(t topics.Created) string {
+	return topics.Plural(int64(t.Partitions), "partition") + ", " + topics.Plural(int64(t.Replication), "replica")
+}
+
 func printCreated(w io.Writer, made []topics.Created) error {
 	for _, t := range made {
 		if t.Existed {
-			fmt.Fprintf(w, "%s is there already: %d partitions, %d replicas\n", t.Topic, t.Partitions, t.Replication)
+			fmt.Fprintf(w, "%s is there already: %s\n", t.Topic, sizeOf(t))
 			continue
 		}
 		var configs []string
 		for _, name := range sorted(t.Configs) {
 			configs = append(configs, name+"="+t.Configs[name])
 		}
-		fmt.Fprintf(w, "%s created: %d partitions, %d replicas, %s\n", t.Topic, t.Partitions, t.Replication, strings.Join(configs, " "))
+		fmt.Fprintf(w, "%s created: %s, %s\n", t.Topic, sizeOf(t), strings.Join(configs, " "))
 	}
 	return nil
 }
