@@ -34,7 +34,7 @@ minutes and write about 25 million records of 100 bytes.
 The cases are ` + strings.Join(bench.Cases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
-		Example: "  duewheel bench -b localhost:9092\n  duewheel bench -b localhost:9092 --case lateness,instant --rate 2000 --json",
+		Example: "  duewheel bench -b localhost:9092\n  duewheel bench -b localhost:9092 --case lateness,instant --rate 2000 -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.bench(cmd, bench.Run, o, asJSON)
@@ -58,7 +58,7 @@ func oneProcess(p *pflag.FlagSet, o *bench.Options, asJSON *bool) {
 	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
 	p.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
 	p.StringVar(&o.Dir, "dir", "", "where the state `directory` is made (default: the system's for temporary files)")
-	p.BoolVar(asJSON, "json", false, "print JSON")
+	jsonFlag(p, asJSON)
 }
 
 // bench runs a benchmark of a processor in this process.
@@ -97,7 +97,7 @@ minutes.
 The cases are ` + strings.Join(bench.AskCases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
 should be; a goal that is missed is only said.`,
-		Example: "  duewheel bench ask -b localhost:9092\n  duewheel bench ask -b localhost:9092 --case retry --rate 2000 --json",
+		Example: "  duewheel bench ask -b localhost:9092\n  duewheel bench ask -b localhost:9092 --case retry --rate 2000 -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.bench(cmd, bench.Ask, o, asJSON)
@@ -127,7 +127,7 @@ deletes them, also on Ctrl-C. All cases together take a minute or two.
 
 The cases are ` + strings.Join(bench.LookAheadCases(), ", ") + `.
 The exit code is 1 when a case could not be measured; a goal that is missed is only said.`,
-		Example: "  duewheel bench look -b localhost:9092\n  duewheel bench look -b localhost:9092 --pending 10000000 --json",
+		Example: "  duewheel bench look -b localhost:9092\n  duewheel bench look -b localhost:9092 --pending 10000000 -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Command = f.itself
@@ -140,7 +140,7 @@ The exit code is 1 when a case could not be measured; a goal that is missed is o
 	p.IntVar(&o.Pending, "pending", 1_000_000, "records that are pending")
 	p.IntVar(&o.Rounds, "rounds", 3, "how often each is run")
 	p.IntVar(&o.Partitions, "partitions", 4, "partitions of every topic")
-	p.BoolVar(&asJSON, "json", false, "print JSON")
+	jsonFlag(p, &asJSON)
 	return cmd
 }
 
@@ -220,7 +220,7 @@ should be; a goal that is missed is only said.`,
 	p.IntVar(&o.Rounds, "rounds", 3, "how often the process of the case restart is restarted")
 	p.IntVar(&o.Partitions, "partitions", 12, "partitions of delay topics")
 	p.StringVar(&o.Dir, "dir", "", "where state `directories` are made (default: the system's for temporary files)")
-	p.BoolVar(&asJSON, "json", false, "print JSON")
+	jsonFlag(p, &asJSON)
 	return cmd
 }
 

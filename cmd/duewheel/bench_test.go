@@ -14,7 +14,7 @@ import (
 // A case is measured on any cluster that -b names, and leaves nothing there.
 func TestBench(t *testing.T) {
 	_, addr := cluster(t, nil)
-	out, err := command(t, "", "bench", "-b", addr, "--case", "writes", "--rate", "500", "--for", "200ms", "--partitions", "2", "--dir", t.TempDir(), "--json")
+	out, err := command(t, "", "bench", "-b", addr, "--case", "writes", "--rate", "500", "--for", "200ms", "--partitions", "2", "--dir", t.TempDir(), "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}

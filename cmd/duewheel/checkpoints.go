@@ -17,7 +17,7 @@ import (
 	"github.com/duewheel/duewheel/state"
 )
 
-// checkpointRow is one partition, as `checkpoints --json` prints it.
+// checkpointRow is one partition, as `checkpoints -o json` prints it.
 type checkpointRow struct {
 	Group     string `json:"group"`
 	Topic     string `json:"topic"`
@@ -49,10 +49,10 @@ func newCheckpointsCommand(f *flags) *cobra.Command {
 		Long: `Print what is committed for every partition of the group's delay topics: the offset up
 to which records are accepted, the watermark up to which they are resolved, and the
 low water from which a replay begins. It reads only, and disturbs nothing.`,
-		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel --json",
+		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withAdmin(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
+			return withGroup(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
 				rows, err := readCheckpoints(cmd.Context(), adm, s, only)
 				if err != nil {
 					return err
@@ -66,19 +66,22 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	jsonFlag(cmd.Flags(), &asJSON)
 	cmd.Flags().StringSliceVarP(&only, "topic", "t", nil, "only these delay `topics`")
 	cmd.AddCommand(newResetCommand(f))
 	return cmd
 }
 
-// withAdmin calls fn with an admin client and settings that name a group.
-func withAdmin(ctx context.Context, f *flags, fn func(*kadm.Client, settings) error) error {
+// withGroup calls fn with an admin client and settings that name a group.
+func withGroup(ctx context.Context, f *flags, fn func(*kadm.Client, settings) error) error {
 	cl, s, err := f.connect()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	if s.Group == "" {
+		return errNoGroup
+	}
 	if err := reach(ctx, cl, s.Brokers); err != nil {
 		return err
 	}
@@ -90,9 +93,6 @@ var errNoGroup = errors.New("group.id is missing: give it in the file, as " + en
 // readCheckpoints returns a row for each partition of the topics asked for: those of only, else the
 // routes' and all that the group has committed for.
 func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []string) ([]checkpointRow, error) {
-	if s.Group == "" {
-		return nil, errNoGroup
-	}
 	committed, err := fetchOffsets(ctx, adm, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", s.Group, err)

@@ -58,7 +58,7 @@ func metadataOf(t *testing.T, c *kfake.Cluster, topic string, low int64) string 
 
 func rowsOf(t *testing.T, addr string, more ...string) map[int32]checkpointRow {
 	t.Helper()
-	out, err := command(t, "", append([]string{"checkpoints", "-b", addr, "-g", "g", "-t", "delays", "--json"}, more...)...)
+	out, err := command(t, "", append([]string{"checkpoints", "-b", addr, "-g", "g", "-t", "delays", "-o", "json"}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestConnections(t *testing.T) {
 		{"SCRAM-SHA-512 as Java says it", plain, []string{
 			"sasl.mechanism=SCRAM-SHA-512", `sasl.jaas.config=x.ScramLoginModule required username="alice" password="pw";`,
 		}, ""},
-		{"a wrong password", plain, []string{"sasl.username=alice", "sasl.password=no", "sasl.mechanism=PLAIN"}, "fetch offsets of group g: "},
+		{"a wrong password", plain, []string{"sasl.username=alice", "sasl.password=no", "sasl.mechanism=PLAIN"}, "reach 127.0.0.1:"},
 		{"TLS", []kfake.Opt{server}, []string{"security.protocol=SSL", "ssl.ca.location=" + cert}, ""},
 		{"TLS of an unknown authority", []kfake.Opt{server}, []string{"security.protocol=SSL"}, "certificate"},
 		{"TLS under another name", []kfake.Opt{server}, []string{"kafka.tls.ca_file=" + cert, "kafka.tls.server_name=other"}, "certificate is valid for"},

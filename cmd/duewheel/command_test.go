@@ -92,7 +92,7 @@ func TestVersion(t *testing.T) {
 	if err != nil || !regexp.MustCompile(`^duewheel \S+ \(go1\.\S+, \w+/\w+\)\ncheckpoints: reads dw1, writes dw1\n$`).MatchString(out) {
 		t.Errorf("printed %q, %v", out, err)
 	}
-	if out, err = command(t, "", "version", "--json"); err != nil || !strings.HasPrefix(out, `{"version":`) {
+	if out, err = command(t, "", "version", "-o", "json"); err != nil || !strings.HasPrefix(out, `{"version":`) {
 		t.Errorf("printed %q, %v", out, err)
 	}
 }
@@ -138,20 +138,20 @@ func TestTopics(t *testing.T) {
 		t.Errorf("check before: %v\n%s", err, out)
 	}
 	out, err = command(t, "", "topics", "create", "-c", config, "--partitions", "3", "--max-message-bytes", "2MiB")
-	if err != nil || !strings.Contains(out, "delays created: 3 partitions, 1 replicas, cleanup.policy=delete max.message.bytes=2097152 ") {
+	if err != nil || !strings.Contains(out, "delays created: 3 partitions, 1 replica, cleanup.policy=delete max.message.bytes=2097152 ") {
 		t.Errorf("create: %v\n%s", err, out)
 	}
 	if n := len(c.PartitionInfos("delays")); n != 3 {
 		t.Errorf("delays has %d partitions", n)
 	}
 	out, err = command(t, "", "topics", "create", "-c", config)
-	if err != nil || !strings.Contains(out, "delays is there already: 3 partitions, 1 replicas\n") {
+	if err != nil || !strings.Contains(out, "delays is there already: 3 partitions, 1 replica\n") {
 		t.Errorf("create again: %v\n%s", err, out)
 	}
 	if out, err = command(t, "", "topics", "check", "-c", config); err != nil || strings.Contains(out, "error:") {
 		t.Errorf("check after: %v\n%s", err, out)
 	}
-	if out, err = command(t, "", "topics", "check", "-c", config, "--json"); err != nil || !strings.HasPrefix(out, "[") {
+	if out, err = command(t, "", "topics", "check", "-c", config, "-o", "json"); err != nil || !strings.HasPrefix(out, "[") {
 		t.Errorf("check as JSON: %v\n%s", err, out)
 	}
 }
@@ -446,6 +446,7 @@ func TestCommandsRefuse(t *testing.T) {
 		{"a word for numbers", []string{"ls", "-p", "0,x"}, `--partition "0,x": whole numbers with commas between them`},
 		{"a length of time without a unit", []string{"get", "a", "--patience", "5"}, `--patience "5": 5 has no unit: write 5ms, 5s or the like (a number alone is ms in the header delay-for only)`},
 		{"a flag that is none", []string{"ls", "--limits", "5"}, "unknown flag: --limits; `duewheel ls --help` lists the flags"},
+		{"an output of another kind", []string{"checkpoints", "-o", "yaml"}, `--output "yaml": text or json`},
 		{"a word for a time", []string{"ls", "--before", "soon"}, `--before "soon": a time such as 2027-01-01T09:00+01:00, or how far from now, such as 90s, 2h or -10m (a due time is an epoch time in s, ms, µs or ns, or a date and time with an offset like 2026-01-01T00:00:05.123Z)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -105,3 +105,28 @@ func (l *length) String() string {
 
 // Type implements pflag.Value.
 func (l *length) Type() string { return "duration" }
+
+// asJSON is the flag -o of a command that prints text, or all that it has as one JSON document.
+type asJSON bool
+
+func jsonFlag(p *pflag.FlagSet, is *bool) { p.VarP((*asJSON)(is), "output", "o", "text or json") }
+
+// Set implements pflag.Value.
+func (f *asJSON) Set(text string) error {
+	switch text {
+	case "text", "json":
+		*f = text == "json"
+		return nil
+	}
+	return errors.New("text or json")
+}
+
+func (f *asJSON) String() string {
+	if *f {
+		return "json"
+	}
+	return "text"
+}
+
+// Type implements pflag.Value.
+func (f *asJSON) Type() string { return "string" }

@@ -50,7 +50,7 @@ must be empty: stop its processors first.`,
 			if !r.toBeginning && r.toOffset < 0 {
 				return fmt.Errorf("--to-offset %d: an offset is a number from 0", r.toOffset)
 			}
-			return withAdmin(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
+			return withGroup(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
 				return r.run(cmd.Context(), adm, s, cmd.OutOrStdout())
 			})
 		},
@@ -67,9 +67,6 @@ must be empty: stop its processors first.`,
 }
 
 func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdout io.Writer) error {
-	if s.Group == "" {
-		return errNoGroup
-	}
 	if err := mustBeEmpty(ctx, adm, s.Group); err != nil {
 		return err
 	}

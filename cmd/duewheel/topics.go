@@ -45,30 +45,20 @@ things are, 0 when there are warnings only.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cl, s, err := f.connect(sampleOpts()...)
-			if err != nil {
-				return err
-			}
-			defer cl.Close()
-			want, err := s.expectation()
-			if err != nil {
-				return err
-			}
-			if err := reach(cmd.Context(), cl, s.Brokers); err != nil {
-				return err
-			}
-			problems, err := findProblems(cmd.Context(), kadm.NewClient(cl), s, want)
-			if err != nil {
-				return err
-			}
-			scattered, err := scatteredIDs(cmd.Context(), cl, want)
-			if err != nil {
-				return fmt.Errorf("look for ids in two partitions: %w", err)
-			}
-			return printProblems(cmd.OutOrStdout(), append(problems, scattered...), asJSON)
+			return withTopics(cmd.Context(), f, func(cl *kgo.Client, s settings, want topics.Expect) error {
+				problems, err := findProblems(cmd.Context(), kadm.NewClient(cl), s, want)
+				if err != nil {
+					return err
+				}
+				scattered, err := scatteredIDs(cmd.Context(), cl, want)
+				if err != nil {
+					return fmt.Errorf("look for ids in two partitions: %w", err)
+				}
+				return printProblems(cmd.OutOrStdout(), append(problems, scattered...), asJSON)
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	jsonFlag(cmd.Flags(), &asJSON)
 	return cmd
 }
 
@@ -101,9 +91,9 @@ are there are left as they are, and targets are not made.`,
 			if err := joinLines(errs...); err != nil {
 				return err
 			}
-			return withTopics(cmd.Context(), f, func(adm *kadm.Client, _ settings, want topics.Expect) error {
+			return withTopics(cmd.Context(), f, func(cl *kgo.Client, _ settings, want topics.Expect) error {
 				want.Partitions, want.Replication, want.MaxMessageBytes = partitions, replication, bytes
-				made, err := topics.Create(cmd.Context(), adm, want)
+				made, err := topics.Create(cmd.Context(), kadm.NewClient(cl), want)
 				return errors.Join(printCreated(cmd.OutOrStdout(), made), err)
 			})
 		},
@@ -132,14 +122,21 @@ func asMessageBytes(s string) (int, error) {
 	return int(n), nil
 }
 
-func withTopics(ctx context.Context, f *flags, fn func(*kadm.Client, settings, topics.Expect) error) error {
-	return withAdmin(ctx, f, func(adm *kadm.Client, s settings) error {
-		want, err := s.expectation()
-		if err != nil {
-			return err
-		}
-		return fn(adm, s, want)
-	})
+// withTopics calls fn with a client and what the topics of the configuration should be.
+func withTopics(ctx context.Context, f *flags, fn func(*kgo.Client, settings, topics.Expect) error) error {
+	cl, s, err := f.connect(sampleOpts()...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	want, err := s.expectation()
+	if err != nil {
+		return err
+	}
+	if err := reach(ctx, cl, s.Brokers); err != nil {
+		return err
+	}
+	return fn(cl, s, want)
 }
 
 // findProblems looks at the topics, and for other groups that read them.

@@ -65,6 +65,6 @@ func newVersionCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	jsonFlag(cmd.Flags(), &asJSON)
 	return cmd
 }
