@@ -83,6 +83,8 @@ var (
 	descReady        = partitionDesc("partition_ready", "1 when the partition is live.")
 	descStopped      = partitionDesc("partition_stopped", "1 when the partition waits for a person to decide.")
 	descRestore      = partitionDesc("partition_restore_seconds", "From assignment to live, the last time.")
+	descCaughtUp     = partitionDesc("partition_caught_up_ratio", "Which share of the log has been read that a restore has to read; 1 when the partition is live.")
+	descCatchUpLeft  = partitionDesc("partition_catch_up_left_seconds", "How long the rest of that takes, about; 0 when it cannot be told.")
 	descOffset       = partitionDesc("checkpoint_offset", "Offset of the checkpoint: all below it is accepted.")
 	descLowWater     = partitionDesc("checkpoint_low_water", "Low water of the checkpoint: a replay begins there.")
 	descWatermark    = partitionDesc("watermark_timestamp_seconds", "Due time up to which everything is resolved.")
@@ -101,7 +103,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descTrimmed, descUntrimmed, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
-		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore,
+		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore, descCaughtUp, descCatchUpLeft,
 		descOffset, descLowWater, descWatermark, descAge, descBehind, descPosition, descLogStart, descLogEnd,
 	} {
 		ch <- d
@@ -189,6 +191,8 @@ func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 	m.gauge(descReady, bit(p.Phase == processor.PhaseLive), labels...)
 	m.gauge(descStopped, bit(p.Phase == processor.PhaseStopped), labels...)
 	m.gauge(descRestore, p.RestoreTime.Seconds(), labels...)
+	m.gauge(descCaughtUp, p.CaughtUp, labels...)
+	m.gauge(descCatchUpLeft, p.CatchUpLeft.Seconds(), labels...)
 	m.gauge(descOffset, float64(p.Offset), labels...)
 	m.gauge(descLowWater, float64(p.LowWater), labels...)
 	m.gauge(descWatermark, float64(p.WatermarkDue)/1000, labels...)

@@ -27,7 +27,7 @@ func distinct() processor.Stats {
 		Partitions: []processor.PartitionStats{{
 			Topic: "t", Partition: 1, Phase: processor.PhaseLive,
 			Offset: 201, LowWater: 202, WatermarkDue: 203_000, Position: 204, LogStart: 205, LogEnd: 206,
-			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, RestoreTime: 209 * time.Second,
+			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, RestoreTime: 209 * time.Second, CaughtUp: 218, CatchUpLeft: 219 * time.Second,
 			Pending: 210, PendingBytes: 211, Near: 212, Remembered: 217, Overdue: 213, NextDue: now.Add(time.Hour).UnixMilli() - 214_000,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
@@ -71,6 +71,8 @@ near_records{partition="1",topic="t"} 212
 next_due_timestamp_seconds{partition="1",topic="t"} 1.800003386e+09
 oldest_overdue_seconds{partition="1",topic="t"} 214
 overdue_records{partition="1",topic="t"} 213
+partition_catch_up_left_seconds{partition="1",topic="t"} 219
+partition_caught_up_ratio{partition="1",topic="t"} 218
 partition_ready{partition="1",topic="t"} 1
 partition_restore_seconds{partition="1",topic="t"} 209
 partition_stopped{partition="1",topic="t"} 0

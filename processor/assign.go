@@ -198,6 +198,7 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 		return
 	}
 	m := p.Marks()
+	p.progress.from = m.Start
 	l.reading.add(p.tp, m.Start)
 	l.log.Info("partition restored; catching up", "topic", p.tp.Topic, "partition", p.tp.Partition,
 		"offset", m.Committed.Offset, "watermark", m.Committed.Watermark, "low_water", m.Committed.LowWater, "start", m.Start, "end", p.logEnd)

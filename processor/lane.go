@@ -47,6 +47,7 @@ type lane struct {
 	balancedAt  time.Time
 	readAgainAt time.Time // when a partition without a store was last read again
 	tidiedAt    time.Time
+	catchUps    catchUps
 }
 
 // membership is the lane's stay in its group.
@@ -73,7 +74,7 @@ func newLane(p *Processor, n int) *lane {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
 	}
 	l.memory.budget, l.memory.widest, l.memory.window = p.cfg.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
-	l.restores = newRestores(&l.kit)
+	l.restores, l.catchUps = newRestores(&l.kit), catchUps{log: l.log}
 	l.producers = producers{kit: &l.kit, standing: &l.standing, renewed: make(chan error, 1)}
 	l.selection = newSelection(&l.kit)
 	l.checkpoints = checkpoints{kit: &l.kit, committed: make(chan *turn, 1)}

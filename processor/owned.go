@@ -35,6 +35,7 @@ type partition struct {
 	unread  kafka.Unread
 
 	writing    writing
+	progress   progress
 	logStart   int64
 	logEnd     int64 // E, as last asked
 	endAsked   time.Time

@@ -39,7 +39,11 @@ func (p *partition) publish(now int64, k *kit) {
 			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i], Records: int64(st.Records), Bytes: int64(st.Bytes)})
 		}
 	}
+	if p.phase == PhaseCatchUp {
+		s.CaughtUp, s.CatchUpLeft = p.progress.done(p.logEnd), p.progress.left(p.logEnd)
+	}
 	if p.live() {
+		s.CaughtUp = 1
 		s.RestoreTime = p.liveAfter
 		s.CheckpointOverdue = p.writing.overdue()
 		if s.CheckpointOverdue > k.cfg.SessionTimeout && s.Error == "" {
@@ -56,9 +60,9 @@ func (p *partition) publish(now int64, k *kit) {
 func (p *partition) reason(store *storage) string {
 	switch {
 	case p.phase == PhaseCatchUp && p.Storeless():
-		return fmt.Sprintf("reading the log without the local store, at offset %d of %d", p.Marks().Position, p.logEnd)
+		return fmt.Sprintf("reading the log without the local store, at offset %d of %d: %s", p.Marks().Position, p.logEnd, p.progress.words(p.logEnd))
 	case p.phase == PhaseCatchUp:
-		return fmt.Sprintf("reading the log, at offset %d of %d", p.Marks().Position, p.logEnd)
+		return fmt.Sprintf("reading the log, at offset %d of %d: %s", p.Marks().Position, p.logEnd, p.progress.words(p.logEnd))
 	case p.live() && p.Storeless():
 		return "without the local store: " + cmp.Or(store.why(), "it works again and is taken up soon")
 	}

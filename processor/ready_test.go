@@ -63,10 +63,10 @@ func TestReasons(t *testing.T) {
 	l.assigned.explain(l.n, []kafka.TopicPartition{testTP}, "too late")
 	p.Pass(20)
 	p.phase, p.logEnd = PhaseCatchUp, 80
-	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80")
+	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80: 0 %, 0 records/s")
 	l.store.lost(errors.New("no disk"))
 	p.Forgo()
-	equal(t, "reason", pictureOf(l).Reason, "reading the log without the local store, at offset 20 of 80")
+	equal(t, "reason", pictureOf(l).Reason, "reading the log without the local store, at offset 20 of 80: 0 %, 0 records/s")
 	p.phase = PhaseLive
 	if got := pictureOf(l); !strings.HasPrefix(got.Reason, "without the local store: the disk fails (no disk)") || got.Error != "" {
 		t.Errorf("got %q, %q", got.Reason, got.Error)

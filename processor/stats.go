@@ -90,6 +90,8 @@ type PartitionStats struct {
 
 	CheckpointAt      time.Time     // when the checkpoint was last committed
 	CheckpointOverdue time.Duration // for how long there has been a checkpoint to write; 0: there is none
+	CaughtUp          float64       // which share of the log has been read that a restore has to read: 0 to 1, which a live one has
+	CatchUpLeft       time.Duration // how long the rest takes, about; 0: it cannot be told
 	RestoreTime       time.Duration // from assignment to live, the last time
 	Agenda            []AgendaEntry // how much is due within the next minute, hour, day
 }

@@ -68,8 +68,12 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 	l.ends.ask(ctx, old)
 	l.checkpoints.tellOverdue(l.order)
 	for _, p := range l.order {
+		if p.phase == PhaseCatchUp {
+			p.progress.look(p.Marks().Position, time.Now())
+		}
 		p.publish(now, &l.kit)
 	}
+	l.catchUps.tell(l.order, time.Now())
 }
 
 // tidyStore deletes behind the watermark what was delivered, and writes the position now and
