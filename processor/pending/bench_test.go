@@ -49,11 +49,19 @@ func BenchmarkWay(b *testing.B) {
 }
 
 // BenchmarkMany is the same for many records at once, due in no order: their bytes are in no cache any more when they are taken, and
-// when what they ask for is read again.
+// when what they ask for is read again. With ids each has one of 20 bytes.
 func BenchmarkMany(b *testing.B) {
+	b.Run("plain", func(b *testing.B) { many(b, false) })
+	b.Run("ids", func(b *testing.B) { many(b, true) })
+}
+
+func many(b *testing.B, ids bool) {
 	const many, turn = 400_000, 20_000
 	r := req(0, 0, "orders")
 	r.Value = make([]byte, 100)
+	if ids {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID})
+	}
 	noise := rand.New(rand.NewPCG(1, 1))
 	var accept, take, again time.Duration
 	var touched byte
@@ -65,6 +73,10 @@ func BenchmarkMany(b *testing.B) {
 		began := time.Now()
 		for i := range int64(many) {
 			r.Offset, r.Headers[0].Value = i, strconv.AppendInt(r.Headers[0].Value[:0], testNow+noise.Int64N(1000), 10)
+			if ids {
+				last := len(r.Headers) - 1
+				r.Headers[last].Value = fmt.Appendf(r.Headers[last].Value[:0], "order-%014d", i)
+			}
 			if _, err := p.Accept(r, testNow); err != nil {
 				b.Fatal(err)
 			}

@@ -24,7 +24,7 @@ type identity struct {
 	at idPlace
 }
 
-// idPlace is where a record has its id: in the lowest byte what the flags of its run say, and above it, with flagIDNamed, one more than the
+// idPlace is where a record has its id: in the lowest byte what the flags of its run say, and above it, with flagIDIndexed, one more than the
 // index of the header, which has not its usual name.
 type idPlace uint32
 
@@ -179,20 +179,51 @@ func (x *ids) written() {
 // errNoID: a run says that it has an id, and has none.
 var errNoID = errors.New("pending: a stored record has lost its id")
 
-// runID is the id of a record as its run has it; nil when it has none. It belongs to the run.
+// runID is the id of a record as its run has it; nil when it has none. It belongs to the run. It is what Record.id gives, without
+// decoding the rest.
 func runID(run []byte) []byte {
 	at := runIDPlace(run)
 	if at == 0 {
 		return nil
 	}
-	var rec Record
-	if err := rec.Decode(run); err != nil {
-		return nil // wrong bytes, which whoever needs more of them finds
-	}
-	if id := rec.id(at); len(id) > 0 && len(id) <= topics.MostID {
+	d := decoder{b: run}
+	if id := d.id(at); !d.bad && len(id) > 0 && len(id) <= topics.MostID {
 		return id
 	}
-	return nil
+	return nil // or wrong bytes, which is found when more of them is needed
+}
+
+// id reads a run from its beginning, and gives what stands in the place where its record has its id.
+func (d *decoder) id(at idPlace) []byte {
+	d.uvarint() // offset
+	d.varint()  // timestamp
+	var named uint64
+	if d.byte()&flagIDIndexed != 0 {
+		named = d.uvarint()
+	}
+	key := d.bytes()
+	if at == idInKey {
+		return key
+	}
+	d.bytes() // value
+	var id, replaces []byte
+	for n := d.uvarint(); n > 0 && !d.bad; n-- {
+		name, value := d.bytes(), d.value()
+		switch {
+		case named > 0:
+			if named--; named == 0 {
+				return topics.Bare(value)
+			}
+		case string(name) == topics.HeaderID:
+			id = value
+		case string(name) == topics.HeaderReplace:
+			replaces = value
+		}
+	}
+	if id = topics.Bare(id); len(id) > 0 {
+		return id
+	}
+	return topics.Bare(replaces) // what replaces an id has it
 }
 
 // id is what stands in the place where a record has its id.

@@ -118,11 +118,7 @@ func (r *Record) Decode(b []byte) error {
 	}
 	r.Headers = r.Headers[:0]
 	for range n {
-		k := d.bytes()
-		var v []byte
-		if m := d.uvarint(); m > 0 {
-			v = d.take(m - 1)
-		}
+		k, v := d.bytes(), d.value()
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: unsafe.String(unsafe.SliceData(k), len(k)), Value: v})
 	}
 	if d.bad || len(d.b) != 0 || idAt > n {
@@ -193,6 +189,14 @@ func (d *decoder) byte() byte {
 }
 
 func (d *decoder) bytes() []byte { return d.take(d.uvarint()) }
+
+// value is that of a header.
+func (d *decoder) value() []byte {
+	if m := d.uvarint(); m > 0 {
+		return d.take(m - 1)
+	}
+	return nil
+}
 
 func (d *decoder) take(n uint64) []byte {
 	if n > uint64(len(d.b)) {

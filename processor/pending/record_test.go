@@ -3,11 +3,14 @@ package pending
 import (
 	"bytes"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // plain turns a decoded record into one of kgo's, to compare and to encode again.
@@ -139,6 +142,37 @@ func TestRecordIdentityProperty(t *testing.T) {
 	})
 }
 
+// The id that is found without decoding the rest is what the record has: the last header of a name, that of a replacement where there is no
+// other, the key, or a header of any name.
+func TestRunID(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := anyRecord(t)
+		for range rapid.IntRange(0, 4).Draw(t, "ids") {
+			name := rapid.SampledFrom([]string{topics.HeaderID, topics.HeaderReplace, topics.HeaderUntil}).Draw(t, "name")
+			value := rapid.SampledFrom([]string{"", "a", "b", ` "c" `, strings.Repeat("d", topics.MostID), strings.Repeat("e", topics.MostID+1)}).Draw(t, "value")
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+		}
+		at := rapid.SampledFrom([]idPlace{0, idInHeader, idInKey}).Draw(t, "place")
+		if n := len(r.Headers); at == idInHeader && n > 0 {
+			at = at.with(int32(rapid.IntRange(0, n).Draw(t, "header")))
+		}
+		run := appendRecord(nil, r, at)
+		var rec Record
+		if err := rec.Decode(run); err != nil {
+			t.Fatal(err)
+		}
+		var want []byte
+		if at != 0 {
+			if want = rec.id(at); len(want) > topics.MostID {
+				want = nil
+			}
+		}
+		if got := runID(run); !bytes.Equal(got, want) || (got == nil) != (len(want) == 0) {
+			t.Fatalf("%q at %x, and it is %q", got, at, want)
+		}
+	})
+}
+
 // Any bytes are a record or an error, never a panic; what was decoded means the same when it is
 // encoded again.
 func FuzzDecodeRecord(f *testing.F) {
@@ -148,6 +182,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r, again Record
+		runID(b)
 		if err := r.Decode(b); err != nil {
 			return
 		}
