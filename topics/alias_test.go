@@ -197,6 +197,16 @@ func TestRoutesRefuseNames(t *testing.T) {
 	}
 }
 
+// Every problem with names is told at once.
+func TestRoutesRefuseAllNames(t *testing.T) {
+	_, err := NewRoutes(Route{Topic: "t", Target: "orders", DeadLetter: "t.dead", Prefix: "X-", Aliases: []string{"etf", "plain", "none", "karavka"}})
+	for _, says := range []string{"small letters", `has "etf"`, "none beside others", `has "karavka"`} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want … %s …", err, says)
+		}
+	}
+}
+
 // What is no header has no prefix.
 func TestHeaderOfARoute(t *testing.T) {
 	for name, want := range map[string]string{HeaderUntil: "x-wheel-until", HeaderSourceTimestamp: "x-wheel-source-timestamp", "": ""} {

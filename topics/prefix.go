@@ -77,24 +77,22 @@ func validPrefix(prefix string) string {
 	return ""
 }
 
-// presets are those of a route, and the first name among them that is none.
-func (r *Route) presets() (s presetSet, unknown string) {
+// presets are those of a route, and the names among them that are none.
+func (r *Route) presets() (s presetSet, unknown []string) {
 	if r.Aliases == nil {
 		if r.Retry != nil && r.Retry.FromHeaders {
-			return sourcePresets, ""
+			return sourcePresets, nil
 		}
-		return usualAliasesOf(r.spec()), ""
+		return usualAliasesOf(r.spec()), nil
 	}
 	for _, name := range r.Aliases {
 		i := slices.Index(presetNames[:], name)
-		if i < 1 {
-			unknown = name
-			continue
+		switch {
+		case i > 0:
+			s |= 1 << i
+		case name != noAliases || len(r.Aliases) > 1:
+			unknown = append(unknown, name)
 		}
-		s |= 1 << i
-	}
-	if len(r.Aliases) == 1 && unknown == noAliases {
-		unknown = ""
 	}
 	return s, unknown
 }
@@ -105,15 +103,16 @@ const noAliases = "none"
 // checkNames judges the names of headers, and returns the presets.
 func checkNames(r *Route, p *problems) presetSet {
 	s, unknown := r.presets()
+	for _, name := range unknown {
+		if name == noAliases {
+			p.report("headers.aliases has none beside others: write none alone, or leave it out")
+			continue
+		}
+		p.report("headers.aliases has %q, which is none of %s", name, strings.Join(append(Presets(), noAliases), ", "))
+	}
 	if wrong := validPrefix(r.HeaderPrefix()); wrong != "" {
 		p.report("headers.prefix %q cannot be one: it %s", r.Prefix, wrong)
-		return s
-	}
-	switch {
-	case unknown == noAliases:
-		p.report("headers.aliases has none beside others: write none alone, or leave it out")
-	case unknown != "":
-		p.report("headers.aliases has %q, which is none of %s", unknown, strings.Join(append(Presets(), noAliases), ", "))
+		return s // whether it begins the names of a preset is of no interest
 	}
 	for preset := PresetPlain; preset < presets; preset++ {
 		if s.has(preset) {
