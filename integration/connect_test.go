@@ -80,9 +80,9 @@ func sorted(lines string) string {
 // The dead letter queue of a sink of Kafka Connect is a retry topic, by nothing but configuration. Its converter refuses every value; each comes back
 // as often as it may, no larger than it was, and is parked.
 func TestConnectRetries(t *testing.T) {
-	const records, attempts = 20, 5
+	const records, attempts = 20, 20
 	retrying := &topics.Retrying{
-		Backoff: topics.Backoff{Initial: 200 * time.Millisecond, Factor: 1.5, Max: time.Second}, MaxAttempts: attempts, FromHeaders: true, Strip: topics.ErrorHeaders,
+		Backoff: topics.Backoff{Initial: 100 * time.Millisecond, Factor: 1.1, Max: 200 * time.Millisecond}, MaxAttempts: attempts, FromHeaders: true, Strip: topics.ErrorHeaders,
 	}
 	s := newStage(t, shared(t), setting{partitions: 2, delayConfig: map[string]string{"message.timestamp.type": "LogAppendTime"}, route: func(r *topics.Route) {
 		r.Retry = retrying
