@@ -109,7 +109,7 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		}
 		what := string(r.Headers[0].Value)
 		if _, handle := topics.ParseHandle(r.Headers[0].Value); !handle {
-			what = "the id " + what
+			what = "the id " + what + hintAtHandle(what)
 		}
 		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, what)
 	}

@@ -51,6 +51,16 @@ func TestCancelOfIDs(t *testing.T) {
 	}
 }
 
+// A handle that was mistyped is an id that nothing has, and is told of.
+func TestCancelOfAMistypedHandle(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	for name, says := range map[string]string{"3-8812": "the id 3-8812; and it is no handle: that is <partition>-<offset>-<due in ms since 1970>\n", "reminder-17": "the id reminder-17\n", "17": "the id 17\n"} {
+		if out, err := command(t, "", "cancel", "-b", addr, "-t", "delays", name); err != nil || !strings.HasSuffix(out, says) {
+			t.Errorf("printed %q, %v; want %q", out, err, says)
+		}
+	}
+}
+
 // With a configuration nothing is written to a topic that is none of its delay topics, nor where nothing can be cancelled.
 func TestCancelKnowsRoutes(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "orders": 1})

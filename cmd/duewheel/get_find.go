@@ -139,7 +139,7 @@ func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
 
 // hintAtHandle says more of an id that looks like a handle that was mistyped.
 func hintAtHandle(id string) string {
-	if strings.Count(id, "-") == 2 && strings.Trim(id, "0123456789-") == "" {
+	if strings.Contains(id, "-") && strings.Trim(id, "0123456789-") == "" {
 		return "; and it is no handle: that is <partition>-<offset>-<due in ms since 1970>"
 	}
 	return ""
