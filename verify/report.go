@@ -286,25 +286,8 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintln(&b, x)
 	}
 	c := r.Counts
-	fmt.Fprintf(&b, "requested %d: delivered %d, dead-lettered %d%s, cancelled, replaced or left out %d, pending %d, overdue %d, missing %d, cannot tell %d\n",
-		c.Requested, c.Delivered, c.DeadLettered, byCode(r.ByCode), c.Taken, c.Pending, c.Overdue, c.Missing, c.Untold)
-	for _, also := range []struct {
-		n    int64
-		what string
-	}{{c.Doubled, "arrived again"}, {c.Retried, "times carried on to be tried again"}, {c.Cancels, "cancels"},
-		{c.Elsewhere, "arrived of requests outside of the window"}, {c.Foreign, "records of others in these topics"}} {
-		if also.n > 0 {
-			fmt.Fprintf(&b, "  %d %s\n", also.n, also.what)
-		}
-	}
-	if r.Lateness.Records > 0 {
-		fmt.Fprintf(&b, "late: %s\n", r.Lateness)
-		for _, l := range r.ByTarget {
-			if len(r.ByTarget) > 1 {
-				fmt.Fprintf(&b, "  %s: %s\n", l.Target, l)
-			}
-		}
-	}
+	r.writeCounts(&b)
+	r.writeLateness(&b)
 	for _, f := range r.Untold {
 		fmt.Fprintf(&b, "cannot tell of %d: %s\n", f.Count, f.Kind)
 		f.write(&b)
@@ -332,13 +315,6 @@ func (f *Found) write(b *strings.Builder) {
 	if more := f.Count - int64(len(f.First)); more > 0 {
 		fmt.Fprintf(b, "  and %d more\n", more)
 	}
-}
-
-func (l Lateness) String() string {
-	ms := func(v float64) time.Duration {
-		return time.Duration(v * float64(time.Millisecond)).Round(100 * time.Microsecond)
-	}
-	return fmt.Sprintf("p50 %v, p99 %v, max %v", ms(l.P50), ms(l.P99), ms(l.Max))
 }
 
 func (w Window) String() string {

@@ -125,7 +125,7 @@ func TestFaults(t *testing.T) {
 		{"one with an id is cancelled", func(h *hour) {
 			h.ask(6, 9, "delay-id=b")
 			h.request(7, "delay-cancel=b")
-		}, nil, "cancelled, replaced or left out 3"},
+		}, nil, "3 cancelled, replaced or left out"},
 		{"a cancel is not passed on", func(h *hour) {
 			h.write(&kgo.Record{Topic: "delays", Partition: 1, Timestamp: h.at(6), Headers: headers("delay-cancel=0-6-" + millis(h.at(100)))})
 			h.resolve("delays", 1, 1, 30, 1)
@@ -139,7 +139,7 @@ func TestFaults(t *testing.T) {
 		{"one is carried on", func(h *hour) {
 			q := h.ask(6, 9)
 			h.carryOn(q, 9, 200)
-		}, nil, "pending 2"},
+		}, nil, "2 pending"},
 		{"one is carried on, and then not delivered", func(h *hour) {
 			q := h.ask(6, 9)
 			h.carryOn(q, 9, 20)

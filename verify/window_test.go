@@ -48,7 +48,7 @@ func TestOverdue(t *testing.T) {
 	s.resolve("delays", 0, 10, 7.5, 8)
 	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1, "overdue": 2}, "delays/0@4: due")
 	s.config.Grace = 2 * time.Hour
-	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "pending 2")
+	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "2 pending")
 	s.config.Group = "another"
 	s.config.Grace = time.Minute
 	s.expect(s.pass(s.verifier()), map[string]int64{"overdue": 3}, "the group has no checkpoint of 1 partitions")
@@ -171,7 +171,7 @@ func TestCancelledBehindTheWindow(t *testing.T) {
 	s.request(20, "delay-cancel=a")
 	s.resolve("delays", 0, 4, 60, 4)
 	s.config.To = s.at(10)
-	s.expect(s.pass(s.verifier()), nil, "cancelled, replaced or left out 2")
+	s.expect(s.pass(s.verifier()), nil, "2 cancelled, replaced or left out")
 }
 
 // Another pass goes on where the last one ended; what is settled is given up meanwhile, and a record that comes again is still seen.
@@ -186,7 +186,7 @@ func TestPasses(t *testing.T) {
 	}
 	last := s.ask(2, 500)
 	s.resolve("delays", 0, 130, 40, 129)
-	s.expect(s.pass(v), nil, "pending 1")
+	s.expect(s.pass(v), nil, "1 pending")
 	if held := v.Held(); held > 20_000 {
 		t.Errorf("%d bytes are held of what is settled", held)
 	}
@@ -327,7 +327,7 @@ func TestDeliveredMeanwhile(t *testing.T) {
 		})
 		return nil, nil, false
 	})
-	s.expect(s.pass(s.verifier()), nil, "delivered 1")
+	s.expect(s.pass(s.verifier()), nil, "1 delivered")
 }
 
 // It cannot tell without the delay topic.
@@ -375,7 +375,7 @@ func TestPartitionsWereAdded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.resolve("delays", 0, 40, 40, 40)
-	s.expect(s.pass(s.verifier()), nil, "delivered 40")
+	s.expect(s.pass(s.verifier()), nil, "40 delivered")
 }
 
 // A route leaves out what has an id that is had: where the one that has it is gone, it cannot be told.
@@ -386,7 +386,7 @@ func TestLeftOutBecauseOfWhatIsGone(t *testing.T) {
 	s.ask(1, 21, "delay-id=a")
 	s.ask(2, 22, "delay-id=a")
 	s.resolve("delays", 0, 3, 30, 3)
-	s.expect(s.pass(s.verifier()), nil, "cancelled, replaced or left out 2")
+	s.expect(s.pass(s.verifier()), nil, "2 cancelled, replaced or left out")
 	s.cut("delays", 0, 1)
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 1: their id may have been had by a request outside of the window")
 }

@@ -181,7 +181,7 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	if o.ascii {
 		ink = letterInk
 	}
-	fmt.Fprint(stdout, s.draw(rows, by, v.Now, ink))
+	fmt.Fprint(stdout, s.draw(rows, by, v.Now, ink, columnsOf(stdout, 80)))
 	return failed
 }
 
@@ -210,9 +210,17 @@ func (s *schedule) thin() {
 	}
 }
 
-// fitting is the shortest step that needs no more bars than a person looks at.
+// fitting is the shortest step that needs no more bars than a person looks at for nine of ten records: a few that are due in a year leave
+// those of today apart.
 func (s *schedule) fitting(now time.Time) step {
-	switch ahead := time.UnixMilli(s.last).Sub(now); {
+	n, last := s.overdue.records, now.UnixMilli()
+	for _, minute := range slices.Sorted(maps.Keys(s.minutes)) {
+		if 10*n >= 9*s.total.records {
+			break
+		}
+		n, last = n+s.minutes[minute].records, minute*60_000
+	}
+	switch ahead := time.UnixMilli(last).Sub(now); {
 	case ahead <= 45*time.Minute:
 		return byMinute
 	case ahead <= 48*time.Hour:
@@ -260,14 +268,12 @@ var (
 	letterInk = []string{"#", "=", "+", "."}
 )
 
-const (
-	agendaColumns = 80
-	mostBars      = 60 // what is due later is one bar
-)
+// mostBars are drawn; what is due later is one line.
+const mostBars = 60
 
-// draw makes text of it that fits 80 columns.
-func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string) string {
-	names, legend := s.legend(ink)
+// draw makes text of it that fits so many columns.
+func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, columns int) string {
+	names, legend := s.legend(ink, columns)
 	rows, later := fold(rows)
 	widest, most := int64(0), int64(0)
 	for _, r := range rows {
@@ -280,7 +286,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string) 
 	var b strings.Builder
 	figures := len(thousands(widest))
 	labels := len("2006-01-02 15:04")
-	room := agendaColumns - labels - 1 - figures - 2
+	room := columns - labels - 1 - figures - 2
 	line := func(label string, r *agendaRow, scaled bool) {
 		bar := ""
 		if scaled {
@@ -303,7 +309,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string) 
 		line("later", later, false)
 	}
 	zone, _ := now.Zone()
-	fmt.Fprintf(&b, "\n%s\n%s pending, %s, by %s (%s); the last is due %s, %s\n", legend, count(s.total.records, "record"), sizeText(s.total.bytes),
+	fmt.Fprintf(&b, "\n%s\n%s pending, %s, by %s (%s)\nthe last is due %s, %s\n", legend, count(s.total.records, "record"), sizeText(s.total.bytes),
 		[]string{"minute", "hour", "day"}[by], zone, local(time.UnixMilli(s.last).In(now.Location())), relative(time.UnixMilli(s.last), now))
 	return b.String()
 }
@@ -329,7 +335,7 @@ func (s step) label(t time.Time) string {
 }
 
 // legend says which target each ink is for.
-func (s *schedule) legend(ink []string) (names []string, text string) {
+func (s *schedule) legend(ink []string, columns int) (names []string, text string) {
 	all := slices.SortedFunc(maps.Keys(s.total.targets), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.total.targets[b], s.total.targets[a]), cmp.Compare(a, b))
 	})
@@ -349,7 +355,7 @@ func (s *schedule) legend(ink []string) (names []string, text string) {
 	if more := len(all) - named; more > 0 {
 		parts = append(parts, fmt.Sprintf("%s %d others %s", ink[named], more, thousands(rest)))
 	}
-	return all[:min(named, len(all))], wrapped(parts, "   ", agendaColumns)
+	return all[:min(named, len(all))], wrapped(parts, "   ", columns)
 }
 
 // barOf draws what is due in one step.

@@ -102,7 +102,7 @@ func (o *listing) run(ctx context.Context, l *letters, want filter, stdout, stde
 	if err != nil {
 		return err
 	}
-	var t table = &textTable{w: stdout}
+	var t table = &textTable{w: cutting(stdout)}
 	summary := stdout
 	if o.output == "json" {
 		t, summary = &jsonTable{json.NewEncoder(stdout)}, stderr

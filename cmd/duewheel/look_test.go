@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/ahead"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -352,5 +354,46 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 	out, notes, err := both(t, append(args, "--audit", "nowhere")...)
 	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {
 		t.Errorf("without the topic: %v\n%s%s", err, out, notes)
+	}
+}
+
+// Rows of a table are cut at the right edge of a terminal, and are whole elsewhere.
+func TestCutter(t *testing.T) {
+	var b strings.Builder
+	c := &cutter{w: &b, columns: 5, end: "…"}
+	for _, part := range []string{"abcde\nab", "cdef\nµµµµµµ\n", "", "\nrest"} {
+		if n, err := c.Write([]byte(part)); n != len(part) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if got, want := b.String(), "abcde\nabcd…\nµµµµ…\n\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if w := cutting(&b); w != io.Writer(&b) {
+		t.Error("what is no terminal is cut")
+	}
+}
+
+// A few records that are due in a year leave those of the next minutes apart.
+func TestFittingStep(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	for _, test := range []struct {
+		soon, far int
+		ahead     time.Duration
+		want      step
+	}{
+		{0, 1, 10 * time.Minute, byMinute}, {0, 1, 24 * time.Hour, byHour}, {0, 1, 30 * 24 * time.Hour, byDay},
+		{90, 10, 365 * 24 * time.Hour, byMinute}, {89, 11, 365 * 24 * time.Hour, byDay}, {89, 11, 24 * time.Hour, byHour},
+	} {
+		var s schedule
+		for i := range test.soon {
+			s.add(ahead.Pending{Due: now.UnixMilli() + int64(i)*1000}, now.UnixMilli())
+		}
+		for range test.far {
+			s.add(ahead.Pending{Due: now.Add(test.ahead).UnixMilli()}, now.UnixMilli())
+		}
+		if got := s.fitting(now); got != test.want {
+			t.Errorf("%d soon, %d in %v: got %v, want %v", test.soon, test.far, test.ahead, got, test.want)
+		}
 	}
 }

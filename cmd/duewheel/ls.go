@@ -139,11 +139,12 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		first, second := all[a.of].TopicPartition, all[b.of].TopicPartition
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(first.Topic, second.Topic), cmp.Compare(first.Partition, second.Partition), cmp.Compare(a.offset, b.offset))
 	})
-	out := bufio.NewWriterSize(stdout, 64<<10)
-	t, summary := o.table(v, out), stdout
+	rowsTo, summary := cutting(stdout), stdout
 	if o.output == "json" {
-		summary = v.stderr
+		rowsTo, summary = stdout, v.stderr
 	}
+	out := bufio.NewWriterSize(rowsTo, 64<<10)
+	t := o.table(v, out)
 	shown, gone := 0, 0
 	for window := range slices.Chunk(found.spots, rowsKept) {
 		rows, err := v.rows(ctx, all, window, t.render)
@@ -357,7 +358,7 @@ func (t *pendingText) render(r *pendingRow) []byte {
 	if r.State == "late" || r.State == "arriving" {
 		when += ", " + r.State
 	}
-	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, brief(r.key, 24), id, sizeText(int64(r.Size)), r.Handle)
+	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, brief(r.key, 24), sizeText(int64(r.Size)))
 	if t.topics {
 		line = append(append(line, '\t'), r.Topic...)
 	}
@@ -371,7 +372,7 @@ func (t *pendingText) row(line []byte) error {
 		}
 		t.t = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
 		zone, _ := t.now.Zone()
-		header := "DUE (" + zone + ")\t\tTARGET\tKEY\tID\tSIZE\tHANDLE"
+		header := "DUE (" + zone + ")\t\tTARGET\tHANDLE\tID\tKEY\tSIZE"
 		if t.topics {
 			header += "\tTOPIC"
 		}

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // bar shows on a terminal how far something is. Elsewhere it says nothing.
@@ -155,4 +159,47 @@ func wrapped(parts []string, sep string, columns int) string {
 		at += n
 	}
 	return b.String()
+}
+
+// columnsOf is how wide a terminal is, or else.
+func columnsOf(w io.Writer, other int) int {
+	if f, ok := w.(*os.File); ok {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns >= 40 {
+			return columns
+		}
+	}
+	return other
+}
+
+// cutting cuts lines at the right edge of a terminal, so that the rows of a table stay rows. Elsewhere nothing is cut.
+func cutting(w io.Writer) io.Writer {
+	if columns := columnsOf(w, 0); columns > 0 {
+		return &cutter{w: w, columns: columns, end: lookOf(os.Getenv).glyphs().to}
+	}
+	return w
+}
+
+// cutter cuts lines after so many columns. Each rune counts as one.
+type cutter struct {
+	w       io.Writer
+	columns int
+	end     string
+	line    []byte // that has no end yet
+}
+
+func (c *cutter) Write(b []byte) (int, error) {
+	c.line = append(c.line, b...)
+	for {
+		line, rest, found := bytes.Cut(c.line, []byte("\n"))
+		if !found {
+			return len(b), nil
+		}
+		if utf8.RuneCount(line) > c.columns {
+			line = []byte(string([]rune(string(line))[:c.columns-1]) + c.end)
+		}
+		if _, err := c.w.Write(append(bytes.Clone(line), '\n')); err != nil {
+			return 0, err
+		}
+		c.line = bytes.Clone(rest)
+	}
 }

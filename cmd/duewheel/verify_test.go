@@ -218,9 +218,16 @@ func arrived(i int) *kgo.Record {
 const spoiledReport = `delay delays: from 2026-11-20T12:00:00.000Z on
 dead letter delays.dead: whole
 target orders: whole
-requested 3: delivered 3, dead-lettered 0, cancelled, replaced or left out 0, pending 0, overdue 0, missing 1, cannot tell 0
+3 requested
+  3 delivered
+  0 dead-lettered
+  0 cancelled, replaced or left out
+  0 pending
+  0 overdue
+  1 missing
+  0 of which it cannot be told
   1 arrived again
-late: p50 4ms, p99 4ms, max 4ms
+late: p50 4.0 ms, p99 4.0 ms, max 4.0 ms
 MISSING: 1
   delays/0@1: due 1795176000001 (2026-11-20T12:00:00.001Z), should be delivered to orders
 DOUBLED: 1

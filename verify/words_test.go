@@ -1,0 +1,16 @@
+package verify
+
+import "testing"
+
+func TestWords(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1_234_567: "1,234,567"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d: got %s", n, got)
+		}
+	}
+	for ms, want := range map[float64]string{0: "0.0 ms", 1.25: "1.2 ms", 999.9: "999.9 ms", 1850.4: "1.85 s", 59_994: "59.99 s", 900_400: "15m0s"} {
+		if got := lateness(ms); got != want {
+			t.Errorf("%v ms: got %s", ms, got)
+		}
+	}
+}
