@@ -162,9 +162,6 @@ func (s *scene) came(k look) []painted {
 	if t.delivered == 0 {
 		head = heading("WHAT CAME  0")
 	}
-	if t.yours > 0 {
-		head = head.add(green, fmt.Sprintf("   yours: %d", t.yours))
-	}
 	now := painted{}.add(faint, "  just now")
 	for i, a := range t.latest {
 		name, sep := a.target, ", "
@@ -206,7 +203,27 @@ func (s *scene) stories() []painted {
 			lines = append(lines, painted{}.add(faint, strings.Repeat(" ", 9)+second))
 		}
 	}
+	if y := s.tally.yours; y.any() {
+		lines = append(lines, painted{}.add(bold, " yours   ").add(unpainted, y.String()))
+	}
 	return lines
+}
+
+// String tells what became of them, such as "1 waiting, 2 came, the last 2.1 ms late".
+func (y yours) String() string {
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		what string
+	}{{y.waiting, "waiting"}, {y.cancelled, "cancelled"}, {y.dead, "dead-lettered"}, {y.came, "came"}} {
+		if one.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
+		}
+	}
+	if y.came > 0 {
+		parts = append(parts, fmt.Sprintf("the last %s late", millis(y.last)))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // killed is how the story of the kill stands.

@@ -38,22 +38,23 @@ func demoScenes() []struct {
 	c := replicaState{name: "c", admin: "127.0.0.1:9464"}
 	gone := a
 	gone.killed = now
+	own := yours{waiting: 1, came: 2, dead: 1, cancelled: 1, last: ms(2.4)}
 	came := demoTally{waiting: 2311, delivered: 9876, p50: ms(2.1), p99: ms(8.9), max: ms(70.7), latest: latest}
-	yours := came
-	yours.yours = 3
+	with := came
+	with.yours = own
 	return []struct {
 		name string
 		*scene
 	}{
 		{"starting", &scene{rows: rows(0, 0, 0, 0, 0, 0, 0), replicas: []replicaState{{name: "a"}, {name: "b"}}, keys: true}},
 		{"running", &scene{begun: true, elapsed: 34 * time.Second, rows: rows(0, 512, 498, 611, 683, 4, 3), tally: came, rate: 301, replicas: []replicaState{a, b}, told: told, keys: true}},
-		{"a replica is killed", &scene{begun: true, elapsed: 65 * time.Second, rows: rows(412, 512, 498, 611, 683, 4, 3), tally: yours, rate: 151, replicas: []replicaState{gone, b}, told: killing,
+		{"a replica is killed", &scene{begun: true, elapsed: 65 * time.Second, rows: rows(412, 512, 498, 611, 683, 4, 3), tally: with, rate: 151, replicas: []replicaState{gone, b}, told: killing,
 			kill: killState{going: true, since: 1300 * time.Millisecond}, keys: true}},
-		{"it is refused to kill the other one", &scene{begun: true, elapsed: 65 * time.Second, rows: rows(412, 512, 498, 611, 683, 4, 3), tally: yours, replicas: []replicaState{gone, b}, told: killing,
+		{"it is refused to kill the other one", &scene{begun: true, elapsed: 65 * time.Second, rows: rows(412, 512, 498, 611, 683, 4, 3), tally: with, replicas: []replicaState{gone, b}, told: killing,
 			kill: killState{going: true, since: 1300 * time.Millisecond}, keys: true, said: errOne.Error()}},
-		{"all is back", &scene{begun: true, elapsed: 70 * time.Minute, rows: rows(0, 512, 498, 611, 683, 4, 3), tally: yours, rate: 299, replicas: []replicaState{b, c}, told: back,
+		{"all is back", &scene{begun: true, elapsed: 70 * time.Minute, rows: rows(0, 512, 498, 611, 683, 4, 3), tally: with, rate: 299, replicas: []replicaState{b, c}, told: back,
 			kill: killState{well: true}, keys: true, held: true}},
-		{"something is lost, and there are no keys", &scene{begun: true, rows: rows(0, 1, 0, 0, 0, 0, 0), tally: yours, replicas: []replicaState{b, c}, told: lost}},
+		{"something is lost, and there are no keys", &scene{begun: true, rows: rows(0, 1, 0, 0, 0, 0, 0), tally: with, replicas: []replicaState{b, c}, told: lost}},
 		{"what to try", &scene{begun: true, replicas: []replicaState{b, a}, keys: true, trying: true}},
 	}
 }

@@ -36,9 +36,9 @@ type watch struct {
 	ahead     map[check.Source]bool     // seen arriving, and not requested yet: topics are read side by side
 	cancelled map[check.Source]int64    // taken away, and when each would have been due
 	arrived   map[string]int            // by topic
-	yours     int                       // of all that have arrived: not the demo's
-	calm      *hdrhistogram.Histogram   // lateness in µs
-	latest    []arrival                 // the last few, the youngest first
+	yours     yours
+	calm      *hdrhistogram.Histogram // lateness in µs
+	latest    []arrival               // the last few, the youngest first
 
 	takeover     *takeover // the last one; nil: none yet
 	takeovers    int       // how many were judged
@@ -51,14 +51,23 @@ type waiting struct {
 	due         int64 // ms
 	target, key string
 	id          string
-	story       bool
+	story       bool // it belongs to one
+	yours       bool
 }
+
+// yours are the requests that are not the demo's: asked for from another terminal.
+type yours struct {
+	waiting, came, dead, cancelled int
+	last                           time.Duration // how late the last one came
+}
+
+func (y yours) any() bool { return y.waiting+y.came+y.dead+y.cancelled > 0 }
 
 // arrival is one delivered record.
 type arrival struct {
 	target string
 	late   time.Duration
-	yours  bool // not one of the demo's: asked for from another terminal
+	yours  bool
 }
 
 // latestKept is how many deliveries the screen can show.
@@ -177,7 +186,8 @@ func (w *watch) request(r *kgo.Record) {
 	if e.OrLater { // when it is due is not known before a replica has read it
 		return
 	}
-	w.waiting[at] = &waiting{due: e.Due, target: e.Target, key: string(r.Key), id: e.ID, story: len(topics.Last(r.Headers, demoMark)) > 0}
+	mark, ours := lastHeader(r, demoMark)
+	w.waiting[at] = &waiting{due: e.Due, target: e.Target, key: string(r.Key), id: e.ID, story: len(mark) > 0, yours: !ours}
 	if e.ID != "" {
 		w.named[e.ID] = at
 	}
@@ -187,6 +197,9 @@ func (w *watch) request(r *kgo.Record) {
 func (w *watch) take(at check.Source) {
 	if q := w.waiting[at]; q != nil {
 		w.cancelled[at] = q.due
+		if q.yours {
+			w.yours.cancelled++
+		}
 		w.drop(at)
 	}
 }
@@ -213,11 +226,11 @@ func (w *watch) arrive(r *kgo.Record, now time.Time) {
 	delete(w.cancelled, from)
 	w.arrived[r.Topic]++
 	_, ours := lastHeader(r, demoMark)
-	if !ours {
-		w.yours++
-	}
 	w.stories.arrived(r, from)
 	if dead {
+		if !ours {
+			w.yours.dead++
+		}
 		return
 	}
 	due, err := strconv.ParseInt(string(topics.Last(r.Headers, topics.HeaderDue)), 10, 64)
@@ -228,7 +241,12 @@ func (w *watch) arrive(r *kgo.Record, now time.Time) {
 	if !w.takeover.delivered(from, due, now) {
 		_ = w.calm.RecordValue(max(1, late.Microseconds())) // what is beyond the scale is late enough to be seen
 	}
-	w.latest = slices.Insert(w.latest, 0, arrival{r.Topic, late, !ours})
+	came := arrival{r.Topic, late, !ours}
+	if !ours {
+		w.yours.came++
+		w.yours.last = late
+	}
+	w.latest = slices.Insert(w.latest, 0, came)
 	w.latest = w.latest[:min(len(w.latest), latestKept)]
 }
 
@@ -326,10 +344,11 @@ func (w *watch) overdue(of processor.TopicPartition, from, to time.Time) bool {
 
 // demoTally is what the screen shows of what has come.
 type demoTally struct {
-	asked, waiting, delivered, dead, cancelled, yours int
-	arrived                                           map[string]int // by topic
-	p50, p99, max                                     time.Duration
-	latest                                            []arrival
+	asked, waiting, delivered, dead, cancelled int
+	arrived                                    map[string]int // by topic
+	p50, p99, max                              time.Duration
+	latest                                     []arrival
+	yours                                      yours
 }
 
 func (w *watch) tally() demoTally {
@@ -339,6 +358,11 @@ func (w *watch) tally() demoTally {
 	t := demoTally{
 		asked: w.asked, waiting: len(w.waiting), cancelled: len(w.cancelled), yours: w.yours, arrived: maps.Clone(w.arrived), latest: slices.Clone(w.latest),
 		p50: µs(w.calm.ValueAtPercentile(50)), p99: µs(w.calm.ValueAtPercentile(99)), max: µs(w.calm.Max()),
+	}
+	for _, q := range w.waiting {
+		if q.yours {
+			t.yours.waiting++
+		}
 	}
 	for topic, n := range w.arrived {
 		if isDeadLetter(&kgo.Record{Topic: topic}) {

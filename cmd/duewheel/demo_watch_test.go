@@ -204,3 +204,23 @@ func TestDemoAgenda(t *testing.T) {
 		t.Errorf("the next one is %v, %v, %v", at, q, ok)
 	}
 }
+
+// What was asked for from another terminal is told apart.
+func TestDemoTellsYours(t *testing.T) {
+	w, now := newTestWatch(t), time.UnixMilli(demoDue+3)
+	own := func(offset int64, headers ...string) *kgo.Record {
+		r := demoRequest(offset, "orders", demoDue, headers...)
+		r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return h.Key == demoMark })
+		return r
+	}
+	came := demoArrival(0, "orders", 0, demoDue, demoDue)
+	came.Headers = came.Headers[1:]
+	w.see([]*kgo.Record{own(0), own(1, "delay-id", "mine"), own(2), own(3), demoRequest(4, "orders", demoDue)}, now)
+	w.see([]*kgo.Record{came, demoLetter(own(2), "too_large", "no"), {Topic: demoRequests, Offset: 5, Headers: []kgo.RecordHeader{{Key: "delay-cancel", Value: []byte("mine")}}}}, now)
+	if got, want := w.tally().yours.String(), "1 waiting, 1 cancelled, 1 dead-lettered, 1 came, the last 3.0 ms late"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := (yours{}); got.any() || got.String() != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
