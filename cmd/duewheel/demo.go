@@ -257,6 +257,10 @@ const endLimit = 20 * time.Second
 // anything is noticed, and says what was found.
 func (d *demo) finish(front *front) error {
 	cut := time.Now()
+	d.watch.stories.end()
+	if err := d.flush(); err != nil {
+		return err
+	}
 	d.readAll(demoRequests, demoRetry)
 	d.watch.judge(cut, demoGrace)
 	front.news()

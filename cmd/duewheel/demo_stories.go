@@ -37,7 +37,7 @@ type stories struct {
 	done    int            // of these: processed at the third attempt
 	came    map[string]bool
 	wrong   []string
-	again   func(*kgo.Record) // writes what the consumer has failed to process
+	again   func(*kgo.Record) // writes what the consumer has failed to process; nil: it does not any more
 }
 
 func newStories() *stories {
@@ -145,6 +145,9 @@ func (s *stories) process(name string, r *kgo.Record) {
 	}
 	switch s.trips[name] {
 	case 1, 2:
+		if s.again == nil {
+			return
+		}
 		s.say(storyRetry, "%s: its consumer fails (attempt %d) and writes it to %s", name, s.trips[name], demoRetry)
 		s.again(&kgo.Record{Topic: demoRetry, Key: r.Key, Value: r.Value, Headers: append(r.Headers[:len(r.Headers):len(r.Headers)],
 			kgo.RecordHeader{Key: "__connect.errors.topic", Value: []byte(r.Topic)})})
@@ -155,6 +158,13 @@ func (s *stories) process(name string, r *kgo.Record) {
 	default:
 		s.wrong = append(s.wrong, name+" came again after it was processed")
 	}
+}
+
+// end says that nothing is to be written any more: what comes back from now on is not waited for.
+func (s *stories) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.again = nil
 }
 
 // ends are what the stories have come to: how many retries, and what went wrong.

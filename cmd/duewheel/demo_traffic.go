@@ -48,9 +48,14 @@ func (d *demo) request(ctx context.Context, rate int) error {
 			}
 		}
 	}
-	flushing, cancel := context.WithTimeout(context.WithoutCancel(ctx), demoGrace)
+	return d.flush()
+}
+
+// flush waits until all that was sent is acknowledged.
+func (d *demo) flush() error {
+	ctx, cancel := context.WithTimeout(context.Background(), demoGrace)
 	defer cancel()
-	if err := d.client.Flush(flushing); err != nil {
+	if err := d.client.Flush(ctx); err != nil {
 		return fmt.Errorf("flush requests: %w", err)
 	}
 	return nil

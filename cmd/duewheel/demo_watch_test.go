@@ -178,6 +178,13 @@ func TestDemoRetries(t *testing.T) {
 	if retried, wrong := w.stories.ends(); retried != 1 || len(again) != 2 || again[0].Topic != demoRetry || len(wrong) > 0 {
 		t.Errorf("processed %d, written again %d, %q", retried, len(again), wrong)
 	}
+	w.stories.end()
+	second := came()
+	second.Headers[0].Value = []byte("order-2")
+	w.stories.arrived(second, check.Source{})
+	if len(again) != 2 || len(w.stories.fresh()) != 3 {
+		t.Error("something is written, or said to be, after the end")
+	}
 	w.stories.arrived(came(), check.Source{})
 	if got, ok := w.summary(time.UnixMilli(0)); ok || !strings.Contains(got, "order-1 came again after it was processed") {
 		t.Errorf("%s", got)
