@@ -74,7 +74,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		return ""
 	})
-	s.load(load.Config{Records: 4000, Due: []load.Due{{Weight: 1, From: 3 * time.Second, To: 6 * time.Second}}})
+	s.load(load.Config{Records: 4000, Due: []load.Due{{Weight: 1, From: 3 * time.Second, To: 9 * time.Second}}})
 	eventually(t, func() string {
 		var pending, near int64
 		for _, part := range p.Stats().Partitions {

@@ -25,7 +25,10 @@ func TestSwitchGuarantee(t *testing.T) {
 	for _, guarantee := range []processor.Guarantee{
 		processor.AtLeastOnce, processor.AtLeastOnce, processor.ExactlyOnce, processor.AtLeastOnce,
 	} {
-		c := s.replica(func(c *replicaConfig) { c.Guarantee = guarantee })
+		c := s.replica(func(c *replicaConfig) {
+			// What a lost session delivers again is no fault, and would be judged as one.
+			c.Guarantee, c.SessionTimeout, c.HeartbeatInterval = guarantee, longSession, 200*time.Millisecond
+		})
 		p := s.start(c)
 		s.awaitLive(p, 4)
 		s.load(crowd)
