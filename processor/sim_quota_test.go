@@ -20,6 +20,7 @@ type quotaOf struct {
 	rate   int       // bytes a second; 0: no quota
 	paid   time.Time // until when the rate has been used up
 	waited time.Duration
+	sent   int // bytes of produce requests
 }
 
 const quotaWindow = 10 * time.Second
@@ -36,6 +37,7 @@ func (w *wire) charge(f *frame, b []byte) []byte {
 	if least := time.Now().Add(-quotaWindow); q.paid.Before(least) {
 		q.paid = least
 	}
+	q.sent += len(f.bytes)
 	q.paid = q.paid.Add(time.Duration(len(f.bytes)) * time.Second / time.Duration(q.rate))
 	wait := max(time.Until(q.paid), 0)
 	q.waited = max(q.waited, wait)
@@ -82,6 +84,13 @@ func (p *process) throttled() time.Duration {
 	return p.link.quota.waited
 }
 
+// produced is how many bytes the process has produced under its quota.
+func (p *process) produced() int {
+	p.link.mu.Lock()
+	defer p.link.mu.Unlock()
+	return p.link.quota.sent
+}
+
 // A quota is met with patience: batches shrink to what it allows, hardly a turn is given up, and
 // everything is delivered about as fast as the quota allows.
 func TestSimQuota(t *testing.T) {
@@ -121,6 +130,11 @@ func TestSimQuota(t *testing.T) {
 				}
 				if doubled := w.watch.Counts().Doubled; doubled > 0 {
 					t.Errorf("%d records were doubled", doubled)
+				}
+				// At least once no turn is given up, so nothing is sent in vain. What lies in a connection that the broker does not
+				// read for the moment is not sent once more.
+				if sent, most := a.produced(), records*size*21/20; guarantee == AtLeastOnce && sent > most {
+					t.Errorf("%d bytes were sent, and the limit is %d", sent, most)
 				}
 				t.Logf("%v of at least %v; turns %v", took, least, a.p.Stats().Transactions)
 				a.limit(0)

@@ -51,7 +51,7 @@ func join(t *testing.T, change func(*Config)) *staying {
 	until, ends := context.WithCancel(context.Background())
 	sent := &sent{}
 	cfg := Config{
-		Client: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.WithHooks(sent), kgo.RequestTimeoutOverhead(10*time.Minute)}, Group: "g", Topics: []string{testTopic}, Protocol: Classic,
+		Client: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.WithHooks(sent), kgo.RequestTimeoutOverhead(10 * time.Minute)}, Group: "g", Topics: []string{testTopic}, Protocol: Classic,
 		Balancer: kgo.CooperativeStickyBalancer, ClientID: "me", SessionTimeout: 30 * time.Second, HeartbeatInterval: 50 * time.Millisecond,
 		RebalanceTimeout: 30 * time.Second, Until: until, Log: slog.New(slog.DiscardHandler),
 	}
@@ -75,7 +75,7 @@ func (s *staying) next() Handover {
 		slices.SortFunc(h.Assigned, kafka.Compare)
 		slices.SortFunc(h.Revoked, kafka.Compare)
 		return h
-	case <-time.After(time.Minute):
+	case <-time.After(20 * time.Second):
 		s.t.Fatal("nothing is handed over")
 		panic("not reached")
 	}
@@ -120,7 +120,7 @@ func (s *staying) returns(callback <-chan struct{}) {
 	s.t.Helper()
 	select {
 	case <-callback:
-	case <-time.After(time.Minute):
+	case <-time.After(20 * time.Second):
 		s.t.Fatal("the callback does not return")
 	}
 }
@@ -215,7 +215,7 @@ func TestLeavingIsBounded(t *testing.T) {
 					return nil, nil, false
 				})
 			}
-			if name == "session" {
+			if s.g.cfg.SessionTimeout = time.Hour; name == "session" {
 				s.g.cfg.SessionTimeout = 100 * time.Millisecond
 			}
 			s.Leave()

@@ -26,7 +26,7 @@ import (
 // It stands between the clients and their connections, which may use it at the same time. One goroutine, that of Run, notices when a
 // broker speaks again.
 type Hearing struct {
-	inner func(ctx context.Context, network, address string) (net.Conn, error)
+	inner Dial
 	log   *slog.Logger
 	wake  wait.Wake
 
@@ -42,14 +42,12 @@ var errSilent = errors.New("the broker is silent")
 // ListenTo stands between the connections that the options ask for and the clients made with the options that
 // it returns. An error is about the options that were given.
 func ListenTo(client []kgo.Opt, log *slog.Logger) (*Hearing, []kgo.Opt, error) {
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.DialTimeout(BrokerPatience)}, client...)...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("client options: %w", err)
-	}
-	defer cl.Close()
 	s := &Hearing{log: log, wake: wait.NewWake(), heard: map[string]time.Time{}, mute: map[string]bool{}, open: map[string]map[*listening]bool{}}
-	s.inner = cl.OptValue(kgo.Dialer).(func(context.Context, string, string) (net.Conn, error))
-	return s, append(client[:len(client):len(client)], kgo.DialTLSConfig(nil), kgo.Dialer(s.dial)), nil
+	opts, err := Between(client, func(inner Dial) Dial {
+		s.inner = inner
+		return s.dial
+	})
+	return s, opts, err
 }
 
 // refusalTime is how long it takes to be refused a connection. A producer that has to begin a new epoch, and has records that may have been

@@ -35,6 +35,7 @@ type Producer struct {
 	left string // the id that was left busy when the producer was last renewed
 
 	answers  answers
+	client   []kgo.Opt // of every client, with patience where a quota asks for it; nil: not known yet
 	cl       *kgo.Client
 	endings  *endings    // of cl, or of next
 	next     *kgo.Client // being renewed: has asked some brokers in vain, and asks others the next time
@@ -81,6 +82,13 @@ func (a *answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E
 const RecordRetries = 3
 
 func (p *Producer) makeNext() (err error) {
+	if p.client == nil {
+		t := &throttled{until: map[string]time.Time{}}
+		if p.client, err = kafka.Between(p.cfg.Client, t.dial); err != nil {
+			return err
+		}
+		p.client = append(p.client, kgo.WithHooks(t))
+	}
 	p.endings = &endings{}
 	p.cfg.Bounds.forget()
 	p.next, err = kgo.NewClient(p.opts()...)
@@ -88,7 +96,7 @@ func (p *Producer) makeNext() (err error) {
 }
 
 func (p *Producer) opts() []kgo.Opt {
-	opts := append(kafka.Options(p.cfg.Client),
+	opts := append(kafka.Options(p.client),
 		kgo.WithHooks(p.endings),
 		kgo.ProducerLinger(0),
 		kgo.ManualFlushing(),
