@@ -20,9 +20,6 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 )
 
-// both are the partitions of testTopic.
-var both = []kafka.TopicPartition{{Topic: testTopic, Partition: 0}, {Topic: testTopic, Partition: 1}}
-
 // staying is a member of a group on a fake cluster, whose handovers are left to the test.
 type staying struct {
 	*Stay
