@@ -45,6 +45,7 @@
 //	part | 2^30 (4)   'a'                          the counts: number of the first changes that they do not have, and the agenda
 //	part | 2^30 (4)   'c'   number (8)             what a batch has changed of them
 //	part | 2^30 (4)   'r'   page (8)               offsets of records, of a quarter of a million; 's': of stubs
+//	part | 2^30 (4)   't'   number (8)             what an owner has laid aside, of no use to the next one
 //	part | 2^31 (4)   length of the id - 1 (1)   id   due ^ 2^63 (8)   seq ^ 2^63 (8)     when it was written, in ms (8)
 //
 // What is above the watermark of a position is counted with it: each batch bears what it changes of that, and now and then one bears all. So

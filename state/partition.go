@@ -28,7 +28,8 @@ type Partition struct {
 	moved   int  // bytes put or scanned since the last range delete
 	stale   bool // what an earlier handle left may lie anywhere: the first Trim deletes
 
-	tally tally
+	tally   tally
+	spooled bool // something was laid aside by this handle
 }
 
 // Position is what the last Commit wrote, through this handle or an earlier one; false when there was none.

@@ -129,7 +129,7 @@ func (p *Partition) readCounts() (t tally, err error) {
 		return t, nil
 	}
 	var late [][]byte // changes that the counts do not have: pages come after them
-	err = p.eachCounts(appendPart(nil, p.slot.part|countsBit), appendPart(nil, (p.slot.part+1)|countsBit), func(key, value []byte) error {
+	err = p.eachCounts(appendPart(nil, p.slot.part|countsBit), appendCounts(nil, p.slot.part, spoolTag), func(key, value []byte) error {
 		return t.read(key[partLen:], value, pos.Offset, &late)
 	})
 	if err != nil {

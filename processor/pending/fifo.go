@@ -54,11 +54,32 @@ const fifoBlock = 256
 // fifo is a list of records in the order of the log. It is made of blocks, so that a long one is never copied, and what has been
 // taken is given back a block at a time.
 type fifo struct {
-	blocks [][]held
+	blocks []block
 	first  int // index of the first record in the first block
 	n      int
 	notes  int   // of them: about records that are pending themselves
 	bytes  int64 // what the records take in near, and the notes here
+
+	// Of the list of what is late (aside.go).
+	near    *near
+	store   *state.Partition // nil: there is none, or none is needed
+	numbers uint64           // of blocks that were laid aside
+	away    int64            // bytes of those that are
+	failed  bool             // the store has not given one back
+}
+
+// block is some records in order, or where they are.
+type block struct {
+	held  []held
+	aside *aside
+}
+
+// end is the offset of its last record.
+func (b *block) end() int64 {
+	if b.aside != nil {
+		return b.aside.last
+	}
+	return b.held[len(b.held)-1].offset
 }
 
 func (f *fifo) len() int { return f.n }
@@ -70,11 +91,11 @@ func (f *fifo) add(h held) {
 	last := len(f.blocks) - 1
 	switch {
 	case last < 0:
-		f.blocks, last = append(f.blocks, nil), 0
-	case len(f.blocks[last]) == fifoBlock:
-		f.blocks, last = append(f.blocks, make([]held, 0, fifoBlock)), last+1
+		f.blocks, last = append(f.blocks, block{}), 0
+	case f.blocks[last].aside != nil, len(f.blocks[last].held) == fifoBlock:
+		f.blocks, last = append(f.blocks, block{held: make([]held, 0, fifoBlock)}), last+1
 	}
-	f.blocks[last] = append(f.blocks[last], h)
+	f.blocks[last].held = append(f.blocks[last].held, h)
 	f.n++
 	f.bytes += int64(h.size)
 	if h.effect.Pending() {
@@ -98,22 +119,27 @@ func (h *held) keepID(n *near, id []byte) {
 	}
 }
 
-// head is the first record. There must be one.
-func (f *fifo) head() *held { return &f.blocks[0][f.first] }
+// head is the first record, maybe without its bytes. There must be one.
+func (f *fifo) head() *held {
+	if b := &f.blocks[0]; b.aside != nil {
+		return &b.aside.head
+	}
+	return &f.blocks[0].held[f.first]
+}
 
 // tail is the last record. There must be one.
 func (f *fifo) tail() *held {
-	last := f.blocks[len(f.blocks)-1]
+	last := f.blocks[len(f.blocks)-1].held
 	return &last[len(last)-1]
 }
 
-// all are the records in order.
+// all are the records in order, but for those that the store keeps.
 func (f *fifo) all() iter.Seq[*held] {
 	return func(yield func(*held) bool) {
 		first := f.first
-		for _, block := range f.blocks {
-			for i := first; i < len(block); i++ {
-				if !yield(&block[i]) {
+		for _, b := range f.blocks {
+			for i := first; i < len(b.held); i++ {
+				if !yield(&b.held[i]) {
 					return
 				}
 			}
@@ -130,9 +156,10 @@ func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) 
 	took := int64(0)
 	for i := 0; f.n > 0 && i < records && (took < bytes || i == 0); i++ {
 		h := f.head()
-		if h.due() > clock {
+		if h.due() > clock || !f.bring(0) {
 			break
 		}
+		h = f.head()
 		if h.effect == EffectForward {
 			i += forwardCounts - 1
 		}
@@ -152,11 +179,11 @@ func (f *fifo) at(offset int64) *held {
 	if f.n == 0 {
 		return nil
 	}
-	b, _ := slices.BinarySearchFunc(f.blocks, offset, func(block []held, offset int64) int { return cmp.Compare(block[len(block)-1].offset, offset) })
-	if b == len(f.blocks) {
+	b, _ := slices.BinarySearchFunc(f.blocks, offset, func(b block, offset int64) int { return cmp.Compare(b.end(), offset) })
+	if b == len(f.blocks) || !f.bring(b) {
 		return nil
 	}
-	in := f.blocks[b]
+	in := f.blocks[b].held
 	if b == 0 {
 		in = in[f.first:]
 	}
@@ -170,14 +197,14 @@ func (f *fifo) at(offset int64) *held {
 // drop forgets the first record.
 func (f *fifo) drop() {
 	f.n--
-	if f.first++; f.first < len(f.blocks[0]) {
+	if f.first++; f.first < len(f.blocks[0].held) {
 		return
 	}
 	if f.first = 0; f.n == 0 {
-		f.blocks[0] = f.blocks[0][:0] // it is used again
+		f.blocks[0].held = f.blocks[0].held[:0] // it is used again
 		return
 	}
-	f.blocks[0] = nil
+	f.blocks[0] = block{}
 	f.blocks = f.blocks[1:]
 }
 
@@ -186,6 +213,11 @@ func (f *fifo) due(now int64) (n int64) {
 	for h := range f.all() {
 		if h.due() <= now && !h.effect.Pending() {
 			n++
+		}
+	}
+	for i := range f.blocks {
+		if a := f.blocks[i].aside; a != nil && a.head.due() <= now {
+			n += int64(a.n)
 		}
 	}
 	return n

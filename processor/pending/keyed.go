@@ -2,6 +2,7 @@ package pending
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -144,6 +145,8 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 
 func (k *keyed) next() (int64, bool) {
 	switch {
+	case k.late.stuck():
+		return 0, false
 	case k.late.len() > 0 && k.Ahead():
 		return k.late.head().due(), true
 	case k.late.len() > 0:
@@ -157,6 +160,9 @@ func (k *keyed) next() (int64, bool) {
 }
 
 func (k *keyed) wants(now int64) int {
+	if k.late.stuck() {
+		return 0
+	}
 	n := k.late.len()
 	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) {
 		n += k.wheel.Len()
@@ -208,7 +214,7 @@ func (k *keyed) sight(int64, int64) {}
 func (k *keyed) pending() int64 { return int64(k.ledger.Waiting() + k.late.own()) }
 
 func (k *keyed) count(now int64) Figures {
-	f := Figures{Pending: k.pending(), Bytes: k.ledger.Bytes() + k.late.bytes, Near: int64(min(k.wheel.Len(), k.ledger.Waiting())), Remembered: int64(k.ledger.Len() - k.ledger.Waiting())}
+	f := Figures{Pending: k.pending(), Bytes: k.ledger.Bytes() + k.late.bytes + k.late.away, Near: int64(min(k.wheel.Len(), k.ledger.Waiting())), Remembered: int64(k.ledger.Len() - k.ledger.Waiting())}
 	if f.Overdue = int64(k.late.own()); k.Ahead() {
 		f.Overdue = k.late.due(now)
 	}
@@ -267,6 +273,11 @@ func (k *keyed) Fit(now int64, room Room) error {
 	if k.store == nil {
 		k.shorten(now, room.Share, k.late.bytes)
 		return nil
+	}
+	if k.late.bytes > room.Budget/16 {
+		if err := k.late.layAside(k.near, k.store); err != nil {
+			return fmt.Errorf("lay late records aside: %w", err)
+		}
 	}
 	limit := max(now, k.judge.Due) + room.Window + 1
 	if !k.live {

@@ -115,7 +115,11 @@ func (n *near) record(r *kgo.Record, key state.Key, at idPlace) ref {
 
 // hold keeps the bytes of a record that is resolved in the order of the log.
 func (n *near) hold(r *kgo.Record, h *held, at idPlace) {
-	h.offset, h.ref = r.Offset, n.record(r, h.key, at)
+	key := h.key
+	if h.effect == EffectNone { // else it may become pending
+		key = state.Key{} // among what is in the order of the log
+	}
+	h.offset, h.ref = r.Offset, n.record(r, key, at)
 	h.size = int32(len(n.get(h.ref)))
 }
 

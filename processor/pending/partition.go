@@ -95,6 +95,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 // Use gives a partition its part of the store, with what that spares it. Window is how far ahead of now (both ms) records are near.
 func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64) {
 	p.store, p.horizon = store, state.Key{Due: max(now, p.judge.Due) + window, Seq: math.MaxInt64}
+	p.late.near, p.late.store = p.near, store
 	p.ledger, p.start, p.position, p.dirty, p.identified = got.ledger, got.Start, got.Start, got.dirty, got.identified
 }
 
