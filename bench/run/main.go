@@ -4,6 +4,7 @@
 //	go run ./bench/run -update docs/benchmarks.md
 //	go run ./bench/run -ask -update docs/benchmarks.md
 //	go run ./bench/run -look -update docs/benchmarks.md
+//	go run ./bench/run -scale -pending 10000000 -update docs/sizing.md
 //	go run ./bench/run -failover -update docs/benchmarks.md
 package main
 
@@ -75,8 +76,9 @@ func run(ctx context.Context) (err error) {
 	o := bench.Options{Progress: os.Stderr}
 	failover := flag.Bool("failover", false, "kill, restart and add replicas, instead of measuring one process")
 	ask := flag.Bool("ask", false, "cancel, retry and the like, instead of only delivering")
+	scale := flag.Bool("scale", false, "have very many records pending, without a Kafka")
 	look := flag.Bool("look", false, "tell what is pending, instead of delivering")
-	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask, bench-look and bench-failover instead of bench")
+	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask, bench-look, bench-scale and bench-failover instead of bench")
 	flag.Func("case", "cases to run, separated by commas (default all)", func(s string) error {
 		o.Cases = strings.Split(s, ",")
 		return nil
@@ -87,7 +89,7 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.Burst, "burst", 0, "records of the case instant (default 100000)")
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
-	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases that are due only hours later, of standby-many a tenth (default 1000000)")
+	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases that are due only hours later, of standby-many a tenth (default 1000000); of scale (default 2000000)")
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
 	logTo := flag.String("log", "", "file for the log of the processors")
 	flag.Parse()
@@ -102,6 +104,9 @@ func run(ctx context.Context) (err error) {
 		}
 		defer file.Close()
 		o.Logger = slog.New(slog.NewTextHandler(file, nil))
+	}
+	if *scale {
+		return report(ctx, bench.Scale, o, bench.Here(), "bench-scale", *update)
 	}
 	c, err := brokers.New(ctx, brokers.Options{Measure: true, Logf: log.Printf})
 	if err != nil {
@@ -133,13 +138,18 @@ func run(ctx context.Context) (err error) {
 			return exec.Command(program, append(args, "-b", strings.Join(c.Addrs(), ","))...)
 		}
 	}
+	return report(ctx, measure, o, where, table, *update)
+}
+
+// report measures, prints the table and puts it into a document, if there is one.
+func report(ctx context.Context, measure func(context.Context, bench.Options) ([]bench.Result, error), o bench.Options, where bench.Where, table, document string) error {
 	results, err := measure(ctx, o)
 	fmt.Println(where)
 	if err := errors.Join(err, bench.WriteTable(os.Stdout, results)); err != nil {
 		return err
 	}
-	if *update == "" {
+	if document == "" {
 		return nil
 	}
-	return bench.UpdateDocument(*update, table, bench.Markdown(where, results))
+	return bench.UpdateDocument(document, table, bench.Markdown(where, results))
 }
