@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -190,6 +191,9 @@ func forBinary(b []byte) (int64, Form, fault) {
 	if len(b) < 1 || len(b) > 8 {
 		return 0, 0, errBinary
 	}
+	if endsInZeros(b) {
+		return 0, 0, errZeros
+	}
 	if n := bigEndian(b); n <= maxDelayMillis && n >= -maxDelayMillis {
 		return n, FormDelayBinary, fault{}
 	}
@@ -197,6 +201,22 @@ func forBinary(b []byte) (int64, Form, fault) {
 		return n, FormDelayLittleEndian, fault{}
 	}
 	return 0, 0, errSpanRange
+}
+
+var errZeros = unparsable("it is text with a zero byte behind it, as C ends a string: leave that out")
+
+// endsInZeros tells text that reads as a delay, and has zero bytes behind it, from an integer, which it would be as well: of days or years. An
+// integer of which the same is true is a rare one, and one of less than three digits is taken for what it is.
+func endsInZeros(b []byte) bool {
+	text := bytes.TrimRight(b, "\x00")
+	if len(text) == len(b) || len(text) == 0 || !isText(text) {
+		return false
+	}
+	if _, ok := parseDecimal(text); ok {
+		return len(text) > 2
+	}
+	_, _, f := parseSpan(text)
+	return f.code == ""
 }
 
 // hint adds to a refusal what the bytes may have been meant to be. It is called

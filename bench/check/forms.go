@@ -1,6 +1,7 @@
 package check
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/big"
@@ -129,7 +130,8 @@ func stamp(v []byte) (millis int64, ok bool) {
 // plainMillis is a number of milliseconds.
 func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 	if n, binary := asBinary(v); binary {
-		return n, true
+		letters := bytes.TrimRight(v, "\x00")
+		return n, len(letters) == len(v) || len(letters) < 2 || !isText(letters) // else it may be text that C has ended
 	}
 	exact, ok := decimal(text(v))
 	if !ok || !exact.Num().IsInt64() || exact.Cmp(new(big.Rat).SetInt64(math.MaxInt64)) >= 0 {
