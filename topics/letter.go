@@ -69,10 +69,15 @@ func countOr(b []byte, none int64) int64 {
 
 // AppendReplayed appends to dst the headers of a dead letter that is written to its delay topic again:
 // those of the request as it was written. One that was given up because it was delivered too often loses its
-// delay-attempt, with the prefix of its route, since it would be given up again at once: its count starts anew.
+// delay-attempt, since it would be given up again at once: its count starts anew. prefix is that of its route; "" is not known, and
+// then the dead letter says what it is called.
 func AppendReplayed(dst, in []kgo.RecordHeader, code Code, prefix string) []kgo.RecordHeader {
+	attempt := withPrefix(HeaderAttempt, prefix)
+	if blamed, _, has := strings.Cut(string(Last(in, HeaderErrorHeader)), "="); has && prefix == "" {
+		attempt = blamed
+	}
 	for i := range in {
-		if strings.HasPrefix(in[i].Key, errorPrefix) || code == CodeExhausted && in[i].Key == withPrefix(HeaderAttempt, prefix) {
+		if strings.HasPrefix(in[i].Key, errorPrefix) || code == CodeExhausted && in[i].Key == attempt {
 			continue
 		}
 		dst = append(dst, in[i])

@@ -3,6 +3,7 @@ package topics
 import (
 	"go/ast"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -98,4 +99,29 @@ func FuzzReadLetter(f *testing.F) {
 		again, _ := AppendDeadLetter(nil, hs, l.DeadLetter, nil)
 		equal(t, show(AppendReplayed(nil, again, CodeNoDue, HeaderPrefix)), show(AppendReplayed(nil, hs, CodeNoDue, HeaderPrefix)))
 	})
+}
+
+// What was given up because it was delivered too often is asked for again with a count that begins anew, also where nothing but the dead
+// letter says by which prefix it counts.
+func TestReplayedWithoutItsRoute(t *testing.T) {
+	for _, prefix := range []string{"", "x-wheel-"} {
+		routes, err := NewRoutes(Route{Topic: "retries", Target: "orders", DeadLetter: "retries.dead", Prefix: prefix,
+			Retry: &Retrying{Backoff: Backoff{Initial: time.Second, Factor: 2, Max: time.Minute}, MaxAttempts: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := routes[0]
+		request := headers(r.Header(HeaderAttempt), "3", "trace", "abc")
+		q, err := r.Parser().Parse(request, Stamp{Millis: T}, 7, ours)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refusal := r.Refuse(&q, T)
+		if refusal == nil || refusal.Code != CodeExhausted {
+			t.Fatal(refusal)
+		}
+		written, _ := AppendDeadLetter(nil, request, DeadLetter{Topic: "retries", Refusal: refusal}, nil)
+		equal(t, AppendReplayed(nil, written, CodeExhausted, ""), request[1:])
+		equal(t, AppendReplayed(nil, written, CodeExhausted, r.HeaderPrefix()), request[1:])
+	}
 }

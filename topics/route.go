@@ -217,7 +217,11 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
 	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts:
-		return refuse(CodeExhausted, StageStore, "", nil, "it was delivered %s and failed each time", times(q.Round+1))
+		header, said := "", []byte(nil)
+		if q.Round > 0 { // a person may want to take it away
+			header, said = r.Header(HeaderAttempt), strconv.AppendInt(nil, int64(q.Round), 10)
+		}
+		return refuse(CodeExhausted, StageStore, header, said, "it was delivered %s and failed each time", times(q.Round+1))
 	case r.MaxDelay > 0 && q.Due-nowMillis > ceilMillis(r.MaxDelay):
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
 			"due at %s, which is more than max_delay %s ahead", format(q.Due), FormatDelay(r.MaxDelay))
