@@ -237,6 +237,7 @@ func (e surveying) forgetNamings() {
 // forgetIDs gives up ids that no request has that is open.
 func (e surveying) forgetIDs() {
 	for name, g := range e.ids.by {
+		e.forgetFirst(g, name.id)
 		open := false
 		for _, offset := range g.members {
 			open = open || !e.done(g.name(offset)) || g.peek(offset).due+g.route.Remember.Milliseconds() > e.until
@@ -261,6 +262,40 @@ func (e surveying) forgetIDs() {
 		delete(e.ids.by, name)
 	}
 	clear(e.ids.passed) // it is not judged
+}
+
+// fewestOfID is how many requests of one id are kept at least, as long as one of them is open.
+const fewestOfID = 64
+
+// forgetFirst gives up what had an id before the first request that is open, if all of it can be told without what comes later: but for
+// that one, which may have taken away what was before it.
+func (e surveying) forgetFirst(g *sharers, id string) {
+	g.duplicates = nil // which is not judged
+	first := 0
+	for first < len(g.members)-1 && e.done(g.name(g.members[first])) && g.peek(g.members[first]).due+g.route.Remember.Milliseconds() <= e.until {
+		first++
+	}
+	if first < fewestOfID || g.route.OnDuplicate == LeaveOut {
+		return
+	}
+	stays := g.members[first]
+	taken, _ := slices.BinarySearch(g.takers, stays+1)
+	before := &sharers{source: g.source, members: g.members[:first], takers: g.takers[:taken]}
+	scratch := e.scratch()
+	surveying{scratch}.surveyGroup(before, id)
+	if !e.accepted(g.name(stays)) || len(e.ids.missing(before)) > 0 || scratch.faults() > e.faults() {
+		return
+	}
+	for _, offset := range slices.Concat(before.members, before.takers) {
+		if offset == stays {
+			continue
+		}
+		e.settle(g.name(offset))
+		delete(e.ids.of, g.name(offset))
+		delete(e.ids.cancels, g.name(offset))
+		delete(e.ids.came, g.name(offset))
+	}
+	g.members, g.takers = slices.Clone(g.members[first:]), slices.Clone(g.takers[taken:])
 }
 
 // inWindow tells whether a request is judged.

@@ -235,8 +235,11 @@ func (n *named) takers() (certain, maybe, silent int) {
 	return certain, maybe, silent
 }
 
-// owe works out how much is still to come.
+// owe works out how much is still to come, which a survey does not wait for.
 func (c *namings) owe(n *named) {
+	if c.config.Survey != nil {
+		return
+	}
 	certain, maybe, silent := n.takers()
 	owed := int64(0)
 	if n.route.CancelsAnswered {

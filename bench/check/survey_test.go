@@ -85,3 +85,65 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%+v", r.Counts)
 	}
 }
+
+// dueUntil is a group that is done with what is due by then.
+type dueUntil struct{ millis *int64 }
+
+func (d dueUntil) Resolved(_ Source, due, _ int64) bool { return due <= *d.millis }
+
+func (d dueUntil) Unseen(u Unseen) Verdict {
+	if u.Due > *d.millis {
+		return Verdict{Fate: Waits}
+	}
+	return Verdict{Fate: Lost, Final: true}
+}
+
+// hot is a check of many requests with one id, each of which takes the place of the one before, a second before that is due.
+func hot(t *testing.T, n int, forget bool) (c *Checker, held int64) {
+	t.Helper()
+	w := newWorld()
+	w.config.Routes[0].OnDuplicate = Replace
+	passed := int64(0)
+	w.config.Survey = dueUntil{&passed}
+	c = newChecker(t, w.config)
+	c.Window("requests", 1, 0, math.MaxInt64)
+	for i := range n {
+		at := due.Add(time.Duration(i) * time.Second)
+		c.Requested(w.request("k", "v", "delay-until="+millis(at.Add(2*time.Second)), "delay-target-topic=orders", "delay-id=x"))
+		passed = at.UnixMilli()
+		c.Until(passed)
+		if forget && i%500 == 499 {
+			c.Forget()
+			held = max(held, c.Held())
+		}
+	}
+	return c, held
+}
+
+// One id that always has a request that waits, such as that of a key which is put off again and again, does not keep all that had it before.
+func TestOneIDForEver(t *testing.T) {
+	const n = 20_000
+	c, held := hot(t, n, true)
+	if held > 2000*specialBytes {
+		t.Errorf("%d bytes are held of %d requests", held, n)
+	}
+	if r := c.Report(); r.Faults != 0 || r.Requested != n || r.Taken+r.Pending != n || r.Pending > 3 {
+		t.Errorf("%+v %v", r.Counts, r)
+	}
+}
+
+// What a request costs does not depend on how many have its id.
+func TestOneIDOfMany(t *testing.T) {
+	took := func(n int) time.Duration {
+		least := time.Duration(math.MaxInt64)
+		for range 3 {
+			began := time.Now()
+			hot(t, n, false)
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	if few, many := took(1000), took(8000); many > 30*few {
+		t.Errorf("%v for 1000, and %v for 8000", few, many)
+	}
+}
