@@ -1,0 +1,47 @@
+package topics
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is around a value is taken off where converters put it, and nowhere else.
+func TestEdgesOfForms(t *testing.T) {
+	for _, text := range []string{
+		`"{\"payload\":300000}"`, // an envelope in quotes
+		`{"payload":300000,"schema":{"doc":"` + strings.Repeat("x", 4096) + `"}}`,
+	} {
+		if due, _, f := parseFor(open([]byte(text)), T); f.code != CodeUnparsableDue {
+			t.Errorf("%.40s is read as %d", text, due)
+		}
+	}
+	if due, _, f := parseUntil(open([]byte("2026-01-01T01:00+01:00[" + strings.Repeat("x", mostZoneName) + "]"))); f.code != CodeUnparsableDue {
+		t.Errorf("the name of a zone that is none: %d", due)
+	}
+}
+
+// As librdkafka does, a key that is empty is left to chance, as null is.
+func TestEmptyKeysHaveNoPartition(t *testing.T) {
+	for _, key := range [][]byte{nil, {}} {
+		equal(t, PartitionerCRC32.Of(key, 1, 3), int32(-1))
+	}
+}
+
+// Where the prefix is another one, delay-cancel is a header of its users, but in a cancel and nothing else: what is forwarded.
+func TestCancelsUnderAnotherPrefix(t *testing.T) {
+	p := parser(t, "p1^x-wheel-")
+	for _, c := range []struct {
+		headers []string
+		kind    Kind
+	}{
+		{[]string{HeaderCancel, "a"}, KindCancel},
+		{[]string{HeaderCancel, "a", "trace", "1"}, KindRequest},
+		{[]string{HeaderCancel, "a", HeaderForwarded, "x", "trace", "1"}, KindRequest},
+		{[]string{HeaderCancel, "a", "x-wheel-until", "1795186800123"}, KindRequest},
+	} {
+		q, err := p.Parse(headers(c.headers...), Stamp{Millis: T}, 7, ours)
+		if is := err == nil && q.Kind == KindCancel; is != (c.kind == KindCancel) {
+			t.Errorf("%q: %+v, %v", c.headers, q, err)
+		}
+	}
+}
