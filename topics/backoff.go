@@ -31,7 +31,7 @@ func (b Backoff) whole() backoff {
 	}
 }
 
-// longest is the longest pause.
+// longest bounds every pause: a jitter may take one beyond Max.
 func (b Backoff) longest() time.Duration { return b.Max + time.Duration(b.Jitter*float64(b.Max)) }
 
 const (
@@ -85,7 +85,8 @@ func (b backoff) faults() (all []string) {
 	return all
 }
 
-// pause is how long to wait after a number of rounds, in ms: it follows from the record's place alone.
+// pause is how long to wait after a number of rounds, in ms. Its jitter follows from the record's offset and from the round, so a replay finds
+// the same.
 func (b backoff) pause(rounds int, offset int64) int64 {
 	pause := b.initial
 	for ; rounds > 0 && pause < b.max; rounds-- {

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -35,40 +36,57 @@ const (
 	forIDs  = "; leave it out, or give ids to a route without "
 )
 
-// idle says why a setting has no effect on a kind of route, and what to write instead.
-var idle = map[string]map[kind]string{
-	"delay": {forRetries: "the pause of each record follows from retry.backoff; write retry.backoff.initial, and retry.backoff.factor: 1 where all pauses are to be as long"},
-	"jitter": {
-		fixedDelay: inOrder + "so cannot be spread; leave it out, or delay, and have producers write delay-for",
-		forRetries: "a backoff has a jitter of its own; write retry.backoff.jitter",
-	},
-	"on_unknown_cancel": {fixedDelay: inOrder + "cannot be cancelled" + leave},
-	"on_late_replace":   {fixedDelay: inOrder + "cannot be replaced" + leave},
-	"mode":              {fixedDelay: inOrder + "have no ids" + forIDs + "delay", forRetries: "what a consumer has failed to process has no id" + forIDs + "retry"},
-	"ids.on_duplicate":  {fixedDelay: inOrder + "have no ids" + forIDs + "delay", forRetries: "what a consumer has failed to process has no id" + forIDs + "retry"},
-	"ids.remember":      {fixedDelay: inOrder + "have no ids" + forIDs + "delay", forRetries: "what a consumer has failed to process has no id" + forIDs + "retry"},
+// idleSetting is one that has no effect on some kinds of routes.
+type idleSetting struct {
+	key string
+	set func(*Route) bool // it is not what holds without it
+	why map[kind]string   // it has no effect, and what to write instead
 }
 
-// Idle says why a setting, by its key below routes in a configuration file, can have no effect on this route, and what to write instead; nil
-// when it has one.
-func (r *Route) Idle(key string) error {
-	if why := idle[key][r.kind()]; why != "" {
-		return fmt.Errorf("route %q: %s does nothing on %s: %s", r.Topic, key, kindNames[r.kind()], why)
+var noIDs = map[kind]string{fixedDelay: inOrder + "have no ids" + forIDs + "delay", forRetries: "what a consumer has failed to process has no id" + forIDs + "retry"}
+
+var idleSettings = []idleSetting{
+	{"delay", func(r *Route) bool { return r.Delay > 0 }, map[kind]string{
+		forRetries: "the pause of each record follows from retry.backoff; write retry.backoff.initial, and retry.backoff.factor: 1 where all pauses are to be as long",
+	}},
+	{"jitter", func(r *Route) bool { return r.Jitter > 0 }, map[kind]string{
+		fixedDelay: inOrder + "so cannot be spread; leave it out, or delay, and have producers write delay-for",
+		forRetries: "a backoff has a jitter of its own; write retry.backoff.jitter",
+	}},
+	{"on_unknown_cancel", func(r *Route) bool { return r.CancelsAnswered }, map[kind]string{fixedDelay: inOrder + "cannot be cancelled" + leave}},
+	{"on_late_replace", func(r *Route) bool { return r.ReplacesLate }, map[kind]string{fixedDelay: inOrder + "cannot be replaced" + leave}},
+	{"mode", func(r *Route) bool { return r.Keyed }, noIDs},
+	{"ids.on_duplicate", func(r *Route) bool {
+		return r.OnDuplicate != DuplicateRejected && !(r.Keyed && r.OnDuplicate == DuplicateReplaces) // which follows from the mode
+	}, noIDs},
+	{"ids.remember", func(r *Route) bool { return r.Remember != 0 }, noIDs},
+}
+
+// idle says that a setting has no effect on a route, and what to write instead; nil when it has one.
+func (s *idleSetting) idle(r *Route) error {
+	if why := s.why[r.kind()]; why != "" {
+		return fmt.Errorf("route %q: %s does nothing on %s: %s", r.Topic, s.key, kindNames[r.kind()], why)
 	}
 	return nil
 }
 
+// Idle says which settings have no effect on this route that were written, by their keys below routes in a configuration file, with the value
+// that holds without them. Those with another value NewRoutes refuses.
+func (r *Route) Idle(written []string) (errs []error) {
+	for i := range idleSettings {
+		s := &idleSettings[i]
+		if err := s.idle(r); err != nil && slices.Contains(written, s.key) && !s.set(r) {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
 // checkIdle refuses what is set and can have no effect.
 func checkIdle(r Route, p *problems) {
-	for _, set := range []struct {
-		key string
-		is  bool
-	}{
-		{"delay", r.Delay > 0}, {"jitter", r.Jitter > 0}, {"on_unknown_cancel", r.CancelsAnswered}, {"on_late_replace", r.ReplacesLate},
-		{"mode", r.Keyed}, {"ids.on_duplicate", r.OnDuplicate != DuplicateRejected && !(r.Keyed && r.OnDuplicate == DuplicateReplaces)}, // which follows from the mode
-		{"ids.remember", r.Remember != 0},
-	} {
-		if err := r.Idle(set.key); set.is && err != nil {
+	for i := range idleSettings {
+		s := &idleSettings[i]
+		if err := s.idle(&r); err != nil && s.set(&r) {
 			p.errs = append(p.errs, err)
 		}
 	}

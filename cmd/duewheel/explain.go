@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -181,7 +180,7 @@ func (w *explainer) readings() {
 		if r.Note != "" {
 			said = append(said, r.Note)
 		}
-		w.line("header", "%s=%s%s", r.Name, shownValue(r.Value), behind(strings.Join(said, "; ")))
+		w.line("header", "%s=%s%s", r.Name, brief(r.Value, 60), behind(strings.Join(said, "; ")))
 	}
 }
 
@@ -191,19 +190,6 @@ func behind(said string) string {
 		return ""
 	}
 	return "   " + said
-}
-
-// shownValue is a header's value as people read it: in hex where it is no text, and not longer than a line.
-func shownValue(v []byte) string {
-	const most = 60
-	text := string(v[:min(len(v), most)])
-	if !utf8.Valid(v) || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' }) {
-		text = "0x" + hex.EncodeToString(v[:min(len(v), most/2)])
-	}
-	if len(v) > most {
-		text += "…"
-	}
-	return text
 }
 
 // verdict says what becomes of the request: an error when it would be dead-lettered.
@@ -281,18 +267,16 @@ func (w *explainer) where(q *topics.Request) {
 	case w.route == nil:
 		w.line("target", "that of the route")
 	}
-	if key := w.record.Key; q.HasKey {
-		w.line("key", "%s", shownValue(q.Key))
-	} else if key != nil {
-		w.line("key", "%s", shownValue(key))
+	if q.HasKey {
+		w.line("key", "%s", brief(q.Key, 60))
 	} else {
-		w.line("key", "null")
+		w.line("key", "%s", brief(w.record.Key, 60))
 	}
 	switch {
 	case q.Replaces:
 		w.line("replaces", "%s", nameOf(q))
 	case len(q.ID) > 0:
-		w.line("id", "%s; if another record with it is pending, this one %s", shownValue(q.ID), map[topics.OnDuplicate]string{
+		w.line("id", "%s; if another record with it is pending, this one %s", brief(q.ID, 60), map[topics.OnDuplicate]string{
 			topics.DuplicateRejected: "is dead-lettered", topics.DuplicateReplaces: "takes its place", topics.DuplicateIgnored: "is left out",
 		}[q.OnDuplicate])
 	}

@@ -2,23 +2,14 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/duewheel/duewheel/processor/setting"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// idle says what was written of a route and can have no effect. That a setting is there which has no effect whatever its value is known of the
-// route alone; topics.NewRoutes sees those that differ from what holds without them.
-func (r routeSettings) idle(route *topics.Route) (errs []error) {
-	for _, word := range []struct{ key, is, holds string }{
-		{"on_unknown_cancel", r.OnUnknownCancel, "count"}, {"on_late_replace", r.OnLateReplace, "dead_letter"},
-		{"mode", r.Mode, "headers"}, {"ids.on_duplicate", r.OnDuplicate, topics.DuplicateRejected.String()},
-	} {
-		if strings.EqualFold(word.is, word.holds) {
-			errs = append(errs, route.Idle(word.key))
-		}
-	}
+// idle says what was written of a route and can have no effect, but for what topics.NewRoutes refuses.
+func (r routeSettings) idle(route *topics.Route) []error {
+	errs := route.Idle(setting.Given(r))
 	for _, why := range r.Retry.idle(r.Target) {
 		errs = append(errs, fmt.Errorf("route %q: %s", route.Topic, why))
 	}

@@ -88,3 +88,29 @@ func TestEverySettingDoesSomethingOrIsRefused(t *testing.T) {
 
 // makesAnother tells whether a setting makes a route one of another kind: then what it is of the first kind by does nothing.
 func makesAnother(key string) bool { return key == "delay" || strings.HasPrefix(key, "retry.") }
+
+// What another setting of a retry route leaves without effect is refused by its name, with what to write instead.
+func TestIdleBesideAnother(t *testing.T) {
+	for _, tt := range []struct{ name, route, want string }{ // "": it does something
+		{"a target beside a topic", "target: orders, retry: {target: bills}", "target does nothing where retry.target is a topic; leave it out"},
+		{"a target beside headers", "target: orders, retry: {target: from_headers}", ""},
+		{"a target beside nothing", "target: orders, retry: {parking: parked}", ""},
+		{"one attempt and a factor", "retry: {target: orders, max_attempts: 1, backoff: {factor: 3}}", "retry.backoff.factor does nothing where retry.max_attempts is 1: the only pause is retry.backoff.initial; leave it out"},
+		{"one attempt and a maximum", "retry: {target: orders, max_attempts: 1, backoff: {max: 5m}}", "retry.backoff.max does nothing where retry.max_attempts is 1: the only pause is retry.backoff.initial; leave it out"},
+		{"one attempt and a pause", "retry: {target: orders, max_attempts: 1, backoff: {initial: 5m, jitter: 0}}", ""},
+		{"two attempts", "retry: {target: orders, max_attempts: 2, backoff: {max: 5m, factor: 3}}", ""},
+		{"pauses that do not grow and a maximum", "retry: {target: orders, backoff: {factor: 1, max: 5m}}", "retry.backoff.max does nothing where retry.backoff.factor is 1"},
+		{"pauses that do not grow", "retry: {target: orders, backoff: {factor: 1}}", ""},
+		{"pauses that cannot grow and a factor", "retry: {target: orders, backoff: {initial: 5m, factor: 3, max: 5m}}", "retry.backoff.factor does nothing where retry.backoff.max is as short as retry.backoff.initial"},
+		{"pauses that cannot grow", "retry: {target: orders, backoff: {initial: 5m, max: 5m}}", ""},
+		{"a header that is taken off everywhere", "retry: {target: orders, strip: [x-*, delay-until]}", `retry.strip has "delay-until", which does nothing`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			file := "kafka: {brokers: 'a:1'}\ngroup: {id: g}\nroutes: [{topic: delays, " + tt.route + "}]\n"
+			_, said := judge(t, sources{File: writeFile(t, "duewheel.yaml", file)})
+			if all := strings.Join(said, "\n"); (all == "") != (tt.want == "") || len(said) > 1 || !strings.Contains(all, tt.want) {
+				t.Errorf("got %q, want %q", all, tt.want)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -152,20 +153,24 @@ func (s *scatter) add(r *kgo.Record) {
 }
 
 func (s *scatter) problem() topics.Problem {
-	which := fmt.Sprintf("id %q and key %q", s.one.id, s.one.key)
-	why := "an id is known in its partition alone, so both wait and both are delivered: their producers choose partitions in two ways, or partitions were added between the two"
-	mend := "let all producers of it choose in one way, as Java does; for kcat and others of librdkafka: -X partitioner=murmur2_random"
+	id, key := shownID(s.one.id), shownID(s.one.key)
+	which := fmt.Sprintf("id %s (key %s)", id, key)
+	why := "an id is looked for in one partition only, so both records wait and both are delivered. Either their producers choose partitions differently, or partitions were added between the two"
+	mend := "have all producers choose partitions as Java does; with kcat and other clients of librdkafka: -X partitioner=murmur2_random"
 	switch {
 	case s.route.Keyed:
-		which = fmt.Sprintf("key %q, which is their id,", s.one.key)
+		which = fmt.Sprintf("key %s, which is the id,", key)
 	case !s.one.hasKey:
-		which = fmt.Sprintf("id %q and without a key", s.one.id)
-		why = "an id is known in its partition alone, so both wait and both are delivered: without a key each goes to any partition"
-		mend = "write records of one id with one key"
+		which = fmt.Sprintf("id %s (no key)", id)
+		why = "an id is looked for in one partition only, so both records wait and both are delivered. A record without a key may go to any partition"
+		mend = "give all records of one id the same key"
 	}
-	what := fmt.Sprintf("records with %s lie in partitions %d and %d", which, s.in[0], s.in[1])
+	what := fmt.Sprintf("%s is in partitions %d and %d", which, s.in[0], s.in[1])
 	if s.ids > 1 {
-		what += fmt.Sprintf(", and so it is with %d of %d ids among the last records", s.ids, len(s.at))
+		what += fmt.Sprintf("; of the %d ids looked at, %d are in more than one partition", len(s.at), s.ids)
 	}
 	return topics.Problem{Severity: topics.Warning, Topic: s.route.Topic, What: what, Why: why, Mend: mend}
 }
+
+// shownID is an id or a key as a line shows it: an id may have 256 bytes, and a key as many as a record.
+func shownID(s string) string { return strconv.Quote(brief([]byte(s), 60)) }

@@ -41,9 +41,9 @@ func TestScatteredIDs(t *testing.T) {
 			}
 			put(t, addr, "delays", 2, "17", nil, due, to, "delay-id=reminder-17")
 			put(t, addr, "delays", 0, "17", nil, due, to, "delay-id=reminder-17")
-		}, `warning: delays: records with id "reminder-17" and key "17" lie in partitions 0 and 2
-    why:  an id is known in its partition alone, so both wait and both are delivered: their producers choose partitions in two ways, or partitions were added between the two
-    mend: let all producers of it choose in one way, as Java does; for kcat and others of librdkafka: -X partitioner=murmur2_random
+		}, `warning: delays: id "reminder-17" (key "17") is in partitions 0 and 2
+    why:  an id is looked for in one partition only, so both records wait and both are delivered. Either their producers choose partitions differently, or partitions were added between the two
+    mend: have all producers choose partitions as Java does; with kcat and other clients of librdkafka: -X partitioner=murmur2_random
 `},
 		{"several ids", "targets: {allow: [orders]}", func(t *testing.T, addr string) {
 			for _, id := range []string{"a", "b", "c"} {
@@ -52,15 +52,20 @@ func TestScatteredIDs(t *testing.T) {
 			for _, id := range []string{"b", "a", "b"} {
 				put(t, addr, "delays", 1, "k", nil, due, to, "delay-id="+id)
 			}
-		}, `and key "k" lie in partitions 0 and 1, and so it is with 2 of 3 ids among the last records`},
+		}, `(key "k") is in partitions 0 and 1; of the 3 ids looked at, 2 are in more than one partition`},
 		{"no key", "targets: {allow: [orders]}", func(t *testing.T, addr string) {
 			put(t, addr, "delays", 1, "", nil, due, to, "delay-id=x")
 			put(t, addr, "delays", 2, "", nil, due, to, "delay-id=x")
-		}, "records with id \"x\" and without a key lie in partitions 1 and 2\n"},
+		}, "id \"x\" (no key) is in partitions 1 and 2\n"},
+		{"a long id and a key that is no text", "targets: {allow: [orders]}", func(t *testing.T, addr string) {
+			for p := range int32(2) {
+				put(t, addr, "delays", p, "\xff"+strings.Repeat("k", 5000), nil, due, to, "delay-id="+strings.Repeat("é", 100))
+			}
+		}, `id "` + strings.Repeat("é", 59) + `…" (key "0xff` + strings.Repeat("6b", 29) + `…") is in partitions 0 and 1`},
 		{"a key that is the id", "target: orders, mode: keyed", func(t *testing.T, addr string) {
 			put(t, addr, "delays", 1, "17", []byte("x"), due)
 			put(t, addr, "delays", 2, "17", []byte("x"), due)
-		}, `records with key "17", which is their id, lie in partitions 1 and 2`},
+		}, `key "17", which is the id, is in partitions 1 and 2`},
 		{"a cancel elsewhere", "target: orders, mode: keyed", func(t *testing.T, addr string) {
 			put(t, addr, "delays", 1, "17", []byte("x"), due)
 			put(t, addr, "delays", 2, "17", nil)
@@ -87,7 +92,7 @@ func TestScatteredIDs(t *testing.T) {
 			tt.fill(t, addr)
 			config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, "+tt.route+"}, {topic: nowhere, target: orders}]\n")
 			out, _ := command(t, "", "topics", "check", "-c", config)
-			if warned := strings.Contains(out, "lie in partitions"); warned != (tt.want != "") || !strings.Contains(out, tt.want) {
+			if warned := strings.Contains(out, " is in partitions "); warned != (tt.want != "") || !strings.Contains(out, tt.want) {
 				t.Errorf("got:\n%s\nwant:\n%s", out, tt.want)
 			}
 		})

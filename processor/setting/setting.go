@@ -170,6 +170,17 @@ func Fill(in any) {
 	}
 }
 
+// Given are the keys of the fields of a struct that are not zero: something was said of them. Lists of structs are left out.
+func Given(in any) (keys []string) {
+	v := reflect.ValueOf(in)
+	for _, s := range of(v.Type(), "", nil, nil) {
+		if s.list == nil && !s.field(v, 0).IsZero() {
+			keys = append(keys, s.Key)
+		}
+	}
+	return keys
+}
+
 // Outside is a setting whose value is not one that it may have.
 type Outside struct {
 	Setting

@@ -115,3 +115,15 @@ func TestFillAndCheck(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// What is not zero was said, also in a struct within.
+func TestGiven(t *testing.T) {
+	s := sample{Names: []string{"a"}, Items: []item{{Name: "b"}}, embedded: embedded{Pace: time.Second}}
+	s.Login.Pass = "x"
+	if got, want := Given(s), []string{"pace", "login.pass", "names"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := Given(sample{}); got != nil {
+		t.Errorf("of nothing: %q", got)
+	}
+}
