@@ -76,6 +76,20 @@ func TestDLQReplay(t *testing.T) {
 	}
 }
 
+// A delay counts from the broker's timestamp where that writes them: what is replayed there has no handle that is known.
+func TestDLQReplayWithLogAppendTime(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays.dead": 1, "orders": 1})
+	if err := c.CreateTopic("delays", 3, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+		t.Fatal(err)
+	}
+	bury(t, addr, dead{code: topics.CodeUnknownTarget, headers: []string{"delay-for=5m"}}, dead{code: topics.CodeUnknownTarget, headers: []string{"delay-until=2100-01-01T00:00:00Z"}})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders, max_delay: 100000d}]\n")
+	out, notes, err := both(t, "dlq", "replay", "-c", config, "--yes")
+	if err != nil || !strings.Contains(out, "(in 5m0s) to orders; without a handle") || !strings.Contains(out, " to orders, handle 0-") {
+		t.Errorf("printed %v\n%s%s", err, out, notes)
+	}
+}
+
 func TestDLQReplayDryRun(t *testing.T) {
 	_, addr, config := graveyard(t)
 	bury(t, addr, dead{code: topics.CodeTooLarge, partition: 1, cut: true})

@@ -188,7 +188,7 @@ func (p *Partition) carry(r *kgo.Record, q *topics.Request) {
 
 // cancel is for a record that cancels another one. What names another partition is passed on by the owner.
 func (p *Partition) cancel(r *kgo.Record, q *topics.Request, decided bool) {
-	if !q.Forwarded && !q.Here && q.NamedID == nil {
+	if !q.Here && q.NamedID == nil {
 		return
 	}
 	if decided {

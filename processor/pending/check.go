@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/duewheel/duewheel/state"
 )
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(checkMarks(p), checkLate(p), checkNothing(p), checkCounts(p))
+	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkNothing(p), checkCounts(p))
 }
 
 func checkMarks(p *Partition) error {
@@ -54,6 +55,16 @@ func checkLate(p *Partition) error {
 	}
 	if bytes != p.late.bytes {
 		return fmt.Errorf("late records take %d bytes, and %d are counted", bytes, p.late.bytes)
+	}
+	return nil
+}
+
+// checkConfirmed finds what is kept for a question that is not open.
+func checkConfirmed(p *Partition) error {
+	for by := range p.confirmed {
+		if !slices.ContainsFunc(p.questions, func(q question) bool { return q.offset == by }) {
+			return fmt.Errorf("record %d is confirmed to have taken one away, and there is no question about it", by)
+		}
 	}
 	return nil
 }

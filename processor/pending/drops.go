@@ -176,7 +176,7 @@ func (d *drops) addWanted(w *window, all wanted) {
 		if d.before == nil {
 			d.before = map[string]int64{}
 		}
-		d.before[string(all.id)] = max(d.before[string(all.id)], all.before)
+		d.before[string(all.id)] = all.before // they come in the order of the log
 	}
 }
 

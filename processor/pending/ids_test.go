@@ -194,3 +194,30 @@ func TestIDWithAnotherPrefix(t *testing.T) {
 		}
 	}
 }
+
+// What its owner has delivered leaves the store of a standby with its id, which would stay there for ever.
+func TestFollowedIDLeavesTheStore(t *testing.T) {
+	l := testOwner(t)
+	open := func() *state.Partition {
+		store, err := l.store.Partition(testID)
+		must(t, err)
+		return store
+	}
+	store := open()
+	c := state.Checkpoint{TopicID: [4]byte(testID.TopicID[:4]), Offset: 2, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1"}}}
+	got, err := Inherit(never, l.route, store, c, 0, 1<<40)
+	must(t, err)
+	f, err := Follow(l.env(), c, store, got)
+	must(t, err)
+	for i, id := range []string{"a", "b"} {
+		_, err := f.Accept(withID(req(int64(i), ms(500+int64(i)), "orders"), id))
+		must(t, err)
+	}
+	must(t, f.Sync())
+	c.Watermark = state.Key{Due: ms(500), Seq: 0}
+	_, err = f.Follow(c)
+	must(t, err)
+	store = open() // which does not know what was trimmed
+	equal(t, "what is delivered", found(t, store, "a"), 0)
+	equal(t, "what is pending", found(t, store, "b"), 1)
+}

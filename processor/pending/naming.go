@@ -103,7 +103,7 @@ func (p *Partition) TakeEffects() Effects {
 
 // cancel takes in a record that cancels another one.
 func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
-	here := req.Forwarded || req.Here || req.NamedID != nil
+	here := req.Here || req.NamedID != nil // one that was forwarded by its handle is
 	switch {
 	case r.Offset < k.accepted && here:
 		k.replay(r.Offset, req)

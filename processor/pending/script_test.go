@@ -324,10 +324,12 @@ func (s *script) say(pt *Part) string {
 		switch {
 		case it.Effect != EffectNone:
 			fmt.Fprintf(&out, " (%v)", it.Effect)
-		case it.By >= pt.To.Offset:
-			fmt.Fprintf(&out, " (taken away by %d, resolve record)", it.By)
 		case it.By > 0:
-			fmt.Fprintf(&out, " (taken away by %d)", it.By)
+			fmt.Fprintf(&out, " (%s by %d", map[bool]string{true: "replaced", false: "taken away"}[it.Replaced], it.By)
+			if it.By >= pt.To.Offset {
+				out.WriteString(", resolve record")
+			}
+			out.WriteString(")")
 		}
 		if it.Leaves() {
 			fmt.Fprintf(&out, " (leaves a stub until %s)", at(it.stub.Due))
