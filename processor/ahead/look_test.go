@@ -149,3 +149,18 @@ func TestLookPassesAborted(t *testing.T) {
 		begin("open") // and stays so
 	}
 }
+
+// What lies before a record that an owner has read has no say in what becomes of it, and is not read, however much of it waits.
+func TestTraceBeginsAtItsRecord(t *testing.T) {
+	s := newSight(t)
+	s.write(20)
+	s.commit(state.Checkpoint{Offset: 20})
+	s.l.Watch = Watch{Offset: 15, Has: true}
+	got, err := s.l.Trace(t.Context(), s.tp, s.id, time.Now().Add(time.Minute))
+	if err != nil || got.Records != 5 {
+		t.Fatalf("read %d records, %v", got.Records, err)
+	}
+	if f := got.Fates(); len(f) != 1 || f[0].State != IsPending || f[0].Waits.Offset != 15 {
+		t.Errorf("it has become %+v", f)
+	}
+}
