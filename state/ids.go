@@ -56,20 +56,20 @@ var comparer = func() *pebble.Comparer {
 
 // PutID adds to the open batch that a record has an id, of 1 to 256 bytes, with a note of the caller's.
 func (p *Partition) PutID(id []byte, key Key, note int64) {
-	p.open().putID(p.idKey(id, key), note)
+	p.open().putID(p.slot.part.idKey(id, key), note)
 	if c, err := p.Counts(); err == nil && !c.identified {
 		c.identified, p.tally.identified = true, true
 	}
 	p.moved += idPrefix + len(id) + keySuffix
 }
 
-func (p *Partition) idKey(id []byte, key Key) []byte {
-	return appendIDKey(make([]byte, 0, idPrefix+len(id)+keySuffix), p.slot.part, id, key)
+func (p part) idKey(id []byte, key Key) []byte {
+	return appendIDKey(make([]byte, 0, idPrefix+len(id)+keySuffix), p, id, key)
 }
 
 // DeleteID adds to the open batch that a record is not found by its id any more.
 func (p *Partition) DeleteID(id []byte, key Key) {
-	p.open().deleteID(p.idKey(id, key))
+	p.open().deleteID(p.slot.part.idKey(id, key))
 }
 
 // FindIDs calls fn for each committed record that has one of some ids: with the place of the id among them, and the note that PutID was given. What

@@ -78,7 +78,7 @@ func (p *Partition) Counts() (*Counts, error) {
 	if p.tally.counts != nil {
 		return p.tally.counts, nil
 	}
-	t, err := p.readCounts()
+	t, err := readTally(p)
 	if err != nil {
 		return nil, err
 	}
@@ -121,8 +121,8 @@ func (p *Partition) Above(most int) (all []Counted, ok bool, err error) {
 	return all, true, nil
 }
 
-// readCounts reads what is committed of the counts.
-func (p *Partition) readCounts() (t tally, err error) {
+// readTally reads what is committed of the counts.
+func readTally(p *Partition) (t tally, err error) {
 	t.counts, t.open.highest = newCounts(), -1
 	pos, used := p.Position()
 	if !used {

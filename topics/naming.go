@@ -6,7 +6,7 @@ import (
 
 // naming reads the headers that name another record, by its handle or its id. A record that cancels does nothing else, whatever else it has.
 func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int32, written Stamp, m Mark) *Refusal {
-	cancel, replace := p.nameIn(headers, at[fieldCancel]), p.nameIn(headers, at[fieldReplace])
+	cancel, replace := nameIn(headers, at[fieldCancel], p.keyed), nameIn(headers, at[fieldReplace], p.keyed)
 	name, raw := HeaderCancel, cancel
 	switch {
 	case len(cancel) > 0:
@@ -47,9 +47,9 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 }
 
 // nameIn is the handle or id in a header. Where the key of a record is its id, an id is bytes, as the key is.
-func (p *Parser) nameIn(headers []kgo.RecordHeader, at int32) []byte {
+func nameIn(headers []kgo.RecordHeader, at int32, keyed bool) []byte {
 	raw := value(headers, at)
-	if _, handle := ParseHandle(trim(bare(raw))); p.keyed && !handle {
+	if _, handle := ParseHandle(trim(bare(raw))); keyed && !handle {
 		return raw
 	}
 	return bare(raw)

@@ -26,7 +26,7 @@ type judging struct{ *Checker }
 // Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known.
 func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	c.counts.Delivered++
-	r = c.deliveredAsUsual(r)
+	r = deliveredAsUsual(c.prefixed, r)
 	p := fromDelivered(r.Headers)
 	rt := c.routes[string(p.topic)]
 	if !p.named() || rt == nil {

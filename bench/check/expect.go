@@ -373,24 +373,6 @@ func (rt *route) allowed(name string) bool {
 	return false
 }
 
-// match tells whether a name fits a pattern in which * stands for any run of characters.
-func match(pattern, name string) bool {
-	head, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == name
-	}
-	if !strings.HasPrefix(name, head) {
-		return false
-	}
-	name = name[len(head):]
-	for i := 0; i <= len(name); i++ {
-		if match(rest, name[i:]) {
-			return true
-		}
-	}
-	return false
-}
-
 // contentSize is what of a record would be there on delivery too; a lower bound of its size.
 func contentSize(r *kgo.Record) int {
 	size := len(r.Key) + len(r.Value)

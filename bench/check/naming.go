@@ -160,7 +160,7 @@ func (c *namings) of(name called, rt *route) *named {
 	n := &named{called: name, route: rt}
 	c.named[name] = n
 	s, by := c.source(name.Topic, name.Partition).peek(name.Offset), c.namers[name.Source]
-	if cancels := by != nil && !by.replaces; s.is(requested) && c.asked(name.Source, s) == name.due && !cancels && c.foreign[name.Source] == nil {
+	if cancels := by != nil && !by.replaces; s.is(requested) && c.routes[name.Topic].asked(name.Source, s) == name.due && !cancels && c.foreign[name.Source] == nil {
 		if n.requested, n.arrived = true, s.arrivals > 0; !n.arrived && c.ids.of[name.Source] == nil {
 			*c.waiting(s)--
 		}
@@ -186,7 +186,9 @@ func (c *namings) apart(name Source, s *slot) bool {
 }
 
 // called is what names the request in a slot; nil is nothing.
-func (c *namings) called(name Source, s *slot) *named { return c.named[called{name, c.asked(name, s)}] }
+func (c *namings) called(name Source, s *slot) *named {
+	return c.named[called{name, c.routes[name.Topic].asked(name, s)}]
+}
 
 // noteRequested takes in that a request was seen.
 func (c *namings) noteRequested(name Source, s *slot) {

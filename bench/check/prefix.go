@@ -59,8 +59,8 @@ func (rt *route) asUsual(r *kgo.Record) *kgo.Record {
 }
 
 // deliveredAsUsual is a delivered record with headers of the usual prefix: that of the route that it names by its own.
-func (c *Checker) deliveredAsUsual(r *kgo.Record) *kgo.Record {
-	for _, rt := range c.prefixed {
+func deliveredAsUsual(prefixed []*route, r *kgo.Record) *kgo.Record {
+	for _, rt := range prefixed {
 		source := lastOf(r.Headers, rt.Prefix+"source")
 		if topic, _, _ := strings.Cut(string(source), "/"); topic == rt.Topic {
 			return rt.asUsual(r)

@@ -80,8 +80,8 @@ func (rt *route) jitter(partition int32, offset int64) int64 {
 }
 
 // asked is the due time that a request asks for, which a handle has: without the jitter.
-func (c *Checker) asked(name Source, s *slot) int64 {
-	return s.due - c.routes[name.Topic].jitter(name.Partition, name.Offset)
+func (rt *route) asked(name Source, s *slot) int64 {
+	return s.due - rt.jitter(name.Partition, name.Offset)
 }
 
 // kept are the headers of a request that its route does not take off.

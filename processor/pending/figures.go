@@ -50,7 +50,9 @@ func (f *Figures) sooner(due, now int64) {
 // Figures counts what it holds. Within is what the agenda looks ahead.
 func (p *Partition) Figures(now int64, within ...time.Duration) Figures {
 	f := p.order.count(now)
-	f.Needs = p.order.needs(now)
+	if f.Pending > 0 || f.Remembered > 0 {
+		f.Needs = p.order.needs(now)
+	}
 	if p.again.any() && len(p.again.parts[0].Items) > 0 {
 		f.sooner(p.again.parts[0].Items[0].due(), now)
 	}

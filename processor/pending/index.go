@@ -47,6 +47,13 @@ func counted(key state.Key, run []byte) state.Counted {
 	return state.Counted{Key: key, Offset: offset, Bytes: len(run), Stub: isStub(run)}
 }
 
+// lateID has a late record be found by its id until a turn takes it.
+func (w *index) lateID(h *held, who identity, written int64) {
+	if who.id != nil {
+		w.ids.add(who.id, indexEntry{key: h.key, written: written})
+	}
+}
+
 // removeID takes a run's id out of memory, if it has one.
 func (w *index) removeID(run []byte, key state.Key) {
 	if w.ids.len() == 0 {

@@ -235,9 +235,6 @@ func (k *keyed) count(now int64) Figures {
 // needs is for how long the log must have kept the record that is due last when its time comes. What
 // only the store has told of is known to need at least the time until then.
 func (k *keyed) needs(now int64) time.Duration {
-	if k.ledger.Len()+k.late.own() == 0 {
-		return 0
-	}
 	last := k.ledger.Last()
 	need := time.Duration(max(last-now, 0)) * time.Millisecond
 	if k.longest.due >= max(last, now) {

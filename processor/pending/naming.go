@@ -171,13 +171,6 @@ func (k *keyed) Load(now int64, room Room) error {
 	return k.window.Load(now, room)
 }
 
-// lateID has a late record be found by its id until a turn takes it.
-func (k *keyed) lateID(h *held, who identity, written int64) {
-	if who.id != nil {
-		k.ids.add(who.id, indexEntry{key: h.key, written: written})
-	}
-}
-
 // tookAway notes for the audit topic what was pending, and was taken away by late records.
 func (n *naming) tookAway(late []Item) {
 	for i := range late {

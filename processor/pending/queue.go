@@ -178,12 +178,7 @@ func (q *queue) count(now int64) Figures {
 	return f
 }
 
-func (q *queue) needs(int64) time.Duration {
-	if q.len() == 0 {
-		return 0
-	}
-	return q.env.Route.Delay
-}
+func (q *queue) needs(int64) time.Duration { return q.env.Route.Delay }
 
 func (q *queue) fill(now int64, room Room, full bool) bool {
 	most := max(room.Share/2, 1<<18)
