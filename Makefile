@@ -42,7 +42,7 @@ check: ## gofmt, go vet, staticcheck
 
 # A partition has no goroutine, so small scopes of it are explored without the race detector, five times as fast.
 unit: ## tests that need no broker, with the race detector
-	$(GO) test -race -short -skip '^TestSmallScopes' ./...
+	$(GO) test -race -short -timeout 20m -skip '^TestSmallScopes' ./...
 	$(GO) test -short -run '^TestSmallScopes' ./processor/pending
 
 # The build tag keeps the client's own locks from holding up a bubble's clock.
