@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -170,4 +171,29 @@ func pendingOf(t *testing.T, p *Partition) string {
 	}))
 	slices.Sort(all)
 	return fmt.Sprint(all)
+}
+
+// A record about which something was to be decided needs the log for as long as any other.
+func TestNeedsOfAReplacement(t *testing.T) {
+	const week = 7 * 24 * time.Hour
+	l := testOwner(t)
+	p := l.live(t)
+	r := withHeader(req(1, ms(500), "orders"), topics.HeaderReplace, "a")
+	r.Timestamp = time.UnixMilli(ms(500)).Add(-week)
+	l.read(t, p, testNow, withID(req(0, ms(100), "orders"), "a"), r)
+	must(t, p.Load(testNow, l.room))
+	equal(t, "pending", pendingOf(t, p), "[1]")
+	equal(t, "needs", p.Figures(testNow).Needs, week)
+}
+
+// What a resolve record names is not taken for a turn before it has been taken away.
+func TestResolvedIsNotTaken(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(100), "orders"), req(1, ms(100), "orders"))
+	_, err := p.Accept(resolving(2, 0, ms(100)), ms(100))
+	must(t, err)
+	equals(t, "taken before that", p.Take(ms(100), nil, 100, anyBytes).offsets(), nil)
+	must(t, p.Load(ms(100), l.room))
+	equals(t, "taken then", p.Take(ms(100), nil, 100, anyBytes).offsets(), []int64{1})
 }

@@ -89,6 +89,47 @@ func TestWrongHandleEndsNoMemory(t *testing.T) {
 	})
 }
 
+// The resolve record of what a turn has dead-lettered may be read before the lane knows that the turn has happened.
+func TestDeadLetteredIsForgottenOnce(t *testing.T) {
+	for _, stored := range []bool{true, false} {
+		l := remembering(t, time.Hour)
+		if !stored {
+			l.store = nil
+		}
+		p := l.live(t)
+		l.read(t, p, testNow, withID(req(0, ms(100), "orders"), "a"), withID(req(1, ms(100), "orders"), "b"))
+		pt := p.Take(ms(100), nil, 100, anyBytes)
+		pt.Items[0].Dead = pt.Items[0].Leaves()
+		l.read(t, p, ms(100), resolving(2, 0, ms(100)))
+		equal(t, "remembered by then", p.Figures(ms(100)).Remembered, 1)
+		l.happened(pt)
+		equal(t, "remembered", p.Figures(ms(100)).Remembered, 1)
+		must(t, p.Sync())
+		must(t, Check(p))
+	}
+}
+
+// What has left a stub was written at some time, also where W has passed it while this store was not written: a cancel of its id that was
+// forwarded, and written before, ends no memory.
+func TestStubLeftElsewhereKnowsWhenItWasWritten(t *testing.T) {
+	l := remembering(t, time.Hour)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(farMs), "orders"), "a"))
+	l.happened(p.Checkpoint())
+	must(t, p.Flush())
+	c := p.committed
+	c.Watermark = state.Key{Due: ms(farMs), Seq: 0} // delivered elsewhere
+	p, err := l.assign(c, 0, 1, 1)
+	must(t, err)
+	must(t, p.GoLive(l.room))
+	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 1)
+	forward := &kgo.Record{Offset: 1, Timestamp: time.UnixMilli(ms(farMs))}
+	forward.Headers, _ = topics.AppendForward(nil, cancelling(1, "a").Headers, testMark, 7, 70, testNow-1, nil)
+	l.read(t, p, ms(farMs), forward)
+	must(t, p.Load(ms(farMs), l.room))
+	equal(t, "remembered after a cancel of what was before", p.Figures(ms(farMs)).Remembered, 1)
+}
+
 // What a turn has dead-lettered is not remembered, also if the turn was cut in two and only its first half has happened.
 func TestDeadLetteredInAHalfTurnIsNotRemembered(t *testing.T) {
 	l := remembering(t, time.Second)
