@@ -86,20 +86,26 @@ func newLane(p *Processor, n int) *lane {
 }
 
 // run works until ctx ends, then finishes the open turn, writes the checkpoints and leaves.
-func (l *lane) run(ctx context.Context) (err error) {
+func (l *lane) run(ctx context.Context) error {
 	cl, closeReader, err := kafka.NewReader(l.cfg.Client, l.cfg.fetchBytes())
 	if err != nil {
 		return fmt.Errorf("make reader: %w", err)
 	}
-	defer closeReader()
 	l.equip(cl)
-	defer l.group.Wait()
-	defer l.producers.close()
-	defer l.wg.Wait()
+	err = l.work(ctx)
+	// Not deferred: a panic must end the process, and would wait here for what goes on.
+	l.wg.Wait()
+	l.producers.close()
+	l.group.Wait()
+	closeReader()
+	return err
+}
+
+// work joins the group when there is a producer to deliver with, and does what the lane is for until ctx ends.
+func (l *lane) work(ctx context.Context) (err error) {
 	if err = kafka.AwaitVersions(ctx, l.reader, l.cfg.Guarantee == ExactlyOnce, l.log); err != nil || ctx.Err() != nil {
 		return err
 	}
-	// The group is joined when there is a producer to deliver with.
 	if err = l.producers.start(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}

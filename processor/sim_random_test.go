@@ -78,7 +78,7 @@ func TestSimRandom(t *testing.T) {
 		watchdog := time.AfterFunc(2*time.Minute, func() { hang(p) })
 		defer watchdog.Stop()
 		trace := filepath.Join(os.TempDir(), fmt.Sprintf("duewheel-sim-%d.txt", os.Getpid()))
-		os.WriteFile(trace, []byte(p.String()), 0o644) // what it was, should all of it panic
+		os.WriteFile(trace, []byte(p.String()+p.line()), 0o644) // what it was, should all of it panic
 		rapid.SyncTest(rt, func(rt *rapid.T) {
 			simulate(rt, p, &did)
 		})
@@ -101,7 +101,7 @@ func TestSimPlan(t *testing.T) {
 func hang(p plan) {
 	stacks := make([]byte, 16<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	panic(fmt.Sprintf("a schedule hangs:\n%v\n%s", p, stacks))
+	panic(fmt.Sprintf("a schedule hangs:\n%v%s\n%s", p, p.line(), stacks))
 }
 
 // simulate runs a plan.

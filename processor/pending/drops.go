@@ -129,9 +129,10 @@ func (w wanted) means(e indexEntry) bool {
 	return e.key.Seq < w.before && (w.writtenBy <= 0 || e.written <= w.writtenBy)
 }
 
-// add takes a record away for good, before anything is taken or written: what it names is not pending any more.
+// add takes a record away for good, before anything is taken or written. One that a cancel has taken away is kept until that is committed: so
+// it is where an owner reads what the next one has written, and does not know yet that it has lost the partition.
 func (d *drops) add(w *window, key state.Key) {
-	if w.judge.Less(key) {
+	if _, is := w.gone[key]; !is && w.judge.Less(key) {
 		d.keys = append(d.keys, key)
 	}
 	if stub := w.parsers.stubOf(key); w.judge.Less(stub) {

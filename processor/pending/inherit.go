@@ -36,6 +36,10 @@ const (
 // log begins and ends. A store that is of no use here is emptied. That may take long: it ends when
 // stopped returns an error.
 func Inherit(stopped func() error, route *topics.Route, store *state.Partition, c state.Checkpoint, logStart, logEnd int64) (Inherited, error) {
+	return inherit(stopped, route, store, c, logStart, logEnd, forgetAtMost)
+}
+
+func inherit(stopped func() error, route *topics.Route, store *state.Partition, c state.Checkpoint, logStart, logEnd int64, most int) (Inherited, error) {
 	nothing := Inherited{ledger: state.NewLedger(c.LowWater), Start: c.LowWater}
 	ps, err := parsersOf(route, c)
 	if err != nil {
@@ -50,7 +54,10 @@ func Inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		return nothing, store.Drop()
 	}
 	s := &bringing{stopped: stopped, store: store, pos: pos, c: c, parsers: ps}
-	got, err := s.run(logStart > c.LowWater)
+	if logStart > c.LowWater {
+		most = math.MaxInt // the log has lost what the store still holds
+	}
+	got, err := s.run(most)
 	switch {
 	case err == nil:
 		return got, nil
@@ -78,16 +85,12 @@ type bringing struct {
 	changed int
 }
 
-// run is all of it. Sole tells that the log has lost what the store still holds.
-func (s *bringing) run(sole bool) (got Inherited, err error) {
+// run is all of it. It fails if there is more to forget than most.
+func (s *bringing) run(most int) (got Inherited, err error) {
 	if s.counts, err = s.store.Counts(); err != nil {
 		return got, err
 	}
 	s.start = max(min(s.pos.Offset, s.pos.Resume), s.c.LowWater)
-	most := forgetAtMost
-	if sole {
-		most = math.MaxInt
-	}
 	for _, step := range []func() error{func() error { return s.forgetAbove(most) }, s.resolve, s.forgetBelow, s.forgetEarly} {
 		if err := step(); err != nil {
 			return got, err

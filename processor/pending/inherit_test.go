@@ -36,8 +36,10 @@ func TestStoreThatAloneHasIt(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := testOwner(t)
-			fillStore(t, l.live(t), 10, 20+forgetAtMost+5, state.Position{Resume: 20 + forgetAtMost + 5, Offset: 20, LowWater: 5})
-			p, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, c.logStart, 20+forgetAtMost+5, 20+forgetAtMost+5)
+			l.most = 2_000
+			end := 20 + int64(l.most) + 5
+			fillStore(t, l.live(t), 10, end, state.Position{Resume: end, Offset: 20, LowWater: 5})
+			p, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, c.logStart, end, end)
 			if err != nil {
 				t.Fatal(err)
 			}

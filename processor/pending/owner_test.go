@@ -38,11 +38,12 @@ type owner struct {
 	atLeastOnce bool
 	audit       bool
 	soon        int64
+	most        int // of what a store is to forget one by one
 }
 
 func testOwner(t testing.TB) *owner {
 	t.Helper()
-	l := &owner{route: mustRoute(testRoute(true)), room: Room{Window: testWindow.Milliseconds(), Most: testWindow.Milliseconds(), Budget: 64 << 20, Share: 64 << 20}}
+	l := &owner{most: forgetAtMost, route: mustRoute(testRoute(true)), room: Room{Window: testWindow.Milliseconds(), Most: testWindow.Milliseconds(), Budget: 64 << 20, Share: 64 << 20}}
 	store, err := state.Open(state.Options{Dir: "state", FS: vfs.NewMem(), MemoryBudget: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	t.Cleanup(func() { store.Close() })
@@ -90,7 +91,7 @@ func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, 
 	if err != nil {
 		return nil, err
 	}
-	got, err := Inherit(never, l.route, store, c, start, max(end, p.Marks().OwnEnd))
+	got, err := inherit(never, l.route, store, c, start, max(end, p.Marks().OwnEnd), l.most)
 	p.Use(store, got, testNow, l.room.Most)
 	return p, err
 }

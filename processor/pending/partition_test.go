@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -299,9 +301,11 @@ func TestResumeStaysBelowWhatIsUndecided(t *testing.T) {
 				return pos.Resume
 			}
 			far := testNow + 10*testWindow.Milliseconds()
+			var log []*kgo.Record
 			for offset := range int64(5000) { // some stretches of log
-				l.read(t, p, testNow, req(offset, far, "orders"))
+				log = append(log, req(offset, far, "orders"))
 			}
+			l.read(t, p, testNow, log...)
 			equal(t, "resume with all in the store", resume(), 5000)
 			l.read(t, p, testNow, req(5000, testNow, "orders"))
 			at := resume()
@@ -316,9 +320,11 @@ func TestResumeStaysBelowWhatIsUndecided(t *testing.T) {
 				l.happened(p.Checkpoint())
 			}
 			equal(t, "resume after the commit", resume(), 5001)
+			log = nil
 			for offset := int64(5001); offset < 7000; offset++ {
-				l.read(t, p, testNow, control(offset))
+				log = append(log, control(offset))
 			}
+			l.read(t, p, testNow, log...)
 			l.read(t, p, testNow, req(7000, testNow-1, "orders"))
 			if at = resume(); at > 7000 {
 				t.Errorf("resume is %d, and record 7000 is late", at)
