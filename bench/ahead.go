@@ -28,12 +28,13 @@ var aheads = []benchCase{
 	{"ls", lookAhead("ls", "ls", "--limit", "20")},
 	{"agenda", lookAhead("agenda", "agenda")},
 	{"get", get},
+	{"forms", forms},
 }
 
 // LookAheadCases names every case of LookAhead in the order in which they run.
 func LookAheadCases() []string { return namesOf(aheads) }
 
-// LookAhead measures how soon it is known what is pending, from Kafka alone. Like Run it makes topics and groups of its own and deletes them.
+// LookAhead measures how soon it is known what is pending, from Kafka alone, and what it costs to read when a record is due. Like Run it makes topics and groups of its own and deletes them.
 func LookAhead(ctx context.Context, o Options) ([]Result, error) {
 	if o.Command == nil {
 		return nil, errors.New("bench: LookAhead needs Options.Command")

@@ -30,7 +30,11 @@ func TestLookAheadCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	judgeResults(t, results[:2], []string{"ls", "agenda"}, []string{"log_per_s", "took_s", "cpu_s", "peak_mib"}, "3,000 records counted")
-	judgeResults(t, results[2:], []string{"get"}, []string{"took_s", "took_max_s"}, "pending")
+	judgeResults(t, results[2:3], []string{"get"}, []string{"took_s", "took_max_s"}, "pending")
+	judgeResults(t, results[3:], []string{"forms"}, []string{"millis_ns", "other_ns"}, "understood")
+	if n := results[3].Figures["millis_allocations"]; n != 0 {
+		t.Errorf("a time in milliseconds takes %v allocations", n)
+	}
 	if names := left(t, o); len(names) > 0 {
 		t.Errorf("left behind: %q", names)
 	}

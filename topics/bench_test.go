@@ -19,6 +19,7 @@ var ordinary = []struct {
 	headers []kgo.RecordHeader
 }{
 	{"millis", "p1", usual("delay-until", "1767225605123")},
+	{"envelope", "p1", usual("delay-until", `{"schema":{"type":"int64","optional":false,"name":"io.debezium.time.Timestamp","version":1},"payload":1767225605123}`)},
 	{"seconds", "p1", usual("delay-until", "1767225605.123")},
 	{"rfc3339", "p1", usual("delay-until", "2026-01-01T00:00:05.123Z")},
 	{"binary", "p1", usual("delay-until", "\x00\x00\x01\x9b\x76\xda\xbc\x03")},

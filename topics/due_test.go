@@ -26,7 +26,7 @@ type vector struct {
 	Message string
 }
 
-func (v vector) bytes(t *testing.T) []byte {
+func (v vector) bytes(t testing.TB) []byte {
 	if v.Hex == "" {
 		return []byte(v.Text)
 	}
@@ -37,7 +37,7 @@ func (v vector) bytes(t *testing.T) []byte {
 	return b
 }
 
-func vectors(t *testing.T) (vs []vector) {
+func vectors(t testing.TB) (vs []vector) {
 	t.Helper()
 	file, err := os.Open("testdata/due.json")
 	if err != nil {

@@ -3,7 +3,6 @@ package topics
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"strconv"
 )
 
@@ -13,7 +12,6 @@ type content struct {
 	b    []byte // empty: the header is absent
 	wrap Wrap
 	unit unit
-	what string // the schema's name, where that says what the value is
 	is   meaning
 }
 
@@ -126,7 +124,7 @@ func unquote(v []byte) ([]byte, bool) {
 // openEnvelope reads v, which is raw without white space, as an envelope: what JsonConverter writes with schemas.enable.
 func openEnvelope(raw, v []byte) content {
 	as := content{b: raw}
-	var schema, payload, name, scale []byte
+	var schema, payload []byte
 	if len(v) > mostEnvelope || !members(v, func(key, value []byte) {
 		switch string(key) {
 		case "schema":
@@ -149,19 +147,7 @@ func openEnvelope(raw, v []byte) content {
 		}
 		c.b = text
 	}
-	members(schema, func(key, value []byte) {
-		switch string(key) {
-		case "name":
-			name, _ = unquote(value)
-		case "parameters":
-			members(value, func(key, value []byte) {
-				if string(key) == "scale" {
-					scale, _ = unquote(value)
-				}
-			})
-		}
-	})
-	return c.by(string(name), string(scale))
+	return c.by(schema)
 }
 
 // members calls each with the members of a JSON object, keys without their quotes and values as they are. It reports whether v is one, as far as
@@ -195,55 +181,95 @@ func members(v []byte, each func(key, value []byte)) bool {
 
 // valueEnd is the length of the JSON value that v begins with; 0 where it does not end.
 func valueEnd(v []byte) int {
-	depth, quoted := 0, false
+	depth := 0
 	for i := 0; i < len(v); i++ {
-		c := v[i]
-		switch {
-		case quoted && c == '\\':
-			i++
+		switch marks[v[i]] {
+		case markNone:
 			continue
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-			continue
-		case c == '{', c == '[':
+		case markQuote:
+			n := stringEnd(v[i:])
+			if n == 0 {
+				return 0
+			}
+			i += n - 1
+		case markOpen:
 			depth++
-		case depth > 0 && (c == '}' || c == ']'):
+		case markClose:
+			if depth == 0 {
+				return i
+			}
 			depth--
-		case depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':' || space(c)):
-			return i
-		default:
+		case markBetween:
+			if depth == 0 {
+				return i
+			}
 			continue
 		}
-		if depth == 0 && !quoted {
+		if depth == 0 {
 			return i + 1
 		}
 	}
 	return 0
 }
 
-// by applies what the name of a schema says of the payload.
-func (c content) by(name, scale string) content {
-	c.what = name
-	as := func(u unit) content { c.is, c.unit = meansInstant, u; return c }
-	span := func(exponent string) content {
-		c.is, c.b = meansSpan, fmt.Appendf(nil, "%s%s", c.b, exponent)
-		return c
+// stringEnd is the length of the JSON string that v begins with; 0 where it does not end.
+func stringEnd(v []byte) int {
+	for i := 1; i < len(v); i++ {
+		switch v[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
 	}
-	switch name {
+	return 0
+}
+
+// mark is what a byte of JSON is that is no part of a string, number or word.
+type mark uint8
+
+const (
+	markNone mark = iota
+	markQuote
+	markOpen
+	markClose
+	markBetween // values
+)
+
+var marks = [256]mark{'"': markQuote, '{': markOpen, '[': markOpen, '}': markClose, ']': markClose, ',': markBetween, ':': markBetween,
+	' ': markBetween, '\t': markBetween, '\r': markBetween, '\n': markBetween}
+
+// by applies what a schema says of the payload.
+func (c content) by(schema []byte) content {
+	var name, scale []byte
+	members(schema, func(key, value []byte) {
+		switch string(key) {
+		case "name":
+			name, _ = unquote(value)
+		case "parameters":
+			members(value, func(key, value []byte) {
+				if string(key) == "scale" {
+					scale, _ = unquote(value)
+				}
+			})
+		}
+	})
+	instant := func(u unit) content { c.is, c.unit = meansInstant, u; return c }
+	span := func(exponent string) content { c.is, c.b = meansSpan, join(c.b, exponent); return c }
+	switch string(name) {
 	case "org.apache.kafka.connect.data.Timestamp", "io.debezium.time.Timestamp":
-		return as(unitMillis)
+		return instant(unitMillis)
 	case "io.debezium.time.MicroTimestamp":
-		return as(unitMicros)
+		return instant(unitMicros)
 	case "io.debezium.time.NanoTimestamp":
-		return as(unitNanos)
+		return instant(unitNanos)
 	case "org.apache.kafka.connect.data.Date", "io.debezium.time.Date":
 		days, err := strconv.ParseInt(string(c.b), 10, 32)
 		if err != nil {
 			return c
 		}
 		c.b = strconv.AppendInt(nil, days*24*60*60, 10)
-		return as(unitSeconds)
+		return instant(unitSeconds)
 	case "org.apache.kafka.connect.data.Time", "io.debezium.time.Time":
 		return span("")
 	case "io.debezium.time.MicroTime", "io.debezium.time.MicroDuration":
@@ -252,14 +278,16 @@ func (c content) by(name, scale string) content {
 		return span("e-6")
 	case "org.apache.kafka.connect.data.Decimal":
 		if n, ok := unscaled(c.b); ok {
-			if s, err := strconv.ParseInt(scale, 10, 16); err == nil {
-				c.b = fmt.Appendf(nil, "%de%d", n, -s)
+			if digits, err := strconv.ParseInt(string(scale), 10, 16); err == nil {
+				c.b = strconv.AppendInt(append(strconv.AppendInt(nil, n, 10), 'e'), -digits, 10)
 			}
 		}
 	}
-	c.what = ""
 	return c
 }
+
+// join is b with text behind it, in memory of its own.
+func join(b []byte, text string) []byte { return append(b[:len(b):len(b)], text...) }
 
 // unscaled reads the integer of a Connect Decimal: base64 of a big-endian integer in two's complement.
 func unscaled(text []byte) (int64, bool) {

@@ -120,7 +120,8 @@ func newBenchLookCommand(f *flags) *cobra.Command {
 		Use:   "look",
 		Short: "Measure how soon it is known what is pending",
 		Long: `Measure on any cluster how much log ls and agenda read a second, what they have in
-memory at most, and how soon get shows a record. Each runs as a process of its own.
+memory at most, and how soon get shows a record. Each runs as a process of its own. And
+in this one, what it costs to read when a record is due, in each form.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, and
 deletes them, also on Ctrl-C. All cases together take a minute or two.
