@@ -71,7 +71,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	c := m.last.Counts
 	for outcome, n := range map[string]int64{
 		"requested": c.Requested, "delivered": c.Delivered, "dead_lettered": c.DeadLettered, "taken": c.Taken, "pending": c.Pending, "overdue": c.Overdue,
-		"missing": c.Missing, "untold": c.Untold, "doubled": c.Doubled,
+		"missing": c.Missing, "untold": c.Untold, "doubled": c.Doubled, "untimed": c.Untimed,
 	} {
 		gauge(descRequests, float64(n), outcome)
 	}

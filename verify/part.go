@@ -2,8 +2,6 @@ package verify
 
 import (
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -48,7 +46,7 @@ func newPart(at place, start int64) *part {
 func (p *part) done() bool { return p.next >= p.goal || p.waits }
 
 // pass notes that a record has been read.
-func (p *part) pass(r *kgo.Record, prefixes []string) {
+func (p *part) pass(r *kgo.Record, d *deliveries) {
 	p.next = r.Offset + 1
 	if r.Attrs.IsControl() {
 		return
@@ -58,8 +56,10 @@ func (p *part) pass(r *kgo.Record, prefixes []string) {
 		p.first = at
 	}
 	p.first, p.last = min(p.first, at), max(p.last, at)
-	if p.wholeSince == never && isDelivered(r, prefixes) {
-		p.wholeSince = at
+	if p.wholeSince == never {
+		if written, ok := d.writtenAt(r); ok {
+			p.wholeSince = written
+		}
 	}
 }
 
@@ -68,17 +68,6 @@ func (p *part) pass(r *kgo.Record, prefixes []string) {
 func (p *part) shrink(start int64) {
 	p.next = start
 	p.shrunk, p.wholeSince = true, never
-}
-
-// isDelivered tells whether a record is one that a processor has written, whose timestamps rise with the log.
-func isDelivered(r *kgo.Record, prefixes []string) bool {
-	for _, h := range r.Headers {
-		prefix, source := strings.CutSuffix(h.Key, "source")
-		if source && slices.Contains(prefixes, prefix) || h.Key == "__delay.errors.code" {
-			return true
-		}
-	}
-	return false
 }
 
 // topic is a topic that is read, and what is known of it.

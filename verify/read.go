@@ -57,7 +57,7 @@ func (v *Verifier) read(ctx context.Context, cl *kgo.Client, parts map[place]*pa
 					continue // read again after a failure
 				}
 				came = true
-				p.pass(r, v.prefixes)
+				p.pass(r, &v.deliveries)
 				if !r.Attrs.IsControl() {
 					take(p, r)
 				}

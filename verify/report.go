@@ -39,6 +39,7 @@ type Counts struct {
 	Retried      int64 `json:"retried"`   // times that records were carried on
 	Elsewhere    int64 `json:"elsewhere"` // records of requests outside of the window
 	Foreign      int64 `json:"foreign"`   // records of others in targets and dead letter topics
+	Untimed      int64 `json:"untimed"`   // deliveries that do not say when they were written: whether they were early or late cannot be told
 	Faults       int64 `json:"faults"`
 }
 
@@ -122,7 +123,7 @@ func (v *Verifier) report(at time.Time) *Report {
 		Counts: Counts{
 			Requested: n.Requested, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
 			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels,
-			Retried: n.Retried, Elsewhere: n.Elsewhere, Foreign: n.Foreign,
+			Retried: n.Retried, Elsewhere: n.Elsewhere, Foreign: n.Foreign, Untimed: n.Untimed,
 		},
 	}
 	for target, l := range found.ByTarget {

@@ -215,7 +215,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 		v.describe(ctx, v.topics[name])
 	}
 	since := map[place]int64{}
-	if begin := v.begin(); begin > 0 {
+	if begin := v.begin(); begin > 0 && !v.deliveries.anyUntimed() {
 		var err error
 		if since, err = list(v.adm.ListOffsetsAfterMilli(ctx, begin, names...)); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -36,7 +35,7 @@ type Verifier struct {
 	outOfRange map[place]bool
 	trouble    map[place]error
 
-	prefixes []string // of the headers of the routes
+	deliveries deliveries
 
 	until   int64 // ms: what was due by then must be there
 	partial bool  // targets have not been read to their ends
@@ -55,7 +54,7 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 	for i := range v.config.Routes {
 		r := &v.config.Routes[i]
 		r.Group = config.Group
-		v.prefixes = append(v.prefixes, cmp.Or(r.Prefix, "delay-"))
+		v.deliveries.know(r)
 		if r.DeadLetter == "" {
 			r.DeadLetter = r.Topic + ".dead"
 		}
@@ -237,7 +236,7 @@ func (v *Verifier) takeArrival(p *part, r *kgo.Record) {
 		v.checker.DeadLettered(r)
 		return
 	}
-	v.checker.Delivered(r, r.Timestamp)
+	v.checker.Delivered(r, time.Time{})
 }
 
 // survey is what a Verifier knows of topics that records do not say.

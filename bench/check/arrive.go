@@ -23,7 +23,8 @@ type arrival struct {
 // judging is what a checker does with one record that is taken in.
 type judging struct{ *Checker }
 
-// Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known.
+// Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known. A survey goes by when the record says
+// that it was delivered.
 func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	c.counts.Delivered++
 	r = deliveredAsUsual(c.prefixed, r)
@@ -49,6 +50,19 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	if p.problem == "" {
 		p.problem = rt.misEmitted(p)
 	}
+	written, misdated := rt.writtenAt(r, p)
+	if p.problem == "" {
+		p.problem = misdated
+	}
+	if written == untimed {
+		c.counts.Untimed++
+	}
+	if c.config.Survey != nil { // which sees what was written, at any time later
+		seen = time.UnixMilli(written)
+		if written == untimed {
+			seen = time.Time{}
+		}
+	}
 	if p.problem != "" {
 		c.fault(Altered, src.name(offset), r, "%s", p.problem)
 	}
@@ -62,8 +76,8 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	if rt.Retry != nil {
 		c.counts.Again++
 	}
-	src.fates.arrive(offset, src.at(offset), fate{at: r.Timestamp.UnixMilli(), due: p.due, round: p.round, byBroker: byBroker(r)})
-	judging{c}.deliver(src, offset, a, moment{seen: seen, fired: p.fired, from: src.from(offset, p)})
+	src.fates.arrive(offset, src.at(offset), fate{at: written, due: p.due, round: p.round, byBroker: byBroker(r)})
+	judging{c}.deliver(src, offset, a, moment{seen: seen, fired: p.fired, written: written, from: src.from(offset, p)})
 }
 
 // misEmitted tells which emitted header is there and should not be, or the other way round.
@@ -82,6 +96,31 @@ func (rt *route) misEmitted(p provenance) string {
 		return "has delay-fired or delay-source-timestamp, which the route leaves out"
 	}
 	return ""
+}
+
+// untimed: when a record was delivered is not known.
+const untimed = -1
+
+// writtenAt is when a record was delivered, in ms, as far as itself says it, and what is wrong with its timestamp. In a survey it may have been
+// delivered while the route had another Timestamp.
+func (rt *route) writtenAt(r *kgo.Record, p provenance) (at int64, wrong string) {
+	said, meant := r.Timestamp.UnixMilli(), int64(-1)
+	switch {
+	case byBroker(r):
+		return said, ""
+	case rt.Timestamp == timestampDue:
+		meant = p.due
+	case rt.Timestamp == timestampOriginal:
+		meant = p.timestamp
+	default:
+		return said, ""
+	}
+	switch {
+	case meant < 0 || said == meant || rt.surveyed && said > p.due:
+	default:
+		wrong = fmt.Sprintf("its timestamp is %d, and with timestamp: %s it is %d", said, rt.Timestamp, meant)
+	}
+	return max(p.fired, untimed), wrong
 }
 
 // emitted is the timestamp of a request as far as its delivered record says it.
@@ -106,9 +145,10 @@ func (s *source) from(offset int64, p provenance) int64 {
 
 // moment is when a record was delivered, as far as is known.
 type moment struct {
-	seen  time.Time
-	fired int64 // -1: not known
-	from  int64 // the timestamp of the request, or unknown
+	seen    time.Time
+	fired   int64 // -1: not known
+	written int64 // ms, or untimed
+	from    int64 // the timestamp of the request, or unknown
 }
 
 const unknown = math.MaxInt64
@@ -135,7 +175,7 @@ func (c judging) deliver(src *source, offset int64, a arrival, m moment) {
 	if first {
 		c.judgeLateness(src.name(offset), due, a.record, m)
 	} else {
-		c.judgeAgain(src, offset, a.record)
+		c.judgeAgain(src, offset, a.record, m)
 	}
 	c.awaitCovered(src, offset, due, m.seen)
 	if first {

@@ -64,10 +64,10 @@ func (h health) after(at time.Time) time.Time {
 	return at
 }
 
-// judgeTime: by the processor's word, by the timestamp of the record, and by the clock of the consumer that saw it. Nothing is delivered
+// judgeTime: by the processor's word, by the timestamp of the record where that says when it was written, and by the clock of the consumer that saw it. Nothing is delivered
 // before it is due, nor after it was seen.
 func (j *judge) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
-	written, seen := r.Timestamp.UnixMilli(), m.seen.UnixMilli()
+	seen := m.seen.UnixMilli()
 	skew := j.config.Skew.Milliseconds()
 	early := func(what string, at int64) {
 		j.fault(Early, of, r, "%s %d, %d ms before due %d", what, at, due-at, due)
@@ -78,15 +78,15 @@ func (j *judge) judgeTime(of Source, due int64, r *kgo.Record, m moment) {
 	switch {
 	case m.fired >= 0 && m.fired < due-skew:
 		early("fired at", m.fired)
-	case written < due-skew:
-		early("written at", written)
+	case m.written != untimed && m.written < due-skew:
+		early("written at", m.written)
 	case m.seen.IsZero():
 	case seen < due-skew:
 		early("seen at", seen)
 	case m.fired > seen+skew:
 		ahead("fired at", m.fired)
-	case written > seen+skew:
-		ahead("written at", written)
+	case m.written > seen+skew:
+		ahead("written at", m.written)
 	}
 }
 
@@ -180,18 +180,19 @@ func (s *source) keyed(offset, due int64) uncovered {
 }
 
 // judgeAgain: what arrives again must not have been covered when it was written.
-func (j *judge) judgeAgain(src *source, offset int64, r *kgo.Record) {
-	if j.config.Covered == 0 || !j.config.AllowDoubles {
+func (j *judge) judgeAgain(src *source, offset int64, r *kgo.Record, m moment) {
+	if j.config.Covered == 0 || !j.config.AllowDoubles || m.written == untimed {
 		return
 	}
 	u := src.keyed(offset, src.at(offset).due)
-	known := r.Timestamp.Add(-j.config.Covered)
+	written := time.UnixMilli(m.written)
+	known := written.Add(-j.config.Covered)
 	for _, p := range slices.Backward(src.checkpoints) {
 		if p.seen.After(known) {
 			continue
 		}
 		if p.covers(u, src.route.Delay > 0) {
-			j.fault(Doubled, src.name(offset), r, "and a checkpoint had covered it %v before", r.Timestamp.Sub(p.seen))
+			j.fault(Doubled, src.name(offset), r, "and a checkpoint had covered it %v before", written.Sub(p.seen))
 		}
 		return
 	}

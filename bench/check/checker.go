@@ -58,9 +58,10 @@ type Counts struct {
 	Cancels      int64 // committed cancels, those included that were forwarded
 	Faults       int64 // found so far
 
-	// Of a Survey; all but the first two are of a report.
+	// Of a Survey; all but the first three are of a report.
 	Elsewhere int64 // arrived, of requests outside of the window
 	Foreign   int64 // in target and dead-letter topics: what names no request of the routes
+	Untimed   int64 // delivered, and when is not known (Route.Timestamp)
 	Pending   int64 // requests that are not due, or have been for a moment only
 	Taken     int64 // requests that were cancelled, replaced or left out
 	Untold    int64 // requests of which it cannot be told what became of them

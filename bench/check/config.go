@@ -61,6 +61,9 @@ type Route struct {
 	// Emit says which emitted headers delivered records carry: "source" (also if empty), "all" or "none". With none they are known
 	// by their content alone.
 	Emit string
+	// Timestamp is which timestamp delivered records get where brokers do not write their own: "fired" (also if empty), when they are delivered,
+	// "due", or "original", that of the request. With the last two only delay-fired says when a record was delivered.
+	Timestamp string
 	// Prefix begins the names of the processor's headers. Empty: delay-.
 	Prefix string
 	// Tools are the tools whose headers may ask for a delay or name a target, as headers.aliases has them. Nil: what is usual on such a route.
@@ -86,6 +89,12 @@ type Route struct {
 const (
 	emitAll  = "all"
 	emitNone = "none"
+)
+
+// Values of Route.Timestamp.
+const (
+	timestampDue      = "due"
+	timestampOriginal = "original"
 )
 
 // Target is a topic in which requests arrive.

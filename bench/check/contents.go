@@ -89,7 +89,8 @@ func (c judging) deliverAlike(a *alike, r *kgo.Record, seen time.Time) {
 		}
 	}
 	it := arrival{print: s.print, at: c.places.of(r), target: s.target, record: r}
-	c.deliver(q.src, q.offset, it, moment{seen: seen, fired: -1, from: q.timestamp})
+	written, _ := q.src.route.writtenAt(r, provenance{due: -1, timestamp: -1, fired: -1})
+	c.deliver(q.src, q.offset, it, moment{seen: seen, fired: -1, written: written, from: q.timestamp})
 }
 
 // judgeContents finds what is left over at the end.

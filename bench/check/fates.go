@@ -28,7 +28,7 @@ type terms struct {
 
 // fate is one arrival.
 type fate struct {
-	at, due, round int64 // ms: when it was written, and when it says that it was due; and its delay-attempt, -1 is none
+	at, due, round int64 // ms: when it was written, or untimed, and when it says that it was due; and its delay-attempt, -1 is none
 	dead           bool
 	code           Codes
 	byBroker       bool  // at is not the processor's word
@@ -178,7 +178,7 @@ func (e *ending) judgeAgainst(name Source, s *slot, t terms, put []putOff, came 
 			e.fault(Early, name, nil, "came at a time that is not known, and was delivered as due at %d, until which it was not put off", due)
 		}
 	}
-	if t.mayExpire() && !came.byBroker && t.expired(due, came.at) {
+	if t.mayExpire() && !came.byBroker && came.at != untimed && t.expired(due, came.at) {
 		e.fault(BadDelivered, name, nil, "was delivered at %d: it was due at %d, and of use until %d, or for %d ms", came.at, due, t.expires, t.within)
 	}
 	want := int64(-1)

@@ -161,7 +161,6 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 		if len(o.routes) == 0 || slices.Contains(o.routes, r.Topic) {
 			c.Routes = append(c.Routes, promised(r))
 			c.AnyPartition = c.AnyPartition || r.Partitioner != topics.PartitionerMurmur2
-			errs = append(errs, unjudged(r)...)
 		}
 	}
 	for _, name := range o.routes {
@@ -172,26 +171,11 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 	return c, joinLines(errs...)
 }
 
-// unjudged are the settings of a route by which it cannot be judged yet.
-func unjudged(r *topics.Route) (errs []error) {
-	for _, set := range []struct {
-		key string
-		is  bool
-	}{
-		{"timestamp", r.Timestamp != topics.TimestampFired},
-	} {
-		if set.is {
-			errs = append(errs, fmt.Errorf("route %s has %s, by which its requests cannot be judged; verify the others with --route", r.Topic, set.key))
-		}
-	}
-	return errs
-}
-
 // promised is what a route promises, as far as it is checked.
 func promised(r *topics.Route) check.Route {
 	c := check.Route{
 		Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
-		Prefix: r.HeaderPrefix(), Tools: r.Aliases, Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
+		Timestamp: r.Timestamp.String(), Prefix: r.HeaderPrefix(), Tools: r.Aliases, Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
 		OnDuplicate: map[topics.OnDuplicate]check.OnDuplicate{
 			topics.DuplicateRejected: check.Reject, topics.DuplicateReplaces: check.Replace, topics.DuplicateIgnored: check.LeaveOut,
 		}[r.OnDuplicate],
