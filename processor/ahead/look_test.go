@@ -58,9 +58,12 @@ func (s *sight) write(n int) {
 	}
 }
 
+// commit writes a checkpoint, of this topic unless it says of which.
 func (s *sight) commit(c state.Checkpoint) {
 	s.Helper()
-	c.TopicID, c.Parsers = s.id.Short(), []state.ParserEpoch{{Spec: "p1"}}
+	if c.Parsers = []state.ParserEpoch{{Spec: "p1"}}; c.TopicID == [4]byte{} {
+		c.TopicID = s.id.Short()
+	}
 	m, err := c.Metadata()
 	if err != nil {
 		s.Fatal(err)
@@ -118,6 +121,78 @@ func TestLookBeginsAnew(t *testing.T) {
 	s.commit(state.Checkpoint{Offset: 20})
 	if _, err := s.l.Look(t.Context(), s.tp, s.id); !errors.Is(err, ErrBeyondLog) {
 		t.Errorf("beyond the log: %v", err)
+	}
+}
+
+// The checkpoint of a topic that had this name before says nothing of this one: all that the log has is new.
+func TestLookAtATopicMadeAnew(t *testing.T) {
+	s := newSight(t)
+	s.write(4)
+	other := s.id.Short()
+	other[0]++
+	s.commit(state.Checkpoint{TopicID: other, Offset: 3, LowWater: 2, Watermark: state.Key{Due: testNow + 3000, Seq: 2}})
+	if got := s.look(); !got.Anew || got.Fresh || !slices.Equal(offsetsOf(got.Partition), []int64{0, 1, 2, 3}) {
+		t.Errorf("made anew: %v, pending are %v", got.Anew, offsetsOf(got.Partition))
+	}
+	// Its end may lie beyond that of this one.
+	s.commit(state.Checkpoint{TopicID: other, Offset: 300})
+	if got := s.look(); !got.Anew || len(offsetsOf(got.Partition)) != 4 {
+		t.Errorf("made anew: %v, pending are %v", got.Anew, offsetsOf(got.Partition))
+	}
+}
+
+// cut deletes what lies below an offset.
+func (s *sight) cut(below int64) {
+	s.Helper()
+	var o kadm.Offsets
+	o.Add(kadm.Offset{Topic: "requests", At: below})
+	if rs, err := kadm.NewClient(s.cl).DeleteRecords(s.Context(), o); err != nil || rs.Error() != nil {
+		s.Fatal(err, rs.Error())
+	}
+}
+
+// A log that is cut while it is read, because its owner trims it or by retention, is read again from where it begins now. What was pending
+// and is gone is told.
+func TestLookAtALogThatIsCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		low, lost int64
+		want      []int64
+	}{
+		"trimmed, and what is left waits": {4, 0, []int64{4, 5, 6, 7, 8, 9}},
+		"cut by retention":                {1, 1, []int64{4, 5, 6, 7, 8, 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSight(t)
+			s.write(10)
+			s.commit(state.Checkpoint{Offset: 7, LowWater: 1, Watermark: state.Key{Due: testNow + 1000, Seq: 0}})
+			s.meanwhile(1, func() {
+				s.commit(state.Checkpoint{Offset: 7, LowWater: c.low, Watermark: state.Key{Due: testNow + 1000 + 1000*(c.low-1), Seq: c.low - 1}})
+				s.cut(4)
+			})
+			got := s.look()
+			if !slices.Equal(offsetsOf(got.Partition), c.want) || got.Lost != c.lost || got.Bounds.Start != 4 {
+				t.Errorf("pending are %v, lost %d, from %d on", offsetsOf(got.Partition), got.Lost, got.Bounds.Start)
+			}
+		})
+	}
+}
+
+// A log that is cut each time it is read cannot be told, and it is not tried for ever.
+func TestLookGivesUp(t *testing.T) {
+	s := newSight(t)
+	s.write(30)
+	s.commit(state.Checkpoint{Offset: 25})
+	below, asked := int64(0), 0
+	s.c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		s.c.KeepControl()
+		s.c.SleepControl(func() { asked, below = asked+1, below+1; s.cut(below) })
+		return nil, nil, false
+	})
+	if _, err := s.l.Look(t.Context(), s.tp, s.id); !errors.Is(err, ErrMoving) {
+		t.Errorf("got %v", err)
+	}
+	if asked != tries {
+		t.Errorf("it was read %d times", asked)
 	}
 }
 
