@@ -189,6 +189,17 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text += ", and so in time, as it seems"
 		}
 	default:
+		if fate.Forgotten {
+			text = "delivered, dead-lettered or taken away: it lies before all that is pending, and by which settings it was understood is not known any more"
+			break
+		}
+		if fate.Taken {
+			text = "taken away, or dead-lettered: it lies before all that is pending"
+			if !one.whole() {
+				text += fmt.Sprintf("; by what is among the last %s of the log, which were not searched (--patience)", count(one.end-one.to, "record"))
+			}
+			break
+		}
 		text = "delivered, or dead-lettered: it was due " + local(due) + ", " + relative(due, v.Now)
 		if fate.By > 0 {
 			text += "; or else taken away by " + by + ", if no replica was there before"
@@ -214,7 +225,8 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 		return fmt.Errorf("the record at offset %d has left the log meanwhile", one.fate.Offset)
 	}
 	r := one.record
-	readings := one.got.Parser(r.Offset).Meanings(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+	var readings []topics.Meaning
+	parser := one.got.Parser(r.Offset)
 	state, text := v.says(one)
 	row := recordRow{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Offset: r.Offset, State: state, Says: text, Due: one.fate.Due, Timestamp: r.Timestamp.UnixMilli(),
 		NextDue: one.fate.NextDue, Guess: one.fate.Guess, SearchedTo: one.to, LogEnd: one.end, Audit: one.audit, Headers: []readHeaderRow{}}
@@ -224,8 +236,11 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 	if one.fate.By > 0 {
 		row.By = &one.fate.By
 	}
-	if q, err := one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got)); err == nil {
-		row.Target = string(q.Target)
+	if !one.fate.Forgotten {
+		readings = parser.Meanings(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+		if q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got)); err == nil {
+			row.Target = string(q.Target)
+		}
 	}
 	for _, h := range r.Headers {
 		hr := readHeaderRow{headerRow: headerRows([]kgo.RecordHeader{h})[0]}

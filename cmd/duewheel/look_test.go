@@ -150,8 +150,13 @@ func (s *lookStory) checkpoint(d *datadriven.TestData) {
 			due, seq, _ := strings.Cut(v, ":")
 			at, _ := strconv.Atoi(seq)
 			c.Watermark = state.Key{Due: s.instant(due).UnixMilli(), Seq: int64(at)}
-		case "parser":
-			c.Parsers[0].Spec = v
+		case "parsers":
+			c.Parsers = nil
+			for _, epoch := range strings.Split(v, ";") {
+				from, spec, _ := strings.Cut(epoch, ":")
+				at, _ := strconv.ParseInt(from, 10, 64)
+				c.Parsers = append(c.Parsers, state.ParserEpoch{From: at, Spec: spec})
+			}
 		case "version":
 			version = v
 		}

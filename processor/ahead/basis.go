@@ -67,6 +67,12 @@ func (b *basis) Parser(offset int64) *topics.Parser {
 	return b.parsers[0].parser
 }
 
+// knows reports whether it is known which parser holds for an offset. Below the first one that the checkpoint names nothing is pending, so what
+// held there is not told any more.
+func (b *basis) knows(offset int64) bool {
+	return offset >= min(b.parsers[0].from, b.checkpoint.LowWater)
+}
+
 // written is what a record counts by. In a queue one that is ahead of the clock counts as written when it was first seen in the log, of
 // which the checkpoint tells.
 func (b *basis) written(r *kgo.Record) topics.Stamp {

@@ -84,6 +84,10 @@ func (p *Partition) Accept(r *kgo.Record) {
 	if r.Attrs.IsControl() {
 		return
 	}
+	if !p.knows(r.Offset) {
+		p.trace.found(r, 0, 0, nil)
+		return
+	}
 	decided := !p.queue && r.Offset < p.checkpoint.Offset
 	q := &p.request
 	var err error

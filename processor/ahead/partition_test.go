@@ -186,6 +186,39 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// Nothing below the low water is pending, whatever its due time is and however little of what lies behind it was read. By which parser a record
+// was read is known as far as the checkpoint names them.
+func TestFatesBelowTheLowWater(t *testing.T) {
+	soon, over := testNow+5000, testNow-2000
+	c := state.Checkpoint{Offset: 10, LowWater: 8, Watermark: state.Key{Due: testNow - 1000, Seq: 9}, Parsers: []state.ParserEpoch{{From: 4, Spec: "p1"}}}
+	for _, tt := range []struct {
+		name  string
+		first int64
+		due   int64
+		want  Fate
+	}{
+		{"it was due", 4, over, Fate{State: IsResolved, Read: true}},
+		{"it has been taken away", 4, soon, Fate{State: IsResolved, Read: true, Taken: true}},
+		{"another parser held", 3, soon, Fate{State: IsResolved, Read: true, Forgotten: true}},
+		{"it waits", 8, soon, Fate{State: IsPending, Read: true}},
+	} {
+		p := opened(t, c, Env{Watch: Watch{Offset: tt.first, Has: true}})
+		p.position = tt.first
+		accept(p, request(tt.first, tt.due))
+		p.Decide()
+		got := p.Fates()
+		if len(got) != 1 || got[0].Due != tt.due && !tt.want.Forgotten {
+			t.Errorf("%s: %+v", tt.name, got)
+			continue
+		}
+		f := got[0]
+		f.Found, f.Waits = Found{}, Pending{}
+		if f != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, f, tt.want)
+		}
+	}
+}
+
 // Names of targets, and what is remembered of what is watched, are bounded: any producer may make them up.
 func TestBounds(t *testing.T) {
 	p := opened(t, state.Checkpoint{Offset: 10_000}, Env{Watch: Watch{ID: []byte("a")}})

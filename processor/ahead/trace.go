@@ -42,7 +42,7 @@ type Naming struct {
 // Found is a record that is watched.
 type Found struct {
 	Offset  int64
-	Due     int64 // ms; 0: not known
+	Due     int64 // ms; 0: not known, because it was refused, or is Forgotten
 	Written int64 // ms: its timestamp
 	Refusal *topics.Refusal
 }
@@ -145,6 +145,12 @@ type Fate struct {
 	NextDue int64   // ms: of IsCarriedOn
 	Guess   bool    // By was written before the record was due, and so was in time as it seems: W does not tell
 	Read    bool    // an owner has read it: it lies below O
+
+	// Forgotten says that it is not known any more which parser held for it, and so nothing that its headers say.
+	Forgotten bool
+	// Taken says of IsResolved that it was not delivered: it lies below all that is pending, and the watermark below its key. What has taken it
+	// away was not found, or it was dead-lettered.
+	Taken bool
 }
 
 // Fates are what has become of what is watched, in the order of the log. They count after Decide.
@@ -168,8 +174,8 @@ func (n *Naming) mayBeOf(f *Found) bool {
 }
 
 func (p *Partition) fate(f Found) Fate {
-	fate := Fate{Found: f, Read: f.Offset < p.checkpoint.Offset}
-	if place, has := p.find(f.Offset); has && p.at(place).condition == isHeld {
+	fate := Fate{Found: f, Read: f.Offset < p.checkpoint.Offset, Forgotten: !p.knows(f.Offset)}
+	if place, has := p.find(f.Offset); has && p.at(place).condition == isHeld && f.Offset >= p.checkpoint.LowWater {
 		fate.Waits = p.show(p.at(place))
 		return fate
 	}
@@ -200,5 +206,6 @@ func (p *Partition) fate(f Found) Fate {
 		}
 		return fate
 	}
+	fate.Taken = fate.State == IsResolved && fate.Read && !fate.Forgotten && !passed
 	return fate
 }
