@@ -16,7 +16,7 @@ type arrival struct {
 	target  uint16
 	code    Codes
 	retried bool        // it names, or came by way of, a later attempt
-	cut     *large      // of a dead letter: what it had to leave out
+	cut     *cut        // of a dead letter: what it had to leave out; nil: nothing
 	record  *kgo.Record // nil when it was seen before its request and is gone
 }
 
@@ -343,17 +343,18 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 	if s.codes != 0 && Codes(s.codes)&a.code == 0 {
 		wrong = append(wrong, fmt.Sprintf("code %s, not %s", a.code, Codes(s.codes)))
 	}
+	left := cut{}
 	if a.cut != nil {
-		if whole := src.large[offset]; *a.cut != whole {
-			wrong = append(wrong, fmt.Sprintf("cut from %d bytes, not %d, or another beginning", a.cut.length, whole.length))
-		}
-	} else if a.value != s.value {
+		left = *a.cut
+		wrong = append(wrong, c.cutWrong(src, offset, left)...)
+	}
+	if !left.ofValue && a.value != s.value {
 		wrong = append(wrong, "value")
 	}
-	if a.key != s.key {
+	if !left.ofKey && a.key != s.key {
 		wrong = append(wrong, "key")
 	}
-	if a.headers != s.headers {
+	if !left.ofHeaders && a.headers != s.headers {
 		wrong = append(wrong, "headers or timestamp")
 	}
 	if len(wrong) > 0 {

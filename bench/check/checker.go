@@ -213,8 +213,8 @@ func (c *Checker) Requested(r *kgo.Record) {
 	if e.Names.Topic != "" {
 		c.namings.names(src, r.Offset, e, true)
 	}
-	if e.Codes&TooLarge != 0 && len(r.Value) >= headBytes {
-		src.large[r.Offset] = large{len(r.Value), c.hash.bytes(r.Value[:headBytes])}
+	if e.Codes&TooLarge != 0 && len(r.Key)+len(r.Value) >= headBytes {
+		src.large[r.Offset] = large{c.hash.extent(r.Key), c.hash.extent(r.Value)}
 	}
 	if got.arrivals > 0 {
 		judging{c}.judgeLate(src, s, &got, r, e)
@@ -322,7 +322,7 @@ func (c *Checker) newSource(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, window: whole, pages: make(map[int64]*page), few: make(map[int64]*slot), arrived: make(map[int64]*bits),
-		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]large)}
+		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

@@ -364,26 +364,42 @@ func TestDoublesAllowed(t *testing.T) {
 	expectFaults(t, c, map[Kind]int64{Altered: 1}, "doubled 2")
 }
 
-// TestCut: a dead letter that its topic could not take whole says how long it was, and begins as it did.
+// TestCut: a dead letter that its topic could not take whole says how large it was, and begins as it did.
 func TestCut(t *testing.T) {
 	value := strings.Repeat("0123456789", 2000)
+	altered := map[Kind]int64{Altered: 1}
 	for _, tt := range []struct {
-		name, note, value string
-		want              map[Kind]int64
+		name, note string
+		key, value string // what is left
+		bare       bool   // none of the request's headers is
+		want       map[Kind]int64
 	}{
-		{"the beginning", "key=1 value=20000 headers=2 size=20200", value[:5000], nil},
-		{"another beginning", "key=1 value=20000 headers=2 size=20200", value[1:5001], map[Kind]int64{Altered: 1}},
-		{"another length", "key=1 value=20001 headers=2 size=20200", value[:5000], map[Kind]int64{Altered: 1}},
-		{"next to nothing", "key=1 value=20000 headers=2 size=20200", value[:100], map[Kind]int64{Altered: 1}},
-		{"a cut that is none", "key=1 value=20000 headers=2 size=20200", value, map[Kind]int64{Altered: 1}},
-		{"nothing said", "", value[:5000], map[Kind]int64{Altered: 1}},
+		{"the beginning", "key=5000 value=20000 headers=9 size=26200", value[:5000], value[:5000], false, nil},
+		{"another beginning", "key=5000 value=20000 headers=9 size=26200", value[:5000], value[1:5001], false, altered},
+		{"another length", "key=5000 value=20001 headers=9 size=26200", value[:5000], value[:5000], false, altered},
+		{"next to nothing", "key=5000 value=20000 headers=9 size=26200", value[:5000], value[:100], false, nil},
+		{"a cut that is none", "key=5000 value=20000 headers=9 size=26200", value[:5000], value, false, altered},
+		{"nothing said", "", value[:5000], value[:5000], false, altered},
+		{"nonsense said", "a lot", value[:5000], value[:5000], false, altered},
+		{"the key's beginning", "key=5000 value=20000 headers=9 size=26200", value[:2000], "", false, nil},
+		{"another key", "key=5000 value=20000 headers=9 size=26200", value[1:2001], "", false, altered},
+		{"another length of the key", "key=5001 value=20000 headers=9 size=26200", value[:2000], "", false, altered},
+		{"the key before the value", "key=5000 value=20000 headers=9 size=26200", value[:2000], value[:10], false, altered},
+		{"the headers", "key=5000 value=20000 headers=9 size=26200", "", "", true, nil},
+		{"the headers before the key", "key=5000 value=20000 headers=9 size=26200", value[:10], "", true, altered},
+		{"more headers than there were", "key=5000 value=20000 headers=8 size=26200", value[:5000], value[:5000], false, altered},
+		{"the headers, and it does not say so", "key=5000 value=20000 headers=7 size=26200", "", "", true, altered},
 	} {
 		for _, first := range []string{"request", "letter"} {
 			t.Run(tt.name+"/"+first+" first", func(t *testing.T) {
 				w := newWorld()
-				q := w.request("k", value, "delay-for=1", "delay-target-topic=orders")
+				q := w.request(value[:5000], value, "delay-for=1", "delay-target-topic=orders")
 				letter := w.condemn(q, "too_large")
-				letter.Value = []byte(tt.value)
+				letter.Key, letter.Value = []byte(tt.key), []byte(tt.value)
+				if tt.bare {
+					drop(letter, "delay-for")
+					drop(letter, "delay-target-topic")
+				}
 				if tt.note != "" {
 					letter.Headers = append(letter.Headers, parse([]string{errorPrefix + "cut=" + tt.note})...)
 				}

@@ -3,7 +3,6 @@ package check
 import (
 	"bytes"
 	"encoding/hex"
-	"fmt"
 	"hash/maphash"
 	"net/url"
 	"slices"
@@ -143,20 +142,6 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 		}
 	}
 	return p
-}
-
-// cutDown reads what a dead letter says of what it had to leave out, "key=1 value=2 headers=3 size=4", or returns nil. Only
-// values are large in tests, so nothing else may be cut.
-func (x hasher) cutDown(r *kgo.Record, p provenance) *large {
-	if p.cut == nil {
-		return nil
-	}
-	var key, value int
-	_, err := fmt.Sscanf(string(p.cut), "key=%d value=%d", &key, &value)
-	if err != nil || key != len(r.Key) || value <= len(r.Value) || len(r.Value) < headBytes {
-		return &large{}
-	}
-	return &large{value, x.bytes(r.Value[:headBytes])}
 }
 
 // author is what has written a record that looks like one that a processor writes into a delay topic for itself.

@@ -62,7 +62,7 @@ type source struct {
 	attempts  map[int64]tried // by offset: of what arrived first and says that it had been tried before
 	overdue   map[int64]int64 // by offset: the timestamps of requests that were due before they were written
 	large     map[int64]large // requests that may be cut down, by offset
-	cut       map[int64]large // dead letters that were, and came before their request
+	cut       map[int64]cut   // dead letters that were, and came before their request
 
 	fates fates
 
@@ -70,14 +70,6 @@ type source struct {
 	accepting   []uncovered  // committed records that no checkpoint has passed yet, in offset order
 	delivering  []uncovered  // deliveries that no checkpoint covers yet, as they were seen
 }
-
-// large is what is remembered of a value of which a dead letter may hold only the beginning.
-type large struct {
-	length int    // of the whole value
-	head   uint64 // hash of the first headBytes
-}
-
-const headBytes = 1 << 10
 
 // retry is the last retry record of an origin: the key by which the processor orders it, how often it was tried before, and
 // the number of its retry records.
