@@ -23,6 +23,14 @@ func NewCollector(stats func() processor.Stats, now func() time.Time) *Collector
 
 const namespace = "duewheel_"
 
+// NewBuildInfo returns a gauge that is always 1, and says what the program was built from, and by which Go.
+func NewBuildInfo(version, revision, goversion string) prometheus.Collector {
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: namespace + "build_info", Help: "1, with what this program was built from."},
+		[]string{"version", "revision", "goversion"})
+	info.WithLabelValues(version, revision, goversion).Set(1)
+	return info
+}
+
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(namespace+name, help, labels, nil)
 }
@@ -33,6 +41,7 @@ var (
 	descDelivered    = desc("records_delivered_total", "Records of a delay topic delivered to their targets.", "topic")
 	descLate         = desc("records_late_total", "Records accepted when a later due time of their partition had been resolved.", "topic")
 	descOnArrival    = desc("records_late_on_arrival_total", "Records accepted that were due before they were written; their lateness counts from then.", "topic")
+	descRequested    = desc("delay_requested_seconds", "The delays that records ask for: from when a record was written until it is due, or 0.", "topic")
 	descLosing       = desc("topic_loses_records", "1 while a delay topic is compacted, or its retention is shorter than what is pending in it needs.", "topic")
 	descTrimmed      = desc("topic_trimmed_offsets_total", "Offsets of a delay topic that were deleted because nothing needed them any more.", "topic")
 	descUntrimmed    = desc("topic_untrimmed", "1 while a delay topic should be trimmed and is not; /readyz says why.", "topic")
@@ -84,7 +93,7 @@ var (
 	descStopped      = partitionDesc("partition_stopped", "1 when the partition waits for a person to decide.")
 	descRestore      = partitionDesc("partition_restore_seconds", "From assignment to live, the last time.")
 	descCaughtUp     = partitionDesc("partition_caught_up_ratio", "Which share of the log has been read that a restore has to read; 1 when the partition is live.")
-	descCatchUpLeft  = partitionDesc("partition_catch_up_left_seconds", "How long the rest of that takes, about; 0 when it cannot be told.")
+	descCatchUpLeft  = partitionDesc("partition_catch_up_left_seconds", "How long a restore still takes to read the log, about; 0 when it cannot be told.")
 	descOffset       = partitionDesc("checkpoint_offset", "Offset of the checkpoint: all below it is accepted.")
 	descLowWater     = partitionDesc("checkpoint_low_water", "Low water of the checkpoint: a replay begins there.")
 	descWatermark    = partitionDesc("watermark_timestamp_seconds", "Due time up to which everything is resolved.")
@@ -100,7 +109,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descAccepted, descDelivered, descLate, descOnArrival, descLosing, descTrimmed, descUntrimmed, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
+		descAccepted, descDelivered, descLate, descOnArrival, descRequested, descLosing, descTrimmed, descUntrimmed, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore, descCaughtUp, descCatchUpLeft,
@@ -119,6 +128,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.counter(descDelivered, float64(t.Delivered), t.Topic)
 		m.counter(descLate, float64(t.Late), t.Topic)
 		m.counter(descOnArrival, float64(t.LateOnArrival), t.Topic)
+		m.histogram(descRequested, t.Requested, t.Topic)
 		m.gauge(descLosing, bit(t.Trouble != ""), t.Topic)
 		m.counter(descTrimmed, float64(t.Trimmed), t.Topic)
 		m.gauge(descUntrimmed, bit(t.Untrimmed != ""), t.Topic)
@@ -225,16 +235,13 @@ func (m metrics) gauge(d *prometheus.Desc, v float64, labels ...string) {
 // histogram turns counts by bucket into the cumulative ones that Prometheus reads. The last count,
 // of what is above every bound, is only in the total.
 func (m metrics) histogram(d *prometheus.Desc, h histogram.Snapshot, labels ...string) {
-	buckets := make(map[float64]uint64, len(histogram.Bounds))
+	buckets := make(map[float64]uint64, len(h.Bounds))
 	var sum uint64
-	for i, bound := range histogram.Bounds {
-		if i < len(h.Counts) {
-			sum += uint64(h.Counts[i])
+	for i, n := range h.Counts {
+		sum += uint64(n)
+		if i < len(h.Bounds) {
+			buckets[h.Bounds[i]] = sum
 		}
-		buckets[bound] = sum
-	}
-	if n := len(histogram.Bounds); n < len(h.Counts) {
-		sum += uint64(h.Counts[n])
 	}
 	m <- prometheus.MustNewConstHistogram(d, sum, h.Sum, buckets, labels...)
 }

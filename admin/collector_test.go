@@ -110,7 +110,7 @@ duewheel_lateness_seconds_sum{target="orders"} 9000.5
 duewheel_lateness_seconds_count{target="orders"} 11
 `)
 	expect(t, collect(processor.Stats{Targets: []processor.TargetStats{
-		{Target: "orders", Delivered: 11, Lateness: histogram.Snapshot{Counts: counts, Sum: 9000.5}},
+		{Target: "orders", Delivered: 11, Lateness: histogram.Snapshot{Bounds: histogram.Bounds, Counts: counts, Sum: 9000.5}},
 	}}), want.String())
 }
 

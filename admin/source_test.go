@@ -16,10 +16,10 @@ import (
 
 // distinct are Stats in which no two numbers are the same.
 func distinct() processor.Stats {
-	counts := func(n int64) []int64 {
+	counts := func(n int64, sum float64) histogram.Snapshot {
 		all := make([]int64, len(histogram.Bounds)+1)
 		all[3] = n
-		return all
+		return histogram.Snapshot{Bounds: histogram.Bounds, Counts: all, Sum: sum}
 	}
 	return processor.Stats{
 		Now:   now.Add(time.Hour), // not the time of the machine that asks
@@ -32,12 +32,12 @@ func distinct() processor.Stats {
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
 		Standbys:    []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
-		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Trouble: "compacted", Trimmed: 405, Untrimmed: "why"}},
-		Targets:     []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: histogram.Snapshot{Counts: counts(502), Sum: 503}}},
+		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Requested: counts(406, 407), Trouble: "compacted", Trimmed: 405, Untrimmed: "why"}},
+		Targets:     []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: counts(502, 503)}},
 		DeadLetters: []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
 		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603}, Audited: map[string]int64{"expired": 604},
 		Transactions: map[string]int64{"committed": 701}, Checkpoints: map[string]int64{"written": 702},
-		TransactionTime: histogram.Snapshot{Counts: counts(703), Sum: 704},
+		TransactionTime: counts(703, 704),
 		Rebalances:      801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
 		ClockSkew: 806 * time.Second, BrokerClocks: []processor.BrokerClock{{Broker: 7, Skew: 807 * time.Second}},
 		NearBytes: 808, StoreBytes: 809, StoreTrouble: "why", ClockTrouble: "why", ClockUnknown: "why",
@@ -59,6 +59,7 @@ clock_skew_seconds 806
 clock_steps_total 805
 clock_unchecked 1
 clock_wrong 1
+delay_requested_seconds{topic="t"} count 406 sum 407
 due_within_records{partition="1",topic="t",window="1m"} 215
 header_parse_total{outcome="no_target"} 602
 lanes 101

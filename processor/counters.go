@@ -36,7 +36,7 @@ type counters struct {
 func newCounters(topics []string, log *slog.Logger) *counters {
 	c := &counters{topics: map[string]*topicCounters{}, deadLetters: newDeadLetters(log)}
 	for _, t := range topics {
-		c.topics[t] = &topicCounters{}
+		c.topics[t] = &topicCounters{requested: histogram.Of(histogram.Delays)}
 	}
 	return c
 }
@@ -159,7 +159,7 @@ func (p *Processor) Stats() Stats {
 	s.Partitions, s.Outside, s.Standbys = p.assigned.pictures(), p.outside(), p.standbys.stats()
 	for _, name := range slices.Sorted(maps.Keys(p.counters.topics)) {
 		c := p.counters.topics[name]
-		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Trouble: c.why(), Trimmed: c.trimmed.Load(), Untrimmed: c.whyUntrimmed()})
+		s.Topics = append(s.Topics, TopicStats{Topic: name, Accepted: c.accepted.Load(), Delivered: c.delivered.Load(), Late: c.late.Load(), LateOnArrival: c.lateOnArrival.Load(), Requested: c.requested.Snapshot(), Trouble: c.why(), Trimmed: c.trimmed.Load(), Untrimmed: c.whyUntrimmed()})
 	}
 	for _, t := range p.targets.All() {
 		st := t.State.Load()

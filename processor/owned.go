@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/topics"
@@ -123,6 +124,9 @@ func (k *kit) accept(p *partition, r *kgo.Record, now int64) error {
 	if a.Overdue {
 		p.stats.lateOnArrival.Add(1)
 	}
+	if a.Asks {
+		p.stats.requested.Observe(a.Delay, 1)
+	}
 	if a.Unparsed != nil {
 		k.counters.refused.add(string(a.Unparsed.Code), 1)
 	}
@@ -138,6 +142,7 @@ type topicCounters struct {
 	delivered     atomic.Int64
 	late          atomic.Int64
 	lateOnArrival atomic.Int64
+	requested     *histogram.Histogram   // delays, as they are asked for
 	trouble       atomic.Pointer[string] // why the topic loses what is pending; nil: it does not, as far as is known
 	trimmed       atomic.Int64
 	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known

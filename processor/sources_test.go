@@ -2,6 +2,7 @@ package processor
 
 import (
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // What a partition shows of itself is counted from what it holds: how much, how much of it is overdue, and when the rest is due.
@@ -88,7 +90,8 @@ func TestStatsOfEverything(t *testing.T) {
 	c.checkpoints.add("written", 12)
 	c.refused.add("no_due", 13)
 	s := p.Stats()
-	equal(t, "topic", s.Topics[0], TopicStats{Topic: testTopic, Accepted: 1, Delivered: 2, Late: 3, LateOnArrival: 4})
+	counted := s.Topics[0]
+	equals(t, "of the topic", []int64{counted.Accepted, counted.Delivered, counted.Late, counted.LateOnArrival}, []int64{1, 2, 3, 4})
 	equal(t, "rebalances", s.Rebalances, 5)
 	equal(t, "retried", s.Retried, 6)
 	equal(t, "read again", s.ReadAgain, 7)
@@ -117,6 +120,25 @@ func TestWhatIsAcceptedIsCountedOnce(t *testing.T) {
 	l.read(t, p, testNow, early, req(1, ms(3), "orders"))
 	equal(t, "accepted, when they are read again", p.stats.accepted.Load(), 2)
 	equal(t, "late on arrival, when they are read again", p.stats.lateOnArrival.Load(), 1)
+}
+
+// The delay that a record asks for is counted once, by its own bounds; what is carried on, and what cannot be read, asks for none.
+func TestRequestedDelays(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	year := 365 * 24 * time.Hour
+	early, unread, carried := req(3, ms(-5000), "orders"), req(4, ms(1), "orders"), req(5, ms(9000), "orders")
+	unread.Headers[0].Value = []byte("soon")
+	carried.Headers, _ = topics.AppendRetry(nil, carried.Headers, testMark, topics.Retry{Due: ms(9000), Attempt: 1, Origin: topics.Origin{Offset: 2, Timestamp: testNow, Due: ms(1)}}, nil)
+	l.read(t, p, testNow, req(0, ms(1000), "orders"), req(1, ms(1001), "orders"), req(2, ms(2*year.Milliseconds()), "orders"), early, unread, carried)
+	asked := p.stats.requested.Snapshot()
+	equals(t, "bounds", asked.Bounds, histogram.Delays)
+	want := make([]int64, len(histogram.Delays)+1)
+	want[0], want[1], want[len(want)-1] = 2, 1, 1 // a second and 0; a bit more; more than a year
+	equals(t, "counts", asked.Counts, want)
+	if sum := 1 + 1.001 + 2*year.Seconds(); math.Abs(asked.Sum-sum) > 1e-6 {
+		t.Errorf("the sum is %v s, want %v", asked.Sum, sum)
+	}
 }
 
 // A turn takes from its beginning to its decision.

@@ -121,6 +121,8 @@ type TopicStats struct {
 
 	LateOnArrival int64 // due before they were written
 
+	Requested histogram.Snapshot // the delays that were asked for
+
 	Trouble string // why the topic loses what is pending, and what to do; empty otherwise
 
 	Trimmed   int64  // offsets that were deleted because nothing needed them any more

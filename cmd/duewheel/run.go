@@ -140,11 +140,6 @@ func serveAndRun(ctx context.Context, p *processor.Processor, l net.Listener, r 
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	b := readBuild()
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "duewheel_build_info", Help: "1, with what this program was built from.",
-		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
-	})
-	info.Set(1)
-	r.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(admin.NewBuildInfo(b.Version, b.Revision, b.Go), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
 }

@@ -2,44 +2,68 @@
 package histogram
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 )
 
-// Bounds are the upper bounds, in seconds, of every histogram.
+// Bounds are the upper bounds, in seconds, of a histogram that is not told others.
 var Bounds = []float64{
 	0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5,
 	1, 2.5, 5, 10, 30, 60, 300, 1800, 3600,
 }
 
-// Histogram counts observations by Bounds.
+// Delays are the upper bounds, in seconds, of what people ask for: from a second to a year.
+var Delays = []float64{1, 5, 15, 30, 60, 300, 900, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, day, 2 * day, 7 * day, 14 * day, 30 * day, 90 * day, 365 * day}
+
+const day = 24 * 3600
+
+// Histogram counts observations by bounds. The zero value has Bounds.
 type Histogram struct {
+	bounds []float64 // nil: Bounds
 	counts [26]atomic.Int64
-	micros atomic.Int64 // sum
+	sum    atomic.Uint64 // bits of a float64: seconds, which many long delays would not leave room for in a whole number
 }
+
+// Of returns a histogram with other bounds, at most as many as Bounds.
+func Of(bounds []float64) *Histogram { return &Histogram{bounds: bounds} }
 
 // Snapshot is what a histogram has counted, in seconds.
 type Snapshot struct {
+	Bounds []float64
 	Counts []int64 // one a bound, not cumulative, and one more for what is above
 	Sum    float64 // seconds
 }
 
 // Observe counts n observations of d.
 func (h *Histogram) Observe(d time.Duration, n int64) {
-	s := d.Seconds()
+	s, bounds := d.Seconds(), h.upper()
 	i := 0
-	for i < len(Bounds) && s > Bounds[i] {
+	for i < len(bounds) && s > bounds[i] {
 		i++
 	}
 	h.counts[i].Add(n)
-	h.micros.Add(d.Microseconds() * n)
+	for {
+		was := h.sum.Load()
+		if h.sum.CompareAndSwap(was, math.Float64bits(math.Float64frombits(was)+s*float64(n))) {
+			return
+		}
+	}
 }
 
 // Snapshot returns what was counted so far.
 func (h *Histogram) Snapshot() Snapshot {
-	out := Snapshot{Counts: make([]int64, len(h.counts)), Sum: float64(h.micros.Load()) / 1e6}
-	for i := range h.counts {
+	bounds := h.upper()
+	out := Snapshot{Bounds: bounds, Counts: make([]int64, len(bounds)+1), Sum: math.Float64frombits(h.sum.Load())}
+	for i := range out.Counts {
 		out.Counts[i] = h.counts[i].Load()
 	}
 	return out
+}
+
+func (h *Histogram) upper() []float64 {
+	if h.bounds == nil {
+		return Bounds
+	}
+	return h.bounds
 }

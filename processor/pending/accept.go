@@ -1,6 +1,9 @@
 package pending
 
 import (
+	"math"
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
@@ -13,6 +16,8 @@ type Accepted struct {
 	New      bool            // a request that was accepted for the first time
 	Late     bool            // its key is at or below W
 	Overdue  bool            // it was due before it was written
+	Asks     bool            // a producer asks for a delay, and has not asked before
+	Delay    time.Duration   // from when it was written until it is due; not below 0
 	Unparsed *topics.Refusal // its headers ask for nothing that can be done
 	Target   []byte          // where it is to go when it is due; it belongs to the record
 }
@@ -37,9 +42,9 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	if r.Attrs.IsControl() {
 		return a, nil
 	}
-	replay := r.Offset < p.accepted
+	replay, written := r.Offset < p.accepted, p.order.written(r, now)
 	req := &p.request
-	*req, err = p.parsers.at(r.Offset).Parse(r.Headers, p.order.written(r, now), r.Offset, p.Mark)
+	*req, err = p.parsers.at(r.Offset).Parse(r.Headers, written, r.Offset, p.Mark)
 	if err != nil {
 		if replay {
 			return a, nil // resolved when O passed it
@@ -61,9 +66,15 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	}
 	a, err = p.order.admit(r, req, now)
 	a.New = !replay
-	a.Overdue = a.New && req.Attempt == 0 && !req.AtOnce && req.Due < r.Timestamp.UnixMilli()
+	if a.Asks = a.New && req.Attempt == 0 && !req.AtOnce; a.Asks {
+		a.Overdue = req.Due < r.Timestamp.UnixMilli()
+		a.Delay = time.Duration(min(max(req.Due-written.Millis, 0), longestDelay)) * time.Millisecond
+	}
 	return a, err
 }
+
+// longestDelay is about as much as a time.Duration holds, in ms.
+const longestDelay = int64(math.MaxInt64 / time.Millisecond)
 
 // RequestOf reads a record again that is to be resolved. The log decides what a record means.
 func (p *Partition) RequestOf(it *Item, r *Record) (topics.Request, error) {
