@@ -217,11 +217,14 @@ type failing struct {
 // write writes a record as an application does.
 func (f *failing) write(topic, key string, at time.Time) {
 	f.t.Helper()
-	r := &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte(strings.Repeat("x", 100)), Timestamp: at, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte(key)}}}
+	r := &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte(lineOf(key)), Timestamp: at, Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte(key)}}}
 	if err := f.client.ProduceSync(f.t.Context(), r).FirstErr(); err != nil {
 		f.t.Fatal(err)
 	}
 }
+
+// lineOf is the value of a record: 100 bytes that tell which one it is.
+func lineOf(key string) string { return (key + strings.Repeat(".", 100))[:100] }
 
 // run consumes a topic, and writes to another one what it fails to process.
 func (f *failing) run(from, to string) {

@@ -78,7 +78,7 @@ func sorted(lines string) string {
 }
 
 // The dead letter queue of a sink of Kafka Connect is a retry topic, by nothing but configuration. Its converter refuses every value; each comes back
-// as often as it may, no larger than it was, and is parked.
+// as often as it may, no larger than it was, and is parked. What fails until the sink is repaired is written once, by the attempt after that.
 func TestConnectRetries(t *testing.T) {
 	const records, attempts = 20, 20
 	retrying := &topics.Retrying{
@@ -89,13 +89,15 @@ func TestConnectRetries(t *testing.T) {
 	}})
 	p := s.start(s.replica())
 	s.awaitLive(p, 2)
-	sink := filepath.Join(t.TempDir(), "out")
-	if _, err := s.cluster.Connect(t.Context(), map[string]string{
-		"name": "sink-" + s.name, "connector.class": connectFile + "SinkConnector", "file": sink, "topics": s.targets[0],
+	out := filepath.Join(t.TempDir(), "out")
+	sink := map[string]string{
+		"name": "sink-" + s.name, "connector.class": connectFile + "SinkConnector", "file": out, "topics": s.targets[0],
 		"value.converter": "org.apache.kafka.connect.json.JsonConverter", "errors.tolerance": "all",
 		"errors.deadletterqueue.topic.name": s.route.Topic, "errors.deadletterqueue.topic.replication.factor": "1",
 		"errors.deadletterqueue.context.headers.enable": "true",
-	}); err != nil {
+	}
+	worker, err := s.cluster.Connect(t.Context(), sink)
+	if err != nil {
 		t.Fatal(err)
 	}
 	f := &failing{stage: s}
@@ -104,9 +106,62 @@ func TestConnectRetries(t *testing.T) {
 	}
 	trips := s.consume(s.targets[0], records*(attempts+1))
 	parked := s.consume(s.route.DeadLetter, records)
+	came := tripsOf(t, trips)
+	for _, r := range parked {
+		key := string(r.Key)
+		if came[key] != attempts+1 || value(r, "delay-attempt") != fmt.Sprint(attempts) || value(r, "__delay.errors.code") != "attempts_exhausted" ||
+			value(r, "__connect.errors.topic") != s.targets[0] || !strings.Contains(value(r, "__connect.errors.exception.class.name"), "DataException") {
+			t.Errorf("%s came %d times, and is parked with %v", key, came[key], r.Headers)
+		}
+	}
+
+	for i := range records {
+		f.write(s.targets[0], fmt.Sprint("later-", i), time.Now().Add(-time.Hour))
+	}
+	s.consumeUntil(s.targets[0], func(all []*kgo.Record) bool {
+		twice := 0
+		for _, r := range all {
+			if value(r, "delay-attempt") == "2" && strings.HasPrefix(string(r.Key), "later") {
+				twice++
+			}
+		}
+		return twice == records
+	})
+	sink["value.converter"] = "org.apache.kafka.connect.storage.StringConverter"
+	if err := worker.Configure(t.Context(), sink); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	eventually(t, func() string {
+		b, _ := os.ReadFile(out)
+		if lines = strings.Fields(string(b)); len(lines) < records {
+			return fmt.Sprintf("%d of %d records were written", len(lines), records)
+		}
+		return ""
+	})
 	p.stop()
+	came = tripsOf(t, s.whole(s.targets[0]))
+	failed := map[string]int{}
+	for _, r := range s.whole(s.route.Topic) {
+		failed[string(r.Key)]++
+	}
+	for i := range records {
+		key := fmt.Sprint("later-", i)
+		if n := came[key]; n < 3 || n > attempts || failed[key] != n-1 || !slices.Contains(lines, lineOf(key)) {
+			t.Errorf("%s failed %d times, came %d times, and %d records were written:\n%s", key, failed[key], n, len(lines), strings.Join(lines, "\n"))
+		}
+	}
+	if n := len(s.whole(s.route.DeadLetter)); n != records || len(lines) != records {
+		t.Errorf("%d records were parked and %d written, want %d and %d", n, len(lines), records, records)
+	}
+}
+
+// tripsOf counts how often each record has come: with the number of its attempt, its own headers and those of no error, and no larger than the
+// first time that it came back.
+func tripsOf(t *testing.T, all []*kgo.Record) map[string]int {
+	t.Helper()
 	size, came := map[string]int{}, map[string]int{}
-	for _, r := range trips {
+	for _, r := range all {
 		key := string(r.Key)
 		if n := came[key]; n > 0 && value(r, "delay-attempt") != fmt.Sprint(n) || value(r, "__connect.errors.topic") != "" || value(r, "trace") != key {
 			t.Errorf("trip %d of %s has %v", n, key, r.Headers)
@@ -118,34 +173,62 @@ func TestConnectRetries(t *testing.T) {
 			t.Errorf("trip %d of %s has %d bytes, and the first had %d", came[key]-1, key, n, size[key])
 		}
 	}
-	for _, r := range parked {
-		key := string(r.Key)
-		if came[key] != attempts+1 || value(r, "delay-attempt") != fmt.Sprint(attempts) || value(r, "__delay.errors.code") != "attempts_exhausted" ||
-			value(r, "__connect.errors.topic") != s.targets[0] || !strings.Contains(value(r, "__connect.errors.exception.class.name"), "DataException") {
-			t.Errorf("%s came %d times, and is parked with %v", key, came[key], r.Headers)
-		}
-	}
+	return came
 }
 
 // consume reads so many committed records of a topic from its beginning, and fails if there are more.
-func (s *stage) consume(topic string, n int) (all []*kgo.Record) {
+func (s *stage) consume(topic string, n int) []*kgo.Record {
 	s.t.Helper()
-	cl, err := kgo.NewClient(append(s.opts(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	all := s.consumeUntil(topic, func(all []*kgo.Record) bool { return len(all) >= n })
+	if len(all) > n {
+		s.t.Errorf("%d records came to %s, want %d", len(all), topic, n)
+	}
+	return all
+}
+
+// whole is all that is committed in a topic.
+func (s *stage) whole(topic string) (all []*kgo.Record) {
+	s.t.Helper()
+	ends, err := s.admin.ListEndOffsets(s.t.Context(), topic)
+	if err != nil || ends.Error() != nil {
+		s.t.Fatal(err, ends.Error())
+	}
+	s.consumeUntil(topic, func(read []*kgo.Record) bool {
+		all = all[:0]
+		next := map[int32]int64{}
+		for _, r := range read {
+			next[r.Partition] = r.Offset + 1
+			if !r.Attrs.IsControl() {
+				all = append(all, r)
+			}
+		}
+		for _, end := range ends[topic] {
+			if next[end.Partition] < end.Offset {
+				return false
+			}
+		}
+		return true
+	}, kgo.KeepControlRecords())
+	return all
+}
+
+// consumeUntil reads what is committed in a topic from its beginning until that is enough.
+func (s *stage) consumeUntil(topic string, enough func(all []*kgo.Record) bool, opts ...kgo.Opt) (all []*kgo.Record) {
+	s.t.Helper()
+	opts = append(append(s.opts(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted())), opts...)
+	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	for len(all) < n {
+	for !enough(all) {
 		fs := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			s.t.Fatalf("%d of %d records came to %s", len(all), n, topic)
+			s.t.Fatalf("%d records came to %s, and more were wanted", len(all), topic)
 		}
 		fs.EachRecord(func(r *kgo.Record) { all = append(all, r) })
-	}
-	if len(all) > n {
-		s.t.Errorf("%d records came to %s, want %d", len(all), topic, n)
 	}
 	return all
 }

@@ -1,10 +1,12 @@
 package brokers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -146,6 +148,31 @@ func (w *Worker) running(ctx context.Context, connector string) error {
 		}
 	}
 	return nil
+}
+
+// Configure gives a connector other properties, and returns when its tasks run with them.
+func (w *Worker) Configure(ctx context.Context, connector map[string]string) error {
+	ctx, cancel := context.WithTimeout(ctx, workerLimit)
+	defer cancel()
+	body, err := json.Marshal(connector)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, w.URL+"/connectors/"+connector["name"]+"/config", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("brokers: configure connector %s: %w", connector["name"], err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(response.Body)
+		return fmt.Errorf("brokers: configure connector %s: %s: %s", connector["name"], response.Status, why)
+	}
+	return poll(ctx, w.process.done, func(ctx context.Context) error { return w.running(ctx, connector["name"]) })
 }
 
 // Close ends the worker at once. What its sink has not written by then is not written.
