@@ -100,7 +100,7 @@ bench: ## measure on a Kafka on this machine (some 20 minutes, nothing else runn
 	$(GO) run ./bench/run -update docs/benchmarks.md
 
 bench-ask: ## the same for cancels, retries, ids and the audit topic (some five minutes)
-	$(GO) run ./bench/run -ask -update docs/benchmarks.md
+	$(GO) run ./bench/run -ask -pending 10000000 -update docs/benchmarks.md
 
 bench-look: ## how soon it is known what is pending (some two minutes)
 	$(GO) run ./bench/run -look -update docs/benchmarks.md

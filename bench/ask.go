@@ -17,6 +17,7 @@ var asks = []benchCase{
 	{"cancels", cancels},
 	{"retry", retrying},
 	{"ids", ids},
+	{"ids-pending", pendingIDs},
 	{"audit", audit},
 }
 

@@ -11,14 +11,15 @@ func TestAskCases(t *testing.T) {
 		checked string
 		figures []string
 	}{
-		"cancels": {"3,000 records: each cancelled once, none delivered", []string{"cancels_per_s", "written_per_s"}},
-		"retry":   {"each delivered 3 times", []string{"failures_per_s", "kept_up", "p50_ms", "p99_ms"}},
-		"ids":     {"3,000 records: each delivered once", []string{"ratio", "records_per_s", "without_per_s"}},
-		"audit":   {"3,000 records: each delivered once", []string{"ratio", "records_per_s", "without_per_s"}},
+		"cancels":     {"3,000 records: each cancelled once, none delivered", []string{"cancels_per_s", "written_per_s"}},
+		"retry":       {"each delivered 3 times", []string{"failures_per_s", "kept_up", "p50_ms", "p99_ms"}},
+		"ids":         {"3,000 records: each delivered once", []string{"ratio", "records_per_s", "without_per_s"}},
+		"ids-pending": {"3,000 are pending", []string{"peak_mib", "restarted_mib", "of_budget"}},
+		"audit":       {"3,000 records: each delivered once", []string{"ratio", "records_per_s", "without_per_s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := small(t, name)
+			o := smallFailover(t, name)
 			o.pause = 200 * time.Millisecond
 			results, err := Ask(t.Context(), o)
 			if err != nil {

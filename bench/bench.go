@@ -40,11 +40,11 @@ type Options struct {
 	Partitions int
 	// Lanes of the processor. Defaults to the processor's own default. Failover gives one to each of several replicas.
 	Lanes int
-	// Pending is how many records of a failover case or one of LookAhead are due only hours later, and a tenth of them in the case standby-many.
+	// Pending is how many records of a failover case, one of LookAhead or ids-pending are due only hours later, and a tenth of them in the case standby-many.
 	// Defaults to 1,000,000.
 	Pending int
 	// Replica makes the command that is this program as a replica: a call of ServeReplica with the same cluster.
-	// Failover needs it.
+	// Failover needs it, and the case ids-pending.
 	Replica func() *exec.Cmd
 	// Command makes the command that is duewheel with arguments, on the same cluster. LookAhead needs it.
 	Command func(args ...string) *exec.Cmd

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,15 @@ func cancelOf(offset int64, partition int32, of, due int64) *kgo.Record {
 // decidedTurn is readyTurn after it was decided what cancels do.
 func decidedTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	t.Helper()
-	tn := readyTurn(t, l, w, req(0, testNow, "orders"))
+	first := req(0, testNow, "orders")
+	if prefix := l.cfg.Routes[0].Prefix; prefix != "" {
+		for _, r := range append(rs, first) {
+			for i, h := range r.Headers {
+				r.Headers[i].Key = prefix + strings.TrimPrefix(h.Key, topics.HeaderPrefix)
+			}
+		}
+	}
+	tn := readyTurn(t, l, w, first)
 	p := tn.parts[0].p
 	tn.tried = tn.parts // as if it had happened
 	l.turnDecided(t.Context(), tn)
@@ -83,24 +92,26 @@ func TestTurnOfCancels(t *testing.T) {
 // A replacement that comes too late is counted as a cancel is that does, once, when its dead letter is written; a cancel that is dead-lettered
 // is not counted twice.
 func TestLateReplacementIsCounted(t *testing.T) {
-	route := testRoute(true)
-	route.CancelsAnswered = true
-	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
-	late := req(1, testNow, "orders")
-	late.Headers = append(late.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Due: testNow}.String())})
-	tn := decidedTurn(t, l, w, late, cancelOf(2, testTP.Partition, 0, testNow))
-	tn.run(t.Context())
-	equal(t, "outcome", tn.outcome, outcomeDone)
-	equal(t, "counted before it is decided", l.counters.cancels.snapshot()["too_late"], 0)
-	l.turnDecided(t.Context(), tn)
-	dead := 0
-	for i := range tn.render.outputs {
-		if tn.render.outputs[i].kind == outDeadLetter {
-			dead++
+	for _, prefix := range []string{"", "x-wheel-"} {
+		route := testRoute(true)
+		route.CancelsAnswered, route.Prefix, route.Target = true, prefix, "orders"
+		l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+		late := req(1, testNow, "orders")
+		late.Headers = append(late.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Due: testNow}.String())})
+		tn := decidedTurn(t, l, w, late, cancelOf(2, testTP.Partition, 0, testNow))
+		tn.run(t.Context())
+		equal(t, "outcome", tn.outcome, outcomeDone)
+		equal(t, "counted before it is decided", l.counters.cancels.snapshot()["too_late"], 0)
+		l.turnDecided(t.Context(), tn)
+		dead := 0
+		for i := range tn.render.outputs {
+			if tn.render.outputs[i].kind == outDeadLetter {
+				dead++
+			}
 		}
+		equal(t, "dead letters", dead, 2)
+		equal(t, "too late", l.counters.cancels.snapshot()["too_late"], 2)
 	}
-	equal(t, "dead letters", dead, 2)
-	equal(t, "too late", l.counters.cancels.snapshot()["too_late"], 2)
 }
 
 // A cancel of a record of another partition goes there, once, with our mark; one of a partition that is not there is answered.

@@ -108,7 +108,7 @@ func (c *counters) outputs(t *turn) {
 		switch o.kind {
 		case outDeadLetter:
 			c.deadLetters.add(o.part.p.tp, o.offset, o.refusal, o.cut, t.answered)
-			if o.refusal.Code == topics.CodeTooLate && o.refusal.Header == topics.HeaderReplace {
+			if o.refusal.Code == topics.CodeTooLate && o.refusal.Header == o.part.p.Route.Header(topics.HeaderReplace) {
 				c.cancels.add(pending.EffectTooLate.String(), 1) // it has no effect of its own that could be counted
 			}
 		case outRetry:

@@ -115,6 +115,9 @@ func (p *Process) listen(out io.Reader, hear func(*Process, Message)) {
 // Name is the replica's.
 func (p *Process) Name() string { return p.Order.Instance }
 
+// Pid is the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Delivering is closed when the replica has delivered something.
 func (p *Process) Delivering() <-chan struct{} { return p.delivering.c }
 

@@ -88,7 +88,8 @@ func newBenchAskCommand(f *flags) *cobra.Command {
 		Long: `Measure on any cluster what requests may ask for besides a delay: how many are cancelled
 a second, whether a retry route keeps up with a consumer that fails everything, and what
 it costs that records have ids, and that what becomes of them is told. The processor
-runs in this process.
+runs in this process, but for ids-pending: there it is the memory of a process of its
+own that is measured, while very many records with ids are pending.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
 record checked, and deletes them, also on Ctrl-C. All cases together take some five
@@ -100,6 +101,7 @@ should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench ask -b localhost:9092\n  duewheel bench ask -b localhost:9092 --case retry --rate 2000 -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Replica = f.benchReplica
 			return f.bench(cmd, bench.Ask, o, asJSON)
 		},
 	}
@@ -107,6 +109,7 @@ should be; a goal that is missed is only said.`,
 	p.SortFlags = false
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
 	p.IntVar(&o.Records, "records", 500_000, "records of the cases cancels, ids and audit")
+	p.IntVar(&o.Pending, "pending", 1_000_000, "records of the case ids-pending")
 	p.IntVar(&o.Rate, "rate", 10_000, "failures a second of the case retry")
 	lengthFlag(p, &o.For, "for", 0, "how long the case retry is measured (default 20s)")
 	oneProcess(p, &o, &asJSON)

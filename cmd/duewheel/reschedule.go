@@ -64,7 +64,8 @@ func newDeliverNowCommand(f *flags) *cobra.Command {
 		Use:   "deliver-now <handle or id>",
 		Short: "Have a record that waits delivered at once",
 		Long: `Read the record that a handle or an id names, and write it again, due now, to take the
-place of the first one (delay-replace). The same as reschedule with the time that it is.`,
+place of the first one (delay-replace). The same as reschedule with the time that it is; where
+the route has a jitter, with one before that by so much.`,
 		Example: "  duewheel deliver-now -c duewheel.yaml 3-8812-1767225605123",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -139,7 +140,7 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 
 // replacement is the record that takes the place of another one. It asks for the same by our own headers, whichever the other one asks by.
 func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, error) {
-	r, mark, parser := one.record, v.mark(one.got), one.got.Parser(one.record.Offset)
+	r, mark, parser, reader := one.record, v.mark(one.got), one.got.Parser(one.record.Offset), one.got.Parser(one.got.Bounds.High)
 	q, err := parser.Again(r.Headers, topics.StampOf(r), one.fate.Due, r.Offset, mark)
 	if err != nil {
 		return nil, err
@@ -153,11 +154,11 @@ func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, erro
 	switch {
 	case o.wait != "":
 		due = kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte(o.wait)}
-	case o.until == "":
-		due.Value = strconv.AppendInt(nil, as.Timestamp.UnixMilli(), 10)
+	case o.until == "": // what the route adds must be over, too
+		due.Value = strconv.AppendInt(nil, as.Timestamp.UnixMilli()-reader.MostJitter(), 10)
 	}
 	written, _, _ := mark.Written(r.Headers, r.Offset)
-	as.Headers = one.got.Parser(one.got.Bounds.High).Renew(parser, &q, written, name, due)
+	as.Headers = reader.Renew(parser, &q, written, name, due)
 	return as, v.asksForTheSame(one, &q, as)
 }
 

@@ -39,6 +39,7 @@ func TestReplacementsAskForTheSame(t *testing.T) {
 		{"karafka", "target: billing", []string{"schedule_target_epoch=" + seconds, "schedule_target_topic=orders", "schedule_target_partition=2", "schedule_target_key=other", "schedule_schema_version=1"}, "other", nil, 2, nil},
 		{"cloudevents", "target: orders", []string{"ce_deliverat=" + until.Format(time.RFC3339), "ce_expirytime=" + far}, "k", []string{"ce_expirytime=" + far}, -1, []string{"delay-expires"}},
 		{"spring-retry", "target: billing, headers: {aliases: [spring-retry]}", []string{"retry_topic-backoff-timestamp=" + millis, "kafka_original-topic=orders"}, "k", []string{"kafka_original-topic=orders"}, -1, nil},
+		{"a jitter", "jitter: 30d", []string{"delay-until=" + millis, "delay-target-topic=orders"}, "k", nil, -1, nil},
 		{"keyed", "mode: keyed", []string{"delay-until=" + millis, "delay-target-topic=orders"}, "k", nil, -1, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
