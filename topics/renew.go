@@ -42,6 +42,11 @@ func (p *Parser) Renew(by *Parser, q *Request, headers []kgo.RecordHeader, name 
 	return all
 }
 
+// DueNow asks a parser for a record at once, ms being the time that it is: what its route may add is over by then, too.
+func DueNow(p *Parser, ms int64) kgo.RecordHeader {
+	return kgo.RecordHeader{Key: HeaderUntil, Value: strconv.AppendInt(nil, ms-p.jitter, 10)}
+}
+
 // inQuotes is an id or a handle as a header has it: in quotes, if what is around it would be taken off. Where ids are keys they are bytes.
 func inQuotes(name string, key bool) []byte {
 	if key || string(bare([]byte(name))) == name {

@@ -278,9 +278,6 @@ func (p *Parser) Jitter(m Mark, offset int64) int64 {
 	return int64((spread(seed^spread(uint64(offset))) >> 1) % uint64(p.jitter+1))
 }
 
-// MostJitter is the most that Jitter says of any request, in ms.
-func (p *Parser) MostJitter() int64 { return p.jitter }
-
 // spread spreads every bit over all others (splitmix64).
 func spread(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15

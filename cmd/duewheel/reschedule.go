@@ -154,8 +154,8 @@ func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, erro
 	switch {
 	case o.wait != "":
 		due = kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte(o.wait)}
-	case o.until == "": // what the route adds must be over, too
-		due.Value = strconv.AppendInt(nil, as.Timestamp.UnixMilli()-reader.MostJitter(), 10)
+	case o.until == "":
+		due = topics.DueNow(reader, as.Timestamp.UnixMilli())
 	}
 	written, _, _ := mark.Written(r.Headers, r.Offset)
 	as.Headers = reader.Renew(parser, &q, written, name, due)
