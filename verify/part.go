@@ -45,6 +45,9 @@ func newPart(at place, start int64) *part {
 // done tells whether a part has been read to its goal.
 func (p *part) done() bool { return p.next >= p.goal || p.waits }
 
+// begunOrDone tells whether it is known when the first request was written.
+func (p *part) begunOrDone() bool { return p.first != unread || p.done() }
+
 // pass notes that a record has been read.
 func (p *part) pass(r *kgo.Record, d *deliveries) {
 	p.next = r.Offset + 1

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -32,12 +33,58 @@ func readOpts(opts []kgo.Opt) []kgo.Opt {
 	)
 }
 
-// read polls a client until enough has been read of some partitions.
-func (v *Verifier) read(ctx context.Context, cl *kgo.Client, parts map[place]*part, enough func() bool, take func(*part, *kgo.Record)) error {
+// reader reads partitions that are added one by one, each up to its goal.
+type reader struct {
+	cl         *kgo.Client
+	adm        *kadm.Client
+	patience   time.Duration // Config.Patience
+	deliveries *deliveries
+	progress   func() // called several times a second
+
+	parts map[place]*part
+	take  func(*part, *kgo.Record)
+	cut   func(p *part, start int64) // what lay below start was removed before it was read
+
+	outOfRange map[place]bool
+	trouble    map[place]error
+}
+
+// of is a reader of other partitions, with a client of its own.
+func (r reader) of(cl *kgo.Client, parts map[place]*part, take func(*part, *kgo.Record), cut func(*part, int64)) *reader {
+	r.cl, r.parts, r.take, r.cut = cl, parts, take, cut
+	r.outOfRange, r.trouble = make(map[place]bool), make(map[place]error)
+	return &r
+}
+
+// add begins to read partitions, each from its next offset on.
+func (r *reader) add(fresh []*part) {
+	added := make(map[string]map[int32]kgo.Offset)
+	for _, p := range fresh {
+		r.parts[p.place] = p
+		if added[p.topic] == nil {
+			added[p.topic] = make(map[int32]kgo.Offset)
+		}
+		added[p.topic][p.partition] = kgo.NewOffset().At(p.next)
+	}
+	r.cl.AddConsumePartitions(added)
+}
+
+// every tells whether all partitions are as asked.
+func (r *reader) every(is func(*part) bool) bool {
+	for _, p := range r.parts {
+		if !is(p) {
+			return false
+		}
+	}
+	return true
+}
+
+// read polls until enough has been read.
+func (r *reader) read(ctx context.Context, enough func() bool) error {
 	last, told := time.Now(), time.Time{} // of this machine: how long it takes, whatever Config.Now says
 	for !enough() {
 		polling, cancel := context.WithTimeout(ctx, atOnce)
-		fetches := cl.PollFetches(polling)
+		fetches := r.cl.PollFetches(polling)
 		cancel()
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -45,21 +92,21 @@ func (v *Verifier) read(ctx context.Context, cl *kgo.Client, parts map[place]*pa
 		came := false
 		var trouble error
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-			p := parts[place{f.Topic, f.Partition}]
+			p := r.parts[place{f.Topic, f.Partition}]
 			if p == nil {
 				return
 			}
-			if err := v.sort(p, f.Err); err != nil {
+			if err := r.sort(p, f.Err); err != nil {
 				trouble = err
 			}
-			for _, r := range f.Records {
-				if r.Offset < p.next {
+			for _, rec := range f.Records {
+				if rec.Offset < p.next {
 					continue // read again after a failure
 				}
 				came = true
-				p.pass(r, &v.deliveries)
-				if !r.Attrs.IsControl() {
-					take(p, r)
+				p.pass(rec, r.deliveries)
+				if !rec.Attrs.IsControl() {
+					r.take(p, rec)
 				}
 			}
 		})
@@ -69,63 +116,63 @@ func (v *Verifier) read(ctx context.Context, cl *kgo.Client, parts map[place]*pa
 		if since := time.Since(last); came {
 			last = time.Now()
 		} else if since > quiet {
-			if err := v.explain(ctx, parts, since); err != nil {
+			if err := r.explain(ctx, since); err != nil {
 				return err
 			}
 		}
 		if time.Since(told) > atOnce {
 			told = time.Now()
-			v.tellProgress()
+			r.progress()
 		}
 	}
-	v.tellProgress()
+	r.progress()
 	return nil
 }
 
 // sort looks at an error of a partition: nil where it mends itself.
-func (v *Verifier) sort(p *part, err error) error {
+func (r *reader) sort(p *part, err error) error {
 	switch {
 	case err == nil:
 	case errors.Is(err, kerr.OffsetOutOfRange):
-		v.outOfRange[p.place] = true
+		r.outOfRange[p.place] = true
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("read %s/%d: %w", p.topic, p.partition, err)
 	default:
-		v.trouble[p.place] = err
+		r.trouble[p.place] = err
 	}
 	return nil
 }
 
 // explain finds out why nothing comes: an open transaction, records that were removed, or nothing more to come.
-func (v *Verifier) explain(ctx context.Context, parts map[place]*part, since time.Duration) error {
+func (r *reader) explain(ctx context.Context, since time.Duration) error {
 	var names []string
-	for _, p := range parts {
+	for _, p := range r.parts {
 		if !p.done() {
 			names = append(names, p.topic)
 		}
 	}
-	starts, err := list(v.adm.ListStartOffsets(ctx, names...))
+	starts, err := list(r.adm.ListStartOffsets(ctx, names...))
 	if err != nil {
 		return err
 	}
-	stable, err := list(v.adm.ListCommittedOffsets(ctx, names...))
+	stable, err := list(r.adm.ListCommittedOffsets(ctx, names...))
 	if err != nil {
 		return err
 	}
-	for _, p := range parts {
+	for _, p := range r.parts {
 		switch {
 		case p.done():
 		case starts[p.place] > p.next:
-			v.lose(p, starts[p.place])
-		case v.outOfRange[p.place]:
+			r.lose(p, starts[p.place])
+		case r.outOfRange[p.place]:
 			return fmt.Errorf("%s/%d is shorter than it was: it was made anew", p.topic, p.partition)
 		case stable[p.place] >= p.goal && since > 2*quiet:
 			p.next = p.goal // what lies there is neither a record nor a marker
-		case stable[p.place] <= p.next && since > v.config.Patience:
+		case stable[p.place] <= p.next && since > r.patience:
 			p.waits = true
 		case since > silence:
 			said := ""
-			if err := v.trouble[p.place]; err != nil {
+			if err := r.trouble[p.place]; err != nil {
 				said = ": " + err.Error()
 			}
 			return fmt.Errorf("%w for %v from %s/%d at offset %d of %d%s", ErrSilent, since.Round(time.Second), p.topic, p.partition, p.next, p.goal, said)
@@ -134,32 +181,10 @@ func (v *Verifier) explain(ctx context.Context, parts map[place]*part, since tim
 	return nil
 }
 
-// lose goes on where a log begins now: what lay below it was removed before it was read.
-func (v *Verifier) lose(p *part, start int64) {
-	delete(v.outOfRange, p.place)
-	cl := v.arrivals
-	if v.delays[p.place] == p {
-		cl = v.requests
-		p.start, p.next, p.from = start, start, start
-		v.checker.Window(p.topic, p.partition, start, never)
-	} else {
-		p.start = start
-		p.shrink(start)
-	}
-	cl.RemoveConsumePartitions(map[string][]int32{p.topic: {p.partition}})
-	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.topic: {p.partition: kgo.NewOffset().At(start)}})
-}
-
-// tellProgress counts what has been read of this pass.
-func (v *Verifier) tellProgress() {
-	var done, of int64
-	for _, parts := range []map[place]*part{v.delays, v.arriving} {
-		for _, p := range parts {
-			if p.goal > p.begun {
-				done += min(p.next, p.goal) - p.begun
-				of += p.goal - p.begun
-			}
-		}
-	}
-	v.config.Progress(done, of)
+// lose goes on where a log begins now.
+func (r *reader) lose(p *part, start int64) {
+	delete(r.outOfRange, p.place)
+	r.cut(p, start)
+	r.cl.RemoveConsumePartitions(map[string][]int32{p.topic: {p.partition}})
+	r.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.topic: {p.partition: kgo.NewOffset().At(start)}})
 }

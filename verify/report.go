@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -135,7 +136,7 @@ func (v *Verifier) report(at time.Time) *Report {
 			r.Faults = append(r.Faults, foundOf(name, &found.Found[k]))
 		}
 	}
-	if cut := v.findCuts(); cut.Count > 0 {
+	if cut := v.seen.findCuts(v.config.Keep); cut.Count > 0 {
 		r.Faults = append(r.Faults, cut)
 	}
 	for _, f := range r.Faults {
@@ -144,7 +145,7 @@ func (v *Verifier) report(at time.Time) *Report {
 	for _, why := range found.Whys() {
 		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
 	}
-	r.Windows, r.Notes = v.windows(), v.notes()
+	r.Windows, r.Notes = v.seen.windows(), v.seen.notes()
 	return r
 }
 
@@ -168,113 +169,6 @@ func foundOf(kind string, found *check.Found) Found {
 		f.First = append(f.First, shown)
 	}
 	return f
-}
-
-// findCuts: a delay topic holds what is pending.
-func (v *Verifier) findCuts() Found {
-	f := Found{Kind: kindCut}
-	for _, p := range v.sortedDelays() {
-		c := p.checkpoint
-		said := ""
-		switch {
-		case !c.known:
-		case p.start > c.low:
-			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.start, c.low)
-		case c.offset > p.goal && !p.waits:
-			said = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset)
-		}
-		if said == "" {
-			continue
-		}
-		if f.Count++; len(f.First) < v.config.Keep {
-			f.First = append(f.First, Fault{Topic: p.topic, Partition: p.partition, Offset: c.low, Detail: said})
-		}
-	}
-	return f
-}
-
-func (v *Verifier) sortedDelays() []*part {
-	var all []*part
-	for _, p := range v.delays {
-		all = append(all, p)
-	}
-	slices.SortFunc(all, func(a, b *part) int {
-		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
-	})
-	return all
-}
-
-// windows says of each topic since when it can be told.
-func (v *Verifier) windows() (all []Window) {
-	for _, r := range v.config.Routes {
-		w := Window{Topic: r.Topic, Kind: "delay"}
-		for _, p := range v.sortedDelays() {
-			if p.topic != r.Topic {
-				continue
-			}
-			w.Partitions++
-			if p.first != unread && (w.Since == 0 || p.first < w.Since) {
-				w.Since = p.first
-			}
-			w.Cut = w.Cut || p.start > 0 && p.from == p.start
-		}
-		all = append(all, w)
-	}
-	for _, name := range sortedNames(v.topics) {
-		t := v.topics[name]
-		if len(t.parts) == 0 {
-			continue
-		}
-		w := Window{Topic: name, Kind: "target", Partitions: len(t.parts)}
-		if v.letters[name] {
-			w.Kind = "dead_letter"
-		}
-		for _, p := range t.parts {
-			w.Cut = w.Cut || p.shrunk
-			if p.wholeSince == never {
-				w.Unknown = true
-			} else {
-				w.Since = max(w.Since, p.wholeSince)
-			}
-		}
-		all = append(all, w)
-	}
-	return all
-}
-
-// notes are what a person should know besides.
-func (v *Verifier) notes() (all []string) {
-	note := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	for _, name := range sortedNames(v.topics) {
-		if v.topics[name].gone && v.letters[name] {
-			note("the dead letter topic %s does not exist, or may not be looked at", name)
-		}
-	}
-	none, unreadable := 0, 0
-	for _, p := range v.sortedDelays() {
-		if p.checkpoint.foreign {
-			unreadable++
-		} else if !p.checkpoint.known && p.next > 0 {
-			none++
-		}
-		if p.waits {
-			note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
-		}
-	}
-	for _, name := range sortedNames(v.topics) {
-		for _, p := range v.topics[name].parts {
-			if p.waits {
-				note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
-			}
-		}
-	}
-	if none > 0 {
-		note("the group has no checkpoint of %d partitions: of their requests none is missing, only overdue", none)
-	}
-	if unreadable > 0 {
-		note("the checkpoints of %d partitions cannot be read (another release wrote them, or a tool): of their requests none is missing, only overdue", unreadable)
-	}
-	return all
 }
 
 // Well tells whether no fault was found.
@@ -335,7 +229,7 @@ func (w Window) String() string {
 
 func byCode(codes map[string]int64) string {
 	var all []string
-	for _, code := range sortedNames(codes) {
+	for _, code := range slices.Sorted(maps.Keys(codes)) {
 		all = append(all, fmt.Sprintf("%s %d", code, codes[code]))
 	}
 	if len(all) == 0 {
@@ -346,13 +240,4 @@ func byCode(codes map[string]int64) string {
 
 func formatMillis(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
-func sortedNames[V any](m map[string]V) []string {
-	var all []string
-	for name := range m {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
 }

@@ -13,14 +13,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/bench/check"
 )
 
 // lookAround finds the topics of the cluster that may be targets, and what has become of the delay topics.
 func (v *Verifier) lookAround(ctx context.Context) error {
-	if err := v.arrivals.Ping(ctx); err != nil {
+	if err := v.arrivals.cl.Ping(ctx); err != nil {
 		return fmt.Errorf("reach the brokers: %w", err)
 	}
 	all, err := v.adm.ListTopics(ctx)
@@ -76,20 +75,16 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	added := make(map[string]map[int32]kgo.Offset)
+	var fresh []*part
 	for _, at := range sortedPlaces(ends) {
-		p := v.delays[at]
+		p := v.seen.delays[at]
 		if p == nil {
 			p = newPart(at, starts[at])
 			if from, ok := froms[at]; ok {
 				p.from = max(p.start, from)
 			}
 			p.next = p.from
-			v.delays[at] = p
-			if added[at.topic] == nil {
-				added[at.topic] = make(map[int32]kgo.Offset)
-			}
-			added[at.topic][at.partition] = kgo.NewOffset().At(p.next)
+			fresh = append(fresh, p)
 		}
 		to := int64(math.MaxInt64)
 		if end, ok := tos[at]; ok {
@@ -98,7 +93,7 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 		v.checker.Window(at.topic, at.partition, p.from, to)
 		p.goal, p.begun, p.waits = ends[at], p.next, false
 	}
-	v.requests.AddConsumePartitions(added)
+	v.requests.add(fresh)
 	return nil
 }
 
@@ -166,10 +161,10 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 		if !v.wanted[name] {
 			continue
 		}
-		t := v.topics[name]
+		t := v.seen.topics[name]
 		if t == nil {
 			t = &topic{name: name}
-			v.topics[name] = t
+			v.seen.topics[name] = t
 		}
 		detail, exists := v.existing[name]
 		if t.gone = !exists || detail.Err != nil; t.gone {
@@ -195,11 +190,11 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 		return err
 	}
 	for _, name := range there {
-		for _, p := range v.topics[name].parts {
+		for _, p := range v.seen.topics[name].parts {
 			p.goal, p.waits = ends[p.place], false
 			p.begun = min(max(p.begun, p.start), p.next)
 			if starts[p.place] > p.next {
-				v.lose(p, starts[p.place])
+				v.arrivals.lose(p, starts[p.place])
 			}
 		}
 	}
@@ -212,18 +207,18 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 		return nil
 	}
 	for _, name := range names {
-		v.describe(ctx, v.topics[name])
+		v.describe(ctx, v.seen.topics[name])
 	}
 	since := map[place]int64{}
-	if begin := v.begin(); begin > 0 && !v.deliveries.anyUntimed() {
+	if begin := v.seen.begin(v.config.Now()); begin > 0 && !v.deliveries.anyUntimed() {
 		var err error
 		if since, err = list(v.adm.ListOffsetsAfterMilli(ctx, begin, names...)); err != nil {
 			return err
 		}
 	}
-	added := make(map[string]map[int32]kgo.Offset)
+	var fresh []*part
 	for _, at := range sortedPlaces(ends) {
-		t := v.topics[at.topic]
+		t := v.seen.topics[at.topic]
 		if !slices.Contains(names, at.topic) || slices.ContainsFunc(t.parts, func(p *part) bool { return p.place == at }) {
 			continue
 		}
@@ -235,40 +230,19 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 		}
 		p.begun = p.next
 		t.parts = append(t.parts, p)
-		v.arriving[at] = p
-		if added[at.topic] == nil {
-			added[at.topic] = make(map[int32]kgo.Offset)
-		}
-		added[at.topic][at.partition] = kgo.NewOffset().At(p.next)
+		fresh = append(fresh, p)
 	}
 	for _, name := range names {
-		if !v.letters[name] {
-			v.checker.AddTarget(check.Target{Topic: name, Partitions: v.partitions(len(v.topics[name].parts))})
+		if !v.seen.letters[name] {
+			v.checker.AddTarget(check.Target{Topic: name, Partitions: v.partitions(len(v.seen.topics[name].parts))})
 		}
 	}
-	v.arrivals.AddConsumePartitions(added)
+	v.arrivals.add(fresh)
 	return nil
 }
 
-// margin is how far ahead the clocks of all may be that write requests.
-const margin = time.Hour
-
 // before is how many records are read before that, where the older part of a topic is gone, to find one that was delivered earlier.
 const before = 1000
-
-// begin is before when nothing was delivered of what is judged, in ms.
-func (v *Verifier) begin() int64 {
-	first := int64(never)
-	for _, p := range v.delays {
-		if p.first != unread {
-			first = min(first, p.first)
-		}
-	}
-	if first == never {
-		first = v.config.Now().UnixMilli() // there are no requests
-	}
-	return first - margin.Milliseconds()
-}
 
 // describe asks whether a topic is compacted. That may be forbidden.
 func (v *Verifier) describe(ctx context.Context, t *topic) {
@@ -304,7 +278,7 @@ func list(listed kadm.ListedOffsets, err error) (map[place]int64, error) {
 	return all, nil
 }
 
-func sortedPlaces(m map[place]int64) []place {
+func sortedPlaces[V any](m map[place]V) []place {
 	return slices.SortedFunc(maps.Keys(m), func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
 	})

@@ -1,0 +1,161 @@
+package verify
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/duewheel/duewheel/bench/check"
+)
+
+// survey is what is known of topics that records do not say: how far they have been read, what is left of them, and what the group is done with.
+type survey struct {
+	routes  []check.Route
+	fixed   map[string]bool     // delay topics with a fixed delay
+	letters map[string]bool     // dead letter topics
+	boxes   map[string][]string // by delay topic: where its dead letters may be
+
+	delays map[place]*part
+	topics map[string]*topic // all others that are read
+
+	until   int64 // ms: what was due by then must be there
+	partial bool  // targets have not been read to their ends
+}
+
+func newSurvey(routes []check.Route) *survey {
+	s := &survey{
+		routes: routes, fixed: make(map[string]bool), letters: make(map[string]bool), boxes: make(map[string][]string),
+		delays: make(map[place]*part), topics: make(map[string]*topic),
+	}
+	for _, r := range routes {
+		s.fixed[r.Topic], s.boxes[r.Topic] = r.Delay > 0, boxes(r)
+		for _, box := range boxes(r) {
+			s.letters[box] = true
+		}
+	}
+	return s
+}
+
+// boxes are the topics where dead letters of a route may be.
+func boxes(r check.Route) []string {
+	all := []string{r.DeadLetter}
+	if r.Retry != nil && r.Retry.Parking != "" {
+		all = append(all, r.Retry.Parking)
+	}
+	return all
+}
+
+// Resolved implements check.Survey.
+func (s *survey) Resolved(of check.Source, due, seq int64) bool {
+	p := s.delays[place{of.Topic, of.Partition}]
+	return p != nil && p.checkpoint.resolves(of.Offset, due, seq, s.fixed[of.Topic])
+}
+
+// Reasons for which it cannot be told what became of a request.
+const (
+	whyUnread     = "their due time has a form that verify does not read"
+	whySilent     = "headers.emit is none, so what was delivered does not say of what request"
+	whyOpen       = "an open transaction keeps records back"
+	whyTargetOld  = "the older part of their target is gone"
+	whyTargetGone = "their target does not exist, or may not be looked at"
+	whyCompacted  = "their target is compacted"
+	whyLettersOld = "the older part of a dead letter topic is gone"
+	whyNoLetters  = "a dead letter topic does not exist, or may not be looked at"
+)
+
+// slack is how much later than due a request is before it is believed that what was delivered before is gone.
+const slack = 2 * time.Minute
+
+// Unseen implements check.Survey.
+func (s *survey) Unseen(u check.Unseen) check.Verdict {
+	p := s.delays[place{u.Topic, u.Source.Partition}]
+	resolved := s.Resolved(u.Source, u.Due, u.Seq)
+	switch {
+	case p == nil, u.Cancel && !resolved:
+		return check.Verdict{Fate: check.Waits}
+	case u.DueUnread:
+		return check.Verdict{Fate: check.Untellable, Why: whyUnread}
+	case !resolved && (u.Undated || u.Since > s.until):
+		return check.Verdict{Fate: check.Waits}
+	case !resolved && p.checkpoint.known:
+		return check.Verdict{Fate: check.Lags}
+	}
+	if why, sure := s.hidden(u, p); why != "" {
+		if s.partial && !sure {
+			return check.Verdict{Fate: check.Waits}
+		}
+		return check.Verdict{Fate: check.Untellable, Why: why, Final: why != whyOpen}
+	}
+	switch {
+	case s.partial:
+		return check.Verdict{Fate: check.Waits}
+	case !resolved: // there is no checkpoint
+		return check.Verdict{Fate: check.Lags}
+	}
+	return check.Verdict{Fate: check.Lost, Final: true}
+}
+
+// hidden tells where a request may have arrived without being seen: nowhere is "". Sure: reading on does not change it.
+func (s *survey) hidden(u check.Unseen, from *part) (why string, sure bool) {
+	if u.Silent {
+		return whySilent, true
+	}
+	if from.waits {
+		return whyOpen, false
+	}
+	if u.MayArrive && !u.Cancel {
+		t := s.topics[u.Target]
+		switch {
+		case t == nil || t.gone:
+			return whyTargetGone, false
+		case t.compacted:
+			return whyCompacted, true
+		case slices.ContainsFunc(t.parts, func(p *part) bool { return p.waits }):
+			return whyOpen, false
+		}
+		if since := t.whole(u.Partition); since > 0 && u.Since-slack.Milliseconds() <= since {
+			return whyTargetOld, since != never
+		}
+	}
+	for _, box := range s.boxes[u.Topic] {
+		t := s.topics[box]
+		switch {
+		case t == nil || t.gone:
+			return whyNoLetters, false
+		case slices.ContainsFunc(t.parts, func(p *part) bool { return p.waits }):
+			return whyOpen, false
+		}
+		if since := t.whole(-1); since > 0 && u.Since-slack.Milliseconds() <= since {
+			return whyLettersOld, since != never
+		}
+	}
+	return "", true
+}
+
+// front is up to when all delay topics have been read, in ms.
+func (s *survey) front() int64 {
+	front := int64(math.MaxInt64 / 2)
+	for _, p := range s.delays {
+		if !p.done() {
+			front = min(front, p.last)
+		}
+	}
+	return front
+}
+
+// margin is how far ahead the clocks of all may be that write requests.
+const margin = time.Hour
+
+// begin is before when nothing was delivered of what is judged, in ms; now is when there are no requests.
+func (s *survey) begin(now time.Time) int64 {
+	first := int64(never)
+	for _, p := range s.delays {
+		if p.first != unread {
+			first = min(first, p.first)
+		}
+	}
+	if first == never {
+		first = now.UnixMilli()
+	}
+	return first - margin.Milliseconds()
+}

@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// findCuts: a delay topic holds what is pending.
+func (s *survey) findCuts(keep int) Found {
+	f := Found{Kind: kindCut}
+	for _, p := range s.sortedDelays() {
+		c := p.checkpoint
+		said := ""
+		switch {
+		case !c.known:
+		case p.start > c.low:
+			said = fmt.Sprintf("the log begins at %d, and what is pending began at %d: pending records are gone", p.start, c.low)
+		case c.offset > p.goal && !p.waits:
+			said = fmt.Sprintf("the log ends at %d, and the group has read up to %d: the cluster has lost records", p.goal, c.offset)
+		}
+		if said == "" {
+			continue
+		}
+		if f.Count++; len(f.First) < keep {
+			f.First = append(f.First, Fault{Topic: p.topic, Partition: p.partition, Offset: c.low, Detail: said})
+		}
+	}
+	return f
+}
+
+func (s *survey) sortedDelays() []*part {
+	var all []*part
+	for _, at := range sortedPlaces(s.delays) {
+		all = append(all, s.delays[at])
+	}
+	return all
+}
+
+// windows says of each topic since when it can be told.
+func (s *survey) windows() (all []Window) {
+	for _, r := range s.routes {
+		w := Window{Topic: r.Topic, Kind: "delay"}
+		for _, p := range s.sortedDelays() {
+			if p.topic != r.Topic {
+				continue
+			}
+			w.Partitions++
+			if p.first != unread && (w.Since == 0 || p.first < w.Since) {
+				w.Since = p.first
+			}
+			w.Cut = w.Cut || p.start > 0 && p.from == p.start
+		}
+		all = append(all, w)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
+		t := s.topics[name]
+		if len(t.parts) == 0 {
+			continue
+		}
+		w := Window{Topic: name, Kind: "target", Partitions: len(t.parts)}
+		if s.letters[name] {
+			w.Kind = "dead_letter"
+		}
+		for _, p := range t.parts {
+			w.Cut = w.Cut || p.shrunk
+			if p.wholeSince == never {
+				w.Unknown = true
+			} else {
+				w.Since = max(w.Since, p.wholeSince)
+			}
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// notes are what a person should know besides.
+func (s *survey) notes() (all []string) {
+	note := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
+		if s.topics[name].gone && s.letters[name] {
+			note("the dead letter topic %s does not exist, or may not be looked at", name)
+		}
+	}
+	none, unreadable := 0, 0
+	for _, p := range s.sortedDelays() {
+		if p.checkpoint.foreign {
+			unreadable++
+		} else if !p.checkpoint.known && p.next > 0 {
+			none++
+		}
+		if p.waits {
+			note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
+		for _, p := range s.topics[name].parts {
+			if p.waits {
+				note("%s/%d was read up to offset %d of %d: an open transaction keeps back the rest", p.topic, p.partition, p.next, p.goal)
+			}
+		}
+	}
+	if none > 0 {
+		note("the group has no checkpoint of %d partitions: of their requests none is missing, only overdue", none)
+	}
+	if unreadable > 0 {
+		note("the checkpoints of %d partitions cannot be read (another release wrote them, or a tool): of their requests none is missing, only overdue", unreadable)
+	}
+	return all
+}
