@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// Types and files stay small enough to be read as a whole.
+// Types and files stay small enough to be read as a whole. In tests a type may be large, since what is in it is told where it is used.
 func TestTypesStaySmall(t *testing.T) {
-	const mostMethods, mostLines = 25, 400
+	const mostMethods, mostLines, mostTestLines = 25, 400, 500
 	methods, files := map[string]int{}, 0
 	for _, dir := range []string{"wheel", "state", "topics", "processor", "bench", "verify", "admin", "cmd", "integration"} {
 		err := filepath.WalkDir(filepath.Join("..", dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			if err != nil || filepath.Ext(path) != ".go" {
 				return err
 			}
 			fset := token.NewFileSet()
@@ -25,11 +25,15 @@ func TestTypesStaySmall(t *testing.T) {
 				return err
 			}
 			files++
-			if n := fset.File(f.Pos()).LineCount(); n > mostLines {
-				t.Errorf("%s has %d lines, and %d is the most", path, n, mostLines)
+			most, test := mostLines, strings.HasSuffix(path, "_test.go")
+			if test {
+				most = mostTestLines
+			}
+			if n := fset.File(f.Pos()).LineCount(); n > most {
+				t.Errorf("%s has %d lines, and %d is the most", path, n, most)
 			}
 			for _, d := range f.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && !test {
 					methods[filepath.Dir(path)+"."+receiver(fn.Recv.List[0].Type)]++
 				}
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // life is what happens to one partition within a scope: its log, what is committed and delivered, and the
-// partition itself, as its owners have it one after the other. What must hold is in oracle_test.go.
+// partition itself, as its owners have it one after the other. What must hold is in oracle_test.go and oracle_stubs_test.go.
 type life struct {
 	*scope
 	homes [2]state.PartitionID // in the stores of two replicas

@@ -1,0 +1,86 @@
+package pending
+
+import (
+	"slices"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// left are the offsets of what has left a stub, by the log and W: what a turn delivers, or has delivered, and what no cancel or
+// replacement names that was decided.
+func (v *life) left() (all mask) {
+	if v.remember == 0 {
+		return 0
+	}
+	gone := v.named(v.end())
+	for offset := range v.p.position {
+		if v.log[offset].naming() && !slices.ContainsFunc(v.p.questions, func(a question) bool { return a.offset == offset }) {
+			gone |= v.namesOf(offset)
+		}
+	}
+	sent := v.resolved &^ v.again
+	for _, parts := range [][]*Part{v.taken, v.p.again.parts} {
+		for _, pt := range parts {
+			for i := range pt.Items {
+				switch it := &pt.Items[i]; {
+				case it.Effect.Pending(), it.Effect == EffectForgotten:
+				case it.Refusal == nil && it.By == 0 && it.Effect == EffectNone:
+					sent |= bit(it.Offset)
+				default: // refused, and its resolve record will say so
+					gone |= bit(it.Offset)
+				}
+			}
+		}
+	}
+	for offset := range (sent &^ gone).within(v.p.position) {
+		e := &v.log[offset]
+		if key := (state.Key{Due: e.due, Seq: offset}); e.hasID() && !v.p.judge.Less(key) && v.p.judge.Less(v.stubOf(offset)) {
+			all |= bit(offset)
+		}
+	}
+	return all
+}
+
+func (v *life) stubOf(offset int64) state.Key {
+	ms := v.remember.Milliseconds()
+	return state.Key{Due: (v.log[offset].due + ms + 999) / 1000 * 1000, Seq: offset}
+}
+
+// checkForgotten: a stub whose time has come is that of a delivered record.
+func (v *life) checkForgotten(it *Item) {
+	v.note("forgotten")
+	if it.Key != v.stubOf(it.Offset) || it.Key.Due > v.latest {
+		v.fail("the stub of %d is taken with %v at %s", it.Offset, it.Key, at(v.latest))
+	}
+}
+
+// checkStubs fails unless a partition holds the stubs of some records, and none else.
+func (v *life) checkStubs(p *Partition, want mask) {
+	got, n := mask(0), p.ledger.Len()-p.ledger.Waiting()
+	if want != 0 {
+		v.note("remembered")
+	}
+	if v.atLeastOnce {
+		return // what comes again after a crash may be said to be resolved
+	}
+	if p.store == nil && p.horizon != farthest {
+		if n < want.len() {
+			v.fail("%d stubs are counted, want %b", n, want)
+		}
+		return
+	}
+	v.must(p.commit())
+	for _, x := range p.ids.find([]byte("id")) {
+		if x.stub {
+			got |= bit(x.key.Seq)
+		}
+	}
+	v.must(p.inStore(func(yield func(int, []byte) bool) { yield(0, []byte("id")) }, func(_ int, x indexEntry) {
+		if x.stub {
+			got |= bit(x.key.Seq)
+		}
+	}))
+	if got != want || n != want.len() {
+		v.fail("the stubs of %b are found and %d are counted, want %b", got, n, want)
+	}
+}
