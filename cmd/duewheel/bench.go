@@ -178,7 +178,7 @@ The exit code is 1 when something could not be measured; a goal that is missed i
 	p.IntVar(&o.Rounds, "rounds", 3, "how often what has medians is measured")
 	p.IntVar(&o.Partitions, "partitions", 8, "partitions that they lie in")
 	p.StringVar(&o.Dir, "dir", "", "where state `directories` are made (default: the system's for temporary files)")
-	p.BoolVar(&asJSON, "json", false, "print JSON")
+	jsonFlag(p, &asJSON)
 	return cmd
 }
 
