@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +86,7 @@ func (f *fleet) start(dir string) (*replica, error) {
 	}
 	r := &replica{}
 	cmd := f.s.r.o.Replica()
-	cmd.Stderr = &logOf{f: f, r: r, name: o.Instance}
+	cmd.Stderr = f.logOf(r, o.Instance)
 	var err error
 	if r.Process, err = child.Start(cmd, o, func(_ *child.Process, m child.Message) { f.note(r, m) }); err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
@@ -110,27 +109,15 @@ func (f *fleet) startNew(n int) error {
 	return nil
 }
 
-// logOf passes a replica's log on, and keeps the last of it.
-type logOf struct {
-	f    *fleet
-	r    *replica
-	name string
-	rest []byte // of a line that has no end yet
-}
-
-func (l *logOf) Write(b []byte) (int, error) {
-	l.rest = append(l.rest, b...)
-	for {
-		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
-		if !found {
-			return len(b), nil
-		}
-		l.rest = rest
-		l.f.s.r.o.Logger.Info("replica", "name", l.name, "line", string(line))
-		l.f.mu.Lock()
-		l.r.lastWords = string(line)
-		l.f.mu.Unlock()
-	}
+// logOf passes a replica's log on, and keeps the last line of it.
+func (f *fleet) logOf(r *replica, name string) io.Writer {
+	return child.Lines(func(line string) error {
+		f.s.r.o.Logger.Info("replica", "name", name, "line", line)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		r.lastWords = line
+		return nil
+	})
 }
 
 func (f *fleet) note(r *replica, m child.Message) {

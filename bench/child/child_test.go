@@ -2,9 +2,11 @@ package child
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,5 +72,25 @@ func TestUnreadableMessage(t *testing.T) {
 	}
 	if err := p.Err(); err == nil || !strings.Contains(err.Error(), `cannot be read`) || heard != 1 {
 		t.Errorf("after %d messages it ended with %v", heard, err)
+	}
+}
+
+// However a log is cut into writes, it is passed on line by line.
+func TestLines(t *testing.T) {
+	for size := range 8 {
+		var got []string
+		w := Lines(func(line string) error { got = append(got, line); return nil })
+		for piece := range slices.Chunk([]byte("one\n\ntwo three\nfour"), size+1) {
+			if n, err := w.Write(piece); n != len(piece) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if !slices.Equal(got, []string{"one", "", "two three"}) {
+			t.Errorf("in pieces of %d: %q", size+1, got)
+		}
+	}
+	full := errors.New("full")
+	if _, err := Lines(func(string) error { return full }).Write([]byte("one\n")); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
 	}
 }

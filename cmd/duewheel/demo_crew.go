@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -72,7 +71,7 @@ func (c *crew) start() error {
 	}
 	c.begun++
 	cmd := c.command("replica")
-	cmd.Stderr = &memberLog{c: c, m: m}
+	cmd.Stderr = c.logOf(m)
 	var err error
 	if m.Process, err = child.Start(cmd, demoOrder(c.broker, m.name, filepath.Join(c.dir, m.name)), func(_ *child.Process, said child.Message) { c.hear(m, said) }); err != nil {
 		return fmt.Errorf("start replica %s: %w", m.name, err)
@@ -121,31 +120,17 @@ func (c *crew) hear(m *member, said child.Message) {
 	}
 }
 
-// memberLog passes the log of a replica on, line by line, and keeps the last of it.
-type memberLog struct {
-	c    *crew
-	m    *member
-	rest []byte // of a line that has no end yet
-}
-
-func (l *memberLog) Write(b []byte) (int, error) {
-	l.rest = append(l.rest, b...)
-	for {
-		line, rest, found := bytes.Cut(l.rest, []byte("\n"))
-		if !found {
-			return len(b), nil
-		}
-		l.rest = rest
-		l.c.mu.Lock()
-		l.m.lastWords = string(line)
-		l.c.mu.Unlock()
-		l.c.logging.Lock()
-		_, err := fmt.Fprintf(l.c.log, "%s\n", line)
-		l.c.logging.Unlock()
-		if err != nil {
-			return 0, err
-		}
-	}
+// logOf passes the log of a replica on, and keeps the last line of it.
+func (c *crew) logOf(m *member) io.Writer {
+	return child.Lines(func(line string) error {
+		c.mu.Lock()
+		m.lastWords = line
+		c.mu.Unlock()
+		c.logging.Lock()
+		defer c.logging.Unlock()
+		_, err := fmt.Fprintln(c.log, line)
+		return err
+	})
 }
 
 // settled waits until every partition is live, and each replica has some of the delay topic's; or for as long as that may take.
