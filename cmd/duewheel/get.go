@@ -50,15 +50,7 @@ An id is looked for in everything that may be pending.`,
 			if err := o.check(args[0]); err != nil {
 				return err
 			}
-			var asked []string
-			if o.topic != "" {
-				asked = []string{o.topic}
-			}
-			var only []int
-			if o.only >= 0 {
-				only = []int{o.only}
-			}
-			return f.withView(cmd.Context(), asked, only, cmd.ErrOrStderr(), func(v *view) error {
+			return f.withViewOf(cmd.Context(), o.topic, o.only, cmd.ErrOrStderr(), func(v *view) error {
 				found, err := v.named(cmd.Context(), args[0], o.patience)
 				if err != nil {
 					return err

@@ -141,6 +141,19 @@ type partitionOf struct {
 	id kafka.TopicID
 }
 
+// withViewOf calls fn with what looks at one delay topic and one partition of it, or at all: no name, and a number below 0, are no choice.
+func (f *flags) withViewOf(ctx context.Context, topic string, partition int, stderr io.Writer, fn func(*view) error, more ...kgo.Opt) error {
+	var asked []string
+	if topic != "" {
+		asked = []string{topic}
+	}
+	var only []int
+	if partition >= 0 {
+		only = []int{partition}
+	}
+	return f.withView(ctx, asked, only, stderr, fn, more...)
+}
+
 // withView calls fn with what looks at the partitions that were asked for.
 func (f *flags) withView(ctx context.Context, asked []string, only []int, stderr io.Writer, fn func(*view) error, more ...kgo.Opt) error {
 	cl, s, err := f.connect(more...)

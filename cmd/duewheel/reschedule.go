@@ -83,15 +83,7 @@ the route has a jitter, with one before that by so much.`,
 const replacePatience = 5 * time.Second
 
 func (o *rescheduling) run(ctx context.Context, f *flags, name string, stdout, stderr io.Writer) error {
-	var asked []string
-	if o.topic != "" {
-		asked = []string{o.topic}
-	}
-	var only []int
-	if o.only >= 0 {
-		only = []int{o.only}
-	}
-	return f.withView(ctx, asked, only, stderr, func(v *view) error {
+	return f.withViewOf(ctx, o.topic, o.only, stderr, func(v *view) error {
 		found, err := v.named(ctx, name, replacePatience)
 		if err != nil {
 			return err

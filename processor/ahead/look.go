@@ -79,14 +79,23 @@ func (l *Looker) Look(ctx context.Context, tp kafka.TopicPartition, id kafka.Top
 	return nil, fmt.Errorf("%w: %s", ErrMoving, tp)
 }
 
-func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, error) {
+// place makes a partition of its checkpoint.
+func (l *Looker) place(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, state.Checkpoint, error) {
 	got := &Looked{TopicPartition: tp, ID: id}
 	c, err := l.checkpoint(ctx, got)
 	if err != nil {
-		return nil, err
+		return nil, c, err
 	}
 	if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
-		return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
+		return nil, c, fmt.Errorf("checkpoint of %s: %w", tp, err)
+	}
+	return got, c, nil
+}
+
+func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, error) {
+	got, c, err := l.place(ctx, tp, id)
+	if err != nil {
+		return nil, err
 	}
 	if c.LowWater >= got.Bounds.Stable {
 		return got, nil // nothing is pending, nor new
@@ -124,13 +133,9 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 // Trace finds out what has become of the record at an offset, which is watched. It reads what lies behind that, and ends at a time: then
 // Stopped is set, and what lies at or above ReadTo may have taken the record away.
 func (l *Looker) Trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
-	got := &Looked{TopicPartition: tp, ID: id}
-	c, err := l.checkpoint(ctx, got)
+	got, c, err := l.place(ctx, tp, id)
 	if err != nil {
 		return nil, err
-	}
-	if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
-		return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
 	}
 	if at := l.Watch.Offset; at < c.Offset {
 		got.position = at // what lies before it has no say
