@@ -4,11 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/duewheel/duewheel/topics"
 )
 
 // The same with a standby that follows at random, takes over, and goes on as the owner; with turns of which a half has happened, or all of it unseen;
@@ -109,14 +104,7 @@ func replaysFollowed(t *testing.T, rng *rand.Rand) {
 				must(t, err)
 				p.Trust(testNow + 1<<40)
 				p.Use(store, got, r.now, r.l.room.Most)
-				for p.position < int64(len(r.log)) {
-					_, err := p.Accept(r.log[p.position], r.now)
-					must(t, err)
-				}
-				must(t, p.Sync())
-				must(t, p.GoLive(r.l.room))
-				must(t, p.Load(r.now, r.l.room))
-				must(t, Check(p))
+				r.goLive(p, r.l.room)
 				if got := r.pending(p); got != want {
 					t.Fatalf("handed over, after %d records: pending is\n%s\nand was\n%s\n%+v", len(r.log), got, want, c)
 				}
@@ -153,21 +141,7 @@ func (r *replaying) half() bool {
 	if r.IntN(3) == 0 {
 		return true // it has not happened
 	}
-	for i := range pt.Items {
-		it := &pt.Items[i]
-		it.Dead = it.Leaves() && r.IntN(4) == 0
-		rec := &kgo.Record{Timestamp: time.UnixMilli(r.now)}
-		switch {
-		case it.Resolve, it.Dead:
-			rec.Headers = topics.Resolve(testMark, it.Offset, it.Key.Due, it.Key.Seq)
-		case it.By > 0 && it.By >= pt.To.Offset:
-			rec.Headers = topics.ResolveBy(testMark, it.Offset, it.Key.Due, it.Key.Seq, it.By)
-		default:
-			continue
-		}
-		r.append(rec)
-		pt.To.Appended = true
-	}
+	r.resolve(pt)
 	r.p.committed = pt.To
 	return true
 }

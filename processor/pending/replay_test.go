@@ -162,21 +162,7 @@ func (r *replaying) deliver() {
 		if pt == nil {
 			break
 		}
-		for i := range pt.Items {
-			it := &pt.Items[i]
-			it.Dead = it.Leaves() && r.IntN(4) == 0
-			rec := &kgo.Record{Timestamp: time.UnixMilli(r.now)}
-			switch {
-			case it.Resolve, it.Dead:
-				rec.Headers = topics.Resolve(testMark, it.Offset, it.Key.Due, it.Key.Seq)
-			case it.By > 0 && it.By >= pt.To.Offset:
-				rec.Headers = topics.ResolveBy(testMark, it.Offset, it.Key.Due, it.Key.Seq, it.By)
-			default:
-				continue
-			}
-			r.append(rec)
-			pt.To.Appended = true
-		}
+		r.resolve(pt)
 		r.p.Begin()
 		r.p.End()
 		r.l.happened(pt)
@@ -188,19 +174,43 @@ func (r *replaying) deliver() {
 	}
 }
 
+// resolve writes the resolve records that go along with a part. Some of its records are dead-lettered.
+func (r *replaying) resolve(pt *Part) {
+	for i := range pt.Items {
+		it := &pt.Items[i]
+		it.Dead = it.Leaves() && r.IntN(4) == 0
+		rec := &kgo.Record{Timestamp: time.UnixMilli(r.now)}
+		switch {
+		case it.Resolve, it.Dead:
+			rec.Headers = topics.Resolve(testMark, it.Offset, it.Key.Due, it.Key.Seq)
+		case it.By > 0 && it.By >= pt.To.Offset:
+			rec.Headers = topics.ResolveBy(testMark, it.Offset, it.Key.Due, it.Key.Seq, it.By)
+		default:
+			continue
+		}
+		r.append(rec)
+		pt.To.Appended = true
+	}
+}
+
 // restart makes a partition of a checkpoint and the log.
 func (r *replaying) restart(l *owner, c state.Checkpoint) *Partition {
 	p, err := l.assign(c, 0, int64(len(r.log)), int64(len(r.log)))
 	must(r.T, err)
+	r.goLive(p, l.room)
+	return p
+}
+
+// goLive has a partition read the log to its end.
+func (r *replaying) goLive(p *Partition, room Room) {
 	for p.position < int64(len(r.log)) {
 		_, err := p.Accept(r.log[p.position], r.now)
 		must(r.T, err)
 	}
 	must(r.T, p.Sync())
-	must(r.T, p.GoLive(l.room))
-	must(r.T, p.Load(r.now, l.room))
+	must(r.T, p.GoLive(room))
+	must(r.T, p.Load(r.now, room))
 	must(r.T, Check(p))
-	return p
 }
 
 // pending are the keys of what is pending.
