@@ -156,24 +156,6 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// lockedBuffer takes log lines while a test reads them.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // A processor is started and stopped several times, each time with a request of its own; the
 // records that wait meanwhile are delivered by whichever runs.
 func TestRunStartsAndStops(t *testing.T) {
@@ -216,7 +198,7 @@ func TestAdminPort(t *testing.T) {
 		{"0.0.0.0:0", true, true},
 		{"off", false, false},
 	} {
-		var log lockedBuffer
+		var log heard
 		l, err := listenAdmin(test.listen, (&settings{}).logger(&log))
 		if err != nil {
 			t.Fatalf("%s: %v", test.listen, err)
@@ -243,10 +225,10 @@ func TestAdminPort(t *testing.T) {
 }
 
 // start runs a processor and returns what stops it and its log.
-func start(t *testing.T, addr, dir string, more ...string) (stop func() error, log *lockedBuffer) {
+func start(t *testing.T, addr, dir string, more ...string) (stop func() error, log *heard) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	log = &lockedBuffer{}
+	log = &heard{}
 	ended := make(chan error, 1)
 	args := append([]string{"run", "-b", addr, "-g", "g", "-X", "routes[0].topic=delays", "-X", "routes[0].targets.allow=orders",
 		"-X", "state.dir=" + dir, "-X", "admin.listen=127.0.0.1:0"}, more...)
@@ -288,23 +270,14 @@ func TestRunAcceptsLoss(t *testing.T) {
 	if err := c.DeleteRecords("delays", 0, 5); err != nil {
 		t.Fatal(err)
 	}
-	says := func(log *lockedBuffer, what string) {
-		t.Helper()
-		cl := client(t, addr)
-		for end := time.Now().Add(patience); !strings.Contains(log.String(), what); {
-			if err := cl.Ping(t.Context()); err != nil || time.Now().After(end) {
-				t.Fatalf("not a word of %q: %v\n%s", what, err, log)
-			}
-		}
-	}
 	stop, log := start(t, addr, t.TempDir())
-	says(log, "go on without them with `--accept-loss`")
-	says(log, `msg="topic is not as it should be" topic=delays.dead severity=error what="it does not exist"`)
+	log.await(t, "go on without them with `--accept-loss`")
+	log.await(t, `msg="topic is not as it should be" topic=delays\.dead severity=error what="it does not exist"`)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	_, log = start(t, addr, t.TempDir(), "--accept-loss")
-	says(log, "going on although the log has lost pending records")
+	log.await(t, "going on although the log has lost pending records")
 }
 
 // The collector is told what the budget leaves it, and what GOMEMLIMIT says counts.

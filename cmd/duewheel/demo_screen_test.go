@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
-	"regexp"
-	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,17 +88,15 @@ func (x *terminal) ended(t *testing.T) int {
 // restored waits until the terminal is as it was, and what is printed appears where it did.
 func (x *terminal) restored(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	await(t, func() string {
 		is, err := term.GetState(int(x.tty.Fd()))
 		text := x.seen.String()
 		left := strings.LastIndex(text, leaveScreen) > strings.LastIndex(text, enterScreen) && strings.LastIndex(text, "\x1b[H") < strings.LastIndex(text, leaveScreen)
 		if err == nil && left && reflect.DeepEqual(is, x.was) {
-			return
+			return ""
 		}
-		if time.Now().After(end) {
-			t.Fatalf("the terminal was not restored (left the screen: %v; %v, %v, %v):\n%q", left, err, is, x.was, text)
-		}
-	}
+		return fmt.Sprintf("the terminal was not restored (left the screen: %v; %v, %v, %v):\n%q", left, err, is, x.was, text)
+	})
 }
 
 // On a terminal a key kills a replica, another one cancels a record, and the screen tells what becomes of it.
@@ -180,52 +174,5 @@ func TestDemoRestoresTheTerminal(t *testing.T) {
 			x.restored(t)
 			x.seen.await(t, test.says)
 		})
-	}
-}
-
-// A terminal that is closed ends the demo.
-func TestDemoEndsWithItsTerminal(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("what reads a terminal that is closed elsewhere was not tried")
-	}
-	x := onTerminal(t)
-	x.seen.await(t, `WHAT COMES`)
-	_ = x.tty.Close()
-	_ = x.master.Close()
-	x.ended(t)
-}
-
-// A replica that ends without being told to is a failure of the demo, which says so and ends with exit code 1.
-func TestDemoFailsWithAReplica(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the children of a process are found in /proc")
-	}
-	var out, log heard
-	cmd := exec.Command(os.Args[0], "demo")
-	cmd.Stdout, cmd.Stderr = &out, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	out.await(t, `\n +\d+s  asked \d+`)
-	pid := cmd.Process.Pid
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, path := range children {
-		more, _ := os.ReadFile(path)
-		b = append(b, more...)
-	}
-	if err != nil || len(strings.Fields(string(b))) == 0 {
-		t.Fatalf("no replica was found: %v", err)
-	}
-	child, err := strconv.Atoi(strings.Fields(string(b))[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	err = cmd.Wait()
-	if cmd.ProcessState.ExitCode() != 1 || !regexp.MustCompile(`duewheel: replica [ab] has ended by itself: signal: killed`).MatchString(log.String()) {
-		t.Errorf("it ended with %v\n%s\n%s", err, &out, &log)
 	}
 }

@@ -4,47 +4,9 @@ import (
 	"context"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
-
-// heard is what a command has printed so far.
-type heard struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (h *heard) Write(b []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(b)
-}
-
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.String()
-}
-
-// await waits until something was printed.
-func (h *heard) await(t *testing.T, wants ...string) {
-	t.Helper()
-	for end := time.Now().Add(2 * patience); ; time.Sleep(20 * time.Millisecond) {
-		text, missing := h.String(), ""
-		for _, want := range wants {
-			if !regexp.MustCompile(want).MatchString(text) {
-				missing = want
-			}
-		}
-		if missing == "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("no %q in\n%s", missing, text[max(0, len(text)-4000):])
-		}
-	}
-}
 
 // Where its output is no terminal, the demo tells its story in lines, kills a replica by itself, and says what became of what that one had.
 func TestDemo(t *testing.T) {

@@ -321,29 +321,18 @@ func TestVerifyWithoutRights(t *testing.T) {
 func TestVerifyWatch(t *testing.T) {
 	addr, config := spoiled(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	var out, notes lockedBuffer
+	var out, notes heard
 	ended := make(chan error, 1)
 	go func() {
 		ended <- run(ctx, []string{"verify", "-c", config, "--watch", "--every", "1s", "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &notes)
 	}()
 	t.Cleanup(cancel)
-	await := func(where interface{ String() string }, pattern string) string {
-		t.Helper()
-		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-			if found := regexp.MustCompile(pattern).FindStringSubmatch(where.String()); found != nil {
-				return found[len(found)-1]
-			}
-			if time.Now().After(end) {
-				t.Fatalf("there is no %q in\n%s%s", pattern, out.String(), notes.String())
-			}
-		}
-	}
-	at := await(&notes, `metrics are at (http://\S+)`)
-	await(&out, `(?m)^\S+ MISSING: 1, and there were 0: delays/0@1: due`)
+	at := notes.await(t, `metrics are at (http://\S+)`)
+	out.await(t, `(?m)^\S+ MISSING: 1, and there were 0: delays/0@1: due`)
 	if err := client(t, addr).ProduceSync(t.Context(), arrived(2)).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	await(&out, `(?m)^\S+ DOUBLED: 2, and there were 1: delays/0@2: seen 3 times`)
+	out.await(t, `(?m)^\S+ DOUBLED: 2, and there were 1: delays/0@2: seen 3 times`)
 	resp, err := http.Get(at)
 	if err != nil {
 		t.Fatal(err)
