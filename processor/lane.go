@@ -16,7 +16,6 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
 	"github.com/duewheel/duewheel/processor/wait"
-	"github.com/duewheel/duewheel/state"
 )
 
 // lane is one member of the group: it reads its partitions, keeps their pending records and
@@ -247,13 +246,13 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		err := ftp.Err
 		for _, r := range ftp.Records {
 			if err == nil {
-				err = l.without(p, l.accept(p, r, now))
+				err = l.store.without(p, l.accept(p, r, now))
 			}
 			r.Recycle() // what was accepted has been copied
 		}
 		if err == nil {
 			p.unread.Read()
-			err = l.without(p, p.Sync())
+			err = l.store.without(p, p.Sync())
 		}
 		if err != nil && !kafka.IsShutdown(err) && !errors.Is(err, context.DeadlineExceeded) {
 			failed, why = append(failed, p), append(why, err)
@@ -297,15 +296,4 @@ func (l *lane) storeFailed(ctx context.Context, err error) {
 			l.startOver(ctx, p, 0)
 		}
 	}
-}
-
-// without makes a live partition go on without the store when that is what the error asks for; the
-// others do when they meet the failure, too.
-func (l *lane) without(p *partition, err error) error {
-	if err == nil || !p.live() || !errors.Is(err, state.ErrFailed) {
-		return err
-	}
-	l.store.failed(err)
-	p.Forgo()
-	return nil
 }

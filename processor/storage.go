@@ -133,6 +133,16 @@ func (s *storage) failed(err error) {
 	s.lost(err)
 }
 
+// without makes a live partition go on without the store when that is what the error asks for; the others do when they meet the failure, too.
+func (s *storage) without(p *partition, err error) error {
+	if err == nil || !p.live() || !errors.Is(err, state.ErrFailed) {
+		return err
+	}
+	s.failed(err)
+	p.Forgo()
+	return nil
+}
+
 // lost says that there is no store from now on. mu is held.
 func (s *storage) lost(err error) {
 	t := sortTrouble(err)
