@@ -100,7 +100,7 @@ func (r *runner) actOnBrokers(s step) (done, handled bool) {
 		h := r.refusing("poison", poisons[s.N])
 		r.after(s.For, func() { h.Remove() })
 		for i := range 3 {
-			r.client.Produce(context.Background(), request(fmt.Sprint("poison", i), in(time.Duration(r.rng.IntN(2000))*milli)), nil)
+			r.client.Produce(context.Background(), r.prefixed(request(fmt.Sprint("poison", i), in(time.Duration(r.rng.IntN(2000))*milli))), nil)
 		}
 	case opProduceError:
 		r.fault(s.For, kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Err: produceErrors[s.N], When: ofOurProducers})

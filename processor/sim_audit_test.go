@@ -205,7 +205,7 @@ func (w *world) checkAudit() {
 	found := 0
 	for _, target := range w.targets() {
 		for _, r := range w.committedOf(target.Topic) {
-			source, place := valueOf(r, "delay-source"), fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
+			source, place := w.sourceOf(r), fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset)
 			if told, is := of[place]; is && told != source || !is && once || !sources[source] {
 				w.fail("%s is of %s, and told to be of %q; told of are %d", place, source, told, len(sources))
 			}

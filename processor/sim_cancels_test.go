@@ -46,14 +46,14 @@ func (r *runner) cancelMany(n int, also func()) {
 		r.requests++
 		rec := request(fmt.Sprint("cancelled ", r.requests), in(40*time.Second+time.Duration(i)*10*milli))
 		rec.Partition = i % r.plan.Partitions
-		r.client.Produce(context.Background(), rec, written.add)
+		r.client.Produce(context.Background(), r.prefixed(rec), written.add)
 	}
 	r.after(soonAcknowledged, func() {
 		also()
 		all := written.handles()
 		for i, h := range all {
 			rest := max(i-len(all)/2, 0)
-			r.after(time.Duration(rest)*betweenCancels, func() { r.client.Produce(context.Background(), cancelling(h), nil) })
+			r.after(time.Duration(rest)*betweenCancels, func() { r.client.Produce(context.Background(), r.prefixed(cancelling(h)), nil) })
 		}
 	})
 }

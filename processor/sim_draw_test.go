@@ -44,8 +44,11 @@ func (r *runner) transact(s step) {
 	})
 }
 
-// draw makes a request up: good or bad, for one of several targets, due at some time.
-func (r *runner) draw() *kgo.Record {
+// draw makes a request up, in whatever words.
+func (r *runner) draw() *kgo.Record { return r.worded(r.drawMeaning()) }
+
+// drawMeaning makes a request up: good or bad, for one of several targets, due at some time.
+func (r *runner) drawMeaning() *kgo.Record {
 	n := r.rng.IntN
 	r.requests++
 	key := fmt.Sprintf("k%d", n(4))
@@ -164,7 +167,7 @@ type known struct{ written }
 // handleOf is the handle of a request that was acknowledged, where it has one.
 func handleOf(r *kgo.Record) (h topics.Handle, ok bool) {
 	h = topics.Handle{Partition: r.Partition, Offset: r.Offset}
-	for _, header := range r.Headers {
+	for _, header := range meaning(r) {
 		switch header.Key {
 		case topics.HeaderID:
 			return h, false // it is named by that

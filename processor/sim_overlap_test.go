@@ -80,7 +80,7 @@ func (w *world) overlapping(ctx context.Context, o overlap, producer int, stoppe
 			return
 		}
 		for k := range o.records {
-			if err := cl.ProduceSync(ctx, o.request(producer, n, k)).FirstErr(); err != nil {
+			if err := cl.ProduceSync(ctx, w.prefixed(o.request(producer, n, k))).FirstErr(); err != nil {
 				w.note("%s: %v", id, err)
 			}
 			wait.For(ctx, o.each/time.Duration(o.records))

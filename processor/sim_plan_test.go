@@ -38,6 +38,10 @@ type plan struct {
 	Duplicates topics.OnDuplicate
 	Keyed      bool          // the key is the id
 	Remember   time.Duration // of ids, where they do not replace
+	Prefix     string        // of headers, on the delay topic; "": the usual one
+	Tools      []string      // headers.aliases there
+	Timestamp  topics.Timestamp
+	Target     bool          // it has one for what names none
 	Trim       time.Duration // how often topics are trimmed; 0: not at all
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
@@ -187,6 +191,10 @@ func drawPlan(t *rapid.T) plan {
 		Keyed:      below(t, "keyed", 5) == 4,
 		Duplicates: oneOf(t, "duplicates", topics.DuplicateRejected, topics.DuplicateReplaces, topics.DuplicateIgnored),
 		Remember:   oneOf(t, "remember", 0, 0, 2*time.Second, 25*time.Second),
+		Prefix:     oneOf(t, "prefix", "", "", "", "x-wheel-"),
+		Tools:      oneOf(t, "tools", nil, nil, []string{"spring-retry", "etf1"}, []string{"plain", "cloudevents", "spring-retry"}, []string{"none"}),
+		Timestamp:  oneOf(t, "timestamp", topics.TimestampFired, topics.TimestampFired, topics.TimestampDue, topics.TimestampOriginal),
+		Target:     below(t, "target", 2) == 1,
 		Trim:       oneOf(t, "trim", 0, time.Second, 3*time.Second),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
@@ -276,8 +284,8 @@ func (p plan) line() string {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, remembered for %v, trimmed every %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Duplicates, p.Keyed, p.remember(), p.Trim, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, remembered for %v, prefix %q, headers of %q, timestamp %v, a target of its own %v, trimmed every %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Duplicates, p.Keyed, p.remember(), p.Prefix, p.Tools, p.Timestamp, p.Target, p.Trim, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

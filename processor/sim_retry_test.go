@@ -128,7 +128,7 @@ func (c *consumers) process(r *kgo.Record) {
 	again := &kgo.Record{Topic: simAgain, Partition: int32(r.Offset % 2), Key: r.Key, Value: r.Value, Headers: slices.Clone(r.Headers)}
 	if r.Offset%3 > 0 { // as Kafka Connect, the others as a consumer of one's own
 		again.Timestamp = r.Timestamp.Add(-time.Hour)
-		again.Headers = append(again.Headers, kgo.RecordHeader{Key: topics.SourceHeaders[0], Value: []byte(r.Topic)}, kgo.RecordHeader{Key: "__connect.errors.exception.message", Value: []byte("no")})
+		again.Headers = append(again.Headers, kgo.RecordHeader{Key: topics.SourceHeaders[int(r.Offset)%len(topics.SourceHeaders)], Value: []byte(r.Topic)}, kgo.RecordHeader{Key: "__connect.errors.exception.message", Value: []byte("no")})
 	} else {
 		again.Headers = append(again.Headers, kgo.RecordHeader{Key: topics.HeaderTargetTopic, Value: []byte(r.Topic)})
 	}

@@ -24,6 +24,7 @@ type runner struct {
 	mend          []func() // ends what still goes wrong
 	stepped       map[*process]bool
 	requests      int
+	borrowed      int64 // of these: by the headers of another tool
 	cut           int64 // records of the log that retention took
 	overlaps      bool  // there are producers with overlapping transactions
 	clocked       bool  // a broker's clock has been wrong

@@ -90,6 +90,10 @@ type worldConfig struct {
 	duplicates topics.OnDuplicate // what becomes of a request whose id is pending
 	keyed      bool               // the key is the id
 	remember   time.Duration
+	prefix     string   // headers.prefix of the delay topic; "": the usual one
+	tools      []string // headers.aliases of it
+	timestamp  topics.Timestamp
+	target     bool          // it has a target for requests that name none
 	again      string        // there is a retry route besides, and this is message.timestamp.type of its topic
 	jitter     time.Duration // of the delay topic
 	expires    time.Duration // expire_after of the delay topic and of the retry topic
@@ -189,11 +193,13 @@ func (w *world) routes() []topics.Route {
 	if w.host != w {
 		r := rivalRoute()
 		r.OnDuplicate, r.Keyed, r.Remember = w.cfg.duplicates, w.cfg.keyed, w.cfg.remember
+		r.Prefix, r.Aliases, r.Timestamp = w.cfg.prefix, w.cfg.tools, w.cfg.timestamp
 		return []topics.Route{r}
 	}
 	r := []topics.Route{{Topic: simTopic, Allow: []string{"orders", "bills", "gone"}, DeadLetter: simTopic + ".dead", MaxDelay: 30 * 24 * time.Hour, CancelsAnswered: true,
-		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires, OnDuplicate: w.cfg.duplicates, Keyed: w.cfg.keyed, Remember: w.cfg.remember}}
-	if w.cfg.rival {
+		Jitter: w.cfg.jitter, ExpireAfter: w.cfg.expires, OnDuplicate: w.cfg.duplicates, Keyed: w.cfg.keyed, Remember: w.cfg.remember,
+		Prefix: w.cfg.prefix, Aliases: w.cfg.tools, Timestamp: w.cfg.timestamp}}
+	if w.cfg.rival || w.cfg.target {
 		r[0].Target = "orders"
 	}
 	r[0].Allow = append(r[0].Allow, w.cfg.more...)
@@ -224,6 +230,7 @@ func (w *world) expectations() check.Config {
 	for _, r := range w.routes() {
 		c.Routes = append(c.Routes, check.Route{Topic: r.Topic, Group: w.group, Target: r.Target, Delay: r.Delay, Now: time.Now, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
 			Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, Retry: promised(r.Retry), CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate,
+			Prefix: r.Prefix, Tools: r.Aliases, Timestamp: r.Timestamp.String(),
 			Keyed: r.Keyed, OnDuplicate: check.OnDuplicate(r.OnDuplicate), Remember: max(r.Remember-clocksDiffer, 0)})
 	}
 	return c
@@ -358,6 +365,9 @@ func (w *world) ownProducerID(cl *kgo.Client) {
 // send produces requests, in order.
 func (w *world) send(rs ...*kgo.Record) {
 	w.t.Helper()
+	for _, r := range rs {
+		w.prefixed(r)
+	}
 	if err := w.client.ProduceSync(context.Background(), rs...).FirstErr(); err != nil {
 		w.fail("produce requests: %v", err)
 	}

@@ -43,8 +43,8 @@ func (d *deliveries) writtenAt(r *kgo.Record) (millis int64, ok bool) {
 			case !of:
 			case name == "source":
 				topic, _, _ := bytes.Cut(h.Value, []byte("/"))
-				if ours = true; !d.untimed[string(topic)] {
-					fired = r.Timestamp.UnixMilli()
+				if ours, fired = true, r.Timestamp.UnixMilli(); d.untimed[string(topic)] { // the last one counts: others are of routes before
+					fired = -1
 				}
 			case name == "fired" && fired < 0:
 				if n, err := strconv.ParseInt(string(h.Value), 10, 64); err == nil {

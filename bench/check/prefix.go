@@ -58,12 +58,17 @@ func (rt *route) asUsual(r *kgo.Record) *kgo.Record {
 	return &as
 }
 
-// deliveredAsUsual is a delivered record with headers of the usual prefix: that of the route that it names by its own.
+// deliveredAsUsual is a delivered record with headers of the usual prefix: that of the route that it names by its own. One that was delivered before,
+// by a route with another prefix, still has the headers of then; those of the last one are behind them.
 func deliveredAsUsual(prefixed []*route, r *kgo.Record) *kgo.Record {
-	for _, rt := range prefixed {
-		source := lastOf(r.Headers, rt.Prefix+"source")
-		if topic, _, _ := strings.Cut(string(source), "/"); topic == rt.Topic {
-			return rt.asUsual(r)
+	for _, h := range slices.Backward(r.Headers) {
+		if h.Key == prefix+"source" {
+			return r
+		}
+		for _, rt := range prefixed {
+			if topic, _, _ := strings.Cut(string(h.Value), "/"); h.Key == rt.Prefix+"source" && topic == rt.Topic {
+				return rt.asUsual(r)
+			}
 		}
 	}
 	return r
