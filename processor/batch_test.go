@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -303,4 +304,56 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 		equal(t, "the record is to blame", refuse().Blame != nil, false)
 	}
 	equal(t, "status", target.State.Load().Status, targets.Troubled)
+}
+
+// A route gets its weight of a turn when others have more due than it takes, however many partitions each has, and what it leaves is theirs.
+func TestRoutesShareByWeight(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		partitions [2]int32 // of each route
+		weights    [2]int
+		due        [2]int // in each partition
+		want       [2]int // of 1000
+	}{
+		{"many partitions beside one", [2]int32{24, 1}, [2]int{1, 1}, [2]int{2000, 2000}, [2]int{500, 500}},
+		{"three times the weight", [2]int32{8, 3}, [2]int{1, 3}, [2]int{2000, 2000}, [2]int{250, 750}},
+		{"one wants little", [2]int32{4, 2}, [2]int{3, 1}, [2]int{2000, 7}, [2]int{986, 14}},
+		{"the heavy one wants little", [2]int32{4, 2}, [2]int{1, 100}, [2]int{2000, 7}, [2]int{986, 14}},
+		{"some of its partitions want little", [2]int32{1, 2}, [2]int{1, 1}, [2]int{2000, 100}, [2]int{800, 200}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = 1000, 256<<20 })
+			first := livePartition(t, l)
+			clear(l.partitions)
+			n := int32(0)
+			for which, partitions := range c.partitions {
+				route := *first.route
+				route.Weight = c.weights[which]
+				for range partitions {
+					p := emptyPartition(first, n)
+					p.route = &route
+					l.partitions[p.tp] = p
+					for range c.due[which] {
+						l.read(t, p, testNow, req(p.Marks().Position, testNow, "orders"))
+					}
+					n++
+				}
+			}
+			l.order = inOrder(l.partitions)
+			parts, _ := l.selection.records(l.order, testNow)
+			var got [2]int
+			for _, pt := range parts {
+				which := 0
+				if pt.p.tp.Partition >= c.partitions[0] {
+					which = 1
+				}
+				got[which] += len(pt.Items)
+			}
+			for which := range got {
+				if math.Abs(float64(got[which]-c.want[which])) > 12 { // as shares are rounded
+					t.Errorf("the routes get %v records, want %v", got, c.want)
+				}
+			}
+		})
+	}
 }

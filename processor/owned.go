@@ -48,7 +48,8 @@ type partition struct {
 	syncedAt   time.Time // when its store was last told how far it is
 	wanted     int       // how much it wanted when the lane last asked, and when it was last served
 	served     int
-	paused     bool // the reader has been told to leave it alone
+	claim      float64 // how much of a turn is its own, in weights of routes
+	paused     bool    // the reader has been told to leave it alone
 }
 
 // part is what a turn does for one of the lane's partitions.

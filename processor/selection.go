@@ -2,22 +2,25 @@ package processor
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // selection is what the next turn takes of what is due: of which partitions, and how much. It belongs to the lane.
 type selection struct {
 	*kit
-	batch     batch            // how much a turn takes
-	resizedAt time.Time        // when it was last said that turns are made smaller
-	served    int              // how often partitions were asked for what is due
-	narrowing bool             // there may be suspects (suspect.go)
-	lost      lost             // time, to the search for those to blame
-	due       []*partition     // scratch
-	spare     [][]pending.Item // memory of parts that have been settled
+	batch     batch                 // how much a turn takes
+	resizedAt time.Time             // when it was last said that turns are made smaller
+	served    int                   // how often partitions were asked for what is due
+	narrowing bool                  // there may be suspects (suspect.go)
+	lost      lost                  // time, to the search for those to blame
+	due       []*partition          // scratch
+	ofRoute   map[*topics.Route]int // scratch: how many of them each route has
+	spare     [][]pending.Item      // memory of parts that have been settled
 }
 
 func newSelection(k *kit) selection {
@@ -26,10 +29,10 @@ func newSelection(k *kit) selection {
 	return s
 }
 
-// records takes what is due, up to the bounds of a batch, and says whether more may be due. No
-// partition gets less than an equal share of the batch if it wants as much: those that want least
-// come first, and what they leave is shared among the others. Where there are more partitions than
-// records in a batch, those come first that have waited longest. While a quota lasts it takes nothing.
+// records takes what is due, up to the bounds of a batch, and says whether more may be due. No route gets less of the batch than its weight
+// is of those that have something due, and none of its partitions less than an equal share of that, if they want as much: those that
+// want least of their share come first, and what they leave is shared among the others (weighted max-min fairness). Where there are more
+// partitions than records in a batch, those come first that have waited longest. While a quota lasts it takes nothing.
 func (s *selection) records(ps []*partition, now int64) (parts []*part, full bool) {
 	if s.quota.Lasts() {
 		return nil, false
@@ -48,10 +51,15 @@ func (s *selection) records(ps []*partition, now int64) (parts []*part, full boo
 		slices.SortStableFunc(due, func(a, b *partition) int { return cmp.Compare(a.served, b.served) })
 		due, full = due[:s.batch.records], true
 	}
-	slices.SortStableFunc(due, func(a, b *partition) int { return cmp.Compare(a.wanted, b.wanted) })
+	claims := s.claims(due)
+	slices.SortStableFunc(due, func(a, b *partition) int { return cmp.Compare(float64(a.wanted)/a.claim, float64(b.wanted)/b.claim) })
 	left := s.batch
 	for i, p := range due {
-		share := batch{max(left.records/(len(due)-i), 1), max(left.bytes/int64(len(due)-i), 1)}
+		part := p.claim / claims
+		if claims -= p.claim; i == len(due)-1 {
+			part = 1
+		}
+		share := batch{max(int(math.Round(part*float64(left.records))), 1), max(int64(part*float64(left.bytes)), 1)}
 		items := s.items()
 		pt := p.take(now, items, share.records, share.bytes)
 		if pt == nil {
@@ -64,6 +72,23 @@ func (s *selection) records(ps []*partition, now int64) (parts []*part, full boo
 		parts = s.serve(parts, pt)
 	}
 	return parts, full
+}
+
+// claims says how much of a turn each partition may claim, and how much all of them: the weight of a route is divided by how many of its
+// partitions have something due.
+func (s *selection) claims(due []*partition) (all float64) {
+	if s.ofRoute == nil {
+		s.ofRoute = map[*topics.Route]int{}
+	}
+	clear(s.ofRoute)
+	for _, p := range due {
+		s.ofRoute[p.route]++
+	}
+	for _, p := range due {
+		p.claim = float64(p.route.Weight) / float64(s.ofRoute[p.route])
+		all += p.claim
+	}
+	return all
 }
 
 func (s *selection) serve(parts []*part, pt *part) []*part {

@@ -58,6 +58,9 @@ type Route struct {
 	// Trim has what the topic does not need any more deleted. Nil: if the topic keeps everything otherwise (KeepAll).
 	Trim *bool
 
+	// Weight is how much of a turn is the route's when records of other routes are due, too, beside the weights of those. Zero: 1. MostWeight at most.
+	Weight int
+
 	// ExpireAfter is how long after it was due a record is dead-lettered instead of delivered. Zero: never.
 	ExpireAfter time.Duration
 

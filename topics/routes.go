@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -73,6 +74,9 @@ func (s roles) route(r Route) (*Route, []error) {
 	s.allow(&r, &p)
 	checkRetry(r, &p)
 	checkIdle(r, &p)
+	if r.Weight = cmp.Or(r.Weight, 1); r.Weight < 1 || r.Weight > MostWeight {
+		p.report("weight is %d: 1 to %d", r.Weight, MostWeight)
+	}
 	r.parser.delay, r.parser.jitter = max(ceilMillis(r.Delay), 0), max(ceilMillis(r.Jitter), 0)
 	r.parser.keyed, r.parser.onDuplicate, r.parser.remember = r.Keyed, r.OnDuplicate, max(ceilMillis(r.Remember), 0)
 	if r.Retry != nil {
@@ -85,6 +89,9 @@ func (s roles) route(r Route) (*Route, []error) {
 	}
 	return &r, nil
 }
+
+// MostWeight is the highest weight of a route: more is a mistake.
+const MostWeight = 1000
 
 const whatAName = "1 to 249 letters, digits, dots, underscores and dashes"
 

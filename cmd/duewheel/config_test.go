@@ -71,7 +71,7 @@ func TestSmallestFileWorks(t *testing.T) {
 	}
 	want := topics.Route{
 		Topic: "delay-requests", Allow: []string{"orders", "billing.*"}, MaxDelay: 366 * 24 * time.Hour,
-		DeadLetter: "delay-requests.dead", Prefix: "delay-",
+		DeadLetter: "delay-requests.dead", Prefix: "delay-", Weight: 1,
 	}
 	if got := c.Routes; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("routes %+v, want %+v", got, want)

@@ -152,6 +152,10 @@ type routeSettings struct {
 	// right to Delete the topic.
 	Trim *bool `key:"trim" unset:"true where retention.ms and retention.bytes of the topic are -1, as topics create makes it"`
 
+	// Weight is how much of a turn the route gets when more is due than a turn takes, of other routes, too: one with 3 gets three times as much as one with 1.
+	// Its partitions share that equally. What a route does not need is left to the others. 1 to 1000.
+	Weight int `key:"weight" default:"1"`
+
 	// ExpireAfter is how long after it was due, however long its delay was, a record is of no use: it is dead-lettered then instead of delivered. `delay-expires` says so
 	// of one record.
 	ExpireAfter time.Duration `key:"expire_after" unset:"never"`
