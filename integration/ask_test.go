@@ -64,8 +64,9 @@ type asker struct {
 	random *rand.Rand
 	asked  int
 
-	mu    sync.Mutex
-	known []topics.Handle
+	mu     sync.Mutex
+	known  []topics.Handle
+	places map[string]bool // of all that it has written: whether that is a cancel
 }
 
 func (s *stage) newAsker() *asker {
@@ -75,7 +76,7 @@ func (s *stage) newAsker() *asker {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(cl.Close)
-	return &asker{stage: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2))}
+	return &asker{stage: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2)), places: map[string]bool{}}
 }
 
 // keepAsking asks so often a second, until stop is called.
@@ -107,6 +108,9 @@ func (a *asker) acknowledged(r *kgo.Record, err error) {
 		a.t.Errorf("produce: %v", err)
 		return
 	}
+	a.mu.Lock()
+	a.places[fmt.Sprintf("%d-%d", r.Partition, r.Offset)] = value(r, topics.HeaderCancel) != ""
+	a.mu.Unlock()
 	for _, h := range r.Headers {
 		if h.Key == topics.HeaderID || h.Key == topics.HeaderReplace && strings.HasPrefix(string(h.Value), "id") {
 			return // it is named by that

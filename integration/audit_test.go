@@ -41,6 +41,9 @@ func TestAudit(t *testing.T) {
 			told := s.readAudit(audit)
 			t.Logf("killed %d times, %d of them inside an open transaction; %d requests, %d cancels; told are %v", k.kills, k.open, report.Requested, report.Cancels, told.events)
 			told.compare(s.visible(s.targets[0]), once)
+			if once {
+				told.answers(a.places)
+			}
 			for _, event := range []string{"accepted", "delivered", "cancelled", "replaced", "too_late", "unknown", "forwarded", "duplicate", "not_here"} {
 				if told.events[event] < 10 {
 					t.Errorf("%s was told %d times", event, told.events[event])
@@ -57,12 +60,14 @@ type audited struct {
 	ends   map[string]int    // by handle: how many of its events are the end of a request
 	of     map[string]string // by place in a target: the request that is told to lie there
 	told   map[string]bool   // requests that are told to be delivered
+	by     map[string]int    // by what has done it: how many events
+	passed int               // of what was passed on: how many partitions have to answer
 	ended  map[string]bool   // or to have another end, which after a crash one may have that was delivered (at_least_once)
 }
 
 func (s *stage) readAudit(topic string) audited {
 	s.t.Helper()
-	a := audited{t: s.t, events: map[string]int{}, ends: map[string]int{}, of: map[string]string{}, told: map[string]bool{}, ended: map[string]bool{}}
+	a := audited{t: s.t, events: map[string]int{}, ends: map[string]int{}, by: map[string]int{}, of: map[string]string{}, told: map[string]bool{}, ended: map[string]bool{}}
 	for _, r := range s.visible(topic) {
 		var e struct {
 			Event, Handle, ID, By, Topic, Group, Code, Target string
@@ -72,7 +77,14 @@ func (s *stage) readAudit(topic string) audited {
 		if err := json.Unmarshal(r.Value, &e); err != nil || e.Handle == "" && e.ID == "" || e.Handle != string(r.Key) && e.By != string(r.Key) || e.Topic != s.route.Topic || e.Group != s.name {
 			s.t.Fatalf("%s: %s: %v", r.Key, r.Value, err)
 		}
+		if e.By != "" {
+			a.by[e.By]++
+		}
 		switch a.events[e.Event]++; e.Event {
+		case "forwarded":
+			if a.passed++; e.Handle == "" {
+				a.passed += 2 // with an id to all three others
+			}
 		case "delivered":
 			h, ok := topics.ParseHandle([]byte(e.Handle))
 			if !ok {
@@ -115,6 +127,29 @@ func (a audited) compare(delivered []*kgo.Record, once bool) {
 		if once && n != 1 {
 			a.t.Errorf("%s has %d ends", handle, n)
 		}
+	}
+}
+
+// answers fails unless each cancel has done one thing, what was passed on as many as it was passed on to, and what asks to take another one's
+// place one at most. Places are what was written: whether that is a cancel.
+func (a audited) answers(places map[string]bool) {
+	a.t.Helper()
+	faults := 0
+	for place, cancels := range places {
+		if n := a.by[place]; cancels && n != 1 || n > 1 {
+			if faults++; faults < 5 {
+				a.t.Errorf("the record at %s (a cancel: %v) has done %d things", place, cancels, n)
+			}
+		}
+	}
+	answered := 0
+	for place, n := range a.by {
+		if _, written := places[place]; !written {
+			answered += n
+		}
+	}
+	if answered != a.passed || answered == 0 {
+		a.t.Errorf("%d answers to what was passed on, want %d", answered, a.passed)
 	}
 }
 

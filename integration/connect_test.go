@@ -140,9 +140,9 @@ func TestConnectRetries(t *testing.T) {
 		return ""
 	})
 	p.stop()
-	came = tripsOf(t, s.whole(s.targets[0]))
+	came = tripsOf(t, s.visible(s.targets[0]))
 	failed := map[string]int{}
-	for _, r := range s.whole(s.route.Topic) {
+	for _, r := range s.visible(s.route.Topic) {
 		failed[string(r.Key)]++
 	}
 	for i := range records {
@@ -151,7 +151,7 @@ func TestConnectRetries(t *testing.T) {
 			t.Errorf("%s failed %d times, came %d times, and %d records were written:\n%s", key, failed[key], n, len(lines), strings.Join(lines, "\n"))
 		}
 	}
-	if n := len(s.whole(s.route.DeadLetter)); n != records || len(lines) != records {
+	if n := len(s.visible(s.route.DeadLetter)); n != records || len(lines) != records {
 		t.Errorf("%d records were parked and %d written, want %d and %d", n, len(lines), records, records)
 	}
 }
@@ -186,37 +186,10 @@ func (s *stage) consume(topic string, n int) []*kgo.Record {
 	return all
 }
 
-// whole is all that is committed in a topic.
-func (s *stage) whole(topic string) (all []*kgo.Record) {
-	s.t.Helper()
-	ends, err := s.admin.ListEndOffsets(s.t.Context(), topic)
-	if err != nil || ends.Error() != nil {
-		s.t.Fatal(err, ends.Error())
-	}
-	s.consumeUntil(topic, func(read []*kgo.Record) bool {
-		all = all[:0]
-		next := map[int32]int64{}
-		for _, r := range read {
-			next[r.Partition] = r.Offset + 1
-			if !r.Attrs.IsControl() {
-				all = append(all, r)
-			}
-		}
-		for _, end := range ends[topic] {
-			if next[end.Partition] < end.Offset {
-				return false
-			}
-		}
-		return true
-	}, kgo.KeepControlRecords())
-	return all
-}
-
 // consumeUntil reads what is committed in a topic from its beginning until that is enough.
-func (s *stage) consumeUntil(topic string, enough func(all []*kgo.Record) bool, opts ...kgo.Opt) (all []*kgo.Record) {
+func (s *stage) consumeUntil(topic string, enough func(all []*kgo.Record) bool) (all []*kgo.Record) {
 	s.t.Helper()
-	opts = append(append(s.opts(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted())), opts...)
-	cl, err := kgo.NewClient(opts...)
+	cl, err := kgo.NewClient(append(s.opts(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
