@@ -144,10 +144,10 @@ func (c *ids) ended(name Source, code Codes, dead bool) {
 	c.owe(g)
 }
 
-// delivered takes in when a request was delivered.
-func (c *ids) delivered(src *source, offset int64, r *kgo.Record) {
-	if name := src.name(offset); src.route.Remember > 0 && r != nil && c.sent[name] == 0 {
-		c.sent[name] = r.Timestamp.UnixMilli()
+// delivered takes in when a request was delivered, in ms, if that is known.
+func (c *ids) delivered(src *source, offset, written int64) {
+	if name := src.name(offset); src.route.Remember > 0 && written != untimed && c.sent[name] == 0 {
+		c.sent[name] = written
 	}
 }
 

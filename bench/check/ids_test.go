@@ -83,6 +83,25 @@ func TestIDs(t *testing.T) {
 			n.duplicate(n.second)
 		}, nil, ""},
 		{"it is forgotten", Reject, func(n *sharing) { n.remember(time.Hour); n.delivered(n.first, n.second, n.third) }, map[Kind]int64{Doubled: 1}, "is remembered"},
+		{"its time was over when the next one came, which was due before", Reject, func(n *sharing) {
+			n.remember(50 * time.Millisecond)
+			n.delivered(n.first, n.second, n.third)
+			n.w.config.Routes[0].Timestamp = "due"
+			for i, r := range n.arrivals {
+				r.Timestamp = due
+				set(r, "delay-fired", millis(due.Add(time.Duration(i+1)*100*time.Millisecond)))
+			}
+		}, nil, ""},
+		{"it is not known when they came", Reject, func(n *sharing) {
+			n.remember(time.Hour)
+			n.delivered(n.first, n.second, n.third)
+			n.w.config.Routes[0].Timestamp, n.w.config.Routes[0].Emit = "due", "source"
+			for _, r := range n.arrivals {
+				r.Timestamp = due
+				drop(r, "delay-fired")
+				drop(r, "delay-source-timestamp")
+			}
+		}, nil, ""},
 		{"its time is over", Reject, func(n *sharing) { n.remember(time.Millisecond); n.delivered(n.first, n.second, n.third) }, nil, ""},
 	} {
 		for seed := range uint64(12) {
