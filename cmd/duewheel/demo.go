@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -123,11 +122,11 @@ func (o demoOptions) run(ctx context.Context, stdin io.Reader, stdout, stderr io
 	if err := o.check(); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "duewheel-demo-")
+	dir, err := newDemoDir()
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer dir.remove()
 	// alive ends when something goes wrong, and running with the show: what was begun is then brought to an end.
 	alive, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
@@ -137,7 +136,7 @@ func (o demoOptions) run(ctx context.Context, stdin io.Reader, stdout, stderr io
 
 	d := &demo{stop: kill, alive: alive}
 	front := newFront(d, stdin, stdout, stderr, quit)
-	if err := d.open(alive, dir, front.log()); err != nil {
+	if err := d.open(alive, dir.path, front.log()); err != nil {
 		return err
 	}
 	defer d.close()
