@@ -21,9 +21,8 @@ import (
 // agenda is what `duewheel agenda` was asked for.
 type agenda struct {
 	outlook
-	by     string
-	ascii  bool
-	hasKey bool
+	by    string
+	ascii bool
 }
 
 func newAgendaCommand(f *flags) *cobra.Command {
@@ -43,7 +42,6 @@ group's checkpoints and the logs behind them, as ls does, and writes nothing.`,
 			if err != nil {
 				return err
 			}
-			o.hasKey = cmd.Flags().Changed("key")
 			o.ascii = o.ascii || !speaksUTF8(os.Getenv)
 			return f.withView(cmd.Context(), o.topics, o.partitions, cmd.ErrOrStderr(), func(v *view) error {
 				return o.run(cmd.Context(), v, cmd.OutOrStdout())
@@ -144,7 +142,7 @@ func (s *schedule) add(p ahead.Pending, now int64) {
 const mostMinutes = 200_000
 
 func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
-	v.Chosen = o.wants(o.hasKey)
+	v.Chosen = o.wants()
 	v.Enough = o.beyond
 	s := schedule{zone: v.Now.Location()}
 	failed := v.each(ctx, func(got *ahead.Looked) {

@@ -76,7 +76,7 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 	}
 	switch {
 	case h.Offset < b.Start:
-		return nil, fmt.Errorf("unknown: the log of %s begins at offset %d, and %s lay before that: retention has removed it, so it was resolved, unless the topic has lost pending records (`duewheel topics check`)", p, b.Start, h)
+		return nil, removed(p, b.Start, h)
 	case h.Offset >= b.High:
 		return nil, fmt.Errorf("unknown: the log of %s ends at offset %d, before %s", p, b.High, h)
 	case h.Offset >= b.Stable:
@@ -92,6 +92,9 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 		return nil, err
 	}
 	if one.record == nil {
+		if h.Offset < got.Bounds.Start { // since it was asked first
+			return nil, removed(p, got.Bounds.Start, h)
+		}
 		return nil, fmt.Errorf("unknown: no committed record has offset %d in %s: it is a marker, or its producer has aborted it, or it was compacted away", h.Offset, p)
 	}
 	fates := got.Fates()
@@ -104,6 +107,11 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 		return nil, fmt.Errorf("the record at offset %d of %s is due at another time than %s says: its handle is %s", h.Offset, p, h, is)
 	}
 	return one, v.fillBy(ctx, one)
+}
+
+// removed says that a record lay before the beginning of its log.
+func removed(p partitionOf, start int64, h topics.Handle) error {
+	return fmt.Errorf("unknown: the log of %s begins at offset %d, and %s lay before that: retention has removed it, so it was resolved, unless the topic has lost pending records (`duewheel topics check`)", p, start, h)
 }
 
 // withID finds what has an id, or had it last.

@@ -34,6 +34,7 @@ type outlook struct {
 	targets       []string
 	after, before string
 	key, id       string
+	hasKey        bool // key is one, even if it is empty
 	output        string
 
 	from, to time.Time // zero: no bound
@@ -55,6 +56,7 @@ func (o *outlook) addFlags(cmd *cobra.Command) {
 // check reads the flags. The error names everything that is wrong with them.
 func (o *outlook) check(cmd *cobra.Command, now time.Time) (err error) {
 	var errs []error
+	o.hasKey = cmd.Flags().Changed("key")
 	for _, bound := range []struct {
 		flag, text string
 		t          *time.Time
@@ -101,17 +103,17 @@ func readInstant(flag, text, or string) (time.Time, error) {
 }
 
 // wants tells whether a request is one of those that were asked for, but for when it is due.
-func (o *outlook) wants(hasKey bool) func(*kgo.Record, *topics.Request) bool {
+func (o *outlook) wants() func(*kgo.Record, *topics.Request) bool {
 	return func(r *kgo.Record, q *topics.Request) bool {
 		return (len(o.targets) == 0 || slices.Contains(o.targets, string(q.Target))) &&
-			(!hasKey || string(r.Key) == o.key) &&
+			(!o.hasKey || string(r.Key) == o.key) &&
 			(o.id == "" || strings.HasPrefix(string(q.ID), o.id))
 	}
 }
 
 // filters tells whether only some of what is pending was asked for.
 func (o *outlook) filters() bool {
-	return len(o.partitions)+len(o.targets)+len(o.after)+len(o.before)+len(o.key)+len(o.id) > 0
+	return o.hasKey || len(o.partitions)+len(o.targets)+len(o.after)+len(o.before)+len(o.id) > 0
 }
 
 // between tells whether a due time is one of those that were asked for.

@@ -22,8 +22,7 @@ import (
 // pendingList is what `duewheel ls` was asked for.
 type pendingList struct {
 	outlook
-	limit  int
-	hasKey bool
+	limit int
 }
 
 func newListCommand(f *flags) *cobra.Command {
@@ -47,7 +46,6 @@ to Describe the group. What is delivered meanwhile may still be in the list.`,
 			if err != nil {
 				return err
 			}
-			o.hasKey = cmd.Flags().Changed("key")
 			return f.withView(cmd.Context(), o.topics, o.partitions, cmd.ErrOrStderr(), func(v *view) error {
 				return o.run(cmd.Context(), v, cmd.OutOrStdout())
 			})
@@ -107,7 +105,7 @@ type counted struct {
 }
 
 func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error {
-	v.Chosen = o.wants(o.hasKey)
+	v.Chosen = o.wants()
 	v.Enough = o.enough
 	var found soonest
 	found.most = o.limit

@@ -70,8 +70,13 @@ const (
 
 // Look finds out what is pending in a partition.
 func (l *Looker) Look(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, error) {
+	return settled(tp, func() (*Looked, error) { return l.try(ctx, tp, id) })
+}
+
+// settled is what was found of a partition when neither checkpoint nor log were set back or cut meanwhile.
+func settled(tp kafka.TopicPartition, try func() (*Looked, error)) (*Looked, error) {
 	for range tries {
-		got, err := l.try(ctx, tp, id)
+		got, err := try()
 		if !errors.Is(err, ErrMoving) && !errors.Is(err, kerr.OffsetOutOfRange) {
 			return got, err
 		}
@@ -131,14 +136,18 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 }
 
 // Trace finds out what has become of the record at an offset, which is watched. It reads what lies behind that, and ends at a time: then
-// Stopped is set, and what lies at or above ReadTo may have taken the record away.
+// Stopped is set, and what lies at or above ReadTo may have taken the record away. Of one that the log has lost there is no fate.
 func (l *Looker) Trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
+	return settled(tp, func() (*Looked, error) { return l.trace(ctx, tp, id, until) })
+}
+
+func (l *Looker) trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
 	got, c, err := l.place(ctx, tp, id)
 	if err != nil {
 		return nil, err
 	}
 	if at := l.Watch.Offset; at < c.Offset {
-		got.position = at // what lies before it has no say
+		got.position = max(at, got.Bounds.Start) // what lies before it has no say
 	}
 	r := reader{Looker: l, got: got, until: until}
 	r.expect(got.Bounds.Stable)

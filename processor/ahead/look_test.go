@@ -225,6 +225,19 @@ func TestLookPassesAborted(t *testing.T) {
 	}
 }
 
+// A record that its log loses while it is looked for has no fate, and that is no error.
+func TestTraceOfWhatIsCut(t *testing.T) {
+	s := newSight(t)
+	s.write(20)
+	s.commit(state.Checkpoint{Offset: 20, LowWater: 17, Watermark: state.Key{Due: testNow + 17_000, Seq: 16}})
+	s.meanwhile(1, func() { s.cut(17) })
+	s.l.Watch = Watch{Offset: 15, Has: true}
+	got, err := s.l.Trace(t.Context(), s.tp, s.id, time.Now().Add(time.Minute))
+	if err != nil || len(got.Fates()) != 0 || got.Bounds.Start != 17 {
+		t.Errorf("it has become %+v, %v", got, err)
+	}
+}
+
 // What lies before a record that an owner has read has no say in what becomes of it, and is not read, however much of it waits.
 func TestTraceBeginsAtItsRecord(t *testing.T) {
 	s := newSight(t)
