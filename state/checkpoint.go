@@ -115,7 +115,7 @@ func (c Checkpoint) Metadata() (string, error) {
 func (c Checkpoint) growth() int {
 	grows := len(" x=") + MaxWriter
 	if c.Writer != "" {
-		grows = MaxWriter - EscapedLen(c.Writer)
+		grows = MaxWriter - escapedLen(c.Writer)
 		if grows < 0 {
 			return MaxMetadata
 		}
@@ -129,8 +129,8 @@ func (c Checkpoint) growth() int {
 	return grows
 }
 
-// EscapedLen is what a writer's name takes in the text.
-func EscapedLen(name string) int { return len(appendEscaped(nil, name)) }
+// escapedLen is what a writer's name takes in the text.
+func escapedLen(name string) int { return len(appendEscaped(nil, name)) }
 
 // ParseCheckpoint reads a committed offset and its metadata. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
 func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {

@@ -78,14 +78,14 @@ func (s *shared) format(d *Delivered) {
 }
 
 // AppendDelivered appends to dst the headers of a delivered record: those of in
-// as they are and in their order, less what is left out (LeftOut), and then what
+// as they are and in their order, less what is left out (leftOut), and then what
 // d says. The new values are formatted into buf, which is returned with dst; the
 // values of in are not copied. With room in both it does not allocate, as long as
 // one d is used for records that share their partition and hand-over.
 func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
 	prefix := cmp.Or(d.Prefix, HeaderPrefix)
 	for i := range in {
-		if !LeftOut(in[i].Key, prefix) && !d.strips(in[i].Key) {
+		if !leftOut(in[i].Key, prefix) && !d.strips(in[i].Key) {
 			dst = append(dst, in[i])
 		}
 	}

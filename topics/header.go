@@ -42,11 +42,11 @@ const (
 // so that a typing error cannot change what a record asks for.
 const HeaderPrefix = "delay-"
 
-// LeftOut tells whether a header is left out of the delivered record, whatever it asked by: request
+// leftOut tells whether a header is left out of the delivered record, whatever it asked by: request
 // headers, internal ones, emitted ones that came in from outside, which would
 // otherwise forge where the record comes from, and what an earlier dead letter
 // said of itself.
-func LeftOut(name, prefix string) bool {
+func leftOut(name, prefix string) bool {
 	return belongs(name, prefix) || strings.HasPrefix(name, errorPrefix) || prefix != HeaderPrefix && internal(name) != other
 }
 

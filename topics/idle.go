@@ -94,7 +94,7 @@ func checkIdle(r Route, p *problems) {
 		return
 	}
 	for _, pattern := range r.Retry.Strip {
-		if LeftOut(pattern, r.HeaderPrefix()) {
+		if leftOut(pattern, r.HeaderPrefix()) {
 			p.report("retry.strip has %q, which does nothing: names that begin with %s or %s are taken off everywhere; leave it out", pattern, r.HeaderPrefix(), strings.TrimSuffix(errorPrefix, "."))
 		}
 	}

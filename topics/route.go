@@ -95,7 +95,7 @@ type Retrying struct {
 	Backoff     Backoff
 	MaxAttempts int      // how often a record is delivered again before it is parked
 	Parking     string   // topic for what was; "" is the dead letter topic
-	FromHeaders bool     // the target is in a header: Route.TargetHeaders
+	FromHeaders bool     // the target is in a header: Route.targetHeaders
 	Strip       []string // headers that a delivered record loses; * is any run of characters
 }
 
@@ -147,8 +147,8 @@ func (r *Route) HeaderPrefix() string { return cmp.Or(r.Prefix, HeaderPrefix) }
 // Header is what a header of ours is called on this route: HeaderUntil, say, with the route's prefix.
 func (r *Route) Header(name string) string { return withPrefix(name, r.Prefix) }
 
-// TargetHeaders are those that may name the target of a record, in the order in which they count.
-func (r *Route) TargetHeaders() []string {
+// targetHeaders are those that may name the target of a record, in the order in which they count.
+func (r *Route) targetHeaders() []string {
 	return append([]string{r.Header(HeaderTargetTopic)}, r.parser.sources...)
 }
 
@@ -212,10 +212,10 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 		return nil
 	case len(q.Target) == 0 && r.Retry != nil:
 		return refuse(CodeNoTarget, StageParse, "", nil, "the record has none of %s, and the route %s has no target of its own",
-			strings.Join(r.TargetHeaders(), ", "), r.Topic)
+			strings.Join(r.targetHeaders(), ", "), r.Topic)
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
-			"%s is not set, and the route %s has no target of its own", strings.Join(r.TargetHeaders(), ", "), r.Topic)
+			"%s is not set, and the route %s has no target of its own", strings.Join(r.targetHeaders(), ", "), r.Topic)
 	case !r.Allowed(q.Target):
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)

@@ -20,8 +20,9 @@
 //	missing    is resolved, by the checkpoint, and lies in no topic
 //	untold     may have arrived where it cannot be seen any more: the older part of its target, or of a dead letter topic, is gone
 //
-// How late a delivery was is told by its timestamp. With Route.Timestamp "due" or "original" that is another one, so only delay-fired tells, or a broker that
-// writes its own time (LogAppendTime); of all others it is counted that nothing does, and they are judged but for when they came.
+// How late a delivery was is told by its timestamp. With Route.Timestamp "due" or "original" that is another one, so only delay-fired tells,
+// or a broker that writes its own time (LogAppendTime); of all others it is counted that nothing does, and they are judged but for when they
+// came.
 //
 // The checkpoint is the one thing that is read besides records: the committed offset, and of its metadata the watermark, the low water and the
 // topic's id. Of metadata of another version than "dw1" nothing is believed.
@@ -32,8 +33,8 @@
 // # Where the window begins
 //
 // Requests are judged that lie in the delay topics, or in the part of them that Config.From and Config.To choose by the records' timestamps.
-// Targets are read from an hour before the earliest of them on, or, with a Route.Timestamp, from their beginning. Where the older part of a target is gone, the first delivered record that
-// is still there tells since when it is whole.
+// Targets are read from an hour before the earliest of them on, or, with a Route.Timestamp, from their beginning. Where the older part of a
+// target is gone, the first delivered record that is still there tells since when it is whole.
 //
 // # Who owns what
 //

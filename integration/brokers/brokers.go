@@ -76,7 +76,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(c.KeepLogs(t.Name()))
+			t.Log(c.keepLogs(t.Name()))
 		}
 		if err := c.Close(); err != nil {
 			t.Errorf("close the brokers: %v", err)
@@ -108,7 +108,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	if err := c.launch(ctx, newMachine); err != nil {
-		err = fmt.Errorf("%w\n%s", err, c.KeepLogs("start"))
+		err = fmt.Errorf("%w\n%s", err, c.keepLogs("start"))
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

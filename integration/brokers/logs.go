@@ -48,9 +48,9 @@ func (n *Node) log() ([]byte, error) {
 	return n.machine.log(ctx)
 }
 
-// KeepLogs copies all logs to where they outlive the cluster, and returns for people what their ends are and where the copies
+// keepLogs copies all logs to where they outlive the cluster, and returns for people what their ends are and where the copies
 // lie. Start calls it for a test that failed; name is part of the files' names.
-func (c *Cluster) KeepLogs(name string) string {
+func (c *Cluster) keepLogs(name string) string {
 	logs := map[string]func() ([]byte, error){}
 	for _, n := range c.nodes {
 		logs[fmt.Sprintf("node-%d", n.id)] = n.log

@@ -40,7 +40,7 @@ type Looker struct {
 	Enough func() func(last Pending, chosen bool) bool
 	// Watch is what Trace is to tell of in each partition.
 	Watch Watch
-	// Progress is told how many offsets were passed, and how many more there are than it was told before. nil: nobody asks.
+	// Progress is told how many offsets were passed, and how many more there are than it was told before. It may be nil.
 	Progress func(passed, more int64)
 
 	once        sync.Once
