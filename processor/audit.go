@@ -115,7 +115,7 @@ func (a *auditor) noted(pt *part, it *pending.Item) {
 	if a.off() {
 		return
 	}
-	if it.Effect.Pending() && it.Key.Due-a.at.UnixMilli() >= shortWait.Milliseconds() {
+	if it.Effect.Pending() && it.Effect != pending.EffectCarried && it.Key.Due-a.at.UnixMilli() >= shortWait.Milliseconds() {
 		a.render(pt, it, topics.Audit{Event: topics.AuditAccepted, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
 	}
 	if it.Took != nil {

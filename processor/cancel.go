@@ -20,6 +20,17 @@ func (r *renderer) takenAway(pt *part, it *pending.Item) {
 	}
 }
 
+// stale renders the resolve record of a copy whose record is resolved: a replay that does not read that would take the copy for it.
+func (r *renderer) stale(pt *part, it *pending.Item) {
+	by := int64(-1)
+	if it.By > 0 {
+		by = it.By
+	}
+	if it.Resolve {
+		r.resolve(pt, it, topics.ResolveBy(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq, by))
+	}
+}
+
 // cancel renders a cancel: nothing where it has done what it was to do.
 func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error {
 	p, rec := pt.p, &r.rec

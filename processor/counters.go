@@ -91,7 +91,9 @@ func (c *counters) checkpoint(t *turn) {
 // effects counts what was settled of the records that name others.
 func (c *counters) effects(p *partition) {
 	for e, n := range p.TakeEffects() {
-		if e := pending.Effect(e); n > 0 && e != pending.EffectNone && e != pending.EffectAccepted {
+		switch e := pending.Effect(e); {
+		case n == 0 || e == pending.EffectNone || e == pending.EffectAccepted || e == pending.EffectCarried || e == pending.EffectStale:
+		default:
 			c.cancels.add(e.String(), n)
 		}
 	}

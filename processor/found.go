@@ -49,6 +49,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 		return p, false, p.describe("checkpoint of", err)
 	}
 	p.Trust(r.clock.Limit())
+	p.LogBegins(f.bounds.Start)
 	p.logEnd = p.endOf(f.bounds)
 	claim = claim || p.Marks().Committed.Watermark != c.Watermark // an owner may not live until its first checkpoint
 	return p, claim, nil

@@ -158,6 +158,9 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		panic("processor: BUG: " + err.Error()) // written by this process, or checked when it was loaded
 	}
 	switch {
+	case it.Effect == pending.EffectStale:
+		r.stale(pt, it)
+		return nil
 	case it.By > 0:
 		r.takenAway(pt, it)
 		return nil

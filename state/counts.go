@@ -25,6 +25,19 @@ type Counts struct {
 	bytes      int64
 	stubs      offsets
 	identified bool // something has had an id
+	copies     bool // something was a carried copy: its seq lay between these
+	first      int64
+	last       int64
+}
+
+// Copies tells between which seqs carried copies lay; false: there was none.
+func (c *Counts) Copies() (first, last int64, ok bool) { return c.first, c.last, c.copies }
+
+func (c *Counts) seeCopy(seq int64) {
+	if !c.copies {
+		c.copies, c.first, c.last = true, seq, seq
+	}
+	c.first, c.last = min(c.first, seq), max(c.last, seq)
 }
 
 func newCounts() *Counts { return &Counts{records: newOffsets(0), stubs: newOffsets(0)} }
@@ -80,6 +93,9 @@ func (c *Counts) add(x Counted) bool {
 		return false
 	}
 	c.of(x.Stub).add(x.Offset)
+	if x.Key.Seq != x.Offset {
+		c.seeCopy(x.Key.Seq)
+	}
 	if !x.Stub {
 		c.due.add(x.Key.Due, int64(x.Bytes))
 		c.bytes += int64(x.Bytes)
@@ -273,6 +289,11 @@ func (c *Counts) appendHead(dst []byte, next uint64) []byte {
 	} else {
 		dst = append(dst, 0)
 	}
+	if c.copies {
+		dst = binary.AppendUvarint(binary.AppendUvarint(append(dst, 1), uint64(c.first)), uint64(c.last))
+	} else {
+		dst = append(dst, 0)
+	}
 	from := int64(0)
 	for _, b := range c.due.list {
 		dst = binary.AppendVarint(dst, b.from-from)
@@ -289,6 +310,9 @@ func (c *Counts) readHead(b []byte) (next uint64, err error) {
 	r := countsReader{b: b}
 	next = r.uvarint()
 	c.identified = r.uvarint() != 0
+	if c.copies = r.uvarint() != 0; c.copies {
+		c.first, c.last = int64(r.uvarint()), int64(r.uvarint())
+	}
 	from := int64(0)
 	for len(r.b) > 0 {
 		from += r.varint()

@@ -38,7 +38,7 @@
 // come and never used again while the database lives. All numbers are big-endian.
 //
 //	key                                            value
-//	0 (4)   'a'                                    "duewheel 2": the layout, this one
+//	0 (4)   'a'                                    "duewheel 3": the layout, this one
 //	0 (4)   'i'   part (4)                         topic id (16), partition (4), topic (length as uvarint, bytes), group
 //	0 (4)   'p'   part (4)                         resume (8), offset (8), watermark due (8), watermark seq (8), low water (8)
 //	part (4)   due ^ 2^63 (8)   seq ^ 2^63 (8)     the value given to Put

@@ -46,6 +46,24 @@ func (l *Ledger) Remove(k Key, offset int64, bytes int, stored bool) {
 	l.bytes -= int64(bytes)
 }
 
+// Move says that the current copy of a pending record lies at another offset, and whether the store holds it by now. It may be counted there
+// already, too.
+func (l *Ledger) Move(k Key, from, to int64, bytes int, stored bool) {
+	l.pending.remove(from)
+	if l.pending.has(to) {
+		l.due.remove(k.Due, int64(bytes))
+		l.bytes -= int64(bytes)
+	} else {
+		l.pending.add(to)
+	}
+	if l.unsaved.has(from) {
+		l.unsaved.remove(from)
+		if !stored {
+			l.unsaved.add(to)
+		}
+	}
+}
+
 // Withhold is Remove for a record that is not pending any more because of one whose own outcome is not decided: both Low and Resume stay
 // as they are until Forget.
 func (l *Ledger) Withhold(k Key, offset int64, bytes int) {

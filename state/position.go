@@ -35,7 +35,7 @@ const (
 )
 
 // layout names the bytes of doc.go.
-const layout = "duewheel 2"
+const layout = "duewheel 3"
 
 func layoutKey() []byte { return append(appendPart(nil, 0), layoutTag) }
 

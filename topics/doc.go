@@ -177,13 +177,14 @@
 //
 //	delay-forwarded <mark of that partition>:<partition>:<offset>:<timestamp>
 //
-// A carried copy is an earlier record that is written again, as it was with its
-// request headers, so that the log below it can be trimmed. The parser "p1" of
-// this version writes none and passes over those of another group; else it sees an
-// ordinary request and passes over these two headers. A version that does will use
-// another Spec, on which this one stops instead of guessing.
+// A carried copy is an earlier record that is written again: its key, its value and its
+// headers as it was written, and two of ours behind them. It stands for that record, in
+// the same partition, so that the log below it can be deleted. It is no request of its own:
+// what it asks for was read when the first was, and the parser of that offset reads it again.
+// Its own timestamp is that of its appending, by which retention judges it. Where it is
+// not ours, it still is the request that it was.
 //
-//	delay-seq       <mark>:<seq, the first offset>:<due time>:<first timestamp>
+//	delay-seq       <mark>:<seq, the first offset>:<its due time>:<its timestamp>
 //	delay-from      the offset that it was copied from, decimal
 //
 // # Failure

@@ -54,6 +54,7 @@ type Counts struct {
 	Expired      int64 // of the dead-lettered: of no use any more
 	Parked       int64 // of these: delivered too often
 	Resolved     int64 // resolve records
+	Carried      int64 // carried copies
 	PassedOver   int64 // records that another group wrote for itself
 	Cancels      int64 // committed cancels, those included that were forwarded
 	Faults       int64 // found so far
@@ -133,7 +134,7 @@ func (c *Checker) Expect(r *kgo.Record) Expectation {
 	if src == nil {
 		return Expectation{}
 	}
-	if r = src.route.asUsual(r); src.passedOver(r) || src.resolves(r) {
+	if r = src.route.asUsual(r); src.passedOver(r) || src.resolves(r) || src.carries(r) {
 		return Expectation{}
 	}
 	if _, _, ok := src.retryOf(r); ok {
@@ -172,6 +173,10 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	if src.resolves(r) {
 		c.counts.Resolved++
+		return
+	}
+	if src.carries(r) {
+		c.counts.Carried++
 		return
 	}
 	if origin, again, ok := src.retryOf(r); ok {

@@ -109,7 +109,7 @@ func (c *Checker) AddTarget(t Target) {
 
 // Target returns where a record of a delay topic asks to be delivered, or nothing.
 func (c *Checker) Target(r *kgo.Record) string {
-	if src := c.sources[topicPartition{r.Topic, r.Partition}]; src != nil && !src.resolves(r) {
+	if src := c.sources[topicPartition{r.Topic, r.Partition}]; src != nil && !src.resolves(r) && !src.carries(r) {
 		return src.route.Expect(src.route.asUsual(r)).Target
 	}
 	return ""

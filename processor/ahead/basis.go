@@ -99,16 +99,16 @@ func (b *basis) judge(q *topics.Request) *topics.Refusal {
 }
 
 // passed reports whether the checkpoint says that a record is resolved.
-func (b *basis) passed(e *entry) bool {
-	if b.queue {
-		return e.offset < b.checkpoint.Offset
+func (p *Partition) passed(e *entry) bool {
+	if p.queue {
+		return e.offset < p.checkpoint.Offset
 	}
-	return e.offset < b.checkpoint.Offset && !b.checkpoint.Watermark.Less(state.Key{Due: e.due, Seq: e.offset})
+	return e.offset < p.checkpoint.Offset && !p.checkpoint.Watermark.Less(p.key(e))
 }
 
 // waits reports whether a record is pending, or late, and not resolved.
-func (b *basis) waits(e *entry) bool {
-	return e.condition == isHeld && !b.passed(e)
+func (p *Partition) waits(e *entry) bool {
+	return e.condition == isHeld && !p.passed(e)
 }
 
 // rememberedStep is what the time until which an id is remembered is rounded up to, in ms.
@@ -124,7 +124,7 @@ func (b *basis) rememberedUntil(key state.Key) state.Key {
 }
 
 // remembers reports whether a record was delivered, and its id is remembered.
-func (b *basis) remembers(e *entry) bool {
-	return (e.condition == isRemembered || e.condition == isHeld && b.passed(e)) && e.id != 0 &&
-		b.checkpoint.Watermark.Less(b.rememberedUntil(state.Key{Due: e.due, Seq: e.offset}))
+func (p *Partition) remembers(e *entry) bool {
+	return (e.condition == isRemembered || e.condition == isHeld && p.passed(e)) && e.id != 0 &&
+		p.checkpoint.Watermark.Less(p.rememberedUntil(p.key(e)))
 }

@@ -62,6 +62,8 @@ func (p decision) decide() {
 			e.condition = isRemembered
 		case p.passed(e):
 			p.end(place)
+		case e.condition == isUndecided && e.flags&copied != 0:
+			p.stand(place, e)
 		case e.condition == isUndecided && e.flags&dedup != 0:
 			p.admit(place, e)
 		}
@@ -92,7 +94,7 @@ func (p decision) answer(q *question) {
 func (p decision) admit(place int32, e *entry) {
 	for other := range p.withID(e.id) {
 		o := p.at(other)
-		remembered := p.remembers(o) && e.written <= p.rememberedUntil(state.Key{Due: o.due, Seq: o.offset}).Due
+		remembered := p.remembers(o) && e.written <= p.rememberedUntil(p.key(o)).Due
 		if o.offset >= e.offset || !p.waits(o) && !remembered {
 			continue
 		}

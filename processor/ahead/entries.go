@@ -2,6 +2,7 @@ package ahead
 
 import (
 	"cmp"
+	"github.com/duewheel/duewheel/state"
 	"iter"
 	"slices"
 )
@@ -37,6 +38,8 @@ const (
 	dedup                     // undecided: whether its id is taken
 	ignores                   // undecided: it is left out if that is so, and not dead-lettered
 	chosen                    // it is one of those that were asked for
+	lost                      // undecided: the log has lost what the copy was made of
+	copied                    // it is a carried copy: its seq is in seqs. Undecided: whether it stands for its record
 )
 
 const chunk = 4096 // entries: 192 KiB
@@ -47,6 +50,32 @@ type entries struct {
 	n      int
 	gone   int
 	ids    map[uint64]int32 // by hash: the last place with that id, and 1
+	seqs   map[int64]int64  // by the offset of a copy: that of the record that it stands for
+	copies map[int64]int64  // by the offset of a record: that of the copy that stands for it
+}
+
+// seq is the offset at which the log had a record first.
+func (es *entries) seq(e *entry) int64 {
+	if e.flags&copied != 0 {
+		return es.seqs[e.offset]
+	}
+	return e.offset
+}
+
+// key is that of a record.
+func (es *entries) key(e *entry) state.Key { return state.Key{Due: e.due, Seq: es.seq(e)} }
+
+// addCopy appends the entry of a copy that stands for a record, or may.
+func (es *entries) addCopy(e entry, seq int64) {
+	e.flags |= copied
+	if es.seqs == nil {
+		es.seqs, es.copies = map[int64]int64{}, map[int64]int64{}
+	}
+	es.seqs[e.offset] = seq
+	es.add(e)
+	if e.condition != isUndecided {
+		es.copies[seq] = e.offset
+	}
 }
 
 func (es *entries) at(i int32) *entry { return &es.chunks[i/chunk][i%chunk] }
@@ -70,8 +99,17 @@ func (es *entries) add(e entry) int32 {
 	return place
 }
 
-// find is the place of the record at an offset.
-func (es *entries) find(offset int64) (int32, bool) {
+// find is the place of what stands for the record that the log had at an offset first.
+func (es *entries) find(seq int64) (int32, bool) {
+	if at, is := es.copies[seq]; is {
+		return es.findAt(at)
+	}
+	place, has := es.findAt(seq)
+	return place, has && es.at(place).flags&copied == 0 // which lies there, and was first elsewhere
+}
+
+// findAt is the place of what lies at an offset.
+func (es *entries) findAt(offset int64) (int32, bool) {
 	c, _ := slices.BinarySearchFunc(es.chunks, offset, func(c []entry, offset int64) int { return cmp.Compare(c[len(c)-1].offset, offset) })
 	if c == len(es.chunks) {
 		return 0, false
@@ -118,7 +156,7 @@ func (es *entries) tidy() {
 		return
 	}
 	old := es.chunks
-	*es = entries{}
+	*es = entries{seqs: es.seqs, copies: es.copies}
 	for c, all := range old {
 		for _, e := range all {
 			if e.condition != isGone {

@@ -1,10 +1,6 @@
 package ahead
 
-import (
-	"iter"
-
-	"github.com/duewheel/duewheel/state"
-)
+import "iter"
 
 // Count is how many All returns, at most.
 func (p *Partition) Count() int { return p.n - p.gone }
@@ -14,7 +10,8 @@ func (p *Partition) Forget() { p.entries = entries{} }
 
 // Pending is one record that waits to be delivered.
 type Pending struct {
-	Offset int64
+	Offset int64 // where the log had it first
+	Place  int64 // where the log holds it now
 	Due    int64 // ms: when it is delivered; of one that is AtOnce, about when its backoff is over
 	Key    int64 // ms: its own due time; in a queue it waits for those before it, too
 	Size   int   // bytes of key, value and headers
@@ -48,8 +45,8 @@ func (p *Partition) All() iter.Seq[Pending] {
 }
 
 func (p *Partition) show(e *entry) Pending {
-	w := Pending{Offset: e.offset, Due: e.due, Key: e.due, Size: int(e.size), Target: p.targets[e.target], Read: e.offset < p.checkpoint.Offset}
-	w.Late = !p.queue && !p.checkpoint.Watermark.Less(state.Key{Due: e.due, Seq: e.offset})
+	w := Pending{Offset: p.seq(e), Place: e.offset, Due: e.due, Key: e.due, Size: int(e.size), Target: p.targets[e.target], Read: e.offset < p.checkpoint.Offset}
+	w.Late = !p.queue && !p.checkpoint.Watermark.Less(p.key(e))
 	if w.AtOnce = e.flags&atOnce != 0; w.AtOnce {
 		w.Due, w.Late = e.written, false
 	}

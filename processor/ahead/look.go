@@ -102,6 +102,7 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 	if err != nil {
 		return nil, err
 	}
+	got.LogBegins(got.Bounds.Start)
 	if c.LowWater >= got.Bounds.Stable {
 		return got, nil // nothing is pending, nor new
 	}

@@ -65,6 +65,7 @@ type draw struct {
 	log        []*kgo.Record
 	requests   []topics.Handle // as named in the log; without jitter
 	carried    map[int64]bool  // by offset: there is a retry of it
+	logStart   int64
 }
 
 func (d *draw) number(from, to int) int { return from + d.IntN(to-from+1) }
@@ -114,7 +115,7 @@ func (d *draw) append() {
 	if d.route.Keyed {
 		r.Key = d.id()
 	}
-	switch d.number(0, 15) {
+	switch d.number(0, 16) {
 	default:
 		request()
 	case 5, 6:
@@ -149,6 +150,10 @@ func (d *draw) append() {
 		}
 	case 14:
 		d.retry(r)
+	case 16:
+		if !d.copy(r) {
+			request()
+		}
 	case 15:
 		if len(d.requests) > 0 {
 			of := d.requests[d.number(0, len(d.requests)-1)]
@@ -166,6 +171,58 @@ func (d *draw) append() {
 		}
 		request()
 	}
+}
+
+// copy makes a record a carried copy of one that is pending or remembered by now, or of the copy that stands for it; false: there is none.
+// What is copied of a record that was taken away has a resolve record, in the logs of owners.
+func (d *draw) copy(r *kgo.Record) bool {
+	p, err := New(Env{Route: d.route, Mark: testMark, Skew: 1000, Now: testNow}, d.checkpoint, int64(len(d.log)))
+	if err != nil {
+		d.Fatal(err)
+	}
+	p.LogBegins(d.logStart)
+	for _, l := range d.log[min(int(d.checkpoint.LowWater), len(d.log)-1) : len(d.log)-1] {
+		p.Accept(l)
+	}
+	p.Decide()
+	var all []int64
+	p.each(func(_ int32, e *entry) { all = append(all, e.offset) })
+	if len(all) == 0 {
+		return false
+	}
+	of := d.log[all[d.number(0, len(all)-1)]]
+	written, c, is := testMark.Copied(of.Headers, of.Offset)
+	if !is {
+		parser, err := d.route.ParserFor(d.spec(of.Offset))
+		if err != nil {
+			d.Fatal(err)
+		}
+		req, err := parser.Parse(of.Headers, topics.StampOf(of), of.Offset, testMark)
+		if err != nil || req.Kind != topics.KindRequest {
+			return false
+		}
+		c = topics.Copy{Seq: of.Offset, Due: req.Due, Timestamp: of.Timestamp.UnixMilli()}
+	}
+	c.From = of.Offset
+	m := testMark
+	if d.chance(10) {
+		m = otherMark
+	}
+	r.Key, r.Value = of.Key, of.Value
+	r.Headers, _ = topics.AppendCopy(nil, written, m, c, nil)
+	return true
+}
+
+// spec is that of the parser which holds at an offset.
+func (d *draw) spec(offset int64) string {
+	c := d.checkpoint
+	c.Parsers = pending.WithParser(c, d.route.Spec(), int64(len(d.log)))
+	for _, e := range slices.Backward(c.Parsers) {
+		if offset >= e.From {
+			return e.Spec
+		}
+	}
+	return c.Parsers[0].Spec
 }
 
 // retry makes a record one that was carried on: its origin is resolved.
@@ -194,12 +251,13 @@ func drawn(t *testing.T, seed uint64, n int, route *topics.Route, kinds []*topic
 	if c.LowWater = c.Offset; d.chance(80) {
 		c.LowWater = int64(d.number(0, int(c.Offset)))
 	}
+	d.logStart = int64(d.number(0, int(c.LowWater)))
 	if d.chance(70) {
 		c.Watermark = state.Key{Due: d.due(), Seq: int64(d.number(0, n+5))}
 	}
 	c.Appended = true
 	if d.chance(10) {
-		*c = state.Checkpoint{TopicID: testID}
+		*c, d.logStart = state.Checkpoint{TopicID: testID}, 0
 		return d.records(n)
 	}
 	last := int64(-1)
@@ -231,6 +289,7 @@ func (d *draw) machine() (waits, refused []string) {
 		d.Fatal(err)
 	}
 	p.Trust(testNow + 1<<40)
+	p.LogBegins(d.logStart)
 	room := pending.Room{Window: 1 << 40, Most: 1 << 40, Budget: 1 << 30, Share: 1 << 30}
 	for _, r := range d.log[c.LowWater:] {
 		if _, err := p.Accept(r, testNow); err != nil {
@@ -254,7 +313,7 @@ func (d *draw) machine() (waits, refused []string) {
 				refused = append(refused, fmt.Sprint(it.Offset))
 			case it.By == 0 && it.Effect == pending.EffectIgnored, it.By > 0, it.Effect != pending.EffectNone:
 			default:
-				waits = append(waits, fmt.Sprintf("%d@%d", it.Offset, it.Key.Due))
+				waits = append(waits, fmt.Sprintf("%d@%d", it.Key.Seq, it.Key.Due))
 			}
 		}
 		p.Settle(pt)
@@ -269,6 +328,7 @@ func (d *draw) fold() (waits []string, refused int) {
 	if err != nil {
 		d.Fatal(err)
 	}
+	p.LogBegins(d.logStart)
 	for _, r := range d.log[d.checkpoint.LowWater:] {
 		p.Accept(r)
 	}
@@ -307,6 +367,7 @@ func TestAsAnOwnerSeesIt(t *testing.T) {
 				want, refused := d.machine()
 				got, dead := d.fold()
 				slices.SortFunc(want, byOffset)
+				slices.SortFunc(got, byOffset)
 				if !slices.Equal(got, want) || dead != len(refused) {
 					for _, r := range d.log {
 						t.Logf("%d %v %q %v: %s", r.Offset, r.Timestamp.UnixMilli(), r.Key, r.Attrs, r.Headers)

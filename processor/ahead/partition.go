@@ -3,6 +3,7 @@ package ahead
 import (
 	"hash/maphash"
 	"math"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -27,6 +28,7 @@ type Env struct {
 type Partition struct {
 	basis
 	position int64
+	logStart int64 // the log has lost what lies below
 
 	entries
 	words
@@ -91,6 +93,17 @@ func (p *Partition) Accept(r *kgo.Record) {
 	decided := !p.queue && r.Offset < p.checkpoint.Offset
 	q := &p.request
 	var err error
+	if written, c, is := p.env.Mark.Copied(r.Headers, r.Offset); is {
+		if c.Seq < p.parsers[0].from && !p.checkpoint.Watermark.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
+			return // it is resolved, and its parser is not known any more
+		}
+		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: written}
+		*q, err = p.Parser(c.Seq).Again(written, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, p.env.Mark)
+		if err == nil && q.Kind == topics.KindRequest {
+			p.copy(of, c, q, decided)
+			return
+		}
+	}
 	if *q, err = p.Parser(r.Offset).Parse(r.Headers, p.written(r), r.Offset, p.env.Mark); err != nil {
 		p.refuse(r, nil, decided, err.(*topics.Refusal))
 		return
@@ -238,6 +251,11 @@ func (p *Partition) refuse(r *kgo.Record, q *topics.Request, decided bool, why *
 
 // add takes in a request that waits.
 func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) int32 {
+	return p.addAs(r, r.Offset, q, c, f)
+}
+
+// addAs is add for what stands for the record that the log had at an offset first.
+func (p *Partition) addAs(r *kgo.Record, seq int64, q *topics.Request, c condition, f flags) int32 {
 	e := entry{offset: r.Offset, due: q.Due, written: r.Timestamp.UnixMilli(), id: p.hash(q.ID), size: int32(min(SizeOf(r), math.MaxInt32)), target: p.target(q.Target), condition: c, flags: f}
 	if q.AtOnce {
 		e.flags |= atOnce
@@ -245,6 +263,10 @@ func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) 
 	}
 	if p.env.Chosen(r, q) {
 		e.flags |= chosen
+	}
+	if f&copied != 0 {
+		p.addCopy(e, seq)
+		return int32(p.n - 1)
 	}
 	place := p.entries.add(e)
 	if q.Retry {

@@ -175,7 +175,7 @@ func (n *Naming) mayBeOf(f *Found) bool {
 
 func (p *Partition) fate(f Found) Fate {
 	fate := Fate{Found: f, Read: f.Offset < p.checkpoint.Offset, Forgotten: !p.knows(f.Offset)}
-	if place, has := p.find(f.Offset); has && p.at(place).condition == isHeld && f.Offset >= p.checkpoint.LowWater {
+	if place, has := p.find(f.Offset); has && p.at(place).condition == isHeld && p.at(place).offset >= p.checkpoint.LowWater {
 		fate.Waits = p.show(p.at(place))
 		return fate
 	}

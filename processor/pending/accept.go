@@ -44,6 +44,16 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 	}
 	replay, written := r.Offset < p.accepted, p.order.written(r, now)
 	req := &p.request
+	if headers, c, is := p.Mark.Copied(r.Headers, r.Offset); is {
+		if c.Seq < p.parsers[0].from && !p.judge.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
+			return a, nil // it is resolved, has left nothing, and the checkpoint does not name its parser any more
+		}
+		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
+		*req, err = p.parsers.at(c.Seq).Again(headers, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, p.Mark)
+		if err == nil && req.Kind == topics.KindRequest { // else it was made up
+			return a, p.order.copies(of, c, req, r.Timestamp.UnixMilli())
+		}
+	}
 	*req, err = p.parsers.at(r.Offset).Parse(r.Headers, written, r.Offset, p.Mark)
 	if err != nil {
 		if replay {

@@ -33,12 +33,18 @@ func (k *keyed) decide() error {
 	before := len(k.removed)
 	for i := 0; len(k.questions) > 0; i++ {
 		q := k.questions[0]
-		if err := d.answer(q, d.stored[i]); err != nil {
+		if q.copied != nil {
+			if known, err := d.answerCopy(q); err != nil || !known {
+				return err
+			}
+		} else if err := d.answer(q, d.stored[i]); err != nil {
 			return err // what was answered stays so
 		}
+		delete(k.confirmed, q.offset)
 		k.questions = k.questions[1:]
 	}
 	k.questions = nil
+	k.sure, k.dropped = false, nil
 	k.forgetIDs(unreadOf(k.removed[before:]))
 	return nil
 }
@@ -99,7 +105,6 @@ func (k *decision) answer(q question, stored []indexEntry) error {
 		if !q.dedup || effect != EffectTooLate { // else another one has its id by now, and configuration does not let it replace that
 			effect = EffectCancelled
 		}
-		delete(k.confirmed, q.offset)
 	}
 	if q.id != nil {
 		k.ids.countQuestions(q.id, -1)
@@ -233,7 +238,7 @@ func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, 
 		return r, true, nil
 	}
 	switch {
-	case !k.horizon.Less(key) || !k.ledger.Has(key.Seq):
+	case !k.horizon.Less(key) || !k.ledger.Has(key.Seq) && !k.copied.has(key.Seq):
 		return r, false, nil
 	case k.store == nil: // what it counts as pending there is read again, and taken away then
 		return release{kind: releaseUnread, offset: key.Seq, key: key}, true, nil
@@ -242,7 +247,7 @@ func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, 
 		return r, false, err
 	}
 	_, err = k.store.Get(key, func(run []byte) {
-		if taken = what.means(run); taken {
+		if taken = what.means(run) && k.ledger.Has(counted(key, run).Offset); taken {
 			r = what.withhold(&k.window, key, run)
 		}
 	})
@@ -323,7 +328,7 @@ func (k *decision) accept(h *held, replaces bool) error {
 		if who.id != nil {
 			k.ids.add(who.id, indexEntry{key: h.key, written: rec.Timestamp})
 		}
-		k.pend(h.key, h.offset, len(run), at)
+		k.pend(h.key, h.offset, weight(run), at)
 		return nil
 	}
 	defer k.window.near.release(at)

@@ -15,7 +15,8 @@ type entry struct {
 	what rune // of sorts; or a marker, or a resolve record
 	due  int64
 	seen int64 // the clock when it was appended
-	of   int64 // what a resolve record, a cancel or a replacement names
+	of   int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
+	from int64 // what a copy was made of
 }
 
 const (
@@ -40,6 +41,7 @@ const (
 	cancelID   = 'C' // cancels that id
 	replaceID  = 'R' // takes the place of what has it, due at the second due time
 	resolveOf  = 'r'
+	copied     = '@'
 	marker     = 'm'
 )
 
@@ -79,7 +81,7 @@ func (v *life) withID(below int64) (all mask) {
 	return all
 }
 
-func (e *entry) request() bool { return e.what != resolveOf && e.what != marker }
+func (e *entry) request() bool { return e.what != resolveOf && e.what != marker && e.what != copied }
 
 // request is the one of a sort at an offset: made once for all lives.
 func (s *scope) request(what rune, offset int64) entry {
@@ -159,8 +161,29 @@ func (v *life) naming(what rune) entry {
 	return e
 }
 
+// seqOf is the offset of the request that the entry at an offset stands for.
+func (v *life) seqOf(offset int64) int64 {
+	if e := &v.log[offset]; e.what == copied {
+		return e.of
+	}
+	return offset
+}
+
+// isCopy reports whether the entry at an offset is one.
+func (v *life) isCopy(offset int64) bool { return v.log[offset].what == copied }
+
+// copyOf is a copy of ours at an offset of the log.
+func (v *life) copyOf(from int64, at int64) entry {
+	of := &v.log[from]
+	written, c, _ := v.p.Carry(of.Record)
+	headers, _ := topics.AppendCopy(nil, written, testMark, c, nil)
+	r := &kgo.Record{Offset: at, Key: of.Key, Value: of.Value, Headers: headers, Timestamp: time.UnixMilli(v.now)}
+	return entry{Record: r, what: copied, of: c.Seq, due: c.Due, from: from}
+}
+
 // names is a resolve record of ours at the end of the log.
 func (v *life) names(of, by int64) entry {
+	of = v.seqOf(of)
 	r := resolving(v.end(), of, v.log[of].due)
 	r.Headers = topics.ResolveBy(testMark, of, v.log[of].due, of, by)
 	return entry{Record: r, what: resolveOf, of: of}

@@ -22,7 +22,11 @@ import (
 type Follower struct {
 	p     *Partition
 	ahead []*kgo.Record // read, and not accepted by the owner yet
+	below               // what it has below L
 }
+
+// below says until when a follower keeps what it has below an L: until it has read what O had passed when L was first seen to be above.
+type below struct{ low, until int64 }
 
 // Follow makes a follower of a checkpoint, and of what the local store spares it.
 func Follow(env Env, c state.Checkpoint, store *state.Partition, got Inherited) (*Follower, error) {
@@ -31,7 +35,7 @@ func Follow(env Env, c state.Checkpoint, store *state.Partition, got Inherited) 
 		return nil, err
 	}
 	p.store, p.horizon = store, state.Key{} // all of it is above that
-	p.ledger, p.start, p.position, p.identified = got.ledger, got.Start, got.Start, got.identified
+	p.ledger, p.start, p.position, p.identified, p.copied = got.ledger, got.Start, got.Start, got.identified, got.copied
 	return &Follower{p: p}, p.Flush()
 }
 
@@ -82,28 +86,34 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 	back := c.Offset < was.Offset || c.Watermark.Less(was.Watermark) // it was set back by hand
 	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
 	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
-	if !back && (p.position >= c.LowWater || p.ledger.Len() == 0) {
+	if !back {
 		if err := f.catchUp(); err != nil {
 			return false, err
 		}
 	}
-	if back || f.lingers(c) || p.position < c.LowWater {
-		// What is passed over may have resolved what the store holds.
+	if back || f.lingers(c) {
 		if err := p.store.Drop(); err != nil {
 			return false, err
 		}
 		p.ledger, p.start, p.position, f.ahead = state.NewLedger(c.LowWater), c.LowWater, c.LowWater, nil
-		p.ids, p.identified = newIDs(), false
+		p.ids, p.identified, f.below = newIDs(), false, below{}
 		return true, p.Flush()
 	}
 	return false, p.Sync()
 }
 
-// lingers reports whether the ledger has something below L. It is resolved, by what has not been read, or was read by another parser: a
-// checkpoint names none that holds below L.
+// lingers reports whether the store has something below L whose copy cannot be ahead: it was resolved by what lies below L and is not read, or it was
+// read by another parser, as a checkpoint names none that holds below L. A copy that has taken its place lies below O.
 func (f *Follower) lingers(c state.Checkpoint) bool {
 	first, ok := f.p.ledger.First()
-	return ok && first < c.LowWater
+	switch {
+	case !ok || first >= c.LowWater:
+		f.below = below{}
+		return false
+	case first >= f.below.low: // what was below that has been read
+		f.below = below{c.LowWater, c.Offset}
+	}
+	return f.p.position >= f.below.until
 }
 
 // catchUp takes in what the owner has accepted of the records ahead.
@@ -178,7 +188,7 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 	if err := f.uncount(store, c.Watermark); err != nil {
 		return got, false, fmt.Errorf("count what is resolved: %w", err)
 	}
-	if f.lingers(c) {
+	if first, some := p.ledger.First(); some && first < c.LowWater {
 		return got, false, nil
 	}
 	if p.identified { // ids in an open batch are not found
@@ -186,5 +196,5 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 			return got, false, fmt.Errorf("keep what is remembered: %w", err)
 		}
 	}
-	return Inherited{ledger: p.ledger, Start: p.position, identified: p.identified, dirty: p.identified}, true, nil
+	return Inherited{ledger: p.ledger, Start: p.position, identified: p.identified, dirty: p.identified, copied: p.copied}, true, nil
 }

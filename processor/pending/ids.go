@@ -198,8 +198,13 @@ func (d *decoder) id(at idPlace) []byte {
 	d.uvarint() // offset
 	d.varint()  // timestamp
 	var named uint64
-	if d.byte()&flagIDIndexed != 0 {
+	flags := d.byte()
+	if flags&flagIDIndexed != 0 {
 		named = d.uvarint()
+	}
+	if flags&flagCopy != 0 {
+		d.uvarint()
+		d.uvarint()
 	}
 	key := d.bytes()
 	if at == idInKey {

@@ -17,6 +17,7 @@ type index struct {
 	identified bool  // some of what the store holds has an id
 	readAgain  int64 // what lies below this offset the store may hold from an earlier life, even if it was read into memory
 	deciding   bool  // what is in ids stays there, even if the store knows it by now
+	copied     span  // the seqs of copies, as far as any was seen
 	blind      bool  // the store has failed, and with it the ids of what only it held
 
 	gone    map[state.Key]struct{} // taken away, and the store or the log may still hold it
@@ -44,7 +45,7 @@ func counted(key state.Key, run []byte) state.Counted {
 	if err != nil {
 		panic("pending: BUG: " + err.Error())
 	}
-	return state.Counted{Key: key, Offset: offset, Bytes: len(run), Stub: isStub(run)}
+	return state.Counted{Key: key, Offset: offset, Bytes: weight(run), Stub: isStub(run)}
 }
 
 // lateID has a late record be found by its id until a turn takes it.
@@ -70,7 +71,7 @@ func (w *index) deleteID(run []byte, key state.Key) {
 		w.store.DeleteID(id, key)
 	}
 	if of := leftBy(run); of != (state.Key{}) {
-		w.deleteStub(key, of)
+		w.deleteStub(key, of, counted(key, run).Offset)
 	}
 }
 

@@ -19,6 +19,7 @@ type Inherited struct {
 	ledger     *state.Ledger
 	dirty      bool // the store has an open batch
 	identified bool // some of what it holds has an id
+	copied     span // the seqs of copies
 }
 
 // Pending is how many records it spares.
@@ -101,7 +102,7 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 			return got, err
 		}
 	}
-	return Inherited{ledger: s.counts.Ledger(s.c.LowWater), Start: s.start, identified: s.counts.Identified()}, nil
+	return Inherited{ledger: s.counts.Ledger(s.c.LowWater), Start: s.start, identified: s.counts.Identified(), copied: copiesIn(s.counts)}, nil
 }
 
 // forgetAbove forgets what the store took in before O had passed it. It may have been read by a parser, or under a configuration, that has
@@ -115,9 +116,35 @@ func (s *bringing) forgetAbove(most int) error {
 		if err != nil {
 			return err
 		}
-		err = s.forget(x)
+		if was, is := s.original(x); is {
+			err = s.restore(x, was)
+		} else {
+			err = s.forget(x)
+		}
 	}
 	return err
+}
+
+// original is the run of a pending record where it was copied from, if its copy is to be read again and that is not: the store has taken the copy
+// in before O had passed it.
+func (s *bringing) original(x state.Counted) (was []byte, is bool) {
+	if !s.c.Watermark.Less(x.Key) {
+		return nil, false // the copy will leave its stub
+	}
+	_, err := s.store.Get(x.Key, func(run []byte) {
+		of, copied := copiedFrom(run)
+		if is = copied && !isStub(run) && counted(x.Key, run).Offset == x.Offset && of.from >= s.c.LowWater && of.from < s.start; is {
+			was = moved(nil, run, of.from, of)
+		}
+	})
+	return was, is && err == nil
+}
+
+// restore has the store hold a record where it was copied from.
+func (s *bringing) restore(x state.Counted, was []byte) error {
+	s.store.Uncount(x)
+	s.store.Count(counted(x.Key, was))
+	return errors.Join(s.store.Put(x.Key, was), s.change())
 }
 
 // resolve takes out what W has passed since.
@@ -228,4 +255,9 @@ func (s *bringing) change() error {
 		return nil
 	}
 	return errors.Join(s.stopped(), s.store.Commit(s.pos))
+}
+
+func copiesIn(c *state.Counts) (s span) {
+	s.first, s.last, s.seen = c.Copies()
+	return s
 }

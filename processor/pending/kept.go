@@ -26,7 +26,7 @@ func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 		w.ids.add(who.id, indexEntry{key: key, written: written})
 	}
 	run := w.near.record(r, key, who.at)
-	w.pend(key, r.Offset, len(w.near.get(run)), run)
+	w.pend(key, r.Offset, weight(w.near.get(run)), run)
 	return nil
 }
 
@@ -43,12 +43,17 @@ func (w *window) keepAgain(r *kgo.Record, key state.Key, who identity) (held boo
 		}
 		return true, nil
 	}
+	return false, w.deleteEarly(key, r.Offset, who.id)
+}
+
+// deleteEarly deletes the stub of a record that lies at an offset and was not delivered.
+func (w *window) deleteEarly(key state.Key, offset int64, id []byte) error {
 	stub := w.parsers.stubOf(key)
-	w.ledger.Expire(r.Offset)
-	w.store.Uncount(state.Counted{Key: stub, Offset: r.Offset, Stub: true})
-	w.store.DeleteID(who.id, stub)
+	w.ledger.Expire(offset)
+	w.store.Uncount(state.Counted{Key: stub, Offset: offset, Stub: true})
+	w.store.DeleteID(id, stub)
 	w.dirty = true
-	return false, w.store.Delete(stub)
+	return w.store.Delete(stub)
 }
 
 // keepFar makes a record pending whose key is above the horizon.
@@ -61,7 +66,7 @@ func (w *window) keepFar(key state.Key, offset int64, run []byte, who identity, 
 	case who.id != nil: // the log has the rest
 		w.ids.add(who.id, indexEntry{key: key, written: written})
 	}
-	w.ledger.Add(key, offset, len(run), true)
+	w.ledger.Add(key, offset, weight(run), true)
 	return nil
 }
 
@@ -102,12 +107,12 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 				items = append(items, stubs{w}.expire(it))
 				continue
 			}
-			if !r.stored() {
+			if !r.stored() || len(w.ids.fresh) > 0 { // a copy that is in the open batch
 				w.removeID(run, it.Key)
 			}
 			// Not pending any more. What only memory holds goes on holding the store's resume
 			// back, until it is released.
-			w.ledger.Remove(it.Key, offset, len(run), true)
+			w.ledger.Remove(it.Key, offset, weight(run), true)
 			items = append(items, it)
 			took += int64(len(run))
 		}

@@ -42,10 +42,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
-		if s := (stubs{&k.window}); s.leaves(key, who.id) {
-			s.leave(k.parsers.stubOf(key), key, r.Timestamp.UnixMilli(), who.id)
-		}
-		return a, nil
+		return a, k.replayStub(key, r.Offset, r.Timestamp.UnixMilli(), who.id)
 	case late:
 		a.Late = !req.AtOnce
 		k.admitLate(r, req, key, now, who)
@@ -177,7 +174,9 @@ func (k *keyed) offset() int64 {
 	return k.position
 }
 
-func (k *keyed) low(offset int64) int64 { return max(k.ledger.Low(offset), k.planned.LowWater) }
+func (k *keyed) low(offset int64) int64 {
+	return max(min(k.ledger.Low(offset), k.heldLow(offset)), k.planned.LowWater, k.done.LowWater)
+}
 
 func (k *keyed) settle(items []Item) {
 	stubs{&k.window}.forgetAll(items)
@@ -192,7 +191,7 @@ func (k *keyed) settle(items []Item) {
 			}
 			continue
 		}
-		if k.identified && it.Refusal == nil && (it.stored || it.Offset < k.readAgain) {
+		if k.identified && it.Refusal == nil && (it.stored || it.Key.Seq < k.readAgain) {
 			if id := runID(it.Run); id != nil {
 				k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})
 			}

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -21,6 +22,7 @@ type life struct {
 	f      *Follower // at the other one
 	tail   int64     // the next offset that the follower reads
 	taken  []*Part   // undecided, in the order in which they were made
+	carry  []entry   // copies that are appended with the one that is undecided
 	beside *Part     // at least once: a checkpoint that is being written
 	disk   image     // of the owner's store
 
@@ -30,6 +32,7 @@ type life struct {
 	open        bool  // the end of the log is a transaction of ours whose marker is on its way
 	stable      int64 // a reader sees what is below
 	until       int64 // up to here a catch-up reads
+	logStart    int64 // the log has lost what lies below
 	committed   state.Checkpoint
 	resolved    mask            // by offset: delivered or dead-lettered
 	again       mask            // of those: may come once more, after a crash (at least once)
@@ -154,12 +157,15 @@ func (v *life) must(err error) {
 // made of that.
 func (v *life) restore(warm *Follower) {
 	c := v.committed
+	c.LowWater = max(c.LowWater, v.logStart)
 	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
 	var err error
 	v.p, err = New(v.env, c, v.end(), v.now)
 	v.must(err)
 	v.p.Trust(1 << 60)
-	v.taken, v.beside = nil, nil
+	v.taken, v.beside, v.carry = nil, nil, nil
+	v.p.LogBegins(v.logStart)
+	defer func() { v.p.Pass(v.logStart) }()
 	v.until = max(v.stable, v.p.ownEnd)
 	v.write(v.p.committed) // the claim
 	if v.storeless || v.p.Ordered() {
@@ -175,7 +181,7 @@ func (v *life) restore(warm *Follower) {
 			return
 		}
 	}
-	got, err := Inherit(never, v.env.Route, store, c, 0, v.until)
+	got, err := Inherit(never, v.env.Route, store, c, v.logStart, v.until)
 	v.must(err)
 	if got.Pending() > 0 {
 		v.note("inherited")
@@ -264,11 +270,24 @@ func (v *life) happen(unseen bool) {
 	var end int64
 	for i := range pt.Items {
 		it := &pt.Items[i]
-		if it.Effect == EffectForgotten {
+		if it.Effect == EffectForgotten || it.Effect == EffectCarried {
 			continue
 		}
+		if it.Effect == EffectStale {
+			v.note("stale")
+			if v.atLeastOnce {
+				v.deadLettered |= bit(v.seqOf(it.Offset))
+			}
+			if it.Resolve {
+				v.open = true
+				v.append(v.names(it.Offset, cmp.Or(it.By, -1)))
+				end, pt.To.Appended = v.end(), true
+			}
+			continue
+		}
+		seq := v.seqOf(it.Offset)
 		if !it.Effect.Pending() {
-			v.deliver(it.Offset)
+			v.deliver(seq)
 		}
 		v.audited(it)
 		v.conclude(it)
@@ -277,7 +296,7 @@ func (v *life) happen(unseen bool) {
 			by = it.By
 		}
 		if it.Dead = v.dead && it.Leaves(); it.Dead {
-			v.deadLettered |= bit(it.Offset)
+			v.deadLettered |= bit(seq)
 			v.note("dead-lettered")
 		}
 		if it.Resolve || it.Dead || by >= 0 {
@@ -286,7 +305,13 @@ func (v *life) happen(unseen bool) {
 			end, pt.To.Appended = v.end(), true
 		}
 	}
-	if !v.atLeastOnce {
+	for _, e := range v.carry {
+		v.open = true
+		e.Offset = v.end()
+		v.append(e)
+		end, pt.To.Appended = v.end(), true
+	}
+	if v.carry = nil; !v.atLeastOnce {
 		v.write(pt.To)
 	}
 	if unseen {
@@ -294,6 +319,9 @@ func (v *life) happen(unseen bool) {
 	}
 	v.p.End()
 	v.p.Settle(pt)
+	if pt.Carries {
+		v.p.Carried(end)
+	}
 	v.p.Appended(end)
 	if !v.atLeastOnce {
 		v.p.Committed(pt)
@@ -308,9 +336,13 @@ func (v *life) happen(unseen bool) {
 func (v *life) refuse() {
 	for _, pt := range slices.Backward(v.taken) {
 		v.p.End()
+		if pt.Carries {
+			v.p.Carried(0)
+			continue
+		}
 		v.p.Repeat(pt, 0)
 	}
-	v.taken = nil
+	v.taken, v.carry = nil, nil
 	v.been.refusals++
 }
 
@@ -427,7 +459,7 @@ func (v *life) follow() {
 	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
 	if v.f == nil {
 		store := v.storeOf(1 - v.own)
-		got, err := Inherit(never, v.env.Route, store, c, 0, math.MaxInt64)
+		got, err := Inherit(never, v.env.Route, store, c, v.logStart, math.MaxInt64)
 		v.must(err)
 		v.f, err = Follow(v.env, c, store, got)
 		v.must(err)

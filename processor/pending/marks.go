@@ -19,6 +19,9 @@ type marks struct {
 	start     int64            // where reading began
 	position  int64            // the next offset to be read
 	ownEnd    int64            // records of ours lie below this offset
+	logStart  int64            // where the log began when it was assigned
+	holds     holds            // of L, for copies that O has not passed
+	carrying  *int64           // and for those of a part that is not decided: what they are copied from lies at or above
 }
 
 // Trust says up to what time W counts as time that has passed, in ms: a W beyond that was moved by a
@@ -83,12 +86,13 @@ func (p *Partition) finish(to *state.Checkpoint) {
 	to.LowWater = p.order.low(to.Offset)
 	to.Appended = p.ownEnd > to.Offset
 	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)
-	to.DropParsersBelow(to.LowWater)
+	to.DropParsersBelow(p.copied.below(to.LowWater))
 }
 
 // written notes that a checkpoint has been committed.
 func (p *Partition) written(to state.Checkpoint, releasable int) {
 	p.committed = to
+	p.holds.passed(to.Offset)
 	for _, r := range p.releases[:releasable] {
 		r.giveUp(&p.window)
 	}

@@ -41,3 +41,24 @@ func TestCheckpointBesideATurn(t *testing.T) {
 	l.happened(last)
 	equal(t, "records whose checkpoint is not written", len(p.releases), 0)
 }
+
+// L stays at or below what is carried while that is undecided, although it is delivered meanwhile.
+func TestLowWaterWaitsForWhatIsCarried(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(50), "orders"))
+	l.happened(p.Checkpoint())
+	carries := p.TakeCarry(0)
+	p.Begin()
+	delivers := p.Take(ms(50), nil, 10, anyBytes)
+	equals(t, "delivered", delivers.offsets(), []int64{0})
+	equal(t, "low water", delivers.To.LowWater, 0)
+	p.Begin()
+	p.End()
+	p.Settle(carries)
+	p.Carried(2)
+	p.Committed(carries)
+	l.happened(delivers)
+	equal(t, "low water before the copy is passed", p.order.low(1), 0)
+	equal(t, "low water behind it", p.order.low(2), 2)
+}

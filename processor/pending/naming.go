@@ -33,19 +33,23 @@ const (
 	EffectReplaced                // of a replacement: it is pending itself, in the place of what it names
 	EffectAccepted                // it is pending itself, and has taken nothing away: one with an id, or the audit topic tells so when O passes it
 	EffectIgnored                 // its id is pending, and it is left out
+	EffectCarried                 // of a copy: it has taken the place of its record, or stands for it
+	EffectStale                   // of a copy: its record is resolved
 	EffectForgotten               // it was delivered, and its id is not remembered any more
 	effects
 )
 
 var effectNames = [effects]string{
-	"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "not_here", "replaced", "accepted", "ignored", "forgotten",
+	"none", "unjudged", "cancelled", "too_late", "unknown", "forwarded", "not_here", "replaced", "accepted", "ignored", "carried", "stale", "forgotten",
 }
 
 // String is the word for it, as metrics have it.
 func (e Effect) String() string { return effectNames[e] }
 
 // Pending reports whether the record is pending itself: what is on the list of what O passes is a note about it, without its bytes.
-func (e Effect) Pending() bool { return e == EffectReplaced || e == EffectAccepted }
+func (e Effect) Pending() bool {
+	return e == EffectReplaced || e == EffectAccepted || e == EffectCarried
+}
 
 // Effects are how often each came about.
 type Effects [effects]int64
@@ -76,6 +80,7 @@ type question struct {
 	dedup     bool               // it names nothing: the question is whether its own id is taken
 	then      topics.OnDuplicate // and if that is pending
 	forwarded bool               // it has come from another partition
+	copied    *copyOf            // it is a copy of what it names
 }
 
 func keyOf(h topics.Handle) state.Key { return state.Key{Due: h.Due, Seq: h.Offset} }
@@ -184,11 +189,28 @@ func (n *naming) tookAway(late []Item) {
 	}
 }
 
+// takenBy is what has taken a record away, if it is decided and not committed; 0: nothing.
+func (n *naming) takenBy(key state.Key) int64 {
+	for i := range n.removed {
+		if n.removed[i].key == key {
+			return n.removed[i].by
+		}
+	}
+	for i := range n.releases {
+		if n.releases[i].key == key {
+			return n.releases[i].by
+		}
+	}
+	return 0
+}
+
 // conclude takes in that a late record is resolved.
 func (n *naming) conclude(it *Item) {
 	n.effects[it.Effect]++
 	for len(n.removed) > 0 && n.removed[0].by <= it.Offset {
-		n.releases = append(n.releases, n.removed[0].release)
+		r := n.removed[0].release
+		r.by = n.removed[0].by
+		n.releases = append(n.releases, r)
 		n.removed = n.removed[1:]
 	}
 }

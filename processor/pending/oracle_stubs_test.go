@@ -23,11 +23,11 @@ func (v *life) left() (all mask) {
 		for _, pt := range parts {
 			for i := range pt.Items {
 				switch it := &pt.Items[i]; {
-				case it.Effect.Pending(), it.Effect == EffectForgotten:
+				case it.Effect.Pending(), it.Effect == EffectForgotten, it.Effect == EffectStale:
 				case it.Refusal == nil && it.By == 0 && it.Effect == EffectNone:
-					sent |= bit(it.Offset)
+					sent |= bit(v.seqOf(it.Offset))
 				default: // refused, and its resolve record will say so
-					gone |= bit(it.Offset)
+					gone |= bit(v.seqOf(it.Offset))
 				}
 			}
 		}
@@ -49,7 +49,7 @@ func (v *life) stubOf(offset int64) state.Key {
 // checkForgotten: a stub whose time has come is that of a delivered record.
 func (v *life) checkForgotten(it *Item) {
 	v.note("forgotten")
-	if it.Key != v.stubOf(it.Offset) || it.Key.Due > v.latest {
+	if it.Key != v.stubOf(v.seqOf(it.Offset)) || it.Key.Due > v.latest {
 		v.fail("the stub of %d is taken with %v at %s", it.Offset, it.Key, at(v.latest))
 	}
 }

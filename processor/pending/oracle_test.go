@@ -20,13 +20,24 @@ func (v *life) fail(format string, args ...any) { panic(fault(fmt.Sprintf(format
 // find pending; of a queue all below O.
 func (v *life) says(c state.Checkpoint) mask { return v.saysTo(c, v.end()) }
 
-// saysTo is what it says to a reader of the log up to there.
+// saysTo is what it says to a reader of the log up to there: each request of which a replay finds neither the record nor a copy that nothing has
+// taken away.
 func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
-	named := v.named(read) | v.takenAway(min(read, c.Offset))
-	for offset := range c.Offset {
+	found, named := mask(0), v.named(read)
+	for offset := max(c.LowWater, v.logStart); offset < min(c.Offset, read); offset++ {
 		e := &v.log[offset]
-		if key := (state.Key{Due: e.due, Seq: offset}); e.request() &&
-			(v.queue || offset < c.LowWater || e.naming() && !e.replacement() || e.what == unparsable || !c.Watermark.Less(key) || named&bit(offset) != 0) {
+		found &^= v.namesOf(offset)
+		if key := (state.Key{Due: e.due, Seq: v.seqOf(offset)}); (e.request() && (!e.naming() || e.replacement()) && e.what != unparsable || e.what == copied) && (v.queue || c.Watermark.Less(key)) {
+			found |= bit(key.Seq)
+		}
+	}
+	for offset := c.Offset; offset < v.end(); offset++ { // the log has lost what it was made of
+		if e := &v.log[offset]; e.what == copied && e.from < v.logStart && c.Watermark.Less(state.Key{Due: e.due, Seq: e.of}) {
+			found |= bit(e.of)
+		}
+	}
+	for offset := range c.Offset {
+		if v.log[offset].request() && (v.queue || found&^named&bit(offset) == 0) {
 			resolved |= bit(offset)
 		}
 	}
@@ -53,6 +64,9 @@ func (v *life) takenAway(below int64) (taken mask) {
 
 // conclude takes in what a record has done to the one that it names, and fails if it says what is not so.
 func (v *life) conclude(it *Item) {
+	if v.isCopy(it.Offset) {
+		return
+	}
 	if it.By > 0 {
 		v.takenBy[it.Offset] = it.By
 	}
@@ -62,8 +76,8 @@ func (v *life) conclude(it *Item) {
 	}
 	for _, r := range v.p.removed {
 		if r.by == it.Offset && !r.stub {
-			v.deliver(r.offset)
-			v.takenBy[r.offset] = it.Offset
+			v.deliver(r.key.Seq)
+			v.takenBy[r.key.Seq] = it.Offset
 		}
 	}
 	took := false
@@ -93,7 +107,7 @@ func (v *life) conclude(it *Item) {
 
 // audited takes in what a resolved item tells the audit topic: once that a request was accepted, and what it has taken away.
 func (v *life) audited(it *Item) {
-	if !v.env.Audit {
+	if !v.env.Audit || v.isCopy(it.Offset) && it.late {
 		return
 	}
 	var r removal
@@ -131,8 +145,8 @@ func (v *life) inFlight() (all mask) {
 	for _, parts := range [][]*Part{v.taken, v.p.again.parts} {
 		for _, pt := range parts {
 			for i := range pt.Items {
-				offset := pt.Items[i].Offset
-				if e := pt.Items[i].Effect; e.Pending() || e == EffectForgotten {
+				offset := v.seqOf(pt.Items[i].Offset)
+				if e := pt.Items[i].Effect; e.Pending() || e == EffectForgotten || e == EffectStale {
 					continue
 				}
 				if all&bit(offset) != 0 {
@@ -192,9 +206,9 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 	last := Item{Offset: -1}
 	for i := range pt.Items {
 		it := &pt.Items[i]
-		e := &v.log[it.Offset]
+		e := &v.log[v.seqOf(it.Offset)]
 		var rec Record
-		if it.Effect.Pending() {
+		if it.Effect.Pending() || it.Effect == EffectStale {
 			last = *it
 			continue
 		}
@@ -202,8 +216,8 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 			v.checkForgotten(it)
 			continue
 		}
-		if err := rec.Decode(it.Run); err != nil || rec.Offset != it.Offset {
-			v.fail("record %d has the bytes of %d (%v)", it.Offset, rec.Offset, err)
+		if err := rec.Decode(it.Run); err != nil || rec.Place != it.Offset || rec.Offset != v.seqOf(it.Offset) {
+			v.fail("record %d has the bytes of %d at %d (%v)", it.Offset, rec.Offset, rec.Place, err)
 		}
 		bad := e.what == notAllowed || e.what == hasIDBad
 		if refused := bad && it.Offset >= v.p.accepted || e.what == unparsable; !e.replacement() && refused != (it.Refusal != nil && it.Refusal.Code != topics.CodeDuplicateID) {
@@ -212,7 +226,7 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && v.due(e) > v.latest {
 			v.fail("record %d is early: it is %s", it.Offset, at(v.latest))
 		}
-		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && !repeat && v.takenAway(v.p.position)&bit(it.Offset) != 0 {
+		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && !repeat && v.takenAway(v.p.position)&bit(v.seqOf(it.Offset)) != 0 {
 			v.fail("record %d is delivered, and what cancels or replaces it has been read", it.Offset)
 		}
 		late := v.queue || it.Refusal != nil || it.Effect != EffectNone || !pt.from.Less(it.Key)
@@ -256,11 +270,17 @@ func (v *life) check() {
 	pending := v.requests(v.p.position) &^ resolved &^ flying
 	for _, r := range v.p.removed {
 		if !r.stub {
-			pending &^= bit(r.offset)
+			pending &^= bit(r.key.Seq)
 		}
 	}
 	v.checkStubs(v.p, v.left())
-	got, want := v.p.Pending(), int64((pending &^ v.deadLettered).len())
+	copies := int64(0)
+	for h := range v.p.late.all() {
+		if v.isCopy(h.offset) && !h.effect.Pending() {
+			copies++
+		}
+	}
+	got, want := v.p.Pending()-copies, int64((pending &^ v.deadLettered).len())
 	if most := int64(pending.len()) + v.uncertain(); got < want || got > most {
 		v.fail("%d records are pending, want %d (%b)", got, want, pending)
 	}
@@ -283,10 +303,13 @@ func (v *life) there() mask {
 	all := v.requests(v.p.position) &^ (v.resolved &^ v.again) &^ v.inFlight()
 	for _, r := range v.p.removed {
 		if !r.stub {
-			all &^= bit(r.offset)
+			all &^= bit(r.key.Seq)
 		}
 	}
 	for h := range v.p.late.all() {
+		if v.isCopy(h.offset) {
+			continue
+		}
 		if h.refusal != nil || h.by > 0 || h.effect != EffectNone && !h.effect.Pending() {
 			all &^= bit(h.offset)
 		}
@@ -300,6 +323,13 @@ func (v *life) decide() {
 	there, left, want := v.there(), v.left(), map[int64]string{}
 	for _, a := range v.p.questions {
 		e, names := &v.log[a.offset], v.namesOf(a.offset)
+		if a.copied != nil {
+			want[a.offset] = "stale"
+			if (there|left)&bit(e.of) != 0 || e.from < v.logStart {
+				want[a.offset] = "carried"
+			}
+			continue
+		}
 		_, confirmed := v.p.confirmed[a.offset]
 		hit := there&names != 0 || confirmed
 		if there &^= names; e.naming() {
@@ -320,13 +350,17 @@ func (v *life) decide() {
 		}
 	}
 	v.must(v.p.decide())
-	if v.atLeastOnce {
+	if v.atLeastOnce || v.p.blind {
 		return // what comes again after a crash may be said to be resolved
 	}
 	for offset, want := range want {
 		h := v.p.late.at(offset)
 		got := "accepted"
 		switch {
+		case h.effect == EffectCarried:
+			got = "carried"
+		case h.effect == EffectStale:
+			got = "stale"
 		case h.effect == EffectIgnored || h.refusal != nil && h.refusal.Code == topics.CodeDuplicateID:
 			got = "duplicate"
 		case h.refusal != nil:
@@ -354,7 +388,7 @@ func (v *life) uncertain() (n int64) {
 	}
 	all := v.takenAway(v.end())
 	for _, e := range v.log {
-		if e.what == resolveOf {
+		if e.what == resolveOf || e.what == copied {
 			all |= bit(e.of)
 		}
 	}
@@ -403,6 +437,16 @@ func (v *life) checkFollower() {
 	read := v.requests(f.position)
 	want := read &^ v.saysTo(f.committed, f.position)
 	learns := read & (v.named(v.end()) | v.takenAway(v.end())) &^ (v.named(f.position) | v.takenAway(f.position))
+	for offset := range f.committed.LowWater { // until its copy is read, or what else has resolved it is passed
+		if f.ledger.Has(offset) {
+			learns |= read & bit(v.seqOf(offset))
+		}
+	}
+	for offset := f.position; offset < v.end(); offset++ {
+		if v.isCopy(offset) {
+			learns |= read & bit(v.seqOf(offset))
+		}
+	}
 	if got := v.f.Pending(); got < int64(want.len()) || got > int64((want|learns).len()) {
 		v.fail("the follower counts %d records, want %b", got, want)
 	}

@@ -171,6 +171,14 @@ func resolving(offset, of, due int64) *kgo.Record {
 	return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow), Headers: topics.Resolve(testMark, of, due, of)}
 }
 
+// copying is a copy of the record at an offset, as req makes it.
+func copying(offset, of, due int64) *kgo.Record {
+	r := req(of, due, "orders")
+	r.Offset = offset
+	r.Headers, _ = topics.AppendCopy(nil, r.Headers, testMark, topics.Copy{Seq: of, Due: due, Timestamp: testNow, From: of}, nil)
+	return r
+}
+
 // offsets are those of the items of a part.
 func (pt *Part) offsets() (out []int64) {
 	if pt != nil {

@@ -16,6 +16,8 @@ type Part struct {
 	from  state.Key // W before
 	To    state.Checkpoint
 	Items []Item
+
+	Carries bool // copies are appended beside it
 }
 
 // Due is the latest due time of its records: the partition's clock has passed it.
@@ -115,12 +117,12 @@ func (pt *Part) Split(n int) (first, second *Part) {
 	} else {
 		to.Watermark, second.from = last.Key, last.Key
 	}
-	to.LowWater = min(to.LowWater, to.Offset)
+	to.LowWater = min(to.LowWater, to.Offset, max(pt.of.heldLow(to.Offset), pt.of.done.LowWater))
 	for i := range second.Items {
 		to.LowWater = min(to.LowWater, second.Items[i].Offset)
 	}
 	to.Parsers = slices.Clone(pt.of.done.Parsers)
-	to.DropParsersBelow(to.LowWater)
+	to.DropParsersBelow(pt.of.copied.below(to.LowWater))
 	return first, second
 }
 

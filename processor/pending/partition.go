@@ -37,6 +37,7 @@ type order interface {
 	refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key)
 	resolve(key state.Key, by int64) error                                             // a resolve record
 	cancel(r *kgo.Record, req *topics.Request) error                                   // a record that cancels another one
+	copies(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error    // a copy of a record that was carried
 	part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) // what is due, with O and W
 	next() (due int64, ok bool)                                                        // when there is something to do
 	wants(now int64) int                                                               // at most so many records are due
@@ -80,7 +81,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 	p.order = &p.keyed
 	p.readAgain = high
 	if c.Appended {
-		p.ownEnd = high
+		p.ownEnd, p.sure = high, true
 	}
 	if p.Route.Delay > 0 && c.LowWater == c.Offset {
 		q := &queue{marks: &p.marks, env: &p.Env, near: p.near}
@@ -94,10 +95,14 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 
 // Use gives a partition its part of the store, with what that spares it. Window is how far ahead of now (both ms) records are near.
 func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64) {
+	p.sure = false
 	p.store, p.horizon = store, state.Key{Due: max(now, p.judge.Due) + window, Seq: math.MaxInt64}
 	p.late.near, p.late.store = p.near, store
-	p.ledger, p.start, p.position, p.dirty, p.identified = got.ledger, got.Start, got.Start, got.dirty, got.identified
+	p.ledger, p.start, p.position, p.dirty, p.identified, p.copied = got.ledger, got.Start, got.Start, got.dirty, got.identified, got.copied
 }
+
+// LogBegins says where the log began when the partition was assigned: what copies were made of below that is lost.
+func (p *Partition) LogBegins(at int64) { p.logStart = at }
 
 // Ordered reports whether it delivers in the order of the log: a fixed delay.
 func (p *Partition) Ordered() bool {
@@ -130,7 +135,7 @@ type Item struct {
 	ref     ref
 	Run     []byte // the record, in near
 	Key     state.Key
-	Offset  int64
+	Offset  int64           // where the log holds it now
 	Refusal *topics.Refusal // dead-letter it; nil: deliver it
 	Resolve bool            // and write a resolve record, because its key is above the watermark
 	By      int64           // above 0: nothing is written for it, because the record at this offset has cancelled or replaced it

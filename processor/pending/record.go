@@ -13,13 +13,15 @@ import (
 //
 //	offset     uvarint   where the log holds it now
 //	timestamp  varint    ms
-//	flags      1 byte    1: the key is null, 2: the value is null, 4: a header has its id, 8: the key is its id, 16: it is a stub, 128: an index says which header that is
+//	flags      1 byte    1: the key is null, 2: the value is null, 4: a header has its id, 8: the key is its id, 16: it is a stub, 32: it is a carried copy, 128: an index says which header that is
 //	[id        uvarint   one more than the index of the header that has the id, if that is not called delay-id or delay-replace]
+//	[seq       uvarint   of a carried copy: where the log had it first
+//	 from      uvarint   and where before]
 //	key        uvarint length, bytes
 //	value      uvarint length, bytes
 //	headers    uvarint count, then for each: uvarint length, key; uvarint length+1, value (0: null)
 //
-// It is the record as it stands in the log. What it asks for is read from its headers again
+// It is the record as it stands in the log; a carried copy as what it stands for was written. What it asks for is read from its headers again
 // when it is due, because the log, not this process, decides what a record means.
 
 var errCorruptRecord = errors.New("pending: corrupt stored record")
@@ -30,6 +32,7 @@ const (
 	flagIDInHeader
 	flagIDInKey
 	flagStub
+	flagCopy
 
 	flagIDIndexed = 1 << 7
 
@@ -40,7 +43,8 @@ const (
 // Record is a pending record as it stands in the log. Its bytes belong to the holder of the
 // run that it was decoded from.
 type Record struct {
-	Offset    int64
+	Offset    int64 // where the log had it first: its seq
+	Place     int64 // where the log holds it now
 	Timestamp int64 // ms
 	Key       []byte
 	Value     []byte
@@ -53,9 +57,23 @@ type Record struct {
 func AppendRecord(dst []byte, r *kgo.Record) []byte { return appendRecord(dst, r, 0) }
 
 func appendRecord(dst []byte, r *kgo.Record, at idPlace) []byte {
+	return appendCopy(dst, r, at, origin{r.Offset, r.Offset})
+}
+
+// origin is where a record comes from that lies at an offset.
+type origin struct {
+	seq  int64 // where the log had it first; the same offset: it is no copy
+	from int64 // where before
+}
+
+// appendCopy appends the run of a record that is maybe a copy; r is what it stands for, at the offset of the copy.
+func appendCopy(dst []byte, r *kgo.Record, at idPlace, of origin) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.Offset))
 	dst = binary.AppendVarint(dst, r.Timestamp.UnixMilli())
 	flags := byte(at)
+	if of.seq != r.Offset {
+		flags |= flagCopy
+	}
 	if r.Key == nil {
 		flags |= flagNullKey
 	}
@@ -66,6 +84,7 @@ func appendRecord(dst []byte, r *kgo.Record, at idPlace) []byte {
 	if flags&flagIDIndexed != 0 {
 		dst = binary.AppendUvarint(dst, uint64(at>>8))
 	}
+	dst = of.append(dst, flags)
 	dst = appendBytes(dst, r.Key)
 	dst = appendBytes(dst, r.Value)
 	dst = binary.AppendUvarint(dst, uint64(len(r.Headers)))
@@ -82,6 +101,13 @@ func appendRecord(dst []byte, r *kgo.Record, at idPlace) []byte {
 	return dst
 }
 
+func (o origin) append(dst []byte, flags byte) []byte {
+	if flags&flagCopy == 0 {
+		return dst
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(o.seq)), uint64(o.from))
+}
+
 func appendBytes(dst, b []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b)))
 	return append(dst, b...)
@@ -89,7 +115,7 @@ func appendBytes(dst, b []byte) []byte {
 
 // recordSizeBound is at least the length of the run of r.
 func recordSizeBound(r *kgo.Record) int {
-	n := 2*binary.MaxVarintLen64 + 1 + 4*binary.MaxVarintLen32 + len(r.Key) + len(r.Value)
+	n := 4*binary.MaxVarintLen64 + 1 + 4*binary.MaxVarintLen32 + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += 2*binary.MaxVarintLen32 + len(h.Key) + len(h.Value)
 	}
@@ -100,10 +126,15 @@ func recordSizeBound(r *kgo.Record) int {
 func (r *Record) Decode(b []byte) error {
 	d := decoder{b: b}
 	r.Offset = int64(d.uvarint())
+	r.Place = r.Offset
 	r.Timestamp = d.varint()
 	flags, idAt := d.byte(), uint64(0)
 	if flags&flagIDIndexed != 0 {
 		idAt = d.uvarint()
+	}
+	if flags&flagCopy != 0 {
+		r.Offset = int64(d.uvarint())
+		d.uvarint()
 	}
 	r.Key, r.Value = d.bytes(), d.bytes()
 	if flags&flagNullKey != 0 {
@@ -128,7 +159,7 @@ func (r *Record) Decode(b []byte) error {
 	return nil
 }
 
-// recordOffset reads only the offset of a run.
+// recordOffset reads only where the log holds the record of a run.
 func recordOffset(b []byte) (int64, error) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 {
@@ -144,17 +175,71 @@ func runIDPlace(b []byte) idPlace { return idPlace(runFlags(b) & (flagIDInHeader
 func isStub(b []byte) bool { return runFlags(b)&flagStub != 0 }
 
 func runFlags(b []byte) byte {
-	for range 2 { // offset, timestamp
+	if b = afterVarints(b, 2); len(b) == 0 { // offset, timestamp
+		return 0
+	}
+	return b[0]
+}
+
+// afterVarints is what follows some numbers.
+func afterVarints(b []byte, n int) []byte {
+	for range n {
 		i := 0
 		for i < len(b) && b[i] >= 0x80 {
 			i++
 		}
 		b = b[min(i+1, len(b)):]
 	}
-	if len(b) == 0 {
-		return 0
+	return b
+}
+
+// weight is what the ledger counts of a run: its bytes, but for those that say where the log holds it. So a copy weighs what the record does.
+func weight(run []byte) int {
+	rest := afterVarints(run, 1)
+	if flags := runFlags(run); flags&flagCopy != 0 {
+		numbers := afterVarints(rest, 1)[1:]
+		if flags&flagIDIndexed != 0 {
+			numbers = afterVarints(numbers, 1)
+		}
+		return len(rest) - (len(numbers) - len(afterVarints(numbers, 2)))
 	}
-	return b[0]
+	return len(rest)
+}
+
+// copiedFrom is where the record of a run comes from, if that is a copy.
+func copiedFrom(run []byte) (of origin, is bool) {
+	flags := runFlags(run)
+	if flags&flagCopy == 0 {
+		return of, false
+	}
+	d := decoder{b: afterVarints(run, 2)[1:]}
+	if flags&flagIDIndexed != 0 {
+		d.uvarint()
+	}
+	of = origin{seq: int64(d.uvarint()), from: int64(d.uvarint())}
+	return of, !d.bad
+}
+
+// moved appends the run of the same record, at another place.
+func moved(dst, run []byte, place int64, of origin) []byte {
+	rest := afterVarints(run, 1)
+	flagged := afterVarints(rest, 1)
+	flags, body := flagged[0]&^flagCopy, flagged[1:]
+	named := body
+	if flags&flagIDIndexed != 0 {
+		body = afterVarints(body, 1)
+	}
+	named = named[:len(named)-len(body)]
+	if flagged[0]&flagCopy != 0 {
+		body = afterVarints(body, 2)
+	}
+	if of.seq != place {
+		flags |= flagCopy
+	}
+	dst = binary.AppendUvarint(dst, uint64(place))
+	dst = append(dst, rest[:len(rest)-len(flagged)]...)
+	dst = append(append(dst, flags), named...)
+	return append(of.append(dst, flags), body...)
 }
 
 // decoder reads from the front of b; after the first mistake it is bad and yields zeros.

@@ -8,8 +8,9 @@ type release struct {
 	offset int64     // of the record
 	key    state.Key // of the record, or of its stub
 	id     []byte    // by which the store finds it; nil: it has none
-	bytes  int       // of a record: of its run
+	bytes  int       // of a record: its weight
 	of     state.Key // of a stub: the record that has left it
+	by     int64     // the offset of what has taken it away; 0: nothing has
 }
 
 // releaseKind is what is released.
@@ -44,7 +45,7 @@ func (r release) giveUp(w *window) {
 		w.store.Uncount(state.Counted{Key: r.key, Offset: r.offset, Bytes: r.bytes})
 		_ = w.store.Delete(r.key) // in the open batch, which takes it
 	case releaseStub:
-		w.deleteStub(r.key, r.of)
+		w.deleteStub(r.key, r.of, r.offset)
 	}
 	if r.id != nil {
 		w.store.DeleteID(r.id, r.key)

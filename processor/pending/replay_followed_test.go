@@ -128,6 +128,9 @@ func (r *replaying) half() bool {
 	if r.IntN(4) > 0 {
 		return false
 	}
+	if r.IntN(3) == 0 {
+		return r.halfCarried()
+	}
 	pt := r.p.Take(r.now, nil, 1+r.IntN(20), anyBytes)
 	if pt == nil {
 		return false

@@ -155,8 +155,11 @@ func (r *replaying) accept() {
 	must(r.T, Check(r.p))
 }
 
-// deliver has all happen that is due, with the resolve records that go along, and commits.
+// deliver has all happen that is due, with the resolve records that go along, and commits. Some of what is pending is carried first.
 func (r *replaying) deliver() {
+	if r.IntN(2) == 0 {
+		r.carry()
+	}
 	for {
 		pt := r.p.Take(r.now, nil, 1+r.IntN(20), anyBytes)
 		if pt == nil {

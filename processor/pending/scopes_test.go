@@ -44,7 +44,7 @@ type scope struct {
 }
 
 // counts are how often something has happened, or may.
-type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads int }
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses int }
 
 var scopes = []scope{
 	{name: "in memory", sorts: "panj", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},
@@ -80,6 +80,33 @@ var scopesOfAudit = []scope{
 	{name: "audit, short of memory", sorts: "ak", audit: true, most: counts{requests: 3, crashes: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 750, shows: "read again, accepted, taken away"},
 	{name: "audit, followed", sorts: "pak", audit: true, stored: true, followed: true, most: counts{requests: 3, crashes: 1}, short: 5, deep: 7, states: 2450, shows: "handed over, accepted"},
 }
+
+// Records that are carried: a copy takes the place of its record, while that is delivered, cancelled or replaced, and the log below is cut.
+var scopesOfCopies = []scope{
+	{name: "copies, in memory", sorts: "a", most: counts{requests: 2, crashes: 1, refusals: 1, carries: 2, cuts: 1}, short: 7, deep: 10, states: 100, shows: "carried, cut, repeated"},
+	{name: "copies, cancels", sorts: "ak", most: counts{requests: 2, crashes: 1, carries: 2, cuts: 1}, short: 7, deep: 10, states: 100, shows: "carried, cut, taken away, stale"},
+	{name: "copies, cancels, short of memory", sorts: "ak", most: counts{requests: 2, crashes: 1, shortages: 1, rereads: 1, carries: 1, cuts: 1}, short: 7, deep: 10, states: 100, shows: "carried, read again, taken away"},
+	{name: "copies, cancels, with a store", sorts: "ak", stored: true, most: counts{requests: 2, crashes: 1, flushes: 1, carries: 2, cuts: 1}, short: 5, deep: 9, states: 100, shows: "carried"},
+	{name: "copies, cancels, with a store that fails", sorts: "ak", stored: true, most: counts{requests: 2, crashes: 1, failures: 1, shortages: 1, rereads: 1, carries: 2}, short: 5, deep: 9, states: 100, shows: "carried"},
+	{name: "copies, cancels, followed", sorts: "ak", stored: true, followed: true, most: counts{requests: 2, crashes: 1, carries: 1, cuts: 1}, short: 5, deep: 9, states: 100, shows: "carried"},
+	{name: "copies, replacements", sorts: "aq", stored: true, most: counts{requests: 2, crashes: 1, carries: 2, cuts: 1}, short: 5, deep: 9, states: 100, shows: "carried"},
+	{name: "copies, ids", sorts: "iC", stored: true, most: counts{requests: 3, crashes: 1, carries: 2, cuts: 1}, short: 5, deep: 8, states: 100, shows: "carried"},
+	{name: "copies, ids that replace", onDuplicate: topics.DuplicateReplaces, sorts: "i", stored: true, most: counts{requests: 2, crashes: 1, carries: 2, cuts: 1}, short: 5, deep: 9, states: 100, shows: "carried"},
+	{name: "copies, stubs", remember: remembered, sorts: "iC", most: counts{requests: 2, crashes: 1, carries: 2, cuts: 1, deads: 1}, short: 7, deep: 9, states: 100, shows: "carried, remembered"},
+	{name: "copies, stubs, with a store", remember: remembered, sorts: "iC", stored: true, most: counts{requests: 2, crashes: 1, carries: 1, cuts: 1, deads: 1}, short: 5, deep: 9, states: 100, shows: "carried, remembered"},
+	{name: "copies, what they are made of is lost", sorts: "a", most: counts{requests: 2, crashes: 2, carries: 2, losses: 1}, short: 7, deep: 10, states: 100, shows: "carried, lost"},
+	{name: "copies, what they are made of is lost, with a store", sorts: "a", stored: true, most: counts{requests: 2, crashes: 2, carries: 2, losses: 1}, short: 5, deep: 9, states: 100, shows: "carried"},
+	{name: "copies, cancelled on the way", sorts: "ak", before: cancelledOnTheWay, most: counts{crashes: 1, carries: 1, cuts: 1}, short: 11, deep: 12, states: 30, shows: "cut, stale"},
+	{name: "copies, cancelled on the way, with a store", sorts: "ak", stored: true, before: cancelledOnTheWay, most: counts{crashes: 2, carries: 1, cuts: 1, flushes: 1}, short: 8, deep: 11, states: 30, shows: "stale"},
+	{name: "copies, cancelled first", sorts: "ak", before: cancelledFirst, most: counts{crashes: 2, carries: 1, cuts: 1}, short: 9, deep: 11, states: 20, shows: "cut, stale"},
+	{name: "copies, cancelled on the way by id", sorts: "iC", stored: true, before: cancelledOnTheWay, most: counts{crashes: 2, carries: 1, cuts: 1}, short: 8, deep: 11, states: 20, shows: "stale"},
+	{name: "copies, cancelled on the way, short of memory", sorts: "ak", before: cancelledOnTheWay, most: counts{crashes: 1, carries: 1, cuts: 1, shortages: 1, rereads: 1}, short: 9, deep: 11, states: 20, shows: "read again"},
+	{name: "copies, replaced on the way", sorts: "aq", stored: true, before: cancelledOnTheWay, most: counts{crashes: 2, carries: 1, cuts: 1}, short: 8, deep: 10, states: 20, shows: "stale"},
+	{name: "copies, cancelled on the way, followed", sorts: "ak", stored: true, followed: true, before: cancelledOnTheWay, most: counts{crashes: 1, carries: 1, cuts: 1}, short: 8, deep: 10, states: 20, shows: "stale"},
+	{name: "copies, late ones", sorts: "pa", before: oneDelivered, most: counts{requests: 2, crashes: 1, carries: 2, cuts: 1}, short: 6, deep: 9, states: 100, shows: "carried, late"},
+}
+
+func TestSmallScopesOfCopies(t *testing.T) { exploreAll(t, scopesOfCopies) }
 
 func TestSmallScopesOfAudit(t *testing.T) { exploreAll(t, scopesOfAudit) }
 

@@ -54,6 +54,15 @@ func (s *sifted) take(key state.Key) (r ref, near bool) {
 	return 0, false
 }
 
+// keep puts a record of a key back that was changed, to be found again.
+func (s *sifted) keep(key state.Key, r ref) {
+	if s.found != nil && key.Seq < s.since {
+		s.found[key] = r
+		return
+	}
+	s.putBack(key, r)
+}
+
 // putBack takes back that a record was taken.
 func (s *sifted) putBack(key state.Key, r ref) { s.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(r)) }
 

@@ -72,6 +72,14 @@ func init() { // whose steps use each other
 			v.now = testNow + forgetDue
 			v.latest = v.now
 		}},
+		{"it carries the first record", canCarry, func(v *life) { v.carries(false) }},
+		{"it carries the last record", canCarry, func(v *life) { v.carries(true) }},
+		{"the log is cut", func(v *life) bool { return v.been.cuts < v.most.cuts && v.logStart < v.committed.LowWater }, func(v *life) {
+			v.been.cuts++
+			v.logStart = v.committed.LowWater
+			v.note("cut")
+		}},
+		{"retention takes what was carried", func(v *life) bool { return v.been.losses < v.most.losses }, (*life).loseCarried},
 		{"the turn is refused", func(v *life) bool { return len(v.taken) > 0 && v.been.refusals < v.most.refusals }, (*life).refuse},
 		{"a checkpoint", func(v *life) bool { return v.p.live && v.beside == nil && (v.atLeastOnce || len(v.taken) == 0) }, (*life).checkpoint},
 		{"the checkpoint is written", func(v *life) bool { return v.beside != nil }, (*life).wrote},
@@ -135,6 +143,10 @@ func requests(name string, what rune) step {
 
 func canTake(v *life) bool { return v.p.live && len(v.taken) < 2 }
 
+func canCarry(v *life) bool {
+	return v.p.live && len(v.taken) == 0 && v.been.carries < v.most.carries
+}
+
 func canCrash(v *life) bool { return v.been.crashes < v.most.crashes }
 
 func canHaveHappened(v *life) bool { return canCrash(v) && (len(v.taken) > 0 || v.beside != nil) }
@@ -157,14 +169,14 @@ func (v *life) undisturbed() bool { return v.p.live && len(v.taken) == 0 && v.be
 // them go unseen.
 func (v *life) fingerprint() uint64 {
 	h := hashed{b: v.scratch[:0]}
-	h.put(v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted), int64(v.deadLettered))
+	h.put(v.logStart, v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted), int64(v.deadLettered))
 	h.counts(v.been)
 	h.flags(v.open, v.storeless, v.f != nil, v.beside != nil)
 	for _, of := range slices.Sorted(maps.Keys(v.takenBy)) {
 		h.put(of, v.takenBy[of])
 	}
 	for _, e := range v.log {
-		if h.put(int64(e.what), e.of); v.queue {
+		if h.put(int64(e.what), e.of, e.from); v.queue {
 			h.put(e.seen)
 		}
 	}
@@ -172,6 +184,9 @@ func (v *life) fingerprint() uint64 {
 	h.partition(v.p)
 	for _, pt := range v.taken {
 		h.part(pt)
+	}
+	for _, e := range v.carry {
+		h.put(e.from)
 	}
 	if v.beside != nil {
 		h.part(v.beside)
@@ -210,7 +225,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {
@@ -266,7 +281,8 @@ func (h *hashed) partition(p *Partition) {
 	for _, by := range slices.Sorted(maps.Keys(p.confirmed)) {
 		h.put(by)
 	}
-	h.flags(p.live, p.leaving, p.dirty)
+	h.flags(p.live, p.leaving, p.dirty, p.sure, p.forgone, p.copied.seen)
+	h.put(p.heldLow(-1), p.heldLow(p.position), p.copied.first, int64(len(p.holds)), int64(len(p.dropped)))
 	h.held(&p.late)
 	for _, pt := range p.again.parts {
 		h.part(pt)
@@ -283,6 +299,8 @@ func (h *hashed) partition(p *Partition) {
 		p.wheel.Add(e.Due, e.Seq, e.Ref)
 		h.put(int64(e.Due), e.Seq)
 		h.flags(ref(e.Ref).stored())
+		place, _ := recordOffset(p.near.get(ref(e.Ref)))
+		h.put(place)
 	}
 }
 
@@ -290,6 +308,7 @@ func (h *hashed) image(i image) {
 	h.flags(i.used)
 	h.put(i.pos.Resume, i.pos.Offset, i.pos.Watermark.Due, i.pos.Watermark.Seq, i.pos.LowWater, int64(len(i.runs)))
 	for _, r := range i.runs {
-		h.put(r.key.Due, r.key.Seq)
+		place, _ := recordOffset([]byte(r.bytes))
+		h.put(r.key.Due, r.key.Seq, place)
 	}
 }

@@ -29,7 +29,7 @@ func (w *index) HasStore() bool { return w.store != nil }
 // Forgo goes on without the store: what only the store held has been counted, and is read again in
 // time. Nothing that is in memory is lost or waits.
 func (w *window) Forgo() {
-	w.store, w.dirty, w.spent, w.passed = nil, false, 0, nil
+	w.store, w.dirty, w.spent, w.passed, w.forgone = nil, false, 0, nil, true
 	w.blind, w.identified = w.identified, false
 	w.forgetDeleted()
 }

@@ -53,10 +53,14 @@ func (ps parsers) leaves(key state.Key, run []byte, above state.Key) state.Key {
 }
 
 // appendStub appends the run of a stub: the place and the id of the record that has left it, and as its value when that was due.
-func appendStub(dst []byte, of state.Key, written int64, id []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(of.Seq))
+func appendStub(dst []byte, of state.Key, place, written int64, id []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(place))
 	dst = binary.AppendVarint(dst, written)
-	dst = append(dst, byte(idInKey)|flagStub)
+	flags := byte(idInKey) | flagStub
+	if place != of.Seq {
+		flags |= flagCopy
+	}
+	dst = origin{of.Seq, of.Seq}.append(append(dst, flags), flags)
 	dst = appendBytes(dst, id)
 	var due [binary.MaxVarintLen64]byte
 	dst = appendBytes(dst, binary.AppendVarint(due[:0], of.Due))
@@ -88,8 +92,9 @@ type soughtRecord struct{}
 func (soughtRecord) means(run []byte) bool { return !isStub(run) }
 
 func (soughtRecord) withhold(w *window, key state.Key, run []byte) release {
-	w.ledger.Withhold(key, key.Seq, len(run))
-	return release{kind: releaseRecord, offset: key.Seq, key: key, id: bytes.Clone(runID(run)), bytes: len(run)}
+	x := counted(key, run)
+	w.ledger.Withhold(key, x.Offset, x.Bytes)
+	return release{kind: releaseRecord, offset: x.Offset, key: key, id: bytes.Clone(runID(run)), bytes: x.Bytes}
 }
 
 // soughtStub is a stub that is looked for, and the record that has left it; zero: whichever.
@@ -101,7 +106,7 @@ func (s soughtStub) means(run []byte) bool {
 
 func (soughtStub) withhold(w *window, key state.Key, run []byte) release {
 	w.ledger.WithholdStub()
-	return release{kind: releaseStub, offset: key.Seq, key: key, id: bytes.Clone(runID(run)), of: leftBy(run)}
+	return release{kind: releaseStub, offset: counted(key, run).Offset, key: key, id: bytes.Clone(runID(run)), of: leftBy(run)}
 }
 
 // stubs is what a window does with them.
@@ -113,11 +118,11 @@ func (w stubs) leaves(key state.Key, id []byte) bool {
 }
 
 // leave keeps the stub of a record that is to be delivered, or was.
-func (w stubs) leave(stub, of state.Key, written int64, id []byte) {
-	w.scratch = appendStub(w.scratch[:0], of, written, id)
+func (w stubs) leave(stub, of state.Key, place, written int64, id []byte) {
+	w.scratch = appendStub(w.scratch[:0], of, place, written, id)
 	w.remembered.see(stub.Due, written)
-	if !w.ledger.Has(of.Seq) { // else it is read again, and the store has it
-		w.ledger.Remember(of.Seq)
+	if !w.ledger.Has(place) { // else it is read again, and the store has it
+		w.ledger.Remember(place)
 		if e := (indexEntry{stub, written, true}); w.store == nil {
 			w.ids.add(id, e)
 		} else {
@@ -137,7 +142,7 @@ func putStub(store *state.Partition, stub, of state.Key, run []byte) error {
 	}
 	id := rec.id(runIDPlace(run))
 	store.PutID(id, stub, indexEntry{stub, rec.Timestamp, true}.note())
-	left := appendStub(nil, of, rec.Timestamp, id)
+	left := appendStub(nil, of, rec.Place, rec.Timestamp, id)
 	store.Count(counted(stub, left))
 	return store.Put(stub, left)
 }
@@ -158,7 +163,7 @@ func (w stubs) leaveAll(items []Item, watermark state.Key) {
 			if err := rec.Decode(it.Run); err != nil {
 				panic("pending: BUG: " + err.Error())
 			}
-			w.leave(it.stub, it.Key, rec.Timestamp, rec.id(runIDPlace(it.Run)))
+			w.leave(it.stub, it.Key, it.Offset, rec.Timestamp, rec.id(runIDPlace(it.Run)))
 		}
 	}
 }
@@ -202,15 +207,15 @@ func (w stubs) forget(it *Item, near *sifted) {
 	w.ids.remove(id, it.stub)
 	if w.store != nil {
 		w.store.Uncount(counted(it.Key, it.Run))
-		w.deleteStub(it.stub, it.Key)
+		w.deleteStub(it.stub, it.Key, it.Offset)
 		w.store.DeleteID(id, it.stub)
 		w.markDeleted(it.stub)
 	}
 }
 
 // deleteStub deletes a stub from the store, and the record that has left it, which would leave it again.
-func (w *index) deleteStub(stub, of state.Key) {
-	w.store.Uncount(state.Counted{Key: stub, Offset: of.Seq, Stub: true})
+func (w *index) deleteStub(stub, of state.Key, place int64) {
+	w.store.Uncount(state.Counted{Key: stub, Offset: place, Stub: true})
 	w.uncountStored(of)
 	_, _ = w.store.Delete(stub), w.store.Delete(of) // in the open batch, whose commit tells
 	w.dirty = true
@@ -219,7 +224,7 @@ func (w *index) deleteStub(stub, of state.Key) {
 // uncountStored has the store count a record no more of which only the key is known.
 func (w *index) uncountStored(key state.Key) {
 	counts, err := w.store.Counts()
-	if err != nil || !counts.Has(key.Seq, false) {
+	if err != nil || !counts.Has(key.Seq, false) && !w.copied.has(key.Seq) {
 		return
 	}
 	_, _ = w.store.Get(key, func(run []byte) { w.store.Uncount(counted(key, run)) }) // an error is met by the next commit
@@ -231,5 +236,5 @@ func (w stubs) uncount(key state.Key, offset int64, run []byte, stored bool) {
 		w.ledger.Expire(offset)
 		return
 	}
-	w.ledger.Remove(key, offset, len(run), stored)
+	w.ledger.Remove(key, offset, weight(run), stored)
 }

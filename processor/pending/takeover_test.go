@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // checkpointAt is a checkpoint of the test's topic.
@@ -145,7 +146,9 @@ func TestNotRememberedByAStandby(t *testing.T) {
 	c := checkpointAt(2, 1, state.Key{Due: ms(farMs), Seq: 0}, state.ParserEpoch{From: 1, Spec: l.route.Spec()})
 	_, err := f.Follow(c)
 	must(t, err)
-	readBy(t, f, req(1, ms(2*farMs), "orders"))
+	log := []*kgo.Record{nil, req(1, ms(2*farMs), "orders")}
+	readBy(t, f, log[1:]...)
+	followOn(t, f, c, log)
 	p := l.handedOver(t, f, c)
 	equal(t, "remembered", p.Figures(ms(farMs)).Remembered, 0)
 	equal(t, "pending", p.Pending(), 1)
@@ -190,4 +193,47 @@ func TestCancelledKeyStaysSo(t *testing.T) {
 	readBy(t, f, log[1:]...)
 	followOn(t, f, checkpointAt(3, 2, state.Key{}, state.ParserEpoch{From: 2, Spec: l.route.Spec()}), log)
 	equal(t, "pending of the standby", f.Pending(), 1)
+}
+
+// A follower keeps what was carried while it was behind: L may have passed that before its copy is read.
+func TestFollowerKeepsWhatWasCarried(t *testing.T) {
+	l := testOwner(t)
+	spec := state.ParserEpoch{Spec: l.route.Spec()}
+	log := []*kgo.Record{req(0, ms(farMs), "orders"), req(1, ms(2*farMs), "orders"), req(2, ms(50), "orders"), copying(3, 0, ms(farMs)), copying(4, 1, ms(2*farMs))}
+	f := l.following(t, checkpointAt(2, 0, state.Key{}, spec), log[:2]...)
+	c := checkpointAt(5, 3, state.Key{Due: ms(50), Seq: 2}, spec)
+	for _, next := range log[2:] {
+		jumped, err := f.Follow(c)
+		must(t, err)
+		equal(t, "begins anew", jumped, false)
+		equal(t, "pending of the standby", f.Pending(), 2)
+		readBy(t, f, next)
+	}
+	followOn(t, f, c, nil)
+	p := l.handedOver(t, f, c)
+	must(t, p.GoLive(l.room))
+	equal(t, "pending", p.Pending(), 2)
+	equal(t, "low water", p.order.low(5), 3)
+	must(t, p.Load(ms(2*farMs), l.room))
+	equals(t, "delivered by it", p.Take(ms(2*farMs), nil, 100, anyBytes).offsets(), []int64{3, 4})
+}
+
+// What has taken away the stub of a record takes away that which a replay leaves at its copy, too.
+func TestCopyOfWhatWasTakenAwayLeavesNothing(t *testing.T) {
+	l := remembering(t, time.Hour)
+	l.store = nil
+	carried := withID(req(0, ms(50), "orders"), "a")
+	c := copying(2, 0, ms(50))
+	c.Headers, _ = topics.AppendCopy(nil, carried.Headers, testMark, topics.Copy{Due: ms(50), Timestamp: testNow}, nil)
+	p := l.crashed(t, checkpointAt(4, 0, state.Key{Due: ms(50)}, state.ParserEpoch{Spec: l.route.Spec()}), carried, cancelling(1, "a"), c, resolving(3, 0, ms(50)))
+	equal(t, "remembered", p.Figures(ms(50)).Remembered, 0)
+}
+
+// A copy whose parser the checkpoint does not name any more leaves nothing.
+func TestCopyOfAnUnknownParserLeavesNothing(t *testing.T) {
+	l := remembering(t, time.Hour)
+	c := copying(1, 0, ms(50))
+	c.Headers, _ = topics.AppendCopy(nil, withID(req(0, ms(50), "orders"), "a").Headers, testMark, topics.Copy{Due: ms(50), Timestamp: testNow}, nil)
+	p := l.crashed(t, checkpointAt(2, 1, state.Key{Due: ms(50)}, state.ParserEpoch{From: 1, Spec: l.route.Spec()}), req(0, ms(50), "orders"), c)
+	equal(t, "remembered", p.Figures(ms(50)).Remembered, 0)
 }

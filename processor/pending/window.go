@@ -43,6 +43,10 @@ type window struct {
 	drops      drops
 	shortened  int64 // memory taken when the horizon was last made nearer (storeless.go)
 	scratch    []byte
+	copyRun    []byte                 // scratch
+	forgone    bool                   // it had a store, and goes on without
+	sure       bool                   // without a store: it catches up, and what it has taken away is in dropped
+	dropped    map[state.Key]struct{} // what lies beyond its horizon may still be counted
 }
 
 // Load brings what is due soon from the store into the wheel, ahead of need: the upper wheel

@@ -1,0 +1,353 @@
+package pending
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// A pending record may be carried: written again at the end of the log, so that the log below can go. Its copy stands for it, with the same
+// key. What a copy does is decided as what a cancel does is, in the order of the log: in a replay it takes the place of its record; at or
+// above O it does so if that is pending, or if the log had lost that when the partition was assigned. Else its record was resolved
+// meanwhile. Then a resolve record says so, since a replay that begins above the record would find the copy alone.
+//
+// Until O has passed a copy, L stays at or below the place that it was copied from, even if its record is cancelled meanwhile: the next owner has to
+// find the record, and what has cancelled it, in order to decide the same.
+
+// span is the range of the seqs of copies, as far as a partition has seen any.
+type span struct {
+	seen        bool
+	first, last int64
+}
+
+func (s *span) see(seq int64) {
+	if !s.seen {
+		*s = span{true, seq, seq}
+	}
+	s.first, s.last = min(s.first, seq), max(s.last, seq)
+}
+
+func (s *span) has(seq int64) bool { return s.seen && s.first <= seq && seq <= s.last }
+
+// below is the offset up to which no parser is needed any more where L is low: that of a copy holds where its record was first.
+func (s *span) below(low int64) int64 {
+	if s.seen {
+		return min(low, s.first)
+	}
+	return low
+}
+
+// holds keep L at or below places that copies were made of, until O has passed the copies.
+//
+// Invariant: both low and end rise from each one to the next.
+type holds []hold
+
+type hold struct {
+	low int64
+	end int64 // the copies lie below
+}
+
+// add keeps L at or below an offset until O has reached another one. None ends before one that was added before it.
+func (hs *holds) add(low, end int64) {
+	for n := len(*hs); n > 0 && (*hs)[n-1].low >= low; n-- {
+		*hs = (*hs)[:n-1]
+	}
+	*hs = append(*hs, hold{low, end})
+}
+
+// low is how far L may rise with that O.
+func (hs holds) low(offset int64) int64 {
+	for _, h := range hs {
+		if h.end > offset {
+			return h.low
+		}
+	}
+	return math.MaxInt64
+}
+
+// passed forgets what O has passed.
+func (hs *holds) passed(offset int64) {
+	n := 0
+	for n < len(*hs) && (*hs)[n].end <= offset {
+		n++
+	}
+	*hs = (*hs)[n:]
+}
+
+// copyOf is a copy that was read.
+type copyOf struct {
+	key      state.Key
+	from     int64
+	at       int64 // its own offset
+	run      []byte
+	stub     state.Key // not zero: its record is resolved, and may have left this
+	written  int64     // ms: the timestamp of the record
+	appended int64     // and its own
+}
+
+// copies takes in a copy. r is what it stands for, at the offset of the copy.
+func (k *keyed) copies(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error {
+	cp, who := copyOf{key: state.Key{Due: c.Due, Seq: c.Seq}, from: c.From, at: r.Offset, written: c.Timestamp, appended: appended}, identityOf(req)
+	k.copied.see(c.Seq)
+	if !k.judge.Less(cp.key) {
+		if who.id != nil {
+			cp.stub = k.parsers.stubOf(cp.key)
+		}
+		if !k.judge.Less(cp.stub) {
+			return nil // its record is resolved, and has left nothing
+		}
+	}
+	k.copyRun = appendCopy(k.copyRun[:0], r, who.at, origin{c.Seq, c.From})
+	cp.run = k.copyRun
+	near := sift(k.wheel, nil, 0)
+	if r.Offset < k.accepted {
+		return k.replayCopy(cp, &near)
+	}
+	k.holds.add(c.From, r.Offset+1)
+	if k.live && len(k.questions) == 0 && !k.blind {
+		stands, err := k.stands(cp, &near)
+		if err != nil || stands == isSo {
+			return err
+		}
+		if stands == isNot {
+			k.addLate(&kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp}, held{key: cp.key, resolve: true, effect: EffectStale, by: k.takenBy(cp.key)}, 0)
+			return nil
+		}
+	}
+	h := held{key: cp.key, offset: r.Offset, effect: EffectUnjudged, ref: k.near.put(cp.key.Due, cp.run, false)}
+	h.size = int32(len(cp.run))
+	k.late.add(h)
+	k.ledger.Hold(r.Offset)
+	k.questions = append(k.questions, question{offset: r.Offset, names: cp.key, written: appended, copied: &cp})
+	return nil
+}
+
+// replayCopy takes in a copy below O.
+func (k *keyed) replayCopy(cp copyOf, near *sifted) error {
+	if cp.stub != (state.Key{}) {
+		return k.replayStub(cp.key, cp.at, cp.written, runID(cp.run))
+	}
+	found, err := k.move(cp, near)
+	if err != nil || found == isSo {
+		return err
+	}
+	if k.store != nil && k.ledger.Has(cp.at) {
+		if err := k.deleteEarly(cp.key, cp.at, runID(cp.run)); err != nil {
+			return err
+		}
+	}
+	return k.keepRun(cp)
+}
+
+// replayStub keeps the stub of a record below W that lies at an offset below O, if it has left one, and the partition does not have it where another copy
+// lies.
+func (k *keyed) replayStub(of state.Key, offset, written int64, id []byte) error {
+	w := stubs{&k.window}
+	if !w.leaves(of, id) {
+		return nil
+	}
+	stub := k.parsers.stubOf(of)
+	if k.copied.has(of.Seq) && !k.ledger.Has(offset) {
+		if err := k.drops.apply(&k.window); err != nil { // what is about to go would not be told from what comes
+			return err
+		}
+		if has, err := w.has(stub, id); has || err != nil {
+			return err
+		}
+	}
+	w.leave(stub, of, offset, written, id)
+	return nil
+}
+
+// verdict is whether something is so, if that is known.
+type verdict uint8
+
+const (
+	isNot verdict = iota
+	isSo
+	notKnown // what only the log has is to be read again
+)
+
+// stands decides whether a copy at or above O stands for its record, and has it do so.
+func (k *keyed) stands(cp copyOf, near *sifted) (verdict, error) {
+	lost := cp.from < k.logStart
+	if cp.stub != (state.Key{}) {
+		return k.remembers(cp, lost)
+	}
+	if _, gone := k.gone[cp.key]; gone {
+		return isNot, nil
+	}
+	found, err := k.move(cp, near)
+	if err != nil || found != isNot || !lost {
+		return found, err
+	}
+	return isSo, k.keepRun(cp)
+}
+
+// remembers reports whether the record of a copy has left a stub, and keeps it if it is to.
+func (k *keyed) remembers(cp copyOf, leave bool) (verdict, error) {
+	has, err := stubs{&k.window}.has(cp.stub, runID(cp.run))
+	switch {
+	case err != nil || has:
+		return isSo, err
+	case !leave:
+		return isNot, nil
+	}
+	stubs{&k.window}.leave(cp.stub, cp.key, cp.at, cp.written, runID(cp.run))
+	return isSo, nil
+}
+
+// has reports whether there is a stub, by its key and its id.
+func (w stubs) has(stub state.Key, id []byte) (found bool, err error) {
+	if _, gone := w.gone[stub]; gone {
+		return false, nil
+	}
+	for _, n := range w.ids.find(id) {
+		found = found || n.stub && n.key == stub
+	}
+	if found || w.store == nil {
+		return found, nil
+	}
+	if err := w.commit(); err != nil {
+		return false, err
+	}
+	err = w.inStore(func(yield func(int, []byte) bool) { yield(0, id) }, func(_ int, n indexEntry) { found = found || n.stub && n.key == stub })
+	return found, err
+}
+
+// move has a copy take the place of its record, if that is pending.
+func (w *window) move(cp copyOf, near *sifted) (verdict, error) {
+	if r, is := near.take(cp.key); is {
+		place, err := recordOffset(w.near.get(r))
+		if err != nil {
+			return isNot, err
+		}
+		stored := w.store != nil || r.stored()
+		w.uncountStoredAt(cp, place)
+		if place == cp.at {
+			near.keep(cp.key, r)
+			return isSo, nil
+		}
+		near.keep(cp.key, w.near.put(cp.key.Due, cp.run, stored))
+		w.near.release(r)
+		w.ledger.Move(cp.key, place, cp.at, weight(cp.run), stored)
+		return isSo, w.rewrite(cp)
+	}
+	switch {
+	case (w.live || w.store == nil) && !w.horizon.Less(cp.key):
+		return isNot, nil
+	case w.store == nil:
+		return w.moveUnseen(cp), nil
+	}
+	place, is := cp.from, w.ledger.Has(cp.from)
+	if !is { // another copy may have taken its place already
+		if err := w.commit(); err != nil {
+			return isNot, err
+		}
+		_, err := w.store.Get(cp.key, func(run []byte) {
+			var err error
+			if place, err = recordOffset(run); err == nil {
+				is = !isStub(run) && w.ledger.Has(place)
+			}
+		})
+		if err != nil {
+			return isNot, fmt.Errorf("look for a record in the store that was carried: %w", err)
+		}
+	}
+	if !is {
+		return isNot, nil
+	}
+	if place != cp.at {
+		w.uncountStoredAt(cp, place)
+		w.ledger.Move(cp.key, place, cp.at, weight(cp.run), true)
+	}
+	if !w.horizon.Less(cp.key) {
+		w.wheel.Add(wheel.Tick(cp.key.Due), cp.key.Seq, uint64(w.near.put(cp.key.Due, cp.run, true)))
+	}
+	return isSo, w.rewrite(cp)
+}
+
+// uncountStoredAt has the store count a record no more where it was before.
+func (w *window) uncountStoredAt(cp copyOf, place int64) {
+	if w.store != nil && place != cp.at {
+		w.store.Uncount(state.Counted{Key: cp.key, Offset: place, Bytes: weight(cp.run)})
+	}
+}
+
+// rewrite has the store hold a copy in the place of its record: at once, since it may hold that as it was.
+func (w *window) rewrite(cp copyOf) error {
+	w.longest.see(cp.key.Due, cp.appended)
+	if w.store == nil {
+		return nil
+	}
+	if err := w.put(cp.run, runID(cp.run), indexEntry{key: cp.key, written: cp.written}); err != nil {
+		return fmt.Errorf("store copy %d: %w", cp.at, err)
+	}
+	return nil
+}
+
+// moveUnseen is for a copy of what lies beyond the horizon of a partition without a store. What that has is what it has counted: of one
+// that has read all of its log, what nothing has taken away since.
+func (w *window) moveUnseen(cp copyOf) verdict {
+	counted := w.ledger.Has(cp.from)
+	if cp.at < w.accepted { // what is not there becomes pending
+		if !counted {
+			return isNot
+		}
+	} else if w.sure {
+		if _, is := w.dropped[cp.key]; is || !counted && cp.from < w.start {
+			return isNot
+		}
+	} else if !w.forgone || !counted {
+		w.blind = true
+		return notKnown
+	}
+	if counted {
+		w.ledger.Move(cp.key, cp.from, cp.at, weight(cp.run), true)
+	} else {
+		w.ledger.Add(cp.key, cp.at, weight(cp.run), true) // what took its place goes on counting, until it is read again
+	}
+	return isSo
+}
+
+// keepRun makes a copy pending whose record is not known.
+func (w *window) keepRun(cp copyOf) error {
+	w.longest.see(cp.key.Due, cp.appended)
+	who := identity{id: runID(cp.run)}
+	if w.horizon.Less(cp.key) {
+		return w.keepFar(cp.key, cp.at, cp.run, who, cp.written)
+	}
+	if who.id != nil {
+		w.ids.add(who.id, indexEntry{key: cp.key, written: cp.written})
+	}
+	w.pend(cp.key, cp.at, weight(cp.run), w.near.put(cp.key.Due, cp.run, false))
+	return nil
+}
+
+// answerCopy decides what a copy does that has waited for what lies before it. It reports whether that is known.
+func (k *decision) answerCopy(a question) (known bool, err error) {
+	h := k.late.at(a.offset)
+	cp := *a.copied
+	cp.run = append([]byte(nil), k.window.near.get(h.ref)...) // which may move
+	k.ledger.Release(h.offset)                                // it may become pending there
+	stands, err := k.stands(cp, &k.near)
+	if stands != isSo || err != nil {
+		k.ledger.Hold(h.offset)
+	}
+	if err != nil || stands == notKnown {
+		return false, err
+	}
+	if stands == isNot {
+		h.effect, h.resolve, h.by = EffectStale, true, k.takenBy(cp.key)
+		return true, nil
+	}
+	at := h.ref
+	k.late.note(h, EffectCarried, k.window.near, nil)
+	k.window.near.release(at)
+	return true, nil
+}

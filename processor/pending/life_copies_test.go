@@ -1,0 +1,65 @@
+package pending
+
+// cancelledOnTheWay: while a record is carried a cancel of it comes.
+func cancelledOnTheWay(v *life) {
+	v.produce(v.carriedSort())
+	v.writeOne()
+	v.carries(false)
+	v.produce(v.cancelSort())
+	v.happen(false)
+}
+
+// cancelledFirst is that, and the copy has been read, which the cancel lies before.
+func cancelledFirst(v *life) {
+	cancelledOnTheWay(v)
+	v.mark()
+	v.readUpTo(v.stable)
+}
+
+// carriedSort is the first sort of requests, and cancelSort the last.
+func (v *life) carriedSort() rune { return rune(v.sorts[0]) }
+
+func (v *life) cancelSort() rune { return rune(v.sorts[len(v.sorts)-1]) }
+
+// writeOne has a checkpoint written.
+func (v *life) writeOne() {
+	if v.checkpoint(); v.beside != nil {
+		v.wrote()
+	}
+}
+
+// carries makes a part that carries one record: that which lies first in the log, or last. Another turn may have taken nothing.
+func (v *life) carries(last bool) {
+	from := int64(-1)
+	for offset := range v.end() {
+		if _, _, is := v.p.Carry(v.log[offset].Record); is && (last || from < 0) {
+			from = offset
+		}
+	}
+	if v.nothing = from < 0; v.nothing {
+		return
+	}
+	v.been.carries++
+	v.carry = []entry{v.copyOf(from, v.end()+1)} // anywhere ahead: its offset is known when it is appended
+	v.taken = append(v.taken, v.p.TakeCarry(from))
+	v.p.Begin()
+	v.note("carried")
+}
+
+// loseCarried has the log lose all below the last place of which the log has a copy that O has not passed.
+func (v *life) loseCarried() {
+	start, covered := v.logStart, mask(0)
+	for offset := v.committed.Offset; offset < v.stable; offset++ {
+		if e := &v.log[offset]; e.what == copied {
+			covered |= bit(e.of)
+			start = max(start, e.from+1)
+		}
+	}
+	if lost := v.requests(start) &^ v.resolved &^ covered; start == v.logStart || start > v.committed.Offset || lost != 0 {
+		v.nothing = true
+		return
+	}
+	v.been.losses++
+	v.note("lost")
+	v.logStart = start
+}
