@@ -159,7 +159,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	}
 	switch {
 	case it.Effect == pending.EffectStale:
-		r.stale(pt, it)
+		r.resolve(pt, it, stale(p.mark, it, rec.Offset))
 		return nil
 	case it.By > 0:
 		r.takenAway(pt, it)

@@ -13,7 +13,8 @@ type basis struct {
 	env        Env
 	checkpoint state.Checkpoint
 	parsers    []parserFrom
-	queue      bool // a fixed delay: records wait in the order of the log
+	logStart   int64 // the log has lost what lies below
+	queue      bool  // a fixed delay: records wait in the order of the log
 }
 
 // parserFrom is a parser that holds from an offset on.
@@ -99,16 +100,16 @@ func (b *basis) judge(q *topics.Request) *topics.Refusal {
 }
 
 // passed reports whether the checkpoint says that a record is resolved.
-func (p *Partition) passed(e *entry) bool {
-	if p.queue {
-		return e.offset < p.checkpoint.Offset
+func (b *basis) passed(e *entry, key state.Key) bool {
+	if b.queue {
+		return e.offset < b.checkpoint.Offset
 	}
-	return e.offset < p.checkpoint.Offset && !p.checkpoint.Watermark.Less(p.key(e))
+	return e.offset < b.checkpoint.Offset && !b.checkpoint.Watermark.Less(key)
 }
 
 // waits reports whether a record is pending, or late, and not resolved.
-func (p *Partition) waits(e *entry) bool {
-	return e.condition == isHeld && !p.passed(e)
+func (b *basis) waits(e *entry, key state.Key) bool {
+	return e.condition == isHeld && !b.passed(e, key)
 }
 
 // rememberedStep is what the time until which an id is remembered is rounded up to, in ms.
@@ -124,7 +125,7 @@ func (b *basis) rememberedUntil(key state.Key) state.Key {
 }
 
 // remembers reports whether a record was delivered, and its id is remembered.
-func (p *Partition) remembers(e *entry) bool {
-	return (e.condition == isRemembered || e.condition == isHeld && p.passed(e)) && e.id != 0 &&
-		p.checkpoint.Watermark.Less(p.rememberedUntil(p.key(e)))
+func (b *basis) remembers(e *entry, key state.Key) bool {
+	return (e.condition == isRemembered || e.condition == isHeld && b.passed(e, key)) && e.id != 0 &&
+		b.checkpoint.Watermark.Less(b.rememberedUntil(key))
 }

@@ -8,10 +8,10 @@ import (
 )
 
 // LogBegins says where the log begins: what copies were made of below that is lost.
-func (p *Partition) LogBegins(at int64) { p.logStart = at }
+func (b *basis) LogBegins(at int64) { b.logStart = at }
 
 // copy takes in a carried copy; r is what it stands for, at the offset of the copy.
-func (p *Partition) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decided bool) {
+func (p adding) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decided bool) {
 	key := state.Key{Due: c.Due, Seq: c.Seq}
 	pending := p.checkpoint.Watermark.Less(key)
 	remembered := !pending && q.ID != nil && p.checkpoint.Watermark.Less(p.rememberedUntil(key))
@@ -23,14 +23,14 @@ func (p *Partition) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decide
 		if c.From < p.logStart {
 			f |= lost
 		}
-		p.addAs(r, c.Seq, q, isUndecided, f)
+		p.as(r, c.Seq, q, isUndecided, f)
 	case pending:
 		if has {
 			p.end(place)
 		}
-		p.addAs(r, c.Seq, q, isHeld, copied)
-	case !has || !p.remembers(p.at(place)):
-		p.addAs(r, c.Seq, q, isRemembered, copied)
+		p.as(r, c.Seq, q, isHeld, copied)
+	case !has || !p.remembers(p.at(place), p.key(p.at(place))):
+		p.as(r, c.Seq, q, isRemembered, copied)
 	}
 }
 
@@ -40,7 +40,7 @@ func (p decision) stand(place int32, e *entry) {
 	of, has := p.find(seq)
 	pending := p.checkpoint.Watermark.Less(state.Key{Due: e.due, Seq: seq})
 	switch {
-	case has && pending && p.waits(p.at(of)):
+	case has && pending && p.waits(p.at(of), p.key(p.at(of))):
 		p.end(of)
 		e.condition = isHeld
 	case has, e.flags&lost == 0: // it was resolved, or has left what is remembered

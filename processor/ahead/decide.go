@@ -35,8 +35,8 @@ func (p *Partition) remove(q *question) (hit bool) {
 
 // takeOut ends a record that waits, or is remembered, and reports whether it waited.
 func (p *Partition) takeOut(place int32) (waited bool) {
-	waited = p.waits(p.at(place))
-	if waited || p.remembers(p.at(place)) {
+	waited = p.waits(p.at(place), p.key(p.at(place)))
+	if waited || p.remembers(p.at(place), p.key(p.at(place))) {
 		p.end(place)
 	}
 	return waited
@@ -58,9 +58,9 @@ func (p decision) decide() {
 		}
 		switch {
 		case e.condition == isGone: // by what was answered just now
-		case p.remembers(e):
+		case p.remembers(e, p.key(e)):
 			e.condition = isRemembered
-		case p.passed(e):
+		case p.passed(e, p.key(e)):
 			p.end(place)
 		case e.condition == isUndecided && e.flags&copied != 0:
 			p.stand(place, e)
@@ -94,8 +94,8 @@ func (p decision) answer(q *question) {
 func (p decision) admit(place int32, e *entry) {
 	for other := range p.withID(e.id) {
 		o := p.at(other)
-		remembered := p.remembers(o) && e.written <= p.rememberedUntil(p.key(o)).Due
-		if o.offset >= e.offset || !p.waits(o) && !remembered {
+		remembered := p.remembers(o, p.key(o)) && e.written <= p.rememberedUntil(p.key(o)).Due
+		if o.offset >= e.offset || !p.waits(o, p.key(o)) && !remembered {
 			continue
 		}
 		why := topics.Duplicate(nil, false, remembered)

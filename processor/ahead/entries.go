@@ -2,9 +2,10 @@ package ahead
 
 import (
 	"cmp"
-	"github.com/duewheel/duewheel/state"
 	"iter"
 	"slices"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // condition is what has become of an entry.

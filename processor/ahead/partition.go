@@ -28,7 +28,6 @@ type Env struct {
 type Partition struct {
 	basis
 	position int64
-	logStart int64 // the log has lost what lies below
 
 	entries
 	words
@@ -100,7 +99,7 @@ func (p *Partition) Accept(r *kgo.Record) {
 		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: written}
 		*q, err = p.Parser(c.Seq).Again(written, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, p.env.Mark)
 		if err == nil && q.Kind == topics.KindRequest {
-			p.copy(of, c, q, decided)
+			adding{p}.copy(of, c, q, decided)
 			return
 		}
 	}
@@ -251,11 +250,14 @@ func (p *Partition) refuse(r *kgo.Record, q *topics.Request, decided bool, why *
 
 // add takes in a request that waits.
 func (p *Partition) add(r *kgo.Record, q *topics.Request, c condition, f flags) int32 {
-	return p.addAs(r, r.Offset, q, c, f)
+	return adding{p}.as(r, r.Offset, q, c, f)
 }
 
-// addAs is add for what stands for the record that the log had at an offset first.
-func (p *Partition) addAs(r *kgo.Record, seq int64, q *topics.Request, c condition, f flags) int32 {
+// adding takes in what waits.
+type adding struct{ *Partition }
+
+// as is add for what stands for the record that the log had at an offset first.
+func (p adding) as(r *kgo.Record, seq int64, q *topics.Request, c condition, f flags) int32 {
 	e := entry{offset: r.Offset, due: q.Due, written: r.Timestamp.UnixMilli(), id: p.hash(q.ID), size: int32(min(SizeOf(r), math.MaxInt32)), target: p.target(q.Target), condition: c, flags: f}
 	if q.AtOnce {
 		e.flags |= atOnce

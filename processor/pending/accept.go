@@ -51,7 +51,10 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
 		*req, err = p.parsers.at(c.Seq).Again(headers, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, p.Mark)
 		if err == nil && req.Kind == topics.KindRequest { // else it was made up
-			return a, p.order.copies(of, c, req, r.Timestamp.UnixMilli())
+			if !p.Ordered() {
+				err = copying{&p.keyed}.take(of, c, req, r.Timestamp.UnixMilli())
+			}
+			return a, err
 		}
 	}
 	*req, err = p.parsers.at(r.Offset).Parse(r.Headers, written, r.Offset, p.Mark)

@@ -9,9 +9,12 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// Carry reports whether a record of the log is pending where it lies, and what a copy of it has to say: its headers as they were written, and where
+// Carrying is what a partition does so that some of it is carried.
+type Carrying struct{ *Partition }
+
+// Copy reports whether a record of the log is pending where it lies, and what a copy of it has to say: its headers as they were written, and where
 // it comes from. What O has not passed by the last checkpoint is not carried.
-func (p *Partition) Carry(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy, is bool) {
+func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy, is bool) {
 	if !p.live || p.Ordered() || r.Attrs.IsControl() || r.Offset >= p.committed.Offset || !p.ledger.Has(r.Offset) {
 		return nil, c, false
 	}
@@ -28,20 +31,20 @@ func (p *Partition) Carry(r *kgo.Record) (written []kgo.RecordHeader, c topics.C
 	return written, c, !gone && p.judge.Less(key)
 }
 
-// TakeCarry makes a part that resolves nothing, beside which copies are appended of records from an offset on. L stays at or below that until
+// Take makes a part that resolves nothing, beside which copies are appended of records from an offset on. L stays at or below that until
 // O has passed the copies.
-func (p *Partition) TakeCarry(from int64) *Part {
+func (p Carrying) Take(from int64) *Part {
 	to := p.done
 	if !p.again.any() && p.turns == 0 {
 		to.Offset = p.order.offset()
 		p.finish(&to)
 	}
 	p.carrying = &from
-	return &Part{of: p, from: p.judge, To: to, Carries: true}
+	return &Part{of: p.Partition, from: p.judge, To: to, Carries: true}
 }
 
-// Carried takes in what became of such a part: the copies lie below an offset, or it is 0, and there are none.
-func (p *Partition) Carried(end int64) {
+// Done takes in what became of such a part: the copies lie below an offset, or it is 0, and there are none.
+func (p Carrying) Done(end int64) {
 	if end > 0 {
 		p.holds.add(*p.carrying, end)
 	}

@@ -90,8 +90,14 @@ type copyOf struct {
 	appended int64     // and its own
 }
 
-// copies takes in a copy. r is what it stands for, at the offset of the copy.
-func (k *keyed) copies(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error {
+// copying takes in copies.
+type copying struct{ *keyed }
+
+// moving has copies take the places of their records.
+type moving struct{ *window }
+
+// take takes in a copy. r is what it stands for, at the offset of the copy.
+func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error {
 	cp, who := copyOf{key: state.Key{Due: c.Due, Seq: c.Seq}, from: c.From, at: r.Offset, written: c.Timestamp, appended: appended}, identityOf(req)
 	k.copied.see(c.Seq)
 	if !k.judge.Less(cp.key) {
@@ -106,7 +112,7 @@ func (k *keyed) copies(r *kgo.Record, c topics.Copy, req *topics.Request, append
 	cp.run = k.copyRun
 	near := sift(k.wheel, nil, 0)
 	if r.Offset < k.accepted {
-		return k.replayCopy(cp, &near)
+		return k.replay(cp, &near)
 	}
 	k.holds.add(c.From, r.Offset+1)
 	if k.live && len(k.questions) == 0 && !k.blind {
@@ -127,26 +133,26 @@ func (k *keyed) copies(r *kgo.Record, c topics.Copy, req *topics.Request, append
 	return nil
 }
 
-// replayCopy takes in a copy below O.
-func (k *keyed) replayCopy(cp copyOf, near *sifted) error {
+// replay takes in a copy below O.
+func (k copying) replay(cp copyOf, near *sifted) error {
 	if cp.stub != (state.Key{}) {
 		return k.replayStub(cp.key, cp.at, cp.written, runID(cp.run))
 	}
-	found, err := k.move(cp, near)
+	found, err := moving{&k.window}.move(cp, near)
 	if err != nil || found == isSo {
 		return err
 	}
 	if k.store != nil && k.ledger.Has(cp.at) {
-		if err := k.deleteEarly(cp.key, cp.at, runID(cp.run)); err != nil {
+		if err := (stubs{&k.window}).deleteEarly(cp.key, cp.at, runID(cp.run)); err != nil {
 			return err
 		}
 	}
-	return k.keepRun(cp)
+	return moving{&k.window}.keepRun(cp)
 }
 
 // replayStub keeps the stub of a record below W that lies at an offset below O, if it has left one, and the partition does not have it where another copy
 // lies.
-func (k *keyed) replayStub(of state.Key, offset, written int64, id []byte) error {
+func (k copying) replayStub(of state.Key, offset, written int64, id []byte) error {
 	w := stubs{&k.window}
 	if !w.leaves(of, id) {
 		return nil
@@ -174,7 +180,7 @@ const (
 )
 
 // stands decides whether a copy at or above O stands for its record, and has it do so.
-func (k *keyed) stands(cp copyOf, near *sifted) (verdict, error) {
+func (k copying) stands(cp copyOf, near *sifted) (verdict, error) {
 	lost := cp.from < k.logStart
 	if cp.stub != (state.Key{}) {
 		return k.remembers(cp, lost)
@@ -182,15 +188,15 @@ func (k *keyed) stands(cp copyOf, near *sifted) (verdict, error) {
 	if _, gone := k.gone[cp.key]; gone {
 		return isNot, nil
 	}
-	found, err := k.move(cp, near)
+	found, err := moving{&k.window}.move(cp, near)
 	if err != nil || found != isNot || !lost {
 		return found, err
 	}
-	return isSo, k.keepRun(cp)
+	return isSo, moving{&k.window}.keepRun(cp)
 }
 
 // remembers reports whether the record of a copy has left a stub, and keeps it if it is to.
-func (k *keyed) remembers(cp copyOf, leave bool) (verdict, error) {
+func (k copying) remembers(cp copyOf, leave bool) (verdict, error) {
 	has, err := stubs{&k.window}.has(cp.stub, runID(cp.run))
 	switch {
 	case err != nil || has:
@@ -221,7 +227,7 @@ func (w stubs) has(stub state.Key, id []byte) (found bool, err error) {
 }
 
 // move has a copy take the place of its record, if that is pending.
-func (w *window) move(cp copyOf, near *sifted) (verdict, error) {
+func (w moving) move(cp copyOf, near *sifted) (verdict, error) {
 	if r, is := near.take(cp.key); is {
 		place, err := recordOffset(w.near.get(r))
 		if err != nil {
@@ -273,14 +279,14 @@ func (w *window) move(cp copyOf, near *sifted) (verdict, error) {
 }
 
 // uncountStoredAt has the store count a record no more where it was before.
-func (w *window) uncountStoredAt(cp copyOf, place int64) {
+func (w moving) uncountStoredAt(cp copyOf, place int64) {
 	if w.store != nil && place != cp.at {
 		w.store.Uncount(state.Counted{Key: cp.key, Offset: place, Bytes: weight(cp.run)})
 	}
 }
 
 // rewrite has the store hold a copy in the place of its record: at once, since it may hold that as it was.
-func (w *window) rewrite(cp copyOf) error {
+func (w moving) rewrite(cp copyOf) error {
 	w.longest.see(cp.key.Due, cp.appended)
 	if w.store == nil {
 		return nil
@@ -293,7 +299,7 @@ func (w *window) rewrite(cp copyOf) error {
 
 // moveUnseen is for a copy of what lies beyond the horizon of a partition without a store. What that has is what it has counted: of one
 // that has read all of its log, what nothing has taken away since.
-func (w *window) moveUnseen(cp copyOf) verdict {
+func (w moving) moveUnseen(cp copyOf) verdict {
 	counted := w.ledger.Has(cp.from)
 	if cp.at < w.accepted { // what is not there becomes pending
 		if !counted {
@@ -316,7 +322,7 @@ func (w *window) moveUnseen(cp copyOf) verdict {
 }
 
 // keepRun makes a copy pending whose record is not known.
-func (w *window) keepRun(cp copyOf) error {
+func (w moving) keepRun(cp copyOf) error {
 	w.longest.see(cp.key.Due, cp.appended)
 	who := identity{id: runID(cp.run)}
 	if w.horizon.Less(cp.key) {
@@ -335,7 +341,7 @@ func (k *decision) answerCopy(a question) (known bool, err error) {
 	cp := *a.copied
 	cp.run = append([]byte(nil), k.window.near.get(h.ref)...) // which may move
 	k.ledger.Release(h.offset)                                // it may become pending there
-	stands, err := k.stands(cp, &k.near)
+	stands, err := copying{k.keyed}.stands(cp, &k.near)
 	if stands != isSo || err != nil {
 		k.ledger.Hold(h.offset)
 	}

@@ -32,7 +32,7 @@ func (d *drops) apply(w *window) error {
 	keys := slices.AppendSeq(slices.Clone(of.records), maps.Keys(of.stubs))
 	slices.SortFunc(keys, state.Key.Compare)
 	keys = slices.Compact(keys)
-	w.noteDropped(of.records)
+	of.note()
 	found := sift(w.wheel, keys, math.MaxInt64)
 	far := keys[:0:0]
 	for _, key := range keys {
@@ -75,16 +75,16 @@ type dropped struct {
 	stubs   map[state.Key][]soughtStub
 }
 
-// noteDropped keeps what a catch-up without a store has taken away, as long as copies may come that ask for it.
-func (w *window) noteDropped(keys []state.Key) {
+// note keeps what a catch-up without a store has taken away, as long as copies may come that ask for it.
+func (w dropped) note() {
 	if !w.sure || w.store != nil {
 		return
 	}
-	if w.dropped == nil {
-		w.dropped = map[state.Key]struct{}{}
+	if w.window.dropped == nil {
+		w.window.dropped = map[state.Key]struct{}{}
 	}
-	for _, key := range keys {
-		w.dropped[key] = struct{}{}
+	for _, key := range w.records {
+		w.window.dropped[key] = struct{}{}
 	}
 }
 

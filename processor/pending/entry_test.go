@@ -175,7 +175,7 @@ func (v *life) isCopy(offset int64) bool { return v.log[offset].what == copied }
 // copyOf is a copy of ours at an offset of the log.
 func (v *life) copyOf(from int64, at int64) entry {
 	of := &v.log[from]
-	written, c, _ := v.p.Carry(of.Record)
+	written, c, _ := Carrying{v.p}.Copy(of.Record)
 	headers, _ := topics.AppendCopy(nil, written, testMark, c, nil)
 	r := &kgo.Record{Offset: at, Key: of.Key, Value: of.Value, Headers: headers, Timestamp: time.UnixMilli(v.now)}
 	return entry{Record: r, what: copied, of: c.Seq, due: c.Due, from: from}

@@ -43,11 +43,11 @@ func (w *window) keepAgain(r *kgo.Record, key state.Key, who identity) (held boo
 		}
 		return true, nil
 	}
-	return false, w.deleteEarly(key, r.Offset, who.id)
+	return false, stubs{w}.deleteEarly(key, r.Offset, who.id)
 }
 
 // deleteEarly deletes the stub of a record that lies at an offset and was not delivered.
-func (w *window) deleteEarly(key state.Key, offset int64, id []byte) error {
+func (w stubs) deleteEarly(key state.Key, offset int64, id []byte) error {
 	stub := w.parsers.stubOf(key)
 	w.ledger.Expire(offset)
 	w.store.Uncount(state.Counted{Key: stub, Offset: offset, Stub: true})

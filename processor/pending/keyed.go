@@ -42,7 +42,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	}
 	switch late := !k.judge.Less(key); { // at or below W
 	case late && replay:
-		return a, k.replayStub(key, r.Offset, r.Timestamp.UnixMilli(), who.id)
+		return a, copying{k}.replayStub(key, r.Offset, r.Timestamp.UnixMilli(), who.id)
 	case late:
 		a.Late = !req.AtOnce
 		k.admitLate(r, req, key, now, who)

@@ -32,7 +32,7 @@ func (v *life) writeOne() {
 func (v *life) carries(last bool) {
 	from := int64(-1)
 	for offset := range v.end() {
-		if _, _, is := v.p.Carry(v.log[offset].Record); is && (last || from < 0) {
+		if _, _, is := (Carrying{v.p}).Copy(v.log[offset].Record); is && (last || from < 0) {
 			from = offset
 		}
 	}
@@ -41,7 +41,7 @@ func (v *life) carries(last bool) {
 	}
 	v.been.carries++
 	v.carry = []entry{v.copyOf(from, v.end()+1)} // anywhere ahead: its offset is known when it is appended
-	v.taken = append(v.taken, v.p.TakeCarry(from))
+	v.taken = append(v.taken, Carrying{v.p}.Take(from))
 	v.p.Begin()
 	v.note("carried")
 }

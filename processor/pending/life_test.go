@@ -320,7 +320,7 @@ func (v *life) happen(unseen bool) {
 	v.p.End()
 	v.p.Settle(pt)
 	if pt.Carries {
-		v.p.Carried(end)
+		Carrying{v.p}.Done(end)
 	}
 	v.p.Appended(end)
 	if !v.atLeastOnce {
@@ -337,7 +337,7 @@ func (v *life) refuse() {
 	for _, pt := range slices.Backward(v.taken) {
 		v.p.End()
 		if pt.Carries {
-			v.p.Carried(0)
+			Carrying{v.p}.Done(0)
 			continue
 		}
 		v.p.Repeat(pt, 0)

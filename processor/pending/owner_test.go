@@ -171,8 +171,8 @@ func resolving(offset, of, due int64) *kgo.Record {
 	return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow), Headers: topics.Resolve(testMark, of, due, of)}
 }
 
-// copying is a copy of the record at an offset, as req makes it.
-func copying(offset, of, due int64) *kgo.Record {
+// copyAt is a copy of the record at an offset, as req makes it.
+func copyAt(offset, of, due int64) *kgo.Record {
 	r := req(of, due, "orders")
 	r.Offset = offset
 	r.Headers, _ = topics.AppendCopy(nil, r.Headers, testMark, topics.Copy{Seq: of, Due: due, Timestamp: testNow, From: of}, nil)

@@ -37,7 +37,6 @@ type order interface {
 	refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key)
 	resolve(key state.Key, by int64) error                                             // a resolve record
 	cancel(r *kgo.Record, req *topics.Request) error                                   // a record that cancels another one
-	copies(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error    // a copy of a record that was carried
 	part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) // what is due, with O and W
 	next() (due int64, ok bool)                                                        // when there is something to do
 	wants(now int64) int                                                               // at most so many records are due
@@ -102,7 +101,7 @@ func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64
 }
 
 // LogBegins says where the log began when the partition was assigned: what copies were made of below that is lost.
-func (p *Partition) LogBegins(at int64) { p.logStart = at }
+func (m *marks) LogBegins(at int64) { m.logStart = at }
 
 // Ordered reports whether it delivers in the order of the log: a fixed delay.
 func (p *Partition) Ordered() bool {

@@ -116,9 +116,6 @@ func (q *queue) part(now int64, items []Item, records int, bytes int64) ([]Item,
 	return items, to
 }
 
-// copies: what is carried was resolved before the delay was fixed.
-func (q *queue) copies(*kgo.Record, topics.Copy, *topics.Request, int64) error { return nil }
-
 func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
 	refusal := q.env.Route.Refuse(req, now)
 	if req.Replaces {

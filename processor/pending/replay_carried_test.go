@@ -12,7 +12,7 @@ import (
 func (r *replaying) copies() (copies []*kgo.Record, from int64) {
 	c := r.p.committed
 	for offset := c.LowWater; offset < c.Offset; offset++ {
-		written, c, is := r.p.Carry(r.log[offset])
+		written, c, is := Carrying{r.p}.Copy(r.log[offset])
 		if !is || r.IntN(3) > 0 {
 			continue
 		}
@@ -32,7 +32,7 @@ func (r *replaying) carry() {
 	if len(copies) == 0 {
 		return
 	}
-	pt := r.p.TakeCarry(from)
+	pt := Carrying{r.p}.Take(from)
 	r.p.Begin()
 	for range r.IntN(4) {
 		r.append(r.request())
@@ -44,7 +44,7 @@ func (r *replaying) carry() {
 	pt.To.Appended = true
 	r.p.End()
 	r.p.Settle(pt)
-	r.p.Carried(int64(len(r.log)))
+	Carrying{r.p}.Done(int64(len(r.log)))
 	r.p.Appended(int64(len(r.log)))
 	r.p.Committed(pt)
 	r.accept()
@@ -56,7 +56,7 @@ func (r *replaying) halfCarried() bool {
 	if len(copies) == 0 {
 		return false
 	}
-	pt := r.p.TakeCarry(from)
+	pt := Carrying{r.p}.Take(from)
 	for _, c := range copies {
 		r.append(c)
 	}

@@ -199,7 +199,7 @@ func TestCancelledKeyStaysSo(t *testing.T) {
 func TestFollowerKeepsWhatWasCarried(t *testing.T) {
 	l := testOwner(t)
 	spec := state.ParserEpoch{Spec: l.route.Spec()}
-	log := []*kgo.Record{req(0, ms(farMs), "orders"), req(1, ms(2*farMs), "orders"), req(2, ms(50), "orders"), copying(3, 0, ms(farMs)), copying(4, 1, ms(2*farMs))}
+	log := []*kgo.Record{req(0, ms(farMs), "orders"), req(1, ms(2*farMs), "orders"), req(2, ms(50), "orders"), copyAt(3, 0, ms(farMs)), copyAt(4, 1, ms(2*farMs))}
 	f := l.following(t, checkpointAt(2, 0, state.Key{}, spec), log[:2]...)
 	c := checkpointAt(5, 3, state.Key{Due: ms(50), Seq: 2}, spec)
 	for _, next := range log[2:] {
@@ -223,7 +223,7 @@ func TestCopyOfWhatWasTakenAwayLeavesNothing(t *testing.T) {
 	l := remembering(t, time.Hour)
 	l.store = nil
 	carried := withID(req(0, ms(50), "orders"), "a")
-	c := copying(2, 0, ms(50))
+	c := copyAt(2, 0, ms(50))
 	c.Headers, _ = topics.AppendCopy(nil, carried.Headers, testMark, topics.Copy{Due: ms(50), Timestamp: testNow}, nil)
 	p := l.crashed(t, checkpointAt(4, 0, state.Key{Due: ms(50)}, state.ParserEpoch{Spec: l.route.Spec()}), carried, cancelling(1, "a"), c, resolving(3, 0, ms(50)))
 	equal(t, "remembered", p.Figures(ms(50)).Remembered, 0)
@@ -232,7 +232,7 @@ func TestCopyOfWhatWasTakenAwayLeavesNothing(t *testing.T) {
 // A copy whose parser the checkpoint does not name any more leaves nothing.
 func TestCopyOfAnUnknownParserLeavesNothing(t *testing.T) {
 	l := remembering(t, time.Hour)
-	c := copying(1, 0, ms(50))
+	c := copyAt(1, 0, ms(50))
 	c.Headers, _ = topics.AppendCopy(nil, withID(req(0, ms(50), "orders"), "a").Headers, testMark, topics.Copy{Due: ms(50), Timestamp: testNow}, nil)
 	p := l.crashed(t, checkpointAt(2, 1, state.Key{Due: ms(50)}, state.ParserEpoch{From: 1, Spec: l.route.Spec()}), req(0, ms(50), "orders"), c)
 	equal(t, "remembered", p.Figures(ms(50)).Remembered, 0)
