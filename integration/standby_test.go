@@ -30,7 +30,7 @@ func TestStandbys(t *testing.T) {
 				load.Config{Records: 20_000, Rate: 10_000, Due: []load.Due{{Weight: 1, From: 10 * time.Second, To: 25 * time.Second}}},
 				load.Config{Records: 1_000, Rate: 500, Due: []load.Due{{Weight: 1, To: 2 * time.Second}}},
 			)
-			w.kill("with everything")
+			w.kill("with everything", 2)
 			w.victim = s.spawn(w.replica("c"))
 			w.awaitShares()
 			w.watchers[1].stop()
@@ -39,7 +39,7 @@ func TestStandbys(t *testing.T) {
 			}
 			w.watchers[1] = w.start("b")
 			w.awaitShares()
-			w.kill("after a store was wiped")
+			w.kill("after a store was wiped", 0)
 			s.arrive()
 			for _, r := range w.watchers {
 				r.stop()
@@ -62,6 +62,19 @@ func (w *warmth) replica(name string) replicaConfig {
 	return w.stage.replica(func(c *replicaConfig) {
 		c.Lanes, c.Standbys, c.Protocol, c.StateDir = 1, w.standbys, w.protocol, filepath.Join(w.dir, name)
 	})
+}
+
+// owned are the partitions that are live at the watchers.
+func (w *warmth) owned() map[int32]bool {
+	live := map[int32]bool{}
+	for _, r := range w.watchers {
+		for _, p := range r.Stats().Partitions {
+			if p.Phase == processor.PhaseLive {
+				live[p.Partition] = true
+			}
+		}
+	}
+	return live
 }
 
 func (w *warmth) start(name string) *running { return w.stage.start(w.replica(name)) }
@@ -94,30 +107,37 @@ func (w *warmth) awaitShares() {
 	})
 }
 
-// kill kills the victim, and sees that what it had is taken over warm.
-func (w *warmth) kill(how string) {
+// kill kills the victim, and sees that what it had is taken over warm: by a replica that follows it, or did so until lately and has as much in its store. At
+// least so many are taken over from standbys.
+func (w *warmth) kill(how string, standbys int64) {
 	w.t.Helper()
 	before := w.takeovers()
 	w.awaitDelivery(w.victim)
-	killed := time.Now()
+	killed, told := time.Now(), w.events.len()
 	w.victim.Kill()
 	eventually(w.t, func() string {
-		live := 0
-		for _, r := range w.watchers {
-			for _, p := range r.Stats().Partitions {
-				if p.Phase == processor.PhaseLive {
-					live++
-				}
-			}
-		}
-		if live != 6 {
-			return fmt.Sprintf("6 partitions live, not %d", live)
+		if live := w.owned(); len(live) != 6 {
+			return fmt.Sprintf("6 partitions live, not %d", len(live))
 		}
 		return ""
 	})
 	w.t.Logf("%s: live again %v after the kill", how, time.Since(killed).Round(time.Millisecond))
-	if got := w.takeovers() - before; got < 2 { // more when a rebalance has moved others besides
-		w.t.Errorf("%s: %d partitions taken over from standbys, want 2", how, got)
+	if got := w.takeovers() - before; got < standbys {
+		w.t.Errorf("%s: %d partitions taken over from standbys, want %d", how, got, standbys)
+	}
+	taken := map[int32]processor.Event{}
+	for _, e := range w.events.from(told, processor.EventRestored) {
+		for _, tp := range e.Partitions {
+			taken[tp.Partition] = e.Event
+		}
+	}
+	if len(taken) < 2 { // more when a rebalance has moved others besides
+		w.t.Errorf("%s: %d partitions are restored, want 2", how, len(taken))
+	}
+	for p, e := range taken {
+		if e.Start <= e.LowWater {
+			w.t.Errorf("%s: partition %d is read again from the low water on, %d", how, p, e.LowWater)
+		}
 	}
 }
 
