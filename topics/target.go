@@ -1,6 +1,10 @@
 package topics
 
-import "github.com/twmb/franz-go/pkg/kgo"
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
 
 // where reads where to deliver.
 func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32) *Refusal {
@@ -59,6 +63,14 @@ func validTopic[T ~string | ~[]byte](name T) bool {
 		}
 	}
 	return true
+}
+
+// CheckTopic returns an error that says so where a name can be that of no topic.
+func CheckTopic(name string) error {
+	if validTopic(name) {
+		return nil
+	}
+	return fmt.Errorf("%q is not a topic name: %s", name, whatAName)
 }
 
 func topicByte(c byte) bool { return topicBytes[c] }

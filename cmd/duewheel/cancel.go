@@ -34,7 +34,7 @@ others. With the key of the record that has the id (-k) it is found at once.`,
   duewheel cancel -b localhost:9092 -t delay-requests reminder-17 -k 17`,
 		Args: someNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "topic"); err != nil {
+			if err := topicNames(cmd, "topic"); err != nil {
 				return err
 			}
 			o := order{topic: topic, noCheck: noCheck, key: key, hasKey: cmd.Flags().Changed("key"), partition: -1}

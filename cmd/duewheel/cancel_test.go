@@ -110,7 +110,7 @@ func TestProduceReplacement(t *testing.T) {
 		{[]string{"--id", "2-0-1767225605123"}, "like a handle"},
 		{[]string{"--id", ""}, "--id is empty"},
 		{[]string{"--replace", ""}, "--replace is empty"},
-		{[]string{"--replace", "2-0-1767225605123", "-p", "1"}, "wrong_partition"},
+		{[]string{"--replace", "2-0-1767225605123", "-p", "1"}, "belongs into the partition of what it replaces, which is 2"},
 		{[]string{"--replace", "9-0-1767225605123"}, "has no partition 9"},
 		{[]string{"--replace", "2-0-1767225605123", "-H", "delay-replace=1-0-1"}, "a flag has given delay-replace already"},
 	} {

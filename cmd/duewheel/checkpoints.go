@@ -52,6 +52,9 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 		Example: "  duewheel checkpoints -c duewheel.yaml\n  duewheel checkpoints -b localhost:9092 -g duewheel -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := topicNames(cmd, "topic"); err != nil {
+				return err
+			}
 			return withGroup(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
 				rows, err := readCheckpoints(cmd.Context(), adm, s, only)
 				if err != nil {

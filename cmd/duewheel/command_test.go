@@ -391,6 +391,8 @@ func TestSignals(t *testing.T) {
 
 // What contradicts itself, or says nothing to a command, is refused in plain words, before a broker is asked.
 func TestCommandsRefuse(t *testing.T) {
+	const noTopic = "is not a topic name: 1 to 249 letters, digits, dots, underscores and dashes"
+	const noSpan = "a delay is a number of milliseconds, or like 5m, 1h30m, 1.5s, 2d, PT5M, P1DT2H or 0:05:00"
 	order := []string{"produce", "-b", "127.0.0.1:1", "-t", "delays", "-v", "x", "--to", "orders"}
 	for _, c := range []struct {
 		name string
@@ -420,6 +422,24 @@ func TestCommandsRefuse(t *testing.T) {
 		{"a length of time without a unit", []string{"get", "a", "--patience", "5"}, `--patience "5": 5 has no unit: write 5ms, 5s or the like (a number alone is ms in the header delay-for only)`},
 		{"a flag that is none", []string{"ls", "--limits", "5"}, "unknown flag: --limits; `duewheel ls --help` lists the flags"},
 		{"an output of another kind", []string{"checkpoints", "-o", "yaml"}, `--output "yaml": text or json`},
+		{"a delay that is none", append(order, "--for", "5x"), `--for "5x": ` + noSpan},
+		{"a delay that is none, and no broker", []string{"produce", "-t", "delays", "-v", "x", "--for", "5x"}, `--for "5x": ` + noSpan},
+		{"a time that is none", append(order, "--until", "2030-01-01T00:00:00"), `--until "2030-01-01T00:00:00": it has no offset, and what hour it is depends on where: write Z behind it for UTC, or an offset like +01:00`},
+		{"a target that is none", append(order, "--for", "1s", "--to", "a b"), `--to "a b": a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..`},
+		{"another delay that is none", []string{"reschedule", "a", "--for", "5x"}, `--for "5x": ` + noSpan},
+		{"what cannot be a target", []string{"ls", "--target", "orders,a b"}, `--target "a b" ` + noTopic},
+		{"a pattern for a target", []string{"agenda", "--target", "billing.*"}, `--target "billing.*" ` + noTopic},
+		{"what cannot be a delay topic", []string{"ls", "-t", "a/0"}, `--topic "a/0" ` + noTopic},
+		{"what cannot be topics of a record", []string{"get", "a", "-t", "a b", "--audit", "c d"}, "2 problems:\n  --topic \"a b\" " + noTopic + "\n  --audit \"c d\" " + noTopic},
+		{"what cannot be the topic of a cancel", []string{"cancel", "a", "-t", "a b"}, `--topic "a b" ` + noTopic},
+		{"an unset variable for the topic of a record", []string{"deliver-now", "a", "-t", ""}, "--topic is empty"},
+		{"what cannot be the topic of checkpoints", []string{"checkpoints", "-t", "a b"}, `--topic "a b" ` + noTopic},
+		{"what cannot be the topic of a reset", []string{"checkpoints", "reset", "-t", "a b", "--to-beginning"}, `--topic "a b" ` + noTopic},
+		{"what cannot be the topic of a request", []string{"explain", "-t", "a b", "-H", "delay-for=1s"}, `--topic "a b" ` + noTopic},
+		{"what cannot be a dead letter topic", []string{"dlq", "ls", "-t", "a b", "--route", "c d"}, "2 problems:\n  --topic \"a b\" " + noTopic + "\n  --route \"c d\" " + noTopic},
+		{"an unset variable for what is replayed", []string{"dlq", "replay", "--yes", "--target", ""}, "--target is empty"},
+		{"an unset variable for a code of what is replayed", []string{"dlq", "replay", "--yes", "--code", ""}, "--code is empty"},
+		{"an unset variable for where a replay begins", []string{"dlq", "replay", "--yes", "--from", ""}, "--from is empty"},
 		{"a word for a time", []string{"ls", "--before", "soon"}, `--before "soon": a time such as 2027-01-01T09:00+01:00, or how far from now, such as 90s, 2h or -10m (a due time is an epoch time in s, ms, µs or ns, or a date and time with an offset like 2026-01-01T00:00:05.123Z)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -435,7 +455,7 @@ func TestCommandsRefuse(t *testing.T) {
 // A name that is like none is not told one that was not meant.
 func TestAdvice(t *testing.T) {
 	for name, want := range map[string]string{
-		"nope": "", "routes[0].nope": "", "x": "", "compression.level.zstd.fast": "",
+		"": "", "::": "", "nope": "", "routes[0].nope": "", "x": "", "compression.level.zstd.fast": "",
 		"stat": "state.dir", "brokers": "kafka.brokers", "kafak.brokers": "kafka.brokers", "commit_intervall": "commit_interval", "session_timeout": "group.session_timeout",
 	} {
 		near := nearest(name, names())

@@ -73,6 +73,14 @@ func (l *loader) misread(paths ...string) {
 	}
 }
 
+// unknown reports a name that no setting has. Only what advice says may be meant by it is not missing: a name like no other says nothing of any.
+func (l *loader) unknown(what, advice string, near ...string) {
+	l.bad("%s%s", what, advice)
+	if advice != "" {
+		l.misread(near...)
+	}
+}
+
 // add puts a layer of known paths above those before it.
 func (l *loader) add(layer map[string]any, origin func(path string) string) {
 	for path := range layer {
@@ -188,8 +196,7 @@ func (l *loader) known(path, where string) bool {
 		l.bad("%s%s has a value, and no keys below it such as %s", where, shown(keyAbove(path)), lastPart(path))
 	default:
 		near := nearest(g, names())
-		l.misread(near)
-		l.bad("%sunknown key %s%s", where, shown(path), advice(g, near, shown(near)))
+		l.unknown(where+"unknown key "+shown(path), advice(g, near, shown(near)), near)
 	}
 	return false
 }
@@ -251,8 +258,7 @@ func (l *loader) loadEnv(env []string) {
 		path, ok := paths[general]
 		if !ok {
 			near := nearest(general, sorted(paths))
-			l.misread(paths[near])
-			l.bad("unknown environment variable %s%s", name, advice(general, near, near))
+			l.unknown("unknown environment variable "+name, advice(strings.TrimPrefix(general, envPrefix), strings.TrimPrefix(near, envPrefix), near), paths[near])
 			continue
 		}
 		if place != nil {

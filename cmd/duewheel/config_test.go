@@ -288,6 +288,20 @@ func TestConfigErrors(t *testing.T) {
 			},
 		},
 		{
+			name: "a name that is like none hides nothing that is missing",
+			yaml: ":::\n",
+			env:  []string{"DUEWHEEL_X=1"},
+			x:    []string{"zzz=1"},
+			want: []string{
+				"duewheel.yaml: unknown key ::",
+				"unknown environment variable DUEWHEEL_X",
+				"-X unknown property zzz",
+				"kafka.brokers is missing: give it in the file, as DUEWHEEL_KAFKA_BROKERS, or with -b",
+				"group.id is missing: give it in the file or as DUEWHEEL_GROUP_ID",
+				"routes[0].topic is missing: give it in the file or as DUEWHEEL_ROUTES_0_TOPIC",
+			},
+		},
+		{
 			name: "a reference that leads nowhere",
 			yaml: smallest + "instance: ${DUEWHEEL_TEST_NOT_SET}\n",
 			want: []string{"duewheel.yaml: instance: ${DUEWHEEL_TEST_NOT_SET} is not set in the environment"},

@@ -66,10 +66,11 @@ type filter struct {
 	routes       []string
 }
 
-// filter reads the flags. The error names everything that is wrong with them.
-func (c *choice) filter(now time.Time) (filter, error) {
+// filter reads the flags. The error names everything that is wrong with them. A target may be what no topic can be called: that is why its record
+// was dead-lettered.
+func (c *choice) filter(cmd *cobra.Command, now time.Time) (filter, error) {
 	w := filter{targets: c.targets, routes: c.routes}
-	var errs []error
+	errs := []error{topicNames(cmd, "topic", "route"), notEmpty(cmd, "code", "since", "until", "target", "from")}
 	for _, code := range c.codes {
 		if w.codes = append(w.codes, topics.Code(code)); !slices.Contains(topics.Codes, topics.Code(code)) {
 			errs = append(errs, fmt.Errorf("--code %s: there is no such code; the nearest is %s, and all are %s", code, nearestCode(code), allCodes()))

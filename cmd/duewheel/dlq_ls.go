@@ -35,7 +35,7 @@ line counts them by code; with -o json, where each line is an object, it goes to
 			"  duewheel dlq ls -b localhost:9092 -t delay-requests.dead -H trace=abc -o json",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			want, err := o.filter(time.Now())
+			want, err := o.filter(cmd, time.Now())
 			if o.limit < 1 && cmd.Flags().Changed("limit") {
 				err = joinLines(err, fmt.Errorf("--limit %d: at least 1", o.limit))
 			}

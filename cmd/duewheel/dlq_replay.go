@@ -54,7 +54,7 @@ it says with which --from to go on.`,
 			"  duewheel dlq replay -c duewheel.yaml delay-requests.dead/0@17 --yes",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.places = args
-			want, err := o.filter(time.Now())
+			want, err := o.filter(cmd, time.Now())
 			if err := joinLines(err, o.check(cmd)); err != nil {
 				return err
 			}

@@ -34,7 +34,7 @@ is one, and in hexadecimal otherwise.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := joinLines(checkOutput(output), checkPlaces(args...)); err != nil {
+			if err := joinLines(topicNames(cmd, "topic"), checkOutput(output), checkPlaces(args...)); err != nil {
 				return err
 			}
 			return c.withLetters(f, func(l *letters) error {

@@ -48,6 +48,9 @@ letter would have.`,
   duewheel explain --hex retry_topic-backoff-timestamp=019b76dabc03 -c duewheel.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := joinLines(topicNames(cmd, "topic"), notEmpty(cmd, "timestamp")); err != nil {
+				return err
+			}
 			e.hasKey = cmd.Flags().Changed("key")
 			return e.run(f, cmd.OutOrStdout(), now())
 		},

@@ -30,6 +30,24 @@ func notEmpty(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
+// topicNames refuses flags that name topics and hold no name, or one that no topic can have: nothing would be found, or something else be asked for.
+func topicNames(cmd *cobra.Command, names ...string) error {
+	errs := []error{notEmpty(cmd, names...)}
+	for _, name := range names {
+		f := cmd.Flags().Lookup(name)
+		given := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			given = list.GetSlice()
+		}
+		for _, topic := range given {
+			if err := topics.CheckTopic(topic); err != nil && topic != "" {
+				errs = append(errs, fmt.Errorf("--%s %w", name, err))
+			}
+		}
+	}
+	return joinLines(errs...)
+}
+
 // noArguments is for commands that are told everything by flags.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

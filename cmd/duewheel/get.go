@@ -47,7 +47,7 @@ An id is looked for in everything that may be pending.`,
 		Example: "  duewheel get -c duewheel.yaml 3-8812-1767225605123\n  duewheel get -b localhost:9092 -g duewheel -t delay-requests reminder-17 -o json",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(args[0]); err != nil {
+			if err := joinLines(topicNames(cmd, "topic", "audit"), o.check(args[0])); err != nil {
 				return err
 			}
 			return f.withViewOf(cmd.Context(), o.topic, o.only, cmd.ErrOrStderr(), func(v *view) error {

@@ -72,7 +72,7 @@ func (o *outlook) check(cmd *cobra.Command, now time.Time) (err error) {
 			errs = append(errs, fmt.Errorf("--partition %d: a partition is a number from 0", p))
 		}
 	}
-	return joinLines(append(errs, checkOutput(o.output), notEmpty(cmd, "topic", "partition", "target", "after", "before", "id"))...)
+	return joinLines(append(errs, checkOutput(o.output), topicNames(cmd, "topic", "target"), notEmpty(cmd, "partition", "after", "before", "id"))...)
 }
 
 // moment reads a time, or how far from now it is.

@@ -30,7 +30,7 @@ func advice(name, near, shown string) string {
 	last := lastPart(name)
 	far := min(distance(name, near), distance(last, lastPart(near))+1, distance(name, firstParts(near, name))+1)
 	same := parent(name) != "" && parent(name) == parent(near) // one of few
-	if !same && !strings.HasPrefix(lastPart(near), last) && far > max(2, len(last)/2) {
+	if !same && (last == "" || !strings.HasPrefix(lastPart(near), last)) && far > max(2, len(last)/2) {
 		return ""
 	}
 	return "; the nearest known one is " + shown

@@ -74,7 +74,37 @@ func (o *order) checkFlags() error {
 			}
 		}
 	}
+	if !o.noCheck {
+		errs = append(errs, o.checkRequest())
+	}
 	return joinLines(errs...)
+}
+
+// checkRequest judges what flags ask for as far as no route has a say in it, so before a broker is asked.
+func (o *order) checkRequest() error {
+	headers := o.ours()
+	if o.wait == "" && o.until == "" { // a header that -H gives, or the route, may say when
+		headers = append(headers, kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte("0")})
+	}
+	stamp := topics.Stamp{Millis: time.Now().UnixMilli()}
+	in := o.partition
+	if in < 0 {
+		in = max(o.handled(), 0)
+	}
+	_, err := new(topics.Parser).Parse(headers, stamp, 0, topics.NewMark([4]byte{}, "", in))
+	var why *topics.Refusal
+	if errors.As(err, &why) {
+		if flag := flagOf[why.Header]; flag != "" {
+			return fmt.Errorf("--%s %q: %s", flag, why.Value, why.Message)
+		}
+	}
+	return err
+}
+
+// flagOf is the flag that a header stands for.
+var flagOf = map[string]string{
+	topics.HeaderFor: "for", topics.HeaderUntil: "until", topics.HeaderTargetTopic: "to", topics.HeaderTargetKey: "to-key",
+	topics.HeaderTargetPartition: "to-partition", topics.HeaderID: "id", topics.HeaderReplace: "replace",
 }
 
 // record is the request for one value.

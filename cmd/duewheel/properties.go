@@ -144,8 +144,7 @@ func (l *loader) addProperties(props map[string]string, where string) {
 		case slices.ContainsFunc(withoutEffect, func(p string) bool { return strings.HasPrefix(name, p) }):
 		default:
 			near := nearest(name, slices.Concat(sorted(propertyNames), javaClient, names()))
-			l.misread(append(about[near], propertyNames[near], near)...)
-			l.bad("%sunknown property %s%s", where, name, advice(name, near, shown(near)))
+			l.unknown(where+"unknown property "+name, advice(name, near, shown(near)), append(about[near], propertyNames[near], near)...)
 		}
 	}
 	l.add(layer, func(path string) string { return where + from[path] })

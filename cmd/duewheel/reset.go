@@ -41,7 +41,7 @@ must be empty: stop its processors first.`,
 		Example: "  duewheel checkpoints reset -c duewheel.yaml -t delay-requests -p 3 --to-beginning",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := atMostOne(cmd, "to-beginning", "to-offset"); err != nil {
+			if err := joinLines(topicNames(cmd, "topic"), atMostOne(cmd, "to-beginning", "to-offset")); err != nil {
 				return err
 			}
 			if !r.toBeginning && !cmd.Flags().Changed("to-offset") {
