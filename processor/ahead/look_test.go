@@ -252,3 +252,16 @@ func TestTraceBeginsAtItsRecord(t *testing.T) {
 		t.Errorf("it has become %+v", f)
 	}
 }
+
+// Of records that are read where they lie the log may have lost the first ones. The others are found all the same.
+func TestFindInALogThatIsCut(t *testing.T) {
+	s := newSight(t)
+	s.write(10)
+	s.commit(state.Checkpoint{Offset: 10})
+	got := s.look()
+	s.cut(4)
+	var found []int64
+	if err := s.l.Find(t.Context(), got, []int64{1, 3, 4, 8}, func(_ int, r *kgo.Record) { found = append(found, r.Offset) }); err != nil || !slices.Equal(found, []int64{4, 8}) {
+		t.Errorf("found %v, %v", found, err)
+	}
+}

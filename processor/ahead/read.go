@@ -256,10 +256,25 @@ func (l *Looker) Find(ctx context.Context, got *Looked, offsets []int64, fn func
 			}
 			return at <= last
 		}, nil, nil)
-		if err != nil && !errors.Is(err, kerr.OffsetOutOfRange) {
-			return err
+		gone := 0
+		if errors.Is(err, kerr.OffsetOutOfRange) {
+			gone, err = l.gone(ctx, got.TopicPartition, offsets[first:last+1])
 		}
-		first = last + 1
+		switch {
+		case err != nil:
+			return err
+		case gone > 0:
+			first += gone // and the others are read
+		default:
+			first = last + 1
+		}
 	}
 	return nil
+}
+
+// gone is how many of some offsets, which rise, lie below the beginning of the log.
+func (l *Looker) gone(ctx context.Context, tp kafka.TopicPartition, offsets []int64) (n int, err error) {
+	b, err := l.Bounds(ctx, tp)
+	n, _ = slices.BinarySearch(offsets, b.Start)
+	return n, err
 }
