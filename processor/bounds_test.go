@@ -27,7 +27,7 @@ func TestBatchIsBoundByTheBudget(t *testing.T) {
 }
 
 // A log that is cut above the low water under a running process has lost what is pending as soon
-// as that process ends: it says so while somebody can still act (design rule 11).
+// as that process ends: it says so while an operator can still act (design rule 11).
 func TestLogCutUnderARunningProcess(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)

@@ -149,7 +149,7 @@ func TestTurnForwards(t *testing.T) {
 	}
 	equal(t, "what its producer wrote goes along", string(r.Headers[1].Value), "x")
 	equal(t, "answer", string(outs[1].refusal.Code), string(topics.CodeUnknownHandle))
-	equal(t, "appended", tn.parts[0].To.Appended, false) // where it lies nobody has to read up to for this partition
+	equal(t, "appended", tn.parts[0].To.Appended, false) // no owner of this partition has to read up to where it lies
 	l.turnDecided(t.Context(), tn)
 	effects := l.counters.cancels.snapshot()
 	equal(t, "forwarded", effects["forwarded"], 1)

@@ -13,7 +13,7 @@ import (
 )
 
 // A restore that is cancelled does not swallow what another one hands over meanwhile: its
-// partition would be nobody's.
+// partition would have no owner.
 func TestCancelledRestoreKeepsOthers(t *testing.T) {
 	l := testLane(t)
 	a, b := kafka.TopicPartition{Topic: testTopic, Partition: 0}, kafka.TopicPartition{Topic: testTopic, Partition: 1}

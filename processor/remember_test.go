@@ -10,7 +10,7 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// What a turn dead-letters has left nothing: its id is free, and a resolve record says so to whoever reads the log again. If the turn is tried
+// What a turn dead-letters has left nothing: its id is free, and a resolve record says so to the next reader of the log. If the turn is tried
 // again and delivers it, it is remembered.
 func TestDeadLetterLeavesNothing(t *testing.T) {
 	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {

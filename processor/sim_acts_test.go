@@ -48,7 +48,7 @@ var settings = []topicSetting{
 
 var poisons = []*kerr.Error{kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.PolicyViolation, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.UnsupportedForMessageFormat}
 
-// produceErrors are all that there are, but for one: whoever is told DUPLICATE_SEQUENCE_NUMBER has to believe that the record is there.
+// produceErrors are all that there are, but for one: a producer that is told DUPLICATE_SEQUENCE_NUMBER has to believe that the record is there.
 var produceErrors = func() (all []*kerr.Error) {
 	for code := int16(1); code < 200; code++ {
 		if e := kerr.TypedErrorForCode(code); e != nil && e.Code == code && e != kerr.DuplicateSequenceNumber {

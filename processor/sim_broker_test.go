@@ -26,7 +26,7 @@ import (
 // on the way back the mark becomes the error.
 
 // And kfake never lets the session of a member end whose connection broke while an answer to its
-// JoinGroup or SyncGroup was on the way, where Kafka starts the session then. So whoever was not
+// JoinGroup or SyncGroup was on the way, where Kafka starts the session then. So a member that was not
 // heard of for a session is made to leave.
 
 const unstableMark = 1 << 24

@@ -152,7 +152,7 @@ func (w *world) dumb() (mend func()) {
 }
 
 // Design rule 1: a W that is ahead says nothing of the time. What is requested for times before it
-// waits until it is due, whoever has the partition, and readiness names it until it is over.
+// waits until it is due, whichever replica has the partition, and readiness names it until it is over.
 func TestSimWatermarkAhead(t *testing.T) {
 	const ahead = 2 * time.Minute
 	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {

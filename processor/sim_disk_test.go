@@ -71,7 +71,7 @@ func (w *world) large(n int, due func(i int) time.Time) {
 	w.note("%d large requests", n)
 }
 
-// A disk that fills up costs nobody anything while memory holds what is pending: near and far
+// A disk that fills up costs nothing while memory holds what is pending: near and far
 // records are delivered in time, nothing is restarted over and over, and it is said once. When there
 // is room again the store is used again.
 func TestSimDiskFull(t *testing.T) {

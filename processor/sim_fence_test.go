@@ -30,7 +30,7 @@ func (p *process) killAt(key kmsg.Key, after bool) <-chan struct{} {
 }
 
 // Design rule 9: a checkpoint names its writer before the writer's first transaction, so that
-// whoever comes next can end what it left open; and an unstable checkpoint is fenced. Without
+// the next owner can end what it left open; and an unstable checkpoint is fenced. Without
 // either, everything waits for the transaction to time out.
 func TestSimClaimAndFence(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {
@@ -84,7 +84,7 @@ func TestSimOffsetsBeforeRecords(t *testing.T) {
 	})
 }
 
-// Design rule 9: where a checkpoint is stable nobody is fenced; its writer may be alive and busy
+// Design rule 9: where a checkpoint is stable no writer is fenced; its writer may be alive and busy
 // with other partitions.
 func TestSimNoFenceWhenStable(t *testing.T) {
 	scenario(t, worldConfig{partitions: 2}, func(w *world) {
@@ -113,7 +113,7 @@ func TestSimNoFenceWhenStable(t *testing.T) {
 	})
 }
 
-// Design rule 9: the checkpoint that counts is the stable one. Whoever reads past an open
+// Design rule 9: the checkpoint that counts is the stable one. An owner that reads past an open
 // transaction delivers what that will have delivered, when the zombie wakes up and ends it.
 func TestSimStableRead(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {
@@ -132,7 +132,7 @@ func TestSimStableRead(t *testing.T) {
 }
 
 // A revocation waits for the turn in flight, so that the next owner finds a
-// decided checkpoint and has nobody to fence.
+// decided checkpoint and has no writer to fence.
 func TestSimRevocationWaitsForTurn(t *testing.T) {
 	scenario(t, worldConfig{partitions: 2}, func(w *world) {
 		a := w.live("a")
@@ -292,7 +292,7 @@ func TestSimOldHandleWritesNothing(t *testing.T) {
 			w.client.Produce(context.Background(), request(fmt.Sprint(i), in(time.Duration(5000+i*200)*time.Millisecond)), func(*kgo.Record, error) {})
 			time.Sleep(50 * time.Millisecond)
 			if i%15 == 14 {
-				w.expel() // whoever has it
+				w.expel() // the member that has it
 				w.until("live again", func() bool { return a.live(1) })
 			}
 		}

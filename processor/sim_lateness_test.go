@@ -8,7 +8,7 @@ import (
 )
 
 // Lateness is what is between a record and its delivery while both could have met: it counts from
-// when the record is due, nobody being there to deliver it, and from when it was written, if it was
+// when the record is due, without a replica to deliver it, and from when it was written, if it was
 // due before.
 func TestSimLatenessCountsFromArrival(t *testing.T) {
 	scenario(t, worldConfig{}, func(w *world) {

@@ -60,7 +60,7 @@ func newLink(w *world, name string, seed uint64) *link {
 
 var errUnplugged = &net.OpError{Op: "dial", Net: "fake", Err: errors.New("unplugged")}
 
-// dial is the dialer of the process's clients. A refusal takes its time there as everywhere: where it came at once, whoever tries
+// dial is the dialer of the process's clients. A refusal takes its time there as everywhere: where it came at once, a client that tries
 // again at once would stop the world's clock.
 func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	l.dials.Add(1)

@@ -37,7 +37,7 @@ type process struct {
 	telling sync.Mutex
 	events  []Event // guarded by telling
 
-	crashed atomic.Pointer[crashed] // set by whoever kills it while the test goes on
+	crashed atomic.Pointer[crashed] // set by the act that kills it while the test goes on
 }
 
 type crashed struct {

@@ -110,7 +110,7 @@ func refusedForAMinute(w *world, f kfake.Fault) {
 	w.t.Helper()
 	a := w.start("a", nil)
 	w.until("live", func() bool { return a.live(2) })
-	w.send(request("before", time.Now())) // whoever requests has all that it needs
+	w.send(request("before", time.Now())) // its producer has all that it needs
 	time.Sleep(3 * time.Second)
 	asked, lines := a.requests(), a.lines.Load()
 	fault := w.cluster.Fault(f)

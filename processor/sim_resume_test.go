@@ -295,7 +295,7 @@ func TestSimCatchUpReadsOwnRecords(t *testing.T) {
 	})
 }
 
-// The same while somebody else's transaction is open since before the resolve record was written.
+// The same while another producer's transaction is open since before the resolve record was written.
 func TestSimCatchUpWaitsForOwnRecords(t *testing.T) {
 	disks(t, worldConfig{flush: true}, func(w *world, keep bool) {
 		a := w.live("a")

@@ -94,7 +94,7 @@ func (r *runner) after(d time.Duration, do func()) {
 	r.later = append(r.later, event{time.Now().Add(d), do})
 }
 
-// heal ends everything that is still wrong, and makes sure that somebody is there.
+// heal ends everything that is still wrong, and makes sure that a replica runs.
 func (r *runner) heal() {
 	r.note("---- healed")
 	r.healed = true

@@ -35,7 +35,7 @@ func TestSimStoppedLooksAgain(t *testing.T) {
 	})
 }
 
-// commit writes a checkpoint of partition 0 for whoever is in the group.
+// commit writes a checkpoint of partition 0 for the group as it is.
 func (w *world) commit(offset int64, metadata string) {
 	w.t.Helper()
 	req := kmsg.NewPtrOffsetCommitRequest()

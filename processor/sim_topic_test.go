@@ -36,7 +36,7 @@ func (p *process) blames(what string) bool {
 }
 
 // A delay topic that begins to lose what is pending, by compaction or by its retention, is noticed
-// within a minute and by whoever is given a partition of it. Delivery goes on with what is there.
+// within a minute and by a replica that is given a partition of it. Delivery goes on with what is there.
 func TestSimTopicLosesRecords(t *testing.T) {
 	for _, c := range []struct{ name, value, back string }{
 		{"cleanup.policy", "compact", "delete"},

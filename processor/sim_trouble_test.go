@@ -29,7 +29,7 @@ func addressed(target string, r *kgo.Record) *kgo.Record {
 	return r
 }
 
-// A target whose leaders refuse what is produced, with metadata well, holds up nobody: neither by
+// A target whose leaders refuse what is produced, with metadata well, holds up no other one: neither by
 // its first refusal for long, nor by being tried again, nor by the transactional id that it keeps
 // busy. What was asked of it arrives when it takes records again.
 func TestSimTargetInTrouble(t *testing.T) {
@@ -187,7 +187,7 @@ func TestSimPartitionsAddedToTarget(t *testing.T) {
 	})
 }
 
-// A request for a target that is known to be missing is dead-lettered after one more look, whoever
+// A request for a target that is known to be missing is dead-lettered after one more look, whatever
 // sets the timestamps of the delay topic: its brokers write a retry later than they were asked.
 func TestSimMissingTargetByBrokersTime(t *testing.T) {
 	for _, kind := range []string{"CreateTime", "LogAppendTime"} {

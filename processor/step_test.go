@@ -240,7 +240,7 @@ func TestAbortsAreSpacedOut(t *testing.T) {
 	}
 }
 
-// A turn that nobody may begin makes a partition wait a second: only a person can mend that.
+// A turn that no lane may begin makes a partition wait a second: only a person can mend that.
 func TestForbiddenTurnWaits(t *testing.T) {
 	l := testLane(t)
 	p := livePartition(t, l)
@@ -275,7 +275,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 		defer pr.bound(told)()
 		began := time.Now()
 		stop()
-		l.shutdown() // nobody closes done: the client hangs, too
+		l.shutdown() // done is never closed: the client hangs, too
 		if took, most := time.Since(began), l.cfg.ShutdownTimeout; took > most {
 			t.Errorf("it took %v, and %v is the limit", took, most)
 		}

@@ -71,7 +71,7 @@ func TestStorageStartsWithoutADisk(t *testing.T) {
 	}
 }
 
-// What somebody has got wrong keeps a process from starting: a directory that another process has,
+// What an operator has got wrong keeps a process from starting: a directory that another process has,
 // that may not be written, or that is none.
 func TestStorageRefusesMistakes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
@@ -122,7 +122,7 @@ func TestStorageTries(t *testing.T) {
 				t.Fatalf("flush: %v", err)
 			} else {
 				s.failed(err)
-				s.failed(err) // whoever else meets it
+				s.failed(err) // another lane that meets it
 			}
 		}
 		fails()

@@ -353,7 +353,7 @@ func TestTurnAppends(t *testing.T) {
 	pt := tn.parts[0]
 	equal(t, "appended", pt.To.Appended, true)
 	if tn.ownEnds[pt] == 0 {
-		t.Error("nobody knows where the resolve record lies")
+		t.Error("it is not known where the resolve record lies")
 	}
 	var kinds []outputKind
 	for _, o := range tn.render.outputs {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -326,11 +327,11 @@ func (c *Counts) readHead(b []byte) (next uint64, err error) {
 	return next, nil
 }
 
-// whole reports whether the pages have as many records as the head says.
+// whole reports whether the pages have as many records as the head says, whose buckets rise.
 func (c *Counts) whole() bool {
 	n := int64(0)
 	for _, b := range c.due.list {
 		n += b.records
 	}
-	return n == int64(c.records.count) && slices.IsSortedFunc(c.due.list, func(a, b bucket) int { return int(min(max(a.from-b.from, -1), 1)) })
+	return n == int64(c.records.count) && slices.IsSortedFunc(c.due.list, func(a, b bucket) int { return cmp.Compare(a.from, b.from) })
 }

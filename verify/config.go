@@ -50,11 +50,11 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	for _, d := range []struct {
-		is      *time.Duration
-		unless0 time.Duration
+		is    *time.Duration
+		usual time.Duration
 	}{{&c.Skew, time.Second}, {&c.Grace, time.Minute}, {&c.Patience, 10 * time.Second}} {
 		if *d.is == 0 {
-			*d.is = d.unless0
+			*d.is = d.usual
 		}
 	}
 	if c.Keep == 0 {

@@ -39,6 +39,7 @@
 //	Ahead             says that it was delivered later than it was seen
 //	Insistent         put off too often
 //	Uncovered         accepted or delivered, and the checkpoint does not say so in time
+//	Overdue           due, seen nowhere, and the group does not say that it is done with it: of a [Survey]
 //
 // Late, Insistent and Uncovered are ceilings, which Config sets. They are judged by the clock of the test that feeds the
 // checker. What is due while the world is ill, from [Checker.Ill] to [Checker.Well], may come as late after its end.
@@ -51,7 +52,7 @@
 //
 // # Memory
 //
-// 40 bytes for each offset between the first and the last request of a partition, in pages without pointers, whatever the
+// 48 bytes for each offset between the first and the last request of a partition, in pages without pointers, whatever the
 // size of the records: hashes of key, value and headers, the due time, and where the record was first seen. A hash of 32
 // bits means that one altered value or header in four thousand million goes unseen; a processor that alters records does
 // not alter only one. Report sorts deliveries to judge their order, a bounded number at a time.

@@ -72,7 +72,7 @@ func TestIDs(t *testing.T) {
 			twice := *n.passed
 			n.more = append(n.more, n.w.append(&twice))
 		}, map[Kind]int64{Doubled: 1}, "passed on to partition 1 2 times"},
-		{"nobody has asked for it", Reject, func(n *sharing) {
+		{"no cancel has asked for it", Reject, func(n *sharing) {
 			n.delivered(n.first, n.second, n.third)
 			n.more = append(n.more[:4:4], n.more[5])
 		}, map[Kind]int64{Stray: 1}, "is no cancel of an id"},

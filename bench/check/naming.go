@@ -8,7 +8,7 @@ import (
 )
 
 // A cancel and a replacement name a request. Of that exactly one thing becomes: it is delivered or dead-lettered, one cancel takes it away, or
-// one replacement is delivered in its place. Who comes in vain is answered by a dead letter, a cancel if the route says so.
+// one replacement is delivered in its place. What comes in vain is answered by a dead letter, a cancel if the route says so.
 
 // called is how others name a request: by its place and its due time.
 type called struct {

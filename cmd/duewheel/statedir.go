@@ -44,7 +44,7 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
 }
 
-// outsideStores refuses a directory that is a store, or lies in one: whoever deletes the store of one process would take that of another along.
+// outsideStores refuses a directory that is a store, or lies in one: to delete the store of one process would delete that of another one, too.
 func outsideStores(dir string) error {
 	at, err := filepath.Abs(dir)
 	for parent := ""; err == nil && at != parent; at, parent = filepath.Dir(at), at {

@@ -2,6 +2,7 @@ package ahead
 
 import (
 	"cmp"
+
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -12,7 +13,7 @@ type question struct {
 	names     state.Key // zero: an id says it
 	id        uint64
 	writtenBy int64 // ms: above 0, it takes nothing away that was written later
-	entry     int32 // its own place, and 1; 0: it is none that waits
+	entry     int32 // one more than its own place; 0: it does not wait itself
 	what      What
 	must      bool // it waits only if it takes something away
 	at        int64

@@ -5,7 +5,7 @@
 // from the low water of a checkpoint on; what is pending comes out. It holds 48 bytes for each pending record, and some 40 more for one
 // with an id: what a record says has to be read again where it lies. It belongs to one goroutine.
 //
-//	New                 Accept                 Follow              Decide            All, Trace
+//	New                 Accept                 Follow              Decide            All, Fates
 //	checkpoint ──► [L, O) of the log ──► a later checkpoint ──► [O, end) is ──► what is pending,
 //	                                     before O is passed     judged           what became of one
 //

@@ -24,7 +24,7 @@ type entry struct {
 	due     int64  // ms
 	written int64  // ms: its timestamp; of one that is due at once, when its backoff would be over
 	id      uint64 // hash of its id; 0: it has none
-	before  int32  // the place of the one before it with the same hash, and 1; 0: there is none
+	before  int32  // one more than the place of the one before it with the same hash; 0: there is none
 	size    int32  // bytes of key, value and headers
 	target  int32  // place of the name
 	condition
@@ -50,7 +50,7 @@ type entries struct {
 	chunks [][]entry
 	n      int
 	gone   int
-	ids    map[uint64]int32 // by hash: the last place with that id, and 1
+	ids    map[uint64]int32 // by hash: one more than the last place with that id
 	seqs   map[int64]int64  // by the offset of a copy: that of the record that it stands for
 	copies map[int64]int64  // by the offset of a record: that of the copy that stands for it
 }

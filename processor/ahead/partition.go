@@ -20,7 +20,7 @@ type Env struct {
 
 	// Chosen tells whether a request is one of those that All is to return. nil: each is.
 	Chosen func(r *kgo.Record, q *topics.Request) bool
-	// Watch is a record or an id that Trace is to tell of.
+	// Watch is the record or the id of which Fates is to tell.
 	Watch Watch
 }
 

@@ -12,8 +12,8 @@ import (
 
 // Watch is what a trace tells of: the record at a place, or what has an id.
 type Watch struct {
-	Offset int64 // with HasOffset
-	Has    bool
+	Offset int64  // counts if Has
+	Has    bool   // a place is watched
 	ID     []byte // nil: none
 }
 

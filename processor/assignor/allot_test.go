@@ -117,7 +117,7 @@ func TestAllotMovesFew(t *testing.T) {
 	}
 }
 
-// A replica that the group does not know follows nobody, and neither does a single one.
+// A replica that the group does not know follows no other one, and neither does a single one.
 func TestAllotAlone(t *testing.T) {
 	if got := view(1, 8).Allot("duewheel-a", 1); len(got) > 0 {
 		t.Errorf("a single replica follows %v", got)

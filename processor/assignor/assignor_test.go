@@ -41,7 +41,7 @@ func (c *crew) add(id, replica string, holds map[kafka.TopicPartition]int64, has
 	s.balancer.JoinGroupMetadata([]string{testTopic}, map[string][]int32{testTopic: slices.Clone(has)}, c.generation)
 }
 
-// round is one rebalance; it reports whether somebody has to give something up for the next.
+// round is one rebalance; it reports whether a member has to give something up for the next.
 func (c *crew) round(t fataler) (again bool) {
 	var joined []kmsg.JoinGroupResponseMember
 	for _, id := range slices.Sorted(maps.Keys(c.members)) {
@@ -77,7 +77,7 @@ type fataler interface {
 	Fatalf(format string, args ...any)
 }
 
-// settle rebalances until nobody gives anything up, and checks that everything is somebody's.
+// settle rebalances until no member gives anything up, and checks that each partition has an owner.
 func (c *crew) settle(t fataler) {
 	for rounds := 1; c.round(t); rounds++ {
 		if rounds > 3 {
@@ -98,7 +98,7 @@ func (c *crew) settle(t fataler) {
 		}
 	}
 	share := (int(c.partitions) + len(c.members) - 1) / len(c.members)
-	off := c.standbys // by how much it may be uneven until somebody asks for a rebalance
+	off := c.standbys // by how much it may be uneven until a member asks for a rebalance
 	if least < min(share-1, max(share-1-off, 1)) || most > share+off {
 		t.Fatalf("members have between %d and %d partitions: %v", least, most, c)
 	}
@@ -165,7 +165,7 @@ func TestBalanceComesBeforeWarmth(t *testing.T) {
 	}
 }
 
-// Without standbys nobody would even out what a takeover left uneven, so the balance is kept.
+// Without standbys no rebalance would even out what a takeover left uneven, so the balance is kept.
 func TestBalanceWithoutStandbys(t *testing.T) {
 	c := &crew{partitions: 12, generation: 3}
 	c.add("a", "A", know(1e6, 8, 9, 10, 11), 0, 1, 2, 3) // from long ago

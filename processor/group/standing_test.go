@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Whoever reads why a lane is not in its group is told what to do.
+// A message that says why a lane is not in its group says what to do.
 func TestRefusal(t *testing.T) {
 	g := New(Config{Group: "g", InstanceID: "eu"}, &Standing{})
 	for err, says := range map[error]string{
@@ -23,7 +23,7 @@ func TestRefusal(t *testing.T) {
 		kerr.UnknownMemberID:           "join", // as it came
 	} {
 		got := g.refusal(fmt.Errorf("join: %w", err))
-		ours := strings.ReplaceAll(got.Error(), err.Error(), "") // what Kafka itself says of it tells nobody what to do
+		ours := strings.ReplaceAll(got.Error(), err.Error(), "") // what Kafka itself says of it does not tell what to do
 		if !errors.Is(got, err) || !strings.Contains(ours, says) {
 			t.Errorf("%v, want one that says %s", got, says)
 		}

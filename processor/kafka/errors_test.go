@@ -26,7 +26,7 @@ func TestJudge(t *testing.T) {
 		{"no answer in time", fmt.Errorf("%w: %w", ErrUnanswered, context.DeadlineExceeded), Unknown},
 		{"an answer that says nothing", kerr.UnknownServerError, Unknown},
 		{"the broker waited in vain for its followers", kerr.RequestTimedOut, Unknown},
-		{"an error that nobody knows", errors.New("strange"), Unknown},
+		{"an error that no list has", errors.New("strange"), Unknown},
 		{"fenced", kerr.ProducerFenced, Fenced},
 		{"fenced, as old brokers say", kerr.InvalidProducerEpoch, Fenced},
 		{"markers on their way", kerr.ConcurrentTransactions, Retry},
@@ -69,7 +69,7 @@ func TestMoved(t *testing.T) {
 }
 
 // Only a target's own errors carry its records on; what befalls the transaction or the client
-// blames nobody.
+// blames no target.
 func TestIsTargets(t *testing.T) {
 	for err, want := range map[error]bool{
 		kerr.UnknownTopicOrPartition: true, kerr.NotLeaderForPartition: true, kerr.MessageTooLarge: true, kerr.InvalidRecord: true,

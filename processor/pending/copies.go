@@ -82,7 +82,7 @@ func (hs *holds) passed(offset int64) {
 // copyOf is a copy that was read.
 type copyOf struct {
 	key      state.Key
-	from     int64
+	from     int64 // where its record lay when it was copied
 	at       int64 // its own offset
 	run      []byte
 	stub     state.Key // not zero: its record is resolved, and may have left this

@@ -154,7 +154,7 @@ func (d *drops) add(w *window, key state.Key) {
 	}
 }
 
-// addStub takes a stub away for good, if it was left by some record, or by whichever.
+// addStub takes a stub away for good, if the record with a key has left it; zero: if any has.
 func (d *drops) addStub(w *window, stub, of state.Key) {
 	if _, is := w.gone[stub]; is {
 		return // a cancel has taken it away, and it is kept until that is committed

@@ -97,7 +97,7 @@ func (soughtRecord) withhold(w *window, key state.Key, run []byte) release {
 	return release{kind: releaseRecord, offset: x.Offset, key: key, id: bytes.Clone(runID(run)), bytes: x.Bytes}
 }
 
-// soughtStub is a stub that is looked for, and the record that has left it; zero: whichever.
+// soughtStub is a stub that is looked for, and the key of the record that has left it; zero: any.
 type soughtStub struct{ of state.Key }
 
 func (s soughtStub) means(run []byte) bool {

@@ -264,7 +264,7 @@ func TestTargetAwait(t *testing.T) {
 	})
 }
 
-// Producers may invent names of targets without end: those that nobody asks for any more are
+// Producers may invent names of targets without end: those that no request names any more are
 // forgotten, unless the configuration names them or something was delivered to them.
 func TestIdleTargetsAreForgotten(t *testing.T) {
 	ts := testTable(time.Second)
