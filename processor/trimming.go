@@ -182,26 +182,28 @@ func (t *trimming) sameTopics(ctx context.Context, cl *kgo.Client, unneeded map[
 	return nil
 }
 
-// trimmed takes in what became of a request.
+// trimmed takes in what became of a request. An answer that does not come, or asks to try again, leaves it open why a topic is not trimmed.
 func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRecordsResponse) {
-	var refused error
+	deleted, refused := false, error(nil)
 	for partition, s := range c {
 		answer, ok := answers[partition]
 		switch {
 		case !ok:
 		case answer.Err == nil:
+			deleted = true
 			t.counters.topics[topic].trimmed.Add(max(answer.LowWatermark-s.from, 0))
 			t.log.Debug("a delay topic is trimmed", "topic", topic, "partition", partition, "from", s.from, "to", answer.LowWatermark)
 		case !kerr.IsRetriable(answer.Err):
 			refused = answer.Err
 		}
 	}
-	if refused == nil {
+	switch {
+	case refused != nil:
+		t.note(topic, fmt.Sprintf("brokers refuse DeleteRecords (%v): give this user the right to Delete the topic, or set trim: false on the route and a "+
+			"retention.ms longer than any delay", refused))
+	case deleted:
 		t.note(topic, "")
-		return
 	}
-	t.note(topic, fmt.Sprintf("brokers refuse DeleteRecords (%v): give this user the right to Delete the topic, or set trim: false on the route and a "+
-		"retention.ms longer than any delay", refused))
 }
 
 // note tells once why a topic is not trimmed; "": it is.

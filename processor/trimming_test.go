@@ -1,10 +1,15 @@
 package processor
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
@@ -79,5 +84,27 @@ func TestUnneededAtLeastOnce(t *testing.T) {
 		if n := len(slices.Collect(maps.Values(trimming.seen))[0]); n > 62 {
 			t.Errorf("%d low waters are kept", n)
 		}
+	}
+}
+
+// A topic that is not trimmed is so until a broker has deleted something of it: an answer that does not come, or asks to try again, says nothing.
+func TestNotTrimmedUntilSomethingIs(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	counters := newCounters([]string{"delays"}, log)
+	trimming := newTrimming(&shared{cfg: Config{Logger: log}, counters: counters})
+	said := func() string { return *counters.topics["delays"].untrimmed.Load() }
+	all := cut{0: {from: 1, to: 5}}
+	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {Err: kerr.TopicAuthorizationFailed}})
+	if !strings.Contains(said(), "the right to Delete") {
+		t.Fatalf("refused, and says %q", said())
+	}
+	trimming.trimmed("delays", all, nil)
+	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {Err: kerr.NotLeaderForPartition}})
+	if said() == "" {
+		t.Error("nothing was deleted, and the topic counts as trimmed again")
+	}
+	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {LowWatermark: 5}})
+	if said() != "" {
+		t.Errorf("trimmed, and says %q", said())
 	}
 }

@@ -90,6 +90,7 @@ func New(config Config) (*Checker, error) {
 		byCode:   make(map[string]int64),
 	}
 	c.namings, c.ids = newNamings(c), newIDs(c)
+	c.targets.index(others)
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
+	"strconv"
 	"testing"
 	"time"
 
@@ -251,5 +252,19 @@ func TestEmitSource(t *testing.T) {
 			c.Observe(d, tt.seen)
 			expectFaults(t, c, tt.want, "")
 		})
+	}
+}
+
+// Of more targets than are told apart the others count as one.
+func TestMoreTargetsThanAreToldApart(t *testing.T) {
+	c, err := New(Config{Routes: []Route{{Topic: "delays"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range mostTargets + 10 {
+		c.targets.index(strconv.Itoa(i))
+	}
+	if a, b := c.targets.index("another"), c.targets.index("one more"); a != b {
+		t.Errorf("told apart as %d and %d", a, b)
 	}
 }

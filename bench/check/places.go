@@ -61,15 +61,19 @@ func (x *targets) index(topic string) uint16 {
 	}
 	i := uint16(len(x.names))
 	if i == mostTargets {
-		return x.index("")
+		return x.by[others]
 	}
 	x.names = append(x.names, strings.Clone(topic))
 	x.by[x.names[i]] = i
 	return i
 }
 
-// mostTargets are told apart. Requests may name any topics.
-const mostTargets = math.MaxUint16
+const (
+	// mostTargets are told apart. Requests may name any topics.
+	mostTargets = math.MaxUint16
+	// others is the name of those that are not, and of none.
+	others = ""
+)
 
 // misplaced tells whether a record with a key is not where Java's producer would put it.
 func (x *targets) misplaced(r *kgo.Record) bool {
