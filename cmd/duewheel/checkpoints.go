@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -134,6 +135,9 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 			row := checkpointRow{Group: s.Group, Topic: topic, Partition: p}
 			start, _ := starts.Lookup(topic, p)
 			end, _ := ends.Lookup(topic, p)
+			if err := cmp.Or(start.Err, end.Err); err != nil {
+				return nil, fmt.Errorf("list offsets of %s/%d: %w", topic, p, err)
+			}
 			row.LogStart, row.LogEnd = start.Offset, end.Offset
 			c, ok := committed.Lookup(topic, p)
 			row.judge(c, ok, detail.ID)
@@ -167,10 +171,12 @@ func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.Off
 func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	r.Behind = r.LogEnd - r.LogStart
 	switch {
-	case !ok || c.At < 0:
+	case !ok:
 		return
 	case c.Err != nil:
 		r.Problem = c.Err.Error()
+		return
+	case c.At < 0:
 		return
 	}
 	r.Offset, r.Behind = &c.At, max(0, r.LogEnd-c.At)

@@ -320,3 +320,33 @@ func TestCheckpointsWaitForACoordinator(t *testing.T) {
 		t.Errorf("%d requests were refused", n)
 	}
 }
+
+// What brokers do not tell of one partition is no checkpoint that is missing, and no log that has ended: nothing is reset by it.
+func TestCheckpointsOfWhatIsNotTold(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	fill(t, addr, "delays", 1, 6)
+	commit(t, addr, "delays", 0, 4, metadataOf(t, c, "delays", 3))
+	c.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		asked, resp := req.(*kmsg.ListOffsetsRequest), req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, topic := range asked.Topics {
+			told := kmsg.NewListOffsetsResponseTopic()
+			told.Topic = topic.Topic
+			for _, p := range topic.Partitions {
+				told.Partitions = append(told.Partitions, kmsg.ListOffsetsResponseTopicPartition{Partition: p.Partition, ErrorCode: kerr.UnknownServerError.Code, Offset: -1})
+			}
+			resp.Topics = append(resp.Topics, told)
+		}
+		return resp, nil, true
+	})
+	for _, args := range [][]string{{}, {"reset", "--to-beginning"}} {
+		out, err := command(t, "", append(append([]string{"checkpoints"}, args...), "-b", addr, "-g", "g", "-t", "delays")...)
+		if err == nil || !strings.Contains(err.Error(), "delays/0: UNKNOWN_SERVER_ERROR") {
+			t.Errorf("%v: printed %q, %v", args, out, err)
+		}
+	}
+	var row checkpointRow
+	if row.judge(kadm.OffsetResponse{Offset: kadm.Offset{At: -1}, Err: kerr.TopicAuthorizationFailed}, true, kadm.TopicID{}); row.Problem == "" {
+		t.Error("a checkpoint that is refused counts as none")
+	}
+}
