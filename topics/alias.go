@@ -131,7 +131,7 @@ func aliasAt(name string) int {
 // asking is how many of aliases are not of a preset that only names a target.
 const asking = 18
 
-// says tells whether an alias says when, or cancels: its preset is what the record asks by.
+// says tells whether an alias says when a record is due.
 func (a *Alias) says() bool { return a.field == fieldUntil || a.field == fieldFor }
 
 // isAlias tells whether a header of this name may be one that the parser takes for one of ours.

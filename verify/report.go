@@ -120,7 +120,7 @@ func (v *Verifier) report(at time.Time) *Report {
 	found := v.checker.Report()
 	n := found.Counts
 	r := &Report{
-		At: at.UnixMilli(), ByCode: found.ByCode, Lateness: latenessOf("", found.Lateness),
+		At: at.UnixMilli(), ByCode: found.ByCode, Lateness: latenessOf("", found.Lateness), Faults: []Found{},
 		Counts: Counts{
 			Requested: n.Requested, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
 			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels,

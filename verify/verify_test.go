@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,5 +175,14 @@ func TestFaults(t *testing.T) {
 			tt.spoil(h)
 			h.expect(h.judge(), tt.want, tt.says)
 		})
+	}
+}
+
+// A program that reads a report finds a list of faults, also when there are none.
+func TestReportWithoutFaultsAsJSON(t *testing.T) {
+	r := newHour(t).judge()
+	b, err := json.Marshal(r)
+	if err != nil || !r.Well() || !strings.Contains(string(b), `"faults":[]`) {
+		t.Errorf("%v, well: %v: %s", err, r.Well(), b)
 	}
 }

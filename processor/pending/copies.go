@@ -154,7 +154,7 @@ func (k copying) replay(cp copyOf, near *sifted) error {
 // lies.
 func (k copying) replayStub(of state.Key, offset, written int64, id []byte) error {
 	w := stubs{&k.window}
-	if !w.leaves(of, id) {
+	if !w.isLeft(of, id) {
 		return nil
 	}
 	stub := k.parsers.stubOf(of)

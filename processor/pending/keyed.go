@@ -85,7 +85,7 @@ func (k *keyed) mayDuplicate(offset int64, req *topics.Request, replay bool) boo
 // admitLate is admit for a request whose key the watermark has passed.
 func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now int64, who identity) {
 	if refusal := k.env.Route.Refuse(req, now); refusal != nil {
-		if s := (stubs{&k.window}); !s.leaves(key, who.id) {
+		if s := (stubs{&k.window}); !s.isLeft(key, who.id) {
 			key = state.Key{}
 		}
 		k.addLate(r, refused(refusal, key), who.at)

@@ -41,7 +41,7 @@ func (ps parsers) memory() (most int64) {
 	return most
 }
 
-// leaves is the key of the stub that a record with such a run leaves, if that is above W; else zero.
+// leaves is the key of the stub that a record with such a run leaves, if that key is above another one, W mostly; else zero.
 func (ps parsers) leaves(key state.Key, run []byte, above state.Key) state.Key {
 	if runIDPlace(run) == 0 || isStub(run) {
 		return state.Key{}
@@ -112,8 +112,8 @@ func (soughtStub) withhold(w *window, key state.Key, run []byte) release {
 // stubs is what a window does with them.
 type stubs struct{ *window }
 
-// leaves reports whether a record with an id has left a stub if it was delivered.
-func (w stubs) leaves(key state.Key, id []byte) bool {
+// isLeft reports whether there has to be a stub of a record with an id, if that was delivered.
+func (w stubs) isLeft(key state.Key, id []byte) bool {
 	return id != nil && w.judge.Less(w.parsers.stubOf(key))
 }
 
