@@ -66,9 +66,7 @@ func (h history) run(n int64, handles []*Partition) error {
 		}
 	}
 	for _, k := range b.deletes {
-		if err := p.Delete(k); err != nil {
-			return err
-		}
+		p.Delete(k)
 	}
 	if err := p.Commit(b.position); err != nil {
 		return err

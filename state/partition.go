@@ -62,10 +62,7 @@ func later(a, b Key) Key {
 }
 
 // Delete adds the removal of one record to the open batch.
-func (p *Partition) Delete(key Key) error {
-	p.open().delete(key)
-	return nil
-}
+func (p *Partition) Delete(key Key) { p.open().delete(key) }
 
 // open gives the open batch.
 func (p *Partition) open() *openBatch {

@@ -143,9 +143,7 @@ func (k copying) replay(cp copyOf, near *sifted) error {
 		return err
 	}
 	if k.store != nil && k.ledger.Has(cp.at) {
-		if err := (stubs{&k.window}).deleteEarly(cp.key, cp.at, runID(cp.run)); err != nil {
-			return err
-		}
+		stubs{&k.window}.deleteEarly(cp.key, cp.at, runID(cp.run))
 	}
 	return moving{&k.window}.keepRun(cp)
 }

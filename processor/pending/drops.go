@@ -60,9 +60,7 @@ func (d *drops) apply(w *window) error {
 			far = append(far, key)
 		} else if w.store != nil {
 			w.dirty = true
-			if err := w.store.Delete(key); err != nil {
-				return err
-			}
+			w.store.Delete(key)
 		}
 	}
 	return of.far(far)
@@ -121,11 +119,11 @@ func (w dropped) far(keys []state.Key) error {
 			w.store.Uncount(counted(key, run))
 			w.deleteID(run, key)
 		})
-		if err == nil && means {
-			err = w.store.Delete(key)
-		}
 		if err != nil {
 			return fmt.Errorf("look for a resolved record in the store: %w", err)
+		}
+		if means {
+			w.store.Delete(key)
 		}
 	}
 	w.dirty = true

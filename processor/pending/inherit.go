@@ -243,9 +243,7 @@ func (s *bringing) forget(x state.Counted) error {
 		return err
 	}
 	s.store.Uncount(x)
-	if err := s.store.Delete(x.Key); err != nil {
-		return err
-	}
+	s.store.Delete(x.Key)
 	return s.change()
 }
 

@@ -43,17 +43,18 @@ func (w *window) keepAgain(r *kgo.Record, key state.Key, who identity) (held boo
 		}
 		return true, nil
 	}
-	return false, stubs{w}.deleteEarly(key, r.Offset, who.id)
+	stubs{w}.deleteEarly(key, r.Offset, who.id)
+	return false, nil
 }
 
 // deleteEarly deletes the stub of a record that lies at an offset and was not delivered.
-func (w stubs) deleteEarly(key state.Key, offset int64, id []byte) error {
+func (w stubs) deleteEarly(key state.Key, offset int64, id []byte) {
 	stub := w.parsers.stubOf(key)
 	w.ledger.Expire(offset)
 	w.store.Uncount(state.Counted{Key: stub, Offset: offset, Stub: true})
 	w.store.DeleteID(id, stub)
+	w.store.Delete(stub)
 	w.dirty = true
-	return w.store.Delete(stub)
 }
 
 // keepFar makes a record pending whose key is above the horizon.

@@ -43,7 +43,7 @@ func (r release) giveUp(w *window) {
 	switch r.kind {
 	case releaseRecord:
 		w.store.Uncount(state.Counted{Key: r.key, Offset: r.offset, Bytes: r.bytes})
-		_ = w.store.Delete(r.key) // in the open batch, which takes it
+		w.store.Delete(r.key)
 	case releaseStub:
 		w.deleteStub(r.key, r.of, r.offset)
 	}

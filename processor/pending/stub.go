@@ -217,7 +217,8 @@ func (w stubs) forget(it *Item, near *sifted) {
 func (w *index) deleteStub(stub, of state.Key, place int64) {
 	w.store.Uncount(state.Counted{Key: stub, Offset: place, Stub: true})
 	w.uncountStored(of)
-	_, _ = w.store.Delete(stub), w.store.Delete(of) // in the open batch, whose commit tells
+	w.store.Delete(stub)
+	w.store.Delete(of)
 	w.dirty = true
 }
 
