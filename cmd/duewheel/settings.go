@@ -88,7 +88,7 @@ type tlsSettings struct {
 
 type saslSettings struct {
 	// Enabled says whether to log in.
-	Enabled *bool `key:"enabled" unset:"true when kafka.sasl.mechanism is set"`
+	Enabled *bool `key:"enabled" unset:"true when another kafka.sasl key is set"`
 
 	// Mechanism is how to log in.
 	Mechanism string `key:"mechanism" words:"PLAIN SCRAM-SHA-256 SCRAM-SHA-512"`
