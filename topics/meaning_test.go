@@ -67,3 +67,13 @@ func TestMeanings(t *testing.T) {
 		t.Errorf("of a resolve record: %q", got)
 	}
 }
+
+// A parser may be used by many goroutines, so what they share is not written to.
+func TestReadingsWriteNothing(t *testing.T) {
+	known(fieldAttempt)
+	for _, name := range requestNames[len(requestNames):cap(requestNames)] {
+		if name != "" {
+			t.Errorf("%s was written behind the names that all share", name)
+		}
+	}
+}

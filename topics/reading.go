@@ -119,7 +119,7 @@ func (r *Reading) time(f field, c content, base int64) {
 
 // known is the usual name of a header of ours that asks for something; "" of others.
 func known(f field) string {
-	for _, name := range append(requestNames, HeaderAttempt) {
+	for _, name := range slices.Concat(requestNames, []string{HeaderAttempt}) {
 		if fieldOf(name, HeaderPrefix) == f {
 			return name
 		}

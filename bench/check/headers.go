@@ -157,7 +157,8 @@ const (
 //
 //	<4 bytes of the topic id in hex>:<group, escaped as in a query>:<partition>:<number>…
 //
-// The first number is an offset, and it must look back from that of the record.
+// The first number is an offset or a partition, and as an offset it must look back from that of the record. Of the others -1 may stand for a timestamp
+// that is missing.
 func (s *source) author(v []byte, offset int64, numbers []int64) author {
 	parts := strings.Split(string(v), ":")
 	if len(parts) < 3 {
@@ -176,11 +177,11 @@ func (s *source) author(v []byte, offset int64, numbers []int64) author {
 		return elsewhere
 	}
 	for i := range numbers {
-		if numbers[i], err = strconv.ParseInt(parts[3+i], 10, 64); err != nil || numbers[i] < 0 {
+		if numbers[i], err = strconv.ParseInt(parts[3+i], 10, 64); err != nil || numbers[i] < -1 {
 			return elsewhere
 		}
 	}
-	if len(numbers) > 0 && numbers[0] >= offset {
+	if len(numbers) > 0 && (numbers[0] < 0 || numbers[0] >= offset) {
 		return elsewhere
 	}
 	return thisGroup
@@ -209,7 +210,7 @@ func (s *source) resolves(r *kgo.Record) bool {
 	}
 	v, by, ok := cutLast(r.Headers[0].Value) // by whom it was taken away
 	var n [3]int64                           // offset, due and seq
-	return ok && s.author(v, r.Offset, n[:]) == thisGroup && n[2] <= n[0] && by < r.Offset
+	return ok && s.author(v, r.Offset, n[:]) == thisGroup && min(n[1], n[2]) >= 0 && n[2] <= n[0] && by < r.Offset
 }
 
 // carries tells whether a record is a carried copy: the last two headers say what it stands for, and that is no request of its own.
@@ -241,7 +242,7 @@ func (s *source) retryOf(r *kgo.Record) (origin int64, again retry, ok bool) {
 		return 0, retry{}, false
 	}
 	var n [5]int64 // first offset, its timestamp and due time, attempts, next due time
-	ok = s.author(r.Headers[last].Value, r.Offset, n[:]) == thisGroup
+	ok = s.author(r.Headers[last].Value, r.Offset, n[:]) == thisGroup && min(n[2], n[3], n[4]) >= 0
 	return n[0], retry{due: n[4], offset: r.Offset, attempt: n[3]}, ok
 }
 

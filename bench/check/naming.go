@@ -106,7 +106,7 @@ func (s *source) forwarded(r *kgo.Record) (from Source, as *kgo.Record, ok bool)
 		return Source{}, nil, false
 	}
 	var n [3]int64 // partition, offset, timestamp
-	if s.author(r.Headers[last].Value, 1<<62, n[:]) != thisGroup {
+	if s.author(r.Headers[last].Value, 1<<62, n[:]) != thisGroup || n[1] < 0 {
 		return Source{}, nil, false
 	}
 	written := *r

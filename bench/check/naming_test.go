@@ -104,3 +104,25 @@ func TestNaming(t *testing.T) {
 		}
 	}
 }
+
+// What a processor writes of a record whose timestamp is missing has -1 for that, and is known all the same.
+func TestWithoutATimestamp(t *testing.T) {
+	s := &source{topic: "delays", partition: 3, route: &route{}}
+	header := func(name, numbers string) kgo.RecordHeader {
+		return kgo.RecordHeader{Key: name, Value: []byte("a8098c1a:billing:3:" + numbers)}
+	}
+	r := &kgo.Record{Offset: 9, Headers: []kgo.RecordHeader{header("delay-retry", "2:-1:1767225605123:1:1767225606123")}}
+	if origin, again, ok := s.retryOf(r); !ok || origin != 2 || again.due != 1767225606123 {
+		t.Errorf("a retry: of %d, %+v, %v", origin, again, ok)
+	}
+	r.Headers = []kgo.RecordHeader{{Key: "delay-cancel", Value: []byte("3-2-1767225605123")}, header("delay-forwarded", "1:7:-1")}
+	if from, _, ok := s.forwarded(r); !ok || from != (Source{"delays", 1, 7}) {
+		t.Errorf("a cancel that was passed on: %v, %v", from, ok)
+	}
+	for _, numbers := range []string{"-1:5:1767225605123:1:1767225606123", "2:5:-1:1:1767225606123", "2:5:1767225605123:-1:1767225606123", "2:5:1767225605123:1:-1", "2:-2:1767225605123:1:1767225606123"} {
+		r.Headers = []kgo.RecordHeader{header("delay-retry", numbers)}
+		if _, _, ok := s.retryOf(r); ok {
+			t.Errorf("made up, and believed: %s", numbers)
+		}
+	}
+}
