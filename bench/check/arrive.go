@@ -90,7 +90,7 @@ func (rt *route) misEmitted(p provenance) string {
 		return "has emitted headers, which the route leaves out"
 	case p.due < 0:
 		return "delay-due is absent"
-	case all && (p.fired < 0 || p.timestamp < 0):
+	case all && (p.fired < 0 || p.timestamp < 0 && !p.undated):
 		return "delay-fired or delay-source-timestamp is absent"
 	case !all && (p.fired >= 0 || p.timestamp >= 0):
 		return "has delay-fired or delay-source-timestamp, which the route leaves out"

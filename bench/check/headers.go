@@ -41,6 +41,7 @@ type provenance struct {
 	topic                        []byte
 	partition, offset, timestamp int64
 	due, fired, attempt, round   int64
+	undated                      bool   // it says that the request had no timestamp
 	code, cut                    []byte // dead letters
 	problem                      string
 }
@@ -62,6 +63,15 @@ func (p *provenance) once(n *int64, h kgo.RecordHeader) {
 	}
 }
 
+// dated sets the timestamp of the request, of which -1 says that it had none.
+func (p *provenance) dated(h kgo.RecordHeader) {
+	if string(h.Value) == "-1" && p.timestamp == -1 && !p.undated {
+		p.undated = true
+		return
+	}
+	p.once(&p.timestamp, h)
+}
+
 // fromDelivered reads the emitted headers of a delivered record.
 func fromDelivered(headers []kgo.RecordHeader) provenance {
 	p := provenance{partition: -1, offset: -1, timestamp: -1, due: -1, fired: -1, attempt: -1, round: -1}
@@ -81,7 +91,7 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 		case "delay-source":
 			p.source(h)
 		case "delay-source-timestamp":
-			p.once(&p.timestamp, h)
+			p.dated(h)
 		default:
 			p.problem = "header " + h.Key + " was delivered"
 		}
@@ -127,7 +137,7 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 		case "offset":
 			p.once(&p.offset, h)
 		case "timestamp":
-			p.once(&p.timestamp, h)
+			p.dated(h)
 		case "attempts":
 			p.once(&p.attempt, h)
 		case "code":

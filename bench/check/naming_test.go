@@ -119,6 +119,22 @@ func TestWithoutATimestamp(t *testing.T) {
 	if from, _, ok := s.forwarded(r); !ok || from != (Source{"delays", 1, 7}) {
 		t.Errorf("a cancel that was passed on: %v, %v", from, ok)
 	}
+	text := func(name, value string) kgo.RecordHeader { return kgo.RecordHeader{Key: name, Value: []byte(value)} }
+	letter := []kgo.RecordHeader{text("__delay.errors.timestamp", "-1"), text("__delay.errors.stage", "PARSE"), text("__delay.errors.code", "due_out_of_range"), text("__delay.errors.message", "it has none")}
+	if p := fromDeadLetter(letter); p.problem != "" {
+		t.Errorf("a dead letter: %s", p.problem)
+	}
+	all := &route{Route: Route{Emit: emitAll}}
+	emitted := []kgo.RecordHeader{text("delay-due", "5"), text("delay-source", "delays/0/1"), text("delay-fired", "6"), text("delay-source-timestamp", "-1")}
+	if p := fromDelivered(emitted); p.problem != "" || all.misEmitted(p) != "" {
+		t.Errorf("delivered: %q, %q", p.problem, all.misEmitted(p))
+	}
+	if p := fromDelivered(append(emitted, emitted[3])); p.problem == "" {
+		t.Error("two timestamps, and nothing is said")
+	}
+	if p := fromDelivered(emitted[:3]); all.misEmitted(p) == "" {
+		t.Error("no timestamp, and nothing is said")
+	}
 	for _, numbers := range []string{"-1:5:1767225605123:1:1767225606123", "2:5:-1:1:1767225606123", "2:5:1767225605123:-1:1767225606123", "2:5:1767225605123:1:-1", "2:-2:1767225605123:1:1767225606123"} {
 		r.Headers = []kgo.RecordHeader{header("delay-retry", numbers)}
 		if _, _, ok := s.retryOf(r); ok {
