@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"sync"
@@ -13,38 +12,56 @@ import (
 type heard struct {
 	mu   sync.Mutex
 	text strings.Builder
+	more chan struct{} // closed when more is printed; nil: that is not waited for
 }
 
 func (h *heard) Write(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.more != nil {
+		close(h.more)
+		h.more = nil
+	}
 	return h.text.Write(b)
 }
 
 func (h *heard) String() string {
+	text, _ := h.sofar()
+	return text
+}
+
+// sofar is what was printed, and what is closed when there is more.
+func (h *heard) sofar() (text string, more <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.text.String()
+	if h.more == nil {
+		h.more = make(chan struct{})
+	}
+	return h.text.String(), h.more
 }
 
 // await waits until something of each form was printed, and returns what the last group of the last form has matched.
 func (h *heard) await(t *testing.T, forms ...string) (found string) {
 	t.Helper()
 	for _, form := range forms {
-		is := regexp.MustCompile(form)
-		await(t, func() string {
-			text := h.String()
+		is, late := regexp.MustCompile(form), time.After(2*patience)
+		for found = ""; ; {
+			text, more := h.sofar()
 			if all := is.FindStringSubmatch(text); all != nil {
 				found = all[len(all)-1]
-				return ""
+				break
 			}
-			return fmt.Sprintf("no %q in\n%s", form, text[max(0, len(text)-4000):])
-		})
+			select {
+			case <-more:
+			case <-late:
+				t.Fatalf("no %q in\n%s", form, text[max(0, len(text)-4000):])
+			}
+		}
 	}
 	return found
 }
 
-// await looks until nothing is missing. Most of what is waited for is done by other processes, which cannot say so.
+// await looks until nothing is missing. What is waited for is done by other processes, which cannot say so.
 func await(t *testing.T, missing func() string) {
 	t.Helper()
 	for end := time.Now().Add(2 * patience); ; time.Sleep(20 * time.Millisecond) {

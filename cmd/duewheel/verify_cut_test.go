@@ -7,11 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/duewheel/duewheel/verify"
 )
 
 // A dead letter of which a replica has cut the value, the key or all headers, because its topic takes no more, is not altered: it says so.
@@ -41,27 +38,25 @@ func TestVerifyLettersCut(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"run", "-c", config, "-X", "state.dir=" + t.TempDir(), "-X", "admin.listen=off"}, strings.NewReader(""), io.Discard, io.Discard)
 	}()
-	var r verify.Report
-	for end := time.Now().Add(patience); r.Counts.DeadLettered < 5; time.Sleep(50 * time.Millisecond) {
-		var err error
-		if r, err = verified(t, "-c", config); err != nil {
-			t.Errorf("%v: %+v", err, r.Faults)
-			break
+	waits, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	for from, letters := client(t, addr, kgo.ConsumeTopics("delays.dead"), kgo.FetchIsolationLevel(kgo.ReadCommitted())), 0; letters < 5; {
+		all := from.PollFetches(waits)
+		if err := all.Err0(); err != nil {
+			t.Fatal(err)
 		}
-		if time.Now().After(end) {
-			t.Errorf("%+v", r.Counts)
-			break
+		for _, letter := range all.Records() {
+			if letters++; !slices.ContainsFunc(letter.Headers, func(h kgo.RecordHeader) bool { return h.Key == "__delay.errors.cut" }) {
+				t.Errorf("the dead letter at offset %d is whole", letter.Offset)
+			}
 		}
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	for from, letters := client(t, addr, kgo.ConsumeTopics("delays.dead")), 0; letters < 5 && !t.Failed(); {
-		for _, letter := range from.PollFetches(t.Context()).Records() {
-			if letters++; !slices.ContainsFunc(letter.Headers, func(h kgo.RecordHeader) bool { return h.Key == "__delay.errors.cut" }) {
-				t.Errorf("the dead letter at offset %d is whole", letter.Offset)
-			}
-		}
+	r, err := verified(t, "-c", config)
+	if err != nil || r.Counts.DeadLettered != 5 {
+		t.Errorf("%v: %+v, %+v", err, r.Counts, r.Faults)
 	}
 }

@@ -168,10 +168,14 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 
 // Load brings what is due soon into memory, and decides what records do that name others.
 func (k *keyed) Load(now int64, room Room) error {
-	if k.live && len(k.questions) > 0 && !k.blind {
+	switch {
+	case !k.live || k.blind:
+	case len(k.questions) > 0:
 		if err := k.decide(); err != nil {
 			return err
 		}
+	default:
+		k.sure, k.dropped = false, nil // no copy waits that was read in the catch-up
 	}
 	return k.window.Load(now, room)
 }

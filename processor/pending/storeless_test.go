@@ -3,7 +3,10 @@ package pending
 import (
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/wheel"
 )
 
@@ -96,4 +99,24 @@ func TestForgo(t *testing.T) {
 	equal(t, "L", pt.To.LowWater, 1)
 	l.read(t, p, ms(10), req(2, ms(20), "orders"), req(3, ms(farMs+10), "orders"))
 	equal(t, "pending", p.Pending(), 3)
+}
+
+// What a partition without a store has taken away is kept for the copies that it reads while it catches up, and not for good.
+func TestDroppedIsForgotten(t *testing.T) {
+	l := storelessOwner(t, 1<<20)
+	p, err := l.assign(state.Checkpoint{Offset: 3, Appended: true}, 0, 4, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolve := func(offset, seq int64) *kgo.Record {
+		return &kgo.Record{Topic: testTopic, Offset: offset, Headers: topics.Resolve(testMark, seq, ms(5000), seq)}
+	}
+	l.read(t, p, testNow, req(0, ms(5000), "orders"), req(1, ms(5000), "orders"), req(2, ms(5000), "orders"), resolve(3, 0))
+	equal(t, "kept in the catch-up", len(p.dropped), 1)
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(testNow, l.room))
+	equal(t, "kept when it is live", len(p.dropped), 0)
+	l.read(t, p, testNow, resolve(4, 1))
+	equal(t, "kept of what is read then", len(p.dropped), 0)
+	equal(t, "pending", p.Pending(), 1)
 }
