@@ -69,10 +69,12 @@ type idHash [2]uint64
 // ids are those that memory knows. The zero value is of no use.
 type ids struct {
 	seeds     [2]maphash.Seed
-	first     map[idHash]indexEntry
+	first     idTable
 	more      map[idHash][]indexEntry // of an id that several have, in a replay: one that was refused is found until its resolve record is read
 	fresh     []freshID               // the store knows them when its open batch is committed
 	questions map[idHash]int          // how many open questions are about an id
+	scratch   []idHash
+	touched   uint64 // keeps what touch reads from being left out
 }
 
 // freshID is a record that waits in the store's open batch.
@@ -82,24 +84,24 @@ type freshID struct {
 }
 
 func newIDs() *ids {
-	return &ids{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, first: map[idHash]indexEntry{}}
+	return &ids{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
 // idBytes is what one takes in memory, about.
 const idBytes = 80
 
-func (x *ids) len() int { return len(x.first) + len(x.more) }
+func (x *ids) len() int { return x.first.len() + len(x.more) }
 
 func (x *ids) hash(id []byte) idHash {
-	return idHash{maphash.Bytes(x.seeds[0], id), maphash.Bytes(x.seeds[1], id)}
+	return idHash{maphash.Bytes(x.seeds[0], id), maphash.Bytes(x.seeds[1], id) | 1<<63} // never zero
 }
 
 // add takes in a record that has an id.
 func (x *ids) add(id []byte, e indexEntry) idHash {
 	h := x.hash(id)
-	switch was, has := x.first[h]; {
+	switch was, has := x.first.find(h); {
 	case !has || was.key == e.key:
-		x.first[h] = e
+		x.first.put(h, e)
 	default:
 		if x.more == nil {
 			x.more = map[idHash][]indexEntry{}
@@ -113,13 +115,14 @@ func (x *ids) remove(id []byte, key state.Key) { x.removeHash(x.hash(id), key) }
 
 func (x *ids) removeHash(h idHash, key state.Key) {
 	more := x.more[h]
-	was, has := x.first[h]
+	was, has := x.first.find(h)
 	switch {
 	case has && was.key == key && len(more) == 0:
-		delete(x.first, h)
+		x.first.remove(h)
 		return
 	case has && was.key == key:
-		x.first[h], more = more[0], more[1:]
+		x.first.put(h, more[0])
+		more = more[1:]
 	case len(more) == 0:
 		return
 	default:
@@ -146,11 +149,11 @@ func (x *ids) inQuestion(id []byte) bool { return len(x.questions) > 0 && x.ques
 
 // find gives those that have an id.
 func (x *ids) find(id []byte) (all []indexEntry) {
-	if len(x.first) == 0 {
+	if x.first.len() == 0 {
 		return nil
 	}
 	h := x.hash(id)
-	if e, has := x.first[h]; has {
+	if e, has := x.first.find(h); has {
 		all = append(append(all, e), x.more[h]...)
 	}
 	return all
@@ -158,13 +161,20 @@ func (x *ids) find(id []byte) (all []indexEntry) {
 
 // forget removes records of which only the keys are known. It looks at all ids.
 func (x *ids) forget(keys map[state.Key]struct{}) {
-	for h, e := range x.first {
-		all := append([]indexEntry{e}, x.more[h]...)
-		for _, e := range all {
-			if _, is := keys[e.key]; is {
-				x.removeHash(h, e.key)
-			}
+	var gone []freshID
+	note := func(h idHash, e indexEntry) {
+		if _, is := keys[e.key]; is {
+			gone = append(gone, freshID{h, e.key})
 		}
+	}
+	for h, e := range x.first.all() {
+		note(h, e)
+		for _, e := range x.more[h] {
+			note(h, e)
+		}
+	}
+	for _, f := range gone {
+		x.removeHash(f.hash, f.key)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
 )
 
 // index finds what is pending by its id, in memory and in the store.
@@ -62,6 +63,33 @@ func (w *index) removeID(run []byte, key state.Key) {
 	}
 	if id := runID(run); id != nil {
 		w.ids.remove(id, key)
+	}
+}
+
+// removeIDs takes the ids of records that are in memory only, and of copies in the open batch, out of it, but not those of stubs. All are looked for before the first one is
+// taken out: what lies in no cache is waited for at the same time.
+func (w *window) removeIDs(all []wheel.Entry) {
+	if w.ids.len() == 0 {
+		return
+	}
+	hashes := w.ids.scratch[:0]
+	for _, e := range all {
+		var h idHash
+		if r := ref(e.Ref); !r.stored() || len(w.ids.fresh) > 0 { // or a copy that is in the open batch
+			if run := w.near.get(r); !isStub(run) {
+				if id := runID(run); id != nil {
+					h = w.ids.hash(id)
+					w.ids.touched ^= w.ids.first.touch(h)
+				}
+			}
+		}
+		hashes = append(hashes, h)
+	}
+	w.ids.scratch = hashes
+	for i, h := range hashes {
+		if h != (idHash{}) {
+			w.ids.removeHash(h, state.Key{Due: int64(all[i].Due), Seq: all[i].Seq})
+		}
 	}
 }
 

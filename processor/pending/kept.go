@@ -93,6 +93,7 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 		}
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
 		w.near.touch(got)
+		w.removeIDs(got)
 		for _, e := range got {
 			r := ref(e.Ref)
 			run := w.near.get(r)
@@ -107,9 +108,6 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 				}
 				items = append(items, stubs{w}.expire(it))
 				continue
-			}
-			if !r.stored() || len(w.ids.fresh) > 0 { // a copy that is in the open batch
-				w.removeID(run, it.Key)
 			}
 			// Not pending any more. What only memory holds goes on holding the store's resume
 			// back, until it is released.

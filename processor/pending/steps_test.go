@@ -273,7 +273,7 @@ func (h *hashed) partition(p *Partition) {
 	for _, r := range p.removed {
 		h.put(r.by, r.offset)
 	}
-	h.put(int64(len(p.drops.wanted)), int64(len(p.ids.first)), int64(len(p.ids.questions)), int64(len(p.ids.fresh)))
+	h.put(int64(len(p.drops.wanted)), int64(p.ids.first.len()), int64(len(p.ids.questions)), int64(len(p.ids.fresh)))
 	for _, n := range p.ids.find([]byte("id")) {
 		h.put(n.key.Due, n.key.Seq)
 	}
