@@ -138,6 +138,13 @@ type Config struct {
 	// TrimInterval is how often it is looked whether delay topics can be trimmed (`trim` of a route). Longer: fewer requests, and longer logs.
 	TrimInterval time.Duration `key:"trim_interval" default:"1m" min:"1s" max:"24d"`
 
+	// CarryRecords is how many pending records this process carries in a second at most (`carry` of a route). Lower: less beside deliveries, and it may not be
+	// done before the topic deletes what waits for it; `/readyz` says so.
+	CarryRecords int `key:"carry_records" default:"10000" min:"1"`
+
+	// CarryBytes is the same in bytes. A record that is larger takes its time.
+	CarryBytes int64 `key:"carry_bytes" default:"10MB" min:"1"`
+
 	// RetryBackoff is after what time records are tried again whose target was in trouble. Each pause is a quarter longer than the
 	// one before (and up to a fifth longer or shorter), so a record is at most that much later than its target is back. Each try
 	// writes them to the delay topic once more.

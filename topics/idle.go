@@ -53,6 +53,9 @@ var idleSettings = []idleSetting{
 		fixedDelay: inOrder + "so cannot be spread; leave it out, or delay, and have producers write delay-for",
 		forRetries: "a backoff has a jitter of its own; write retry.backoff.jitter",
 	}},
+	{"carry", func(r *Route) bool { return r.Carry != nil }, map[kind]string{
+		fixedDelay: inOrder + "are not carried" + leave + ", and give the topic a retention.ms longer than the delay, or -1",
+	}},
 	{"on_unknown_cancel", func(r *Route) bool { return r.CancelsAnswered }, map[kind]string{fixedDelay: inOrder + "cannot be cancelled" + leave}},
 	{"on_late_replace", func(r *Route) bool { return r.ReplacesLate }, map[kind]string{fixedDelay: inOrder + "cannot be replaced" + leave}},
 	{"mode", func(r *Route) bool { return r.Keyed }, noIDs},

@@ -58,6 +58,9 @@ type Route struct {
 	// Trim has what the topic does not need any more deleted. Nil: if the topic keeps everything otherwise (KeepAll).
 	Trim *bool
 
+	// Carry has what is pending written again, to the end of its partition, before the log below it is deleted. Nil: true. Not together with Delay.
+	Carry *bool
+
 	// Weight is how much of a turn is the route's when records of other routes are due, too, beside the weights of those. Zero: 1. MostWeight at most.
 	Weight int
 
@@ -193,6 +196,9 @@ func (r *Route) Allowed(target []byte) bool {
 	}
 	return false
 }
+
+// Carries reports whether what is pending in the topic is carried. Records with a fixed delay never are.
+func (r *Route) Carries() bool { return r.kind() != fixedDelay && (r.Carry == nil || *r.Carry) }
 
 // AllowedBy is the entry of Allow that lets records go to target; "": there is none.
 func (r *Route) AllowedBy(target string) string {

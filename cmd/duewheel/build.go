@@ -34,6 +34,7 @@ func (r routeSettings) route() topics.Route {
 
 		Jitter:          r.Jitter,
 		Trim:            r.Trim,
+		Carry:           r.Carry,
 		Weight:          r.Weight,
 		ExpireAfter:     r.ExpireAfter,
 		Remember:        r.Remember,

@@ -98,6 +98,8 @@ batch: {records: 500, bytes: 1MiB}
 commit_interval: 100ms
 turn_timeout: 3s
 shutdown_timeout: 12s
+carry_records: 500
+carry_bytes: 1MB
 retry_backoff: 2s
 retry_backoff_max: 1m
 unknown_target_after: 8s
@@ -127,7 +129,7 @@ log: {level: debug, format: json}
 		Config: processor.Config{Group: "g", SessionTimeout: 6 * time.Second, HeartbeatInterval: 200 * time.Millisecond,
 			TransactionTimeout: 15 * time.Second, Guarantee: processor.AtLeastOnce, Lanes: 3, StateDir: "/var/lib/duewheel",
 			MemoryBudget: 1 << 30, NearWindow: time.Minute, BatchRecords: 500, BatchBytes: 1 << 20, CommitInterval: 100 * time.Millisecond,
-			TurnTimeout: 3 * time.Second, ShutdownTimeout: 12 * time.Second, RetryBackoff: 2 * time.Second, RetryBackoffMax: time.Minute, UnknownTargetAfter: 8 * time.Second, ForbiddenTargetAfter: time.Hour, MaxClockSkew: 300 * time.Millisecond, AcceptLoss: true, Standbys: 1, Instance: "one"},
+			TurnTimeout: 3 * time.Second, ShutdownTimeout: 12 * time.Second, CarryRecords: 500, CarryBytes: 1_000_000, RetryBackoff: 2 * time.Second, RetryBackoffMax: time.Minute, UnknownTargetAfter: 8 * time.Second, ForbiddenTargetAfter: time.Hour, MaxClockSkew: 300 * time.Millisecond, AcceptLoss: true, Standbys: 1, Instance: "one"},
 		Routes: []routeSettings{{
 			Topic: "delay-5m", Target: "orders", Delay: 5 * time.Minute, MaxDelay: 7 * 24 * time.Hour, DeadLetter: "graveyard", Emit: topics.EmitNone,
 		}},

@@ -34,6 +34,7 @@ func TestEverySettingDoesSomethingOrIsRefused(t *testing.T) {
 		"headers.emit":          {all, []string{"source", "all", "none"}},
 		"jitter":                {withIDs, []string{"1m"}},
 		"trim":                  {all, []string{"true", "false"}},
+		"carry":                 {noFixed, []string{"true", "false"}},
 		"weight":                {all, []string{"1", "3"}},
 		"expire_after":          {all, []string{"1m"}}, // from due on, however long the delay was
 		"on_unknown_cancel":     {noFixed, []string{"count", "dead_letter", "Count"}},

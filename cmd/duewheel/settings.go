@@ -152,6 +152,10 @@ type routeSettings struct {
 	// right to Delete the topic.
 	Trim *bool `key:"trim" unset:"true where retention.ms and retention.bytes of the topic are -1, as topics create makes it"`
 
+	// Carry says whether what is pending is written again, to the end of its partition, before the topic's retention deletes it, and where it keeps a trimmed log
+	// long. `false`: the topic's `retention.ms` must be longer than any delay. Not with `delay`.
+	Carry *bool `key:"carry" unset:"true"`
+
 	// Weight is how much of a turn the route gets when more is due than a turn takes, of other routes, too: one with 3 gets three times as much as one with 1.
 	// Its partitions share that equally. What a route does not need is left to the others. 1 to 1000.
 	Weight int `key:"weight" default:"1"`
