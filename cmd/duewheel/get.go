@@ -188,7 +188,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		if fate.Taken {
 			text = "taken away, or dead-lettered: it lies before all that is pending"
 			if !one.whole() {
-				text += fmt.Sprintf("; by what is among the last %s of the log, which were not searched (--patience)", count(one.end-one.to, "record"))
+				text += fmt.Sprintf("; or it was carried, or taken away, by what is among the last %s of the log, which were not searched (--patience)", count(one.end-one.to, "record"))
 			}
 			break
 		}

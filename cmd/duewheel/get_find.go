@@ -75,8 +75,6 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 		return nil, v.advise(err)
 	}
 	switch {
-	case h.Offset < b.Start:
-		return nil, removed(p, b.Start, h)
 	case h.Offset >= b.High:
 		return nil, fmt.Errorf("unknown: the log of %s ends at offset %d, before %s", p, b.High, h)
 	case h.Offset >= b.Stable:
@@ -88,16 +86,19 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 		return nil, v.advise(err)
 	}
 	one := &foundRecord{got: got, searched: searched{got.ReadTo, got.Bounds.Stable}}
-	if err := v.fill(ctx, one, h.Offset); err != nil {
+	fates, place := got.Fates(), h.Offset
+	if len(fates) > 0 {
+		place = fates[0].Place
+	}
+	if err := v.fill(ctx, one, place); err != nil {
 		return nil, err
 	}
 	if one.record == nil {
-		if h.Offset < got.Bounds.Start { // since it was asked first
-			return nil, removed(p, got.Bounds.Start, h)
+		if h.Offset < got.Bounds.Start {
+			return nil, removed(p, one, h)
 		}
 		return nil, fmt.Errorf("unknown: no committed record has offset %d in %s: it is a marker, or its producer has aborted it, or it was compacted away", h.Offset, p)
 	}
-	fates := got.Fates()
 	if len(fates) == 0 {
 		one.other = true // the fold has passed it over
 		return one, nil
@@ -109,9 +110,13 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 	return one, v.fillBy(ctx, one)
 }
 
-// removed says that a record lay before the beginning of its log.
-func removed(p partitionOf, start int64, h topics.Handle) error {
-	return fmt.Errorf("unknown: the log of %s begins at offset %d, and %s lay before that: retention has removed it, so it was resolved, unless the topic has lost pending records (`duewheel topics check`)", p, start, h)
+// removed says that a record lay before the beginning of its log, and that no copy of it was found.
+func removed(p partitionOf, one *foundRecord, h topics.Handle) error {
+	unless := ""
+	if !one.whole() {
+		unless = fmt.Sprintf(" it was carried, to where the last %s of the log lie, which were not searched (--patience), or", count(one.end-one.to, "record"))
+	}
+	return fmt.Errorf("unknown: the log of %s begins at offset %d, and %s lay before that: retention has removed it, so it was resolved, unless%s the topic has lost pending records (`duewheel topics check`)", p, one.got.Bounds.Start, h, unless)
 }
 
 // withID finds what has an id, or had it last.
@@ -138,7 +143,7 @@ func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
 	}
 	for _, one := range waits {
 		one.searched = searched{one.got.ReadTo, one.got.ReadTo}
-		if err := errors.Join(v.fill(ctx, one, one.fate.Offset), v.fillBy(ctx, one)); err != nil {
+		if err := errors.Join(v.fill(ctx, one, one.fate.Place), v.fillBy(ctx, one)); err != nil {
 			return nil, err
 		}
 	}
@@ -157,9 +162,20 @@ func hintAtHandle(id string) string {
 func (v *view) fill(ctx context.Context, one *foundRecord, offset int64) error {
 	return v.Find(ctx, one.got, []int64{offset}, func(_ int, r *kgo.Record) {
 		if !r.Attrs.IsControl() {
-			one.record = r
+			one.record = v.asWritten(one.got, r)
 		}
 	})
+}
+
+// asWritten is the record that a carried copy stands for, as it was first; of any other record, that itself.
+func (v *view) asWritten(got *ahead.Looked, r *kgo.Record) *kgo.Record {
+	written, c, is := v.mark(got).Copied(r.Headers, r.Offset)
+	if !is {
+		return r
+	}
+	first := *r
+	first.Offset, first.Headers, first.Timestamp = c.Seq, written, time.UnixMilli(c.Timestamp)
+	return &first
 }
 
 // fillBy reads what has cancelled, replaced or stands for a record.

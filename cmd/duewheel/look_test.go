@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -44,6 +45,8 @@ type lookStory struct {
 //	topics <name>=<partitions>...
 //	config                      the configuration, as $CONFIG
 //	write <header>=<value>... [partition= key= at= due= forwarded=<written at>]   a record; its value is the input
+//	copy of=<offset> due=       a carried copy of what lies there, of the topic delays
+//	cut to=<offset>             the log of that loses what lies below
 //	checkpoint topic= partition= o= [w=<due>:<seq>] [l=] [parsers=<from>:<spec>;…] [version=]
 //	run                         a command, as a line; what it has printed, its notes, and its error
 func TestLook(t *testing.T) {
@@ -71,6 +74,13 @@ func (s *lookStory) do(d *datadriven.TestData) string {
 		s.config = writeFile(s.T, "duewheel.yaml", "kafka: {brokers: '"+s.addr+"'}\ngroup: {id: g}\n"+d.Input+"\n")
 	case "write":
 		return s.write(d)
+	case "copy":
+		return s.copy(d)
+	case "cut":
+		n, _ := strconv.Atoi(d.CmdArgs[0].Vals[0])
+		if err := s.c.DeleteRecords("delays", 0, int64(n)); err != nil {
+			s.Fatal(err)
+		}
 	case "checkpoint":
 		s.checkpoint(d)
 	case "run":
@@ -129,6 +139,25 @@ func (s *lookStory) write(d *datadriven.TestData) string {
 		s.Fatal(err)
 	}
 	return fmt.Sprintf("%s/%d@%d\n", r.Topic, r.Partition, r.Offset)
+}
+
+func (s *lookStory) copy(d *datadriven.TestData) string {
+	at, _ := strconv.Atoi(d.CmdArgs[0].Vals[0])
+	from := client(s.T, s.addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"delays": {0: kgo.NewOffset().At(int64(at))}}))
+	r := from.PollRecords(s.Context(), 1).Records()[0]
+	id := s.c.TopicInfo("delays").TopicID
+	mark := topics.NewMark([4]byte(id[:4]), "g", 0)
+	written, c, is := mark.Copied(r.Headers, r.Offset)
+	if !is {
+		c = topics.Copy{Seq: r.Offset, Due: s.instant(d.CmdArgs[1].Vals[0]).UnixMilli(), Timestamp: r.Timestamp.UnixMilli()}
+	}
+	c.From = r.Offset
+	copied := &kgo.Record{Topic: "delays", Key: r.Key, Value: r.Value, Timestamp: lookNow}
+	copied.Headers, _ = topics.AppendCopy(nil, written, mark, c, nil)
+	if err := client(s.T, s.addr, kgo.RecordPartitioner(kgo.ManualPartitioner())).ProduceSync(s.Context(), copied).FirstErr(); err != nil {
+		s.Fatal(err)
+	}
+	return fmt.Sprintf("delays/0@%d\n", copied.Offset)
 }
 
 func (s *lookStory) checkpoint(d *datadriven.TestData) {
@@ -323,6 +352,40 @@ func TestReschedule(t *testing.T) {
 	out, err = command(t, "", "get", "-c", config, "third")
 	if err == nil {
 		t.Errorf("an id that is none: %s", out)
+	}
+}
+
+// That nothing is known of a record which its log has lost does not say that it was resolved, where not all was searched in which a copy may lie.
+func TestRemovedUnlessCarried(t *testing.T) {
+	one := &foundRecord{got: &ahead.Looked{Bounds: kafka.Bounds{Start: 7}}, searched: searched{9, 9}}
+	whole := removed(partitionOf{}, one, topics.Handle{}).Error()
+	one.searched = searched{8, 10}
+	part := removed(partitionOf{}, one, topics.Handle{}).Error()
+	const carried = "unless it was carried, to where the last 2 records of the log lie, which were not searched (--patience), or the topic has lost"
+	if strings.Contains(whole, "carried") || !strings.Contains(part, carried) {
+		t.Errorf("it is said:\n%s\n%s", whole, part)
+	}
+}
+
+// What takes the place of a record that was carried asks for what that was written with, and names it by its own handle.
+func TestRescheduleWhatWasCarried(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	s := &lookStory{T: t, c: c, addr: addr}
+	arg := func(key, value string) datadriven.CmdArg { return datadriven.CmdArg{Key: key, Vals: []string{value}} }
+	due := max(time.Since(lookNow), 0).Round(time.Second) + 24*time.Hour // from lookNow on, and ahead of today
+	s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{arg("due", due.String()), arg("delay-target-topic", "orders"), arg("trace", "17")}})
+	s.copy(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{arg("of", "0"), arg("due", due.String())}})
+	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{arg("o", "2"), arg("l", "1")}})
+	s.do(&datadriven.TestData{Cmd: "cut", CmdArgs: []datadriven.CmdArg{arg("to", "1")}})
+	handle := topics.Handle{Due: lookNow.Add(due).UnixMilli()}.String()
+	out, err := command(t, "", "deliver-now", "-b", addr, "-g", "g", "-t", "delays", handle)
+	if err != nil || !strings.Contains(out, "takes the place of "+handle) {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	r := fetch(t, addr, "delays", 2)[1]
+	h := headers(r)
+	if string(r.Value) != "v" || h["trace"] != "17" || h["delay-target-topic"] != "orders" || h["delay-replace"] != handle || h["delay-seq"] != "" || h["delay-from"] != "" || len(h) != 4 {
+		t.Errorf("it is %q with %v", r.Value, h)
 	}
 }
 

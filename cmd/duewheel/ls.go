@@ -60,7 +60,8 @@ to Describe the group. What is delivered meanwhile may still be in the list.`,
 type spot struct {
 	due    int64
 	key    int64 // its own due time
-	offset int64
+	offset int64 // where the log had it first
+	place  int64 // where it lies
 	of     int32 // which partition
 	late   bool
 	atOnce bool
@@ -124,7 +125,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 			if p.Due < v.Now.UnixMilli() {
 				n.overdue++
 			}
-			found.add(spot{p.Due, p.Key, p.Offset, of, p.Late, p.AtOnce})
+			found.add(spot{p.Due, p.Key, p.Offset, p.Place, of, p.Late, p.AtOnce})
 		}
 		n.more = n.more || got.Stopped && o.limit > 0 && n.pending-before > int64(o.limit)
 		got.Forget()
@@ -238,12 +239,12 @@ type pendingRow struct {
 // rows reads what is to be shown of records where they lie. A row is nil if its record is not there any more.
 func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, render func(*pendingRow) []byte) ([][]byte, error) {
 	rows := make([][]byte, len(window))
-	order := make([]int, len(window)) // by partition and offset
+	order := make([]int, len(window)) // by partition and place
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(window[a].of, window[b].of), cmp.Compare(window[a].offset, window[b].offset))
+		return cmp.Or(cmp.Compare(window[a].of, window[b].of), cmp.Compare(window[a].place, window[b].place))
 	})
 	bar := newBar(v.stderr)
 	defer bar.end()
@@ -257,11 +258,11 @@ func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, ren
 		got := all[of]
 		offsets := make([]int64, n)
 		for i := range offsets {
-			offsets[i] = window[order[i]].offset
+			offsets[i] = window[order[i]].place
 		}
 		err := v.Find(ctx, got, offsets, func(i int, r *kgo.Record) {
 			bar.add(1, 0)
-			rows[order[i]] = render(v.row(got, r, window[order[i]]))
+			rows[order[i]] = render(v.row(got, v.asWritten(got, r), window[order[i]]))
 		})
 		if err != nil {
 			return nil, err

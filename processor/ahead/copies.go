@@ -13,6 +13,7 @@ func (b *basis) LogBegins(at int64) { b.logStart = at }
 // copy takes in a carried copy; r is what it stands for, at the offset of the copy.
 func (p adding) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decided bool) {
 	key := state.Key{Due: c.Due, Seq: c.Seq}
+	p.trace.copied(r, c.Seq, p.hash(q.ID), c.Due)
 	pending := p.checkpoint.Watermark.Less(key)
 	remembered := !pending && q.ID != nil && p.checkpoint.Watermark.Less(p.rememberedUntil(key))
 	place, has := p.find(c.Seq)

@@ -18,7 +18,7 @@ type Pending struct {
 	Target string
 	Late   bool // its time was over before it was read: it is delivered when O passes it
 	AtOnce bool // of a retry route whose topic does not tell when it came: its owner has yet to give it its time
-	Read   bool // an owner has read it: it lies below O
+	Read   bool // an owner has read it: it lies below O, or lay there first
 }
 
 // All are those that were chosen, in the order of the log. It counts after Decide.
@@ -45,7 +45,7 @@ func (p *Partition) All() iter.Seq[Pending] {
 }
 
 func (p *Partition) show(e *entry) Pending {
-	w := Pending{Offset: p.seq(e), Place: e.offset, Due: e.due, Key: e.due, Size: int(e.size), Target: p.targets[e.target], Read: e.offset < p.checkpoint.Offset}
+	w := Pending{Offset: p.seq(e), Place: e.offset, Due: e.due, Key: e.due, Size: int(e.size), Target: p.targets[e.target], Read: p.seq(e) < p.checkpoint.Offset}
 	w.Late = !p.queue && !p.checkpoint.Watermark.Less(p.key(e))
 	if w.AtOnce = e.flags&atOnce != 0; w.AtOnce {
 		w.Due, w.Late = e.written, false

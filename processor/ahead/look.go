@@ -137,7 +137,8 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 }
 
 // Trace finds out what has become of the record at an offset, which is watched. It reads what lies behind that, and ends at a time: then
-// Stopped is set, and what lies at or above ReadTo may have taken the record away. Of one that the log has lost there is no fate.
+// Stopped is set, and what lies at or above ReadTo may have taken the record away. Of one that the log has lost there is a fate if it was carried
+// and a copy was found.
 func (l *Looker) Trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
 	return settled(tp, func() (*Looked, error) { return l.trace(ctx, tp, id, until) })
 }
@@ -147,8 +148,9 @@ func (l *Looker) trace(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 	if err != nil {
 		return nil, err
 	}
-	if at := l.Watch.Offset; at < c.Offset {
-		got.position = max(at, got.Bounds.Start) // what lies before it has no say
+	got.LogBegins(got.Bounds.Start)
+	if at := l.Watch.Offset; at < c.Offset && at >= got.Bounds.Start {
+		got.position = at // what lies before it has no say; of what the log has lost a copy may be pending
 	}
 	r := reader{Looker: l, got: got, until: until}
 	r.expect(got.Bounds.Stable)

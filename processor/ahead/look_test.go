@@ -14,6 +14,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // sight is a cluster with one partition that is looked at.
@@ -55,6 +56,17 @@ func (s *sight) write(n int) {
 		if err := s.cl.ProduceSync(s.Context(), request(0, testNow+1000*int64(i+1))).FirstErr(); err != nil {
 			s.Fatal(err)
 		}
+	}
+}
+
+// carry writes a copy of the record that write has made at an offset.
+func (s *sight) carry(offset int64) {
+	s.Helper()
+	due := testNow + 1000*(offset+1)
+	r := request(0, due)
+	r.Headers, _ = topics.AppendCopy(nil, r.Headers, topics.NewMark(s.id.Short(), "g", 0), topics.Copy{Seq: offset, Due: due, Timestamp: r.Timestamp.UnixMilli(), From: offset}, nil)
+	if err := s.cl.ProduceSync(s.Context(), r).FirstErr(); err != nil {
+		s.Fatal(err)
 	}
 }
 
@@ -263,5 +275,37 @@ func TestFindInALogThatIsCut(t *testing.T) {
 	var found []int64
 	if err := s.l.Find(t.Context(), got, []int64{1, 3, 4, 8}, func(_ int, r *kgo.Record) { found = append(found, r.Offset) }); err != nil || !slices.Equal(found, []int64{4, 8}) {
 		t.Errorf("found %v, %v", found, err)
+	}
+}
+
+// Of a record that its log has lost a copy may wait: it is found by where the record was first, and read where the copy lies. What lies before all that is
+// pending is not read for that.
+func TestTraceOfWhatWasCarried(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		c       state.Checkpoint
+		records int64
+	}{
+		{"and the copy was read", state.Checkpoint{Offset: 21, LowWater: 19, Watermark: state.Key{Due: testNow + 3000, Seq: 3}}, 2},
+		{"and the copy was not read yet", state.Checkpoint{Offset: 20, LowWater: 15, Watermark: state.Key{Due: testNow + 3000, Seq: 3}}, 4},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSight(t)
+			s.write(20)
+			s.carry(15)
+			s.commit(tt.c)
+			s.cut(17)
+			s.l.Watch = Watch{Offset: 15, Has: true}
+			got, err := s.l.Trace(t.Context(), s.tp, s.id, time.Now().Add(time.Minute))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f := got.Fates(); len(f) != 1 || f[0].State != IsPending || f[0].Offset != 15 || f[0].Place != 20 || f[0].Waits.Place != 20 || !f[0].Waits.Read {
+				t.Errorf("it has become %+v", f)
+			}
+			if got.Records != tt.records {
+				t.Errorf("%d records were read", got.Records)
+			}
+		})
 	}
 }

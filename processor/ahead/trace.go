@@ -42,6 +42,7 @@ type Naming struct {
 // Found is a record that is watched.
 type Found struct {
 	Offset  int64
+	Place   int64 // where it was read last: at Offset, or what is there is a carried copy
 	Due     int64 // ms; 0: not known, because it was refused, or is Forgotten
 	Written int64 // ms: its timestamp
 	Refusal *topics.Refusal
@@ -65,16 +66,29 @@ func (t *trace) watches(offset int64, id uint64) bool {
 
 // found notes a record.
 func (t *trace) found(r *kgo.Record, id uint64, due int64, why *topics.Refusal) {
-	if !t.watches(r.Offset, id) {
+	t.add(Found{r.Offset, r.Offset, due, r.Timestamp.UnixMilli(), why}, id)
+}
+
+// copied notes a carried copy. What it stands for may have left the log.
+func (t *trace) copied(r *kgo.Record, seq int64, id uint64, due int64) {
+	if i := slices.IndexFunc(t.founds, func(f Found) bool { return f.Offset == seq }); i >= 0 {
+		t.founds[i].Place = r.Offset
 		return
 	}
-	if t.watch.Has && t.watch.Offset == r.Offset {
+	t.add(Found{Offset: seq, Place: r.Offset, Due: due, Written: r.Timestamp.UnixMilli()}, id)
+}
+
+func (t *trace) add(f Found, id uint64) {
+	if !t.watches(f.Offset, id) {
+		return
+	}
+	if t.watch.Has && t.watch.Offset == f.Offset {
 		t.own = id
 	}
 	if len(t.founds) == mostTraced {
 		t.founds = append(t.founds[:0], t.founds[mostTraced/2:]...)
 	}
-	t.founds = append(t.founds, Found{r.Offset, due, r.Timestamp.UnixMilli(), why})
+	t.founds = append(t.founds, f)
 }
 
 // refused notes why a record that was found will not be delivered.
