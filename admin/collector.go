@@ -45,6 +45,7 @@ var (
 	descLosing       = desc("topic_loses_records", "1 while a delay topic is compacted, or its retention is shorter than what is pending in it needs.", "topic")
 	descTrimmed      = desc("topic_trimmed_offsets_total", "Offsets of a delay topic that were deleted because nothing needed them any more.", "topic")
 	descUntrimmed    = desc("topic_untrimmed", "1 while a delay topic should be trimmed and is not; /readyz says why.", "topic")
+	descCarried      = desc("records_carried_total", "Copies of pending records written to the end of a delay topic, so that its log can be cut.", "topic")
 	descToTarget     = desc("target_records_delivered_total", "Records delivered to a target topic.", "target")
 	descTrouble      = desc("target_in_trouble", "1 while a target's records are carried on because it does not take them.", "target")
 	descLateness     = desc("lateness_seconds", "The delivering commit's answer minus the later of due and the record's timestamp, by target topic.", "target")
@@ -99,6 +100,7 @@ var (
 	descWatermark    = partitionDesc("watermark_timestamp_seconds", "Due time up to which everything is resolved.")
 	descAge          = partitionDesc("checkpoint_age_seconds", "Time since the checkpoint was committed.")
 	descBehind       = partitionDesc("checkpoint_overdue_seconds", "For how long there has been a checkpoint to write; beyond a session something is wrong.")
+	descCarryBehind  = partitionDesc("carry_behind", "1 while the log may lose what is pending before it is carried; /readyz says why.")
 	descPosition     = partitionDesc("position", "Offset of the next record to be read.")
 	descLogStart     = partitionDesc("log_start_offset", "First offset of the delay topic's log.")
 	descLogEnd       = partitionDesc("log_end_offset", "End of the delay topic's log.")
@@ -109,11 +111,11 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descAccepted, descDelivered, descLate, descOnArrival, descRequested, descLosing, descTrimmed, descUntrimmed, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
+		descAccepted, descDelivered, descLate, descOnArrival, descRequested, descLosing, descTrimmed, descUntrimmed, descCarried, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
 		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore, descCaughtUp, descCatchUpLeft,
-		descOffset, descLowWater, descWatermark, descAge, descBehind, descPosition, descLogStart, descLogEnd,
+		descOffset, descLowWater, descWatermark, descAge, descBehind, descCarryBehind, descPosition, descLogStart, descLogEnd,
 	} {
 		ch <- d
 	}
@@ -132,6 +134,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		m.gauge(descLosing, bit(t.Trouble != ""), t.Topic)
 		m.counter(descTrimmed, float64(t.Trimmed), t.Topic)
 		m.gauge(descUntrimmed, bit(t.Untrimmed != ""), t.Topic)
+		m.counter(descCarried, float64(t.Carried), t.Topic)
 	}
 	for _, t := range s.Targets {
 		if t.Delivered == 0 && t.Trouble == "" {
@@ -210,6 +213,7 @@ func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 		m.gauge(descAge, max(0, now.Sub(p.CheckpointAt).Seconds()), labels...)
 	}
 	m.gauge(descBehind, p.CheckpointOverdue.Seconds(), labels...)
+	m.gauge(descCarryBehind, bit(p.CarryBehind != ""), labels...)
 	m.gauge(descPosition, float64(p.Position), labels...)
 	m.gauge(descLogStart, float64(p.LogStart), labels...)
 	m.gauge(descLogEnd, float64(logEnd(p)), labels...)

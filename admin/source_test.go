@@ -27,12 +27,12 @@ func distinct() processor.Stats {
 		Partitions: []processor.PartitionStats{{
 			Topic: "t", Partition: 1, Phase: processor.PhaseLive,
 			Offset: 201, LowWater: 202, WatermarkDue: 203_000, Position: 204, LogStart: 205, LogEnd: 206,
-			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, RestoreTime: 209 * time.Second, CaughtUp: 218, CatchUpLeft: 219 * time.Second,
+			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, CarryBehind: "why", RestoreTime: 209 * time.Second, CaughtUp: 218, CatchUpLeft: 219 * time.Second,
 			Pending: 210, PendingBytes: 211, Near: 212, Remembered: 217, Overdue: 213, NextDue: now.Add(time.Hour).UnixMilli() - 214_000,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
 		Standbys:    []processor.StandbyStats{{Topic: "s", Partition: 2, Offset: 390, Position: 89, Pending: 302}, {Topic: "s", Partition: 3}},
-		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Requested: counts(406, 407), Trouble: "compacted", Trimmed: 405, Untrimmed: "why"}},
+		Topics:      []processor.TopicStats{{Topic: "t", Accepted: 401, Delivered: 402, Late: 403, LateOnArrival: 404, Requested: counts(406, 407), Trouble: "compacted", Trimmed: 405, Untrimmed: "why", Carried: 408}},
 		Targets:     []processor.TargetStats{{Target: "o", Delivered: 501, Trouble: "why", Lateness: counts(502, 503)}},
 		DeadLetters: []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
 		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603}, Audited: map[string]int64{"expired": 604},
@@ -50,6 +50,7 @@ assigned_partitions 1
 audit_records_total{event="expired"} 604
 broker_clock_skew_seconds{broker="7"} 807
 cancels_total{outcome="too_late"} 603
+carry_behind{partition="1",topic="t"} 1
 checkpoint_age_seconds{partition="1",topic="t"} 207
 checkpoint_low_water{partition="1",topic="t"} 202
 checkpoint_offset{partition="1",topic="t"} 201
@@ -83,6 +84,7 @@ pending_records{partition="1",topic="t"} 210
 position{partition="1",topic="t"} 204
 rebalances_total 801
 records_accepted_total{topic="t"} 401
+records_carried_total{topic="t"} 408
 records_dead_lettered_total{code="no_due",topic="t"} 601
 records_delivered_total{topic="t"} 402
 records_late_on_arrival_total{topic="t"} 404

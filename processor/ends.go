@@ -100,6 +100,7 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed, now int64
 	p.logEnd = p.endOf(b)
 	p.Pass(passed)
 	p.Sight(b.High, now)
+	p.learnCopies(b.High, asked)
 }
 
 // checkLog notices that the log has lost records that are pending (design rule 11). Nothing is

@@ -27,6 +27,7 @@ type lane struct {
 	// For other goroutines, too.
 	standing group.Standing
 	stepped  atomic.Pointer[time.Time] // when the loop last took a step
+	excerpts chan *excerpt             // of what is to be carried, one at a time
 
 	// Owned by the lane's goroutine.
 	group       *group.Group
@@ -58,7 +59,7 @@ type membership interface {
 }
 
 func newLane(p *Processor, n int) *lane {
-	l := &lane{partitions: map[kafka.TopicPartition]*partition{}}
+	l := &lane{partitions: map[kafka.TopicPartition]*partition{}, excerpts: make(chan *excerpt)}
 	l.kit = kit{
 		shared: &p.shared, n: n,
 		log:         p.cfg.Logger.With("lane", n),
@@ -207,6 +208,9 @@ func (l *lane) wait(ctx context.Context) {
 		l.turnDecided(ctx, t)
 	case t := <-l.checkpoints.committed:
 		l.commitDecided(ctx, t)
+	case x := <-l.excerpts:
+		x.since = time.Now()
+		l.turns.excerpt = x
 	case <-l.producers.renewed:
 		l.producers.renewing = false
 	case a := <-l.ends.answers:

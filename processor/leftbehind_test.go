@@ -2,6 +2,7 @@ package processor
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -116,7 +117,7 @@ func TestWhatComesForADroppedPartition(t *testing.T) {
 			p := livePartition(t, l)
 			l.read(t, p, testNow, req(0, testNow, "orders"))
 			parts, _ := l.selection.records(l.order, testNow)
-			l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: parts, cancel: func() {}, began: time.Now()}
+			l.turns.inFlight = &turn{kit: &l.kit, parts: parts, tried: slices.Clone(parts), cancel: func() {}, began: time.Now()}
 			l.drop(ctx, []kafka.TopicPartition{testTP})
 			was := p.writing
 			comes(ctx, l, l.turns.inFlight)

@@ -41,6 +41,8 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay me
 	if t.plain && t.outcome != outcomeUnknown {
 		ts.putBack(t)
 	}
+	ts.concludeCopies(t)
+	ts.full = t.full
 	// Where some checkpoints were refused their parts are to be tried again, and nothing may happen before them.
 	ts.release(t.outcome == outcomeDone && len(t.held)+len(t.refused) == 0, stay)
 }
@@ -122,6 +124,9 @@ const heldPause = 250 * time.Millisecond
 // wait for it, and is tried by itself.
 func (ts *turns) hold(h heldPart) {
 	p := h.part.p
+	if h.part.copies != nil {
+		return // it has nothing to be tried again
+	}
 	if h.before > 0 {
 		first, second := h.part.Split(h.before)
 		p.Repeat(second, 0)
@@ -145,7 +150,7 @@ func (ts *turns) repeat(t *turn) {
 	if kafka.VerdictOf(t.err) == kafka.Stop && len(t.blamed) == 0 && len(t.refused) == 0 {
 		at = ts.clock.Now() + pending.LongestPutBack
 	}
-	if t.rejected == nil && len(t.blamed) == 0 { // else the next turn is a smaller one, or goes around the target
+	if t.rejected == nil && len(t.blamed) == 0 && t.copyRefused == nil { // else the next turn is a smaller one, or goes around the target
 		ts.aborts++
 	}
 	if ts.aborts > 4 { // a rebalance refuses a few; what goes on refusing must not be asked at full speed

@@ -50,12 +50,16 @@ type partition struct {
 	served     int
 	claim      float64 // how much of a turn is its own, in weights of routes
 	paused     bool    // the reader has been told to leave it alone
+
+	copying     bool      // a turn has copies of what is pending in it
+	unsureSince time.Time // since when copies may be appended yet that were not answered (at_least_once); zero: there are none
 }
 
 // part is what a turn does for one of the lane's partitions.
 type part struct {
 	*pending.Part
-	p *partition
+	p      *partition
+	copies *copies // nil: it carries nothing
 }
 
 // part is a part of this partition; nil is none.
@@ -76,7 +80,7 @@ func (p *partition) takeRepeat(n int) *part { return p.part(p.TakeRepeat(n)) }
 
 // wants is at most how many records the partition has to deliver now; 0: none.
 func (p *partition) wants(now int64) int {
-	if !p.live() {
+	if !p.live() || p.copying {
 		return 0
 	}
 	return p.Wants(now)
@@ -84,7 +88,7 @@ func (p *partition) wants(now int64) int {
 
 // nextDue is when the partition has something to do next; false: not before it reads more.
 func (p *partition) nextDue() (int64, bool) {
-	if !p.live() {
+	if !p.live() || p.copying {
 		return 0, false
 	}
 	return p.Next()
@@ -147,6 +151,8 @@ type topicCounters struct {
 	trouble       atomic.Pointer[string] // why the topic loses what is pending; nil: it does not, as far as is known
 	trimmed       atomic.Int64
 	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
+	carried       atomic.Int64
+	behind        behinds
 }
 
 func (c *topicCounters) why() string { return saidWhy(&c.trouble) }

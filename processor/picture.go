@@ -23,6 +23,12 @@ func (p *partition) publish(now int64, k *kit) {
 	if why := p.stats.why(); why != "" {
 		err = errors.Join(err, errors.New(why))
 	}
+	if p.live() {
+		s.CarryBehind = p.stats.behind.of(p.tp.Partition)
+	}
+	if s.CarryBehind != "" {
+		err = errors.Join(err, errors.New(s.CarryBehind))
+	}
 	if p.live() && p.Ahead() {
 		err = errors.Join(err, p.errAhead(now))
 	}

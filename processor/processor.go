@@ -130,6 +130,9 @@ func (p *Processor) watch(ctx context.Context, cl *kgo.Client, wg *sync.WaitGrou
 	wg.Go(func() { p.hearing.Run(ctx) })
 	wg.Go(func() { newKeeping(&p.shared).run(ctx, cl) })
 	wg.Go(func() { newTrimming(&p.shared).run(ctx, cl) })
+	for n, l := range p.lanes {
+		wg.Go(func() { newCarrier(&p.shared, n, l.excerpts).run(ctx, cl) })
+	}
 	wg.Go(func() { p.store.run(ctx) })
 	wg.Go(func() { p.counters.deadLetters.run(ctx) })
 	wg.Go(func() { newLeftovers(&p.shared, p.standbys, cl).run(ctx) })

@@ -14,36 +14,6 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// output is one record that a turn produces, and what it is counted as once it is decided.
-type output struct {
-	rec     *kgo.Record
-	kind    outputKind
-	item    *pending.Item
-	part    *part
-	target  *targets.Target // of a delivery
-	since   int64           // ms: lateness counts from here
-	refusal *topics.Refusal // of a dead letter
-	offset  int64           // of the request that a dead letter is of
-	cut     bool            // a dead letter that is not whole
-	size    int             // topics.RecordSize
-	audited                 // of a record for the audit topic
-}
-
-type outputKind int
-
-const (
-	outDelivered outputKind = iota
-	outDeadLetter
-	outRetry
-	outResolve
-	outPostponed // of a retry route: appended again, to be due after its backoff
-	outForward   // a cancel of a record of another partition
-	outAudit     // what has become of a request
-)
-
-// appends reports whether the output goes to the partition itself that it comes from.
-func (k outputKind) appends() bool { return k == outRetry || k == outResolve || k == outPostponed }
-
 // lookupWait is how long a turn waits for the first look at a target that was not asked
 // for before; then its records are carried on.
 const lookupWait = 300 * time.Millisecond

@@ -43,6 +43,7 @@ type plan struct {
 	Timestamp  topics.Timestamp
 	Target     bool          // it has one for what names none
 	Trim       time.Duration // how often topics are trimmed; 0: not at all
+	Keeps      time.Duration // retention.ms of the delay topic; 0: for ever
 	Rate       time.Duration // a request comes this often besides
 	Steps      []step
 }
@@ -196,6 +197,7 @@ func drawPlan(t *rapid.T) plan {
 		Timestamp:  oneOf(t, "timestamp", topics.TimestampFired, topics.TimestampFired, topics.TimestampDue, topics.TimestampOriginal),
 		Target:     below(t, "target", 2) == 1,
 		Trim:       oneOf(t, "trim", 0, time.Second, 3*time.Second),
+		Keeps:      oneOf(t, "keeps", 0, 0, 4*time.Second, 20*time.Second),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
@@ -284,8 +286,8 @@ func (p plan) line() string {
 
 func (p plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, remembered for %v, prefix %q, headers of %q, timestamp %v, a target of its own %v, trimmed every %v, a request every %v\n",
-		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Duplicates, p.Keyed, p.remember(), p.Prefix, p.Tools, p.Timestamp, p.Target, p.Trim, p.Rate)
+	fmt.Fprintf(&b, "seed %d, %s, %d partitions, %d brokers, %d processes of %d lanes, batches of %d, near %v, latency %v, fixed-delay route %v, old transactions %v, %d standbys, flushed %v, a second group %v, retry route %q, jitter %v, expire_after %v, on_duplicate %v, keyed %v, remembered for %v, prefix %q, headers of %q, timestamp %v, a target of its own %v, trimmed every %v, kept for %v, a request every %v\n",
+		p.Seed, p.Guarantee, p.Partitions, p.Brokers, p.Processes, p.Lanes, p.Batch, p.Near, p.Latency, p.Fixed, p.Classic, p.Standbys, p.Flush, p.Rival, p.Again, p.Jitter, p.Expires, p.Duplicates, p.Keyed, p.remember(), p.Prefix, p.Tools, p.Timestamp, p.Target, p.Trim, p.Keeps, p.Rate)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  +%v %s\n", s.After, s)
 	}

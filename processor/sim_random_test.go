@@ -123,6 +123,9 @@ func simulate(t testingT, p plan, did *tally) {
 		}})
 	defer w.close()
 	w.note("plan: %s%s", p, p.line())
+	if p.Keeps > 0 {
+		w.set("retention.ms", fmt.Sprint(p.Keeps.Milliseconds()))
+	}
 	r := &runner{world: w, plan: p, stepped: map[*process]bool{}, acts: map[op]int64{}, frozenBrokers: map[int32]bool{}}
 	for at := p.Rate; at < time.Minute; at += p.Rate {
 		r.after(at, func() {

@@ -90,6 +90,7 @@ type PartitionStats struct {
 
 	CheckpointAt      time.Time     // when the checkpoint was last committed
 	CheckpointOverdue time.Duration // for how long there has been a checkpoint to write; 0: there is none
+	CarryBehind       string        // why the log may lose what is pending before it is carried, and what to do; empty otherwise
 	CaughtUp          float64       // which share of the log has been read that a restore has to read: 0 to 1, which a live one has
 	CatchUpLeft       time.Duration // how long the rest takes, about; 0: it cannot be told
 	RestoreTime       time.Duration // from assignment to live, the last time
@@ -127,6 +128,8 @@ type TopicStats struct {
 
 	Trimmed   int64  // offsets that were deleted because nothing needed them any more
 	Untrimmed string // why the topic is not trimmed, and what to do; empty while it is, or is not to be
+
+	Carried int64 // copies of pending records that were written so that the log can be cut
 }
 
 // TargetStats counts what was delivered to one target topic.

@@ -71,7 +71,7 @@ func (t *turn) noteRejected(w *acks) {
 		return
 	}
 	outs := t.render.outputs
-	r := refusal{err: w.failed[w.refused[0].Topic]}
+	var r refusal
 	var first output
 	refused := make(map[*kgo.Record]bool, len(w.refused))
 	for _, rec := range w.refused {
@@ -79,16 +79,26 @@ func (t *turn) noteRejected(w *acks) {
 	}
 	alone := true
 	for i := range outs {
-		if outs[i].kind == outAudit {
+		switch outs[i].kind {
+		case outAudit:
+			continue
+		case outCopy: // what it is copied from stays where it is
+			if refused[outs[i].rec] {
+				t.copyRefused = w.failed[outs[i].rec.Topic]
+				delete(t.blamed, outs[i].rec.Topic)
+			}
 			continue
 		}
 		alone = alone && outs[i].item == outs[0].item
 		if refused[outs[i].rec] {
 			if len(r.items) == 0 {
-				first = outs[i]
+				first, r.err = outs[i], w.failed[outs[i].rec.Topic]
 			}
 			r.items = append(r.items, outs[i].item)
 		}
+	}
+	if len(r.items) == 0 {
+		return
 	}
 	if alone {
 		if !first.another(r.err) {

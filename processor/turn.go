@@ -35,19 +35,20 @@ type turn struct {
 	begin    chan bool // not nil: rendered ahead, and told here whether to go on
 
 	// What became of it; set before it is handed back to the lane.
-	outcome  outcome
-	err      error
-	held     []heldPart        // not tried: as if the turn had not begun for them
-	tried    []*part           // what the outcome is about
-	ownEnds  map[*part]int64   // records of ours that were appended lie below
-	blamed   map[string]error  // targets that did not take their records
-	refused  map[*part]error   // checkpoints that were refused each for itself
-	rejected *refusal          // of records, for what one of them is
-	settled  bool              // all of its records were acknowledged, or refused for what one of them is
-	acked    float64           // the share of its records that was acknowledged before it was given up
-	leftBusy *producer.BusyID  // the id that it had, if its end cannot be written to all of them
-	trials   []*targets.Target // targets that it has on trial
-	answered time.Time
+	outcome     outcome
+	err         error
+	held        []heldPart        // not tried: as if the turn had not begun for them
+	tried       []*part           // what the outcome is about
+	ownEnds     map[*part]int64   // records of ours that were appended lie below
+	blamed      map[string]error  // targets that did not take their records
+	refused     map[*part]error   // checkpoints that were refused each for itself
+	rejected    *refusal          // of records, for what one of them is
+	copyRefused error             // of copies, for what one of them is
+	settled     bool              // all of its records were acknowledged, or refused for what one of them is
+	acked       float64           // the share of its records that was acknowledged before it was given up
+	leftBusy    *producer.BusyID  // the id that it had, if its end cannot be written to all of them
+	trials      []*targets.Target // targets that it has on trial
+	answered    time.Time
 }
 
 type heldPart struct {
@@ -128,7 +129,12 @@ func (t *turn) renderParts(ctx context.Context) {
 		if due := time.UnixMilli(pt.Due()); now.Before(due) {
 			t.render.now = due
 		}
-		if before, err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
+		if pt.copies != nil {
+			if err := pt.copies.render(ctx, t.render, pt); err != nil {
+				t.held = append(t.held, heldPart{pt, 0, err})
+				continue
+			}
+		} else if before, err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
 			t.held = append(t.held, heldPart{pt, before, err})
 			continue
 		}

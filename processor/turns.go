@@ -11,13 +11,15 @@ type turns struct {
 	checkpoints *checkpoints
 	decided     chan *turn
 	inFlight    *turn
-	ahead       *turn // rendered while that is in flight, because more was due than fitted into it
-	pace        pace  // how soon one follows another
-	timeouts    int   // in a row that ran out of time
-	aborts      int   // in a row that were given up
-	gaveUp      news  // why one was, to the log
-	stopping    bool  // none may begin any more
-	draining    bool  // none may begin when the one in flight is decided
+	ahead       *turn    // rendered while that is in flight, because more was due than fitted into it
+	excerpt     *excerpt // of a log, to be carried in a turn
+	full        bool     // the last turn could not hold all that was due
+	pace        pace     // how soon one follows another
+	timeouts    int      // in a row that ran out of time
+	aborts      int      // in a row that were given up
+	gaveUp      news     // why one was, to the log
+	stopping    bool     // none may begin any more
+	draining    bool     // none may begin when the one in flight is decided
 }
 
 // begin starts the next turn if there is something to do. While a turn is in flight that
@@ -37,8 +39,12 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 		return
 	}
 	t := &turn{kit: ts.kit, member: m, began: time.Now()}
+	copies := ts.copies(ps, now)
 	t.parts, t.full = ts.selection.records(ps, now)
 	t.narrows = ts.selection.narrowing
+	if copies != nil {
+		t.parts = append(t.parts, copies)
+	}
 	if ts.cfg.Guarantee == ExactlyOnce {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
 		t.plain = len(t.parts) == 0

@@ -1,9 +1,13 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -58,4 +62,17 @@ func Beyond(from int64, answer *kmsg.FetchResponseTopicPartition) int64 {
 		in = in[size:]
 	}
 	return from
+}
+
+// LeaderOf is the broker that leads a partition, as far as the client knows: it may have heard that some time ago (kgo.MetadataMinAge).
+func LeaderOf(ctx context.Context, cl *kgo.Client, tp TopicPartition) (*kgo.Broker, error) {
+	md, err := kadm.NewClient(cl).Metadata(ctx, tp.Topic)
+	if err != nil {
+		return nil, fmt.Errorf("leader of %s: %w", tp, err)
+	}
+	p, ok := md.Topics[tp.Topic].Partitions[tp.Partition]
+	if err := errors.Join(md.Topics[tp.Topic].Err, p.Err); err != nil || !ok {
+		return nil, fmt.Errorf("leader of %s: %w", tp, cmp.Or[error](err, kerr.UnknownTopicOrPartition))
+	}
+	return cl.Broker(int(p.Leader)), nil
 }

@@ -12,6 +12,11 @@ import (
 // Carrying is what a partition does so that some of it is carried.
 type Carrying struct{ *Partition }
 
+// May reports whether something of it may be carried now: not while a part that carries is undecided.
+func (p Carrying) May() bool {
+	return p.live && !p.leaving && !p.Ordered() && p.marks.carrying == nil
+}
+
 // Copy reports whether a record of the log is pending where it lies, and what a copy of it has to say: its headers as they were written, and where
 // it comes from. What O has not passed by the last checkpoint is not carried.
 func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy, is bool) {

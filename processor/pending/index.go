@@ -68,7 +68,7 @@ func (w *index) removeID(run []byte, key state.Key) {
 
 // removeIDs takes the ids of records that are in memory only, and of copies in the open batch, out of it, but not those of stubs. All are looked for before the first one is
 // taken out: what lies in no cache is waited for at the same time.
-func (w *window) removeIDs(all []wheel.Entry) {
+func (w *index) removeIDs(near *near, all []wheel.Entry) {
 	if w.ids.len() == 0 {
 		return
 	}
@@ -76,7 +76,7 @@ func (w *window) removeIDs(all []wheel.Entry) {
 	for _, e := range all {
 		var h idHash
 		if r := ref(e.Ref); !r.stored() || len(w.ids.fresh) > 0 { // or a copy that is in the open batch
-			if run := w.near.get(r); !isStub(run) {
+			if run := near.get(r); !isStub(run) {
 				if id := runID(run); id != nil {
 					h = w.ids.hash(id)
 					w.ids.touched ^= w.ids.first.touch(h)

@@ -93,7 +93,7 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 		}
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
 		w.near.touch(got)
-		w.removeIDs(got)
+		w.removeIDs(w.near, got)
 		for _, e := range got {
 			r := ref(e.Ref)
 			run := w.near.get(r)

@@ -1,0 +1,383 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/wait"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// carrier has what is pending in the partitions of a lane carried: written again at the end of the log, so that the log below can go. It
+// chooses what, reads that part of the log beside the lane, and hands it over; the lane copies what is pending there in one of
+// its turns (copies.go). There are two reasons:
+//
+//   - Age. Where a topic keeps its log for some time only, what is older than half of that is carried. The other half is for how long
+//     all replicas may be away. What is older than three quarters is said to be behind.
+//   - Length. Where a topic is trimmed, its log is to be no longer than about twice what is pending. What lies first is carried until that
+//     is so: for each copy one offset at least has been resolved before.
+//
+// One goroutine owns it. What it knows of partitions are their pictures.
+type carrier struct {
+	*shared
+	log      *slog.Logger
+	lane     int
+	to       chan<- *excerpt
+	cl       *kgo.Client
+	of       map[kafka.TopicPartition]*carriage
+	keeps    map[string]retention // by topic
+	lookedAt time.Time
+	failing  wait.Backoff // to look
+}
+
+// carriage is how far the carrying of a partition has come.
+type carriage struct {
+	tp     kafka.TopicPartition
+	id     kafka.TopicID
+	next   int64 // all that is pending below and can be carried has been copied
+	old    int64 // what lies below this offset is older than half of what the topic keeps
+	ageing int64 // and than three quarters
+	most   int   // copies in one turn
+	rests  time.Time
+	failed int     // in a row
+	ahead  []int64 // from where on was carried for the length of the log, when L has not passed that yet
+	stuck  string  // why some record is not carried
+}
+
+// retention is what a topic keeps.
+type retention struct {
+	age time.Duration // 0: for ever
+	all bool          // neither age nor size delete anything
+}
+
+const (
+	// carryTurn is how many copies go into one turn at most.
+	carryTurn = 1000
+	// carryBytes is about how much of a log is read at once.
+	carryBytes = 1 << 20
+	// carryAhead is how many excerpts may be carried for the length of a log before L has passed the first of them: what holds L is in vain carried around.
+	carryAhead = 8
+	// carryPause is how soon it is looked again when there is nothing to carry.
+	carryPause = 250 * time.Millisecond
+	// carryLook is how often brokers are asked how old a log is: once in a twentieth of what it keeps, and within these bounds.
+	carryLook, carryLookMost = time.Second, time.Minute
+	// carryRest bounds how long a partition is left alone of which nothing could be carried.
+	carryRest = time.Minute
+)
+
+func newCarrier(sh *shared, lane int, to chan<- *excerpt) *carrier {
+	return &carrier{
+		shared: sh, log: sh.cfg.Logger.With("lane", lane), lane: lane, to: to,
+		of: map[kafka.TopicPartition]*carriage{}, keeps: map[string]retention{},
+	}
+}
+
+// run carries until ctx ends.
+func (c *carrier) run(ctx context.Context, cl *kgo.Client) {
+	c.cl = cl
+	for pause := carryPause; wait.For(ctx, pause); {
+		pause = carryPause
+		pictures := c.carried()
+		if err := c.look(ctx, pictures); err != nil && ctx.Err() == nil {
+			c.log.Debug("it cannot be asked how old delay topics are; asking again", "error", err)
+			c.lookedAt = time.Now().Add(max(c.failing.Failed(), wait.LeastRest) - c.lookEvery())
+		}
+		for _, p := range pictures {
+			if g := c.due(p); g != nil && ctx.Err() == nil {
+				c.carry(ctx, g, p)
+				pause = 0
+			}
+		}
+	}
+}
+
+// carried are the partitions of the lane of which something may be carried. Of all others it is forgotten how far that has come.
+func (c *carrier) carried() (pictures []PartitionStats) {
+	for _, p := range c.assigned.pictures() {
+		if p.Lane == c.lane && p.Phase == PhaseLive && c.routes[p.Topic].Carries() {
+			pictures = append(pictures, p)
+		}
+	}
+	here := map[kafka.TopicPartition]bool{}
+	for _, p := range pictures {
+		tp := kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}
+		here[tp] = true
+		if g := c.of[tp]; g == nil || g.id != p.TopicID {
+			c.of[tp] = &carriage{tp: tp, id: p.TopicID, most: carryTurn}
+			c.lookedAt = time.Time{}
+		}
+	}
+	maps.DeleteFunc(c.of, func(tp kafka.TopicPartition, g *carriage) bool {
+		if !here[tp] {
+			c.counters.topics[tp.Topic].behind.set(tp.Partition, "")
+		}
+		return !here[tp]
+	})
+	return pictures
+}
+
+// lookEvery is how often brokers are asked how old a log is.
+func (c *carrier) lookEvery() time.Duration {
+	every := carryLookMost
+	for tp := range c.of {
+		if age := c.keeps[tp.Topic].age; age > 0 {
+			every = min(every, max(age/20, carryLook))
+		}
+	}
+	return every
+}
+
+// look asks what topics keep, and where in their logs what is half as old lies.
+func (c *carrier) look(ctx context.Context, pictures []PartitionStats) error {
+	if len(pictures) == 0 || time.Since(c.lookedAt) < c.lookEvery() {
+		return nil
+	}
+	c.lookedAt = time.Now()
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+	defer cancel()
+	adm := kadm.NewClient(c.cl)
+	var names []string
+	for _, p := range pictures {
+		names = append(names, p.Topic)
+	}
+	slices.Sort(names)
+	keeps, err := topics.Keeps(ctx, adm, slices.Compact(names)...)
+	if err != nil {
+		return err
+	}
+	clear(c.keeps)
+	for topic, k := range keeps {
+		c.keeps[topic] = retention{k.Age, k.All}
+		if k.Age > 0 {
+			err = errors.Join(err, c.lookAt(ctx, adm, topic, k.Age))
+		}
+	}
+	c.tell(pictures)
+	return err
+}
+
+// lookAt asks where in a topic that lies which is half as old as what it keeps, and three quarters.
+func (c *carrier) lookAt(ctx context.Context, adm *kadm.Client, topic string, age time.Duration) error {
+	now := c.clock.Now()
+	old, err := adm.ListOffsetsAfterMilli(ctx, now-age.Milliseconds()/2, topic)
+	if err != nil {
+		return fmt.Errorf("offsets by age: %w", err)
+	}
+	ageing, err := adm.ListOffsetsAfterMilli(ctx, now-age.Milliseconds()/4*3, topic)
+	if err != nil {
+		return fmt.Errorf("offsets by age: %w", err)
+	}
+	for tp, g := range c.of {
+		o, ok := old.Lookup(tp.Topic, tp.Partition)
+		a, too := ageing.Lookup(tp.Topic, tp.Partition)
+		switch {
+		case tp.Topic != topic:
+		case !ok || !too:
+			err = kerr.UnknownTopicOrPartition
+		case o.Err != nil || a.Err != nil:
+			err = errors.Join(o.Err, a.Err)
+		default:
+			g.old, g.ageing = o.Offset, a.Offset
+		}
+	}
+	return err
+}
+
+// tell says of which partitions the log may soon lose what is pending.
+func (c *carrier) tell(pictures []PartitionStats) {
+	for _, p := range pictures {
+		g, why := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}], ""
+		if keeps := c.keeps[p.Topic].age; keeps > 0 && p.LowWater < min(g.ageing, p.Offset) {
+			why = fmt.Sprintf("what is pending at offset %d is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
+				p.LowWater, topics.FormatDelay(keeps), g.why())
+		}
+		if was := c.counters.topics[p.Topic].behind.set(p.Partition, why); (was == "") != (why == "") {
+			if why != "" {
+				c.log.Error("carrying is behind", "topic", p.Topic, "partition", p.Partition, "why", why)
+			} else {
+				c.log.Info("carrying is not behind any more", "topic", p.Topic, "partition", p.Partition)
+			}
+		}
+	}
+}
+
+// why says what may be the reason that carrying is behind, and what to do.
+func (g *carriage) why() string {
+	if g.stuck != "" {
+		return g.stuck
+	}
+	return "raise retention.ms, or carry_records and carry_bytes, unless all replicas were away for long"
+}
+
+// due says whether something of a partition is to be carried now, and from where on; nil: nothing.
+func (c *carrier) due(p PartitionStats) *carriage {
+	g := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
+	for len(g.ahead) > 0 && g.ahead[0] < p.LowWater {
+		g.ahead = g.ahead[1:]
+	}
+	if g.next <= p.LowWater {
+		g.next, g.stuck = p.LowWater, ""
+	}
+	if time.Now().Before(g.rests) || p.Pending == 0 || g.upTo(c.lengthens(p), p) <= g.next {
+		return nil
+	}
+	return g
+}
+
+// lengthens reports whether the log of a partition is longer than it is to be.
+func (c *carrier) lengthens(p PartitionStats) bool {
+	trims := c.keeps[p.Topic].all
+	if trim := c.routes[p.Topic].Trim; trim != nil {
+		trims = *trim
+	}
+	g := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
+	least := int64(c.cfg.BatchRecords / 2) // what is delivered in no time is not worth a copy
+	return trims && c.counters.topics[p.Topic].whyUntrimmed() == "" && p.Offset-g.next > 2*(p.Pending+p.Remembered)+least && len(g.ahead) < carryAhead
+}
+
+// upTo is the offset below which is to be carried.
+func (g *carriage) upTo(long bool, p PartitionStats) int64 {
+	if long {
+		return p.Offset
+	}
+	return min(g.old, p.Offset)
+}
+
+// carry has the lane carry what is pending in the next excerpt of a partition's log. It takes as long as that may take.
+func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
+	long := c.lengthens(p)
+	records, next, err := c.read(ctx, g, g.upTo(long, p))
+	if err != nil {
+		c.failed(g, copied{err: fmt.Errorf("read what is to be carried: %w", err)})
+		return
+	}
+	if long {
+		g.ahead = append(g.ahead, g.next)
+	}
+	for len(records) > 0 {
+		began := time.Now()
+		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, answer: make(chan copied, 1)})
+		if got.err != nil {
+			c.failed(g, got)
+			return
+		}
+		g.succeeded(c.most(), got)
+		if records = records[got.read:]; len(records) > 0 {
+			g.next = records[0].Offset
+		}
+		if !wait.For(ctx, c.share(got)-time.Since(began)) {
+			return
+		}
+	}
+	g.next = next
+}
+
+// most is how many copies go into one turn at most: no more than may be made in a second.
+func (c *carrier) most() int { return min(carryTurn, max(c.cfg.CarryRecords/c.cfg.Lanes, 1)) }
+
+// share is how long that may take which was copied, for a lane to keep to its share of the budget.
+func (c *carrier) share(got copied) time.Duration {
+	seconds := max(float64(got.copies)/float64(c.cfg.CarryRecords), float64(got.bytes)/float64(c.cfg.CarryBytes))
+	return time.Duration(seconds * float64(c.cfg.Lanes) * float64(time.Second))
+}
+
+// hand hands an excerpt to the lane, and waits for what becomes of it.
+func (c *carrier) hand(ctx context.Context, x *excerpt) (got copied) {
+	select {
+	case c.to <- x:
+	case <-ctx.Done():
+		return copied{err: ctx.Err()}
+	}
+	select {
+	case got = <-x.answer:
+		return got
+	case <-ctx.Done():
+		return copied{err: ctx.Err()}
+	}
+}
+
+// succeeded takes in that something was copied, or nothing had to be.
+func (g *carriage) succeeded(most int, got copied) {
+	g.failed, g.most = 0, min(2*g.most, most)
+	if got.unfit != nil {
+		g.stuck = fmt.Sprintf("the record at offset %d does not fit into the topic with two headers more: raise its max.message.bytes", *got.unfit)
+	}
+}
+
+// failed takes in that nothing was copied. What is refused is tried with fewer records, and a record that is refused by itself is left where it is.
+func (c *carrier) failed(g *carriage, got copied) {
+	if got.refused != nil && g.most == 1 {
+		g.stuck = fmt.Sprintf("brokers refuse a copy of the record at offset %d: %v", *got.refused, got.err)
+		c.log.Warn("a record cannot be carried", "topic", g.tp.Topic, "partition", g.tp.Partition, "why", g.stuck)
+		g.next, g.failed = *got.refused+1, 0
+		return
+	}
+	if got.refused != nil {
+		g.most = max(g.most/2, 1)
+	}
+	rest := wait.Growing(g.failed, wait.LeastRest, carryRest)
+	g.failed++
+	g.rests = time.Now().Add(rest)
+	c.log.Debug("nothing could be carried; trying again", "topic", g.tp.Topic, "partition", g.tp.Partition, "error", got.err, "in", rest)
+}
+
+// read reads some of a partition's log, up to an offset, and says where the rest of it begins.
+func (c *carrier) read(ctx context.Context, g *carriage, upTo int64) (records []*kgo.Record, next int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+	defer cancel()
+	leader, err := kafka.LeaderOf(ctx, c.cl, g.tp)
+	if err != nil {
+		return nil, 0, err
+	}
+	answer, err := kafka.FetchOnce(ctx, leader, g.tp, g.id, g.next, carryBytes)
+	if err != nil {
+		return nil, 0, err
+	}
+	records, next, err = kafka.Decode(g.tp, g.next, answer)
+	if err == nil && next <= g.next {
+		err = fmt.Errorf("nothing at offset %d", g.next)
+	}
+	for i, r := range records {
+		if r.Offset >= upTo {
+			return records[:i], upTo, err
+		}
+	}
+	return records, min(next, upTo), err
+}
+
+// behinds says of which partitions of a topic the log may lose what is pending, and why. Carriers write it, every goroutine may read.
+type behinds struct {
+	mu sync.Mutex
+	m  map[int32]string
+}
+
+// set says why of a partition, or that it is not so: "". It returns what was said before.
+func (b *behinds) set(partition int32, why string) (was string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was = b.m[partition]
+	if b.m == nil {
+		b.m = map[int32]string{}
+	}
+	if b.m[partition] = why; why == "" {
+		delete(b.m, partition)
+	}
+	return was
+}
+
+func (b *behinds) of(partition int32) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.m[partition]
+}

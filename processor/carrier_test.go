@@ -1,0 +1,162 @@
+package processor
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// testCarrier is one of a lane that has no goroutine, and a partition with a log of 100 offsets from 10 on.
+func testCarrier(route topics.Route) (*carrier, *carriage, PartitionStats) {
+	route.Topic = "t"
+	cfg := Config{Logger: slog.New(slog.DiscardHandler), BatchRecords: 20, CarryRecords: 1000, CarryBytes: 1 << 20, Lanes: 2}.withDefaults()
+	counters := newCounters([]string{"t"}, cfg.Logger)
+	c := newCarrier(&shared{cfg: cfg, routes: map[string]*topics.Route{"t": &route}, counters: counters}, 0, nil)
+	tp := kafka.TopicPartition{Topic: "t", Partition: 3}
+	g := &carriage{tp: tp, most: carryTurn}
+	c.of[tp] = g
+	return c, g, PartitionStats{Topic: "t", Partition: 3, Phase: PhaseLive, LowWater: 10, Offset: 110, Pending: 20}
+}
+
+// What is older than half of what the topic keeps is carried, up to O; and of a log that is trimmed all that comes first, while it is longer than
+// twice what is pending.
+func TestCarryDue(t *testing.T) {
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		trim  *bool
+		keeps retention
+		old   int64
+		make  func(c *carrier, g *carriage, p *PartitionStats)
+		upTo  int64 // 0: nothing
+	}{
+		"nothing is old":                     {keeps: retention{age: time.Hour}, old: 10},
+		"some is":                            {keeps: retention{age: time.Hour}, old: 40, upTo: 40},
+		"all is":                             {keeps: retention{age: time.Hour}, old: 500, upTo: 110},
+		"what was done":                      {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 40 }},
+		"nothing is pending":                 {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 0 }},
+		"it rests":                           {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.rests = time.Now().Add(time.Minute) }},
+		"a long log":                         {keeps: retention{all: true}, upTo: 110},
+		"one that is told not to be trimmed": {keeps: retention{all: true}, trim: &no},
+		"one that is told to be":             {keeps: retention{age: time.Hour}, trim: &yes, upTo: 110},
+		"one that deletes by itself":         {keeps: retention{}},
+		"a log of twice what is pending":     {keeps: retention{all: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 45 }},
+		"what is remembered counts":          {keeps: retention{all: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Remembered = 25 }},
+		"a little more":                      {keeps: retention{all: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 44 }, upTo: 110},
+		"it cannot be trimmed": {keeps: retention{all: true}, make: func(c *carrier, _ *carriage, _ *PartitionStats) {
+			c.counters.topics["t"].untrimmed.Store(&[]string{"no right"}[0])
+		}},
+		"what was done shortens it": {keeps: retention{all: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 61 }},
+		"something holds L": {keeps: retention{all: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
+			g.next, g.ahead = 20, []int64{10, 11, 12, 13, 14, 15, 16, 17}
+		}},
+		"L has passed the first of those": {keeps: retention{all: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
+			g.next, g.ahead = 20, []int64{9, 11, 12, 13, 14, 15, 16, 17}
+		}, upTo: 110},
+		"L has passed what was not done here": {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, p *PartitionStats) { g.next, p.LowWater = 20, 40 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			carrier, g, p := testCarrier(topics.Route{Trim: c.trim})
+			carrier.keeps["t"] = c.keeps
+			g.old = c.old
+			if c.make != nil {
+				c.make(carrier, g, &p)
+			}
+			got := int64(0)
+			if carrier.due(p) == g {
+				got = g.upTo(carrier.lengthens(p), p)
+			}
+			equal(t, "to be carried up to", got, c.upTo)
+		})
+	}
+}
+
+// The lane is given no more than its share of the budget, and no more in one turn than that of a second.
+func TestCarryBudget(t *testing.T) {
+	c, _, _ := testCarrier(topics.Route{})
+	equal(t, "by records", c.share(copied{copies: 100, bytes: 100}), 200*time.Millisecond)
+	equal(t, "by bytes", c.share(copied{copies: 1, bytes: 1 << 19}), time.Second)
+	equal(t, "for nothing", c.share(copied{}), 0)
+	equal(t, "in a turn", c.most(), 500)
+	c.cfg.CarryRecords = 1
+	equal(t, "in a turn at least", c.most(), 1)
+	c.cfg.CarryRecords = 1_000_000
+	equal(t, "in a turn at most", c.most(), carryTurn)
+}
+
+// What the lane carries of an excerpt it is asked for again, until all of it is done; what fails is tried again after growing rests, with fewer records
+// where one is refused, and one that is refused by itself is left where it is.
+func TestCarryAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, g, _ := testCarrier(topics.Route{})
+		refused := int64(17)
+		for i, want := range []int{500, 250, 125, 62, 31, 15, 7, 3, 1} {
+			c.failed(g, copied{err: errors.New("no"), refused: &refused})
+			equal(t, "most", g.most, want)
+			if rest := time.Until(g.rests); rest <= 0 || rest > carryRest || i == 0 && rest > wait100 {
+				t.Errorf("it rests for %v after %d", rest, i+1)
+			}
+		}
+		equal(t, "next", g.next, 0)
+		c.failed(g, copied{err: errors.New("no"), refused: &refused})
+		equal(t, "next after one that is refused by itself", g.next, 18)
+		if !strings.Contains(g.why(), "refuse a copy of the record at offset 17: no") {
+			t.Error(g.why())
+		}
+		c.failed(g, copied{err: errors.New("a rebalance")})
+		equal(t, "most of what was not refused", g.most, 1)
+		unfit := int64(5)
+		g.succeeded(500, copied{unfit: &unfit})
+		equal(t, "most after it went well", g.most, 2)
+		equal(t, "failures after it went well", g.failed, 0)
+		if !strings.Contains(g.why(), "offset 5 does not fit") {
+			t.Error(g.why())
+		}
+	})
+}
+
+const wait100 = 100 * time.Millisecond
+
+// A partition is behind when its first pending record is older than three quarters of what its topic keeps.
+func TestCarryBehind(t *testing.T) {
+	c, g, p := testCarrier(topics.Route{})
+	c.keeps["t"] = retention{age: 72 * time.Hour}
+	behind := func(what string, old int64, want string) {
+		t.Helper()
+		g.ageing = old
+		c.tell([]PartitionStats{p})
+		got := c.counters.topics["t"].behind.of(3)
+		if (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: it says %q", what, got)
+		}
+	}
+	behind("nothing is old", 10, "")
+	behind("the first is", 11, "offset 10 is older than three quarters of the 3d")
+	g.stuck = "the record is too large"
+	behind("and cannot be carried", 11, "the record is too large")
+	p.LowWater = 110
+	behind("nothing is pending", 500, "")
+}
+
+// An excerpt is handed to the lane, and its answer waited for.
+func TestCarryExcerpts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _ := testCarrier(topics.Route{})
+		to := make(chan *excerpt)
+		c.to = to
+		got := make(chan copied, 1)
+		go func() {
+			got <- c.hand(t.Context(), &excerpt{records: []*kgo.Record{{Offset: 7}}, answer: make(chan copied, 1)})
+		}()
+		x := <-to
+		x.answer <- copied{read: 1}
+		equal(t, "read", (<-got).read, 1)
+	})
+}

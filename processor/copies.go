@@ -1,0 +1,171 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// excerpt is what a carrier has read of a partition's log, in the order of the log. The lane copies what of it is pending there, in one of
+// its turns, and answers what became of that.
+type excerpt struct {
+	tp      kafka.TopicPartition
+	id      kafka.TopicID
+	records []*kgo.Record
+	most    int // copies in one turn
+	answer  chan copied
+	since   time.Time // when the lane got it
+}
+
+// copied is what became of an excerpt.
+type copied struct {
+	read   int // so many of its records are done with
+	copies int
+	bytes  int64
+	unfit  *int64 // the offset of one that the topic does not take with two headers more
+
+	err     error  // nothing was copied
+	refused *int64 // for what a record is: the offset of the first that was to be copied
+}
+
+// copies are what a part of a turn appends to the partition: it carries what they are copied from.
+type copies struct {
+	of   *excerpt
+	list []carried
+	done copied
+}
+
+// carried is a record that is carried.
+type carried struct {
+	from    *kgo.Record
+	written []kgo.RecordHeader // as it was written first
+	as      topics.Copy
+	item    pending.Item // what was learned of the copy
+}
+
+// errNotNow means that a partition is not here, or that nothing of it can be carried for the time being.
+var errNotNow = errors.New("processor: the partition is not live here, or something else comes first")
+
+const (
+	// copiesPatience is how long copies give way to what is due.
+	copiesPatience = time.Second
+	// copiesBytes is about how much is copied in one turn.
+	copiesBytes = 1 << 20
+)
+
+// copies makes a part of an excerpt that waits, if there is nothing else to do for its partition, and the last turn has
+// taken all that was due; or if it has waited for some time.
+func (ts *turns) copies(ps []*partition, now int64) *part {
+	x := ts.excerpt
+	if x == nil || ts.quota.Lasts() {
+		return nil
+	}
+	i := slices.IndexFunc(ps, func(p *partition) bool { return p.tp == x.tp && p.id == x.id && p.live() })
+	if i < 0 || !(pending.Carrying{Partition: ps[i].Partition}).May() {
+		ts.copied(x, copied{err: errNotNow})
+		return nil
+	}
+	p := ps[i]
+	if (ts.full || p.wants(now) > 0) && time.Since(x.since) < copiesPatience {
+		return nil
+	}
+	c, carrying := &copies{of: x}, pending.Carrying{Partition: p.Partition}
+	for _, r := range x.records {
+		if len(c.list) == x.most || c.done.bytes >= copiesBytes {
+			break
+		}
+		c.done.read++
+		if written, as, is := carrying.Copy(r); is {
+			c.list = append(c.list, carried{from: r, written: written, as: as})
+			c.done.bytes += int64(topics.RecordSize(r.Key, r.Value, r.Headers))
+		}
+	}
+	if len(c.list) == 0 {
+		ts.copied(x, c.done)
+		return nil
+	}
+	pt := p.part(carrying.Take(c.list[0].from.Offset))
+	pt.copies, p.copying = c, true
+	pt.p.Begin()
+	return pt
+}
+
+// copied tells the carrier what became of the excerpt.
+func (ts *turns) copied(x *excerpt, what copied) {
+	ts.excerpt = nil
+	x.answer <- what
+}
+
+// concludeCopies takes in what became of the copies of a turn.
+func (ts *turns) concludeCopies(t *turn) {
+	for _, pt := range t.parts {
+		if pt.copies == nil {
+			continue
+		}
+		pt.p.copying = false
+		tried, c := slices.Contains(t.tried, pt), pt.copies
+		happened := tried && t.outcome == outcomeDone && t.refused[pt] == nil
+		switch carrying := (pending.Carrying{Partition: pt.p.Partition}); {
+		case tried && t.outcome == outcomeUnknown: // it starts over
+		case happened, tried && ts.cfg.Guarantee == AtLeastOnce && t.settled:
+			carrying.Done(t.ownEnds[pt])
+		case tried && ts.cfg.Guarantee == AtLeastOnce && t.err != nil:
+			pt.p.unsureSince = time.Now() // some may be appended yet
+		default:
+			carrying.Done(0)
+		}
+		if happened {
+			ts.copied(c.of, c.done)
+			continue
+		}
+		what := copied{err: errNotNow}
+		if t.err != nil {
+			what.err = t.err
+		}
+		if t.copyRefused != nil {
+			what = copied{err: t.copyRefused, refused: &c.list[0].from.Offset}
+		}
+		ts.copied(c.of, what)
+	}
+}
+
+// learnCopies takes in where the log ends: what was not answered a while ago lies below, or will never be there.
+func (p *partition) learnCopies(high int64, asked time.Time) {
+	if p.unsureSince.IsZero() || asked.Sub(p.unsureSince) < staleCheckpoint {
+		return
+	}
+	p.unsureSince = time.Time{}
+	pending.Carrying{Partition: p.Partition}.Done(high)
+}
+
+// render renders the copies of a part: all that its topic takes.
+func (cs *copies) render(ctx context.Context, r *renderer, pt *part) error {
+	t, st, err := r.delayTopic(ctx, pt.p)
+	if err != nil {
+		return err
+	}
+	cs.done.copies, cs.done.bytes, cs.done.unfit = 0, 0, nil
+	for i := range cs.list {
+		c, out := &cs.list[i], r.newRecord()
+		out.Topic, out.Partition, out.Key, out.Value = t.Name, pt.p.tp.Partition, c.from.Key, c.from.Value
+		at := len(r.headers)
+		r.headers, r.buf = topics.AppendCopy(r.headers, c.written, pt.p.mark, c.as, r.buf)
+		out.Headers = r.headers[at:len(r.headers):len(r.headers)]
+		size := topics.RecordSize(out.Key, out.Value, out.Headers)
+		if _, ok := r.fits(out, size, st); !ok {
+			r.drop(out)
+			cs.done.unfit = &c.from.Offset
+			continue
+		}
+		cs.done.copies, cs.done.bytes = cs.done.copies+1, cs.done.bytes+int64(size)
+		r.outputs = append(r.outputs, output{rec: out, kind: outCopy, item: &c.item, part: pt, size: size})
+	}
+	return nil
+}

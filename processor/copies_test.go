@@ -1,0 +1,266 @@
+package processor
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// copyist is a lane with three records pending for hours, and one that is due.
+type copyist struct {
+	t   *testing.T
+	l   *lane
+	w   *wiretap
+	p   *partition
+	log []*kgo.Record
+}
+
+func newCopyist(t *testing.T, tune ...func(*Config)) *copyist {
+	l, w := testCluster(t, tune...)
+	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
+		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+	}
+	c := &copyist{t: t, l: l, w: w, p: livePartition(t, l)}
+	for offset := range int64(3) {
+		c.log = append(c.log, req(offset, testNow+(10+offset)*3600_000, "orders"))
+	}
+	c.log = append(c.log, req(3, testNow, "orders"))
+	l.read(t, c.p, testNow, c.log...)
+	pt := c.p.take(testNow, nil, 10, anyBytes)
+	l.turns.settle(&turn{kit: &l.kit, tried: []*part{pt}}) // it is delivered, so O has passed all
+	if l.cfg.Guarantee == AtLeastOnce {
+		l.checkpoints.wrote(&turn{kit: &l.kit, tried: []*part{c.p.prepareCommit()}})
+	}
+	return c
+}
+
+// excerpt hands the log to the lane.
+func (c *copyist) excerpt(most int) *excerpt {
+	x := &excerpt{tp: c.p.tp, id: c.p.id, records: c.log, most: most, answer: make(chan copied, 1), since: time.Now()}
+	c.l.turns.excerpt = x
+	return x
+}
+
+// turn has the copies that wait carried out in a turn, with other parts of it.
+func (c *copyist) turn(others ...*part) *turn {
+	c.t.Helper()
+	pt := c.l.turns.copies(c.l.order, testNow)
+	if pt == nil {
+		c.t.Fatal("nothing is carried")
+	}
+	id := "me-0"
+	if c.l.cfg.Guarantee == AtLeastOnce {
+		id = ""
+	}
+	tn := &turn{
+		kit: &c.l.kit, parts: append(others, pt), member: someone, began: time.Now(), cancel: func() {},
+		producer: producer.New(c.l.producers.config(id, nil)), render: &renderer{kit: &c.l.kit},
+	}
+	c.t.Cleanup(tn.producer.Close)
+	if err := tn.producer.Renew(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.w.take()
+	return tn
+}
+
+func (c *copyist) conclude(tn *turn) { c.l.turns.conclude(c.t.Context(), c.l.order, tn, outsider{}) }
+
+// What is pending is copied, all else is passed over; L stays where it was until the copies have been read, and then goes on.
+func TestCopies(t *testing.T) {
+	for _, guarantee := range []Guarantee{ExactlyOnce, AtLeastOnce} {
+		t.Run(string(guarantee), func(t *testing.T) {
+			c := newCopyist(t, func(c *Config) { c.Guarantee = guarantee })
+			x := c.excerpt(10)
+			tn := c.turn()
+			equal(t, "what is due while it goes on", c.p.wants(testNow), 0)
+			tn.run(t.Context())
+			c.conclude(tn)
+			equal(t, "outcome", tn.outcome, outcomeDone)
+			got := <-x.answer
+			equal(t, "read", got.read, 4)
+			equal(t, "copies", got.copies, 3)
+			equal(t, "copies that are counted", c.l.counters.topics[testTopic].carried.Load(), 3)
+			if got.err != nil || got.bytes < 300 || got.unfit != nil {
+				t.Errorf("%+v", got)
+			}
+			equal(t, "L", c.p.prepareCommitLow(), 0)
+			end := int64(4)
+			for i := range tn.render.outputs {
+				r := *tn.render.outputs[i].rec
+				r.Offset = int64(4 + i)
+				end = r.Offset + 1
+				c.l.read(t, c.p, testNow, &r)
+			}
+			c.l.read(t, c.p, testNow, control(tn.ownEnds[tn.parts[0]]))
+			equal(t, "copies", end, 7)
+			equal(t, "pending", c.p.Pending(), 3)
+			if low := c.p.prepareCommitLow(); low < 4 {
+				t.Errorf("L is %d", low)
+			}
+		})
+	}
+}
+
+// prepareCommitLow is L of the next checkpoint, or of the last.
+func (p *partition) prepareCommitLow() int64 {
+	if pt := p.prepareCommit(); pt != nil {
+		return pt.To.LowWater
+	}
+	return p.Marks().Committed.LowWater
+}
+
+// Copies give way to what is due, for a second: then their partition waits for one turn.
+func TestCopiesGiveWay(t *testing.T) {
+	c := newCopyist(t)
+	x := c.excerpt(2)
+	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
+	if pt := c.l.turns.copies(c.l.order, testNow); pt != nil {
+		t.Error("something is due, and copies are made")
+	}
+	x.since = time.Now().Add(-copiesPatience)
+	pt := c.l.turns.copies(c.l.order, testNow)
+	if pt == nil || len(pt.copies.list) != 2 {
+		t.Fatalf("%+v", pt)
+	}
+	equal(t, "what is due while it goes on", c.p.wants(testNow), 0)
+	if _, is := c.p.nextDue(); is {
+		t.Error("the lane waits for what it does not deliver")
+	}
+	c.l.turns.concludeCopies(&turn{kit: &c.l.kit, parts: []*part{pt}, tried: []*part{pt}, outcome: outcomeAborted, err: kerr.RebalanceInProgress})
+	equal(t, "what is due then", c.p.wants(testNow), 1)
+	if got := <-x.answer; !errors.Is(got.err, kerr.RebalanceInProgress) || got.refused != nil {
+		t.Errorf("%+v", got)
+	}
+	if !(pending.Carrying{Partition: c.p.Partition}).May() {
+		t.Error("it cannot be tried again")
+	}
+	x = c.excerpt(2)
+	c.l.turns.full = true
+	equal(t, "the turn before was full", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	c.l.turns.full = false
+	c.p.Leave()
+	equal(t, "it is about to be read again", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	if got := <-x.answer; got.err != errNotNow {
+		t.Errorf("%+v", got)
+	}
+	x = c.excerpt(2)
+	x.id = kafka.TopicID{9}
+	equal(t, "the topic was made anew", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	if got := <-x.answer; got.err != errNotNow {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A copy that is refused for what it is makes no suspect of a record that went along, and blames no topic.
+func TestCopiesRefused(t *testing.T) {
+	c := newCopyist(t)
+	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
+	other := livePart(t, c.l)
+	x := c.excerpt(10)
+	x.since = time.Now().Add(-copiesPatience)
+	tn := c.turn(other)
+	c.w.answer(kmsg.Produce, func(req kmsg.Request) (kmsg.Response, error) {
+		resp := req.ResponseKind().(*kmsg.ProduceResponse)
+		for _, rt := range req.(*kmsg.ProduceRequest).Topics {
+			st := kmsg.NewProduceResponseTopic()
+			st.Topic, st.TopicID = rt.Topic, rt.TopicID
+			for _, rp := range rt.Partitions {
+				sp := kmsg.NewProduceResponseTopicPartition()
+				sp.Partition = rp.Partition
+				if rp.Partition == testTP.Partition {
+					sp.ErrorCode = kerr.InvalidRecord.Code
+				}
+				st.Partitions = append(st.Partitions, sp)
+			}
+			resp.Topics = append(resp.Topics, st)
+		}
+		return resp, nil
+	})
+	tn.run(t.Context())
+	c.conclude(tn)
+	equal(t, "outcome", tn.outcome, outcomeAborted)
+	equal(t, "blamed", len(tn.blamed), 0)
+	equal(t, "narrowing", c.l.selection.narrowing, false)
+	got := <-x.answer
+	if !errors.Is(got.err, kerr.InvalidRecord) || got.refused == nil || *got.refused != 0 {
+		t.Errorf("%+v", got)
+	}
+	equal(t, "tried again at once", c.l.turns.aborts, 0)
+}
+
+// livePart is a part with nothing of the partition in it, as of another one.
+func livePart(t *testing.T, l *lane) *part {
+	t.Helper()
+	p := l.order[0]
+	pt := p.take(testNow, nil, 10, anyBytes)
+	if pt == nil {
+		t.Fatal("nothing is due")
+	}
+	p.Begin()
+	return pt
+}
+
+// What the topic does not take with two headers more stays where it is, and is named.
+func TestCopiesTooLarge(t *testing.T) {
+	c := newCopyist(t)
+	size := topics.RecordSize(c.log[0].Key, c.log[0].Value, c.log[0].Headers)
+	c.l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: int32(size + topics.BatchOverhead), Inflates: true}})
+	x := c.excerpt(10)
+	tn := c.turn()
+	tn.run(t.Context())
+	c.conclude(tn)
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	if got := <-x.answer; got.err != nil || got.copies != 0 || got.unfit == nil || *got.unfit != 2 || got.read != 4 {
+		t.Errorf("%+v", got)
+	}
+	if !(pending.Carrying{Partition: c.p.Partition}).May() {
+		t.Error("nothing can be carried any more")
+	}
+}
+
+// While the delay topic takes nothing the copies are not tried, and nothing of them is left.
+func TestCopiesHeld(t *testing.T) {
+	c := newCopyist(t)
+	c.l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Troubled, Why: "no leader"})
+	x := c.excerpt(10)
+	tn := c.turn()
+	tn.run(t.Context())
+	c.conclude(tn)
+	if got := <-x.answer; got.err == nil || got.copies != 0 {
+		t.Errorf("%+v", got)
+	}
+	equal(t, "to be repeated", len(c.p.Repeated()), 0)
+	if !(pending.Carrying{Partition: c.p.Partition}).May() {
+		t.Error("nothing can be carried any more")
+	}
+}
+
+// At least once, a copy that was not answered may be appended yet: until that is over, L stays and nothing else is carried.
+func TestCopiesUnanswered(t *testing.T) {
+	c := newCopyist(t, func(c *Config) { c.Guarantee = AtLeastOnce })
+	x := c.excerpt(10)
+	tn := c.turn()
+	c.conclude(&turn{kit: tn.kit, parts: tn.parts, tried: tn.parts, outcome: outcomeAborted, err: errors.New("records not acknowledged"), cancel: func() {}, render: tn.render})
+	if got := <-x.answer; got.err == nil || !strings.Contains(got.err.Error(), "not acknowledged") {
+		t.Errorf("%+v", got)
+	}
+	equal(t, "another", (pending.Carrying{Partition: c.p.Partition}).May(), false)
+	c.p.unsureSince = time.Now().Add(-staleCheckpoint)
+	c.p.learnCopies(100, time.Now().Add(-time.Second))
+	equal(t, "soon after", (pending.Carrying{Partition: c.p.Partition}).May(), false)
+	c.p.learnCopies(100, time.Now())
+	equal(t, "long after", (pending.Carrying{Partition: c.p.Partition}).May(), true)
+	equal(t, "L", c.p.prepareCommitLow(), 0)
+}

@@ -1,0 +1,34 @@
+package topics
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// Keeping is what a topic keeps of its log.
+type Keeping struct {
+	Age time.Duration // what is older may be deleted; 0: nothing is for its age
+	All bool          // nothing is deleted for its age, nor for how much there is
+}
+
+// Keeps says what topics keep of their logs. A topic whose settings cannot be read is left out.
+func Keeps(ctx context.Context, adm *kadm.Client, names ...string) (map[string]Keeping, error) {
+	all := map[string]facts{}
+	if err := lookInto(ctx, adm, names, all); err != nil {
+		return nil, err
+	}
+	keeps := map[string]Keeping{}
+	for topic, f := range all {
+		if f.unreadable != nil {
+			continue
+		}
+		k := Keeping{All: f.keepsAll()}
+		if age, known := f.number("retention.ms"); known && age >= 0 && age <= maxDelayMillis {
+			k.Age = max(time.Duration(age)*time.Millisecond, time.Millisecond)
+		}
+		keeps[topic] = k
+	}
+	return keeps, nil
+}
