@@ -71,6 +71,9 @@ func (c *Counts) First() (int64, bool) {
 	return first, ok
 }
 
+// Below is how many records are counted below an offset, or stubs.
+func (c *Counts) Below(offset int64, stub bool) int { return c.of(stub).below(offset) }
+
 // Both gives the offsets at which a record and a stub are counted.
 func (c *Counts) Both() (both []int64) {
 	c.stubs.each(func(offset int64) {

@@ -311,6 +311,41 @@ func (t *offsets) each(fn func(offset int64)) {
 	}
 }
 
+// below is how many there are below an offset.
+func (t *offsets) below(offset int64) (n int) {
+	for i, p := range t.pages {
+		if p == nil {
+			continue
+		}
+		for k := range p.words {
+			if start := ((t.first+int64(i))<<pageBits + int64(k)) << stretchBits; start < offset {
+				n += p.below(k, int(min(offset-start, stretchSize)))
+			}
+		}
+	}
+	return n
+}
+
+// below is how many offsets of a stretch there are below one.
+func (p *page) below(i, end int) (n int) {
+	if b := p.bitmap(i); b != nil {
+		for k := range b.words[:end/64] {
+			n += bits.OnesCount64(b.words[k])
+		}
+		if rest := end % 64; rest > 0 {
+			n += bits.OnesCount64(b.words[end/64] << (64 - rest))
+		}
+		return n
+	}
+	w := p.words[i]
+	for k := range w.len() {
+		if w.at(k) < end {
+			n++
+		}
+	}
+	return n
+}
+
 func (t *offsets) clone() offsets {
 	c := offsets{first: t.first, low: t.low, count: t.count, pages: make([]*page, len(t.pages))}
 	for n, p := range t.pages {

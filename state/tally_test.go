@@ -142,6 +142,19 @@ func (m *countsModel) check(t *testing.T, p *Partition) {
 	if c.Len() != len(m.held) || c.Bytes() != want.Bytes() {
 		t.Fatalf("%d are counted with %d bytes, want %d with %d", c.Len(), c.Bytes(), len(m.held), want.Bytes())
 	}
+	for _, at := range []int64{0, m.pos.Offset, m.pos.Resume / 2, m.pos.Resume - 63, m.pos.Resume + 1} {
+		below := [2]int{}
+		for _, x := range m.held {
+			if x.Offset < at && x.Stub {
+				below[1]++
+			} else if x.Offset < at {
+				below[0]++
+			}
+		}
+		if got := [2]int{c.Below(at, false), c.Below(at, true)}; got != below {
+			t.Errorf("%d records and stubs are counted below %d, want %d", got, at, below)
+		}
+	}
 	all, ok, err := p.Above(1 << 30)
 	must(t, err)
 	slices.SortFunc(above, func(a, b Counted) int { return a.Key.Compare(b.Key) })

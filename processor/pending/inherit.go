@@ -10,11 +10,12 @@ import (
 )
 
 // Inherited is what the local store spares a partition that is restored or followed: the log has to
-// be read from Start on, and what is pending below it is in the ledger.
+// be read from Start on, and what is pending below it is in the ledger. So is what the store holds below L, until what has
+// moved or resolved it has been read.
 type Inherited struct {
 	Start  int64 // the log has to be read from here on
 	Unused error // why the store was emptied, if it was
-	Lagged bool  // because it ended below L: all is read again from there on, with or without it
+	Lagged bool  // because it resumes below L: all is read again from there on, with or without it
 
 	ledger     *state.Ledger
 	dirty      bool // the store has an open batch
@@ -47,9 +48,8 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		return nothing, err
 	}
 	pos, ok := store.Position()
-	if !ok || pos.Resume < c.LowWater || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset {
+	if !ok || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset {
 		if ok {
-			nothing.Lagged = pos.Resume < c.LowWater
 			nothing.Unused = fmt.Errorf("it resumes at %d with O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)
 		}
 		return nothing, store.Drop()
@@ -65,7 +65,7 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 	case stopped() != nil, errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrCorrupt):
 		return nothing, err
 	}
-	nothing.Unused = err
+	nothing.Unused, nothing.Lagged = err, errors.Is(err, errLags)
 	if err := store.Drop(); err != nil {
 		return nothing, fmt.Errorf("empty it: %w", err)
 	}
@@ -92,7 +92,7 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 		return got, err
 	}
 	s.start = max(min(s.pos.Offset, s.pos.Resume), s.c.LowWater)
-	for _, step := range []func() error{func() error { return s.forgetAbove(most) }, s.resolve, s.forgetBelow, s.forgetEarly} {
+	for _, step := range []func() error{s.reaches, func() error { return s.forgetAbove(most) }, s.resolve, s.forgetStubsBelow, s.forgetEarly} {
 		if err := step(); err != nil {
 			return got, err
 		}
@@ -103,6 +103,27 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 		}
 	}
 	return Inherited{ledger: s.counts.Ledger(s.c.LowWater), Start: s.start, identified: s.counts.Identified(), copied: copiesIn(s.counts)}, nil
+}
+
+// errLags: what a store spares is not worth what it costs to take out the rest.
+var errLags = errors.New("most of what it holds lies below L, or is read again otherwise")
+
+// reaches returns an error if the store resumes below L, so that all is read again, and the smaller part of what it holds is good: each of the others
+// would have to be replaced or taken out.
+func (s *bringing) reaches() error {
+	if s.pos.Resume >= s.c.LowWater {
+		return nil
+	}
+	good := s.below(max(s.pos.Offset, s.c.LowWater)) - s.below(s.c.LowWater)
+	if good > 0 && 2*good >= s.counts.Len() {
+		return nil
+	}
+	return fmt.Errorf("it resumes at %d with O %d, and the checkpoint has L %d: %w", s.pos.Resume, s.pos.Offset, s.c.LowWater, errLags)
+}
+
+// below is how much is counted below an offset.
+func (s *bringing) below(offset int64) int {
+	return s.counts.Below(offset, false) + s.counts.Below(offset, true)
 }
 
 // forgetAbove forgets what the store took in before O had passed it. It may have been read by a parser, or under a configuration, that has
@@ -168,24 +189,19 @@ func (s *bringing) resolve() error {
 	})
 }
 
-// forgetBelow forgets what lies below L: it was resolved by what is not read again, or while the route had a fixed delay, which leaves W
-// alone. Its keys are not known, so all are looked at.
-func (s *bringing) forgetBelow() error {
-	below := func() bool {
-		first, ok := s.counts.First()
-		return ok && first < s.c.LowWater
-	}
-	if !below() {
+// forgetStubsBelow forgets what lies below L if stubs do: these do not move, and the copy of a record would find one that it has left
+// in the place of another.
+func (s *bringing) forgetStubsBelow() error {
+	if s.counts.Below(s.c.LowWater, true) == 0 {
 		return nil
 	}
+	below := s.below(s.c.LowWater)
 	return s.scan(s.c.Watermark, func(x state.Counted, _ []byte) (bool, error) {
 		if x.Offset >= s.c.LowWater {
 			return true, nil
 		}
-		if err := s.forget(x); err != nil {
-			return false, err
-		}
-		return below(), nil
+		below--
+		return below > 0, s.forget(x)
 	})
 }
 

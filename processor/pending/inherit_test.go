@@ -91,6 +91,33 @@ func TestCancelledElsewhereBelowL(t *testing.T) {
 	must(t, Check(p))
 }
 
+// A carried record has lifted L above where the store resumes: what that holds from L on is good, and its copy is read.
+func TestStoreThatResumesBelowL(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	log := []*kgo.Record{req(0, ms(1000), "orders")}
+	for offset := int64(1); offset <= 30; offset++ {
+		log = append(log, req(offset, ms(farMs+offset), "orders"))
+	}
+	log = append(log, copyAt(31, 0, ms(1000)), control(32))
+	l.read(t, p, testNow, log[:31]...)
+	l.happened(p.Checkpoint())
+	must(t, p.Flush())
+	pos, _ := p.store.Position()
+	equal(t, "resume", pos.Resume, 0)
+
+	p, err := l.assign(state.Checkpoint{Offset: 33, LowWater: 1}, 1, 33, 33)
+	must(t, err)
+	equal(t, "start", p.start, 1)
+	equal(t, "pending before anything is read", p.Pending(), 30)
+	l.read(t, p, testNow, log[1:]...)
+	must(t, p.GoLive(l.room))
+	equal(t, "pending", p.Pending(), 31)
+	must(t, Check(p))
+	must(t, p.Load(ms(2*farMs), l.room))
+	equals(t, "delivered first", p.Take(ms(2*farMs), nil, 3, anyBytes).offsets(), []int64{31, 1, 2})
+}
+
 // At least once, what was delivered and is not written yet would come again after a crash: the store counts it until then.
 func TestCountedUntilItIsWritten(t *testing.T) {
 	l := testOwner(t)

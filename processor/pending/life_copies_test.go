@@ -16,6 +16,55 @@ func cancelledFirst(v *life) {
 	v.readUpTo(v.stable)
 }
 
+// resumesBelow: since the store was flushed, what lies first in the log was carried, and what only memory held. So L is above where the store resumes.
+func resumesBelow(v *life) {
+	v.produce(v.carriedSort())
+	v.produce(dueNow)
+	v.produce(dueAhead)
+	v.produce(dueAhead)
+	v.writeOne()
+	v.must(v.p.Flush())
+	v.flush()
+	v.carriesAndReads()
+	v.carriesAndReads()
+	v.writeOne()
+}
+
+// carriedSince: since the store was flushed, which resumes at its end, what lies first in the log was carried. So the store holds it below L.
+func carriedSince(v *life) {
+	v.produce(v.carriedSort())
+	v.produce(dueAhead)
+	v.produce(dueAhead)
+	v.writeOne()
+	v.must(v.p.Flush())
+	v.flush()
+	v.carriesAndReads()
+	v.writeOne()
+}
+
+// followedBelow: the other replica has owned the partition before, and its store resumes below L.
+func followedBelow(v *life) {
+	v.produce(v.carriedSort())
+	v.produce(dueNow)
+	v.produce(dueAhead)
+	v.produce(dueAhead)
+	v.writeOne()
+	v.must(v.p.Flush())
+	v.follow()
+	v.takeOver(false)
+	v.live()
+	v.carriesAndReads()
+	v.carriesAndReads()
+	v.writeOne()
+}
+
+func (v *life) carriesAndReads() {
+	v.carries(false)
+	v.happen(false)
+	v.mark()
+	v.readUpTo(v.stable)
+}
+
 // carriedSort is the first sort of requests, and cancelSort the last.
 func (v *life) carriedSort() rune { return rune(v.sorts[0]) }
 

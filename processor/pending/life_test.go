@@ -181,12 +181,23 @@ func (v *life) restore(warm *Follower) {
 			return
 		}
 	}
-	got, err := Inherit(never, v.env.Route, store, c, v.logStart, v.until)
+	v.p.Use(store, v.inherit(store, c, v.until), v.now, shortWindow)
+}
+
+func (v *life) inherit(store *state.Partition, c state.Checkpoint, end int64) Inherited {
+	pos, _ := store.Position()
+	got, err := Inherit(never, v.env.Route, store, c, v.logStart, end)
 	v.must(err)
 	if got.Pending() > 0 {
 		v.note("inherited")
 	}
-	v.p.Use(store, got, v.now, shortWindow)
+	if got.Pending() > 0 && pos.Resume < c.LowWater {
+		v.note("resumes below")
+	}
+	if first, some := got.ledger.First(); some && first < c.LowWater {
+		v.note("holds what was carried")
+	}
+	return got
 }
 
 func (v *life) storeOf(of int) *state.Partition {
@@ -443,6 +454,12 @@ func (i *image) writeTo(v *life, store *state.Partition) {
 	v.must(store.Commit(i.pos))
 }
 
+// flush has what the owner's store holds survive a crash.
+func (v *life) flush() {
+	v.disk = v.imageOf(v.p.store)
+	v.nothing = !v.disk.used
+}
+
 // imageOf is what a store holds by now.
 func (v *life) imageOf(store *state.Partition) (i image) {
 	i.pos, i.used = store.Position()
@@ -459,9 +476,8 @@ func (v *life) follow() {
 	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
 	if v.f == nil {
 		store := v.storeOf(1 - v.own)
-		got, err := Inherit(never, v.env.Route, store, c, v.logStart, math.MaxInt64)
-		v.must(err)
-		v.f, err = Follow(v.env, c, store, got)
+		var err error
+		v.f, err = Follow(v.env, c, store, v.inherit(store, c, math.MaxInt64))
 		v.must(err)
 		v.tail = v.f.p.position
 		return

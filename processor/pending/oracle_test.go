@@ -446,6 +446,9 @@ func (v *life) checkFollower() {
 		if v.isCopy(offset) {
 			learns |= read & bit(v.seqOf(offset))
 		}
+		if f.ledger.Has(offset) { // an owner has left it there
+			learns |= bit(v.seqOf(offset))
+		}
 	}
 	if got := v.f.Pending(); got < int64(want.len()) || got > int64((want|learns).len()) {
 		v.fail("the follower counts %d records, want %b", got, want)

@@ -196,7 +196,7 @@ func keysOf(t *testing.T, store *state.Partition, above state.Key) (out []int64)
 	return out
 }
 
-func equal[T comparable](t *testing.T, what string, got, want T) {
+func equal[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s is %v, want %v", what, got, want)

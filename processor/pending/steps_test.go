@@ -95,8 +95,7 @@ func init() { // whose steps use each other
 		{"it crashes, and nothing is left of the store", hasStore(alone(canCrash)), func(v *life) { v.crash(false, nothingOfIt) }},
 		{"the store is flushed", hasStore(func(v *life) bool { return v.been.flushes < v.most.flushes }), func(v *life) {
 			v.been.flushes++
-			v.disk = v.imageOf(v.p.store)
-			v.nothing = !v.disk.used
+			v.flush()
 		}},
 		{"what is not due soon leaves memory", func(v *life) bool { return v.been.shortages < v.most.shortages && v.p.wheel.Len() > 0 }, func(v *life) {
 			v.been.shortages++

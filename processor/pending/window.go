@@ -126,6 +126,9 @@ func (w *window) GoLive(room Room) error {
 	if err := w.drops.apply(w); err != nil {
 		return err
 	}
+	if err := w.forgetBelow(w.committed.LowWater); err != nil {
+		return err
+	}
 	if w.HasFar() {
 		if err := w.Sync(); err != nil {
 			return err
