@@ -319,18 +319,18 @@ func (w moving) moveUnseen(cp copyOf) verdict {
 	return isSo
 }
 
-// keepRun makes a copy pending whose record is not known.
+// keepRun makes a copy pending whose record is not known. The store takes it in even if it is near: what that has counted tells which parsers a replay
+// needs.
 func (w moving) keepRun(cp copyOf) error {
-	w.longest.see(cp.key.Due, cp.appended)
-	who := identity{id: runID(cp.run)}
 	if w.horizon.Less(cp.key) {
-		return w.keepFar(cp.key, cp.at, cp.run, who, cp.written)
+		w.longest.see(cp.key.Due, cp.appended)
+		return w.keepFar(cp.key, cp.at, cp.run, identity{id: runID(cp.run)}, cp.written)
 	}
-	if who.id != nil {
-		w.ids.add(who.id, indexEntry{key: cp.key, written: cp.written})
+	if id := runID(cp.run); id != nil && w.store == nil {
+		w.ids.add(id, indexEntry{key: cp.key, written: cp.written})
 	}
-	w.pend(cp.key, cp.at, weight(cp.run), w.near.put(cp.key.Due, cp.run, false))
-	return nil
+	w.pend(cp.key, cp.at, weight(cp.run), w.near.put(cp.key.Due, cp.run, w.store != nil))
+	return w.rewrite(cp)
 }
 
 // answerCopy decides what a copy does that has waited for what lies before it. It reports whether that is known.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // fill puts records with offsets from one up to another into a partition's store.
@@ -134,4 +136,56 @@ func TestCountedUntilItIsWritten(t *testing.T) {
 	p, err := l.assign(p.Marks().Committed, 0, 3, 3)
 	must(t, err)
 	equal(t, "pending", p.Pending(), 2)
+}
+
+// A copy of what was near, and has been cancelled since, is read by the parser of its record in every replay that begins below: the store knows that there
+// was one.
+func TestCopyThatIsResolvedKeepsItsParser(t *testing.T) {
+	l := testOwner(t)
+	of := l.route.Spec()
+	r := testRoute(true)
+	r.Jitter = time.Second
+	l.route = mustRoute(r)
+	parsers := []state.ParserEpoch{{From: 0, Spec: of}, {From: 1, Spec: l.route.Spec()}}
+	p, err := l.assign(state.Checkpoint{Offset: 3, LowWater: 1, Parsers: parsers}, 1, 3, 3)
+	must(t, err)
+	l.read(t, p, testNow, req(1, ms(farMs), "orders"), copyAt(2, 0, ms(1000)))
+	must(t, p.GoLive(l.room))
+	l.read(t, p, testNow, cancelling(3, handleOf(0, ms(1000))))
+	must(t, p.Load(testNow, l.room))
+	l.happened(p.Take(testNow, nil, 1, anyBytes))
+	equal(t, "pending", p.Pending(), 1)
+	must(t, p.Flush())
+
+	p, err = l.assign(p.Marks().Committed, 1, 4, 4)
+	must(t, err)
+	equal(t, "start", p.start, 4)
+	must(t, p.GoLive(l.room))
+	l.read(t, p, testNow, req(4, ms(farMs), "orders"))
+	l.happened(p.Checkpoint())
+	equals(t, "parsers", p.Marks().Committed.Parsers, parsers)
+}
+
+// A turn that did not happen has left a stub in a store, and its record was carried and delivered by another owner: the stub of the copy is not that one.
+func TestStubBelowLIsNotThatOfACopy(t *testing.T) {
+	l := remembering(t, time.Hour)
+	p := l.live(t)
+	first := withID(req(0, ms(1000), "orders"), "a")
+	log := []*kgo.Record{first, req(1, ms(farMs), "orders"), req(2, ms(farMs), "orders"), nil, control(4)}
+	l.read(t, p, testNow, log[:3]...)
+	l.happened(p.Checkpoint())
+	equal(t, "taken", p.Take(ms(1000), nil, 1, anyBytes) != nil, true)
+	must(t, p.Flush())
+	equal(t, "stubs in the store", len(keysOf(t, p.store, state.Key{Due: ms(2 * farMs)})), 1)
+
+	log[3] = copyAt(3, 0, ms(1000))
+	log[3].Headers, _ = topics.AppendCopy(nil, first.Headers, testMark, topics.Copy{Due: ms(1000), Timestamp: testNow}, nil)
+	p, err := l.assign(state.Checkpoint{Offset: 5, LowWater: 1, Watermark: state.Key{Due: ms(1000)}, Parsers: []state.ParserEpoch{{Spec: l.route.Spec()}}}, 1, 5, 5)
+	must(t, err)
+	equal(t, "start", p.start, 1)
+	l.read(t, p, ms(1000), log[1:]...)
+	must(t, p.GoLive(l.room))
+	equal(t, "remembered", p.Figures(ms(1000)).Remembered, 1)
+	equal(t, "pending", p.Pending(), 2)
+	must(t, Check(p))
 }

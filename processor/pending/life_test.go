@@ -54,9 +54,10 @@ func bit(offset int64) mask { return 1 << offset }
 
 // image is what a store holds.
 type image struct {
-	used bool
-	pos  state.Position
-	runs []run
+	used   bool
+	pos    state.Position
+	runs   []run
+	copied span
 }
 
 type run struct {
@@ -400,7 +401,7 @@ func (v *life) crash(happened bool, left int) {
 		v.newStore(v.own)
 	}
 	if left == whatWasFlushed {
-		v.disk.writeTo(v, v.storeOf(v.own))
+		v.must(v.disk.writeTo(v.storeOf(v.own)))
 	}
 	v.restore(nil)
 }
@@ -439,19 +440,31 @@ func (v *life) gone(happened bool) {
 	}
 }
 
-func (i *image) writeTo(v *life, store *state.Partition) {
+// writeTo has a store hold that.
+func (i *image) writeTo(store *state.Partition) error {
 	for _, r := range i.runs {
 		run := []byte(r.bytes)
-		v.must(store.Put(r.key, run))
+		if err := store.Put(r.key, run); err != nil {
+			return err
+		}
 		if i.pos.Watermark.Less(r.key) {
 			store.Count(counted(r.key, run))
 		}
 		var rec Record
-		if v.must(rec.Decode(run)); runIDPlace(run) != 0 { // ids are written in the same batches
-			store.PutID(runID(run), r.key, indexEntry{r.key, rec.Timestamp, isStub(run)}.note())
+		if err := rec.Decode(run); err != nil {
+			return err
+		}
+		if id := runID(run); id != nil { // ids are written in the same batches
+			store.PutID(id, r.key, indexEntry{r.key, rec.Timestamp, isStub(run)}.note())
 		}
 	}
-	v.must(store.Commit(i.pos))
+	for _, seq := range [...]int64{i.copied.first, i.copied.last} {
+		if x := (state.Counted{Key: state.Key{Seq: seq}, Offset: 1 << 30}); i.copied.seen { // it may be resolved by now
+			store.Count(x)
+			store.Uncount(x)
+		}
+	}
+	return store.Commit(i.pos)
 }
 
 // flush has what the owner's store holds survive a crash.
@@ -461,13 +474,24 @@ func (v *life) flush() {
 }
 
 // imageOf is what a store holds by now.
-func (v *life) imageOf(store *state.Partition) (i image) {
+func (v *life) imageOf(store *state.Partition) image {
+	i, err := imageOf(store)
+	v.must(err)
+	return i
+}
+
+func imageOf(store *state.Partition) (i image, err error) {
+	counts, err := store.Counts()
+	if err != nil {
+		return i, err
+	}
+	i.copied = copiesIn(counts)
 	i.pos, i.used = store.Position()
-	v.must(store.Scan(state.Key{}, func(k state.Key, b []byte) bool {
+	err = store.Scan(state.Key{}, func(k state.Key, b []byte) bool {
 		i.runs = append(i.runs, run{k, string(b)})
 		return true
-	}))
-	return i
+	})
+	return i, err
 }
 
 // follow begins to follow the checkpoint, or follows a newer one.

@@ -109,7 +109,7 @@ func replaysFollowed(t *testing.T, rng *rand.Rand) {
 					t.Fatalf("handed over, after %d records: pending is\n%s\nand was\n%s\n%+v", len(r.log), got, want, c)
 				}
 				if r.IntN(2) == 0 { // it goes on, and the other's store lags
-					r.p, r.l, sb.l, sb.f = p, sb.l, r.l, nil
+					r.p, r.l, sb.l, sb.f, r.disk = p, sb.l, r.l, nil, image{}
 					continue
 				}
 			}
@@ -120,6 +120,7 @@ func replaysFollowed(t *testing.T, rng *rand.Rand) {
 			t.Fatalf("with the store, after %d records: pending is\n%s\nand was\n%s\n%+v", len(r.log), got, want, c)
 		}
 		r.p = p
+		r.lag(c)
 	}
 }
 
