@@ -1,0 +1,68 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/integration/load"
+)
+
+// Records that are delayed for three times as long as their topic keeps its log arrive, each once: brokers delete segments meanwhile, and a replica is
+// killed and its store gone.
+func TestCarry(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out what needs a Kafka")
+	}
+	const keeps, far = 16 * time.Second, 500
+	c := brokers.Start(t, brokers.Options{Config: map[string]string{"log.retention.check.interval.ms": "300"}})
+	s := newStage(t, c, setting{partitions: 2, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "16000", "segment.bytes": "1048576"}})
+	change := func(c *replicaConfig) { c.CommitInterval = 100 * time.Millisecond }
+	first, began := s.spawn(s.replica(change)), time.Now()
+	for _, size := range []int{0, 100, 20_000} {
+		s.load(load.Config{Records: far / 3, ValueBytes: size, Due: []load.Due{{Weight: 1, From: 3 * keeps, To: 3*keeps + 2*time.Second}}})
+	}
+	ends := s.ends()
+	stop := s.keepLoading(load.Config{Rate: 200, ValueBytes: 2000, Due: []load.Due{{Weight: 1, To: time.Second}}})
+	s.awaitDelivery(first)
+	s.passes(began, keeps)
+	first.Kill()
+	if err := os.RemoveAll(filepath.Join(s.dir, "a")); err != nil {
+		t.Fatal(err)
+	}
+	second := s.start(s.replica(change))
+	s.awaitLive(second, 2)
+	s.passes(began, 3*keeps-2*time.Second)
+	stop()
+	starts, err := s.admin.ListStartOffsets(t.Context(), s.route.Topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts.Each(func(o kadm.ListedOffset) {
+		if end, _ := ends.Lookup(o.Topic, o.Partition); o.Offset < end.Offset {
+			t.Errorf("partition %d begins at %d, and what was far ended at %d: brokers have not deleted it", o.Partition, o.Offset, end.Offset)
+		}
+	})
+	if carried := second.Stats().Topics[0].Carried; carried < far/2 {
+		t.Errorf("%d copies", carried)
+	}
+	s.arrive()
+	second.stop()
+	s.judge()
+}
+
+func (s *stage) ends() kadm.ListedOffsets {
+	s.t.Helper()
+	ends, err := s.admin.ListEndOffsets(s.t.Context(), s.route.Topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return ends
+}
+
+// passes waits until some time has passed since a moment.
+func (s *stage) passes(since time.Time, d time.Duration) { passes(s.t, time.Until(since.Add(d))) }
