@@ -7,7 +7,7 @@
 // # A lane
 //
 // A lane reads the partitions that the group has given to it, holds what is pending in them, and delivers that in turns, one after the other. It
-// is one goroutine: a loop that takes a step (everything that can be done without waiting) and then waits for one of nine events. Whatever takes
+// is one goroutine: a loop that takes a step (everything that can be done without waiting) and then waits for one of ten events. Whatever takes
 // time is done by another goroutine, which hands its result back:
 //
 //	what                        on a goroutine of                what comes back
@@ -18,6 +18,7 @@
 //	checkpoints beside turns    turn (at_least_once)             the same
 //	producers are renewed       producers                        that they are
 //	brokers say where logs end  ends                             logEnds
+//	some of a log is read again carrier                          an excerpt, of which what is pending is to be carried
 //	others have too much        standbys                         a wish: the stay asks for a rebalance
 //	time passes                 a timer, for the next due ms     nothing
 //
@@ -27,7 +28,7 @@
 //	                            checkpoints, turns, producers while they are not renewed
 //	a turn's goroutine          its producer and renderer, and what it has been given of partitions: the parts, until it is decided
 //	a restore's goroutine       the partitions that it makes, until it hands them over
-//	one goroutine each          standbys, targets, clock, entrance, keeping, storage's recovery, leftovers
+//	one goroutine each          standbys, targets, clock, entrance, keeping, trimming, storage's recovery, leftovers, and a carrier for each lane
 //	every goroutine             kit, targets, counters, the clock, the store, what is assigned, standing, published pictures
 //
 // Nothing of a lane has a lock. A kit is what a lane lends to its goroutines; what is not in it they cannot touch.
