@@ -17,24 +17,21 @@ import (
 type Severity int
 
 const (
+	// Note: nothing is wrong; this is what a setting comes to.
+	Note Severity = iota
 	// Warning: a fault of a broker could lose records, or some record could
 	// not be delivered.
-	Warning Severity = iota
+	Warning
 	// Error: records are lost or stuck without any fault.
 	Error
 )
 
-func (s Severity) String() string {
-	if s == Error {
-		return "error"
-	}
-	return "warning"
-}
+func (s Severity) String() string { return [...]string{"note", "warning", "error"}[s] }
 
 // MarshalText writes the severity as a word.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Problem is something about a topic that is not as it should be.
+// Problem is something about a topic that is not as it should be, or is worth a note.
 type Problem struct {
 	Severity Severity
 	Topic    string
@@ -154,33 +151,6 @@ func (x *examination) loop(r *Route, f facts) {
 				fmt.Sprintf("max.message.bytes is %d, and %d of the target %s", takes, n, target),
 				"a large record that fails does not fit with the headers that say why, and leaves the loop: Kafka Connect drops it with an error in its log only")
 		}
-	}
-}
-
-// retention: Kafka deletes what is older, delivered or not.
-func (x *examination) retention(r *Route, f facts) {
-	n, ok := f.number("retention.ms")
-	if !ok || n < 0 {
-		return
-	}
-	keep := time.Duration(min(n, maxDelayMillis-1)) * time.Millisecond
-	wait, setting := r.MaxDelay, "max_delay"
-	if r.Delay > 0 {
-		wait, setting = r.Delay, "delay"
-	}
-	if wait > 0 && r.Remember > 0 {
-		wait, setting = wait+r.Remember, setting+" and ids.remember"
-	}
-	mend := x.set(r.Topic, "retention.ms", "-1")
-	what := fmt.Sprintf("retention.ms is %d", n)
-	switch {
-	case wait == 0:
-		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait longer than %s, and is lost then", FormatDelay(keep)))
-	case keep <= wait:
-		x.report(Error, r.Topic, mend, what, fmt.Sprintf("a record may wait %s (%s), and is lost after %s", FormatDelay(wait), setting, FormatDelay(keep)))
-	default:
-		x.report(Warning, r.Topic, mend, what,
-			fmt.Sprintf("a record that waits %s is lost if duewheel does not run for %s, or retries it for so long", FormatDelay(wait), FormatDelay(keep-wait)))
 	}
 }
 

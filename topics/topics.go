@@ -38,6 +38,9 @@ type Expect struct {
 	// take. Zero means the broker's default.
 	MaxMessageBytes int
 
+	// CarryRecords is how many records a process carries in a second; 0: that is not said. Check says what it comes to.
+	CarryRecords int
+
 	// Bootstrap is what the commands in a Problem name as the broker address.
 	// Defaults to $BROKERS.
 	Bootstrap string

@@ -40,8 +40,9 @@ func newTopicsCheckCommand(f *flags) *cobra.Command {
 are there, keep what is pending, and survive the loss of a broker; whether another
 group has checkpoints on a delay topic, so that both deliver; and whether one id with
 one key lies in two partitions, among the last 10,000 records of each delay topic, or
-what of them comes within 3 s. Every finding comes with what mends it. The exit code is 1 when records are lost or stuck as
-things are, 0 when there are warnings only.`,
+what of them comes within 3 s. Every finding comes with what mends it, and a note, of what
+is not wrong, with what does without it. The exit code is 1 when records are lost or stuck
+as things are, 0 when there are warnings and notes only.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -157,25 +158,34 @@ func (s *settings) expectation() (topics.Expect, error) {
 	if len(s.Routes) == 0 {
 		return topics.Expect{}, errors.New("no routes: name a configuration that has some with -c")
 	}
-	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ","), Audit: s.AuditTopic}
+	filled := s.Config
+	setting.Fill(&filled)
+	want := topics.Expect{Bootstrap: strings.Join(s.Brokers, ","), Audit: s.AuditTopic, CarryRecords: filled.CarryRecords}
 	all, missing := s.routes()
 	var err error
 	want.Routes, err = topics.NewRoutes(all...)
 	return want, joinLines(missing, err, topics.ReserveAudit(s.AuditTopic, want.Routes))
 }
 
+// printProblems prints what is worst first. Of what is not wrong it says what does without it.
 func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {
+	slices.SortStableFunc(problems, func(a, b topics.Problem) int { return int(b.Severity) - int(a.Severity) })
 	if asJSON {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(append([]topics.Problem{}, problems...)); err != nil {
 			return err
 		}
-	} else if len(problems) == 0 {
-		fmt.Fprintln(w, "all topics are as they should be")
 	} else {
+		if !slices.ContainsFunc(problems, func(p topics.Problem) bool { return p.Severity > topics.Note }) {
+			fmt.Fprintln(w, "all topics are as they should be")
+		}
 		for _, p := range problems {
-			fmt.Fprintf(w, "%s: %s: %s\n    why:  %s\n    mend: %s\n", p.Severity, p.Topic, p.What, p.Why, p.Mend)
+			mend := "mend"
+			if p.Severity == topics.Note {
+				mend = "else"
+			}
+			fmt.Fprintf(w, "%s: %s: %s\n    why:  %s\n    %s: %s\n", p.Severity, p.Topic, p.What, p.Why, mend, p.Mend)
 		}
 	}
 	if slices.ContainsFunc(problems, func(p topics.Problem) bool { return p.Severity == topics.Error }) {
@@ -213,6 +223,10 @@ func warnOfTopics(ctx context.Context, s settings, opts []kgo.Opt, logger *slog.
 		logger.Warn("topics were not checked", "error", err)
 	}
 	for _, p := range problems {
+		if p.Severity == topics.Note {
+			logger.Info("what a setting of a topic comes to", "topic", p.Topic, "what", p.What, "why", p.Why, "otherwise", p.Mend)
+			continue
+		}
 		logger.Warn("topic is not as it should be", "topic", p.Topic, "severity", p.Severity, "what", p.What, "why", p.Why, "mend", p.Mend)
 	}
 }

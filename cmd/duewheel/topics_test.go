@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -59,5 +61,52 @@ func TestTopicsCreateAsTold(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a setting comes to is a note: behind all that is wrong, and no reason to say that something is. `run` has it in its log, and not as a warning.
+func TestTopicsCheckNotes(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders, max_delay: 30d}]\n")
+	if _, err := command(t, "", "topics", "create", "-c", config); err != nil {
+		t.Fatal(err)
+	}
+	week := "604800000"
+	if _, err := kadm.NewClient(client(t, addr)).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: &week}}, "delays"); err != nil {
+		t.Fatal(err)
+	}
+	note := "note: delays: retention.ms is 604800000\n" +
+		"    why:  what is pending is carried when it is 84h old, and lost if duewheel does not run for as long; one that waits 30d (max_delay) is written about 8 times more; each process carries up to 3024000000 records in 84h (carry_records)\n" +
+		"    else: kafka-configs.sh --bootstrap-server " + addr + " --alter --entity-type topics --entity-name delays --add-config retention.ms=-1\n"
+	check := func(args ...string) string {
+		t.Helper()
+		out, err := command(t, "", append([]string{"topics", "check", "-c", config}, args...)...)
+		if err != nil {
+			t.Error(err)
+		}
+		return out
+	}
+	if out, want := check(), "all topics are as they should be\n"+note; out != want {
+		t.Errorf("got:\n%s\nwant:\n%s", out, want)
+	}
+	if out := check("-o", "json"); !strings.Contains(out, `"Severity": "note"`) {
+		t.Errorf("as JSON:\n%s", out)
+	}
+
+	var log bytes.Buffer
+	s, err := (&flags{file: config}).load()
+	opts, clientErr := s.clientOpts()
+	if err != nil || clientErr != nil {
+		t.Fatal(err, clientErr)
+	}
+	warnOfTopics(t.Context(), s, opts, s.logger(&log))
+	if !strings.Contains(log.String(), "level=INFO") || !strings.Contains(log.String(), "retention.ms is 604800000") || strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("run says:\n%s", &log)
+	}
+
+	commit(t, addr, "delays", 1, 4, metadataOf(t, c, "delays", 0))
+	config = writeFile(t, "other.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: other}\nroutes: [{topic: delays, target: orders, max_delay: 30d}]\n")
+	if out := check(); !strings.HasPrefix(out, "warning: delays: group g ") || !strings.HasSuffix(out, note) {
+		t.Errorf("beside a warning:\n%s", out)
 	}
 }
