@@ -36,7 +36,7 @@ func (p *process) blames(what string) bool {
 }
 
 // A delay topic that begins to lose what is pending, by compaction or by its retention, is noticed
-// within a minute and by a replica that is given a partition of it. Delivery goes on with what is there.
+// within a minute and by a replica that is given a partition of it. Delivery goes on with what is there. What is carried needs no long retention.
 func TestSimTopicLosesRecords(t *testing.T) {
 	for _, c := range []struct{ name, value, back string }{
 		{"cleanup.policy", "compact", "delete"},
@@ -44,7 +44,7 @@ func TestSimTopicLosesRecords(t *testing.T) {
 		{"retention.ms", "180000", "-1"},
 	} {
 		t.Run(c.value, func(t *testing.T) {
-			guarantees(t, worldConfig{}, func(w *world) {
+			guarantees(t, worldConfig{tune: func(cfg *Config) { cfg.Routes[0].Carry = new(bool) }}, func(w *world) {
 				a := w.live("a")
 				for i := range 20 {
 					w.send(request(fmt.Sprint(i), in(10*time.Second*time.Duration(i+1))))
@@ -72,19 +72,26 @@ func TestSimTopicLosesRecords(t *testing.T) {
 	}
 }
 
-// What is due before the topic would delete it is in no danger.
+// What is due before the topic would delete it is in no danger, nor is what is carried before.
 func TestSimRetentionThatSuffices(t *testing.T) {
-	scenario(t, worldConfig{}, func(w *world) {
-		a := w.live("a")
-		w.send(request("far", in(10*time.Minute)))
-		w.set("retention.ms", "660000")
-		time.Sleep(2 * keepingInterval)
-		if ok, not := a.p.Ready(); !ok {
-			t.Errorf("not ready: %+v", not)
-		}
-		time.Sleep(8 * time.Minute)
-		w.finish()
-	})
+	for _, c := range []struct {
+		name, retention string
+		carry           *bool
+	}{{"longer", "660000", new(bool)}, {"shorter, and carried", "180000", nil}} {
+		t.Run(c.name, func(t *testing.T) {
+			scenario(t, worldConfig{tune: func(cfg *Config) { cfg.Routes[0].Carry = c.carry }}, func(w *world) {
+				a := w.live("a")
+				w.send(request("far", in(10*time.Minute)))
+				w.set("retention.ms", c.retention)
+				time.Sleep(2 * keepingInterval)
+				if ok, not := a.p.Ready(); !ok {
+					t.Errorf("not ready: %+v", not)
+				}
+				time.Sleep(8 * time.Minute)
+				w.finish()
+			})
+		})
+	}
 }
 
 // Brokers that lack what the guarantee rests on are refused by name, and nothing is taken in.

@@ -82,7 +82,7 @@ type PartitionStats struct {
 
 	Pending      int64
 	PendingBytes int64
-	Needs        time.Duration // for how long the topic must keep its log, at least, for what is pending
+	Needs        time.Duration // for how long the topic must keep its log, at least, for what is pending and is not carried, and for what is remembered
 	Near         int64         // of those, held in memory; where ids are remembered it may be less
 	Remembered   int64         // records that were delivered, and whose ids are remembered
 	Overdue      int64         // pending and due before now, approximately

@@ -62,6 +62,6 @@ func (x *examination) losing(topic string, f facts, need time.Duration) {
 	}
 	if keep := time.Duration(n) * time.Millisecond; keep < need {
 		x.report(Error, topic, x.set(topic, "retention.ms", "-1"), fmt.Sprintf("retention.ms is %d", n),
-			fmt.Sprintf("a record is pending that the log must keep for %s", FormatDelay(need.Round(time.Second))))
+			fmt.Sprintf("a record is pending, or its id is remembered, that the log must keep for %s", FormatDelay(need.Round(time.Second))))
 	}
 }

@@ -33,7 +33,7 @@ type Figures struct {
 
 	Overdue int64           // due before now, approximately
 	NextDue int64           // ms; 0 when nothing is pending, or nothing is known of when it is due
-	Needs   time.Duration   // for how long the log must be kept, at least, for what is pending
+	Needs   time.Duration   // for how long the log must be kept, at least, for what is pending and is not carried, and for what is remembered
 	Agenda  []state.Stretch // how much is due within each of some times
 }
 

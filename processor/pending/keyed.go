@@ -232,7 +232,8 @@ func (k *keyed) count(now int64) Figures {
 }
 
 // needs is for how long the log must have kept the record that is due last when its time comes. What
-// only the store has told of is known to need at least the time until then.
+// only the store has told of is known to need at least the time until then. What is carried needs the log for its stub
+// alone: that is not carried, so when the record is due the log must have kept it for no longer than it goes on keeping it.
 func (k *keyed) needs(now int64) time.Duration {
 	last := k.ledger.Last()
 	need := time.Duration(max(last-now, 0)) * time.Millisecond
@@ -242,6 +243,9 @@ func (k *keyed) needs(now int64) time.Duration {
 	need += time.Duration(k.parsers.memory()) * time.Millisecond
 	if k.remembered.due >= now {
 		need = max(need, k.remembered.wait)
+	}
+	if k.env.Route.Carries() {
+		need = min(need, 2*time.Duration(k.parsers.memory())*time.Millisecond)
 	}
 	return need
 }

@@ -177,6 +177,7 @@ func pendingOf(t *testing.T, p *Partition) string {
 func TestNeedsOfAReplacement(t *testing.T) {
 	const week = 7 * 24 * time.Hour
 	l := testOwner(t)
+	staying(l)
 	p := l.live(t)
 	r := withHeader(req(1, ms(500), "orders"), topics.HeaderReplace, "a")
 	r.Timestamp = time.UnixMilli(ms(500)).Add(-week)

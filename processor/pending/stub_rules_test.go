@@ -21,6 +21,13 @@ func remembering(t *testing.T, d time.Duration) *owner {
 	return l
 }
 
+// staying has nothing carried.
+func staying(l *owner) {
+	r := *l.route
+	r.Carry = new(bool)
+	l.route = mustRoute(r)
+}
+
 func withID(r *kgo.Record, id string) *kgo.Record { return withHeader(r, topics.HeaderID, id) }
 
 func cancelling(offset int64, name string) *kgo.Record {
@@ -150,9 +157,35 @@ func TestDeadLetteredInAHalfTurnIsNotRemembered(t *testing.T) {
 	equal(t, "remembered", p.Figures(ms(100)).Remembered, 0)
 }
 
+// What is pending is carried, so the log need not keep it until it is due. What is remembered is not: the log has to keep it for that time, and before for as
+// long as it may be old when it is due, which is half of what the log keeps at most.
+func TestNeedsOfWhatIsCarried(t *testing.T) {
+	const day, week = 24 * time.Hour, 7 * 24 * time.Hour
+	for _, tt := range []struct{ remember, delay, want time.Duration }{
+		{0, week, 0},
+		{0, time.Second, 0},
+		{day, week, 2 * day},
+		{day, day, 2 * day},
+		{day, time.Hour, day + time.Hour},
+		{week, day, week + day},
+	} {
+		l := remembering(t, tt.remember)
+		p := l.live(t)
+		r := withID(req(0, ms(farMs), "orders"), "a")
+		r.Timestamp = time.UnixMilli(ms(farMs)).Add(-tt.delay)
+		l.read(t, p, testNow, r)
+		name := fmt.Sprintf("delayed for %v and remembered for %v: needs ", tt.delay, tt.remember)
+		equal(t, name+"while it is pending", p.Figures(testNow).Needs, tt.want)
+		must(t, p.Load(ms(farMs), l.room))
+		l.happened(p.Take(ms(farMs), nil, 100, anyBytes))
+		equal(t, name+"while it is remembered", p.Figures(ms(farMs+1)).Needs, tt.want)
+	}
+}
+
 // The log has to keep a delivered record until its id is forgotten, as it had to while that was pending.
 func TestNeedsOfTheRemembered(t *testing.T) {
 	l := remembering(t, 24*time.Hour)
+	staying(l)
 	p := l.live(t)
 	r := withID(req(0, ms(farMs), "orders"), "a")
 	r.Timestamp = time.UnixMilli(ms(farMs - 7*24*3600_000)) // a week before it is due
