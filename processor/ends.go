@@ -108,7 +108,7 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed, now int64
 func (p *partition) checkLog() {
 	lost := p.live() && p.Counted() > 0 && p.logStart > p.needed()
 	if lost && p.loss == nil {
-		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, and do not stop this process before they are delivered",
+		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, or a longer one, and do not stop this process before they are delivered",
 			ErrLogTruncated, p.tp, p.needed(), p.logStart)
 		p.log.Error("the log has lost records that this process still holds", "error", p.loss)
 	}

@@ -94,7 +94,7 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 			"low_water", c.LowWater, "log_start", logStart)
 		return c, nil
 	case !k.cfg.AcceptLoss:
-		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the store of another replica may still hold what is missing: start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1. Only when no replica has them, go on without them with `--accept-loss`",
+		return c, fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; the store of another replica may still hold what is missing: start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1, or a longer one. Only when no replica has them, go on without them with `--accept-loss`",
 			ErrLogTruncated, p.tp, c.LowWater, logStart)
 	}
 	p.log.Error("going on although the log has lost pending records", "low_water", c.LowWater, "log_start", logStart)

@@ -301,7 +301,7 @@ func TestCheckpointOf(t *testing.T) {
 		{name: "above the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 40, High: 49}, err: ErrBeyondLog},
 		{name: "at the end of the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 50, High: 50}, o: 50, l: 20},
 		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 21, Stable: 60, High: 60}, err: ErrLogTruncated,
-			says: "start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1. Only when no replica has them, go on without them with `--accept-loss`"},
+			says: "start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1, or a longer one. Only when no replica has them, go on without them with `--accept-loss`"},
 		{name: "and an operator has decided to go on", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 55, Stable: 60, High: 60}, acceptLoss: true, o: 55, l: 55},
 		{name: "trimmed up to what is needed", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 20, Stable: 60, High: 60}, o: 50, l: 20},
 	} {
