@@ -153,7 +153,7 @@ type routeSettings struct {
 	Trim *bool `key:"trim" unset:"true where retention.ms and retention.bytes of the topic are -1, as topics create makes it"`
 
 	// Carry says whether what is pending is written again, to the end of its partition, before the topic's retention deletes it, and where it keeps a trimmed log
-	// long. `false`: the topic's `retention.ms` must be longer than any delay. Not with `delay`.
+	// long. What it costs is in docs/sizing.md#carrying. `false`: the topic's `retention.ms` must be longer than any delay. Not with `delay`.
 	Carry *bool `key:"carry" unset:"true"`
 
 	// Weight is how much of a turn the route gets when more is due than a turn takes, of other routes, too: one with 3 gets three times as much as one with 1.
