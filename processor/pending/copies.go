@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -354,4 +355,38 @@ func (k *decision) answerCopy(a question) (known bool, err error) {
 	k.late.note(h, EffectCarried, k.window.near, nil)
 	k.window.near.release(at)
 	return true, nil
+}
+
+// forgetBelow forgets what the store still holds below an L when all was read that might have moved it from there: it was resolved by what lies below,
+// or while the route had a fixed delay, which leaves W alone. Its keys are not known, so all are looked at.
+func (w moving) forgetBelow(low int64) error {
+	below := func() bool {
+		first, ok := w.ledger.First()
+		return ok && first < low
+	}
+	if w.store == nil || !below() {
+		return nil
+	}
+	if err := w.Sync(); err != nil { // a scan sees what is committed
+		return err
+	}
+	var failed error
+	n := 0
+	err := w.store.Scan(w.judge, func(k state.Key, run []byte) bool {
+		if offset, err := recordOffset(run); err == nil && offset < low && w.ledger.Has(offset) {
+			stubs{w.window}.uncount(k, offset, run, true)
+			w.store.Uncount(counted(k, run))
+			w.deleteID(run, k)
+			w.store.Delete(k)
+			w.dirty = true
+			if n++; n%forgetAtOnce == 0 {
+				failed = w.commit()
+			}
+		}
+		return failed == nil && below()
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("forget what lies below L: %w", err)
+	}
+	return nil
 }

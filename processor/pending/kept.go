@@ -1,7 +1,6 @@
 package pending
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -122,40 +121,6 @@ func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]I
 		}
 	}
 	return items, took
-}
-
-// forgetBelow forgets what the store still holds below an L when all was read that might have moved it from there: it was resolved by what lies below,
-// or while the route had a fixed delay, which leaves W alone. Its keys are not known, so all are looked at.
-func (w *window) forgetBelow(low int64) error {
-	below := func() bool {
-		first, ok := w.ledger.First()
-		return ok && first < low
-	}
-	if w.store == nil || !below() {
-		return nil
-	}
-	if err := w.Sync(); err != nil { // a scan sees what is committed
-		return err
-	}
-	var failed error
-	n := 0
-	err := w.store.Scan(w.judge, func(k state.Key, run []byte) bool {
-		if offset, err := recordOffset(run); err == nil && offset < low && w.ledger.Has(offset) {
-			stubs{w}.uncount(k, offset, run, true)
-			w.store.Uncount(counted(k, run))
-			w.deleteID(run, k)
-			w.store.Delete(k)
-			w.dirty = true
-			if n++; n%forgetAtOnce == 0 {
-				failed = w.commit()
-			}
-		}
-		return failed == nil && below()
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return fmt.Errorf("forget what lies below L: %w", err)
-	}
-	return nil
 }
 
 // Sync writes what the store's open batch holds, with the position that belongs to it.

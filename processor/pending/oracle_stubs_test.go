@@ -84,3 +84,10 @@ func (v *life) checkStubs(p *Partition, want mask) {
 		v.fail("the stubs of %b are found and %d are counted, want %b", got, n, want)
 	}
 }
+
+func (m mask) len() (n int) {
+	for ; m != 0; m &= m - 1 {
+		n++
+	}
+	return n
+}

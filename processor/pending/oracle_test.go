@@ -374,13 +374,6 @@ func (v *life) decide() {
 	}
 }
 
-func (m mask) len() (n int) {
-	for ; m != 0; m &= m - 1 {
-		n++
-	}
-	return n
-}
-
 // uncertain is how many records a partition without a store counts that a resolve record names.
 func (v *life) uncertain() (n int64) {
 	if v.p.HasStore() || v.queue {

@@ -126,7 +126,7 @@ func (w *window) GoLive(room Room) error {
 	if err := w.drops.apply(w); err != nil {
 		return err
 	}
-	if err := w.forgetBelow(w.committed.LowWater); err != nil {
+	if err := (moving{w}).forgetBelow(w.committed.LowWater); err != nil {
 		return err
 	}
 	if w.HasFar() {
