@@ -229,6 +229,7 @@ func (c *carrier) due(p PartitionStats) *carriage {
 	if g.next <= p.LowWater {
 		g.next, g.stuck = p.LowWater, ""
 	}
+	g.next = max(g.next, p.LogStart) // what lay below and is pending is lost to all but this process
 	if time.Now().Before(g.rests) || p.Pending == 0 || g.upTo(c.lengthens(p), p) <= g.next {
 		return nil
 	}
