@@ -297,7 +297,7 @@ func TestLookAtAMillion(t *testing.T) {
 	}
 }
 
-// lookWithoutRights: who may read the topic and describe the group is told, who may not is told what to ask for.
+// lookWithoutRights: who may read the topic and describe the group is told, who may not is told, once, what to ask for.
 func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
 	s := newStage(t, c, setting{seed: newSeed(t)})
 	user := "User:" + brokers.User
@@ -320,18 +320,38 @@ func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
 	if err := os.WriteFile(file, []byte(how.yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	look := func(group, topic string) string {
-		args := append([]string{"ls", "-c", file, "-g", group, "-t", topic}, how.args...)
-		out, _ := exec.Command(buildBinary(t), args...).CombinedOutput()
-		return string(out)
+	hidden := filepath.Join(t.TempDir(), "hidden.yaml")
+	if err := os.WriteFile(hidden, fmt.Appendf(nil, "routes:\n  - topic: %s\n    targets: {allow: [\"%s.target-*\"]}\n", s.targets[0], s.name), 0o644); err != nil {
+		t.Fatal(err)
 	}
-	if out := look(s.name, s.name); !strings.Contains(out, "1 record is pending") {
-		t.Errorf("with rights to read: %s", out)
-	}
-	if out := look(s.name+"-other", s.name); !strings.Contains(out, "ask for the right to Describe that group") || strings.Contains(out, "pending\n") {
-		t.Errorf("without a right to the group: %s", out)
-	}
-	if out := look(s.name, s.targets[0]); !strings.Contains(out, "ask for the right to Read that topic") {
-		t.Errorf("without a right to the topic: %s", out)
+	unseen := "ask for the right to Read " + s.targets[0] + " (kafka-acls.sh --add --operation Read --topic " + s.targets[0] + ")"
+	noGroup := "ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group " + s.name + "-other)"
+	id := fmt.Sprintf("1-%d-1", r.Offset) // of another due time, so that it is told apart from what cannot be read
+	for _, test := range []struct {
+		file, group string
+		args        []string
+		code        int
+		want        string
+	}{
+		{file, s.name, []string{"ls"}, 0, "1 record is pending"},
+		{file, s.name, []string{"get", id}, 1, "is due at another time"},
+		{file, s.name, []string{"verify"}, 0, "all is well"},
+		{file, s.name, []string{"cancel", id}, 1, "ask for the right to Write " + s.name + " "},
+		{file, s.name + "-other", []string{"ls"}, 1, noGroup},
+		{file, s.name + "-other", []string{"agenda"}, 1, noGroup},
+		{file, s.name + "-other", []string{"get", id}, 1, noGroup},
+		{file, s.name + "-other", []string{"verify"}, 2, noGroup},
+		{file, s.name + "-other", []string{"checkpoints"}, 1, noGroup},
+		{hidden, s.name, []string{"ls"}, 1, unseen},
+		{hidden, s.name, []string{"agenda"}, 1, unseen},
+		{hidden, s.name, []string{"get", id}, 1, unseen},
+		{hidden, s.name, []string{"verify"}, 2, unseen},
+		{hidden, s.name, []string{"topics", "check"}, 1, s.targets[0] + ": duewheel may not describe it"},
+	} {
+		cmd := exec.CommandContext(t.Context(), buildBinary(t), append(append(test.args, "-c", test.file, "-g", test.group), how.args...)...)
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != test.code || strings.Count(string(out), test.want) != 1 {
+			t.Errorf("%v as group %s: exit code %d, and want %d with once %q:\n%s", test.args, test.group, code, test.code, test.want, out)
+		}
 	}
 }

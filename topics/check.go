@@ -247,8 +247,11 @@ func (x *examination) present(topic string, s Severity, create, why string) (fac
 	case !listed || errors.Is(f.missing, kerr.UnknownTopicOrPartition):
 		x.report(s, topic, create, "it does not exist", why)
 		return f, false
+	case errors.Is(f.missing, kerr.TopicAuthorizationFailed):
+		x.report(s, topic, x.allow(topic, "Describe"), "duewheel may not describe it", why)
+		return f, false
 	case f.missing != nil:
-		x.report(s, topic, x.allow(topic, "Describe"), f.missing.Error(), why)
+		x.report(s, topic, fmt.Sprintf("kafka-topics.sh --bootstrap-server %s --describe --topic %s", x.bootstrap(), topic), f.missing.Error(), why)
 		return f, false
 	}
 	if f.leaderless > 0 {

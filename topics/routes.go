@@ -93,8 +93,6 @@ func (s roles) route(r Route) (*Route, []error) {
 // MostWeight is the highest weight of a route: more is a mistake.
 const MostWeight = 1000
 
-const whatAName = "1 to 249 letters, digits, dots, underscores and dashes"
-
 // checkOwnTopics judges the delay topic and the dead letter topic.
 func (s roles) checkOwnTopics(r Route, p *problems) {
 	all := []struct{ key, topic string }{{"topic", r.Topic}, {"dead_letter", r.DeadLetter}}

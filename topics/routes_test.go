@@ -94,7 +94,7 @@ func TestNewRoutesReportsEveryProblem(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, part := range []string{
-		`topic "a b" is not a topic name: 1 to 249 letters, digits, dots, underscores and dashes`,
+		`topic "a b" is not a topic name: 1 to 249 of a-z A-Z 0-9 . _ -, and neither . nor ..`,
 		`dead_letter "" is not a topic name`, "delay -1ns", "max_delay -1ns", `"x y"`, `has ""`, `target "p/q"`,
 	} {
 		if !strings.Contains(err.Error(), part) {

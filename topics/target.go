@@ -12,7 +12,7 @@ func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32
 		q.Target, q.TargetBy = trim(bare(raw)), headers[at[fieldTopic]-1].Key
 		if !validTopic(q.Target) {
 			return refuse(CodeInvalidTarget, StageParse, HeaderTargetTopic, raw,
-				"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
+				"a topic name is "+whatAName)
 		}
 	}
 	if len(p.sources) > 0 && len(bare(value(headers, at[fieldTopic]))) == 0 {
@@ -44,13 +44,16 @@ func (q *Request) source(headers []kgo.RecordHeader, names []string) *Refusal {
 			q.TargetBy = name
 			if q.Target = trim(v); !validTopic(q.Target) {
 				return refuse(CodeInvalidTarget, StageParse, name, headers[i].Value,
-					"a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..")
+					"a topic name is "+whatAName)
 			}
 			return nil
 		}
 	}
 	return nil
 }
+
+// whatAName says validTopic's rule.
+const whatAName = "1 to 249 of a-z A-Z 0-9 . _ -, and neither . nor .."
 
 // validTopic is Kafka's own rule for topic names.
 func validTopic[T ~string | ~[]byte](name T) bool {

@@ -46,13 +46,14 @@ type Expect struct {
 	Bootstrap string
 }
 
-// Created is a topic that Create made, or that was there.
+// Created is a topic that Create made, or that was there, as it is: brokers may
+// make something else than they were asked for.
 type Created struct {
 	Topic       string
 	Existed     bool // and was left as it is
 	Partitions  int32
 	Replication int16
-	Configs     map[string]string // what was set
+	Configs     map[string]string // what was set; as asked for where it may not be read
 }
 
 // Create makes the delay topics, dead letter topics and the audit topic that are missing, as
@@ -202,28 +203,32 @@ func (c *creation) create(ctx context.Context, topic string, partitions int32, m
 	r, err := c.adm.CreateTopic(ctx, partitions, c.replication, configs, topic)
 	switch {
 	case errors.Is(err, kerr.TopicAlreadyExists): // made by another process since
-		c.made = append(c.made, Created{Topic: topic, Existed: true, Partitions: partitions, Replication: c.replication})
+		c.made = append(c.made, Created{Topic: topic, Existed: true})
 	case err != nil:
 		if r.ErrMessage != "" {
 			err = fmt.Errorf("%w: %s", err, r.ErrMessage)
 		}
+		if errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed) {
+			err = fmt.Errorf("%w: ask for the right to Create it, or to Describe it where it is there already", err)
+		}
 		c.err = errors.Join(c.err, fmt.Errorf("create topic %s: %w", topic, err))
 	default:
-		c.made = append(c.made, Created{Topic: topic, Partitions: partitions, Replication: c.replication, Configs: set})
+		c.made = append(c.made, Created{Topic: topic, Configs: set})
 	}
 }
 
-// settle waits until what was made is known and has leaders: the broker that
-// answers a create is not the one that answers next.
+// settle waits until what was made is known and has leaders, since the broker
+// that answers a create is not the one that answers next, and notes what it is.
 func (c *creation) settle(ctx context.Context) error {
 	var topics []string
 	for _, t := range c.made {
-		if !t.Existed {
+		if !c.exists(t.Topic) {
 			topics = append(topics, t.Topic)
 		}
 	}
-	return untilKnown(ctx, func() error {
-		all, _, err := look(ctx, c.adm, topics)
+	var all map[string]facts
+	err := untilKnown(ctx, func() (err error) {
+		all, _, err = look(ctx, c.adm, topics)
 		if err != nil {
 			return err
 		}
@@ -234,6 +239,25 @@ func (c *creation) settle(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err == nil {
+		err = untilKnown(ctx, func() error { return lookInto(ctx, c.adm, topics, all) })
+	}
+	for i := range c.made {
+		if f, ok := all[c.made[i].Topic]; ok {
+			c.made[i].becomes(f)
+		}
+	}
+	return err
+}
+
+// becomes notes what the cluster says of a topic that was not there before.
+func (t *Created) becomes(f facts) {
+	t.Partitions, t.Replication = int32(f.partitions), int16(f.replication)
+	for name := range t.Configs {
+		if is, ok := f.settings[name]; ok {
+			t.Configs[name] = is
+		}
+	}
 }
 
 // untilKnown tries again for some seconds while brokers have not heard of a topic.
@@ -270,7 +294,7 @@ func askLargest(ctx context.Context, adm *kadm.Client, topics []string) (int, er
 	most := 0
 	for topic, f := range all {
 		if f.unreadable != nil {
-			return 0, fmt.Errorf("read configuration of %s: %w", topic, f.unreadable)
+			return 0, fmt.Errorf("read configuration of %s, for which the right to DescribeConfigs may be missing: %w", topic, f.unreadable)
 		}
 		n, ok := f.number("max.message.bytes")
 		if !ok {

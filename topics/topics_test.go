@@ -199,19 +199,51 @@ func TestCreateAtTheSameTimeAsAnother(t *testing.T) {
 	if _, err := adm.CreateTopic(t.Context(), 3, 1, nil, "d"); err != nil {
 		t.Fatal(err)
 	}
+	looked := false
 	c.ControlKey(int16(kmsg.Metadata), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		for i, topic := range kreq.(*kmsg.MetadataRequest).Topics {
-			if topic.Topic != nil && *topic.Topic == "d" { // not made yet when we look
+			if topic.Topic != nil && *topic.Topic == "d" && !looked { // not made yet when we look first
 				other := "not-made-yet"
 				kreq.(*kmsg.MetadataRequest).Topics[i].Topic = &other
+				looked = true
 			}
 		}
 		return nil, nil, false
 	})
 	made, err := Create(t.Context(), adm, expect(t, Route{Topic: "d", DeadLetter: "dead"}))
 	if err != nil || len(made) != 2 || !made[0].Existed || made[1].Existed {
-		t.Errorf("got %+v, %v", made, err)
+		t.Fatalf("got %+v, %v", made, err)
+	}
+	if d := made[0]; d.Partitions != 3 || d.Replication != 1 || d.Configs != nil {
+		t.Errorf("it has 3 partitions, and Create says %+v", d)
+	}
+}
+
+// Brokers may make another topic than they were asked for, as those do that choose replicas and settings themselves: what is there is told.
+func TestCreateTellsWhatWasMade(t *testing.T) {
+	adm, c := admin(t, 3)
+	c.ControlKey(int16(kmsg.CreateTopics), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		for i := range kreq.(*kmsg.CreateTopicsRequest).Topics {
+			topic := &kreq.(*kmsg.CreateTopicsRequest).Topics[i]
+			topic.NumPartitions, topic.ReplicationFactor = 7, 2
+			for j := range topic.Configs {
+				if topic.Configs[j].Name == "retention.ms" {
+					topic.Configs[j].Value = kadm.StringPtr("86400000")
+				}
+			}
+		}
+		return nil, nil, false
+	})
+	made, err := Create(t.Context(), adm, expect(t, Route{Topic: "d", DeadLetter: "dead"}))
+	if err != nil || len(made) != 2 {
+		t.Fatalf("got %+v, %v", made, err)
+	}
+	for _, topic := range made {
+		if topic.Partitions != 7 || topic.Replication != 2 || topic.Configs["retention.ms"] != "86400000" || topic.Configs["cleanup.policy"] != "delete" {
+			t.Errorf("it has 7 partitions of 2 replicas, and retention.ms is a day; Create says %+v", topic)
+		}
 	}
 }
 
@@ -258,7 +290,7 @@ func TestCreateWaitsUntilTopicsCanBeUsed(t *testing.T) {
 		return resp, nil, true
 	})
 	made, err := Create(t.Context(), adm, expect(t, Route{Topic: "d", DeadLetter: "dead"}))
-	if err != nil || len(made) != 2 || described != 3 || listed != 3 {
+	if err != nil || len(made) != 2 || described != 4 || listed != 3 {
 		t.Errorf("got %v, %v; asked %d and %d times", made, err, described, listed)
 	}
 }

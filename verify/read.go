@@ -135,7 +135,9 @@ func (r *reader) sort(p *part, err error) error {
 	case err == nil:
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		r.outOfRange[p.place] = true
-	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return denied(fmt.Errorf("read %s/%d: %w", p.topic, p.partition, err), p.topic, "")
+	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Errorf("read %s/%d: %w", p.topic, p.partition, err)
 	default:
 		r.trouble[p.place] = err

@@ -30,14 +30,14 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 		detail, ok := all[r.Topic]
 		if !ok {
 			asked, err := v.adm.ListTopics(ctx, r.Topic) // which says why
-			if err != nil {
-				return fmt.Errorf("list topics: %w", err)
-			}
 			detail = asked[r.Topic]
-			detail.Err = cmp.Or(detail.Err, error(kerr.UnknownTopicOrPartition))
+			detail.Err = cmp.Or(err, detail.Err, error(kerr.UnknownTopicOrPartition))
 		}
-		if detail.Err != nil {
-			return fmt.Errorf("delay topic %s: %w", r.Topic, detail.Err)
+		switch {
+		case errors.Is(detail.Err, kerr.UnknownTopicOrPartition):
+			return fmt.Errorf("the delay topic %s does not exist: %w", r.Topic, detail.Err)
+		case detail.Err != nil:
+			return denied(fmt.Errorf("delay topic %s: %w", r.Topic, detail.Err), r.Topic, "")
 		}
 		if known, ok := v.ids[r.Topic]; ok && known != [16]byte(detail.ID) {
 			return fmt.Errorf("delay topic %s was made anew: begin again", r.Topic)
@@ -139,7 +139,7 @@ func (v *Verifier) fetchCheckpoints(ctx context.Context) (map[place]checkpoint, 
 		return all, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetch offsets of group %s: %w", v.config.Group, err)
+		return nil, denied(fmt.Errorf("fetch offsets of group %s: %w", v.config.Group, err), "", v.config.Group)
 	}
 	for _, r := range v.config.Routes {
 		for partition, c := range committed[r.Topic] {

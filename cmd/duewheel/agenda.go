@@ -35,7 +35,7 @@ group's checkpoints and the logs behind them, as ls does, and writes nothing.`,
 		Example: "  duewheel agenda -c duewheel.yaml\n  duewheel agenda -c duewheel.yaml --by minute --before 1h --target orders",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := o.check(cmd, wallClock())
+			err := joinLines(o.check(cmd, wallClock()), notEmpty(cmd, "by"))
 			if _, known := stepNames[o.by]; !known && o.by != "" {
 				err = joinLines(err, fmt.Errorf("--by %s: minute, hour or day", o.by))
 			}

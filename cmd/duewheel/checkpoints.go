@@ -99,7 +99,7 @@ var errNoGroup = errors.New("group.id is missing: give it in the file, as " + en
 func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []string) ([]checkpointRow, error) {
 	committed, err := fetchOffsets(ctx, adm, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
-		return nil, fmt.Errorf("fetch offsets of group %s: %w", s.Group, err)
+		return nil, askForGroup(fmt.Errorf("fetch offsets of group %s: %w", s.Group, err), s.Group)
 	}
 	names := only
 	if len(names) == 0 {
@@ -113,9 +113,17 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	if len(names) == 0 {
 		return nil, fmt.Errorf("group %s has committed nothing, and no route or -t names a topic", s.Group)
 	}
-	details, err := adm.ListTopics(ctx, names...)
+	details, err := listTopics(ctx, adm, names...)
 	if err != nil {
-		return nil, askFor("Describe", fmt.Errorf("list topics: %w", err), names...)
+		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	for _, topic := range names {
+		switch err := details[topic].Err; {
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			return nil, fmt.Errorf("the topic %s does not exist", topic)
+		case err != nil:
+			return nil, askFor("Describe", fmt.Errorf("topic %s: %w", topic, err), topic)
+		}
 	}
 	starts, err := adm.ListStartOffsets(ctx, names...)
 	if err != nil {
@@ -128,9 +136,6 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	var rows []checkpointRow
 	for _, topic := range names {
 		detail := details[topic]
-		if detail.Err != nil {
-			return nil, fmt.Errorf("topic %s: %w", topic, detail.Err)
-		}
 		for _, p := range detail.Partitions.Numbers() {
 			row := checkpointRow{Group: s.Group, Topic: topic, Partition: p}
 			start, _ := starts.Lookup(topic, p)

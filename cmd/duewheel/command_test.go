@@ -391,7 +391,7 @@ func TestSignals(t *testing.T) {
 
 // What contradicts itself, or says nothing to a command, is refused in plain words, before a broker is asked.
 func TestCommandsRefuse(t *testing.T) {
-	const noTopic = "is not a topic name: 1 to 249 letters, digits, dots, underscores and dashes"
+	const noTopic = "is not a topic name: 1 to 249 of a-z A-Z 0-9 . _ -, and neither . nor .."
 	const noSpan = "a delay is a number of milliseconds, or like 5m, 1h30m, 1.5s, 2d, PT5M, P1DT2H or 0:05:00"
 	order := []string{"produce", "-b", "127.0.0.1:1", "-t", "delays", "-v", "x", "--to", "orders"}
 	for _, c := range []struct {
@@ -402,6 +402,11 @@ func TestCommandsRefuse(t *testing.T) {
 		{"a part of topics that is not there", []string{"topics", "chek"}, `unknown command "chek" for "duewheel topics"`},
 		{"a negative partition", append(order, "--for", "1s", "-p", "-2"), "--partition -2: a partition is a number from 0, and -1 goes by key"},
 		{"a negative partition of the target", append(order, "--for", "1s", "--to-partition", "-3"), "--to-partition -3: a partition is a number from 0, and -1 goes by key"},
+		{"no partition to look in", []string{"get", "-t", "delays", "-p", "-5", "x"}, "--partition -5: a partition is a number from 0"},
+		{"no partition of what is to be due later", []string{"reschedule", "-t", "delays", "-p", "-1", "--for", "1h", "x"}, "--partition -1: a partition is a number from 0"},
+		{"no partition of what is to be due now", []string{"deliver-now", "-t", "delays", "-p", "-1", "x"}, "--partition -1: a partition is a number from 0"},
+		{"an agenda by nothing", []string{"agenda", "-t", "delays", "--by", ""}, "--by is empty"},
+		{"a length that verify cannot read", []string{"verify", "--grace", "-1m"}, `--grace "-1m": "-1m" is negative`},
 		{"two times", append(order, "--for", "1s", "--until", "2030-01-01T00:00:00Z"), "--for and --until: give one of them"},
 		{"two values", append(order, "--for", "1s", "--null-value"), "--value and --null-value: give one of them"},
 		{"a header beside its flag", append(order, "--for", "1s", "-H", "delay-for=3s"), "-H delay-for=3s: a flag has given delay-for already"},
@@ -425,7 +430,7 @@ func TestCommandsRefuse(t *testing.T) {
 		{"a delay that is none", append(order, "--for", "5x"), `--for "5x": ` + noSpan},
 		{"a delay that is none, and no broker", []string{"produce", "-t", "delays", "-v", "x", "--for", "5x"}, `--for "5x": ` + noSpan},
 		{"a time that is none", append(order, "--until", "2030-01-01T00:00:00"), `--until "2030-01-01T00:00:00": it has no offset, and what hour it is depends on where: write Z behind it for UTC, or an offset like +01:00`},
-		{"a target that is none", append(order, "--for", "1s", "--to", "a b"), `--to "a b": a topic name has 1 to 249 of a-z A-Z 0-9 . _ - and is neither . nor ..`},
+		{"a target that is none", append(order, "--for", "1s", "--to", "a b"), `--to "a b": a topic name is 1 to 249 of a-z A-Z 0-9 . _ -, and neither . nor ..`},
 		{"another delay that is none", []string{"reschedule", "a", "--for", "5x"}, `--for "5x": ` + noSpan},
 		{"what cannot be a target", []string{"ls", "--target", "orders,a b"}, `--target "a b" ` + noTopic},
 		{"a pattern for a target", []string{"agenda", "--target", "billing.*"}, `--target "billing.*" ` + noTopic},

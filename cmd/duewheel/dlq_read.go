@@ -52,9 +52,9 @@ func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missin
 	if err := reach(ctx, l.cl, l.brokers); err != nil {
 		return nil, nil, err
 	}
-	details, err := l.adm.ListTopics(ctx, l.boxes.topics...)
+	details, err := listTopics(ctx, l.adm, l.boxes.topics...)
 	if err != nil {
-		return nil, nil, askFor("Read", fmt.Errorf("list topics: %w", err), l.boxes.topics...)
+		return nil, nil, fmt.Errorf("list topics: %w", err)
 	}
 	var there []string
 	for _, topic := range l.boxes.topics {
@@ -62,7 +62,7 @@ func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missin
 		case errors.Is(err, kerr.UnknownTopicOrPartition) && !mustExist:
 			missing = append(missing, topic)
 		case err != nil:
-			return nil, nil, fmt.Errorf("topic %s: %w", topic, err)
+			return nil, nil, askFor("Read", fmt.Errorf("topic %s: %w", topic, err), topic)
 		default:
 			there = append(there, topic)
 		}

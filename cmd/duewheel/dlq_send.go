@@ -69,7 +69,7 @@ func (s *sending) write(ctx context.Context) error {
 		err := answers[a.record]
 		if err != nil {
 			s.journal.notAcknowledged(a)
-			err = fmt.Errorf("produce to %s/%d: %w", a.record.Topic, a.record.Partition, err)
+			err = askToWrite(fmt.Errorf("produce to %s/%d: %w", a.record.Topic, a.record.Partition, err), a.record.Topic)
 		} else {
 			err = s.journal.acknowledged(a, s.confirm)
 		}

@@ -30,6 +30,14 @@ func notEmpty(cmd *cobra.Command, names ...string) error {
 	return nil
 }
 
+// chosenPartition refuses a --partition that is none: without the flag all of them are looked at.
+func chosenPartition(cmd *cobra.Command, p int) error {
+	if cmd.Flags().Changed("partition") && p < 0 {
+		return fmt.Errorf("--partition %d: a partition is a number from 0", p)
+	}
+	return nil
+}
+
 // topicNames refuses flags that name topics and hold no name, or one that no topic can have: nothing would be found, or something else be asked for.
 func topicNames(cmd *cobra.Command, names ...string) error {
 	errs := []error{notEmpty(cmd, names...)}

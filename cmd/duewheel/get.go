@@ -47,14 +47,11 @@ An id is looked for in everything that may be pending.`,
 		Example: "  duewheel get -c duewheel.yaml 3-8812-1767225605123\n  duewheel get -b localhost:9092 -g duewheel -t delay-requests reminder-17 -o json",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := joinLines(topicNames(cmd, "topic", "audit"), o.check(args[0])); err != nil {
+			if err := joinLines(topicNames(cmd, "topic", "audit"), chosenPartition(cmd, o.only), o.check(args[0])); err != nil {
 				return err
 			}
 			return f.withViewOf(cmd.Context(), o.topic, o.only, cmd.ErrOrStderr(), func(v *view) error {
-				found, err := v.named(cmd.Context(), args[0], o.patience)
-				if err != nil {
-					return err
-				}
+				found, failed := v.named(cmd.Context(), args[0], o.patience)
 				for i, one := range found {
 					v.lookUpAudit(cmd.Context(), cmp.Or(o.audit, v.settings.AuditTopic), one, o.patience)
 					if i > 0 && o.output == "text" {
@@ -64,7 +61,7 @@ An id is looked for in everything that may be pending.`,
 						return err
 					}
 				}
-				return nil
+				return failed
 			})
 		},
 	}

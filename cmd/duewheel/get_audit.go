@@ -61,7 +61,7 @@ func (v *view) lookUpAudit(ctx context.Context, topic string, one *foundRecord, 
 		return
 	}
 	if err := v.readAudit(ctx, topic, one, time.Now().Add(patience)); err != nil {
-		fmt.Fprintf(v.stderr, "note: the audit topic %s was not read: %v\n", topic, v.advise(err))
+		fmt.Fprintf(v.stderr, "note: the audit topic %s was not read: %v\n", topic, v.advise(err, topic))
 	}
 }
 

@@ -31,7 +31,7 @@ type searched struct{ to, end int64 }
 
 func (s searched) whole() bool { return s.to >= s.end }
 
-// named finds what a handle or an id names.
+// named finds what a handle or an id names. The error tells of partitions that could not be looked at, too; what was found in others is returned.
 func (v *view) named(ctx context.Context, name string, patience time.Duration) ([]*foundRecord, error) {
 	if h, is := topics.ParseHandle([]byte(strings.TrimSpace(name))); is {
 		one, err := v.atHandle(ctx, h, patience)
@@ -72,7 +72,7 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 	}
 	b, err := v.Bounds(ctx, p.TopicPartition)
 	if err != nil {
-		return nil, v.advise(err)
+		return nil, v.advise(err, p.Topic)
 	}
 	switch {
 	case h.Offset >= b.High:
@@ -83,7 +83,7 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 	v.Watch = ahead.Watch{Offset: h.Offset, Has: true}
 	got, err := v.Trace(ctx, p.TopicPartition, p.id, time.Now().Add(patience))
 	if err != nil {
-		return nil, v.advise(err)
+		return nil, v.advise(err, p.Topic)
 	}
 	one := &foundRecord{got: got, searched: searched{got.ReadTo, got.Bounds.Stable}}
 	fates, place := got.Fates(), h.Offset

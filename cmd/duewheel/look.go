@@ -205,9 +205,9 @@ func (v *view) open(ctx context.Context, asked []string, only []int) error {
 	if err := reach(ctx, v.cl, v.settings.Brokers); err != nil {
 		return err
 	}
-	details, err := kadm.NewClient(v.cl).ListTopics(ctx, names...)
+	details, err := listTopics(ctx, kadm.NewClient(v.cl), names...)
 	if err != nil {
-		return v.advise(fmt.Errorf("list topics: %w", err))
+		return fmt.Errorf("list topics: %w", err)
 	}
 	var errs []error
 	for _, name := range names {
@@ -217,7 +217,7 @@ func (v *view) open(ctx context.Context, asked []string, only []int) error {
 			errs = append(errs, fmt.Errorf("the topic %s does not exist%s", name, v.another(name, configured)))
 			continue
 		case d.Err != nil:
-			errs = append(errs, v.advise(fmt.Errorf("topic %s: %w", name, d.Err)))
+			errs = append(errs, v.advise(fmt.Errorf("topic %s: %w", name, d.Err), name))
 			continue
 		case v.routes[name] == nil && len(configured) > 0:
 			fmt.Fprintf(v.stderr, "note: %s is not the delay topic of any route of the configuration; those are %s\n", name, strings.Join(configured, ", "))
@@ -238,6 +238,15 @@ func (v *view) open(ctx context.Context, asked []string, only []int) error {
 	return joinLines(errs...)
 }
 
+// topics are the delay topics that are looked at, with commas between them.
+func (v *view) topics() string {
+	var names []string
+	for _, p := range v.partitions {
+		names = append(names, p.Topic)
+	}
+	return strings.Join(slices.Compact(names), ", ")
+}
+
 // another says what may have been meant by a topic that is not there.
 func (v *view) another(name string, configured []string) string {
 	if slices.Contains(configured, name) {
@@ -249,15 +258,15 @@ func (v *view) another(name string, configured []string) string {
 	return ""
 }
 
-// advise adds to an error what can be done about it.
-func (v *view) advise(err error) error {
+// advise adds to an error about a topic what can be done about it.
+func (v *view) advise(err error, topic string) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
-		return fmt.Errorf("%w: what is pending follows from what the group %s has committed: ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group %[2]s)", err, v.Group)
+		return askForGroup(err, v.Group)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return fmt.Errorf("%w: ask for the right to Read that topic (kafka-acls.sh --add --operation Read --topic …)", err)
+		return askFor("Read", err, topic)
 	case errors.Is(err, state.ErrNotOurs):
 		return fmt.Errorf("%w: is %s the group that runs there (-g)? If so, `duewheel checkpoints` tells what is committed, and `duewheel checkpoints reset` chooses the way on", err, v.Group)
 	case errors.Is(err, ahead.ErrBeyondLog):
@@ -285,7 +294,7 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 				got, err := v.Look(ctx, p.TopicPartition, p.id)
 				mu.Lock()
 				if err != nil {
-					all.errs = append(all.errs, v.advise(err))
+					all.fail(v.advise(err, p.Topic))
 				} else {
 					all.note(got, v.one)
 					fn(got)
@@ -312,6 +321,13 @@ type problemsOf struct {
 	errs              []error
 	fresh, anew, lost []string
 	refused           int
+}
+
+// fail takes in what is wrong with a partition: once what is wrong with all of them, as a right to the group that is missing.
+func (n *problemsOf) fail(err error) {
+	if !slices.ContainsFunc(n.errs, func(e error) bool { return e.Error() == err.Error() }) {
+		n.errs = append(n.errs, err)
+	}
 }
 
 func (n *problemsOf) note(got *ahead.Looked, one bool) {

@@ -230,7 +230,7 @@ func TestLookWithoutRights(t *testing.T) {
 				resp.Topics = append(resp.Topics, rt)
 			}
 			return resp
-		}, "ask for the right to Read that topic"},
+		}, "ask for the right to Read delays"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cluster, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})

@@ -148,7 +148,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	for window := range slices.Chunk(found.spots, rowsKept) {
 		rows, err := v.rows(ctx, all, window, t.render)
 		if err != nil {
-			return joinLines(v.advise(err), failed)
+			return joinLines(v.advise(err, v.topics()), failed)
 		}
 		for _, row := range rows {
 			if row == nil {

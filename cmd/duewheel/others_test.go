@@ -54,12 +54,16 @@ func TestOtherGroups(t *testing.T) {
 	}
 }
 
+const noGroup = "ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group g)"
+
 // A topic that we may not describe is a finding of its own, and does not keep `topics check` from what else there is; other commands say which
 // right to ask for.
 func TestCommandsWithoutRights(t *testing.T) {
 	all := kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "seen", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationAll, Allow: true}
+	read := kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "seen", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationRead, Allow: true}
 	group := kfake.ACL{Resource: kmsg.ACLResourceTypeGroup, Name: "g", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationAll, Allow: true}
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "wheel", "wheel", all, group))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "wheel", "wheel", all, group),
+		kfake.User("PLAIN", "reader", "reader", read), kfake.User("PLAIN", "other", "other", read, group))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,15 +77,31 @@ func TestCommandsWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := as("wheel", "topics", "check")
-	if err == nil || !strings.Contains(out, "error: unseen: TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(out, "seen.orders: it does not exist") {
+	if err == nil || !strings.Contains(out, "error: unseen: duewheel may not describe it") || !strings.Contains(out, "seen.orders: it does not exist") {
 		t.Errorf("printed %q, %v", out, err)
 	}
 	for _, test := range []struct{ args, want string }{
-		{"produce -t unseen --for 1h -v x --no-check", "ask for the right to Write it (kafka-acls.sh --add --operation Write "},
-		{"cancel -t unseen a", "ask for the right to Write it (kafka-acls.sh --add --operation Write "},
+		{"ls -t seen", noGroup}, {"agenda -t seen", noGroup}, {"get -t seen a", noGroup}, {"verify --route seen", noGroup}, {"checkpoints", noGroup},
+	} {
+		out, err := as("reader", strings.Fields(test.args)...)
+		if err == nil || strings.Count(err.Error(), test.want) != 1 {
+			t.Errorf("%s: printed %q, %v; want once %s", test.args, out, err, test.want)
+		}
+	}
+	// Who may write nothing gets no id to produce with.
+	for _, args := range []string{"cancel -t seen a", "produce -t seen --for 1h -v x --no-check"} {
+		if out, err := as("other", strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), "ask for the right to Write seen (kafka-acls.sh --add --operation Write --topic seen)") {
+			t.Errorf("%s: printed %q, %v", args, out, err)
+		}
+	}
+	for _, test := range []struct{ args, want string }{
+		{"produce -t unseen --for 1h -v x --no-check", "ask for the right to Write unseen (kafka-acls.sh --add --operation Write --topic unseen)"},
+		{"cancel -t unseen a", "ask for the right to Write unseen (kafka-acls.sh --add --operation Write --topic unseen)"},
 		{"checkpoints -t unseen", "ask for the right to Describe unseen (kafka-acls.sh --add --operation Describe "},
 		{"dlq ls -t unseen.dead", "ask for the right to Read unseen.dead (kafka-acls.sh --add --operation Read "},
-		{"ls -t unseen", "ask for the right to Read that topic (kafka-acls.sh --add --operation Read "},
+		{"verify", "ask for the right to Read unseen (kafka-acls.sh --add --operation Read --topic unseen)"},
+		{"ls -t unseen,seen", "ask for the right to Read unseen (kafka-acls.sh --add --operation Read --topic unseen)"},
+		{"ls -t unseen", "topic unseen: TOPIC_AUTHORIZATION_FAILED: Not authorized to access topics: [Topic authorization failed.]: ask for the right to Read unseen (kafka-acls.sh --add --operation Read --topic unseen)"},
 	} {
 		if out, err := as("wheel", strings.Fields(test.args)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: printed %q, %v; want %s", test.args, out, err, test.want)

@@ -221,5 +221,5 @@ func (o *order) explain(err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return fmt.Errorf("produce to %s: %w; `duewheel topics create` makes the topics of a configuration", o.topic, err)
 	}
-	return askFor("Write", fmt.Errorf("produce to %s: %w", o.topic, err), "it")
+	return askToWrite(fmt.Errorf("produce to %s: %w", o.topic, err), o.topic)
 }

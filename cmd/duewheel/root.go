@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -109,14 +107,6 @@ func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
 		return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), err)
 	}
 	return nil
-}
-
-// askFor adds to an error which right is missing for topics.
-func askFor(right string, err error, topics ...string) error {
-	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		return err
-	}
-	return fmt.Errorf("%w: ask for the right to %s %s (kafka-acls.sh --add --operation %[2]s --topic …)", err, right, strings.Join(topics, ", "))
 }
 
 func (s *settings) logger(w io.Writer) *slog.Logger {

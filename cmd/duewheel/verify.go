@@ -70,14 +70,14 @@ With --watch it goes on until it is stopped, prints what it finds as it finds it
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := o.run(cmd, f)
+			err := askToLook(o.run(cmd, f))
 			if err != nil && !errors.Is(err, errShown) {
 				err = &exitError{undecided, err}
 			}
 			return err
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{undecided, err} })
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &exitError{undecided, flagError(cmd, err)} })
 	p := cmd.Flags()
 	p.SortFlags = false
 	p.StringVar(&o.from, "from", "", "only requests written at or after this `time`, in any form that delay-until takes, or so long ago, such as 1h or 2d")
@@ -93,6 +93,18 @@ With --watch it goes on until it is stopped, prints what it finds as it finds it
 	lengthFlag(p, &o.every, "every", 10*time.Second, "how often to look, with --watch")
 	p.StringVar(&o.listen, "listen", verifyPort, "where /metrics is with --watch, an `address`; off: nowhere")
 	return cmd
+}
+
+// askToLook adds to an error which right is missing.
+func askToLook(err error) error {
+	var d *verify.Denied
+	switch {
+	case !errors.As(err, &d):
+		return err
+	case d.Group != "":
+		return askForGroup(err, d.Group)
+	}
+	return askFor("Read", err, d.Topic)
 }
 
 // exitError ends the process with a code of its own.
@@ -272,7 +284,7 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 				if last == nil || errors.Is(err, verify.ErrMemory) {
 					return err // it will not be better by itself
 				}
-				fmt.Fprintf(stderr, "%s could not tell: %v\n", formatTime(time.Now()), err)
+				fmt.Fprintf(stderr, "%s could not tell: %v\n", formatTime(time.Now()), askToLook(err))
 			} else {
 				if err := o.tellNews(stdout, last, report); err != nil {
 					return err

@@ -257,7 +257,7 @@ func TestVerifyExitCodes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"-c", elsewhere}, "delay topic nothing: UNKNOWN_TOPIC_OR_PARTITION"},
+		{[]string{"-c", elsewhere}, "the delay topic nothing does not exist"},
 		{[]string{"-c", config, "here"}, "verify takes no arguments"},
 		{[]string{"-c", config, "--nothing"}, "unknown flag: --nothing"},
 		{[]string{"-c", config, "--from", "soon"}, `--from "soon": a time such as`},
