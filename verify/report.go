@@ -217,6 +217,8 @@ func (w Window) String() string {
 	switch {
 	case w.Unknown:
 		return s + "its older part is gone, and no delivery is left that tells since when it is whole"
+	case w.Kind == "delay" && w.Since == 0 && w.Cut:
+		return s + "no requests; what lay there is gone"
 	case w.Kind == "delay" && w.Since == 0:
 		return s + "no requests"
 	case w.Cut && w.Since > 0:

@@ -91,6 +91,7 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 			to = end
 		}
 		v.checker.Window(at.topic, at.partition, p.from, to)
+		v.checker.Begins(at.topic, at.partition, p.start)
 		p.goal, p.begun, p.waits = ends[at], p.next, false
 	}
 	v.requests.add(fresh)
@@ -210,7 +211,11 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 		v.describe(ctx, v.seen.topics[name])
 	}
 	since := map[place]int64{}
-	if begin := v.seen.begin(v.config.Now()); begin > 0 && !v.deliveries.anyUntimed() {
+	begin := v.seen.begin(v.config.Now())
+	if !v.config.From.IsZero() { // what was asked for then may have left the delay topics
+		begin = min(begin, v.config.From.UnixMilli())
+	}
+	if begin > 0 && !v.deliveries.anyUntimed() {
 		var err error
 		if since, err = list(v.adm.ListOffsetsAfterMilli(ctx, begin, names...)); err != nil {
 			return err

@@ -121,7 +121,11 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	v.checker.Forget()
-	return v.report(began), nil
+	r := v.report(began)
+	if r.Counts.Doubled > 0 {
+		r.Notes = append(r.Notes, v.otherGroups(ctx)...)
+	}
+	return r, nil
 }
 
 // Held is how much is held of requests, in bytes, roughly.
@@ -202,6 +206,7 @@ func (v *Verifier) takeArrival(p *part, r *kgo.Record) {
 func (v *Verifier) cutRequests(p *part, start int64) {
 	p.start, p.next, p.from = start, start, start
 	v.checker.Window(p.topic, p.partition, start, never)
+	v.checker.Begins(p.topic, p.partition, start)
 }
 
 // cutArrivals goes on where a target or dead letter topic begins now.

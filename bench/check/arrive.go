@@ -41,6 +41,8 @@ func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
 	}
 	if (judging{c}).outside(src, offset) {
 		c.counts.Delivered--
+		written, _ := rt.writtenAt(r, p)
+		judging{c}.judgeGone(src, offset, p.due, r, written)
 		return
 	}
 	if s := src.at(offset); s.is(isRetry) {
@@ -165,6 +167,11 @@ func (c judging) arrived(src *source, s *slot, offset int64, a arrival) bool {
 		s.arrivals++
 	}
 	if s.arrivals > 1 {
+		if c.ofAnotherGroup(src, s, a) {
+			c.counts.Delivered--
+			c.counts.Foreign++
+			return false
+		}
 		c.counts.Doubled++
 		switch {
 		case c.config.AllowDoubles:
@@ -253,6 +260,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 	}
 	if (judging{c}).outside(src, offset) {
 		c.counts.DeadLettered--
+		judging{c}.judgeGone(src, offset, -1, r, untimed)
 		return
 	}
 	if box := rt.letterBox(codeOf(p.code)); box != r.Topic && !rt.surveyed {

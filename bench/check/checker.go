@@ -328,7 +328,7 @@ func (c *Checker) newSource(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, window: whole, pages: make(map[int64]*page), few: make(map[int64]*slot), arrived: make(map[int64]*bits),
-		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut)}
+		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut), gone: make(map[goneAt]*goneBits)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

@@ -11,6 +11,7 @@ import (
 type bits struct {
 	pages   [bitsPages / 64]uint64 // those that were
 	arrived [bitsPages]uint64      // one of each page: the requests that have arrived
+	died    *[bitsPages]uint64     // and of these the dead-lettered; nil: none
 }
 
 // A page has as many slots as a word has bits.
@@ -38,10 +39,15 @@ func (s *source) recall(offset int64) *slot {
 // remembered is what is left of a slot whose page was given up.
 func (s *source) remembered(offset int64) slot {
 	n := offset / pageSlots
-	if s.arrived[n/bitsPages].arrived[n%bitsPages]&(1<<(offset%pageSlots)) == 0 {
+	b, bit := s.arrived[n/bitsPages], uint64(1)<<(offset%pageSlots)
+	if b.arrived[n%bitsPages]&bit == 0 {
 		return slot{}
 	}
-	return slot{arrivals: 1, flags: requested | mayDeliver | mayDie | orLater | forgotten | settled}
+	left := slot{arrivals: 1, flags: requested | mayDeliver | mayDie | orLater | forgotten | settled}
+	if b.died != nil && b.died[n%bitsPages]&bit != 0 {
+		left.flags |= died
+	}
+	return left
 }
 
 // giveUp replaces a page by one bit for each request, but for those that are not settled.
@@ -54,13 +60,12 @@ func (s *source) giveUp(n int64, isSettled func(offset int64, s *slot) bool) {
 	p := s.pages[n]
 	for i := range p {
 		offset := n*pageSlots + int64(i)
-		switch {
-		case !isSettled(offset, &p[i]):
-			kept := p[i]
-			s.few[offset] = &kept
-		case p[i].is(requested) && p[i].arrivals > 0:
-			b.arrived[n%bitsPages] |= 1 << i
+		if isSettled(offset, &p[i]) {
+			b.note(offset, &p[i])
+			continue
 		}
+		kept := p[i]
+		s.few[offset] = &kept
 	}
 	b.pages[n%bitsPages/64] |= 1 << (n % 64)
 	delete(s.pages, n)
@@ -78,6 +83,12 @@ func (c *Checker) Held() int64 {
 	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)) * specialBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
+		n += int64(len(s.gone)) * bitsPages * 8
+		for _, b := range s.arrived {
+			if b.died != nil {
+				n += bitsPages * 8
+			}
+		}
 		n += int64(len(s.retries)+len(s.attempts)+len(s.overdue)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
 	}
 	return n
@@ -144,8 +155,15 @@ func (e surveying) decide(src *source) {
 
 // note sets the bit of a request.
 func (b *bits) note(offset int64, s *slot) {
-	if s.is(requested) && s.arrivals > 0 {
-		b.arrived[offset/pageSlots%bitsPages] |= 1 << (offset % pageSlots)
+	if !s.is(requested) || s.arrivals == 0 {
+		return
+	}
+	b.arrived[offset/pageSlots%bitsPages] |= 1 << (offset % pageSlots)
+	if s.is(died) {
+		if b.died == nil {
+			b.died = new([bitsPages]uint64)
+		}
+		b.died[offset/pageSlots%bitsPages] |= 1 << (offset % pageSlots)
 	}
 }
 

@@ -8,30 +8,42 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// place is a position in a target or dead-letter topic: the index of the partition above, 40 bits of offset below.
+// place is a position in a target or dead-letter topic: the index of the partition above, and 40 bits below for how far it is from the first offset
+// that was seen there, which may be any.
 type place uint64
 
-const offsetBits = 40
+const (
+	offsetBits = 40
+	// middle is where the first offset is. So far from it in either direction no check gets.
+	middle = 1 << (offsetBits - 1)
+)
 
 func (p place) partition() int { return int(p >> offsetBits) }
-func (p place) offset() int64  { return int64(p & (1<<offsetBits - 1)) }
 
 // places numbers partitions.
 type places struct {
-	all []topicPartition
-	by  map[topicPartition]int
+	all   []topicPartition
+	first []int64 // offset of each that was seen
+	by    map[topicPartition]int
 }
 
 func (x *places) of(r *kgo.Record) place {
-	return place(x.number(topicPartition{r.Topic, r.Partition}))<<offsetBits | place(r.Offset)
+	i := x.number(topicPartition{r.Topic, r.Partition}, r.Offset)
+	return place(i)<<offsetBits | place(min(max(r.Offset-x.first[i]+middle, 0), 1<<offsetBits-1))
 }
 
-func (x *places) number(key topicPartition) int {
+// offset is the one that a place stands for.
+func (x *places) offset(p place) int64 {
+	return int64(p&(1<<offsetBits-1)) - middle + x.first[p.partition()]
+}
+
+// number is that of a partition, in which this offset was seen.
+func (x *places) number(key topicPartition, offset int64) int {
 	i, ok := x.by[key]
 	if !ok {
 		key.topic = strings.Clone(key.topic)
 		i = len(x.all)
-		x.all = append(x.all, key)
+		x.all, x.first = append(x.all, key), append(x.first, offset)
 		x.by[key] = i
 	}
 	return i
@@ -41,7 +53,7 @@ func (x *places) at(p place) topicPartition { return x.all[p.partition()] }
 
 func (x *places) name(p place) string {
 	at := x.at(p)
-	return fmt.Sprintf("%s/%d@%d", at.topic, at.partition, p.offset())
+	return fmt.Sprintf("%s/%d@%d", at.topic, at.partition, x.offset(p))
 }
 
 // targets numbers target topics, existing or not.

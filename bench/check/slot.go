@@ -66,6 +66,9 @@ type source struct {
 
 	fates fates
 
+	begins int64                // of a Survey: what lies below has left the log
+	gone   map[goneAt]*goneBits // and what has arrived of it
+
 	checkpoints []checkpoint // the last ones, oldest first
 	accepting   []uncovered  // committed records that no checkpoint has passed yet, in offset order
 	delivering  []uncovered  // deliveries that no checkpoint covers yet, as they were seen

@@ -355,7 +355,7 @@ func (c judging) judgeTurn(src *source, offset int64, s *slot, r *kgo.Record) {
 	if _, again := src.retries[offset]; again || s.is(retried) {
 		return
 	}
-	where := c.places.number(topicPartition{src.topic, src.partition})
+	where := c.places.number(topicPartition{src.topic, src.partition}, 0)
 	group := mix(mix(mix(s.key, uint64(s.due)), uint64(s.place.partition())), uint64(where)) | 1
 	last := &c.turns[group>>20%turnsKept]
 	if last.group == group && last.offset > offset && last.place < s.place {

@@ -1,0 +1,75 @@
+package check
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A delay topic is trimmed: what was resolved leaves its log. Of a request that has left it what has arrived still says by itself when it was due, and
+// that it has arrived before.
+
+// goneAt is a part of a partition's log that is gone, and a topic.
+type goneAt struct {
+	topic uint16 // index into targets.names
+	block int64  // of bitsOffsets
+}
+
+// goneBits are offsets of such a part: what has arrived in the topic.
+type goneBits [bitsPages]uint64
+
+// Begins says at what offset the log of a partition of a delay topic began when it was looked at: what lay below has left it.
+func (c *Checker) Begins(topic string, partition int32, start int64) {
+	if src := c.sources[topicPartition{topic, partition}]; src != nil {
+		src.begins = max(src.begins, start)
+	}
+}
+
+// judgeGone judges what has arrived, of a request that has left its log. Due is when it says that it was due, or negative.
+func (c judging) judgeGone(src *source, offset, due int64, r *kgo.Record, written int64) {
+	if offset >= src.begins {
+		return // it is there, and not to be judged
+	}
+	if due >= 0 {
+		m := moment{fired: -1, written: written, from: unknown}
+		if written != untimed {
+			m.seen = time.UnixMilli(written)
+		}
+		c.judgeTime(src.name(offset), due, r, m)
+	}
+	at := goneAt{c.targets.index(r.Topic), offset / bitsOffsets}
+	bits := src.gone[at]
+	if bits == nil {
+		bits = new(goneBits)
+		src.gone[at] = bits
+	}
+	word, bit := &bits[offset%bitsOffsets/pageSlots], uint64(1)<<(offset%pageSlots)
+	if *word&bit == 0 {
+		*word |= bit
+		return
+	}
+	c.counts.Doubled++
+	if !c.config.AllowDoubles {
+		c.fault(Doubled, src.name(offset), r, "seen again in %s; it has left the delay topic", r.Topic)
+	}
+}
+
+// ofAnotherGroup tells whether one of two arrivals is that of another group, which reads the same delay topic and delivers to other targets: the
+// request was delivered to a target that this group may not deliver to, as it is configured, and was dead-lettered, too.
+func (c judging) ofAnotherGroup(src *source, s *slot, a arrival) bool {
+	if c.config.Survey == nil || a.record == nil {
+		return false
+	}
+	dead := c.letters[a.record.Topic]
+	if was := s.is(delivered) || s.is(forgotten) && !s.is(died); dead == s.is(died) || dead != was {
+		return false
+	}
+	target := c.targets.names[a.target]
+	switch {
+	case dead && s.is(forgotten):
+		target = src.route.Expect(a.record).Target // it has the headers of the request
+	case dead:
+		target = c.targets.names[s.target]
+	}
+	return target != others && !src.route.allowed(target)
+}

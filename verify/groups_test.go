@@ -1,0 +1,150 @@
+package verify
+
+import (
+	"encoding/hex"
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Two groups share a delay topic, and each dead-letters what the other one delivers: neither has doubled anything.
+func TestTwoGroupsWithTargetsOfTheirOwn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		arrive func(s *stage, q *kgo.Record, between func())
+		want   map[string]int64
+		says   string
+	}{
+		"delivered by the other one, and then dead-lettered": {func(s *stage, q *kgo.Record, between func()) {
+			s.write(s.billed(q))
+			between()
+			s.write(s.condemned(q, "target_not_allowed"))
+		}, nil, "2 of others in these topics"},
+		"dead-lettered, and then delivered by the other one": {func(s *stage, q *kgo.Record, between func()) {
+			s.write(s.condemned(q, "target_not_allowed"))
+			between()
+			s.write(s.billed(q))
+		}, nil, "2 of others in these topics"},
+		"dead-lettered twice": {func(s *stage, q *kgo.Record, between func()) {
+			s.write(s.condemned(q, "target_not_allowed"))
+			between()
+			s.write(s.condemned(q, "target_not_allowed"))
+		}, map[string]int64{"doubled": 1}, "delays.dead/0@1"},
+		"delivered twice by the other one, and dead-lettered": {func(s *stage, q *kgo.Record, between func()) {
+			s.write(s.billed(q))
+			s.write(s.billed(q))
+			between()
+			s.write(s.condemned(q, "target_not_allowed"))
+		}, map[string]int64{"doubled": 1}, "now at bills.de/"},
+	} {
+		for _, passes := range []int{1, 2} { // in the second one what has arrived before is forgotten
+			t.Run(fmt.Sprint(name, ", passes: ", passes), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t)
+				s.config.Routes[0].Allow = []string{"orders"}
+				s.write(&kgo.Record{Topic: "bills.de", Value: []byte("of others")})
+				q := s.request(0, "delay-until="+millis(s.at(10)), "delay-target-topic=bills.de", "trace=1")
+				s.many(1, 70)
+				s.resolve("delays", 0, 71, 100, 71)
+				v := s.verifier()
+				var r *Report
+				tt.arrive(s, q, func() {
+					if passes == 2 {
+						s.pass(v)
+					}
+				})
+				r = s.pass(v)
+				s.expect(r, tt.want, tt.says)
+			})
+		}
+	}
+}
+
+// billed is what becomes of a request for bills.de that is due at minute 10.
+func (s *stage) billed(q *kgo.Record) *kgo.Record {
+	r := s.delivered(q, 10)
+	r.Topic = "bills.de"
+	return r
+}
+
+// What two groups deliver to one target looks doubled, and the report names the other group.
+func TestTwoGroupsWithOneTarget(t *testing.T) {
+	s := newStage(t)
+	for range 2 {
+		s.write(s.delivered(&kgo.Record{Topic: "delays", Offset: 0, Key: []byte("k"), Value: []byte("v"), Headers: headers("trace=1")}, 10))
+	}
+	s.ask(0, 10)
+	s.resolve("delays", 0, 1, 30, 1)
+	r := s.pass(s.verifier())
+	s.expect(r, map[string]int64{"doubled": 1}, "seen 2 times")
+	if len(r.Notes) > 0 {
+		t.Errorf("there is no other group, and the notes are %q", r.Notes)
+	}
+	details, err := s.adm.ListTopics(t.Context(), "delays")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := details["delays"].ID
+	for name, metadata := range map[string]string{"others": "dw1 t=" + hex.EncodeToString(id[:4]) + " w=1:1 l=1 c=0:p1", "a-tool": ""} {
+		var offsets kadm.Offsets
+		offsets.Add(kadm.Offset{Topic: "delays", At: 1, LeaderEpoch: -1, Metadata: metadata})
+		if err := s.adm.CommitAllOffsets(t.Context(), name, offsets); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.expect(s.pass(s.verifier()), map[string]int64{"doubled": 1}, "delays has checkpoints of others, too: ")
+}
+
+// A delay topic is trimmed: what arrives says by itself that it is early, or has arrived before, though its request is gone.
+func TestRequestsThatHaveLeftTheLog(t *testing.T) {
+	s := newStage(t)
+	all := s.many(0, 10)
+	bad := s.request(1, "delay-target-topic=orders")
+	s.write(s.condemned(bad, "no_due"))
+	s.ask(11, 200) // pending
+	s.cut("delays", 0, 11)
+	s.resolve("delays", 0, 12, 30, 11)
+	r := s.pass(s.verifier())
+	s.expect(r, nil, "11 arrived of requests outside of the window")
+	s.write(all[3])
+	s.write(s.condemned(bad, "no_due"))
+	v := s.verifier()
+	s.expect(s.pass(v), map[string]int64{"doubled": 2}, "delays/0@3: seen again in orders; it has left the delay topic")
+	s.expect(s.pass(v), map[string]int64{"doubled": 2}, "delays/0@10: seen again in delays.dead")
+	early := s.delivered(&kgo.Record{Topic: "delays", Offset: 7, Key: []byte("l")}, 8)
+	set(early, "delay-due", millis(s.at(40)))
+	s.write(early)
+	s.expect(s.pass(v), map[string]int64{"doubled": 3, "early": 1}, "delays/0@7: written at")
+	s.config.AtLeastOnce = true
+	s.expect(s.pass(s.verifier()), map[string]int64{"early": 1}, "3 arrived again")
+
+	s.config.AtLeastOnce = false
+	s.cut("delays", 0, 12)
+	s.resolve("delays", 0, 12, 200, 12)
+	s.expect(s.pass(s.verifier()), map[string]int64{"doubled": 3, "early": 1}, "delay delays: no requests; what lay there is gone")
+}
+
+// Where no request is left from which on targets are to be read, they are read for an hour, or from when was asked for.
+func TestRequestsThatHaveLeftTheLogLongAgo(t *testing.T) {
+	s := newStage(t)
+	s.write(s.many(-300, 3)[1])
+	s.cut("delays", 0, 3)
+	s.resolve("delays", 0, 3, 0, 3)
+	s.expect(s.pass(s.verifier()), nil, "delay delays: no requests; what lay there is gone")
+	s.config.From = s.at(-301)
+	s.expect(s.pass(s.verifier()), map[string]int64{"doubled": 1}, "delays/0@1: seen again")
+}
+
+// A record that is passed on with its headers into another target of the route looks doubled: as by a route of another configuration that has another
+// prefix and emits nothing, for which they are headers of its users.
+func TestWhatIsPassedOnWithItsHeaders(t *testing.T) {
+	s := newStage(t)
+	q := s.ask(0, 10)
+	s.ask(1, 200, "delay-target-topic=bills.de") // so that it is read
+	passed := s.write(s.delivered(q, 10))
+	passed.Topic, passed.Timestamp = "bills.de", s.at(15)
+	s.write(passed)
+	s.resolve("delays", 0, 2, 30, 1)
+	s.expect(s.pass(s.verifier()), map[string]int64{"doubled": 1, "altered": 1}, "seen 2 times, first at ")
+}
