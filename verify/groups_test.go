@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Two groups share a delay topic, and each dead-letters what the other one delivers: neither has doubled anything.
@@ -147,4 +150,16 @@ func TestWhatIsPassedOnWithItsHeaders(t *testing.T) {
 	s.write(passed)
 	s.resolve("delays", 0, 2, 30, 1)
 	s.expect(s.pass(s.verifier()), map[string]int64{"doubled": 1, "altered": 1}, "seen 2 times, first at ")
+}
+
+// A coordinator that is not there yet, as on a cluster that has never had a group, or after a broker was lost, is waited for.
+func TestCoordinatorIsWaitedFor(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 3)
+	s.resolve("delays", 0, 3, 30, 3)
+	fault := s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: 3})
+	s.expect(s.pass(s.verifier()), nil, "3 delivered")
+	if n := fault.Hits(); n != 3 {
+		t.Errorf("it was refused %d times only", n)
+	}
 }

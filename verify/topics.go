@@ -135,7 +135,7 @@ func (v *Verifier) fetchCheckpoints(ctx context.Context) (map[place]checkpoint, 
 	if v.config.Group == "" {
 		return all, nil
 	}
-	committed, err := v.adm.FetchOffsets(ctx, v.config.Group)
+	committed, err := v.fetchOffsets(ctx)
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return all, nil
 	}
@@ -153,6 +153,26 @@ func (v *Verifier) fetchCheckpoints(ctx context.Context) (map[place]checkpoint, 
 		}
 	}
 	return all, nil
+}
+
+// coordinatorPatience is how long a cluster that has never had a group takes to make __consumer_offsets, or one that has lost a broker to find another
+// coordinator.
+const coordinatorPatience = 15 * time.Second
+
+// fetchOffsets asks what the group has committed.
+func (v *Verifier) fetchOffsets(ctx context.Context) (kadm.OffsetResponses, error) {
+	for end := time.Now().Add(coordinatorPatience); ; {
+		committed, err := v.adm.FetchOffsets(ctx, v.config.Group)
+		away := errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.NotCoordinator)
+		if !away || time.Now().After(end) {
+			return committed, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(atOnce):
+		}
+	}
 }
 
 // openArrivals begins to read the targets that are asked for, and the dead letter topics, and sets how far to read.
