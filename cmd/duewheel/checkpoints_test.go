@@ -350,3 +350,16 @@ func TestCheckpointsOfWhatIsNotTold(t *testing.T) {
 		t.Error("a checkpoint that is refused counts as none")
 	}
 }
+
+// A checkpoint of another release does not keep what another partition has from being shown, and is told.
+func TestGetBesideAnUnreadableCheckpoint(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 2, "orders": 1})
+	if out, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1h", "-v", "payload", "--id", "reminder-1", "-p", "1"); err != nil {
+		t.Fatal(out, err)
+	}
+	commit(t, addr, "delays", 0, 0, "dw2 t=00000000")
+	out, _, err := both(t, "get", "reminder-1", "-b", addr, "-g", "g", "-t", "delays")
+	if err == nil || !strings.Contains(err.Error(), "checkpoint of delays/0") || !strings.Contains(out, "payload") {
+		t.Errorf("printed %q, %v", out, err)
+	}
+}
