@@ -134,6 +134,9 @@ func degraded(s *processor.Stats) (what []string) {
 		if t.Untrimmed != "" {
 			what = append(what, "the topic "+t.Topic+" is not trimmed: "+t.Untrimmed)
 		}
+		if t.Uncarried != "" {
+			what = append(what, "what is pending in the topic "+t.Topic+" is not carried: "+t.Uncarried)
+		}
 	}
 	return what
 }

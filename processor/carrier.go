@@ -69,7 +69,7 @@ const (
 	// carryAhead is how many excerpts may be carried for the length of a log before L has passed the first of them: what holds L is in vain carried around.
 	carryAhead = 8
 	// carryPause is how soon it is looked again when there is nothing to carry.
-	carryPause = 250 * time.Millisecond
+	carryPause = time.Second
 	// carryLook is how often brokers are asked how old a log is: once in a twentieth of what it keeps, and within these bounds.
 	carryLook, carryLookMost = time.Second, time.Minute
 	// carryRest bounds how long a partition is left alone of which nothing could be carried.
@@ -159,12 +159,29 @@ func (c *carrier) look(ctx context.Context, pictures []PartitionStats) error {
 	clear(c.keeps)
 	for topic, k := range keeps {
 		c.keeps[topic] = retention{k.Age, k.All}
+		c.note(topic, k.Err)
 		if k.Age > 0 {
 			err = errors.Join(err, c.lookAt(ctx, adm, topic, k.Age))
 		}
 	}
 	c.tell(pictures)
 	return err
+}
+
+// note tells once why nothing of a topic is carried; nil: it is.
+func (c *carrier) note(topic string, unreadable error) {
+	why := ""
+	if unreadable != nil {
+		why = fmt.Sprintf("its settings cannot be read (%v), so it is not known for how long it keeps its log: give this user the right to DescribeConfigs of the topic, or set carry: false on the route", unreadable)
+	}
+	was := c.counters.topics[topic].uncarried.Swap(&why)
+	switch {
+	case was != nil && *was == why, was == nil && why == "":
+	case why == "":
+		c.log.Info("what is pending in a delay topic is carried again", "topic", topic)
+	default:
+		c.log.Warn("what is pending in a delay topic is not carried", "topic", topic, "why", why)
+	}
 }
 
 // lookAt asks where in a topic that lies which is half as old as what it keeps, and three quarters.

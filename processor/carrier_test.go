@@ -40,6 +40,7 @@ func TestCarryDue(t *testing.T) {
 		"nothing is old":                     {keeps: retention{age: time.Hour}, old: 10},
 		"some is":                            {keeps: retention{age: time.Hour}, old: 40, upTo: 40},
 		"all is":                             {keeps: retention{age: time.Hour}, old: 500, upTo: 110},
+		"the log begins above":               {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.LogStart = 40 }},
 		"what was done":                      {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 40 }},
 		"nothing is pending":                 {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 0 }},
 		"it rests":                           {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.rests = time.Now().Add(time.Minute) }},
@@ -159,4 +160,18 @@ func TestCarryExcerpts(t *testing.T) {
 		x.answer <- copied{read: 1}
 		equal(t, "read", (<-got).read, 1)
 	})
+}
+
+// That a topic's settings cannot be read is said once, and when they can be again.
+func TestCarryUnknown(t *testing.T) {
+	c, _, _ := testCarrier(topics.Route{})
+	of := c.counters.topics["t"]
+	c.note("t", nil)
+	equal(t, "known", saidWhy(&of.uncarried), "")
+	c.note("t", errors.New("TOPIC_AUTHORIZATION_FAILED"))
+	if why := saidWhy(&of.uncarried); !strings.Contains(why, "TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(why, "DescribeConfigs") {
+		t.Errorf("it says %q", why)
+	}
+	c.note("t", nil)
+	equal(t, "known again", saidWhy(&of.uncarried), "")
 }

@@ -152,6 +152,7 @@ type topicCounters struct {
 	trimmed       atomic.Int64
 	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
 	carried       atomic.Int64
+	uncarried     atomic.Pointer[string] // why nothing of it is carried; nil or empty: it is
 	behind        behinds
 }
 

@@ -129,6 +129,8 @@ type TopicStats struct {
 	Trimmed   int64  // offsets that were deleted because nothing needed them any more
 	Untrimmed string // why the topic is not trimmed, and what to do; empty while it is, or is not to be
 
+	Uncarried string // why nothing of the topic is carried, and what to do; empty while it is, or is not to be
+
 	Carried int64 // copies of pending records that were written so that the log can be cut
 }
 

@@ -11,9 +11,10 @@ import (
 type Keeping struct {
 	Age time.Duration // what is older may be deleted; 0: nothing is for its age
 	All bool          // nothing is deleted for its age, nor for how much there is
+	Err error         // why it is not known
 }
 
-// Keeps says what topics keep of their logs. A topic whose settings cannot be read is left out.
+// Keeps says what topics keep of their logs.
 func Keeps(ctx context.Context, adm *kadm.Client, names ...string) (map[string]Keeping, error) {
 	all := map[string]facts{}
 	if err := lookInto(ctx, adm, names, all); err != nil {
@@ -21,10 +22,7 @@ func Keeps(ctx context.Context, adm *kadm.Client, names ...string) (map[string]K
 	}
 	keeps := map[string]Keeping{}
 	for topic, f := range all {
-		if f.unreadable != nil {
-			continue
-		}
-		k := Keeping{All: f.keepsAll()}
+		k := Keeping{All: f.keepsAll(), Err: f.unreadable}
 		if age, known := f.number("retention.ms"); known && age >= 0 && age <= maxDelayMillis {
 			k.Age = max(time.Duration(age)*time.Millisecond, time.Millisecond)
 		}
