@@ -291,30 +291,6 @@ func TestThrottle(t *testing.T) {
 	equal(t, "full with nothing in memory", p.Full(testNow, l.room), false)
 }
 
-// A commit of the store on the way through a resolve record must not say that it was taken in: after a
-// crash it would not be read again, and what it names would be pending.
-func TestPositionPassesAResolveRecordWithItsDelete(t *testing.T) {
-	l := testOwner(t)
-	c := state.Checkpoint{Offset: 10}
-	p, err := l.assign(c, 0, 10, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs), "orders"))
-	resolve := &kgo.Record{Topic: testTopic, Offset: 3, Headers: topics.Resolve(testMark, 1, ms(farMs), 1)}
-	for _, r := range []*kgo.Record{req(2, ms(farMs), "orders"), resolve} { // one fetch, and then it crashes
-		_, err := p.Accept(r, testNow)
-		must(t, err)
-	}
-	again, err := l.assign(c, 0, 10, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.start > 3 {
-		t.Errorf("reading begins at %d, behind the resolve record, with %d pending", again.start, again.Pending())
-	}
-}
-
 // A handle has the time that was asked for, and a jitter is that of the parser that holds where the request lies.
 func TestCancelWithJitter(t *testing.T) {
 	l := testOwner(t)

@@ -374,7 +374,7 @@ func (w moving) forgetBelow(low int64) error {
 	n := 0
 	err := w.store.Scan(w.judge, func(k state.Key, run []byte) bool {
 		if offset, err := recordOffset(run); err == nil && offset < low && w.ledger.Has(offset) {
-			stubs{w.window}.uncount(k, offset, run, true)
+			stubs(w).uncount(k, offset, run, true)
 			w.store.Uncount(counted(k, run))
 			w.deleteID(run, k)
 			w.store.Delete(k)

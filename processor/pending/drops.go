@@ -17,12 +17,39 @@ type drops struct {
 	stubs  map[state.Key][]soughtStub // by their keys
 	wanted []wanted                   // by id, which the store may hold, if it was not written later
 	before map[string]int64           // the same whenever it was written: by id, what lies below an offset
+
+	waits bool  // some of them are not in the store's open batch
+	since int64 // what has named the first of these lies from there on
 }
 
 func (d *drops) any() bool { return len(d.keys)+len(d.stubs)+len(d.wanted)+len(d.before) > 0 }
 
+// wait takes note that something is to be taken away by what is being read.
+func (d *drops) wait(w *window) {
+	if !d.waits {
+		d.waits, d.since = true, w.position
+	}
+}
+
+// resume is from where on a replay takes away what is not in the store's open batch, if that is below an offset: a commit on the way must not say that
+// it was.
+func (d *drops) resume(end int64) int64 {
+	if d.waits {
+		return min(d.since, end)
+	}
+	return end
+}
+
 // apply takes them away, all at once.
 func (d *drops) apply(w *window) error {
+	err := d.applyAll(w)
+	if err == nil && d.waits {
+		d.waits, w.dirty = false, w.dirty || w.store != nil
+	}
+	return err
+}
+
+func (d *drops) applyAll(w *window) error {
 	if err := d.resolveWanted(w); err != nil || len(d.keys)+len(d.stubs) == 0 {
 		return err
 	}
@@ -144,6 +171,7 @@ func (w wanted) means(e indexEntry) bool {
 // add takes a record away for good, before anything is taken or written. One that a cancel has taken away is kept until that is committed: so
 // it is where an owner reads what the next one has written, and does not know yet that it has lost the partition.
 func (d *drops) add(w *window, key state.Key) {
+	d.wait(w)
 	if _, is := w.gone[key]; !is && w.judge.Less(key) {
 		d.keys = append(d.keys, key)
 	}
@@ -174,6 +202,7 @@ func (d *drops) addEntry(w *window, e indexEntry) {
 
 // addWanted takes away for good what records below O name by id.
 func (d *drops) addWanted(w *window, all wanted) {
+	d.wait(w)
 	for _, e := range w.ids.find(all.id) {
 		if all.means(e) {
 			d.addEntry(w, e)

@@ -189,3 +189,36 @@ func TestStubBelowLIsNotThatOfACopy(t *testing.T) {
 	equal(t, "pending", p.Pending(), 2)
 	must(t, Check(p))
 }
+
+// What a record below O takes away goes with others, all at once. Until then no position of the store lies behind that record: a crash may leave the store
+// as it is committed on the way.
+func TestPositionBeforeWhatIsTakenAway(t *testing.T) {
+	for name, taker := range map[string]*kgo.Record{"handle": cancelling(1, handleOf(0, ms(farMs))), "id": cancelling(1, "a"), "resolve record": resolving(1, 0, ms(farMs))} {
+		t.Run(name, func(t *testing.T) {
+			l := testOwner(t)
+			p := l.live(t)
+			l.read(t, p, testNow, withID(req(0, ms(farMs), "orders"), "a"))
+			l.happened(p.Checkpoint())
+			must(t, p.Flush())
+			assigned := func() *Partition {
+				t.Helper()
+				p, err := l.assign(state.Checkpoint{Offset: 3}, 0, 3, 3)
+				must(t, err)
+				return p
+			}
+			log := []*kgo.Record{nil, taker, withID(req(2, ms(farMs+1), "orders"), "b")}
+			p = assigned()
+			for _, r := range log[1:] {
+				_, err := p.Accept(r, testNow)
+				must(t, err)
+			}
+			must(t, p.commit()) // as looking for what is to be taken away begins with
+
+			p = assigned()
+			l.read(t, p, testNow, log[p.start:]...)
+			must(t, p.GoLive(l.room))
+			equals(t, "what the store holds", keysOf(t, p.store, p.judge), []int64{2})
+			equal(t, "pending", p.Pending(), 1)
+		})
+	}
+}

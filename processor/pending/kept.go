@@ -137,7 +137,7 @@ func (w *window) commit() error {
 	}
 	w.dirty = false
 	err := w.store.Commit(state.Position{
-		Resume:    w.ledger.Resume(w.position),
+		Resume:    w.drops.resume(w.ledger.Resume(w.position)),
 		Offset:    w.committed.Offset,
 		Watermark: w.committed.Watermark,
 		LowWater:  w.committed.LowWater,
