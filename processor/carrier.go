@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -41,26 +40,6 @@ type carrier struct {
 	failing  wait.Backoff // to look
 }
 
-// carriage is how far the carrying of a partition has come.
-type carriage struct {
-	tp     kafka.TopicPartition
-	id     kafka.TopicID
-	next   int64 // all that is pending below and can be carried has been copied
-	old    int64 // what lies below this offset is older than half of what the topic keeps
-	ageing int64 // and than three quarters
-	most   int   // copies in one turn
-	rests  time.Time
-	failed int     // in a row
-	ahead  []int64 // from where on was carried for the length of the log, when L has not passed that yet
-	stuck  string  // why some record is not carried
-}
-
-// retention is what a topic keeps.
-type retention struct {
-	age time.Duration // 0: for ever
-	all bool          // neither age nor size delete anything
-}
-
 const (
 	// carryTurn is how many copies go into one turn at most.
 	carryTurn = 1000
@@ -68,6 +47,8 @@ const (
 	carryBytes = 1 << 20
 	// carryAhead is how many excerpts may be carried for the length of a log before L has passed the first of them: what holds L is in vain carried around.
 	carryAhead = 8
+	// carrySpares is for how long a log may be longer than it is to be because of what is due within that time.
+	carrySpares = time.Minute
 	// carryPause is how soon it is looked again when there is nothing to carry.
 	carryPause = time.Second
 	// carryLook is how often brokers are asked how old a log is: once in a twentieth of what it keeps, and within these bounds.
@@ -229,14 +210,6 @@ func (c *carrier) tell(pictures []PartitionStats) {
 	}
 }
 
-// why says what may be the reason that carrying is behind, and what to do.
-func (g *carriage) why() string {
-	if g.stuck != "" {
-		return g.stuck
-	}
-	return "raise retention.ms, or carry_records and carry_bytes, unless all replicas were away for long"
-}
-
 // due says whether something of a partition is to be carried now, and from where on; nil: nothing.
 func (c *carrier) due(p PartitionStats) *carriage {
 	g := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
@@ -264,14 +237,6 @@ func (c *carrier) lengthens(p PartitionStats) bool {
 	return trims && c.counters.topics[p.Topic].whyUntrimmed() == "" && p.Offset-g.next > 2*(p.Pending+p.Remembered)+least && len(g.ahead) < carryAhead
 }
 
-// upTo is the offset below which is to be carried.
-func (g *carriage) upTo(long bool, p PartitionStats) int64 {
-	if long {
-		return p.Offset
-	}
-	return min(g.old, p.Offset)
-}
-
 // carry has the lane carry what is pending in the next excerpt of a partition's log. It takes as long as that may take.
 func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 	long := c.lengthens(p)
@@ -285,7 +250,7 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 	}
 	for len(records) > 0 {
 		began := time.Now()
-		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, answer: make(chan copied, 1)})
+		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, spares: c.spares(g.tp.Topic).Milliseconds(), answer: make(chan copied, 1)})
 		if got.err != nil {
 			c.failed(g, got)
 			return
@@ -299,6 +264,14 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 		}
 	}
 	g.next = next
+}
+
+// spares is how soon what is not worth a copy is due: in the time that a log may be longer, or well before the topic deletes it.
+func (c *carrier) spares(topic string) time.Duration {
+	if age := c.keeps[topic].age; age > 0 {
+		return age / 8
+	}
+	return carrySpares
 }
 
 // most is how many copies go into one turn at most: no more than may be made in a second.
@@ -322,14 +295,6 @@ func (c *carrier) hand(ctx context.Context, x *excerpt) (got copied) {
 		return got
 	case <-ctx.Done():
 		return copied{err: ctx.Err()}
-	}
-}
-
-// succeeded takes in that something was copied, or nothing had to be.
-func (g *carriage) succeeded(most int, got copied) {
-	g.failed, g.most = 0, min(2*g.most, most)
-	if got.unfit != nil {
-		g.stuck = fmt.Sprintf("the record at offset %d does not fit into the topic with two headers more: raise its max.message.bytes", *got.unfit)
 	}
 }
 
@@ -372,30 +337,4 @@ func (c *carrier) read(ctx context.Context, g *carriage, upTo int64) (records []
 		}
 	}
 	return records, min(next, upTo), err
-}
-
-// behinds says of which partitions of a topic the log may lose what is pending, and why. Carriers write it, every goroutine may read.
-type behinds struct {
-	mu sync.Mutex
-	m  map[int32]string
-}
-
-// set says why of a partition, or that it is not so: "". It returns what was said before.
-func (b *behinds) set(partition int32, why string) (was string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was = b.m[partition]
-	if b.m == nil {
-		b.m = map[int32]string{}
-	}
-	if b.m[partition] = why; why == "" {
-		delete(b.m, partition)
-	}
-	return was
-}
-
-func (b *behinds) of(partition int32) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.m[partition]
 }

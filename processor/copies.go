@@ -19,7 +19,8 @@ type excerpt struct {
 	tp      kafka.TopicPartition
 	id      kafka.TopicID
 	records []*kgo.Record
-	most    int // copies in one turn
+	most    int   // copies in one turn
+	spares  int64 // ms: what is due within that time is not worth a copy
 	answer  chan copied
 	since   time.Time // when the lane got it
 }
@@ -82,7 +83,7 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 			break
 		}
 		c.done.read++
-		if written, as, is := carrying.Copy(r); is {
+		if written, as, is := carrying.Copy(r); is && as.Due-now > x.spares {
 			c.list = append(c.list, carried{from: r, written: written, as: as})
 			c.done.bytes += int64(topics.RecordSize(r.Key, r.Value, r.Headers))
 		}

@@ -274,8 +274,8 @@ func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	}
 }
 
-// example says something of what is outstanding.
-func (c *Checker) example() string {
+// exampleOf says something of what is outstanding.
+func exampleOf(c *Checker) string {
 	for name, g := range c.ids.by {
 		if all := c.ids.missing(g); len(all) > 0 {
 			return fmt.Sprintf("%v, with the id %q, which %d have (%v); what may take them away: %v", g.name(all[0]), name.id, len(g.members), g.members, g.takers)

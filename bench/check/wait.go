@@ -24,7 +24,7 @@ func (w *Watch) Wait(ctx context.Context) error {
 	}); err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return fmt.Errorf("%w, such as %s", err, w.checker.example())
+		return fmt.Errorf("%w, such as %s", err, exampleOf(w.checker))
 	}
 	return w.Settle(ctx)
 }
