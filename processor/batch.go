@@ -32,6 +32,9 @@ func (t *turn) carried() (b batch) {
 	for _, pt := range t.tried {
 		b.records += len(pt.Items)
 		b.bytes += pt.Size()
+		if pt.copies != nil {
+			b.records, b.bytes = b.records+pt.copies.done.copies, b.bytes+pt.copies.done.bytes
+		}
 	}
 	if t.outcome == outcomeAborted && t.acked > 0 {
 		b.records, b.bytes = max(int(t.acked*float64(b.records)), 1), max(int64(t.acked*float64(b.bytes)), 1)

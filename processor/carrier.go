@@ -55,6 +55,9 @@ const (
 	carryLook, carryLookMost = time.Second, time.Minute
 	// carryRest bounds how long a partition is left alone of which nothing could be carried.
 	carryRest = time.Minute
+	// carryAgain is how soon that is tried again which could not be carried, where it is for the length of a log. Else it is a
+	// twentieth of what the topic keeps.
+	carryAgain = time.Hour
 )
 
 func newCarrier(sh *shared, lane int, to chan<- *excerpt) *carrier {
@@ -192,24 +195,6 @@ func (c *carrier) lookAt(ctx context.Context, adm *kadm.Client, topic string, ag
 	return err
 }
 
-// tell says of which partitions the log may soon lose what is pending.
-func (c *carrier) tell(pictures []PartitionStats) {
-	for _, p := range pictures {
-		g, why := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}], ""
-		if keeps := c.keeps[p.Topic].age; keeps > 0 && p.LowWater < min(g.ageing, p.Offset) {
-			why = fmt.Sprintf("what is pending at offset %d is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
-				p.LowWater, topics.FormatDelay(keeps), g.why())
-		}
-		if was := c.counters.topics[p.Topic].behind.set(p.Partition, why); (was == "") != (why == "") {
-			if why != "" {
-				c.log.Error("carrying is behind", "topic", p.Topic, "partition", p.Partition, "why", why)
-			} else {
-				c.log.Info("carrying is not behind any more", "topic", p.Topic, "partition", p.Partition)
-			}
-		}
-	}
-}
-
 // due says whether something of a partition is to be carried now, and from where on; nil: nothing.
 func (c *carrier) due(p PartitionStats) *carriage {
 	g := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
@@ -217,7 +202,10 @@ func (c *carrier) due(p PartitionStats) *carriage {
 		g.ahead = g.ahead[1:]
 	}
 	if g.next <= p.LowWater {
-		g.next, g.stuck = p.LowWater, ""
+		g.next, g.stuck, g.again = p.LowWater, "", time.Time{}
+	}
+	if !g.again.IsZero() && time.Now().After(g.again) {
+		g.next, g.ahead, g.again = p.LowWater, nil, time.Time{}
 	}
 	g.next = max(g.next, p.LogStart) // what lay below and is pending is lost to all but this process
 	if time.Now().Before(g.rests) || p.Pending == 0 || g.upTo(c.lengthens(p), p) <= g.next {
@@ -255,7 +243,7 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 			c.failed(g, got)
 			return
 		}
-		g.succeeded(c.most(), got)
+		c.succeeded(g, got)
 		if records = records[got.read:]; len(records) > 0 {
 			g.next = records[0].Offset
 		}
@@ -298,14 +286,32 @@ func (c *carrier) hand(ctx context.Context, x *excerpt) (got copied) {
 	}
 }
 
+// succeeded takes in that something was copied, or nothing had to be.
+func (c *carrier) succeeded(g *carriage, got copied) {
+	g.failed, g.why, g.most = 0, nil, min(2*g.most, c.most())
+	if got.unfit != nil {
+		c.leave(g, fmt.Sprintf("the record at offset %d does not fit into the topic with two headers more: raise its max.message.bytes", *got.unfit))
+	}
+}
+
+// leave says why a record stays where it is, until that is tried again: what was against it may be over by then.
+func (c *carrier) leave(g *carriage, why string) {
+	again := carryAgain
+	if age := c.keeps[g.tp.Topic].age; age > 0 {
+		again = max(age/20, carryRest)
+	}
+	g.stuck, g.again = why, time.Now().Add(again)
+}
+
 // failed takes in that nothing was copied. What is refused is tried with fewer records, and a record that is refused by itself is left where it is.
 func (c *carrier) failed(g *carriage, got copied) {
 	if got.refused != nil && g.most == 1 {
-		g.stuck = fmt.Sprintf("brokers refuse a copy of the record at offset %d: %v", *got.refused, got.err)
+		c.leave(g, fmt.Sprintf("brokers refuse a copy of the record at offset %d: %v", *got.refused, got.err))
 		c.log.Warn("a record cannot be carried", "topic", g.tp.Topic, "partition", g.tp.Partition, "why", g.stuck)
 		g.next, g.failed = *got.refused+1, 0
 		return
 	}
+	g.why = got.err
 	if got.refused != nil {
 		g.most = max(g.most/2, 1)
 	}

@@ -79,6 +79,54 @@ func TestCarryDue(t *testing.T) {
 	}
 }
 
+// What the log has lost cannot be read: carrying goes on where it begins now, although L stays.
+func TestCarryLost(t *testing.T) {
+	c, g, p := testCarrier(topics.Route{})
+	c.keeps["t"] = retention{age: time.Hour}
+	g.old, p.LogStart = 100, 40
+	equal(t, "something is due", c.due(p) == g, true)
+	equal(t, "from", g.next, 40)
+	g.next, p.LogStart = 50, 60
+	equal(t, "more is due", c.due(p) == g, true)
+	equal(t, "from, when that has lost more", g.next, 60)
+}
+
+// What could not be carried is tried again after a while: the topic may take it by then.
+func TestCarryStuck(t *testing.T) {
+	for name, c := range map[string]struct {
+		keeps retention
+		after time.Duration
+	}{
+		"for its age":    {retention{age: 20 * time.Hour}, time.Hour},
+		"soon":           {retention{age: time.Minute}, carryRest},
+		"for the length": {retention{all: true}, carryAgain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				carrier, g, p := testCarrier(topics.Route{})
+				carrier.keeps["t"] = c.keeps
+				unfit := int64(17)
+				g.next, g.old, g.ahead = 40, 40, []int64{10, 11, 12, 13, 14, 15, 16, 17}
+				carrier.succeeded(g, copied{unfit: &unfit})
+				time.Sleep(c.after - time.Millisecond)
+				equal(t, "before that", carrier.due(p) == nil, true)
+				time.Sleep(2 * time.Millisecond)
+				equal(t, "after that", carrier.due(p) == g, true)
+				equal(t, "from", g.next, p.LowWater)
+				if !strings.Contains(g.reason(), "offset 17") {
+					t.Error(g.reason())
+				}
+				g.next, g.ahead = 40, []int64{10, 11, 12, 13, 14, 15, 16, 17}
+				time.Sleep(2 * carryAgain)
+				equal(t, "when nothing was found", carrier.due(p) == nil, true)
+				p.LowWater = 40
+				carrier.due(p)
+				equal(t, "what holds L when L has risen", g.stuck, "")
+			})
+		})
+	}
+}
+
 // The lane is given no more than its share of the budget, and no more in one turn than that of a second.
 func TestCarryBudget(t *testing.T) {
 	c, _, _ := testCarrier(topics.Route{})
@@ -108,17 +156,21 @@ func TestCarryAnswers(t *testing.T) {
 		equal(t, "next", g.next, 0)
 		c.failed(g, copied{err: errors.New("no"), refused: &refused})
 		equal(t, "next after one that is refused by itself", g.next, 18)
-		if !strings.Contains(g.why(), "refuse a copy of the record at offset 17: no") {
-			t.Error(g.why())
+		if !strings.Contains(g.reason(), "refuse a copy of the record at offset 17: no") {
+			t.Error(g.reason())
 		}
 		c.failed(g, copied{err: errors.New("a rebalance")})
+		g.stuck = ""
+		if !strings.Contains(g.reason(), "fails: a rebalance") {
+			t.Error(g.reason())
+		}
 		equal(t, "most of what was not refused", g.most, 1)
 		unfit := int64(5)
-		g.succeeded(500, copied{unfit: &unfit})
+		c.succeeded(g, copied{unfit: &unfit})
 		equal(t, "most after it went well", g.most, 2)
 		equal(t, "failures after it went well", g.failed, 0)
-		if !strings.Contains(g.why(), "offset 5 does not fit") {
-			t.Error(g.why())
+		if !strings.Contains(g.reason(), "offset 5 does not fit") {
+			t.Error(g.reason())
 		}
 	})
 }
@@ -142,6 +194,11 @@ func TestCarryBehind(t *testing.T) {
 	behind("the first is", 11, "offset 10 is older than three quarters of the 3d")
 	g.stuck = "the record is too large"
 	behind("and cannot be carried", 11, "the record is too large")
+	g.stuck, g.next, p.Remembered = "", 50, 1
+	behind("what is remembered holds L, and all that is old has been copied", 50, "")
+	behind("not all has been", 51, "offset 10 is older")
+	g.stuck = "the record is too large"
+	behind("something could not be", 50, "the record is too large")
 	p.LowWater = 110
 	behind("nothing is pending", 500, "")
 }

@@ -23,6 +23,7 @@ type excerpt struct {
 	spares  int64 // ms: what is due within that time is not worth a copy
 	answer  chan copied
 	since   time.Time // when the lane got it
+	waited  bool      // what is due could go before it, since no quota kept that waiting
 }
 
 // copied is what became of an excerpt.
@@ -74,12 +75,13 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 		return nil
 	}
 	p := ps[i]
-	if (ts.full || p.wants(now) > 0) && time.Since(x.since) < copiesPatience {
+	if (ts.full || p.wants(now) > 0) && !(x.waited && x.overdue()) {
+		x.waited = true
 		return nil
 	}
 	c, carrying := &copies{of: x}, pending.Carrying{Partition: p.Partition}
 	for _, r := range x.records {
-		if len(c.list) == x.most || c.done.bytes >= copiesBytes {
+		if len(c.list) >= min(x.most, ts.selection.batch.records) || c.done.bytes >= min(copiesBytes, ts.selection.batch.bytes) {
 			break
 		}
 		c.done.read++
@@ -97,6 +99,9 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 	pt.p.Begin()
 	return pt
 }
+
+// overdue reports whether it has given way to what is due for long enough.
+func (x *excerpt) overdue() bool { return x != nil && time.Since(x.since) >= copiesPatience }
 
 // copied tells the carrier what became of the excerpt.
 func (ts *turns) copied(x *excerpt, what copied) {

@@ -52,6 +52,9 @@ func (c *copyist) excerpt(most int) *excerpt {
 	return x
 }
 
+// overdue says that an excerpt has waited for long enough.
+func (c *copyist) overdue(x *excerpt) { x.since, x.waited = time.Now().Add(-copiesPatience), true }
+
 // turn has the copies that wait carried out in a turn, with other parts of it.
 func (c *copyist) turn(others ...*part) *turn {
 	c.t.Helper()
@@ -129,7 +132,7 @@ func TestCopiesGiveWay(t *testing.T) {
 	if pt := c.l.turns.copies(c.l.order, testNow); pt != nil {
 		t.Error("something is due, and copies are made")
 	}
-	x.since = time.Now().Add(-copiesPatience)
+	c.overdue(x)
 	pt := c.l.turns.copies(c.l.order, testNow)
 	if pt == nil || len(pt.copies.list) != 2 {
 		t.Fatalf("%+v", pt)
@@ -163,13 +166,57 @@ func TestCopiesGiveWay(t *testing.T) {
 	}
 }
 
+// While a quota keeps everything waiting copies do not become urgent: what is due goes before them once it is over, or it would wait for copies for ever.
+func TestCopiesAfterAQuota(t *testing.T) {
+	c := newCopyist(t)
+	x := c.excerpt(2)
+	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
+	x.since = time.Now().Add(-copiesPatience) // the quota lasted
+	equal(t, "before what is due", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	equal(t, "after that", c.l.turns.copies(c.l.order, testNow) != nil, true)
+}
+
+// Copies are as many as a turn takes that does not take long, and count as what it has brought to the brokers.
+func TestCopiesAreABatch(t *testing.T) {
+	for _, most := range []batch{{2, 1 << 20}, {1000, 150}} {
+		c := newCopyist(t)
+		c.excerpt(10)
+		c.l.selection.batch = most
+		tn := c.turn()
+		equal(t, "copies", len(tn.parts[0].copies.list), 2)
+		tn.run(t.Context())
+		equal(t, "records", tn.carried().records, 2)
+		tn.began = time.Now().Add(-c.l.cfg.TurnTimeout)
+		c.conclude(tn)
+		equal(t, "records of a batch", c.l.selection.batch.records, 1)
+	}
+}
+
+// While turns are full, one after the other, copies get their turn all the same.
+func TestCopiesBesideFullTurns(t *testing.T) {
+	c := newCopyist(t)
+	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
+	x := c.excerpt(10)
+	p := producer.New(c.l.producers.config("me-0", nil))
+	t.Cleanup(p.Close)
+	c.l.producers.list, c.l.producers.renderers = []*producer.Producer{p}, [2]*renderer{{kit: &c.l.kit}, {kit: &c.l.kit}}
+	c.l.turns.inFlight = &turn{full: true}
+	x.since = time.Now().Add(-copiesPatience)
+	c.l.turns.begin(c.l.order, testNow, outsider{})
+	equal(t, "nothing is rendered ahead of copies that have waited", c.l.turns.ahead == nil, true)
+	x.since = time.Now()
+	c.l.turns.begin(c.l.order, testNow, outsider{})
+	equal(t, "what is due is rendered ahead before that", c.l.turns.ahead != nil, true)
+	c.l.turns.release(false, outsider{})
+}
+
 // A copy that is refused for what it is makes no suspect of a record that went along, and blames no topic.
 func TestCopiesRefused(t *testing.T) {
 	c := newCopyist(t)
 	c.l.read(t, c.p, testNow, req(4, testNow, "orders"))
 	other := livePart(t, c.l)
 	x := c.excerpt(10)
-	x.since = time.Now().Add(-copiesPatience)
+	c.overdue(x)
 	tn := c.turn(other)
 	c.w.answer(kmsg.Produce, func(req kmsg.Request) (kmsg.Response, error) {
 		resp := req.ResponseKind().(*kmsg.ProduceResponse)

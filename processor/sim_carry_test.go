@@ -95,3 +95,31 @@ func TestSimCarryLength(t *testing.T) {
 		w.finish()
 	})
 }
+
+// Where a quota allows for less than is to be carried, what is due waits for a few copies at most.
+func TestSimCarryQuota(t *testing.T) {
+	guarantees(t, worldConfig{tune: func(c *Config) { c.NearWindow = 2 * time.Second }}, func(w *world) {
+		const rate = 50_000
+		w.set("retention.ms", "40000")
+		a := w.live("a")
+		for i := range 400 {
+			r := request(fmt.Sprint("far", i), in(200*time.Second))
+			r.Value = []byte(noise(w, 10_000))
+			w.send(r)
+		}
+		a.limit(rate)
+		most := int64(0)
+		for i := range 180 {
+			w.send(request(fmt.Sprint(i), in(time.Second)))
+			time.Sleep(time.Second)
+			most = max(most, w.outstanding()-400)
+		}
+		carried := a.carried()
+		t.Logf("%d waited at once; %d copies; %v", most, carried, a.p.Stats().Transactions)
+		if most > 30 || carried < 100 {
+			t.Errorf("%d records waited at once that were due, and %d copies were written", most, carried)
+		}
+		a.limit(0)
+		w.finish()
+	})
+}

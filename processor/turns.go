@@ -29,7 +29,7 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 		return
 	}
 	if ts.inFlight != nil {
-		if ts.inFlight.full && ts.ahead == nil {
+		if ts.inFlight.full && ts.ahead == nil && !ts.excerpt.overdue() { // what is ahead leaves no room for copies
 			ts.beginAhead(ps, now)
 		}
 		return
