@@ -149,18 +149,22 @@ func TestCopiesGiveWay(t *testing.T) {
 	if !(pending.Carrying{Partition: c.p.Partition}).May() {
 		t.Error("it cannot be tried again")
 	}
-	x = c.excerpt(2)
+	c.excerpt(2)
 	c.l.turns.full = true
 	equal(t, "the turn before was full", c.l.turns.copies(c.l.order, testNow) == nil, true)
 	c.l.turns.full = false
-	c.p.Leave()
-	equal(t, "it is about to be read again", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	x = c.excerpt(2)
+	c.overdue(x)
+	x.id = kafka.TopicID{9}
+	if pt := c.l.turns.copies(c.l.order, testNow); pt != nil {
+		t.Fatal("the topic was made anew, and what was read of the old one is copied")
+	}
 	if got := <-x.answer; got.err != errNotNow {
 		t.Errorf("%+v", got)
 	}
 	x = c.excerpt(2)
-	x.id = kafka.TopicID{9}
-	equal(t, "the topic was made anew", c.l.turns.copies(c.l.order, testNow) == nil, true)
+	c.p.Leave()
+	equal(t, "it is about to be read again", c.l.turns.copies(c.l.order, testNow) == nil, true)
 	if got := <-x.answer; got.err != errNotNow {
 		t.Errorf("%+v", got)
 	}
