@@ -62,3 +62,26 @@ func TestLowWaterWaitsForWhatIsCarried(t *testing.T) {
 	equal(t, "low water before the copy is passed", p.order.low(1), 0)
 	equal(t, "low water behind it", p.order.low(2), 2)
 }
+
+// In at_least_once a checkpoint may be written beside copies that was made before what is to be tried again: the copies take nothing of it back.
+func TestCheckpointBesideCopies(t *testing.T) {
+	l := testOwner(t)
+	l.atLeastOnce = true
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(50), "orders"))
+	beside := p.Checkpoint()
+	l.read(t, p, testNow, req(1, testNow, "orders"))
+	delivers := p.Take(testNow, nil, 10, anyBytes)
+	p.Repeat(delivers, 0)
+	carries := Carrying{p}.Take(0)
+	p.Begin()
+	p.Wrote(beside)
+	p.End()
+	p.Settle(carries)
+	Carrying{p}.Done(3)
+	equal(t, "O that was written", p.committed.Offset, 1)
+	equal(t, "O that was decided", p.done.Offset, 1)
+	if pt := p.Checkpoint(); pt != nil && pt.To.Offset < 1 {
+		t.Errorf("O goes back to %d", pt.To.Offset)
+	}
+}

@@ -253,5 +253,8 @@ func (p *Partition) Leave() { p.leaving = true }
 // Settle forgets the records of a part that has been decided: they are resolved.
 func (p *Partition) Settle(pt *Part) {
 	p.order.settle(pt.Items)
+	if pt.Carries && pt.before(&Part{To: p.done}) {
+		return // a checkpoint was written beside it (at_least_once), which was made before what is to be tried again
+	}
 	p.done = pt.To
 }
