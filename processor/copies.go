@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -131,9 +132,9 @@ func (ts *turns) concludeCopies(t *turn) {
 			ts.copied(c.of, c.done)
 			continue
 		}
-		what := copied{err: errNotNow}
-		if t.err != nil {
-			what.err = t.err
+		what := copied{err: cmp.Or(t.err, errNotNow)}
+		if i := slices.IndexFunc(t.held, func(h heldPart) bool { return h.part == pt }); i >= 0 {
+			what.err = t.held[i].why
 		}
 		if t.copyRefused != nil {
 			what = copied{err: t.copyRefused, refused: &c.list[0].from.Offset}
