@@ -199,8 +199,7 @@ func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 	}
 	switch {
 	case refused != nil:
-		t.note(topic, fmt.Sprintf("brokers refuse DeleteRecords (%v): give this user the right to Delete the topic, or set trim: false on the route and a "+
-			"retention.ms longer than any delay", refused))
+		t.note(topic, fmt.Sprintf("brokers refuse DeleteRecords (%v): give this user the right to Delete the topic, or set trim: false on the route and give the topic a retention.ms", refused))
 	case deleted:
 		t.note(topic, "")
 	}

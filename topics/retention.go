@@ -61,10 +61,6 @@ func (want *Expect) carried(r *Route, keep time.Duration) (severity Severity, wh
 		wait, waits = r.MaxDelay, FormatDelay(r.MaxDelay)+" (max_delay)"
 	}
 	half := max(keep/2, time.Second)
-	if r.Remember > 0 && min(wait, half)+r.Remember > keep/4*3 {
-		return Warning, fmt.Sprintf("ids are remembered for %s (ids.remember), and what is remembered is not carried: while it is older than three quarters of what the topic keeps, its partition is said to be behind, and is not ready",
-			FormatDelay(r.Remember))
-	}
 	if wait <= half {
 		return severity, fmt.Sprintf("a record that waits %s is lost if duewheel does not run for %s%s", waits, FormatDelay(keep-wait), restart)
 	}
