@@ -82,6 +82,7 @@ type bringing struct {
 	c       state.Checkpoint
 	parsers parsers
 	start   int64
+	copies  bool // of what had left stubs below L: they leave them where they lie, and are to be read again
 	seen    int
 	changed int
 }
@@ -96,6 +97,9 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 		if err := step(); err != nil {
 			return got, err
 		}
+	}
+	if s.copies {
+		s.start = s.c.LowWater
 	}
 	if s.changed > 0 { // ids in an open batch are not found
 		if err := s.store.Commit(s.pos); err != nil {
@@ -178,7 +182,10 @@ func (s *bringing) resolve() error {
 		if id := runID(run); id != nil {
 			s.store.DeleteID(id, x.Key)
 		}
-		if x.Offset >= s.c.LowWater && x.Offset < s.start && !s.counts.Has(x.Offset, true) {
+		switch below := x.Offset < s.c.LowWater; {
+		case below && s.parsers.leaves(x.Key, run, s.c.Watermark) != (state.Key{}):
+			s.copies = true
+		case !below && x.Offset < s.start && !s.counts.Has(x.Offset, true):
 			if stub := s.parsers.leaves(x.Key, run, s.c.Watermark); stub != (state.Key{}) {
 				if err := putStub(s.store, stub, x.Key, run); err != nil {
 					return false, err
@@ -201,6 +208,7 @@ func (s *bringing) forgetStubsBelow() error {
 			return true, nil
 		}
 		below--
+		s.copies = s.copies || x.Stub
 		return below > 0, s.forget(x)
 	})
 }
