@@ -238,7 +238,7 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 	}
 	for len(records) > 0 {
 		began := time.Now()
-		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, spares: c.spares(g.tp.Topic).Milliseconds(), answer: make(chan copied, 1)})
+		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, spares: c.spares(g).Milliseconds(), answer: make(chan copied, 1)})
 		if got.err != nil {
 			c.failed(g, got)
 			return
@@ -254,12 +254,17 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 	g.next = next
 }
 
-// spares is how soon what is not worth a copy is due: in the time that a log may be longer, or well before the topic deletes it.
-func (c *carrier) spares(topic string) time.Duration {
-	if age := c.keeps[topic].age; age > 0 {
+// spares is how soon what is not worth a copy is due: in the time that a log may be longer, or well before the topic deletes it. What is
+// older than three quarters of what that keeps is not spared.
+func (c *carrier) spares(g *carriage) time.Duration {
+	switch age := c.keeps[g.tp.Topic].age; {
+	case age == 0:
+		return carrySpares
+	case g.next < g.ageing:
+		return 0
+	default:
 		return age / 8
 	}
-	return carrySpares
 }
 
 // most is how many copies go into one turn at most: no more than may be made in a second.

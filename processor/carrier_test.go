@@ -127,6 +127,18 @@ func TestCarryStuck(t *testing.T) {
 	}
 }
 
+// What is due soon is spared, unless the topic may delete it before.
+func TestCarrySpares(t *testing.T) {
+	c, g, _ := testCarrier(topics.Route{})
+	c.keeps["t"] = retention{all: true}
+	equal(t, "for the length of a log", c.spares(g), carrySpares)
+	c.keeps["t"] = retention{age: 80 * time.Hour}
+	g.next, g.ageing = 40, 40
+	equal(t, "for its age", c.spares(g), 10*time.Hour)
+	g.ageing = 41
+	equal(t, "late", c.spares(g), 0)
+}
+
 // The lane is given no more than its share of the budget, and no more in one turn than that of a second.
 func TestCarryBudget(t *testing.T) {
 	c, _, _ := testCarrier(topics.Route{})
