@@ -141,6 +141,7 @@ var all = []benchCase{
 	{"lateness-alo", lateness("lateness-alo", processor.AtLeastOnce)},
 	{"instant", instant},
 	{"floor", floor},
+	{"carry", carrying},
 	{"idle", idle},
 }
 

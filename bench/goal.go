@@ -86,6 +86,7 @@ var goals = map[string]goal{
 	},
 	"floor, 1 × 4": goalFloor,
 	"floor, 3 × 8": goalFloor,
+	"carry":        {text: "p99 ≤ +10 ms", limits: []limit{atMost("extra_p99_ms", 10)}},
 	"idle":         {text: "CPU ≤ 1 %; ≤ 12 requests a record", limits: []limit{atMost("cpu_percent", 1), atMost("requests_per_record", 12)}},
 	"cancels":      {text: "≥ 100,000/s", limits: []limit{atLeast("cancels_per_s", 100_000)}},
 	"retry":        {text: "≥ 0.98 of the failures meant", limits: []limit{atLeast("kept_up", 0.98)}},
