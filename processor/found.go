@@ -60,7 +60,7 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
 	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, LowWater: f.bounds.Start}
 	if f.fetched.Offset < 0 {
-		return k.fromStore(p, fresh), nil
+		return k.fromStore(p, fresh, f.bounds.High)
 	}
 	c, err := state.ParseCheckpoint(f.fetched.Offset, f.fetched.Metadata)
 	switch {
@@ -73,8 +73,7 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 		p.log.Warn("the topic was made anew; its old checkpoint is of no use", "old", fmt.Sprintf("%x", c.TopicID), "new", fmt.Sprintf("%x", short))
 		return fresh, nil
 	case c.Offset > f.bounds.High:
-		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
-			ErrBeyondLog, p.tp, c.Offset, f.bounds.High)
+		return c, beyond(p.tp, c, f.bounds.High)
 	case c.LowWater < f.bounds.Start:
 		return k.truncated(p, c, f.bounds.Start)
 	}
@@ -104,21 +103,33 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 }
 
 // fromStore is the way on without a checkpoint (a new group, or one whose offsets have expired):
-// what a store of this topic and group knows, else the log's beginning.
-func (k *kit) fromStore(p *partition, fresh state.Checkpoint) state.Checkpoint {
+// what a store of this topic and group knows, else the log's beginning. A store's position bears a checkpoint
+// that was committed, and only a whole one judges as its owner did: with a lower O, copies that O had passed would be judged
+// anew, without their records. It does not name the parsers: what only memory held is read by that of today.
+func (k *kit) fromStore(p *partition, fresh state.Checkpoint, high int64) (state.Checkpoint, error) {
 	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
 	if err != nil {
-		return fresh
+		return fresh, nil
 	}
 	pos, ok := part.Position()
 	if !ok || min(pos.Offset, pos.Resume) < fresh.LowWater {
-		return fresh
+		return fresh, nil
+	}
+	c := fresh
+	c.Offset, c.Watermark = pos.Offset, pos.Watermark
+	c.LowWater = pos.LowWater // which may be below the log's start: the store has what the log has not
+	c.Appended = true         // checkpoints that were written later are gone, and what went along with them is not
+	if c.Offset > high {
+		return c, beyond(p.tp, c, high)
 	}
 	p.log.Warn("no checkpoint; going on from the local store", "offset", pos.Offset, "resume", pos.Resume)
-	fresh.Offset = min(pos.Offset, pos.Resume)
-	fresh.LowWater = min(pos.LowWater, fresh.Offset) // which may be below the log's start: the store has what the log has not
-	fresh.Watermark = pos.Watermark
-	return fresh
+	return c, nil
+}
+
+// beyond is the error of a checkpoint whose O lies above the log's end.
+func beyond(tp kafka.TopicPartition, c state.Checkpoint, high int64) error {
+	return fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
+		ErrBeyondLog, tp, c.Offset, high)
 }
 
 // storeCovers reports whether the local store holds everything that is pending below the log's
