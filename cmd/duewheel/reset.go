@@ -34,7 +34,9 @@ written by duewheel: set by a tool, or mirrored from another cluster.
 
   --to-beginning  takes every record of the log for pending: nothing is lost, and what
                   had been delivered before is delivered again.
-  --to-offset     begins at an offset: what lies below it is never delivered.
+  --to-offset     begins at an offset: what lies below it is never delivered. Nor is what
+                  was carried from there to a place above it, unless the log has lost
+                  the record that it is a copy of.
 
 A partition whose checkpoint is sound is left alone, unless --force is given. The group
 must be empty: stop its processors first.`,
