@@ -135,7 +135,7 @@ func degraded(s *processor.Stats) (what []string) {
 			what = append(what, "the topic "+t.Topic+" is not trimmed: "+t.Untrimmed)
 		}
 		if t.Uncarried != "" {
-			what = append(what, "what is pending in the topic "+t.Topic+" is not carried: "+t.Uncarried)
+			what = append(what, "what is pending in the topic "+t.Topic+" is not carried for its age: "+t.Uncarried)
 		}
 	}
 	return what

@@ -56,7 +56,7 @@ func TestProbes(t *testing.T) {
 		{"brokers' clocks", "/readyz", fake{ready: true, stats: processor.Stats{BrokersApart: "broker 2 is ahead", ClockUnknown: "not allowed"}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"the brokers' clocks differ: broker 2 is ahead; the clock of this machine is not compared with the brokers': not allowed\"\n}\n"},
 		{"a topic that it has no rights to", "/readyz", fake{ready: true, stats: processor.Stats{Topics: []processor.TopicStats{{Topic: "t", Untrimmed: "no Delete", Uncarried: "no DescribeConfigs"}}}}, nil, 200,
-			"{\n  \"ready\": true,\n  \"degraded\": \"the topic t is not trimmed: no Delete; what is pending in the topic t is not carried: no DescribeConfigs\"\n}\n"},
+			"{\n  \"ready\": true,\n  \"degraded\": \"the topic t is not trimmed: no Delete; what is pending in the topic t is not carried for its age: no DescribeConfigs\"\n}\n"},
 		{"several reasons", "/readyz", fake{rest: []processor.PartitionStats{stopped}, stats: processor.Stats{ClockTrouble: "the clock is ahead", Outside: []string{"lane 1: no"}}}, nil, 503,
 			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead; not in the group: lane 1: no; 1 partitions are not live, or held up\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
 		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},

@@ -26,9 +26,9 @@ func (b batch) after(carried batch, took, may time.Duration, most batch) batch {
 	return b
 }
 
-// carried is how much a turn has brought to the brokers: all of it, or what was acknowledged before
+// brought is how much a turn has brought to the brokers: all of it, or what was acknowledged before
 // it was given up. When that is nothing, it says no more than that all of it was too much.
-func (t *turn) carried() (b batch) {
+func (t *turn) brought() (b batch) {
 	for _, pt := range t.tried {
 		b.records += len(pt.Items)
 		b.bytes += pt.Size()

@@ -57,7 +57,7 @@ func TestBatchOfWhatWasAcknowledged(t *testing.T) {
 		{outcomeAborted, 0.25, batch{25, 250}},
 		{outcomeAborted, 0.001, batch{1, 1}},
 	} {
-		equal(t, "carried", (&turn{tried: []*part{pt}, outcome: c.outcome, acked: c.acked}).carried(), c.want)
+		equal(t, "carried", (&turn{tried: []*part{pt}, outcome: c.outcome, acked: c.acked}).brought(), c.want)
 	}
 }
 

@@ -25,19 +25,20 @@ import (
 //   - Age. Where a topic keeps its log for some time only, what is older than half of that is carried. The other half is for how long
 //     all replicas may be away. What is older than three quarters is said to be behind.
 //   - Length. Where a topic is trimmed, its log is to be no longer than about twice what is pending. What lies first is carried until that
-//     is so: for each copy one offset at least has been resolved before.
+//     is so: for each copy one offset at least has been resolved before. What is due within a minute is left.
 //
 // One goroutine owns it. What it knows of partitions are their pictures.
 type carrier struct {
 	*shared
-	log      *slog.Logger
-	lane     int
-	to       chan<- *excerpt
-	cl       *kgo.Client
-	of       map[kafka.TopicPartition]*carriage
-	keeps    map[string]retention // by topic
-	lookedAt time.Time
-	failing  wait.Backoff // to look
+	log        *slog.Logger
+	lane       int
+	to         chan<- *excerpt
+	cl         *kgo.Client
+	of         map[kafka.TopicPartition]*carriage
+	keeps      map[string]retention // by topic
+	lookedAt   time.Time
+	failing    wait.Backoff // to look
+	failsSince time.Time    // zero: it does not
 }
 
 const (
@@ -53,6 +54,8 @@ const (
 	carryPause = time.Second
 	// carryLook is how often brokers are asked how old a log is: once in a twentieth of what it keeps, and within these bounds.
 	carryLook, carryLookMost = time.Second, time.Minute
+	// carryUnasked is for how long it may go on failing to ask how old logs are before that is said.
+	carryUnasked = 5 * time.Minute
 	// carryRest bounds how long a partition is left alone of which nothing could be carried.
 	carryRest = time.Minute
 	// carryAgain is how soon that is tried again which could not be carried, where it is for the length of a log. Else it is a
@@ -72,10 +75,11 @@ func (c *carrier) run(ctx context.Context, cl *kgo.Client) {
 	c.cl = cl
 	for pause := carryPause; wait.For(ctx, pause); {
 		pause = carryPause
-		pictures := c.carried()
-		if err := c.look(ctx, pictures); err != nil && ctx.Err() == nil {
-			c.log.Debug("it cannot be asked how old delay topics are; asking again", "error", err)
-			c.lookedAt = time.Now().Add(max(c.failing.Failed(), wait.LeastRest) - c.lookEvery())
+		pictures := c.partitions()
+		if err := c.look(ctx, pictures); err == nil {
+			c.failsSince = time.Time{}
+		} else if ctx.Err() == nil {
+			c.lookFailed(pictures, err)
 		}
 		for _, p := range pictures {
 			if g := c.due(p); g != nil && ctx.Err() == nil {
@@ -86,8 +90,8 @@ func (c *carrier) run(ctx context.Context, cl *kgo.Client) {
 	}
 }
 
-// carried are the partitions of the lane of which something may be carried. Of all others it is forgotten how far that has come.
-func (c *carrier) carried() (pictures []PartitionStats) {
+// partitions are those of the lane of which something may be carried. Of all others it is forgotten how far that has come.
+func (c *carrier) partitions() (pictures []PartitionStats) {
 	for _, p := range c.assigned.pictures() {
 		if p.Lane == c.lane && p.Phase == PhaseLive && c.routes[p.Topic].Carries() {
 			pictures = append(pictures, p)
@@ -98,7 +102,7 @@ func (c *carrier) carried() (pictures []PartitionStats) {
 		tp := kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}
 		here[tp] = true
 		if g := c.of[tp]; g == nil || g.id != p.TopicID {
-			c.of[tp] = &carriage{tp: tp, id: p.TopicID, most: carryTurn}
+			c.of[tp] = &carriage{tp: tp, id: p.TopicID, most: c.most()}
 			c.lookedAt = time.Time{}
 		}
 	}
@@ -143,7 +147,7 @@ func (c *carrier) look(ctx context.Context, pictures []PartitionStats) error {
 	clear(c.keeps)
 	for topic, k := range keeps {
 		c.keeps[topic] = retention{k.Age, k.All}
-		c.note(topic, k.Err)
+		c.note(topic, unreadableSettings(k.Err))
 		if k.Age > 0 {
 			err = errors.Join(err, c.lookAt(ctx, adm, topic, k.Age))
 		}
@@ -152,19 +156,42 @@ func (c *carrier) look(ctx context.Context, pictures []PartitionStats) error {
 	return err
 }
 
-// note tells once why nothing of a topic is carried; nil: it is.
-func (c *carrier) note(topic string, unreadable error) {
+// lookFailed rests before it is looked again, and says so of all topics when that goes on failing.
+func (c *carrier) lookFailed(pictures []PartitionStats, err error) {
+	c.log.Debug("it cannot be asked how old delay topics are; asking again", "error", err)
+	c.lookedAt = time.Now().Add(max(c.failing.Failed(), wait.LeastRest) - c.lookEvery())
+	if c.failsSince.IsZero() {
+		c.failsSince = time.Now()
+	}
+	if time.Since(c.failsSince) < carryUnasked {
+		return
+	}
+	for _, p := range pictures {
+		c.note(p.Topic, fmt.Errorf("brokers do not say how old its log is: %w", err))
+	}
+}
+
+// unreadableSettings says what it means that a topic's settings cannot be read; nil: they can.
+func unreadableSettings(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("its settings cannot be read (%w), so it is not known for how long it keeps its log: give this user the right to DescribeConfigs of the topic, or set carry: false on the route", err)
+}
+
+// note tells once why nothing of a topic is carried for its age; nil: it is.
+func (c *carrier) note(topic string, err error) {
 	why := ""
-	if unreadable != nil {
-		why = fmt.Sprintf("its settings cannot be read (%v), so it is not known for how long it keeps its log: give this user the right to DescribeConfigs of the topic, or set carry: false on the route", unreadable)
+	if err != nil {
+		why = err.Error()
 	}
 	was := c.counters.topics[topic].uncarried.Swap(&why)
 	switch {
 	case was != nil && *was == why, was == nil && why == "":
 	case why == "":
-		c.log.Info("what is pending in a delay topic is carried again", "topic", topic)
+		c.log.Info("what is pending in a delay topic is carried for its age again", "topic", topic)
 	default:
-		c.log.Warn("what is pending in a delay topic is not carried", "topic", topic, "why", why)
+		c.log.Warn("what is pending in a delay topic is not carried for its age", "topic", topic, "why", why)
 	}
 }
 
@@ -185,9 +212,9 @@ func (c *carrier) lookAt(ctx context.Context, adm *kadm.Client, topic string, ag
 		switch {
 		case tp.Topic != topic:
 		case !ok || !too:
-			err = kerr.UnknownTopicOrPartition
+			err = errors.Join(err, kerr.UnknownTopicOrPartition)
 		case o.Err != nil || a.Err != nil:
-			err = errors.Join(o.Err, a.Err)
+			err = errors.Join(err, o.Err, a.Err)
 		default:
 			g.old, g.ageing = o.Offset, a.Offset
 		}
@@ -208,35 +235,42 @@ func (c *carrier) due(p PartitionStats) *carriage {
 		g.next, g.ahead, g.again = p.LowWater, nil, time.Time{}
 	}
 	g.next = max(g.next, p.LogStart) // what lay below and is pending is lost to all but this process
-	if time.Now().Before(g.rests) || p.Pending == 0 || g.upTo(c.lengthens(p), p) <= g.next {
+	if time.Now().Before(g.rests) || p.Pending == 0 {
+		return nil
+	}
+	if g.upTo(c.lengthens(g, p), p) <= g.next {
+		if g.again.IsZero() {
+			g.stuck = "" // all was tried again, and nothing was left
+		}
 		return nil
 	}
 	return g
 }
 
 // lengthens reports whether the log of a partition is longer than it is to be.
-func (c *carrier) lengthens(p PartitionStats) bool {
+func (c *carrier) lengthens(g *carriage, p PartitionStats) bool {
 	trims := c.keeps[p.Topic].all
 	if trim := c.routes[p.Topic].Trim; trim != nil {
 		trims = *trim
 	}
-	g := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
 	least := int64(c.cfg.BatchRecords / 2) // what is delivered in no time is not worth a copy
 	return trims && c.counters.topics[p.Topic].whyUntrimmed() == "" && p.Offset-g.next > 2*(p.Pending+p.Remembered)+least && len(g.ahead) < carryAhead
 }
 
 // carry has the lane carry what is pending in the next excerpt of a partition's log. It takes as long as that may take.
 func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
-	long := c.lengthens(p)
+	long := c.lengthens(g, p)
 	records, next, err := c.read(ctx, g, g.upTo(long, p))
 	if err != nil {
 		c.failed(g, copied{err: fmt.Errorf("read what is to be carried: %w", err)})
 		return
 	}
-	if long {
-		g.ahead = append(g.ahead, g.next)
-	}
-	for len(records) > 0 {
+	c.handAll(ctx, g, records, next, long)
+}
+
+// handAll hands what was read to the lane, and again what that leaves for another turn. Next is where the rest of the log begins.
+func (c *carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Record, next int64, long bool) {
+	for from := g.next; len(records) > 0; {
 		began := time.Now()
 		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, spares: c.spares(g).Milliseconds(), answer: make(chan copied, 1)})
 		if got.err != nil {
@@ -244,6 +278,9 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 			return
 		}
 		c.succeeded(g, got)
+		if long && got.copies > 0 && !slices.Contains(g.ahead, from) {
+			g.ahead = append(g.ahead, from)
+		}
 		if records = records[got.read:]; len(records) > 0 {
 			g.next = records[0].Offset
 		}
@@ -254,17 +291,13 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 	g.next = next
 }
 
-// spares is how soon what is not worth a copy is due: in the time that a log may be longer, or well before the topic deletes it. What is
-// older than three quarters of what that keeps is not spared.
+// spares is how soon what is not worth a copy is due: a log may be longer for that time. What is carried for its age is carried all the same, so that
+// the other half of what its topic keeps is left.
 func (c *carrier) spares(g *carriage) time.Duration {
-	switch age := c.keeps[g.tp.Topic].age; {
-	case age == 0:
-		return carrySpares
-	case g.next < g.ageing:
+	if c.keeps[g.tp.Topic].age > 0 {
 		return 0
-	default:
-		return age / 8
 	}
+	return carrySpares
 }
 
 // most is how many copies go into one turn at most: no more than may be made in a second.
@@ -305,6 +338,9 @@ func (c *carrier) leave(g *carriage, why string) {
 	if age := c.keeps[g.tp.Topic].age; age > 0 {
 		again = max(age/20, carryRest)
 	}
+	if g.stuck != why {
+		c.log.Warn("a record cannot be carried", "topic", g.tp.Topic, "partition", g.tp.Partition, "why", why)
+	}
 	g.stuck, g.again = why, time.Now().Add(again)
 }
 
@@ -312,7 +348,6 @@ func (c *carrier) leave(g *carriage, why string) {
 func (c *carrier) failed(g *carriage, got copied) {
 	if got.refused != nil && g.most == 1 {
 		c.leave(g, fmt.Sprintf("brokers refuse a copy of the record at offset %d: %v", *got.refused, got.err))
-		c.log.Warn("a record cannot be carried", "topic", g.tp.Topic, "partition", g.tp.Partition, "why", g.stuck)
 		g.next, g.failed = *got.refused+1, 0
 		return
 	}

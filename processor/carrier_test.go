@@ -72,7 +72,7 @@ func TestCarryDue(t *testing.T) {
 			}
 			got := int64(0)
 			if carrier.due(p) == g {
-				got = g.upTo(carrier.lengthens(p), p)
+				got = g.upTo(carrier.lengthens(g, p), p)
 			}
 			equal(t, "to be carried up to", got, c.upTo)
 		})
@@ -127,16 +127,56 @@ func TestCarryStuck(t *testing.T) {
 	}
 }
 
-// What is due soon is spared, unless the topic may delete it before.
+// What is due soon is spared where a log is too long, and not where the topic deletes what is old.
 func TestCarrySpares(t *testing.T) {
 	c, g, _ := testCarrier(topics.Route{})
 	c.keeps["t"] = retention{all: true}
 	equal(t, "for the length of a log", c.spares(g), carrySpares)
 	c.keeps["t"] = retention{age: 80 * time.Hour}
-	g.next, g.ageing = 40, 40
-	equal(t, "for its age", c.spares(g), 10*time.Hour)
-	g.ageing = 41
-	equal(t, "late", c.spares(g), 0)
+	equal(t, "for its age", c.spares(g), 0)
+}
+
+// Copies that fail again and again do not end that a log is shortened.
+func TestCarryFailsForLength(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, g, p := testCarrier(topics.Route{})
+		c.keeps["t"] = retention{all: true}
+		to := make(chan *excerpt)
+		c.to = to
+		answers := make(chan copied)
+		go func() {
+			for a := range answers {
+				x := <-to
+				x.answer <- a
+			}
+		}()
+		hand := func(a copied) {
+			time.Sleep(2 * carryRest)
+			equal(t, "something is due", c.due(p) == g, true)
+			go func() { answers <- a }()
+			c.handAll(t.Context(), g, []*kgo.Record{{Offset: 10}}, 11, c.lengthens(g, p))
+		}
+		for range 2 * carryAhead {
+			hand(copied{err: errors.New("a rebalance")})
+		}
+		hand(copied{read: 1, copies: 1})
+		equals(t, "carried ahead of L", g.ahead, []int64{10})
+		equal(t, "next", g.next, 11)
+		close(answers)
+	})
+}
+
+// That brokers do not say how old a log is, is said when that lasts.
+func TestCarryUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := testCarrier(topics.Route{})
+		of := c.counters.topics["t"]
+		c.lookFailed([]PartitionStats{p}, errors.New("no leader"))
+		time.Sleep(carryUnasked)
+		equal(t, "at first", saidWhy(&of.uncarried), "")
+		c.lookFailed([]PartitionStats{p}, errors.New("no leader"))
+		equal(t, "when it lasts", saidWhy(&of.uncarried), "brokers do not say how old its log is: no leader")
+	})
 }
 
 // The lane is given no more than its share of the budget, and no more in one turn than that of a second.
@@ -235,9 +275,9 @@ func TestCarryExcerpts(t *testing.T) {
 func TestCarryUnknown(t *testing.T) {
 	c, _, _ := testCarrier(topics.Route{})
 	of := c.counters.topics["t"]
-	c.note("t", nil)
+	c.note("t", unreadableSettings(nil))
 	equal(t, "known", saidWhy(&of.uncarried), "")
-	c.note("t", errors.New("TOPIC_AUTHORIZATION_FAILED"))
+	c.note("t", unreadableSettings(errors.New("TOPIC_AUTHORIZATION_FAILED")))
 	if why := saidWhy(&of.uncarried); !strings.Contains(why, "TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(why, "DescribeConfigs") {
 		t.Errorf("it says %q", why)
 	}

@@ -41,12 +41,12 @@ type copied struct {
 // copies are what a part of a turn appends to the partition: it carries what they are copied from.
 type copies struct {
 	of   *excerpt
-	list []carried
+	list []original
 	done copied
 }
 
-// carried is a record that is carried.
-type carried struct {
+// original is a record that is carried.
+type original struct {
 	from    *kgo.Record
 	written []kgo.RecordHeader // as it was written first
 	as      topics.Copy
@@ -58,7 +58,7 @@ var errNotNow = errors.New("processor: the partition is not live here, or someth
 
 const (
 	// copiesPatience is how long copies give way to what is due.
-	copiesPatience = time.Second
+	copiesPatience = 100 * time.Millisecond
 	// copiesBytes is about how much is copied in one turn.
 	copiesBytes = 1 << 20
 )
@@ -87,7 +87,7 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 		}
 		c.done.read++
 		if written, as, is := carrying.Copy(r); is && as.Due-now > x.spares {
-			c.list = append(c.list, carried{from: r, written: written, as: as})
+			c.list = append(c.list, original{from: r, written: written, as: as})
 			c.done.bytes += int64(topics.RecordSize(r.Key, r.Value, r.Headers))
 		}
 	}

@@ -124,7 +124,7 @@ func (p *partition) prepareCommitLow() int64 {
 	return p.Marks().Committed.LowWater
 }
 
-// Copies give way to what is due, for a second: then their partition waits for one turn.
+// Copies give way to what is due, for a while: then their partition waits for one turn.
 func TestCopiesGiveWay(t *testing.T) {
 	c := newCopyist(t)
 	x := c.excerpt(2)
@@ -189,7 +189,7 @@ func TestCopiesAreABatch(t *testing.T) {
 		tn := c.turn()
 		equal(t, "copies", len(tn.parts[0].copies.list), 2)
 		tn.run(t.Context())
-		equal(t, "records", tn.carried().records, 2)
+		equal(t, "records", tn.brought().records, 2)
 		tn.began = time.Now().Add(-c.l.cfg.TurnTimeout)
 		c.conclude(tn)
 		equal(t, "records of a batch", c.l.selection.batch.records, 1)

@@ -103,7 +103,7 @@ func (s *selection) resize(t *turn) {
 	throttled := s.quota.Left()
 	took := time.Since(t.began) + throttled
 	was := s.batch
-	s.batch = was.after(t.carried(), took, s.cfg.TurnTimeout, s.most())
+	s.batch = was.after(t.brought(), took, s.cfg.TurnTimeout, s.most())
 	if s.batch.records < was.records && time.Since(s.resizedAt) > time.Minute {
 		s.resizedAt = time.Now()
 		s.log.Warn("turns take long and are made smaller", "took", took, "throttled_by_a_quota", throttled, "records", s.batch.records, "bytes", s.batch.bytes)

@@ -34,7 +34,7 @@ func (w *world) age(keeps time.Duration) (went int64) {
 	return went
 }
 
-// carriedBy is how many copies a process has written.
+// carried is how many copies a process has written.
 func (p *process) carried() int64 { return p.p.Stats().Topics[0].Carried }
 
 // Delays of minutes go through a topic that keeps its log for 40 seconds, through crashes that leave nothing but Kafka.
@@ -59,8 +59,8 @@ func TestSimCarryAge(t *testing.T) {
 			}
 		}
 		carried += a.carried()
-		// A copy for each half of what is kept. The last half has not passed, on average half of it, and what is due within an eighth is spared.
-		computed := -45.0
+		// A copy for each half of what is kept. Of the last one half has not passed, on average.
+		computed := -30.0
 		for i := range 60 {
 			computed += float64((150+i)*int(time.Second)) / float64(keeps/2)
 		}
