@@ -16,9 +16,6 @@ import (
 // Records that are delayed for three times as long as their topic keeps its log arrive, each once: brokers delete segments meanwhile, and a replica is
 // killed and its store gone.
 func TestCarry(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short leaves out what needs a Kafka")
-	}
 	const keeps, far = 16 * time.Second, 500
 	c := brokers.Start(t, brokers.Options{Config: map[string]string{"log.retention.check.interval.ms": "300"}})
 	s := newStage(t, c, setting{partitions: 2, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "16000", "segment.bytes": "1048576"}})

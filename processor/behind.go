@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
 // tell says of which partitions the log may soon lose what is pending.
 func (c *carrier) tell(pictures []PartitionStats) {
 	for _, p := range pictures {
-		g, why := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}], ""
-		if keeps := c.keeps[p.Topic].age; keeps > 0 && p.LowWater < min(g.ageing, p.Offset) && !g.remembers(p) {
+		g, why := c.of[p.tp()], ""
+		if keeps := c.keeps[p.Topic].Age; keeps > 0 && p.LowWater < min(g.ageing, p.Offset) && !g.remembers(p) {
 			why = fmt.Sprintf("what is pending at offset %d is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
 				p.LowWater, topics.FormatDelay(keeps), g.reason())
 		}

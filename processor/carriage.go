@@ -11,7 +11,7 @@ import (
 type carriage struct {
 	tp     kafka.TopicPartition
 	id     kafka.TopicID
-	next   int64 // all that is pending below and can be carried has been copied
+	next   int64 // what lies below was read, and what of it was pending and could be carried was copied
 	old    int64 // what lies below this offset is older than half of what the topic keeps
 	ageing int64 // and than three quarters
 	most   int   // copies in one turn
@@ -21,12 +21,6 @@ type carriage struct {
 	why    error     // nothing could be carried the last time
 	stuck  string    // why some record is not carried
 	again  time.Time // when that is tried again; zero: that has been done
-}
-
-// retention is what a topic keeps.
-type retention struct {
-	age time.Duration // 0: for ever
-	all bool          // neither age nor size delete anything
 }
 
 // upTo is the offset below which is to be carried.

@@ -35,7 +35,7 @@ type carrier struct {
 	to         chan<- *excerpt
 	cl         *kgo.Client
 	of         map[kafka.TopicPartition]*carriage
-	keeps      map[string]retention // by topic
+	keeps      map[string]topics.Keeping // by topic
 	lookedAt   time.Time
 	failing    wait.Backoff // to look
 	failsSince time.Time    // zero: it does not
@@ -66,7 +66,7 @@ const (
 func newCarrier(sh *shared, lane int, to chan<- *excerpt) *carrier {
 	return &carrier{
 		shared: sh, log: sh.cfg.Logger.With("lane", lane), lane: lane, to: to,
-		of: map[kafka.TopicPartition]*carriage{}, keeps: map[string]retention{},
+		of: map[kafka.TopicPartition]*carriage{}, keeps: map[string]topics.Keeping{},
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 	}
 	here := map[kafka.TopicPartition]bool{}
 	for _, p := range pictures {
-		tp := kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}
+		tp := p.tp()
 		here[tp] = true
 		if g := c.of[tp]; g == nil || g.id != p.TopicID {
 			c.of[tp] = &carriage{tp: tp, id: p.TopicID, most: c.most()}
@@ -119,7 +119,7 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 func (c *carrier) lookEvery() time.Duration {
 	every := carryLookMost
 	for tp := range c.of {
-		if age := c.keeps[tp.Topic].age; age > 0 {
+		if age := c.keeps[tp.Topic].Age; age > 0 {
 			every = min(every, max(age/20, carryLook))
 		}
 	}
@@ -146,7 +146,7 @@ func (c *carrier) look(ctx context.Context, pictures []PartitionStats) error {
 	}
 	clear(c.keeps)
 	for topic, k := range keeps {
-		c.keeps[topic] = retention{k.Age, k.All}
+		c.keeps[topic] = k
 		c.note(topic, unreadableSettings(k.Err))
 		if k.Age > 0 {
 			err = errors.Join(err, c.lookAt(ctx, adm, topic, k.Age))
@@ -185,9 +185,8 @@ func (c *carrier) note(topic string, err error) {
 	if err != nil {
 		why = err.Error()
 	}
-	was := c.counters.topics[topic].uncarried.Swap(&why)
 	switch {
-	case was != nil && *was == why, was == nil && why == "":
+	case !newWhy(&c.counters.topics[topic].uncarried, why):
 	case why == "":
 		c.log.Info("what is pending in a delay topic is carried for its age again", "topic", topic)
 	default:
@@ -224,7 +223,7 @@ func (c *carrier) lookAt(ctx context.Context, adm *kadm.Client, topic string, ag
 
 // due says whether something of a partition is to be carried now, and from where on; nil: nothing.
 func (c *carrier) due(p PartitionStats) *carriage {
-	g := c.of[kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}]
+	g := c.of[p.tp()]
 	for len(g.ahead) > 0 && g.ahead[0] < p.LowWater {
 		g.ahead = g.ahead[1:]
 	}
@@ -249,7 +248,7 @@ func (c *carrier) due(p PartitionStats) *carriage {
 
 // lengthens reports whether the log of a partition is longer than it is to be.
 func (c *carrier) lengthens(g *carriage, p PartitionStats) bool {
-	trims := c.keeps[p.Topic].all
+	trims := c.keeps[p.Topic].All
 	if trim := c.routes[p.Topic].Trim; trim != nil {
 		trims = *trim
 	}
@@ -294,7 +293,7 @@ func (c *carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Recor
 // spares is how soon what is not worth a copy is due: a log may be longer for that time. What is carried for its age is carried all the same, so that
 // the other half of what its topic keeps is left.
 func (c *carrier) spares(g *carriage) time.Duration {
-	if c.keeps[g.tp.Topic].age > 0 {
+	if c.keeps[g.tp.Topic].Age > 0 {
 		return 0
 	}
 	return carrySpares
@@ -335,7 +334,7 @@ func (c *carrier) succeeded(g *carriage, got copied) {
 // leave says why a record stays where it is, until that is tried again: what was against it may be over by then.
 func (c *carrier) leave(g *carriage, why string) {
 	again := carryAgain
-	if age := c.keeps[g.tp.Topic].age; age > 0 {
+	if age := c.keeps[g.tp.Topic].Age; age > 0 {
 		again = max(age/20, carryRest)
 	}
 	if g.stuck != why {

@@ -32,36 +32,36 @@ func TestCarryDue(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
 		trim  *bool
-		keeps retention
+		keeps topics.Keeping
 		old   int64
 		make  func(c *carrier, g *carriage, p *PartitionStats)
 		upTo  int64 // 0: nothing
 	}{
-		"nothing is old":                     {keeps: retention{age: time.Hour}, old: 10},
-		"some is":                            {keeps: retention{age: time.Hour}, old: 40, upTo: 40},
-		"all is":                             {keeps: retention{age: time.Hour}, old: 500, upTo: 110},
-		"the log begins above":               {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.LogStart = 40 }},
-		"what was done":                      {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 40 }},
-		"nothing is pending":                 {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 0 }},
-		"it rests":                           {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.rests = time.Now().Add(time.Minute) }},
-		"a long log":                         {keeps: retention{all: true}, upTo: 110},
-		"one that is told not to be trimmed": {keeps: retention{all: true}, trim: &no},
-		"one that is told to be":             {keeps: retention{age: time.Hour}, trim: &yes, upTo: 110},
-		"one that deletes by itself":         {keeps: retention{}},
-		"a log of twice what is pending":     {keeps: retention{all: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 45 }},
-		"what is remembered counts":          {keeps: retention{all: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Remembered = 25 }},
-		"a little more":                      {keeps: retention{all: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 44 }, upTo: 110},
-		"it cannot be trimmed": {keeps: retention{all: true}, make: func(c *carrier, _ *carriage, _ *PartitionStats) {
+		"nothing is old":                     {keeps: topics.Keeping{Age: time.Hour}, old: 10},
+		"some is":                            {keeps: topics.Keeping{Age: time.Hour}, old: 40, upTo: 40},
+		"all is":                             {keeps: topics.Keeping{Age: time.Hour}, old: 500, upTo: 110},
+		"the log begins above":               {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.LogStart = 40 }},
+		"what was done":                      {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 40 }},
+		"nothing is pending":                 {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 0 }},
+		"it rests":                           {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.rests = time.Now().Add(time.Minute) }},
+		"a long log":                         {keeps: topics.Keeping{All: true}, upTo: 110},
+		"one that is told not to be trimmed": {keeps: topics.Keeping{All: true}, trim: &no},
+		"one that is told to be":             {keeps: topics.Keeping{Age: time.Hour}, trim: &yes, upTo: 110},
+		"one that deletes by itself":         {keeps: topics.Keeping{}},
+		"a log of twice what is pending":     {keeps: topics.Keeping{All: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 45 }},
+		"what is remembered counts":          {keeps: topics.Keeping{All: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Remembered = 25 }},
+		"a little more":                      {keeps: topics.Keeping{All: true}, make: func(_ *carrier, _ *carriage, p *PartitionStats) { p.Pending = 44 }, upTo: 110},
+		"it cannot be trimmed": {keeps: topics.Keeping{All: true}, make: func(c *carrier, _ *carriage, _ *PartitionStats) {
 			c.counters.topics["t"].untrimmed.Store(&[]string{"no right"}[0])
 		}},
-		"what was done shortens it": {keeps: retention{all: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 61 }},
-		"something holds L": {keeps: retention{all: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
+		"what was done shortens it": {keeps: topics.Keeping{All: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) { g.next = 61 }},
+		"something holds L": {keeps: topics.Keeping{All: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
 			g.next, g.ahead = 20, []int64{10, 11, 12, 13, 14, 15, 16, 17}
 		}},
-		"L has passed the first of those": {keeps: retention{all: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
+		"L has passed the first of those": {keeps: topics.Keeping{All: true}, make: func(_ *carrier, g *carriage, _ *PartitionStats) {
 			g.next, g.ahead = 20, []int64{9, 11, 12, 13, 14, 15, 16, 17}
 		}, upTo: 110},
-		"L has passed what was not done here": {keeps: retention{age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, p *PartitionStats) { g.next, p.LowWater = 20, 40 }},
+		"L has passed what was not done here": {keeps: topics.Keeping{Age: time.Hour}, old: 40, make: func(_ *carrier, g *carriage, p *PartitionStats) { g.next, p.LowWater = 20, 40 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			carrier, g, p := testCarrier(topics.Route{Trim: c.trim})
@@ -82,7 +82,7 @@ func TestCarryDue(t *testing.T) {
 // What the log has lost cannot be read: carrying goes on where it begins now, although L stays.
 func TestCarryLost(t *testing.T) {
 	c, g, p := testCarrier(topics.Route{})
-	c.keeps["t"] = retention{age: time.Hour}
+	c.keeps["t"] = topics.Keeping{Age: time.Hour}
 	g.old, p.LogStart = 100, 40
 	equal(t, "something is due", c.due(p) == g, true)
 	equal(t, "from", g.next, 40)
@@ -94,12 +94,12 @@ func TestCarryLost(t *testing.T) {
 // What could not be carried is tried again after a while: the topic may take it by then.
 func TestCarryStuck(t *testing.T) {
 	for name, c := range map[string]struct {
-		keeps retention
+		keeps topics.Keeping
 		after time.Duration
 	}{
-		"for its age":    {retention{age: 20 * time.Hour}, time.Hour},
-		"soon":           {retention{age: time.Minute}, carryRest},
-		"for the length": {retention{all: true}, carryAgain},
+		"for its age":    {topics.Keeping{Age: 20 * time.Hour}, time.Hour},
+		"soon":           {topics.Keeping{Age: time.Minute}, carryRest},
+		"for the length": {topics.Keeping{All: true}, carryAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -130,9 +130,9 @@ func TestCarryStuck(t *testing.T) {
 // What is due soon is spared where a log is too long, and not where the topic deletes what is old.
 func TestCarrySpares(t *testing.T) {
 	c, g, _ := testCarrier(topics.Route{})
-	c.keeps["t"] = retention{all: true}
+	c.keeps["t"] = topics.Keeping{All: true}
 	equal(t, "for the length of a log", c.spares(g), carrySpares)
-	c.keeps["t"] = retention{age: 80 * time.Hour}
+	c.keeps["t"] = topics.Keeping{Age: 80 * time.Hour}
 	equal(t, "for its age", c.spares(g), 0)
 }
 
@@ -140,7 +140,7 @@ func TestCarrySpares(t *testing.T) {
 func TestCarryFailsForLength(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, g, p := testCarrier(topics.Route{})
-		c.keeps["t"] = retention{all: true}
+		c.keeps["t"] = topics.Keeping{All: true}
 		to := make(chan *excerpt)
 		c.to = to
 		answers := make(chan copied)
@@ -232,7 +232,7 @@ const wait100 = 100 * time.Millisecond
 // A partition is behind when its first pending record is older than three quarters of what its topic keeps.
 func TestCarryBehind(t *testing.T) {
 	c, g, p := testCarrier(topics.Route{})
-	c.keeps["t"] = retention{age: 72 * time.Hour}
+	c.keeps["t"] = topics.Keeping{Age: 72 * time.Hour}
 	behind := func(what string, old int64, want string) {
 		t.Helper()
 		g.ageing = old

@@ -97,6 +97,10 @@ type PartitionStats struct {
 	Agenda            []AgendaEntry // how much is due within the next minute, hour, day
 }
 
+func (p *PartitionStats) tp() kafka.TopicPartition {
+	return kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}
+}
+
 // StandbyStats is what is known of one standby.
 type StandbyStats struct {
 	Topic     string

@@ -103,7 +103,7 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) map[string
 		if p.Phase != PhaseLive || p.Error != "" || !t.mayTrim(p.Topic) {
 			continue
 		}
-		tp := kafka.TopicPartition{Topic: p.Topic, Partition: p.Partition}
+		tp := p.tp()
 		here[tp] = true
 		seen := slices.DeleteFunc(t.seen[tp], func(s sighting) bool { return s.id != p.TopicID })
 		low := int64(-1)
@@ -207,10 +207,8 @@ func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 
 // note tells once why a topic is not trimmed; "": it is.
 func (t *trimming) note(topic, why string) {
-	stats := t.counters.topics[topic]
-	was := stats.untrimmed.Swap(&why)
 	switch {
-	case was != nil && *was == why, was == nil && why == "":
+	case !newWhy(&t.counters.topics[topic].untrimmed, why):
 	case why == "":
 		t.log.Info("delay topic is trimmed again", "topic", topic)
 	default:

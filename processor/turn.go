@@ -129,12 +129,13 @@ func (t *turn) renderParts(ctx context.Context) {
 		if due := time.UnixMilli(pt.Due()); now.Before(due) {
 			t.render.now = due
 		}
+		before, err := 0, error(nil)
 		if pt.copies != nil {
-			if err := pt.copies.render(ctx, t.render, pt); err != nil {
-				t.held = append(t.held, heldPart{pt, 0, err})
-				continue
-			}
-		} else if before, err := t.render.part(ctx, pt, t.render.now.UnixMilli()); err != nil {
+			err = pt.copies.render(ctx, t.render, pt)
+		} else {
+			before, err = t.render.part(ctx, pt, t.render.now.UnixMilli())
+		}
+		if err != nil {
 			t.held = append(t.held, heldPart{pt, before, err})
 			continue
 		}

@@ -39,11 +39,11 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 		return
 	}
 	t := &turn{kit: ts.kit, member: m, began: time.Now()}
-	copies := ts.copies(ps, now)
+	carries := ts.copies(ps, now)
 	t.parts, t.full = ts.selection.records(ps, now)
 	t.narrows = ts.selection.narrowing
-	if copies != nil {
-		t.parts = append(t.parts, copies)
+	if carries != nil {
+		t.parts = append(t.parts, carries)
 	}
 	if ts.cfg.Guarantee == ExactlyOnce {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
