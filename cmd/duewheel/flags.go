@@ -23,7 +23,7 @@ func atMostOne(cmd *cobra.Command, a, b string) error {
 // notEmpty refuses flags that were given without a value: mostly an unset variable of a script, without which something else would be asked for.
 func notEmpty(cmd *cobra.Command, names ...string) error {
 	for _, name := range names {
-		if f := cmd.Flags().Lookup(name); f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && (f.Value.String() == "" || f.Value.String() == "[]") {
 			return fmt.Errorf("--%s is empty", name)
 		}
 	}

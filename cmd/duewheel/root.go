@@ -39,6 +39,9 @@ client and of librdkafka, and ours.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return notEmpty(cmd, "config", "bootstrap-server", "command-config", "group", "log-level")
+		},
 	}
 	root.SetFlagErrorFunc(flagError)
 	p := root.PersistentFlags()

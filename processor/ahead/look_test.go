@@ -121,6 +121,27 @@ func TestLookFollows(t *testing.T) {
 	}
 }
 
+// A coordinator that has just gone refuses connections, or ends them, until another broker has taken its place: that is waited for.
+func TestLookWaitsForACoordinator(t *testing.T) {
+	s := newSight(t)
+	s.write(3)
+	s.commit(state.Checkpoint{Offset: 1})
+	var asked atomic.Int64
+	s.c.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		s.c.KeepControl()
+		if asked.Add(1) > 2 {
+			return nil, nil, false
+		}
+		return nil, errors.New("the connection ends"), true
+	})
+	if got := s.look(); !slices.Equal(offsetsOf(got.Partition), []int64{0, 1, 2}) {
+		t.Errorf("pending are %v", offsetsOf(got.Partition))
+	}
+	if asked.Load() <= 2 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
 // A checkpoint that is set back, as `checkpoints reset` does, has all read again.
 func TestLookBeginsAnew(t *testing.T) {
 	s := newSight(t)
