@@ -23,7 +23,7 @@ CHAOS_FOR ?= 30m
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-failover vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -107,6 +107,9 @@ bench-look: ## how soon it is known what is pending (some two minutes)
 
 bench-scale: ## what ten million pending records cost, without a Kafka (some five minutes, 5 GB of disk)
 	$(GO) run ./bench/run -scale -pending 10000000 -update docs/sizing.md
+
+bench-size: ## what 20 million pending records cost beside none, on a Kafka (some 20 minutes, 15 GB of disk)
+	$(GO) run ./bench/run -size -pending 20000000 -update docs/sizing.md
 
 bench-failover: ## the same with replicas that are killed, restarted and added (some six minutes, 6 GB of disk)
 	$(GO) run ./bench/run -failover -update docs/benchmarks.md

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/setting"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -24,7 +25,7 @@ import (
 type Options struct {
 	// Client says how to reach the cluster: brokers, TLS, SASL.
 	Client []kgo.Opt
-	// Cases are the names of those to run, as Cases, AskCases, LookAheadCases or FailoverCases lists them. Defaults to all.
+	// Cases are the names of those to run, as Cases, AskCases, LookAheadCases or FailoverCases lists them; Scale and Size have one each. Defaults to all.
 	Cases []string
 	// Records of a throughput case. Defaults to 1,000,000, those of Ask to 500,000. With fewer, starts and ends count more.
 	Records int
@@ -41,10 +42,12 @@ type Options struct {
 	// Lanes of the processor. Defaults to the processor's own default. Failover gives one to each of several replicas.
 	Lanes int
 	// Pending is how many records of a failover case, one of LookAhead or ids-pending are due only hours later, and a tenth of them in the case standby-many.
-	// Defaults to 1,000,000.
+	// Defaults to 1,000,000, of Scale to 2,000,000 and of Size to 20,000,000.
 	Pending int
+	// MemoryBudget is that of replicas in processes of their own, in bytes. Defaults to the processor's own default.
+	MemoryBudget int64
 	// Replica makes the command that is this program as a replica: a call of ServeReplica with the same cluster.
-	// Failover needs it, and the case ids-pending.
+	// Failover and Size need it, and the case ids-pending.
 	Replica func() *exec.Cmd
 	// Command makes the command that is duewheel with arguments, on the same cluster. LookAhead needs it.
 	Command func(args ...string) *exec.Cmd
@@ -89,6 +92,13 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// budget is what replicas in processes of their own have as memory.budget.
+func (o Options) budget() int64 {
+	c := processor.Config{MemoryBudget: o.MemoryBudget}
+	setting.Fill(&c)
+	return c.MemoryBudget
 }
 
 // validate reports everything that is wrong with options whose defaults are filled in. Known are the cases there are.

@@ -7,6 +7,8 @@
 //
 // Ask is the same for what requests may ask for besides a delay: cancels and retries.
 //
+// Size is the same for a process in which very many records are pending, beside one in which none are.
+//
 // Failover is the same for several processes: each replica is a child of this one, the same program once more, which calls
 // ServeReplica. It is told what to do on its standard input, and its processor's events, as JSON on its standard output, say when what
 // has happened (package child). A replica whose standard input ends has lost its parent, and ends.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What stands between two lines of a document is generated. Tables have names: bench, bench-ask, bench-look, bench-scale and bench-failover.
+// What stands between two lines of a document is generated. Tables have names: bench, bench-ask, bench-look, bench-scale, bench-size and bench-failover.
 func marks(name string) (begin, end string) {
 	return "<!-- " + name + ":begin -->", "<!-- " + name + ":end -->"
 }

@@ -106,12 +106,7 @@ func (sc *scene) fillFar(ctx context.Context, n int) error {
 		return nil
 	}
 	sc.r.progress("%s: writing %s requests that are due in hours", sc.name, thousands(int64(n)))
-	now := time.Now()
-	err := sc.fill(ctx, n, func(i int) stamp {
-		ahead := farFrom + time.Duration(noise(uint64(i))%uint64(farTo-farFrom))
-		return stamp{due: now.Add(ahead).UnixMilli(), mark: markFar, index: uint32(i)}
-	})
-	if err != nil {
+	if err := sc.fill(ctx, n, farStamps(markFar)); err != nil {
 		return err
 	}
 	sc.far = n
@@ -120,6 +115,15 @@ func (sc *scene) fillFar(ctx context.Context, n int) error {
 
 // markFar is the mark of records that stay pending.
 const markFar uint32 = 1 << 16
+
+// farStamps makes the stamps of records that stay pending.
+func farStamps(mark uint32) func(i int) stamp {
+	now := time.Now()
+	return func(i int) stamp {
+		ahead := farFrom + time.Duration(noise(uint64(i))%uint64(farTo-farFrom))
+		return stamp{due: now.Add(ahead).UnixMilli(), mark: mark, index: uint32(i)}
+	}
+}
 
 func (sc *scene) pending() int64 {
 	n, _ := sc.f.sum(time.Time{}, func(c child.Counts) int64 { return c.Pending })

@@ -28,6 +28,9 @@ type fleet struct {
 	replicas []*replica // every one that was started
 	seats    map[int32]seat
 	heard    []heard // in the order in which it was told
+
+	records     int64     // that were committed
+	committedAt time.Time // when the last of them were
 }
 
 // heard is an event of partitions, and whose.
@@ -76,13 +79,16 @@ func (f *fleet) start(dir string) (*replica, error) {
 	defer f.mu.Unlock()
 	o := child.Order{CountEvery: countEvery, Level: slog.LevelWarn, Config: processor.Config{
 		Group: f.s.group, Instance: fmt.Sprintf("%s-%d", f.s.r.id[len(namePrefix):], len(f.replicas)), StateDir: dir,
-		Lanes: f.lanes, Standbys: f.standbys, SessionTimeout: f.s.r.o.session,
+		Lanes: f.lanes, Standbys: f.standbys, SessionTimeout: f.s.r.o.session, MemoryBudget: f.s.r.o.MemoryBudget,
 	}}
 	if f.s.r.o.Logger.Enabled(context.Background(), slog.LevelInfo) {
 		o.Level = slog.LevelInfo
 	}
 	for _, topic := range f.s.delays {
 		o.Routes = append(o.Routes, route(topic, f.s.targets, f.s.dead, topics.EmitSource))
+	}
+	if f.s.change != nil {
+		f.s.change(&o.Config)
 	}
 	r := &replica{}
 	cmd := f.s.r.o.Replica()
@@ -126,7 +132,13 @@ func (f *fleet) note(r *replica, m child.Message) {
 	if m.Counts != nil {
 		r.counts = *m.Counts
 	}
-	if m.Event == nil || m.Event.Kind == processor.EventCommitted {
+	if m.Event == nil {
+		return
+	}
+	if m.Event.Kind == processor.EventCommitted {
+		if m.Event.Records > 0 {
+			f.records, f.committedAt = f.records+int64(m.Event.Records), m.Event.At
+		}
 		return
 	}
 	f.heard = append(f.heard, heard{r, *m.Event})
@@ -135,6 +147,13 @@ func (f *fleet) note(r *replica, m child.Message) {
 			f.seats[tp.Partition] = seat{owner: r, live: m.Event.At}
 		}
 	}
+}
+
+// committed is how many records turns have delivered, and when the last one did.
+func (f *fleet) committed() (records int64, last time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.records, f.committedAt
 }
 
 // moving are the events that tell that partitions move; the last of them is that they have arrived.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/processor/setting"
 )
 
 // pendingIDs measures what memory a replica takes in whose partitions very many records with ids are pending.
@@ -49,10 +46,7 @@ func pendingIDs(ctx context.Context, r *runner) (results []Result, err error) {
 		return nil, err
 	}
 	restarted := peakOf(again.Pid())
-	var defaults processor.Config
-	setting.Fill(&defaults)
-	const mib = 1 << 20
-	f := Figures{"budget_mib": float64(defaults.MemoryBudget) / mib, "peak_mib": float64(takenIn) / mib, "restarted_mib": float64(restarted) / mib}
+	f := Figures{"budget_mib": float64(r.o.budget()) / mib, "peak_mib": float64(takenIn) / mib, "restarted_mib": float64(restarted) / mib}
 	f["of_budget"] = max(f["peak_mib"], f["restarted_mib"]) / f["budget_mib"]
 	return []Result{{
 		Case: "ids-pending",

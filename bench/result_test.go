@@ -169,15 +169,20 @@ func TestUpdateDocument(t *testing.T) {
 	}
 }
 
-// The document must have a place for each table.
-func TestDocumentHasMarks(t *testing.T) {
-	document, err := os.ReadFile("../docs/benchmarks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"bench", "bench-failover"} {
-		if _, err := between(string(document), name, "table"); err != nil {
-			t.Errorf("%s: %v", name, err)
+// The documents must have a place for each table.
+func TestDocumentsHaveMarks(t *testing.T) {
+	for path, names := range map[string][]string{
+		"../docs/benchmarks.md": {"bench", "bench-ask", "bench-look", "bench-failover"},
+		"../docs/sizing.md":     {"bench-scale", "bench-size"},
+	} {
+		document, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if _, err := between(string(document), name, "table"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@
 //	go run ./bench/run -ask -update docs/benchmarks.md
 //	go run ./bench/run -look -update docs/benchmarks.md
 //	go run ./bench/run -scale -pending 10000000 -update docs/sizing.md
+//	go run ./bench/run -size -pending 20000000 -update docs/sizing.md
 //	go run ./bench/run -failover -update docs/benchmarks.md
 package main
 
@@ -26,6 +27,7 @@ import (
 
 	"github.com/duewheel/duewheel/bench"
 	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/processor/setting"
 )
 
 func main() {
@@ -41,6 +43,14 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+// memoryBudget is the flag -memory.budget.
+func memoryBudget(o *bench.Options) {
+	flag.Func("memory.budget", "memory.budget of replicas in processes of their own, such as 512MiB (default 256MiB)", func(s string) (err error) {
+		o.MemoryBudget, err = setting.Size(s)
+		return err
+	})
 }
 
 // asReplica holds the brokers of a process that is to be a replica.
@@ -77,8 +87,9 @@ func run(ctx context.Context) (err error) {
 	failover := flag.Bool("failover", false, "kill, restart and add replicas, instead of measuring one process")
 	ask := flag.Bool("ask", false, "cancel, retry and the like, instead of only delivering")
 	scale := flag.Bool("scale", false, "have very many records pending, without a Kafka")
+	size := flag.Bool("size", false, "have very many records pending, on a Kafka, beside a process in which none are")
 	look := flag.Bool("look", false, "tell what is pending, instead of delivering")
-	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask, bench-look, bench-scale and bench-failover instead of bench")
+	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask, bench-look, bench-scale, bench-size and bench-failover instead of bench")
 	flag.Func("case", "cases to run, separated by commas (default all)", func(s string) error {
 		o.Cases = strings.Split(s, ",")
 		return nil
@@ -89,7 +100,8 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.Burst, "burst", 0, "records of the case instant (default 100000)")
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
-	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases and of ids-pending that are due only hours later, of standby-many a tenth (default 1000000); of scale (default 2000000)")
+	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases and of ids-pending that are due only hours later, of standby-many a tenth (default 1000000); of scale (default 2000000); of size (default 20000000)")
+	memoryBudget(&o)
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
 	logTo := flag.String("log", "", "file for the log of the processors")
 	flag.Parse()
@@ -125,6 +137,8 @@ func run(ctx context.Context) (err error) {
 	switch {
 	case *failover:
 		measure, table = bench.Failover, "bench-failover"
+	case *size:
+		measure, table = bench.Size, "bench-size"
 	case *ask:
 		measure, table = bench.Ask, "bench-ask"
 	case *look:

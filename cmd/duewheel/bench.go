@@ -48,7 +48,7 @@ should be; a goal that is missed is only said.`,
 	lengthFlag(p, &o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
 	p.IntVar(&o.Burst, "burst", 100_000, "records of the case instant")
 	oneProcess(p, &o, &asJSON)
-	cmd.AddCommand(newBenchAskCommand(f), newBenchLookCommand(f), newBenchScaleCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
+	cmd.AddCommand(newBenchAskCommand(f), newBenchLookCommand(f), newBenchScaleCommand(f), newBenchSizeCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
 	return cmd
 }
 
@@ -75,7 +75,7 @@ func (f *flags) bench(cmd *cobra.Command, run func(context.Context, bench.Option
 func (f *flags) benchOptions(cmd *cobra.Command, o *bench.Options) (*slog.Logger, error) {
 	s, err := f.load()
 	opts, clientErr := s.clientOpts()
-	o.Client, o.Progress = opts, cmd.ErrOrStderr()
+	o.Client, o.Progress, o.MemoryBudget = opts, cmd.ErrOrStderr(), s.MemoryBudget
 	return s.logger(cmd.ErrOrStderr()), joinLines(err, clientErr)
 }
 
@@ -157,7 +157,7 @@ func newBenchScaleCommand(f *flags) *cobra.Command {
 		Long: `Measure on this machine what it costs that very many records are pending: how fast they
 are taken in, what is written for them, what memory they take, how soon a process that is
 started again knows them, and what is delivered beside them. No Kafka takes part; what
-that adds, bench and bench failover --case restart measure.
+that adds, bench size measures.
 
 The state directories take some 400 bytes a record while it runs, and are deleted. With
 two million records it takes a minute or two.
@@ -182,6 +182,57 @@ The exit code is 1 when something could not be measured; a goal that is missed i
 	return cmd
 }
 
+func newBenchSizeCommand(f *flags) *cobra.Command {
+	var o bench.Options
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "size",
+		Short: "Measure a process in which very many records are pending, on a cluster",
+		Long: `Measure on any cluster what it costs a process that very many records are pending: how
+late others are, how fast they are delivered and taken in, how soon a process delivers
+that is started again, and what memory it takes. A second process in which none are
+pending does the same in turn. Both are started by this one.
+
+It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
+record checked, and deletes them, also on Ctrl-C. With 20 million records it takes some
+20 minutes; brokers and the state directory need some 200 bytes for each, and half of
+that again while it runs. -X memory.budget=512MiB gives the processes another budget.
+
+The results are ` + strings.Join(bench.SizeCases(), ", ") + `.
+The exit code is 1 when something could not be measured or a record was not delivered as
+it should be; a goal that is missed is only said.`,
+		Example: "  duewheel bench size -b localhost:9092\n  duewheel bench size -b localhost:9092 --pending 100000000 -X memory.budget=512MiB --dir /data",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.benchReplicas(cmd, bench.Size, o, asJSON)
+		},
+	}
+	p := cmd.Flags()
+	p.SortFlags = false
+	p.IntVar(&o.Pending, "pending", 20_000_000, "records that are pending")
+	p.IntVar(&o.Records, "records", 1_000_000, "records that are delivered, and taken in, as fast as it can")
+	p.IntVar(&o.Rate, "rate", 5_000, "records a second of which it is measured how late they are")
+	lengthFlag(p, &o.For, "for", 0, "how long that is measured (default 20s)")
+	p.IntVar(&o.Rounds, "rounds", 3, "how often everything is measured")
+	p.IntVar(&o.Partitions, "partitions", 8, "partitions of every topic")
+	p.StringVar(&o.Dir, "dir", "", "where state `directories` are made (default: the system's for temporary files)")
+	jsonFlag(p, &asJSON)
+	return cmd
+}
+
+// benchReplicas runs a benchmark of processors in processes of their own.
+func (f *flags) benchReplicas(cmd *cobra.Command, run func(context.Context, bench.Options) ([]bench.Result, error), o bench.Options, asJSON bool) error {
+	log, err := f.benchOptions(cmd, &o)
+	if err != nil {
+		return err
+	}
+	o.Replica = f.benchReplica
+	if f.logLevel != "" { // else the lines of the replicas hide the progress
+		o.Logger = log
+	}
+	return runBench(cmd.Context(), run, o, asJSON, cmd.OutOrStdout())
+}
+
 func newBenchFailoverCommand(f *flags) *cobra.Command {
 	var o bench.Options
 	var asJSON bool
@@ -204,15 +255,7 @@ should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench failover -b localhost:9092\n  duewheel bench failover -b localhost:9092 --case standby,rolling --rate 2000",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := f.benchOptions(cmd, &o)
-			if err != nil {
-				return err
-			}
-			o.Replica = f.benchReplica
-			if f.logLevel != "" { // else the lines of the replicas hide the progress
-				o.Logger = log
-			}
-			return runBench(cmd.Context(), bench.Failover, o, asJSON, cmd.OutOrStdout())
+			return f.benchReplicas(cmd, bench.Failover, o, asJSON)
 		},
 	}
 	p := cmd.Flags()

@@ -1,0 +1,388 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/duewheel/duewheel/processor"
+)
+
+// sizes is every case of Size.
+var sizes = []benchCase{{"size", size}}
+
+// SizeCases names the results of Size in the order in which they are measured.
+func SizeCases() []string {
+	return []string{"many, lateness", "many, restart", "many, restart, killed", "many, throughput", "many, intake", "many, memory"}
+}
+
+// Size measures what it costs a process on a cluster that very many records are pending. Two groups of one process each take turns in the same
+// run: one has nothing else to do, and in the partitions of the other they lie. It makes topics and groups of its own and deletes them.
+func Size(ctx context.Context, o Options) ([]Result, error) {
+	if o.Replica == nil {
+		return nil, errors.New("bench: no way to start a replica")
+	}
+	o.Pending = cmp.Or(o.Pending, 20_000_000)
+	o.Partitions = cmp.Or(o.Partitions, 8)
+	o.Rate = cmp.Or(o.Rate, 5000)
+	return runAll(ctx, o.withDefaults(), sizes)
+}
+
+const mib = 1 << 20
+
+// Marks of records of Size, which are the first of a range: rounds follow each other.
+const (
+	markPassed uint32 = 1<<17 + iota<<8
+	markTaken
+)
+
+// side is one of the two groups.
+type side struct {
+	*scene
+	name    string
+	seen    int // requests that the observer has to see
+	late    []latenesses
+	backs   [][]comeback // by way
+	passes  []float64    // records a second
+	intakes []float64    // the same
+	filling int64        // the most that a process had in memory while pending records were taken in, in bytes
+	peak    int64        // and at any time
+}
+
+// sized is what both sides do.
+type sized struct {
+	r          *runner
+	none, many *side
+}
+
+func size(ctx context.Context, r *runner) ([]Result, error) {
+	z := &sized{r: r, none: &side{name: "none"}, many: &side{name: "many"}}
+	for _, s := range z.sides() {
+		st, err := r.newStage(ctx, s.name, 1, r.o.Partitions)
+		if err != nil {
+			return nil, err
+		}
+		// The checker reads requests at the end, which must be there.
+		keeps := false
+		st.change = func(c *processor.Config) { c.Routes[0].Trim = &keeps }
+		s.scene = &scene{stage: st, f: st.fleet(r.o.Lanes, 0)}
+		defer s.tearDown()
+		if err := errors.Join(s.f.startNew(1), s.f.settle(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	began := time.Now()
+	if err := z.many.fillFar(ctx, r.o.Pending); err != nil {
+		return nil, err
+	}
+	filled := time.Since(began)
+	if z.many.look(); z.many.peak == 0 {
+		return nil, errors.New("this system does not tell what memory a process takes")
+	}
+	z.many.filling = z.many.peak
+	for _, measure := range []func(context.Context) error{z.steadily, z.restarts, z.passes, z.intakes} {
+		if err := measure(ctx); err != nil {
+			return nil, err
+		}
+	}
+	checked, err := z.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	results := z.results(filled)
+	for i := range results {
+		results[i].Checked = checked
+	}
+	return results, nil
+}
+
+func (z *sized) sides() []*side { return []*side{z.none, z.many} }
+
+// inTurn has both sides do something so many times, the one and the other first in turn. The first round is a warm-up.
+func (z *sized) inTurn(ctx context.Context, do func(s *side, round int) error) error {
+	for round := range z.r.o.Rounds + 1 {
+		for i := range 2 {
+			runtime.GC()
+			if err := errors.Join(ctx.Err(), do(z.sides()[(round+i)%2], round)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// look notes what memory the running process has taken at most.
+func (s *side) look() {
+	for _, r := range s.f.running() {
+		s.peak = max(s.peak, peakOf(r.Pid()))
+	}
+}
+
+// steadily measures how late records are at a steady rate, written meanwhile.
+func (z *sized) steadily(ctx context.Context) (err error) {
+	for _, s := range z.sides() {
+		if s.o, err = s.observe(ctx, false); err != nil {
+			return err
+		}
+	}
+	return z.inTurn(ctx, func(s *side, round int) error {
+		late, err := s.steady(ctx)
+		if err != nil {
+			return err
+		}
+		z.r.progress("size: %s: %s: %v", s.name, roundName(round), late)
+		if round > 0 {
+			s.late = append(s.late, late)
+		}
+		return nil
+	})
+}
+
+func (s *side) steady(ctx context.Context) (late latenesses, err error) {
+	w, err := s.newWriter()
+	if err != nil {
+		return late, err
+	}
+	defer w.cl.Close()
+	plan := s.r.o.schedule()
+	plan.first = time.Now().Add(liveAhead)
+	n, err := w.paced(ctx, ctx, plan.rate, plan.warm+plan.in, plan.stamp, nil)
+	s.seen += n
+	if err = errors.Join(err, ctx.Err()); err == nil {
+		err = s.f.until(ctx, "seen", int64(s.seen), s.o.count)
+	}
+	if err != nil {
+		return late, err
+	}
+	begin, end := plan.span()
+	return summarize(s.o.lateIn(begin, end, everySource)), nil
+}
+
+// ways are how a process ends that is started again with its state directory.
+var ways = []struct {
+	name, how string
+	end       func(*fleet, *replica) error
+}{
+	{"restart", "SIGTERM", (*fleet).terminate},
+	{"restart, killed", "kill -9", func(f *fleet, p *replica) error { f.kill(p); return nil }},
+}
+
+// restarts measures how soon a process delivers again that is started with its state directory, while a few records fall due.
+func (z *sized) restarts(ctx context.Context) error {
+	for _, s := range z.sides() {
+		if err := s.restarts(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *side) restarts(ctx context.Context) error {
+	if err := s.flow(ctx, slowRate); err != nil {
+		return err
+	}
+	s.backs = make([][]comeback, len(ways))
+	for i, way := range ways {
+		for range s.r.o.Rounds {
+			s.look()
+			c, err := s.comeBack(ctx, way.end)
+			if err != nil {
+				return err
+			}
+			s.r.progress("size: %s: %s: first delivery %v after joining, which took %v", s.name, way.name, c.first.Round(time.Millisecond), c.joining.Round(time.Millisecond))
+			s.backs[i] = append(s.backs[i], c)
+		}
+	}
+	n, err := s.w.end()
+	s.seen += n
+	if err == nil {
+		err = s.f.until(ctx, "seen", int64(s.seen), s.o.count)
+	}
+	return errors.Join(err, s.o.end())
+}
+
+// passes measures how fast records are delivered that can suddenly be seen and are due at once.
+func (z *sized) passes(ctx context.Context) error {
+	return z.inTurn(ctx, func(s *side, round int) error {
+		rate, err := s.pass(ctx, round)
+		if err != nil {
+			return err
+		}
+		z.r.progress("size: %s: %s: %s/s delivered", s.name, roundName(round), thousands(int64(rate)))
+		if round > 0 {
+			s.passes = append(s.passes, rate)
+		}
+		return nil
+	})
+}
+
+func (s *side) pass(ctx context.Context, round int) (rate float64, err error) {
+	n := s.r.o.Records
+	reveal, forget, first, err := s.holdAhead(ctx, n, markPassed+uint32(round))
+	if err != nil {
+		return 0, err
+	}
+	defer forget()
+	before, _ := s.f.committed()
+	if err := sleepUntil(ctx, first.Add(-revealAhead)); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := reveal(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.f.until(ctx, "delivered", before+int64(n), func() int64 { n, _ := s.f.committed(); return n }); err != nil {
+		return 0, err
+	}
+	_, last := s.f.committed()
+	return float64(n) / last.Sub(began).Seconds(), nil
+}
+
+// holdAhead is hold for requests that fall due as fast as those of the case throughput, the first of them after they are written.
+func (s *side) holdAhead(ctx context.Context, n int, mark uint32) (reveal func(context.Context) error, forget func(), first time.Time, err error) {
+	for lead := s.r.lead(n); ; lead *= 2 {
+		first = time.Now().Add(lead)
+		reveal, forget, err = s.hold(ctx, n, func(i int) stamp {
+			return stamp{due: first.UnixMilli() + int64(noise(uint64(i))%uint64(n))*1000/spreadRate, mark: mark, index: uint32(i)}
+		})
+		if err != nil || time.Until(first) >= revealAhead {
+			return reveal, forget, first, err
+		}
+		forget()
+	}
+}
+
+// intakes measures how fast records are taken in that can suddenly be seen and are due in hours.
+func (z *sized) intakes(ctx context.Context) error {
+	return z.inTurn(ctx, func(s *side, round int) error {
+		rate, err := s.intake(ctx, round)
+		if err != nil {
+			return err
+		}
+		z.r.progress("size: %s: %s: %s/s taken in", s.name, roundName(round), thousands(int64(rate)))
+		if round > 0 {
+			s.intakes = append(s.intakes, rate)
+		}
+		return nil
+	})
+}
+
+func (s *side) intake(ctx context.Context, round int) (rate float64, err error) {
+	n := s.r.o.Records
+	reveal, forget, err := s.hold(ctx, n, farStamps(markTaken+uint32(round)))
+	if err != nil {
+		return 0, err
+	}
+	defer forget()
+	began := time.Now()
+	if err := reveal(ctx); err != nil {
+		return 0, err
+	}
+	s.far += n
+	err = s.f.until(ctx, "pending", int64(s.far), s.pending)
+	return float64(n) / time.Since(began).Seconds(), err
+}
+
+// finish ends both processes and has every record judged.
+func (z *sized) finish(ctx context.Context) (checked string, err error) {
+	for _, s := range z.sides() {
+		s.look()
+		if err := s.f.end(); err != nil {
+			return "", err
+		}
+		if checked, err = s.check(ctx); err != nil {
+			return "", err
+		}
+	}
+	return checked, nil
+}
+
+func (z *sized) results(filled time.Duration) []Result {
+	o := z.r.o
+	pending, records := thousands(int64(o.Pending)), thousands(int64(o.Records))
+	setup := fmt.Sprintf("a process of its own with %d partitions in which %s records of 100 B are pending, due in hours, and another one that has nothing else to do, in turn; medians of %d. exactly_once, defaults, but nothing is trimmed", o.Partitions, pending, o.Rounds)
+	results := []Result{z.lateness(setup)}
+	for i, way := range ways {
+		results = append(results, z.restarted(i, way.name, way.how))
+	}
+	f := ratios("per_s", z.many.passes, z.none.passes)
+	results = append(results, Result{
+		Case:     "many, throughput",
+		What:     fmt.Sprintf("%s records can suddenly be seen and are due at once, as in the case throughput: from when they are committed until the last delivery is, by the events of the process: %s.", records, setup),
+		Measured: fmt.Sprintf("%.2f of what it is beside nothing: %s/s and %s/s", f["ratio"], thousands(int64(f["per_s"])), thousands(int64(f["without_per_s"]))), Figures: f,
+	})
+	f = ratios("per_s", z.many.intakes, z.none.intakes)
+	f["filled_per_s"] = float64(o.Pending) / filled.Seconds()
+	results = append(results, Result{
+		Case: "many, intake",
+		What: fmt.Sprintf("%s records can suddenly be seen and are due in hours: from when they are committed until all are pending, by the counts of the process, ten times a second: %s. "+
+			"Before that: how fast the pending ones were written by one producer and taken in, from none.", records, setup),
+		Measured: fmt.Sprintf("%.2f of what it is beside nothing: %s/s and %s/s; written and taken in at %s/s", f["ratio"], thousands(int64(f["per_s"])), thousands(int64(f["without_per_s"])), thousands(int64(f["filled_per_s"]))), Figures: f,
+	})
+	return append(results, z.memory(pending))
+}
+
+func ratios(unit string, with, without []float64) Figures {
+	f := Figures{unit: median(with), "without_" + unit: median(without)}
+	f["ratio"] = f[unit] / f["without_"+unit]
+	return f
+}
+
+func (z *sized) lateness(setup string) Result {
+	p50, p99 := func(l latenesses) float64 { return ms(l.p50) }, func(l latenesses) float64 { return ms(l.p99) }
+	f := Figures{
+		"p50_ms": medianOf(z.many.late, p50), "p99_ms": medianOf(z.many.late, p99),
+		"without_p50_ms": medianOf(z.none.late, p50), "without_p99_ms": medianOf(z.none.late, p99),
+	}
+	f["p99_ratio"] = f["p99_ms"] / f["without_p99_ms"]
+	return Result{
+		Case:     "many, lateness",
+		What:     fmt.Sprintf("%s records a second are due for %v after a warm-up of %v, written %v ahead meanwhile; what a read_committed consumer sees: %s.", thousands(int64(z.r.o.Rate)), z.r.o.For, z.r.o.For/4, liveAhead, setup),
+		Measured: fmt.Sprintf("p99 %.2f times that beside nothing: p50 %.1f ms, p99 %.1f ms, and %.1f and %.1f ms", f["p99_ratio"], f["p50_ms"], f["p99_ms"], f["without_p50_ms"], f["without_p99_ms"]), Figures: f,
+	}
+}
+
+// beyond is how much longer than the session timeout it takes until a record is delivered again; after SIGTERM no session is waited for.
+func (c comeback) beyond(session time.Duration, killed bool) time.Duration {
+	if killed {
+		return max(c.joining+c.first-session, c.first)
+	}
+	return c.joining + c.first
+}
+
+func (z *sized) restarted(i int, name, how string) Result {
+	killed := i > 0
+	beyond := func(c comeback) float64 { return c.beyond(z.r.o.session, killed).Seconds() }
+	f := Figures{
+		"beyond_s": medianOf(z.many.backs[i], beyond), "without_beyond_s": medianOf(z.none.backs[i], beyond),
+		"all_s": medianOf(z.many.backs[i], func(c comeback) float64 { return c.all.Seconds() }), "joining_s": medianOf(z.many.backs[i], func(c comeback) float64 { return c.joining.Seconds() }),
+	}
+	for _, c := range z.many.backs[i] {
+		f["beyond_worst_s"] = max(f["beyond_worst_s"], beyond(c))
+	}
+	since := "from its start"
+	if killed {
+		since = fmt.Sprintf("from its start, less the session timeout of %v that it has to wait for", z.r.o.session)
+	}
+	return Result{
+		Case: "many, " + name,
+		What: fmt.Sprintf("A process with %d partitions in which %s records are pending ends by %s, while %s a second fall due, and is started again with its state directory: %s, until a read_committed consumer sees a record that it has delivered. "+
+			"Medians of %d; beside it the same where nothing is pending. exactly_once, defaults, but nothing is trimmed.", z.r.o.Partitions, thousands(int64(z.r.o.Pending)), how, thousands(slowRate), since, z.r.o.Rounds),
+		Measured: fmt.Sprintf("%.2f s (worst %.2f s), with none %.2f s; all partitions %.2f s after joining", f["beyond_s"], f["beyond_worst_s"], f["without_beyond_s"], f["all_s"]), Figures: f,
+	}
+}
+
+func (z *sized) memory(pending string) Result {
+	f := Figures{
+		"budget_mib": float64(z.r.o.budget()) / mib, "filling_mib": float64(z.many.filling) / mib, "peak_mib": float64(z.many.peak) / mib, "without_peak_mib": float64(z.none.peak) / mib,
+	}
+	f["beyond_mib"] = f["peak_mib"] - f["budget_mib"]
+	return Result{
+		Case:     "many, memory",
+		What:     fmt.Sprintf("What a process has in memory at most (resident, the program itself included) in all of this, with %s records pending, and with none.", pending),
+		Measured: fmt.Sprintf("%.0f MiB with a memory.budget of %.0f MiB, %.0f MiB of them while the pending records were taken in; with none %.0f MiB", f["peak_mib"], f["budget_mib"], f["filling_mib"], f["without_peak_mib"]), Figures: f,
+	}
+}

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What many pending records cost is measured on both sides, every record is checked, and nothing is left.
+func TestSize(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells what memory a process takes")
+	}
+	t.Parallel()
+	o := smallFailover(t)
+	o.Records, o.MemoryBudget = 1000, 100<<20
+	results, err := Size(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of the far side's records those of both rounds of intake are pending, too.
+	judgeResults(t, results, SizeCases(), nil, "records: each delivered once", "; 5,000 more still pending")
+	for i, figures := range [][]string{
+		{"p50_ms", "p99_ms", "without_p50_ms", "without_p99_ms", "p99_ratio"},
+		{"beyond_s", "without_beyond_s", "beyond_worst_s", "joining_s", "all_s"},
+		{"beyond_s", "without_beyond_s", "beyond_worst_s", "joining_s", "all_s"},
+		{"per_s", "without_per_s", "ratio"},
+		{"per_s", "without_per_s", "ratio", "filled_per_s"},
+		{"peak_mib", "filling_mib", "without_peak_mib"},
+	} {
+		for _, f := range figures {
+			if !(results[i].Figures[f] > 0) {
+				t.Errorf("%s: figure %s is %v", results[i].Case, f, results[i].Figures[f])
+			}
+		}
+	}
+	memory := results[5].Figures
+	if memory["budget_mib"] != 100 || memory["beyond_mib"] != memory["peak_mib"]-100 {
+		t.Errorf("memory: %v", memory)
+	}
+	if names := left(t, o); len(names) > 0 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
+// A process that waits for the session of the one before it is not blamed for that, but for all else.
+func TestBeyond(t *testing.T) {
+	s := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+	for _, test := range []struct {
+		name           string
+		joining, first float64
+		killed         bool
+		want           float64
+	}{
+		{"SIGTERM", 0.1, 0.2, false, 0.3},
+		{"SIGTERM, slow to join", 10, 0.2, false, 10.2},
+		{"the session began before the kill", 5.5, 0.2, true, 0.2},
+		{"slow to join", 16, 0.2, true, 10.2},
+		{"slow to deliver", 6, 10, true, 10},
+	} {
+		c := comeback{joining: s(test.joining), first: s(test.first)}
+		if got := c.beyond(6*time.Second, test.killed); got != s(test.want) {
+			t.Errorf("%s: %v, want %v s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestSizeRefuses(t *testing.T) {
+	t.Parallel()
+	o := smallFailover(t)
+	o.Replica = nil
+	if _, err := Size(t.Context(), o); err == nil || !strings.Contains(err.Error(), "no way to start a replica") {
+		t.Errorf("without a way to start replicas: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	o = smallFailover(t)
+	o.Progress = cancelOn{"size: none", cancel}
+	if results, err := Size(ctx, o); err == nil || len(results) > 0 {
+		t.Errorf("interrupted: %v, %v", results, err)
+	}
+	if names := left(t, o); len(names) > 0 {
+		t.Errorf("left behind: %q", names)
+	}
+}
