@@ -90,7 +90,7 @@ func TestCases(t *testing.T) {
 		"floor": {[]string{"floor, 1 × 4", "floor, 3 × 8"}, "250 records", []string{"p50_ms", "p99_ms", "floor_p50_ms", "floor_p99_ms", "p50_ms_ratio", "p99_ms_ratio",
 			"transactions_per_s", "floor_transactions_per_s", "cpu_ratio"}},
 		"carry": {[]string{"carry"}, "125 records", []string{"p50_ms", "p99_ms", "without_p50_ms", "without_p99_ms", "copies_per_s"}},
-		"idle":  {[]string{"idle"}, "5 records", []string{"cpu_percent", "requests_per_record"}},
+		"idle":  {[]string{"idle"}, "5 records", []string{"cpu_percent", "floor_cpu_percent", "requests_per_record"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
