@@ -21,9 +21,13 @@ FUZZ_FOR ?= 20s
 # How long faults are let loose by make chaos. 30 minutes are more than 200 kills.
 CHAOS_FOR ?= 30m
 
+# How long a soak takes, and how many records are pending meanwhile. SOAK_FOR=2m SOAK_PENDING=200000 is a small one.
+SOAK_FOR     ?= 30m
+SOAK_PENDING ?= 20000000
+
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover soak soak-plot vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -113,6 +117,13 @@ bench-size: ## what 20 million pending records cost beside none, on a Kafka (som
 
 bench-failover: ## the same with replicas that are killed, restarted and added (some six minutes, 6 GB of disk)
 	$(GO) run ./bench/run -failover -update docs/benchmarks.md
+
+# With 20 million records it takes some ten minutes more to write and to check them, 15 GB of disk and 3 GB of memory.
+soak: ## SOAK_PENDING records pending for SOAK_FOR, logs cut and carried meanwhile; samples in soak.json; fails if memory, disk, logs or records are not as they should be
+	$(GO) run ./bench/run -soak -pending $(SOAK_PENDING) -for $(SOAK_FOR) -samples soak.json -svg soak.svg
+
+soak-plot: ## put what the last soak has sampled into docs/soak.svg and docs/sizing.md
+	$(GO) run ./bench/run -plot soak.json -svg docs/soak.svg -update docs/sizing.md
 
 vuln: ## govulncheck, which needs to reach vuln.go.dev
 	$(GO) run $(GOVULNCHECK) ./...

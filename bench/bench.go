@@ -94,11 +94,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// budget is what replicas in processes of their own have as memory.budget.
-func (o Options) budget() int64 {
+// budget is what replicas in processes of their own have as memory.budget, and batchRecords what they have as batch.records.
+func (o Options) budget() int64 { return o.filled().MemoryBudget }
+
+func (o Options) batchRecords() int { return o.filled().BatchRecords }
+
+func (o Options) filled() processor.Config {
 	c := processor.Config{MemoryBudget: o.MemoryBudget}
 	setting.Fill(&c)
-	return c.MemoryBudget
+	return c
 }
 
 // validate reports everything that is wrong with options whose defaults are filled in. Known are the cases there are.

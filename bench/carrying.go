@@ -2,12 +2,9 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/duewheel/duewheel/processor"
 )
@@ -67,13 +64,8 @@ func (r *runner) carried(ctx context.Context, rate int, carries bool) (e burdene
 	if err != nil {
 		return e, "", err
 	}
-	keeps := strconv.FormatInt(carryKept.Milliseconds(), 10)
-	altered, err := r.adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &keeps}}, s.delays...)
-	for _, a := range altered {
-		err = errors.Join(err, a.Err)
-	}
-	if err != nil {
-		return e, "", fmt.Errorf("set retention.ms: %w", err)
+	if err := r.alter(ctx, s.delays[0], map[string]string{"retention.ms": strconv.FormatInt(carryKept.Milliseconds(), 10)}); err != nil {
+		return e, "", err
 	}
 	s.far = 10 * rate
 	checked, err = s.playSeen(ctx, func(c *processor.Config) { c.Routes[0].Carry = &carries }, func(p *running, o *observer) error {

@@ -9,6 +9,9 @@
 //
 // Size is the same for a process in which very many records are pending, beside one in which none are.
 //
+// Soak is one process in which very many records are pending for long, looked at each second. Its table and its drawing are made of the
+// samples alone ([Soaked]), so they can be made again.
+//
 // Failover is the same for several processes: each replica is a child of this one, the same program once more, which calls
 // ServeReplica. It is told what to do on its standard input, and its processor's events, as JSON on its standard output, say when what
 // has happened (package child). A replica whose standard input ends has lost its parent, and ends.

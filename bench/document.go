@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What stands between two lines of a document is generated. Tables have names: bench, bench-ask, bench-look, bench-scale, bench-size and bench-failover.
+// What stands between two lines of a document is generated. Tables have names: bench, bench-ask, bench-look, bench-scale, bench-size, bench-failover and soak.
 func marks(name string) (begin, end string) {
 	return "<!-- " + name + ":begin -->", "<!-- " + name + ":end -->"
 }

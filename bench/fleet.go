@@ -250,6 +250,13 @@ func (f *fleet) sum(after time.Time, of func(child.Counts) int64) (n int64, all 
 	return n, all
 }
 
+// countsOf are what a replica has counted last.
+func (f *fleet) countsOf(r *replica) child.Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return r.counts
+}
+
 // owners tells which replica has each partition.
 func (f *fleet) owners() map[int32]*replica {
 	f.mu.Lock()

@@ -205,6 +205,16 @@ func (o *observer) lateOf(mark uint32) []time.Duration {
 	return o.late(func(s *sighting) bool { return s.mark == mark })
 }
 
+// lateFrom are the latenesses of the records that were seen after the first n.
+func (o *observer) lateFrom(n int) (late []time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := n; i < len(o.seen); i++ {
+		late = append(late, o.seen[i].late())
+	}
+	return late
+}
+
 func everySource(int32) bool { return true }
 
 // end ends the consumer. It may be called again.

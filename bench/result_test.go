@@ -173,7 +173,7 @@ func TestUpdateDocument(t *testing.T) {
 func TestDocumentsHaveMarks(t *testing.T) {
 	for path, names := range map[string][]string{
 		"../docs/benchmarks.md": {"bench", "bench-ask", "bench-look", "bench-failover"},
-		"../docs/sizing.md":     {"bench-scale", "bench-size"},
+		"../docs/sizing.md":     {"bench-scale", "bench-size", "soak"},
 	} {
 		document, err := os.ReadFile(path)
 		if err != nil {

@@ -246,6 +246,17 @@ func (s *stage) check(ctx context.Context) (string, error) {
 
 // report has every record judged, and returns the faults as an error.
 func (s *stage) report(ctx context.Context, change func(*check.Config)) (*check.Report, error) {
+	config := s.checks()
+	change(&config)
+	report, err := check.Read(ctx, config, s.r.o.Client...)
+	if err != nil {
+		return nil, fmt.Errorf("check the records: %w", err)
+	}
+	return report, report.Err()
+}
+
+// checks is what the checker is told.
+func (s *stage) checks() check.Config {
 	config := check.Config{Until: time.Now()}
 	for _, target := range s.targets {
 		config.Targets = append(config.Targets, check.Target{Topic: target})
@@ -253,10 +264,5 @@ func (s *stage) report(ctx context.Context, change func(*check.Config)) (*check.
 	for _, topic := range s.delays {
 		config.Routes = append(config.Routes, check.Route{Topic: topic, Target: s.targets[0], Allow: s.targets, DeadLetter: s.dead, Emit: s.emit.String()})
 	}
-	change(&config)
-	report, err := check.Read(ctx, config, s.r.o.Client...)
-	if err != nil {
-		return nil, fmt.Errorf("check the records: %w", err)
-	}
-	return report, report.Err()
+	return config
 }

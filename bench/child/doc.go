@@ -13,6 +13,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"runtime/metrics"
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
@@ -41,23 +42,46 @@ type Message struct {
 // Counts are a child's own.
 type Counts struct {
 	At       time.Time
-	Live     int64 // partitions
-	Pending  int64 // records in partitions of its own
-	Standbys int64 // partitions of others that it follows
-	Warm     int64 // pending records that it holds of those
+	Live     int64                  // partitions
+	Pending  int64                  // records in partitions of its own
+	Standbys int64                  // partitions of others that it follows
+	Warm     int64                  // pending records that it holds of those
+	Heap     int64                  // bytes in use, by the Go runtime
+	Topics   map[string]TopicCounts `json:",omitempty"`
+}
+
+// TopicCounts are a child's own of one delay topic.
+type TopicCounts struct {
+	Pending int64 // records
+	Bytes   int64 // of those
+	Open    int64 // offsets from the low water to the offset of the checkpoints
+	Carried int64 // copies so far
 }
 
 func countsOf(s processor.Stats) *Counts {
-	c := &Counts{At: time.Now()}
+	c := &Counts{At: time.Now(), Heap: heapInUse(), Topics: map[string]TopicCounts{}}
+	for _, t := range s.Topics {
+		c.Topics[t.Topic] = TopicCounts{Carried: t.Carried}
+	}
 	for _, p := range s.Partitions {
 		if p.Phase == processor.PhaseLive {
 			c.Live++
 		}
 		c.Pending += p.Pending
+		of := c.Topics[p.Topic]
+		of.Pending, of.Bytes, of.Open = of.Pending+p.Pending, of.Bytes+p.PendingBytes, of.Open+max(p.Offset-p.LowWater, 0)
+		c.Topics[p.Topic] = of
 	}
 	for _, b := range s.Standbys {
 		c.Standbys++
 		c.Warm += b.Pending
 	}
 	return c
+}
+
+// heapInUse is what objects take, dead ones included that are not swept yet.
+func heapInUse() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
 }

@@ -7,6 +7,8 @@
 //	go run ./bench/run -scale -pending 10000000 -update docs/sizing.md
 //	go run ./bench/run -size -pending 20000000 -update docs/sizing.md
 //	go run ./bench/run -failover -update docs/benchmarks.md
+//	go run ./bench/run -soak -pending 20000000 -for 30m -samples soak.json
+//	go run ./bench/run -plot soak.json -svg docs/soak.svg -update docs/sizing.md
 package main
 
 import (
@@ -88,19 +90,23 @@ func run(ctx context.Context) (err error) {
 	ask := flag.Bool("ask", false, "cancel, retry and the like, instead of only delivering")
 	scale := flag.Bool("scale", false, "have very many records pending, without a Kafka")
 	size := flag.Bool("size", false, "have very many records pending, on a Kafka, beside a process in which none are")
+	soak := flag.Bool("soak", false, "have very many records pending for long, sample each second what that takes, and judge it")
+	samples := flag.String("samples", "", "file to put what was sampled of a soak into")
+	drawn := flag.String("plot", "", "file with what was sampled of a soak; nothing is measured")
+	svg := flag.String("svg", "", "file to draw a soak into")
 	look := flag.Bool("look", false, "tell what is pending, instead of delivering")
-	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask, bench-look, bench-scale, bench-size and bench-failover instead of bench")
+	update := flag.String("update", "", "document to put the table into, between its lines bench:begin and bench:end, or bench-ask, bench-look, bench-scale, bench-size, bench-failover and soak instead of bench")
 	flag.Func("case", "cases to run, separated by commas (default all)", func(s string) error {
 		o.Cases = strings.Split(s, ",")
 		return nil
 	})
 	flag.IntVar(&o.Records, "records", 0, "records of the cases throughput and store (default 1000000), and of cancels, ids and audit (default 500000)")
-	flag.IntVar(&o.Rate, "rate", 0, "records a second of the cases lateness and writes, and failures a second of retry (default 10000)")
-	flag.DurationVar(&o.For, "for", 0, "how long the lateness cases and retry are measured (default 20s)")
+	flag.IntVar(&o.Rate, "rate", 0, "records a second of the cases lateness and writes, and failures a second of retry (default 10000); of size (default 5000), and of a soak (default 2000)")
+	flag.DurationVar(&o.For, "for", 0, "how long the lateness cases and retry are measured (default 20s), and how long a soak takes (default 30m)")
 	flag.IntVar(&o.Burst, "burst", 0, "records of the case instant (default 100000)")
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
-	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases and of ids-pending that are due only hours later, of standby-many a tenth (default 1000000); of scale (default 2000000); of size (default 20000000)")
+	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases and of ids-pending that are due only hours later, of standby-many a tenth (default 1000000); of scale (default 2000000); of size and of a soak (default 20000000)")
 	memoryBudget(&o)
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
 	logTo := flag.String("log", "", "file for the log of the processors")
@@ -120,7 +126,18 @@ func run(ctx context.Context) (err error) {
 	if *scale {
 		return report(ctx, bench.Scale, o, bench.Here(), "bench-scale", *update)
 	}
-	c, err := brokers.New(ctx, brokers.Options{Measure: true, Logf: log.Printf})
+	if *drawn != "" {
+		s, err := bench.ReadSoaked(*drawn)
+		if err != nil {
+			return err
+		}
+		return present(s, *svg, *update)
+	}
+	config := map[string]string{}
+	if *soak {
+		config["log.retention.check.interval.ms"] = "5000" // retention of minutes is to be seen within minutes
+	}
+	c, err := brokers.New(ctx, brokers.Options{Measure: true, Logf: log.Printf, Config: config})
 	if err != nil {
 		return err
 	}
@@ -132,6 +149,17 @@ func run(ctx context.Context) (err error) {
 	}
 	if os.Getenv("DUEWHEEL_TEST_BROKERS") == "" {
 		where.Note = "on the same CPUs"
+	}
+	if *soak {
+		s, err := bench.Soak(ctx, o)
+		if s == nil || len(s.Samples) == 0 {
+			return err
+		}
+		s.Note = where.Note
+		if *samples != "" {
+			err = errors.Join(err, bench.WriteSoaked(*samples, s))
+		}
+		return errors.Join(err, present(s, *svg, *update), s.Err())
 	}
 	measure, table := bench.Run, "bench"
 	switch {
@@ -166,4 +194,24 @@ func report(ctx context.Context, measure func(context.Context, bench.Options) ([
 		return nil
 	}
 	return bench.UpdateDocument(document, table, bench.Markdown(where, results))
+}
+
+// present prints a soak, draws it, and puts its table into a document.
+func present(s *bench.Soaked, svg, document string) error {
+	err := s.Write(os.Stdout)
+	if svg != "" {
+		err = errors.Join(err, draw(s, svg))
+	}
+	if document != "" {
+		err = errors.Join(err, bench.UpdateDocument(document, "soak", s.Markdown()))
+	}
+	return err
+}
+
+func draw(s *bench.Soaked, path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.Plot().Write(file), file.Close())
 }
