@@ -71,6 +71,9 @@ func TestCarriedRetryGoesByItsHandle(t *testing.T) {
 	outlive(t, c, addr, "again", 2) // the request, and what its turn has made of it
 	flags := append([]string{"-b", addr, "-g", "g"}, route...)
 	list, err := command(t, "", append([]string{"ls", "-o", "json"}, flags...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var row struct{ Handle, Target string }
 	if err := json.Unmarshal([]byte(list), &row); err != nil || row.Target != "orders" {
 		t.Fatalf("listed is %s: %v", list, err)
