@@ -46,11 +46,25 @@ type side struct {
 	seen    int // requests that the observer has to see
 	late    []latenesses
 	backs   [][]comeback // by way
-	passes  []float64    // records a second
-	intakes []float64    // the same
-	filling int64        // the most that a process had in memory while pending records were taken in, in bytes
-	peak    int64        // and at any time
+	passes  []spurt
+	intakes []spurt
+	filling int64 // the most that a process had in memory while pending records were taken in, in bytes
+	peak    int64 // and at any time
 }
+
+// spurt is how fast records went as fast as they could.
+type spurt struct {
+	rate float64 // a second
+	cpu  float64 // µs of the process for each
+}
+
+// spurtOf is one of n records that began when the process had taken so much time on the CPU.
+func (s *side) spurtOf(n int, took, before time.Duration) spurt {
+	return spurt{float64(n) / took.Seconds(), float64((s.cpu() - before).Microseconds()) / float64(n)}
+}
+
+// cpu is what the running process has taken.
+func (s *side) cpu() time.Duration { return cpuOfProcess(s.f.running()[0].Pid()) }
 
 // sized is what both sides do.
 type sized struct {
@@ -207,38 +221,38 @@ func (s *side) restarts(ctx context.Context) error {
 // passes measures how fast records are delivered that can suddenly be seen and are due at once.
 func (z *sized) passes(ctx context.Context) error {
 	return z.inTurn(ctx, func(s *side, round int) error {
-		rate, err := s.pass(ctx, round)
+		p, err := s.pass(ctx, round)
 		if err != nil {
 			return err
 		}
-		z.r.progress("size: %s: %s: %s/s delivered", s.name, roundName(round), thousands(int64(rate)))
+		z.r.progress("size: %s: %s: %s/s delivered, %.2f µs of CPU each", s.name, roundName(round), thousands(int64(p.rate)), p.cpu)
 		if round > 0 {
-			s.passes = append(s.passes, rate)
+			s.passes = append(s.passes, p)
 		}
 		return nil
 	})
 }
 
-func (s *side) pass(ctx context.Context, round int) (rate float64, err error) {
+func (s *side) pass(ctx context.Context, round int) (p spurt, err error) {
 	n := s.r.o.Records
 	reveal, forget, first, err := s.holdAhead(ctx, n, markPassed+uint32(round))
 	if err != nil {
-		return 0, err
+		return p, err
 	}
 	defer forget()
 	before, _ := s.f.committed()
 	if err := sleepUntil(ctx, first.Add(-revealAhead)); err != nil {
-		return 0, err
+		return p, err
 	}
-	began := time.Now()
+	began, used := time.Now(), s.cpu()
 	if err := reveal(ctx); err != nil {
-		return 0, err
+		return p, err
 	}
 	if err := s.f.until(ctx, "delivered", before+int64(n), func() int64 { n, _ := s.f.committed(); return n }); err != nil {
-		return 0, err
+		return p, err
 	}
 	_, last := s.f.committed()
-	return float64(n) / last.Sub(began).Seconds(), nil
+	return s.spurtOf(n, last.Sub(began), used), nil
 }
 
 // holdAhead is hold for requests that fall due as fast as those of the case throughput, the first of them after they are written.
@@ -258,32 +272,32 @@ func (s *side) holdAhead(ctx context.Context, n int, mark uint32) (reveal func(c
 // intakes measures how fast records are taken in that can suddenly be seen and are due in hours.
 func (z *sized) intakes(ctx context.Context) error {
 	return z.inTurn(ctx, func(s *side, round int) error {
-		rate, err := s.intake(ctx, round)
+		p, err := s.intake(ctx, round)
 		if err != nil {
 			return err
 		}
-		z.r.progress("size: %s: %s: %s/s taken in", s.name, roundName(round), thousands(int64(rate)))
+		z.r.progress("size: %s: %s: %s/s taken in, %.2f µs of CPU each", s.name, roundName(round), thousands(int64(p.rate)), p.cpu)
 		if round > 0 {
-			s.intakes = append(s.intakes, rate)
+			s.intakes = append(s.intakes, p)
 		}
 		return nil
 	})
 }
 
-func (s *side) intake(ctx context.Context, round int) (rate float64, err error) {
+func (s *side) intake(ctx context.Context, round int) (p spurt, err error) {
 	n := s.r.o.Records
 	reveal, forget, err := s.hold(ctx, n, farStamps(markTaken+uint32(round)))
 	if err != nil {
-		return 0, err
+		return p, err
 	}
 	defer forget()
-	began := time.Now()
+	began, used := time.Now(), s.cpu()
 	if err := reveal(ctx); err != nil {
-		return 0, err
+		return p, err
 	}
 	s.far += n
 	err = s.f.until(ctx, "pending", int64(s.far), s.pending)
-	return float64(n) / time.Since(began).Seconds(), err
+	return s.spurtOf(n, time.Since(began), used), err
 }
 
 // finish ends both processes and has every record judged.
@@ -308,26 +322,27 @@ func (z *sized) results(filled time.Duration) []Result {
 	for i, way := range ways {
 		results = append(results, z.restarted(i, way.name, way.how))
 	}
-	f := ratios("per_s", z.many.passes, z.none.passes)
+	f := ratios(z.many.passes, z.none.passes)
 	results = append(results, Result{
 		Case:     "many, throughput",
-		What:     fmt.Sprintf("%s records can suddenly be seen and are due at once, as in the case throughput: from when they are committed until the last delivery is, by the events of the process: %s.", records, setup),
-		Measured: fmt.Sprintf("%.2f of what it is beside nothing: %s/s and %s/s", f["ratio"], thousands(int64(f["per_s"])), thousands(int64(f["without_per_s"]))), Figures: f,
+		What:     fmt.Sprintf("%s records can suddenly be seen and are due at once, as in the case throughput: from when they are committed until the last delivery is, by the events of the process, and the CPU time of the process meanwhile: %s.", records, setup),
+		Measured: fmt.Sprintf("%.2f of what it is beside nothing: %s/s and %s/s; CPU %.2f and %.2f µs a record", f["ratio"], thousands(int64(f["per_s"])), thousands(int64(f["without_per_s"])), f["cpu_us"], f["without_cpu_us"]), Figures: f,
 	})
-	f = ratios("per_s", z.many.intakes, z.none.intakes)
+	f = ratios(z.many.intakes, z.none.intakes)
 	f["filled_per_s"] = float64(o.Pending) / filled.Seconds()
 	results = append(results, Result{
 		Case: "many, intake",
 		What: fmt.Sprintf("%s records can suddenly be seen and are due in hours: from when they are committed until all are pending, by the counts of the process, ten times a second: %s. "+
 			"Before that: how fast the pending ones were written by one producer and taken in, from none.", records, setup),
-		Measured: fmt.Sprintf("%.2f of what it is beside nothing: %s/s and %s/s; written and taken in at %s/s", f["ratio"], thousands(int64(f["per_s"])), thousands(int64(f["without_per_s"])), thousands(int64(f["filled_per_s"]))), Figures: f,
+		Measured: fmt.Sprintf("%.2f of what it is beside nothing: %s/s and %s/s; CPU %.2f and %.2f µs a record; written and taken in at %s/s", f["ratio"], thousands(int64(f["per_s"])), thousands(int64(f["without_per_s"])), f["cpu_us"], f["without_cpu_us"], thousands(int64(f["filled_per_s"]))), Figures: f,
 	})
 	return append(results, z.memory(pending))
 }
 
-func ratios(unit string, with, without []float64) Figures {
-	f := Figures{unit: median(with), "without_" + unit: median(without)}
-	f["ratio"] = f[unit] / f["without_"+unit]
+func ratios(with, without []spurt) Figures {
+	rate, cpu := func(p spurt) float64 { return p.rate }, func(p spurt) float64 { return p.cpu }
+	f := Figures{"per_s": medianOf(with, rate), "without_per_s": medianOf(without, rate), "cpu_us": medianOf(with, cpu), "without_cpu_us": medianOf(without, cpu)}
+	f["ratio"], f["cpu_ratio"] = f["per_s"]/f["without_per_s"], f["cpu_us"]/f["without_cpu_us"]
 	return f
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -64,6 +65,25 @@ func TestBeyond(t *testing.T) {
 		if got := c.beyond(6*time.Second, test.killed); got != s(test.want) {
 			t.Errorf("%s: %v, want %v s", test.name, got, test.want)
 		}
+	}
+}
+
+// What the system says of this process as of any other is what it says of it itself, and it is no more than its peak in memory.
+func TestProcessFigures(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells")
+	}
+	for began := cpuTime(); cpuTime()-began < 50*time.Millisecond; {
+	}
+	before, of, after := cpuTime(), cpuOfProcess(os.Getpid()), cpuTime()
+	if of < before-20*time.Millisecond || of > after+20*time.Millisecond {
+		t.Errorf("%v on the CPU, and it is between %v and %v", of, before, after)
+	}
+	if resident, peak := residentOf(os.Getpid()), peakOf(os.Getpid()); resident < mib || resident > peak+mib {
+		t.Errorf("%d bytes resident, at most %d", resident, peak)
+	}
+	if cpuOfProcess(-1) != 0 || residentOf(-1) != 0 {
+		t.Error("there is a process -1")
 	}
 }
 
