@@ -33,8 +33,10 @@ type Options struct {
 	Rate int
 	// For is how long a lateness case is measured, after a warm-up of a quarter of it. Defaults to 20 s.
 	For time.Duration
-	// Burst is how many records are due at one instant. Defaults to 100,000.
+	// Burst is how many records are due at one instant. Defaults to 100,000, in the case hot to 1,000,000.
 	Burst int
+	// Spread is for how long the burst of the case hot is due. Defaults to one instant.
+	Spread time.Duration
 	// Rounds is how often whatever has medians is run. Defaults to 3.
 	Rounds int
 	// Partitions of every topic. Defaults to 4; those of Failover's delay topics to 12.
@@ -61,6 +63,7 @@ type Options struct {
 	// Logger is the processor's. Defaults to none.
 	Logger *slog.Logger
 
+	hot     int           // records of the case hot that are due at one instant
 	pairs   int           // rounds of the case floor
 	settle  time.Duration // between what has been prepared and the first due time
 	targets int           // partitions of target topics
@@ -74,6 +77,7 @@ func (o Options) withDefaults() Options {
 	o.Records = cmp.Or(o.Records, 1_000_000)
 	o.Rate = cmp.Or(o.Rate, 10_000)
 	o.For = cmp.Or(o.For, 20*time.Second)
+	o.hot = cmp.Or(o.hot, o.Burst, 1_000_000)
 	o.Burst = cmp.Or(o.Burst, 100_000)
 	o.Pending = cmp.Or(o.Pending, 1_000_000)
 	o.Rounds = cmp.Or(o.Rounds, 3)
@@ -154,6 +158,7 @@ var all = []benchCase{
 	{"lateness", lateness("lateness", processor.ExactlyOnce)},
 	{"lateness-alo", lateness("lateness-alo", processor.AtLeastOnce)},
 	{"instant", instant},
+	{"hot", hotInstant},
 	{"floor", floor},
 	{"carry", carrying},
 	{"idle", idle},

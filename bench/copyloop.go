@@ -33,9 +33,9 @@ func (w stopwatch) stop(n int) speed {
 }
 
 // copyLoop is the yardstick: franz-go's exactly-once consume, transform, produce, with records copied as they
-// are. It is measured from the first poll that returned records to the last commit.
-func copyLoop(ctx context.Context, s *stage, batch int) (p speed, err error) {
-	n, name := s.r.o.Records, fmt.Sprintf("%s.copy-%d", s.name, batch)
+// are, so many of those in the stage's delay topics. It is measured from the first poll that returned records to the last commit.
+func copyLoop(ctx context.Context, s *stage, n, batch int) (p speed, err error) {
+	name := fmt.Sprintf("%s.copy-%d", s.name, batch)
 	defer s.r.tidy(ctx, len(s.r.made), &err)
 	s.r.made = append(s.r.made, made{group: name})
 	if err := s.r.newTopic(ctx, name, s.r.o.Partitions); err != nil {

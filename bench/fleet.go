@@ -23,6 +23,8 @@ type fleet struct {
 	s        *stage
 	standbys int
 	lanes    int
+	every    time.Duration                // how often replicas tell what they have counted
+	heed     func(*replica, child.Counts) // is called with what they have counted; nil: nothing
 
 	mu       sync.Mutex
 	replicas []*replica // every one that was started
@@ -68,16 +70,14 @@ func route(topic string, targets []string, dead string, emit topics.Emit) topics
 }
 
 func (s *stage) fleet(lanes, standbys int) *fleet {
-	return &fleet{s: s, lanes: lanes, standbys: standbys, seats: map[int32]seat{}}
+	return &fleet{s: s, lanes: lanes, standbys: standbys, every: 100 * time.Millisecond, seats: map[int32]seat{}}
 }
-
-const countEvery = 100 * time.Millisecond
 
 // start starts a replica with a state directory, which one that has ended may have left.
 func (f *fleet) start(dir string) (*replica, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o := child.Order{CountEvery: countEvery, Level: slog.LevelWarn, Config: processor.Config{
+	o := child.Order{CountEvery: f.every, Level: slog.LevelWarn, Config: processor.Config{
 		Group: f.s.group, Instance: fmt.Sprintf("%s-%d", f.s.r.id[len(namePrefix):], len(f.replicas)), StateDir: dir,
 		Lanes: f.lanes, Standbys: f.standbys, SessionTimeout: f.s.r.o.session, MemoryBudget: f.s.r.o.MemoryBudget,
 	}}
@@ -127,6 +127,9 @@ func (f *fleet) logOf(r *replica, name string) io.Writer {
 }
 
 func (f *fleet) note(r *replica, m child.Message) {
+	if m.Counts != nil && f.heed != nil {
+		f.heed(r, *m.Counts)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if m.Counts != nil {

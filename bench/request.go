@@ -67,7 +67,7 @@ func (s *stage) request(st stamp, topic string) *kgo.Record {
 	if s.ids {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: "delay-id", Value: idOf(st)})
 	}
-	if len(s.targets) > 1 {
+	if len(s.targets) > 1 && s.to != s.targets[0] {
 		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: topics.HeaderTargetTopic, Value: []byte(s.targetOf(st))})
 	}
 	return rec
@@ -78,7 +78,12 @@ func (s *stage) delivered(st stamp) *kgo.Record {
 	return &kgo.Record{Topic: s.targetOf(st), Key: s.key(st), Value: st.value()}
 }
 
-func (s *stage) targetOf(st stamp) string { return s.targets[int(st.index)%len(s.targets)] }
+func (s *stage) targetOf(st stamp) string {
+	if s.to != "" {
+		return s.to
+	}
+	return s.targets[int(st.index)%len(s.targets)]
+}
 
 func (s *stage) key(st stamp) []byte {
 	if s.keys == 0 {

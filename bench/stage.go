@@ -23,8 +23,9 @@ type stage struct {
 	dead       string
 	keys       int // how many there are; 0: records have none
 	emit       topics.Emit
-	far        int  // requests that are due only hours later
-	ids        bool // each request has one
+	far        int    // requests that are due only hours later
+	ids        bool   // each request has one
+	to         string // where all requests ask for; empty: to the targets in turn
 	group      string
 	change     func(*processor.Config) // of every processor; nil: nothing
 }

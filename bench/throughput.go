@@ -134,7 +134,7 @@ func compete(ctx context.Context, r *runner, name string, pass func(context.Cont
 		r.progress("%s: %s: duewheel %s/s", name, roundName(round), thousands(int64(rate)))
 		c.ours, c.passages, c.checked = append(c.ours, rate), append(c.passages, p), checked
 		for _, batch := range copyBatches {
-			loop, err := copyLoop(ctx, s, batch)
+			loop, err := copyLoop(ctx, s, r.o.Records, batch)
 			if err != nil {
 				return c, err
 			}

@@ -48,20 +48,23 @@ type Counts struct {
 	Warm     int64                  // pending records that it holds of those
 	Heap     int64                  // bytes in use, by the Go runtime
 	Topics   map[string]TopicCounts `json:",omitempty"`
+
+	Delivered map[string]int64 `json:",omitempty"` // records, by target
 }
 
 // TopicCounts are a child's own of one delay topic.
 type TopicCounts struct {
-	Pending int64 // records
-	Bytes   int64 // of those
-	Open    int64 // offsets from the low water to the offset of the checkpoints
-	Carried int64 // copies so far
+	Accepted int64 // records so far
+	Pending  int64 // records
+	Bytes    int64 // of those
+	Open     int64 // offsets from the low water to the offset of the checkpoints
+	Carried  int64 // copies so far
 }
 
 func countsOf(s processor.Stats) *Counts {
-	c := &Counts{At: time.Now(), Heap: heapInUse(), Topics: map[string]TopicCounts{}}
+	c := &Counts{At: time.Now(), Heap: heapInUse(), Topics: map[string]TopicCounts{}, Delivered: map[string]int64{}}
 	for _, t := range s.Topics {
-		c.Topics[t.Topic] = TopicCounts{Carried: t.Carried}
+		c.Topics[t.Topic] = TopicCounts{Accepted: t.Accepted, Carried: t.Carried}
 	}
 	for _, p := range s.Partitions {
 		if p.Phase == processor.PhaseLive {
@@ -75,6 +78,9 @@ func countsOf(s processor.Stats) *Counts {
 	for _, b := range s.Standbys {
 		c.Standbys++
 		c.Warm += b.Pending
+	}
+	for _, t := range s.Targets {
+		c.Delivered[t.Target] = t.Delivered
 	}
 	return c
 }

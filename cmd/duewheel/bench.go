@@ -37,6 +37,7 @@ should be; a goal that is missed is only said.`,
 		Example: "  duewheel bench -b localhost:9092\n  duewheel bench -b localhost:9092 --case lateness,instant --rate 2000 -o json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Replica = f.benchReplica
 			return f.bench(cmd, bench.Run, o, asJSON)
 		},
 	}
@@ -46,7 +47,8 @@ should be; a goal that is missed is only said.`,
 	p.IntVar(&o.Records, "records", 1_000_000, "records of the cases throughput and store")
 	p.IntVar(&o.Rate, "rate", 10_000, "records a second of the cases lateness and writes")
 	lengthFlag(p, &o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
-	p.IntVar(&o.Burst, "burst", 100_000, "records of the case instant")
+	p.IntVar(&o.Burst, "burst", 0, "records of the cases instant (default 100000) and hot (default 1000000)")
+	lengthFlag(p, &o.Spread, "spread", 0, "for how long those of the case hot are due (default: one instant)")
 	oneProcess(p, &o, &asJSON)
 	cmd.AddCommand(newBenchAskCommand(f), newBenchLookCommand(f), newBenchScaleCommand(f), newBenchSizeCommand(f), newBenchFailoverCommand(f), newBenchReplicaCommand(f))
 	return cmd
