@@ -173,14 +173,13 @@ func (l *lane) step(ctx context.Context) {
 	}
 	limit := l.clock.Limit()
 	for _, p := range l.order {
-		if !p.live() {
-			continue
+		if p.live() {
+			p.Trust(limit)
 		}
-		p.Trust(limit)
-		if err := p.Load(now, l.memory.room(len(l.order))); err != nil {
-			l.restart(ctx, p, err)
-			return // order has changed
-		}
+	}
+	if p, err := l.memory.load(l.order, now); err != nil {
+		l.restart(ctx, p, err)
+		return // order has changed
 	}
 	l.settleCatchUps(ctx, now)
 	l.checkpoints.begin(l.order, l.membership)
@@ -194,7 +193,7 @@ func (l *lane) step(ctx context.Context) {
 
 // wait waits for the next thing to happen and takes it in.
 func (l *lane) wait(ctx context.Context) {
-	timer := time.NewTimer(min(l.turns.pause(l.order), l.reading.pause()))
+	timer := time.NewTimer(min(l.turns.pause(l.order), l.reading.pause(), l.memory.pause()))
 	defer timer.Stop()
 	select {
 	case fs := <-l.reading.fetched:

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	loadRecords = 20_000 // how many records are loaded from the store in one step
+	// LoadRecords is how many records are loaded from the store in one step, of all partitions of an owner: some ms of work.
+	LoadRecords = 20_000
 	// LeastWindow is how far ahead a live partition keeps its records in memory at least, in ms. It pauses
 	// reading instead.
 	LeastWindow = 1000
@@ -22,6 +23,17 @@ type Room struct {
 	Budget int64 // bytes, for all partitions of the owner
 	Used   int64 // of that
 	Share  int64 // of one partition
+	Step   int   // records that one partition may load in one step; 0: [LoadRecords]
+}
+
+// short reports whether what is loaded ahead must leave the rest to what is read.
+func (r Room) short() bool { return r.Used > r.Budget/2 }
+
+func (r Room) step() (records int, bytes int64) {
+	if records = r.Step; records == 0 {
+		records = LoadRecords
+	}
+	return records, min(r.Budget/8, r.Share/2)
 }
 
 // window keeps the pending records, split by key: those up to the horizon are in the wheel and in memory, those
@@ -64,26 +76,33 @@ func (w *window) Load(now int64, room Room) error {
 		}
 		return nil
 	}
-	clock := max(now, w.judge.Due)
-	target := clock + room.Window
-	if w.horizon.Due >= target-room.Window/8 {
-		return nil
-	}
-	if w.Far() == 0 {
+	target := max(now, w.judge.Due) + room.Window
+	if w.Far() == 0 && w.horizon.Due < target-room.Window/8 {
 		w.horizon = state.Key{Due: target, Seq: math.MaxInt64}
 		return nil
 	}
-	if w.wheel.Len() > loadRecords && (room.Used > room.Budget || w.horizon.Due > clock+LeastWindow && room.Used > room.Budget/2) {
-		return nil // what is loaded already keeps it busy, and memory is short
+	if !w.Lacks(now, room) {
+		return nil
 	}
 	if err := w.Sync(); err != nil {
 		return err
 	}
-	return w.loadUpTo(target, room.Budget/8)
+	return w.loadUpTo(target, room)
+}
+
+// Lacks reports whether Load has something to bring: the store has something for which the horizon is too near, and there is room for it. Where
+// memory is short a partition keeps what a step brings, or half of its share, so that what is due at one instant is streamed: it takes neither
+// the place of what is read nor that of other partitions.
+func (w *window) Lacks(now int64, room Room) bool {
+	if !w.live || !w.HasFar() || w.horizon.Due >= max(now, w.judge.Due)+room.Window-room.Window/8 {
+		return false
+	}
+	return !room.short() || w.wheel.Len() == 0 || w.wheel.Len() <= LoadRecords && w.near.bytes < room.Share/2
 }
 
 // loadUpTo moves the horizon to a due time, or as far as one step may bring.
-func (w *window) loadUpTo(target, atMost int64) error {
+func (w *window) loadUpTo(target int64, room Room) error {
+	records, atMost := room.step()
 	var last state.Key
 	var bytes int64
 	n, more := 0, false
@@ -98,7 +117,7 @@ func (w *window) loadUpTo(target, atMost int64) error {
 		if _, is := w.gone[k]; is {
 			return true
 		}
-		if more = n == loadRecords || bytes > atMost; more {
+		if more = n == records || bytes > atMost; more {
 			return false
 		}
 		n, bytes, last = n+1, bytes+int64(len(run)), k
@@ -145,7 +164,7 @@ func (w *window) GoLive(room Room) error {
 			last = k
 			r := w.near.put(k.Due, run, true)
 			w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(r))
-			full = w.near.bytes > room.Budget/2
+			full = w.near.bytes > room.Share/2
 			return true
 		})
 		if err != nil {
