@@ -13,7 +13,6 @@ import (
 
 	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/processor"
-	"github.com/duewheel/duewheel/processor/setting"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -285,7 +284,7 @@ func (h *hot) lateOf(kind int, from, until time.Time) latenesses {
 // peak is what the replica has had in memory at most, in MiB; 0 where the system does not tell.
 func (h *hot) peak() float64 {
 	for _, r := range h.f.running() {
-		return float64(peakOf(r.Pid())) / (1 << 20)
+		return float64(peakOf(r.Pid())) / mib
 	}
 	return 0
 }
@@ -338,9 +337,7 @@ func (h *hot) othersResult(c *contest, all []scorch) Result {
 }
 
 func (h *hot) memoryResult(c *contest, peak float64) Result {
-	var defaults processor.Config
-	setting.Fill(&defaults)
-	f := Figures{"peak_mib": peak, "budget_mib": float64(defaults.MemoryBudget) / (1 << 20)}
+	f := Figures{"peak_mib": peak, "budget_mib": float64(h.r.o.budget()) / mib}
 	f["over_budget_mib"] = f["peak_mib"] - f["budget_mib"]
 	return Result{
 		Case:     "hot, memory",
