@@ -5,6 +5,8 @@
 //	results, err := bench.Run(ctx, bench.Options{Client: []kgo.Opt{kgo.SeedBrokers(addrs...)}})
 //	bench.WriteTable(os.Stdout, results)
 //
+// The case hot, too, has its processor in a process of its own, as those of Failover are: what memory that takes is measured.
+//
 // Ask is the same for what requests may ask for besides a delay: cancels and retries.
 //
 // Size is the same for a process in which very many records are pending, beside one in which none are.

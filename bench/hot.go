@@ -235,7 +235,13 @@ func (h *hot) play(ctx context.Context, round uint32, n int) (out scorch, err er
 	if err := h.f.until(ctx, "others seen", seen+int64(written[markSameRoute]+written[markOtherRoute]), h.o.count); err != nil {
 		return out, err
 	}
-	return h.sum(looks, at, n, wasDelivered), nil
+	out = h.sum(looks, at, n, wasDelivered)
+	for _, late := range out.late {
+		if late.n == 0 {
+			return out, errors.New("none of the others was due while the burst was delivered: they are written too slowly here")
+		}
+	}
+	return out, nil
 }
 
 // flow writes others of one kind, each a while before it is due, until flowing ends.
@@ -263,22 +269,27 @@ func (h *hot) sum(looks []look, at time.Time, n int, wasDelivered int64) (out sc
 		}
 	}
 	out.rate = float64(n) / end.Sub(at).Seconds()
-	until := end
-	if until.Sub(at) < hotLeast {
-		until = at.Add(hotLeast)
-	}
 	for kind := range pauses {
 		out.pause, out.waiting = max(out.pause, pauses[kind].longest), max(out.waiting, pauses[kind].longestWaiting)
 		out.calm[kind] = h.lateOf(kind, at.Add(-hotCalm/2), at)
-		out.late[kind] = h.lateOf(kind, at, until)
+		out.late[kind] = h.lateOf(kind, at, at.Add(max(end.Sub(at), hotLeast)))
+		for more := range 10 { // where they are written so unevenly that none is due in that time, the next ones count
+			if out.late[kind].n == 0 {
+				out.late[kind] = h.lateOf(kind, at, end.Add(time.Duration(more+1)*hotLeast))
+			}
+		}
 	}
 	return out
 }
 
 func (h *hot) lateOf(kind int, from, until time.Time) latenesses {
-	return summarize(h.o.late(func(s *sighting) bool {
+	late := h.o.late(func(s *sighting) bool {
 		return s.mark == uint32(kind) && s.due >= from.UnixMilli() && s.due < until.UnixMilli()
-	}))
+	})
+	if len(late) == 0 {
+		return latenesses{}
+	}
+	return summarize(late)
 }
 
 // peak is what the replica has had in memory at most, in MiB; 0 where the system does not tell.

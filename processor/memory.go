@@ -13,7 +13,7 @@ type memory struct {
 	widest    int64 // the near window where there is room, in ms
 	window    int64 // ms ahead of the clock that is kept in memory
 	used      int64
-	lacks     bool // something is to be loaded from the store, and there is room
+	lacks     bool         // something is to be loaded from the store, and there is room
 	published atomic.Int64 // used, a while ago
 }
 
