@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/duewheel/duewheel/bench/child"
 )
 
 // The burst and both kinds of others are measured, every record is checked, and nothing is left.
@@ -52,7 +54,7 @@ func TestHotSum(t *testing.T) {
 	var looks []look
 	see := func(ms int, a, b, delivered int64) {
 		l := look{acked: [bystanders]int64{a, b + 1}}
-		l.At, l.Accepted, l.Delivered = when(ms), map[string]int64{"a": 100 + a, "b": b}, map[string]int64{"t": 7 + delivered}
+		l.At, l.Topics, l.Delivered = when(ms), map[string]child.TopicCounts{"a": {Accepted: 100 + a}, "b": {Accepted: b}}, map[string]int64{"t": 7 + delivered}
 		looks = append(looks, l)
 	}
 	see(-900, 0, 0, 0)
