@@ -82,7 +82,7 @@ func TestCases(t *testing.T) {
 		figures []string
 	}{
 		"throughput":   {[]string{"throughput", "cpu"}, "3,000 records", []string{"records_per_s", "ratio", "accepted_per_s", "copy_5000_per_s", "copy_50000_per_s"}},
-		"store":        {[]string{"store"}, "3,000 records", []string{"records_per_s", "ratio", "accepted_per_s", "delivered_per_s"}},
+		"store":        {[]string{"store"}, "3,000 records", []string{"records_per_s", "ratio", "accepted_per_s", "delivered_per_s", "accepted_ratio", "delivered_ratio"}},
 		"writes":       {[]string{"writes"}, "500 records", []string{"records_per_record", "markers_per_record", "transactions"}},
 		"lateness":     {[]string{"lateness", "lateness, live"}, "500 records", []string{"p50_ms", "p99_ms", "p999_ms", "max_ms", "records"}},
 		"lateness-alo": {[]string{"lateness-alo", "lateness-alo, live"}, "500 records", []string{"p50_ms", "p99_ms", "p999_ms", "max_ms", "records"}},

@@ -103,13 +103,13 @@ func store(ctx context.Context, r *runner) ([]Result, error) {
 	f := c.figures()
 	f["delivered_per_s"] = medianOf(c.passages, func(p passage) float64 { return float64(r.o.Records) / p.delivering.Seconds() })
 	f["store_bytes"] = medianOf(c.passages, func(p passage) float64 { return float64(p.storeBytes) })
-	f["delivered_ratio"] = f["delivered_per_s"] / f["copy_best_per_s"]
+	f["delivered_ratio"], f["accepted_ratio"] = f["delivered_per_s"]/f["copy_best_per_s"], f["accepted_per_s"]/f["copy_best_per_s"]
 	return []Result{{
 		Case: "store",
 		What: fmt.Sprintf("%s records of 100 B in %d partitions can suddenly be seen long before they are due, go through the store, as the near window is %v, and then fall due within %v: the time from the first to "+
 			"the last that is accepted, and the time from when the first is due to the last whose delivery is committed, in sum. Compactions while they wait are not counted. exactly_once, defaults otherwise. "+
 			"The copy loop copies the same records. Medians of %d, run alternately after a warm-up.", thousands(int64(r.o.Records)), r.o.Partitions, storeWindow, spread(r.o.Records), r.o.Rounds),
-		Measured: fmt.Sprintf("%s; accepted at %s/s, delivered at %s/s (%.2f)", c.String(), thousands(int64(f["accepted_per_s"])), thousands(int64(f["delivered_per_s"])), f["delivered_ratio"]),
+		Measured: fmt.Sprintf("%s; accepted at %s/s (%.2f), delivered at %s/s (%.2f)", c.String(), thousands(int64(f["accepted_per_s"])), f["accepted_ratio"], thousands(int64(f["delivered_per_s"])), f["delivered_ratio"]),
 		Figures:  f, Checked: c.checked,
 	}}, nil
 }

@@ -14,11 +14,14 @@ import (
 )
 
 // Records that are delayed for three times as long as their topic keeps its log arrive, each once: brokers delete segments meanwhile, and a replica is
-// killed and its store gone.
+// killed and its store gone. Where nothing breaks, in another group, no more copies are made than there are halves of that time until a record is due,
+// and no fewer than there are where each is made three seconds late: brokers are asked once a second how old a log is.
 func TestCarry(t *testing.T) {
 	const keeps, far = 16 * time.Second, 500
 	c := brokers.Start(t, brokers.Options{Config: map[string]string{"log.retention.check.interval.ms": "300"}})
-	s := newStage(t, c, setting{partitions: 2, seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "16000", "segment.bytes": "1048576"}})
+	delays := map[string]string{"retention.ms": "16000", "segment.bytes": "1048576"}
+	s := newStage(t, c, setting{partitions: 2, seed: newSeed(t), delayConfig: delays})
+	steady := carriedAsComputed(t, c, delays, keeps)
 	change := func(c *replicaConfig) { c.CommitInterval = 100 * time.Millisecond }
 	first, began := s.spawn(s.replica(change)), time.Now()
 	for _, size := range []int{0, 100, 20_000} {
@@ -56,6 +59,28 @@ func TestCarry(t *testing.T) {
 	s.arrive()
 	second.stop()
 	s.judge()
+	steady()
+}
+
+// carriedAsComputed has some records wait for nearly three times as long as their topic keeps its log. What it returns counts the copies, when all have
+// been delivered.
+func carriedAsComputed(t *testing.T, c *brokers.Cluster, delays map[string]string, keeps time.Duration) (judge func()) {
+	const records, wait, late = 200, 46 * time.Second, 3 * time.Second
+	s := newStage(t, c, setting{partitions: 2, seed: newSeed(t), delayConfig: delays})
+	p := s.start(s.replica(func(c *replicaConfig) { c.Instance = "steady" }))
+	s.awaitLive(p, 2)
+	s.load(load.Config{Records: records, ValueBytes: 100, Due: []load.Due{{Weight: 1, From: wait, To: wait}}})
+	return func() {
+		s.arrive()
+		most, least := int64(records*(wait/(keeps/2))), int64(records*(wait/(keeps/2+late)))
+		if carried := p.Stats().Topics[0].Carried; carried < least || carried > most {
+			t.Errorf("%d records that waited for %v were carried %d times, want %d to %d", records, wait, carried, least, most)
+		} else {
+			t.Logf("%.2f writes a record, %.2f computed", 2+float64(carried)/records, 2+wait.Seconds()/(keeps/2).Seconds())
+		}
+		p.stop()
+		s.judge()
+	}
 }
 
 func (s *stage) ends() kadm.ListedOffsets {
