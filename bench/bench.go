@@ -64,6 +64,7 @@ type Options struct {
 	Logger *slog.Logger
 
 	hot     int           // records of the case hot that are due at one instant
+	wave    time.Duration // how far ahead waves of the case window are due, at least, and half as far as at most
 	pairs   int           // rounds of the case floor
 	settle  time.Duration // between what has been prepared and the first due time
 	targets int           // partitions of target topics
@@ -82,6 +83,7 @@ func (o Options) withDefaults() Options {
 	o.Pending = cmp.Or(o.Pending, 1_000_000)
 	o.Rounds = cmp.Or(o.Rounds, 3)
 	o.Partitions = cmp.Or(o.Partitions, 4)
+	o.wave = cmp.Or(o.wave, 8*time.Second)
 	o.pairs = cmp.Or(o.pairs, 5)
 	o.settle = cmp.Or(o.settle, 2*time.Second)
 	o.targets = cmp.Or(o.targets, o.Partitions)
@@ -159,6 +161,7 @@ var all = []benchCase{
 	{"lateness-alo", lateness("lateness-alo", processor.AtLeastOnce)},
 	{"instant", instant},
 	{"hot", hotInstant},
+	{"window", windowed},
 	{"floor", floor},
 	{"carry", carrying},
 	{"idle", idle},

@@ -34,7 +34,7 @@ func smallOn(t *testing.T, cases ...string) (Options, *kfake.Cluster) {
 	t.Cleanup(c.Close)
 	return Options{
 		Client: []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, Cases: cases,
-		Records: 3000, Rate: 1000, For: 400 * time.Millisecond, Burst: 1000, Rounds: 1, pairs: 1, Partitions: 2, Lanes: 2,
+		Records: 3000, Rate: 1000, For: 400 * time.Millisecond, Burst: 1000, Rounds: 1, wave: 300 * time.Millisecond, pairs: 1, Partitions: 2, Lanes: 2,
 		Dir: t.TempDir(), Progress: testWriter{t}, settle: 700 * time.Millisecond,
 	}, c
 }
@@ -89,8 +89,9 @@ func TestCases(t *testing.T) {
 		"instant":      {[]string{"instant"}, " records", []string{"last_seen_s", "pause_ms"}},
 		"floor": {[]string{"floor, 1 × 4", "floor, 3 × 8"}, "250 records", []string{"p50_ms", "p99_ms", "floor_p50_ms", "floor_p99_ms", "p50_ms_ratio", "p99_ms_ratio",
 			"transactions_per_s", "floor_transactions_per_s", "cpu_ratio"}},
-		"carry": {[]string{"carry"}, "125 records", []string{"p50_ms", "p99_ms", "without_p50_ms", "without_p99_ms", "copies_per_s"}},
-		"idle":  {[]string{"idle"}, "5 records", []string{"cpu_percent", "floor_cpu_percent", "requests_per_record"}},
+		"window": {[]string{"window"}, " records", []string{"near_p99_ms", "loads_p99_ms", "spills_p99_ms"}},
+		"carry":  {[]string{"carry"}, "125 records", []string{"p50_ms", "p99_ms", "without_p50_ms", "without_p99_ms", "copies_per_s"}},
+		"idle":   {[]string{"idle"}, "5 records", []string{"cpu_percent", "floor_cpu_percent", "requests_per_record"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -129,7 +129,7 @@ func TestOptions(t *testing.T) {
 		t.Fatal("no error")
 	}
 	want := `bench: no client options: brokers are missing
-bench: no case "speed"; there are throughput, store, writes, lateness, lateness-alo, instant, hot, floor, carry, idle
+bench: no case "speed"; there are throughput, store, writes, lateness, lateness-alo, instant, hot, window, floor, carry, idle
 bench: records is -1: 1 to 1073741824
 bench: a lateness case of 1ms: 100ms to 24h`
 	if err.Error() != want {

@@ -27,7 +27,8 @@ records written to Kafka for each delayed record, lateness at a steady rate, wha
 when very many records are due at one instant, how all that compares with bare producers,
 and what an idle processor costs. The processor runs in this process, but for hot: there
 it is the memory of a process of its own that is measured, too, while a million records
-are due at one instant, or as many as --burst says, and others beside them.
+are due at one instant, or as many as --burst says, and others beside them. The case
+window has records go to the local store and come back while their lateness is measured.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
 record checked, and deletes them, also on Ctrl-C. All cases together take some 20
