@@ -2,6 +2,8 @@ package processor
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/duewheel/duewheel/topics"
@@ -30,28 +32,38 @@ func (g *carriage) remembers(p PartitionStats) bool {
 	return p.Remembered > 0 && g.stuck == "" && g.next >= g.ageing
 }
 
-// behinds says of which partitions of a topic the log may lose what is pending, and why. Carriers write it, every goroutine may read.
-type behinds struct {
+// whys says of partitions, or of lanes, why something is as it should not be. Every goroutine may use it.
+type whys struct {
 	mu sync.Mutex
 	m  map[int32]string
 }
 
-// set says why of a partition, or that it is not so: "". It returns what was said before.
-func (b *behinds) set(partition int32, why string) (was string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	was = b.m[partition]
-	if b.m == nil {
-		b.m = map[int32]string{}
+// set says why of one, or that all is well: "". It returns what was said before.
+func (w *whys) set(of int32, why string) (was string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was = w.m[of]
+	if w.m == nil {
+		w.m = map[int32]string{}
 	}
-	if b.m[partition] = why; why == "" {
-		delete(b.m, partition)
+	if w.m[of] = why; why == "" {
+		delete(w.m, of)
 	}
 	return was
 }
 
-func (b *behinds) of(partition int32) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.m[partition]
+func (w *whys) of(n int32) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m[n]
+}
+
+// any is why of the first of which something is said; "": of none.
+func (w *whys) any() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.m) == 0 {
+		return ""
+	}
+	return w.m[slices.Min(slices.Collect(maps.Keys(w.m)))]
 }

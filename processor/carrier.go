@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -29,16 +27,10 @@ import (
 //
 // One goroutine owns it. What it knows of partitions are their pictures.
 type carrier struct {
-	*shared
-	log        *slog.Logger
-	lane       int
-	to         chan<- *excerpt
-	cl         *kgo.Client
-	of         map[kafka.TopicPartition]*carriage
-	keeps      map[string]topics.Keeping // by topic
-	lookedAt   time.Time
-	failing    wait.Backoff // to look
-	failsSince time.Time    // zero: it does not
+	to chan<- *excerpt
+	cl *kgo.Client
+	of map[kafka.TopicPartition]*carriage
+	ageing
 }
 
 const (
@@ -52,10 +44,6 @@ const (
 	carrySpares = time.Minute
 	// carryPause is how soon it is looked again when there is nothing to carry.
 	carryPause = time.Second
-	// carryLook is how often brokers are asked how old a log is: once in a twentieth of what it keeps, and within these bounds.
-	carryLook, carryLookMost = time.Second, time.Minute
-	// carryUnasked is for how long it may go on failing to ask how old logs are before that is said.
-	carryUnasked = 5 * time.Minute
 	// carryRest bounds how long a partition is left alone of which nothing could be carried.
 	carryRest = time.Minute
 	// carryAgain is how soon that is tried again which could not be carried, where it is for the length of a log. Else it is a
@@ -65,8 +53,8 @@ const (
 
 func newCarrier(sh *shared, lane int, to chan<- *excerpt) *carrier {
 	return &carrier{
-		shared: sh, log: sh.cfg.Logger.With("lane", lane), lane: lane, to: to,
-		of: map[kafka.TopicPartition]*carriage{}, keeps: map[string]topics.Keeping{},
+		to: to, of: map[kafka.TopicPartition]*carriage{},
+		ageing: ageing{shared: sh, log: sh.cfg.Logger.With("lane", lane), lane: lane, keeps: map[string]topics.Keeping{}, fails: map[string]time.Time{}},
 	}
 }
 
@@ -75,17 +63,32 @@ func (c *carrier) run(ctx context.Context, cl *kgo.Client) {
 	c.cl = cl
 	for pause := carryPause; wait.For(ctx, pause); {
 		pause = carryPause
-		pictures := c.partitions()
-		if err := c.look(ctx, pictures); err == nil {
-			c.failsSince = time.Time{}
-		} else if ctx.Err() == nil {
-			c.lookFailed(pictures, err)
-		}
-		for _, p := range pictures {
+		for _, p := range c.watch(ctx) {
 			if g := c.due(p); g != nil && ctx.Err() == nil {
 				c.carry(ctx, g, p)
 				pause = 0
 			}
+		}
+	}
+}
+
+// watch looks how old the logs of the partitions are that are here, and tells what there is to tell. That goes on whatever the carrier waits for.
+func (c *carrier) watch(ctx context.Context) (pictures []PartitionStats) {
+	pictures = c.partitions()
+	c.look(ctx, c.cl, c.of)
+	c.tell(pictures)
+	return pictures
+}
+
+// wait waits, and reports whether ctx still goes on.
+func (c *carrier) wait(ctx context.Context, d time.Duration) bool {
+	for end := time.Now().Add(d); ; c.watch(ctx) {
+		left := time.Until(end)
+		if left <= carryPause {
+			return wait.For(ctx, left)
+		}
+		if !wait.For(ctx, carryPause) {
+			return false
 		}
 	}
 }
@@ -115,115 +118,12 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 	return pictures
 }
 
-// lookEvery is how often brokers are asked how old a log is.
-func (c *carrier) lookEvery() time.Duration {
-	every := carryLookMost
-	for tp := range c.of {
-		if age := c.keeps[tp.Topic].Age; age > 0 {
-			every = min(every, max(age/20, carryLook))
-		}
-	}
-	return every
-}
-
-// look asks what topics keep, and where in their logs what is half as old lies.
-func (c *carrier) look(ctx context.Context, pictures []PartitionStats) error {
-	if len(pictures) == 0 || time.Since(c.lookedAt) < c.lookEvery() {
-		return nil
-	}
-	c.lookedAt = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
-	defer cancel()
-	adm := kadm.NewClient(c.cl)
-	var names []string
-	for _, p := range pictures {
-		names = append(names, p.Topic)
-	}
-	slices.Sort(names)
-	keeps, err := topics.Keeps(ctx, adm, slices.Compact(names)...)
-	if err != nil {
-		return err
-	}
-	clear(c.keeps)
-	for topic, k := range keeps {
-		c.keeps[topic] = k
-		c.note(topic, unreadableSettings(k.Err))
-		if k.Age > 0 {
-			err = errors.Join(err, c.lookAt(ctx, adm, topic, k.Age))
-		}
-	}
-	c.tell(pictures)
-	return err
-}
-
-// lookFailed rests before it is looked again, and says so of all topics when that goes on failing.
-func (c *carrier) lookFailed(pictures []PartitionStats, err error) {
-	c.log.Debug("it cannot be asked how old delay topics are; asking again", "error", err)
-	c.lookedAt = time.Now().Add(max(c.failing.Failed(), wait.LeastRest) - c.lookEvery())
-	if c.failsSince.IsZero() {
-		c.failsSince = time.Now()
-	}
-	if time.Since(c.failsSince) < carryUnasked {
-		return
-	}
-	for _, p := range pictures {
-		c.note(p.Topic, fmt.Errorf("brokers do not say how old its log is: %w", err))
-	}
-}
-
-// unreadableSettings says what it means that a topic's settings cannot be read; nil: they can.
-func unreadableSettings(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("its settings cannot be read (%w), so it is not known for how long it keeps its log: give this user the right to DescribeConfigs of the topic, or set carry: false on the route", err)
-}
-
-// note tells once why nothing of a topic is carried for its age; nil: it is.
-func (c *carrier) note(topic string, err error) {
-	why := ""
-	if err != nil {
-		why = err.Error()
-	}
-	switch {
-	case !newWhy(&c.counters.topics[topic].uncarried, why):
-	case why == "":
-		c.log.Info("what is pending in a delay topic is carried for its age again", "topic", topic)
-	default:
-		c.log.Warn("what is pending in a delay topic is not carried for its age", "topic", topic, "why", why)
-	}
-}
-
-// lookAt asks where in a topic that lies which is half as old as what it keeps, and three quarters.
-func (c *carrier) lookAt(ctx context.Context, adm *kadm.Client, topic string, age time.Duration) error {
-	now := c.clock.Now()
-	old, err := adm.ListOffsetsAfterMilli(ctx, now-age.Milliseconds()/2, topic)
-	if err != nil {
-		return fmt.Errorf("offsets by age: %w", err)
-	}
-	ageing, err := adm.ListOffsetsAfterMilli(ctx, now-age.Milliseconds()/4*3, topic)
-	if err != nil {
-		return fmt.Errorf("offsets by age: %w", err)
-	}
-	for tp, g := range c.of {
-		o, ok := old.Lookup(tp.Topic, tp.Partition)
-		a, too := ageing.Lookup(tp.Topic, tp.Partition)
-		switch {
-		case tp.Topic != topic:
-		case !ok || !too:
-			err = errors.Join(err, kerr.UnknownTopicOrPartition)
-		case o.Err != nil || a.Err != nil:
-			err = errors.Join(err, o.Err, a.Err)
-		default:
-			g.old, g.ageing = o.Offset, a.Offset
-		}
-	}
-	return err
-}
-
 // due says whether something of a partition is to be carried now, and from where on; nil: nothing.
 func (c *carrier) due(p PartitionStats) *carriage {
 	g := c.of[p.tp()]
+	if g == nil || g.id != p.TopicID { // it has been given up meanwhile
+		return nil
+	}
 	for len(g.ahead) > 0 && g.ahead[0] < p.LowWater {
 		g.ahead = g.ahead[1:]
 	}
@@ -283,7 +183,7 @@ func (c *carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Recor
 		if records = records[got.read:]; len(records) > 0 {
 			g.next = records[0].Offset
 		}
-		if !wait.For(ctx, c.share(got)-time.Since(began)) {
+		if !c.wait(ctx, c.share(got)-time.Since(began)) {
 			return
 		}
 	}
@@ -309,17 +209,20 @@ func (c *carrier) share(got copied) time.Duration {
 }
 
 // hand hands an excerpt to the lane, and waits for what becomes of it.
-func (c *carrier) hand(ctx context.Context, x *excerpt) (got copied) {
-	select {
-	case c.to <- x:
-	case <-ctx.Done():
-		return copied{err: ctx.Err()}
-	}
-	select {
-	case got = <-x.answer:
-		return got
-	case <-ctx.Done():
-		return copied{err: ctx.Err()}
+func (c *carrier) hand(ctx context.Context, x *excerpt) copied {
+	t := time.NewTicker(carryPause)
+	defer t.Stop()
+	for to := c.to; ; {
+		select {
+		case to <- x:
+			to = nil
+		case got := <-x.answer:
+			return got
+		case <-t.C:
+			c.watch(ctx)
+		case <-ctx.Done():
+			return copied{err: ctx.Err()}
+		}
 	}
 }
 
@@ -354,10 +257,18 @@ func (c *carrier) failed(g *carriage, got copied) {
 	if got.refused != nil {
 		g.most = max(g.most/2, 1)
 	}
-	rest := wait.Growing(g.failed, wait.LeastRest, carryRest)
+	rest := wait.Growing(g.failed, wait.LeastRest, c.restMost(g))
 	g.failed++
 	g.rests = time.Now().Add(rest)
 	c.log.Debug("nothing could be carried; trying again", "topic", g.tp.Topic, "partition", g.tp.Partition, "error", got.err, "in", rest)
+}
+
+// restMost is how long a partition is left alone at most of which nothing could be carried: no more than a small part of the time that there is.
+func (c *carrier) restMost(g *carriage) time.Duration {
+	if age := c.keeps[g.tp.Topic].Age; age > 0 {
+		return min(carryRest, max(age/20, carryPause))
+	}
+	return carryRest
 }
 
 // read reads some of a partition's log, up to an offset, and says where the rest of it begins.
@@ -369,6 +280,11 @@ func (c *carrier) read(ctx context.Context, g *carriage, upTo int64) (records []
 		return nil, 0, err
 	}
 	answer, err := kafka.FetchOnce(ctx, leader, g.tp, g.id, g.next, carryBytes)
+	if errors.Is(err, kerr.OffsetOutOfRange) { // retention has cut the log since it was asked where that begins
+		if b, failed := kafka.BoundsOf(ctx, leader, g.tp); failed == nil && b.Start > g.next {
+			return nil, min(b.Start, upTo), nil
+		}
+	}
 	if err != nil {
 		return nil, 0, err
 	}

@@ -166,17 +166,43 @@ func TestCarryFailsForLength(t *testing.T) {
 	})
 }
 
-// That brokers do not say how old a log is, is said when that lasts.
+// That brokers do not say how old a log is, is said when that lasts, and soon where it is not kept for long.
 func TestCarryUnasked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, p := testCarrier(topics.Route{})
-		of := c.counters.topics["t"]
-		c.lookFailed([]PartitionStats{p}, errors.New("no leader"))
-		time.Sleep(carryUnasked)
-		equal(t, "at first", saidWhy(&of.uncarried), "")
-		c.lookFailed([]PartitionStats{p}, errors.New("no leader"))
-		equal(t, "when it lasts", saidWhy(&of.uncarried), "brokers do not say how old its log is: no leader")
-	})
+	for name, c := range map[string]struct {
+		keeps, after time.Duration
+	}{"long": {72 * time.Hour, carryUnasked}, "short": {time.Minute, time.Minute / 8}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				carrier, _, _ := testCarrier(topics.Route{})
+				carrier.keeps["t"] = topics.Keeping{Age: c.keeps}
+				of := carrier.counters.topics["t"]
+				carrier.heard("t", errors.New("no leader"))
+				time.Sleep(c.after - time.Millisecond)
+				carrier.heard("t", errors.New("no leader"))
+				equal(t, "at first", of.uncarried.any(), "")
+				time.Sleep(time.Millisecond)
+				carrier.heard("t", errors.New("no leader"))
+				equal(t, "when it lasts", of.uncarried.any(), "no leader")
+				carrier.heard("t", nil)
+				equal(t, "when it is over", of.uncarried.any(), "")
+				carrier.heard("t", errors.New("no leader"))
+				equal(t, "when it has begun anew", of.uncarried.any(), "")
+			})
+		})
+	}
+}
+
+// What is said of a topic is forgotten with the last of its partitions that is here, and what another lane says of it is not.
+func TestCarryElsewhere(t *testing.T) {
+	c, g, _ := testCarrier(topics.Route{})
+	of := c.counters.topics["t"]
+	why := unreadableSettings(errors.New("TOPIC_AUTHORIZATION_FAILED"))
+	c.heard("t", why)
+	of.uncarried.set(7, "another lane")
+	equal(t, "while it is here", of.uncarried.any(), why.Error())
+	delete(c.of, g.tp)
+	c.look(t.Context(), nil, c.of)
+	equal(t, "when it is not", of.uncarried.any(), "another lane")
 }
 
 // The lane is given no more than its share of the budget, and no more in one turn than that of a second.
@@ -227,6 +253,20 @@ func TestCarryAnswers(t *testing.T) {
 	})
 }
 
+// However often it fails, it is tried again within a small part of the time that there is.
+func TestCarryRests(t *testing.T) {
+	for keeps, most := range map[time.Duration]time.Duration{0: carryRest, time.Hour: carryRest, 4 * time.Minute: 12 * time.Second, time.Second: carryPause} {
+		c, g, _ := testCarrier(topics.Route{})
+		c.keeps["t"] = topics.Keeping{Age: keeps}
+		for range 30 {
+			c.failed(g, copied{err: errors.New("no")})
+		}
+		if rest := time.Until(g.rests); rest > most || rest < most/2 {
+			t.Errorf("kept for %v: it rests for %v", keeps, rest)
+		}
+	}
+}
+
 const wait100 = 100 * time.Millisecond
 
 // A partition is behind when its first pending record is older than three quarters of what its topic keeps.
@@ -271,16 +311,19 @@ func TestCarryExcerpts(t *testing.T) {
 	})
 }
 
-// That a topic's settings cannot be read is said once, and when they can be again.
+// That a topic's settings cannot be read is said at once where nothing is known of it, and when they can be again.
 func TestCarryUnknown(t *testing.T) {
 	c, _, _ := testCarrier(topics.Route{})
 	of := c.counters.topics["t"]
-	c.note("t", unreadableSettings(nil))
-	equal(t, "known", saidWhy(&of.uncarried), "")
-	c.note("t", unreadableSettings(errors.New("TOPIC_AUTHORIZATION_FAILED")))
-	if why := saidWhy(&of.uncarried); !strings.Contains(why, "TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(why, "DescribeConfigs") {
+	c.heard("t", nil)
+	equal(t, "known", of.uncarried.any(), "")
+	c.heard("t", unreadableSettings(errors.New("TOPIC_AUTHORIZATION_FAILED")))
+	if why := of.uncarried.any(); !strings.Contains(why, "TOPIC_AUTHORIZATION_FAILED") || !strings.Contains(why, "DescribeConfigs") {
 		t.Errorf("it says %q", why)
 	}
-	c.note("t", nil)
-	equal(t, "known again", saidWhy(&of.uncarried), "")
+	c.heard("t", nil)
+	equal(t, "known again", of.uncarried.any(), "")
+	c.keeps["t"] = topics.Keeping{Age: time.Hour}
+	c.heard("t", unreadableSettings(errors.New("UNKNOWN_SERVER_ERROR")))
+	equal(t, "what was known before counts for a while", of.uncarried.any(), "")
 }

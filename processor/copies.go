@@ -70,12 +70,11 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 	if x == nil || ts.quota.Lasts() {
 		return nil
 	}
-	i := slices.IndexFunc(ps, func(p *partition) bool { return p.tp == x.tp && p.id == x.id && p.live() })
-	if i < 0 || !(pending.Carrying{Partition: ps[i].Partition}).May() {
+	p := x.here(ps)
+	if !(pending.Carrying{Partition: p.Partition}).May() {
 		ts.copied(x, copied{err: errNotNow})
 		return nil
 	}
-	p := ps[i]
 	if (ts.full || p.wants(now) > 0) && !(x.waited && x.overdue()) {
 		x.waited = true
 		return nil
@@ -99,6 +98,21 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 	pt.copies, p.copying = c, true
 	pt.p.Begin()
 	return pt
+}
+
+// here is the partition that an excerpt is of; nil: it is not live here.
+func (x *excerpt) here(ps []*partition) *partition {
+	if i := slices.IndexFunc(ps, func(p *partition) bool { return p.tp == x.tp && p.id == x.id && p.live() }); i >= 0 {
+		return ps[i]
+	}
+	return nil
+}
+
+// giveBack gives an excerpt back to the carrier whose partition is not live here, also while there are no turns: it has others to carry.
+func (ts *turns) giveBack(ps []*partition) {
+	if x := ts.excerpt; x != nil && x.here(ps) == nil {
+		ts.copied(x, copied{err: errNotNow})
+	}
 }
 
 // overdue reports whether it has given way to what is due for long enough.

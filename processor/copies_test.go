@@ -156,7 +156,7 @@ func TestCopiesGiveWay(t *testing.T) {
 	x = c.excerpt(2)
 	c.overdue(x)
 	x.id = kafka.TopicID{9}
-	if pt := c.l.turns.copies(c.l.order, testNow); pt != nil {
+	if c.l.turns.begin(c.l.order, testNow, outsider{}); c.l.turns.inFlight != nil {
 		t.Fatal("the topic was made anew, and what was read of the old one is copied")
 	}
 	if got := <-x.answer; got.err != errNotNow {
@@ -167,6 +167,36 @@ func TestCopiesGiveWay(t *testing.T) {
 	equal(t, "it is about to be read again", c.l.turns.copies(c.l.order, testNow) == nil, true)
 	if got := <-x.answer; got.err != errNotNow {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What is to be carried of a partition that was given up goes back to the carrier, also if the lane has no other one, or no turn may begin.
+func TestCopiesGivenUp(t *testing.T) {
+	for name, give := range map[string]func(c *copyist) []*partition{
+		"the last one": func(*copyist) []*partition { return nil },
+		"producers are renewed": func(c *copyist) []*partition {
+			c.l.producers.renewing = true
+			c.p.phase = PhaseStopped
+			return c.l.order
+		},
+		"a turn is under way": func(c *copyist) []*partition {
+			c.l.turns.inFlight = &turn{}
+			c.p.phase = PhaseStopped
+			return c.l.order
+		},
+		"it is not in the group": func(c *copyist) []*partition { c.p.phase = PhaseRestoring; return c.l.order },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCopyist(t)
+			x := c.excerpt(2)
+			c.l.turns.begin(give(c), testNow, outsider{})
+			select {
+			case got := <-x.answer:
+				equal(t, "why", got.err, errNotNow)
+			default:
+				t.Error("the carrier waits")
+			}
+		})
 	}
 }
 

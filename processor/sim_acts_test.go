@@ -27,7 +27,7 @@ func (p plan) has(any ...op) bool {
 var choices = map[op][]string{
 	opConfigure: names(settings, func(s topicSetting) string { return s.topic + " " + s.key + "=" + s.value }),
 	opPoison:    names(poisons, (*kerr.Error).Error), opProduceError: names(produceErrors, (*kerr.Error).Error), opUnwilling: names(unwillings, (*kerr.Error).Error),
-	opRefuse: names(refused, badAnswer.String), opRefuseCommit: names(refusedCommits, badAnswer.String),
+	opRefuse: names(refused, badAnswer.String), opRefuseCommit: names(refusedCommits, badAnswer.String), opRefuseCarriers: names(refusedCarriers, badAnswer.String),
 	opFarClock: names(farOff, time.Duration.String), opRefuseOne: names(refusedOne, badAnswer.String),
 }
 
@@ -82,6 +82,15 @@ var refused, refusedCommits = func() (all, commits []badAnswer) {
 	return all, commits
 }()
 
+var refusedCarriers = func() (all []badAnswer) {
+	for _, a := range carriersAsk {
+		for _, e := range a.errs {
+			all = append(all, badAnswer{key: a.key, topic: a.topic, err: e})
+		}
+	}
+	return all
+}()
+
 var farOff = []time.Duration{10 * time.Minute, -10 * time.Minute, 24 * time.Hour, -24 * time.Hour}
 
 // actOnBrokers carries out what happens to the cluster.
@@ -115,6 +124,9 @@ func (r *runner) actOnBrokers(s step) (done, handled bool) {
 		r.refuseFor(s.For, refused[s.N], only...)
 	case opRefuseCommit:
 		r.refuseFor(s.For, refusedCommits[s.N])
+	case opRefuseCarriers:
+		a := refusedCarriers[s.N]
+		r.fault(s.For, kfake.Fault{Keys: []kmsg.Key{a.key}, Topic: a.topic, Err: a.err, When: ofCarriers})
 	case opBrokerClock:
 		return r.turnClock(s), true
 	case opFreezeBroker:

@@ -60,54 +60,55 @@ type step struct {
 type op int
 
 const (
-	opSend         op = iota // N requests
-	opTransact               // N requests in a transaction that stays open For; even N commit
-	opKill                   // kill -9, back after For
-	opPowerLoss              // the same, and what was not synced is gone in part
-	opWipe                   // the same, and the disk is gone
-	opFlush                  // the store is flushed
-	opStop                   // SIGTERM, back after For
-	opJoin                   // one process more
-	opLeave                  // SIGTERM, for good
-	opFreeze                 // nothing passes between process and brokers For
-	opAhead                  // the wall clock is ahead For, less than what makes it believed
-	opBehind                 // the wall clock is behind For
-	opHold                   // a request of kind N is on its way For
-	opCutBefore              // a request of kind N is lost
-	opCutAfter               // the answer to a request of kind N is lost
-	opKillBefore             // kill -9 as it sends a request of kind N, back after For
-	opKillAfter              // kill -9 when a request of kind N has been carried out, back after For
-	opFreezeBefore           // freeze as it sends a request of kind N
-	opFreezeAfter            // freeze when a request of kind N has been carried out
-	opFault                  // the broker answers with error N
-	opLeaderless             // a target has no leader For
-	opCoordinator            // the coordinators move
-	opForget                 // orders forgets the producer of the request after N
-	opLeaders                // the leaders move
-	opFull                   // the disk is full For
-	opOverlap                // producers of requests have overlapping transactions For
-	opRetain                 // retention cuts the log up to L
-	opConfigure              // a topic has setting N For
-	opPartitions             // orders has one partition more
-	opQuota                  // the process may produce few bytes a second For
-	opPoison                 // N requests among others that orders refuses for what they are
-	opProduceError           // what is produced for a target is answered with error N For
-	opUnwilling              // a target's leaders refuse with N what is produced, and markers, For
-	opRefuse                 // a kind of request is refused For, of one partition only where Who is 2 or 3
-	opRefuseCommit           // the same, of checkpoints
-	opBrokerClock            // the clock of a broker is wrong For
-	opFarClock               // the clock of a machine is wrong For, by minutes or hours, and after a restart meanwhile
-	opFreezeBroker           // a broker is silent For
-	opRemove                 // the state directory is removed
-	opUnreachable            // a broker refuses connections of a process For
-	opCancel                 // N requests of each partition are cancelled when they have been acknowledged
-	opRefuseOne              // the same, and the checkpoints of one partition are refused For, or once
+	opSend           op = iota // N requests
+	opTransact                 // N requests in a transaction that stays open For; even N commit
+	opKill                     // kill -9, back after For
+	opPowerLoss                // the same, and what was not synced is gone in part
+	opWipe                     // the same, and the disk is gone
+	opFlush                    // the store is flushed
+	opStop                     // SIGTERM, back after For
+	opJoin                     // one process more
+	opLeave                    // SIGTERM, for good
+	opFreeze                   // nothing passes between process and brokers For
+	opAhead                    // the wall clock is ahead For, less than what makes it believed
+	opBehind                   // the wall clock is behind For
+	opHold                     // a request of kind N is on its way For
+	opCutBefore                // a request of kind N is lost
+	opCutAfter                 // the answer to a request of kind N is lost
+	opKillBefore               // kill -9 as it sends a request of kind N, back after For
+	opKillAfter                // kill -9 when a request of kind N has been carried out, back after For
+	opFreezeBefore             // freeze as it sends a request of kind N
+	opFreezeAfter              // freeze when a request of kind N has been carried out
+	opFault                    // the broker answers with error N
+	opLeaderless               // a target has no leader For
+	opCoordinator              // the coordinators move
+	opForget                   // orders forgets the producer of the request after N
+	opLeaders                  // the leaders move
+	opFull                     // the disk is full For
+	opOverlap                  // producers of requests have overlapping transactions For
+	opRetain                   // retention cuts the log up to L
+	opConfigure                // a topic has setting N For
+	opPartitions               // orders has one partition more
+	opQuota                    // the process may produce few bytes a second For
+	opPoison                   // N requests among others that orders refuses for what they are
+	opProduceError             // what is produced for a target is answered with error N For
+	opUnwilling                // a target's leaders refuse with N what is produced, and markers, For
+	opRefuse                   // a kind of request is refused For, of one partition only where Who is 2 or 3
+	opRefuseCommit             // the same, of checkpoints
+	opRefuseCarriers           // the same, of what carriers ask
+	opBrokerClock              // the clock of a broker is wrong For
+	opFarClock                 // the clock of a machine is wrong For, by minutes or hours, and after a restart meanwhile
+	opFreezeBroker             // a broker is silent For
+	opRemove                   // the state directory is removed
+	opUnreachable              // a broker refuses connections of a process For
+	opCancel                   // N requests of each partition are cancelled when they have been acknowledged
+	opRefuseOne                // the same, and the checkpoints of one partition are refused For, or once
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
 	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions",
-	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints",
+	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints", "refuse carriers",
 	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition"}
 
 // kinds are the requests that are held and cut.
@@ -247,7 +248,7 @@ func drawStep(t *rapid.T) step {
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap,
-		opConfigure, opQuota, opPoison, opProduceError, opUnwilling, opRefuse, opRefuseCommit, opBrokerClock, opFarClock, opUnreachable, opFreezeBroker:
+		opConfigure, opQuota, opPoison, opProduceError, opUnwilling, opRefuse, opRefuseCommit, opRefuseCarriers, opBrokerClock, opFarClock, opUnreachable, opFreezeBroker:
 		// Shorter and longer than a session, a turn, and a request may take.
 		s.For = oneOf(t, "for", 10*milli, 200*milli, time.Second, 2200*milli, 3*time.Second, 4500*milli, 7*time.Second, 12*time.Second)
 	}

@@ -102,7 +102,7 @@ func TestSimReadRightTaken(t *testing.T) {
 // ofProcesses leaves out what the checker fetches.
 func ofProcesses(req kmsg.Request) bool {
 	f, ok := req.(*kmsg.FetchRequest)
-	return !ok || f.MaxWaitMillis == int32(kafka.FetchMaxWait.Milliseconds())
+	return !ok || f.MaxWaitMillis == int32(kafka.FetchMaxWait.Milliseconds()) || ofCarriers(req)
 }
 
 // refusedForAMinute lets one process run into a fault, and another one start while it lasts.

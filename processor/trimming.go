@@ -58,7 +58,9 @@ func (t *trimming) run(ctx context.Context, cl *kgo.Client) {
 
 // trim deletes what can go of each topic. The error says what could not be asked.
 func (t *trimming) trim(ctx context.Context, cl *kgo.Client, adm *kadm.Client, now time.Time) error {
-	unneeded := t.unneeded(t.assigned.pictures(), now)
+	pictures := t.assigned.pictures()
+	t.forget(pictures)
+	unneeded := t.unneeded(pictures, now)
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	if err := t.choose(ctx, adm, unneeded); err != nil || len(unneeded) == 0 {
@@ -74,6 +76,15 @@ func (t *trimming) trim(ctx context.Context, cl *kgo.Client, adm *kadm.Client, n
 		t.trimmed(topic, offsets, answers[topic])
 	}
 	return failed
+}
+
+// forget stops saying why topics are not trimmed of which nothing is here any more: the replica that has their partitions says it.
+func (t *trimming) forget(pictures []PartitionStats) {
+	for topic, stats := range t.counters.topics {
+		if !slices.ContainsFunc(pictures, func(p PartitionStats) bool { return p.Topic == topic }) {
+			stats.untrimmed.Store(nil)
+		}
+	}
 }
 
 // cut is what of a topic's partitions can go.

@@ -108,3 +108,18 @@ func TestNotTrimmedUntilSomethingIs(t *testing.T) {
 		t.Errorf("trimmed, and says %q", said())
 	}
 }
+
+// Why a topic is not trimmed is not said any more when none of its partitions is here.
+func TestUntrimmedElsewhere(t *testing.T) {
+	p := testProcessor(t)
+	tr := newTrimming(&p.shared)
+	untrimmed := func() string { return p.Stats().Topics[0].Untrimmed }
+	tr.note(testTopic, "no right")
+	if untrimmed() == "" {
+		t.Fatal("a topic that is not trimmed is not named")
+	}
+	if err := tr.trim(t.Context(), nil, nil, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "untrimmed, without partitions here", untrimmed(), "")
+}

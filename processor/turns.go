@@ -25,6 +25,7 @@ type turns struct {
 // begin starts the next turn if there is something to do. While a turn is in flight that
 // could not hold all that was due, the next is rendered ahead.
 func (ts *turns) begin(ps []*partition, now int64, stay membership) {
+	ts.giveBack(ps)
 	if ts.producers.renewing || len(ps) == 0 {
 		return
 	}

@@ -61,7 +61,7 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 		names[tp.Topic] = true
 	}
 	list := slices.Collect(maps.Keys(names))
-	adm := kadm.NewClient(cl)
+	adm := patient(cl)
 	asked := time.Now()
 	starts, err := answered(adm.ListStartOffsets(ctx, list...))
 	if err != nil {
@@ -119,6 +119,20 @@ func BoundsOf(ctx context.Context, leader *kgo.Broker, tp TopicPartition) (b Bou
 		*ask.into = resp.Topics[0].Partitions[0].Offset
 	}
 	return b, nil
+}
+
+// OffsetsAfter says of the partitions of a topic which the first record is whose timestamp is not below a time in ms; where there is none, where
+// the log ends. The error is that no leader has answered: what is said of a partition may be an error, or lacking, without it.
+func OffsetsAfter(ctx context.Context, cl *kgo.Client, topic string, milli int64) (kadm.ListedOffsets, error) {
+	return answered(patient(cl).ListOffsetsAfterMilli(ctx, milli, topic))
+}
+
+// patient asks with no more time for brokers than they are to have. ListOffsets has a time of its own, for what lies in a remote tier, and until that
+// is over all that follows on the connection waits: kadm allows for 15 s.
+func patient(cl *kgo.Client) *kadm.Client {
+	adm := kadm.NewClient(cl)
+	adm.SetTimeoutMillis(int32(BrokerPatience.Milliseconds()))
+	return adm
 }
 
 // answered makes do with the brokers that have answered, if any has.
