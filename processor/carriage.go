@@ -15,6 +15,7 @@ type carriage struct {
 	old    int64 // what lies below this offset is older than half of what the topic keeps
 	ageing int64 // and than three quarters
 	most   int   // copies in one turn
+	weight int64 // bytes that an offset takes in the log, as far as it was read
 	rests  time.Time
 	failed int       // in a row
 	ahead  []int64   // from where on was carried for the length of the log, when L has not passed that yet

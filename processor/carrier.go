@@ -2,13 +2,11 @@ package processor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -17,8 +15,8 @@ import (
 )
 
 // carrier has what is pending in the partitions of a lane carried: written again at the end of the log, so that the log below can go. It
-// chooses what, reads that part of the log beside the lane, and hands it over; the lane copies what is pending there in one of
-// its turns (copies.go). There are two reasons:
+// chooses what, is told by the lane where something is pending, reads that beside the lane, and hands it over; the lane copies what is still pending in one
+// of its turns (copies.go). There are two reasons:
 //
 //   - Age. Where a topic keeps its log for some time only, what is older than half of that is carried. The other half is for how long
 //     all replicas may be away. What is older than three quarters is said to be behind.
@@ -36,8 +34,6 @@ type carrier struct {
 const (
 	// carryTurn is how many copies go into one turn at most.
 	carryTurn = 1000
-	// carryBytes is about how much of a log is read at once.
-	carryBytes = 1 << 20
 	// carryAhead is how many excerpts may be carried for the length of a log before L has passed the first of them: what holds L is in vain carried around.
 	carryAhead = 8
 	// carrySpares is for how long a log may be longer than it is to be because of what is due within that time.
@@ -159,7 +155,13 @@ func (c *carrier) lengthens(g *carriage, p PartitionStats) bool {
 // carry has the lane carry what is pending in the next excerpt of a partition's log. It takes as long as that may take.
 func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 	long := c.lengthens(g, p)
-	records, next, err := c.read(ctx, g, g.upTo(long, p))
+	upTo := g.upTo(long, p)
+	sought := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, from: g.next, upTo: upTo, answer: make(chan copied, 1)})
+	if sought.err != nil {
+		c.failed(g, sought)
+		return
+	}
+	records, next, err := g.read(ctx, c.cl, sought.wanted, upTo)
 	if err != nil {
 		c.failed(g, copied{err: fmt.Errorf("read what is to be carried: %w", err)})
 		return
@@ -269,33 +271,4 @@ func (c *carrier) restMost(g *carriage) time.Duration {
 		return min(carryRest, max(age/20, carryPause))
 	}
 	return carryRest
-}
-
-// read reads some of a partition's log, up to an offset, and says where the rest of it begins.
-func (c *carrier) read(ctx context.Context, g *carriage, upTo int64) (records []*kgo.Record, next int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
-	defer cancel()
-	leader, err := kafka.LeaderOf(ctx, c.cl, g.tp)
-	if err != nil {
-		return nil, 0, err
-	}
-	answer, err := kafka.FetchOnce(ctx, leader, g.tp, g.id, g.next, carryBytes)
-	if errors.Is(err, kerr.OffsetOutOfRange) { // retention has cut the log since it was asked where that begins
-		if b, failed := kafka.BoundsOf(ctx, leader, g.tp); failed == nil && b.Start > g.next {
-			return nil, min(b.Start, upTo), nil
-		}
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	records, next, err = kafka.Decode(g.tp, g.next, answer)
-	if err == nil && next <= g.next {
-		err = fmt.Errorf("nothing at offset %d", g.next)
-	}
-	for i, r := range records {
-		if r.Offset >= upTo {
-			return records[:i], upTo, err
-		}
-	}
-	return records, min(next, upTo), err
 }

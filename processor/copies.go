@@ -15,10 +15,12 @@ import (
 )
 
 // excerpt is what a carrier has read of a partition's log, in the order of the log. The lane copies what of it is pending there, in one of
-// its turns, and answers what became of that.
+// its turns, and answers what became of that. One without records asks where in a stretch of the log something is pending; the lane says so at once.
 type excerpt struct {
 	tp      kafka.TopicPartition
 	id      kafka.TopicID
+	from    int64 // the stretch: from is in it, upTo is not
+	upTo    int64
 	records []*kgo.Record
 	most    int   // copies in one turn
 	spares  int64 // ms: what is due within that time is not worth a copy
@@ -29,7 +31,8 @@ type excerpt struct {
 
 // copied is what became of an excerpt.
 type copied struct {
-	read   int // so many of its records are done with
+	wanted []int64 // where something is pending: the first of the stretch
+	read   int     // so many of its records are done with
 	copies int
 	bytes  int64
 	unfit  *int64 // the offset of one that the topic does not take with two headers more
@@ -98,6 +101,20 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 	pt.copies, p.copying = c, true
 	pt.p.Begin()
 	return pt
+}
+
+// take takes an excerpt over from the carrier, or answers what it asks.
+func (ts *turns) take(x *excerpt, ps []*partition) {
+	x.since = time.Now()
+	ts.excerpt = x
+	if x.records != nil {
+		return
+	}
+	if p := x.here(ps); p != nil {
+		ts.copied(x, copied{wanted: pending.Carrying{Partition: p.Partition}.Wanted(x.from, x.upTo, carryTurn)})
+	} else {
+		ts.copied(x, copied{err: errNotNow})
+	}
 }
 
 // here is the partition that an excerpt is of; nil: it is not live here.

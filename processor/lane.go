@@ -208,8 +208,7 @@ func (l *lane) wait(ctx context.Context) {
 	case t := <-l.checkpoints.committed:
 		l.commitDecided(ctx, t)
 	case x := <-l.excerpts:
-		x.since = time.Now()
-		l.turns.excerpt = x
+		l.turns.take(x, l.order)
 	case <-l.producers.renewed:
 		l.producers.renewing = false
 	case a := <-l.ends.answers:

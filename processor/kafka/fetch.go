@@ -46,6 +46,38 @@ func Decode(tp TopicPartition, from int64, answer *kmsg.FetchResponseTopicPartit
 	return got.Records, next, got.Err
 }
 
+// DecodeSome is Decode, but for batches that follow when so many bytes were decompressed: a batch may inflate to a thousand times what it takes in the
+// log. One at least is decoded.
+func DecodeSome(tp TopicPartition, from int64, answer *kmsg.FetchResponseTopicPartition, atMost int) (records []*kgo.Record, next int64, err error) {
+	d := &bounded{Decompressor: kgo.DefaultDecompressor(), left: atMost}
+	got, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		KeepControlRecords: true, Offset: from, IsolationLevel: kgo.ReadCommitted(), Topic: tp.Topic, Partition: tp.Partition,
+	}, answer, d, nil)
+	if d.left <= 0 && next > from && errors.Is(got.Err, errEnough) {
+		got.Err = nil // the client takes it for one that was cut off, unless all before was aborted
+	}
+	return got.Records, next, got.Err
+}
+
+// errEnough ends decoding.
+var errEnough = errors.New("kafka: enough was decompressed")
+
+// bounded decompresses until it has made so many bytes.
+type bounded struct {
+	kgo.Decompressor
+	left int
+}
+
+// Decompress implements kgo.Decompressor.
+func (b *bounded) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	if b.left <= 0 {
+		return nil, errEnough
+	}
+	out, err := b.Decompressor.Decompress(src, codec)
+	b.left -= len(out)
+	return out, err
+}
+
 // Beyond is the offset behind the whole batches of an answer, without a look into them; from where there are none.
 func Beyond(from int64, answer *kmsg.FetchResponseTopicPartition) int64 {
 	const header = 8 + 4 + 4 + 1 + 4 + 2 + 4 // base offset, length, leader epoch, magic, CRC, attributes, last offset's delta

@@ -64,3 +64,18 @@ func (m *marks) heldLow(offset int64) int64 {
 	}
 	return min(low, m.holds.low(offset))
 }
+
+// Wanted are the first offsets, up to so many, from one on and below another, at which something lies that may be pending: all else need not be read.
+func (p Carrying) Wanted(from, to int64, most int) (offsets []int64) {
+	if !p.live || p.Ordered() {
+		return nil
+	}
+	for to = min(to, p.committed.Offset); len(offsets) < most; from++ {
+		at, ok := p.ledger.Next(from)
+		if !ok || at >= to {
+			break
+		}
+		offsets, from = append(offsets, at), at
+	}
+	return offsets
+}
