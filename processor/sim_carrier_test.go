@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -201,6 +202,34 @@ func TestSimCarryOneBrokerAway(t *testing.T) {
 		p.link.clear()
 		w.within(20*time.Second, "partition 1 is carried", func() bool { return p.carried() == 20 })
 		w.ages(keeps, 3*keeps)
+		w.finish()
+	})
+}
+
+// Of a log of which most is resolved no more is read than where something is pending: for each copy about a batch of those that producers wrote.
+func TestSimCarryReadsLittle(t *testing.T) {
+	const keeps, batches, each = 2 * time.Minute, 60, 50
+	guarantees(t, worldConfig{tune: func(c *Config) { c.NearWindow = 2 * time.Second }}, func(w *world) {
+		w.set("retention.ms", fmt.Sprint(keeps.Milliseconds()))
+		p := w.live("a")
+		for i := range batches {
+			var rs []*kgo.Record
+			for k := range each {
+				r := request(fmt.Sprint(i, k), in(time.Second))
+				r.Value = incompressible(1000)
+				rs = append(rs, r)
+			}
+			if i%10 == 5 {
+				w.send(request(fmt.Sprint("far", i), in(2*keeps)))
+			}
+			w.send(rs...)
+		}
+		w.ages(keeps, keeps/4*3)
+		read := p.link.carriersRead.Load()
+		t.Logf("%d copies, %d bytes read of a log of %d", p.carried(), read, batches*each*1100)
+		if p.carried() != batches/10 || read == 0 || read > batches/10*4*carryLeastBytes {
+			t.Errorf("%d copies, %d bytes read", p.carried(), read)
+		}
 		w.finish()
 	})
 }

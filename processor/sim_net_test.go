@@ -34,6 +34,8 @@ type link struct {
 	quota quotaOf
 	bar   string // an address that refuses connections
 	dials atomic.Int64
+
+	carriersRead atomic.Int64 // bytes
 }
 
 // rule is what happens to the next requests of a kind: either as they are about to be delivered,

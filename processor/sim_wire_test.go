@@ -248,6 +248,10 @@ func (w *wire) back() {
 			b = w.link.world.epochsOfEmptied(f, b)
 		case kmsg.Produce:
 			b = w.charge(f, b)
+		case kmsg.Fetch:
+			if ofCarriers(f.request()) {
+				w.link.carriersRead.Add(int64(len(b)))
+			}
 		}
 		if f.key == kmsg.InitProducerID {
 			b = w.link.world.busy.answer(f, b)
