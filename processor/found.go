@@ -105,7 +105,7 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 // fromStore is the way on without a checkpoint (a new group, or one whose offsets have expired):
 // what a store of this topic and group knows, else the log's beginning. A store's position bears a checkpoint
 // that was committed, and only a whole one judges as its owner did: with a lower O, copies that O had passed would be judged
-// anew, without their records. It does not name the parsers: what only memory held is read by that of today.
+// anew, without their records, and what only memory held is read by the parser that held then.
 func (k *kit) fromStore(p *partition, fresh state.Checkpoint, high int64) (state.Checkpoint, error) {
 	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
 	if err != nil {
@@ -118,7 +118,10 @@ func (k *kit) fromStore(p *partition, fresh state.Checkpoint, high int64) (state
 	c := fresh
 	c.Offset, c.Watermark = pos.Offset, pos.Watermark
 	c.LowWater = pos.LowWater // which may be below the log's start: the store has what the log has not
-	c.Appended = true         // checkpoints that were written later are gone, and what went along with them is not
+	if c.Parsers, err = state.ParseParserList(pos.Parsers); err != nil {
+		return fresh, p.describe("position of", err)
+	}
+	c.Appended = true // checkpoints that were written later are gone, and what went along with them is not
 	if c.Offset > high {
 		return c, beyond(p.tp, c, high)
 	}

@@ -98,12 +98,9 @@ func (c Checkpoint) Metadata() (string, error) {
 	if c.Appended {
 		b = append(b, " a=1"...)
 	}
-	for i, p := range c.Parsers {
-		sep := ";"
-		if i == 0 {
-			sep = " c="
-		}
-		b = fmt.Appendf(b, "%s%d:%s", sep, p.From, p.Spec)
+	if len(c.Parsers) > 0 {
+		b = append(b, " c="...)
+		b = append(b, ParserList(c.Parsers)...)
 	}
 	if most := len(b) + c.growth(); most > MaxMetadata {
 		return "", fmt.Errorf("%w: it may grow to %d bytes, at most %d; it names %d parser configurations", ErrMetadataTooLong, most, MaxMetadata, len(c.Parsers))
@@ -219,8 +216,12 @@ func (c *Checkpoint) check() error {
 	case c.LowWater > c.Offset:
 		return fmt.Errorf("%w: low water %d is above offset %d", ErrCorrupt, c.LowWater, c.Offset)
 	}
+	return checkParsers(c.Parsers)
+}
+
+func checkParsers(parsers []ParserEpoch) error {
 	last := int64(-1)
-	for _, p := range c.Parsers {
+	for _, p := range parsers {
 		if p.From <= last {
 			return fmt.Errorf("%w: parser configurations are not in rising order of offset: %d after %d", ErrCorrupt, p.From, last)
 		}
@@ -248,6 +249,30 @@ func parseTopicID(id *[4]byte, value string) error {
 		copy(id[:], b)
 	}
 	return nil
+}
+
+// ParserList is the text of parser configurations, as metadata and positions have it; "" for none.
+func ParserList(parsers []ParserEpoch) string {
+	var b []byte
+	for i, p := range parsers {
+		if i > 0 {
+			b = append(b, ';')
+		}
+		b = fmt.Appendf(b, "%d:%s", p.From, p.Spec)
+	}
+	return string(b)
+}
+
+// ParseParserList reads what ParserList has made. Its error is ErrCorrupt.
+func ParseParserList(text string) ([]ParserEpoch, error) {
+	if text == "" {
+		return nil, nil
+	}
+	parsers, err := parseParsers(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: parser configurations %q: %w", ErrCorrupt, text, err)
+	}
+	return parsers, checkParsers(parsers)
 }
 
 func parseParsers(value string) ([]ParserEpoch, error) {

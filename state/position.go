@@ -12,6 +12,7 @@ type Position struct {
 	Offset    int64 // the checkpoint's offset at that time
 	Watermark Key   // the committed watermark at that time
 	LowWater  int64
+	Parsers   string // which held from which offset on at that time: a ParserList
 }
 
 // PartitionID names what the store keeps apart.
@@ -35,7 +36,7 @@ const (
 )
 
 // layout names the bytes of doc.go.
-const layout = "duewheel 3"
+const layout = "duewheel 4"
 
 func layoutKey() []byte { return append(appendPart(nil, 0), layoutTag) }
 
@@ -43,21 +44,26 @@ func idKey(p part) []byte { return appendPart(append(appendPart(nil, 0), idTag),
 
 func positionKey(p part) []byte { return appendPart(append(appendPart(nil, 0), positionTag), p) }
 
+// positionLen is what comes before the parsers.
 const positionLen = 5 * 8
 
 func appendPosition(dst []byte, p Position) []byte {
 	for _, n := range [...]int64{p.Resume, p.Offset, p.Watermark.Due, p.Watermark.Seq, p.LowWater} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(n))
 	}
-	return dst
+	return append(dst, p.Parsers...)
 }
 
 func decodePosition(b []byte) (Position, error) {
-	if len(b) != positionLen {
-		return Position{}, fmt.Errorf("%w: a position of %d bytes, want %d", ErrCorrupt, len(b), positionLen)
+	if len(b) < positionLen {
+		return Position{}, fmt.Errorf("%w: a position of %d bytes, want %d at least", ErrCorrupt, len(b), positionLen)
+	}
+	parsers := string(b[positionLen:])
+	if _, err := ParseParserList(parsers); err != nil {
+		return Position{}, fmt.Errorf("position: %w", err)
 	}
 	n := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
-	return Position{Resume: n(0), Offset: n(1), Watermark: Key{Due: n(2), Seq: n(3)}, LowWater: n(4)}, nil
+	return Position{Resume: n(0), Offset: n(1), Watermark: Key{Due: n(2), Seq: n(3)}, LowWater: n(4), Parsers: parsers}, nil
 }
 
 func appendID(dst []byte, id PartitionID) []byte {

@@ -141,6 +141,7 @@ func (w *window) commit() error {
 		Offset:    w.committed.Offset,
 		Watermark: w.committed.Watermark,
 		LowWater:  w.committed.LowWater,
+		Parsers:   state.ParserList(w.committed.Parsers),
 	})
 	if err != nil {
 		return err
