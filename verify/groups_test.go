@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -10,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/bench/check"
 )
 
 // Two groups share a delay topic, and each dead-letters what the other one delivers: neither has doubled anything.
@@ -150,6 +153,60 @@ func TestWhatIsPassedOnWithItsHeaders(t *testing.T) {
 	s.write(passed)
 	s.resolve("delays", 0, 2, 30, 1)
 	s.expect(s.pass(s.verifier()), map[string]int64{"doubled": 1, "altered": 1}, "seen 2 times, first at ")
+}
+
+// A route with another prefix that emits nothing delivers what was delivered before, with the headers of then: that is no second delivery of the first request, in
+// whatever order topics are read. One more than was asked for is.
+func TestWhatARouteThatSaysNothingDeliversAgain(t *testing.T) {
+	for _, target := range []string{"orders", "bills.de"} {
+		for _, order := range []string{"read at once", "the request first", "the delivery first"} {
+			t.Run(target+", "+order, func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t)
+				s.config.Routes[1] = check.Route{Topic: "reminders", Allow: []string{"orders", "bills.*"}, Prefix: "x-wheel-", Emit: "none"}
+				first := s.write(s.delivered(s.ask(0, 10), 10))
+				s.resolve("delays", 0, 1, 30, 1)
+				again := *first
+				again.Topic, again.Partition, again.Timestamp = "reminders", 0, s.at(10.5)
+				again.Headers = slices.Concat(first.Headers, headers("x-wheel-until="+millis(s.at(12)), "x-wheel-target-topic="+target))
+				twice := *first
+				twice.Topic, twice.Timestamp = target, s.at(12)
+				v := s.verifier()
+				switch order {
+				case "read at once":
+					s.write(&again)
+					s.write(&twice)
+				case "the request first":
+					s.write(&again)
+					s.expect(s.pass(v), nil, "1 delivered")
+					s.write(&twice)
+				case "the delivery first":
+					s.pass(v)
+					asked := false
+					v.config.Progress = func(int64, int64) { // all requests were read
+						if !asked && v.requests.every((*part).done) {
+							asked = true
+							s.write(&again)
+							s.write(&twice)
+						}
+					}
+					s.expect(s.pass(v), nil, "1 delivered")
+					if !asked {
+						t.Fatal("nothing was written meanwhile")
+					}
+				}
+				s.resolve("reminders", 0, 1, 30, 1)
+				s.expect(s.pass(v), nil, "cannot tell of 1: headers.emit is none")
+				s.expect(s.pass(v), nil, "1 of others in these topics")
+				s.write(&twice)
+				want := map[string]int64{"doubled": 1}
+				if target != "orders" {
+					want["altered"] = 1
+				}
+				s.expect(s.pass(v), want, "seen 2 times")
+			})
+		}
+	}
 }
 
 // A coordinator that is not there yet, as on a cluster that has never had a group, or after a broker was lost, is waited for.

@@ -26,6 +26,12 @@ type judging struct{ *Checker }
 // Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known. A survey goes by when the record says
 // that it was delivered.
 func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
+	if !(judging{c}).relayed(r) {
+		c.delivered(r, seen)
+	}
+}
+
+func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 	c.counts.Delivered++
 	r = deliveredAsUsual(c.prefixed, r)
 	p := fromDelivered(r.Headers)
@@ -232,11 +238,6 @@ func (c judging) differences(s *slot, a arrival) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key", to.partition))
 	}
 	return wrong
-}
-
-// wasAhead tells whether a record may be due so early because its timestamp was ahead of the clock when it was read first: by more than a second.
-func (s *slot) wasAhead(due int64) bool {
-	return s.is(orEarlier) && due >= 0 && due < s.due-time.Second.Milliseconds()
 }
 
 // DeadLettered takes a committed record of a dead-letter topic.

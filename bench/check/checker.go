@@ -25,6 +25,7 @@ type Checker struct {
 	contents contents // of routes without emitted headers
 	namings  namings
 	ids      ids
+	relays   relays // of a Survey
 
 	lateness *Lateness
 	byTarget map[string]*Lateness
@@ -89,7 +90,7 @@ func New(config Config) (*Checker, error) {
 		untold:   make(map[string]*Found),
 		byCode:   make(map[string]int64),
 	}
-	c.namings, c.ids = newNamings(c), newIDs(c)
+	c.namings, c.ids, c.relays = newNamings(c), newIDs(c), relays{by: make(map[Source][]relay)}
 	c.targets.index(others)
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
@@ -115,7 +116,10 @@ func New(config Config) (*Checker, error) {
 		if rt.Prefix != "" && rt.Prefix != prefix {
 			c.prefixed = append(c.prefixed, rt)
 		}
-		if r.Emit == emitNone && c.contents == nil && config.Survey == nil {
+		switch {
+		case r.Emit == emitNone && rt.surveyed:
+			c.relays.routes = append(c.relays.routes, rt)
+		case r.Emit == emitNone && c.contents == nil:
 			c.contents = make(contents)
 		}
 	}
@@ -168,6 +172,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	src.window.next = max(src.window.next, r.Offset+1)
+	written := r
 	if r = src.route.asUsual(r); src.passedOver(r) {
 		c.counts.PassedOver++
 		return
@@ -191,13 +196,14 @@ func (c *Checker) Requested(r *kgo.Record) {
 		r = as
 	}
 	e := src.route.Expect(r)
-	if e.Outcome == Ignore || !src.window.has(r.Offset) && e.alone() {
+	outside := !src.window.has(r.Offset) && e.alone()
+	if e.Outcome == Ignore || !outside && src.is(r.Offset, requested) {
+		return // no request, or read again
+	}
+	if (judging{c}).asks(src, written, e); outside {
 		return
 	}
 	s := src.at(r.Offset)
-	if s.is(requested) {
-		return // read again
-	}
 	if e.Outcome == Cancel && e.NamesID {
 		c.ids.cancel(src, s, r.Offset, from, e.ID)
 		return

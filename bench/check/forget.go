@@ -80,7 +80,7 @@ const (
 
 // Held is how much is held of requests, in bytes, roughly.
 func (c *Checker) Held() int64 {
-	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)) * specialBytes
+	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)+len(c.relays.by)) * specialBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
 		n += int64(len(s.gone)) * bitsPages * 8
@@ -103,9 +103,11 @@ func (c *Checker) Forget() {
 	if c.config.Survey == nil {
 		return
 	}
+	judging{c}.judgeHeld()
 	end := &ending{*c}
 	surveying{end}.forgetIDs()
 	surveying{end}.forgetNamings()
+	surveying{end}.forgetRelays()
 	for _, src := range c.sources {
 		surveying{end}.decide(src)
 		isSettled := func(offset int64, s *slot) bool { return surveying{end}.isSettled(src, offset, s) }

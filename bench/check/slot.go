@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"time"
 )
 
 // slot is what is remembered of one offset of a delay topic. Whichever comes first, the request or its arrival, leaves its
@@ -44,6 +45,11 @@ const (
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
+
+// wasAhead tells whether a record may be due so early because its timestamp was ahead of the clock when it was read first: by more than a second.
+func (s *slot) wasAhead(due int64) bool {
+	return s.is(orEarlier) && due >= 0 && due < s.due-time.Second.Milliseconds()
+}
 
 const pageSlots = 1 << 6
 

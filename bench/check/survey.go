@@ -87,6 +87,7 @@ func (c *Checker) Ended(topic string, partition int32, end int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
 		src.ended(end)
 	}
+	c.relays.ended()
 }
 
 // Until is what Config.Until is, in ms, from now on. Only a Survey may change it.
