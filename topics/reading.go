@@ -44,7 +44,7 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 				c.unit = aliases[a].unit
 			}
 		case slices.Contains(p.sources, h.Key):
-			f, r.For, r.By = fieldTopic, HeaderTargetTopic, presetOf(h.Key)
+			f, r.For, r.By = fieldTopic, HeaderTargetTopic, sourcePreset(h.Key)
 			if r.Note = p.sourceNote(headers, &n, i); len(c.b) > 0 {
 				all = append(all, r)
 				continue
@@ -74,9 +74,9 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 	return all
 }
 
-// presetOf is the preset whose header has a name.
-func presetOf(name string) Preset {
-	for _, a := range aliases {
+// sourcePreset is the preset that names a target by a header of that name, and says no more.
+func sourcePreset(name string) Preset {
+	for _, a := range aliases[asking:] {
 		if a.Name == name {
 			return a.Preset
 		}

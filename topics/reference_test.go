@@ -2,12 +2,19 @@ package topics
 
 import (
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // requestsPage is what the author of a producer reads.
@@ -67,6 +74,96 @@ func TestReferenceOfHeaders(t *testing.T) {
 		codes = append(codes, string(c))
 	}
 	equal(t, column(table(t, page, "| code | because |"), 0), codes)
+	equal(t, sorted(codes), sorted(declaredCodes(t)))
+}
+
+// declaredCodes are all constants that are a Code.
+func declaredCodes(t *testing.T) (codes []string) {
+	t.Helper()
+	f, err := goparser.ParseFile(token.NewFileSet(), "refusal.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok {
+			if kind, ok := v.Type.(*ast.Ident); ok && kind.Name == "Code" {
+				code, _ := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+				codes = append(codes, code)
+			}
+		}
+		return true
+	})
+	return codes
+}
+
+// Each emitted header is there with those values of headers.emit that the reference says.
+func TestReferenceOfEmit(t *testing.T) {
+	for _, row := range table(t, requestsPage(t), "| header | says | with `headers.emit` |") {
+		var with []string
+		for e, name := range emitNames {
+			out, _ := AppendDelivered(nil, nil, &Delivered{Emit: Emit(e), Attempt: 1, Round: 1}, nil)
+			if slices.ContainsFunc(out, func(h kgo.RecordHeader) bool { return "`"+h.Key+"`" == row[0] }) {
+				with = append(with, "`"+name+"`")
+			}
+		}
+		if got := strings.Join(with, ", "); got != row[2] {
+			t.Errorf("%s is there with %s, and the reference says %s", row[0], got, row[2])
+		}
+	}
+}
+
+// The table of events of the audit topic has each, and with what is said of all each field, and no other.
+func TestReferenceOfAudit(t *testing.T) {
+	page := requestsPage(t)
+	rows := table(t, page, "| event | says | fields besides |")
+	equal(t, slices.Compact(sorted(column(rows, 0))), sorted(auditWords[:]))
+	_, rest, _ := strings.Cut(page, "| event | says | fields besides |")
+	_, rest, _ = strings.Cut(rest, "\nAll have ")
+	common, _, _ := strings.Cut(rest, ", in this order")
+	documented := map[string]bool{"id": strings.Contains(rest, "has an id is its `id`")}
+	said := common
+	for _, row := range rows {
+		said += row[2]
+	}
+	for _, e := range example.FindAllStringSubmatch(said, -1) {
+		documented[e[2]] = true
+	}
+	fields := map[string]bool{}
+	for e := range AuditEvents {
+		a := Audit{Event: AuditEvent(e), Of: Handle{Due: 7}, ID: []byte("id"), HasBy: true, Refusal: &Refusal{Code: CodeExpired}, Target: "orders", In: AppendAuditIn(nil, "requests", "g", 1)}
+		b, _ := a.Append(nil)
+		var all map[string]any
+		if err := json.Unmarshal(AppendPlace(b, Place{}), &all); err != nil {
+			t.Fatal(err)
+		}
+		for name := range all {
+			fields[name] = true
+		}
+	}
+	for name := range fields {
+		if !documented[name] {
+			t.Errorf("the reference does not say that %q is a field", name)
+		}
+	}
+	for name := range documented {
+		if !fields[name] && name != AuditDelivered.String() { // "as delivered"
+			t.Errorf("the reference says that %q is a field", name)
+		}
+	}
+}
+
+// What becomes of a second request with an id is told by the names that a configuration has, the default first.
+func TestReferenceOfDuplicates(t *testing.T) {
+	_, rest, _ := strings.Cut(requestsPage(t), "\nWhat becomes of a second one while the first is pending")
+	var got []string
+	for i, cell := range column(table(t, rest, "| | |"), 0) {
+		name, is := strings.CutSuffix(cell, "` (default)")
+		if is != (i == 0) {
+			t.Errorf("%s: the default is %s", cell, onDuplicateNames[0])
+		}
+		got = append(got, name)
+	}
+	equal(t, got, onDuplicateNames[:])
 }
 
 var example = regexp.MustCompile("(hex )?`([^`]+)`")
@@ -141,5 +238,19 @@ func TestReferenceOfPresets(t *testing.T) {
 	got, _, _ := strings.Cut(rest, "\n\n")
 	if got != strings.Join(want, "\n") {
 		t.Errorf("the table of presets is not\n%s", strings.Join(want, "\n"))
+	}
+	var usual, sources []string
+	for p := NoPreset + 1; p < presets; p++ {
+		switch {
+		case usualAliases.has(p):
+			usual = append(usual, "`"+p.String()+"`")
+		case p.dlq():
+			sources = append(sources, p.String())
+		}
+	}
+	last := len(usual) - 1
+	says := fmt.Sprintf("%s and %s are on where records say when they are due; the last four on a retry route with `retry.target: from_headers`.", strings.Join(usual[:last], ", "), usual[last])
+	if !strings.Contains(rest, says) || len(sources) != 4 {
+		t.Errorf("the reference does not say: %s", says)
 	}
 }

@@ -110,6 +110,9 @@ var stamps = []string{
 	time.DateOnly,
 }
 
+// offset is where a date and time ends, and what is behind the point of its seconds: of more digits than these time.Parse takes the first ones.
+var offset = regexp.MustCompile(`^[^.,]*([.,][0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])$`)
+
 // zoneName is how Java writes the name of a zone behind an offset.
 var zoneName = regexp.MustCompile(`^(.*(?:[Zz]|[+-][0-9:]{2,5}))\[[A-Za-z0-9._/+-]{1,62}\]$`)
 
@@ -121,7 +124,8 @@ func stamp(v []byte) (millis int64, ok bool) {
 	}
 	for _, layout := range stamps {
 		if t, err := time.Parse(layout, said); err == nil {
-			return t.Add(time.Millisecond - 1).UnixMilli(), true
+			millis = t.Add(time.Millisecond - 1).UnixMilli()
+			return millis, millis >= 1e11 && millis < 1e14 && (layout == time.DateOnly || offset.MatchString(said))
 		}
 	}
 	return 0, false
@@ -131,14 +135,17 @@ func stamp(v []byte) (millis int64, ok bool) {
 func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 	if n, binary := asBinary(v); binary {
 		letters := bytes.TrimRight(v, "\x00")
-		return n, len(letters) == len(v) || len(letters) < 2 || !isText(letters) // else it may be text that C has ended
+		return n, max(n, -n) < longestMillis && (len(letters) == len(v) || len(letters) < 2 || !isText(letters)) // else it may be text that C has ended
 	}
 	exact, ok := decimal(text(v))
-	if !ok || !exact.Num().IsInt64() || exact.Cmp(new(big.Rat).SetInt64(math.MaxInt64)) >= 0 {
+	if !ok || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
 		return 0, false
 	}
 	return ceil(exact), true
 }
+
+// longestMillis is 292 years. What is longer is no delay, and binary may then be little-endian.
+const longestMillis = int64(math.MaxInt64 / int64(time.Millisecond))
 
 var (
 	unitLengths = map[string]time.Duration{

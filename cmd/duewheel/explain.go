@@ -48,7 +48,7 @@ letter would have.`,
   duewheel explain --hex retry_topic-backoff-timestamp=019b76dabc03 -c duewheel.yaml`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := joinLines(topicNames(cmd, "topic"), notEmpty(cmd, "timestamp")); err != nil {
+			if err := joinLines(topicNames(cmd, "topic"), notEmpty(cmd, "timestamp"), chosenPartition(cmd, int(e.partition)), e.checkOffset()); err != nil {
 				return err
 			}
 			e.hasKey = cmd.Flags().Changed("key")
@@ -66,6 +66,13 @@ letter would have.`,
 	p.Int32VarP(&e.partition, "partition", "p", 0, "partition of the delay topic, which handles and jitter follow from")
 	p.Int64Var(&e.offset, "offset", 0, "offset there")
 	return cmd
+}
+
+func (e *explanation) checkOffset() error {
+	if e.offset < 0 {
+		return fmt.Errorf("--offset %d: an offset is a number from 0", e.offset)
+	}
+	return nil
 }
 
 // route is the one that the request is for; nil where there is no configuration.

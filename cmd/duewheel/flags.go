@@ -48,7 +48,7 @@ func topicNames(cmd *cobra.Command, names ...string) error {
 			given = list.GetSlice()
 		}
 		for _, topic := range given {
-			if err := topics.CheckTopic(topic); err != nil && topic != "" {
+			if err := topics.CheckTopic(topic); err != nil && (topic != "" || len(given) > 1) {
 				errs = append(errs, fmt.Errorf("--%s %w", name, err))
 			}
 		}

@@ -130,7 +130,7 @@ func exitCode(err error) int {
 // config reads flags and settings. The error names everything that is wrong with them.
 func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verify.Config, error) {
 	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, Keep: o.show, AllTargets: o.allTargets}
-	errs := []error{checkOutput(o.output), notEmpty(cmd, "from", "to", "route")}
+	errs := []error{checkOutput(o.output), notEmpty(cmd, "from", "to", "route", "listen")}
 	if s.Group == "" {
 		errs = append(errs, errNoGroup)
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,26 +83,7 @@ func TestVerifyReadsAsReplicasDo(t *testing.T) {
 		{Topic: "toolless", Target: "orders", Aliases: []string{"none"}},
 		{Topic: "retries", Allow: []string{"orders"}, Retry: &topics.Retrying{FromHeaders: true, Backoff: topics.Backoff{Initial: time.Second, Factor: 2, Max: time.Minute}, MaxAttempts: 3, Strip: []string{"tr*"}}},
 	}
-	all := make([]*topics.Route, len(routes))
-	config := check.Config{Survey: blind{}, Targets: []check.Target{{Topic: "orders"}, {Topic: "billing"}}}
-	for i := range routes {
-		routes[i].DeadLetter = routes[i].Topic + ".dead"
-	}
-	made, err := topics.NewRoutes(routes...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(all, made)
-	for _, r := range all {
-		config.Routes = append(config.Routes, promised(r))
-	}
-	checker, err := check.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range all {
-		checker.Window(r.Topic, 0, 100, 1<<40)
-	}
+	all, checker := surveyed(t, routes...)
 	random := rand.New(rand.NewPCG(7, 7))
 	mark := topics.NewMark([4]byte{}, "", 0)
 	seen := map[string]int{}
@@ -150,6 +134,73 @@ func TestVerifyReadsAsReplicasDo(t *testing.T) {
 			if f.Source.Topic != "retries" { // of these it is not known when they came
 				t.Errorf("%v: %v", kind, f)
 			}
+		}
+	}
+}
+
+// surveyed makes routes ready, and a checker as verify has one.
+func surveyed(t *testing.T, routes ...topics.Route) ([]*topics.Route, *check.Checker) {
+	t.Helper()
+	config := check.Config{Survey: blind{}, Targets: []check.Target{{Topic: "orders"}, {Topic: "billing"}}}
+	for i := range routes {
+		routes[i].DeadLetter = routes[i].Topic + ".dead"
+	}
+	all, err := topics.NewRoutes(routes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		config.Routes = append(config.Routes, promised(r))
+	}
+	checker, err := check.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		checker.Window(r.Topic, 0, 100, 1<<40)
+	}
+	return all, checker
+}
+
+// goldenTime is a time or a delay as some producer writes it, of testdata of package topics.
+type goldenTime struct{ Kind, Text, Hex string }
+
+// goldenTimes are all there are.
+func goldenTimes(t *testing.T) (all []goldenTime) {
+	t.Helper()
+	b, err := os.ReadFile("../../topics/testdata/due.json")
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil || len(all) < 200 {
+		t.Fatal(err, len(all))
+	}
+	return all
+}
+
+func (g goldenTime) bytes(t *testing.T) string {
+	t.Helper()
+	b, err := hex.DecodeString(g.Hex)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Text + string(b)
+}
+
+// Of each time and each delay as producers write them, what a replica makes of it is no fault to verify, whether it reads that form or not.
+func TestVerifyReadsGoldenTimes(t *testing.T) {
+	all, checker := surveyed(t, topics.Route{Topic: "delays", Allow: []string{"orders"}})
+	for i, v := range goldenTimes(t) {
+		r := &kgo.Record{Topic: "delays", Offset: int64(100 + i), Timestamp: lookNow, Value: []byte("v"), Headers: []kgo.RecordHeader{
+			{Key: "delay-" + v.Kind, Value: []byte(v.bytes(t))}, {Key: "delay-target-topic", Value: []byte("orders")},
+		}}
+		q, err := all[0].Parser().Parse(r.Headers, topics.StampOf(r), r.Offset, topics.Mark{})
+		e := checker.Expect(r)
+		if wrong := disagree(all[0], r, &q, err, &e); wrong != "" {
+			t.Errorf("%s %q: %s: replica %d, %v; verify %+v", v.Kind, v.bytes(t), wrong, q.Due, err, e)
+		}
+		if wrong := blamed(checker, all[0], r, &q, err); wrong != "" {
+			t.Errorf("%s %q: verify finds %s in what a replica makes of it: %d, %v", v.Kind, v.bytes(t), wrong, q.Due, err)
 		}
 	}
 }
