@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -35,16 +36,20 @@ type lookout struct {
 	id     kafka.TopicID
 	far    map[topics.Place]int64 // due in hours, and neither cancelled nor replaced: due
 
+	carried  int // records of one look that were read where they were carried to, at most
+	commands int // how often commands were asked
+
 	mu        sync.Mutex
 	near      map[topics.Place]nearRequest
 	delivered map[topics.Place]time.Time // when it was seen
 }
 
-// What a looker says is pending is what is pending, while replicas are killed and partitions move: all that is due later and was not taken
-// away, and nothing that has arrived.
+// What a looker says is pending is what is pending, while replicas are killed, partitions move, and what is far is carried: all that is due later and was
+// not taken away, and nothing that has arrived. The commands say the same.
 func TestLookWhileReplicasRun(t *testing.T) {
 	const farEach = 400
-	s := newStage(t, shared(t), setting{seed: newSeed(t)})
+	// What is far is written as if it were more than half as old, and long before brokers may delete it.
+	s := newStage(t, shared(t), setting{seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}})
 	routes, err := topics.NewRoutes(s.route)
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +78,11 @@ func TestLookWhileReplicasRun(t *testing.T) {
 		close(stop)
 	}()
 	looks := 0
-	for over := false; !over; {
+	for over := false; !over || looks < 10; {
 		o.look()
-		looks++
+		if looks++; looks%8 == 0 {
+			o.command()
+		}
 		select {
 		case <-stop:
 			over = true
@@ -84,13 +91,15 @@ func TestLookWhileReplicasRun(t *testing.T) {
 	}
 	<-struck
 	o.look()
+	o.command()
 	cancel()
 	wg.Wait()
 	k.terminate()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	t.Logf("looked %d times while replicas were killed %d times, %d of them inside an open transaction; %d records arrived", looks, k.kills, k.open, len(o.delivered))
-	if looks < 10 || len(o.delivered) < 500 {
+	t.Logf("looked %d times, and %d times by commands, while replicas were killed %d times, %d of them inside an open transaction; %d records arrived, and at most %d of %d had been carried at one time",
+		looks, o.commands, k.kills, k.open, len(o.delivered), o.carried, len(o.far))
+	if o.commands < 2 || len(o.delivered) < 500 || o.carried < farEach {
 		t.Error("too little has happened")
 	}
 }
@@ -127,7 +136,9 @@ func (o *lookout) writeFar(each int) {
 	for p := range int32(4) {
 		var all []*kgo.Record
 		for i := range each {
-			all = append(all, o.request(p, due+int64(i), topics.HeaderID, fmt.Sprintf("far-%d-%d", p, i)))
+			r := o.request(p, due+int64(i), topics.HeaderID, fmt.Sprintf("far-%d-%d", p, i))
+			r.Timestamp = time.Now().Add(-110 * time.Second)
+			all = append(all, r)
 		}
 		o.produce(all...)
 		for i, r := range all {
@@ -197,7 +208,7 @@ func (o *lookout) readTargets(ctx context.Context) {
 // list is what a looker says is pending: when it is due.
 func (o *lookout) list() map[topics.Place]int64 {
 	o.t.Helper()
-	listed := map[topics.Place]int64{}
+	listed, carried := map[topics.Place]int64{}, 0
 	for p := range int32(4) {
 		got, err := o.looker.Look(o.t.Context(), kafka.TopicPartition{Topic: o.route.Topic, Partition: p}, o.id)
 		if err != nil {
@@ -205,9 +216,60 @@ func (o *lookout) list() map[topics.Place]int64 {
 		}
 		for w := range got.All() {
 			listed[topics.Place{Partition: p, Offset: w.Offset}] = w.Due
+			if w.Place != w.Offset {
+				carried++
+			}
 		}
 	}
+	o.carried = max(o.carried, carried)
 	return listed
+}
+
+// command compares what ls, agenda and get say of what is far.
+func (o *lookout) command() {
+	o.t.Helper()
+	o.commands++
+	ask := func(into any, args ...string) {
+		o.t.Helper()
+		cmd := exec.CommandContext(o.t.Context(), buildBinary(o.t), append(args, "-b", o.cluster.Addrs()[0], "-g", o.name, "-t", o.route.Topic, "-o", "json")...)
+		var said strings.Builder
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal([]byte("["+strings.ReplaceAll(strings.TrimSpace(string(out)), "}\n{", "},\n{")+"]"), into)
+		}
+		if err != nil {
+			o.t.Fatalf("%v: %v\n%s", args, err, said.String())
+		}
+	}
+	var bars []struct{ Records int }
+	ask(&bars, "agenda", "--after", "2h")
+	sum := 0
+	for _, bar := range bars {
+		sum += bar.Records
+	}
+	var rows []struct {
+		Partition   int32
+		Offset, Due int64
+		Handle      string
+	}
+	ask(&rows, "ls", "--after", "2h", "--limit", "0")
+	if sum != len(o.far) || len(rows) != len(o.far) {
+		o.t.Errorf("%d records are far; the agenda has %d, and %d are listed", len(o.far), sum, len(rows))
+	}
+	for _, row := range rows {
+		if due := o.far[topics.Place{Partition: row.Partition, Offset: row.Offset}]; due != row.Due {
+			o.t.Errorf("listed is %+v, and it is due at %d", row, due)
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	var one []struct{ State string }
+	handle := rows[o.commands*97%len(rows)].Handle
+	if ask(&one, "get", handle); len(one) != 1 || one[0].State != "pending" {
+		o.t.Errorf("%s is %+v", handle, one)
+	}
 }
 
 // look compares what a looker says with what is known.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // knows is a group that is done with everything.
@@ -145,5 +147,100 @@ func TestOneIDOfMany(t *testing.T) {
 	}
 	if few, many := took(1000), took(8000); many > 30*few {
 		t.Errorf("%v for 1000, and %v for 8000", few, many)
+	}
+}
+
+// silences is a group that is done with what is due by then, and cannot be seen to deliver on a route that emits nothing.
+type silences struct{ dueUntil }
+
+func (s silences) Unseen(u Unseen) Verdict {
+	if u.Silent {
+		return Verdict{Fate: Untellable, Why: "silent", Final: true}
+	}
+	return s.dueUntil.Unseen(u)
+}
+
+// What --watch holds does not grow with the time, whatever is asked for, and whatever becomes of it.
+func TestAWatchHoldsNothingOfWhatIsSettled(t *testing.T) {
+	const rounds, each = 10, 1000
+	w := newWorld()
+	w.config.Routes = append(w.config.Routes, Route{Topic: "silent", Prefix: "x-", Emit: emitNone, Allow: []string{"orders"}})
+	passed := due.UnixMilli()
+	w.config.Survey = silences{dueUntil{&passed}}
+	c := newChecker(t, w.config)
+	for p := range int32(2) {
+		c.Window("requests", p, 0, math.MaxInt64)
+	}
+	c.Window("silent", 0, 0, math.MaxInt64)
+	handle := func(q *kgo.Record) string { return fmt.Sprintf("%d-%d-%s", q.Partition, q.Offset, millis(due)) }
+	n := 0
+	ask := func(more ...string) *kgo.Record {
+		n++
+		return w.request("k", "v", append(more, "delay-until="+millis(due), "delay-target-topic=orders")...)
+	}
+	round := func() {
+		for i := range each {
+			unique := fmt.Sprint(n)
+			switch q := ask("delay-id=" + unique); i % 10 {
+			case 0:
+				feed(c, q, w.deliver(q, due))
+			case 1:
+				feed(c, q, w.request("", "", "delay-cancel="+handle(q)))
+			case 2:
+				feed(c, q, w.request("", "", "delay-cancel="+unique))
+			case 3:
+				other := ask("delay-replace=" + handle(q))
+				feed(c, q, other, w.deliver(other, due))
+			case 4:
+				twice := ask("delay-id=" + unique)
+				feed(c, q, twice, w.condemn(twice, "duplicate_id"), w.deliver(q, due))
+			case 5:
+				bad := w.request("k", "v", "delay-until="+millis(due), "delay-target-topic=nowhere")
+				feed(c, q, bad, w.condemn(bad, "target_not_allowed"), w.deliver(q, due))
+			case 6:
+				again := w.retry(q, due, due.Add(time.Second))
+				d := w.deliver(q, due)
+				d.Headers = append(d.Headers, kgo.RecordHeader{Key: "delay-tries", Value: []byte("1")})
+				d.Timestamp = due.Add(time.Second)
+				feed(c, q, again, d)
+			case 7:
+				expires := ask("delay-expires=" + millis(due.Add(time.Second)))
+				letter := w.condemn(expires, "expired")
+				letter.Timestamp = due.Add(2 * time.Second)
+				feed(c, q, expires, letter, w.deliver(q, due))
+			case 8: // a cancel in another partition is passed on
+				cancel := w.append(&kgo.Record{Topic: "requests", Partition: 0, Timestamp: now, Headers: parse([]string{"delay-cancel=" + handle(q)})})
+				as := w.append(&kgo.Record{Topic: "requests", Partition: 1, Timestamp: now, Headers: parse([]string{"delay-cancel=" + handle(q), fmt.Sprintf("delay-forwarded=abcdef01:g:1:0:%d:%s", cancel.Offset, millis(now))})})
+				feed(c, q, cancel, as)
+			case 9: // what was delivered is passed on by a route that says nothing, and is delivered or is not
+				d := w.deliver(q, due)
+				relayed := w.append(&kgo.Record{Topic: "silent", Key: d.Key, Value: d.Value, Timestamp: now, Headers: append(d.Headers, parse([]string{"x-until=" + millis(due), "x-target-topic=orders"})...)})
+				feed(c, q, d, relayed)
+				if i%20 == 9 {
+					twice := *d
+					feed(c, w.append(&twice))
+				}
+			}
+		}
+		for p, next := range w.next {
+			c.Ended(p.topic, p.partition, next)
+		}
+		passed += (20 * time.Minute).Milliseconds()
+		c.Until(passed)
+		c.Forget()
+		c.Forget()
+	}
+	var after, said [rounds]int64
+	for i := range rounds {
+		round()
+		after[i], said[i] = heap(), c.Held()
+	}
+	// A bit or two of each request stay, and what is left of some pages. A hundred bytes of each of one kind would be more than this.
+	const half, most = rounds / 2, rounds / 2 * each / 10 * 80
+	if grown, held := after[rounds-1]-after[half-1], said[rounds-1]-said[half-1]; grown > most || held > most {
+		t.Errorf("%d bytes more are taken by %d more requests, and %d more are said to be held", grown, n/2, held)
+	}
+	if r := c.Report(); r.Faults > 0 || r.Requested < int64(n) {
+		t.Error(r)
 	}
 }

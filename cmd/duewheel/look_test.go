@@ -281,6 +281,31 @@ func TestLookAgain(t *testing.T) {
 	}
 }
 
+// On a terminal it is shown how far what takes long is, and taken away at the end; elsewhere nothing is.
+func TestBar(t *testing.T) {
+	var shown, hidden strings.Builder
+	b := &bar{w: &shown, live: true, began: time.Now()}
+	b.add(0, 1000) // is quick so far
+	b.began = b.began.Add(-10 * time.Second)
+	b.add(250, 0)
+	b.add(1, 0) // too soon after that
+	b.drawn = time.Time{}
+	b.add(0, 4) // there is more to do
+	b.end()
+	b.end()
+	b.add(700, 0)
+	full := strings.Repeat("=", barWidth/4) + strings.Repeat(" ", barWidth-barWidth/4)
+	if got, want := shown.String(), "\r["+full+"] 250 of 1000 (25 %), 30s left\x1b[K\r["+full+"] 251 of 1004 (25 %), 30s left\x1b[K\r\x1b[K"; got != want {
+		t.Errorf("shown is\n%q, want\n%q", got, want)
+	}
+	none := newBar(&hidden)
+	none.began = none.began.Add(-10 * time.Second)
+	none.add(250, 1000)
+	if none.end(); hidden.Len() > 0 {
+		t.Errorf("printed %q", hidden.String())
+	}
+}
+
 func TestSpans(t *testing.T) {
 	for _, c := range []struct {
 		d    time.Duration

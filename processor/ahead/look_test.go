@@ -229,6 +229,44 @@ func TestLookGivesUp(t *testing.T) {
 	}
 }
 
+// Of a route with a fixed delay no more is read than was asked for: a few records, or those that are due by then. Of any other all is read, since whatever is due
+// first may come last.
+func TestLookStopsEarly(t *testing.T) {
+	const n = 3000
+	for name, c := range map[string]struct {
+		kind     string
+		enough   func(seen int, last Pending) bool
+		from, to int64 // so many records are read
+	}{
+		"a few":         {"fixed", func(seen int, _ Pending) bool { return seen > 20 }, 21, 25},
+		"due by a time": {"fixed", func(_ int, last Pending) bool { return last.Due >= testNow-2900 }, 100, 105},
+		"in no order":   {"p1", func(seen int, _ Pending) bool { return seen > 20 }, n, n},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, route := newSight(t), testRoute(t, c.kind)
+			var all []*kgo.Record
+			for i := range int64(n) {
+				r := &kgo.Record{Timestamp: time.UnixMilli(testNow - 5000 + i), Value: []byte("v")}
+				if c.kind != "fixed" {
+					r.Headers = request(0, testNow+10_000-i).Headers
+				}
+				all = append(all, r)
+			}
+			if err := s.cl.ProduceSync(t.Context(), all...).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			s.l.Route = func(string) *topics.Route { return route }
+			s.l.Enough = func() func(Pending, bool) bool {
+				seen := 0
+				return func(last Pending, _ bool) bool { seen++; return c.enough(seen, last) }
+			}
+			if got := s.look(); got.Stopped != (c.to < n) || got.Records < c.from || got.Records > c.to {
+				t.Errorf("read %d records, stopped: %v; want %d to %d", got.Records, got.Stopped, c.from, c.to)
+			}
+		})
+	}
+}
+
 // What was aborted is not pending, and does not hold up the reading, also where an open transaction lies before its marker.
 func TestLookPassesAborted(t *testing.T) {
 	s := newSight(t)
