@@ -235,9 +235,9 @@ func TestAWatchHoldsNothingOfWhatIsSettled(t *testing.T) {
 		round()
 		after[i], said[i] = heap(), c.Held()
 	}
-	// A bit or two of each request stay, and what is left of some pages. A hundred bytes of each of one kind would be more than this.
+	// A bit or two of each request stay, and what is left of some pages. A hundred bytes of each of one kind would be more than this. The heap has other things, too.
 	const half, most = rounds / 2, rounds / 2 * each / 10 * 80
-	if grown, held := after[rounds-1]-after[half-1], said[rounds-1]-said[half-1]; grown > most || held > most {
+	if grown, held := after[rounds-1]-after[half-1], said[rounds-1]-said[half-1]; grown > 3*most || held > most {
 		t.Errorf("%d bytes more are taken by %d more requests, and %d more are said to be held", grown, n/2, held)
 	}
 	if r := c.Report(); r.Faults > 0 || r.Requested < int64(n) {
