@@ -213,11 +213,24 @@ func (s *storage) mend() (err error) {
 	return s.store.Try()
 }
 
-// run looks after a store that has failed, until ctx ends.
+const (
+	// flushEvery is how often it is looked how far the store on the disk is behind.
+	flushEvery = 10 * time.Second
+	// flushBehind is by how many offsets it may be: so many are read again in a fifth of a second. A flush leaves a table that is merged with
+	// others, whatever is in it, so it should not be seldom worth its while.
+	flushBehind = 100_000
+)
+
+// run looks after the store until ctx ends: one that has failed is opened again, and one that works keeps up with the logs.
 func (s *storage) run(ctx context.Context) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-s.wake:
+		case <-tick.C:
+			s.keepUp()
+			continue
 		case <-ctx.Done():
 			return
 		}
@@ -226,6 +239,18 @@ func (s *storage) run(ctx context.Context) {
 				return
 			}
 		}
+	}
+}
+
+// keepUp flushes a store that is far behind. A memtable is flushed when it is full, and where little is due beyond the near window that is after hours:
+// all that the log has got in them would be read again after a kill.
+func (s *storage) keepUp() {
+	store := s.opened.Load()
+	if store == nil || store.Unflushed() < flushBehind {
+		return
+	}
+	if err := store.Flush(); errors.Is(err, state.ErrFailed) {
+		s.failed(err)
 	}
 }
 

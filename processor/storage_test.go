@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -178,4 +179,46 @@ func TestTruncatedWithoutAStore(t *testing.T) {
 	if p, err := l.assign(state.Checkpoint{Offset: 20, LowWater: 5}, 10, 30, 30); err != nil || p.Marks().Committed.LowWater != 10 {
 		t.Errorf("with a store that has nothing: %v", err)
 	}
+}
+
+// Where nearly all is due soon a memtable is not full for hours. The store on the disk keeps up with the logs nevertheless, so that a kill has
+// little read again; and it is not flushed for less.
+func TestStorageKeepsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := vfs.NewCrashableMem()
+		s := newStorage(state.Options{Dir: "state", FS: fs, MemoryBudget: 1 << 20, Logger: slog.New(slog.DiscardHandler)})
+		defer s.close()
+		if err := s.open(); err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Partition(testPartitionID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.run(ctx) }()
+		left := func() int64 {
+			t.Helper()
+			time.Sleep(flushEvery + time.Second)
+			crashed, err := state.Open(state.Options{Dir: "state", FS: fs.CrashClone(vfs.CrashCloneCfg{}), MemoryBudget: 1 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer crashed.Close()
+			return crashed.Positions()[testPartitionID].Resume
+		}
+		for _, step := range []struct{ at, left int64 }{
+			{flushBehind, flushBehind}, {2*flushBehind - 1, flushBehind}, {2 * flushBehind, 2 * flushBehind}, {2*flushBehind + 1, 2 * flushBehind},
+		} {
+			if err := p.Commit(state.Position{Resume: step.at, Offset: step.at}); err != nil {
+				t.Fatal(err)
+			}
+			if got := left(); got != step.left {
+				t.Errorf("at %d a crash leaves the store at %d, want %d", step.at, got, step.left)
+			}
+		}
+		cancel()
+		<-done
+	})
 }

@@ -29,7 +29,7 @@
 // The database has no write-ahead log, since Kafka is that. Commit returns when readers of this process see the batch.
 // On disk it is after the next flush, of which there is one whenever a memtable is full, by Flush, and by Close. After
 // a crash or a power loss the store is what it was after some batch, whole, and the position that it shows is that
-// batch's: it may lag behind the checkpoint in Kafka, and never leads it as long as Commit and Trim come after the
+// batch's: it may lag behind the checkpoint in Kafka (Unflushed says by how much at most), and never leads it as long as Commit and Trim come after the
 // commit there. A replay from the position's Resume gives what is missing.
 //
 // # On disk

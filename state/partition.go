@@ -129,7 +129,7 @@ func (p *Partition) Drop() error {
 	p.trimmed, p.deleted, p.moved, p.stale = Key{}, Key{}, 0, false
 	p.tally = tally{counts: newCounts(), open: changes{highest: -1}}
 	return p.write("drop", func(b *pebble.Batch) error { return forget(b, p.slot.part) },
-		func(s *slot) { s.position, s.used = Position{}, false })
+		func(s *slot) { s.position, s.used, s.durable = Position{}, false, 0 })
 }
 
 // write applies a batch if the handle has not ended, and what it means for the slot with it. Both lie within one lock,

@@ -93,7 +93,8 @@ type slot struct {
 	mu       sync.Mutex
 	holder   *Partition // the handle that may write; nil when none was opened yet
 	position Position
-	used     bool // position was written
+	used     bool  // position was written
+	durable  int64 // from where on the log was read again after a crash, at the last Flush or since the store was opened
 }
 
 // Open opens the store in a directory, or makes it. A database that does not open is dropped and made anew, with a line in
@@ -331,18 +332,6 @@ func (s *Store) Written() (disk, logical int64, err error) {
 	defer e.leave()
 	total := e.db.Metrics().Total()
 	return int64(total.TableBytesFlushed + total.TableBytesCompacted), e.written.Load(), nil
-}
-
-// Flush makes everything that was committed durable.
-func (s *Store) Flush() error {
-	s.mu.Lock()
-	e := s.engine
-	s.mu.Unlock()
-	if err := e.enter(); err != nil {
-		return err
-	}
-	defer e.leave()
-	return e.flush()
 }
 
 // Close flushes and closes the store. A store that has failed is closed as well, and its failure is the error.

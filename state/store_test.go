@@ -111,3 +111,38 @@ func TestEndedHandleWritesNothing(t *testing.T) {
 		t.Error("an ended handle wrote a position")
 	}
 }
+
+// What a crash would have read again is counted over all partitions, until it is flushed; what a crash leaves is where it begins anew.
+func TestUnflushed(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := openStore(t, Options{FS: fs})
+	p, q := openPartition(t, s, orders(0)), openPartition(t, s, orders(1))
+	want := func(n int64) {
+		t.Helper()
+		if got := s.Unflushed(); got != n {
+			t.Errorf("unflushed are %d, want %d", got, n)
+		}
+	}
+	want(0)
+	must(t, p.Commit(Position{Resume: 100, Offset: 150}))
+	must(t, q.Commit(Position{Resume: 80, Offset: 40}))
+	want(140)
+	must(t, s.Flush())
+	want(0)
+	must(t, p.Commit(Position{Resume: 130, Offset: 200}))
+	want(30)
+	must(t, p.Commit(Position{Resume: 90, Offset: 200}))
+	must(t, q.Commit(Position{Resume: 80, Offset: 45}))
+	want(5)
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	s = openStore(t, Options{FS: crashed})
+	want(0)
+	p = openPartition(t, s, orders(0))
+	if pos, _ := p.Position(); pos.Resume != 100 {
+		t.Errorf("after a crash it resumes at %d, want what was flushed", pos.Resume)
+	}
+	must(t, p.Drop())
+	want(0)
+	must(t, p.Commit(Position{Resume: 10, Offset: 10}))
+	want(10)
+}

@@ -70,7 +70,7 @@ func (t *table) read(key, value []byte) error {
 		if sl == nil {
 			return fmt.Errorf("%w: a position of part %d, which has no name", ErrCorrupt, p)
 		}
-		sl.position, sl.used = position, true
+		sl.position, sl.used, sl.durable = position, true, min(position.Resume, position.Offset)
 		return nil
 	default:
 		return fmt.Errorf("%w: tag %q in the table of partitions", ErrCorrupt, tag)
