@@ -105,6 +105,7 @@ func (a *ageing) ask(ctx context.Context, cl *kgo.Client, of map[kafka.TopicPart
 			why[topic] = unreadableSettings(k.Err)
 		default:
 			a.keeps[topic] = k
+			a.counters.topics[topic].keeps.Store(k.Age.Milliseconds())
 		}
 		if age := a.keeps[topic].Age; age > 0 {
 			why[topic] = cmp.Or(a.lookAt(ctx, cl, of, topic, age), why[topic])

@@ -135,7 +135,8 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		r.takenAway(pt, it)
 		return nil
 	case it.Refusal != nil:
-		return r.deadLetter(ctx, pt, it, it.Refusal)
+		first := topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp, Due: pt.DueOf(it, rec)}
+		return outlasting{r}.undeliverable(ctx, pt, it, topics.Retry{Origin: first}, now, it.Refusal)
 	case it.Effect == pending.EffectIgnored:
 		r.auditor.duplicate(pt, it)
 		r.resolved(pt, it)
@@ -148,17 +149,17 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal))
 	}
 	if it.Blame != nil {
-		return r.deadLetter(ctx, pt, it, refusalOf(req.Target, it.Blame))
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, refusalOf(req.Target, it.Blame))
 	}
 	if req.AtOnce {
 		return r.postpone(ctx, pt, it, &req, now)
 	}
 	if expired := p.route.Expired(&req, req.First(rec.Offset, rec.Timestamp).Due, now); expired != nil {
-		return r.deadLetter(ctx, pt, it, expired)
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, expired)
 	}
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.Name {
 		if refusal := refuseNow(p, &req, now); refusal != nil {
-			return r.deadLetter(ctx, pt, it, refusal)
+			return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, refusal)
 		}
 		r.target, r.allowed = r.targets.Of(req.Target), p.route
 		if r.target.State.Load().Status == targets.Unknown {
@@ -176,7 +177,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 			}
 			return r.carryOn(ctx, pt, it, &req, now, "target "+t.Name+" is looked up again")
 		}
-		return r.deadLetter(ctx, pt, it, refusal)
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, refusal)
 	}
 	if !r.takes(t, st, p.Ordered()) {
 		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.Name, notReady(st)))
@@ -213,11 +214,11 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	switch how, ok := r.fits(out, size, st); {
 	case !ok:
 		r.drop(out)
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeTooLarge,
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, produceRefusal(topics.CodeTooLarge,
 			"%s with the headers that are added, and the topic %s takes %d", how, t.Name, st.Takes.MaxBytes))
 	case st.Takes.Compacted && out.Key == nil:
 		r.drop(out)
-		return r.deadLetter(ctx, pt, it, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.Name))
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.Name))
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
 	r.auditor.delivered(pt, it, first, out)

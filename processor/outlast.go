@@ -1,0 +1,44 @@
+package processor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// outlasting has what cannot be dead-lettered outlast what its topic keeps.
+type outlasting struct{ *renderer }
+
+// undeliverable renders the dead letter of a record. While its dead letter topic takes none it waits where it is, and so does its partition; but where the
+// delay topic would delete it meanwhile, it is carried on, as what waits for its target is: it comes back at the end of the log, and the others go on.
+func (r outlasting) undeliverable(ctx context.Context, pt *part, it *pending.Item, tried topics.Retry, now int64, refusal *topics.Refusal) error {
+	err := r.deadLetter(ctx, pt, it, refusal)
+	if held := (errHeld{}); !errors.As(err, &held) || pt.p.Ordered() || !r.ages(pt.p, now) {
+		return err
+	}
+	if _, again, retried := pt.p.mark.Written(r.rec.Headers, r.rec.Offset); retried {
+		tried = again
+	}
+	tried.Due = retryDue(now + retryPause(&r.cfg, r.rec.Offset, tried.Attempt).Milliseconds())
+	if appended, failed := r.append(ctx, pt, it, outRetry, tried); failed != nil || !appended {
+		return err
+	}
+	if it.Resolve { // another configuration would take it in, beside what stands for it now
+		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
+	}
+	return nil
+}
+
+// triedAs is how the request that is rendered was tried so far.
+func (r outlasting) triedAs(req *topics.Request) topics.Retry {
+	return topics.Retry{Attempt: req.Attempt, Origin: req.First(r.rec.Offset, r.rec.Timestamp)}
+}
+
+// ages reports whether the record that is rendered is older than a twentieth of what its topic keeps. While it waits O does, so no copy that was read since
+// lets L rise: that must be over long before what they were copied from is deleted.
+func (r outlasting) ages(p *partition, now int64) bool {
+	keeps := p.stats.keeps.Load()
+	return keeps > 0 && now-r.rec.Timestamp >= keeps/20
+}

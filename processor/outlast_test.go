@@ -1,0 +1,49 @@
+package processor
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
+)
+
+// What configuration has refused, and cannot be dead-lettered, waits where it is until its topic might delete it. Then it is carried on, and a resolve record
+// says so of the place where it was, for another configuration.
+func TestOutlastRefused(t *testing.T) {
+	l := testLane(t)
+	for name, status := range map[string]targets.Status{testTopic: targets.Ready, testTopic + ".dead": targets.Troubled} {
+		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: status, Why: "no leader", Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+	}
+	p := livePartition(t, l)
+	r := req(0, ms(farMs), "elsewhere")
+	r.Timestamp = time.UnixMilli(testNow)
+	l.read(t, p, testNow, r)
+	pt := p.take(testNow, nil, 10, anyBytes)
+	if pt == nil || len(pt.Items) != 1 || !pt.Items[0].Resolve {
+		t.Fatalf("%+v", pt)
+	}
+	kinds := func(after time.Duration) (kinds []outputKind, err error) {
+		re := &renderer{kit: &l.kit}
+		_, err = re.part(t.Context(), pt, testNow+after.Milliseconds())
+		for _, o := range re.outputs {
+			kinds = append(kinds, o.kind)
+		}
+		return kinds, err
+	}
+	held := func(what string, after time.Duration) {
+		t.Helper()
+		if got, err := kinds(after); !errors.As(err, new(errHeld)) || len(got) > 0 {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	held("where the topic keeps everything", 1000*time.Hour)
+	p.stats.keeps.Store(20 * time.Hour.Milliseconds())
+	held("soon", time.Hour-time.Millisecond)
+	got, err := kinds(time.Hour)
+	if want := []outputKind{outRetry, outResolve}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("when it is old: %v, %v, want %v", got, err, want)
+	}
+}
