@@ -225,7 +225,7 @@ func (k *keyed) count(now int64) Figures {
 	}
 	if due, ok := k.wheel.Next(); ok {
 		f.sooner(int64(due), now)
-	} else if due := k.firstStored(now); due > 0 {
+	} else if due := k.stored.look(&k.window, now); due > 0 {
 		f.sooner(due, now)
 	}
 	return f

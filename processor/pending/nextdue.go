@@ -16,12 +16,11 @@ type storedDue struct {
 	at    int64 // ms
 }
 
-// firstStored is the first due time above the horizon; 0 when there is none.
-func (w *window) firstStored(now int64) int64 {
+// look returns the first due time above the horizon; 0 when there is none.
+func (s *storedDue) look(w *window, now int64) int64 {
 	if !w.live || !w.HasFar() {
 		return 0
 	}
-	s := &w.stored
 	if s.far != w.Far() || s.above != w.horizon && s.due <= w.horizon.Due || now-s.at > farthestLook || now < s.at {
 		*s = storedDue{far: w.Far(), above: w.horizon, at: now}
 		from := w.horizon
