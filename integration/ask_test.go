@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,15 +58,23 @@ func TestCancelAndReplace(t *testing.T) {
 	}
 }
 
+// written is a request that has a handle, and when that was known.
+type written struct {
+	topics.Handle
+	at time.Time
+}
+
 // asker requests, cancels and replaces.
 type asker struct {
 	*stage
 	cl     *kgo.Client
 	random *rand.Rand
 	asked  int
+	ahead  time.Duration // how far ahead a request is due at most
+	old    time.Duration // for how long a request is left alone at least
 
 	mu     sync.Mutex
-	known  []topics.Handle
+	known  []written
 	places map[string]bool // of all that it has written: whether that is a cancel
 }
 
@@ -76,7 +85,7 @@ func (s *stage) newAsker() *asker {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(cl.Close)
-	return &asker{stage: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2)), places: map[string]bool{}}
+	return &asker{stage: s, cl: cl, random: rand.New(rand.NewPCG(s.seed, 2)), ahead: 5 * time.Second, places: map[string]bool{}}
 }
 
 // keepAsking asks so often a second, until stop is called.
@@ -120,20 +129,22 @@ func (a *asker) acknowledged(r *kgo.Record, err error) {
 		}
 		due, _ := strconv.ParseInt(string(h.Value), 10, 64)
 		a.mu.Lock()
-		a.known = append(a.known, topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: due})
+		a.known = append(a.known, written{topics.Handle{Partition: r.Partition, Offset: r.Offset, Due: due}, time.Now()})
 		a.mu.Unlock()
 	}
 }
 
-// pick is a request of lately.
+// pick is a request of lately, but for those that are left alone.
 func (a *asker) pick() (topics.Handle, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := min(len(a.known), 2000)
+	before := time.Now().Add(-a.old)
+	last := sort.Search(len(a.known), func(i int) bool { return a.known[i].at.After(before) })
+	n := min(last, 2000)
 	if n == 0 {
 		return topics.Handle{}, false
 	}
-	return a.known[len(a.known)-1-a.random.IntN(n)], true
+	return a.known[last-1-a.random.IntN(n)].Handle, true
 }
 
 // draw is a request that is due at once, soon, or beyond the near window; or a cancel, or a replacement.
@@ -163,9 +174,11 @@ func (a *asker) draw() *kgo.Record {
 		set(topics.HeaderReplace, h.String())
 		r.Partition = h.Partition
 	}
-	due := time.Now().Add(time.Duration(a.random.IntN(5000)) * time.Millisecond)
+	due := time.Now().Add(time.Duration(a.random.Int64N(int64(a.ahead))))
 	set(topics.HeaderUntil, strconv.FormatInt(due.UnixMilli(), 10))
-	set(topics.HeaderTargetTopic, a.targets[0])
+	if a.route.Target == "" {
+		set(topics.HeaderTargetTopic, a.targets[0])
+	}
 	return r
 }
 

@@ -50,6 +50,13 @@ func (c *chaos) begin(victims ...*chaosReplica) {
 	c.view.begin(what)
 }
 
+// beginAll notes that the fault of this step strikes every group.
+func (c *chaos) beginAll() {
+	for _, group := range c.beside {
+		group.view.begin(c.now.fault)
+	}
+}
+
 // kill ends processes at the same moment and starts them again, with their stores or without.
 func (c *chaos) kill(victims ...*chaosReplica) {
 	c.begin(victims...)
@@ -97,7 +104,7 @@ func (c *chaos) terminate(victim int) {
 
 // ended forgets a process.
 func (c *chaos) ended(r *chaosReplica) {
-	c.view.forget(c.name(r))
+	c.view.forget(r.Name())
 	r.way.Close()
 	c.undos = slices.DeleteFunc(c.undos, func(u undo) bool { return u.replica == r.Process })
 }
@@ -151,7 +158,7 @@ func (c *chaos) cut(victim int) {
 	r, s := c.replicas[victim], c.now
 	c.undo(r.Process)
 	c.view.begin(s.fault)
-	way, name := r.way, c.name(r)
+	way, name := r.way, r.Name()
 	switch s.fault {
 	case resetFault:
 		way.Reset()
@@ -194,7 +201,7 @@ func (c *chaos) pauseBroker() {
 	c.undo(nil)
 	c.awaitInSync()
 	node := c.cluster.Node(c.now.node)
-	c.view.begin(pauseFault)
+	c.beginAll()
 	if err := node.Pause(c.t.Context()); err != nil {
 		c.t.Fatal(err)
 	}
@@ -212,7 +219,7 @@ func (c *chaos) killBroker() {
 		c.awaitInSync()
 	}
 	node := c.cluster.Node(c.now.node)
-	c.view.begin(brokerFault)
+	c.beginAll()
 	err := node.Kill(c.t.Context())
 	if c.act.nodes == 1 {
 		passes(c.t, c.now.hold)

@@ -68,8 +68,8 @@ const chaosReplicas = 3
 const mostReplicas = chaosReplicas + 1
 
 // newPlan begins with the faults of an opening, in this order.
-func newPlan(seed, stream uint64, brokers int, deck []fault, opening ...fault) *plan {
-	return &plan{random: rand.New(rand.NewPCG(seed, stream)), deck: deck, cards: opening, replicas: chaosReplicas, brokers: brokers}
+func newPlan(seed, stream uint64, brokers, replicas int, deck []fault, opening ...fault) *plan {
+	return &plan{random: rand.New(rand.NewPCG(seed, stream)), deck: deck, cards: opening, replicas: replicas, brokers: brokers}
 }
 
 func (p *plan) next() step {
@@ -102,7 +102,7 @@ func (p *plan) next() step {
 // One seed gives the same faults in the same order, of every kind, for replicas that are there.
 func TestChaosPlan(t *testing.T) {
 	draw := func(seed uint64) (all []step) {
-		for p := newPlan(seed, 1, 3, deck(4, brokerFault)); len(all) < 500; {
+		for p := newPlan(seed, 1, 3, chaosReplicas, deck(4, brokerFault)); len(all) < 500; {
 			before := p.replicas
 			s := p.next()
 			if s.victim >= before || s.node < 1 || s.node > 3 || p.replicas < 2 || p.replicas > mostReplicas {

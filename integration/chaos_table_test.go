@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/duewheel/duewheel/bench/check"
@@ -11,6 +12,7 @@ import (
 
 // table is what a chaos run has shown.
 type table struct {
+	mu         sync.Mutex
 	recoveries []*recovery
 	acts       []string
 
@@ -18,6 +20,8 @@ type table struct {
 }
 
 func (t *table) add(c *chaos, r *check.Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.recoveries = append(t.recoveries, c.view.over...)
 	if !c.act.atLeastOnce { // else there are no transactions
 		t.kills, t.open = t.kills+c.kills, t.open+c.open
@@ -28,8 +32,8 @@ func (t *table) add(c *chaos, r *check.Report) {
 	for _, n := range c.played {
 		steps += n
 	}
-	t.acts = append(t.acts, fmt.Sprintf("%s, Kafka %s: %d faults of %d kinds; %d requests, %d cancels, %d doubled, faults in the report: %d; lateness p50 %v, p99 %v, max %v",
-		c.act.name, c.act.version, steps, len(c.played), r.Requested, r.Cancels, r.Doubled, r.Faults, l.Quantile(.5), l.Quantile(.99), l.Quantile(1)))
+	t.acts = append(t.acts, fmt.Sprintf("%s, Kafka %s: %d faults of %d kinds, %d kills; %d requests, %d cancels, %d copies, %d doubled, faults in the report: %d; lateness p50 %v, p99 %v, max %v",
+		c.act.name, c.act.version, steps, len(c.played), c.kills, r.Requested, r.Cancels, r.Carried, r.Doubled, r.Faults, l.Quantile(.5), l.Quantile(.99), l.Quantile(1)))
 }
 
 // String tells how long it took from each fault until every partition was live again. Faults that came while another one was not

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// shortChaos is for how long there are faults. The whole test then takes three minutes on two cores.
-	shortChaos = 110 * time.Second
+	// shortChaos is for how long there are faults. The whole test then takes four minutes on two cores.
+	shortChaos = 140 * time.Second
 	// longChaos and more is worth records that are due far ahead, and most faults are kills then.
 	longChaos = 10 * time.Minute
 
@@ -33,7 +33,8 @@ const (
 // killed, frozen, cut off, stopped, added and removed, and so are brokers. Whatever happens, every partition is live again soon, in
 // one replica, no replica stays without partitions, and in the end every request has arrived once, when and as it should.
 //
-// DUEWHEEL_CHAOS_FOR says for how long, DUEWHEEL_CHAOS_PROTOCOL=consumer has the broker share the partitions out.
+// DUEWHEEL_CHAOS_FOR says for how long, DUEWHEEL_CHAOS_PROTOCOL=consumer has the broker share the partitions out. One act alone is played
+// by go test -run 'TestChaos/old_broker', and has its share of the time.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
@@ -41,10 +42,16 @@ func TestChaos(t *testing.T) {
 	seed, whole := newSeed(t), chaosFor(t)
 	table := &table{}
 	for i, a := range acts(whole) {
-		t.Run(a.name, func(t *testing.T) {
-			a.play(t, newPlan(seed, uint64(i), a.nodes, a.deck, a.opening...), seed, table)
-		})
+		t.Run(a.name, func(t *testing.T) { a.play(t, seed, uint64(i), table) })
 	}
+	t.Run("carry", func(t *testing.T) {
+		for i, a := range carryingActs(whole) {
+			t.Run(a.name, func(t *testing.T) {
+				t.Parallel() // they wait for most of the time
+				a.play(t, seed, uint64(100+i), table)
+			})
+		}
+	})
 	t.Logf("seed %d, %v of faults:\n%s", seed, whole, table)
 	if table.kills > openKills && table.open == 0 {
 		t.Errorf("none of %d kills has hit an open transaction", table.kills)
@@ -74,6 +81,7 @@ type act struct {
 	// atLeastOnce: what was delivered, or a cancel that was answered, may come twice, and nothing else may. Requests are cancelled and replaced.
 	atLeastOnce bool
 	mix         func(id int, c *replicaConfig) // how replicas differ
+	carry       *carrying                      // nil: the delay topic keeps everything
 }
 
 // acts divides the time of a run.
@@ -86,10 +94,10 @@ func acts(whole time.Duration) []act {
 	if whole >= longChaos {
 		kills, far = 9, time.Minute
 	}
-	one := act{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 30 / 100, mix: someStandbys}
-	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 30 / 100, opening: []fault{brokerFault}, mix: oneStatic}
-	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 20 / 100, opening: []fault{brokerFault}}
-	loose := act{name: "at least once", version: brokers.Latest, nodes: 1, last: whole * 20 / 100, atLeastOnce: true, mix: someStandbys}
+	one := act{name: "one broker", version: brokers.Latest, nodes: 1, last: whole * 24 / 100, mix: someStandbys}
+	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 24 / 100, opening: []fault{brokerFault}, mix: oneStatic}
+	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 16 / 100, opening: []fault{brokerFault}}
+	loose := act{name: "at least once", version: brokers.Latest, nodes: 1, last: whole * 16 / 100, atLeastOnce: true, mix: someStandbys}
 	one.deck = deck(kills)
 	three.deck = deck(kills, brokerFault, partFault)
 	if whole >= longChaos { // a minute may pass
@@ -100,15 +108,20 @@ func acts(whole time.Duration) []act {
 	all := []act{one, three, old, loose}
 	for i := range all {
 		all[i].far = far
-		all[i].must = append(slices.Clone(all[i].opening), killFault)
-		if whole >= longChaos {
-			all[i].must = append(all[i].must, all[i].deck...)
-		}
-		if all[i].version != brokers.Old { // which knows no other protocol
-			all[i].protocol = processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
-		}
+		all[i].complete(whole)
 	}
 	return all
+}
+
+// complete adds what goes for every act.
+func (a *act) complete(whole time.Duration) {
+	a.must = append(slices.Clone(a.opening), killFault)
+	if whole >= longChaos {
+		a.must = append(a.must, a.deck...)
+	}
+	if a.version != brokers.Old { // which knows no other protocol
+		a.protocol = processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
+	}
 }
 
 // someStandbys gives the first replica two lanes, and every other one keeps standbys, as while a configuration is rolled out.
@@ -127,46 +140,85 @@ func oneStatic(id int, c *replicaConfig) {
 	c.Standbys = 1
 }
 
-// play lets the faults of a plan happen.
-func (a act) play(t *testing.T, p *plan, seed uint64, table *table) {
-	cluster := brokers.Start(t, brokers.Options{Version: a.version, Nodes: a.nodes, Faults: true})
-	c := &chaos{
-		stage: newStage(t, cluster, a.setting(seed)),
-		act:   a, view: newView(chaosPartitions), played: make(map[fault]int),
+// play lets the faults of a plan happen, to one group after the other.
+func (a act) play(t *testing.T, seed, stream uint64, table *table) {
+	groups := a.raise(t, brokers.Start(t, brokers.Options{Version: a.version, Nodes: a.nodes, Config: a.carry.ofBrokers(), Faults: true}), seed, stream)
+	stop := groups[0].ask()
+	recoverAll(groups)
+	for began, n := time.Now(), 0; time.Since(began) < a.last || len(a.unplayed(groups)) > 0; n++ {
+		c := groups[n%len(groups)]
+		if c.play(c.plan.next()) {
+			recoverAll(groups)
+		}
 	}
-	t.Cleanup(c.showReplicas)
-	c.view.begin("start")
-	for range chaosReplicas {
-		c.join()
-	}
-	stop := c.keepLoading(load.Config{Rate: chaosRate, Records: 2 * chaosRate, Due: []load.Due{
-		{Weight: 3, From: -time.Minute},
-		{Weight: 6, To: 2 * time.Second},
-		{Weight: 3, From: 3 * time.Second, To: 6 * time.Second},
-		{Weight: 1, From: a.far / 2, To: a.far},
-	}})
-	cancelled := func() {}
-	if a.atLeastOnce {
-		cancelled = c.newAsker().keepAsking(chaosAsks)
-	}
-	c.recover()
-	for c.began = time.Now(); time.Since(c.began) < a.last || len(c.unplayed()) > 0; {
-		c.play(p.next())
-	}
-	c.recover()
-	cancelled()
+	recoverAll(groups)
 	stop()
-	c.arrive()
-	c.leaveAll()
-	report := c.judge()
-	table.add(c, report)
-	if a.atLeastOnce && (report.Cancels < chaosAsks || report.Doubled == 0) {
-		t.Errorf("too little has happened: %d cancels, %d doubled", report.Cancels, report.Doubled)
+	for _, c := range groups {
+		c.arrive()
+	}
+	for i, c := range groups {
+		c.leaveAll()
+		report := c.judge()
+		table.add(c, report)
+		if a.carry != nil {
+			c.carried(report, i == len(groups)-1)
+		} else if a.atLeastOnce && (report.Cancels < chaosAsks || report.Doubled == 0) {
+			t.Errorf("too little has happened: %d cancels, %d doubled", report.Cancels, report.Doubled)
+		}
 	}
 }
 
-// setting is what the stage of an act is like.
-func (a act) setting(seed uint64) setting {
+// raise starts the replicas of all groups.
+func (a act) raise(t *testing.T, cluster *brokers.Cluster, seed, stream uint64) (groups []*chaos) {
+	for i := range a.carry.groups() {
+		set := a.setting(seed, i == a.carry.groups()-1)
+		if i > 0 {
+			set.topic = groups[0].route.Topic
+		}
+		c := &chaos{
+			stage: newStage(t, cluster, set), act: a, view: newView(int(set.partitions)), played: make(map[fault]int),
+			plan: newPlan(seed, stream+uint64(1000*i), a.nodes, a.carry.replicas(), a.deck, a.opening...), began: time.Now(),
+		}
+		t.Cleanup(c.showReplicas)
+		c.view.begin("start")
+		groups = append(groups, c)
+	}
+	for i, c := range groups {
+		c.beside = groups
+		recoverAll(groups[:i]) // who has the topic trimmed must find the others
+		for range a.carry.replicas() {
+			c.join()
+		}
+	}
+	return groups
+}
+
+// ask has requests come in until stop is called.
+func (c *chaos) ask() (stop func()) {
+	if c.act.carry != nil {
+		return c.askForLong()
+	}
+	loaded := c.keepLoading(load.Config{Rate: chaosRate, Records: 2 * chaosRate, Due: []load.Due{
+		{Weight: 3, From: -time.Minute},
+		{Weight: 6, To: 2 * time.Second},
+		{Weight: 3, From: 3 * time.Second, To: 6 * time.Second},
+		{Weight: 1, From: c.act.far / 2, To: c.act.far},
+	}})
+	if !c.act.atLeastOnce {
+		return loaded
+	}
+	asked := c.newAsker().keepAsking(chaosAsks)
+	return func() {
+		asked()
+		loaded()
+	}
+}
+
+// setting is what the stage of an act is like, or of one of its groups.
+func (a act) setting(seed uint64, last bool) setting {
+	if a.carry != nil {
+		return a.carry.setting(a, seed, last)
+	}
 	set := setting{partitions: chaosPartitions, targets: 3, seed: seed, route: emitAll}
 	if a.atLeastOnce {
 		set.route = func(r *topics.Route) { r.Emit, r.CancelsAnswered = topics.EmitAll, true }
@@ -179,7 +231,9 @@ func (a act) setting(seed uint64) setting {
 type chaos struct {
 	*stage
 	act      act
-	began    time.Time // when the first fault came
+	plan     *plan
+	beside   []*chaos  // all groups of the act, this one, too
+	began    time.Time // when the first replica was started
 	view     *view
 	session  time.Duration // of every replica
 	replicas []*chaosReplica
@@ -220,6 +274,7 @@ func (c *chaos) start(r *chaosReplica) {
 		if c.act.atLeastOnce {
 			config.Guarantee = processor.AtLeastOnce
 		}
+		c.act.carry.tune(config)
 		if c.act.mix != nil {
 			c.act.mix(r.id, config)
 		}
@@ -230,25 +285,30 @@ func (c *chaos) start(r *chaosReplica) {
 	r.way, r.Process = way, c.spawn(config)
 }
 
-func (c *chaos) name(r *chaosReplica) string { return r.Name() }
-
-// play lets one fault happen and waits until it is over, unless the next one must not wait.
-func (c *chaos) play(s step) {
+// play lets one fault happen. It reports whether the next one waits until it is over.
+func (c *chaos) play(s step) (waits bool) {
 	passes(c.t, s.before)
 	c.now = s
 	fmt.Fprintf(c.log, "time=%s fault %v\n", time.Now().UTC().Format(time.RFC3339Nano), s)
-	c.t.Logf("after %v, fault %v; killed %d times, %d of them inside an open transaction; %s",
-		time.Since(c.began).Round(time.Millisecond), s, c.kills, c.open, c.watch.Counts().Summary())
+	c.t.Logf("after %v, %s fault %v; killed %d times, %d of them inside an open transaction; %s",
+		time.Since(c.began).Round(time.Millisecond), c.name, s, c.kills, c.open, c.watch.Counts().Summary())
 	c.strike()
 	c.played[s.fault]++
-	if !s.rush {
-		c.recover()
-	}
+	return !s.rush || c.act.carry.calm()
 }
 
-// unplayed are the faults that must come and have not.
-func (c *chaos) unplayed() []fault {
-	return slices.DeleteFunc(slices.Clone(c.act.must), func(f fault) bool { return c.played[f] > 0 })
+// unplayed are the faults that must come and have not, in whatever group.
+func (a act) unplayed(groups []*chaos) []fault {
+	return slices.DeleteFunc(slices.Clone(a.must), func(f fault) bool {
+		return slices.ContainsFunc(groups, func(c *chaos) bool { return c.played[f] > 0 })
+	})
+}
+
+// recoverAll waits until all groups have recovered.
+func recoverAll(groups []*chaos) {
+	for _, c := range groups {
+		c.recover()
+	}
 }
 
 // recover waits until the other replicas have taken over from those that are frozen or cut off, lets these go on, and waits until every
@@ -273,7 +333,7 @@ func (c *chaos) await(wanting func() string) {
 		for _, r := range c.replicas {
 			select {
 			case <-r.Exited():
-				c.t.Fatalf("replica %s ended by itself: %v", c.name(r), r.Err())
+				c.t.Fatalf("replica %s ended by itself: %v", r.Name(), r.Err())
 			default:
 			}
 		}
@@ -285,9 +345,9 @@ func (c *chaos) await(wanting func() string) {
 func (c *chaos) leaveAll() {
 	for _, r := range c.replicas {
 		c.stage.terminate(r.Process)
-		c.view.forget(c.name(r))
+		c.view.forget(r.Name())
 		if states := c.transactions(r.Process); states["Ongoing"] > 0 {
-			c.t.Errorf("replica %s ended in order with transactions %v", c.name(r), states)
+			c.t.Errorf("replica %s ended in order with transactions %v", r.Name(), states)
 		}
 	}
 }
@@ -298,6 +358,6 @@ func (c *chaos) showReplicas() {
 		return
 	}
 	for _, r := range c.replicas {
-		c.t.Logf("the log of replica %s ends:\n%s", c.name(r), c.log.tailOf("replica="+c.name(r)))
+		c.t.Logf("the log of replica %s ends:\n%s", r.Name(), c.log.tailOf("replica="+r.Name()))
 	}
 }

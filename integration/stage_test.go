@@ -28,6 +28,8 @@ type setting struct {
 	partitions   int32             // of the delay topic; 4
 	targets      int               // 1
 	delayConfig  map[string]string // of the delay topic
+	topic        string            // the delay topic of another stage, which this one reads, too
+	groups       bool              // several groups deliver what is requested: requests name no target, and the route of each group has one
 	delayNodes   []int32           // the node that each partition of the delay topic is on, alone
 	targetConfig map[string]string // of each target
 	deadConfig   map[string]string // of the dead-letter topic
@@ -71,16 +73,21 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	t.Cleanup(client.Close)
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-") + "-" + rand.Text()[:6])
 	s := &stage{t: t, cluster: c, client: client, admin: kadm.NewClient(client), name: name, log: newJournal(t), dir: t.TempDir(), seed: set.seed}
-	s.route = topics.Route{Topic: name, DeadLetter: name + ".dead", Allow: []string{name + ".target-*"}, MaxDelay: maxDelay}
-	if set.route != nil {
-		set.route(&s.route)
-	}
+	s.route = topics.Route{Topic: cmp.Or(set.topic, name), DeadLetter: name + ".dead", Allow: []string{name + ".target-*"}, MaxDelay: maxDelay}
 	for i := range max(set.targets, 1) {
 		s.targets = append(s.targets, fmt.Sprintf("%s.target-%d", name, i))
 	}
-	if set.delayNodes != nil {
+	if set.groups {
+		s.route.Target = s.targets[0]
+	}
+	if set.route != nil {
+		set.route(&s.route)
+	}
+	switch {
+	case set.topic != "": // it is there
+	case set.delayNodes != nil:
 		s.createOn(set.delayNodes, s.route.Topic)
-	} else {
+	default:
 		s.create(cmp.Or(set.partitions, 4), set.delayConfig, s.route.Topic)
 	}
 	s.create(1, set.deadConfig, s.route.DeadLetter)
@@ -102,6 +109,9 @@ func (s *stage) startWatch(set setting) {
 		Topic: s.route.Topic, Target: s.route.Target, Delay: s.route.Delay, Allow: s.route.Allow,
 		MaxDelay: s.route.MaxDelay, DeadLetter: s.route.DeadLetter, Emit: s.route.Emit.String(),
 	}}}
+	if set.groups {
+		config.Routes[0].Group = s.name
+	}
 	for _, target := range s.targets {
 		config.Targets = append(config.Targets, check.Target{Topic: target, Partitions: targetPartitions})
 	}
