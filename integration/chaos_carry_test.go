@@ -30,7 +30,7 @@ type carrying struct {
 }
 
 const (
-	carryPartitions = 4
+	carryPartitions = 6   // more than there are lanes: no replica is without
 	carryRate       = 300 // requests a second, of carryBytes each
 	carryBytes      = 1500
 	carryAsks       = 100
@@ -45,7 +45,7 @@ const (
 // carryingActs are played at the same time. Half of what a topic keeps is for how long a group may be away, so in a short run no broker is, and each
 // fault is over before the next one.
 func carryingActs(whole time.Duration) (all []act) {
-	short := carrying{keeps: 24 * time.Second, from: 60 * time.Second, to: 66 * time.Second, steady: true}
+	short := carrying{keeps: 30 * time.Second, from: 66 * time.Second, to: 72 * time.Second, steady: true}
 	long := carrying{keeps: time.Minute, from: 3 * time.Minute, to: 4 * time.Minute}
 	play := func(a act, many, members int, trims bool, kills int, more ...fault) {
 		c := short
@@ -211,6 +211,7 @@ type ground struct {
 	mu    sync.Mutex
 	ends  kadm.ListedOffsets // where partitions ended when the first wave had been written
 	gone  time.Time          // when all partitions began above that
+	lost  bool               // what is pending has lain below
 	looks int
 }
 
@@ -238,7 +239,7 @@ func (g *ground) keepLooking() (stop func()) {
 	ctx, cancel := context.WithCancel(g.t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for tick := time.Tick(500 * time.Millisecond); ctx.Err() == nil; {
+		for tick := time.Tick(500 * time.Millisecond); ctx.Err() == nil && !g.lost; {
 			g.look(ctx)
 			select {
 			case <-tick:
@@ -292,6 +293,7 @@ func (g *ground) look(ctx context.Context) {
 			}
 			point, err := state.ParseCheckpoint(of.At, of.Metadata)
 			if err != nil || point.LowWater < o.Offset {
+				g.lost = true
 				g.t.Errorf("%s/%d begins at %d, and the checkpoint of %s is %+v (%v)", o.Topic, o.Partition, o.Offset, c.name, point, err)
 			}
 		})
