@@ -127,11 +127,10 @@ func (c *carrying) setting(a act, seed uint64, last bool) setting {
 }
 
 // askForLong has requests come in that are due soon, and others, of all sizes, after several times what the topic keeps; cancels and replacements name
-// what has been carried since. Stop returns when what is far has been written, and the last of it is due within patience.
+// what has been carried since. Stop returns when what is far has been written, of which the last is due within patience, and brokers have deleted the
+// first of it.
 func (c *chaos) askForLong() (stop func()) {
-	as := c.act.carry
-	g := c.newGround()
-	looked := g.keepLooking()
+	as, g := c.act.carry, c.keepLooking()
 	loaded := c.keepLoading(load.Config{Rate: carryRate, Records: 2 * carryRate, ValueBytes: carryBytes, Due: []load.Due{
 		{Weight: 3, From: -time.Minute},
 		{Weight: 6, To: 2 * time.Second},
@@ -154,8 +153,16 @@ func (c *chaos) askForLong() (stop func()) {
 		waves.Wait()
 		asked()
 		loaded()
-		looked()
+		g.awaitGone()
 	}
+}
+
+// wipeAll kills all replicas of each group, when what is far is there as copies alone, and takes their stores away.
+func wipeAll(groups []*chaos) {
+	for _, c := range groups {
+		c.play(step{number: c.plan.number + 1, fault: killAllFault, wipe: 1<<mostReplicas - 1})
+	}
+	recoverAll(groups)
 }
 
 // wave writes records that are far, of nothing up to a MiB, within some seconds.
@@ -208,6 +215,9 @@ func valueOf(i int, random *rand.Rand) []byte {
 // ground is where the logs of the delay topic begin. Nothing that is pending may lie below.
 type ground struct {
 	*chaos
+	began time.Time
+	stop  func()
+
 	mu    sync.Mutex
 	ends  kadm.ListedOffsets // where partitions ended when the first wave had been written
 	gone  time.Time          // when all partitions began above that
@@ -215,7 +225,28 @@ type ground struct {
 	looks int
 }
 
-func (c *chaos) newGround() *ground { return &ground{chaos: c} }
+// keepLooking looks twice a second, until stop is called.
+func (c *chaos) keepLooking() *ground {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	g := &ground{chaos: c, began: time.Now()}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for tick := time.Tick(500 * time.Millisecond); ctx.Err() == nil && !g.lost; {
+			g.look(ctx)
+			select {
+			case <-tick:
+			case <-ctx.Done():
+			}
+		}
+	})
+	c.ground = g
+	g.stop = func() {
+		cancel()
+		wg.Wait()
+	}
+	c.t.Cleanup(g.stop)
+	return g
+}
 
 // written notes where the first wave ends.
 func (g *ground) written() {
@@ -232,42 +263,23 @@ func (g *ground) written() {
 	g.ends = ends
 }
 
-// keepLooking looks twice a second, until stop is called. It fails the test unless the segments of the first wave are gone before that is due:
-// otherwise nothing would have had to be carried.
-func (g *ground) keepLooking() (stop func()) {
-	began := time.Now()
-	ctx, cancel := context.WithCancel(g.t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for tick := time.Tick(500 * time.Millisecond); ctx.Err() == nil && !g.lost; {
-			g.look(ctx)
-			select {
-			case <-tick:
-			case <-ctx.Done():
-			}
-		}
-	})
-	return func() {
-		due := began.Add(g.act.carry.from)
-		for g.wanting() != "" && time.Now().Before(due) {
-			passes(g.t, 100*time.Millisecond)
-		}
-		cancel()
-		wg.Wait()
-		g.t.Logf("looked %d times where logs begin; the segments of the first wave were gone %v before that was due", g.looks, due.Sub(g.gone).Round(time.Second))
-		if why := g.wanting(); why != "" || g.gone.After(due) {
-			g.t.Errorf("brokers have not deleted the first wave before it was due: %s", why)
-		}
+// awaitGone waits until the segments of the first wave are gone. It fails the test unless that is so before the wave is due: otherwise nothing would
+// have had to be carried.
+func (g *ground) awaitGone() {
+	due := g.began.Add(g.act.carry.from)
+	gone := func() (time.Time, int) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.gone, g.looks
 	}
-}
-
-func (g *ground) wanting() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.gone.IsZero() {
-		return "some of it is there still"
+	for at, _ := gone(); at.IsZero() && time.Now().Before(due); at, _ = gone() {
+		passes(g.t, 100*time.Millisecond)
 	}
-	return ""
+	at, looks := gone()
+	if at.IsZero() || at.After(due) {
+		g.t.Error("brokers have not deleted the first wave before it was due")
+	}
+	g.t.Logf("looked %d times where logs begin; the segments of the first wave were gone %v before that was due", looks, due.Sub(at).Round(time.Second))
 }
 
 // look holds where the logs begin against the low water of each group, which is asked for after that. What cannot be asked while brokers are away is

@@ -153,8 +153,14 @@ func (a act) play(t *testing.T, seed, stream uint64, table *table) {
 	}
 	recoverAll(groups)
 	stop()
+	if a.carry != nil {
+		wipeAll(groups)
+	}
 	for _, c := range groups {
 		c.arrive()
+	}
+	if g := groups[0].ground; g != nil {
+		g.stop()
 	}
 	for i, c := range groups {
 		c.leaveAll()
@@ -240,6 +246,7 @@ type chaos struct {
 	joined   int // replicas so far
 	undos    []undo
 	now      step
+	ground   *ground       // nil: the delay topic keeps everything
 	played   map[fault]int // how often each has struck
 
 	kills, open        int // kill -9 of replicas, and how many of these inside an open transaction
