@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -142,13 +143,19 @@ func (c *chaos) askForLong() (stop func()) {
 	var waves sync.WaitGroup
 	waves.Go(func() {
 		for began, n := time.Now(), 0; n == 0 || time.Since(began) < c.act.last-as.to+patience/2; n++ {
-			c.wave(n)
+			if err := c.wave(n); c.t.Context().Err() != nil {
+				return // the test has failed and ended
+			} else if err != nil {
+				c.t.Errorf("write what is far: %v", err)
+				return
+			}
 			if n == 0 {
 				g.written()
 			}
 			passes(c.t, as.keeps-5*time.Second)
 		}
 	})
+	c.t.Cleanup(waves.Wait)
 	return func() {
 		waves.Wait()
 		asked()
@@ -166,14 +173,14 @@ func wipeAll(groups []*chaos) {
 }
 
 // wave writes records that are far, of nothing up to a MiB, within some seconds.
-func (c *chaos) wave(number int) {
+func (c *chaos) wave(number int) error {
 	as, random := c.act.carry, rand.New(rand.NewPCG(c.seed, uint64(number)))
 	cl, err := kgo.NewClient(append(c.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(carryMessage), kgo.ProducerBatchCompression(kgo.NoCompression()))...)
 	if err != nil {
-		c.t.Error(err)
-		return
+		return err
 	}
 	defer cl.Close()
+	var failed error
 	for i := range carryWave {
 		due := time.Now().Add(as.from + time.Duration(random.Int64N(int64(as.to-as.from))))
 		r := &kgo.Record{Topic: c.route.Topic, Partition: int32(i % carryPartitions), Key: fmt.Appendf(nil, "far-%d", i%20), Value: valueOf(i, random)}
@@ -181,16 +188,11 @@ func (c *chaos) wave(number int) {
 		if c.route.Target == "" {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderTargetTopic, Value: []byte(c.targets[i%len(c.targets)])})
 		}
-		cl.Produce(context.Background(), r, func(_ *kgo.Record, err error) {
-			if err != nil {
-				c.t.Errorf("write what is far: %v", err)
-			}
-		})
+		cl.Produce(c.t.Context(), r, func(_ *kgo.Record, err error) { failed = cmp.Or(failed, err) })
 		passes(c.t, 10*time.Millisecond)
 	}
-	if err := cl.Flush(c.t.Context()); err != nil {
-		c.t.Error(err)
-	}
+	err = cl.Flush(c.t.Context())
+	return cmp.Or(err, failed)
 }
 
 // valueOf is a value of some size: most are small, one in a hundred is as large as a record may be.
