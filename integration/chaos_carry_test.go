@@ -86,6 +86,14 @@ func (c *carrying) replicas() int {
 
 func (c *carrying) calm() bool { return c != nil && c.steady }
 
+// breath passes before each fault: what a group cannot carry in the half of what its topic keeps is lost, which is no fault of its own.
+func (c *carrying) breath() time.Duration {
+	if c == nil || c.steady {
+		return 0
+	}
+	return c.keeps / 12
+}
+
 func (c *carrying) ofBrokers() map[string]string {
 	if c == nil {
 		return nil

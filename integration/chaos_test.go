@@ -294,7 +294,7 @@ func (c *chaos) start(r *chaosReplica) {
 
 // play lets one fault happen. It reports whether the next one waits until it is over.
 func (c *chaos) play(s step) (waits bool) {
-	passes(c.t, s.before)
+	passes(c.t, s.before+c.act.carry.breath())
 	c.now = s
 	fmt.Fprintf(c.log, "time=%s fault %v\n", time.Now().UTC().Format(time.RFC3339Nano), s)
 	c.t.Logf("after %v, %s fault %v; killed %d times, %d of them inside an open transaction; %s",

@@ -54,7 +54,7 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		}
 		return nothing, store.Drop()
 	}
-	s := &bringing{stopped: stopped, store: store, pos: pos, c: c, parsers: ps}
+	s := &bringing{stopped: stopped, store: store, pos: pos, c: c, begins: logStart, parsers: ps}
 	if logStart > c.LowWater {
 		most = math.MaxInt // the log has lost what the store still holds
 	}
@@ -80,6 +80,7 @@ type bringing struct {
 	counts  *state.Counts
 	pos     state.Position
 	c       state.Checkpoint
+	begins  int64 // the log
 	parsers parsers
 	start   int64
 	copies  bool // of what had left stubs below L: they leave them where they lie, and are to be read again
@@ -99,7 +100,7 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 		}
 	}
 	if s.copies {
-		s.start = s.c.LowWater
+		s.start = min(s.start, max(s.c.LowWater, s.begins)) // with copies that the log has lost it has lost what they left
 	}
 	if s.changed > 0 { // ids in an open batch are not found
 		if err := s.store.Commit(s.pos); err != nil {

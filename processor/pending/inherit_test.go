@@ -3,6 +3,7 @@ package pending
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -188,6 +189,38 @@ func TestStubBelowLIsNotThatOfACopy(t *testing.T) {
 	equal(t, "remembered", p.Figures(ms(1000)).Remembered, 1)
 	equal(t, "pending", p.Pending(), 2)
 	must(t, Check(p))
+}
+
+// The same where the log has lost what lies below: what is left of it is read, and the store holds the rest.
+func TestStubBelowLAndBelowTheLog(t *testing.T) {
+	for _, test := range []struct {
+		logStart   int64
+		remembered int64
+	}{{2, 1}, {4, 0}} {
+		t.Run(fmt.Sprint("the log begins at ", test.logStart), func(t *testing.T) {
+			l := remembering(t, time.Hour)
+			p := l.live(t)
+			first := withID(req(0, ms(1000), "orders"), "a")
+			log := []*kgo.Record{first, req(1, ms(farMs), "orders"), req(2, ms(farMs), "orders"), nil, control(4), req(5, ms(farMs), "orders")}
+			log[3] = copyAt(3, 0, ms(1000))
+			log[3].Headers, _ = topics.AppendCopy(nil, first.Headers, testMark, topics.Copy{Due: ms(1000), Timestamp: testNow}, nil)
+			l.read(t, p, testNow, log[:3]...)
+			l.happened(p.Checkpoint())
+			equal(t, "taken", p.Take(ms(1000), nil, 1, anyBytes) != nil, true)
+			must(t, p.Flush())
+			pos := state.Position{Offset: 4, Resume: 4, LowWater: 1}
+			must(t, p.store.Commit(pos))
+
+			p, err := l.assign(state.Checkpoint{Offset: 6, LowWater: 1, Watermark: state.Key{Due: ms(1000)}, Parsers: []state.ParserEpoch{{Spec: l.route.Spec()}}}, test.logStart, 6, 6)
+			must(t, err)
+			equal(t, "start", p.start, test.logStart)
+			l.read(t, p, ms(1000), log[test.logStart:]...)
+			must(t, p.GoLive(l.room))
+			equal(t, "remembered", p.Figures(ms(1000)).Remembered, test.remembered)
+			equal(t, "pending", p.Pending(), 3)
+			must(t, Check(p))
+		})
+	}
 }
 
 // What a record below O takes away goes with others, all at once. Until then no position of the store lies behind that record: a crash may leave the store
