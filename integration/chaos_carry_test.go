@@ -32,9 +32,9 @@ type carrying struct {
 
 const (
 	carryPartitions = 6   // more than there are lanes: no replica is without
-	carryRate       = 300 // requests a second, of carryBytes each
-	carryBytes      = 1500
-	carryAsks       = 100
+	carryRate       = 200 // requests a second, of carryBytes each
+	carryBytes      = 2200
+	carryAsks       = 60
 	carryWave       = 400 // records of all sizes
 
 	// A batch must fit into a segment, and a copy is a little larger than its record.
@@ -46,7 +46,7 @@ const (
 // carryingActs are played at the same time. Half of what a topic keeps is for how long a group may be away, so in a short run no broker is, and each
 // fault is over before the next one.
 func carryingActs(whole time.Duration) (all []act) {
-	short := carrying{keeps: 30 * time.Second, from: 66 * time.Second, to: 72 * time.Second, steady: true}
+	short := carrying{keeps: 40 * time.Second, from: 80 * time.Second, to: 86 * time.Second, steady: true}
 	long := carrying{keeps: time.Minute, from: 3 * time.Minute, to: 4 * time.Minute}
 	play := func(a act, many, members int, trims bool, kills int, more ...fault) {
 		c := short

@@ -34,7 +34,7 @@ const (
 // one replica, no replica stays without partitions, and in the end every request has arrived once, when and as it should.
 //
 // DUEWHEEL_CHAOS_FOR says for how long, DUEWHEEL_CHAOS_PROTOCOL=consumer has the broker share the partitions out. One act alone is played
-// by go test -run 'TestChaos/old_broker', and has its share of the time.
+// by go test -run 'TestChaos/old_broker' or 'TestChaos/carry/acts/three', and has its share of the time.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
@@ -44,13 +44,17 @@ func TestChaos(t *testing.T) {
 	for i, a := range acts(whole) {
 		t.Run(a.name, func(t *testing.T) { a.play(t, seed, uint64(i), table) })
 	}
-	t.Run("carry", func(t *testing.T) {
-		for i, a := range carryingActs(whole) {
-			t.Run(a.name, func(t *testing.T) {
-				t.Parallel() // they wait for most of the time
-				a.play(t, seed, uint64(100+i), table)
-			})
-		}
+	t.Run("carry", func(t *testing.T) { // which waits for most of the time, so all of it goes at once
+		judge := carriedAsComputed(t)
+		t.Run("acts", func(t *testing.T) {
+			for i, a := range carryingActs(whole) {
+				t.Run(a.name, func(t *testing.T) {
+					t.Parallel()
+					a.play(t, seed, uint64(100+i), table)
+				})
+			}
+		})
+		judge()
 	})
 	t.Logf("seed %d, %v of faults:\n%s", seed, whole, table)
 	if table.kills > openKills && table.open == 0 {
