@@ -31,6 +31,16 @@ func (r outlasting) undeliverable(ctx context.Context, pt *part, it *pending.Ite
 	return nil
 }
 
+// refused renders the dead letter of what was refused when it was read. It may be carried on only where that is judged anew of what stands for it: what
+// is refused for its form would be delivered, since the time that it is carried on for takes the place of what is wrong.
+func (r outlasting) refused(ctx context.Context, pt *part, it *pending.Item, now int64) error {
+	if it.Refusal.Code != topics.CodeTargetNotAllowed {
+		return r.deadLetter(ctx, pt, it, it.Refusal)
+	}
+	first := topics.Origin{Offset: r.rec.Offset, Timestamp: r.rec.Timestamp, Due: pt.DueOf(it, &r.rec)}
+	return r.undeliverable(ctx, pt, it, topics.Retry{Origin: first}, now, it.Refusal)
+}
+
 // triedAs is how the request that is rendered was tried so far.
 func (r outlasting) triedAs(req *topics.Request) topics.Retry {
 	return topics.Retry{Attempt: req.Attempt, Origin: req.First(r.rec.Offset, r.rec.Timestamp)}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // What configuration has refused, and cannot be dead-lettered, waits where it is until its topic might delete it. Then it is carried on, and a resolve record
@@ -46,4 +47,6 @@ func TestOutlastRefused(t *testing.T) {
 	if want := []outputKind{outRetry, outResolve}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("when it is old: %v, %v, want %v", got, err, want)
 	}
+	pt.Items[0].Refusal = &topics.Refusal{Code: topics.CodeNoDue}
+	held("what is refused for its form, which is not judged anew", 1000*time.Hour)
 }

@@ -135,8 +135,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		r.takenAway(pt, it)
 		return nil
 	case it.Refusal != nil:
-		first := topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp, Due: pt.DueOf(it, rec)}
-		return outlasting{r}.undeliverable(ctx, pt, it, topics.Retry{Origin: first}, now, it.Refusal)
+		return outlasting{r}.refused(ctx, pt, it, now)
 	case it.Effect == pending.EffectIgnored:
 		r.auditor.duplicate(pt, it)
 		r.resolved(pt, it)

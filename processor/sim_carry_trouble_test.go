@@ -47,7 +47,6 @@ func TestSimCarryDeadLetterTopicAway(t *testing.T) {
 			r.Value = incompressible(1000)
 			return r
 		},
-		"malformed":   func() *kgo.Record { return &kgo.Record{Topic: simTopic, Key: []byte("bad"), Value: []byte("v")} },
 		"not allowed": func() *kgo.Record { return addressed("elsewhere", request("not allowed", in(100*time.Second))) },
 	} {
 		t.Run(name, func(t *testing.T) {
