@@ -26,7 +26,7 @@ type judging struct{ *Checker }
 // Delivered takes a committed record of a target topic. Seen is when a consumer saw it; zero is not known. A survey goes by when the record says
 // that it was delivered.
 func (c *Checker) Delivered(r *kgo.Record, seen time.Time) {
-	if !(judging{c}).relayed(r) {
+	if !(relaying{c}).relayed(r) {
 		c.delivered(r, seen)
 	}
 }

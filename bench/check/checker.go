@@ -200,7 +200,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 	if e.Outcome == Ignore || !outside && src.is(r.Offset, requested) {
 		return // no request, or read again
 	}
-	if (judging{c}).asks(src, written, e); outside {
+	if (relaying{c}).asks(src, written, e); outside {
 		return
 	}
 	s := src.at(r.Offset)
@@ -216,7 +216,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	got := *s
-	c.want(src, s, r, e)
+	judging{c}.want(src, s, r, e)
 	src.fates.request(src.route, r, e)
 	if e.ID != "" {
 		c.ids.request(src, r.Offset, e)
@@ -238,7 +238,7 @@ func (c *Checker) Requested(r *kgo.Record) {
 }
 
 // want turns a slot into that of a request.
-func (c *Checker) want(src *source, s *slot, r *kgo.Record, e Expectation) {
+func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	timestamp := r.Timestamp.UnixMilli()
 	s.flags |= requested
 	if e.OrLater {

@@ -103,7 +103,7 @@ func (c *Checker) Forget() {
 	if c.config.Survey == nil {
 		return
 	}
-	judging{c}.judgeHeld()
+	relaying{c}.judgeHeld()
 	end := &ending{*c}
 	surveying{end}.forgetIDs()
 	surveying{end}.forgetNamings()

@@ -39,8 +39,11 @@ const (
 	mostHeld = 16 << 20
 )
 
+// relaying is what a checker does about them.
+type relaying struct{ *Checker }
+
 // asks takes in a request as it was written, which may be one of those.
-func (c judging) asks(src *source, r *kgo.Record, e Expectation) {
+func (c relaying) asks(src *source, r *kgo.Record, e Expectation) {
 	if !src.route.surveyed || src.route.Emit != emitNone || e.Outcome != Deliver && e.Outcome != Either {
 		return
 	}
@@ -63,7 +66,7 @@ func (rt *route) left(headers []kgo.RecordHeader) []kgo.RecordHeader {
 func (rt *route) prefix() string { return cmp.Or(rt.Prefix, prefix) }
 
 // saysOf is the request that a record says it was delivered for.
-func (c judging) saysOf(r *kgo.Record) (of Source, rt *route, ok bool) {
+func (c relaying) saysOf(r *kgo.Record) (of Source, rt *route, ok bool) {
 	p := fromDelivered(deliveredAsUsual(c.prefixed, r).Headers)
 	if rt = c.routes[string(p.topic)]; rt == nil || !p.named() {
 		return of, nil, false
@@ -72,7 +75,7 @@ func (c judging) saysOf(r *kgo.Record) (of Source, rt *route, ok bool) {
 }
 
 // relayed tells whether what has arrived as if it were of one request is of another one, by such a route, or may turn out to be.
-func (c judging) relayed(r *kgo.Record) bool {
+func (c relaying) relayed(r *kgo.Record) bool {
 	if len(c.relays.routes) == 0 {
 		return false
 	}
@@ -94,7 +97,7 @@ func (c judging) relayed(r *kgo.Record) bool {
 
 // expected tells whether what has arrived is of a request of such a route, which is then not waited for any more. As long as the request that it says it is of
 // has not arrived, it is that, unless it was written after such a route was asked for it.
-func (c judging) expected(of Source, r *kgo.Record) bool {
+func (c relaying) expected(of Source, r *kgo.Record) bool {
 	for i, again := range c.relays.by[of] {
 		since := again.written
 		if c.hasArrived(of) {
@@ -111,13 +114,13 @@ func (c judging) expected(of Source, r *kgo.Record) bool {
 	return false
 }
 
-func (c judging) hasArrived(of Source) bool {
+func (c relaying) hasArrived(of Source) bool {
 	src := c.source(of.Topic, of.Partition)
 	return src != nil && src.peek(of.Offset).arrivals > 0
 }
 
 // mayBeRelayed tells whether what would be a fault of the route that it names may be the delivery of such a route.
-func (c judging) mayBeRelayed(of Source, named *route, r *kgo.Record) bool {
+func (c relaying) mayBeRelayed(of Source, named *route, r *kgo.Record) bool {
 	src := c.source(of.Topic, of.Partition)
 	if src == nil || !slices.ContainsFunc(c.relays.routes, func(rt *route) bool { return rt.prefix() != named.prefix() && rt.allowed(r.Topic) }) {
 		return false
@@ -134,7 +137,7 @@ func (x *relays) ended() {
 }
 
 // judgeHeld judges what was held back when all requests are read that may be the reason.
-func (c judging) judgeHeld() {
+func (c relaying) judgeHeld() {
 	held := c.relays.held
 	c.relays.held, c.relays.bytes = nil, 0
 	for _, h := range held {
@@ -151,7 +154,7 @@ func (c judging) judgeHeld() {
 }
 
 // relaysRead tells whether the requests of such routes have been read to where they ended.
-func (c judging) relaysRead() bool {
+func (c relaying) relaysRead() bool {
 	for _, src := range c.sources {
 		if src.route.surveyed && src.route.Emit == emitNone && src.window.next < min(src.window.end, src.window.to) {
 			return false

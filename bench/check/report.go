@@ -208,3 +208,13 @@ func (e *ending) judgeTurns(src *source, turns []turn) {
 		e.fault(Disordered, src.name(b.offset), nil, "at %s, before offset %d with the same key and due %d, at %s", e.places.name(b.place), a.offset, a.due, e.places.name(a.place))
 	}
 }
+
+// Whys are the reasons for which it cannot be told of some requests what became of them.
+func (r *Report) Whys() []string {
+	var all []string
+	for why := range r.Untellable {
+		all = append(all, why)
+	}
+	slices.Sort(all)
+	return all
+}

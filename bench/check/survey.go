@@ -389,13 +389,3 @@ func (e surveying) settle(name Source) {
 		}
 	}
 }
-
-// Whys are the reasons for which it cannot be told of some requests what became of them.
-func (r *Report) Whys() []string {
-	var all []string
-	for why := range r.Untellable {
-		all = append(all, why)
-	}
-	slices.Sort(all)
-	return all
-}

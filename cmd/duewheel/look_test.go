@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -491,34 +488,5 @@ func TestFittingStep(t *testing.T) {
 		if got := s.fitting(now); got != test.want {
 			t.Errorf("%d soon, %d in %v: got %v, want %v", test.soon, test.far, test.ahead, got, test.want)
 		}
-	}
-}
-
-// The reference of look ahead has each field that ls prints as JSON, and no other.
-func TestReferenceOfPendingRows(t *testing.T) {
-	b, err := os.ReadFile("../../docs/look-ahead.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(b), "\n| field | |\n|---|---|\n")
-	table, _, _ = strings.Cut(table, "\n\n")
-	said := map[string]bool{}
-	for _, found := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(table, -1) {
-		said[found[1]] = true
-	}
-	for _, state := range []string{"pending", "overdue", "late", "arriving"} {
-		if !said[state] {
-			t.Errorf("it does not name the state %s", state)
-		}
-		delete(said, state)
-	}
-	is := map[string]bool{}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[pendingRow]()) {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
-			is[name] = true
-		}
-	}
-	if !maps.Equal(said, is) {
-		t.Errorf("documented are %v, and there are %v", slices.Sorted(maps.Keys(said)), slices.Sorted(maps.Keys(is)))
 	}
 }
