@@ -53,3 +53,44 @@ func TestLoadIsShared(t *testing.T) {
 	equal(t, "records that two steps load", load(), 2*each)
 	equal(t, "pause where nothing is left", l.memory.pause() > time.Minute, true)
 }
+
+// Where memory gets short what is due last goes to the store, some of it at a time, and reading goes on meanwhile.
+func TestSpillsInSteps(t *testing.T) {
+	const seconds = 60
+	l := testLane(t, func(c *Config) { c.NearWindow = seconds * time.Second })
+	p := livePartition(t, l)
+	l.memory.budget = 4 << 20
+	offset := int64(0)
+	read := func() {
+		t.Helper()
+		l.read(t, p, testNow, heavy(offset, ms(pending.LeastWindow+1+offset*997%(seconds*900)), 4<<10))
+		offset++
+	}
+	for p.Memory() <= l.memory.budget {
+		read()
+	}
+	spills, near := 0, p.Figures(testNow).Near
+	for range 1000 {
+		l.mustBalance(t)
+		now := p.Figures(testNow).Near
+		switch gone := near - now; {
+		case p.paused:
+			t.Fatalf("reading pauses after %d steps", spills)
+		case gone > offset/8:
+			t.Fatalf("one step spills %d of %d records", gone, offset)
+		case gone > 0:
+			spills++
+		}
+		near = now
+		equal(t, "window", l.memory.window, l.windowMax/2)
+		if spills > 0 && !l.memory.spilling {
+			break
+		}
+		read() // near or far
+		near = p.Figures(testNow).Near
+	}
+	if last := ms(seconds * 1000 / 2); p.Horizon().Due > last || p.Horizon().Due < last-3000 {
+		t.Errorf("what is due until %d ms from now is in memory, want %d", p.Horizon().Due-testNow, last-testNow)
+	}
+	equal(t, "pending", p.Pending(), offset)
+}

@@ -13,6 +13,7 @@ type memory struct {
 	widest    int64 // the near window where there is room, in ms
 	window    int64 // ms ahead of the clock that is kept in memory
 	used      int64
+	spilling  bool         // what is above the near window goes to the store, some in each step
 	lacks     bool         // something is to be loaded from the store, and there is room
 	published atomic.Int64 // used, a while ago
 }
@@ -31,7 +32,7 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 	room := m.room(len(ps))
 	lacking := 0
 	for _, p := range ps {
-		if p.live() && p.Lacks(now, room) {
+		if p.live() && room.Lacks(p.Partition, now) {
 			lacking++
 		}
 	}
@@ -41,7 +42,7 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 		if !p.live() {
 			continue
 		}
-		lacks, had := p.Lacks(now, room), int64(0)
+		lacks, had := room.Lacks(p.Partition, now), int64(0)
 		if lacks {
 			had = p.Memory()
 		}
@@ -51,7 +52,7 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 		if lacks {
 			m.used += p.Memory() - had
 			room.Used = m.used
-			m.lacks = m.lacks || p.Lacks(now, room)
+			m.lacks = m.lacks || room.Lacks(p.Partition, now)
 		}
 	}
 	return nil, nil
@@ -65,30 +66,47 @@ func (m *memory) pause() time.Duration {
 	return time.Hour
 }
 
+// spillSteps is in how many steps near records would go to the store if all of them did.
+const spillSteps = 32
+
 // fit keeps the near records inside the budget: the window shrinks and its far end goes to
-// the store; it widens again when there is room.
+// the store, step by step; it widens again when there is room.
 func (m *memory) fit(ps []*partition, now int64) error {
+	switch m.measure(ps); {
+	case m.spilling:
+	case m.used > m.budget:
+		if m.window > pending.LeastWindow {
+			m.window = max(m.window/2, pending.LeastWindow)
+		}
+		m.spilling = true
+	case m.used < m.budget/4 && m.window < m.widest:
+		m.window = min(2*m.window, m.widest)
+	}
+	if !m.spilling {
+		return nil
+	}
+	room := m.room(len(ps))
+	room.Spill = room.Share / spillSteps
+	m.spilling = false
+	for _, p := range ps {
+		if !p.opened() {
+			continue
+		}
+		more, err := p.Fit(now, room)
+		if err != nil {
+			return err
+		}
+		m.spilling = m.spilling || more
+	}
+	m.measure(ps)
+	return nil
+}
+
+func (m *memory) measure(ps []*partition) {
 	m.used = 0
 	for _, p := range ps {
 		if p.opened() {
 			m.used += p.Memory()
 		}
 	}
-	switch {
-	case m.used > m.budget:
-		if m.window > pending.LeastWindow {
-			m.window = max(m.window/2, pending.LeastWindow)
-		}
-		for _, p := range ps {
-			if !p.opened() {
-				continue
-			}
-			if err := p.Fit(now, m.room(len(ps))); err != nil {
-				return err
-			}
-		}
-	case m.used < m.budget/4 && m.window < m.widest:
-		m.window = min(2*m.window, m.widest)
-	}
-	return nil
 }

@@ -268,22 +268,25 @@ func (k *keyed) fill(_ int64, room Room, full bool) bool {
 }
 
 // Fit gives memory back when there is too little for all: what is due last goes to the store, or back
-// to the log.
-func (k *keyed) Fit(now int64, room Room) error {
+// to the log. To the store it goes a few stretches at a time in a live partition, so that nothing waits for long: there may be more.
+func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 	if k.store == nil {
 		k.shorten(now, room.Share, k.late.bytes)
-		return nil
+		return false, nil
 	}
 	if k.late.bytes > room.Budget/16 {
 		if err := k.late.layAside(k.near, k.store); err != nil {
-			return fmt.Errorf("lay late records aside: %w", err)
+			return false, fmt.Errorf("lay late records aside: %w", err)
 		}
 	}
 	limit := max(now, k.judge.Due) + room.Window + 1
-	if !k.live {
-		if next, ok := k.wheel.Next(); ok && room.Window <= LeastWindow {
-			limit = min(limit, int64(next))
+	switch next, ok := k.wheel.Next(); {
+	case k.live && room.Spill > 0:
+		if from := k.near.lastStretches(room.Spill, k.horizon.Due); from > limit {
+			limit, more = from, true
 		}
+	case !k.live && ok && room.Window <= LeastWindow:
+		limit = min(limit, int64(next))
 	}
-	return k.spillFrom(limit)
+	return more, k.spillFrom(limit)
 }

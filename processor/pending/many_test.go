@@ -72,7 +72,7 @@ func deciding(t *testing.T, many int64) time.Duration {
 		log = append(log, withID(req(i, ms(farMs), "orders"), "a"+time.UnixMilli(i).String()))
 	}
 	l.read(t, p, testNow, log...)
-	must(t, p.Fit(testNow, Room{Window: LeastWindow}))
+	fit(t, p, testNow, Room{Window: LeastWindow})
 	if p.near.bytes > 0 {
 		t.Fatalf("%d bytes are in memory", p.near.bytes)
 	}

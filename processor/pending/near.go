@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -183,6 +184,29 @@ func (n *near) close(i uint32) {
 
 // endOfStretch is where the stretch ends that a due time lies in.
 func endOfStretch(dueMillis int64) int64 { return (dueMillis/stretchMillis + 1) * stretchMillis }
+
+// lastStretches is the due time from which on the records take about so many bytes, of those that are due until some time: the beginning of a
+// stretch, at least of the last one that has any. It is [math.MinInt64] where there are none.
+func (n *near) lastStretches(bytes, until int64) int64 {
+	held := map[int64]int64{}
+	last := int64(math.MinInt64)
+	for i := range n.chunks {
+		if c := &n.chunks[i]; cap(c.buf) > 0 && c.stretch*stretchMillis <= until {
+			held[c.stretch] += int64(cap(c.buf))
+			last = max(last, c.stretch)
+		}
+	}
+	if len(held) == 0 {
+		return last
+	}
+	for _, s := range slices.Backward(slices.Sorted(maps.Keys(held))) {
+		if bytes -= held[s]; bytes < 0 && s != last {
+			break
+		}
+		last = s
+	}
+	return last * stretchMillis
+}
 
 // stretchAt is the due time from which on the records are more than some bytes, counted from those
 // that are due first: the beginning of a stretch.

@@ -3,6 +3,7 @@ package pending
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -108,4 +109,24 @@ func TestNearReleaseTwice(t *testing.T) {
 		}
 	}()
 	n.release(r)
+}
+
+// The last stretches that take about so many bytes begin with one of them, and those beyond a time do not count.
+func TestLastStretches(t *testing.T) {
+	n := newNear()
+	const end = 10 * stretchMillis
+	if got := n.lastStretches(1, end); got != math.MinInt64 {
+		t.Errorf("of nothing: %d", got)
+	}
+	for _, stretch := range []int64{1, 3, 4, 6} {
+		n.put(stretch*stretchMillis+7, make([]byte, 100), false) // a chunk of the least size each
+	}
+	for _, c := range []struct{ bytes, until, want int64 }{
+		{0, end, 6}, {minChunk, end, 6}, {2*minChunk - 1, end, 6}, {2 * minChunk, end, 4}, {3 * minChunk, end, 3}, {100 * minChunk, end, 1},
+		{minChunk, 6 * stretchMillis, 6}, {minChunk, 6*stretchMillis - 1, 4}, {minChunk, 2 * stretchMillis, 1},
+	} {
+		if got := n.lastStretches(c.bytes, c.until); got != c.want*stretchMillis {
+			t.Errorf("%d bytes until %d: from %d, want %d", c.bytes, c.until, got, c.want*stretchMillis)
+		}
+	}
 }

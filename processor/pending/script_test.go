@@ -97,7 +97,7 @@ func (s *script) do(d *datadriven.TestData) string {
 		must(s.T, s.p.Load(now, s.l.room))
 		return s.show()
 	case "spill":
-		must(s.T, s.p.Fit(now, Room{Window: s.number(d, "window", LeastWindow), Share: s.number(d, "share", 0)}))
+		fit(s.T, s.p, now, Room{Window: s.number(d, "window", LeastWindow), Share: s.number(d, "share", 0)})
 		return s.show()
 	case "next":
 		due, ok := s.p.Next()

@@ -99,7 +99,8 @@ func init() { // whose steps use each other
 		}},
 		{"what is not due soon leaves memory", func(v *life) bool { return v.been.shortages < v.most.shortages && v.p.wheel.Len() > 0 }, func(v *life) {
 			v.been.shortages++
-			v.must(v.p.Fit(v.now, Room{Window: LeastWindow}))
+			_, err := v.p.Fit(v.now, Room{Window: LeastWindow})
+			v.must(err)
 		}},
 		{"what is due soon is loaded", hasStore(func(v *life) bool { return v.p.live && v.p.horizon.Due < v.p.clock(v.now)+longWindow/8*7 }), func(v *life) {
 			v.must(v.p.Load(v.now, roomy))

@@ -24,10 +24,22 @@ type Room struct {
 	Used   int64 // of that
 	Share  int64 // of one partition
 	Step   int   // records that one partition may load in one step; 0: [LoadRecords]
+	Spill  int64 // bytes that one partition gives back in one step, about; 0: all that it is to
 }
 
-// short reports whether what is loaded ahead must leave the rest to what is read.
-func (r Room) short() bool { return r.Used > r.Budget/2 }
+// Lacks reports whether Load has something to bring to a partition.
+func (r Room) Lacks(p *Partition, now int64) bool { return r.lacks(&p.window, now) }
+
+// lacks reports whether the store has something for which the horizon is too near, and there is room for it. Where memory is short a partition
+// keeps what a step brings, or half of its share, so that what is due at one instant is streamed: it takes neither the place of what is read nor
+// that of other partitions.
+func (r Room) lacks(w *window, now int64) bool {
+	if !w.live || !w.HasFar() || w.horizon.Due >= max(now, w.judge.Due)+r.Window-r.Window/8 {
+		return false
+	}
+	short := r.Used > r.Budget/2
+	return !short || w.wheel.Len() == 0 || w.wheel.Len() <= LoadRecords && w.near.bytes < r.Share/2
+}
 
 func (r Room) step() (records int, bytes int64) {
 	if records = r.Step; records == 0 {
@@ -81,23 +93,13 @@ func (w *window) Load(now int64, room Room) error {
 		w.horizon = state.Key{Due: target, Seq: math.MaxInt64}
 		return nil
 	}
-	if !w.Lacks(now, room) {
+	if !room.lacks(w, now) {
 		return nil
 	}
 	if err := w.Sync(); err != nil {
 		return err
 	}
 	return w.loadUpTo(target, room)
-}
-
-// Lacks reports whether Load has something to bring: the store has something for which the horizon is too near, and there is room for it. Where
-// memory is short a partition keeps what a step brings, or half of its share, so that what is due at one instant is streamed: it takes neither
-// the place of what is read nor that of other partitions.
-func (w *window) Lacks(now int64, room Room) bool {
-	if !w.live || !w.HasFar() || w.horizon.Due >= max(now, w.judge.Due)+room.Window-room.Window/8 {
-		return false
-	}
-	return !room.short() || w.wheel.Len() == 0 || w.wheel.Len() <= LoadRecords && w.near.bytes < room.Share/2
 }
 
 // loadUpTo moves the horizon to a due time, or as far as one step may bring.
