@@ -106,7 +106,7 @@ func (f *fifo) bring(i int) bool {
 		f.failed = true // what reads the store next says so
 		return false
 	}
-	*b = block{held: back}
+	*b = block{held: back, bytes: a.bytes}
 	f.bytes += a.bytes
 	f.away -= a.bytes
 	return true

@@ -48,8 +48,10 @@ func (h *held) item(n *near) Item {
 	return it
 }
 
-// fifoBlock is how many records a block has: 14 KiB.
-const fifoBlock = 256
+const (
+	fifoBlock  = 256       // how many records a block has: 16 KiB
+	blockBytes = 256 << 10 // what these take, unless the last one is large
+)
 
 // fifo is a list of records in the order of the log. It is made of blocks, so that a long one is never copied, and what has been
 // taken is given back a block at a time.
@@ -71,7 +73,13 @@ type fifo struct {
 // block is some records in order, or where they are.
 type block struct {
 	held  []held
+	bytes int64 // what these took when they came
 	aside *aside
+}
+
+// full reports whether another record goes into another block.
+func (b *block) full() bool {
+	return b.aside != nil || len(b.held) == fifoBlock || b.bytes >= blockBytes
 }
 
 // end is the offset of its last record.
@@ -92,10 +100,11 @@ func (f *fifo) add(h held) {
 	switch {
 	case last < 0:
 		f.blocks, last = append(f.blocks, block{}), 0
-	case f.blocks[last].aside != nil, len(f.blocks[last].held) == fifoBlock:
+	case f.blocks[last].full():
 		f.blocks, last = append(f.blocks, block{held: make([]held, 0, fifoBlock)}), last+1
 	}
-	f.blocks[last].held = append(f.blocks[last].held, h)
+	b := &f.blocks[last]
+	b.held, b.bytes = append(b.held, h), b.bytes+int64(h.size)
 	f.n++
 	f.bytes += int64(h.size)
 	if h.effect.Pending() {
@@ -201,7 +210,7 @@ func (f *fifo) drop() {
 		return
 	}
 	if f.first = 0; f.n == 0 {
-		f.blocks[0].held = f.blocks[0].held[:0] // it is used again
+		f.blocks[0].held, f.blocks[0].bytes = f.blocks[0].held[:0], 0 // it is used again
 		return
 	}
 	f.blocks[0] = block{}

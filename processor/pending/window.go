@@ -182,19 +182,26 @@ func (w *window) GoLive(room Room) error {
 	return nil
 }
 
+// spillBytes is how much goes to the store in one batch, which is in memory as often as three times.
+const spillBytes = 256 << 10
+
 // spillFrom moves every near record due at or after dueMillis to the store.
 func (w *window) spillFrom(dueMillis int64) error {
 	if w.horizon.Due < dueMillis {
 		return nil
 	}
-	var err error
+	err, spilled := error(nil), 0
 	w.wheel.TakeFrom(wheel.Tick(dueMillis), func(e wheel.Entry) {
 		r := ref(e.Ref)
 		run := w.near.get(r)
 		if !r.stored() && err == nil {
 			err = w.spill(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
+			spilled += len(run)
 		}
 		w.let(e)
+		if spilled > spillBytes && err == nil {
+			err, spilled = w.commit(), 0
+		}
 	})
 	w.horizon = state.Key{Due: dueMillis - 1, Seq: math.MaxInt64}
 	if err != nil {

@@ -1,0 +1,72 @@
+package pending
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// The rows of the design's table of bounds that are about one partition, where bytes and records differ: few large records.
+
+const large = 64 << 10 // bytes
+
+// largeRequest is a request with a large value.
+func largeRequest(offset, due int64) *kgo.Record {
+	r := req(offset, due, "orders")
+	r.Value = make([]byte, large)
+	return r
+}
+
+// Of large records that come late in a catch-up no more stay in memory than of small ones.
+func TestLateListOfLargeRecordsIsBounded(t *testing.T) {
+	const many, budget = 600, 4 << 20
+	l := testOwner(t)
+	l.room.Budget, l.room.Share = budget, budget
+	p, err := l.assign(state.Checkpoint{Watermark: state.Key{Due: ms(0), Seq: 0}}, 0, many, many)
+	must(t, err)
+	most := int64(0)
+	for offset := range int64(many) {
+		l.read(t, p, testNow, largeRequest(offset, ms(-1000)))
+		l.balance(t, p)
+		most = max(most, p.Memory())
+	}
+	must(t, p.GoLive(l.room))
+	next := int64(0)
+	for pt := p.Take(testNow, nil, 10, anyBytes); pt != nil; pt = p.Take(testNow, nil, 10, anyBytes) {
+		most = max(most, p.Memory())
+		for _, it := range pt.Items {
+			equal(t, "offset", it.Offset, next)
+			next++
+		}
+		l.happened(pt)
+	}
+	equal(t, "delivered", next, many)
+	if most > budget+2*large {
+		t.Errorf("late records take %d bytes, and there is room for %d", most, budget)
+	}
+}
+
+// To spill takes little memory, however much is spilled.
+func TestSpillTakesLittleMemory(t *testing.T) {
+	const many = 600
+	l := testOwner(t)
+	p := l.live(t)
+	for offset := range int64(many) {
+		l.read(t, p, testNow, largeRequest(offset, ms(2000+offset)))
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // what is allocated stays
+	runtime.ReadMemStats(&before)
+	must(t, p.spillFrom(ms(1000)))
+	runtime.ReadMemStats(&after)
+	equal(t, "records that only the store holds", p.Far(), many)
+	if got := after.HeapAlloc - before.HeapAlloc; got > many*large {
+		t.Errorf("%d bytes were allocated to spill %d", got, many*large)
+	}
+	must(t, Check(p))
+}
