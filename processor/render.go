@@ -101,6 +101,7 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 		return 0, err
 	}
 	outputs, audits, used, headers, buf := len(r.outputs), len(r.auditor.outputs), r.used, len(r.headers), len(r.buf)
+	overtakes := false
 	for i := range pt.Items {
 		r.touched |= pt.Touch(i)
 		it := &pt.Items[i]
@@ -108,7 +109,14 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 			r.auditor.again(pt, it)
 			continue
 		}
-		if err := r.item(ctx, pt, it, now); err != nil {
+		if it.Overtakes() && !overtakes {
+			_, _, err = r.delayTopic(ctx, pt.p)
+			overtakes = true
+		}
+		if err == nil {
+			err = r.item(ctx, pt, it, now)
+		}
+		if err != nil {
 			r.back(used)
 			r.auditor.back(audits)
 			r.outputs, r.headers, r.buf = r.outputs[:outputs], r.headers[:headers], r.buf[:buf]
@@ -221,6 +229,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
 	r.auditor.delivered(pt, it, first, out)
+	r.overtakes(pt, it)
 	return nil
 }
 
@@ -282,6 +291,13 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 func (r *renderer) resolved(pt *part, it *pending.Item) {
 	it.Dead = true
 	if it.Resolve || it.Leaves() {
+		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
+	}
+}
+
+// overtakes renders the resolve record of an item that W does not pass.
+func (r *renderer) overtakes(pt *part, it *pending.Item) {
+	if it.Overtakes() {
 		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
 	}
 }
@@ -356,6 +372,7 @@ func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind 
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: kind, item: it, part: pt, size: size})
 	r.auditor.retried(pt, it, as)
+	r.overtakes(pt, it)
 	return true, nil
 }
 

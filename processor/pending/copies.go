@@ -101,6 +101,7 @@ type moving struct{ *window }
 func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error {
 	cp, who := copyOf{key: state.Key{Due: c.Due, Seq: c.Seq}, from: c.From, at: r.Offset, written: c.Timestamp, appended: appended}, identityOf(req)
 	k.copied.see(c.Seq)
+	k.wheel.sees(req.Target)
 	if !k.judge.Less(cp.key) {
 		if who.id != nil {
 			cp.stub = k.parsers.stubOf(cp.key)
@@ -111,7 +112,7 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 	}
 	k.copyRun = appendCopy(k.copyRun[:0], r, who.at, origin{c.Seq, c.From})
 	cp.run = k.copyRun
-	near := sift(k.wheel, nil, 0)
+	near := sift(&k.wheel, nil, 0)
 	if r.Offset < k.accepted {
 		return k.replay(cp, &near)
 	}

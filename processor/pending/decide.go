@@ -28,7 +28,7 @@ func (k *keyed) decide() error {
 	}
 	k.deciding = true
 	defer func() { k.deciding = false }()
-	d.near = sift(k.wheel, d.keys(), k.questions[0].offset)
+	d.near = sift(&k.wheel, d.keys(), k.questions[0].offset)
 	defer d.near.giveBack()
 	before := len(k.removed)
 	for i := 0; len(k.questions) > 0; i++ {
@@ -215,10 +215,7 @@ func (k *decision) keepBack(by int64, key state.Key, what sought) (Effect, error
 	if err != nil || !taken {
 		return EffectUnknown, err
 	}
-	if k.gone == nil {
-		k.gone = map[state.Key]struct{}{}
-	}
-	k.gone[key] = struct{}{}
+	k.markGone(key)
 	_, stub := what.(soughtStub)
 	k.removed = append(k.removed, removal{by, stub, r})
 	return EffectCancelled, nil

@@ -60,7 +60,7 @@ func (d *drops) applyAll(w *window) error {
 	slices.SortFunc(keys, state.Key.Compare)
 	keys = slices.Compact(keys)
 	of.note()
-	found := sift(w.wheel, keys, math.MaxInt64)
+	found := sift(&w.wheel, keys, math.MaxInt64)
 	far := keys[:0:0]
 	for _, key := range keys {
 		r, near := found.take(key)

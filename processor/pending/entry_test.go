@@ -24,6 +24,9 @@ const (
 	dueNow     = 'd' // when all begins
 	dueAhead   = 'a' // due at the second due time
 	dueAfter   = 'j' // 1 ms after that
+	dueBefore  = 'e' // 1 ms before that
+	elsewhere  = 'b' // due at the second due time, for another target
+	elsewhereN = 'B' // the same, with the id
 	dueFar     = 'z' // when all else is over
 	fromFuture = 'f' // of a queue: its timestamp is ahead of every clock
 	notAllowed = 'n' // due at the second due time, and refused by configuration
@@ -52,7 +55,7 @@ func (e *entry) naming() bool { return strings.ContainsRune("ckoqQxCR", e.what) 
 func (e *entry) replacement() bool { return strings.ContainsRune("qQxR", e.what) }
 
 // hasID reports whether it has the id.
-func (e *entry) hasID() bool { return strings.ContainsRune("iIyZR", e.what) }
+func (e *entry) hasID() bool { return strings.ContainsRune("iIyZRB", e.what) }
 
 // byID reports whether it names what has the id.
 func (v *life) byID(e *entry) bool {
@@ -99,14 +102,19 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 	switch what {
 	case dueNow, hasIDNow:
 		e.due = testNow
-	case dueAhead, notAllowed, replaces, replaceBad, hasID, hasIDBad, replaceID:
+	case dueAhead, notAllowed, replaces, replaceBad, hasID, hasIDBad, replaceID, elsewhere, elsewhereN:
 		e.due = testNow + secondDue
 	case dueFar:
 		e.due = testNow + 10*secondDue
 	case dueAfter:
 		e.due = testNow + secondDue + 1
+	case dueBefore:
+		e.due = testNow + secondDue - 1
 	}
 	target := "orders"
+	if what == elsewhere || what == elsewhereN {
+		target = "bills"
+	}
 	if what == notAllowed || what == replaceBad || what == hasIDBad {
 		target = "nowhere"
 	}

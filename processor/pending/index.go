@@ -21,7 +21,7 @@ type index struct {
 	copied     span  // the seqs of copies, as far as any was seen
 	blind      bool  // the store has failed, and with it the ids of what only it held
 
-	gone    map[state.Key]struct{} // taken away, and the store or the log may still hold it
+	gone    map[state.Key]struct{} // taken away, or delivered before what has a smaller key, and the store or the log may still hold it
 	deleted []state.Key            // of gone: the store does not hold them when its open batch is committed
 }
 
@@ -153,12 +153,17 @@ func (w *index) forgetIDs(keys []state.Key) {
 	w.ids.forget(set)
 }
 
-// markDeleted has nothing found of a key that the store's open batch deletes.
-func (w *index) markDeleted(key state.Key) {
+// markGone has nothing found of a key that the store may hold.
+func (w *index) markGone(key state.Key) {
 	if w.gone == nil {
 		w.gone = map[state.Key]struct{}{}
 	}
 	w.gone[key] = struct{}{}
+}
+
+// markDeleted has nothing found of a key that the store's open batch deletes.
+func (w *index) markDeleted(key state.Key) {
+	w.markGone(key)
 	w.deleted = append(w.deleted, key)
 }
 

@@ -80,47 +80,69 @@ func (w *window) pend(key state.Key, offset int64, bytes int, r ref) {
 // freeStubs is how many stubs go along in a turn, for which nothing is produced, without counting as its records.
 const freeStubs = 20_000
 
-// takeDue moves what is due into items, at most records and about bytes of it, and returns them
-// with the bytes that they take. What is moved no longer counts as pending.
-func (w *window) takeDue(now int64, items []Item, records int, bytes int64) ([]Item, int64) {
-	var took int64
+// takeDue moves what is due into items, at most records and about bytes of it. What is moved no longer counts as pending.
+func (w *window) takeDue(now int64, items []Item, records int, bytes int64) []Item {
+	if w.wheel.several || w.wheel.queued > 0 {
+		return w.takeFairly(now, items, load{records, bytes, freeStubs})
+	}
 	var buf [256]wheel.Entry
-	remembered, free := w.ledger.Waiting() < w.ledger.Len(), freeStubs
-	for records > 0 && took < bytes {
-		n := min(records, len(buf))
+	most := load{records, bytes, freeStubs}
+	for most.left() {
+		n := min(most.records, len(buf))
 		if each := w.ledger.Bytes() / int64(max(w.ledger.Waiting(), 1)); each > 0 {
-			n = int(min(int64(n), (bytes-took)/each+1))
+			n = int(min(int64(n), most.bytes/each+1))
 		}
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
 		w.near.touch(got)
-		w.removeIDs(w.near, got)
-		for _, e := range got {
-			r := ref(e.Ref)
-			run := w.near.get(r)
-			offset, err := recordOffset(run)
-			if err != nil {
-				panic("pending: BUG: " + err.Error())
-			}
-			it := Item{ref: r, Run: run, Key: state.Key{Due: int64(e.Due), Seq: e.Seq}, Offset: offset, stored: r.stored()}
-			if remembered && isStub(run) {
-				if free > 0 {
-					free, records = free-1, records+1
-				}
-				items = append(items, stubs{w}.expire(it))
-				continue
-			}
-			// Not pending any more. What only memory holds goes on holding the store's resume
-			// back, until it is released.
-			w.ledger.Remove(it.Key, offset, weight(run), true)
-			items = append(items, it)
-			took += int64(len(run))
-		}
-		records -= len(got)
+		items = w.takeAll(got, items, &most)
 		if len(got) < n {
 			break
 		}
 	}
-	return items, took
+	return items
+}
+
+// takeFairly is takeDue for records of several targets.
+func (w *window) takeFairly(now int64, items []Item, most load) []Item {
+	got, inOrder := w.wheel.due(wheel.Tick(now), most)
+	items = w.takeAll(got, items, &most)
+	for i := len(items) - len(got) + inOrder; i < len(items); i++ {
+		it := &items[i]
+		it.Resolve = true
+		if w.store != nil && (it.stored || w.identified && it.Key.Seq < w.readAgain) {
+			w.markGone(it.Key)
+		}
+	}
+	return items
+}
+
+// takeAll moves entries into items, and counts them.
+func (w *window) takeAll(got []wheel.Entry, items []Item, left *load) []Item {
+	w.removeIDs(w.near, got)
+	remembered := w.ledger.Waiting() < w.ledger.Len()
+	for _, e := range got {
+		r := ref(e.Ref)
+		run := w.near.get(r)
+		offset, err := recordOffset(run)
+		if err != nil {
+			panic("pending: BUG: " + err.Error())
+		}
+		it := Item{ref: r, Run: run, Key: keyOfEntry(e), Offset: offset, stored: r.stored()}
+		if remembered && isStub(run) {
+			if left.stubs--; left.stubs < 0 {
+				left.records--
+			}
+			items = append(items, stubs{w}.expire(it))
+			continue
+		}
+		// Not pending any more. What only memory holds goes on holding the store's resume
+		// back, until it is released.
+		w.ledger.Remove(it.Key, offset, weight(run), true)
+		items = append(items, it)
+		left.records--
+		left.bytes -= int64(len(run))
+	}
+	return items
 }
 
 // Sync writes what the store's open batch holds, with the position that belongs to it.

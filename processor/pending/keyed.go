@@ -31,12 +31,14 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	if req.Replaces {
 		if !replay {
 			a.Target = req.Target
+			k.wheel.sees(req.Target)
 			k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, questionOf(r.Offset, req), who.at)
 			return a, nil
 		}
 		k.replay(r.Offset, req)
 	} else if req.ID != nil && k.mayDuplicate(r.Offset, req, replay) {
 		a.Target = req.Target
+		k.wheel.sees(req.Target)
 		k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, questionOf(r.Offset, req), who.at)
 		return a, nil
 	}
@@ -57,6 +59,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		}
 		a.Target = req.Target
 	}
+	k.wheel.sees(req.Target)
 	if err := k.keep(r, key, who); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce || key.Due-now < k.env.Soon {
 		return a, err
 	}
@@ -131,9 +134,9 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
 		to.Offset = k.late.head().offset
 	} else {
-		items, _ = k.takeDue(clock, items, records-n, bytes-took)
-		if k := len(items); k > n {
-			to.Watermark = items[k-1].Key
+		items = k.takeDue(clock, items, records-n, bytes-took)
+		if last := lastInOrder(items); last >= n {
+			to.Watermark = items[last].Key
 		}
 	}
 	stubs{&k.window}.leaveAll(items, to.Watermark)
@@ -191,20 +194,30 @@ func (k *keyed) settle(items []Item) {
 			}
 			continue
 		}
-		if k.identified && it.Refusal == nil && (it.stored || it.Key.Seq < k.readAgain) {
-			if id := runID(it.Run); id != nil {
-				k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})
-			}
-		}
-		if it.stored && k.store != nil {
-			k.passed = append(k.passed, counted(it.Key, it.Run))
+		if _, gone := k.gone[it.Key]; gone && it.Overtakes() {
+			k.releases = append(k.releases, release{kind: releaseOvertaker, offset: it.Offset, key: it.Key, id: bytes.Clone(runID(it.Run)), bytes: weight(it.Run)})
+		} else {
+			k.settleStored(it)
 		}
 		k.near.release(it.ref)
-		if it.stored {
-			k.spent++
-		} else {
+		if !it.stored {
 			k.releases = append(k.releases, release{offset: it.Offset})
 		}
+	}
+}
+
+// settleStored takes in that an item is resolved that the store may hold: the range deletes behind W take it out, but for its id.
+func (k *keyed) settleStored(it *Item) {
+	if k.identified && it.Refusal == nil && (it.stored || it.Key.Seq < k.readAgain) {
+		if id := runID(it.Run); id != nil {
+			k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})
+		}
+	}
+	if !it.stored {
+		return
+	}
+	if k.spent++; k.store != nil {
+		k.passed = append(k.passed, counted(it.Key, it.Run))
 	}
 }
 

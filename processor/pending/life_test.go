@@ -133,6 +133,26 @@ func halfLeftDelivered(v *life) {
 	v.happen(false)
 }
 
+// severalDue: of two targets more is due than fits into a part.
+func severalDue(v *life) {
+	v.produce(dueBefore)
+	v.produce(dueBefore)
+	v.produce(v.otherSort())
+	v.pass()
+}
+
+// severalLoaded is severalDue, and the store holds all of it, too.
+func severalLoaded(v *life) {
+	v.produce(dueBefore)
+	v.produce(dueBefore)
+	v.produce(v.otherSort())
+	v.pass()
+	v.must(v.p.Load(v.now, roomy))
+}
+
+// otherSort is the sort of requests for another target, the first of the scope.
+func (v *life) otherSort() rune { return rune(v.sorts[0]) }
+
 // pass lets time pass until the second due time.
 func (v *life) pass() {
 	v.now += secondDue

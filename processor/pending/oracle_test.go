@@ -216,6 +216,9 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 			v.checkForgotten(it)
 			continue
 		}
+		if it.Overtakes() {
+			v.note("overtakes")
+		}
 		if err := rec.Decode(it.Run); err != nil || rec.Place != it.Offset || rec.Offset != v.seqOf(it.Offset) {
 			v.fail("record %d has the bytes of %d at %d (%v)", it.Offset, rec.Offset, rec.Place, err)
 		}
@@ -236,8 +239,10 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		switch {
 		case i > 0 && late && (it.Offset < last.Offset || !last.late):
 			v.fail("late record %d comes after %d", it.Offset, last.Offset)
-		case i > 0 && !late && !last.late && !last.Key.Less(it.Key):
+		case i > 0 && !late && !last.late && (!last.Key.Less(it.Key) || last.Overtakes() && !it.Overtakes()):
 			v.fail("record %d comes after %d", it.Offset, last.Offset)
+		case !late && it.Overtakes() != pt.To.Watermark.Less(it.Key):
+			v.fail("record %d overtakes: %v", it.Offset, it.Overtakes())
 		}
 		last = *it
 	}

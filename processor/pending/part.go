@@ -8,8 +8,8 @@ import (
 )
 
 // Part is what one turn does for one partition: the records that it resolves, and the checkpoint
-// that says so. First come the late and refused ones, in offset order, then the others, in the
-// order of their keys; those of a queue are all in offset order.
+// that says so. First come the late and refused ones, in offset order, then those up to W, in the
+// order of their keys, and then those that overtake others; those of a queue are all in offset order.
 type Part struct {
 	of    *Partition
 	held  int       // of a checkpoint alone: how many of the partition's held offsets it releases
@@ -18,6 +18,20 @@ type Part struct {
 	Items []Item
 
 	Carries bool // copies are appended beside it
+
+	rest int // how many records come after it of what was taken together
+}
+
+// Overtakes reports whether it is resolved although W does not pass it: what has a smaller key waits. A resolve record says so.
+func (it *Item) Overtakes() bool { return it.Resolve && !it.late }
+
+// lastInOrder is the last of the items that does not overtake; -1: there is none.
+func lastInOrder(items []Item) int {
+	last := len(items) - 1
+	for last >= 0 && items[last].Overtakes() {
+		last--
+	}
+	return last
 }
 
 // Due is the latest due time of its records: the partition's clock has passed it.
@@ -28,11 +42,17 @@ func (pt *Part) Due() (due int64) {
 	return due
 }
 
-// before tells the order in which the parts of a partition happen. Each of them moves O or W
-// forward, and none moves either back.
+// before tells the order in which the parts of a partition happen. What is taken moves O or W
+// forward, and nothing moves either back. Cut in two, it may leave a part that only overtakes.
 func (pt *Part) before(other *Part) bool {
 	a, b := pt.To, other.To
-	return a.Offset < b.Offset || a.Offset == b.Offset && a.Watermark.Less(b.Watermark)
+	switch {
+	case a.Offset != b.Offset:
+		return a.Offset < b.Offset
+	case a.Watermark != b.Watermark:
+		return a.Watermark.Less(b.Watermark)
+	}
+	return pt.rest > other.rest
 }
 
 // Size is what its records take.
@@ -101,21 +121,22 @@ func (pt *Part) fit(records int, bytes int64) int {
 // should the second never happen:
 //
 //   - Its W is the key of its last record in the order of keys, or the W before when it has late
-//     ones only: W passes nothing that is still to be tried.
+//     ones only: W passes nothing that is still to be tried. What overtakes comes last, and leaves W where it is.
 //   - While late records are left, O stops short of them, as where the list is capped (design
 //     rule 3). Those of a queue are all late.
 //   - L, and with it the parsers that a replay needs, stays at or below what is still to be tried,
 //     which the ledger has given up already.
 func (pt *Part) Split(n int) (first, second *Part) {
-	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n]}
-	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:]}
+	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n], rest: pt.rest + len(pt.Items) - n}
+	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:], rest: pt.rest}
 	to, next := &first.To, &second.Items[0]
 	if next.late {
 		to.Offset, to.Watermark = next.Offset, pt.from
-	} else if last := &first.Items[n-1]; last.late {
+	} else if last := lastInOrder(first.Items); last < 0 || first.Items[last].late {
 		to.Watermark = pt.from
 	} else {
-		to.Watermark, second.from = last.Key, last.Key
+		to.Watermark = first.Items[last].Key
+		second.from = to.Watermark
 	}
 	to.LowWater = min(to.LowWater, to.Offset, max(pt.of.heldLow(to.Offset), pt.of.done.LowWater))
 	for i := range second.Items {

@@ -22,6 +22,7 @@ const (
 	releaseStub                      // a stub that was
 	releaseUnread                    // either of them, which only the log holds: the ledger goes on counting it until it is read again
 	releaseID                        // the id of a record that was delivered: Trim takes the record out of the store, and not its id
+	releaseOvertaker                 // a record that was delivered before W passes it, and that the store may hold
 )
 
 // giveUp gives up what was kept for a checkpoint that is committed by now.
@@ -35,13 +36,15 @@ func (r release) giveUp(w *window) {
 	case releaseRecord, releaseStub:
 		w.ledger.Forget(r.offset)
 		w.deleted = append(w.deleted, r.key)
+	case releaseOvertaker:
+		w.deleted = append(w.deleted, r.key)
 	}
 	if w.store == nil {
 		w.forgetDeleted()
 		return
 	}
 	switch r.kind {
-	case releaseRecord:
+	case releaseRecord, releaseOvertaker:
 		w.store.Uncount(state.Counted{Key: r.key, Offset: r.offset, Bytes: r.bytes})
 		w.store.Delete(r.key)
 	case releaseStub:

@@ -25,6 +25,7 @@ type scope struct {
 	queue       bool   // a fixed delay
 	stored      bool   // there is a store
 	followed    bool   // another replica follows
+	fair        bool   // parts of two are taken
 	audit       bool   // what becomes of requests is audited
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration
@@ -120,6 +121,27 @@ var scopesBelow = []scope{
 	{name: "carried since, stubs", remember: remembered, sorts: "iC", stored: true, before: carriedSince, most: counts{requests: 2, crashes: 2, carries: 1, deads: 1, flushes: 1}, short: 4, deep: 6, states: 100, shows: "holds what was carried"},
 	{name: "carried since, lost", sorts: "a", stored: true, before: carriedSince, most: counts{requests: 1, crashes: 2, carries: 2, losses: 1}, short: 4, deep: 6, states: 60, shows: "holds what was carried"},
 }
+
+// Records for two targets, of which more is due than fits into a part: those of one overtake those of the other.
+var scopesOfTargets = []scope{
+	{name: "targets, in memory", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 6, deep: 9, states: 100, shows: "overtakes, repeated, repeated in parts"},
+	{name: "targets, clock", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, setbacks: 1, shortages: 1, rereads: 1}, short: 6, deep: 8, states: 100, shows: "overtakes, read again"},
+	{name: "targets, cancels", fair: true, sorts: "bck", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 6, deep: 8, states: 100, shows: "overtakes, taken away, repeated"},
+	{name: "targets, replacements", fair: true, sorts: "bqQ", before: severalDue, most: counts{requests: 5, crashes: 1}, short: 6, deep: 8, states: 100, shows: "overtakes, taken away"},
+	{name: "targets, with a store", fair: true, sorts: "be", stored: true, before: severalLoaded, most: counts{requests: 5, crashes: 1, refusals: 1, flushes: 1}, short: 5, deep: 7, states: 100, shows: "overtakes, inherited, repeated"},
+	{name: "targets, with a store, twice", fair: true, sorts: "b", stored: true, before: severalLoaded, most: counts{requests: 4, crashes: 2, flushes: 1}, short: 6, deep: 8, states: 100, shows: "overtakes, inherited"},
+	{name: "targets, with a store, cancels", fair: true, sorts: "bc", stored: true, before: severalLoaded, most: counts{requests: 5, crashes: 1, shortages: 1, flushes: 1}, short: 5, deep: 7, states: 100, shows: "overtakes, inherited, taken away"},
+	{name: "targets, with a store that fails", fair: true, sorts: "b", stored: true, before: severalLoaded, most: counts{requests: 4, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 5, deep: 7, states: 100, shows: "overtakes, inherited, read again"},
+	{name: "targets, followed", fair: true, sorts: "be", stored: true, followed: true, before: severalLoaded, most: counts{requests: 4, crashes: 1}, short: 6, deep: 8, states: 100, shows: "overtakes, handed over"},
+	{name: "targets, ids", fair: true, sorts: "BC", stored: true, before: severalLoaded, most: counts{requests: 5, crashes: 1, flushes: 1}, short: 5, deep: 7, states: 100, shows: "overtakes, inherited, taken away, duplicate"},
+	{name: "targets, ids that replace", fair: true, onDuplicate: topics.DuplicateReplaces, sorts: "BR", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 7, states: 100, shows: "overtakes, taken away"},
+	{name: "targets, stubs", fair: true, remember: remembered, sorts: "bBC", stored: true, before: severalLoaded, most: counts{requests: 5, crashes: 1, deads: 1}, short: 5, deep: 7, states: 100, shows: "overtakes, remembered"},
+	{name: "targets, copies", fair: true, sorts: "b", before: severalDue, most: counts{requests: 3, crashes: 1, carries: 2, cuts: 1}, short: 7, deep: 10, states: 100, shows: "overtakes, carried, cut"},
+	{name: "targets, copies, with a store", fair: true, sorts: "bk", stored: true, before: severalLoaded, most: counts{requests: 4, crashes: 1, flushes: 1, carries: 1, cuts: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, carried"},
+	{name: "targets, audit", fair: true, audit: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, accepted"},
+}
+
+func TestSmallScopesOfTargets(t *testing.T) { exploreAll(t, scopesOfTargets) }
 
 func TestSmallScopesBelow(t *testing.T) { exploreAll(t, scopesBelow) }
 

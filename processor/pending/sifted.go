@@ -5,9 +5,9 @@ import (
 	"github.com/duewheel/duewheel/wheel"
 )
 
-// sifted is what was found in the wheel of some keys, and is there no more.
+// sifted is what was found in the wheel of some keys, and is there no more. What is in lines is found there.
 type sifted struct {
-	wheel *wheel.Wheel
+	wheel *timetable
 	found map[state.Key]ref // nil: each is looked for by itself
 	since int64             // so is one from this offset on: it may have come into the wheel since
 }
@@ -16,7 +16,7 @@ type sifted struct {
 const siftFrom = 16
 
 // sift looks for keys in the wheel.
-func sift(w *wheel.Wheel, keys []state.Key, since int64) sifted {
+func sift(w *timetable, keys []state.Key, since int64) sifted {
 	s := sifted{wheel: w, since: since}
 	if len(keys) < siftFrom {
 		return s
@@ -27,7 +27,7 @@ func sift(w *wheel.Wheel, keys []state.Key, since int64) sifted {
 	}
 	s.found = map[state.Key]ref{}
 	var rest []wheel.Entry
-	w.TakeFrom(w.Now(), func(e wheel.Entry) {
+	w.Wheel.TakeFrom(w.Wheel.Now(), func(e wheel.Entry) {
 		key := state.Key{Due: int64(e.Due), Seq: e.Seq}
 		if _, is := wanted[key]; is {
 			s.found[key] = ref(e.Ref)
@@ -36,7 +36,7 @@ func sift(w *wheel.Wheel, keys []state.Key, since int64) sifted {
 		}
 	})
 	for _, e := range rest {
-		w.Add(e.Due, e.Seq, e.Ref)
+		w.Wheel.Add(e.Due, e.Seq, e.Ref)
 	}
 	return s
 }
@@ -47,7 +47,7 @@ func (s *sifted) take(key state.Key) (r ref, near bool) {
 		delete(s.found, key)
 		return r, true
 	}
-	if s.found == nil || key.Seq >= s.since {
+	if s.found == nil || key.Seq >= s.since || !s.wheel.sorted.Less(key) {
 		u, near := s.wheel.Remove(wheel.Tick(key.Due), key.Seq)
 		return ref(u), near
 	}

@@ -27,6 +27,9 @@ func init() { // whose steps use each other
 		requests("a request comes that is due now", dueNow),
 		requests("a request comes that is due later", dueAhead),
 		requests("a request comes that is due 1 ms after that", dueAfter),
+		requests("a request comes that is due 1 ms before that", dueBefore),
+		requests("a request comes for another target", elsewhere),
+		requests("a request with the id comes for another target", elsewhereN),
 		requests("a request comes that is refused", notAllowed),
 		requests("a request comes with a timestamp ahead of the clock", fromFuture),
 		requests("a request comes that asks for nothing", unparsable),
@@ -58,6 +61,7 @@ func init() { // whose steps use each other
 			v.now = testNow
 		}},
 		{"it takes one", canTake, func(v *life) { v.take(1) }},
+		{"it takes two", func(v *life) bool { return v.fair && canTake(v) }, func(v *life) { v.take(2) }},
 		{"it takes all", canTake, func(v *life) { v.take(10) }},
 		{"the turn happens", func(v *life) bool { return len(v.taken) > 0 }, func(v *life) { v.happen(false) }},
 		{"the turn happens, and cannot deliver", func(v *life) bool {
@@ -235,7 +239,7 @@ func (h *hashed) checkpoint(c state.Checkpoint) {
 
 func (h *hashed) part(pt *Part) {
 	h.checkpoint(pt.To)
-	h.put(pt.from.Due, pt.from.Seq, int64(pt.held))
+	h.put(pt.from.Due, pt.from.Seq, int64(pt.held), int64(pt.rest))
 	h.items(pt.Items)
 }
 
@@ -292,6 +296,11 @@ func (h *hashed) partition(p *Partition) {
 		for _, s := range q.sightings {
 			h.put(s.end, s.at)
 		}
+	}
+	h.put(p.wheel.sorted.Due, p.wheel.sorted.Seq, int64(p.wheel.queued))
+	h.flags(p.wheel.several)
+	for _, key := range slices.SortedFunc(maps.Keys(p.gone), state.Key.Compare) {
+		h.put(key.Due, key.Seq)
 	}
 	var all []wheel.Entry
 	p.wheel.TakeFrom(p.wheel.Now(), func(e wheel.Entry) { all = append(all, e) })

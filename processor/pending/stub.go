@@ -188,7 +188,7 @@ func (w stubs) forgetAll(items []Item) {
 	if len(dead) == 0 {
 		return
 	}
-	near := sift(w.wheel, keys, math.MaxInt64)
+	near := sift(&w.wheel, keys, math.MaxInt64)
 	defer near.giveBack()
 	for _, it := range dead {
 		w.forget(it, &near)

@@ -55,7 +55,7 @@ func (r Room) step() (records int, bytes int64) {
 type window struct {
 	index
 	parsers    *parsers
-	wheel      *wheel.Wheel
+	wheel      timetable
 	near       *near
 	horizon    state.Key // what has a key above it is in the store
 	ledger     *state.Ledger

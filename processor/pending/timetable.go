@@ -1,0 +1,292 @@
+package pending
+
+import (
+	"bytes"
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"unsafe"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// timetable is what memory holds of what is pending, by key. It is in a wheel; and of several targets, what is due and did not fit into
+// a part is in lines, one for each target. Parts take of the lines in equal shares, so that what is due of one target does not wait for all that
+// is due of another one. What a part takes is in order as long as no smaller key waits. What goes beyond *overtakes*: W cannot say
+// that it is resolved, so a resolve record does.
+//
+// Invariant: what is in lines has a key at or below sorted, what is in the wheel one above it.
+type timetable struct {
+	*wheel.Wheel
+	sorted state.Key
+	lines  []*line        // the first is of what never overtakes. Nil: none is used
+	of     map[string]int // by target: which of lines
+	queued int            // in lines
+	order  []*line        // scratch
+	taken  []wheel.Entry  // scratch
+
+	one     []byte // the target of all that was seen; nil: of nothing yet
+	several bool   // there was another one, or may have been
+
+	near    *near
+	parsers *parsers
+	mark    topics.Mark
+	rec     Record // scratch
+}
+
+const (
+	// mostLines are so many that further targets share theirs.
+	mostLines = 256
+	// sortAtOnce is how many entries go from the wheel into lines for a part, at least. Each is parsed.
+	sortAtOnce = 20_000
+	// mostScratch are so many entries of scratch that it is kept.
+	mostScratch = 4096
+)
+
+// sees takes in where a record goes.
+func (t *timetable) sees(target []byte) {
+	switch {
+	case t.several || bytes.Equal(t.one, target):
+	case t.one == nil:
+		t.one = bytes.Clone(target)
+	default:
+		t.several = true
+	}
+}
+
+// Len is how many entries it holds.
+func (t *timetable) Len() int { return t.Wheel.Len() + t.queued }
+
+// Bytes is the memory that it takes.
+func (t *timetable) Bytes() int {
+	return t.Wheel.Bytes() + (t.queued+cap(t.taken))*int(unsafe.Sizeof(wheel.Entry{}))
+}
+
+// Next is when the first entry is due.
+func (t *timetable) Next() (wheel.Tick, bool) {
+	if t.queued > 0 {
+		return wheel.Tick(t.firstLine().head().Due), true // the wheel has only greater keys
+	}
+	return t.Wheel.Next()
+}
+
+// Now is where it begins: nothing is due before.
+func (t *timetable) Now() wheel.Tick {
+	if t.queued > 0 {
+		return min(wheel.Tick(t.firstLine().head().Due), t.Wheel.Now())
+	}
+	return t.Wheel.Now()
+}
+
+// firstLine is the one with the smallest key. There must be one that is not empty.
+func (t *timetable) firstLine() *line {
+	first := t.lines[0]
+	for _, l := range t.lines[1:] {
+		if l.n > 0 && (first.n == 0 || l.head().Less(first.head())) {
+			first = l
+		}
+	}
+	return first
+}
+
+// firstOf is the smallest key in some lines; the greatest that there is if they are empty.
+func firstOf(lines []*line) state.Key {
+	first := farthest
+	for _, l := range lines {
+		if l.n > 0 && l.head().Less(first) {
+			first = l.head()
+		}
+	}
+	return first
+}
+
+// Add puts an entry in.
+func (t *timetable) Add(due wheel.Tick, seq int64, ref uint64) {
+	e := wheel.Entry{Due: due, Seq: seq, Ref: ref}
+	if t.sorted.Less(keyOfEntry(e)) {
+		t.Wheel.Add(due, seq, ref)
+		return
+	}
+	t.queue(e)
+}
+
+// Remove takes one entry out.
+func (t *timetable) Remove(due wheel.Tick, seq int64) (uint64, bool) {
+	key := state.Key{Due: int64(due), Seq: seq}
+	if t.sorted.Less(key) {
+		return t.Wheel.Remove(due, seq)
+	}
+	return t.unqueue(key)
+}
+
+// TakeFrom removes every entry that is due at a tick or later, and calls fn for each.
+func (t *timetable) TakeFrom(due wheel.Tick, fn func(wheel.Entry)) {
+	t.Wheel.TakeFrom(due, fn)
+	for _, l := range t.lines {
+		before := l.n
+		l.takeFrom(due, fn)
+		t.queued -= before - l.n
+	}
+}
+
+// queue puts an entry into the line of its target.
+func (t *timetable) queue(e wheel.Entry) {
+	if t.lines == nil {
+		t.lines, t.of = []*line{{}}, map[string]int{}
+	}
+	t.lines[t.lineOf(e)].add(e)
+	t.queued++
+}
+
+func (t *timetable) unqueue(key state.Key) (ref uint64, ok bool) {
+	for _, l := range t.lines {
+		if ref, ok = l.remove(key); ok {
+			t.queued--
+			break
+		}
+	}
+	return ref, ok
+}
+
+var lineSeed = maphash.MakeSeed()
+
+// lineOf is in which line an entry waits. A stub never overtakes, nor does what leaves one: a resolve record would say that there is none.
+func (t *timetable) lineOf(e wheel.Entry) int {
+	run := t.near.get(ref(e.Ref))
+	if isStub(run) || t.parsers.leaves(keyOfEntry(e), run, state.Key{}) != (state.Key{}) || t.rec.Decode(run) != nil {
+		return 0
+	}
+	rec := &t.rec
+	req, err := t.parsers.at(rec.Offset).Again(rec.Headers, topics.Stamp{Key: rec.Key, NoValue: rec.Value == nil}, int64(e.Due), rec.Offset, t.mark)
+	if err != nil {
+		return 0 // it is dead-lettered
+	}
+	if i, is := t.of[string(req.Target)]; is {
+		return i
+	}
+	if n := len(t.lines); n == mostLines {
+		return 1 + int(maphash.Bytes(lineSeed, req.Target)%(mostLines-1))
+	}
+	t.lines = append(t.lines, &line{})
+	t.of[string(req.Target)] = len(t.lines) - 1
+	return len(t.lines) - 1
+}
+
+// load is how much a part may take.
+type load struct {
+	records int
+	bytes   int64
+	stubs   int // beside the records
+}
+
+func (l *load) left() bool { return l.records > 0 && l.bytes > 0 }
+
+// due takes what is due and fits: first what is in order, then what overtakes, each in the order of keys; and says how much of it is in order, which is
+// something if anything is due. What it returns is good until it is called again.
+func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrder int) {
+	if !most.left() {
+		return nil, 0
+	}
+	if cap(t.taken) > mostScratch {
+		t.taken = nil
+	}
+	due := t.Wheel.Take(now, t.taken[:0], max(sortAtOnce, 2*most.records))
+	t.near.touch(due)
+	if t.queued == 0 && t.fits(due, most) {
+		t.taken = due
+		return due, len(due)
+	}
+	for _, e := range due {
+		t.sorted = keyOfEntry(e)
+		t.queue(e)
+	}
+	if due = due[:0]; t.queued > 0 {
+		due = t.share(now, most, due)
+	}
+	t.taken = due
+	slices.SortFunc(due, compareEntries)
+	inOrder, _ = slices.BinarySearchFunc(due, firstOf(t.lines), func(e wheel.Entry, k state.Key) int { return keyOfEntry(e).Compare(k) })
+	if t.queued == 0 {
+		t.lines, t.of, t.order = nil, nil, nil
+	}
+	return due, inOrder
+}
+
+// fits reports whether a part may take all of some entries.
+func (t *timetable) fits(all []wheel.Entry, most load) bool {
+	for _, e := range all {
+		if !most.left() {
+			return false
+		}
+		t.count(e, &most)
+	}
+	return true
+}
+
+// count counts what is taken.
+func (t *timetable) count(e wheel.Entry, left *load) {
+	run := t.near.get(ref(e.Ref))
+	if left.stubs > 0 && isStub(run) {
+		left.stubs--
+		return
+	}
+	left.records--
+	left.bytes -= int64(len(run))
+}
+
+// share takes from lines no less than an equal share of each, if it has as much: those that have least come first, and what they leave is shared
+// among the others (max-min fairness). Where there are more lines than records to take, those come first that wait longest. The first of all is
+// taken in any case, so that W moves.
+func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.Entry {
+	first := t.firstLine()
+	for n := -1; left.left() && len(out) > n; {
+		n = len(out)
+		order := t.order[:0]
+		for _, l := range t.lines {
+			if l.n > 0 && l.blocks[0][0].Due <= now {
+				order = append(order, l)
+			}
+		}
+		t.order = order
+		few := len(order) <= left.records
+		slices.SortFunc(order, func(a, b *line) int {
+			switch {
+			case !few:
+				return a.head().Compare(b.head())
+			case a == t.lines[0]:
+				return 1 // it has to wait for the others
+			case b == t.lines[0]:
+				return -1
+			}
+			return cmp.Compare(a.n, b.n)
+		})
+		for i, l := range order {
+			if left.left() || l == first && left.records > 0 && n == 0 {
+				out = t.from(l, now, &left, len(order)-i, out)
+			}
+		}
+	}
+	return out
+}
+
+// from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits for all that is before it.
+func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
+	below := farthest
+	if l == t.lines[0] {
+		below = firstOf(t.lines[1:])
+	}
+	was := load{max(left.records/shares, 1), max(left.bytes/int64(shares), 1), left.stubs}
+	mine := was
+	for mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && l.head().Less(below) {
+		e := l.pop()
+		t.queued--
+		t.count(e, &mine)
+		out = append(out, e)
+	}
+	left.records -= was.records - mine.records
+	left.bytes -= was.bytes - mine.bytes
+	left.stubs = mine.stubs
+	return out
+}
