@@ -122,6 +122,9 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 			r.outputs, r.headers, r.buf = r.outputs[:outputs], r.headers[:headers], r.buf[:buf]
 			return i, err
 		}
+		if it.Overtakes() && !it.Dead { // else a dead letter has brought it
+			r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
+		}
 	}
 	return 0, nil
 }
@@ -229,7 +232,6 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
 	r.auditor.delivered(pt, it, first, out)
-	r.overtakes(pt, it)
 	return nil
 }
 
@@ -291,13 +293,6 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 func (r *renderer) resolved(pt *part, it *pending.Item) {
 	it.Dead = true
 	if it.Resolve || it.Leaves() {
-		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
-	}
-}
-
-// overtakes renders the resolve record of an item that W does not pass.
-func (r *renderer) overtakes(pt *part, it *pending.Item) {
-	if it.Overtakes() {
 		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
 	}
 }
@@ -372,7 +367,6 @@ func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind 
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: kind, item: it, part: pt, size: size})
 	r.auditor.retried(pt, it, as)
-	r.overtakes(pt, it)
 	return true, nil
 }
 

@@ -18,11 +18,14 @@ type Ledger struct {
 	kept    int   // of pending: what Withhold was told of
 	stubs   int   // of pending: what Remember was told of
 	low     int64 // the highest low water given so far. Invariant: no record below it is pending
+
+	overtakers offsets // by seq: what was resolved before W passed it
+	farthest   Key     // the greatest key of these
 }
 
 // NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.
 func NewLedger(low int64) *Ledger {
-	return &Ledger{pending: newOffsets(low), unsaved: newOffsets(low), low: low}
+	return &Ledger{pending: newOffsets(low), unsaved: newOffsets(low), overtakers: newOffsets(low), low: low}
 }
 
 // Add counts a record that became pending; offset is where its current copy lies in the log. Stored tells that the store
@@ -98,6 +101,30 @@ func (l *Ledger) Expire(offset int64) {
 func (l *Ledger) WithholdStub() {
 	l.stubs--
 	l.kept++
+}
+
+// Overtake notes that a record is resolved although the watermark has not passed it: what has a smaller key is pending. A few bits are kept of it until
+// Passed is told of a watermark that has passed all of them. What came into the log very long ago, and was carried since, is not noted.
+func (l *Ledger) Overtake(k Key) {
+	if l.low-k.Seq < longAgo && !l.overtakers.has(k.Seq) {
+		l.overtakers.add(k.Seq)
+	}
+	if l.farthest.Less(k) {
+		l.farthest = k
+	}
+}
+
+// longAgo is so many offsets that noting one that lies so far below the others takes 128 KiB.
+const longAgo = 1 << 32
+
+// Overtaken tells whether Overtake was told of a record with that seq.
+func (l *Ledger) Overtaken(seq int64) bool { return l.overtakers.count > 0 && l.overtakers.has(seq) }
+
+// Passed takes in how far the watermark has come.
+func (l *Ledger) Passed(w Key) {
+	if l.overtakers.count > 0 && !w.Less(l.farthest) {
+		l.overtakers, l.farthest = newOffsets(l.low), Key{}
+	}
 }
 
 // Has tells whether the record whose current copy lies at an offset was added, and not taken back.

@@ -200,7 +200,7 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 		k.removeID(k.window.near.get(h.ref), key)
 		return EffectCancelled, nil
 	}
-	if !k.judge.Less(key) {
+	if !k.judge.Less(key) || k.ledger.Overtaken(key.Seq) {
 		return EffectTooLate, nil
 	}
 	return k.keepBack(by, key, soughtRecord{})

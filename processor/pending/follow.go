@@ -86,6 +86,7 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 	back := c.Offset < was.Offset || c.Watermark.Less(was.Watermark) // it was set back by hand
 	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
 	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
+	p.ledger.Passed(c.Watermark)
 	if !back {
 		if err := f.catchUp(); err != nil {
 			return false, err

@@ -134,7 +134,7 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
 		to.Offset = k.late.head().offset
 	} else {
-		items = k.takeDue(clock, items, records-n, bytes-took)
+		items = taking{&k.window}.due(clock, items, records-n, bytes-took)
 		if last := lastInOrder(items); last >= n {
 			to.Watermark = items[last].Key
 		}
@@ -197,7 +197,7 @@ func (k *keyed) settle(items []Item) {
 		if _, gone := k.gone[it.Key]; gone && it.Overtakes() {
 			k.releases = append(k.releases, release{kind: releaseOvertaker, offset: it.Offset, key: it.Key, id: bytes.Clone(runID(it.Run)), bytes: weight(it.Run)})
 		} else {
-			k.settleStored(it)
+			settled{k}.stored(it)
 		}
 		k.near.release(it.ref)
 		if !it.stored {
@@ -206,8 +206,11 @@ func (k *keyed) settle(items []Item) {
 	}
 }
 
-// settleStored takes in that an item is resolved that the store may hold: the range deletes behind W take it out, but for its id.
-func (k *keyed) settleStored(it *Item) {
+// settled is what a partition does for what is resolved.
+type settled struct{ *keyed }
+
+// stored takes in that an item is resolved that the store may hold: the range deletes behind W take it out, but for its id.
+func (k settled) stored(it *Item) {
 	if k.identified && it.Refusal == nil && (it.stored || it.Key.Seq < k.readAgain) {
 		if id := runID(it.Run); id != nil {
 			k.releases = append(k.releases, release{kind: releaseID, offset: it.Offset, key: it.Key, id: bytes.Clone(id)})

@@ -44,7 +44,7 @@ type life struct {
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
 	dead               bool // the turn cannot deliver
-	deadLettered       mask // by such a turn; at least once it may be pending again after a crash, until the resolve record is read
+	deadLettered       mask // by such a turn, or at least once delivered before what has a smaller key; at least once it may be pending again after a crash, until the resolve record is read
 }
 
 // mask is a set of offsets.
@@ -330,6 +330,9 @@ func (v *life) happen(unseen bool) {
 		if it.Dead = v.dead && it.Leaves(); it.Dead {
 			v.deadLettered |= bit(seq)
 			v.note("dead-lettered")
+		}
+		if it.Overtakes() && v.atLeastOnce {
+			v.deadLettered |= bit(seq)
 		}
 		if it.Resolve || it.Dead || by >= 0 {
 			v.open = true

@@ -93,6 +93,7 @@ func (p *Partition) finish(to *state.Checkpoint) {
 func (p *Partition) written(to state.Checkpoint, releasable int) {
 	p.committed = to
 	p.holds.passed(to.Offset)
+	p.ledger.Passed(to.Watermark)
 	for _, r := range p.releases[:releasable] {
 		r.giveUp(&p.window)
 	}

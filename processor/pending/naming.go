@@ -162,7 +162,13 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 		}
 		k.confirmed[by] = struct{}{}
 	}
+	if k.live && k.ledger.Overtaken(key.Seq) {
+		return nil // a turn of this owner has delivered it
+	}
 	k.drops.add(&k.window, key)
+	if by < 0 && key.Seq < k.position && k.judge.Less(key) {
+		k.ledger.Overtake(key)
+	}
 	return nil
 }
 

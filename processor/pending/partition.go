@@ -97,6 +97,7 @@ func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64
 	p.sure = false
 	p.store, p.horizon = store, state.Key{Due: max(now, p.judge.Due) + window, Seq: math.MaxInt64}
 	p.late.near, p.late.store = p.near, store
+	p.wheel.several = got.Pending() > 0 // it is not known where that goes
 	p.ledger, p.start, p.position, p.dirty, p.identified, p.copied = got.ledger, got.Start, got.Start, got.dirty, got.identified, got.copied
 }
 

@@ -17,12 +17,12 @@ type release struct {
 type releaseKind uint8
 
 const (
-	releaseOffset releaseKind = iota // the store's resume, which stays below the offset
-	releaseRecord                    // a record that was cancelled or replaced
-	releaseStub                      // a stub that was
-	releaseUnread                    // either of them, which only the log holds: the ledger goes on counting it until it is read again
-	releaseID                        // the id of a record that was delivered: Trim takes the record out of the store, and not its id
-	releaseOvertaker                 // a record that was delivered before W passes it, and that the store may hold
+	releaseOffset    releaseKind = iota // the store's resume, which stays below the offset
+	releaseRecord                       // a record that was cancelled or replaced
+	releaseStub                         // a stub that was
+	releaseUnread                       // either of them, which only the log holds: the ledger goes on counting it until it is read again
+	releaseID                           // the id of a record that was delivered: Trim takes the record out of the store, and not its id
+	releaseOvertaker                    // a record that was delivered before W passes it, and that the store may hold
 )
 
 // giveUp gives up what was kept for a checkpoint that is committed by now.

@@ -17,7 +17,7 @@ import (
 )
 
 // Each file in testdata is a story of one partition. Times are ms from the moment at which it begins; far is beyond the near window.
-// A record is <offset>@<due>, with ! behind it if the configuration refuses it, and with ? if it asks for nothing that can be done;
+// A record is <offset>@<due>, with ! behind it if the configuration refuses it, with ? if it asks for nothing that can be done, and with $ if it goes to another target;
 // <offset>=cancel:<offset>@<due> cancels, =elsewhere:… a record of another partition, =forwarded:… as that passes it on, =confirmed:<offset>@<due>><offset> confirms that it has cancelled, and =replace:<offset>@<due>><due>
 // takes the place of a record, =replace!:… if configuration did not refuse it. <offset>=marker ends a transaction, <offset>=resolve:<offset>@<due> is a resolve record, =other-group:… one of another group. Of a route with a fixed delay the time is
 // the record's own.
@@ -330,6 +330,9 @@ func (s *script) say(pt *Part) string {
 				out.WriteString(", resolve record")
 			}
 			out.WriteString(")")
+		}
+		if it.Overtakes() {
+			out.WriteString(" (overtakes)")
 		}
 		if it.Leaves() {
 			fmt.Fprintf(&out, " (leaves a stub until %s)", at(it.stub.Due))

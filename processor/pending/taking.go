@@ -1,0 +1,77 @@
+package pending
+
+import (
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// taking is what a window does for a part.
+type taking struct{ *window }
+
+// freeStubs is how many stubs go along in a turn, for which nothing is produced, without counting as its records.
+const freeStubs = 20_000
+
+// due moves what is due into items, at most records and about bytes of it. What is moved no longer counts as pending.
+func (w taking) due(now int64, items []Item, records int, bytes int64) []Item {
+	if w.wheel.several || w.wheel.queued > 0 {
+		return w.fairly(now, items, load{records, bytes, freeStubs})
+	}
+	var buf [256]wheel.Entry
+	most := load{records, bytes, freeStubs}
+	for most.left() {
+		n := min(most.records, len(buf))
+		if each := w.ledger.Bytes() / int64(max(w.ledger.Waiting(), 1)); each > 0 {
+			n = int(min(int64(n), most.bytes/each+1))
+		}
+		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
+		w.near.touch(got)
+		items = w.all(got, items, &most)
+		if len(got) < n {
+			break
+		}
+	}
+	return items
+}
+
+// fairly is due for records of several targets.
+func (w taking) fairly(now int64, items []Item, most load) []Item {
+	got, inOrder := w.wheel.due(wheel.Tick(now), most)
+	items = w.all(got, items, &most)
+	for i := len(items) - len(got) + inOrder; i < len(items); i++ {
+		it := &items[i]
+		it.Resolve = true
+		w.ledger.Overtake(it.Key)
+		if w.store != nil && (it.stored || w.identified && it.Key.Seq < w.readAgain) {
+			w.markGone(it.Key)
+		}
+	}
+	return items
+}
+
+// all moves entries into items, and counts them.
+func (w taking) all(got []wheel.Entry, items []Item, left *load) []Item {
+	w.removeIDs(w.near, got)
+	remembered := w.ledger.Waiting() < w.ledger.Len()
+	for _, e := range got {
+		r := ref(e.Ref)
+		run := w.near.get(r)
+		offset, err := recordOffset(run)
+		if err != nil {
+			panic("pending: BUG: " + err.Error())
+		}
+		it := Item{ref: r, Run: run, Key: keyOfEntry(e), Offset: offset, stored: r.stored()}
+		if remembered && isStub(run) {
+			if left.stubs--; left.stubs < 0 {
+				left.records--
+			}
+			items = append(items, stubs(w).expire(it))
+			continue
+		}
+		// Not pending any more. What only memory holds goes on holding the store's resume
+		// back, until it is released.
+		w.ledger.Remove(it.Key, offset, weight(run), true)
+		items = append(items, it)
+		left.records--
+		left.bytes -= int64(len(run))
+	}
+	return items
+}
