@@ -1,12 +1,16 @@
 package pending
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/duewheel/duewheel/state"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
 )
 
 // Where a part is split, each half leaves a checkpoint that is valid by itself.
@@ -89,4 +93,128 @@ func TestRepeatAfterTheClockIsSetBack(t *testing.T) {
 			t.Errorf("set back by %d ms: not tried again", back)
 		}
 	}
+}
+
+// What overtakes comes last in a part. Cut there, the parts leave the same O and W, and happen in their order all the same: L passes what the first
+// of them is to resolve.
+func TestSplitOfWhatOvertakes(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "orders"), req(3, testNow, "orders"), req(4, testNow, "orders"),
+		req(5, testNow, "bills"), req(6, testNow, "bills"), req(7, testNow, "bills"))
+	whole := p.Take(testNow, nil, 6, anyBytes)
+	equals(t, "records", whole.offsets(), []int64{0, 1, 2, 5, 6, 7})
+	for i := range whole.Items {
+		equal(t, "it overtakes", whole.Items[i].Overtakes(), i > 2)
+	}
+	equal(t, "W", whole.To.Watermark, state.Key{Due: testNow, Seq: 2})
+	first, rest := whole.Split(3)
+	equal(t, "W of what is in order", first.To.Watermark, whole.To.Watermark)
+	second, third := rest.Split(1)
+	for _, pt := range []*Part{second, third} {
+		equal(t, "O", pt.To.Offset, whole.To.Offset)
+		equal(t, "W", pt.To.Watermark, whole.To.Watermark)
+		equal(t, "L", pt.To.LowWater, 3)
+	}
+	all := []*Part{first, second, third}
+	for i, a := range all {
+		for k, b := range all {
+			equal(t, "one comes before the other", a.before(b), i < k)
+		}
+	}
+	for _, pt := range []*Part{third, first, second} {
+		p.Repeat(pt, 0)
+	}
+	equals(t, "parts", p.Repeated(), all)
+}
+
+// A part takes no less than an equal share of what is due of each target, and first of all what is due first.
+func TestTargetsShareAPart(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		orders  int // due first, then bills
+		bills   int
+		records int
+		bytes   int64
+		want    [2]int
+	}{
+		{"what is due fits", 3, 2, 5, anyBytes, [2]int{3, 2}},
+		{"half and half", 100, 100, 20, anyBytes, [2]int{10, 10}},
+		{"what one leaves the other gets", 100, 3, 20, anyBytes, [2]int{17, 3}},
+		{"one record is the first", 100, 100, 1, anyBytes, [2]int{1, 0}},
+		{"so it is with few bytes", 100, 1, 20, 1, [2]int{1, 1}},
+		{"bytes are shared, too", 100, 100, 200, 1200, [2]int{10, 9}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testOwner(t)
+			p := l.live(t)
+			var all []*kgo.Record
+			for i := range c.orders + c.bills {
+				target := "orders"
+				if i >= c.orders {
+					target = "bills"
+				}
+				all = append(all, req(int64(i), testNow, target))
+			}
+			l.read(t, p, testNow, all...)
+			pt := p.Take(testNow, nil, c.records, c.bytes)
+			var got [2]int
+			for _, offset := range pt.offsets() {
+				if got[0]++; offset >= int64(c.orders) {
+					got = [2]int{got[0] - 1, got[1] + 1}
+				}
+			}
+			equal(t, "records for orders and bills", got, c.want)
+			equal(t, "the first of all", pt.Items[0].Offset, 0)
+		})
+	}
+}
+
+// Entries that come and go in any order are found where they belong.
+func TestLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l, want := &line{}, map[state.Key]uint64{}
+		sorted := func() []state.Key { return slices.SortedFunc(maps.Keys(want), state.Key.Compare) }
+		for n := range rapid.IntRange(1, 3000).Draw(t, "steps") {
+			e := wheel.Entry{Due: wheel.Tick(n / 7), Seq: int64(n), Ref: uint64(n)}
+			if n%5 == 0 {
+				e.Due = wheel.Tick(rapid.IntRange(0, 400).Draw(t, "due"))
+			}
+			l.add(e)
+			want[keyOfEntry(e)] = e.Ref
+			switch rapid.IntRange(0, 9).Draw(t, "then") {
+			case 0:
+				first := sorted()[0]
+				if e := l.pop(); keyOfEntry(e) != first || e.Ref != want[first] {
+					t.Fatalf("first comes %v, want %v", e, first)
+				}
+				delete(want, first)
+			case 1:
+				keys := sorted()
+				key := keys[rapid.IntRange(0, len(keys)-1).Draw(t, "which")]
+				if ref, ok := l.remove(key); !ok || ref != want[key] {
+					t.Fatalf("%v is %d (%v), want %d", key, ref, ok, want[key])
+				}
+				if _, ok := l.remove(key); ok {
+					t.Fatalf("%v is there twice", key)
+				}
+				delete(want, key)
+			}
+		}
+		from := wheel.Tick(rapid.IntRange(0, 500).Draw(t, "from"))
+		l.takeFrom(from, func(e wheel.Entry) {
+			if e.Due < from || want[keyOfEntry(e)] != e.Ref {
+				t.Fatalf("%v is taken, from %d on", e, from)
+			}
+			delete(want, keyOfEntry(e))
+		})
+		for _, key := range sorted() {
+			if l.n == 0 || l.head() != key || l.pop().Ref != want[key] || wheel.Tick(key.Due) >= from {
+				t.Fatalf("%v does not come where it belongs", key)
+			}
+		}
+		if l.n != 0 || len(l.blocks) != 0 {
+			t.Fatalf("%d are left in %d blocks", l.n, len(l.blocks))
+		}
+	})
 }

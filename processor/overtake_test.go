@@ -1,0 +1,66 @@
+package processor
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Whatever becomes of a record that has overtaken another one, one resolve record goes along. While the delay topic takes none, what is in order
+// goes by itself.
+func TestTurnOvertakes(t *testing.T) {
+	ready := targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}}
+	for _, c := range []struct {
+		name   string
+		topic  string // is not ready
+		is     targets.Status
+		want   []outputKind
+		before int
+		held   bool
+	}{
+		{"it is delivered", "", targets.Ready, []outputKind{outDelivered, outDelivered, outResolve}, 0, false},
+		{"it is carried on", "bills", targets.Troubled, []outputKind{outDelivered, outRetry, outResolve}, 0, false},
+		{"it is dead-lettered", "", targets.Ready, []outputKind{outDelivered, outDeadLetter, outResolve}, 0, false},
+		{"the delay topic is in trouble", testTopic, targets.Troubled, nil, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t, func(c *Config) { c.Routes = []topics.Route{testRoute(true)} })
+			for _, name := range []string{"orders", "bills", testTopic, testTopic + ".dead"} {
+				l.targets.Of([]byte(name)).State.Store(&ready)
+			}
+			if c.topic != "" {
+				st := ready
+				st.Status, st.Why = c.is, "why"
+				l.targets.Of([]byte(c.topic)).State.Store(&st)
+			}
+			p := livePartition(t, l)
+			l.read(t, p, testNow, []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "bills")}...)
+			pt := p.take(testNow, nil, 2, anyBytes)
+			if c.want != nil && c.want[1] == outDeadLetter {
+				pt.Items[1].Blame = errors.New("refused")
+			}
+			r := &renderer{kit: &l.kit}
+			before, err := r.part(t.Context(), pt, testNow)
+			var held errHeld
+			equal(t, "held up", errors.As(err, &held), c.held)
+			equal(t, "before what is held up", before, c.before)
+			var kinds []outputKind
+			for _, o := range r.outputs {
+				kinds = append(kinds, o.kind)
+			}
+			equals(t, "outputs", kinds, c.want)
+			if c.held {
+				return
+			}
+			q, err := new(topics.Parser).Parse(r.outputs[2].rec.Headers, topics.Stamp{}, 3, testMark)
+			if err != nil || q.Kind != topics.KindResolve || q.ResolveSeq != 2 || q.ResolveDue != testNow {
+				t.Errorf("the resolve record says %+v (%v)", q, err)
+			}
+		})
+	}
+}
