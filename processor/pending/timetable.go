@@ -21,7 +21,7 @@ import (
 type timetable struct {
 	*wheel.Wheel
 	sorted state.Key
-	lines  []*line        // the first is of what never overtakes. Nil: none is used
+	lines  []*line        // the first is of what goes nowhere. Nil: none is used
 	of     map[string]int // by target: which of lines
 	queued int            // in lines
 	order  []*line        // scratch
@@ -91,11 +91,11 @@ func (t *timetable) firstLine() *line {
 	return first
 }
 
-// firstOf is the smallest key in some lines; the greatest that there is if they are empty.
-func firstOf(lines []*line) state.Key {
+// firstBeside is the smallest key in lines other than one; the greatest that there is if they are empty.
+func (t *timetable) firstBeside(other *line) state.Key {
 	first := farthest
-	for _, l := range lines {
-		if l.n > 0 && l.head().Less(first) {
+	for _, l := range t.lines {
+		if l != other && l.n > 0 && l.head().Less(first) {
 			first = l.head()
 		}
 	}
@@ -152,10 +152,10 @@ func (t *timetable) unqueue(key state.Key) (ref uint64, ok bool) {
 
 var lineSeed = maphash.MakeSeed()
 
-// lineOf is in which line an entry waits. A stub never overtakes, nor does what leaves one: a resolve record would say that there is none.
+// lineOf is in which line an entry waits.
 func (t *timetable) lineOf(e wheel.Entry) int {
 	run := t.near.get(ref(e.Ref))
-	if isStub(run) || t.parsers.leaves(keyOfEntry(e), run, state.Key{}) != (state.Key{}) || t.rec.Decode(run) != nil {
+	if isStub(run) || t.rec.Decode(run) != nil {
 		return 0
 	}
 	rec := &t.rec
@@ -207,7 +207,7 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 	}
 	t.taken = due
 	slices.SortFunc(due, compareEntries)
-	inOrder, _ = slices.BinarySearchFunc(due, firstOf(t.lines), func(e wheel.Entry, k state.Key) int { return keyOfEntry(e).Compare(k) })
+	inOrder, _ = slices.BinarySearchFunc(due, t.firstBeside(nil), func(e wheel.Entry, k state.Key) int { return keyOfEntry(e).Compare(k) })
 	if t.queued == 0 {
 		t.lines, t.of, t.order = nil, nil, nil
 	}
@@ -252,15 +252,10 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 		t.order = order
 		few := len(order) <= left.records
 		slices.SortFunc(order, func(a, b *line) int {
-			switch {
-			case !few:
-				return a.head().Compare(b.head())
-			case a == t.lines[0]:
-				return 1 // it has to wait for the others
-			case b == t.lines[0]:
-				return -1
+			if few {
+				return cmp.Compare(a.n, b.n)
 			}
-			return cmp.Compare(a.n, b.n)
+			return a.head().Compare(b.head())
 		})
 		for i, l := range order {
 			if left.left() || l == first && left.records > 0 && n == 0 {
@@ -271,15 +266,11 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 	return out
 }
 
-// from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits for all that is before it.
+// from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits until it is the first of all.
 func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
-	below := farthest
-	if l == t.lines[0] {
-		below = firstOf(t.lines[1:])
-	}
 	was := load{max(left.records/shares, 1), max(left.bytes/int64(shares), 1), left.stubs}
-	mine := was
-	for mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && l.head().Less(below) {
+	mine, others := was, t.firstBeside(l)
+	for mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (l.head().Less(others) || t.overtakes(l.blocks[0][0])) {
 		e := l.pop()
 		t.queued--
 		t.count(e, &mine)
@@ -289,4 +280,11 @@ func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []
 	left.bytes -= was.bytes - mine.bytes
 	left.stubs = mine.stubs
 	return out
+}
+
+// overtakes reports whether an entry may be taken while a smaller key waits. A stub may not, nor may what leaves one: a resolve record would say that
+// there is none.
+func (t *timetable) overtakes(e wheel.Entry) bool {
+	run := t.near.get(ref(e.Ref))
+	return !isStub(run) && t.parsers.leaves(keyOfEntry(e), run, state.Key{}) == (state.Key{})
 }
