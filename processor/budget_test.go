@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -212,4 +213,41 @@ func TestNearRecordsPauseReading(t *testing.T) {
 	equal(t, "paused with room", p.paused, false)
 	equal(t, "records held", p.Pending(), 0)
 	equal(t, "W", p.Marks().Done.Watermark != state.Key{}, true)
+}
+
+// The fetches of standbys are bounded, and one that waits for its owner is not read on.
+func TestStandbysPauseReading(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.Standbys = 1 })
+	s := newStandbys(l.shared)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.run(ended); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "bytes of a fetch", s.reader.OptValue(kgo.FetchMaxBytes), any(int32(4<<20)))
+	var err error
+	var closeReader func()
+	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
+		t.Fatal(err)
+	}
+	defer closeReader()
+	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), 0); err != nil {
+		t.Fatal(err)
+	}
+	b := s.m[testTP]
+	paused := func() bool {
+		s.steer()
+		return len(s.reader.PauseFetchPartitions(nil)) > 0
+	}
+	equal(t, "paused at the beginning", paused(), false)
+	for offset := range int64(3) {
+		if err := b.read([]*kgo.Record{req(offset, ms(1000), "orders")}); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, fmt.Sprintf("paused after record %d", offset), paused(), offset > 0)
+	}
+	if _, err := b.Follow(checkpointAt(l, state.Checkpoint{Offset: 3})); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "paused when the owner has accepted them", paused(), false)
 }

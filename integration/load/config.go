@@ -35,6 +35,8 @@ type Config struct {
 	Headers int
 	// TargetPartitions is how many partitions every target has; some requests then ask for one. Zero: none does.
 	TargetPartitions int
+	// IDs gives each request an id of its own.
+	IDs bool
 	// Bare makes all records alike but for key and value: what a benchmark wants.
 	Bare bool
 

@@ -53,6 +53,9 @@ func (g *Generator) Next(now time.Time) (*kgo.Record, Bad) {
 	if bad == TooFarAhead {
 		due = now.Add(g.config.TooFar)
 	}
+	if g.config.IDs {
+		add(r, "delay-id", fmt.Sprintf("id-%d-%d-%d", g.config.Seed, g.number, g.made))
+	}
 	// Headers of the request stand among those of the user, not always before them.
 	if g.random.IntN(2) == 0 {
 		g.ask(r, bad, due)

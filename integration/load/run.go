@@ -95,7 +95,7 @@ func (l *load) pace(ctx context.Context, n int) error {
 }
 
 func (l *load) client(more ...kgo.Opt) (*kgo.Client, error) {
-	opts := append(slices.Clone(l.opts), kgo.ProducerBatchMaxBytes(int32(max(1_000_000, l.config.LargeBytes+64<<10))),
+	opts := append(slices.Clone(l.opts), kgo.ProducerBatchMaxBytes(int32(max(1_000_000, l.config.ValueBytes+64<<10, l.config.LargeBytes+64<<10))),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProduceRequestTimeout(2*time.Second), kgo.RequestTimeoutOverhead(2*time.Second)) // where a broker is frozen, the others go on
 	return kgo.NewClient(append(opts, more...)...)

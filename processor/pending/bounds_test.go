@@ -70,3 +70,26 @@ func TestSpillTakesLittleMemory(t *testing.T) {
 	}
 	must(t, Check(p))
 }
+
+// A turn takes a record more than its bytes at most, also where many records are small and those that are due next are not.
+func TestTurnOfMixedSizesIsBounded(t *testing.T) {
+	const many, small, bytes = 100, 2000, 10 * large
+	l := testOwner(t)
+	p := l.live(t)
+	for offset := range int64(many) {
+		l.read(t, p, testNow, largeRequest(offset, ms(1)))
+	}
+	for offset := range int64(small) {
+		_, err := p.Accept(req(many+offset, ms(2), "orders"), testNow)
+		must(t, err)
+	}
+	delivered := 0
+	for pt := p.Take(ms(2), nil, 10_000, bytes); pt != nil; pt = p.Take(ms(2), nil, 10_000, bytes) {
+		if got := pt.Size(); got > bytes+2*large {
+			t.Errorf("a turn takes %d bytes, and may take %d", got, bytes)
+		}
+		delivered += len(pt.Items)
+		l.happened(pt)
+	}
+	equal(t, "delivered", delivered, many+small)
+}

@@ -27,6 +27,9 @@ type near struct {
 	last   uint32           // which took what came last: due times come in runs
 	bytes  int64            // allocated
 
+	// The most bytes of one record since it held none. Invariant: nothing in it is larger.
+	largest int64
+
 	touched byte // keeps what touch reads from being left out
 }
 
@@ -93,6 +96,7 @@ func (n *near) commit(i uint32, run []byte, stored bool) ref {
 		panic(fmt.Sprintf("pending: BUG: a record of %d bytes in room for %d", len(run), cap(c.buf)-at))
 	}
 	binary.LittleEndian.PutUint32(run, uint32(len(run)-lengthPrefix))
+	n.largest = max(n.largest, int64(len(run)))
 	c.buf = c.buf[:at+len(run)]
 	c.live++
 	r := ref(i)<<offBits | ref(at)
@@ -153,7 +157,9 @@ func (n *near) release(r ref) {
 	if c.isOpen {
 		n.close(i)
 	}
-	n.bytes -= int64(cap(c.buf))
+	if n.bytes -= int64(cap(c.buf)); n.bytes == 0 {
+		n.largest = 0
+	}
 	*c = chunk{}
 	n.free = append(n.free, i)
 }

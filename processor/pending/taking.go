@@ -18,10 +18,7 @@ func (w taking) due(now int64, items []Item, records int, bytes int64) []Item {
 	var buf [256]wheel.Entry
 	most := load{records, bytes, freeStubs}
 	for most.left() {
-		n := min(most.records, len(buf))
-		if each := w.ledger.Bytes() / int64(max(w.ledger.Waiting(), 1)); each > 0 {
-			n = int(min(int64(n), most.bytes/each+1))
-		}
+		n := int(min(int64(most.records), int64(len(buf)), most.bytes/max(w.near.largest, 1)+1))
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
 		w.near.touch(got)
 		items = w.all(got, items, &most)
