@@ -36,7 +36,7 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer, complete func(
 		return err
 	}
 	setting.Fill(&o.Config)
-	debug.SetMemoryLimit(o.MemoryBudget + o.MemoryBudget/2 + 64<<20) // as duewheel run does
+	debug.SetMemoryLimit(processor.HeapLimit(o.MemoryBudget)) // as duewheel run does
 	p, err := processor.New(o.Config)
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -278,33 +277,6 @@ func TestRunAcceptsLoss(t *testing.T) {
 	}
 	_, log = start(t, addr, t.TempDir(), "--accept-loss")
 	log.await(t, "going on although the log has lost pending records")
-}
-
-// The collector is told what the budget leaves it, and what GOMEMLIMIT says counts.
-func TestMemoryLimit(t *testing.T) {
-	was := debug.SetMemoryLimit(-1)
-	defer debug.SetMemoryLimit(was)
-	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
-	for _, test := range []struct {
-		name, env, budget string
-		want              int64
-	}{
-		{"the default", "", "256MiB", (256 + 128 + 64) << 20},
-		{"a small one", "", "64MiB", (64 + 32 + 64) << 20},
-		{"said by GOMEMLIMIT", "1GiB", "64MiB", was},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Setenv("GOMEMLIMIT", test.env)
-			debug.SetMemoryLimit(was)
-			stop, _ := start(t, addr, t.TempDir(), "-X", "memory.budget="+test.budget)
-			if err := stop(); err != nil {
-				t.Fatal(err)
-			}
-			if got := debug.SetMemoryLimit(-1); got != test.want {
-				t.Errorf("the limit is %d MiB, want %d", got>>20, test.want>>20)
-			}
-		})
-	}
 }
 
 func TestStateDirectories(t *testing.T) {

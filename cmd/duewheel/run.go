@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,7 +70,7 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 	if err != nil {
 		return fmt.Errorf("admin.listen: %w", err)
 	}
-	limitMemory(config.MemoryBudget)
+	limitMemory(config.MemoryBudget, availableMemory(), logger)
 	at := listenOff
 	if listener != nil {
 		at = "http://" + listener.Addr().String()
@@ -105,13 +103,6 @@ func listenAdmin(address string, logger *slog.Logger) (net.Listener, error) {
 			"address", listener.Addr().String())
 	}
 	return listener, err
-}
-
-// limitMemory tells the collector what the budget leaves it, unless GOMEMLIMIT has said so.
-func limitMemory(budget int64) {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(budget + budget/2 + 64<<20)
-	}
 }
 
 // serveAndRun keeps the admin port open as long as the processor runs, so that a probe sees it stop.
