@@ -2,8 +2,6 @@ package integration
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -17,88 +15,138 @@ import (
 
 const mib = 1 << 20
 
-// A replica takes no more memory than its budget says, whatever is due at once and whatever has come while it was away, and all of it is
-// delivered once. What the resident memory is bounded by holds the budget, the program, what is being read and sent, and
-// what the collector has not given back.
-func TestMemory(t *testing.T) {
-	full := os.Getenv("DUEWHEEL_TEST_MEMORY") == "full"
-	for _, f := range floods {
-		t.Run(f.name, func(t *testing.T) { f.play(t, full) })
+// scale is how much there is in tests of memory, and with how much memory.
+type scale struct {
+	full     bool
+	budget   int64
+	heap     string        // GOMEMLIMIT; empty: what the replica sets itself
+	beside   int64         // bytes that a process may take besides its budget
+	records  int           // small ones that are due at once, or have come while no replica ran
+	bytes    int           // of each
+	large    int           // records of a MiB
+	patience time.Duration // with one test
+	lead     time.Duration // from when records are written until they are due
+}
+
+// few is little enough for every run of the tests, and several times what may be in memory. A heap of 80 MiB is what a budget of 32 MiB
+// takes; with the 184 MiB that a replica would set itself, less would be seen.
+var few = scale{budget: 32 * mib, heap: "80MiB", beside: 192 * mib, records: 100_000, bytes: 1000, large: 100, patience: patience, lead: 6 * time.Second}
+
+// many is what make memory tries, with the default budget and what follows from it.
+func many(records int) scale {
+	return scale{
+		full: true, budget: 256 * mib, beside: 256 * mib, records: records, bytes: 200, large: 500,
+		patience: 30 * time.Minute, lead: 30*time.Second + time.Duration(records)*50*time.Microsecond,
 	}
 }
 
-type flood struct {
-	name    string
-	budget  int64
-	records int
-	crowds  func(n int, at time.Time) []load.Config
-	set     setting
+// scaleOf is how much a test plays.
+func scaleOf(t *testing.T, records int) scale {
+	of := few
+	if os.Getenv("DUEWHEEL_TEST_MEMORY") == "full" {
+		of = many(records)
+	}
+	if of.heap != "" {
+		t.Setenv("GOMEMLIMIT", of.heap)
+	}
+	return of
 }
 
-func within(at time.Time) (due []load.Due) {
+// flood is a stage for one replica, whose memory is judged.
+type flood struct {
+	*stage
+	scale
+	config replicaConfig
+}
+
+func newFlood(t *testing.T, of scale, change func(*replicaConfig)) *flood {
+	t.Helper()
+	room := map[string]string{"max.message.bytes": "2000000"}
+	s := newStage(t, shared(t), setting{seed: newSeed(t), delayConfig: room, targetConfig: room, deadConfig: room})
+	s.patience = of.patience
+	return &flood{s, of, s.replica(func(c *replicaConfig) {
+		c.Lanes, c.MemoryBudget = 1, of.budget
+		if of.full {
+			c.NearWindow = 0 // the default
+		}
+		change(c)
+	})}
+}
+
+// mixed are requests of all kinds for some due times: small ones, some with ids, and large ones.
+func (f *flood) mixed(due ...load.Due) []load.Config {
+	return []load.Config{
+		{Records: f.records * 4 / 5, ValueBytes: f.bytes, Due: due, Bare: true, Keys: 10_000},
+		{Records: f.records / 5, ValueBytes: f.bytes, Due: due, Bare: true, IDs: true},
+		{Records: f.large, ValueBytes: mib - 10_000, Due: due, Bare: true, Producers: 1},
+	}
+}
+
+// soon are due times within a second.
+func (f *flood) soon() (due []load.Due) {
+	at := time.Now().Add(f.lead)
 	for i := range 20 {
 		due = append(due, load.Due{Weight: 1, At: at.Add(time.Duration(i) * 50 * time.Millisecond)})
 	}
 	return due
 }
 
-var floods = []flood{
-	{"due", 32 * mib, 200_000, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n, ValueBytes: 1000, Due: within(at), Bare: true}}
-	}, setting{}},
-	{"late", 32 * mib, 200_000, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n, ValueBytes: 1000, Due: []load.Due{{Weight: 1, From: -2 * time.Hour, To: -time.Hour}}, Bare: true}}
-	}, setting{}},
-	{"large", 32 * mib, 300, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n, ValueBytes: 1<<20 - 1000, Due: within(at), Bare: true}}
-	}, setting{}},
-	{"large-late", 32 * mib, 300, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n, ValueBytes: 1<<20 - 1000, Due: []load.Due{{Weight: 1, From: -2 * time.Hour, To: -time.Hour}}, Bare: true}}
-	}, setting{}},
-	{"medium", 32 * mib, 20_000, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n, ValueBytes: 20_000, Due: within(at), Bare: true}}
-	}, setting{}},
-	{"medium-late", 32 * mib, 20_000, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n, ValueBytes: 20_000, Due: []load.Due{{Weight: 1, From: -2 * time.Hour, To: -time.Hour}}, Bare: true}}
-	}, setting{}},
-	{"dead", 32 * mib, 200_000, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n, ValueBytes: 1000, Bad: 1, Due: []load.Due{{Weight: 1, From: -2 * time.Hour, To: -time.Hour}}}}
-	}, setting{}},
-	{"ids", 32 * mib, 200_000, func(n int, at time.Time) []load.Config {
-		return []load.Config{{Records: n / 2, ValueBytes: 1000, IDs: true, Due: within(at)}, {Records: n / 2, ValueBytes: 1000, IDs: true, Due: []load.Due{{Weight: 1, From: -2 * time.Hour, To: -time.Hour}}}}
-	}, setting{}},
+// end waits until all has arrived, and judges that and the memory of the replica.
+func (f *flood) end(p *child.Process, began time.Time) {
+	f.t.Helper()
+	f.arrive()
+	took, most := time.Since(began), peak(f.t, p)
+	f.terminate(p)
+	report := f.judge()
+	f.t.Logf("%d MiB of memory at most, with a budget of %d MiB; %d delivered and %d dead-lettered, the last %v after they were due or the replica began",
+		most/mib, f.budget/mib, report.Delivered, report.DeadLettered, took.Round(100*time.Millisecond))
+	if bound := f.budget + f.beside; most > bound {
+		f.t.Errorf("the replica has taken %d MiB of memory, and may take %d", most/mib, bound/mib)
+	}
 }
 
-func (f *flood) play(t *testing.T, full bool) {
-	f.set.seed = newSeed(t)
-	f.set.delayConfig = map[string]string{"max.message.bytes": "2000000"}
-	f.set.targetConfig = f.set.delayConfig
-	f.set.deadConfig = f.set.delayConfig
-	s := newStage(t, shared(t), f.set)
-	config := s.replica(func(c *replicaConfig) { c.Lanes, c.MemoryBudget = 1, f.budget })
-	before := s.spawn(config)
-	s.load(load.Config{Records: 100, Due: []load.Due{{Weight: 1, To: time.Millisecond}}})
-	s.arrive()
-	idle := peak(t, before)
-	s.terminate(before)
+// Very many records are due within one second: they are streamed from the store, however large they are.
+func TestMemoryOfDue(t *testing.T) {
+	f := newFlood(t, scaleOf(t, 5_000_000), func(*replicaConfig) {})
+	p := f.spawn(f.config)
+	due := f.soon()
+	f.load(f.mixed(due...)...)
+	f.end(p, due[0].At)
+}
+
+// Very many records have come while no replica ran: half of them for times that W has passed, which are late, half for times that are over, and
+// many that are dead-lettered.
+func TestMemoryOfLate(t *testing.T) {
+	f := newFlood(t, scaleOf(t, 2_000_000), func(*replicaConfig) {})
+	before := f.spawn(f.config)
+	f.load(load.Config{Records: 1000, Due: []load.Due{{Weight: 1, To: time.Millisecond}}})
+	f.arrive()
+	f.terminate(before)
+	late := []load.Due{{Weight: 1, From: -2 * time.Hour, To: -time.Hour}, {Weight: 1, To: time.Second}}
+	bad := load.Config{Records: f.records / 5, ValueBytes: f.bytes, Due: late, Bad: 1, BadKinds: []load.Bad{load.Unparsable, load.NoTarget, load.NotAllowed}}
+	f.load(append(f.mixed(late...), bad)...)
 	began := time.Now()
-	at := time.Now().Add(8 * time.Second)
-	total := s.load(f.crowds(f.records, at)...)
-	t.Logf("written after %v: %v", time.Since(began), total)
-	began = time.Now()
-	p := s.spawn(config)
-	s.arrive()
-	t.Logf("delivered after %v; %d MiB at most, %d MiB idle", time.Since(began), peak(t, p)/mib, idle/mib)
-	s.terminate(p)
-	s.judge()
+	f.end(f.spawn(f.config), began)
 }
 
-// peak is what a process has had in memory at most.
+// The same as TestMemoryOfDue without a store: memory holds what is due first, and the log is read again for the rest.
+func TestMemoryWithoutStore(t *testing.T) {
+	f := newFlood(t, scaleOf(t, 1_000_000), func(c *replicaConfig) { c.Full = true })
+	p := f.spawn(f.config)
+	due := f.soon()
+	f.load(f.mixed(due...)...)
+	f.end(p, due[0].At)
+	if f.log.count("the local store cannot be used") == 0 {
+		t.Error("it has a store")
+	}
+}
+
+// peak is the most resident memory that a process has had.
 func peak(t *testing.T, p *child.Process) int64 {
 	t.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.Pid()))
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("this system does not tell what memory a process takes: %v", err)
 	}
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -110,6 +158,6 @@ func peak(t *testing.T, p *child.Process) int64 {
 			return n << 10
 		}
 	}
-	t.Fatal(errors.Join(context.Canceled))
+	t.Fatal("no VmHWM")
 	return 0
 }

@@ -37,11 +37,12 @@ type replicaConfig struct {
 	Hear func(name string, e processor.Event) // gets what the replica tells, besides the stage
 }
 
-// reach is how a replica gets to the brokers, and at what time by its own clock. It travels as JSON.
+// reach is how a replica gets to the brokers, at what time by its own clock, and with what disk. It travels as JSON.
 type reach struct {
 	Brokers []string
 	Ahead   time.Duration     // by how much its clock is wrong
 	Via     map[string]string // where a proxy listens, by the broker's address; none: there is no proxy
+	Full    bool              // the disk of its state directory has no room left; of child processes
 }
 
 type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -191,6 +192,9 @@ func runReplica() int {
 		var way reach
 		err := json.Unmarshal(o.Reach, &way)
 		way.complete(&o.Config, nil)
+		if way.Full {
+			o.FS = (&smallDisk{dir: o.StateDir}).fs()
+		}
 		return err
 	})
 	if err != nil {

@@ -54,6 +54,8 @@ type stage struct {
 	dir     string // where processors keep their stores
 	seed    uint64
 	loads   atomic.Uint64 // so far
+
+	patience time.Duration // bounds what it waits for
 }
 
 const (
@@ -72,7 +74,7 @@ func newStage(t *testing.T, c *brokers.Cluster, set setting) *stage {
 	}
 	t.Cleanup(client.Close)
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-") + "-" + rand.Text()[:6])
-	s := &stage{t: t, cluster: c, client: client, admin: kadm.NewClient(client), name: name, log: newJournal(t), dir: t.TempDir(), seed: set.seed}
+	s := &stage{t: t, cluster: c, client: client, admin: kadm.NewClient(client), name: name, log: newJournal(t), dir: t.TempDir(), seed: set.seed, patience: patience}
 	s.route = topics.Route{Topic: cmp.Or(set.topic, name), DeadLetter: name + ".dead", Allow: []string{name + ".target-*"}, MaxDelay: maxDelay}
 	for i := range max(set.targets, 1) {
 		s.targets = append(s.targets, fmt.Sprintf("%s.target-%d", name, i))
@@ -185,7 +187,7 @@ func (s *stage) leave() {
 // the stage's unless set.
 func (s *stage) load(crowds ...load.Config) load.Totals {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	totals := make([]load.Totals, len(crowds))
@@ -235,7 +237,7 @@ func (s *stage) loadConfig(c load.Config) load.Config {
 // arrive waits until every request that was written has arrived.
 func (s *stage) arrive() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()
 	if err := s.watch.Wait(ctx); err != nil {
 		s.t.Error(err)
@@ -259,7 +261,7 @@ func (s *stage) awaitDelivered(more int64) {
 // judge gives the verdict over all that was written and has arrived. Processors have been stopped.
 func (s *stage) judge() *check.Report {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), s.patience)
 	defer cancel()
 	report, err := s.watch.Stop(ctx)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -36,7 +37,9 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer, complete func(
 		return err
 	}
 	setting.Fill(&o.Config)
-	debug.SetMemoryLimit(processor.HeapLimit(o.MemoryBudget)) // as duewheel run does
+	if os.Getenv("GOMEMLIMIT") == "" { // as duewheel run does
+		debug.SetMemoryLimit(processor.HeapLimit(o.MemoryBudget))
+	}
 	p, err := processor.New(o.Config)
 	if err != nil {
 		return err
