@@ -64,6 +64,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 			e, err = nil, fmt.Errorf("%w: %v", ErrCorrupt, r)
 		}
 	}()
+	boundMalloc()
 	// Memtables are reserved within the cache, so this is the budget for both.
 	cache := pebble.NewCache(o.MemoryBudget)
 	defer cache.Unref()
