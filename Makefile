@@ -27,7 +27,7 @@ SOAK_PENDING ?= 20000000
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover soak soak-plot vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos memory docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover soak soak-plot vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -84,6 +84,9 @@ integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm c
 # faults again.
 chaos: ## replicas, connections and brokers break at random for CHAOS_FOR; prints how long recoveries took
 	DUEWHEEL_CHAOS_FOR=$(CHAOS_FOR) $(GO) test -v -count=1 -timeout 0 -run '^TestChaos$$' ./integration
+
+memory: ## the tests of memory in full: five million records due within a second, two million late (some 15 minutes, 6 GB of disk)
+	DUEWHEEL_TEST_MEMORY=full $(GO) test -v -count=1 -timeout 0 -run '^TestMemory' ./integration
 
 # By convention a test that is to run in containers has Docker in its name.
 docker: ## the smoke tests in containers
