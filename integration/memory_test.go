@@ -29,7 +29,7 @@ type scale struct {
 }
 
 // few is little enough for every run of the tests, and several times what may be in memory. A heap of 80 MiB is what a budget of 32 MiB
-// takes; with the 184 MiB that a replica would set itself, less would be seen.
+// takes; with the 136 MiB that a replica would set itself, less would be seen.
 var few = scale{budget: 32 * mib, heap: "80MiB", beside: 192 * mib, records: 100_000, bytes: 1000, large: 100, patience: patience, lead: 6 * time.Second}
 
 // many is what make memory tries, with the default budget and what follows from it.

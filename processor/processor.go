@@ -74,7 +74,7 @@ func (c *Config) fetchBytes() int32 {
 
 // HeapLimit is what a program that has little besides a Processor tells the collector (debug.SetMemoryLimit), in bytes: with it the process takes
 // no more than memoryBudget, which is [Config.MemoryBudget], and 256 MiB. A quarter of the budget is for the store, which is not on the heap.
-func HeapLimit(memoryBudget int64) int64 { return memoryBudget - memoryBudget/4 + 160<<20 }
+func HeapLimit(memoryBudget int64) int64 { return memoryBudget - memoryBudget/4 + 112<<20 }
 
 // Run works until ctx ends. Then it finishes what has begun, writes the checkpoints, leaves the
 // group, closes the store and returns nil. Every other return is an error that it could not go

@@ -21,8 +21,8 @@ func TestMemoryLimit(t *testing.T) {
 		name, env, budget string
 		want              int64
 	}{
-		{"the default", "", "256MiB", (256 - 64 + 160) << 20},
-		{"a small one", "", "64MiB", (64 - 16 + 160) << 20},
+		{"the default", "", "256MiB", (256 - 64 + 112) << 20},
+		{"a small one", "", "64MiB", (64 - 16 + 112) << 20},
 		{"said by GOMEMLIMIT", "1GiB", "64MiB", was},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -50,16 +50,16 @@ func TestMemoryThatIsNotThere(t *testing.T) {
 		limit        int64 // MiB; 0: it stays
 		want         string
 	}{
-		{"there is enough", "", 256, 512, 352, ""},
-		{"it is not known", "", 256, 0, 352, ""},
-		{"a container that is too small", "", 256, 400, 288, `msg="memory.budget leads to more memory than there is" takes_up_to=464MiB there_is=400MiB of="the container" todo="give the process 464MiB, or lower memory.budget to 192MiB"`},
-		{"one that is too small for any budget", "", 32, 128, 72, `todo="give the process 240MiB"`},
+		{"there is enough", "", 256, 512, 304, ""},
+		{"it is not known", "", 256, 0, 304, ""},
+		{"a container that is too small", "", 256, 400, 288, `msg="memory.budget leads to more memory than there is" takes_up_to=416MiB there_is=400MiB of="the container" todo="give the process 416MiB, or lower memory.budget to 240MiB"`},
+		{"one that is too small for any budget", "", 32, 128, 72, `todo="give the process 192MiB"`},
 		{"one that is far too small", "", 64, 64, 64, "there_is=64MiB"},
 		{"GOMEMLIMIT is as good", "300MiB", 256, 512, 0, ""},
-		{"GOMEMLIMIT is too low", "100MiB", 256, 512, 0, `msg="GOMEMLIMIT is lower than what memory.budget leads to, so the collector will take much time when that is used" GOMEMLIMIT=100MiB todo="set it to 352MiB or more, or lower memory.budget"`},
+		{"GOMEMLIMIT is too low", "100MiB", 256, 512, 0, `msg="GOMEMLIMIT is lower than what memory.budget leads to, so the collector will take much time when that is used" GOMEMLIMIT=100MiB todo="set it to 304MiB or more, or lower memory.budget"`},
 		{"GOMEMLIMIT is more than there is", "1GiB", 256, 512, 0, "takes_up_to=1136MiB there_is=512MiB"},
 		{"GOMEMLIMIT is off", "off", 256, 512, 0, ""},
-		{"GOMEMLIMIT is off, and there is too little", "off", 256, 400, 0, "takes_up_to=464MiB"},
+		{"GOMEMLIMIT is off, and there is too little", "off", 256, 400, 0, "takes_up_to=416MiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("GOMEMLIMIT", test.env)
