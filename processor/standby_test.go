@@ -68,7 +68,7 @@ func TestStandbyStaysBelowO(t *testing.T) {
 	equals(t, "stored", b.stored(t), []int64{0, 1, 2})
 	equal(t, "records ahead", b.Waiting(), 1)
 	pos, _ := b.store.Position()
-	equal(t, "the store's position", pos, state.Position{Resume: 3, Offset: 3})
+	equal(t, "the store's position", pos, state.Position{Resume: 3, Offset: 3, Parsers: "0:p1"})
 }
 
 // A process that is killed while its standby takes in a resolve record reads this record again: what it names must not come back.
