@@ -15,6 +15,7 @@ type carriage struct {
 	old    int64 // what lies below this offset is older than half of what the topic keeps
 	ageing int64 // and than three quarters
 	most   int   // copies in one turn
+	seeks  bool  // a copy was refused, and it is not known yet which
 	weight int64 // bytes that an offset takes in the log, as far as it was read
 	rests  time.Time
 	failed int       // in a row

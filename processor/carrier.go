@@ -173,7 +173,7 @@ func (c *carrier) carry(ctx context.Context, g *carriage, p PartitionStats) {
 func (c *carrier) handAll(ctx context.Context, g *carriage, records []*kgo.Record, next int64, long bool) {
 	for from := g.next; len(records) > 0; {
 		began := time.Now()
-		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, spares: c.spares(g).Milliseconds(), answer: make(chan copied, 1)})
+		got := c.hand(ctx, &excerpt{tp: g.tp, id: g.id, records: records, most: g.most, suspect: g.seeks, spares: c.spares(g).Milliseconds(), answer: make(chan copied, 1)})
 		if got.err != nil {
 			c.failed(g, got)
 			return
@@ -231,6 +231,7 @@ func (c *carrier) hand(ctx context.Context, x *excerpt) copied {
 // succeeded takes in that something was copied, or nothing had to be.
 func (c *carrier) succeeded(g *carriage, got copied) {
 	g.failed, g.why, g.most = 0, nil, min(2*g.most, c.most())
+	g.seeks = g.seeks && g.most < c.most()
 	if got.unfit != nil {
 		c.leave(g, fmt.Sprintf("the record at offset %d does not fit into the topic with two headers more: raise its max.message.bytes", *got.unfit))
 	}
@@ -257,7 +258,7 @@ func (c *carrier) failed(g *carriage, got copied) {
 	}
 	g.why = got.err
 	if got.refused != nil {
-		g.most = max(g.most/2, 1)
+		g.most, g.seeks = max(g.most/2, 1), true
 	}
 	rest := wait.Growing(g.failed, wait.LeastRest, c.restMost(g))
 	g.failed++

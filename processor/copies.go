@@ -23,6 +23,7 @@ type excerpt struct {
 	upTo    int64
 	records []*kgo.Record
 	most    int   // copies in one turn
+	suspect bool  // brokers have refused one of what is to be copied
 	spares  int64 // ms: what is due within that time is not worth a copy
 	answer  chan copied
 	since   time.Time // when the lane got it

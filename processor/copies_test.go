@@ -281,6 +281,24 @@ func TestCopiesRefused(t *testing.T) {
 	equal(t, "tried again at once", c.l.turns.aborts, 0)
 }
 
+// While it is looked for which copy is refused, copies go alone: what is due is not given up with them, and comes in the next turn.
+func TestCopiesSuspectedGoAlone(t *testing.T) {
+	for suspect, parts := range map[bool]int{false: 2, true: 1} {
+		c := newCopyist(t)
+		second := emptyPartition(c.p, testTP.Partition+1)
+		c.l.read(t, second, testNow, req(second.Marks().Position, testNow, "orders"))
+		x := c.excerpt(10)
+		x.suspect = suspect
+		c.overdue(x)
+		tn := &turn{kit: &c.l.kit}
+		c.l.turns.gather(tn, []*partition{c.p, second}, testNow)
+		equal(t, "parts", len(tn.parts), parts)
+		if last := tn.parts[len(tn.parts)-1]; last.copies == nil {
+			t.Error("nothing is carried")
+		}
+	}
+}
+
 // livePart is a part with nothing of the partition in it, as of another one.
 func livePart(t *testing.T, l *lane) *part {
 	t.Helper()

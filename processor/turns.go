@@ -40,12 +40,7 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 		return
 	}
 	t := &turn{kit: ts.kit, member: m, began: time.Now()}
-	carries := ts.copies(ps, now)
-	t.parts, t.full = ts.selection.records(ps, now)
-	t.narrows = ts.selection.narrowing
-	if carries != nil {
-		t.parts = append(t.parts, carries)
-	}
+	ts.gather(t, ps, now)
 	if ts.cfg.Guarantee == ExactlyOnce {
 		// Checkpoints that are getting old go along; with nothing to deliver they go alone.
 		t.plain = len(t.parts) == 0
@@ -54,6 +49,18 @@ func (ts *turns) begin(ps []*partition, now int64, stay membership) {
 	if len(t.parts) > 0 {
 		ts.inFlight = t
 		ts.start(t)
+	}
+}
+
+// gather takes what a turn delivers, and what it carries. Copies of which one may be refused go alone: nothing else is given up with them.
+func (ts *turns) gather(t *turn, ps []*partition, now int64) {
+	carries := ts.copies(ps, now)
+	if carries == nil || !carries.copies.of.suspect {
+		t.parts, t.full = ts.selection.records(ps, now)
+		t.narrows = ts.selection.narrowing
+	}
+	if carries != nil {
+		t.parts = append(t.parts, carries)
 	}
 }
 
