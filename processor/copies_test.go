@@ -286,7 +286,7 @@ func TestCopiesSuspectedGoAlone(t *testing.T) {
 	for suspect, parts := range map[bool]int{false: 2, true: 1} {
 		c := newCopyist(t)
 		second := emptyPartition(c.p, testTP.Partition+1)
-		c.l.read(t, second, testNow, req(second.Marks().Position, testNow, "orders"))
+		c.l.read(t, second, testNow, req(second.Marks().Committed.Offset, testNow, "orders"))
 		x := c.excerpt(10)
 		x.suspect = suspect
 		c.overdue(x)
