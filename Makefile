@@ -103,7 +103,7 @@ docker-if-there:
 kafka: ## a Kafka on this machine to try things with, until Ctrl-C
 	$(GO) run ./integration/brokers/run
 
-bench: ## measure on a Kafka on this machine (some 20 minutes, nothing else running), and put the table into docs/benchmarks.md
+bench: ## measure on a Kafka on this machine (some 30 minutes, nothing else running), and put the table into docs/benchmarks.md
 	$(GO) run ./bench/run -update docs/benchmarks.md
 
 bench-ask: ## the same for cancels, retries, ids and the audit topic (some five minutes)
