@@ -16,7 +16,7 @@ import (
 func TestImportsPointOneWay(t *testing.T) {
 	may := map[string]string{
 		"wheel":               "",
-		"state":               "",
+		"state":               "state/internal/malloc",
 		"topics":              "",
 		"processor/wait":      "",
 		"processor/setting":   "",
@@ -32,6 +32,7 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/pending processor/producer processor/setting processor/targets processor/wait state topics",
 
 		"processor/internal/answers": "", // for tests
+		"state/internal/malloc":      "",
 
 		"bench/check": "",
 		"verify":      "bench/check",

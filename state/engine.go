@@ -13,6 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/duewheel/duewheel/state/internal/malloc"
 )
 
 // engine is one opened pebble database, from Open until it fails or is closed.
@@ -64,7 +66,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 			e, err = nil, fmt.Errorf("%w: %v", ErrCorrupt, r)
 		}
 	}()
-	boundMalloc()
+	malloc.Bound()
 	// Memtables are reserved within the cache, so this is the budget for both.
 	cache := pebble.NewCache(o.MemoryBudget)
 	defer cache.Unref()
