@@ -5,7 +5,7 @@ STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK  = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
 # How long all integration tests may take; go test gives up after 10 minutes by default.
-INTEGRATION_LIMIT = 20m
+INTEGRATION_LIMIT = 30m
 
 # How long random schedules are simulated: by make test, and by make simulate.
 SIM_BUDGET      ?= 30s
