@@ -86,7 +86,7 @@ integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm c
 chaos: ## replicas, connections and brokers break at random for CHAOS_FOR; prints how long recoveries took
 	DUEWHEEL_CHAOS_FOR=$(CHAOS_FOR) $(GO) test -v -count=1 -timeout 0 -run '^TestChaos$$' ./integration
 
-memory: ## the tests of memory in full: five million records due within a second, two million late (some 15 minutes, 6 GB of disk)
+memory: ## the tests of memory in full: five million records due within a second, two million late (some eight minutes, 6 GB of disk)
 	DUEWHEEL_TEST_MEMORY=full $(GO) test -v -count=1 -timeout 0 -run '^TestMemory' ./integration
 
 # By convention a test that is to run in containers has Docker in its name.

@@ -219,14 +219,19 @@ func (s *side) restarts(ctx context.Context) error {
 
 // passes measures how fast records are delivered that can suddenly be seen and are due at once.
 func (z *sized) passes(ctx context.Context) error {
+	return z.spurts(ctx, "delivered", (*side).pass, func(s *side) *[]spurt { return &s.passes })
+}
+
+// spurts measures how fast both sides do something, in turn, and keeps all rounds but the one that warms them up.
+func (z *sized) spurts(ctx context.Context, done string, measure func(*side, context.Context, int) (spurt, error), kept func(*side) *[]spurt) error {
 	return z.inTurn(ctx, func(s *side, round int) error {
-		p, err := s.pass(ctx, round)
+		p, err := measure(s, ctx, round)
 		if err != nil {
 			return err
 		}
-		z.r.progress("size: %s: %s: %s/s delivered, %.2f µs of CPU each", s.name, roundName(round), thousands(int64(p.rate)), p.cpu)
+		z.r.progress("size: %s: %s: %s/s %s, %.2f µs of CPU each", s.name, roundName(round), thousands(int64(p.rate)), done, p.cpu)
 		if round > 0 {
-			s.passes = append(s.passes, p)
+			*kept(s) = append(*kept(s), p)
 		}
 		return nil
 	})
@@ -270,17 +275,7 @@ func (s *side) holdAhead(ctx context.Context, n int, mark uint32) (reveal func(c
 
 // intakes measures how fast records are taken in that can suddenly be seen and are due in hours.
 func (z *sized) intakes(ctx context.Context) error {
-	return z.inTurn(ctx, func(s *side, round int) error {
-		p, err := s.intake(ctx, round)
-		if err != nil {
-			return err
-		}
-		z.r.progress("size: %s: %s: %s/s taken in, %.2f µs of CPU each", s.name, roundName(round), thousands(int64(p.rate)), p.cpu)
-		if round > 0 {
-			s.intakes = append(s.intakes, p)
-		}
-		return nil
-	})
+	return z.spurts(ctx, "taken in", (*side).intake, func(s *side) *[]spurt { return &s.intakes })
 }
 
 func (s *side) intake(ctx context.Context, round int) (p spurt, err error) {

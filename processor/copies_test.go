@@ -52,6 +52,18 @@ func (c *copyist) excerpt(most int) *excerpt {
 	return x
 }
 
+// answered is what the lane has told the carrier.
+func (x *excerpt) answered(t *testing.T) copied {
+	t.Helper()
+	select {
+	case got := <-x.answer:
+		return got
+	default:
+		t.Fatal("the carrier waits for an answer")
+		return copied{}
+	}
+}
+
 // overdue says that an excerpt has waited for long enough.
 func (c *copyist) overdue(x *excerpt) { x.since, x.waited = time.Now().Add(-copiesPatience), true }
 
@@ -91,7 +103,7 @@ func TestCopies(t *testing.T) {
 			tn.run(t.Context())
 			c.conclude(tn)
 			equal(t, "outcome", tn.outcome, outcomeDone)
-			got := <-x.answer
+			got := x.answered(t)
 			equal(t, "read", got.read, 4)
 			equal(t, "copies", got.copies, 3)
 			equal(t, "copies that are counted", c.l.counters.topics[testTopic].carried.Load(), 3)
@@ -143,7 +155,7 @@ func TestCopiesGiveWay(t *testing.T) {
 	}
 	c.l.turns.concludeCopies(&turn{kit: &c.l.kit, parts: []*part{pt}, tried: []*part{pt}, outcome: outcomeAborted, err: kerr.RebalanceInProgress})
 	equal(t, "what is due then", c.p.wants(testNow), 1)
-	if got := <-x.answer; !errors.Is(got.err, kerr.RebalanceInProgress) || got.refused != nil {
+	if got := x.answered(t); !errors.Is(got.err, kerr.RebalanceInProgress) || got.refused != nil {
 		t.Errorf("%+v", got)
 	}
 	if !(pending.Carrying{Partition: c.p.Partition}).May() {
@@ -159,13 +171,13 @@ func TestCopiesGiveWay(t *testing.T) {
 	if c.l.turns.begin(c.l.order, testNow, outsider{}); c.l.turns.inFlight != nil {
 		t.Fatal("the topic was made anew, and what was read of the old one is copied")
 	}
-	if got := <-x.answer; got.err != errNotNow {
+	if got := x.answered(t); got.err != errNotNow {
 		t.Errorf("%+v", got)
 	}
 	x = c.excerpt(2)
 	c.p.Leave()
 	equal(t, "it is about to be read again", c.l.turns.copies(c.l.order, testNow) == nil, true)
-	if got := <-x.answer; got.err != errNotNow {
+	if got := x.answered(t); got.err != errNotNow {
 		t.Errorf("%+v", got)
 	}
 }
@@ -274,7 +286,7 @@ func TestCopiesRefused(t *testing.T) {
 	equal(t, "outcome", tn.outcome, outcomeAborted)
 	equal(t, "blamed", len(tn.blamed), 0)
 	equal(t, "narrowing", c.l.selection.narrowing, false)
-	got := <-x.answer
+	got := x.answered(t)
 	if !errors.Is(got.err, kerr.InvalidRecord) || got.refused == nil || *got.refused != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -321,7 +333,7 @@ func TestCopiesTooLarge(t *testing.T) {
 	tn.run(t.Context())
 	c.conclude(tn)
 	equal(t, "outcome", tn.outcome, outcomeDone)
-	if got := <-x.answer; got.err != nil || got.copies != 0 || got.unfit == nil || *got.unfit != 2 || got.read != 4 {
+	if got := x.answered(t); got.err != nil || got.copies != 0 || got.unfit == nil || *got.unfit != 2 || got.read != 4 {
 		t.Errorf("%+v", got)
 	}
 	if !(pending.Carrying{Partition: c.p.Partition}).May() {
@@ -337,7 +349,7 @@ func TestCopiesHeld(t *testing.T) {
 	tn := c.turn()
 	tn.run(t.Context())
 	c.conclude(tn)
-	if got := <-x.answer; got.err == nil || !strings.Contains(got.err.Error(), "no leader") || got.copies != 0 {
+	if got := x.answered(t); got.err == nil || !strings.Contains(got.err.Error(), "no leader") || got.copies != 0 {
 		t.Errorf("%+v", got)
 	}
 	equal(t, "to be repeated", len(c.p.Repeated()), 0)
@@ -352,7 +364,7 @@ func TestCopiesUnanswered(t *testing.T) {
 	x := c.excerpt(10)
 	tn := c.turn()
 	c.conclude(&turn{kit: tn.kit, parts: tn.parts, tried: tn.parts, outcome: outcomeAborted, err: errors.New("records not acknowledged"), cancel: func() {}, render: tn.render})
-	if got := <-x.answer; got.err == nil || !strings.Contains(got.err.Error(), "not acknowledged") {
+	if got := x.answered(t); got.err == nil || !strings.Contains(got.err.Error(), "not acknowledged") {
 		t.Errorf("%+v", got)
 	}
 	equal(t, "another", (pending.Carrying{Partition: c.p.Partition}).May(), false)

@@ -164,7 +164,7 @@ func (l *lane) step(ctx context.Context) {
 	now := l.clock.Now()
 	stepped := time.Now()
 	l.stepped.Store(&stepped)
-	if time.Since(l.balancedAt) >= 5*time.Millisecond {
+	if time.Since(l.balancedAt) >= balanceEvery {
 		l.balancedAt = time.Now()
 		if err := l.memory.fit(l.order, now); err != nil {
 			l.storeFailed(ctx, err)

@@ -86,6 +86,9 @@ func TestSpillsInSteps(t *testing.T) {
 		if spills > 0 && !l.memory.spilling {
 			break
 		}
+		if pause := l.memory.pause(); pause > balanceEvery {
+			t.Fatalf("the next step comes after %v, and reading may pause until then", pause)
+		}
 		read() // near or far
 		near = p.Figures(testNow).Near
 	}
@@ -93,4 +96,7 @@ func TestSpillsInSteps(t *testing.T) {
 		t.Errorf("what is due until %d ms from now is in memory, want %d", p.Horizon().Due-testNow, last-testNow)
 	}
 	equal(t, "pending", p.Pending(), offset)
+	if pause := l.memory.pause(); pause <= balanceEvery {
+		t.Errorf("there is nothing left to do, and a step after %v", pause)
+	}
 }

@@ -58,13 +58,19 @@ func (m *memory) load(ps []*partition, now int64) (failed *partition, err error)
 	return nil, nil
 }
 
-// pause is how soon load has to go on.
+// pause is how soon loading or spilling has to go on.
 func (m *memory) pause() time.Duration {
-	if m.lacks {
+	switch {
+	case m.lacks:
 		return leastPause
+	case m.spilling:
+		return balanceEvery
 	}
 	return time.Hour
 }
+
+// balanceEvery is how often near records are kept inside the budget at most.
+const balanceEvery = 5 * time.Millisecond
 
 // spillSteps is in how many steps near records would go to the store if all of them did.
 const spillSteps = 32

@@ -25,7 +25,7 @@ func (r outlasting) undeliverable(ctx context.Context, pt *part, it *pending.Ite
 	if appended, failed := r.append(ctx, pt, it, outRetry, tried); failed != nil || !appended {
 		return err
 	}
-	if it.Resolve { // another configuration would take it in, beside what stands for it now
+	if it.Resolve && !it.Overtakes() { // another configuration would take it in, beside what stands for it now; of what overtakes render says that it is resolved
 		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
 	}
 	return nil

@@ -26,6 +26,7 @@ func TestTurnOvertakes(t *testing.T) {
 		{"it is delivered", "", targets.Ready, []outputKind{outDelivered, outDelivered, outResolve}, 0, false},
 		{"it is carried on", "bills", targets.Troubled, []outputKind{outDelivered, outRetry, outResolve}, 0, false},
 		{"it is dead-lettered", "", targets.Ready, []outputKind{outDelivered, outDeadLetter, outResolve}, 0, false},
+		{"it can neither be delivered nor dead-lettered, and is old", testTopic + ".dead", targets.Troubled, []outputKind{outDelivered, outRetry, outResolve}, 0, false},
 		{"the delay topic is in trouble", testTopic, targets.Troubled, nil, 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,7 +42,8 @@ func TestTurnOvertakes(t *testing.T) {
 			p := livePartition(t, l)
 			l.read(t, p, testNow, []*kgo.Record{req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "bills")}...)
 			pt := p.take(testNow, nil, 2, anyBytes)
-			if c.want != nil && c.want[1] == outDeadLetter {
+			if c.want != nil && c.want[1] != outDelivered && c.topic != "bills" {
+				p.stats.keeps.Store(1) // ms: all of it is old
 				pt.Items[1].Blame = errors.New("refused")
 			}
 			r := &renderer{kit: &l.kit}

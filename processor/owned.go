@@ -161,12 +161,6 @@ func (c *topicCounters) why() string { return saidWhy(&c.trouble) }
 
 func (c *topicCounters) whyUntrimmed() string { return saidWhy(&c.untrimmed) }
 
-// newWhy stores why something is as it should not be, "" if it is not, and reports whether that is news.
-func newWhy(of *atomic.Pointer[string], why string) bool {
-	was := of.Swap(&why)
-	return was == nil && why != "" || was != nil && *was != why
-}
-
 func saidWhy(why *atomic.Pointer[string]) string {
 	if why := why.Load(); why != nil {
 		return *why

@@ -218,13 +218,16 @@ func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRec
 
 // note tells once why a topic is not trimmed; "": it is.
 func (t *trimming) note(topic, why string) {
-	switch {
-	case !newWhy(&t.counters.topics[topic].untrimmed, why):
+	c := t.counters.topics[topic]
+	switch was := c.whyUntrimmed(); {
+	case why == was:
+		return
 	case why == "":
 		t.log.Info("delay topic is trimmed again", "topic", topic)
 	default:
 		t.log.Warn("delay topic is not trimmed, and grows until its retention cuts it", "topic", topic, "why", why)
 	}
+	c.untrimmed.Store(&why)
 }
 
 // otherReaders are the groups that have committed offsets of each topic, but for one.

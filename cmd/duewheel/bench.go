@@ -31,8 +31,8 @@ are due at one instant, or as many as --burst says, and others beside them. The 
 window has records go to the local store and come back while their lateness is measured.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
-record checked, and deletes them, also on Ctrl-C. All cases together take some 30
-minutes and write about 40 million records of 100 bytes.
+record checked, and deletes them, also on Ctrl-C. All cases together take about
+half an hour and write tens of millions of records of 100 bytes.
 
 The cases are ` + strings.Join(bench.Cases(), ", ") + `.
 The exit code is 1 when a case could not be measured or a record was not delivered as it
@@ -276,7 +276,7 @@ should be; a goal that is missed is only said.`,
 	return cmd
 }
 
-// newBenchReplicaCommand is what bench failover starts as a child.
+// newBenchReplicaCommand is what benchmarks start as a child where a replica needs a process of its own.
 func newBenchReplicaCommand(f *flags) *cobra.Command {
 	return &cobra.Command{
 		Use:    "replica",
