@@ -38,7 +38,7 @@ func TestSimCarryTargetAway(t *testing.T) {
 }
 
 // What is neither delivered nor dead-lettered, since its dead letter topic is away for longer than the topic keeps its log, is not lost, nor is what is
-// pending beside it.
+// pending beside it, and that does not wait for long.
 func TestSimCarryDeadLetterTopicAway(t *testing.T) {
 	const keeps = time.Minute
 	for name, bad := range map[string]func() *kgo.Record{
@@ -69,6 +69,9 @@ func TestSimCarryDeadLetterTopicAway(t *testing.T) {
 				w.ages(keeps, 2*keeps)
 				mend()
 				w.finish()
+				if late := w.late(); late > keeps/4 {
+					t.Errorf("what is pending beside it waited for %v", late)
+				}
 			})
 		})
 	}
