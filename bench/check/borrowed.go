@@ -98,11 +98,11 @@ func borrowed(a *asked, headers []kgo.RecordHeader, tool string, keyed bool) {
 			if len(plain(*at)) > 0 {
 				continue
 			}
-			if a.seconds = a.seconds || b.seconds && len(inTime(v)) > 0; at == &a.key {
-				*at = v
-			} else {
-				*at = inTime(v)
+			said := inTime(v, at == &a.lasting)
+			if a.seconds = a.seconds || b.seconds && len(said) > 0; at == &a.key {
+				said = v
 			}
+			*at = said
 		}
 	}
 }

@@ -85,9 +85,9 @@ func read(headers []kgo.RecordHeader) asked {
 		}
 		switch h.Key {
 		case "delay-until":
-			a.until = inTime(h.Value)
+			a.until = inTime(h.Value, false)
 		case "delay-for":
-			a.lasting = inTime(h.Value)
+			a.lasting = inTime(h.Value, true)
 		case "delay-target-topic":
 			a.topic = plain(h.Value)
 		case "delay-target-key":
@@ -101,7 +101,7 @@ func read(headers []kgo.RecordHeader) asked {
 		case "delay-id":
 			a.id = plain(h.Value)
 		case "delay-expires":
-			a.expires = inTime(h.Value)
+			a.expires = inTime(h.Value, false)
 		case "delay-every", "delay-cron", "delay-zone", "delay-count", "delay-target-key-null":
 			a.unsupported = a.unsupported || len(plain(lastOf(headers, h.Key))) > 0
 		case "delay-forwarded":
@@ -114,15 +114,6 @@ func read(headers []kgo.RecordHeader) asked {
 		}
 	}
 	return a
-}
-
-// inTime is plain for a time or a length of time. In an envelope that says what the number is it is left: no form reads that.
-func inTime(v []byte) []byte {
-	inside, schema := unwrapped(v)
-	if schema != "" && len(inside) > 0 {
-		return v
-	}
-	return inside
 }
 
 // expect says what must become of a request, by its headers alone.

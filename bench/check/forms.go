@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"math"
 	"math/big"
@@ -59,13 +60,21 @@ func epoch(v []byte) (millis int64, ok bool) {
 	if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= 1e11 && n < 1e14 {
 		return n, true // as nearly all are
 	}
-	n, binary := asBinary(v)
-	exact := new(big.Rat).SetInt64(n)
-	if !binary {
-		if exact, ok = decimal(text(v)); !ok {
-			return 0, false
+	if n, binary := asBinary(v); binary {
+		if millis, ok = bySize(new(big.Rat).SetInt64(n), true); !ok && len(v) == 8 {
+			return bySize(new(big.Rat).SetInt64(turnedAround(v)), true)
 		}
+		return millis, ok
 	}
+	exact, ok := decimal(text(v))
+	if !ok {
+		return 0, false
+	}
+	return bySize(exact, false)
+}
+
+// bySize is a number since 1970 whose unit follows from how large it is.
+func bySize(exact *big.Rat, binary bool) (millis int64, ok bool) {
 	for _, unit := range []struct{ below, toMillis *big.Rat }{
 		{power(8), nil}, {power(11), power(3)}, {power(14), power(0)}, {power(17), power(-3)}, {power(20), power(-6)},
 	} {
@@ -104,36 +113,48 @@ func decimal(s string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(s)
 }
 
-// stamps are the layouts of a date and time: RFC 3339, with a space for the T, without seconds, or with an offset without a colon.
-var stamps = []string{
-	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700", "2006-01-02 15:04:05.999999999Z0700", "2006-01-02T15:04Z07:00",
-	time.DateOnly,
-}
-
-// offset is where a date and time ends, and what is behind the point of its seconds: of more digits than these time.Parse takes the first ones.
-var offset = regexp.MustCompile(`^[^.,]*([.,][0-9]{1,9})?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])$`)
-
-// zoneName is how Java writes the name of a zone behind an offset.
-var zoneName = regexp.MustCompile(`^(.*(?:[Zz]|[+-][0-9:]{2,5}))\[[A-Za-z0-9._/+-]{1,62}\]$`)
+// stamps are RFC 3339 and what libraries make of it: a space for the T, no seconds, a comma for the point, an offset without a colon or without
+// minutes, with a space before it or the name of a zone behind it.
+var stamps = regexp.MustCompile(`^([0-9]{4})-([0-9]{2})-([0-9]{2})` +
+	`(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,100}))?)?` +
+	`(?:[Zz]| ?([+-])([0-9]{2})(?::?([0-9]{2}))?)(?:\[[A-Za-z0-9._/+-]{1,62}\]| [A-Za-z0-9._/+-]{1,63})?)?$`)
 
 // stamp is one of them. A date is its midnight in UTC.
 func stamp(v []byte) (millis int64, ok bool) {
-	said := text(v)
-	if named := zoneName.FindStringSubmatch(said); named != nil {
-		said = named[1]
+	part := stamps.FindStringSubmatch(text(v))
+	if part == nil {
+		return 0, false
 	}
-	for _, layout := range stamps {
-		if t, err := time.Parse(layout, said); err == nil {
-			millis = t.Add(time.Millisecond - 1).UnixMilli()
-			return millis, millis >= 1e11 && millis < 1e14 && (layout == time.DateOnly || offset.MatchString(said))
-		}
+	var n [11]int // of the parts that are whole numbers
+	for i := range n {
+		n[i], _ = strconv.Atoi(part[i])
 	}
-	return 0, false
+	year, month, day, hour, minute, second, hours, minutes := n[1], n[2], n[3], n[4], n[5], n[6], n[9], n[10]
+	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if date.Day() != day || int(date.Month()) != month || hour > 23 || minute > 59 || second > 60 || hours > 23 || minutes > 59 {
+		return 0, false
+	}
+	zone := time.Duration(hours)*time.Hour + time.Duration(minutes)*time.Minute
+	if part[8] == "-" {
+		zone = -zone
+	}
+	at := date.Add(time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second - zone)
+	millis = at.UnixMilli()
+	if fraction := part[7]; fraction != "" {
+		exact, _ := new(big.Rat).SetString("0." + fraction)
+		millis += ceil(exact.Mul(exact, power(3)))
+	}
+	return millis, millis >= 1e11 && millis < 1e14
 }
 
 // plainMillis is a number of milliseconds.
 func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 	if n, binary := asBinary(v); binary {
+		if max(n, -n) >= longestMillis && len(v) == 8 {
+			if n = turnedAround(v); n <= 0 {
+				return 0, false
+			}
+		}
 		letters := bytes.TrimRight(v, "\x00")
 		return n, max(n, -n) < longestMillis && (len(letters) == len(v) || len(letters) < 2 || !isText(letters)) // else it may be text that C has ended
 	}
@@ -152,71 +173,131 @@ var (
 		"ns": 1, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond,
 		"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
 	}
-	goParts  = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?)([a-zµμ]+)`)
-	goWhole  = regexp.MustCompile(`^-?([0-9]+(\.[0-9]*)?[a-zµμ]+)+$`)
-	goSpaces = regexp.MustCompile(`([0-9]) +([a-zµμ])|([a-zµμ]) +([0-9])`)
-	clock    = regexp.MustCompile(`^(-?)([0-9]{1,9}):([0-5][0-9]):([0-5][0-9](?:\.[0-9]{1,40})?)$`)
-	isoWhole = regexp.MustCompile(`^(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$`)
+	goParts = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *([a-zµμ]+)`)
+	goWhole = regexp.MustCompile(`^[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+) *[a-zµμ]+ *)+$`)
+	clock   = regexp.MustCompile(`^([+-]?)(?:([0-9]{1,9})(?:\.| +days?(,?) +))?([0-9]{1,9}):([0-5][0-9]):([0-5][0-9](?:\.[0-9]{1,40})?)$`)
+	iso     = regexp.MustCompile(`^([+-]?)P((?:[+-]?[0-9.,]+[YMWD])*)(?:T((?:[+-]?[0-9.,]+[HMS])+))?$`)
+	isoPart = regexp.MustCompile(`([+-]?)([0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)([A-Z])`)
 )
 
 // goSpan is as Go writes durations, with days and weeks, and with spaces beside units or none: 1h30m, 2d, 5 s.
 func goSpan(v []byte, _ int64) (millis int64, ok bool) {
-	s := goSpaces.ReplaceAllString(text(v), "$1$3$2$4")
+	s := text(v)
 	if !goWhole.MatchString(s) {
 		return 0, false
 	}
 	sum := new(big.Rat)
 	for _, part := range goParts.FindAllStringSubmatch(s, -1) {
 		unit, known := unitLengths[part[2]]
-		if !known || !add(sum, part[1], unit) {
+		if !known || !add(sum, part[1], unit, false) {
 			return 0, false
 		}
 	}
 	return inMillis(sum, strings.HasPrefix(s, "-"))
 }
 
-// isoSpan is as ISO 8601 writes durations. Months and years are those of the calendar, in UTC.
-func isoSpan(v []byte, from int64) (millis int64, ok bool) {
-	s := strings.ToUpper(text(v))
-	part := isoWhole.FindStringSubmatch(s)
-	if part == nil || strings.HasSuffix(s, "T") || strings.HasSuffix(s, "P") {
-		return 0, false
-	}
-	sum := new(big.Rat)
-	for i, unit := range []time.Duration{7 * 24 * time.Hour, 24 * time.Hour, time.Hour, time.Minute, time.Second} {
-		if digits := part[4+i]; digits != "" && !add(sum, digits, unit) {
-			return 0, false
-		}
-	}
-	years, _ := strconv.Atoi(part[2])
-	months, _ := strconv.Atoi(part[3])
-	if years+months > 0 {
-		if part[1] == "-" || years > 290 || months > 290*12 {
-			return 0, false
-		}
-		begin := time.UnixMilli(from).UTC()
-		sum.Add(sum, new(big.Rat).SetInt64(begin.AddDate(years, months, 0).Sub(begin).Nanoseconds()))
-	}
-	return inMillis(sum, part[1] == "-")
+// isoUnits are the letters of an ISO 8601 duration before and behind its T, in their order. Those of the calendar have no length.
+var isoUnits = [2]struct {
+	letters string
+	lengths map[string]time.Duration
+}{
+	{"YMWD", map[string]time.Duration{"W": 7 * 24 * time.Hour, "D": 24 * time.Hour}},
+	{"HMS", map[string]time.Duration{"H": time.Hour, "M": time.Minute, "S": time.Second}},
 }
 
-// clockSpan is hours:minutes:seconds.
+// isoSpan is as ISO 8601 writes durations, with a sign before any number and a fraction of the last one. Months and years are those of the
+// calendar, in UTC.
+func isoSpan(v []byte, from int64) (millis int64, ok bool) {
+	whole := iso.FindStringSubmatch(strings.ToUpper(text(v)))
+	if whole == nil || whole[2]+whole[3] == "" {
+		return 0, false
+	}
+	sum, months, fraction := new(big.Rat), 0, false
+	for half, units := range isoUnits {
+		said, last := whole[2+half], -1
+		parts := isoPart.FindAllStringSubmatch(said, -1)
+		for _, part := range parts {
+			said = strings.TrimPrefix(said, part[0])
+			digits := strings.Replace(part[2], ",", ".", 1)
+			place, unit := strings.Index(units.letters, part[3]), units.lengths[part[3]]
+			if place <= last || fraction {
+				return 0, false
+			}
+			last, fraction = place, strings.Contains(digits, ".")
+			if unit > 0 {
+				if !add(sum, digits, unit, part[1] == "-") {
+					return 0, false
+				}
+				continue
+			}
+			n, err := strconv.Atoi(part[1] + digits)
+			if err != nil || n > 12*290 || n < -12*290 {
+				return 0, false
+			}
+			if place == 0 {
+				n *= 12
+			}
+			months += n
+		}
+		if said != "" {
+			return 0, false
+		}
+	}
+	negative := whole[1] == "-"
+	if months == 0 {
+		return inMillis(sum, negative)
+	}
+	if months > 290*12 || months < -290*12 {
+		return 0, false
+	}
+	if negative {
+		months, sum = -months, sum.Neg(sum)
+	}
+	sum.Add(sum, new(big.Rat).SetInt64(monthsFrom(from, months).Nanoseconds()))
+	return inMillis(sum, false)
+}
+
+// monthsFrom is how long so many months are that begin at a time in ms. What is no day of a month is its last one.
+func monthsFrom(from int64, months int) time.Duration {
+	begin := time.UnixMilli(from).UTC()
+	end := begin.AddDate(0, months, 0)
+	if end.Day() != begin.Day() {
+		end = end.AddDate(0, 0, -end.Day())
+	}
+	return end.Sub(begin)
+}
+
+// clockSpan is hours:minutes:seconds, with days before it as .NET, Python and PostgreSQL write them. A sign is that of all of it, but beside a
+// comma of the days alone.
 func clockSpan(v []byte, _ int64) (millis int64, ok bool) {
 	part := clock.FindStringSubmatch(text(v))
 	if part == nil {
 		return 0, false
 	}
-	sum := new(big.Rat)
-	ok = add(sum, part[2], time.Hour) && add(sum, part[3], time.Minute) && add(sum, part[4], time.Second)
+	hours, _ := strconv.Atoi(part[4])
+	if part[2] != "" && hours > 23 {
+		return 0, false
+	}
+	sum, negative := new(big.Rat), part[1] == "-"
+	ok = add(sum, part[4], time.Hour, false) && add(sum, part[5], time.Minute, false) && add(sum, part[6], time.Second, false)
+	if part[2] != "" {
+		ok = ok && add(sum, part[2], 24*time.Hour, negative && part[3] == ",")
+	}
 	if !ok {
 		return 0, false
 	}
-	return inMillis(sum, part[1] == "-")
+	return inMillis(sum, negative && part[3] != ",")
 }
 
 // add adds so many of a unit, in ns.
-func add(sum *big.Rat, digits string, unit time.Duration) bool {
+func add(sum *big.Rat, digits string, unit time.Duration, negative bool) bool {
+	if strings.HasPrefix(digits, ".") {
+		digits = "0" + digits
+	}
 	n, ok := decimal(strings.TrimSuffix(digits, "."))
+	if negative {
+		unit = -unit
+	}
 	if ok {
 		sum.Add(sum, n.Mul(n, new(big.Rat).SetInt64(int64(unit))))
 	}
@@ -225,7 +306,7 @@ func add(sum *big.Rat, digits string, unit time.Duration) bool {
 
 // inMillis rounds up. What is longer than 292 years is not read.
 func inMillis(nanos *big.Rat, negative bool) (millis int64, ok bool) {
-	if nanos.Cmp(new(big.Rat).SetInt64(math.MaxInt64)) >= 0 {
+	if new(big.Rat).Abs(nanos).Cmp(new(big.Rat).SetInt64(math.MaxInt64)) >= 0 {
 		return 0, false
 	}
 	if negative {
@@ -248,6 +329,9 @@ func asBinary(v []byte) (n int64, ok bool) {
 	}
 	return n, true
 }
+
+// turnedAround reads eight bytes little-endian, as .NET writes them.
+func turnedAround(v []byte) int64 { return int64(binary.LittleEndian.Uint64(v)) }
 
 func ceilMillis(d time.Duration) int64 { return ceilDiv(int64(d), 1e6) }
 

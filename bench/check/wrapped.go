@@ -2,8 +2,12 @@ package check
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"math/big"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -17,10 +21,16 @@ func plain(v []byte) []byte {
 	return inside
 }
 
-// unwrapped is plain, and the name of the schema in an envelope that has one: then the payload alone does not say what it is.
-func unwrapped(v []byte) (inside []byte, schema string) {
+// schema says of the payload of an envelope what it is.
+type schema struct {
+	Name       string
+	Parameters struct{ Scale string }
+}
+
+// unwrapped is plain, and the schema in an envelope that has one: then the payload alone does not say what it is.
+func unwrapped(v []byte) (inside []byte, is schema) {
 	if len(v) == 0 || !strings.ContainsRune("\"{n \t\r\n", rune(v[0])) || !isText(v) {
-		return v, ""
+		return v, is
 	}
 	inside = v
 	for quoted := false; ; quoted = true {
@@ -28,40 +38,99 @@ func unwrapped(v []byte) (inside []byte, schema string) {
 		var text string
 		switch {
 		case s == "null":
-			return nil, ""
+			return nil, is
 		case strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil:
 			inside = []byte(strings.Trim(text, " \t\r\n"))
 		case strings.HasPrefix(s, "{") && !quoted:
 			return enveloped(v, s)
 		default:
-			return inside, ""
+			return inside, is
 		}
 	}
 }
 
 // enveloped reads what Connect's JsonConverter writes with schemas; what is none is as it is.
-func enveloped(v []byte, s string) (inside []byte, schema string) {
+func enveloped(v []byte, s string) (inside []byte, is schema) {
 	var e struct {
-		Schema  *struct{ Name string }
+		Schema  *schema
 		Payload json.RawMessage
 	}
 	if json.Unmarshal([]byte(s), &e) != nil || len(e.Payload) == 0 && !strings.Contains(s, `"payload"`) {
-		return v, ""
+		return v, is
 	}
 	if e.Schema != nil {
-		schema = e.Schema.Name
+		is = *e.Schema
 	}
 	var text string
 	switch payload := bytes.TrimSpace(e.Payload); {
 	case len(payload) == 0, string(payload) == "null":
-		return nil, ""
+		return nil, is
 	case payload[0] == '{', payload[0] == '[':
-		return v, ""
+		return v, schema{}
 	case json.Unmarshal(payload, &text) == nil:
-		return []byte(strings.Trim(text, " \t\r\n")), schema
+		return []byte(strings.Trim(text, " \t\r\n")), is
 	default:
-		return payload, schema
+		return payload, is
 	}
+}
+
+// Powers of ten from the numbers of a schema to ms.
+var (
+	instantsOf = map[string]int{"org.apache.kafka.connect.data.Timestamp": 0, "io.debezium.time.Timestamp": 0, "io.debezium.time.MicroTimestamp": -3, "io.debezium.time.NanoTimestamp": -6}
+	spansOf    = map[string]int{"org.apache.kafka.connect.data.Time": 0, "io.debezium.time.Time": 0, "io.debezium.time.MicroTime": -3, "io.debezium.time.MicroDuration": -3,
+		"io.debezium.time.NanoTime": -6, "io.debezium.time.NanoDuration": -6}
+)
+
+// inTime is plain for an instant, or for a length of time: a number whose schema says what it is in ms. One that is of the other kind, or out of
+// range, is left in its envelope, which no form reads.
+func inTime(v []byte, span bool) []byte {
+	inside, is := unwrapped(v)
+	if len(inside) == 0 || is.Name == "" {
+		return inside
+	}
+	if is.Name == "org.apache.kafka.connect.data.Decimal" {
+		if n, ok := unscaled(inside, is.Parameters.Scale); ok {
+			return n
+		}
+		return inside
+	}
+	exponent, instant := instantsOf[is.Name]
+	shift, length := spansOf[is.Name]
+	number, ok := decimal(string(inside))
+	switch {
+	case strings.HasSuffix(is.Name, ".Date") && (strings.HasPrefix(is.Name, "io.debezium.time.") || strings.HasPrefix(is.Name, "org.apache.kafka.connect.data.")):
+		instant, exponent = true, 0
+		if ok {
+			number.Mul(number, new(big.Rat).SetInt64(24*time.Hour.Milliseconds()))
+		}
+	case length:
+		exponent = shift
+	case !instant:
+		return inside
+	}
+	if !ok || instant == span {
+		return v
+	}
+	number.Mul(number, power(exponent))
+	if instant && (number.Cmp(power(11)) < 0 || number.Cmp(power(14)) >= 0) {
+		return v
+	}
+	return []byte(number.FloatString(9))
+}
+
+// unscaled is the number of a Connect Decimal, whose payload is the base64 of a big-endian integer.
+func unscaled(payload []byte, scale string) ([]byte, bool) {
+	b, err := base64.StdEncoding.DecodeString(string(payload))
+	digits, noScale := strconv.Atoi(scale)
+	if err != nil || noScale != nil || len(b) == 0 || len(b) > 8 || digits < -18 || digits > 18 {
+		return nil, false
+	}
+	n := int64(int8(b[0]))
+	for _, c := range b[1:] {
+		n = n<<8 | int64(c)
+	}
+	exact := new(big.Rat).SetInt64(n)
+	return []byte(exact.Mul(exact, power(-digits)).FloatString(18)), true
 }
 
 // isText tells text from binary.

@@ -108,8 +108,13 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 			continue
 		}
 		what := string(r.Headers[0].Value)
-		if _, handle := topics.ParseHandle(r.Headers[0].Value); !handle {
-			what = "the id " + what + hintAtHandle(what)
+		_, handle := topics.ParseHandle(r.Headers[0].Value)
+		if !handle {
+			where := ""
+			if r.Key == nil {
+				where = ", in whatever partition a replica finds it"
+			}
+			what = "the id " + what + where + hintAtHandle(what)
 		}
 		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, what)
 	}

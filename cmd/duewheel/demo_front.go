@@ -27,7 +27,7 @@ type front struct {
 func newFront(d *demo, in io.Reader, out, err io.Writer, quit func()) *front {
 	f := &front{d: d, in: in, out: out, err: err, quit: quit, look: lookOf(os.Getenv)}
 	if isScreen(out) && os.Getenv("TERM") != "dumb" {
-		f.tty = out.(*os.File)
+		f.tty = fileOf(out)
 	}
 	return f
 }

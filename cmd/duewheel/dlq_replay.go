@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -105,8 +104,8 @@ func (o *replaying) check(cmd *cobra.Command) error {
 
 // isScreen tells whether something is a terminal.
 func isScreen(what any) bool {
-	f, ok := what.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	f := fileOf(what)
+	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
 // answered waits for a person's yes.

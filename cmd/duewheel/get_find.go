@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,36 +41,64 @@ func (v *view) named(ctx context.Context, name string, patience time.Duration) (
 		}
 		return []*foundRecord{one}, nil
 	}
-	return v.withID(ctx, name)
+	found, err := v.withID(ctx, name)
+	var inside string
+	if errors.Is(err, errUnknownID) && json.Unmarshal([]byte(name), &inside) == nil && checkName(inside) == nil {
+		return v.named(ctx, inside, patience) // quotes around an id are no part of it, but where ids are keys
+	}
+	return found, err
 }
 
-// partitionOfHandle is the one that a handle names. It does not say in which topic.
-func (v *view) partitionOfHandle(h topics.Handle) (partitionOf, error) {
+// errUnknownID: nothing has an id.
+var errUnknownID = errors.New("unknown: nothing has the id")
+
+// partitionsOfHandle are those that a handle may mean: it does not say in which topic.
+func (v *view) partitionsOfHandle(h topics.Handle) ([]partitionOf, error) {
 	var found []partitionOf
-	var names []string
 	for _, p := range v.partitions {
 		if p.Partition == h.Partition {
 			found = append(found, p)
 		}
-		if !slices.Contains(names, p.Topic) {
-			names = append(names, p.Topic)
-		}
 	}
-	switch {
-	case len(found) == 0:
-		return partitionOf{}, fmt.Errorf("%s has no partition %d, which the handle %s names", strings.Join(names, ", "), h.Partition, h)
-	case len(names) > 1:
-		return partitionOf{}, fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)
 	}
-	return found[0], nil
+	return found, nil
 }
 
-// atHandle finds the record of a handle, and what has become of it.
+// atHandle finds the record of a handle, and what has become of it. Of several topics it is the one in which what lies there has that handle.
 func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Duration) (*foundRecord, error) {
-	p, err := v.partitionOfHandle(h)
+	all, err := v.partitionsOfHandle(h)
 	if err != nil {
 		return nil, err
 	}
+	of := all[:0:0]
+	var names []string
+	var errs []error
+	for _, p := range all {
+		if names = append(names, p.Topic); len(all) == 1 {
+			break
+		}
+		switch one, err := v.atHandleOf(ctx, p, h, 0); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", p.Topic, err))
+		case !one.other && v.handleOf(one) == h:
+			of = append(of, p)
+		}
+	}
+	switch {
+	case len(all) == 1:
+		return v.atHandleOf(ctx, all[0], h, patience)
+	case len(of) == 1:
+		return v.atHandleOf(ctx, of[0], h, patience)
+	}
+	return nil, joinLines(append([]error{fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))}, errs...)...)
+}
+
+// atHandleOf is atHandle in one partition.
+func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, patience time.Duration) (*foundRecord, error) {
 	b, err := v.Bounds(ctx, p.TopicPartition)
 	if err != nil {
 		return nil, v.advise(err, p.Topic)
@@ -139,7 +168,7 @@ func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
 		waits = append(waits, last)
 	}
 	if len(waits) == 0 {
-		return nil, fmt.Errorf("unknown: nothing has the id %q in what may be pending; what was resolved before the low water is not looked at%s", id, hintAtHandle(id))
+		return nil, fmt.Errorf("%w %q in what may be pending; what was resolved before the low water is found by its handle alone%s", errUnknownID, id, hintAtHandle(id))
 	}
 	for _, one := range waits {
 		one.searched = searched{one.got.ReadTo, one.got.ReadTo}

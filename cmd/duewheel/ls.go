@@ -29,7 +29,7 @@ func newListCommand(f *flags) *cobra.Command {
 	var o pendingList
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List what is pending, whatever is due first",
+		Short: "List what is pending, in the order in which it is due",
 		Long: `Print a line for each record that is pending, in the order in which they are due. It
 reads the group's checkpoints and the logs behind them, whether a replica runs or not;
 it joins no group and writes nothing. It needs the rights to Read the delay topics and
@@ -143,7 +143,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		rowsTo, summary = stdout, v.stderr
 	}
 	out := bufio.NewWriterSize(rowsTo, 64<<10)
-	t := o.table(v, out)
+	t := o.table(v, out, columnsOf(stdout, 0) > 0)
 	shown, gone := 0, 0
 	for window := range slices.Chunk(found.spots, rowsKept) {
 		rows, err := v.rows(ctx, all, window, t.render)
@@ -307,7 +307,12 @@ type pendingTable interface {
 	end() error
 }
 
-func (o *pendingList) table(v *view, w io.Writer) pendingTable {
+const (
+	idShown  = len("123e4567-e89b-12d3-a456-426614174000") // what is longer is cut on a terminal
+	mostName = topics.MostID                               // elsewhere: no topic and no id is longer, and of a key that is shown
+)
+
+func (o *pendingList) table(v *view, w io.Writer, onScreen bool) pendingTable {
 	if o.output == "json" {
 		return pendingJSON{w}
 	}
@@ -315,7 +320,11 @@ func (o *pendingList) table(v *view, w io.Writer) pendingTable {
 	for _, p := range v.partitions {
 		several = several || p.Topic != v.partitions[0].Topic
 	}
-	return &pendingText{w: w, now: v.Now, topics: several}
+	t := &pendingText{w: w, now: v.Now, topics: several, name: 40, id: idShown, key: idShown}
+	if !onScreen {
+		t.name, t.id, t.key = mostName, mostName, mostName
+	}
+	return t
 }
 
 type pendingJSON struct{ w io.Writer }
@@ -342,22 +351,24 @@ type pendingText struct {
 	now    time.Time
 	topics bool // a column for them
 	rows   int
+
+	name, id, key int // how many runes of a target, an id and a key are shown
 }
 
 func (t *pendingText) render(r *pendingRow) []byte {
 	target, id := "-", "-"
 	if r.Target != "" {
-		target = brief([]byte(r.Target), 40)
+		target = brief([]byte(r.Target), t.name)
 	}
 	if r.id != nil {
-		id = brief(r.id, 32)
+		id = brief(r.id, t.id)
 	}
 	due := time.UnixMilli(r.Due).In(t.now.Location())
 	when := relative(due, t.now)
 	if r.State == "late" || r.State == "arriving" {
 		when += ", " + r.State
 	}
-	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, brief(r.key, 24), sizeText(int64(r.Size)))
+	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, brief(r.key, t.key), sizeText(int64(r.Size)))
 	if t.topics {
 		line = append(append(line, '\t'), r.Topic...)
 	}

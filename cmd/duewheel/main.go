@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +22,21 @@ func main() {
 	ctx, stop := untilSignal(context.Background(), signals, os.Exit)
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	signal.Stop(signals)
-	stop()
 	if err != nil && !errors.Is(err, errShown) {
-		fmt.Fprintln(os.Stderr, "duewheel:", err)
+		fmt.Fprintln(os.Stderr, "duewheel:", told(ctx, err))
 	}
+	stop()
 	if err != nil {
 		os.Exit(exitCode(err))
 	}
+}
+
+// told is an error as people read it: of what a signal has ended, that it has.
+func told(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return fmt.Errorf("ended by %w", context.Cause(ctx))
+	}
+	return err
 }
 
 // errShown ends a command with exit code 1 whose output has said everything already.
@@ -38,9 +47,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &output{w: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
-	return root.ExecuteContext(ctx)
+	err := root.ExecuteContext(ctx)
+	if err == nil || errors.Is(err, errShown) {
+		err = cmp.Or(out.failure(), err)
+	}
+	return err
 }
 
 // oneStop is how long signals count as one: timeout(1) sends its own twice, and Ctrl-C reaches a process

@@ -44,7 +44,13 @@ func (o *order) chooseTopic(f *flags) error {
 	switch {
 	case err != nil:
 		return err
-	case len(s.Routes) != 1:
+	case len(s.Routes) > 1:
+		var names []string
+		for _, r := range s.Routes {
+			names = append(names, r.Topic)
+		}
+		return fmt.Errorf("which delay topic? Choose one of %s with -t", strings.Join(names, ", "))
+	case len(s.Routes) == 0:
 		return errors.New("which delay topic? Give it with -t, or name a configuration that has one route with -c")
 	}
 	o.topic = s.Routes[0].Topic

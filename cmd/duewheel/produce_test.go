@@ -48,7 +48,7 @@ func TestProduceToTheOnlyRoute(t *testing.T) {
 		t.Errorf("printed %q, %v", out, err)
 	}
 	two := writeFile(t, "two.yaml", one+"  - {topic: more, target: orders}\n")
-	if out, err := command(t, "", "produce", "-c", two, "--for", "5m", "-v", "x"); err == nil || !strings.HasPrefix(err.Error(), "which delay topic? Give it with -t") {
+	if out, err := command(t, "", "produce", "-c", two, "--for", "5m", "-v", "x"); err == nil || !strings.HasPrefix(err.Error(), "which delay topic? Choose one of delays, more with -t") {
 		t.Errorf("printed %q, %v", out, err)
 	}
 }

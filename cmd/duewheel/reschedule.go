@@ -37,8 +37,9 @@ func newRescheduleCommand(f *flags) *cobra.Command {
 		Short: "Have a record that waits delivered at another time",
 		Long: `Read the record that a handle or an id names, and write it again with another due time,
 to take the place of the first one (delay-replace). Key, value and all headers that ask for
-nothing stay as they are; whatever it asks for, the new one does. It is honoured if it is read before the first one's turn has begun; else it
-is dead-lettered as too_late, unless its route delivers it all the same.`,
+nothing stay as they are; whatever it asks for, the new one does. It is honoured if it is
+read before the first one's turn has begun; else it is dead-lettered as too_late, unless its
+route delivers it all the same.`,
 		Example: "  duewheel reschedule -c duewheel.yaml 3-8812-1767225605123 --for 2h\n  duewheel reschedule -c duewheel.yaml reminder-17 --until 2027-01-01T09:00:00+01:00",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {

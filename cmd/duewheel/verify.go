@@ -131,7 +131,7 @@ func exitCode(err error) int {
 func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verify.Config, error) {
 	c := verify.Config{Group: s.Group, AtLeastOnce: s.Guarantee == processor.AtLeastOnce, Skew: s.MaxClockSkew, Grace: o.grace, Late: o.late, Keep: o.show, AllTargets: o.allTargets}
 	errs := []error{checkOutput(o.output), notEmpty(cmd, "from", "to", "route", "listen")}
-	if s.Group == "" {
+	if s.Group == "" && !s.isUnread("group.id") {
 		errs = append(errs, errNoGroup)
 	}
 	var err error
@@ -168,7 +168,9 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 		}
 	}
 	want, err := s.expectation()
-	errs = append(errs, err)
+	if len(s.Routes) > 0 || !s.isUnread("routes.0.topic") {
+		errs = append(errs, err)
+	}
 	for _, r := range want.Routes {
 		if len(o.routes) == 0 || slices.Contains(o.routes, r.Topic) {
 			c.Routes = append(c.Routes, promised(r))

@@ -187,7 +187,7 @@ func (g goldenTime) bytes(t *testing.T) string {
 	return g.Text + string(b)
 }
 
-// Of each time and each delay as producers write them, what a replica makes of it is no fault to verify, whether it reads that form or not.
+// Each time and each delay as producers write them is to verify what it is to a replica, and what that makes of it no fault.
 func TestVerifyReadsGoldenTimes(t *testing.T) {
 	all, checker := surveyed(t, topics.Route{Topic: "delays", Allow: []string{"orders"}})
 	for i, v := range goldenTimes(t) {
@@ -201,6 +201,9 @@ func TestVerifyReadsGoldenTimes(t *testing.T) {
 		}
 		if wrong := blamed(checker, all[0], r, &q, err); wrong != "" {
 			t.Errorf("%s %q: verify finds %s in what a replica makes of it: %d, %v", v.Kind, v.bytes(t), wrong, q.Due, err)
+		}
+		if err == nil && e.Due != q.Due {
+			t.Errorf("%s %q is due at %d, and verify reads %d", v.Kind, v.bytes(t), q.Due, e.Due)
 		}
 	}
 }

@@ -284,6 +284,10 @@ func TestVerifyExitCodes(t *testing.T) {
 			t.Errorf("%v: exit code %d, printed %q, %v; want %q", test.args, exitCode(err), out, err, test.want)
 		}
 	}
+	// Of a file that cannot be read it is not said what is missing in it.
+	if _, _, err := both(t, "verify", "-c", "nothing.yaml"); exitCode(err) != 2 || err.Error() != "read configuration: open nothing.yaml: no such file or directory" {
+		t.Errorf("exit code %d, %v", exitCode(err), err)
+	}
 }
 
 // Rights that are missing are no faults.
@@ -413,12 +417,16 @@ func TestVerifyReadsTheSameTimes(t *testing.T) {
 	}
 	for range 300 {
 		texts["delay-for"] = append(texts["delay-for"], time.Duration(random.Int64N(int64(1000*time.Hour))).String(), fmt.Sprintf("%d.%03dh", random.IntN(100), random.IntN(1000)),
-			fmt.Sprintf("P%dM%dDT%d.%dS", random.IntN(30), random.IntN(99), random.IntN(99), random.IntN(999)))
+			fmt.Sprintf("P%dM%dDT%d.%dS", random.IntN(30), random.IntN(99), random.IntN(99), random.IntN(999)), fmt.Sprintf("P%dY%dM", random.IntN(9), random.IntN(40)))
 		texts["delay-until"] = append(texts["delay-until"], time.UnixMicro(random.Int64N(4e15)+1e15).UTC().Format(time.RFC3339Nano), fmt.Sprint(random.Int64N(9e18)+1e11))
 	}
 	for name, values := range texts {
 		for _, text := range values {
-			r := &kgo.Record{Topic: "delays", Timestamp: noon, Headers: []kgo.RecordHeader{{Key: name, Value: []byte(text)}}}
+			written := noon
+			if random.IntN(2) == 0 {
+				written = time.Date(2024, time.Month(random.IntN(24)), 0, 12, 0, 0, 0, time.UTC) // the last day of a month
+			}
+			r := &kgo.Record{Topic: "delays", Timestamp: written, Headers: []kgo.RecordHeader{{Key: name, Value: []byte(text)}}}
 			q, refusal := all[0].Parser().Parse(r.Headers, topics.StampOf(r), 0, topics.Mark{})
 			e := judge.Expect(r)
 			if refusal != nil || e.Outcome != check.Deliver {
