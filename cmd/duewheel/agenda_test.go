@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -27,5 +28,65 @@ func TestAgendaIsBounded(t *testing.T) {
 	}
 	if records != many || bytes != many {
 		t.Errorf("%d records of %d bytes in the bars, want %d", records, bytes, many)
+	}
+}
+
+// What an agenda looks like: hours begin where those of the zone do, what there is little of has a bar beside what there is much of, more targets
+// than there are inks share the last one, nothing is said of a gap behind what is overdue, and bars fit the terminal.
+func TestAgendaDrawn(t *testing.T) {
+	now := time.Date(2026, 11, 20, 13, 10, 0, 0, time.FixedZone("IST", 5*3600+1800))
+	s := schedule{zone: now.Location()}
+	due := func(in time.Duration, target string, n int) {
+		for range n {
+			s.add(ahead.Pending{Due: now.Add(in).UnixMilli(), Size: 100, Target: target}, now.UnixMilli())
+		}
+	}
+	due(-time.Minute, "orders", 3)
+	due(2*time.Hour, "orders", 600)
+	due(2*time.Hour+40*time.Minute, "billing", 400)
+	due(2*time.Hour+51*time.Minute, "orders", 1)
+	for _, target := range []string{"mail", "push", "sms"} {
+		due(4*time.Hour, target, 100)
+	}
+	want := `overdue              3  #
+2026-11-20 15:00 1,000  #################===========
+2026-11-20 16:00     1  #
+2026-11-20 17:00   300  +++.....
+
+# orders 604   = billing 400   + mail 100
+. 2 others 200
+1,304 records pending, 130 kB, by hour (IST)
+the last is due 2026-11-20 17:10:00, in 4 h
+`
+	for range 2 { // drawing changes nothing
+		if got := s.draw(s.rows(byHour, now), byHour, now, letterInk, 52); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+	four := schedule{zone: now.Location()}
+	for _, target := range []string{"a", "b", "c", "d"} {
+		four.add(ahead.Pending{Due: now.UnixMilli(), Target: target}, now.UnixMilli())
+	}
+	if got := four.draw(four.rows(byDay, now), byDay, now, letterInk, 40); !strings.HasPrefix(got, "2026-11-20 Fri   4  #####=====+++++.....\n\n# a 1   = b 1   + c 1   . d 1\n") {
+		t.Errorf("of four targets:\n%s", got)
+	}
+}
+
+// What is due beyond the last bar is a number, which is no measure for the bars before it.
+func TestAgendaLater(t *testing.T) {
+	s := schedule{zone: lookNow.Location()}
+	now := lookNow.UnixMilli()
+	for i := range int64(mostBars) {
+		s.add(ahead.Pending{Due: now + i*60_000, Size: 1, Target: "orders"}, now)
+	}
+	for i := range int64(2000) {
+		s.add(ahead.Pending{Due: now + (mostBars+i)*60_000, Size: 1, Target: "orders"}, now)
+	}
+	lines := strings.Split(s.draw(s.rows(byMinute, lookNow), byMinute, lookNow, letterInk, 50), "\n")
+	if want := "2026-11-20 13:59     1  " + strings.Repeat("#", 26); lines[mostBars-1] != want {
+		t.Errorf("%q, want %q", lines[mostBars-1], want)
+	}
+	if want := "later            2,000"; lines[mostBars] != want {
+		t.Errorf("%q, want %q", lines[mostBars], want)
 	}
 }
