@@ -251,8 +251,8 @@ func (k *soak) left(ctx context.Context) (n int64, err error) {
 			if err != nil {
 				return n, fmt.Errorf("look at what is pending in %s/%d: %w", topic, p, err)
 			}
-			if got.Lost > 0 {
-				return n, fmt.Errorf("the log of %s/%d has lost what is pending from %d on", topic, p, got.Lost)
+			if got.Lost {
+				return n, fmt.Errorf("the log of %s/%d has lost what is pending", topic, p)
 			}
 			n += int64(got.Count())
 		}

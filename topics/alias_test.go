@@ -93,6 +93,7 @@ func TestAliasesRefuse(t *testing.T) {
 		{"its expiry, too", "p1", headers("ce_deliverat", "2026-01-01T00:00:05Z", "ce_expirytime", "soon"), CodeInvalidExpiry, "ce_expirytime", "an offset like"},
 		{"milliseconds where seconds belong", "p1", headers("scheduler-epoch", "1767225605123"), CodeDueOutOfRange, "scheduler-epoch", "in ms it is 2026-01-01T00:00:05.123Z"},
 		{"beside a header of ours", "p1", headers("delay-target-topic", "orders", "x-delay", "7"), CodeNoDue, "", "it has x-delay, which does not count beside"},
+		{"beside an empty one", "p1", headers("delay-target-topic", "orders", "x-delay", "", "deliver-at", "7"), CodeNoDue, "", "it has deliver-at, which does not count beside"},
 		{"of a preset that is off", "p1!e", headers("x-delay", "7"), CodeNoDue, "", "does not list plain"},
 		{"spring-retry is off", "p1", headers("retry_topic-backoff-timestamp", "1767225605123"), CodeNoDue, "", "does not list spring-retry"},
 		{"a key to choose the partition by", "p1", headers("schedule_target_epoch", "1767225605", "schedule_target_partition_key", "x"), CodeUnsupportedHeader, "schedule_target_partition_key", "not support"},

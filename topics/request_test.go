@@ -154,6 +154,7 @@ func TestParseRefuses(t *testing.T) {
 		{"unparsable delay-until does not fall back to delay-for", headers("delay-until", "soon", "delay-for", "1s"), CodeUnparsableDue, "delay-until", "an offset like"},
 		{"unparsable delay-for", headers("delay-for", "soon"), CodeUnparsableDue, "delay-for", "PT5M"},
 		{"epoch days", headers("delay-until", "20454"), CodeDueOutOfRange, "delay-until", "in days it is 2026-01-01T00:00:00.000Z"},
+		{"days that are beyond all due times", headers("delay-until", "99999999"), CodeDueOutOfRange, "delay-until", "belongs in delay-for; in s it is 1973-03-03T09:46:39.000Z"},
 		{"target with a blank", headers("delay-for", "1s", "delay-target-topic", "or ders"), CodeInvalidTarget, "delay-target-topic", "249"},
 		{"target in one quote", headers("delay-for", "1s", "delay-target-topic", `"orders`), CodeInvalidTarget, "delay-target-topic", "249"},
 		{"target of blanks", headers("delay-for", "1s", "delay-target-topic", "  "), CodeInvalidTarget, "delay-target-topic", "249"},

@@ -340,7 +340,7 @@ func (n *problemsOf) note(got *ahead.Looked, one bool) {
 		n.anew = append(n.anew, name)
 	case got.Fresh && got.Bounds.High > got.Bounds.Start:
 		n.fresh = append(n.fresh, name)
-	case got.Lost > 0:
+	case got.Lost:
 		n.lost = append(n.lost, name)
 	}
 }

@@ -56,7 +56,7 @@ type Looked struct {
 	Bounds  kafka.Bounds
 	Fresh   bool  // there is no checkpoint: all that the log has is new
 	Anew    bool  // the checkpoint is of another topic of this name
-	Lost    int64 // above 0: L, below which the log has nothing any more
+	Lost    bool  // the log begins above L, so it has lost what was pending
 	Records int64 // that were read
 	Stopped bool  // there was enough before the end
 	ReadTo  int64
@@ -182,7 +182,7 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked) (state.Checkpoint,
 	}
 	start := got.Bounds.Start
 	fresh := state.Checkpoint{TopicID: got.ID.Short(), Offset: start, LowWater: start}
-	got.Fresh, got.Anew, got.Lost = fetched.Offset < 0, false, 0
+	got.Fresh, got.Anew, got.Lost = fetched.Offset < 0, false, false
 	if got.Fresh {
 		return fresh, nil
 	}
@@ -196,7 +196,7 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked) (state.Checkpoint,
 	case c.Offset > got.Bounds.High:
 		return c, fmt.Errorf("%w: %s is at offset %d and the log ends at %d", ErrBeyondLog, tp, c.Offset, got.Bounds.High)
 	case c.LowWater < start:
-		got.Lost = c.LowWater
+		got.Lost = true
 		c.LowWater, c.Offset = start, max(c.Offset, start)
 	}
 	return c, nil

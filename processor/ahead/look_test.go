@@ -188,11 +188,12 @@ func (s *sight) cut(below int64) {
 // and is gone is told.
 func TestLookAtALogThatIsCut(t *testing.T) {
 	for name, c := range map[string]struct {
-		low, lost int64
-		want      []int64
+		low  int64
+		lost bool
+		want []int64
 	}{
-		"trimmed, and what is left waits": {4, 0, []int64{4, 5, 6, 7, 8, 9}},
-		"cut by retention":                {1, 1, []int64{4, 5, 6, 7, 8, 9}},
+		"trimmed, and what is left waits": {4, false, []int64{4, 5, 6, 7, 8, 9}},
+		"cut by retention":                {1, true, []int64{4, 5, 6, 7, 8, 9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSight(t)
@@ -204,7 +205,7 @@ func TestLookAtALogThatIsCut(t *testing.T) {
 			})
 			got := s.look()
 			if !slices.Equal(offsetsOf(got.Partition), c.want) || got.Lost != c.lost || got.Bounds.Start != 4 {
-				t.Errorf("pending are %v, lost %d, from %d on", offsetsOf(got.Partition), got.Lost, got.Bounds.Start)
+				t.Errorf("pending are %v, lost %v, from %d on", offsetsOf(got.Partition), got.Lost, got.Bounds.Start)
 			}
 		})
 	}

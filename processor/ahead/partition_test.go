@@ -151,6 +151,9 @@ func TestFates(t *testing.T) {
 	soon, over := testNow+5000, testNow-2000
 	inTime, tooLate := cancelOf(5, name(0, over)), cancelOf(5, name(0, over))
 	tooLate.Timestamp = time.UnixMilli(over + 1)
+	later := cancelOf(6, name(0, over))
+	later.Timestamp = time.UnixMilli(over + 2)
+	copied := again(5, 0, over, soon)
 	for _, c := range []struct {
 		name string
 		log  []*kgo.Record
@@ -163,6 +166,8 @@ func TestFates(t *testing.T) {
 		{"a cancel with another due time", []*kgo.Record{request(0, soon), cancelOf(5, name(0, soon+1))}, Fate{State: IsPending, Read: true}},
 		{"a cancel in time", []*kgo.Record{request(0, over), inTime}, Fate{State: IsCancelled, By: 5, Guess: true, Read: true}},
 		{"a cancel that came too late, if a replica was there", []*kgo.Record{request(0, over), tooLate}, Fate{State: IsResolved, By: 5, Read: true}},
+		{"the first of two that came too late", []*kgo.Record{request(0, over), tooLate, later}, Fate{State: IsResolved, By: 5, Read: true}},
+		{"a cancel of what was carried on", []*kgo.Record{request(0, over), copied, cancelOf(6, name(0, over))}, Fate{State: IsCarriedOn, By: 5, NextDue: soon, Read: true}},
 		{"a cancel of its id that was asked for before it was written", []*kgo.Record{request(0, over, topics.HeaderID, "a"), passedOn(5, "a", testNow-60_001)}, Fate{State: IsResolved, Read: true}},
 		{"a cancel of its id that another partition has passed on", []*kgo.Record{request(0, over, topics.HeaderID, "a"), passedOn(5, "a", testNow-60_000)}, Fate{State: IsCancelled, By: 5, Guess: true, Read: true}},
 		{"a cancel of its id", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), cancelOf(5, "a")}, Fate{State: IsCancelled, By: 5, Read: true}},
