@@ -307,11 +307,6 @@ type pendingTable interface {
 	end() error
 }
 
-const (
-	idShown  = len("123e4567-e89b-12d3-a456-426614174000") // what is longer is cut on a terminal
-	mostName = topics.MostID                               // elsewhere: no topic and no id is longer, and of a key that is shown
-)
-
 func (o *pendingList) table(v *view, w io.Writer, onScreen bool) pendingTable {
 	if o.output == "json" {
 		return pendingJSON{w}
@@ -320,11 +315,10 @@ func (o *pendingList) table(v *view, w io.Writer, onScreen bool) pendingTable {
 	for _, p := range v.partitions {
 		several = several || p.Topic != v.partitions[0].Topic
 	}
-	t := &pendingText{w: w, now: v.Now, topics: several, name: 40, id: idShown, key: idShown}
-	if !onScreen {
-		t.name, t.id, t.key = mostName, mostName, mostName
+	if onScreen {
+		return &pendingText{w: w, now: v.Now, topics: several, most: 40} // an UUID has 36
 	}
-	return t
+	return &pendingText{w: w, now: v.Now, topics: several, most: topics.MostID}
 }
 
 type pendingJSON struct{ w io.Writer }
@@ -351,24 +345,23 @@ type pendingText struct {
 	now    time.Time
 	topics bool // a column for them
 	rows   int
-
-	name, id, key int // how many runes of a target, an id and a key are shown
+	most   int // runes of a target, an id or a key that are shown
 }
 
 func (t *pendingText) render(r *pendingRow) []byte {
 	target, id := "-", "-"
 	if r.Target != "" {
-		target = brief([]byte(r.Target), t.name)
+		target = brief([]byte(r.Target), t.most)
 	}
 	if r.id != nil {
-		id = brief(r.id, t.id)
+		id = brief(r.id, t.most)
 	}
 	due := time.UnixMilli(r.Due).In(t.now.Location())
 	when := relative(due, t.now)
 	if r.State == "late" || r.State == "arriving" {
 		when += ", " + r.State
 	}
-	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, brief(r.key, t.key), sizeText(int64(r.Size)))
+	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, brief(r.key, t.most), sizeText(int64(r.Size)))
 	if t.topics {
 		line = append(append(line, '\t'), r.Topic...)
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/duewheel/duewheel/processor/ahead"
 )
 
 // fullDisk takes nothing.
@@ -56,5 +58,17 @@ func TestToldOfASignal(t *testing.T) {
 	}
 	if got := told(ctx, errFull); got != errFull {
 		t.Error(got)
+	}
+}
+
+// A terminal has room for an id such as programs make, and elsewhere an id is whole.
+func TestIDsAreWhole(t *testing.T) {
+	const uuid = "123e4567-e89b-12d3-a456-426614174000"
+	row := &pendingRow{id: []byte(uuid + strings.Repeat("x", 200)), key: []byte(uuid)}
+	v := &view{Looker: &ahead.Looker{Now: lookNow}, partitions: []partitionOf{{}}}
+	for onScreen, want := range map[bool]string{true: "\t" + uuid + "xxx…\t" + uuid + "\t", false: "\t" + uuid + strings.Repeat("x", 200) + "\t" + uuid + "\t"} {
+		if line := string(new(pendingList).table(v, io.Discard, onScreen).render(row)); !strings.Contains(line, want) {
+			t.Errorf("on a screen: %v: %q", onScreen, line)
+		}
 	}
 }
