@@ -49,7 +49,6 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 		return p, false, p.describe("checkpoint of", err)
 	}
 	p.Trust(r.clock.Limit())
-	p.LogBegins(f.bounds.Start)
 	p.logEnd = p.endOf(f.bounds)
 	claim = claim || p.Marks().Committed.Watermark != c.Watermark // an owner may not live until its first checkpoint
 	return p, claim, nil
@@ -58,7 +57,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
-	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, LowWater: f.bounds.Start}
+	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, LowWater: f.bounds.Start, GivenUp: f.bounds.Start}
 	if f.fetched.Offset < 0 {
 		return k.fromStore(p, fresh, f.bounds.High)
 	}
@@ -97,7 +96,7 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 			ErrLogTruncated, p.tp, c.LowWater, logStart)
 	}
 	p.log.Error("going on although the log has lost pending records", "low_water", c.LowWater, "log_start", logStart)
-	c.LowWater = logStart
+	c.LowWater, c.GivenUp = logStart, logStart
 	c.Offset = max(c.Offset, c.LowWater)
 	return c, nil
 }
@@ -121,6 +120,7 @@ func (k *kit) fromStore(p *partition, fresh state.Checkpoint, high int64) (state
 	if c.Parsers, err = state.ParseParserList(pos.Parsers); err != nil {
 		return fresh, p.describe("position of", err)
 	}
+	c.GivenUp = 0
 	c.Appended = true // checkpoints that were written later are gone, and what went along with them is not
 	if c.Offset > high {
 		return c, beyond(p.tp, c, high)

@@ -282,18 +282,18 @@ func TestCheckpointOf(t *testing.T) {
 	}
 	bounds := kafka.Bounds{Start: 10, Stable: 60, High: 70}
 	for _, c := range []struct {
-		name       string
-		offset     int64
-		metadata   string
-		bounds     kafka.Bounds
-		acceptLoss bool
-		o, l       int64
-		err        error
-		says       string
+		name        string
+		offset      int64
+		metadata    string
+		bounds      kafka.Bounds
+		acceptLoss  bool
+		o, l, given int64
+		err         error
+		says        string
 	}{
 		{name: "as it is", offset: 50, metadata: metadata(good), bounds: bounds, o: 50, l: 20},
-		{name: "nothing committed", offset: -1, bounds: bounds, o: 10, l: 10},
-		{name: "the topic was made anew", offset: 50, metadata: metadata(other), bounds: bounds, o: 10, l: 10},
+		{name: "nothing committed", offset: -1, bounds: bounds, o: 10, l: 10, given: 10},
+		{name: "the topic was made anew", offset: 50, metadata: metadata(other), bounds: bounds, o: 10, l: 10, given: 10},
 		{name: "set by a tool", offset: 50, bounds: bounds, err: ErrForeignCheckpoint, says: "duewheel checkpoints reset"},
 		{name: "mirrored", offset: 50, metadata: "mm2", bounds: bounds, err: ErrForeignCheckpoint, says: "--to-offset"},
 		{name: "of a later version", offset: 50, metadata: "dw2 t=01020304", bounds: bounds, err: state.ErrUnknownVersion},
@@ -302,7 +302,7 @@ func TestCheckpointOf(t *testing.T) {
 		{name: "at the end of the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 50, High: 50}, o: 50, l: 20},
 		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 21, Stable: 60, High: 60}, err: ErrLogTruncated,
 			says: "start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1, or a longer one. Only when no replica has them, go on without them with `--accept-loss`"},
-		{name: "and an operator has decided to go on", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 55, Stable: 60, High: 60}, acceptLoss: true, o: 55, l: 55},
+		{name: "and an operator has decided to go on", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 55, Stable: 60, High: 60}, acceptLoss: true, o: 55, l: 55, given: 55},
 		{name: "trimmed up to what is needed", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 20, Stable: 60, High: 60}, o: 50, l: 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -312,8 +312,8 @@ func TestCheckpointOf(t *testing.T) {
 			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("got %v, want %v that says %q", err, c.err, c.says)
 			}
-			if err == nil && (got.Offset != c.o || got.LowWater != c.l) {
-				t.Errorf("got %+v, want O %d and L %d", got, c.o, c.l)
+			if err == nil && (got.Offset != c.o || got.LowWater != c.l || got.GivenUp != c.given) {
+				t.Errorf("got %+v, want O %d, L %d and %d given up", got, c.o, c.l, c.given)
 			}
 		})
 	}
@@ -339,6 +339,7 @@ func TestCheckpointFromTheStore(t *testing.T) {
 	if _, err := l.assign(state.Checkpoint{Offset: -1}, 0, 1, 1); !errors.Is(err, ErrBeyondLog) {
 		t.Errorf("a log that ends below what the store knows: %v", err)
 	}
+	equal(t, "given up", p.Marks().Committed.GivenUp, 0)
 	if p, err = l.assign(state.Checkpoint{Offset: -1}, 3, 3, 3); err != nil || p.Marks().Committed.Offset != 3 || p.Marks().Judge != (state.Key{}) {
 		t.Errorf("a store below the log is used: %+v, %v", p.Marks().Committed, err)
 	}

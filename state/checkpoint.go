@@ -36,7 +36,7 @@ type version struct{ name, fields string }
 // versions are those that this release reads, oldest first. What is new is read by one release and written from the next
 // on, so that neighbouring releases always understand each other; doc.go has the rule.
 var versions = []version{
-	{"dw1", "twlxac"},
+	{"dw1", "twlxagc"},
 }
 
 // written is the one of them that this release writes.
@@ -68,6 +68,7 @@ type Checkpoint struct {
 	LowWater  int64   // no pending record lies below this offset. Invariant: LowWater <= Offset
 	Writer    string  // what lane may have an open transaction on the partition; empty when none may
 	Appended  bool    // records of ours may lie at or above Offset
+	GivenUp   int64   // what lies below this offset is lost, or was given up, and copies of it that lie at or above Offset stand for it; 0: nothing
 	// Parsers tells from which offset on which parser configuration holds, in rising order of From.
 	Parsers []ParserEpoch
 }
@@ -98,6 +99,9 @@ func (c Checkpoint) Metadata() (string, error) {
 	if c.Appended {
 		b = append(b, " a=1"...)
 	}
+	if c.GivenUp > 0 {
+		b = fmt.Appendf(b, " g=%d", c.GivenUp)
+	}
 	if len(c.Parsers) > 0 {
 		b = append(b, " c="...)
 		b = append(b, ParserList(c.Parsers)...)
@@ -120,7 +124,10 @@ func (c Checkpoint) growth() int {
 	if !c.Appended {
 		grows += len(" a=1")
 	}
-	for _, n := range []int64{c.Watermark.Due, c.Watermark.Seq, c.LowWater} {
+	if c.GivenUp == 0 {
+		grows += len(" g=0")
+	}
+	for _, n := range []int64{c.GivenUp, c.Watermark.Due, c.Watermark.Seq, c.LowWater} {
 		grows += maxDigits - len(strconv.FormatInt(n, 10))
 	}
 	return grows
@@ -197,6 +204,10 @@ func (c *Checkpoint) set(name, value string) (err error) {
 		if value != "1" {
 			err = fmt.Errorf("%q is not 1", value)
 		}
+	case "g":
+		if c.GivenUp, err = parseCount(value); err == nil && c.GivenUp == 0 {
+			err = errors.New("it is 0")
+		}
 	case "c":
 		c.Parsers, err = parseParsers(value)
 	default:
@@ -211,7 +222,7 @@ func (c *Checkpoint) set(name, value string) (err error) {
 // check holds for what is written and for what is read.
 func (c *Checkpoint) check() error {
 	switch {
-	case c.Offset < 0 || c.LowWater < 0 || c.Watermark.Due < 0 || c.Watermark.Seq < 0:
+	case c.Offset < 0 || c.LowWater < 0 || c.GivenUp < 0 || c.Watermark.Due < 0 || c.Watermark.Seq < 0:
 		return fmt.Errorf("%w: a negative number in %+v", ErrCorrupt, *c)
 	case c.LowWater > c.Offset:
 		return fmt.Errorf("%w: low water %d is above offset %d", ErrCorrupt, c.LowWater, c.Offset)

@@ -64,6 +64,7 @@ func anyCheckpoint() *rapid.Generator[Checkpoint] {
 			LowWater:  rapid.Int64Range(0, offset).Draw(t, "low"),
 			Writer:    rapid.String().Draw(t, "writer"),
 			Appended:  rapid.Bool().Draw(t, "appended"),
+			GivenUp:   rapid.OneOf(rapid.Just[int64](0), rapid.Int64Min(0)).Draw(t, "given up"),
 		}
 		from := int64(-1)
 		for _, step := range rapid.SliceOfN(rapid.Int64Range(1, 1<<50), 0, 5).Draw(t, "steps") {
@@ -91,11 +92,11 @@ func TestCheckpointRoundTrip(t *testing.T) {
 func TestMetadataText(t *testing.T) {
 	c := Checkpoint{
 		TopicID: [4]byte{0x1f, 0, 0xab, 0x09}, Offset: 9000, Watermark: Key{1767225605123, 8812}, LowWater: 7001,
-		Writer: "billing team/eu-4f-0", Appended: true, Parsers: []ParserEpoch{{0, "p1"}, {8000, "p1+300000"}},
+		Writer: "billing team/eu-4f-0", Appended: true, GivenUp: 6500, Parsers: []ParserEpoch{{0, "p1"}, {8000, "p1+300000"}},
 	}
 	got, err := c.Metadata()
 	must(t, err)
-	want := "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team%2Feu-4f-0 a=1 c=0:p1;8000:p1+300000"
+	want := "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team%2Feu-4f-0 a=1 g=6500 c=0:p1;8000:p1+300000"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -106,7 +107,7 @@ func TestVersions(t *testing.T) {
 	if got, want := Versions(), "reads dw1, writes dw1"; got != want {
 		t.Errorf("got %q, want %q: the rule for changing this is in doc.go", got, want)
 	}
-	values := map[byte]string{'t': "00000000", 'w': "0:0", 'l': "0", 'x': "w", 'a': "1", 'c': "0:p1"}
+	values := map[byte]string{'t': "00000000", 'w': "0:0", 'l': "0", 'x': "w", 'a': "1", 'g': "1", 'c': "0:p1"}
 	for _, v := range versions {
 		text := v.name
 		for i := range len(v.fields) {
@@ -130,6 +131,7 @@ func TestMetadataRefusesWhatCannotBeReadBack(t *testing.T) {
 		"low water above offset": {func(c *Checkpoint) { c.LowWater = 11 }, ErrCorrupt},
 		"negative offset":        {func(c *Checkpoint) { c.Offset, c.LowWater = -1, -1 }, ErrCorrupt},
 		"negative watermark":     {func(c *Checkpoint) { c.Watermark.Due = -1 }, ErrCorrupt},
+		"negative given up":      {func(c *Checkpoint) { c.GivenUp = -1 }, ErrCorrupt},
 		"parser with a space":    {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, "p 1"}} }, ErrCorrupt},
 		"parser with a colon":    {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, "p:1"}} }, ErrCorrupt},
 		"empty parser":           {func(c *Checkpoint) { c.Parsers = []ParserEpoch{{0, ""}} }, ErrCorrupt},
@@ -164,7 +166,7 @@ func TestMetadataHasRoomToGrow(t *testing.T) {
 		t.Fatalf("only %d parsers fit", len(c.Parsers))
 	}
 	grown := c
-	grown.Offset, grown.LowWater, grown.Watermark = math.MaxInt64, math.MaxInt64, Key{math.MaxInt64, math.MaxInt64}
+	grown.Offset, grown.LowWater, grown.GivenUp, grown.Watermark = math.MaxInt64, math.MaxInt64, math.MaxInt64, Key{math.MaxInt64, math.MaxInt64}
 	grown.Writer, grown.Appended = strings.Repeat("w", MaxWriter), true
 	text, err := grown.Metadata()
 	if err != nil || len(text) > MaxMetadata {
@@ -179,7 +181,7 @@ func TestMetadataHasRoomToGrow(t *testing.T) {
 }
 
 func FuzzParseCheckpoint(f *testing.F) {
-	f.Add(int64(9000), "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team a=1 c=0:p1;8000:p1+300000")
+	f.Add(int64(9000), "dw1 t=1f00ab09 w=1767225605123:8812 l=7001 x=billing%20team a=1 g=6500 c=0:p1;8000:p1+300000")
 	f.Add(int64(0), "dw2 t=1")
 	f.Add(int64(0), "")
 	f.Fuzz(func(t *testing.T, offset int64, text string) {

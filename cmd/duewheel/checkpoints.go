@@ -31,7 +31,8 @@ type checkpointRow struct {
 	LowWater     int64    `json:"low_water"`
 	Writer       string   `json:"writer,omitempty"`
 	Appended     bool     `json:"appended,omitempty"`
-	Parsers      []string `json:"parsers,omitempty"` // <from>:<spec>
+	GivenUp      int64    `json:"given_up,omitempty"` // what lies below this offset was given up, and copies of it may lie at or above Offset
+	Parsers      []string `json:"parsers,omitempty"`  // <from>:<spec>
 
 	LogStart int64  `json:"log_start"`
 	LogEnd   int64  `json:"log_end"`
@@ -196,7 +197,7 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	}
 	r.checkpoint = &checkpoint
 	r.WatermarkDue, r.WatermarkSeq = checkpoint.Watermark.Due, checkpoint.Watermark.Seq
-	r.LowWater, r.Writer, r.Appended = checkpoint.LowWater, checkpoint.Writer, checkpoint.Appended
+	r.LowWater, r.Writer, r.Appended, r.GivenUp = checkpoint.LowWater, checkpoint.Writer, checkpoint.Appended, checkpoint.GivenUp
 	for _, p := range checkpoint.Parsers {
 		r.Parsers = append(r.Parsers, fmt.Sprintf("%d:%s", p.From, p.Spec))
 	}

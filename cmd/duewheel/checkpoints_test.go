@@ -162,7 +162,7 @@ func TestReset(t *testing.T) {
 		if r.Problem != "" || *r.Offset != want {
 			t.Errorf("partition %d goes on from %d (%s), want %d", p, *r.Offset, r.Problem, want)
 		}
-		if p > 0 && (r.LowWater != want || r.WatermarkDue != 0 || !r.Appended || fmt.Sprint(r.Parsers) != fmt.Sprintf("[%d:p1+300000]", want)) {
+		if p > 0 && (r.LowWater != want || r.WatermarkDue != 0 || !r.Appended || r.GivenUp != want || fmt.Sprint(r.Parsers) != fmt.Sprintf("[%d:p1+300000]", want)) {
 			t.Errorf("partition %d: %+v", p, r)
 		}
 	}

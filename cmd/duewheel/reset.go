@@ -158,7 +158,7 @@ func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
 }
 
 // resetTo says: all below offset is done with, nothing at or above it is. Records of ours, written
-// before the reset, may lie above it. A writer that was known stays named, so that the next owner
+// before the reset, may lie above it, also copies of what lies below. A writer that was known stays named, so that the next owner
 // can abort what it left open.
 func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSettings) state.Checkpoint {
 	c := state.Checkpoint{
@@ -167,6 +167,7 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSet
 		LowWater: offset,
 		Writer:   r.Writer,
 		Appended: true,
+		GivenUp:  offset,
 	}
 	for _, route := range routes {
 		if route.Topic == r.Topic {

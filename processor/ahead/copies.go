@@ -1,14 +1,57 @@
 package ahead
 
 import (
+	"slices"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// LogBegins says where the log begins: what copies were made of below that is lost.
+// LogBegins says where the log begins: of what lies below only the store of an owner may know what has become.
 func (b *basis) LogBegins(at int64) { b.logStart = at }
+
+// lost are the records that were given up, as far as something has named them that was read: copies of these do not stand for them.
+type lost struct {
+	seqs map[int64]int64       // when they are due, by the offset at which the log had them first
+	ids  map[uint64][]question // which nothing had
+}
+
+// givenUp reports whether what lies at an offset is neither known nor resolved.
+func (b *basis) givenUp(offset int64) bool { return offset < max(b.logStart, b.checkpoint.GivenUp) }
+
+// names notes what was named, and is not known.
+func (l *lost) names(b *basis, key state.Key) {
+	if !b.givenUp(key.Seq) {
+		return
+	}
+	if l.seqs == nil {
+		l.seqs = map[int64]int64{}
+	}
+	l.seqs[key.Seq] = key.Due
+}
+
+// namesID is the same by an id.
+func (l *lost) namesID(b *basis, q *question) {
+	if !b.givenUp(0) {
+		return
+	}
+	if l.ids == nil {
+		l.ids = map[uint64][]question{}
+	}
+	l.ids[q.id] = append(l.ids[q.id], *q)
+}
+
+// takes reports whether something that was read names the record of a copy.
+func (l *lost) takes(key state.Key, id uint64, written int64) bool {
+	if due, named := l.seqs[key.Seq]; named && due == key.Due {
+		return true
+	}
+	return id != 0 && slices.ContainsFunc(l.ids[id], func(q question) bool {
+		return key.Seq < q.offset && (q.writtenBy <= 0 || written <= q.writtenBy)
+	})
+}
 
 // copy takes in a carried copy; r is what it stands for, at the offset of the copy.
 func (p adding) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decided bool) {
@@ -19,12 +62,17 @@ func (p adding) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decided bo
 	place, has := p.find(c.Seq)
 	switch {
 	case p.queue || !pending && !remembered:
-	case !decided:
-		f := copied
-		if c.From < p.logStart {
-			f |= lost
+	case !decided && !has && p.givenUp(c.From):
+		if p.lost.takes(key, p.hash(q.ID), c.Timestamp) {
+			return
 		}
-		p.as(r, c.Seq, q, isUndecided, f)
+		e := isHeld
+		if !pending {
+			e = isRemembered
+		}
+		p.as(r, c.Seq, q, e, copied) // what names the record finds it, also what lies before
+	case !decided:
+		p.as(r, c.Seq, q, isUndecided, copied)
 	case pending:
 		if has {
 			p.end(place)
@@ -44,13 +92,9 @@ func (p decision) stand(place int32, e *entry) {
 	case has && pending && p.waits(p.at(of), p.key(p.at(of))):
 		p.end(of)
 		e.condition = isHeld
-	case has, e.flags&lost == 0: // it was resolved, or has left what is remembered
+	default: // it was resolved, or has left what is remembered
 		p.end(place)
 		return
-	case pending:
-		e.condition = isHeld
-	default:
-		e.condition = isRemembered
 	}
 	p.copies[seq] = e.offset
 }

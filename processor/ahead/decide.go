@@ -24,12 +24,18 @@ func (p *Partition) remove(q *question) (hit bool) {
 	p.trace.question(q)
 	if q.id == 0 {
 		place, has := p.find(q.names.Seq)
+		if !has {
+			p.lost.names(&p.basis, q.names)
+		}
 		return has && q.names.Seq < q.offset && p.at(place).due == q.names.Due && p.takeOut(place)
 	}
 	for place := range p.withID(q.id) { // what comes later is not read, or waits for its own answer
 		if e := p.at(place); q.writtenBy <= 0 || e.written <= q.writtenBy {
 			hit = p.takeOut(place) || hit
 		}
+	}
+	if !hit {
+		p.lost.namesID(&p.basis, q)
 	}
 	return hit
 }
@@ -96,7 +102,7 @@ func (p decision) admit(place int32, e *entry) {
 	for other := range p.withID(e.id) {
 		o := p.at(other)
 		remembered := p.remembers(o, p.key(o)) && e.written <= p.rememberedUntil(p.key(o)).Due
-		if o.offset >= e.offset || !p.waits(o, p.key(o)) && !remembered {
+		if p.seq(o) >= e.offset || !p.waits(o, p.key(o)) && !remembered {
 			continue
 		}
 		why := topics.Duplicate(nil, false, remembered)

@@ -39,7 +39,6 @@ const (
 	dedup                     // undecided: whether its id is taken
 	ignores                   // undecided: it is left out if that is so, and not dead-lettered
 	chosen                    // it is one of those that were asked for
-	lost                      // undecided: the log has lost what the copy was made of
 	copied                    // it is a carried copy: its seq is in seqs. Undecided: whether it stands for its record
 )
 

@@ -187,6 +187,11 @@ func (d *draw) copy(r *kgo.Record) bool {
 	p.Decide()
 	var all []int64
 	p.each(func(_ int32, e *entry) { all = append(all, e.offset) })
+	for offset := int64(0); offset < d.checkpoint.GivenUp && r.Offset >= d.checkpoint.Offset; offset++ {
+		if _, _, is := testMark.Copied(d.log[offset].Headers, offset); !is && !d.carried[offset] && d.chance(20) {
+			all = append(all, offset)
+		}
+	}
 	if len(all) == 0 {
 		return false
 	}
@@ -204,6 +209,7 @@ func (d *draw) copy(r *kgo.Record) bool {
 		c = topics.Copy{Seq: of.Offset, Due: req.Due, Timestamp: of.Timestamp.UnixMilli()}
 	}
 	c.From = of.Offset
+	d.carried[of.Offset] = true
 	m := testMark
 	if d.chance(10) {
 		m = otherMark
@@ -256,6 +262,10 @@ func drawn(t *testing.T, seed uint64, n int, route *topics.Route, kinds []*topic
 		c.Watermark = state.Key{Due: d.due(), Seq: int64(d.number(0, n+5))}
 	}
 	c.Appended = true
+	if d.chance(20) { // a person has reset it, or has gone on although the log has lost something
+		c.GivenUp = c.LowWater
+		d.logStart = c.GivenUp
+	}
 	if d.chance(10) {
 		*c, d.logStart = state.Checkpoint{TopicID: testID}, 0
 		return d.records(n)
@@ -289,7 +299,6 @@ func (d *draw) machine() (waits, refused []string) {
 		d.Fatal(err)
 	}
 	p.Trust(testNow + 1<<40)
-	p.LogBegins(d.logStart)
 	room := pending.Room{Window: 1 << 40, Most: 1 << 40, Budget: 1 << 30, Share: 1 << 30}
 	for _, r := range d.log[c.LowWater:] {
 		if _, err := p.Accept(r, testNow); err != nil {

@@ -36,6 +36,7 @@ type Partition struct {
 	confirmed map[int64]bool  // by offset: a resolve record says that it has taken a late record away
 	refused   int
 	tail      int64 // ms: when that is delivered which was read last; of a queue
+	lost      lost
 	trace     trace
 	request   topics.Request // scratch of Accept
 }
@@ -230,7 +231,11 @@ func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
 	}
 	key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
 	p.trace.resolves(r, key, q.ResolveBy)
-	if place, has := p.find(key.Seq); has && p.at(place).due == key.Due {
+	place, has := p.find(key.Seq)
+	switch {
+	case !has:
+		p.lost.names(&p.basis, key)
+	case p.at(place).due == key.Due:
 		p.end(place)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // A pending record may be carried: written again at the end of the log, so that the log below can go. Its copy stands for it, with the same
 // key. What a copy does is decided as what a cancel does is, in the order of the log: in a replay it takes the place of its record; at or
-// above O it does so if that is pending, or if the log had lost that when the partition was assigned. Else its record was resolved
+// above O it does so if that is pending, or if that was lost (lost.go). Else its record was resolved
 // meanwhile. Then a resolve record says so, since a replay that begins above the record would find the copy alone.
 //
 // Until O has passed a copy, L stays at or below the place that it was copied from, even if its record is cancelled meanwhile: the next owner has to
@@ -147,7 +147,7 @@ func (k copying) replay(cp copyOf, near *sifted) error {
 	if k.store != nil && k.ledger.Has(cp.at) {
 		stubs{&k.window}.deleteEarly(cp.key, cp.at, runID(cp.run))
 	}
-	return moving{&k.window}.keepRun(cp)
+	return moving{&k.window}.keepRun(cp, near)
 }
 
 // replayStub keeps the stub of a record below W that lies at an offset below O, if it has left one, and the partition does not have it where another copy
@@ -181,7 +181,7 @@ const (
 
 // stands decides whether a copy at or above O stands for its record, and has it do so.
 func (k copying) stands(cp copyOf, near *sifted) (verdict, error) {
-	lost := cp.from < k.logStart
+	lost := k.lost.has(&cp)
 	if cp.stub != (state.Key{}) {
 		return k.remembers(cp, lost)
 	}
@@ -192,7 +192,7 @@ func (k copying) stands(cp copyOf, near *sifted) (verdict, error) {
 	if err != nil || found != isNot || !lost {
 		return found, err
 	}
-	return isSo, moving{&k.window}.keepRun(cp)
+	return isSo, moving{&k.window}.keepRun(cp, near)
 }
 
 // remembers reports whether the record of a copy has left a stub, and keeps it if it is to.
@@ -323,7 +323,7 @@ func (w moving) moveUnseen(cp copyOf) verdict {
 
 // keepRun makes a copy pending whose record is not known. The store takes it in even if it is near: what that has counted tells which parsers a replay
 // needs.
-func (w moving) keepRun(cp copyOf) error {
+func (w moving) keepRun(cp copyOf, near *sifted) error {
 	if w.horizon.Less(cp.key) {
 		w.longest.see(cp.key.Due, cp.appended)
 		return w.keepFar(cp.key, cp.at, cp.run, identity{id: runID(cp.run)}, cp.written)
@@ -331,7 +331,8 @@ func (w moving) keepRun(cp copyOf) error {
 	if id := runID(cp.run); id != nil && w.store == nil {
 		w.ids.add(id, indexEntry{key: cp.key, written: cp.written})
 	}
-	w.pend(cp.key, cp.at, weight(cp.run), w.near.put(cp.key.Due, cp.run, w.store != nil))
+	near.keep(cp.key, w.near.put(cp.key.Due, cp.run, w.store != nil)) // another copy of it may come, or what names it
+	w.ledger.Add(cp.key, cp.at, weight(cp.run), w.store != nil)
 	return w.rewrite(cp)
 }
 

@@ -13,6 +13,7 @@ type decision struct {
 	*keyed
 	stored map[int][]indexEntry // by the place of a question: what the store has of its id
 	near   sifted               // what the wheel has of what is named
+	comes  lostCopies
 
 	remembered bool // the last answer is too late because of what was delivered
 }
@@ -26,6 +27,7 @@ func (k *keyed) decide() error {
 	if err := d.look(); err != nil {
 		return err
 	}
+	d.comes = lostCopiesOf(k)
 	k.deciding = true
 	defer func() { k.deciding = false }()
 	d.near = sift(&k.wheel, d.keys(), k.questions[0].offset)
@@ -44,7 +46,7 @@ func (k *keyed) decide() error {
 		k.questions = k.questions[1:]
 	}
 	k.questions = nil
-	k.sure, k.dropped = false, nil
+	k.sure, k.dropped, k.lost = false, nil, lost{}
 	k.forgetIDs(unreadOf(k.removed[before:]))
 	return nil
 }
@@ -128,7 +130,7 @@ func (k *decision) effectOf(q question, h *held, stored []indexEntry) (Effect, e
 		return k.taken(q, stored), nil
 	}
 	hit := false
-	for _, e := range append(k.ids.find(q.id), stored...) {
+	for _, e := range k.entries(q, stored) {
 		if !q.means(e) {
 			continue
 		}
@@ -137,6 +139,9 @@ func (k *decision) effectOf(q question, h *held, stored []indexEntry) (Effect, e
 			return 0, err
 		}
 		hit = hit || effect == EffectCancelled
+	}
+	if !hit {
+		k.lost.namesID(q.wanted)
 	}
 	switch {
 	case hit:
@@ -149,10 +154,15 @@ func (k *decision) effectOf(q question, h *held, stored []indexEntry) (Effect, e
 	return EffectForward, nil
 }
 
+// entries are what has the id of a question.
+func (k *decision) entries(q question, stored []indexEntry) []indexEntry {
+	return append(append(k.ids.find(q.id), stored...), k.comes.withID(&k.lost, q.id)...)
+}
+
 // taken says that it is too late for a record if its id is pending, or remembered. What was found in the store may have been taken away
 // since.
 func (k *decision) taken(q question, stored []indexEntry) Effect {
-	for _, e := range append(k.ids.find(q.id), stored...) {
+	for _, e := range k.entries(q, stored) {
 		if _, gone := k.gone[e.key]; !gone && q.means(e) && (!e.stub || q.written <= e.key.Due) {
 			k.remembered = e.stub
 			return EffectTooLate
@@ -182,6 +192,7 @@ func (k *decision) remove(by int64, key state.Key) (Effect, error) {
 		return EffectUnknown, nil
 	}
 	effect, err := k.takeAway(by, key)
+	k.lost.names(key)
 	if err == nil && effect == EffectTooLate {
 		if stub := k.parsers.stubOf(key); k.judge.Less(stub) {
 			_, err = k.keepBack(by, stub, soughtStub{key})
@@ -216,6 +227,9 @@ func (k *decision) keepBack(by int64, key state.Key, what sought) (Effect, error
 		return EffectUnknown, nil
 	}
 	r, taken, err := k.withhold(key, what)
+	if _, stub := what.(soughtStub); !taken && !stub {
+		r, taken = k.comes.take(&k.lost, key)
+	}
 	if err != nil || !taken {
 		return EffectUnknown, err
 	}

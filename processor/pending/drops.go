@@ -172,6 +172,7 @@ func (w wanted) means(e indexEntry) bool {
 // it is where an owner reads what the next one has written, and does not know yet that it has lost the partition.
 func (d *drops) add(w *window, key state.Key) {
 	d.wait(w)
+	w.lost.names(key)
 	if _, is := w.gone[key]; !is && w.judge.Less(key) {
 		d.keys = append(d.keys, key)
 	}
@@ -203,14 +204,18 @@ func (d *drops) addEntry(w *window, e indexEntry) {
 // addWanted takes away for good what records below O name by id.
 func (d *drops) addWanted(w *window, all wanted) {
 	d.wait(w)
+	found := false
 	for _, e := range w.ids.find(all.id) {
 		if all.means(e) {
 			d.addEntry(w, e)
 			w.ids.remove(all.id, e.key) // once is enough
+			found = true
 		}
 	}
 	switch {
+	case found && w.store == nil:
 	case !w.identified || w.store == nil:
+		w.lost.namesID(all)
 	case all.writtenBy > 0:
 		all.id = bytes.Clone(all.id)
 		d.wanted = append(d.wanted, all)
@@ -235,11 +240,19 @@ func (d *drops) resolveWanted(w *window) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
-	return w.inStore(idsOf(all), func(i int, e indexEntry) {
+	found := make([]bool, len(all))
+	err := w.inStore(idsOf(all), func(i int, e indexEntry) {
 		if all[i].means(e) {
 			d.addEntry(w, e)
+			found[i] = true
 		}
 	})
+	for i := range all {
+		if !found[i] {
+			w.lost.namesID(all[i])
+		}
+	}
+	return err
 }
 
 func idsOf(all []wanted) iter.Seq2[int, []byte] {

@@ -183,7 +183,7 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 	switch {
 	case !used || pos.Resume != p.position || pos.Offset != p.committed.Offset || pos.Watermark != p.judge:
 		return got, false, nil // another handle has written it
-	case p.position < c.LowWater || c.Offset < p.committed.Offset || c.Watermark.Less(p.judge):
+	case p.position < c.LowWater || c.Offset < p.committed.Offset || c.Watermark.Less(p.judge) || c.GivenUp > 0:
 		return got, false, nil
 	}
 	if err := f.uncount(store, c.Watermark); err != nil {

@@ -99,7 +99,7 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 			return got, err
 		}
 	}
-	if s.copies {
+	if s.copies || s.c.GivenUp > 0 { // what has named that is read again
 		s.start = min(s.start, max(s.c.LowWater, s.begins)) // with copies that the log has lost it has lost what they left
 	}
 	if s.changed > 0 { // ids in an open batch are not found

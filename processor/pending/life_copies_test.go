@@ -1,5 +1,12 @@
 package pending
 
+import (
+	"iter"
+	"maps"
+
+	"github.com/duewheel/duewheel/state"
+)
+
 // cancelledOnTheWay: while a record is carried a cancel of it comes.
 func cancelledOnTheWay(v *life) {
 	v.produce(v.carriedSort())
@@ -104,11 +111,78 @@ func (v *life) loseCarried() {
 			start = max(start, e.from+1)
 		}
 	}
-	if lost := v.requests(start) &^ v.resolved &^ covered; start == v.logStart || start > v.committed.Offset || lost != 0 {
+	lost, was, said := v.requests(start)&^v.resolved&^covered, v.logStart, v.says(v.committed)
+	if start == was || start > v.committed.Offset || lost != 0 {
 		v.nothing = true
+		return
+	}
+	if v.logStart = start; v.says(v.committed) != said { // with what it has lost it has lost what had become of that
+		v.logStart, v.nothing = was, true
 		return
 	}
 	v.been.losses++
 	v.note("lost")
-	v.logStart = start
+}
+
+// reset has a person set the checkpoint back, or ahead, to between a record and its last copy: all below is done with, and nothing that lies there or behind.
+func (v *life) reset(to func(copy *entry) int64) {
+	at := int64(-1)
+	for offset := range v.end() {
+		if e := &v.log[offset]; e.what == copied {
+			at = to(e)
+		}
+	}
+	if v.nothing = at < v.logStart; v.nothing {
+		return
+	}
+	v.been.resets++
+	v.note("reset")
+	v.committed = state.Checkpoint{TopicID: v.committed.TopicID, Offset: at, LowWater: at, Appended: true, GivenUp: at}
+	v.resolved, v.again = v.says(v.committed), 0
+	maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
+	v.restore(nil)
+}
+
+// takenBetween are the offsets that cancels and replacements in a stretch of the log name.
+func (v *life) takenBetween(from, to int64) (taken mask) {
+	for offset := from; offset < to; offset++ {
+		taken |= v.namesOf(offset)
+	}
+	return taken
+}
+
+// takenBefore are the offsets that something names which lies below an offset: all of it, or what lies there since a person has reset the checkpoint.
+func (v *life) takenBefore(below int64) mask {
+	if v.been.resets > 0 {
+		return v.takenBetween(v.p.start, below)
+	}
+	return v.takenAway(below)
+}
+
+// covers reports whether the owner's store has all that the log has lost.
+func (v *life) covers(c state.Checkpoint) bool {
+	if v.storeless {
+		return false
+	}
+	pos, ok := v.storeOf(v.own).Position()
+	return ok && min(pos.Offset, pos.Resume) >= v.logStart && pos.Offset <= c.Offset && !c.Watermark.Less(pos.Watermark)
+}
+
+// takenAway are the offsets that cancels and replacements below an offset name.
+func (v *life) takenAway(below int64) (taken mask) {
+	for offset := range below {
+		taken |= v.namesOf(offset)
+	}
+	return taken
+}
+
+// within are the offsets of a mask below one.
+func (m mask) within(end int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for offset := range end {
+			if m&bit(offset) != 0 && !yield(offset) {
+				return
+			}
+		}
+	}
 }

@@ -178,14 +178,15 @@ func (v *life) must(err error) {
 // made of that.
 func (v *life) restore(warm *Follower) {
 	c := v.committed
-	c.LowWater = max(c.LowWater, v.logStart)
+	if c.LowWater < v.logStart && !v.covers(c) {
+		c.LowWater, c.GivenUp = v.logStart, v.logStart
+	}
 	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
 	var err error
 	v.p, err = New(v.env, c, v.end(), v.now)
 	v.must(err)
 	v.p.Trust(1 << 60)
 	v.taken, v.beside, v.carry = nil, nil, nil
-	v.p.LogBegins(v.logStart)
 	defer func() { v.p.Pass(v.logStart) }()
 	v.until = max(v.stable, v.p.ownEnd)
 	v.write(v.p.committed) // the claim

@@ -19,7 +19,6 @@ type marks struct {
 	start     int64            // where reading began
 	position  int64            // the next offset to be read
 	ownEnd    int64            // records of ours lie below this offset
-	logStart  int64            // where the log began when it was assigned
 	holds     holds            // of L, for copies that O has not passed
 	carrying  *int64           // and for those of a part that is not decided: what they are copied from lies at or above
 }
@@ -85,6 +84,9 @@ func (p *Partition) Committed(pt *Part) { p.written(pt.To, len(p.releases)) }
 func (p *Partition) finish(to *state.Checkpoint) {
 	to.LowWater = p.order.low(to.Offset)
 	to.Appended = p.ownEnd > to.Offset
+	if to.Offset >= p.readAgain {
+		to.GivenUp = 0 // it has passed all that was there when it was given up
+	}
 	to.Parsers = append([]state.ParserEpoch(nil), to.Parsers...)
 	to.DropParsersBelow(p.copied.below(to.LowWater))
 }

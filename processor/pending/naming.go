@@ -181,7 +181,7 @@ func (k *keyed) Load(now int64, room Room) error {
 			return err
 		}
 	default:
-		k.sure, k.dropped = false, nil // no copy waits that was read in the catch-up
+		k.sure, k.dropped, k.lost = false, nil, lost{} // no copy waits that was read in the catch-up
 	}
 	return k.window.Load(now, room)
 }

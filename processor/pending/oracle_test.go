@@ -2,7 +2,6 @@ package pending
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 
@@ -23,16 +22,23 @@ func (v *life) says(c state.Checkpoint) mask { return v.saysTo(c, v.end()) }
 // saysTo is what it says to a reader of the log up to there: each request of which a replay finds neither the record nor a copy that nothing has
 // taken away.
 func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
-	found, named := mask(0), v.named(read)
-	for offset := max(c.LowWater, v.logStart); offset < min(c.Offset, read); offset++ {
+	found, named, low, lost := mask(0), v.named(read), max(c.LowWater, v.logStart), c.GivenUp
+	if c.LowWater < v.logStart {
+		lost = v.logStart
+	}
+	for offset := low; offset < min(c.Offset, read); offset++ {
 		e := &v.log[offset]
 		found &^= v.namesOf(offset)
 		if key := (state.Key{Due: e.due, Seq: v.seqOf(offset)}); (e.request() && (!e.naming() || e.replacement()) && e.what != unparsable || e.what == copied) && (v.queue || c.Watermark.Less(key)) {
 			found |= bit(key.Seq)
 		}
 	}
-	for offset := c.Offset; offset < v.end(); offset++ { // the log has lost what it was made of
-		if e := &v.log[offset]; e.what == copied && e.from < v.logStart && c.Watermark.Less(state.Key{Due: e.due, Seq: e.of}) {
+	taken := mask(0)
+	for offset := low; offset < v.end(); offset++ { // what it was made of lies below all that is read, and nothing that is has taken it away
+		e := &v.log[offset]
+		if offset < c.Offset {
+			taken |= v.namesOf(offset)
+		} else if e.what == copied && e.from < lost && taken&bit(e.of) == 0 && c.Watermark.Less(state.Key{Due: e.due, Seq: e.of}) {
 			found |= bit(e.of)
 		}
 	}
@@ -52,14 +58,6 @@ func (v *life) named(below int64) (named mask) {
 		}
 	}
 	return named
-}
-
-// takenAway are the offsets that cancels and replacements below an offset name.
-func (v *life) takenAway(below int64) (taken mask) {
-	for offset := range below {
-		taken |= v.namesOf(offset)
-	}
-	return taken
 }
 
 // conclude takes in what a record has done to the one that it names, and fails if it says what is not so.
@@ -229,7 +227,7 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && v.due(e) > v.latest {
 			v.fail("record %d is early: it is %s", it.Offset, at(v.latest))
 		}
-		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && !repeat && v.takenAway(v.p.position)&bit(v.seqOf(it.Offset)) != 0 {
+		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && !repeat && v.takenBefore(v.p.position)&bit(v.seqOf(it.Offset)) != 0 {
 			v.fail("record %d is delivered, and what cancels or replaces it has been read", it.Offset)
 		}
 		late := v.queue || it.Refusal != nil || it.Effect != EffectNone || !pt.from.Less(it.Key)
@@ -268,6 +266,9 @@ func (v *life) check() {
 	if !v.p.live {
 		return
 	}
+	if c := v.p.done; c.GivenUp > 0 && c.Offset > v.p.accepted && c.Offset >= v.p.readAgain {
+		v.fail("%s has passed all copies of what was given up, and says %d", checkpointed(c), c.GivenUp)
+	}
 	flying, resolved := v.inFlight(), v.resolved&^v.again
 	if both := flying & resolved; both != 0 && !v.atLeastOnce {
 		v.fail("%b are in flight and resolved", both)
@@ -279,28 +280,20 @@ func (v *life) check() {
 		}
 	}
 	v.checkStubs(v.p, v.left())
-	copies := int64(0)
+	copies, undecided := int64(0), v.deadLettered
 	for h := range v.p.late.all() {
-		if v.isCopy(h.offset) && !h.effect.Pending() {
+		if e := &v.log[h.offset]; e.what == copied && !h.effect.Pending() {
 			copies++
-		}
-	}
-	got, want := v.p.Pending()-copies, int64((pending &^ v.deadLettered).len())
-	if most := int64(pending.len()) + v.uncertain(); got < want || got > most {
-		v.fail("%d records are pending, want %d (%b)", got, want, pending)
-	}
-	v.checkWake(pending &^ v.deadLettered)
-}
-
-// within are the offsets of a mask below one.
-func (m mask) within(end int64) iter.Seq[int64] {
-	return func(yield func(int64) bool) {
-		for offset := range end {
-			if m&bit(offset) != 0 && !yield(offset) {
-				return
+			if e.from < v.committed.GivenUp {
+				undecided |= bit(e.of)
 			}
 		}
 	}
+	got, want := v.p.Pending()-copies, int64((pending &^ undecided).len())
+	if most := int64(pending.len()) + v.uncertain(); got < want || got > most {
+		v.fail("%d records are pending, want %d (%b)", got, want, pending)
+	}
+	v.checkWake(pending &^ undecided)
 }
 
 // there is what is pending, or late and in no turn: what may be taken away.
@@ -330,7 +323,7 @@ func (v *life) decide() {
 		e, names := &v.log[a.offset], v.namesOf(a.offset)
 		if a.copied != nil {
 			want[a.offset] = "stale"
-			if (there|left)&bit(e.of) != 0 || e.from < v.logStart {
+			if (there|left)&bit(e.of) != 0 || e.from < v.p.lost.below && v.takenBetween(v.p.start, a.offset)&bit(e.of) == 0 && v.named(v.end())&bit(e.of) == 0 {
 				want[a.offset] = "carried"
 			}
 			continue

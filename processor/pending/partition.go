@@ -78,7 +78,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 	p := &Partition{Env: env, parsers: parsers}
 	p.keyed = keyed{env: &p.Env, window: window{index: index{marks: &p.marks, ids: newIDs()}, parsers: &p.parsers, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
 	p.order = &p.keyed
-	p.readAgain = high
+	p.readAgain, p.lost.below = high, c.GivenUp
 	if c.Appended {
 		p.ownEnd, p.sure = high, true
 	}
@@ -100,9 +100,6 @@ func (p *Partition) Use(store *state.Partition, got Inherited, now, window int64
 	p.wheel.several = got.Pending() > 0 // it is not known where that goes
 	p.ledger, p.start, p.position, p.dirty, p.identified, p.copied = got.ledger, got.Start, got.Start, got.dirty, got.identified, got.copied
 }
-
-// LogBegins says where the log began when the partition was assigned: what copies were made of below that is lost.
-func (m *marks) LogBegins(at int64) { m.logStart = at }
 
 // Ordered reports whether it delivers in the order of the log: a fixed delay.
 func (p *Partition) Ordered() bool {

@@ -21,6 +21,7 @@ const (
 	releaseRecord                       // a record that was cancelled or replaced
 	releaseStub                         // a stub that was
 	releaseUnread                       // either of them, which only the log holds: the ledger goes on counting it until it is read again
+	releaseLost                         // a record that was given up, before its copy was read
 	releaseID                           // the id of a record that was delivered: Trim takes the record out of the store, and not its id
 	releaseOvertaker                    // a record that was delivered before W passes it, and that the store may hold
 )
@@ -29,6 +30,9 @@ const (
 func (r release) giveUp(w *window) {
 	switch r.kind {
 	case releaseUnread:
+		return
+	case releaseLost:
+		delete(w.gone, r.key)
 		return
 	case releaseOffset:
 		w.ledger.Release(r.offset)

@@ -45,7 +45,7 @@ type scope struct {
 }
 
 // counts are how often something has happened, or may.
-type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses int }
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets int }
 
 var scopes = []scope{
 	{name: "in memory", sorts: "panj", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},
@@ -104,6 +104,17 @@ var scopesOfCopies = []scope{
 	{name: "copies, cancelled on the way, short of memory", sorts: "ak", before: cancelledOnTheWay, most: counts{crashes: 1, carries: 1, cuts: 1, shortages: 1, rereads: 1}, short: 9, deep: 11, states: 20, shows: "read again"},
 	{name: "copies, replaced on the way", sorts: "aq", stored: true, before: cancelledOnTheWay, most: counts{crashes: 2, carries: 1, cuts: 1}, short: 8, deep: 10, states: 20, shows: "stale"},
 	{name: "copies, cancelled on the way, followed", sorts: "ak", stored: true, followed: true, before: cancelledOnTheWay, most: counts{crashes: 1, carries: 1, cuts: 1}, short: 8, deep: 10, states: 20, shows: "stale"},
+	{name: "copies, what they are made of is lost, cancels", sorts: "ak", most: counts{requests: 2, crashes: 2, carries: 2, losses: 1}, short: 7, deep: 10, states: 100, shows: "carried, lost, taken away"},
+	{name: "copies, cancelled on the way, what they are made of is lost", sorts: "ak", before: cancelledOnTheWay, most: counts{crashes: 2, carries: 1, losses: 1}, short: 9, deep: 11, states: 20, shows: "lost, stale"},
+	{name: "copies, cancelled on the way by id, what they are made of is lost", sorts: "iC", stored: true, before: cancelledOnTheWay, most: counts{crashes: 2, carries: 1, losses: 1}, short: 8, deep: 11, states: 20, shows: "lost, stale"},
+	{name: "copies, replaced on the way, what they are made of is lost", sorts: "aq", before: cancelledOnTheWay, most: counts{crashes: 2, carries: 1, losses: 1}, short: 9, deep: 11, states: 20, shows: "lost, stale"},
+	{name: "copies, what they are made of is lost, followed", sorts: "ak", stored: true, followed: true, most: counts{requests: 2, crashes: 2, carries: 2, losses: 1}, short: 6, deep: 9, states: 100, shows: "carried"},
+	{name: "copies, reset", sorts: "a", most: counts{requests: 2, crashes: 1, carries: 2, resets: 1}, short: 7, deep: 10, states: 100, shows: "carried, reset"},
+	{name: "copies, reset, cut", sorts: "a", most: counts{requests: 2, crashes: 1, carries: 2, resets: 1, cuts: 1, losses: 1}, short: 7, deep: 10, states: 100, shows: "carried, reset"},
+	{name: "copies, reset, cancels", sorts: "ak", most: counts{requests: 2, crashes: 1, carries: 1, resets: 1}, short: 7, deep: 10, states: 100, shows: "carried, reset"},
+	{name: "copies, reset, with a store", sorts: "ak", stored: true, most: counts{requests: 2, crashes: 1, carries: 2, resets: 1}, short: 6, deep: 9, states: 100, shows: "carried, reset"},
+	{name: "copies, reset, ids", sorts: "iC", most: counts{requests: 2, crashes: 1, carries: 1, resets: 1}, short: 7, deep: 9, states: 100, shows: "carried, reset"},
+	{name: "copies, cancelled on the way, reset", sorts: "ak", before: cancelledOnTheWay, most: counts{crashes: 1, carries: 1, resets: 1}, short: 8, deep: 11, states: 20, shows: "reset"},
 	{name: "copies, late ones", sorts: "pa", before: oneDelivered, most: counts{requests: 2, crashes: 1, carries: 2, cuts: 1}, short: 6, deep: 9, states: 100, shows: "carried, late"},
 }
 

@@ -84,6 +84,8 @@ func init() { // whose steps use each other
 			v.note("cut")
 		}},
 		{"retention takes what was carried", func(v *life) bool { return v.been.losses < v.most.losses }, (*life).loseCarried},
+		{"the checkpoint is reset to behind what was carried", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.from + 1 }) }},
+		{"the checkpoint is reset to a copy", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.Offset }) }},
 		{"the turn is refused", func(v *life) bool { return len(v.taken) > 0 && v.been.refusals < v.most.refusals }, (*life).refuse},
 		{"a checkpoint", func(v *life) bool { return v.p.live && v.beside == nil && (v.atLeastOnce || len(v.taken) == 0) }, (*life).checkpoint},
 		{"the checkpoint is written", func(v *life) bool { return v.beside != nil }, (*life).wrote},
@@ -153,6 +155,8 @@ func canCarry(v *life) bool {
 
 func canCrash(v *life) bool { return v.been.crashes < v.most.crashes }
 
+func canReset(v *life) bool { return v.been.resets < v.most.resets }
+
 func canHaveHappened(v *life) bool { return canCrash(v) && (len(v.taken) > 0 || v.beside != nil) }
 
 // alone: without a follower, whose turn comes otherwise.
@@ -173,7 +177,7 @@ func (v *life) undisturbed() bool { return v.p.live && len(v.taken) == 0 && v.be
 // them go unseen.
 func (v *life) fingerprint() uint64 {
 	h := hashed{b: v.scratch[:0]}
-	h.put(v.logStart, v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted), int64(v.deadLettered))
+	h.put(v.logStart, v.committed.GivenUp, v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted), int64(v.deadLettered))
 	h.counts(v.been)
 	h.flags(v.open, v.storeless, v.f != nil, v.beside != nil)
 	for _, of := range slices.Sorted(maps.Keys(v.takenBy)) {
@@ -229,7 +233,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {

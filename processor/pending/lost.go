@@ -1,0 +1,101 @@
+package pending
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// lost is about records that were given up, and copies of which lie at or above O: the log has lost them, and a person has gone on all the same (accept_loss), or
+// has reset the checkpoint to between a record and its copy. Neither the log nor the store has them, as if they were resolved; so checkpoints say below which
+// offset that is (state.Checkpoint.GivenUp). A copy that was made of what lies below stands for its record, unless something that is
+// read has taken that away, or says that it is resolved.
+//
+// Nothing else tells of it. Where the log begins does not: what lies there and above L may be gone, and the store knows what had become of it. Nor does L, which passes
+// what is resolved: a copy of that may come long after, in at_least_once, from an owner that was frozen.
+//
+// The zero value has lost nothing. It is so once all is decided that was read in the catch-up.
+type lost struct {
+	below int64                  // what lies below this offset was given up
+	keys  map[state.Key]struct{} // of that, and named by what was read
+	ids   map[string][]wanted    // ids that were named, and nothing had them: the first so many
+}
+
+// mostIDsLost are so many ids: a MiB. They are kept for what hardly ever happens.
+const mostIDsLost = 10_000
+
+// names notes what a record names that was read.
+func (l *lost) names(key state.Key) {
+	if key.Seq >= l.below {
+		return
+	}
+	if l.keys == nil {
+		l.keys = map[state.Key]struct{}{}
+	}
+	l.keys[key] = struct{}{}
+}
+
+// namesID notes an id that a record names which was read, and that nothing has.
+func (l *lost) namesID(w wanted) {
+	if l.below == 0 || len(l.ids) >= mostIDsLost {
+		return
+	}
+	if l.ids == nil {
+		l.ids = map[string][]wanted{}
+	}
+	id := string(w.id)
+	w.id = nil
+	l.ids[id] = append(l.ids[id], w)
+}
+
+// has reports whether a copy stands for a record that was lost.
+func (l *lost) has(cp *copyOf) bool {
+	if cp.from >= l.below {
+		return false
+	}
+	_, named := l.keys[cp.key]
+	return !named && !slices.ContainsFunc(l.ids[string(runID(cp.run))], func(w wanted) bool {
+		return w.means(indexEntry{key: cp.key, written: cp.written})
+	})
+}
+
+// lostCopies are copies at or above O that stand for records that were lost, unless something takes these away that lies before: what names such a record finds it,
+// although it is read later.
+type lostCopies map[state.Key]*copyOf
+
+// lostCopiesOf are those among the open questions.
+func lostCopiesOf(k *keyed) (all lostCopies) {
+	for i := range k.questions {
+		q := &k.questions[i]
+		if q.copied == nil || q.copied.from >= k.lost.below || q.copied.stub != (state.Key{}) {
+			continue
+		}
+		if all == nil {
+			all = lostCopies{}
+		}
+		cp := *q.copied
+		cp.run = k.near.get(k.late.at(q.offset).ref) // while questions are answered none is released but that of its copy
+		all[cp.key] = &cp
+	}
+	return all
+}
+
+// take takes the record of a key away before its copy is read.
+func (cs lostCopies) take(l *lost, key state.Key) (r release, taken bool) {
+	cp, is := cs[key]
+	if !is || !l.has(cp) {
+		return r, false
+	}
+	return release{kind: releaseLost, offset: key.Seq, key: key, id: bytes.Clone(runID(cp.run))}, true
+}
+
+// withID are those with an id.
+func (cs lostCopies) withID(l *lost, id []byte) (found []indexEntry) {
+	for _, cp := range cs {
+		if string(runID(cp.run)) == string(id) && l.has(cp) {
+			found = append(found, indexEntry{key: cp.key, written: cp.written})
+		}
+	}
+	return found
+}
