@@ -26,6 +26,27 @@ func (b batch) after(carried batch, took, may time.Duration, most batch) batch {
 	return b
 }
 
+// times is a share of a batch.
+func (b batch) times(share float64) batch {
+	return batch{int(share * float64(b.records)), int64(share * float64(b.bytes))}
+}
+
+// brisk is which share of a batch a turn takes that others join: they wait for the turn in flight and for their own, so both should be short. What
+// a turn costs beside its records is some ms, so very short ones would take too much from what is due at one instant.
+type brisk float64
+
+const (
+	briskTurn  = 20 * time.Millisecond
+	briskLeast = 0.5
+)
+
+// after is the share after a turn that could not hold all that was due.
+func (b brisk) after(carried batch, took time.Duration, of batch) brisk {
+	share := max(float64(carried.records)/float64(of.records), float64(carried.bytes)/float64(of.bytes))
+	wanted := min(max(share*float64(briskTurn)/float64(took), briskLeast), 1)
+	return b + brisk(wanted-float64(b))/4
+}
+
 // brought is how much a turn has brought to the brokers: all of it, or what was acknowledged before
 // it was given up. When that is nothing, it says no more than that all of it was too much.
 func (t *turn) brought() (b batch) {

@@ -132,7 +132,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 		l.quota.OnBrokerThrottle(kgo.BrokerMetadata{}, time.Second, true)
 		l.turns.ahead = &turn{kit: &l.kit, parts: []*part{pt}, begin: make(chan bool, 1)}
 		l.turns.decided <- l.turns.ahead
-		l.turns.release(true, l.membership)
+		l.turns.release(l.order, true, l.membership)
 		equals(t, "put back", p.Repeated(), []*pending.Part{pt.Part})
 		if parts, _ := l.selection.records(l.order, testNow); len(parts) > 0 {
 			t.Errorf("a turn begins with %v", parts[0].offsets())

@@ -253,7 +253,7 @@ func TestCopiesBesideFullTurns(t *testing.T) {
 	x.since = time.Now()
 	c.l.turns.begin(c.l.order, testNow, outsider{})
 	equal(t, "what is due is rendered ahead before that", c.l.turns.ahead != nil, true)
-	c.l.turns.release(false, outsider{})
+	c.l.turns.release(c.l.order, false, outsider{})
 }
 
 // A copy that is refused for what it is makes no suspect of a record that went along, and blames no topic.

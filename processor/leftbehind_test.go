@@ -34,7 +34,7 @@ func TestTrialsEndWithATurnThatDoesNotBegin(t *testing.T) {
 	on.Trying.Store(true)
 	l.turns.ahead = &turn{kit: &l.kit, begin: make(chan bool, 1), trials: []*targets.Target{on}}
 	l.turns.decided <- l.turns.ahead
-	l.turns.release(false, l.membership)
+	l.turns.release(l.order, false, l.membership)
 	equal(t, "a turn has it on trial", on.Trying.Load(), false)
 }
 

@@ -84,7 +84,7 @@ func TestDeadLetterIsTheRequestAsWritten(t *testing.T) {
 			q.Headers = append(q.Headers, kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte("5s")}, kgo.RecordHeader{Key: topics.HeaderAttempt, Value: []byte("7")}, kgo.RecordHeader{Key: "a"})
 			tn := readyTurn(t, l, w, retryOf(testMark, q, 2, testNow))
 			l.targets.Of([]byte(c.target)).State.Store(&targets.State{Status: c.status, Asked: time.Now().Add(time.Minute)})
-			tn.renderParts(t.Context())
+			tn.renderParts(t.Context(), tn.parts)
 			if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
 				t.Fatalf("outputs are %+v", tn.render.outputs)
 			}

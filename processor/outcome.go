@@ -32,9 +32,17 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay me
 	for _, h := range t.held {
 		ts.hold(h)
 	}
+	if t.outcome == outcomeDone {
+		ts.happened(ctx, t)
+	}
+	// Where some checkpoints were refused their parts are to be tried again, and nothing may happen before them.
+	goesOn := t.outcome == outcomeDone && len(t.held)+len(t.refused) == 0
+	if goesOn { // it has not to wait for what takes some ms here
+		ts.release(ps, true, stay)
+	}
 	switch {
 	case t.outcome == outcomeDone:
-		ts.done(ctx, t)
+		ts.done(t)
 	case t.outcome == outcomeAborted && !t.plain:
 		ts.givenUp(ctx, ps, t)
 	}
@@ -43,12 +51,24 @@ func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay me
 	}
 	ts.concludeCopies(t)
 	ts.full = t.full
-	// Where some checkpoints were refused their parts are to be tried again, and nothing may happen before them.
-	ts.release(t.outcome == outcomeDone && len(t.held)+len(t.refused) == 0, stay)
+	if !goesOn {
+		ts.release(ps, false, stay)
+	}
+}
+
+// happened takes in of a turn that happened what the next one has to know.
+func (ts *turns) happened(ctx context.Context, t *turn) {
+	for _, pt := range t.tried {
+		pt.p.Appended(t.ownEnds[pt])
+	}
+	if t.producer != nil && t.producer.Stale() && !ts.stopping {
+		ts.log.Info("a decision was asked for twice; the producers are renewed before a late copy can decide anything else")
+		ts.producers.renew(ctx, 0)
+	}
 }
 
 // done takes in a turn that happened.
-func (ts *turns) done(ctx context.Context, t *turn) {
+func (ts *turns) done(t *turn) {
 	if t.plain {
 		ts.checkpoints.wrote(t)
 	} else {
@@ -58,10 +78,6 @@ func (ts *turns) done(ctx context.Context, t *turn) {
 			ts.selection.resize(t)
 		}
 		ts.settle(t)
-	}
-	if t.producer != nil && t.producer.Stale() && !ts.stopping {
-		ts.log.Info("a decision was asked for twice; the producers are renewed before a late copy can decide anything else")
-		ts.producers.renew(ctx, 0)
 	}
 }
 
@@ -184,7 +200,6 @@ func (ts *turns) settle(t *turn) {
 		p := pt.p
 		p.answeredAt, p.err = now, nil
 		p.Settle(pt.Part)
-		p.Appended(t.ownEnds[pt])
 		ts.selection.recycle(pt)
 		ts.counters.effects(p)
 		if ts.cfg.Guarantee == ExactlyOnce {

@@ -1,6 +1,8 @@
 package processor
 
 import (
+	"iter"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/pending"
@@ -39,4 +41,15 @@ const (
 // appends reports whether the output goes to the partition itself that it comes from.
 func (k outputKind) appends() bool {
 	return k == outRetry || k == outResolve || k == outPostponed || k == outCopy
+}
+
+// records are those that the turn produces, as they are handed over.
+func (r *renderer) records() iter.Seq[*kgo.Record] {
+	return func(yield func(*kgo.Record) bool) {
+		for i := range r.outputs {
+			if !yield(r.outputs[i].rec) {
+				return
+			}
+		}
+	}
 }

@@ -49,6 +49,7 @@ type partition struct {
 	wanted     int       // how much it wanted when the lane last asked, and when it was last served
 	served     int
 	claim      float64 // how much of a turn is its own, in weights of routes
+	more       bool    // its share of the last turn may not have held all that was due
 	paused     bool    // the reader has been told to leave it alone
 
 	copying     bool      // a turn has copies of what is pending in it

@@ -30,7 +30,7 @@ type renderer struct {
 	auditor auditor       // what becomes of requests: its outputs follow
 	acked   []*kgo.Record // scratch of produce
 	now     time.Time     // the timestamp of what is delivered
-	parts   []*part       // of the turn
+	parts   []*part       // that are rendered together
 	named   bool          // the targets of all its records have been named
 
 	delivered topics.Delivered // of the last record: neighbours mostly share most of it

@@ -14,25 +14,33 @@ import (
 type selection struct {
 	*kit
 	batch     batch                 // how much a turn takes
+	brisk     brisk                 // how much of that while others join it
 	resizedAt time.Time             // when it was last said that turns are made smaller
 	served    int                   // how often partitions were asked for what is due
 	narrowing bool                  // there may be suspects (suspect.go)
 	lost      lost                  // time, to the search for those to blame
+	room      batch                 // what is left of the turn that is rendered ahead, for those that join it
+	joinedAt  time.Time             // when something last did
 	due       []*partition          // scratch
+	some      []*partition          // scratch: which of the lane's are asked
 	ofRoute   map[*topics.Route]int // scratch: how many of them each route has
 	spare     [][]pending.Item      // memory of parts that have been settled
 }
 
 func newSelection(k *kit) selection {
 	s := selection{kit: k}
-	s.batch = s.most()
+	s.batch, s.brisk = s.most(), 1
 	return s
 }
 
-// records takes what is due, up to the bounds of a batch, and says whether more may be due. No route gets less of the batch than its weight
-// is of those that have something due, and none of its partitions less than an equal share of that, if they want as much: those that
-// want least of their share come first, and what they leave is shared among the others (weighted max-min fairness). Where there are more
-// partitions than records in a batch, those come first that have waited longest. While a quota lasts it takes nothing.
+const (
+	// joinShare is how much of a turn that is rendered ahead is left for those that join it.
+	joinShare = 1. / 16
+	// joinMemory is for how long turns are brisk when something has joined one.
+	joinMemory = time.Second
+)
+
+// records takes what is due, up to the bounds of a batch, and says whether more may be due. While a quota lasts it takes nothing.
 func (s *selection) records(ps []*partition, now int64) (parts []*part, full bool) {
 	if s.quota.Lasts() {
 		return nil, false
@@ -40,20 +48,69 @@ func (s *selection) records(ps []*partition, now int64) (parts []*part, full boo
 	if parts = s.narrow(ps, now); len(parts) > 0 {
 		return parts, false
 	}
+	parts, _, full = s.share(ps, now, s.batch)
+	return parts, full
+}
+
+// ahead is records for a turn that is rendered while another one is in flight. It takes of those of which the last turn could not hold all that
+// was due. The others join it when it begins: what is due of them by then does not wait for another turn.
+func (s *selection) ahead(ps []*partition, now int64) (parts []*part, full bool) {
+	long, aside := s.which(ps, func(p *partition) bool { return p.more }), s.batch.times(joinShare)
+	if s.room = (batch{}); s.narrowing || s.quota.Lasts() || len(long) == 0 || len(long) == len(ps) || aside.records == 0 {
+		return s.records(ps, now)
+	}
+	most := batch{s.batch.records - aside.records, s.batch.bytes - aside.bytes}
+	if time.Since(s.joinedAt) < joinMemory {
+		most = most.times(float64(s.brisk))
+	}
+	parts, s.room, full = s.share(long, now, most)
+	s.room.records, s.room.bytes = s.room.records+aside.records, s.room.bytes+aside.bytes
+	return parts, full
+}
+
+// join takes what is due of those that are in no turn, up to what the one that is rendered ahead has left.
+func (s *selection) join(ps []*partition, now int64) (parts []*part, full bool) {
+	if s.narrowing || s.room.records <= 0 || s.room.bytes <= 0 {
+		return nil, false
+	}
+	if parts, _, full = s.share(s.which(ps, func(p *partition) bool { return p.opened() && p.Undecided() == 0 }), now, s.room); len(parts) > 0 {
+		s.joinedAt = time.Now()
+	}
+	return parts, full
+}
+
+func (s *selection) which(ps []*partition, is func(*partition) bool) []*partition {
+	s.some = s.some[:0]
+	for _, p := range ps {
+		if is(p) {
+			s.some = append(s.some, p)
+		}
+	}
+	return s.some
+}
+
+// share takes what is due, up to some bounds, and says what is left of these. No route gets less than its weight is of those that have something
+// due, and none of its partitions less than an equal share of that, if they want as much: those that want least of their share come first, and
+// what they leave is shared among the others (weighted max-min fairness). Where there are more partitions than records, those come first that have
+// waited longest.
+func (s *selection) share(ps []*partition, now int64, left batch) (parts []*part, rest batch, full bool) {
 	due := s.due[:0]
 	for _, p := range ps {
 		if p.wanted = p.wants(now); p.wanted > 0 {
 			due = append(due, p)
 		}
+		p.more = false
 	}
 	s.due, s.served = due, s.served+1
-	if len(due) > s.batch.records {
+	if len(due) > left.records {
 		slices.SortStableFunc(due, func(a, b *partition) int { return cmp.Compare(a.served, b.served) })
-		due, full = due[:s.batch.records], true
+		for _, p := range due[left.records:] {
+			p.more = true
+		}
+		due, full = due[:left.records], true
 	}
 	claims := s.claims(due)
 	slices.SortStableFunc(due, func(a, b *partition) int { return cmp.Compare(float64(a.wanted)/a.claim, float64(b.wanted)/b.claim) })
-	left := s.batch
 	for i, p := range due {
 		part := p.claim / claims
 		if claims -= p.claim; i == len(due)-1 {
@@ -68,10 +125,11 @@ func (s *selection) records(ps []*partition, now int64) (parts []*part, full boo
 		}
 		size := pt.Size()
 		left.records, left.bytes = left.records-len(pt.Items), left.bytes-size
-		full = full || len(pt.Items) >= share.records || size >= share.bytes
+		p.more = len(pt.Items) >= share.records || size >= share.bytes
+		full = full || p.more
 		parts = s.serve(parts, pt)
 	}
-	return parts, full
+	return parts, left, full
 }
 
 // claims says how much of a turn each partition may claim, and how much all of them: the weight of a route is divided by how many of its
@@ -103,6 +161,9 @@ func (s *selection) resize(t *turn) {
 	throttled := s.quota.Left()
 	took := time.Since(t.began) + throttled
 	was := s.batch
+	if t.full && throttled == 0 {
+		s.brisk = s.brisk.after(t.brought(), took, was)
+	}
 	s.batch = was.after(t.brought(), took, s.cfg.TurnTimeout, s.most())
 	if s.batch.records < was.records && time.Since(s.resizedAt) > time.Minute {
 		s.resizedAt = time.Now()

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
@@ -33,6 +30,7 @@ type turn struct {
 	patience int // turns in a row before this one that ran out of time
 	cancel   context.CancelFunc
 	begin    chan bool // not nil: rendered ahead, and told here whether to go on
+	joining  []*part   // of parts, since it was told to go on
 
 	// What became of it; set before it is handed back to the lane.
 	outcome     outcome
@@ -94,11 +92,17 @@ func (t *turn) run(ctx context.Context) {
 		t.commitPlain(ctx)
 		return
 	}
-	t.renderParts(ctx)
-	if t.begin != nil && !<-t.begin {
-		t.outcome = outcomeNotBegun
-		return
+	t.renderParts(ctx, t.parts)
+	if t.begin != nil {
+		if !<-t.begin {
+			t.outcome = outcomeNotBegun
+			return
+		}
+		t.parts = append(t.parts, t.joining...)
+		t.renderParts(ctx, t.joining)
 	}
+	t.render.outputs = append(t.render.outputs, t.render.auditor.outputs...)
+	t.ownEnds = map[*part]int64{}
 	for i := range t.render.outputs {
 		if o := &t.render.outputs[i]; o.kind.appends() {
 			o.part.To.Appended = true
@@ -119,10 +123,10 @@ func (t *turn) run(ctx context.Context) {
 }
 
 // renderParts makes the records of every part that can be tried now.
-func (t *turn) renderParts(ctx context.Context) {
+func (t *turn) renderParts(ctx context.Context, parts []*part) {
 	now := t.clock.Time()
-	t.render.parts = t.parts
-	for _, pt := range t.parts {
+	t.render.parts, t.render.named = parts, false
+	for _, pt := range parts {
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
 		// clock has been set back since.
 		t.render.now = now
@@ -141,9 +145,7 @@ func (t *turn) renderParts(ctx context.Context) {
 		}
 		t.tried = append(t.tried, pt)
 	}
-	t.render.outputs = append(t.render.outputs, t.render.auditor.outputs...)
 	t.trials = t.render.trials
-	t.ownEnds = map[*part]int64{}
 }
 
 // commitPlain writes the checkpoints of partitions for which nothing is due. It is sent once: a
@@ -263,17 +265,6 @@ func behind(passed time.Duration, acked, rest int) time.Duration {
 		return 0
 	}
 	return time.Duration(float64(passed) * float64(rest-acked) / float64(acked))
-}
-
-// records are those that the turn produces, as they are handed over.
-func (r *renderer) records() iter.Seq[*kgo.Record] {
-	return func(yield func(*kgo.Record) bool) {
-		for i := range r.outputs {
-			if !yield(r.outputs[i].rec) {
-				return
-			}
-		}
-	}
 }
 
 // abort makes sure that a turn that has not been asked to commit cannot happen any more. If that is not known, the outcome is unknown.

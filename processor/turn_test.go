@@ -225,7 +225,7 @@ func TestRefusalOfTargetIsAskedForAnew(t *testing.T) {
 				st.Asked = time.Now().Add(c.asked) // which is testNow by the clock that counts
 				orders.State.Store(&st)
 				orders.Hurry.Store(false)
-				tn.renderParts(t.Context())
+				tn.renderParts(t.Context(), tn.parts)
 				if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != c.want {
 					t.Fatalf("outputs are %+v", tn.render.outputs)
 				}
@@ -280,7 +280,7 @@ func TestRouteDecidesWhatComesOut(t *testing.T) {
 				r.Headers = append(r.Headers, kgo.RecordHeader{Key: tt.headers[i], Value: []byte(tt.headers[i+1])})
 			}
 			tn := readyTurn(t, l, w, r)
-			tn.renderParts(t.Context())
+			tn.renderParts(t.Context(), tn.parts)
 			if len(tn.render.outputs) != 1 || tn.render.outputs[0].kind != outDelivered {
 				t.Fatalf("outputs are %+v", tn.render.outputs)
 			}
@@ -310,7 +310,7 @@ func TestOneRecordOnTrial(t *testing.T) {
 		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.OnTrial, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Failures: 1})
 	}
 	kinds := func(tn *turn) (kinds []outputKind) {
-		tn.renderParts(t.Context())
+		tn.renderParts(t.Context(), tn.parts)
 		for _, o := range tn.render.outputs {
 			kinds = append(kinds, o.kind)
 		}

@@ -68,7 +68,7 @@ func (ts *turns) gather(t *turn, ps []*partition, now int64) {
 // decided and has happened, and is put back otherwise.
 func (ts *turns) beginAhead(ps []*partition, now int64) {
 	t := &turn{kit: ts.kit, began: time.Now(), begin: make(chan bool, 1)}
-	if t.parts, t.full = ts.selection.records(ps, now); len(t.parts) > 0 {
+	if t.parts, t.full = ts.selection.ahead(ps, now); len(t.parts) > 0 {
 		if ts.cfg.Guarantee == ExactlyOnce {
 			t.parts = append(t.parts, ts.checkpoints.stale(ps)...) // turns may go on being full
 		}
@@ -77,8 +77,8 @@ func (ts *turns) beginAhead(ps []*partition, now int64) {
 	}
 }
 
-// release lets the turn begin that was rendered ahead, or puts it back.
-func (ts *turns) release(begin bool, stay membership) {
+// release lets the turn begin that was rendered ahead, or puts it back. What has become due meanwhile of partitions that are not in it joins it.
+func (ts *turns) release(ps []*partition, begin bool, stay membership) {
 	t := ts.ahead
 	if t == nil {
 		return
@@ -90,6 +90,8 @@ func (ts *turns) release(begin bool, stay membership) {
 			// The turn before may have appended above this one's O.
 			pt.To.Appended = pt.To.Appended || pt.p.Marks().OwnEnd > pt.To.Offset
 		}
+		joining, full := ts.selection.join(ps, ts.clock.Now())
+		t.joining, t.full = joining, t.full || full
 		ts.inFlight = t
 		t.begin <- true
 		return

@@ -1,0 +1,97 @@
+package processor
+
+import (
+	"maps"
+	"testing"
+	"time"
+)
+
+// What is rendered ahead is of those that the last turn could not hold. The others have a part of the batch to join it with, and what fills that is
+// rendered ahead the next time.
+func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
+	const batch = 160
+	l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = batch, 256<<20 })
+	first := livePartition(t, l)
+	clear(l.partitions)
+	for n := range int32(3) {
+		p := emptyPartition(first, n)
+		l.partitions[p.tp] = p
+	}
+	l.order = inOrder(l.partitions)
+	hot, cold, s := l.order[1], l.order[2], &l.selection
+	due := func(p *partition, n int) {
+		for range n {
+			l.read(t, p, testNow, req(p.Marks().Position, testNow, "orders"))
+		}
+	}
+	turn := func(what string, parts []*part, full bool, want map[*partition]int, wantFull bool) {
+		t.Helper()
+		got := map[*partition]int{}
+		for _, pt := range parts {
+			got[pt.p] += len(pt.Items)
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+		equal(t, what+": full", full, wantFull)
+	}
+	due(hot, 20*batch)
+	due(cold, 1)
+	inFlight, full := s.records(l.order, testNow)
+	turn("the first", inFlight, full, map[*partition]int{hot: batch - 1, cold: 1}, true)
+	due(cold, 2)
+	ahead, full := s.ahead(l.order, testNow)
+	turn("ahead", ahead, full, map[*partition]int{hot: batch - batch/16}, true)
+	due(cold, 3)
+	l.happened(inFlight...)
+	joining, full := s.join(l.order, testNow)
+	turn("joining", joining, full, map[*partition]int{cold: 5}, false)
+	l.happened(append(ahead, joining...)...)
+
+	due(cold, batch/16+(batch-batch/16)/2)
+	ahead, full = s.ahead(l.order, testNow)
+	turn("ahead, when much is due of another one", ahead, full, map[*partition]int{hot: batch - batch/16}, true)
+	joining, full = s.join(l.order, testNow)
+	turn("joining with much", joining, full, map[*partition]int{cold: batch / 16}, true)
+	l.happened(append(ahead, joining...)...)
+	ahead, full = s.ahead(l.order, testNow)
+	turn("ahead, of both", ahead, full, map[*partition]int{hot: (batch - batch/16) / 2, cold: (batch - batch/16) / 2}, true)
+
+	s.brisk = 0.5
+	l.happened(ahead...)
+	ahead, full = s.ahead(l.order, testNow)
+	turn("ahead, while others join", ahead, full, map[*partition]int{hot: (batch - batch/16) / 2}, true)
+	l.happened(ahead...)
+	s.joinedAt = time.Time{}
+	ahead, full = s.ahead(l.order, testNow)
+	turn("ahead, when none has joined of late", ahead, full, map[*partition]int{hot: batch - batch/16}, true)
+
+	due(l.order[0], 1)
+	s.narrowing = true
+	joining, full = s.join(l.order, testNow)
+	turn("joining suspects", joining, full, map[*partition]int{}, false)
+}
+
+// Turns that others join are shortened, to half at most, and those that are short grow.
+func TestTurnsAreBriskWhileOthersJoin(t *testing.T) {
+	of := batch{20_000, 16 << 20}
+	for _, c := range []struct {
+		name    string
+		is      brisk
+		carried batch
+		took    time.Duration
+		want    brisk
+	}{
+		{"in time", 1, batch{20_000, 2 << 20}, 20 * time.Millisecond, 1},
+		{"a quarter too long", 0.8, batch{20_000, 2 << 20}, 25 * time.Millisecond, 0.8},
+		{"smoothed", 1, batch{20_000, 2 << 20}, 25 * time.Millisecond, 0.95},
+		{"half at least", 0.5, batch{20_000, 2 << 20}, time.Second, 0.5},
+		{"by its bytes", 1, batch{10, 16 << 20}, 25 * time.Millisecond, 0.95},
+		{"quick", 0.5, batch{10_000, 2 << 20}, 10 * time.Millisecond, 0.625},
+		{"never more than all", 1, batch{20_000, 2 << 20}, time.Millisecond, 1},
+	} {
+		if got := c.is.after(c.carried, c.took, of); got < c.want-1e-9 || got > c.want+1e-9 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
