@@ -24,6 +24,7 @@ type takeover struct {
 	passed     time.Duration // until a read_committed reader of the targets was past what it had left open
 	open       int           // partitions of the target that its open transaction held up
 	log        int64         // records in the logs of its partitions
+	bare       float64       // how many records of these logs a second are got by bare readers, one for each of the others; 0: not measured
 	stayed     time.Duration // the largest lateness, meanwhile, of records of partitions that it did not have
 }
 
@@ -49,12 +50,14 @@ func cold(ctx context.Context, r *runner) ([]Result, error) {
 		return nil, err
 	}
 	f := t.figures()
-	f["log_per_s"] = float64(t.log) / (t.live - t.restored).Seconds()
+	f["log_per_s"], f["bare_per_s"] = float64(t.log)/(t.live-t.restored).Seconds(), t.bare
+	f["bare_ratio"] = f["log_per_s"] / f["bare_per_s"]
 	return []Result{{
 		Case: "cold",
-		What: fmt.Sprintf("%s without standbys; the others hold nothing of the %d partitions, so their pending records are read from the log: %s records, in the time from when the first of the partitions is claimed until the last is live. %s",
+		What: fmt.Sprintf("%s without standbys; the others hold nothing of the %d partitions, so their pending records are read from the log: %s records, in the time from when the first of the partitions is claimed until the last is live. "+
+			"Bare readers, as many as there are others, read the same logs afterwards and do nothing with them. %s",
 			takeoverWhat(r, &t, r.o.Pending), t.partitions, thousands(t.log), alike),
-		Measured: fmt.Sprintf("%s; %s records of log/s", t.String(), thousands(int64(f["log_per_s"]))), Figures: f, Checked: checked,
+		Measured: fmt.Sprintf("%s; %s records of log/s, %.2f of the bare readers' %s", t.String(), thousands(int64(f["log_per_s"])), f["bare_ratio"], thousands(int64(t.bare))), Figures: f, Checked: checked,
 	}}, nil
 }
 
@@ -84,8 +87,13 @@ func takeOver(ctx context.Context, r *runner, name string, standbys, pending int
 		if err := sc.warm(ctx); err != nil {
 			return err
 		}
-		if t, err = sc.killOne(ctx); err == nil {
-			r.progress("%s: %s", name, &t)
+		var partitions []int32
+		if t, partitions, err = sc.killOne(ctx); err != nil {
+			return err
+		}
+		r.progress("%s: %s", name, &t)
+		if standbys == 0 {
+			t.bare, err = sc.readBare(ctx, partitions, trio-1)
 		}
 		return err
 	})
@@ -110,15 +118,15 @@ func (sc *scene) warm(ctx context.Context) error {
 	})
 }
 
-// killOne kills a replica in the middle of a transaction, and waits until everything goes on without it.
-func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
+// killOne kills a replica in the middle of a transaction, and waits until everything goes on without it. It says which partitions it had.
+func (sc *scene) killOne(ctx context.Context) (t takeover, partitions []int32, err error) {
 	victim := sc.f.running()[0]
-	partitions := sc.owned(victim)
+	partitions = sc.owned(victim)
 	slices.Sort(partitions)
 	sc.r.progress("%s: killing a replica with %d partitions", sc.name, len(partitions))
 	at, open, err := sc.killInTransaction(ctx, victim)
 	if err != nil {
-		return t, err
+		return t, partitions, err
 	}
 	delivered := sc.o.firstFrom(partitions, at)
 	past := sc.o.first(open.partitions(), func(s *sighting) (int32, bool) { return s.to, s.offset > open[s.to] })
@@ -128,7 +136,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 		t.live = last.Sub(at)
 		return n
 	}); err != nil {
-		return t, err
+		return t, partitions, err
 	}
 	for _, wait := range []struct {
 		what  string
@@ -144,7 +152,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 			*wait.taken = max(last.Sub(at), 0)
 			return n
 		}); err != nil {
-			return t, err
+			return t, partitions, err
 		}
 	}
 	t.assigned, t.restored = sc.f.first(at, nil, processor.EventAssigned).Sub(at), sc.f.first(at, partitions, processor.EventRestored).Sub(at)
@@ -152,7 +160,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, err error) {
 		t.stayed = max(t.stayed, late)
 	}
 	t.log, err = sc.logOf(ctx, partitions)
-	return t, err
+	return t, partitions, err
 }
 
 // logOf counts the offsets in the logs of partitions.
