@@ -37,7 +37,7 @@ type brisk float64
 
 const (
 	briskTurn  = 20 * time.Millisecond
-	briskLeast = 0.5
+	briskLeast = 0.75
 )
 
 // after is the share after a turn that could not hold all that was due.

@@ -72,7 +72,7 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 	turn("joining suspects", joining, full, map[*partition]int{}, false)
 }
 
-// Turns that others join are shortened, to half at most, and those that are short grow.
+// Turns that others join are shortened, to three quarters at most, and those that are short grow.
 func TestTurnsAreBriskWhileOthersJoin(t *testing.T) {
 	of := batch{20_000, 16 << 20}
 	for _, c := range []struct {
@@ -85,9 +85,9 @@ func TestTurnsAreBriskWhileOthersJoin(t *testing.T) {
 		{"in time", 1, batch{20_000, 2 << 20}, 20 * time.Millisecond, 1},
 		{"a quarter too long", 0.8, batch{20_000, 2 << 20}, 25 * time.Millisecond, 0.8},
 		{"smoothed", 1, batch{20_000, 2 << 20}, 25 * time.Millisecond, 0.95},
-		{"half at least", 0.5, batch{20_000, 2 << 20}, time.Second, 0.5},
+		{"three quarters at least", 0.75, batch{20_000, 2 << 20}, time.Second, 0.75},
 		{"by its bytes", 1, batch{10, 16 << 20}, 25 * time.Millisecond, 0.95},
-		{"quick", 0.5, batch{10_000, 2 << 20}, 10 * time.Millisecond, 0.625},
+		{"quick", 0.75, batch{15_000, 2 << 20}, 15 * time.Millisecond, 0.8125},
 		{"never more than all", 1, batch{20_000, 2 << 20}, time.Millisecond, 1},
 	} {
 		if got := c.is.after(c.carried, c.took, of); got < c.want-1e-9 || got > c.want+1e-9 {
