@@ -26,7 +26,7 @@ func TestMeanings(t *testing.T) {
 		{"a jitter", "delay-for=5s", &Parser{jitter: 10_000}, []string{"delay-for: 5s after it was written: due at 2027-01-15T08:00:05.000Z, and 2.722s later for the jitter of its route"}},
 		{"refused", "delay-for=soon delay-target-topic=orders", &Parser{}, []string{"delay-for: refused: ", "delay-target-topic: not looked at: the record is refused"}},
 		{"the last of a name", "delay-for=5s delay-for=6s delay-id=", &Parser{}, []string{
-			"delay-for: does not count: delay-for is there, too", "delay-for: 6s after it was written: due at 2027-01-15T08:00:06.000Z", "delay-id: empty: as if it were not there"}},
+			"delay-for: does not count: of several with this name the last one does", "delay-for: 6s after it was written: due at 2027-01-15T08:00:06.000Z", "delay-id: empty: as if it were not there"}},
 		{"an id", "delay-for=5s delay-id=a delay-expires=1800000010", &Parser{onDuplicate: DuplicateReplaces}, []string{
 			"delay-for: 5s", "delay-id: its id; if a record of the partition has it, this one takes its place", "delay-expires: dead-lettered if it is not delivered until 2027-01-15T08:00:10.000Z"}},
 		{"a cancel", "delay-cancel=3-7-1800000000000 delay-for=5s", &Parser{}, []string{

@@ -61,7 +61,7 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 		case r.By != NoPreset && r.By != q.Preset:
 			r.Note = "does not count: the record does not say by this preset when it is due, so it is delivered"
 		case r.Note == "" && r.For != "" && n.at[f] != int32(i)+1:
-			r.Note = "does not count: " + headers[n.at[f]-1].Key + " is there, too"
+			r.Note = outdone(headers[i].Key, headers[n.at[f]-1].Key)
 		case r.Note == "" && r.For == "" && r.By == NoPreset:
 			r.Note = "is no header of a request"
 		case r.Note == "" && p.retries() && (f == fieldUntil || f == fieldFor || f == fieldExpires || f == fieldID):
@@ -84,6 +84,14 @@ func sourcePreset(name string) Preset {
 	return NoPreset
 }
 
+// outdone says why a header does not count beside another one that says the same.
+func outdone(name, by string) string {
+	if name == by {
+		return "does not count: of several with this name the last one does"
+	}
+	return "does not count: " + by + " is there, too"
+}
+
 // sourceNote says why the header at i does not name the target, although headers of its name may.
 func (p *Parser) sourceNote(headers []kgo.RecordHeader, n *headerMap, i int) string {
 	if at := n.at[fieldTopic]; at != 0 && len(bare(headers[at-1].Value)) > 0 {
@@ -95,7 +103,7 @@ func (p *Parser) sourceNote(headers []kgo.RecordHeader, n *headerMap, i int) str
 				if i == j {
 					return ""
 				}
-				return "does not count: " + name + " is there, too"
+				return outdone(headers[i].Key, name)
 			}
 		}
 	}

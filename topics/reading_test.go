@@ -14,7 +14,7 @@ func TestReadings(t *testing.T) {
 		want       string
 	}{
 		{"forms", "p1", []string{"delay-until", "1767225605123", "a", "b", "delay-expires", `"2026-01-02"`}, "delay-until>delay-until milliseconds since 1970|delay-expires>delay-expires date: midnight UTC"},
-		{"the last of a name", "p1", []string{"delay-for", "1s", "delay-for", "2s"}, "delay-for>delay-for numbers with units (does not count: delay-for is there, too)|delay-for>delay-for numbers with units"},
+		{"the last of a name", "p1", []string{"delay-for", "1s", "delay-for", "2s"}, "delay-for>delay-for numbers with units (does not count: of several with this name the last one does)|delay-for>delay-for numbers with units"},
 		{"delay-until wins", "p1", []string{"delay-for", "1s", "delay-until", "1767225605"}, "delay-for>delay-for numbers with units (does not count: delay-until wins)|delay-until>delay-until seconds since 1970"},
 		{"one that is null", "p1", []string{"delay-until", "null"}, "delay-until>delay-until (absent: it has no value)"},
 		{"one that cannot be read", "p1", []string{"delay-for", "soon"}, "delay-for>delay-for (cannot be read: " + whySpan + ")"},
