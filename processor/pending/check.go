@@ -11,7 +11,7 @@ import (
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkNothing(p), checkCounts(p))
+	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkNothing(p), checkCounts(p), checkEarly(p))
 }
 
 func checkMarks(p *Partition) error {
@@ -114,4 +114,38 @@ func checkCounts(p *Partition) error {
 		return fmt.Errorf("the store holds %d records and stubs with %d bytes above %v, and counts %d with %d", n, bytes, p.committed.Watermark, counts.Len(), counts.Bytes())
 	}
 	return nil
+}
+
+// checkEarly finds what memory holds above the horizon and does not know of, and what the store alone holds at or below it.
+func checkEarly(p *Partition) error {
+	t := &p.wheel
+	found, bytes := 0, int64(0)
+	for _, l := range append(slices.Clone(t.lines), &t.waiting) {
+		for _, e := range slices.Concat(l.blocks...) {
+			key := keyOfEntry(e)
+			if t.has(key) != p.horizon.Less(key) || t.has(key) && !ref(e.Ref).stored() {
+				return fmt.Errorf("record %v is early: %v, above the horizon: %v, in the store: %v", key, t.has(key), p.horizon.Less(key), ref(e.Ref).stored())
+			}
+			if t.has(key) {
+				found, bytes = found+1, bytes+int64(len(p.near.get(ref(e.Ref))))
+			}
+		}
+	}
+	if found != len(t.above) || bytes != t.bytes {
+		return fmt.Errorf("%d early records have %d bytes, and %d with %d are known of", found, bytes, len(t.above), t.bytes)
+	}
+	if !p.HasStore() || !p.live || p.dirty || p.drops.any() {
+		return nil
+	}
+	far := 0
+	err := p.store.Scan(scouting{&p.window}.first(), func(k state.Key, run []byte) bool {
+		if _, gone := p.gone[k]; !gone && !t.has(k) {
+			far++
+		}
+		return true
+	})
+	if err == nil && far != p.Far() {
+		err = fmt.Errorf("the store alone holds %d records and stubs above the horizon, and %d are counted", far, p.Far())
+	}
+	return err
 }

@@ -164,7 +164,7 @@ func (k *keyed) wants(now int64) int {
 		return 0
 	}
 	n := k.late.len()
-	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) {
+	if due, ok := k.wheel.Next(); ok && int64(due) <= k.clock(now) && k.wheel.upToHorizon() > 0 {
 		n += k.wheel.Len()
 	}
 	return n

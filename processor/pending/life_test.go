@@ -73,7 +73,10 @@ const (
 	longWindow  = 20_000
 )
 
-var roomy = Room{Window: longWindow, Most: longWindow, Budget: 64 << 20, Share: 64 << 20}
+var (
+	roomy = Room{Window: longWindow, Most: longWindow, Budget: 64 << 20, Share: 64 << 20}
+	tight = Room{Window: longWindow, Most: longWindow, Budget: 1 << 20, Used: 1<<20 - 1, Share: 1000, Step: 1}
+)
 
 // begin is a partition without a past, at the beginning of an empty log.
 func (s *scope) begin() *life {
@@ -132,26 +135,6 @@ func halfLeftDelivered(v *life) {
 	v.take(1)
 	v.happen(false)
 }
-
-// severalDue: of two targets more is due than fits into a part.
-func severalDue(v *life) {
-	v.produce(dueBefore)
-	v.produce(dueBefore)
-	v.produce(v.otherSort())
-	v.pass()
-}
-
-// severalLoaded is severalDue, and the store holds all of it, too.
-func severalLoaded(v *life) {
-	v.produce(dueBefore)
-	v.produce(dueBefore)
-	v.produce(v.otherSort())
-	v.pass()
-	v.must(v.p.Load(v.now, roomy))
-}
-
-// otherSort is the sort of requests for another target, the first of the scope.
-func (v *life) otherSort() rune { return rune(v.sorts[0]) }
 
 // pass lets time pass until the second due time.
 func (v *life) pass() {
@@ -275,7 +258,17 @@ func (v *life) readUpTo(end int64) {
 
 func (v *life) live() {
 	v.readUpTo(v.until)
-	v.must(v.p.GoLive(roomy))
+	v.must(v.p.GoLive(v.room()))
+}
+
+// load brings what is due soon into memory.
+func (v *life) load() { v.must(v.p.Load(v.now, v.room())) }
+
+func (v *life) room() Room {
+	if v.tight {
+		return tight
+	}
+	return roomy
 }
 
 // take makes a part of at most so many records.

@@ -13,6 +13,9 @@ import (
 type line struct {
 	blocks [][]wheel.Entry // none is empty
 	n      int
+
+	early int64     // bytes of its target that are in memory early
+	left  state.Key // not zero: of what the store has of its target above that, little is in memory early
 }
 
 // lineBlock is how many entries a block has at most: 12 KiB.

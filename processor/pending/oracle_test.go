@@ -217,6 +217,9 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		if it.Overtakes() {
 			v.note("overtakes")
 		}
+		if v.p.horizon.Less(it.Key) {
+			v.note("early")
+		}
 		if err := rec.Decode(it.Run); err != nil || rec.Place != it.Offset || rec.Offset != v.seqOf(it.Offset) {
 			v.fail("record %d has the bytes of %d at %d (%v)", it.Offset, rec.Offset, rec.Place, err)
 		}
@@ -396,12 +399,13 @@ func (v *life) checkWake(pending mask) {
 	if v.p.turns > 0 || v.p.again.any() || v.p.leaving {
 		return
 	}
-	first := int64(math.MaxInt64)
+	first, near := int64(math.MaxInt64), false
 	for offset := range v.p.position {
 		e := &v.log[offset]
 		if pending&bit(offset) == 0 || !v.p.HasStore() && !v.queue && v.p.horizon.Less(state.Key{Due: e.due, Seq: offset}) { // else it is read again first
 			continue
 		}
+		near = near || e.due <= v.now && !v.p.horizon.Less(state.Key{Due: e.due, Seq: offset})
 		if first = min(first, e.due); v.queue {
 			if e.what == fromFuture {
 				first = min(e.due, v.latest+secondDue)
@@ -413,36 +417,8 @@ func (v *life) checkWake(pending mask) {
 	if first < math.MaxInt64 && (!ok || due > max(first, v.p.judge.Due)) {
 		v.fail("the owner sleeps until %s (%v), and a record is due at %s", at(due), ok, at(first))
 	}
-	if first <= v.now && v.p.Wants(v.now) == 0 && v.p.horizon.Due >= first {
+	if near && v.p.Wants(v.now) == 0 {
 		v.fail("a record is due at %s, and the partition wants nothing", at(first))
-	}
-}
-
-// checkFollower: it counts what the owner has accepted and not resolved, of what it has read. Of what was refused it may
-// learn only when it reads the resolve record.
-func (v *life) checkFollower() {
-	f := v.f.p
-	if f.position > f.committed.Offset {
-		v.fail("the follower is at %d, and O is %d", f.position, f.committed.Offset)
-	}
-	read := v.requests(f.position)
-	want := read &^ v.saysTo(f.committed, f.position)
-	learns := read & (v.named(v.end()) | v.takenAway(v.end())) &^ (v.named(f.position) | v.takenAway(f.position))
-	for offset := range f.committed.LowWater { // until its copy is read, or what else has resolved it is passed
-		if f.ledger.Has(offset) {
-			learns |= read & bit(v.seqOf(offset))
-		}
-	}
-	for offset := f.position; offset < v.end(); offset++ {
-		if v.isCopy(offset) {
-			learns |= read & bit(v.seqOf(offset))
-		}
-		if f.ledger.Has(offset) { // an owner has left it there
-			learns |= bit(v.seqOf(offset))
-		}
-	}
-	if got := v.f.Pending(); got < int64(want.len()) || got > int64((want|learns).len()) {
-		v.fail("the follower counts %d records, want %b", got, want)
 	}
 }
 
@@ -456,7 +432,7 @@ func (v *life) drain() {
 			v.live()
 		}
 		v.readUpTo(v.stable)
-		v.must(v.p.Load(v.now, roomy))
+		v.load()
 		for v.take(10); !v.nothing; v.take(10) {
 		}
 		for len(v.taken) > 0 {

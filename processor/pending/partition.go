@@ -86,7 +86,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 		q := &queue{marks: &p.marks, env: &p.Env, near: p.near}
 		p.order, c.Watermark = q, q.begin(c, high, now)
 	}
-	p.wheel = timetable{Wheel: wheel.New(wheel.Tick(c.Watermark.Due)), near: p.near, parsers: &p.parsers, mark: p.Mark}
+	p.wheel = timetable{Wheel: wheel.New(wheel.Tick(c.Watermark.Due)), early: early{horizon: &p.horizon}, near: p.near, parsers: &p.parsers, mark: p.Mark}
 	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
 	p.accepted, p.position, p.start = c.Offset, c.LowWater, c.LowWater
 	return p, nil

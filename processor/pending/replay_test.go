@@ -274,10 +274,3 @@ func (r *replaying) pending(p *Partition) string {
 	slices.SortFunc(all, state.Key.Compare)
 	return fmt.Sprint(all)
 }
-
-func later(a, b state.Key) state.Key {
-	if a.Less(b) {
-		return b
-	}
-	return a
-}

@@ -26,6 +26,7 @@ type scope struct {
 	stored      bool   // there is a store
 	followed    bool   // another replica follows
 	fair        bool   // parts of two are taken
+	tight       bool   // there is room in memory for one record, and for one of each target that comes early
 	audit       bool   // what becomes of requests is audited
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration
@@ -150,6 +151,14 @@ var scopesOfTargets = []scope{
 	{name: "targets, copies", fair: true, sorts: "b", before: severalDue, most: counts{requests: 3, crashes: 1, carries: 2, cuts: 1}, short: 6, deep: 10, states: 100, shows: "overtakes, carried, cut"},
 	{name: "targets, copies, with a store", fair: true, sorts: "bk", stored: true, before: severalLoaded, most: counts{requests: 4, crashes: 1, flushes: 1, carries: 1, cuts: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, carried"},
 	{name: "targets, audit", fair: true, audit: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, accepted"},
+	{name: "targets, early", fair: true, tight: true, sorts: "be", stored: true, before: severalEarly, most: counts{requests: 6, crashes: 1, refusals: 1, flushes: 1}, short: 3, deep: 6, states: 30, shows: "early, inherited, repeated"},
+	{name: "targets, early, spilled", fair: true, tight: true, sorts: "b", stored: true, before: severalEarly, most: counts{requests: 6, crashes: 1, setbacks: 1, shortages: 2}, short: 4, deep: 6, states: 30, shows: "early, inherited"},
+	{name: "targets, early, cancels", fair: true, tight: true, sorts: "bck", stored: true, before: severalEarly, most: counts{requests: 6, crashes: 1, shortages: 1}, short: 3, deep: 6, states: 30, shows: "early, inherited, taken away"},
+	{name: "targets, early, with a store that fails", fair: true, tight: true, sorts: "be", stored: true, before: severalEarly, most: counts{requests: 5, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 3, deep: 6, states: 30, shows: "early, inherited, read again"},
+	{name: "targets, early, followed", fair: true, tight: true, sorts: "be", stored: true, followed: true, before: severalEarly, most: counts{requests: 5, crashes: 1}, short: 3, deep: 6, states: 30, shows: "early, handed over"},
+	{name: "targets, early, ids", fair: true, tight: true, sorts: "BC", stored: true, before: severalEarly, most: counts{requests: 6, crashes: 1, flushes: 1}, short: 3, deep: 6, states: 30, shows: "early, inherited, taken away, duplicate"},
+	{name: "targets, early, stubs", fair: true, tight: true, remember: remembered, sorts: "bBC", stored: true, before: severalEarly, most: counts{requests: 6, crashes: 1, deads: 1}, short: 3, deep: 6, states: 30, shows: "early, forgotten"},
+	{name: "targets, early, copies", fair: true, tight: true, sorts: "bk", stored: true, before: severalEarly, most: counts{requests: 5, crashes: 1, flushes: 1, carries: 1, cuts: 1}, short: 3, deep: 6, states: 30, shows: "early, carried"},
 }
 
 func TestSmallScopesOfTargets(t *testing.T) { exploreAll(t, scopesOfTargets) }

@@ -34,7 +34,8 @@ import (
 //	take now= [limit=]    make a part, for a turn
 //	checkpoint            make a part without records
 //	happened [dead=] | refused   the oldest undecided part has happened, and one of its records was dead-lettered, or it has not
-//	load now=, spill now= what is due soon comes into memory, what is not goes to the store
+//	load now=, spill now= what is due soon comes into memory, what is not goes to the store. With share= memory is short: a partition may have so many bytes; step= is how many
+//	                      records are loaded in a step
 //	next                  when there is something to do next
 //	show                  where it stands
 //	follow o= w= l=       begin to follow a checkpoint, or follow a newer one
@@ -94,7 +95,12 @@ func (s *script) do(d *datadriven.TestData) string {
 		}
 		return s.decide(d.Cmd == "happened", now)
 	case "load":
-		must(s.T, s.p.Load(now, s.l.room))
+		room := s.l.room
+		if d.HasArg("share") { // and memory is short
+			room.Share, room.Step = s.number(d, "share", 0), int(s.number(d, "step", 0))
+			room.Budget, room.Used = 1<<20, 1<<20-1
+		}
+		must(s.T, s.p.Load(now, room))
 		return s.show()
 	case "spill":
 		fit(s.T, s.p, now, Room{Window: s.number(d, "window", LeastWindow), Share: s.number(d, "share", 0)})

@@ -47,11 +47,13 @@ func (s *sifted) take(key state.Key) (r ref, near bool) {
 		delete(s.found, key)
 		return r, true
 	}
-	if s.found == nil || key.Seq >= s.since || !s.wheel.sorted.Less(key) {
-		u, near := s.wheel.Remove(wheel.Tick(key.Due), key.Seq)
-		return ref(u), near
+	var u uint64
+	if s.found == nil || key.Seq >= s.since {
+		u, near = s.wheel.Remove(wheel.Tick(key.Due), key.Seq)
+	} else {
+		u, near = s.wheel.unqueue(key)
 	}
-	return 0, false
+	return ref(u), near
 }
 
 // keep puts a record of a key back that was changed, to be found again.

@@ -109,7 +109,7 @@ func init() { // whose steps use each other
 			v.must(err)
 		}},
 		{"what is due soon is loaded", hasStore(func(v *life) bool { return v.p.live && v.p.horizon.Due < v.p.clock(v.now)+longWindow/8*7 }), func(v *life) {
-			v.must(v.p.Load(v.now, roomy))
+			v.load()
 		}},
 		{"the store is tidied", hasStore(func(v *life) bool { return v.p.live && (v.p.spent > 0 || v.p.Far() > 0) }), func(v *life) {
 			_, err := v.p.Tidy(true)
@@ -301,7 +301,11 @@ func (h *hashed) partition(p *Partition) {
 			h.put(s.end, s.at)
 		}
 	}
-	h.put(p.wheel.sorted.Due, p.wheel.sorted.Seq, int64(p.wheel.queued))
+	h.put(p.wheel.sorted.Due, p.wheel.sorted.Seq, int64(p.wheel.queued), p.wheel.scouted.Due, p.wheel.scouted.Seq, int64(p.wheel.waiting.n))
+	for _, l := range p.wheel.lines {
+		h.put(int64(l.n), l.early, l.left.Due, l.left.Seq)
+		h.flags(l == p.wheel.loads)
+	}
 	h.flags(p.wheel.several)
 	for _, key := range slices.SortedFunc(maps.Keys(p.gone), state.Key.Compare) {
 		h.put(key.Due, key.Seq)

@@ -29,6 +29,7 @@ func (w *index) HasStore() bool { return w.store != nil }
 // Forgo goes on without the store: what only the store held has been counted, and is read again in
 // time. Nothing that is in memory is lost or waits.
 func (w *window) Forgo() {
+	scouting{w}.end()
 	w.store, w.dirty, w.spent, w.passed, w.forgone = nil, false, 0, nil, true
 	w.blind, w.identified = w.identified, false
 	w.forgetDeleted()
@@ -101,8 +102,8 @@ func (w *window) split(keep int64) {
 		r := ref(e.Ref)
 		run := w.near.get(r)
 		keep -= int64(len(run)) + lengthPrefix
+		w.horizon = keyOfEntry(e)
 		w.wheel.Add(e.Due, e.Seq, uint64(w.near.put(int64(e.Due), run, r.stored())))
 		w.near.release(r)
-		w.horizon = state.Key{Due: int64(e.Due), Seq: e.Seq}
 	}
 }

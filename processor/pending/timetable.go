@@ -17,15 +17,18 @@ import (
 // is due of another one. What a part takes is in order as long as no smaller key waits. What goes beyond *overtakes*: W cannot say
 // that it is resolved, so a resolve record does.
 //
-// Invariant: what is in lines has a key at or below sorted, what is in the wheel one above it.
+// Invariants: what is in the wheel has a key above sorted, and at or below the horizon. What has a key at or below both is in lines; what came early
+// may be, too.
 type timetable struct {
 	*wheel.Wheel
 	sorted state.Key
-	lines  []*line        // the first is of what goes nowhere. Nil: none is used
-	of     map[string]int // by target: which of lines
-	queued int            // in lines
-	order  []*line        // scratch
-	taken  []wheel.Entry  // scratch
+	early
+	lines  []*line          // the first is of what goes nowhere. Nil: none is used
+	of     map[string]*line // by target
+	queued int              // in lines
+	loads  *line            // of what was loaded last
+	order  []*line          // scratch
+	taken  []wheel.Entry    // scratch
 
 	one     []byte // the target of all that was seen; nil: of nothing yet
 	several bool   // there was another one, or may have been
@@ -57,31 +60,40 @@ func (t *timetable) sees(target []byte) {
 }
 
 // Len is how many entries it holds.
-func (t *timetable) Len() int { return t.Wheel.Len() + t.queued }
+func (t *timetable) Len() int { return t.Wheel.Len() + t.queued + t.waiting.n }
+
+// upToHorizon is how many of them are not early.
+func (t *timetable) upToHorizon() int { return t.Len() - len(t.above) }
 
 // Bytes is the memory that it takes.
 func (t *timetable) Bytes() int {
-	return t.Wheel.Bytes() + (t.queued+cap(t.taken))*int(unsafe.Sizeof(wheel.Entry{}))
+	return t.Wheel.Bytes() + (t.queued+t.waiting.n+cap(t.taken))*int(unsafe.Sizeof(wheel.Entry{})) + len(t.above)*earlyBytes
 }
 
 // Next is when the first entry is due.
 func (t *timetable) Next() (wheel.Tick, bool) {
-	if t.queued > 0 {
-		return wheel.Tick(t.firstLine().head().Due), true // the wheel has only greater keys
+	due, ok := t.Wheel.Next()
+	for _, l := range [...]*line{&t.waiting, t.firstLine()} {
+		if l != nil && l.n > 0 && (!ok || l.blocks[0][0].Due < due) {
+			due, ok = l.blocks[0][0].Due, true
+		}
 	}
-	return t.Wheel.Next()
+	return due, ok
 }
 
 // Now is where it begins: nothing is due before.
 func (t *timetable) Now() wheel.Tick {
-	if t.queued > 0 {
-		return min(wheel.Tick(t.firstLine().head().Due), t.Wheel.Now())
+	if due, ok := t.Next(); ok {
+		return min(due, t.Wheel.Now())
 	}
 	return t.Wheel.Now()
 }
 
-// firstLine is the one with the smallest key. There must be one that is not empty.
+// firstLine is the one with the smallest key; nil where nothing is in lines.
 func (t *timetable) firstLine() *line {
+	if t.queued == 0 {
+		return nil
+	}
 	first := t.lines[0]
 	for _, l := range t.lines[1:] {
 		if l.n > 0 && (first.n == 0 || l.head().Less(first.head())) {
@@ -103,75 +115,104 @@ func (t *timetable) firstBeside(other *line) state.Key {
 }
 
 // Add puts an entry in.
-func (t *timetable) Add(due wheel.Tick, seq int64, ref uint64) {
-	e := wheel.Entry{Due: due, Seq: seq, Ref: ref}
+func (t *timetable) Add(due wheel.Tick, seq int64, r uint64) {
+	if e := (wheel.Entry{Due: due, Seq: seq, Ref: r}); t.horizon.Less(keyOfEntry(e)) {
+		run := t.near.get(ref(r))
+		t.early.add(e, t.lineOf(int64(due), run), len(run))
+	} else {
+		t.place(e)
+	}
+}
+
+// place puts an entry in that is not early.
+func (t *timetable) place(e wheel.Entry) {
 	if t.sorted.Less(keyOfEntry(e)) {
-		t.Wheel.Add(due, seq, ref)
+		t.Wheel.Add(e.Due, e.Seq, e.Ref)
 		return
 	}
-	t.queue(e)
+	t.queue(e, t.lineOf(int64(e.Due), t.near.get(ref(e.Ref))))
 }
 
 // Remove takes one entry out.
 func (t *timetable) Remove(due wheel.Tick, seq int64) (uint64, bool) {
 	key := state.Key{Due: int64(due), Seq: seq}
-	if t.sorted.Less(key) {
-		return t.Wheel.Remove(due, seq)
+	if ref, ok := t.unqueue(key); ok || !t.sorted.Less(key) {
+		return ref, ok
 	}
-	return t.unqueue(key)
+	return t.Wheel.Remove(due, seq)
 }
 
 // TakeFrom removes every entry that is due at a tick or later, and calls fn for each.
 func (t *timetable) TakeFrom(due wheel.Tick, fn func(wheel.Entry)) {
 	t.Wheel.TakeFrom(due, fn)
+	both := func(e wheel.Entry) {
+		t.early.forget(keyOfEntry(e))
+		fn(e)
+	}
 	for _, l := range t.lines {
 		before := l.n
-		l.takeFrom(due, fn)
+		l.takeFrom(due, both)
 		t.queued -= before - l.n
 	}
+	t.waiting.takeFrom(due, both)
 }
 
-// queue puts an entry into the line of its target.
-func (t *timetable) queue(e wheel.Entry) {
-	if t.lines == nil {
-		t.lines, t.of = []*line{{}}, map[string]int{}
-	}
-	t.lines[t.lineOf(e)].add(e)
+// queue puts an entry into a line.
+func (t *timetable) queue(e wheel.Entry, l *line) {
+	l.add(e)
 	t.queued++
 }
 
+// unqueue takes an entry out that is not in the wheel.
 func (t *timetable) unqueue(key state.Key) (ref uint64, ok bool) {
-	for _, l := range t.lines {
-		if ref, ok = l.remove(key); ok {
+	if t.waiting.n > 0 {
+		ref, ok = t.waiting.remove(key)
+	}
+	for i := 0; !ok && t.queued > 0 && i < len(t.lines); i++ {
+		if ref, ok = t.lines[i].remove(key); ok {
 			t.queued--
-			break
 		}
+	}
+	if ok {
+		t.early.forget(key)
 	}
 	return ref, ok
 }
 
 var lineSeed = maphash.MakeSeed()
 
-// lineOf is in which line an entry waits.
-func (t *timetable) lineOf(e wheel.Entry) int {
-	run := t.near.get(ref(e.Ref))
+func (t *timetable) useLines() {
+	if t.lines == nil {
+		t.lines, t.of = []*line{{}}, map[string]*line{}
+	}
+}
+
+// lineOf is the line in which a record waits.
+func (t *timetable) lineOf(due int64, run []byte) *line {
+	t.useLines()
 	if isStub(run) || t.rec.Decode(run) != nil {
-		return 0
+		return t.lines[0]
 	}
 	rec := &t.rec
-	req, err := t.parsers.at(rec.Offset).Again(rec.Headers, topics.Stamp{Key: rec.Key, NoValue: rec.Value == nil}, int64(e.Due), rec.Offset, t.mark)
+	req, err := t.parsers.at(rec.Offset).Again(rec.Headers, topics.Stamp{Key: rec.Key, NoValue: rec.Value == nil}, due, rec.Offset, t.mark)
 	if err != nil {
-		return 0 // it is dead-lettered
+		return t.lines[0] // it is dead-lettered
 	}
-	if i, is := t.of[string(req.Target)]; is {
-		return i
+	return t.lineFor(req.Target)
+}
+
+// lineFor is the line of a target.
+func (t *timetable) lineFor(target []byte) *line {
+	l, is := t.of[string(target)]
+	switch {
+	case is:
+	case len(t.lines) == mostLines:
+		l = t.lines[1+maphash.Bytes(lineSeed, target)%(mostLines-1)]
+	default:
+		l = &line{}
+		t.lines, t.of[string(target)] = append(t.lines, l), l
 	}
-	if n := len(t.lines); n == mostLines {
-		return 1 + int(maphash.Bytes(lineSeed, req.Target)%(mostLines-1))
-	}
-	t.lines = append(t.lines, &line{})
-	t.of[string(req.Target)] = len(t.lines) - 1
-	return len(t.lines) - 1
+	return l
 }
 
 // load is how much a part may take.
@@ -194,24 +235,39 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 	}
 	due := t.Wheel.Take(now, t.taken[:0], max(sortAtOnce, 2*most.records))
 	t.near.touch(due)
+	for e, l := range t.early.due(now) {
+		t.queue(e, l)
+	}
 	if t.queued == 0 && t.fits(due, most) {
 		t.taken = due
 		return due, len(due)
 	}
 	for _, e := range due {
 		t.sorted = keyOfEntry(e)
-		t.queue(e)
+		t.queue(e, t.lineOf(int64(e.Due), t.near.get(ref(e.Ref))))
 	}
-	if due = due[:0]; t.queued > 0 {
+	if due = due[:0]; t.queued > 0 && t.inOrder(t.firstLine().head(), farthest) { // else the store has what comes first
 		due = t.share(now, most, due)
 	}
 	t.taken = due
 	slices.SortFunc(due, compareEntries)
-	inOrder, _ = slices.BinarySearchFunc(due, t.firstBeside(nil), func(e wheel.Entry, k state.Key) int { return keyOfEntry(e).Compare(k) })
-	if t.queued == 0 {
-		t.lines, t.of, t.order = nil, nil, nil
+	for rest := t.firstBeside(nil); inOrder < len(due) && t.inOrder(keyOfEntry(due[inOrder]), rest); {
+		inOrder++
+	}
+	if t.queued == 0 && t.early.nothing() {
+		t.lines, t.of, t.order, t.loads = nil, nil, nil, nil
 	}
 	return due, inOrder
+}
+
+// inOrder reports whether all that has a smaller key than an entry that is due is taken, if what is in other lines has greater keys than one: what is
+// in the wheel, and what only the store has.
+func (t *timetable) inOrder(key, others state.Key) bool {
+	if !key.Less(others) || t.horizon.Less(key) {
+		return false
+	}
+	next, ok := t.Wheel.Next()
+	return !ok || !t.sorted.Less(key) || key.Due < int64(next)
 }
 
 // fits reports whether a part may take all of some entries.
@@ -270,9 +326,10 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
 	was := load{max(left.records/shares, 1), max(left.bytes/int64(shares), 1), left.stubs}
 	mine, others := was, t.firstBeside(l)
-	for mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (l.head().Less(others) || t.overtakes(l.blocks[0][0])) {
+	for mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (t.inOrder(l.head(), others) || t.overtakes(l.blocks[0][0])) {
 		e := l.pop()
 		t.queued--
+		t.early.forget(keyOfEntry(e))
 		t.count(e, &mine)
 		out = append(out, e)
 	}

@@ -27,8 +27,11 @@ type Room struct {
 	Spill  int64 // bytes that one partition gives back in one step, about; 0: all that it is to
 }
 
-// Lacks reports whether Load has something to bring to a partition.
-func (r Room) Lacks(p *Partition, now int64) bool { return r.lacks(&p.window, now) }
+// Lacks reports whether Load has something to bring to a partition, or to look for.
+func (r Room) Lacks(p *Partition, now int64) bool {
+	_, _, scouts := scouting{&p.window}.needed(now, r)
+	return scouts || r.lacks(&p.window, now)
+}
 
 // lacks reports whether the store has something for which the horizon is too near, and there is room for it. Where memory is short a partition
 // keeps what a step brings, or half of its share, so that what is due at one instant is streamed: it takes neither the place of what is read nor
@@ -37,9 +40,12 @@ func (r Room) lacks(w *window, now int64) bool {
 	if !w.live || !w.HasFar() || w.horizon.Due >= max(now, w.judge.Due)+r.Window-r.Window/8 {
 		return false
 	}
-	short := r.Used > r.Budget/2
-	return !short || w.wheel.Len() == 0 || w.wheel.Len() <= LoadRecords && w.near.bytes < r.Share/2
+	near := w.wheel.upToHorizon()
+	return !r.short() || near == 0 || near <= LoadRecords && w.near.bytes < r.Share/2
 }
+
+// short reports whether memory is short.
+func (r Room) short() bool { return r.Used > r.Budget/2 }
 
 func (r Room) step() (records int, bytes int64) {
 	if records = r.Step; records == 0 {
@@ -51,7 +57,8 @@ func (r Room) step() (records int, bytes int64) {
 // window keeps the pending records, split by key: those up to the horizon are in the wheel and in memory, those
 // above it in the store.
 //
-// Invariants: every key in the wheel is at or below horizon, every key that only the store holds is above it.
+// Invariants: every key that only the store holds is above horizon. So is every key in memory that came early, which the store holds too; all others are
+// at or below it.
 type window struct {
 	index
 	parsers    *parsers
@@ -91,22 +98,35 @@ func (w *window) Load(now int64, room Room) error {
 	}
 	target := max(now, w.judge.Due) + room.Window
 	if w.Far() == 0 && w.horizon.Due < target-room.Window/8 {
-		w.horizon = state.Key{Due: target, Seq: math.MaxInt64}
+		w.raise(state.Key{Due: target, Seq: math.MaxInt64})
 		return nil
 	}
 	if !room.lacks(w, now) {
-		return nil
+		return scouting{w}.step(now, room)
 	}
 	if err := w.Sync(); err != nil {
 		return err
 	}
-	return w.loadUpTo(target, room)
+	if err := w.loadUpTo(target, room); err != nil {
+		return err
+	}
+	return scouting{w}.step(now, room)
+}
+
+// raise moves the horizon ahead: all up to there is in memory.
+func (w *window) raise(to state.Key) {
+	w.horizon = to
+	for _, e := range w.wheel.passed() {
+		w.wheel.place(e)
+	}
+	scouting{w}.upTo(w.wheel.scouted)
 }
 
 // loadUpTo moves the horizon to a due time, or as far as one step may bring.
 func (w *window) loadUpTo(target int64, room Room) error {
 	records, atMost := room.step()
 	var last state.Key
+	var e wheel.Entry // the last one
 	var bytes int64
 	n, more := 0, false
 	from := w.horizon
@@ -117,27 +137,29 @@ func (w *window) loadUpTo(target int64, room Room) error {
 		if k.Due > target {
 			return false
 		}
-		if _, is := w.gone[k]; is {
+		if _, is := w.gone[k]; is || w.wheel.has(k) {
 			return true
 		}
 		if more = n == records || bytes > atMost; more {
 			return false
 		}
 		n, bytes, last = n+1, bytes+int64(len(run)), k
-		r := w.near.put(k.Due, run, true)
-		w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(r))
+		e = wheel.Entry{Due: wheel.Tick(k.Due), Seq: k.Seq, Ref: uint64(w.near.put(k.Due, run, true))}
+		w.wheel.place(e)
 		return true
 	})
 	if err != nil {
 		if n > 0 {
-			w.horizon = last // as far as it got, for an owner that goes on without the store
+			w.raise(last) // as far as it got, for an owner that goes on without the store
 		}
 		return fmt.Errorf("load records from the store: %w", err)
 	}
-	w.horizon = state.Key{Due: target, Seq: math.MaxInt64}
-	if more {
-		w.horizon = last
+	if !more {
+		last = state.Key{Due: target, Seq: math.MaxInt64}
+	} else if w.wheel.several {
+		w.wheel.loads = w.wheel.lineOf(last.Due, w.near.get(ref(e.Ref)))
 	}
+	w.raise(last)
 	return nil
 }
 
@@ -188,7 +210,7 @@ const spillBytes = 256 << 10
 
 // spillFrom moves every near record due at or after dueMillis to the store.
 func (w *window) spillFrom(dueMillis int64) error {
-	if w.horizon.Due < dueMillis {
+	if w.horizon.Due < dueMillis && w.wheel.nothing() {
 		return nil
 	}
 	err, spilled := error(nil), 0
@@ -204,7 +226,12 @@ func (w *window) spillFrom(dueMillis int64) error {
 			err, spilled = w.commit(), 0
 		}
 	})
-	w.horizon = state.Key{Due: dueMillis - 1, Seq: math.MaxInt64}
+	if dueMillis <= w.horizon.Due {
+		w.horizon = state.Key{Due: dueMillis - 1, Seq: math.MaxInt64}
+	}
+	if spilled := (state.Key{Due: dueMillis - 1, Seq: math.MaxInt64}); spilled.Less(w.wheel.scouted) {
+		scouting{w}.upTo(spilled)
+	}
 	if err != nil {
 		return fmt.Errorf("spill records to the store: %w", err)
 	}
