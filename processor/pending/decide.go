@@ -111,7 +111,12 @@ func (k *decision) answer(q question, stored []indexEntry) error {
 	if q.id != nil {
 		k.ids.countQuestions(q.id, -1)
 	}
+	_, resolved := k.resolved[q.offset]
 	switch {
+	case resolved: // in at_least_once: it was delivered or dead-lettered by an owner whose checkpoint does not say so
+		delete(k.resolved, q.offset)
+		h.effect, h.refusal, h.resolve = EffectStale, nil, true
+		return nil
 	case q.dedup:
 		return k.duplicate(q, h, effect)
 	case h.key == (state.Key{}):

@@ -301,6 +301,7 @@ func (v *life) happen(unseen bool) {
 		}
 		if it.Effect == EffectStale {
 			v.note("stale")
+			v.conclude(it)
 			if v.atLeastOnce {
 				v.deadLettered |= bit(v.seqOf(it.Offset))
 			}

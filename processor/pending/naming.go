@@ -34,7 +34,7 @@ const (
 	EffectAccepted                // it is pending itself, and has taken nothing away: one with an id, or the audit topic tells so when O passes it
 	EffectIgnored                 // its id is pending, and it is left out
 	EffectCarried                 // of a copy: it has taken the place of its record, or stands for it
-	EffectStale                   // of a copy: its record is resolved
+	EffectStale                   // it is resolved: of a copy, its record
 	EffectForgotten               // it was delivered, and its id is not remembered any more
 	effects
 )
@@ -58,6 +58,7 @@ type Effects [effects]int64
 type naming struct {
 	questions []question         // in the order of the log: what is to be decided
 	confirmed map[int64]struct{} // by offset: a resolve record says that it has taken a late record away
+	resolved  map[int64]struct{} // by offset: a resolve record says of a question that it is resolved itself
 	removed   []removal          // in the order of the log: what was taken away
 	effects   Effects            // of what was settled since they were last asked for
 
@@ -161,6 +162,12 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 			k.confirmed = map[int64]struct{}{}
 		}
 		k.confirmed[by] = struct{}{}
+	}
+	if h := k.late.at(key.Seq); by < 0 && h != nil && h.effect == EffectUnjudged && h.key == key {
+		if k.resolved == nil {
+			k.resolved = map[int64]struct{}{}
+		}
+		k.resolved[key.Seq] = struct{}{}
 	}
 	if k.live && k.ledger.Overtaken(key.Seq) {
 		return nil // a turn of this owner has delivered it

@@ -10,7 +10,7 @@ func (v *life) checkFollower() {
 	read := v.requests(f.position)
 	want := read &^ v.saysTo(f.committed, f.position)
 	learns := read & (v.named(v.end()) | v.takenAway(v.end())) &^ (v.named(f.position) | v.takenAway(f.position))
-	for offset := range f.committed.LowWater { // until its copy is read, or what else has resolved it is passed
+	for offset := range max(f.committed.LowWater, v.logStart) { // until its copy is read, or what else has resolved it is passed; or it was read before the log was cut
 		if f.ledger.Has(offset) {
 			learns |= read & bit(v.seqOf(offset))
 		}
@@ -24,6 +24,11 @@ func (v *life) checkFollower() {
 		}
 	}
 	gone := v.named(v.end()) &^ v.named(f.position) // an owner may have taken it out of the store, when that was committed
+	for offset := f.position; offset < v.end(); offset++ {
+		if v.isCopy(offset) && v.log[offset].from < v.logStart { // nothing but a copy is left that it has not read
+			gone |= bit(v.seqOf(offset))
+		}
+	}
 	if got := v.f.Pending(); got < int64((want&^gone).len()) || got > int64((want|learns).len()) {
 		v.fail("the follower counts %d records, want %b", got, want)
 	}

@@ -85,6 +85,9 @@ func (v *life) conclude(it *Item) {
 		}
 		took = took || by == it.Offset
 	}
+	if it.Effect == EffectStale { // what came of it itself was told before
+		return
+	}
 	by, is := v.takenBy[e.of]
 	switch {
 	case took:
