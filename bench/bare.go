@@ -17,7 +17,7 @@ import (
 const bareFetch = 16 << 20
 
 // readBare reads the logs of some partitions of the delay topic, from their beginning to where they end now, with so many clients at the same time that
-// do nothing with what they read. It returns how many records a second they get: no more can be taken in.
+// do nothing with what they read. It returns how many records a second they get.
 func (sc *scene) readBare(ctx context.Context, partitions []int32, clients int) (perSecond float64, err error) {
 	topic := sc.delays[0]
 	ends, err := sc.r.adm.ListCommittedOffsets(ctx, topic)

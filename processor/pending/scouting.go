@@ -17,7 +17,7 @@ import (
 type scouting struct{ *window }
 
 const (
-	// scoutAhead is how far ahead of the clock that is done, in ms. Some million records are read in a second.
+	// scoutAhead is how far ahead of the clock that is done, in ms.
 	scoutAhead = 10_000
 	// scoutPart is what part of the records that are loaded in a step are read in one: some ms of work.
 	scoutPart = 4
