@@ -66,12 +66,13 @@ func TestSpillsInSteps(t *testing.T) {
 		l.read(t, p, testNow, heavy(offset, ms(pending.LeastWindow+1+offset*997%(seconds*900)), 4<<10))
 		offset++
 	}
-	for p.Memory() <= l.memory.budget {
+	for p.Memory() <= l.memory.budget-l.memory.budget/spillEarly {
 		read()
 	}
 	spills, near := 0, p.Figures(testNow).Near
 	for range 1000 {
 		l.mustBalance(t)
+		equal(t, "memory that counts as used", l.memory.used, p.Memory())
 		now := p.Figures(testNow).Near
 		switch gone := near - now; {
 		case p.paused:

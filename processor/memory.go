@@ -72,15 +72,18 @@ func (m *memory) pause() time.Duration {
 // balanceEvery is how often near records are kept inside the budget at most.
 const balanceEvery = 5 * time.Millisecond
 
+// spillEarly is at which part of the budget that is left near records begin to go to the store, so that reading need not wait for that.
+const spillEarly = 8
+
 // spillSteps is in how many steps near records would go to the store if all of them did.
-const spillSteps = 32
+const spillSteps = 128
 
 // fit keeps the near records inside the budget: the window shrinks and its far end goes to
 // the store, step by step; it widens again when there is room.
 func (m *memory) fit(ps []*partition, now int64) error {
 	switch m.measure(ps); {
 	case m.spilling:
-	case m.used > m.budget:
+	case m.used > m.budget-m.budget/spillEarly:
 		if m.window > pending.LeastWindow {
 			m.window = max(m.window/2, pending.LeastWindow)
 		}

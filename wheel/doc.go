@@ -15,7 +15,7 @@
 //
 // [Wheel.Take] may stop at its limit in the midst of a million entries that are due at one instant. The rest stays in
 // order, and entries that are added meanwhile find their place in it. [Wheel.TakeFrom] takes the far end back when there
-// is not enough memory to hold it.
+// is not enough memory to hold it; with [Wheel.Update] it may be put elsewhere before, some at a time.
 //
 // # Shape
 //

@@ -207,6 +207,49 @@ func (w *Wheel) takeSlotFrom(k int, i uint8, d digits, fn func(Entry)) {
 	}
 }
 
+// Update calls fn for every entry with a due of at least due, in no particular order, and keeps the reference that fn returns in the place of the
+// entry's, until fn says that it wants no more; it reports whether it came to the end. fn must not call the wheel.
+func (w *Wheel) Update(due Tick, fn func(Entry) (ref uint64, more bool)) (all bool) {
+	d := digitsOf(due)
+	for _, l := range w.levels {
+		if l == nil {
+			continue
+		}
+		for i := range l.occupied.all {
+			if s := &l.slots[i]; s.max >= d && !w.updateSlot(s, d, fn) {
+				return false
+			}
+		}
+	}
+	if d > w.cursor {
+		return true
+	}
+	for i := range w.late {
+		it, more := &w.late[i], true
+		if it.ref, more = fn(it.entry(w.Now())); !more {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *Wheel) updateSlot(s *slot, d digits, fn func(Entry) (ref uint64, more bool)) (all bool) {
+	start := s.start
+	for i := s.head; i != 0; i, start = w.chunks.at(i).next, 0 {
+		c := w.chunks.at(i)
+		for j := start; j < c.len(); j++ {
+			if c.due(j) < d {
+				continue
+			}
+			more := true
+			if c.items[j].ref, more = fn(c.items[j].entry(c.due(j).tick())); !more {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Remove takes one entry out and returns its reference; false when it is not held. It searches the slot, so its cost
 // grows with how many entries share it.
 func (w *Wheel) Remove(due Tick, seq int64) (ref uint64, ok bool) {

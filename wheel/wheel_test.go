@@ -128,6 +128,7 @@ func equalsSortedSlice(t *rapid.T) {
 		"add late":  func(t *rapid.T) { p.T = t; p.addLate() },
 		"take":      func(t *rapid.T) { p.T = t; p.take() },
 		"take from": func(t *rapid.T) { p.T = t; p.takeFrom() },
+		"update":    func(t *rapid.T) { p.T = t; p.update() },
 		"remove":    func(t *rapid.T) { p.T = t; p.remove() },
 	})
 }
@@ -172,6 +173,28 @@ func (p *pair) takeFrom() {
 	slices.SortFunc(got, byKey)
 	if want := p.m.takeFrom(due); !slices.Equal(got, want) || n != len(want) {
 		p.Fatalf("TakeFrom(%d) is %d\n got %v\nwant %v", due, n, got, want)
+	}
+}
+
+// update gives new references to what is due from some time on, or to some of it.
+func (p *pair) update() {
+	due := p.near()
+	atMost := rapid.OneOf(rapid.IntRange(1, 3), rapid.IntRange(1, 400)).Draw(p.T, "at most")
+	from, _ := slices.BinarySearchFunc(p.m.entries, Entry{Due: due, Seq: math.MinInt64}, byKey)
+	seen := map[Entry]bool{}
+	all := p.w.Update(due, func(e Entry) (uint64, bool) {
+		i, is := slices.BinarySearchFunc(p.m.entries, e, byKey)
+		if !is || i < from || p.m.entries[i] != e || seen[Entry{Due: e.Due, Seq: e.Seq}] {
+			p.Fatalf("Update(%d) calls for %v", due, e)
+		}
+		seen[Entry{Due: e.Due, Seq: e.Seq}] = true
+		p.ref++
+		p.m.entries[i].Ref = p.ref
+		return p.ref, len(seen) < atMost
+	})
+	want := len(p.m.entries) - from
+	if len(seen) != min(want, atMost) || all != (want < atMost) {
+		p.Fatalf("Update(%d) calls for %d of %d, at most %d, and says that it was all: %v", due, len(seen), want, atMost, all)
 	}
 }
 

@@ -74,6 +74,60 @@ func TestSpillTakesLittleMemory(t *testing.T) {
 	must(t, Check(p))
 }
 
+// What is due at one instant goes to the store in steps, too, and is in memory until the store has all of it: a turn may take it meanwhile, and what
+// comes meanwhile goes along.
+func TestSpillOfAnInstantIsInSteps(t *testing.T) {
+	const many, step = 100, 10
+	l := testOwner(t)
+	p := l.live(t)
+	read := func(offset int64) { l.read(t, p, testNow, largeRequest(offset, ms(2000))) }
+	for offset := range int64(many) {
+		read(offset)
+	}
+	room, fits, was := Room{Window: LeastWindow, Budget: l.room.Budget, Spill: step * large}, 0, 0
+	for more := true; more; fits++ {
+		var err error
+		more, err = p.Fit(testNow, room)
+		must(t, err)
+		must(t, Check(p))
+		has := len(keysOf(t, p.store, p.judge))
+		switch {
+		case has-was > step+1 || fits > many:
+			t.Fatalf("step %d writes %d records", fits, has-was)
+		case more:
+			equal(t, "records in memory", p.wheel.Len(), many+fits)
+			equal(t, "the first that the store lacks", p.ledger.Resume(p.position), int64(has))
+			read(many + int64(fits))
+		}
+		was = has
+	}
+	if fits < many/(step+1) {
+		t.Errorf("all of it went to the store in %d steps", fits)
+	}
+	equal(t, "records in memory", p.wheel.Len(), 0)
+	equal(t, "bytes in memory", p.near.bytes, 0)
+	equal(t, "records in the store", was, many+fits-1)
+
+	for range step {
+		read(int64(was))
+		was++
+	}
+	_, err := p.Fit(testNow, Room{Window: LeastWindow, Budget: l.room.Budget, Spill: large})
+	must(t, err)
+	next := int64(0)
+	for now := ms(1000); now <= ms(2000); now += 500 {
+		must(t, p.Load(now, l.room))
+		for pt := p.Take(now, nil, 7, anyBytes); pt != nil; pt = p.Take(now, nil, 7, anyBytes) {
+			for _, it := range pt.Items {
+				equal(t, "offset", it.Offset, next)
+				next++
+			}
+			l.happened(pt)
+		}
+	}
+	equal(t, "delivered", next, int64(was))
+}
+
 // A turn takes a record more than its bytes at most, also where many records are small and those that are due next are not.
 func TestTurnOfMixedSizesIsBounded(t *testing.T) {
 	const many, small, bytes = 100, 2000, 10 * large
@@ -95,4 +149,23 @@ func TestTurnOfMixedSizesIsBounded(t *testing.T) {
 		l.happened(pt)
 	}
 	equal(t, "delivered", delivered, many+small)
+}
+
+// A part looks at some of what is due of several targets, and not at all of it: it keeps its lane from other work for so long.
+func TestLittleIsSortedAtOnce(t *testing.T) {
+	const many = 3 * sortAtOnce
+	l := testOwner(t)
+	p := l.live(t)
+	for offset := range int64(many) {
+		l.read(t, p, testNow, req(offset, ms(1), []string{"orders", "bills"}[offset%2]))
+	}
+	took := 0
+	for round := 1; round <= 3; round++ {
+		pt := p.Take(ms(1), nil, 100, anyBytes)
+		took += len(pt.Items)
+		l.happened(pt)
+		if got := took + p.wheel.queued; got > round*sortAtOnce {
+			t.Fatalf("%d parts of 100 have sorted %d of %d", round, got, many)
+		}
+	}
 }

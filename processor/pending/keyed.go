@@ -284,7 +284,7 @@ func (k *keyed) fill(_ int64, room Room, full bool) bool {
 }
 
 // Fit gives memory back when there is too little for all: what is due last goes to the store, or back
-// to the log. To the store it goes a few stretches at a time in a live partition, so that nothing waits for long: there may be more.
+// to the log. To the store it goes in steps in a live partition, so that nothing waits for long: there may be more.
 func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 	if k.store == nil {
 		k.shorten(now, room.Share, k.late.bytes)
@@ -303,6 +303,11 @@ func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 		}
 	case !k.live && ok && room.Window <= LeastWindow:
 		limit = min(limit, int64(next))
+	}
+	if k.live && room.Spill > 0 {
+		if all, err := k.spillSome(limit, room.Spill); !all {
+			return true, err
+		}
 	}
 	return more, k.spillFrom(limit)
 }

@@ -32,7 +32,10 @@ func (l *line) head() state.Key { return keyOfEntry(l.blocks[0][0]) }
 
 func (l *line) add(e wheel.Entry) {
 	l.n++
-	i := l.blockOf(e)
+	i := len(l.blocks)
+	if i > 0 && compareEntries(l.blocks[i-1][len(l.blocks[i-1])-1], e) > 0 {
+		i = l.blockOf(e)
+	}
 	if i == len(l.blocks) {
 		if i == 0 || len(l.blocks[i-1]) == lineBlock {
 			l.blocks = append(l.blocks, make([]wheel.Entry, 0, lineBlock))

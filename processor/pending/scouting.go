@@ -10,8 +10,8 @@ import (
 
 // scouting is what a window does so that the records of one target do not wait in the store for those of another one. Where loading has stopped for
 // lack of room, it goes on alone from the horizon: it reads what comes next in the store, and brings so much of each target early that none has
-// more than its share of an eighth of the partition's. What does not fit is left behind, and is looked for again, from where that begins, when
-// there is little left of the target.
+// more than its share of an eighth of the partition's, and nothing of the one that is loaded just now. What does not fit is left behind, and is
+// looked for again, from where that begins, when there is little left of the target.
 //
 // A partition that has seen one target has nothing to look for.
 type scouting struct{ *window }
@@ -51,8 +51,10 @@ func (w scouting) first() state.Key { return later(w.horizon, w.judge) }
 // share is how many bytes of one target there may be.
 func (w scouting) share() int64 { return w.wheel.most / int64(max(len(w.wheel.lines), 2)) }
 
-// takes reports whether there is room for more of a target.
-func (w scouting) takes(l *line) bool { return l.early < w.share() && w.wheel.bytes < w.wheel.most }
+// takes reports whether there is room for more of a target. What is loaded next is not brought early.
+func (w scouting) takes(l *line) bool {
+	return l != w.wheel.loads && l.early < w.share() && w.wheel.bytes < w.wheel.most
+}
 
 // runsLow reports whether little is left in memory of a target, and nothing else brings more.
 func (w scouting) runsLow(l *line) bool {

@@ -43,7 +43,7 @@ const (
 	// mostLines are so many that further targets share theirs.
 	mostLines = 256
 	// sortAtOnce is how many entries go from the wheel into lines for a part, at least. Each is parsed.
-	sortAtOnce = 20_000
+	sortAtOnce = 5000
 	// mostScratch are so many entries of scratch that it is kept.
 	mostScratch = 4096
 )

@@ -208,6 +208,35 @@ func (w *window) GoLive(room Room) error {
 // spillBytes is how much goes to the store in one batch, which is in memory as often as three times.
 const spillBytes = 256 << 10
 
+// spillSome puts records into the store that are due at or after dueMillis and are in memory only, where they stay: about so many bytes of them. It
+// reports whether that was the last of them, and they may all be let go.
+func (w *window) spillSome(dueMillis, bytes int64) (all bool, err error) {
+	batch := int64(0)
+	all = w.wheel.Update(wheel.Tick(dueMillis), func(e wheel.Entry) (uint64, bool) {
+		r := ref(e.Ref)
+		if r.stored() {
+			return e.Ref, true
+		}
+		run := w.near.get(r)
+		if err = w.spill(keyOfEntry(e), run); err != nil {
+			return e.Ref, false
+		}
+		w.ledger.Stored(counted(keyOfEntry(e), run).Offset)
+		if batch += int64(len(run)); batch > spillBytes {
+			bytes, batch = bytes-batch, 0
+			err = w.commit()
+		}
+		return uint64(r | storedBit), err == nil && bytes > batch
+	})
+	if err == nil {
+		err = w.Sync()
+	}
+	if err != nil {
+		return false, fmt.Errorf("spill records to the store: %w", err)
+	}
+	return all, nil
+}
+
 // spillFrom moves every near record due at or after dueMillis to the store.
 func (w *window) spillFrom(dueMillis int64) error {
 	if w.horizon.Due < dueMillis && w.wheel.nothing() {
