@@ -215,6 +215,38 @@ func TestNearRecordsPauseReading(t *testing.T) {
 	equal(t, "W", p.Marks().Done.Watermark != state.Key{}, true)
 }
 
+// Where one partition fills memory, those that hold little of it are read on: they hold less than an eighth of their share.
+func TestReadingGoesOnBesideAFullPartition(t *testing.T) {
+	l := testLane(t)
+	l.memory.budget = 8 << 20
+	full, other := livePartition(t, l), livePartition(t, l)
+	l.order = []*partition{full, other}
+	read := func(p *partition, offset int64, bytes int) {
+		t.Helper()
+		l.read(t, p, testNow, heavy(offset, ms(offset%pending.LeastWindow), bytes))
+		l.mustBalance(t)
+	}
+	for offset := int64(0); !full.paused; offset++ {
+		if full.Memory() > 2*l.memory.budget {
+			t.Fatal("reading goes on beyond the budget")
+		}
+		read(full, offset, 64<<10)
+	}
+	share := l.memory.room(2).Share
+	for offset := int64(0); other.Memory() <= share/8; offset++ {
+		equal(t, "one that holds little is paused", other.paused, false)
+		read(other, offset, 16<<10)
+	}
+	equal(t, "one that holds more is paused", other.paused, true)
+	for other.Memory() > share/16 {
+		equal(t, "paused while it is drained", other.paused, true)
+		l.happened(other.take(ms(pending.LeastWindow), nil, 4, anyBytes))
+		l.mustBalance(t)
+	}
+	equal(t, "paused when it holds little again", other.paused, false)
+	equal(t, "the one that fills memory is paused", full.paused, true)
+}
+
 // The fetches of standbys are bounded, and one that waits for its owner is not read on.
 func TestStandbysPauseReading(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.Standbys = 1 })

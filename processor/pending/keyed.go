@@ -270,14 +270,19 @@ func (k *keyed) needs(now int64) time.Duration {
 // due waits. It is more than a few fetches bring, since what was fetched of a partition that is paused is fetched again.
 const mostNotes = 100_000
 
+// littleOfShare is which part of its share a partition may hold for which it is read on although memory is full: all that do so hold no more
+// than that part of the budget.
+const littleOfShare = 8
+
 func (k *keyed) fill(_ int64, room Room, full bool) bool {
-	most := max(room.Budget/8, 1<<20)
+	most, little := max(room.Budget/8, 1<<20), room.Share/littleOfShare
+	holds := k.Memory()
 	switch {
 	case k.late.notes > mostNotes:
 		return true
-	case k.late.bytes > most, room.Used > room.Budget && k.wheel.Len() > 0:
+	case k.late.bytes > most, room.Used > room.Budget && k.wheel.Len() > 0 && holds > little:
 		return true
-	case k.late.bytes < most/2 && k.late.notes == 0 && (room.Used < room.Budget*3/4 || k.wheel.Len() == 0):
+	case k.late.bytes < most/2 && k.late.notes == 0 && (room.Used < room.Budget*3/4 || k.wheel.Len() == 0 || holds < little/2):
 		return false // one that holds nothing cannot make room
 	}
 	return full
