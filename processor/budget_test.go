@@ -218,7 +218,7 @@ func TestNearRecordsPauseReading(t *testing.T) {
 // Where one partition fills memory, those that hold little of it are read on: they hold less than an eighth of their share.
 func TestReadingGoesOnBesideAFullPartition(t *testing.T) {
 	l := testLane(t)
-	l.memory.budget = 8 << 20
+	l.memory.budget = 32 << 20
 	full, other := livePartition(t, l), livePartition(t, l)
 	l.order = []*partition{full, other}
 	read := func(p *partition, offset int64, bytes int) {
