@@ -33,7 +33,7 @@ func TestStoreFailsAsAnIDIsLookedUp(t *testing.T) {
 		t.Fatal("the disk works")
 	}
 	equal(t, "the partition has its store still", p.HasStore(), true)
-	l.reading.poll(t.Context())
+	l.reading.poll(t.Context(), true)
 	l.acceptAll(t.Context(), kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{
 		Partition: testTP.Partition, Records: []*kgo.Record{withID(req(2, ms(500), "orders"), "b"), req(3, testNow, "orders")},
 	}}}}}})

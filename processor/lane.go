@@ -164,9 +164,10 @@ func (l *lane) step(ctx context.Context) {
 	now := l.clock.Now()
 	stepped := time.Now()
 	l.stepped.Store(&stepped)
+	room := l.store.hasRoom()
 	if time.Since(l.balancedAt) >= balanceEvery {
 		l.balancedAt = time.Now()
-		if err := l.memory.fit(l.order, now); err != nil {
+		if err := l.memory.fit(l.order, now, room); err != nil {
 			l.storeFailed(ctx, err)
 		}
 		l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
@@ -188,7 +189,7 @@ func (l *lane) step(ctx context.Context) {
 		l.tidiedAt = time.Now()
 		l.tidy(ctx, now)
 	}
-	l.reading.poll(ctx)
+	l.reading.poll(ctx, room)
 }
 
 // wait waits for the next thing to happen and takes it in.

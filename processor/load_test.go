@@ -45,7 +45,7 @@ func TestLoadIsShared(t *testing.T) {
 		equal(t, "memory that counts as used", l.memory.used, held)
 		return near
 	}
-	if err := l.memory.fit(ps, now); err != nil {
+	if err := l.memory.fit(ps, now, true); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, "records that one step loads", load(), pending.LoadRecords)
@@ -70,6 +70,13 @@ func TestSpillsInSteps(t *testing.T) {
 		read()
 	}
 	spills, near := 0, p.Figures(testNow).Near
+	for range 100 {
+		if err := l.memory.fit(l.order, testNow, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	equal(t, "records in memory while the store has no room", p.Figures(testNow).Near, near)
+	equal(t, "the next step", l.memory.pause(), balanceEvery)
 	for range 1000 {
 		l.mustBalance(t)
 		equal(t, "memory that counts as used", l.memory.used, p.Memory())

@@ -79,8 +79,8 @@ const spillEarly = 8
 const spillSteps = 128
 
 // fit keeps the near records inside the budget: the window shrinks and its far end goes to
-// the store, step by step; it widens again when there is room.
-func (m *memory) fit(ps []*partition, now int64) error {
+// the store, step by step and while that has room; it widens again when there is room in memory.
+func (m *memory) fit(ps []*partition, now int64, room bool) error {
 	switch m.measure(ps); {
 	case m.spilling:
 	case m.used > m.budget-m.budget/spillEarly:
@@ -91,17 +91,17 @@ func (m *memory) fit(ps []*partition, now int64) error {
 	case m.used < m.budget/4 && m.window < m.widest:
 		m.window = min(2*m.window, m.widest)
 	}
-	if !m.spilling {
+	if !m.spilling || !room {
 		return nil
 	}
-	room := m.room(len(ps))
-	room.Spill = room.Share / spillSteps
+	of := m.room(len(ps))
+	of.Spill = of.Share / spillSteps
 	m.spilling = false
 	for _, p := range ps {
 		if !p.opened() {
 			continue
 		}
-		more, err := p.Fit(now, room)
+		more, err := p.Fit(now, of)
 		if err != nil {
 			return err
 		}

@@ -22,12 +22,13 @@ type reading struct {
 	fetched chan kgo.Fetches
 	polling bool
 	resting bool // some partition is left alone because brokers refuse it
+	waiting bool // the store has no room for what would be read
 	endPoll context.CancelFunc
 }
 
-// poll lets the reader look for records, unless it does; they arrive on fetched.
-func (r *reading) poll(ctx context.Context) {
-	if r.polling {
+// poll lets the reader look for records, unless it does, or there is no room for them in the store; they arrive on fetched.
+func (r *reading) poll(ctx context.Context, room bool) {
+	if r.waiting = !room && !r.polling; r.polling || r.waiting {
 		return
 	}
 	ctx, r.endPoll = context.WithCancel(ctx)
@@ -86,9 +87,15 @@ func (r *reading) announce(tps []kafka.TopicPartition) {
 	}
 }
 
-// pause is how soon throttle has to look again: a rest ends as soon as another leader is known, and the client does not say when.
+// roomPause is how soon it is looked again whether the store has room.
+const roomPause = 2 * time.Millisecond
+
+// pause is how soon throttle or poll has to look again: a rest ends as soon as another leader is known, and the client does not say when.
 func (r *reading) pause() time.Duration {
-	if r.resting {
+	switch {
+	case r.waiting:
+		return roomPause
+	case r.resting:
 		return 10 * time.Millisecond
 	}
 	return time.Hour

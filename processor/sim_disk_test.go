@@ -35,6 +35,14 @@ func (p *process) storeless() (n int) {
 	return n
 }
 
+// pending counts what is pending in the partitions of a process.
+func (p *process) pending() (n int64) {
+	for _, s := range p.p.Stats().Partitions {
+		n += s.Pending
+	}
+	return n
+}
+
 // lines counts what the processes have said.
 func (w *world) lines(what string) int { return strings.Count(w.history(), what) }
 
@@ -113,6 +121,29 @@ func TestSimDiskFull(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A disk that stands still, as network disks do for some seconds, keeps nothing waiting that is in memory: only what is far is not read meanwhile.
+func TestSimDiskStandsStill(t *testing.T) {
+	const far = 12_000
+	guarantees(t, worldConfig{partitions: 2}, func(w *world) {
+		a := w.live("a")
+		w.spread(200, time.Second, 100*time.Millisecond)
+		resume := a.halt()
+		w.large(far, func(int) time.Time { return in(2 * time.Minute) })
+		time.Sleep(25 * time.Second)
+		if n := a.laterThan(0.1); n > 0 || w.outstanding() != far {
+			t.Errorf("%d records were late, and %d are outstanding", n, w.outstanding()-far)
+		}
+		held := a.pending()
+		if held < 1000 || held > far-1000 {
+			t.Errorf("%d of %d were read while nothing can be written", held, far)
+		}
+		resume()
+		w.within(10*time.Second, "the rest is read", func() bool { return a.pending() == far })
+		w.until("all is delivered", func() bool { return w.outstanding() == 0 })
+		w.finish()
+	})
 }
 
 // A disk that fails once costs a restart of the partitions, not more: the store is opened again at

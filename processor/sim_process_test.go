@@ -24,8 +24,9 @@ type process struct {
 	name  string
 	link  *link
 	fs    *vfs.MemFS
-	full  atomic.Bool // the disk takes nothing more
-	fails atomic.Bool // the next thing that is written fails
+	full  atomic.Bool                   // the disk takes nothing more
+	fails atomic.Bool                   // the next thing that is written fails
+	still atomic.Pointer[chan struct{}] // no table is written before that is closed
 	skew  atomic.Int64
 	p     *Processor
 	stop  context.CancelFunc
@@ -128,6 +129,9 @@ func (p *process) write(op errorfs.Op) error {
 	if p.full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 		return syscall.ENOSPC
 	}
+	if still := p.still.Load(); still != nil && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
+		<-*still
+	}
 	if op.Kind == errorfs.OpFileWrite && p.fails.Swap(false) {
 		return syscall.EIO
 	}
@@ -142,6 +146,18 @@ func (p *process) fill() (empty func()) {
 	return func() {
 		p.w.note("---- the disk of %s has room again", p.name)
 		p.full.Store(false)
+	}
+}
+
+// halt makes the disk stand still: nothing fails, and no table is written.
+func (p *process) halt() (resume func()) {
+	p.w.note("---- the disk of %s stands still", p.name)
+	still := make(chan struct{})
+	p.still.Store(&still)
+	return func() {
+		p.w.note("---- the disk of %s goes on", p.name)
+		p.still.Store(nil)
+		close(still)
 	}
 }
 

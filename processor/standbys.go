@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/wait"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -252,6 +253,10 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	for ctx.Err() == nil {
+		if !s.store.hasRoom() {
+			wait.For(ctx, roomPause)
+			continue
+		}
 		fs := s.reader.PollRecords(ctx, pollRecords)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
 			tp := kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}

@@ -101,6 +101,13 @@ func (s *storage) Partition(id state.PartitionID) (*state.Partition, error) {
 	return p, err
 }
 
+// hasRoom reports whether the store takes what is read without making its reader wait: a disk that is slow, or stands still for a while, keeps nothing
+// from being delivered that is in memory.
+func (s *storage) hasRoom() bool {
+	store := s.opened.Load()
+	return store == nil || store.HasRoom()
+}
+
 // works reports whether partitions that go without the store can have it back.
 func (s *storage) works() bool { return s.trouble.Load() == nil }
 

@@ -31,6 +31,7 @@ type engine struct {
 	memTable uint64
 	written  atomic.Int64  // bytes of all batches
 	unseen   atomic.Int64  // bytes written since the memtables were last looked at
+	roomAt   atomic.Int64  // written, when HasRoom last looked and there was room
 	room     sync.Mutex    // held by the one writer that waits for room; the others queue behind it
 	progress chan struct{} // one token when a flush or a compaction has ended
 	failed   chan struct{} // closed at the first failure
@@ -230,7 +231,20 @@ func (e *engine) apply(b *pebble.Batch) error {
 	return e.failure()
 }
 
-// makeRoom waits while flushes or compactions are too far behind. Two full memtables may wait for their flush.
+const (
+	// roomyTables are so many memtables, the one that is written included, that there is room for more.
+	roomyTables = 2
+	// mostTables are so many that writers wait until one is flushed.
+	mostTables = 3
+)
+
+// keepsUp reports whether flushes and compactions keep up: there are not more than some memtables.
+func (e *engine) keepsUp(tables uint64) bool {
+	m := e.db.Metrics()
+	return m.MemTable.Size <= tables*e.memTable+e.memTable/2 && m.Levels[0].Sublevels < maxSublevels
+}
+
+// makeRoom waits while flushes or compactions are too far behind.
 func (e *engine) makeRoom() error {
 	if e.unseen.Load() < int64(e.memTable/8) {
 		return nil
@@ -239,8 +253,7 @@ func (e *engine) makeRoom() error {
 	defer e.room.Unlock()
 	for {
 		seen := e.unseen.Load()
-		m := e.db.Metrics()
-		if m.MemTable.Size <= 2*e.memTable+e.memTable/2 && m.Levels[0].Sublevels < maxSublevels {
+		if e.keepsUp(mostTables) {
 			e.unseen.Add(-seen)
 			return nil
 		}
@@ -250,6 +263,23 @@ func (e *engine) makeRoom() error {
 			return e.failure()
 		}
 	}
+}
+
+// hasRoom looks again when an eighth of a memtable was written.
+func (e *engine) hasRoom() bool {
+	written := e.written.Load()
+	if written-e.roomAt.Load() < int64(e.memTable/8) {
+		return true
+	}
+	if e.enter() != nil {
+		return true
+	}
+	defer e.leave()
+	if !e.keepsUp(roomyTables) {
+		return false
+	}
+	e.roomAt.Store(written)
+	return true
 }
 
 // engineLog passes pebble's words on.

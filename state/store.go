@@ -309,6 +309,15 @@ func (s *Store) Try() error {
 	return e.flush()
 }
 
+// HasRoom reports whether flushes keep up with what is written. Where they do not, little more can be written before writers wait; who can do so
+// better comes back later.
+func (s *Store) HasRoom() bool {
+	s.mu.Lock()
+	e := s.engine
+	s.mu.Unlock()
+	return e.hasRoom()
+}
+
 // DiskBytes is what everything in the directory takes; an error when the store has failed or is closed.
 func (s *Store) DiskBytes() (int64, error) {
 	s.mu.Lock()
