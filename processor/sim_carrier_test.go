@@ -188,6 +188,11 @@ func TestSimCarryIsSaid(t *testing.T) {
 func TestSimCarryOneBrokerAway(t *testing.T) {
 	const keeps = 2 * time.Minute
 	carrierWorld(t, worldConfig{partitions: 2, brokers: 2}, keeps, func(w *world, p *process) {
+		for partition := range int32(2) { // each broker leads one
+			if err := w.cluster.MoveTopicPartition(simTopic, partition, partition); err != nil {
+				w.fail("%v", err)
+			}
+		}
 		w.ages(keeps, keeps/2-5*time.Second)
 		hit := p.link.on(rule{key: kmsg.ListOffsets, count: -1, cut: true, match: func(req kmsg.Request) bool {
 			for _, t := range req.(*kmsg.ListOffsetsRequest).Topics {
