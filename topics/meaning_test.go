@@ -32,6 +32,12 @@ func TestMeanings(t *testing.T) {
 		{"a cancel", "delay-cancel=3-7-1800000000000 delay-for=5s", &Parser{}, []string{
 			"delay-cancel: cancels the record at offset 7, if it is due at 2027-01-15T08:00:00.000Z", "delay-for: passed over: a record that cancels"}},
 		{"a cancel elsewhere", "delay-cancel=4-7-1800000000000", &Parser{}, []string{"delay-cancel: cancels a record of partition 4, to which it is passed on"}},
+		{"a cancel that asks for more", "delay-for=soon delay-target-topic=orders delay-replace=b delay-id=c delay-expires=1 delay-target-key=k delay-cancel=a", &Parser{}, []string{
+			"delay-for: passed over: a record that cancels", "delay-target-topic: passed over: a record that cancels", "delay-replace: passed over: a record that cancels",
+			"delay-id: passed over: a record that cancels", "delay-expires: passed over: a record that cancels", "delay-target-key: passed over: a record that cancels",
+			`delay-cancel: cancels what has the id "a"`}},
+		{"a cancel that names nothing", "delay-cancel= delay-for=5s", &Parser{}, []string{"delay-cancel: empty", "delay-for: 5s"}},
+		{"a cancel by a preset", "x-delay=5000 delay-cancel=a", &Parser{aliases: usualAliases}, []string{"x-delay: passed over: a record that cancels", `delay-cancel: cancels what has the id "a"`}},
 		{"a replacement", "delay-replace=a delay-for=5s", &Parser{}, []string{`delay-replace: takes the place of what has the id "a"`, "delay-for: 5s"}},
 		{"an unknown one", "delay-form=5s", &Parser{}, []string{"delay-form: refused: "}},
 		{"what was delivered", "delay-due=5 delay-for=5s", &Parser{}, []string{"delay-due: of a record that was delivered before", "delay-for: 5s"}},

@@ -29,6 +29,7 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 	}
 	byOurs := n.asksByOurs(headers)
 	_ = p.substitute(&q, &n, headers) // what contradicts itself, Parse refuses
+	cancels := n.onlyCancels(headers, p.keyed, written.NoValue)
 	for i := range headers {
 		h := &headers[i]
 		r := Reading{Name: h.Key, Value: h.Value}
@@ -56,6 +57,8 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 		switch {
 		case len(c.b) == 0:
 			r.Note = "absent: it has no value"
+		case cancels && r.For != "" && f != fieldCancel:
+			r.Note, r.Form, r.At = "passed over: a record that cancels does nothing else", 0, 0
 		case r.By != NoPreset && byOurs:
 			r.Note = "does not count beside headers that begin with " + p.ours() + ": it is delivered"
 		case r.By != NoPreset && r.By != q.Preset:
@@ -72,6 +75,14 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 		all = append(all, r)
 	}
 	return all
+}
+
+// onlyCancels tells whether a record asks for nothing but a cancel, whatever else it has.
+func (n *headerMap) onlyCancels(headers []kgo.RecordHeader, keyed, noValue bool) bool {
+	if len(nameIn(headers, n.at[fieldCancel], keyed)) > 0 {
+		return true
+	}
+	return keyed && (noValue || n.cancels) && len(nameIn(headers, n.at[fieldReplace], keyed)) == 0
 }
 
 // sourcePreset is the preset that names a target by a header of that name, and says no more.
