@@ -54,6 +54,9 @@ func (r routeSettings) route() topics.Route {
 // fromHeaders is the target of a retry route whose records name theirs.
 const fromHeaders = "from_headers"
 
+// stripNone is what stands for no header in a list of those that delivered records lose.
+const stripNone = "none"
+
 // addTo makes a route one for retries.
 func (r retrySettings) addTo(route *topics.Route) {
 	b := r.Backoff
@@ -61,8 +64,11 @@ func (r retrySettings) addTo(route *topics.Route) {
 		Backoff:     topics.Backoff{Initial: b.Initial, Factor: *b.Factor, Max: b.Max, Jitter: *b.Jitter},
 		MaxAttempts: r.MaxAttempts, Parking: r.Parking, Strip: r.Strip,
 	}
-	if len(r.Strip) == 0 {
+	switch {
+	case len(r.Strip) == 0:
 		route.Retry.Strip = topics.ErrorHeaders
+	case slices.Equal(r.Strip, []string{stripNone}):
+		route.Retry.Strip = nil
 	}
 	if route.Retry.FromHeaders = r.Target == "" || r.Target == fromHeaders; !route.Retry.FromHeaders {
 		route.Target = cmp.Or(route.Target, r.Target)

@@ -41,6 +41,8 @@ type loader struct {
 	merged *koanf.Koanf
 	origin map[string]string // by path: how a message names the place of a value
 	unread map[string]bool   // see settings
+	// emptyRetry has the routes of the file that have a section for retries in which nothing is said, and how a message names it.
+	emptyRetry map[string]string
 	// saidList: it has been said that routes is a list.
 	saidList bool
 	errs     []error
@@ -49,12 +51,13 @@ type loader struct {
 // load reads every source and returns what they say together. The error holds every problem, one
 // a line; the settings are usable as far as they were understood.
 func load(src sources) (settings, error) {
-	l := &loader{merged: koanf.New("."), origin: map[string]string{}, unread: map[string]bool{}}
+	l := &loader{merged: koanf.New("."), origin: map[string]string{}, unread: map[string]bool{}, emptyRetry: map[string]string{}}
 	l.loadFile(src.File)
 	l.loadEnv(src.Env)
 	l.loadCommandConfig(src.CommandConfig)
 	l.loadX(src.X)
 	l.add(src.Flags, func(path string) string { return shown(path) })
+	l.checkRetry()
 	s := l.settings()
 	if len(l.unread) > 0 {
 		s.unread = l.unread
@@ -128,9 +131,14 @@ func (l *loader) loadFile(path string) {
 	for _, path := range sorted(flat) {
 		v := flat[path]
 		if m, ok := v.(map[string]any); isSection(general(path)) && (v == nil || ok && len(m) == 0) {
-			continue // an empty section says nothing
+			l.saysNothing(name, path)
+			continue
 		}
-		if !l.known(path, name+": ") || v == nil {
+		if !l.known(path, name+": ") {
+			continue
+		}
+		if v == nil {
+			l.saysNothing(name, path)
 			continue
 		}
 		expanded, err := expandAll(v)
@@ -142,6 +150,25 @@ func (l *loader) loadFile(path string) {
 		layer[path] = expanded
 	}
 	l.add(layer, func(path string) string { return name + ": " + shown(path) })
+}
+
+// saysNothing notes a section, or a key, without a value.
+func (l *loader) saysNothing(file, path string) {
+	if section := retrySection.FindString(path); section != "" {
+		l.emptyRetry[section] = file + ": " + shown(section)
+	}
+}
+
+var retrySection = regexp.MustCompile(`^routes\.\d+\.retry\b`)
+
+// checkRetry refuses a section for retries in which nothing is said: its route would not be one for retries.
+func (l *loader) checkRetry() {
+	all := l.merged.All()
+	for _, section := range sorted(l.emptyRetry) {
+		if !slices.ContainsFunc(sorted(all), func(path string) bool { return strings.HasPrefix(path, section+".") }) {
+			l.bad("%s is empty, so the route is not one for retries: give a key below it, such as max_attempts: 8, or leave it out", l.emptyRetry[section])
+		}
+	}
 }
 
 // byPlace makes a list a section, so that the environment and flags can reach into it.

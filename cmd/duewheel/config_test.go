@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -327,6 +328,36 @@ func TestConfigErrors(t *testing.T) {
 			want: []string{"kafka.tls.cert_file is given without kafka.tls.key_file"},
 		},
 		{
+			name: "a retry route that says nothing of itself is none",
+			yaml: smallest + "    retry: {}\n",
+			want: []string{"duewheel.yaml: routes[0].retry is empty, so the route is not one for retries: give a key below it, such as max_attempts: 8, or leave it out"},
+		},
+		{
+			name: "a section whose keys have no values",
+			yaml: smallest + "    retry:\n      backoff:\n      max_attempts:\n",
+			want: []string{"duewheel.yaml: routes[0].retry is empty, so the route is not one for retries: give a key below it, such as max_attempts: 8, or leave it out"},
+		},
+		{
+			name: "an empty section of a retry route, one that the environment fills, and one in which a key is mistyped",
+			yaml: smallest + "    retry: {max_attempts: 3, backoff: {}}\n  - {topic: b, target: orders, retry: {}}\n  - {topic: c, target: orders, retry: {backof: {}}}\n",
+			env:  []string{"DUEWHEEL_ROUTES_1_RETRY_MAX_ATTEMPTS=3"},
+			want: []string{"duewheel.yaml: unknown key routes[2].retry.backof; the nearest known one is routes[N].retry.backoff.initial"},
+		},
+		{
+			name: "lists of which an empty one would be taken for the default",
+			yaml: smallest + "    headers: {aliases: []}\n    retry: {strip: []}\n",
+			x:    []string{"routes[0].headers.aliases="},
+			want: []string{
+				"-X routes[0].headers.aliases: an empty list is no value: write none, or leave it out for plain, etf1, karafka and cloudevents; with retry.target from_headers connect-dlq, spring-dlt, streams-dlq and share-dlq; with delay none",
+				"duewheel.yaml: routes[0].retry.strip: an empty list is no value: write none, or leave it out for those of Connect, Spring, Streams and share groups",
+			},
+		},
+		{
+			name: "no header and one",
+			yaml: smallest + "    retry: {strip: [none, x-trace]}\n",
+			want: []string{`route "delay-requests": retry.strip has none beside others: write none alone, or leave it out`},
+		},
+		{
 			name: "a place in a list beyond reason",
 			yaml: smallest,
 			env:  []string{"DUEWHEEL_ROUTES_4000000000_TOPIC=x"},
@@ -339,6 +370,27 @@ func TestConfigErrors(t *testing.T) {
 				t.Errorf("got:\n  %s\nwant:\n  %s", strings.Join(got, "\n  "), strings.Join(test.want, "\n  "))
 			}
 		})
+	}
+}
+
+// What delivered records of a retry route lose follows from what is written: nothing, the default or none.
+func TestStrip(t *testing.T) {
+	for _, test := range []struct {
+		strip string
+		want  []string
+	}{
+		{"", topics.ErrorHeaders},
+		{", strip: [x-trace]", []string{"x-trace"}},
+		{", strip: [none]", nil},
+		{", strip: none", nil},
+	} {
+		s, err := load(sources{File: writeFile(t, "duewheel.yaml", smallest+"    retry: {max_attempts: 3"+test.strip+"}\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Routes[0].route().Retry.Strip; !slices.Equal(got, test.want) {
+			t.Errorf("%q: got %q, want %q", test.strip, got, test.want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/duewheel/duewheel/processor/setting"
 	"github.com/duewheel/duewheel/topics"
@@ -26,6 +27,7 @@ func (r retrySettings) idle(target string) (all []string) {
 		is   bool
 		says string
 	}{
+		{len(r.Strip) > 1 && slices.Contains(r.Strip, stripNone), "retry.strip has none beside others: write none alone, or leave it out"},
 		{target != "" && r.Target != "" && r.Target != fromHeaders,
 			"target does nothing where retry.target is a topic; leave it out, or write retry.target: from_headers, and it is for records that name none"},
 		{once && said.Factor != nil, "retry.backoff.factor does nothing where retry.max_attempts is 1: the only pause is retry.backoff.initial; leave it out"},

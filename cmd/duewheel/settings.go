@@ -134,7 +134,7 @@ type routeSettings struct {
 
 	// Aliases lists presets of headers of other tools that are understood, which docs/requests.md has: `plain`, `etf1`, `karafka`, `cloudevents`, `spring-retry` say when
 	// a record is due, and `connect-dlq`, `spring-dlt`, `streams-dlq`, `share-dlq` where it goes. `none` alone: none. A list takes the place of the usual one.
-	Aliases []string `key:"headers.aliases" unset:"plain, etf1, karafka and cloudevents; with retry.target from_headers connect-dlq, spring-dlt, streams-dlq and share-dlq; with delay none"`
+	Aliases []string `key:"headers.aliases" unset:"plain, etf1, karafka and cloudevents; with retry.target from_headers connect-dlq, spring-dlt, streams-dlq and share-dlq; with delay none" empty:"none"`
 
 	// Partitioner says which partition of its target a delivered record gets that asks for none. `murmur2`: by key, as Java, kafkajs, kafka-python and franz-go choose. `crc32`:
 	// by key, as librdkafka does by default, so kcat and confluent-kafka. `source_partition`: the number of the partition in which the request was; what its target does not have is dead-lettered.
@@ -201,8 +201,8 @@ type retrySettings struct {
 	// Parking is where it goes then, with headers that say why. It cannot be a delay topic or a target.
 	Parking string `key:"parking" unset:"the dead letter topic"`
 
-	// Strip lists headers that delivered records lose, besides `delay-*` and `__delay.errors.*`; `*` is any run of characters. So a record does not grow from trip to trip.
-	Strip []string `key:"strip" unset:"those of Connect, Spring, Streams and share groups"`
+	// Strip lists headers that delivered records lose, besides `delay-*` and `__delay.errors.*`; `*` is any run of characters. So a record does not grow from trip to trip. `none` alone: none.
+	Strip []string `key:"strip" unset:"those of Connect, Spring, Streams and share groups" empty:"none"`
 }
 
 type backoffSettings struct {

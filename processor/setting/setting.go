@@ -10,6 +10,7 @@
 //	key      the path below which files, variables and flags set the field; of a struct, what its fields' paths begin with
 //	default  its value when nothing is said
 //	unset    what holds when nothing is said and that is not one value; in words
+//	empty    of a list that is not empty when nothing is said: what to write where it is to be
 //	min max  bounds, both within
 //	words    the only values, with spaces between them
 //	secret   true: a file may hold the value, whose name is set as the key and _file
@@ -34,6 +35,7 @@ type Setting struct {
 	Key     string // the path; an N stands for a place in a list
 	Default string // "" when there is none, or not one
 	Unset   string // what holds without a value, where Default is ""
+	Empty   string // what to write for an empty list, where an empty one is no value
 	Min     string
 	Max     string
 	Words   []string
@@ -66,7 +68,7 @@ func of(t reflect.Type, prefix string, list, index []int) (all []Setting) {
 			all = append(all, of(f.Type.Elem(), prefix+key+".N.", at, nil)...)
 		default:
 			all = append(all, Setting{
-				Key: prefix + key, Default: f.Tag.Get("default"), Unset: f.Tag.Get("unset"), Min: f.Tag.Get("min"), Max: f.Tag.Get("max"),
+				Key: prefix + key, Default: f.Tag.Get("default"), Unset: f.Tag.Get("unset"), Empty: f.Tag.Get("empty"), Min: f.Tag.Get("min"), Max: f.Tag.Get("max"),
 				Words: strings.Fields(f.Tag.Get("words")), Secret: f.Tag.Get("secret") == "true",
 				Struct: t.Name(), Field: f.Name, list: list, index: at,
 			})
@@ -83,7 +85,8 @@ func (s *Setting) field(in reflect.Value, place int) reflect.Value {
 	return in.FieldByIndex(s.index)
 }
 
-// Set parses a value into the struct that in points to. A 0 that would mean the same as to say nothing is refused.
+// Set parses a value into the struct that in points to. A 0 that would mean the same as to say nothing is refused, and so is a list that
+// would be taken for the default although it is empty.
 func (s *Setting) Set(in any, place int, v any) error {
 	to := s.field(reflect.ValueOf(in).Elem(), place)
 	parsed := reflect.New(to.Type())
@@ -92,6 +95,9 @@ func (s *Setting) Set(in any, place int, v any) error {
 	}
 	if parsed.Elem().IsZero() && parsed.Elem().CanInt() && len(s.Words) == 0 && s.Default != "0" {
 		return s.zero()
+	}
+	if s.Empty != "" && parsed.Elem().Len() == 0 {
+		return fmt.Errorf("an empty list is no value: write %s, or leave it out for %s", s.Empty, s.Unset)
 	}
 	to.Set(parsed.Elem())
 	return nil

@@ -41,6 +41,7 @@ type sample struct {
 	} `key:"login"`
 	Items []item   `key:"items"`
 	Names []string `key:"names"`
+	Kinds []string `key:"kinds" unset:"all" empty:"none"`
 	Even  even     `key:"even"`
 }
 
@@ -51,7 +52,7 @@ func TestOf(t *testing.T) {
 	}
 	want := []string{
 		"pace=2s embedded.Pace 1s to 1m", "copies=0 embedded.Copy 0 to 9", "bytes=1KiB embedded.Bytes at least 1",
-		"way=slow sample.Way slow or fast", "login.on= .On", "login.pass= .Pass", "items.N.name=none item.Name", "names= sample.Names", "even= sample.Even",
+		"way=slow sample.Way slow or fast", "login.on= .On", "login.pass= .Pass", "items.N.name=none item.Name", "names= sample.Names", "kinds=all sample.Kinds", "even= sample.Even",
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -74,6 +75,10 @@ func TestSet(t *testing.T) {
 		{"login.pass", 12, "12"},
 		{"items.N.name", "a", "a"},
 		{"names", "a, b", "[a b]"},
+		{"names", "", "[]"},
+		{"kinds", []any{"a"}, "[a]"},
+		{"kinds", []any{}, "error: an empty list is no value: write none, or leave it out for all"},
+		{"kinds", " , ", "error: an empty list is no value: write none, or leave it out for all"},
 		{"even", 3, "error: 3 is odd"},
 		{"even", "0", "error: 0 is no value: leave it out"},
 	} {
