@@ -28,12 +28,20 @@ func (x *examination) retention(r *Route, f facts) {
 	x.report(severity, r.Topic, x.set(r.Topic, "retention.ms", "-1"), fmt.Sprintf("retention.ms is %d", n), why)
 }
 
+// longest bounds how long a record waits, and says which setting does; 0: there is no bound.
+func (r *Route) longest() (time.Duration, string) {
+	switch r.kind() {
+	case forRetries:
+		return r.Retry.Backoff.longest(), "retry.backoff.max and its jitter"
+	case fixedDelay:
+		return r.Delay, "delay"
+	}
+	return r.MaxDelay, "max_delay"
+}
+
 // stays says what becomes of records that stay where they were written, in a topic that keeps them for so long.
 func stays(r *Route, keep time.Duration) (Severity, string) {
-	wait, setting := r.MaxDelay, "max_delay"
-	if r.Delay > 0 {
-		wait, setting = r.Delay, "delay"
-	}
+	wait, setting := r.longest()
 	if wait > 0 && r.Remember > 0 {
 		wait, setting = wait+r.Remember, setting+" and ids.remember"
 	}
@@ -57,8 +65,8 @@ func (want *Expect) carried(r *Route, keep time.Duration) (severity Severity, wh
 		severity, restart = Warning, ", so a restart must be quick"
 	}
 	wait, waits := longWait, FormatDelay(longWait)
-	if r.MaxDelay > 0 {
-		wait, waits = r.MaxDelay, FormatDelay(r.MaxDelay)+" (max_delay)"
+	if longest, setting := r.longest(); longest > 0 {
+		wait, waits = longest, FormatDelay(longest)+" ("+setting+")"
 	}
 	half := max(keep/2, time.Second)
 	if wait <= half {

@@ -11,6 +11,7 @@ import (
 func TestRetentionSaysWhatItComesTo(t *testing.T) {
 	const day = 24 * time.Hour
 	no := false
+	hourly := &Retrying{Backoff: Backoff{Initial: 10 * time.Second, Factor: 2, Max: time.Hour, Jitter: 0.2}}
 	for _, tt := range []struct {
 		name  string
 		keep  time.Duration
@@ -29,8 +30,12 @@ func TestRetentionSaysWhatItComesTo(t *testing.T) {
 			"note: a record that waits 84h (max_delay) is lost if duewheel does not run for 84h"},
 		{"short delays", 7 * day, Route{MaxDelay: day},
 			"note: a record that waits 1d (max_delay) is lost if duewheel does not run for 6d"},
-		{"a retry route", 7 * day, Route{MaxDelay: 30 * day, Retry: &Retrying{}},
-			"note: what is pending is carried when it is 84h old, and lost if duewheel does not run for as long; one that waits 30d (max_delay) is written about 8 times more"},
+		{"a retry route, whose pauses are the longest that is waited", 7 * day, Route{MaxDelay: 366 * day, Retry: hourly},
+			"note: a record that waits 1h12m (retry.backoff.max and its jitter) is lost if duewheel does not run for 166h48m"},
+		{"a retry route with a short retention", 2 * time.Hour, Route{MaxDelay: 366 * day, Retry: hourly},
+			"note: what is pending is carried when it is 1h old, and lost if duewheel does not run for as long; one that waits 1h12m (retry.backoff.max and its jitter) is written once more"},
+		{"a retry route that is told not to carry", 7 * day, Route{MaxDelay: 366 * day, Retry: hourly, Carry: &no},
+			"warning: a record that waits 1h12m is lost if duewheel does not run for 166h48m, since it is not carried"},
 		{"just enough for a restart", 10 * time.Minute, Route{MaxDelay: time.Hour},
 			"note: what is pending is carried when it is 5m old, and lost if duewheel does not run for as long; one that waits 1h (max_delay) is written about 12 times more"},
 		{"hardly enough for a restart", 8 * time.Minute, Route{MaxDelay: time.Hour},
