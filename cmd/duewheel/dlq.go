@@ -32,6 +32,7 @@ no part in the group, and removes nothing from a dead letter topic.`,
 // choice is which dead letters a command was asked for, as its flags say it.
 type choice struct {
 	topics       []string // dead letter topics
+	named        []string // those of the places that are to be shown, "" of one without: they count where nothing else says which
 	codes        []string
 	headers      []string
 	since, until string
@@ -182,6 +183,9 @@ func (c *choice) boxes(s settings) (boxes, error) {
 		if len(c.topics) == 0 && b.routes != nil && b.routes[route] == nil {
 			return b, fmt.Errorf("--route %s is not the delay topic of any route of the configuration; those are %s", route, orNone(delays))
 		}
+	}
+	if len(b.topics) == 0 && !slices.Contains(c.named, "") {
+		b.topics = append(b.topics, c.named...)
 	}
 	if len(b.topics) == 0 {
 		return b, errors.New("which dead letter topic? Name a configuration that has routes with -c, or the topic with -t")

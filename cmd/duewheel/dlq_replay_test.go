@@ -67,7 +67,7 @@ func TestDLQReplay(t *testing.T) {
 	if _, _, err := both(t, "dlq", "replay", "-b", addr, "-t", "delays.dead", "-y", "--code", "no_due"); err != nil {
 		t.Fatal(err)
 	}
-	if out, _, err = both(t, "dlq", "replay", "-b", addr, "-t", "delays.dead", "-y", "1@0", "0@0"); err != nil ||
+	if out, _, err = both(t, "dlq", "replay", "-b", addr, "-t", "delays.dead", "-y", "1@0", "0@0", "delays.dead/1@0"); err != nil ||
 		out != "delays.dead/1@0: delays/0@3\ndelays.dead/0@0: delays/2@1\n2 dead letters replayed: 2 unknown_target\n" {
 		t.Errorf("by place: %v\n%s", err, out)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -37,8 +38,12 @@ is one, and in hexadecimal otherwise.`,
 			if err := joinLines(topicNames(cmd, "topic"), checkOutput(output), checkPlaces(args...)); err != nil {
 				return err
 			}
+			for _, text := range args {
+				p, _ := parsePlace(text)
+				c.named = append(c.named, p.topic)
+			}
 			return c.withLetters(f, func(l *letters) error {
-				found, err := l.all(cmd.Context(), args, len(c.topics) > 0)
+				found, err := l.all(cmd.Context(), args, len(c.topics) > 0 || l.boxes.routes == nil)
 				if err != nil {
 					return err
 				}
@@ -51,13 +56,15 @@ is one, and in hexadecimal otherwise.`,
 	return cmd
 }
 
-// all returns the dead letters at some places; the error names every place where there is none.
+// all returns the dead letters at some places, each once; the error names every place where there is none.
 func (l *letters) all(ctx context.Context, places []string, mustExist bool) ([]*letter, error) {
 	var errs []error
 	var wanted []position
 	for _, text := range places {
 		p, err := l.resolve(text)
-		wanted, errs = append(wanted, p), append(errs, err)
+		if errs = append(errs, err); !slices.Contains(wanted, p) {
+			wanted = append(wanted, p)
+		}
 	}
 	if err := joinLines(errs...); err != nil {
 		return nil, err

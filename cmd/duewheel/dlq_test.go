@@ -284,6 +284,9 @@ value (hex, 3 bytes)
 	if err != nil || out != want {
 		t.Errorf("got %v\n%s", err, out)
 	}
+	if out, _, err = both(t, "dlq", "show", "-b", addr, "delays.dead/0@0", "delays.dead/0@1"); err != nil || out != want {
+		t.Errorf("by places that name their topic: %v\n%s", err, out)
+	}
 	out, _, err = both(t, "dlq", "show", "-b", addr, "-t", "delays.dead", "0@1", "-o", "json")
 	var row fullRow
 	if err := errors.Join(err, json.Unmarshal([]byte(out), &row)); err != nil {
@@ -343,6 +346,8 @@ func TestDLQSaysWhatIsWrong(t *testing.T) {
 		{"topic nowhere: UNKNOWN_TOPIC_OR_PARTITION", inBoth(every, "-b", addr, "-t", "nowhere", "-y")},
 		{"kafka.brokers is missing", inBoth(every, "-t", "dead", "-y")},
 		{"reach 127.0.0.1:1: ", inBoth(every, "-b", "127.0.0.1:1", "-t", "dead", "-y")},
+		{"topic nowhere: UNKNOWN_TOPIC_OR_PARTITION", [][]string{{"dlq", "show", "-b", addr, "nowhere/0@1"}}},
+		{"which dead letter topic? Name a configuration", [][]string{{"dlq", "show", "-b", addr, "delays.dead/0@0", "0@1"}}},
 		{"--limit 0: at least 1", [][]string{{"dlq", "ls", "--limit", "0"}}},
 		{"-o yaml: text or json", [][]string{{"dlq", "ls", "-o", "yaml"}, {"dlq", "show", "0@1", "-o", "yaml"}}},
 		{"2 problems:\n  \"a@b\" is not a place: ", [][]string{{"dlq", "show", "a@b", "0@-1"}}},
