@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,22 +26,29 @@ func sampleOpts() []kgo.Opt {
 	return append(readOpts(), kgo.FetchIsolationLevel(kgo.ReadUncommitted())) // an open transaction is not waited for
 }
 
-// scatteredIDs warns of every delay topic in whose last records one id with one key lies in two partitions: an id is known in its partition
-// alone, so both wait. What cannot be read is left out.
-func scatteredIDs(ctx context.Context, cl *kgo.Client, want topics.Expect) ([]topics.Problem, error) {
-	routes := map[string]*topics.Route{}
+// sampled is what is looked for among the last records of a delay topic.
+type sampled interface {
+	add(*kgo.Record)
+	problem() (topics.Problem, bool)
+}
+
+// sampleTopics warns of every delay topic in whose last records one id with one key lies in two partitions: an id is known in its partition
+// alone, so both wait. And of every retry topic to which a record comes again and again without the number of its attempt. What cannot be read is left out.
+func sampleTopics(ctx context.Context, cl *kgo.Client, want topics.Expect) ([]topics.Problem, error) {
+	found := map[string]sampled{}
 	for _, r := range want.Routes {
-		if r.Delay == 0 && r.Retry == nil { // on others there are no ids
-			routes[r.Topic] = r
+		switch {
+		case r.Retry != nil:
+			found[r.Topic] = &trips{route: r, of: map[[sha256.Size]byte]int{}}
+		case r.Delay == 0: // else there are no ids
+			found[r.Topic] = &scatter{route: r, at: map[idAndKey]int32{}}
 		}
 	}
-	if len(routes) == 0 {
+	if len(found) == 0 {
 		return nil, nil
 	}
 	var last []span
-	found := map[string]*scatter{}
-	for topic, r := range routes {
-		found[topic] = &scatter{route: r, at: map[idAndKey]int32{}}
+	for topic := range found {
 		spans, err := lastOf(ctx, kadm.NewClient(cl), topic)
 		if err == nil { // else it was told already that the topic cannot be read
 			last = append(last, spans...)
@@ -48,9 +56,9 @@ func scatteredIDs(ctx context.Context, cl *kgo.Client, want topics.Expect) ([]to
 	}
 	sample(ctx, cl, last, func(r *kgo.Record) { found[r.Topic].add(r) })
 	var problems []topics.Problem
-	for _, topic := range sorted(routes) {
-		if s := found[topic]; s.ids > 0 {
-			problems = append(problems, s.problem())
+	for _, topic := range sorted(found) {
+		if p, is := found[topic].problem(); is {
+			problems = append(problems, p)
 		}
 	}
 	return problems, ctx.Err()
@@ -152,7 +160,10 @@ func (s *scatter) add(r *kgo.Record) {
 	}
 }
 
-func (s *scatter) problem() topics.Problem {
+func (s *scatter) problem() (topics.Problem, bool) {
+	if s.ids == 0 {
+		return topics.Problem{}, false
+	}
 	id, key := shownID(s.one.id), shownID(s.one.key)
 	which := fmt.Sprintf("id %s (key %s)", id, key)
 	why := "an id is looked for in one partition only, so both records wait and both are delivered. Either their producers choose partitions differently, or partitions were added between the two"
@@ -169,7 +180,7 @@ func (s *scatter) problem() topics.Problem {
 	if s.ids > 1 {
 		what += fmt.Sprintf("; of the %d ids looked at, %d are in more than one partition", len(s.at), s.ids)
 	}
-	return topics.Problem{Severity: topics.Warning, Topic: s.route.Topic, What: what, Why: why, Mend: mend}
+	return topics.Problem{Severity: topics.Warning, Topic: s.route.Topic, What: what, Why: why, Mend: mend}, true
 }
 
 // shownID is an id or a key as a line shows it: an id may have 256 bytes, and a key as many as a record.

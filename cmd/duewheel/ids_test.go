@@ -99,6 +99,65 @@ func TestScatteredIDs(t *testing.T) {
 	}
 }
 
+// `topics check` says of a retry topic that one record comes to it again and again without the number of its attempt. What has it, what duewheel
+// writes again, and what was replayed is nothing to warn of.
+func TestCheckSaysThatHeadersAreDropped(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		headers []string // of each time that the record comes
+		keys    []string
+		want    bool
+	}{
+		{"dropped", []string{"", "", "", ""}, []string{"17", "17", "17", "17"}, true},
+		{"dropped, and emptied", []string{"", "delay-attempt=", "delay-attempt=0", ""}, []string{"17", "17", "17", "17"}, true},
+		{"replayed", []string{"", "", ""}, []string{"17", "17", "17"}, false},
+		{"kept", []string{"", "delay-attempt=1", "delay-attempt=2", "delay-attempt=3"}, []string{"17", "17", "17", "17"}, false},
+		{"other records", []string{"", "", "", ""}, []string{"17", "17", "18", "18"}, false},
+		{"without keys", []string{"", "", "", ""}, []string{"", "", "", ""}, false},
+		{"written by duewheel", []string{"", "", "", "delay-retry=x"}, []string{"17", "17", "17", "17"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, addr := cluster(t, map[string]int32{"again": 3, "again.dead": 1, "orders": 1})
+			cl := client(t, addr)
+			for i, h := range tt.headers {
+				r := &kgo.Record{Topic: "again", Key: []byte(tt.keys[i]), Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "delay-target-topic", Value: []byte("orders")}}}
+				if name, v, has := strings.Cut(h, "="); has {
+					r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
+				}
+				if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: again, target: orders, retry: {target: from_headers}}]\n")
+			out, _ := command(t, "", "topics", "check", "-c", config)
+			if got := strings.Contains(out, `warning: again: one record (key "17") has come 4 times without delay-attempt`); got != tt.want {
+				t.Errorf("got:\n%s", out)
+			}
+		})
+	}
+}
+
+// `topics check` notes the target of a retry route that several groups read, and no other.
+func TestCheckSaysThatGroupsShareATarget(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"again": 1, "again.dead": 1, "delays": 1, "delays.dead": 1, "orders": 1, "single": 1, "other": 1})
+	adm := kadm.NewClient(client(t, addr))
+	for group, of := range map[string][]string{"app": {"orders", "single", "other"}, "stock": {"orders", "other"}, "g": {"single"}} {
+		var offsets kadm.Offsets
+		for _, topic := range of {
+			offsets.AddOffset(topic, 0, 5, -1)
+		}
+		if err := adm.CommitAllOffsets(t.Context(), group, offsets); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: again, targets: {allow: [orders, single, 's*']}, retry: {target: from_headers}}, {topic: delays, target: other}]\n")
+	out, _ := command(t, "", "topics", "check", "-c", config)
+	if !strings.Contains(out, "note: orders: groups app, stock read it\n") || strings.Count(out, " read it\n") != 1 {
+		t.Errorf("got:\n%s", out)
+	}
+}
+
 // Of a long log the end alone is read, and a partition that does not answer is not waited for longer than a sample may take.
 func TestSampleIsBounded(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"delays": 2, "delays.dead": 1, "orders": 1})

@@ -38,9 +38,10 @@ func newTopicsCheckCommand(f *flags) *cobra.Command {
 		Short: "Say what is wrong with the topics, and how to mend it",
 		Long: `Look at the delay topics, dead letter topics, audit topic and targets of a configuration: whether they
 are there, keep what is pending, and survive the loss of a broker; whether another
-group has checkpoints on a delay topic, so that both deliver; and whether one id with
-one key lies in two partitions, among the last 10,000 records of each delay topic, or
-what of them comes within 3 s. Every finding comes with what mends it, and a note, of what
+group has checkpoints on a delay topic, so that both deliver; whether several read the
+target of a retry route; and, among the last 10,000 records of each delay topic, or what
+of them comes within 3 s, whether one id with one key lies in two partitions, and whether
+a record comes to a retry topic again without its delay-attempt. Every finding comes with what mends it, and a note, of what
 is not wrong, with what does without it. The exit code is 1 when records are lost or stuck
 as things are, 0 when there are warnings and notes only.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
@@ -51,11 +52,15 @@ as things are, 0 when there are warnings and notes only.`,
 				if err != nil {
 					return err
 				}
-				scattered, err := scatteredIDs(cmd.Context(), cl, want)
+				sampled, err := sampleTopics(cmd.Context(), cl, want)
 				if err != nil {
-					return fmt.Errorf("look for ids in two partitions: %w", err)
+					return fmt.Errorf("look at the last records: %w", err)
 				}
-				return printProblems(cmd.OutOrStdout(), append(problems, scattered...), asJSON)
+				shared, err := sharedTargets(cmd.Context(), kadm.NewClient(cl), s.Group, want)
+				if err != nil {
+					return fmt.Errorf("look for groups that read a target: %w", err)
+				}
+				return printProblems(cmd.OutOrStdout(), slices.Concat(problems, sampled, shared), asJSON)
 			})
 		},
 	}
