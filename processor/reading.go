@@ -12,7 +12,7 @@ import (
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
-const pollRecords = 10_000 // how many records are accepted in one step: some ms of work
+const pollRecords = 4000 // how many records are accepted in one step: some ms of work, or twenty where all go to the store
 
 // reading is what the lane's reader reads. It looks for records on a goroutine of its own, one poll at
 // a time. Partitions come and go between two polls, so that nothing from before turns up after.
