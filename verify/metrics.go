@@ -40,10 +40,12 @@ func (m *Metrics) Took(r *Report, held int64) {
 	case r == nil:
 		m.passes["failed"]++
 		return
-	case r.Well():
-		m.passes["well"]++
-	default:
+	case !r.Well():
 		m.passes["faults"]++
+	case len(r.Denied) > 0:
+		m.passes["failed"]++
+	default:
+		m.passes["well"]++
 	}
 	m.last = r
 }

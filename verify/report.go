@@ -23,6 +23,7 @@ type Report struct {
 	Faults   []Found          `json:"faults"`           // by kind; none is empty
 	Untold   []Found          `json:"untold,omitempty"` // requests of which it cannot be told what became of them, by why
 	Notes    []string         `json:"notes,omitempty"`
+	Denied   []string         `json:"denied,omitempty"` // targets and dead letter topics that may not be looked at
 }
 
 // Counts are numbers of requests and records.
@@ -145,7 +146,7 @@ func (v *Verifier) report(at time.Time) *Report {
 	for _, why := range found.Whys() {
 		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
 	}
-	r.Windows, r.Notes = v.seen.windows(), v.seen.notes()
+	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
 	return r
 }
 
@@ -194,10 +195,13 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "%s: %d\n", strings.ToUpper(f.Kind), f.Count)
 		f.write(&b)
 	}
-	if r.Well() {
-		fmt.Fprintln(&b, "all is well")
-	} else {
+	switch {
+	case !r.Well():
 		fmt.Fprintf(&b, "faults: %d\n", c.Faults)
+	case len(r.Denied) > 0:
+		fmt.Fprintln(&b, "nothing is wrong with what may be looked at")
+	default:
+		fmt.Fprintln(&b, "all is well")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -1,9 +1,14 @@
 package verify
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Denied is an error of Pass: a right is missing, to read a topic or to describe the group. One of both is named.
@@ -22,4 +27,39 @@ func denied(err error, topic, group string) error {
 		return &Denied{topic, group, err}
 	}
 	return err
+}
+
+// mostAbsent bounds for how many targets that requests name, and that are not there, it is asked why.
+const mostAbsent = 1000
+
+// findDenied finds which of the topics that should be read may not be looked at. The list of all topics leaves them out, as if they did not exist.
+func (v *Verifier) findDenied(ctx context.Context) error {
+	v.denied = nil
+	absent := slices.Collect(maps.Keys(v.absent))
+	for name := range v.wanted {
+		if _, exists := v.existing[name]; !exists {
+			absent = append(absent, name)
+		}
+	}
+	if len(absent) == 0 {
+		return nil
+	}
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range absent {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(name)
+		req.Topics = append(req.Topics, topic)
+	}
+	resp, err := req.RequestWith(ctx, v.arrivals.cl)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	for _, t := range resp.Topics {
+		if t.Topic != nil && t.ErrorCode == kerr.TopicAuthorizationFailed.Code {
+			v.denied = append(v.denied, *t.Topic)
+		}
+	}
+	slices.Sort(v.denied)
+	v.denied = slices.Compact(v.denied)
+	return nil
 }

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,13 +26,15 @@ type Verifier struct {
 	ids      map[string][16]byte // of delay topics
 	wanted   map[string]bool     // topics to read besides the delay topics
 	existing kadm.TopicDetails
+	absent   map[string]bool // targets that requests name, and that were not there; at most mostAbsent
+	denied   []string        // topics that should be read, and may not be looked at
 
 	deliveries deliveries
 }
 
 // New makes a Verifier. Opts reach the cluster: addresses, TLS, SASL. Nothing is asked yet.
 func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
-	v := &Verifier{config: config.withDefaults(), ids: make(map[string][16]byte), wanted: make(map[string]bool)}
+	v := &Verifier{config: config.withDefaults(), ids: make(map[string][16]byte), wanted: make(map[string]bool), absent: make(map[string]bool)}
 	v.config.Routes = slices.Clone(config.Routes)
 	for i := range v.config.Routes {
 		r := &v.config.Routes[i]
@@ -120,6 +123,9 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	if err := v.findEnds(ctx); err != nil {
 		return nil, err
 	}
+	if err := v.findDenied(ctx); err != nil {
+		return nil, err
+	}
 	v.checker.Forget()
 	r := v.report(began)
 	if r.Counts.Doubled > 0 {
@@ -146,6 +152,7 @@ func (v *Verifier) partitions(n int) int {
 
 // findTargets makes known what may be a target.
 func (v *Verifier) findTargets() {
+	maps.DeleteFunc(v.absent, func(name string, _ bool) bool { _, exists := v.existing[name]; return exists })
 	for name, detail := range v.existing {
 		if v.seen.topics[name] == nil && !detail.IsInternal && detail.Err == nil && !v.seen.letters[name] && v.ids[name] == [16]byte{} {
 			v.checker.AddTarget(check.Target{Topic: name, Partitions: v.partitions(len(detail.Partitions))})
@@ -186,8 +193,11 @@ func (v *Verifier) readAll(ctx context.Context) error {
 
 func (v *Verifier) takeRequest(p *part, r *kgo.Record) {
 	if target := v.checker.Target(r); target != "" && !v.wanted[target] {
-		if _, exists := v.existing[target]; exists && v.ids[target] == [16]byte{} {
+		switch _, exists := v.existing[target]; {
+		case exists && v.ids[target] == [16]byte{}:
 			v.wanted[strings.Clone(target)] = true
+		case !exists && !v.absent[target] && len(v.absent) < mostAbsent:
+			v.absent[strings.Clone(target)] = true
 		}
 	}
 	v.checker.Requested(r)

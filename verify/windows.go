@@ -76,12 +76,15 @@ func (s *survey) windows() (all []Window) {
 }
 
 // notes are what a person should know besides.
-func (s *survey) notes() (all []string) {
+func (s *survey) notes(denied []string) (all []string) {
 	note := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
-		if s.topics[name].gone && s.letters[name] {
-			note("the dead letter topic %s does not exist, or may not be looked at", name)
+		if s.topics[name].gone && s.letters[name] && !slices.Contains(denied, name) {
+			note("the dead letter topic %s does not exist", name)
 		}
+	}
+	for _, name := range denied {
+		note("%s may not be looked at, so what lies there is not known", name)
 	}
 	none, unreadable := 0, 0
 	for _, p := range s.sortedDelays() {

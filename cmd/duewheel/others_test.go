@@ -108,3 +108,50 @@ func TestCommandsWithoutRights(t *testing.T) {
 		}
 	}
 }
+
+// What may not be described is not told apart from what does not exist by those who look for all: verify asks for each, and says that it cannot tell,
+// and which right is missing, with what it has seen.
+func TestVerifyWithoutSight(t *testing.T) {
+	topic := func(name string) kfake.ACL {
+		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationRead, Allow: true}
+	}
+	group := kfake.ACL{Resource: kmsg.ACLResourceTypeGroup, Name: "g", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationDescribe, Allow: true}
+	missing := kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "billing.none", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationDescribe, Allow: true}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"),
+		kfake.User("PLAIN", "all", "all", topic("delays"), topic("delays.dead"), topic("orders"), topic("billing.eu"), missing, group),
+		kfake.User("PLAIN", "target", "target", topic("delays"), topic("delays.dead"), topic("billing.eu"), missing, group),
+		kfake.User("PLAIN", "letters", "letters", topic("delays"), topic("orders"), topic("billing.eu"), missing, group),
+		kfake.User("PLAIN", "matched", "matched", topic("delays"), topic("delays.dead"), topic("orders"), missing, group))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+c.ListenAddrs()[0]+"'}\ngroup: {id: g}\nroutes: [{topic: delays, targets: {allow: [orders, 'billing.*']}}]\n")
+	login := func(name string) []string {
+		return []string{"-c", config, "-X", "security.protocol=SASL_PLAINTEXT", "-X", "sasl.mechanism=PLAIN", "-X", "sasl.username=" + name, "-X", "sasl.password=" + name}
+	}
+	for _, name := range []string{"delays", "delays.dead", "orders", "billing.eu"} {
+		if err := c.CreateTopic(name, 1, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, target := range []string{"orders", "billing.eu", "billing.none"} {
+		if out, _, err := both(t, append([]string{"produce", "-t", "delays", "--to", target, "--for", "1h", "-v", "x", "--no-check"}, login("root")...)...); err != nil {
+			t.Fatal(out, err)
+		}
+	}
+	if out, _, err := both(t, append([]string{"verify"}, login("all")...)...); err != nil || !strings.Contains(out, "all is well") {
+		t.Errorf("with all rights: printed %q, %v", out, err)
+	}
+	for user, denied := range map[string]string{"target": "orders", "letters": "delays.dead", "matched": "billing.eu"} {
+		out, _, err := both(t, append([]string{"verify"}, login(user)...)...)
+		want := "ask for the right to Read " + denied + " (kafka-acls.sh --add --operation Read --topic " + denied + ")"
+		if exitCode(err) != 2 || !strings.Contains(err.Error(), want) || strings.Contains(out, "all is well") || !strings.Contains(out, "3 requested") {
+			t.Errorf("without %s: exit code %d, %v, printed\n%s", denied, exitCode(err), err, out)
+		}
+		out, _, err = both(t, append([]string{"verify", "-o", "json"}, login(user)...)...)
+		if exitCode(err) != 2 || !strings.Contains(out, `"denied":["`+denied+`"]`) {
+			t.Errorf("without %s: exit code %d, %v, printed\n%s", denied, exitCode(err), err, out)
+		}
+	}
+}

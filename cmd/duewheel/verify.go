@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duewheel/duewheel/admin"
@@ -250,7 +251,15 @@ func (o *verifying) print(w io.Writer, r *verify.Report) error {
 	if !r.Well() {
 		return errShown
 	}
-	return nil
+	return undecidedOf(r)
+}
+
+// undecidedOf says that it cannot be told whether all is well, since some topics may not be looked at; nil: it can.
+func undecidedOf(r *verify.Report) error {
+	if len(r.Denied) == 0 {
+		return nil
+	}
+	return askFor("Read", fmt.Errorf("cannot tell of all: %w", kerr.TopicAuthorizationFailed), r.Denied...)
 }
 
 // keepWatching looks again and again, until ctx ends.
@@ -290,6 +299,9 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 			} else {
 				if err := o.tellNews(stdout, last, report); err != nil {
 					return err
+				}
+				if err := undecidedOf(report); err != nil && (last == nil || !slices.Equal(last.Denied, report.Denied)) {
+					fmt.Fprintf(stderr, "%s %v\n", formatTime(time.Now()), err)
 				}
 				last = report
 			}
