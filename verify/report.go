@@ -36,8 +36,8 @@ type Counts struct {
 	Overdue      int64 `json:"overdue"`
 	Missing      int64 `json:"missing"`
 	Untold       int64 `json:"untold"`
-	Doubled      int64 `json:"doubled"` // arrived again, whether that is a fault or not
-	Cancels      int64 `json:"cancels"`
+	Doubled      int64 `json:"doubled"`   // arrived again, whether that is a fault or not
+	Cancels      int64 `json:"cancels"`   // as they were asked for: what a replica has passed on is the same one
 	Retried      int64 `json:"retried"`   // times that records were carried on
 	Elsewhere    int64 `json:"elsewhere"` // records of requests outside of the window
 	Foreign      int64 `json:"foreign"`   // records of others in targets and dead letter topics
@@ -124,7 +124,7 @@ func (v *Verifier) report(at time.Time) *Report {
 		At: at.UnixMilli(), ByCode: found.ByCode, Lateness: latenessOf("", found.Lateness), Faults: []Found{},
 		Counts: Counts{
 			Requested: n.Requested, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
-			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels,
+			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels - n.Forwarded,
 			Retried: n.Retried, Elsewhere: n.Elsewhere, Foreign: n.Foreign, Untimed: n.Untimed,
 		},
 	}

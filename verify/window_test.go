@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -389,4 +390,33 @@ func TestLeftOutBecauseOfWhatIsGone(t *testing.T) {
 	s.expect(s.pass(s.verifier()), nil, "2 cancelled, replaced or left out")
 	s.cut("delays", 0, 1)
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 1: their id may have been had by a request outside of the window")
+}
+
+// A cancel that a replica passes on to another partition, by a handle or an id, was asked for once.
+func TestPassedOnIsAskedOnce(t *testing.T) {
+	s := newStage(t)
+	q := s.ask(0, 100, "delay-id=a")
+	details, err := s.adm.ListTopics(s.Context(), "delays")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := details["delays"].ID
+	cancel := func(name string, partition int32, more ...string) *kgo.Record {
+		return s.write(&kgo.Record{Topic: "delays", Partition: partition, Timestamp: s.at(1), Headers: headers(append([]string{"delay-cancel=" + name}, more...)...)})
+	}
+	passOn := func(name string) {
+		r := cancel(name, 1)
+		cancel(name, 0, fmt.Sprintf("delay-forwarded=%s:%s:0:1:%d:%s", hex.EncodeToString(id[:4]), group, r.Offset, millis(s.at(1))))
+	}
+	handle := fmt.Sprintf("0-%d-%s", q.Offset, millis(s.at(100)))
+	cancel("a", 0)
+	passOn("a")
+	passOn(handle)
+	s.resolve("delays", 0, 4, 0, 4)
+	s.resolve("delays", 1, 2, 0, 2)
+	r := s.pass(s.verifier())
+	s.expect(r, nil, "3 asked to cancel something")
+	if r.Counts.Cancels != 3 || r.Counts.Taken != 1 {
+		t.Errorf("%d cancels, and %d were taken away", r.Counts.Cancels, r.Counts.Taken)
+	}
 }

@@ -58,6 +58,7 @@ type Counts struct {
 	Carried      int64 // carried copies
 	PassedOver   int64 // records that another group wrote for itself
 	Cancels      int64 // committed cancels, those included that were forwarded
+	Forwarded    int64 // of these: written again for the partition that they concern
 	Faults       int64 // found so far
 
 	// Of a Survey; all but the first three are of a report.
@@ -202,6 +203,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	if (relaying{c}).asks(src, written, e); outside {
 		return
+	}
+	if forwarded && e.Outcome == Cancel {
+		c.counts.Forwarded++
 	}
 	s := src.at(r.Offset)
 	if e.Outcome == Cancel && e.NamesID {
