@@ -198,8 +198,5 @@ func (r *replay) judge(a *again) *topics.Refusal {
 	if errors.As(err, &refusal) {
 		return refusal
 	}
-	if refusal = route.Refuse(&q, now); refusal == nil && q.Kind == topics.KindRequest {
-		refusal = route.Expired(&q, q.Due, now)
-	}
-	return refusal
+	return refusedBy(route, &q, now)
 }

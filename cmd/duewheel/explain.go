@@ -224,10 +224,13 @@ func (w *explainer) verdict() error {
 	w.when(&q, mark)
 	w.where(&q)
 	if w.route == nil {
+		if refusal := new(topics.Route).Expired(&q, q.Due, w.now.UnixMilli()); refusal != nil {
+			return fmt.Errorf("it would be dead-lettered: %w", refusal)
+		}
 		w.line("allowed", "not known: no configuration (-c) has the route")
 		return nil
 	}
-	if refusal := w.route.Refuse(&q, w.now.UnixMilli()); refusal != nil {
+	if refusal := refusedBy(w.route, &q, w.now.UnixMilli()); refusal != nil {
 		w.line("allowed", "no")
 		return fmt.Errorf("it would be dead-lettered: %w", refusal)
 	}

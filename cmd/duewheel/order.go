@@ -200,7 +200,7 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 		route = nil
 	} else if route == nil {
 		notes = append(notes, "no configuration (-c) has the route of "+o.topic+": whether it allows the target "+string(q.Target)+" was not checked")
-	} else if refusal := route.Refuse(&q, now.UnixMilli()); refusal != nil {
+	} else if refusal := refusedBy(route, &q, now.UnixMilli()); refusal != nil {
 		return nil, refusal
 	}
 	if err := o.checkPartition(ctx, cl); err != nil {
@@ -220,6 +220,18 @@ func (o *order) check(ctx context.Context, cl *kgo.Client, parser *topics.Parser
 		notes = append(notes, note)
 	}
 	return notes, nil
+}
+
+// refusedBy judges a request that is read now: nil when it may be delivered, at once or later.
+func refusedBy(route *topics.Route, q *topics.Request, nowMillis int64) *topics.Refusal {
+	if refusal := route.Refuse(q, nowMillis); refusal != nil || q.Kind != topics.KindRequest {
+		return refusal
+	}
+	due := q.Due
+	if q.AtOnce { // it gets its time when it is read
+		due = nowMillis
+	}
+	return route.Expired(q, due, nowMillis)
 }
 
 // checkPartition looks whether the delay topic has the partition that was asked for.

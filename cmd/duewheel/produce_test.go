@@ -76,7 +76,6 @@ func TestProduceLinesAndNulls(t *testing.T) {
 	}
 }
 
-// What would be dead-lettered is refused before it is sent, and --no-check sends it.
 // How large a record may be is for its topic to say: the client's own limit is lower than Kafka's.
 func TestProduceLargeRecord(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1})
@@ -92,6 +91,7 @@ func TestProduceLargeRecord(t *testing.T) {
 	}
 }
 
+// What would be dead-lettered is refused before it is sent, and --no-check sends it.
 func TestProduceChecks(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "orders": 2})
 	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n"+
@@ -108,6 +108,8 @@ func TestProduceChecks(t *testing.T) {
 		{"a target that is not allowed", "target_not_allowed", []string{"-c", config, "-t", "delays", "--for", "5m", "--to", "payroll"}},
 		{"too far ahead", "too_far_ahead", []string{"-c", config, "-t", "delays", "--for", "2d", "--to", "orders"}},
 		{"a delay of its own on a fixed route", "unsupported_header", []string{"-c", config, "-t", "fixed", "--for", "2d"}},
+		{"of no use any more", "expired: header delay-expires: it expired at 2021-01-01T00:00:00.000Z",
+			[]string{"-c", config, "-t", "delays", "--until", "2020-01-01", "--to", "orders", "-H", "delay-expires=2021-01-01"}},
 		{"no target", "no_target", []string{"-c", config, "-t", "delays", "--for", "5m"}},
 		{"a target that is not there", "the target nowhere does not exist: records for it are dead-lettered (--no-check writes it all the same)",
 			[]string{"-c", config, "-t", "delays", "--for", "5m", "--to", "nowhere"}},

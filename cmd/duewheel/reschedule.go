@@ -163,7 +163,7 @@ func (v *view) asksForTheSame(one *foundRecord, q *topics.Request, as *kgo.Recor
 		return fmt.Errorf("with that time it would be dead-lettered: %w", err)
 	}
 	if route := v.routes[as.Topic]; route != nil {
-		if refusal := route.Refuse(&again, as.Timestamp.UnixMilli()); refusal != nil {
+		if refusal := refusedBy(route, &again, as.Timestamp.UnixMilli()); refusal != nil {
 			return fmt.Errorf("with that time it would be dead-lettered: %w", refusal)
 		}
 	}
