@@ -29,6 +29,8 @@ type Entrance struct {
 	waits  func() bool
 	log    *slog.Logger
 	why    atomic.Pointer[string] // nil: nothing is known of it
+
+	said string // of Run: what was logged last
 }
 
 // NewEntrance makes one for the members of this process. waits reports whether one of them is not in the group, which has not said why.
@@ -51,15 +53,19 @@ const (
 	entrancePause = 5 * time.Second
 	// entrancePatience is how long one broker may take to answer.
 	entrancePatience = 2 * time.Second
+	// coordinatorPatience is how long a cluster takes to make __consumer_offsets for its first group, or to find another coordinator when it has lost
+	// a broker. Until then it is no error to have none.
+	coordinatorPatience = 15 * time.Second
 )
 
 // Run looks until ctx ends.
 func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
-	said := ""
+	var waited time.Duration
 	for pause := entranceFirst; wait.For(ctx, pause); {
+		waited += pause
 		if pause = entranceFirst; !e.waits() {
 			e.why.Store(nil)
-			said = ""
+			e.said, waited = "", 0
 			continue
 		}
 		pause = entrancePause
@@ -73,10 +79,20 @@ func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
 		}
 		why := err.Error()
 		e.why.Store(&why)
-		if why != said {
-			e.log.Error("cannot get into the group; trying again", "error", err)
-			said = why
-		}
+		e.tell(err, waited)
+	}
+}
+
+// tell logs what keeps members away, once.
+func (e *Entrance) tell(err error, waited time.Duration) {
+	why := err.Error()
+	level, message := slog.LevelError, "cannot get into the group; trying again"
+	if errors.Unwrap(err) == error(kerr.CoordinatorNotAvailable) && waited < coordinatorPatience { // and that alone
+		level, message = slog.LevelInfo, "waiting for a coordinator of the group, as the first group of a cluster does for some seconds"
+	}
+	if said := level.String() + why; said != e.said {
+		e.log.Log(context.Background(), level, message, "error", err)
+		e.said = said
 	}
 }
 
@@ -87,7 +103,11 @@ func (e *Entrance) examine(ctx context.Context, cl *kgo.Client) error {
 	for i, b := range cl.SeedBrokers() {
 		resp, err := ask[*kmsg.MetadataResponse](ctx, b, e.metadata())
 		if err == nil {
-			return errors.Join(e.missing(resp), e.askForGroup(ctx, b))
+			missing, none := e.missing(resp), e.askForGroup(ctx, b)
+			if missing == nil {
+				return none
+			}
+			return errors.Join(missing, none)
 		}
 		if i < len(names) {
 			err = fmt.Errorf("broker %s: %w", names[i], explainBroker(err))

@@ -95,6 +95,47 @@ func TestEntrance(t *testing.T) {
 	}
 }
 
+// A cluster that has never had a group has no coordinator for some seconds: that is said as what it is, and as an error when it lasts. What else keeps
+// members away is an error from the beginning, and nothing is said twice.
+func TestEntranceToldAs(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, testTopic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Err: kerr.CoordinatorNotAvailable, Count: -1})
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	none := NewEntrance("g", []string{testTopic}, nil, nil).examine(t.Context(), cl)
+	both := NewEntrance("g", []string{testTopic, "missing"}, nil, nil).examine(t.Context(), cl)
+	for _, test := range []struct {
+		name string
+		err  error
+		want string // the levels of what is logged after 1, 6, 11, 16 and 21 s
+	}{
+		{"no coordinator", none, "INFO ERROR "},
+		{"no coordinator and no topic", both, "ERROR "},
+		{"no broker", errors.New("broker 127.0.0.1:1: connection refused"), "ERROR "},
+	} {
+		var levels strings.Builder
+		e := NewEntrance("g", []string{testTopic}, nil, slog.New(slog.NewTextHandler(&levels, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.LevelKey {
+				return a
+			}
+			return slog.Attr{}
+		}})))
+		for waited := time.Second; waited < 25*time.Second; waited += entrancePause {
+			e.tell(test.err, waited)
+		}
+		if got := strings.NewReplacer("level=", "", "\n", " ").Replace(levels.String()); got != test.want {
+			t.Errorf("%s: logged as %q, want %q", test.name, got, test.want)
+		}
+	}
+}
+
 // Kafka says why it refuses a login before it hangs up.
 func TestExplainBroker(t *testing.T) {
 	for err, says := range map[error]string{
