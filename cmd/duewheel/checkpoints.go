@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -212,7 +211,7 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 }
 
 func printCheckpoints(w io.Writer, rows []checkpointRow) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newAligned(w)
 	fmt.Fprintln(t, "TOPIC\tPARTITION\tOFFSET\tBEHIND\tWATERMARK\tLOW WATER\tLOG\tWRITER\tNOTE")
 	for _, r := range rows {
 		offset, watermark, low, note := "-", "-", "-", r.Problem

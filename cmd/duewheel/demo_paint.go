@@ -3,7 +3,8 @@ package main
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/clipperhouse/displaywidth"
 )
 
 // style is how a text looks where there are colours: parameters of SGR (ECMA-48), empty for plain.
@@ -25,7 +26,7 @@ type stretch struct {
 	look style
 }
 
-// painted is one line of the screen. Each rune of it takes one column.
+// painted is one line of the screen.
 type painted []stretch
 
 func (l painted) add(look style, text string) painted {
@@ -37,7 +38,7 @@ func (l painted) add(look style, text string) painted {
 
 func (l painted) width() (n int) {
 	for _, s := range l {
-		n += utf8.RuneCountInString(s.of)
+		n += displaywidth.String(s.of)
 	}
 	return n
 }
@@ -64,11 +65,11 @@ func (l painted) cut(columns int, more string) painted {
 	left := columns - 1
 	var out painted
 	for _, s := range l {
-		if n := utf8.RuneCountInString(s.of); n <= left {
+		if n := displaywidth.String(s.of); n <= left {
 			out, left = append(out, s), left-n
 			continue
 		}
-		return out.add(s.look, string([]rune(s.of)[:max(left, 0)])+more)
+		return out.add(s.look, displaywidth.TruncateString(s.of, left, "")+more)
 	}
 	return out
 }

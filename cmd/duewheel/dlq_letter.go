@@ -140,7 +140,7 @@ func isShown(s, more string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(more, r) })
 }
 
-// brief is a key or a header's value in one short line.
+// brief is a key or a header's value in one short line of at most so many columns.
 func brief(b []byte, most int) string {
 	switch {
 	case b == nil:
@@ -152,9 +152,5 @@ func brief(b []byte, most int) string {
 		}
 		return s
 	}
-	s := visible(string(b))
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most-1]) + "…"
+	return clipped(visible(string(b)), most, "…")
 }

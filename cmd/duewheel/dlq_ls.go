@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -151,7 +150,7 @@ type table interface {
 // textTable sets its columns for some hundred rows at a time, so that it need not hold all of them.
 type textTable struct {
 	w    io.Writer
-	t    *tabwriter.Writer
+	t    *aligned
 	rows int
 }
 
@@ -162,7 +161,7 @@ func (t *textTable) row(l *letter) error {
 		if err := t.end(); err != nil {
 			return err
 		}
-		t.t = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
+		t.t = newAligned(t.w)
 		fmt.Fprintln(t.t, "PLACE\tWRITTEN\tCODE\tTARGET\tREQUEST\tKEY\tMESSAGE")
 	}
 	t.rows++

@@ -10,7 +10,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -124,7 +123,7 @@ func (l *letter) written() []kgo.RecordHeader {
 // show prints all of a dead letter for people.
 func (l *letter) show(w io.Writer) error {
 	fmt.Fprintf(w, "%s, written %s\n", l.place(), formatTime(l.record.Timestamp))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newAligned(w)
 	row := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(t, "  %s\t%s\n", name, visible(value))

@@ -10,7 +10,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -250,7 +249,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) error {
 	r := one.record
 	fmt.Fprintf(w, "%s/%d@%d, written %s, %s\n", row.Topic, row.Partition, r.Offset, local(r.Timestamp.In(v.Now.Location())), relative(r.Timestamp, v.Now))
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	t := newAligned(w)
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(t, "  %s\t%s\n", name, visible(value))

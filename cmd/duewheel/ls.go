@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -341,11 +340,11 @@ func (t pendingJSON) end() error { return nil }
 // pendingText sets its columns for some hundred rows at a time.
 type pendingText struct {
 	w      io.Writer
-	t      *tabwriter.Writer
+	t      *aligned
 	now    time.Time
 	topics bool // a column for them
 	rows   int
-	most   int // runes of a target, an id or a key that are shown
+	most   int // columns of a target, an id or a key that are shown
 }
 
 func (t *pendingText) render(r *pendingRow) []byte {
@@ -373,7 +372,7 @@ func (t *pendingText) row(line []byte) error {
 		if err := t.end(); err != nil {
 			return err
 		}
-		t.t = tabwriter.NewWriter(t.w, 0, 0, 2, ' ', 0)
+		t.t = newAligned(t.w)
 		zone, _ := t.now.Zone()
 		header := "DUE (" + zone + ")\t\tTARGET\tHANDLE\tID\tKEY\tSIZE"
 		if t.topics {

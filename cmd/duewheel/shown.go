@@ -8,8 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
+	"github.com/clipperhouse/displaywidth"
 	"golang.org/x/term"
 )
 
@@ -146,7 +146,7 @@ func wrapped(parts []string, sep string, columns int) string {
 	var b strings.Builder
 	at := 0
 	for i, part := range parts {
-		n := utf8.RuneCountInString(part)
+		n := displaywidth.String(part)
 		switch {
 		case i > 0 && at+len(sep)+n > columns:
 			b.WriteByte('\n')
@@ -179,7 +179,7 @@ func cutting(w io.Writer) io.Writer {
 	return w
 }
 
-// cutter cuts lines after so many columns. Each rune counts as one.
+// cutter cuts lines after so many columns.
 type cutter struct {
 	w       io.Writer
 	columns int
@@ -194,10 +194,7 @@ func (c *cutter) Write(b []byte) (int, error) {
 		if !found {
 			return len(b), nil
 		}
-		if utf8.RuneCount(line) > c.columns {
-			line = []byte(string([]rune(string(line))[:c.columns-1]) + c.end)
-		}
-		if _, err := c.w.Write(append(bytes.Clone(line), '\n')); err != nil {
+		if _, err := io.WriteString(c.w, clipped(string(line), c.columns, c.end)+"\n"); err != nil {
 			return 0, err
 		}
 		c.line = bytes.Clone(rest)

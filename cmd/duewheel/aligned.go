@@ -1,0 +1,63 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/clipperhouse/displaywidth"
+)
+
+// aligned writes a table: cells end with tabs, lines with newlines, and a column is as wide as its widest cell in lines that follow each other, and two
+// blanks. Unlike text/tabwriter it knows that some characters take two columns of a terminal, and some none.
+type aligned struct {
+	w     io.Writer
+	lines strings.Builder // since the last Flush
+}
+
+func newAligned(w io.Writer) *aligned { return &aligned{w: w} }
+
+func (t *aligned) Write(b []byte) (int, error) { return t.lines.Write(b) }
+
+// Flush writes what there is. All of it must be whole lines.
+func (t *aligned) Flush() error {
+	lines := strings.Split(strings.TrimSuffix(t.lines.String(), "\n"), "\n")
+	if t.lines.Len() == 0 {
+		return nil
+	}
+	t.lines.Reset()
+	rows := make([][]string, len(lines))
+	columns := 0
+	for i, line := range lines {
+		rows[i] = strings.Split(line, "\t")
+		columns = max(columns, len(rows[i]))
+	}
+	for c := range columns {
+		for from := 0; from < len(rows); {
+			to, widest := from, 0
+			for ; to < len(rows) && c < len(rows[to])-1; to++ { // what follows the last tab of a line is of no column
+				widest = max(widest, displaywidth.String(rows[to][c]))
+			}
+			for _, row := range rows[from:to] {
+				row[c] += strings.Repeat(" ", widest+2-displaywidth.String(row[c]))
+			}
+			from = max(to, from+1)
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		for _, cell := range row {
+			b.WriteString(cell)
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// clipped is text that takes at most so many columns. Its end says that there was more.
+func clipped(s string, columns int, more string) string {
+	if len(s) <= columns || displaywidth.String(s) <= columns { // no character takes more columns than bytes
+		return s
+	}
+	return displaywidth.TruncateString(s, columns, more)
+}
