@@ -86,12 +86,12 @@ func (e *Entrance) Run(ctx context.Context, cl *kgo.Client) {
 // tell logs what keeps members away, once.
 func (e *Entrance) tell(err error, waited time.Duration) {
 	why := err.Error()
-	level, message := slog.LevelError, "cannot get into the group; trying again"
+	level, message, key := slog.LevelError, "cannot get into the group; trying again", "error"
 	if errors.Unwrap(err) == error(kerr.CoordinatorNotAvailable) && waited < coordinatorPatience { // and that alone
-		level, message = slog.LevelInfo, "waiting for a coordinator of the group, as the first group of a cluster does for some seconds"
+		level, message, key = slog.LevelInfo, "waiting for a coordinator of the group, as the first group of a cluster does for some seconds", "answer"
 	}
 	if said := level.String() + why; said != e.said {
-		e.log.Log(context.Background(), level, message, "error", err)
+		e.log.Log(context.Background(), level, message, key, err)
 		e.said = said
 	}
 }
