@@ -49,9 +49,8 @@ exactly once and nothing early, whatever was killed.`,
 					return fmt.Errorf("--%s: the demo has a broker and settings of its own; `duewheel run` takes it", name)
 				}
 			}
-			byItself := o.length > 0 || !isScreen(cmd.OutOrStdout())
-			if !cmd.Flags().Changed("kill-at") && byItself {
-				o.killAt = 4 * time.Second
+			if !cmd.Flags().Changed("kill-at") {
+				o.killAt = o.usualKill(cmd.OutOrStdout())
 			}
 			return o.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
@@ -60,9 +59,17 @@ exactly once and nothing early, whatever was killed.`,
 	p.SortFlags = false
 	lengthFlag(p, &o.length, "for", 0, "end after this time by itself")
 	p.IntVar(&o.rate, "rate", demoRate, "requests a second")
-	lengthFlag(p, &o.killAt, "kill-at", 0, "kill a replica by itself after this time; 0 leaves it to the key (default 4s with --for, or where the output is no terminal)")
+	lengthFlag(p, &o.killAt, "kill-at", 0, "kill a replica by itself after this time; 0 leaves it to the key (default 4s with --for, or where the output is no terminal, or one that has lines only)")
 	cmd.AddCommand(newDemoReplicaCommand(), newDemoKeeperCommand())
 	return cmd
+}
+
+// usualKill is when a replica is killed where that was not said: by itself where there is no key for it, or no time to press one.
+func (o *demoOptions) usualKill(out io.Writer) time.Duration {
+	if o.length == 0 && hasScreen(out) {
+		return 0
+	}
+	return 4 * time.Second
 }
 
 func (o *demoOptions) check() error {

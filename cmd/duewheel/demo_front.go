@@ -26,11 +26,14 @@ type front struct {
 
 func newFront(d *demo, in io.Reader, out, err io.Writer, quit func()) *front {
 	f := &front{d: d, in: in, out: out, err: err, quit: quit, look: lookOf(os.Getenv)}
-	if isScreen(out) && os.Getenv("TERM") != "dumb" {
+	if hasScreen(out) {
 		f.tty = fileOf(out)
 	}
 	return f
 }
+
+// hasScreen tells whether something is a terminal that can be drawn on.
+func hasScreen(out io.Writer) bool { return isScreen(out) && os.Getenv("TERM") != "dumb" }
 
 // log takes what replicas log. On a screen it would be in the way.
 func (f *front) log() io.Writer {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"reflect"
@@ -174,5 +175,28 @@ func TestDemoRestoresTheTerminal(t *testing.T) {
 			x.restored(t)
 			x.seen.await(t, test.says)
 		})
+	}
+}
+
+// Where there are no keys a replica is killed by itself: on a terminal that has lines only, too.
+func TestDemoKillsByItself(t *testing.T) {
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = master.Close(), tty.Close() })
+	for _, test := range []struct {
+		term   string
+		length time.Duration
+		out    io.Writer
+		want   bool
+	}{
+		{"xterm", 0, tty, false}, {"xterm", 10 * time.Second, tty, true}, {"dumb", 0, tty, true}, {"xterm", 0, io.Discard, true}, {"dumb", 0, io.Discard, true},
+	} {
+		t.Setenv("TERM", test.term)
+		o := demoOptions{length: test.length}
+		if got := o.usualKill(test.out); (got > 0) != test.want {
+			t.Errorf("TERM=%s, for %v, to %T: after %v", test.term, test.length, test.out, got)
+		}
 	}
 }
