@@ -162,7 +162,7 @@ func (l *letters) read(ctx context.Context, s span, fn func(*kgo.Record) error) 
 	for at := s.from; at < s.end; {
 		records, err := l.poll(ctx, s)
 		if err != nil {
-			return fmt.Errorf("read %s/%d at offset %d of %d: %w", s.topic, s.partition, at, s.end, err)
+			return askFor("Read", fmt.Errorf("read %s/%d at offset %d of %d: %w", s.topic, s.partition, at, s.end, err), s.topic)
 		}
 		for _, r := range records {
 			if at = r.Offset + 1; at > s.end {

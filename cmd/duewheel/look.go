@@ -265,8 +265,8 @@ func (v *view) advise(err error, topic string) error {
 		return nil
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		return askForGroup(err, v.Group)
-	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return askFor("Read", err, topic)
+	case errors.Is(err, kerr.TopicAuthorizationFailed): // of all partitions, so that it is said once
+		return askFor("Read", fmt.Errorf("topic %s: %w", topic, kerr.TopicAuthorizationFailed), topic)
 	case errors.Is(err, state.ErrNotOurs):
 		return fmt.Errorf("%w: is %s the group that runs there (-g)? If so, `duewheel checkpoints` tells what is committed, and `duewheel checkpoints reset` chooses the way on", err, v.Group)
 	case errors.Is(err, ahead.ErrBeyondLog):

@@ -233,15 +233,23 @@ func TestLookWithoutRights(t *testing.T) {
 		}, "ask for the right to Read delays"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			cluster, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
-			fill(t, addr, "delays", 1, 3)
+			cluster, addr := cluster(t, map[string]int32{"delays": 3, "orders": 1})
+			fill(t, addr, "delays", 3, 3)
 			cluster.ControlKey(c.key, func(req kmsg.Request) (kmsg.Response, error, bool) {
 				cluster.KeepControl()
 				return c.deny(req), nil, true
 			})
 			for _, args := range [][]string{{"ls"}, {"agenda"}, {"get", "some-id"}} {
 				out, _, err := both(t, append(args, "-b", addr, "-g", "g", "-t", "delays")...)
-				if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(out, "nothing is pending") {
+				if err == nil || strings.Count(err.Error(), c.says) != 1 || strings.Contains(out, "nothing is pending") {
+					t.Errorf("%v: printed %q, %v; want an error that says once %q, of all partitions", args, out, err, c.says)
+				}
+			}
+			if c.key != int16(kmsg.Fetch) {
+				return
+			}
+			for _, args := range [][]string{{"dlq", "ls", "-t", "delays"}, {"dlq", "show", "-t", "delays", "0@0"}} {
+				if out, _, err := both(t, append(args, "-b", addr)...); err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v: printed %q, %v; want an error that says %q", args, out, err, c.says)
 				}
 			}
