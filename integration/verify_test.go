@@ -46,13 +46,24 @@ func TestVerify(t *testing.T) {
 	twice := f.arrive(f.request(due), due, nil)
 	f.write(twice)
 	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Value = []byte("w") })
+	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Key = []byte("k") })
+	f.arrive(f.request(due, "trace", "1"), due, nil) // its header is gone
+	f.arrive(f.request(due, "trace", "1"), due, func(r *kgo.Record) {
+		r.Headers = append([]kgo.RecordHeader{{Key: "trace", Value: []byte("2")}}, r.Headers...)
+	})
+	f.arrive(f.request(due), due, func(r *kgo.Record) {
+		r.Headers = append([]kgo.RecordHeader{{Key: "trace", Value: []byte("1")}}, r.Headers...)
+	})
+	f.arrive(f.request(due, "trace", "1"), due, func(r *kgo.Record) {
+		r.Headers = append([]kgo.RecordHeader{{Key: "trace", Value: []byte("1")}}, r.Headers...)
+	}) // as asked for
 	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Timestamp = due.Add(-time.Minute) })
 	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Timestamp = due.Add(time.Hour) })
 	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Topic = s.targets[1] })
 	f.resolve()
 	f.request(due) // overdue
 	f.write(&kgo.Record{Topic: s.targets[1], Value: []byte("of others")})
-	want := map[string]int64{"missing": 1, "doubled": 1, "altered": 2, "early": 1, "late": 1, "overdue": 1}
+	want := map[string]int64{"missing": 1, "doubled": 1, "altered": 6, "early": 1, "late": 1, "overdue": 1}
 	again := s.verifier()
 	expectFaults(t, s.pass(again), want)
 
@@ -142,11 +153,15 @@ func (f *forger) write(r *kgo.Record) *kgo.Record {
 }
 
 // request writes one to partition 0 that is due at some time.
-func (f *forger) request(due time.Time) *kgo.Record {
+func (f *forger) request(due time.Time, more ...string) *kgo.Record {
 	f.t.Helper()
-	f.last = f.write(&kgo.Record{Topic: f.route.Topic, Value: []byte("v"), Timestamp: due.Add(-time.Minute), Headers: []kgo.RecordHeader{
+	r := &kgo.Record{Topic: f.route.Topic, Value: []byte("v"), Timestamp: due.Add(-time.Minute), Headers: []kgo.RecordHeader{
 		{Key: topics.HeaderUntil, Value: fmt.Append(nil, due.UnixMilli())}, {Key: topics.HeaderTargetTopic, Value: []byte(f.targets[0])},
-	}})
+	}}
+	for i := 0; i < len(more); i += 2 {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: more[i], Value: []byte(more[i+1])})
+	}
+	f.last = f.write(r)
 	return f.last
 }
 
