@@ -108,3 +108,66 @@ func TestSpillsInSteps(t *testing.T) {
 		t.Errorf("there is nothing left to do, and a step after %v", pause)
 	}
 }
+
+// Reading pauses for lack of memory no longer than it takes to give some of it back, and not until what is left is due.
+func TestReadingGoesOnWhenSpilt(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.NearWindow = time.Minute })
+	p := livePartition(t, l)
+	l.memory.budget = 4 << 20
+	read := l.fills(t, p, 1000)
+	read(l.memory.budget*8/10, 20_000)
+	read(l.memory.budget, 45_000) // faster than the lane takes steps
+	l.mustReadOn(t, p)
+}
+
+// Without a store, too: the partition that has grown gives back half of its share, and that may be too little.
+func TestReadingGoesOnWithoutStore(t *testing.T) {
+	const partitions = 4
+	l := testLane(t)
+	l.memory.budget = partitions << 20
+	for n := range int32(partitions) {
+		r := &restore{kit: &l.kit}
+		p, _, err := r.make(kafka.TopicPartition{Topic: testTopic, Partition: n}, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
+		if err == nil {
+			err = p.goLive(l.memory.room(partitions))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.order = append(l.order, p)
+		if n < partitions-1 {
+			l.fills(t, p, 3_600_000)(1<<20*9/10, 3_600_000)
+		}
+	}
+	last := l.order[partitions-1]
+	l.fills(t, last, 3_600_000)(1<<20*14/10, 3_600_000)
+	l.mustReadOn(t, last)
+}
+
+// fills returns what reads requests that are due in some ms, or within some ms more, until a partition takes so many bytes.
+func (l *lane) fills(t *testing.T, p *partition, within int64) func(bytes, due int64) {
+	offset := int64(0)
+	return func(bytes, due int64) {
+		t.Helper()
+		for ; p.Memory() <= bytes; offset++ {
+			l.read(t, p, testNow, heavy(offset, ms(due+offset*9973%within), 4<<10))
+		}
+	}
+}
+
+// mustReadOn has a partition pause because there is no memory left, and go on soon, although no time passes.
+func (l *lane) mustReadOn(t *testing.T, p *partition) {
+	t.Helper()
+	l.memory.measure(l.order)
+	l.reading.throttle(l.order, testNow, l.memory.room(len(l.order)))
+	equal(t, "paused", p.paused, true)
+	pending := p.Pending()
+	for step := 0; p.paused; step++ {
+		if pause := l.memory.pause(); step > 1 && pause > balanceEvery && p.HasStore() || step == 1000 {
+			t.Fatalf("reading pauses after %d steps at %d of %d bytes with a window of %d ms, and the next step comes after %v", step, l.memory.used, l.memory.budget, l.memory.window, pause)
+		}
+		l.mustBalance(t)
+	}
+
+	equal(t, "pending", p.Pending(), pending)
+}

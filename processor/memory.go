@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ type memory struct {
 	window    int64 // ms ahead of the clock that is kept in memory
 	used      int64
 	spilling  bool         // what is above the near window goes to the store, some in each step
+	narrows   bool         // and the window gets shorter, since reading waits
 	lacks     bool         // something is to be loaded from the store, and there is room
 	published atomic.Int64 // used, a while ago
 }
@@ -63,7 +65,7 @@ func (m *memory) pause() time.Duration {
 	switch {
 	case m.lacks:
 		return leastPause
-	case m.spilling:
+	case m.spilling || m.narrows:
 		return balanceEvery
 	}
 	return time.Hour
@@ -81,9 +83,11 @@ const spillSteps = 128
 // fit keeps the near records inside the budget: the window shrinks and its far end goes to
 // the store, step by step and while that has room; it widens again when there is room in memory.
 func (m *memory) fit(ps []*partition, now int64, room bool) error {
-	switch m.measure(ps); {
+	m.measure(ps)
+	waits := room && m.awaited(ps)
+	switch {
 	case m.spilling:
-	case m.used > m.budget-m.budget/spillEarly:
+	case m.used > m.budget-m.budget/spillEarly, waits:
 		if m.window > pending.LeastWindow {
 			m.window = max(m.window/2, pending.LeastWindow)
 		}
@@ -91,11 +95,14 @@ func (m *memory) fit(ps []*partition, now int64, room bool) error {
 	case m.used < m.budget/4 && m.window < m.widest:
 		m.window = min(2*m.window, m.widest)
 	}
-	if !m.spilling || !room {
+	if m.narrows = false; !m.spilling || !room {
 		return nil
 	}
 	of := m.room(len(ps))
 	of.Spill = of.Share / spillSteps
+	if waits {
+		of.Share /= 2 // of what has no store: so much each may keep, and reading goes on
+	}
 	m.spilling = false
 	for _, p := range ps {
 		if !p.opened() {
@@ -108,7 +115,14 @@ func (m *memory) fit(ps []*partition, now int64, room bool) error {
 		m.spilling = m.spilling || more
 	}
 	m.measure(ps)
+	m.narrows = m.awaited(ps) && m.window > pending.LeastWindow
 	return nil
+}
+
+// awaited reports whether reading pauses for lack of memory. What is due last gives way until it goes on: to wait until that is due might take as long as the
+// near window, and without a store for ever.
+func (m *memory) awaited(ps []*partition) bool {
+	return !m.room(len(ps)).Ample() && slices.ContainsFunc(ps, func(p *partition) bool { return p.paused })
 }
 
 func (m *memory) measure(ps []*partition) {

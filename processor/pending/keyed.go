@@ -282,7 +282,7 @@ func (k *keyed) fill(_ int64, room Room, full bool) bool {
 		return true
 	case k.late.bytes > most, room.Used > room.Budget && k.wheel.Len() > 0 && holds > little:
 		return true
-	case k.late.bytes < most/2 && k.late.notes == 0 && (room.Used < room.Budget*3/4 || k.wheel.Len() == 0 || holds < little/2):
+	case k.late.bytes < most/2 && k.late.notes == 0 && (room.Ample() || k.wheel.Len() == 0 || holds < little/2):
 		return false // one that holds nothing cannot make room
 	}
 	return full

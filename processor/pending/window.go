@@ -47,6 +47,9 @@ func (r Room) lacks(w *window, now int64) bool {
 // short reports whether memory is short.
 func (r Room) short() bool { return r.Used > r.Budget/2 }
 
+// Ample reports whether what has paused for lack of memory may be read again.
+func (r Room) Ample() bool { return r.Used < r.Budget*3/4 }
+
 func (r Room) step() (records int, bytes int64) {
 	if records = r.Step; records == 0 {
 		records = LoadRecords
