@@ -98,7 +98,8 @@ func TestCarryStuck(t *testing.T) {
 		after time.Duration
 	}{
 		"for its age":    {topics.Keeping{Age: 20 * time.Hour}, time.Hour},
-		"soon":           {topics.Keeping{Age: time.Minute}, carryRest},
+		"soon":           {topics.Keeping{Age: 10 * time.Minute}, carryRest},
+		"in time":        {topics.Keeping{Age: time.Minute}, 7500 * time.Millisecond}, // it is half a minute old then, and 22 s are left
 		"for the length": {topics.Keeping{All: true}, carryAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
