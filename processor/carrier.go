@@ -241,7 +241,7 @@ func (c *carrier) succeeded(g *carriage, got copied) {
 func (c *carrier) leave(g *carriage, why string) {
 	again := carryAgain
 	if age := c.keeps[g.tp.Topic].Age; age > 0 {
-		again = max(age/20, min(carryRest, age/8)) // a quarter of the time that is left is soon enough
+		again = max(age/20, min(carryRest, age/8))
 	}
 	if g.stuck != why {
 		c.log.Warn("a record cannot be carried", "topic", g.tp.Topic, "partition", g.tp.Partition, "why", why)

@@ -66,6 +66,11 @@ func checkConfirmed(p *Partition) error {
 			return fmt.Errorf("record %d is confirmed to have taken one away, and there is no question about it", by)
 		}
 	}
+	for offset := range p.resolved {
+		if !slices.ContainsFunc(p.questions, func(q question) bool { return q.offset == offset }) {
+			return fmt.Errorf("record %d is said to be resolved, and there is no question about it", offset)
+		}
+	}
 	return nil
 }
 
