@@ -283,3 +283,41 @@ func TestStandbysPauseReading(t *testing.T) {
 	}
 	equal(t, "paused when the owner has accepted them", paused(), false)
 }
+
+// However many partitions there are, what is late in all of them together stays in bounds: what each may hold of it in memory is a part of its share. In a
+// catch-up the store keeps the rest; a live partition that has none is not read on.
+func TestLateListsOfManyPartitionsAreBounded(t *testing.T) {
+	const partitions, value = 32, 16 << 10
+	for _, live := range []bool{false, true} {
+		l := testLane(t)
+		l.memory.budget = partitions << 20
+		for n := range int32(partitions) {
+			r := &restore{kit: &l.kit}
+			p, _, err := r.make(kafka.TopicPartition{Topic: testTopic, Partition: n}, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
+			if err == nil && live {
+				err = p.goLive(l.memory.room(partitions))
+			} else if err == nil {
+				err = r.open(t.Context(), p)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.order = append(l.order, p)
+		}
+		for offset := range int64(110) {
+			for _, p := range l.order {
+				if p.paused {
+					continue
+				}
+				r := req(offset, ms(1000), "not allowed")
+				r.Value = make([]byte, value)
+				l.read(t, p, testNow, r)
+			}
+			l.mustBalance(t)
+			l.memory.measure(l.order)
+			if most := l.memory.budget * 5 / 4; l.memory.used > most { // memory is taken in pieces
+				t.Fatalf("live: %v; %d records that are refused in each of %d partitions take %d bytes of %d", live, offset+1, partitions, l.memory.used, l.memory.budget)
+			}
+		}
+	}
+}

@@ -275,7 +275,7 @@ const mostNotes = 100_000
 const littleOfShare = 8
 
 func (k *keyed) fill(_ int64, room Room, full bool) bool {
-	most, little := max(room.Budget/8, 1<<20), room.Share/littleOfShare
+	most, little := max(min(room.Budget/8, room.Share), 1<<20), room.Share/littleOfShare
 	holds := k.Memory()
 	switch {
 	case k.late.notes > mostNotes:
@@ -295,7 +295,7 @@ func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 		k.shorten(now, room.Share, k.late.bytes)
 		return false, nil
 	}
-	if k.late.bytes > room.Budget/16 {
+	if k.late.bytes > min(room.Budget/16, room.Share/2) {
 		if err := k.late.layAside(k.near, k.store); err != nil {
 			return false, fmt.Errorf("lay late records aside: %w", err)
 		}
