@@ -95,7 +95,8 @@ func (m *memory) fit(ps []*partition, now int64, room bool) error {
 	case m.used < m.budget/4 && m.window < m.widest:
 		m.window = min(2*m.window, m.widest)
 	}
-	if m.narrows = false; !m.spilling || !room {
+	m.narrows = false
+	if !m.spilling || !room {
 		return nil
 	}
 	of := m.room(len(ps))
