@@ -273,7 +273,7 @@ func TestThrottle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.room.Budget = 1
+	l.room.Budget, l.room.Share = 1, 1
 	l.read(t, p, testNow, req(0, ms(10), "orders"))
 	balance := func() {
 		t.Helper()
