@@ -23,8 +23,8 @@ func TestAuditRecords(t *testing.T) {
 			want: `{"event":"cancelled","handle":"3-8812-1767225605123","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"by":"3-9000"}`},
 		{audit: Audit{Event: AuditRetried, Of: of, NextDue: 1767225606123, Attempt: 2},
 			want: `{"event":"retried","handle":"3-8812-1767225605123","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"next_due":1767225606123,"attempt":2}`},
-		{audit: Audit{Event: AuditDeadLettered, Of: Handle{Partition: 3, Offset: 8812}, Refusal: &Refusal{Code: CodeNoDue, Message: "a \"quote\"\\\n\xff"}, Target: "dead"}, place: &Place{0, 5},
-			want: `{"event":"dead_lettered","handle":"3-8812","topic":"requests","group":"g","at":1767225605125,"code":"no_due","message":"a \"quote\"\\\u000a�","target":"dead","target_partition":0,"target_offset":5}`},
+		{audit: Audit{Event: AuditDeadLettered, Of: Handle{Partition: 3, Offset: 8812}, Refusal: &Refusal{Code: CodeNoDue, Message: "a \"quote\"\\\n\x1f\xff"}, Target: "dead"}, place: &Place{0, 5},
+			want: `{"event":"dead_lettered","handle":"3-8812","topic":"requests","group":"g","at":1767225605125,"code":"no_due","message":"a \"quote\"\\\u000a\u001f�","target":"dead","target_partition":0,"target_offset":5}`},
 	} {
 		c.audit.In = AppendAuditIn(nil, "requests", "g", 1767225605125)
 		b, key := c.audit.Append(nil)
@@ -71,7 +71,7 @@ func TestAuditEvents(t *testing.T) {
 		}
 		seen[word] = true
 	}
-	for code, want := range map[Code]AuditEvent{CodeExpired: AuditExpired, CodeExhausted: AuditParked, CodeTooLate: AuditTooLate, CodeNoDue: AuditDeadLettered} {
+	for code, want := range map[Code]AuditEvent{CodeExpired: AuditExpired, CodeExhausted: AuditParked, CodeTooLate: AuditTooLate, CodeDuplicateID: AuditDuplicate, CodeNoDue: AuditDeadLettered} {
 		if got := AuditOf(&Refusal{Code: code}); got != want {
 			t.Errorf("%s is %v, want %v", code, got, want)
 		}

@@ -30,6 +30,15 @@ func TestBackoff(t *testing.T) {
 	if least < 8000 || least > 8010 || most > 12_000 || most < 11_990 || len(seen) < 3000 {
 		t.Errorf("%d pauses of %d to %d", len(seen), least, most)
 	}
+	short := Backoff{Initial: 500 * time.Millisecond, Factor: 2, Max: time.Hour, Jitter: 0.2}.whole()
+	least, most = 1<<60, 0
+	for offset := range int64(1000) {
+		n := short.pause(0, offset)
+		least, most = min(least, n), max(most, n)
+	}
+	if least != 400 || most != 600 { // what is below a second is spread, too
+		t.Errorf("half a second is %d to %d ms", least, most)
+	}
 	if n := (backoff{initial: 1, factor: 1000, max: 1, jitter: 1000}).pause(0, 3); n < 1 {
 		t.Errorf("a pause of %d", n)
 	}
@@ -199,6 +208,9 @@ func TestJitter(t *testing.T) {
 			t.Fatalf("offset %d is due %d later, and its jitter is %d", offset, n, p.Jitter(ours, offset))
 		}
 		least, most, seen[n] = min(least, n), max(most, n), true
+	}
+	if q, err := p.Parse(headers("delay-until", "99999999999999"), Stamp{Millis: T}, 42, ours); err != nil || q.Due != maxDueMillis {
+		t.Errorf("the last instant that there is has become %d, %v", q.Due, err)
 	}
 	if least < 0 || least > 100 || most > 300_000 || most < 299_900 || len(seen) < 19_000 {
 		t.Errorf("%d times from %d to %d", len(seen), least, most)

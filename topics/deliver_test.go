@@ -133,6 +133,7 @@ func TestWhoseRetry(t *testing.T) {
 		{name: "of another group in another partition", value: "a8098c1a:orders:2:7:1:1:1:1767225699000", want: request},
 		{name: "it does not look back", value: "a8098c1a:billing:3:42:1:1:1:1767225699000", want: request},
 		{name: "negative attempts", value: "a8098c1a:billing:3:7:1:1:-1:1767225699000", want: request},
+		{name: "more attempts than there can be", value: "a8098c1a:billing:3:7:1:1:1073741825:1767225699000", want: request},
 		{name: "no due time", value: "a8098c1a:billing:3:7:1:1:1:0", want: request},
 		{name: "due beyond all times", value: "a8098c1a:billing:3:7:1:1:1:999999999999999", want: request},
 		{name: "a number is missing", value: "a8098c1a:billing:3:7:1:1:1767225699000", want: request},
@@ -280,6 +281,9 @@ func TestFitDeadLetter(t *testing.T) {
 			was := *r
 			whole := RecordSize(r.Key, r.Value, r.Headers)
 			cut := whole > tt.limit
+			if FitDeadLetter(r, whole) {
+				t.Errorf("it is cut where it just fits")
+			}
 			if got := FitDeadLetter(r, tt.limit); got != cut {
 				t.Errorf("cut: got %v, want %v", got, cut)
 			}

@@ -120,4 +120,16 @@ func TestExpiresBeforeItIsDue(t *testing.T) {
 	}
 	equal(t, q.Due, int64(T+177))
 	equal(t, q.Expires, int64(T+77))
+
+	// What a jitter puts beyond that is judged by configuration, when its turn comes: what was accepted is understood again.
+	p := parser(t, "p1~300000")
+	asked = headers("delay-until", "1767225605123", "delay-expires", "1767225605123")
+	if q, err = p.Parse(asked, Stamp{Millis: T}, 42, ours); err != nil || q.Due <= q.Expires {
+		t.Fatalf("due at %d, expires at %d: %v", q.Due, q.Expires, err)
+	}
+	again, err := p.Again(asked, Stamp{}, q.Due, 42, ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, again, q)
 }

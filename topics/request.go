@@ -194,7 +194,7 @@ func (n *headerMap) writtenAs(name string, headers []kgo.RecordHeader) string {
 	if f := fieldOf(name, HeaderPrefix); f != other && f != fieldUnknown && n.at[f] != 0 {
 		name = headers[n.at[f]-1].Key
 	}
-	return name[:min(len(name), maxShown)]
+	return name
 }
 
 // understand works out what a record asks for.
