@@ -11,7 +11,7 @@ import (
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkNothing(p), checkCounts(p), checkEarly(p))
+	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkNothing(p), checkCounts(p), checkLines(p), checkEarly(p), checkScouted(p))
 }
 
 func checkMarks(p *Partition) error {
@@ -153,4 +153,40 @@ func checkEarly(p *Partition) error {
 		err = fmt.Errorf("the store alone holds %d records and stubs above the horizon, and %d are counted", far, p.Far())
 	}
 	return err
+}
+
+// checkLines finds lines that are counted wrongly, or left behind something that is not known of.
+func checkLines(p *Partition) error {
+	t, queued := &p.wheel, 0
+	if t.scouted != (state.Key{}) && !p.horizon.Less(t.scouted) {
+		return fmt.Errorf("it is looked for other targets up to %v, and the horizon is %v", t.scouted, p.horizon)
+	}
+	for _, l := range t.lines {
+		if queued += l.n; l.left != (state.Key{}) && !l.left.Less(t.scouted) {
+			return fmt.Errorf("a line is left behind %v, and it was looked up to %v", l.left, t.scouted)
+		}
+	}
+	if queued != t.queued {
+		return fmt.Errorf("%d records are in lines, and %d are counted", queued, t.queued)
+	}
+	return nil
+}
+
+// checkScouted finds what the store has where it was looked, and neither is early nor comes behind what was left.
+func checkScouted(p *Partition) error {
+	t := &p.wheel
+	if t.scouted == (state.Key{}) || !p.HasStore() || !p.live || p.dirty || p.drops.any() {
+		return nil
+	}
+	var wrong error
+	err := p.store.Scan(scouting{&p.window}.first(), func(k state.Key, run []byte) bool {
+		if _, gone := p.gone[k]; t.scouted.Less(k) || gone || t.has(k) || isStub(run) {
+			return !t.scouted.Less(k)
+		}
+		if l := t.lineOf(k.Due, run); l.left == (state.Key{}) || !l.left.Less(k) {
+			wrong = fmt.Errorf("record %v is neither early nor left behind: it was looked up to %v, and its line is left behind %v", k, t.scouted, l.left)
+		}
+		return wrong == nil
+	})
+	return errors.Join(err, wrong)
 }
