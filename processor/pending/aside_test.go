@@ -98,6 +98,9 @@ func TestCancelOfWhatWasLaidAside(t *testing.T) {
 	h := topics.Handle{Partition: testID.Partition, Offset: 3000, Due: ms(-1000)}
 	l.read(t, p, testNow, &kgo.Record{Offset: many, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}})
 	must(t, p.Load(testNow, l.room))
+	room := l.room
+	room.Budget, room.Used = 1<<16, 1<<16
+	fit(t, p, testNow, room) // what comes back is given back
 	var got []int64
 	for pt := p.Take(testNow, nil, 20_000, anyBytes); pt != nil; pt = p.Take(testNow, nil, 20_000, anyBytes) {
 		for _, it := range pt.Items {
@@ -110,6 +113,40 @@ func TestCancelOfWhatWasLaidAside(t *testing.T) {
 	if !slices.Equal(got, []int64{3000}) {
 		t.Errorf("taken away are %v", got)
 	}
+	must(t, Check(p))
+}
+
+// What is refused, and a replay would take for pending, has its resolve record when it comes back, and is counted meanwhile.
+func TestRefusedIsLaidAside(t *testing.T) {
+	const many = 10_000
+	l := testOwner(t)
+	p, err := l.assign(state.Checkpoint{Watermark: state.Key{Due: ms(0), Seq: 0}}, 0, many, many)
+	must(t, err)
+	for offset := range int64(many) {
+		_, err := p.Accept(req(offset, ms(farMs), "elsewhere"), testNow)
+		must(t, err)
+	}
+	must(t, p.Sync())
+	before := p.Figures(testNow).Bytes
+	room := l.room
+	room.Budget, room.Used = 1<<20, 1<<20
+	fit(t, p, testNow, room)
+	if p.late.away == 0 {
+		t.Fatal("nothing was laid aside")
+	}
+	equal(t, "bytes that are pending", p.Figures(testNow).Bytes, before)
+	must(t, p.GoLive(l.room))
+	n := 0
+	for pt := p.Take(testNow, nil, 20_000, anyBytes); pt != nil; pt = p.Take(testNow, nil, 20_000, anyBytes) {
+		for i := range pt.Items {
+			if it := &pt.Items[i]; it.Refusal == nil || !it.Resolve {
+				t.Fatalf("record %d is refused: %v; it has a resolve record: %v", it.Offset, it.Refusal, it.Resolve)
+			}
+			n++
+		}
+		l.happened(pt)
+	}
+	equal(t, "dead-lettered", n, many)
 	must(t, Check(p))
 }
 

@@ -206,7 +206,7 @@ func (n *near) lastStretches(bytes, until int64) int64 {
 		return last
 	}
 	for _, s := range slices.Backward(slices.Sorted(maps.Keys(held))) {
-		if bytes -= held[s]; bytes < 0 && s != last {
+		if bytes -= held[s]; bytes < 0 {
 			break
 		}
 		last = s

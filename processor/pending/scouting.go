@@ -138,9 +138,6 @@ func (w scouting) takeIn(key state.Key, run []byte) {
 // upTo takes in up to where it is known what the store has above the horizon.
 func (w scouting) upTo(key state.Key) {
 	t := &w.wheel
-	if t.scouted == (state.Key{}) && key == (state.Key{}) {
-		return
-	}
 	if t.scouted = key; !w.horizon.Less(key) {
 		t.scouted = state.Key{}
 	}

@@ -3,6 +3,7 @@ package pending
 import (
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -146,15 +147,20 @@ func TestEarlyIsPassedBeforeItIsDue(t *testing.T) {
 	if loadsLittle(t, l, p); !p.wheel.has(state.Key{Due: ms(farMs + 1500), Seq: 4}) {
 		t.Fatal("nothing is early")
 	}
+	equal(t, "what a turn would get too soon", p.wants(ms(farMs)-1), 0)
+	taken := p.Take(ms(farMs), nil, 1, anyBytes)
+	if due, ok := p.Next(); !ok || due > ms(farMs) {
+		t.Errorf("next comes what is due at +%d (%v), and the store has what is due before", due-testNow, ok)
+	}
+	l.happened(taken)
 	must(t, p.Load(ms(farMs), l.room))
 	must(t, Check(p))
 	equal(t, "early records", len(p.wheel.above), 0)
-	equal(t, "what a turn would get too soon", p.wants(ms(farMs)-1), 0)
 	if p.wants(ms(farMs)) == 0 {
 		t.Error("what is due just now is not wanted")
 	}
 	first := p.Take(ms(farMs), nil, 100, anyBytes)
-	equals(t, "records", first.offsets(), []int64{0, 1, 2, 3})
+	equals(t, "records", first.offsets(), []int64{1, 2, 3})
 	second := p.Take(ms(farMs+1500), nil, 100, anyBytes)
 	equals(t, "later records", second.offsets(), []int64{4})
 	equal(t, "one overtakes", second.Items[0].Overtakes(), false)
@@ -206,4 +212,46 @@ func TestLeftBehindIsPassed(t *testing.T) {
 	if bills := p.wheel.of["bills"]; bills == nil || bills.early == 0 {
 		t.Error("bills are not looked for again")
 	}
+}
+
+// While all goes to one target nothing is looked for. What comes of another one is early at once, and of the first one it is known what the store has.
+func TestSecondTargetComes(t *testing.T) {
+	l, p := severalFar(t, 4, 0)
+	loadsLittle(t, l, p)
+	l.read(t, p, testNow, req(4, ms(farMs), "bills"))
+	if !p.wheel.has(state.Key{Due: ms(farMs), Seq: 4}) {
+		t.Error("the first one of another target is not early")
+	}
+	equal(t, "orders are left behind what is loaded", p.wheel.of["orders"].left, p.horizon)
+	must(t, Check(p))
+}
+
+// However many targets there are, there are only so many lines; and what a part has sorted at once is not kept for long.
+func TestLinesAreBounded(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Allow = []string{"*"}
+	l.route = mustRoute(r)
+	p := l.live(t)
+	const many = sortAtOnce + 100
+	var all []*kgo.Record
+	for offset := range int64(many) {
+		all = append(all, req(offset, testNow, "t"+strconv.FormatInt(offset%(3*mostLines), 10)))
+	}
+	for _, r := range all {
+		_, err := p.Accept(r, testNow)
+		must(t, err)
+	}
+	l.happened(p.Take(testNow, nil, 100, anyBytes))
+	equal(t, "lines", len(p.wheel.lines), mostLines)
+	must(t, Check(p))
+	l.happened(p.Take(testNow, nil, many, anyBytes))
+	equal(t, "pending", p.Pending(), 0)
+	if pt := p.Take(testNow, nil, many, anyBytes); pt != nil {
+		t.Errorf("%d records more", len(pt.Items))
+	}
+	if n := cap(p.wheel.taken); n > mostScratch {
+		t.Errorf("room for %d entries is kept", n)
+	}
+	must(t, Check(p))
 }
