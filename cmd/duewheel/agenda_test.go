@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata"
 
 	"github.com/duewheel/duewheel/processor/ahead"
 )
@@ -69,6 +70,23 @@ the last is due 2026-11-20 17:10:00, in 4 h
 	}
 	if got := four.draw(four.rows(byDay, now), byDay, now, letterInk, 40); !strings.HasPrefix(got, "2026-11-20 Fri   4  #####=====+++++.....\n\n# a 1   = b 1   + c 1   . d 1\n") {
 		t.Errorf("of four targets:\n%s", got)
+	}
+}
+
+// A day ends where the next one begins, also that in which clocks are set back.
+func TestDaysOfAnAgenda(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, day := range []int{24, 25, 26} {
+		begin := time.Date(2026, 10, day, 0, 0, 0, 0, zone)
+		if got, want := byDay.next(begin), time.Date(2026, 10, day+1, 0, 0, 0, 0, zone); !got.Equal(want) {
+			t.Errorf("the day that begins at %v ends at %v", begin, got)
+		}
+		if got := byDay.begin(begin.Add(23*time.Hour + 30*time.Minute)); !got.Equal(begin) {
+			t.Errorf("the last hours of the day that begins at %v are of that which begins at %v", begin, got)
+		}
 	}
 }
 

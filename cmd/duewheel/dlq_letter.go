@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -80,11 +79,6 @@ func parsePlace(text string) (position, error) {
 		return position{}, fmt.Errorf("%q is not a place: <partition>@<offset> or <topic>/<partition>@<offset>, as `duewheel dlq ls` prints it", text)
 	}
 	return position{topic, int32(p), int64(o)}, nil
-}
-
-// compare orders places as ls does.
-func (p position) compare(q position) int {
-	return cmp.Or(strings.Compare(p.topic, q.topic), cmp.Compare(p.partition, q.partition), cmp.Compare(p.offset, q.offset))
 }
 
 // tally counts by a word, mostly a code.

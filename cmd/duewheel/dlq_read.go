@@ -130,7 +130,7 @@ func (l *letters) resolve(text string) (position, error) {
 	return p, nil
 }
 
-// onwards leaves out what lies before a place.
+// onwards leaves out what lies before a place. The spans are in the order of places.
 func onwards(all []span, from position) ([]span, error) {
 	var kept []span
 	found := false
@@ -139,7 +139,7 @@ func onwards(all []span, from position) ([]span, error) {
 			found = true
 			s.from = max(s.from, from.offset)
 		}
-		if found || (position{s.topic, s.partition, 0}).compare(from) > 0 {
+		if found {
 			kept = append(kept, s)
 		}
 	}

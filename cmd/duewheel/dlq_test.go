@@ -142,6 +142,8 @@ func TestDLQList(t *testing.T) {
 		{"a topic", "parked/0@0", []string{"-t", "parked"}},
 		{"from a place on", "delays.dead/0@1 delays.dead/1@0 parked/0@0", []string{"--from", "delays.dead/0@1"}},
 		{"from the end of a partition on", "delays.dead/1@0 parked/0@0", []string{"--from", "delays.dead/0@2"}},
+		{"from a place on, since a time before that", "delays.dead/0@1 delays.dead/1@0 parked/0@0", []string{"--from", "delays.dead/0@1", "--since", "2020-01-01T00:00:00Z"}},
+		{"a topic that is named twice", "parked/0@0", []string{"-t", "parked", "-t", "parked"}},
 		{"some", "delays.dead/0@0 delays.dead/0@1", []string{"--limit", "2"}},
 		{"as many as there are", all, []string{"--limit", "4"}},
 	} {
@@ -155,6 +157,9 @@ func TestDLQList(t *testing.T) {
 				t.Errorf("noted %q", notes)
 			}
 		})
+	}
+	if _, notes, err := both(t, "dlq", "ls", "-c", config, "--route", "delays"); err != nil || notes != "" {
+		t.Errorf("the topics of other routes are looked at: %v %q", err, notes)
 	}
 	out, _, err := both(t, "dlq", "ls", "-b", addr, "-t", "parked", "-t", "delays.dead", "--route", "delays")
 	lines := strings.Split(out, "\n")
@@ -384,6 +389,14 @@ func flagsOnlyOf(args []string) []string {
 }
 
 // The last header of a name counts: with an empty one the route says where a request goes.
+func TestBrief(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{{"", ""}, {"ééé", "ééé"}, {"éééé", "éé…"}, {"a\nb", "0x61…"}} {
+		if got := brief([]byte(tt.text), 3); got != tt.want {
+			t.Errorf("%q is shown as %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
 func TestTargetOfALetter(t *testing.T) {
 	b := boxes{routes: map[string]*topics.Route{"requests": {Target: "orders"}}}
 	for _, tt := range []struct{ first, last, want string }{{"", "bills", "bills"}, {"bills", " letters ", "letters"}, {"bills", "", "orders"}} {

@@ -59,7 +59,7 @@ func (f *fifo) layAside(n *near, store *state.Partition) error {
 // maybeAside reports whether all of a block are late or refused, and name nothing, and nothing has taken them away.
 func (b *block) maybeAside() bool {
 	for i := range b.held {
-		if h := &b.held[i]; h.by > 0 || h.effect != EffectNone || h.hasID {
+		if h := &b.held[i]; h.by > 0 || h.effect != EffectNone {
 			return false
 		}
 	}
