@@ -74,7 +74,7 @@ func (m *memory) pause() time.Duration {
 // balanceEvery is how often near records are kept inside the budget at most.
 const balanceEvery = 5 * time.Millisecond
 
-// spillEarly is at which part of the budget that is left near records begin to go to the store, so that reading need not wait for that.
+// spillEarly is how much of the budget is left, as a part of it, when near records begin to go to the store, so that reading need not wait for that.
 const spillEarly = 8
 
 // spillSteps is in how many steps near records would go to the store if all of them did.

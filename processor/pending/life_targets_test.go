@@ -1,19 +1,21 @@
 package pending
 
-// severalDue: of two targets more is due than fits into a part.
-func severalDue(v *life) {
+// several: of two targets there is more than fits into a part.
+func several(v *life) {
 	v.produce(dueBefore)
 	v.produce(dueBefore)
 	v.produce(v.otherSort())
+}
+
+// severalDue is several, and all of it is due.
+func severalDue(v *life) {
+	several(v)
 	v.pass()
 }
 
 // severalLoaded is severalDue, and the store holds all of it, too.
 func severalLoaded(v *life) {
-	v.produce(dueBefore)
-	v.produce(dueBefore)
-	v.produce(v.otherSort())
-	v.pass()
+	severalDue(v)
 	v.must(v.p.Load(v.now, roomy))
 }
 

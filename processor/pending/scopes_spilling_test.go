@@ -44,9 +44,7 @@ func stubAndMore(v *life) {
 
 // severalSpilt is severalDue, and some of it was written to the store.
 func severalSpilt(v *life) {
-	v.produce(dueBefore)
-	v.produce(dueBefore)
-	v.produce(v.otherSort())
+	several(v)
 	v.spill()
 	v.pass()
 }

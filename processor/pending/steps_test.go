@@ -112,8 +112,7 @@ func init() { // whose steps use each other
 			return v.p.live && v.been.shortages < v.most.shortages && v.p.wheel.Len() > 0
 		}), func(v *life) {
 			v.been.shortages++
-			_, err := v.p.Fit(v.now, Room{Window: LeastWindow, Spill: 1})
-			v.must(err)
+			v.spill()
 		}},
 		{"what is due soon is loaded", hasStore(func(v *life) bool { return v.p.live && v.p.horizon.Due < v.p.clock(v.now)+longWindow/8*7 }), func(v *life) {
 			v.load()
