@@ -53,10 +53,10 @@ unit: ## tests that need no broker, with the race detector
 # The build tag keeps the client's own locks from holding up a bubble's clock.
 sim: ## the whole processor simulated: named scenarios, then random schedules for SIM_BUDGET, and how often each act was played
 	$(GO) test -count=1 -tags synctests -timeout 15m -run Sim -skip TestSimRandom ./processor
-	DUEWHEEL_SIM_BUDGET=$(SIM_BUDGET) $(GO) test -count=1 -tags synctests -timeout 15m -v -run TestSimRandom ./processor
+	DUEWHEEL_TEST_SIM_BUDGET=$(SIM_BUDGET) $(GO) test -count=1 -tags synctests -timeout 15m -v -run TestSimRandom ./processor
 
 simulate: ## random schedules with fresh seeds for SIMULATE_BUDGET; a failing one is shrunk and printed
-	DUEWHEEL_SIM_BUDGET=$(SIMULATE_BUDGET) $(GO) test -count=1 -tags synctests -timeout 0 -v -run TestSimRandom ./processor
+	DUEWHEEL_TEST_SIM_BUDGET=$(SIMULATE_BUDGET) $(GO) test -count=1 -tags synctests -timeout 0 -v -run TestSimRandom ./processor
 
 mutate: ## break each rule of the design in a copy of the tree, and see that the test that guards it goes red
 	$(GO) run ./integration/mutate
@@ -84,7 +84,7 @@ integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm c
 # Each of its waits is bounded, so go test need not bound the whole. It prints its seed: make chaos DUEWHEEL_TEST_SEED=... plays the same
 # faults again.
 chaos: ## replicas, connections and brokers break at random for CHAOS_FOR; prints how long recoveries took
-	DUEWHEEL_CHAOS_FOR=$(CHAOS_FOR) $(GO) test -v -count=1 -timeout 0 -run '^TestChaos$$' ./integration
+	DUEWHEEL_TEST_CHAOS_FOR=$(CHAOS_FOR) $(GO) test -v -count=1 -timeout 0 -run '^TestChaos$$' ./integration
 
 memory: ## the tests of memory in full: five million records due within a second, two million late (some eight minutes, 6 GB of disk)
 	DUEWHEEL_TEST_MEMORY=full $(GO) test -v -count=1 -timeout 0 -run '^TestMemory' ./integration

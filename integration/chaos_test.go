@@ -33,7 +33,7 @@ const (
 // killed, frozen, cut off, stopped, added and removed, and so are brokers. Whatever happens, every partition is live again soon, in
 // one replica, no replica stays without partitions, and in the end every request has arrived once, when and as it should.
 //
-// DUEWHEEL_CHAOS_FOR says for how long, DUEWHEEL_CHAOS_PROTOCOL=consumer has the broker share the partitions out. One act alone is played
+// DUEWHEEL_TEST_CHAOS_FOR says for how long, DUEWHEEL_TEST_CHAOS_PROTOCOL=consumer has the broker share the partitions out. One act alone is played
 // by go test -run 'TestChaos/old_broker' or 'TestChaos/carry/acts/three', and has its share of the time.
 func TestChaos(t *testing.T) {
 	if testing.Short() {
@@ -64,9 +64,9 @@ func TestChaos(t *testing.T) {
 
 func chaosFor(t *testing.T) time.Duration {
 	t.Helper()
-	d, err := time.ParseDuration(cmp.Or(os.Getenv("DUEWHEEL_CHAOS_FOR"), shortChaos.String()))
+	d, err := time.ParseDuration(cmp.Or(os.Getenv("DUEWHEEL_TEST_CHAOS_FOR"), shortChaos.String()))
 	if err != nil {
-		t.Fatalf("DUEWHEEL_CHAOS_FOR: %v", err)
+		t.Fatalf("DUEWHEEL_TEST_CHAOS_FOR: %v", err)
 	}
 	return d
 }
@@ -124,7 +124,7 @@ func (a *act) complete(whole time.Duration) {
 		a.must = append(a.must, a.deck...)
 	}
 	if a.version != brokers.Old { // which knows no other protocol
-		a.protocol = processor.Protocol(os.Getenv("DUEWHEEL_CHAOS_PROTOCOL"))
+		a.protocol = processor.Protocol(os.Getenv("DUEWHEEL_TEST_CHAOS_PROTOCOL"))
 	}
 }
 

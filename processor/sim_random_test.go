@@ -24,7 +24,7 @@ import (
 )
 
 // budget is how long TestSimRandom looks for a schedule that breaks a promise.
-var budget = flag.String("sim.budget", cmp.Or(os.Getenv("DUEWHEEL_SIM_BUDGET"), "20s"), "how long TestSimRandom runs, in real time")
+var budget = flag.String("sim.budget", cmp.Or(os.Getenv("DUEWHEEL_TEST_SIM_BUDGET"), "20s"), "how long TestSimRandom runs, in real time")
 
 // lookFor is the budget. One that cannot be read, or in which no schedule has room, is an error: it would be over at once, and green.
 func lookFor(budget string) (time.Duration, error) {
@@ -33,7 +33,7 @@ func lookFor(budget string) (time.Duration, error) {
 		err = errors.New("it must be above zero")
 	}
 	if err != nil {
-		return 0, fmt.Errorf("DUEWHEEL_SIM_BUDGET or -sim.budget %q: %w", budget, err)
+		return 0, fmt.Errorf("DUEWHEEL_TEST_SIM_BUDGET or -sim.budget %q: %w", budget, err)
 	}
 	return d, nil
 }
@@ -86,9 +86,9 @@ func TestSimRandom(t *testing.T) {
 	})
 }
 
-// A plan from a failing schedule's history, in DUEWHEEL_SIM_PLAN, is carried out once more.
+// A plan from a failing schedule's history, in DUEWHEEL_TEST_SIM_PLAN, is carried out once more.
 func TestSimPlan(t *testing.T) {
-	given := cmp.Or(os.Getenv("DUEWHEEL_SIM_PLAN"), plan{Seed: 1, Guarantee: ExactlyOnce, Partitions: 1, Brokers: 1, Processes: 1, Lanes: 1, Batch: 10,
+	given := cmp.Or(os.Getenv("DUEWHEEL_TEST_SIM_PLAN"), plan{Seed: 1, Guarantee: ExactlyOnce, Partitions: 1, Brokers: 1, Processes: 1, Lanes: 1, Batch: 10,
 		Near: time.Second, Latency: milli, Rate: time.Second, Steps: []step{{After: time.Second, Op: opSend, N: 3}}}.line())
 	var p plan
 	if err := json.Unmarshal([]byte(given), &p); err != nil {

@@ -261,7 +261,7 @@ func (w *world) close() {
 	w.client.Close()
 	w.cluster.Close()
 	w.wg.Wait()
-	if os.Getenv("DUEWHEEL_SIM_LOG") != "" {
+	if os.Getenv("DUEWHEEL_TEST_SIM_LOG") != "" {
 		w.t.Logf("%s", w.history())
 	}
 }

@@ -58,7 +58,7 @@ func TestPowerLossLeavesAPrefix(t *testing.T) {
 	})
 }
 
-const childDir = "DUEWHEEL_STATE_TEST_CHILD"
+const childDir = "DUEWHEEL_TEST_STATE_CHILD"
 
 func TestMain(m *testing.M) {
 	if dir, seed, ok := strings.Cut(os.Getenv(childDir), "|"); ok {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -165,6 +167,41 @@ func TestLaterSourcesCount(t *testing.T) {
 		if s.Lanes != step.want || s.Guarantee != processor.AtLeastOnce || s.TransactionTimeout != 20*time.Second {
 			t.Errorf("%s: lanes %d, want %d; the rest stays: %v %v", step.name, s.Lanes, step.want, s.Guarantee, s.TransactionTimeout)
 		}
+	}
+}
+
+// What steers tests is set for a whole run of them, commands under test included: it must not be taken for a setting.
+func TestVariablesOfTestsAreNoSettings(t *testing.T) {
+	set := regexp.MustCompile(`\b(DUEWHEEL_\w+)(?:"\)|=)`)
+	root := filepath.Join("..", "..")
+	files := []string{filepath.Join(root, "Makefile"), filepath.Join(root, ".ci", "run")}
+	for _, dir := range []string{"processor", "state", "integration", "bench"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+			if strings.HasSuffix(path, "_test.go") {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range set.FindAllSubmatch(text, -1) {
+			name := string(m[1])
+			seen++
+			if _, problems := judge(t, sources{Env: []string{name + "=1"}}); slices.Contains(problems, "unknown environment variable "+name) {
+				t.Errorf("%s: commands complain about %s: let its name begin with %s", path, name, envForTests)
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("%d variables of tests were found, want at least 8", seen)
 	}
 }
 

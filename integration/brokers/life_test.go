@@ -16,7 +16,7 @@ import (
 )
 
 // asChild makes the test binary a program that starts a broker, says where, and waits to be killed.
-const asChild = "DUEWHEEL_BROKERS_TEST_CHILD"
+const asChild = "DUEWHEEL_TEST_BROKERS_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asChild) == "" {
