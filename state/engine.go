@@ -28,6 +28,8 @@ type engine struct {
 	db  *pebble.DB
 	log *slog.Logger
 
+	compactions *scheduler
+
 	memTable uint64
 	written  atomic.Int64  // bytes of all batches
 	unseen   atomic.Int64  // bytes written since the memtables were last looked at
@@ -48,6 +50,8 @@ type engine struct {
 const (
 	minMemTable = 1 << 20
 	maxMemTable = 64 << 20
+	// manySublevels is how far compactions may fall behind because they give way.
+	manySublevels = 50
 	// maxSublevels is how far compactions may fall behind before writers wait for them.
 	maxSublevels = 1000
 )
@@ -73,13 +77,13 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	defer cache.Unref()
 	opts := e.options(&guard{o.FS, e, lock})
 	opts.Cache, opts.Lock = cache, lock.lock
-	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
-	opts.Experimental.CompactionScheduler = compactions
+	e.compactions = &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
+	opts.Experimental.CompactionScheduler = e.compactions
 	db, err := pebble.Open(o.Dir, opts)
 	if err != nil {
 		return nil, err
 	}
-	compactions.open()
+	e.compactions.open()
 	e.mu.Lock()
 	e.db = db
 	err = e.err
@@ -241,6 +245,7 @@ const (
 // keepsUp reports whether flushes and compactions keep up: there are not more than some memtables.
 func (e *engine) keepsUp(tables uint64) bool {
 	m := e.db.Metrics()
+	e.compactions.behind.Store(m.Levels[0].Sublevels > manySublevels)
 	return m.MemTable.Size <= tables*e.memTable+e.memTable/2 && m.Levels[0].Sublevels < maxSublevels
 }
 
