@@ -57,6 +57,7 @@ var (
 	descTurns        = desc("transactions_total", "Transactions by outcome.", "outcome")
 	descCheckpoints  = desc("checkpoints_total", "Checkpoints committed outside of transactions, by what came of it: written, refused or unknown.", "outcome")
 	descTurnTime     = desc("transaction_duration_seconds", "Transactions from begin to decision.")
+	descWork         = desc("lane_work_seconds", "For how long a lane was kept by one piece of work, in which it does nothing else, by kind: accept, spill, load, live, turn, tidy or move.", "work")
 	descRebalances   = desc("rebalances_total", "Rebalances that this process took part in.")
 	descClockSteps   = desc("clock_steps_total", "Steps of the wall clock that were noticed.")
 	descClockSkew    = desc("clock_skew_seconds", "The brokers' clock minus ours.")
@@ -112,7 +113,7 @@ func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help,
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descAccepted, descDelivered, descLate, descOnArrival, descRequested, descLosing, descTrimmed, descUntrimmed, descCarried, descToTarget, descTrouble, descLateness, descDeadLettered, descParsed, descCancels, descAudited, descRetried,
-		descTurns, descCheckpoints, descTurnTime, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
+		descTurns, descCheckpoints, descTurnTime, descWork, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore, descCaughtUp, descCatchUpLeft,
 		descOffset, descLowWater, descWatermark, descAge, descBehind, descCarryBehind, descPosition, descLogStart, descLogEnd,
@@ -154,6 +155,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	m.counters(descCheckpoints, s.Checkpoints)
 	m.counter(descRetried, float64(s.Retried))
 	m.histogram(descTurnTime, s.TransactionTime)
+	for kind, took := range s.Work {
+		m.histogram(descWork, took, kind)
+	}
 	m.counter(descRebalances, float64(s.Rebalances))
 	m.counter(descClockSteps, float64(s.ClockSteps))
 	m.gauge(descClockSkew, s.ClockSkew.Seconds())

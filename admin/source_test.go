@@ -37,8 +37,8 @@ func distinct() processor.Stats {
 		DeadLetters: []processor.DeadLetterStats{{Topic: "t", Code: "no_due", Records: 601}},
 		Refused:     map[string]int64{"no_target": 602}, Cancels: map[string]int64{"too_late": 603}, Audited: map[string]int64{"expired": 604},
 		Transactions: map[string]int64{"committed": 701}, Checkpoints: map[string]int64{"written": 702},
-		TransactionTime: counts(703, 704),
-		Rebalances:      801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
+		TransactionTime: counts(703, 704), Work: map[string]histogram.Snapshot{"spill": counts(705, 706)},
+		Rebalances: 801, Takeovers: 802, Retried: 803, ReadAgain: 804, ClockSteps: 805,
 		ClockSkew: 806 * time.Second, BrokerClocks: []processor.BrokerClock{{Broker: 7, Skew: 807 * time.Second}},
 		NearBytes: 808, StoreBytes: 809, StoreTrouble: "why", ClockTrouble: "why", ClockUnknown: "why",
 	}
@@ -63,6 +63,7 @@ clock_wrong 1
 delay_requested_seconds{topic="t"} count 406 sum 407
 due_within_records{partition="1",topic="t",window="1m"} 215
 header_parse_total{outcome="no_target"} 602
+lane_work_seconds{work="spill"} count 705 sum 706
 lanes 101
 lanes_outside_group 3
 lateness_seconds{target="o"} count 502 sum 503

@@ -89,6 +89,7 @@ var goals = map[string]goal{
 	},
 	"hot":          {text: "≥ 0.6 of the copy loop; pause ≤ 100 ms", limits: []limit{atLeast("ratio", 0.6), atMost("pause_ms", 100)}},
 	"window":       {text: "p99 ≤ +10 ms", limits: []limit{atMost("loads_extra_p99_ms", 10), atMost("spills_extra_p99_ms", 10)}},
+	"hot, lane":    {text: "≤ 50 ms", limits: []limit{atMost("longest_ms", 50)}},
 	"hot, others":  {text: "p99 ≤ 50 ms", limits: []limit{atMost("route_p99_ms", 50), atMost("target_p99_ms", 50)}},
 	"hot, memory":  {text: "≤ budget + 256 MiB", limits: []limit{atMost("over_budget_mib", 256)}},
 	"floor, 1 × 4": goalFloor,

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,14 +112,14 @@ func hotInstant(ctx context.Context, r *runner) (results []Result, err error) {
 			c.copies[batch] = append(c.copies[batch], loop)
 		}
 	}
-	peak := h.peak()
+	peak, kept := h.peak(), h.kept()
 	if err := h.f.end(); err != nil {
 		return nil, err
 	}
 	if c.checked, err = h.check(ctx); err != nil {
 		return nil, err
 	}
-	results = []Result{h.rateResult(&c, all), h.othersResult(&c, all)}
+	results = []Result{h.rateResult(&c, all), h.othersResult(&c, all), h.laneResult(&c, kept)}
 	if peak > 0 {
 		results = append(results, h.memoryResult(&c, peak))
 	}
@@ -292,6 +295,16 @@ func (h *hot) lateOf(kind int, from, until time.Time) latenesses {
 	return summarize(late)
 }
 
+// kept says which bounds no piece of work of the replica's lanes has passed, in seconds, by kind.
+func (h *hot) kept() map[string]float64 {
+	for _, r := range h.f.running() {
+		h.f.mu.Lock()
+		defer h.f.mu.Unlock()
+		return r.counts.Kept
+	}
+	return nil
+}
+
 // peak is what the replica has had in memory at most, in MiB; 0 where the system does not tell.
 func (h *hot) peak() float64 {
 	for _, r := range h.f.running() {
@@ -343,6 +356,21 @@ func (h *hot) othersResult(c *contest, all []scorch) Result {
 			"route for another target.",
 		Measured: fmt.Sprintf("another route: p50 %.1f ms, p99 %.1f ms (before %.1f ms); another target of the same route: p50 %.1f ms, p99 %.1f ms (before %.1f ms)",
 			f["route_p50_ms"], f["route_p99_ms"], f["route_calm_p99_ms"], f["target_p50_ms"], f["target_p99_ms"], f["target_calm_p99_ms"]),
+		Figures: f, Checked: c.checked,
+	}
+}
+
+func (h *hot) laneResult(c *contest, kept map[string]float64) Result {
+	f, parts := Figures{}, []string(nil)
+	for _, kind := range slices.Sorted(maps.Keys(kept)) {
+		f["longest_ms"] = max(f["longest_ms"], 1000*kept[kind])
+		f[kind+"_longest_ms"] = 1000 * kept[kind]
+		parts = append(parts, fmt.Sprintf("%s %g", kind, 1000*kept[kind]))
+	}
+	return Result{
+		Case: "hot, lane",
+		What: "For how long a lane's goroutine was kept by one piece of work at most, in which it does nothing else, from the replica's start on, by kind: bounds of the buckets of duewheel_lane_work_seconds.",
+		Measured: fmt.Sprintf("none longer than %g ms: %s", f["longest_ms"], strings.Join(parts, ", ")),
 		Figures: f, Checked: c.checked,
 	}
 }

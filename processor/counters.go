@@ -24,6 +24,7 @@ type counters struct {
 	cancels     labelled // by effect, replacements among them
 	turns       labelled // by outcome
 	turnTime    histogram.Histogram
+	work        [works]histogram.Histogram
 	checkpoints labelled // written outside of transactions, by what came of it
 	rebalances  atomic.Int64
 	retried     atomic.Int64
@@ -150,7 +151,7 @@ func (p *Processor) Stats() Stats {
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
 		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(), Audited: p.counters.audits(),
-		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(),
+		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(), Work: snapshots(&p.counters.work),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,
 	}

@@ -47,6 +47,8 @@ type lane struct {
 	balancedAt  time.Time
 	readAgainAt time.Time // when a partition without a store was last read again
 	tidiedAt    time.Time
+	stint       stint
+	settling    bool // another partition may become live in the next step
 	catchUps    catchUps
 }
 
@@ -73,6 +75,7 @@ func newLane(p *Processor, n int) *lane {
 	if p.cfg.Guarantee == ExactlyOnce {
 		l.writer = producer.Writer(p.cfg.Group, p.cfg.Instance, n)
 	}
+	l.stint.took = &p.counters.work
 	l.memory.budget, l.memory.widest, l.memory.window = p.cfg.nearBudget()/int64(p.cfg.Lanes), l.windowMax, l.windowMax
 	l.restores, l.catchUps = newRestores(&l.kit), catchUps{log: l.log}
 	l.producers = producers{kit: &l.kit, standing: &l.standing, renewed: make(chan error, 1)}
@@ -162,7 +165,8 @@ func (k *kit) groupConfig() group.Config {
 // step does everything that can be done now without waiting.
 func (l *lane) step(ctx context.Context) {
 	now := l.clock.Now()
-	stepped := time.Now()
+	l.stint.begin()
+	stepped := l.stint.began
 	l.stepped.Store(&stepped)
 	room := l.store.hasRoom()
 	if time.Since(l.balancedAt) >= balanceEvery {
@@ -171,6 +175,7 @@ func (l *lane) step(ctx context.Context) {
 			l.storeFailed(ctx, err)
 		}
 		l.reading.throttle(l.order, now, l.memory.room(len(l.order)))
+		l.stint.end(workSpill)
 	}
 	limit := l.clock.Limit()
 	for _, p := range l.order {
@@ -182,32 +187,50 @@ func (l *lane) step(ctx context.Context) {
 		l.restart(ctx, p, err)
 		return // order has changed
 	}
+	l.stint.end(workLoad)
 	l.settleCatchUps(ctx, now)
+	l.stint.end(workLive)
 	l.checkpoints.begin(l.order, l.membership)
 	l.turns.begin(l.order, now, l.membership)
+	l.stint.end(workTurn)
 	if time.Since(l.tidiedAt) >= 250*time.Millisecond {
 		l.tidiedAt = time.Now()
 		l.tidy(ctx, now)
+		l.stint.end(workTidy)
 	}
 	l.reading.poll(ctx, room)
 }
 
 // wait waits for the next thing to happen and takes it in.
 func (l *lane) wait(ctx context.Context) {
-	timer := time.NewTimer(min(l.turns.pause(l.order), l.reading.pause(), l.memory.pause()))
+	pause := min(l.turns.pause(l.order), l.reading.pause(), l.memory.pause())
+	if l.settling {
+		pause = min(pause, leastPause)
+	}
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case fs := <-l.reading.fetched:
+		l.stint.begin()
 		l.acceptAll(ctx, fs)
+		l.stint.end(workAccept)
 	case h := <-l.group.Handovers():
+		l.stint.begin()
 		l.take(ctx, h)
 		h.Done()
+		l.stint.end(workMove)
 	case r := <-l.restores.restored:
+		l.stint.begin()
 		l.adopt(ctx, r)
+		l.stint.end(workMove)
 	case t := <-l.turns.decided:
+		l.stint.begin()
 		l.turnDecided(ctx, t)
+		l.stint.end(workTurn)
 	case t := <-l.checkpoints.committed:
+		l.stint.begin()
 		l.commitDecided(ctx, t)
+		l.stint.end(workTurn)
 	case x := <-l.excerpts:
 		l.turns.take(x, l.order)
 	case <-l.producers.renewed:

@@ -27,9 +27,10 @@ type Stats struct {
 	Cancels     map[string]int64 // records that name another one, by what they have done: cancelled, replaced, too_late, unknown, forwarded, not_here, ignored
 	Audited     map[string]int64 // records for the audit topic, by event
 
-	Transactions    map[string]int64   // turns by outcome: committed, aborted, unknown
-	Checkpoints     map[string]int64   // committed outside of transactions, by outcome: written, refused, unknown
-	TransactionTime histogram.Snapshot // from begin to decision
+	Transactions    map[string]int64              // turns by outcome: committed, aborted, unknown
+	Checkpoints     map[string]int64              // committed outside of transactions, by outcome: written, refused, unknown
+	TransactionTime histogram.Snapshot            // from begin to decision
+	Work            map[string]histogram.Snapshot // for how long a lane was kept by one piece of it, by kind: accept, spill, load, live, turn, tidy, move
 	Rebalances      int64
 	Takeovers       int64         // partitions taken over from standbys of this process
 	Retried         int64         // records carried on because their target was in trouble

@@ -67,6 +67,37 @@ func TestCatchUpEnds(t *testing.T) {
 	settle("at a fresh end", PhaseLive, false)
 }
 
+// What becomes live may have much to bring into memory first, so no step does that for two partitions; and the next step comes at once.
+func TestOnePartitionAStepBecomesLive(t *testing.T) {
+	const partitions = 3
+	l := testLane(t)
+	for n := range int32(partitions) {
+		r := &restore{kit: &l.kit}
+		p, _, err := r.make(kafka.TopicPartition{Topic: testTopic, Partition: n}, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
+		if err == nil {
+			err = r.open(t.Context(), p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.endAsked = time.Now()
+		l.order = append(l.order, p)
+	}
+	for step := 1; step <= partitions; step++ {
+		l.settleCatchUps(t.Context(), testNow)
+		live := 0
+		for _, p := range l.order {
+			if p.live() {
+				live++
+			}
+		}
+		equal(t, "live", live, step)
+		equal(t, "there are others", l.settling, step < partitions)
+	}
+	l.settleCatchUps(t.Context(), testNow)
+	equal(t, "there are others in the end", l.settling, false)
+}
+
 // A plain commit never names a partition that is in an undecided turn (design rule 6).
 func TestNoCommitBesideATurn(t *testing.T) {
 	l := testLane(t)

@@ -7,10 +7,12 @@ import (
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
-// settleCatchUps makes partitions live that have read to the end of the log, and asks again for
-// the end where the answer is old: what was in the log before must be honoured.
+// settleCatchUps makes a partition live that has read to the end of the log, and asks again for the end where the answer is old: what was in the log
+// before must be honoured. What is due soon has to come from the store first, so it is one in each step.
 func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 	var ask []*partition
+	settled := false
+	l.settling = false
 	for _, p := range l.order {
 		if p.phase != PhaseCatchUp {
 			continue
@@ -24,6 +26,10 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 				continue
 			}
 		}
+		if l.settling = settled; settled {
+			break
+		}
+		settled = true
 		if err := p.goLive(l.memory.room(len(l.order))); err != nil {
 			l.restart(ctx, p, err)
 			return

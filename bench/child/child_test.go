@@ -22,7 +22,7 @@ func TestMessagesTravel(t *testing.T) {
 	for _, want := range []Message{
 		{Heeds: true},
 		{Admin: "127.0.0.1:9464"},
-		{Counts: &Counts{At: at, Live: 1, Pending: 2, Standbys: 3, Warm: 4, Heap: 5, Topics: map[string]TopicCounts{"delays": {Pending: 1, Bytes: 2, Open: 3, Carried: 4}}}},
+		{Counts: &Counts{At: at, Live: 1, Pending: 2, Standbys: 3, Warm: 4, Heap: 5, Topics: map[string]TopicCounts{"delays": {Pending: 1, Bytes: 2, Open: 3, Carried: 4}}, Delivered: map[string]int64{"orders": 6}, Kept: map[string]float64{"load": 0.02}}},
 		{Event: &processor.Event{Kind: processor.EventCommitted, At: at, Lane: 1, Partitions: partitions, Records: 7}},
 		{Event: &processor.Event{Kind: processor.EventRestored, At: at, Partitions: partitions[:1], LowWater: 5, Start: 9}},
 		{Event: &processor.Event{Kind: processor.EventFenced, At: at, Partitions: partitions[1:], Writer: "g-a-0-0"}},

@@ -49,7 +49,8 @@ type Counts struct {
 	Heap     int64                  // bytes in use, by the Go runtime
 	Topics   map[string]TopicCounts `json:",omitempty"`
 
-	Delivered map[string]int64 `json:",omitempty"` // records, by target
+	Delivered map[string]int64   `json:",omitempty"` // records, by target
+	Kept      map[string]float64 `json:",omitempty"` // seconds: no piece of work has kept a lane for longer, by kind
 }
 
 // TopicCounts are a child's own of one delay topic.
@@ -62,7 +63,7 @@ type TopicCounts struct {
 }
 
 func countsOf(s processor.Stats) *Counts {
-	c := &Counts{At: time.Now(), Heap: heapInUse(), Topics: map[string]TopicCounts{}, Delivered: map[string]int64{}}
+	c := &Counts{At: time.Now(), Heap: heapInUse(), Topics: map[string]TopicCounts{}, Delivered: map[string]int64{}, Kept: map[string]float64{}}
 	for _, t := range s.Topics {
 		c.Topics[t.Topic] = TopicCounts{Accepted: t.Accepted, Carried: t.Carried}
 	}
@@ -81,6 +82,9 @@ func countsOf(s processor.Stats) *Counts {
 	}
 	for _, t := range s.Targets {
 		c.Delivered[t.Target] = t.Delivered
+	}
+	for kind, took := range s.Work {
+		c.Kept[kind] = took.Longest()
 	}
 	return c
 }

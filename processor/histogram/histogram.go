@@ -61,6 +61,16 @@ func (h *Histogram) Snapshot() Snapshot {
 	return out
 }
 
+// Longest is a bound of the longest that was observed, in seconds: the smallest one that none has passed, or the last one. It is 0 when nothing was observed.
+func (s Snapshot) Longest() (bound float64) {
+	for i, n := range s.Counts {
+		if n > 0 {
+			bound = s.Bounds[min(i, len(s.Bounds)-1)]
+		}
+	}
+	return bound
+}
+
 func (h *Histogram) upper() []float64 {
 	if h.bounds == nil {
 		return Bounds
