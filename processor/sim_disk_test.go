@@ -26,7 +26,7 @@ func TestSimWorkIsMeasured(t *testing.T) {
 			for _, n := range took.Counts {
 				counted[kind] += n
 			}
-			if longest := took.Longest(); longest > 1 {
+			if longest := took.Longest(); longest > histogram.Bounds[0] && kind != "move" { // which waits for a turn
 				w.fail("%s took %g s, where only waiting takes time", kind, longest)
 			}
 		}

@@ -28,8 +28,6 @@ type engine struct {
 	db  *pebble.DB
 	log *slog.Logger
 
-	compactions *scheduler
-
 	memTable uint64
 	written  atomic.Int64  // bytes of all batches
 	unseen   atomic.Int64  // bytes written since the memtables were last looked at
@@ -50,10 +48,10 @@ type engine struct {
 const (
 	minMemTable = 1 << 20
 	maxMemTable = 64 << 20
-	// manySublevels is how far compactions may fall behind because they give way.
-	manySublevels = 50
-	// maxSublevels is how far compactions may fall behind before writers wait for them.
-	maxSublevels = 1000
+	// roomySublevels is how far compactions may fall behind while there is room for more: each makes every read slower.
+	roomySublevels = 100
+	// mostSublevels is how far they may before writers wait for them.
+	mostSublevels = 1000
 )
 
 // openEngine opens or creates the database. Whatever goes wrong comes back as an error, a panic on wrong bytes too.
@@ -77,13 +75,13 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	defer cache.Unref()
 	opts := e.options(&guard{o.FS, e, lock})
 	opts.Cache, opts.Lock = cache, lock.lock
-	e.compactions = &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
-	opts.Experimental.CompactionScheduler = e.compactions
+	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
+	opts.Experimental.CompactionScheduler = compactions
 	db, err := pebble.Open(o.Dir, opts)
 	if err != nil {
 		return nil, err
 	}
-	e.compactions.open()
+	compactions.open()
 	e.mu.Lock()
 	e.db = db
 	err = e.err
@@ -242,11 +240,10 @@ const (
 	mostTables = 3
 )
 
-// keepsUp reports whether flushes and compactions keep up: there are not more than some memtables.
-func (e *engine) keepsUp(tables uint64) bool {
+// keepsUp reports whether flushes and compactions keep up: there are not more than some memtables, and sublevels of tables that lie one above the other.
+func (e *engine) keepsUp(tables uint64, sublevels int32) bool {
 	m := e.db.Metrics()
-	e.compactions.behind.Store(m.Levels[0].Sublevels > manySublevels)
-	return m.MemTable.Size <= tables*e.memTable+e.memTable/2 && m.Levels[0].Sublevels < maxSublevels
+	return m.MemTable.Size <= tables*e.memTable+e.memTable/2 && m.Levels[0].Sublevels < sublevels
 }
 
 // makeRoom waits while flushes or compactions are too far behind.
@@ -258,7 +255,7 @@ func (e *engine) makeRoom() error {
 	defer e.room.Unlock()
 	for {
 		seen := e.unseen.Load()
-		if e.keepsUp(mostTables) {
+		if e.keepsUp(mostTables, mostSublevels) {
 			e.unseen.Add(-seen)
 			return nil
 		}
@@ -280,7 +277,7 @@ func (e *engine) hasRoom() bool {
 		return true
 	}
 	defer e.leave()
-	if !e.keepsUp(roomyTables) {
+	if !e.keepsUp(roomyTables, roomySublevels) {
 		return false
 	}
 	e.roomAt.Store(written)

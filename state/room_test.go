@@ -72,6 +72,40 @@ func TestHasRoom(t *testing.T) {
 	})
 }
 
+// A store says that there is no room, too, when compactions fall behind, since each flush then makes all reads slower. No writer waits for that.
+func TestHasRoomForCompactions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		stuck := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpOpen && strings.HasSuffix(op.Path, ".sst") {
+				<-gate
+			}
+			return nil
+		})}
+		s, err := Open(Options{Dir: "store", FS: errorfs.Wrap(vfs.NewMem(), stuck), MemoryBudget: 4 * minMemTable})
+		must(t, err)
+		p := openPartition(t, s, orders(0))
+		stuck.On() // no compaction reads anything
+		flushes := 0
+		for s.HasRoom() {
+			if flushes++; flushes > 2*roomySublevels {
+				t.Fatal("there is room for all, and nothing is compacted")
+			}
+			must(t, errors.Join(p.Put(Key{1, 1}, make([]byte, minMemTable/8)), p.Commit(Position{}), s.Flush()))
+		}
+		if flushes < roomySublevels/2 {
+			t.Errorf("there is no room after %d flushes", flushes)
+		}
+		must(t, errors.Join(p.Put(Key{1, 1}, make([]byte, minMemTable/8)), p.Commit(Position{}))) // a writer that waits here waits for ever
+		close(gate)
+		synctest.Wait()
+		if !s.HasRoom() {
+			t.Error("there is no room when all is compacted")
+		}
+		must(t, s.Close())
+	})
+}
+
 // While flushes stand still, a writer waits when some memtables are full: what is not on the disk is memory. It goes on when they do, and
 // gets an error when they fail.
 func TestWritersWaitForFlushes(t *testing.T) {

@@ -9,16 +9,16 @@ import (
 // scheduler lets compactions run, but none before the database is open: pebble begins them while it still opens,
 // and when opening then fails (a full disk), it closes the table cache under a compaction that uses it, which panics.
 //
-// Nobody waits for a compaction, and after much has come they go on for minutes. So they take what others leave of the CPUs, while they are not far behind.
+// Nobody waits for a compaction, and after much has come they go on for minutes. So they take what others leave of the CPUs. That there is no room for more
+// when they fall behind (HasRoom) leaves them enough.
 type scheduler struct {
 	pebble.CompactionScheduler
 	opened atomic.Bool
-	behind atomic.Bool // compactions are
 }
 
 // Register is called when the database opens.
 func (s *scheduler) Register(goroutines int, db pebble.DBForCompaction) {
-	s.CompactionScheduler.Register(goroutines, granted{db, s})
+	s.CompactionScheduler.Register(goroutines, granted{db})
 }
 
 // TrySchedule is called by the database that wants to compact.
@@ -27,7 +27,7 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 		return false, nil
 	}
 	may, h := s.CompactionScheduler.TrySchedule()
-	return may, modest{h, s}
+	return may, modest{h}
 }
 
 // UpdateGetAllowedWithoutPermission is called when a flush has ended.
@@ -44,25 +44,17 @@ func (s *scheduler) open() {
 }
 
 // granted is the database to whoever lets it compact when another compaction has ended.
-type granted struct {
-	pebble.DBForCompaction
-	by *scheduler
-}
+type granted struct{ pebble.DBForCompaction }
 
 func (g granted) Schedule(h pebble.CompactionGrantHandle) bool {
-	return g.DBForCompaction.Schedule(modest{h, g.by})
+	return g.DBForCompaction.Schedule(modest{h})
 }
 
 // modest is a compaction that gives way to all else.
-type modest struct {
-	pebble.CompactionGrantHandle
-	by *scheduler
-}
+type modest struct{ pebble.CompactionGrantHandle }
 
 // Started is called on the goroutine of the compaction, which ends with it.
 func (m modest) Started() {
-	if !m.by.behind.Load() {
-		giveWay()
-	}
+	giveWay()
 	m.CompactionGrantHandle.Started()
 }

@@ -1,12 +1,9 @@
 package state
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,54 +45,18 @@ func threadNice(t *testing.T, call func()) (its, others int) {
 	return its, nice(func() {})
 }
 
-// However a compaction is let run, at once or when another one has ended, it gives way, and nothing else does; but not while compactions are behind.
+// However a compaction is let run, at once or when another one has ended, it gives way, and nothing else does.
 func TestCompactionsGiveWay(t *testing.T) {
 	c := &anyCompaction{}
 	s := &scheduler{CompactionScheduler: c}
 	s.Register(1, c)
 	s.open()
-	for _, behind := range []bool{false, true} {
-		want := niceness
-		if behind {
-			want = 0
-		}
-		s.behind.Store(behind)
-		for name, run := range map[string]func(){
-			"at once": func() { _, h := s.TrySchedule(); h.Started() },
-			"later":   func() { c.db.Schedule(c) },
-		} {
-			if its, others := threadNice(t, run); its != want || others != 0 {
-				t.Errorf("%s, behind %v: niceness %d, and %d of others; want %d and 0", name, behind, its, others, want)
-			}
+	for name, run := range map[string]func(){
+		"at once": func() { _, h := s.TrySchedule(); h.Started() },
+		"later":   func() { c.db.Schedule(c) },
+	} {
+		if its, others := threadNice(t, run); its != niceness || others != 0 {
+			t.Errorf("%s: niceness %d, and %d of others; want %d and 0", name, its, others, niceness)
 		}
 	}
-}
-
-// A store that is written to finds out that compactions are behind, and that they are not any more.
-func TestCompactionsBehind(t *testing.T) {
-	s, err := Open(Options{Dir: "store", FS: vfs.NewMem(), MemoryBudget: 4 * minMemTable})
-	must(t, err)
-	p := openPartition(t, s, orders(0))
-	n := int64(0)
-	flush := func() {
-		n++
-		must(t, errors.Join(p.Put(Key{1 + n%3, 1}, fmt.Append(nil, n)), p.Commit(Position{}), s.Flush()))
-	}
-	behind := func(want bool) {
-		t.Helper()
-		s.engine.keepsUp(mostTables)
-		if got := s.engine.compactions.behind.Load(); got != want {
-			t.Errorf("behind: %v, after %d flushes, with %d sublevels", got, n, s.engine.db.Metrics().Levels[0].Sublevels)
-		}
-	}
-	s.engine.compactions.opened.Store(false) // none begins
-	for range manySublevels {
-		flush()
-	}
-	s.engine.compactions.behind.Store(true) // as it was
-	behind(false)
-	flush()
-	flush()
-	behind(true)
-	must(t, s.Close())
 }
