@@ -3,6 +3,7 @@ package pending
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
@@ -111,6 +112,9 @@ func (f *fifo) bring(i int) bool {
 	f.away -= a.bytes
 	return true
 }
+
+// errNotBack is that the store does not give back what was laid aside, although it works.
+var errNotBack = errors.New("pending: the store does not give back what was laid aside")
 
 // stuck reports whether the store has failed that keeps what comes first.
 func (f *fifo) stuck() bool {
