@@ -108,6 +108,7 @@ func (cs *checkpoints) wrote(t *turn) {
 		}
 		pt.p.wasWritten(now)
 		if len(pt.Items) > 0 { // nothing had to be written for them
+			pt.p.err = nil
 			pt.p.Settle(pt.Part)
 			pt.p.Committed(pt.Part)
 			cs.counters.effects(pt.p)

@@ -1,8 +1,8 @@
 package processor
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,13 +21,12 @@ const freshEnd = time.Second
 
 // ends asks where the logs of partitions begin and end, one question at a time, and beside the lane that it belongs to.
 type ends struct {
-	cl       *kgo.Client
-	log      *slog.Logger
-	wg       *sync.WaitGroup
-	answers  chan logEnds
-	asking   bool
-	unasked  wait.Backoff // it was asked in vain
-	askAgain time.Time
+	cl      *kgo.Client
+	log     *slog.Logger
+	wg      *sync.WaitGroup
+	answers chan logEnds
+	asking  bool
+	unasked wait.Backoff // of some it was asked in vain
 }
 
 // logEnds are answers about where logs begin and end.
@@ -35,22 +34,28 @@ type logEnds struct {
 	asked  time.Time
 	of     map[*partition]kafka.Bounds
 	passed map[*partition]int64 // up to there nothing lies above the position but what was aborted
-	err    error
+	failed map[*partition]error // what could not be asked
 }
 
-// ask asks for the logs of partitions, unless a question is under way or rests.
+// ask asks for the logs of partitions, unless a question is under way. What is asked in vain of one rests, and none of the others waits for that.
 func (e *ends) ask(ctx context.Context, ps []*partition) {
-	if e.asking || len(ps) == 0 || time.Now().Before(e.askAgain) {
+	if e.asking {
 		return
 	}
-	e.asking = true
 	tps, behind := map[*partition]kafka.TopicPartition{}, map[*partition]stretch{}
 	for _, p := range ps {
+		if time.Now().Before(p.askAgain) {
+			continue
+		}
 		tps[p] = p.tp
 		if p.phase == PhaseCatchUp {
 			behind[p] = stretch{tp: p.tp, id: p.id, from: p.Marks().Position}
 		}
 	}
+	if len(tps) == 0 {
+		return
+	}
+	e.asking = true
 	e.wg.Go(func() { e.answers <- askEnds(ctx, e.cl, tps, behind) })
 }
 
@@ -58,33 +63,38 @@ func (e *ends) ask(ctx context.Context, ps []*partition) {
 func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]kafka.TopicPartition, behind map[*partition]stretch) logEnds {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	a := logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{}}
+	a := logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{}, failed: map[*partition]error{}}
 	bounds, err := kafka.AskBounds(ctx, cl, slices.Collect(maps.Values(tps)))
 	for p, tp := range tps {
-		if b, ok := bounds[tp]; ok && b.Err == nil {
+		if b := bounds[tp]; err == nil && b.Err == nil {
 			a.of[p] = b
-		} else if err == nil {
-			err = b.Err
+		} else {
+			a.failed[p] = cmp.Or(err, b.Err)
 		}
 	}
 	for p, s := range behind {
 		s.to = a.of[p].Stable
 		behind[p] = s
 	}
-	var failed error
-	a.passed, failed = passAborted(ctx, cl, behind)
-	a.err = errors.Join(err, failed)
+	a.passed, err = passAborted(ctx, cl, behind)
+	for p := range behind {
+		if _, passed := a.passed[p]; !passed {
+			a.failed[p] = err
+		}
+	}
 	return a
 }
 
 // answered takes in an answer.
 func (e *ends) answered(a logEnds, now int64) {
 	e.asking = false
-	e.askAgain = time.Time{}
-	if a.err != nil {
+	if len(a.failed) > 0 {
 		rest := max(e.unasked.Failed(), wait.LeastRest)
-		e.askAgain = time.Now().Add(rest)
-		e.log.Warn("brokers do not say where logs end; asking again", "error", a.err, "in", rest.Round(time.Millisecond))
+		var why error
+		for p, err := range a.failed {
+			p.askAgain, why = time.Now().Add(rest), err
+		}
+		e.log.Warn("brokers do not say where logs end; asking again", "partitions", len(a.failed), "error", why, "in", rest.Round(time.Millisecond))
 	}
 	for p, b := range a.of {
 		if !p.dropped {

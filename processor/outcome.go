@@ -176,9 +176,9 @@ func (ts *turns) repeat(t *turn) {
 		pt.p.Appended(t.ownEnds[pt]) // what was acknowledged in at_least_once is not tried again
 		if len(pt.Items) > 0 {
 			pt.p.Repeat(pt.Part, at)
-		}
-		if at > 0 {
-			pt.p.err = t.err
+			if at > 0 {
+				pt.p.err = t.err
+			}
 		}
 		pt.p.writing.tried = time.Now() // a checkpoint that went along waits for its next time
 	}

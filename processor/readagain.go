@@ -26,7 +26,12 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		if p.phase == PhaseCatchUp && time.Since(l.readAgainAt) < readAgainApart {
 			return
 		}
-		if (works || p.usedUp(now, l.memory.room(len(l.order)))) && p.live() && (next == nil || p.Horizon().Less(next.Horizon())) {
+		switch {
+		case !p.live():
+		case p.leaves: // whatever was the reason may be over by now, but it delivers nothing
+			next = p
+		case next != nil && (next.leaves || !p.Horizon().Less(next.Horizon())):
+		case works || p.usedUp(now, l.memory.room(len(l.order))):
 			next = p
 		}
 	}
@@ -35,6 +40,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 	}
 	if l.cfg.Guarantee == AtLeastOnce && !next.Settled() {
 		next.Leave() // else what was acknowledged comes again
+		next.leaves = true
 		next.writing.tried = time.Time{}
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 )
 
@@ -51,14 +52,12 @@ const syncInterval = 5 * time.Second
 // tidy does what need not be done at every step.
 func (l *lane) tidy(ctx context.Context, now int64) {
 	l.memory.published.Store(l.memory.used)
+	if again := lookAgain(l.order); len(again) > 0 {
+		l.log.Debug("stopped partitions look again", "partitions", again)
+		l.drop(ctx, again)
+		l.restore(ctx, again, 0)
+	}
 	for _, p := range l.order {
-		if p.phase == PhaseStopped {
-			if time.Since(p.since) > stoppedRetry {
-				l.restart(ctx, p, p.err)
-				return
-			}
-			continue
-		}
 		if err := p.tidyStore(); err != nil {
 			l.restart(ctx, p, err)
 			return
@@ -80,6 +79,20 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		p.publish(now, &l.kit)
 	}
 	l.catchUps.tell(l.order, time.Now())
+}
+
+// lookAgain are the partitions that were stopped a while ago. They start over all at once, and the others have not to wait for that. Why they are stopped
+// is no matter: what the store has answered one of them takes it away from no other.
+func lookAgain(ps []*partition) (again []kafka.TopicPartition) {
+	for _, p := range ps {
+		if p.phase != PhaseStopped {
+			continue
+		}
+		if time.Since(p.since) > stoppedRetry {
+			again = append(again, p.tp)
+		}
+	}
+	return again
 }
 
 // tidyStore deletes behind the watermark what was delivered, and writes the position now and
