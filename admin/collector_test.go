@@ -140,7 +140,7 @@ duewheel_topic_loses_records{topic="delays"} 1
 # TYPE duewheel_target_records_delivered_total counter
 duewheel_target_records_delivered_total{target="a"} 4
 duewheel_target_records_delivered_total{target="b"} 5
-# HELP duewheel_target_in_trouble 1 while a target's records are carried on because it does not take them.
+# HELP duewheel_target_in_trouble 1 while a target does not take its records, which are retried.
 # TYPE duewheel_target_in_trouble gauge
 duewheel_target_in_trouble{target="a"} 0
 duewheel_target_in_trouble{target="b"} 1

@@ -29,7 +29,8 @@ type Options struct {
 	Cases []string
 	// Records of a throughput case. Defaults to 1,000,000, those of Ask to 500,000. With fewer, starts and ends count more.
 	Records int
-	// Rate is how many records are due in a second of a lateness case. Defaults to 10,000.
+	// Rate is how many records are due in a second of a lateness case, of writes and floor; the case carry takes half of it, and window a quarter.
+	// Defaults to 10,000, of Size to 5,000 and of Soak to 2,000.
 	Rate int
 	// For is how long a lateness case is measured, after a warm-up of a quarter of it. Defaults to 20 s.
 	For time.Duration
@@ -43,13 +44,13 @@ type Options struct {
 	Partitions int
 	// Lanes of the processor. Defaults to the processor's own default. Failover gives one to each of several replicas.
 	Lanes int
-	// Pending is how many records of a failover case, one of LookAhead or ids-pending are due only hours later, and a tenth of them in the case standby-many.
+	// Pending is how many records of a failover case, one of LookAhead or ids-pending are due only hours later; the case standby-many has ten times as many.
 	// Defaults to 1,000,000, of Scale to 2,000,000 and of Size to 20,000,000.
 	Pending int
 	// MemoryBudget is that of replicas in processes of their own, in bytes. Defaults to the processor's own default.
 	MemoryBudget int64
 	// Replica makes the command that is this program as a replica: a call of ServeReplica with the same cluster.
-	// Failover and Size need it, and the case ids-pending.
+	// Failover, Size and Soak need it, and the cases hot and ids-pending.
 	Replica func() *exec.Cmd
 	// Command makes the command that is duewheel with arguments, on the same cluster. LookAhead needs it.
 	Command func(args ...string) *exec.Cmd

@@ -57,7 +57,7 @@ type replica struct {
 	lastWords string // the last line of its log
 }
 
-// ServeReplica is the whole of a child process of Failover. client says how to reach the cluster.
+// ServeReplica is the whole of a child process of a benchmark. client says how to reach the cluster.
 func ServeReplica(ctx context.Context, client []kgo.Opt, in io.Reader, out, log io.Writer) error {
 	return child.Serve(ctx, in, out, log, func(o *child.Order) error {
 		o.Client = client

@@ -298,9 +298,7 @@ func (h *hot) lateOf(kind int, from, until time.Time) latenesses {
 // kept says which bounds no piece of work of the replica's lanes has passed, in seconds, by kind.
 func (h *hot) kept() map[string]float64 {
 	for _, r := range h.f.running() {
-		h.f.mu.Lock()
-		defer h.f.mu.Unlock()
-		return r.counts.Kept
+		return h.f.countsOf(r).Kept
 	}
 	return nil
 }
@@ -368,10 +366,10 @@ func (h *hot) laneResult(c *contest, kept map[string]float64) Result {
 		parts = append(parts, fmt.Sprintf("%s %g", kind, 1000*kept[kind]))
 	}
 	return Result{
-		Case: "hot, lane",
-		What: "For how long a lane's goroutine was kept by one piece of work at most, in which it does nothing else, from the replica's start on, by kind: bounds of the buckets of duewheel_lane_work_seconds.",
+		Case:     "hot, lane",
+		What:     "For how long a lane's goroutine was kept by one piece of work at most, in which it does nothing else, from the replica's start on, by kind: bounds of the buckets of duewheel_lane_work_seconds.",
 		Measured: fmt.Sprintf("none longer than %g ms: %s", f["longest_ms"], strings.Join(parts, ", ")),
-		Figures: f, Checked: c.checked,
+		Figures:  f, Checked: c.checked,
 	}
 }
 

@@ -17,13 +17,13 @@ func TestHot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases := []string{"hot", "hot, others"}
+	cases := []string{"hot", "hot, others", "hot, lane"}
 	if runtime.GOOS == "linux" {
 		cases = append(cases, "hot, memory")
 	}
 	judgeResults(t, results, cases, nil, " records: each delivered once")
 	for i, figures := range [][]string{
-		{"records_per_s", "copy_best_per_s", "ratio", "pause_ms"}, {"route_p99_ms", "target_p99_ms"}, {"peak_mib"},
+		{"records_per_s", "copy_best_per_s", "ratio", "pause_ms"}, {"route_p99_ms", "target_p99_ms"}, {"longest_ms", "turn_longest_ms"}, {"peak_mib"},
 	}[:len(cases)] {
 		for _, f := range figures {
 			if !(results[i].Figures[f] > 0) {

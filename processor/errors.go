@@ -19,7 +19,7 @@ var (
 	ErrBeyondLog = errors.New("processor: the checkpoint lies above the end of the log")
 )
 
-// These errors keep a lane, or the whole processor, out of its group until a person has acted.
+// These errors keep partitions, a lane or the whole processor from its work until a person has acted.
 var (
 	// ErrHangingTransaction means that a transaction holds a checkpoint and that its coordinator takes
 	// it for ended: neither fencing nor its timeout ends it (KAFKA-20734). It stops nothing for good:

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// carryBytes is about how much of a log is read, decompressed, and kept at once. A batch that is larger is decompressed all the same.
-	carryBytes = 1 << 20
-	// carryLeastBytes is the least that is asked for at once.
-	carryLeastBytes = 4 << 10
-	// carryReads is for how long it may be read for what is handed over at once.
-	carryReads = time.Second
+	// excerptBytes is about how much of a log is read, decompressed, and kept at once. A batch that is larger is decompressed all the same.
+	excerptBytes = 1 << 20
+	// fetchLeastBytes is the least that is asked for at once.
+	fetchLeastBytes = 4 << 10
+	// excerptReads is for how long it may be read for what is handed over at once.
+	excerptReads = time.Second
 )
 
 // read reads those records of a partition's log that are wanted, as far as there is room and time for them, and says where the rest begins. Offsets rise.
@@ -37,7 +37,7 @@ func (g *carriage) read(ctx context.Context, cl *kgo.Client, wanted []int64, upT
 		return nil, 0, err
 	}
 	bytes := 0
-	for began := time.Now(); len(wanted) > 0 && bytes < carryBytes && (len(records) == 0 || time.Since(began) < carryReads); {
+	for began := time.Now(); len(wanted) > 0 && bytes < excerptBytes && (len(records) == 0 || time.Since(began) < excerptReads); {
 		some, reached, err := g.fetch(ctx, leader, wanted)
 		if err != nil && len(records) == 0 {
 			return nil, 0, err
@@ -71,7 +71,7 @@ func (g *carriage) fetch(ctx context.Context, leader *kgo.Broker, wanted []int64
 	if err != nil {
 		return nil, 0, err
 	}
-	records, reached, err = kafka.DecodeSome(g.tp, from, answer, carryBytes)
+	records, reached, err = kafka.DecodeSome(g.tp, from, answer, excerptBytes)
 	if err == nil && reached <= from {
 		err = errNothingThere
 	}
@@ -87,10 +87,10 @@ var errNothingThere = errors.New("processor: the leader sends nothing")
 // bytesFor is how many bytes of a log may have the first of some offsets, and those that lie near: what lies between two is worth as much as a request.
 func (g *carriage) bytesFor(wanted []int64) int32 {
 	last := 0
-	for last+1 < len(wanted) && (wanted[last+1]-wanted[last])*g.weight < carryLeastBytes {
+	for last+1 < len(wanted) && (wanted[last+1]-wanted[last])*g.weight < fetchLeastBytes {
 		last++
 	}
-	return int32(min(max((wanted[last]-wanted[0]+1)*g.weight*2, carryLeastBytes), carryBytes))
+	return int32(min(max((wanted[last]-wanted[0]+1)*g.weight*2, fetchLeastBytes), excerptBytes))
 }
 
 // own is a record with memory of its own: that of a fetch is shared by all that came with it.

@@ -232,7 +232,9 @@ func (l *lane) wait(ctx context.Context) {
 		l.commitDecided(ctx, t)
 		l.stint.end(workTurn)
 	case x := <-l.excerpts:
+		l.stint.begin()
 		l.turns.take(x, l.order)
+		l.stint.end(workTurn)
 	case <-l.producers.renewed:
 		l.producers.renewing = false
 	case a := <-l.ends.answers:

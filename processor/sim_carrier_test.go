@@ -232,7 +232,7 @@ func TestSimCarryReadsLittle(t *testing.T) {
 		w.ages(keeps, keeps/4*3)
 		read := p.link.carriersRead.Load()
 		t.Logf("%d copies, %d bytes read of a log of %d", p.carried(), read, batches*each*1100)
-		if p.carried() != batches/10 || read == 0 || read > batches/10*4*carryLeastBytes {
+		if p.carried() != batches/10 || read == 0 || read > batches/10*4*fetchLeastBytes {
 			t.Errorf("%d copies, %d bytes read", p.carried(), read)
 		}
 		w.finish()

@@ -33,7 +33,7 @@ type Stats struct {
 	Work            map[string]histogram.Snapshot // for how long a lane was kept by one piece of it, by kind: accept, spill, load, live, turn, tidy, move
 	Rebalances      int64
 	Takeovers       int64         // partitions taken over from standbys of this process
-	Retried         int64         // records carried on because their target was in trouble
+	Retried         int64         // records appended again, to be retried, because their target was in trouble
 	StoreTrouble    string        // why there is no local store, and what to do; empty while there is
 	ReadAgain       int64         // how often a partition was read again because there is none
 	Now             time.Time     // by the clock that records are delivered by, which may not be this machine's
@@ -143,6 +143,6 @@ type TopicStats struct {
 type TargetStats struct {
 	Target    string
 	Delivered int64
-	Trouble   string // empty, or why records for it are carried on
+	Trouble   string // empty, or why records for it are retried
 	Lateness  histogram.Snapshot
 }

@@ -21,7 +21,7 @@ import (
 
 // storage is the store of the process, and whether it is there. A disk that is full or fails takes
 // the store away, never the records: partitions go on without it, with what memory holds and the
-// log (storeless.go), and get it back when it works again. Lanes and standbys ask it for their
+// log (pending/storeless.go), and get it back when it works again. Lanes and standbys ask it for their
 // parts and tell it of failures; one goroutine looks now and then whether the disk has recovered.
 type storage struct {
 	// Set once.

@@ -25,11 +25,11 @@ import (
 type trimming struct {
 	*shared
 	log  *slog.Logger
-	seen map[kafka.TopicPartition][]sighting
+	seen map[kafka.TopicPartition][]waterline
 }
 
-// sighting is where a partition's committed low water was.
-type sighting struct {
+// waterline is where a partition's committed low water was at a time.
+type waterline struct {
 	at  time.Time
 	id  kafka.TopicID
 	low int64
@@ -43,7 +43,7 @@ const (
 )
 
 func newTrimming(sh *shared) *trimming {
-	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]sighting{}}
+	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}}
 }
 
 // run trims until ctx ends.
@@ -116,12 +116,12 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) map[string
 		}
 		tp := p.tp()
 		here[tp] = true
-		seen := slices.DeleteFunc(t.seen[tp], func(s sighting) bool { return s.id != p.TopicID })
+		seen := slices.DeleteFunc(t.seen[tp], func(s waterline) bool { return s.id != p.TopicID })
 		low := int64(-1)
 		for len(seen) > 0 && now.Sub(seen[0].at) >= old {
 			low, seen = seen[0].low, seen[1:]
 		}
-		t.seen[tp] = append(seen, sighting{at: now, id: p.TopicID, low: p.LowWater})
+		t.seen[tp] = append(seen, waterline{at: now, id: p.TopicID, low: p.LowWater})
 		if low > p.LogStart && (low-p.LogStart)*trimShare >= p.LogEnd-p.LogStart {
 			if all[p.Topic] == nil {
 				all[p.Topic] = cut{}
@@ -129,7 +129,7 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) map[string
 			all[p.Topic][p.Partition] = stretchToCut{p.TopicID, p.LogStart, low}
 		}
 	}
-	maps.DeleteFunc(t.seen, func(tp kafka.TopicPartition, _ []sighting) bool { return !here[tp] })
+	maps.DeleteFunc(t.seen, func(tp kafka.TopicPartition, _ []waterline) bool { return !here[tp] })
 	return all
 }
 

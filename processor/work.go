@@ -14,7 +14,7 @@ const (
 	workSpill              // near records go to the store
 	workLoad               // records that are due soon come from it
 	workLive               // catch-ups end
-	workTurn               // turns and commits begin, and what became of them is taken in
+	workTurn               // turns and commits begin, what became of them is taken in, and what is to be carried
 	workTidy               // what need not be done at every step
 	workMove               // partitions come and go
 	works

@@ -38,7 +38,7 @@ type Counts struct {
 	Untold       int64 `json:"untold"`
 	Doubled      int64 `json:"doubled"`   // arrived again, whether that is a fault or not
 	Cancels      int64 `json:"cancels"`   // as they were asked for: what a replica has passed on is the same one
-	Retried      int64 `json:"retried"`   // times that records were carried on
+	Retried      int64 `json:"retried"`   // times that records were appended again, to be tried later
 	Elsewhere    int64 `json:"elsewhere"` // records of requests outside of the window
 	Foreign      int64 `json:"foreign"`   // records of others in targets and dead letter topics
 	Untimed      int64 `json:"untimed"`   // deliveries that do not say when they were written: whether they were early or late cannot be told

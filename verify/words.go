@@ -23,7 +23,7 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	for _, also := range []struct {
 		n    int64
 		what string
-	}{{c.Doubled, "arrived again"}, {c.Retried, "times carried on to be tried again"}, {c.Cancels, "asked to cancel something"},
+	}{{c.Doubled, "arrived again"}, {c.Retried, "times appended again, to be tried later"}, {c.Cancels, "asked to cancel something"},
 		{c.Untimed, "do not say when they were delivered, by the timestamp of their route: whether they were early or late cannot be told"},
 		{c.Elsewhere, "arrived of requests outside of the window"}, {c.Foreign, "of others in these topics"}} {
 		if also.n > 0 {

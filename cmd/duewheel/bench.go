@@ -48,7 +48,7 @@ should be; a goal that is missed is only said.`,
 	p.SortFlags = false
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
 	p.IntVar(&o.Records, "records", 1_000_000, "records of the cases throughput and store")
-	p.IntVar(&o.Rate, "rate", 10_000, "records a second of the cases lateness and writes")
+	p.IntVar(&o.Rate, "rate", 10_000, "records a second of the cases lateness, writes and floor; carry takes half of them, and window a quarter")
 	lengthFlag(p, &o.For, "for", 0, "how long the lateness cases are measured (default 20s)")
 	p.IntVar(&o.Burst, "burst", 0, "records of the cases instant (default 100000) and hot (default 1000000)")
 	lengthFlag(p, &o.Spread, "spread", 0, "for how long those of the case hot are due (default: one instant)")

@@ -170,7 +170,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text = "will be dead-lettered: " + fate.Refusal.Error()
 		}
 	case ahead.IsCarriedOn:
-		text = "carried on, since its target was in trouble: offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
+		text = "retried, since its target was in trouble: offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
 	case ahead.IsCancelled, ahead.IsReplaced:
 		text = state + " by " + by
 		if fate.Guess {

@@ -63,7 +63,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 			return a, nil // resolved when O passed it
 		}
 		a.New, a.Unparsed = true, err.(*topics.Refusal)
-		p.order.refuse(r, a.Unparsed, state.Key{})
+		p.order.refuse(r, a.Unparsed)
 		return a, nil
 	}
 	if req.Here {

@@ -98,13 +98,13 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 	k.lateID(k.late.tail(), who, r.Timestamp.UnixMilli())
 }
 
-// refuse puts a record on the list of what is resolved when O passes it; it will be
-// dead-lettered then. key is its key when that, or that of its stub, is above the watermark: a replay
-// could take it for pending or delivered, so a resolve record has to say that it is not.
-func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
-	k.addLate(r, refused(refusal, key), 0)
+// refuse puts a record on the list of what is resolved when O passes it; it will be dead-lettered then. A replay cannot understand it either.
+func (k *keyed) refuse(r *kgo.Record, refusal *topics.Refusal) {
+	k.addLate(r, refused(refusal, state.Key{}), 0)
 }
 
+// refused is a record that is dead-lettered when O passes it. key is its key when that, or that of its stub, is above the watermark: a replay
+// could take it for pending or delivered, so a resolve record has to say that it is not.
 func refused(refusal *topics.Refusal, key state.Key) held {
 	return held{key: key, refusal: refusal, resolve: key != state.Key{}}
 }

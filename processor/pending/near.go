@@ -19,7 +19,7 @@ import (
 // been delivered: nothing is moved and nothing is collected one record at a time. The chunks
 // hold no pointers, so the garbage collector does not look into them.
 //
-// A ref names a record: its chunk and where in it. near is owned by the lane.
+// A ref names a record: its chunk and where in it. near belongs to its partition.
 type near struct {
 	chunks []chunk
 	free   []uint32         // indices of chunks that hold nothing

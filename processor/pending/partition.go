@@ -34,7 +34,7 @@ type Partition struct {
 type order interface {
 	written(r *kgo.Record, now int64) topics.Stamp // when a record counts as written
 	admit(r *kgo.Record, req *topics.Request, now int64) (Accepted, error)
-	refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key)
+	refuse(r *kgo.Record, refusal *topics.Refusal)                                     // a record whose headers cannot be understood
 	resolve(key state.Key, by int64) error                                             // a resolve record
 	cancel(r *kgo.Record, req *topics.Request) error                                   // a record that cancels another one
 	part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) // what is due, with O and W
@@ -160,7 +160,7 @@ type Item struct {
 // Leaves reports whether a replay would find that it has left something, which a resolve record has to prevent if it is not delivered.
 func (it *Item) Leaves() bool { return it.leaves }
 
-// Untold is a record for the audit topic that was not acknowledged.
+// Unaudited is a record for the audit topic that was not acknowledged.
 type Unaudited struct {
 	Event      topics.AuditEvent
 	Key, Value []byte

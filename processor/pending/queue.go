@@ -122,7 +122,7 @@ func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		refusal = q.refused(topics.HeaderReplace)
 	}
 	if refusal != nil {
-		q.refuse(r, refusal, state.Key{})
+		q.refuse(r, refusal)
 		return a, nil
 	}
 	q.hold(r, held{key: state.Key{Due: req.Due, Seq: r.Offset}})
@@ -131,9 +131,7 @@ func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 }
 
 // refuse keeps a record to be dead-lettered in its turn: at once, and after those before it.
-func (q *queue) refuse(r *kgo.Record, refusal *topics.Refusal, key state.Key) {
-	q.hold(r, held{key: key, refusal: refusal})
-}
+func (q *queue) refuse(r *kgo.Record, refusal *topics.Refusal) { q.hold(r, held{refusal: refusal}) }
 
 func (q *queue) hold(r *kgo.Record, h held) {
 	q.near.hold(r, &h, 0)
@@ -144,7 +142,7 @@ func (q *queue) resolve(state.Key, int64) error { return nil } // it has no keys
 
 // cancel refuses: the parser of a fixed delay does so itself, and this one was written for another.
 func (q *queue) cancel(r *kgo.Record, _ *topics.Request) error {
-	q.refuse(r, q.refused(topics.HeaderCancel), state.Key{})
+	q.refuse(r, q.refused(topics.HeaderCancel))
 	return nil
 }
 
