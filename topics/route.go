@@ -191,7 +191,7 @@ func (r *Route) Allowed(target []byte) bool {
 	}
 	for _, g := range r.globs {
 		if match(g, target) {
-			return true
+			return validTopic(target)
 		}
 	}
 	return false
@@ -222,6 +222,8 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
 			"%s is not set, and the route %s has no target of its own", strings.Join(r.targetHeaders(), ", "), r.Topic)
+	case !validTopic(q.Target):
+		return refuse(CodeInvalidTarget, StageParse, q.TargetBy, q.Target, "a topic name is "+whatAName)
 	case !r.Allowed(q.Target):
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)

@@ -16,9 +16,7 @@ func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32
 		}
 	}
 	if len(p.sources) > 0 && len(bare(value(headers, at[fieldTopic]))) == 0 {
-		if r := q.source(headers, p.sources); r != nil {
-			return r
-		}
+		q.source(headers, p.sources)
 	}
 	if raw := value(headers, at[fieldKey]); len(raw) > 0 {
 		q.Key, q.HasKey = raw, true
@@ -33,23 +31,19 @@ func (p *Parser) where(q *Request, headers []kgo.RecordHeader, at *[fields]int32
 	return nil
 }
 
-// source takes for the target what another system says of where a failed record was. The first of the names that the record has counts.
-func (q *Request) source(headers []kgo.RecordHeader, names []string) *Refusal {
+// source takes for the target what another system says of where a failed record was. The first of the names that the record has counts. Which names
+// do is a matter of today's configuration, so one that can be that of no topic is refused by Route.Refuse, and not for ever.
+func (q *Request) source(headers []kgo.RecordHeader, names []string) {
 	for _, name := range names {
 		for i := len(headers) - 1; i >= 0; i-- {
 			v := bare(headers[i].Value)
 			if headers[i].Key != name || len(v) == 0 {
 				continue
 			}
-			q.TargetBy = name
-			if q.Target = trim(v); !validTopic(q.Target) {
-				return refuse(CodeInvalidTarget, StageParse, name, headers[i].Value,
-					"a topic name is "+whatAName)
-			}
-			return nil
+			q.Target, q.TargetBy = trim(v), name
+			return
 		}
 	}
-	return nil
 }
 
 // whatAName says validTopic's rule.
@@ -100,7 +94,7 @@ func (r *Route) Names(rec *kgo.Record) string {
 	if name := trim(bare(value(rec.Headers, n.at[fieldTopic]))); len(name) > 0 {
 		return string(name)
 	}
-	_ = q.source(rec.Headers, p.sources)
+	q.source(rec.Headers, p.sources)
 	if len(q.Target) > 0 {
 		return string(q.Target)
 	}

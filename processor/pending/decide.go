@@ -79,10 +79,13 @@ func (k *decision) look() error {
 	}, func(i int, n indexEntry) { k.stored[i] = append(k.stored[i], n) })
 }
 
-// keys are those of what the questions name.
+// keys are those of what the questions may take away.
 func (k *decision) keys() []state.Key {
 	keys := make([]state.Key, 0, len(k.questions))
 	for i, q := range k.questions {
+		if q.dedup && q.then != topics.DuplicateReplaces {
+			continue
+		}
 		if q.id == nil {
 			if keys = append(keys, q.names); k.parsers.memory() > 0 {
 				keys = append(keys, k.parsers.stubOf(q.names))

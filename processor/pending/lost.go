@@ -62,7 +62,10 @@ func (l *lost) has(cp *copyOf) bool {
 
 // lostCopies are copies at or above O that stand for records that were lost, unless something takes these away that lies before: what names such a record finds it,
 // although it is read later.
-type lostCopies map[state.Key]*copyOf
+type lostCopies struct {
+	byKey map[state.Key]*copyOf
+	byID  map[string][]*copyOf
+}
 
 // lostCopiesOf are those among the open questions.
 func lostCopiesOf(k *keyed) (all lostCopies) {
@@ -71,19 +74,22 @@ func lostCopiesOf(k *keyed) (all lostCopies) {
 		if q.copied == nil || q.copied.from >= k.lost.below || q.copied.stub != (state.Key{}) {
 			continue
 		}
-		if all == nil {
-			all = lostCopies{}
+		if all.byKey == nil {
+			all = lostCopies{map[state.Key]*copyOf{}, map[string][]*copyOf{}}
 		}
 		cp := *q.copied
 		cp.run = k.near.get(k.late.at(q.offset).ref) // while questions are answered none is released but that of its copy
-		all[cp.key] = &cp
+		all.byKey[cp.key] = &cp
+		if id := runID(cp.run); id != nil {
+			all.byID[string(id)] = append(all.byID[string(id)], &cp)
+		}
 	}
 	return all
 }
 
 // take takes the record of a key away before its copy is read.
 func (cs lostCopies) take(l *lost, key state.Key) (r release, taken bool) {
-	cp, is := cs[key]
+	cp, is := cs.byKey[key]
 	if !is || !l.has(cp) {
 		return r, false
 	}
@@ -92,8 +98,8 @@ func (cs lostCopies) take(l *lost, key state.Key) (r release, taken bool) {
 
 // withID are those with an id.
 func (cs lostCopies) withID(l *lost, id []byte) (found []indexEntry) {
-	for _, cp := range cs {
-		if string(runID(cp.run)) == string(id) && l.has(cp) {
+	for _, cp := range cs.byID[string(id)] {
+		if cs.byKey[cp.key] == cp && l.has(cp) {
 			found = append(found, indexEntry{key: cp.key, written: cp.written})
 		}
 	}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // cpuTime is what this process has taken of processors so far, which other processes do not add to.
@@ -92,4 +95,36 @@ func deciding(t *testing.T, many int64) time.Duration {
 // So does what is cancelled by its id where only the log has the rest of it.
 func TestManyCancelsOfWhatOnlyTheLogHas(t *testing.T) {
 	growsAsItIs(t, 2000, deciding)
+}
+
+// decidingBesideLost is what it takes to decide on so many records with ids, while as many copies stand for what was given up.
+func decidingBesideLost(t *testing.T, many int64) time.Duration {
+	t.Helper()
+	l := testOwner(t)
+	p, err := l.assign(state.Checkpoint{Offset: many, LowWater: many, GivenUp: many, Appended: true}, many, 3*many, 3*many)
+	must(t, err)
+	for i := range many {
+		r := withID(req(i, ms(farMs), "orders"), "a"+time.UnixMilli(i).String())
+		headers := r.Headers
+		r.Offset = many + i
+		r.Headers, _ = topics.AppendCopy(nil, headers, testMark, topics.Copy{Seq: i, Due: ms(farMs), Timestamp: testNow, From: i}, nil)
+		_, err := p.Accept(r, testNow)
+		must(t, err)
+	}
+	for i := range many {
+		_, err := p.Accept(withID(req(2*many+i, ms(farMs), "orders"), "b"+time.UnixMilli(i).String()), testNow)
+		must(t, err)
+	}
+	must(t, p.Sync())
+	must(t, p.GoLive(l.room))
+	began := cpuTime(t)
+	must(t, p.Load(testNow, l.room))
+	took := cpuTime(t) - began
+	equal(t, "pending", p.ledger.Waiting(), int(2*many))
+	return took
+}
+
+// What has an id is not compared with each copy of what was given up.
+func TestManyIDsBesideWhatWasGivenUp(t *testing.T) {
+	growsAsItIs(t, 500, decidingBesideLost)
 }

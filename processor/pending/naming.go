@@ -169,10 +169,14 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 		}
 		k.resolved[key.Seq] = struct{}{}
 	}
-	if k.live && k.ledger.Overtaken(key.Seq) {
+	switch {
+	case k.live && k.ledger.Overtaken(key.Seq):
 		return nil // a turn of this owner has delivered it
+	case k.live && !k.ledger.Has(key.Seq) && !k.copied.has(key.Seq): // nor is a stub of it there: this owner has refused it, mostly
+		k.lost.names(key)
+	default:
+		k.drops.add(&k.window, key)
 	}
-	k.drops.add(&k.window, key)
 	if by < 0 && key.Seq < k.position && k.judge.Less(key) {
 		k.ledger.Overtake(key)
 	}

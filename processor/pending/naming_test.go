@@ -198,3 +198,27 @@ func TestResolvedIsNotTaken(t *testing.T) {
 	must(t, p.Load(ms(100), l.room))
 	equals(t, "taken then", p.Take(ms(100), nil, 100, anyBytes).offsets(), []int64{1})
 }
+
+// What is not wanted because its id is pending takes nothing away: the wheel is not looked through for it.
+func TestDuplicatesLookForNothing(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(500), "orders"), "a"))
+	for i := range int64(siftFrom) {
+		l.read(t, p, testNow, withID(req(1+i, ms(500), "orders"), "a"))
+	}
+	d := decision{keyed: &p.keyed}
+	equal(t, "questions", len(p.questions), siftFrom)
+	equal(t, "keys to be looked for", len(d.keys()), 0)
+}
+
+// A resolve record of what is not pending asks for nothing. An owner reads one of its own for each record that it has refused.
+func TestResolvedAlready(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(500), "elsewhere"))
+	l.happened(p.Take(testNow, nil, 1, anyBytes))
+	_, err := p.Accept(resolving(1, 0, ms(500)), testNow)
+	must(t, err)
+	equal(t, "something is to be taken away", p.drops.any(), false)
+}

@@ -2,8 +2,12 @@ package pending
 
 import (
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // Another configuration holds for what has not been accepted yet. What waits in a queue has been
@@ -38,4 +42,33 @@ func TestParserOfToday(t *testing.T) {
 			equals(t, "parsers", WithParser(found, c.spec, 9), c.want)
 		})
 	}
+}
+
+// Which headers of other systems name the target is a matter of today's configuration, so what they say refuses nothing that was accepted before. A replay
+// would take it for resolved.
+func TestReplayUnderOtherSources(t *testing.T) {
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: time.Minute, Factor: 2, Max: time.Hour}, MaxAttempts: 3}
+	r.Target = "orders"
+	l.route = mustRoute(r)
+	rec := &kgo.Record{Timestamp: time.UnixMilli(testNow), Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1}),
+		Headers: []kgo.RecordHeader{{Key: topics.SourceHeaders[0], Value: []byte("no topic")}}}
+	p := l.live(t)
+	l.read(t, p, testNow, rec)
+	l.happened(p.Checkpoint())
+	equal(t, "pending", p.Pending(), 1)
+
+	spec := l.route.Spec()
+	r.Target, r.Retry.FromHeaders = "", true
+	l.route, l.store = mustRoute(r), nil
+	equal(t, "spec", l.route.Spec(), spec)
+	p, err := l.assign(p.Marks().Committed, 0, 1, 1)
+	must(t, err)
+	l.read(t, p, testNow, rec)
+	must(t, p.GoLive(l.room))
+	equal(t, "pending after a replay", p.Pending(), 1)
+	rec.Offset = 1
+	l.read(t, p, testNow, rec)
+	equal(t, "what comes now is dead-lettered", p.late.len() == 1 && p.late.head().refusal.Code == topics.CodeInvalidTarget && p.late.head().resolve, true)
 }

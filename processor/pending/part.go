@@ -126,6 +126,7 @@ func (pt *Part) fit(records int, bytes int64) int {
 //     rule 3). Those of a queue are all late.
 //   - L, and with it the parsers that a replay needs, stays at or below what is still to be tried,
 //     which the ledger has given up already.
+//   - While copies are left that it does not pass, it says what was given up.
 func (pt *Part) Split(n int) (first, second *Part) {
 	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n], rest: pt.rest + len(pt.Items) - n}
 	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:], rest: pt.rest}
@@ -141,6 +142,9 @@ func (pt *Part) Split(n int) (first, second *Part) {
 	to.LowWater = min(to.LowWater, to.Offset, max(pt.of.heldLow(to.Offset), pt.of.done.LowWater))
 	for i := range second.Items {
 		to.LowWater = min(to.LowWater, second.Items[i].Offset)
+	}
+	if to.Offset < pt.of.readAgain {
+		to.GivenUp = pt.of.done.GivenUp
 	}
 	to.Parsers = slices.Clone(pt.of.done.Parsers)
 	to.DropParsersBelow(pt.of.copied.below(to.LowWater))

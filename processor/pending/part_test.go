@@ -218,3 +218,33 @@ func TestLine(t *testing.T) {
 		}
 	})
 }
+
+// owner finds by it that they stand for their records.
+func TestSplitSaysWhatWasGivenUp(t *testing.T) {
+	l := testOwner(t)
+	log := []*kgo.Record{copyAt(10, 1, ms(farMs)), req(11, ms(farMs), "elsewhere"), copyAt(12, 2, ms(farMs))}
+	given := state.Checkpoint{Offset: 10, LowWater: 10, GivenUp: 10}
+	restored := func(c state.Checkpoint) *Partition {
+		p, err := l.assign(c, 10, 13, 13)
+		must(t, err)
+		for _, r := range log {
+			if r.Offset >= p.start {
+				l.read(t, p, testNow, r)
+			}
+		}
+		must(t, p.GoLive(l.room))
+		must(t, p.Load(testNow, l.room))
+		return p
+	}
+	p := restored(given)
+	whole := p.Take(testNow, nil, 100, anyBytes)
+	equals(t, "records", whole.offsets(), []int64{10, 11, 12})
+	equal(t, "given up when all is passed", whole.To.GivenUp, 0)
+	first, second := whole.Split(1)
+	equal(t, "given up, of the first half", first.To.GivenUp, 10)
+	equal(t, "given up, of the second half", second.To.GivenUp, 0)
+	l.happened(first)
+	l.happened(p.Checkpoint())
+	p = restored(first.To)
+	equal(t, "copies that stand for their records", p.ledger.Waiting(), 2)
+}

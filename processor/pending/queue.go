@@ -63,8 +63,13 @@ func (q *queue) since(offset, now int64) int64 {
 	return now
 }
 
-// written is the timestamp that a record counts by.
+// written is the timestamp that a record counts by. Records are read in their order, so sightings that it lies behind are of no use any more.
 func (q *queue) written(r *kgo.Record, now int64) topics.Stamp {
+	passed := 0
+	for passed < len(q.sightings) && q.sightings[passed].end <= r.Offset {
+		passed++
+	}
+	q.sightings = q.sightings[passed:]
 	stamp, ahead := topics.StampOf(r), q.env.Skew
 	if stamp.Millis <= now+ahead && (len(q.sightings) == 0 || stamp.Millis <= q.sightings[0].at+ahead) {
 		return stamp

@@ -100,3 +100,17 @@ func TestQueueClaimsWhatItSees(t *testing.T) {
 }
 
 const p1Hour = "p1+3600000"
+
+// A queue forgets when the log was seen to reach up to where it has read: it may be read for months, and each record asks.
+func TestQueueForgetsWhatItHasPassed(t *testing.T) {
+	q := queueOf(sightings)
+	q.begin(state.Checkpoint{}, 0, 0)
+	for i := range int64(10_000) {
+		q.sight(i+1, 10*i)
+		r := &kgo.Record{Offset: i, Timestamp: time.UnixMilli(10 * i)}
+		equal(t, "stamp", q.written(r, 10*i).Millis, 10*i)
+	}
+	if n := len(q.sightings); n > 1 {
+		t.Errorf("%d sightings are kept", n)
+	}
+}

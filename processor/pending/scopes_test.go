@@ -56,7 +56,7 @@ var scopes = []scope{
 	{name: "with a store, half of it delivered", sorts: "ap", stored: true, before: halfDelivered, most: counts{requests: 4, crashes: 1, shortages: 1, flushes: 1}, short: 5, deep: 7, states: 500, shows: "late"},
 	{name: "with a store that fails", sorts: "pa", stored: true, most: counts{requests: 2, crashes: 1, shortages: 1, failures: 1, rereads: 1}, short: 5, deep: 7, states: 1800, shows: "inherited, read again"},
 	{name: "followed", sorts: "pan", stored: true, followed: true, most: counts{requests: 2, crashes: 1}, short: 5, deep: 8, states: 1450, shows: "handed over"},
-	{name: "queue", sorts: "pafu", queue: true, most: counts{requests: 3, crashes: 1, refusals: 1, sights: 1}, short: 5, deep: 7, states: 8900, shows: "repeated, repeated in parts"},
+	{name: "queue", sorts: "pafu", queue: true, most: counts{requests: 3, crashes: 1, refusals: 1, sights: 1}, short: 5, deep: 7, states: 7600, shows: "repeated, repeated in parts"},
 }
 
 // Records that name others, to cancel them or to take their place.
