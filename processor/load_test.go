@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -142,6 +143,36 @@ func TestReadingGoesOnWithoutStore(t *testing.T) {
 	last := l.order[partitions-1]
 	l.fills(t, last, 3_600_000)(1<<20*14/10, 3_600_000)
 	l.mustReadOn(t, last)
+}
+
+// Ids of what only the log has cannot be given back without a store, so reading does not wait for that either.
+func TestReadingGoesOnBesideIDsWithoutStore(t *testing.T) {
+	l := testLane(t)
+	l.memory.budget = 1 << 20
+	r := &restore{kit: &l.kit}
+	p, _, err := r.make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Asked: time.Now()}})
+	if err == nil {
+		err = p.goLive(l.memory.room(1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.order = []*partition{p}
+	const far = 20_000
+	l.read(t, p, testNow, req(0, ms(3_600_000), "orders"))
+	for offset := range int64(far) {
+		l.read(t, p, testNow, withID(req(1+offset, ms(7_200_000+offset), "orders"), fmt.Sprint(offset)))
+		if offset%100 == 0 {
+			l.mustBalance(t)
+			l.reading.throttle(l.order, testNow, l.memory.room(1))
+		}
+	}
+	for range 1000 {
+		l.mustBalance(t)
+		l.reading.throttle(l.order, testNow, l.memory.room(1))
+	}
+	equal(t, "pending", p.Pending(), far+1)
+	equal(t, "paused", p.paused, false)
 }
 
 // fills returns what reads requests that are due in some ms, or within some ms more, until a partition takes so many bytes.

@@ -270,9 +270,13 @@ func (w *window) spillFrom(dueMillis int64) error {
 	return w.Sync()
 }
 
-// Memory is what the pending records take.
+// Memory is what the pending records take; without a store but for their ids, which nothing gives back before they are resolved.
 func (w *window) Memory() int64 {
-	return w.near.bytes + int64(w.wheel.Bytes()) + int64(w.ids.len())*idBytes
+	takes := w.near.bytes + int64(w.wheel.Bytes())
+	if w.store != nil {
+		takes += int64(w.ids.len()) * idBytes
+	}
+	return takes
 }
 
 // Far is how many pending records only the store holds, or only the log.
