@@ -274,7 +274,11 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		err := ftp.Err
 		for _, r := range ftp.Records {
 			if err == nil {
-				err = l.store.without(p, l.accept(p, r, now))
+				if err = l.accept(p, r, now); err != nil {
+					if err = l.store.without(p, err); err == nil {
+						err = l.accept(p, r, now) // it was not taken in
+					}
+				}
 			}
 			r.Recycle() // what was accepted has been copied
 		}

@@ -6,9 +6,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // The disk fails while it has what comes first of the late list: the lane learns it, although the partition has nothing else in the store.
@@ -44,4 +47,29 @@ func TestStoreFailsWithTheLateList(t *testing.T) {
 	}
 	equal(t, "it has a store", p.HasStore(), false)
 	equal(t, "it is to be read again", p.UsedUp(testNow, l.memory.room(1)), true)
+}
+
+// The disk fails while a record is taken in that has to be looked for in the store: it is taken in without it, and not passed over.
+func TestStoreFailsWhileARecordIsTakenIn(t *testing.T) {
+	var disk broken
+	l := testLane(t, func(c *Config) { c.FS = errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(disk.inject)) })
+	p := livePartition(t, l)
+	l.partitions = map[kafka.TopicPartition]*partition{testTP: p}
+	const farMs = 1 << 40
+	far := req(0, ms(farMs), "orders")
+	copyAt := func(offset int64) *kgo.Record {
+		r := req(offset, ms(farMs), "orders")
+		r.Headers, _ = topics.AppendCopy(nil, far.Headers, p.mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
+		return r
+	}
+	l.read(t, p, testNow, far, copyAt(1))
+	disk.fail(syscall.ENOSPC)
+	if err := l.store.opened.Load().Flush(); err == nil {
+		t.Fatal("the disk works")
+	}
+	l.reading.endPoll = func() {}
+	l.acceptAll(t.Context(), kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: testTopic, Partitions: []kgo.FetchPartition{{Partition: testTP.Partition, Records: []*kgo.Record{copyAt(2)}}}}}}})
+	equal(t, "it has a store", p.HasStore(), false)
+	equal(t, "what is read next", p.Marks().Position, 3)
+	equal(t, "it is to be read again", p.UsedUp(testNow, l.memory.room(1)), true) // nothing here knows whether the copy stands for the record
 }
