@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +77,16 @@ func (c *Config) fetchBytes() int32 {
 // HeapLimit is what a program that has little besides a Processor tells the collector (debug.SetMemoryLimit), in bytes: with it the process takes
 // no more than memoryBudget, which is [Config.MemoryBudget], and 256 MiB. A quarter of the budget is for the store, which is not on the heap.
 func HeapLimit(memoryBudget int64) int64 { return memoryBudget - memoryBudget/4 + 112<<20 }
+
+// Parallelize has the Go scheduler of a program that has little besides a Processor run as many goroutines at once as there are CPUs for it, and one more for each
+// compaction of the store, unless GOMAXPROCS is set. Compactions give way to every other thread (on Linux), but not to goroutines: for up to 10 ms at a time one keeps from others what the
+// scheduler runs it on, although the kernel has a CPU for them.
+func Parallelize() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.SetDefaultGOMAXPROCS()
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + state.Compactions)
+	}
+}
 
 // Run works until ctx ends. Then it finishes what has begun, writes the checkpoints, leaves the
 // group, closes the store and returns nil. Every other return is an error that it could not go

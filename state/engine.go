@@ -45,6 +45,9 @@ type engine struct {
 	err2   error
 }
 
+// Compactions is how many of them a store runs at once at most.
+const Compactions = 2
+
 const (
 	minMemTable = 1 << 20
 	maxMemTable = 64 << 20
@@ -109,7 +112,7 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 		MaxOpenFiles:                256,
 		FlushDelayDeleteRange:       5 * time.Second, // else disk space comes back only when the memtable is full
 		// With one at a time, those that only drop deleted tables starve behind the others.
-		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		CompactionConcurrencyRange: func() (int, int) { return 1, Compactions },
 		Logger:                     (*engineLog)(e),
 		EventListener: &pebble.EventListener{
 			BackgroundError: e.fail,

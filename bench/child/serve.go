@@ -40,6 +40,7 @@ func Serve(ctx context.Context, in io.Reader, out, log io.Writer, complete func(
 	if os.Getenv("GOMEMLIMIT") == "" { // as duewheel run does
 		debug.SetMemoryLimit(processor.HeapLimit(o.MemoryBudget))
 	}
+	processor.Parallelize()
 	p, err := processor.New(o.Config)
 	if err != nil {
 		return err

@@ -71,6 +71,7 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 		return fmt.Errorf("admin.listen: %w", err)
 	}
 	limitMemory(config.MemoryBudget, availableMemory(), logger)
+	processor.Parallelize()
 	at := listenOff
 	if listener != nil {
 		at = "http://" + listener.Addr().String()
