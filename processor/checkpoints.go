@@ -84,7 +84,6 @@ func (cs *checkpoints) interval() time.Duration {
 // conclude notes what became of the checkpoints that were written beside turns. It reports whether the
 // coordinator has not answered for a session.
 func (cs *checkpoints) conclude(t *turn) (silent bool) {
-	t.cancel()
 	cs.commit = nil
 	cs.counters.turn(t)
 	cs.unanswered.note(t)

@@ -211,30 +211,18 @@ func (l *lane) wait(ctx context.Context) {
 	defer timer.Stop()
 	select {
 	case fs := <-l.reading.fetched:
-		l.stint.begin()
-		l.acceptAll(ctx, fs)
-		l.stint.end(workAccept)
+		l.stint.spend(workAccept, func() { l.acceptAll(ctx, fs) })
 	case h := <-l.group.Handovers():
-		l.stint.begin()
-		l.take(ctx, h)
+		l.stint.spend(workMove, func() { l.take(ctx, h) })
 		h.Done()
-		l.stint.end(workMove)
 	case r := <-l.restores.restored:
-		l.stint.begin()
-		l.adopt(ctx, r)
-		l.stint.end(workMove)
+		l.stint.spend(workMove, func() { l.adopt(ctx, r) })
 	case t := <-l.turns.decided:
-		l.stint.begin()
-		l.turnDecided(ctx, t)
-		l.stint.end(workTurn)
+		l.stint.spend(workTurn, func() { l.turnDecided(ctx, t) })
 	case t := <-l.checkpoints.committed:
-		l.stint.begin()
-		l.commitDecided(ctx, t)
-		l.stint.end(workTurn)
+		l.stint.spend(workTurn, func() { l.commitDecided(ctx, t) })
 	case x := <-l.excerpts:
-		l.stint.begin()
-		l.turns.take(x, l.order)
-		l.stint.end(workTurn)
+		l.stint.spend(workTurn, func() { l.turns.take(x, l.order) })
 	case <-l.producers.renewed:
 		l.producers.renewing = false
 	case a := <-l.ends.answers:
@@ -274,10 +262,8 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		err := ftp.Err
 		for _, r := range ftp.Records {
 			if err == nil {
-				if err = l.accept(p, r, now); err != nil {
-					if err = l.store.without(p, err); err == nil {
-						err = l.accept(p, r, now) // it was not taken in
-					}
+				if err = l.accept(p, r, now); err != nil && l.store.without(p, err) == nil {
+					err = l.accept(p, r, now) // it was not taken in
 				}
 			}
 			r.Recycle() // what was accepted has been copied

@@ -15,7 +15,6 @@ import (
 // conclude settles what a turn did, or keeps it to be tried again, and lets the one begin that was rendered ahead. A turn with unknown
 // outcome is more than it can mend.
 func (ts *turns) conclude(ctx context.Context, ps []*partition, t *turn, stay membership) {
-	t.cancel()
 	ts.inFlight = nil
 	if t.producer != nil {
 		ts.pace.ended(t.began, time.Now(), t.full)

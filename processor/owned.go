@@ -53,7 +53,6 @@ type partition struct {
 	more       bool    // its share of the last turn may not have held all that was due
 	paused     bool    // the reader has been told to leave it alone
 
-	leaves      bool      // it begins nothing new until its checkpoint is written, and then it is read again
 	copying     bool      // a turn has copies of what is pending in it
 	unsureSince time.Time // since when copies may be appended yet that were not answered (at_least_once); zero: there are none
 }

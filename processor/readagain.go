@@ -28,9 +28,9 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		}
 		switch {
 		case !p.live():
-		case p.leaves: // whatever was the reason may be over by now, but it delivers nothing
+		case p.Marks().Leaving: // whatever was the reason may be over by now, but it delivers nothing
 			next = p
-		case next != nil && (next.leaves || !p.Horizon().Less(next.Horizon())):
+		case next != nil && (next.Marks().Leaving || !p.Horizon().Less(next.Horizon())):
 		case works || p.usedUp(now, l.memory.room(len(l.order))):
 			next = p
 		}
@@ -40,7 +40,6 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 	}
 	if l.cfg.Guarantee == AtLeastOnce && !next.Settled() {
 		next.Leave() // else what was acknowledged comes again
-		next.leaves = true
 		next.writing.tried = time.Time{}
 		return
 	}

@@ -79,7 +79,7 @@ func (t *turn) start(decided chan<- *turn) {
 	t.cancel = cancel
 	t.wg.Go(func() {
 		t.run(ctx)
-		cancel() // nobody else ends one that did not begin
+		cancel() // whether it has begun or not
 		decided <- t
 	})
 }

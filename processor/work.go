@@ -32,6 +32,13 @@ type stint struct {
 
 func (s *stint) begin() { s.began = time.Now() }
 
+// spend measures one piece by itself.
+func (s *stint) spend(w work, do func()) {
+	s.begin()
+	do()
+	s.end(w)
+}
+
 // end says what was done since begin, or since the last end.
 func (s *stint) end(w work) {
 	now := time.Now()

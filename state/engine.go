@@ -45,7 +45,7 @@ type engine struct {
 	err2   error
 }
 
-// Compactions is how many of them a store runs at once at most.
+// Compactions is how many compactions a store runs at once at most.
 const Compactions = 2
 
 const (

@@ -9,8 +9,8 @@ import (
 // scheduler lets compactions run, but none before the database is open: pebble begins them while it still opens,
 // and when opening then fails (a full disk), it closes the table cache under a compaction that uses it, which panics.
 //
-// Nobody waits for a compaction, and after much has come they go on for minutes. So they take what others leave of the CPUs. That there is no room for more
-// when they fall behind (HasRoom) leaves them enough.
+// Nothing waits for a compaction, and after much has come they go on for minutes. So they take what others leave of the CPUs. When they fall far behind there is
+// no room for more (HasRoom), so that they catch up.
 type scheduler struct {
 	pebble.CompactionScheduler
 	opened atomic.Bool
@@ -43,7 +43,7 @@ func (s *scheduler) open() {
 	s.UpdateGetAllowedWithoutPermission()
 }
 
-// granted is the database to whoever lets it compact when another compaction has ended.
+// granted is the database as the scheduler has it compact when another compaction has ended.
 type granted struct{ pebble.DBForCompaction }
 
 func (g granted) Schedule(h pebble.CompactionGrantHandle) bool {

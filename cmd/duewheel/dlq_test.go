@@ -388,7 +388,7 @@ func flagsOnlyOf(args []string) []string {
 	return nil
 }
 
-// The last header of a name counts: with an empty one the route says where a request goes.
+// What is long, or no text, is cut and said so.
 func TestBrief(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{{"", ""}, {"ééé", "ééé"}, {"éééé", "éé…"}, {"a\nb", "0x61…"}} {
 		if got := brief([]byte(tt.text), 3); got != tt.want {
@@ -397,6 +397,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// The last header of a name counts: with an empty one the route says where a request goes.
 func TestTargetOfALetter(t *testing.T) {
 	b := boxes{routes: map[string]*topics.Route{"requests": {Target: "orders"}}}
 	for _, tt := range []struct{ first, last, want string }{{"", "bills", "bills"}, {"bills", " letters ", "letters"}, {"bills", "", "orders"}} {

@@ -16,11 +16,12 @@ type Marks struct {
 	Start     int64            // where reading began
 	Position  int64            // the next offset to be read
 	OwnEnd    int64            // records of ours lie below this offset
+	Leaving   bool             // it waits for its checkpoint, to be read again
 }
 
 // Marks returns where it stands.
 func (m *marks) Marks() Marks {
-	return Marks{Committed: m.committed, Done: m.done, Judge: m.judge, Start: m.start, Position: m.position, OwnEnd: m.ownEnd}
+	return Marks{Committed: m.committed, Done: m.done, Judge: m.judge, Start: m.start, Position: m.position, OwnEnd: m.ownEnd, Leaving: m.leaving}
 }
 
 // Figures are how much a partition holds, and when it is due.

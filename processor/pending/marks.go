@@ -10,6 +10,7 @@ import (
 // Invariants: committed <= done <= planned, in O and in W.
 type marks struct {
 	live      bool             // it has caught up, and takes part in turns
+	leaving   bool             // it waits for its checkpoint, to be read again: nothing new is begun
 	committed state.Checkpoint // as last committed
 	done      state.Checkpoint // as last decided: committed, or acknowledged (at_least_once)
 	planned   state.Checkpoint // as the last part that was made will leave it, or else done

@@ -25,7 +25,6 @@ type Partition struct {
 
 	again repeats
 	undecided
-	leaving bool           // it waits for its checkpoint, to be read again: nothing new is begun
 	full    bool           // it takes in nothing until there is room
 	request topics.Request // scratch of Accept
 }
