@@ -28,13 +28,16 @@ type engine struct {
 	db  *pebble.DB
 	log *slog.Logger
 
-	memTable uint64
-	written  atomic.Int64  // bytes of all batches
-	unseen   atomic.Int64  // bytes written since the memtables were last looked at
-	roomAt   atomic.Int64  // written, when HasRoom last looked and there was room
-	room     sync.Mutex    // held by the one writer that waits for room; the others queue behind it
-	progress chan struct{} // one token when a flush or a compaction has ended
-	failed   chan struct{} // closed at the first failure
+	memTable  uint64
+	written   atomic.Int64 // bytes of all batches
+	unseen    atomic.Int64 // bytes written since the memtables were last looked at
+	sublevels atomic.Int32 // of L0, when they were last looked at: tables that lie one above the other
+	roomAt    atomic.Int64 // written, when HasRoom last looked and there was room
+	roomed    atomic.Int64 // and when that was, in ns since begun
+	begun     time.Time
+	room      sync.Mutex    // held by the one writer that waits for room; the others queue behind it
+	progress  chan struct{} // one token when a flush or a compaction has ended
+	failed    chan struct{} // closed at the first failure
 
 	mu     sync.Mutex
 	err    error // the first failure
@@ -51,10 +54,17 @@ const Compactions = 2
 const (
 	minMemTable = 1 << 20
 	maxMemTable = 64 << 20
-	// roomySublevels is how far compactions may fall behind while there is room for more: each makes every read slower.
+	// modestSublevels is how far compactions may fall behind before they give way no longer. Each sublevel makes every read slower.
+	modestSublevels = 50
+	// roomySublevels is how far they may before there is less room for more.
 	roomySublevels = 100
 	// mostSublevels is how far they may before writers wait for them.
 	mostSublevels = 1000
+	// roomBytes is for how many bytes a second there is room when they are one sublevel beyond roomySublevels, which is for all that comes: for a tenth of that,
+	// which slows down what comes fast, at ten, for a hundredth at a hundred.
+	roomBytes = 640 << 20
+	// roomEvery is after how many bytes it is looked again whether there is room, at most.
+	roomEvery = 1 << 20
 )
 
 // openEngine opens or creates the database. Whatever goes wrong comes back as an error, a panic on wrong bytes too.
@@ -62,6 +72,7 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	e = &engine{
 		log:      o.Logger,
 		memTable: uint64(min(max(o.MemoryBudget/4, minMemTable), maxMemTable)),
+		begun:    time.Now(),
 		progress: make(chan struct{}, 1),
 		failed:   make(chan struct{}),
 		closed:   make(chan struct{}),
@@ -78,17 +89,18 @@ func openEngine(o Options, lock *dirLock) (e *engine, err error) {
 	defer cache.Unref()
 	opts := e.options(&guard{o.FS, e, lock})
 	opts.Cache, opts.Lock = cache, lock.lock
-	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler}
+	compactions := &scheduler{CompactionScheduler: opts.Experimental.CompactionScheduler, behind: e.behind}
 	opts.Experimental.CompactionScheduler = compactions
 	db, err := pebble.Open(o.Dir, opts)
 	if err != nil {
 		return nil, err
 	}
-	compactions.open()
 	e.mu.Lock()
 	e.db = db
 	err = e.err
 	e.mu.Unlock()
+	e.look()
+	compactions.open()
 	if err != nil {
 		_ = e.close() // the first error tells more
 		return nil, err
@@ -117,8 +129,8 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: e.fail,
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.fail(fmt.Errorf("%w: %w", ErrCorrupt, i.Details)) },
-			FlushEnd:        func(pebble.FlushInfo) { e.signal() },
-			CompactionEnd:   func(pebble.CompactionInfo) { e.signal() },
+			FlushEnd:        func(pebble.FlushInfo) { e.ended() },
+			CompactionEnd:   func(pebble.CompactionInfo) { e.ended() },
 		},
 	}
 	o.Levels[0].BlockSize = 32 << 10
@@ -131,12 +143,29 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 	return o
 }
 
-func (e *engine) signal() {
+// ended takes note that a flush or a compaction has ended. The database is locked meanwhile.
+func (e *engine) ended() {
 	select {
 	case e.progress <- struct{}{}:
 	default:
 	}
+	go func() {
+		if e.enter() == nil {
+			defer e.leave()
+			e.look()
+		}
+	}()
 }
+
+// look tells what memtables there are, in bytes, and notes how far compactions have fallen behind.
+func (e *engine) look() (tables uint64) {
+	m := e.db.Metrics()
+	e.sublevels.Store(m.Levels[0].Sublevels)
+	return m.MemTable.Size
+}
+
+// behind reports whether compactions have fallen so far behind that they are to give way no longer.
+func (e *engine) behind() bool { return e.sublevels.Load() > modestSublevels }
 
 // fail marks the engine as failed. What is in memtables is lost, and the database on disk is what it was after some
 // batch. Pebble calls this with its own locks held.
@@ -172,7 +201,7 @@ func (e *engine) enter() error {
 	switch {
 	case e.err != nil:
 		return e.err
-	case e.ending:
+	case e.ending, e.db == nil: // it is still opened
 		return ErrClosed
 	}
 	e.users++
@@ -243,10 +272,9 @@ const (
 	mostTables = 3
 )
 
-// keepsUp reports whether flushes and compactions keep up: there are not more than some memtables, and sublevels of tables that lie one above the other.
-func (e *engine) keepsUp(tables uint64, sublevels int32) bool {
-	m := e.db.Metrics()
-	return m.MemTable.Size <= tables*e.memTable+e.memTable/2 && m.Levels[0].Sublevels < sublevels
+// keepsUp reports whether flushes and compactions keep up: there are not more than some memtables, and not too many sublevels.
+func (e *engine) keepsUp(tables uint64) bool {
+	return e.look() <= tables*e.memTable+e.memTable/2 && e.sublevels.Load() < mostSublevels
 }
 
 // makeRoom waits while flushes or compactions are too far behind.
@@ -258,7 +286,7 @@ func (e *engine) makeRoom() error {
 	defer e.room.Unlock()
 	for {
 		seen := e.unseen.Load()
-		if e.keepsUp(mostTables, mostSublevels) {
+		if e.keepsUp(mostTables) {
 			e.unseen.Add(-seen)
 			return nil
 		}
@@ -270,20 +298,27 @@ func (e *engine) makeRoom() error {
 	}
 }
 
-// hasRoom looks again when an eighth of a memtable was written.
+// hasRoom looks again when some was written. Where compactions have fallen behind it is room for so much a second, the less the farther they have: what reads
+// goes on in small steps, since in all that it reads there may be something that is due soon.
 func (e *engine) hasRoom() bool {
 	written := e.written.Load()
-	if written-e.roomAt.Load() < int64(e.memTable/8) {
+	since := written - e.roomAt.Load()
+	if since < min(int64(e.memTable/8), roomEvery) {
 		return true
 	}
 	if e.enter() != nil {
 		return true
 	}
 	defer e.leave()
-	if !e.keepsUp(roomyTables, roomySublevels) {
+	if !e.keepsUp(roomyTables) {
+		return false
+	}
+	now := time.Since(e.begun)
+	if over := int64(e.sublevels.Load()) - roomySublevels; over > 0 && (now-time.Duration(e.roomed.Load())).Seconds() < float64(since*over)/roomBytes {
 		return false
 	}
 	e.roomAt.Store(written)
+	e.roomed.Store(int64(now))
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -72,8 +73,10 @@ func TestHasRoom(t *testing.T) {
 	})
 }
 
-// A store says that there is no room, too, when compactions fall behind, since each flush then makes all reads slower. No writer waits for that.
+// A store says that there is less room when compactions fall behind, since each flush then makes all reads slower: the farther they are behind, the longer
+// it takes until there is room for more. They give way no longer, before that. No writer waits for any of this.
 func TestHasRoomForCompactions(t *testing.T) {
+	const size = minMemTable / 8
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		stuck := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
@@ -87,22 +90,90 @@ func TestHasRoomForCompactions(t *testing.T) {
 		p := openPartition(t, s, orders(0))
 		stuck.On() // no compaction reads anything
 		flushes := 0
+		write := func() {
+			flushes++
+			must(t, errors.Join(p.Put(Key{1, 1}, make([]byte, size)), p.Commit(Position{}), s.Flush()))
+			synctest.Wait()
+		}
+		gaveWay := 0
 		for s.HasRoom() {
-			if flushes++; flushes > 2*roomySublevels {
+			if write(); flushes > 2*roomySublevels {
 				t.Fatal("there is room for all, and nothing is compacted")
 			}
-			must(t, errors.Join(p.Put(Key{1, 1}, make([]byte, minMemTable/8)), p.Commit(Position{}), s.Flush()))
+			if !s.engine.behind() {
+				gaveWay = flushes
+			}
 		}
 		if flushes < roomySublevels/2 {
 			t.Errorf("there is no room after %d flushes", flushes)
 		}
-		must(t, errors.Join(p.Put(Key{1, 1}, make([]byte, minMemTable/8)), p.Commit(Position{}))) // a writer that waits here waits for ever
+		if gaveWay < flushes/4 || gaveWay > flushes*3/4 {
+			t.Errorf("compactions give way until %d flushes, and there is less room from %d on", gaveWay, flushes)
+		}
+		for _, beyond := range []int{1, 10, 50} {
+			for flushes < roomySublevels+beyond || s.engine.sublevels.Load() < roomySublevels+int32(beyond) {
+				write() // a writer that waits here waits for ever
+			}
+			for s.engine.written.Load()-s.engine.roomAt.Load() < size { // or there is room since nothing was written
+				write()
+			}
+			began, over := time.Now(), int64(s.engine.sublevels.Load())-roomySublevels
+			want := time.Duration(float64(time.Second) * float64((s.engine.written.Load()-s.engine.roomAt.Load())*over) / roomBytes)
+			last := time.Since(s.engine.begun) - time.Duration(s.engine.roomed.Load())
+			for !s.HasRoom() {
+				time.Sleep(time.Millisecond)
+				if time.Since(began) > time.Minute {
+					t.Fatalf("%d sublevels beyond: there is no room for ever", over)
+				}
+			}
+			if took := time.Since(began) + last; took < want || took > want+2*time.Millisecond {
+				t.Errorf("%d sublevels beyond: there is room after %v, want %v", over, took, want)
+			}
+		}
+		write()
 		close(gate)
 		synctest.Wait()
-		if !s.HasRoom() {
-			t.Error("there is no room when all is compacted")
+		if !s.HasRoom() || s.engine.behind() {
+			t.Error("there is no room when all is compacted, or compactions give way no longer")
 		}
 		must(t, s.Close())
+	})
+}
+
+// A store that is opened knows at once how far its compactions have fallen behind.
+func TestCompactionsBehindWhenOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		open := func(disk vfs.FS, kind errorfs.OpKind) (*Store, *errorfs.Toggle) {
+			stuck := &errorfs.Toggle{Injector: errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if op.Kind == kind && strings.HasSuffix(op.Path, ".sst") {
+					<-gate
+				}
+				return nil
+			})}
+			if kind == errorfs.OpCreate {
+				stuck.On() // of what an open store does only compactions make tables
+			}
+			s, err := Open(Options{Dir: "store", FS: errorfs.Wrap(disk, stuck), MemoryBudget: 4 * minMemTable})
+			must(t, err)
+			return s, stuck
+		}
+		disk, copied := vfs.NewMem(), vfs.NewMem()
+		first, stuck := open(disk, errorfs.OpOpen)
+		p := openPartition(t, first, orders(0))
+		stuck.On() // no compaction reads anything
+		for !first.engine.behind() {
+			must(t, errors.Join(p.Put(Key{1, 1}, []byte("a")), p.Commit(Position{}), first.Flush()))
+			synctest.Wait()
+		}
+		_, err := vfs.Clone(disk, copied, "store", "store")
+		must(t, err)
+		second, _ := open(copied, errorfs.OpCreate)
+		if !second.engine.behind() {
+			t.Error("compactions give way that have fallen behind before the store was opened")
+		}
+		close(gate)
+		must(t, errors.Join(first.Close(), second.Close()))
 	})
 }
 

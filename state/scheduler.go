@@ -9,16 +9,17 @@ import (
 // scheduler lets compactions run, but none before the database is open: pebble begins them while it still opens,
 // and when opening then fails (a full disk), it closes the table cache under a compaction that uses it, which panics.
 //
-// Nothing waits for a compaction, and after much has come they go on for minutes. So they take what others leave of the CPUs. When they fall far behind there is
-// no room for more (HasRoom), so that they catch up.
+// Nothing waits for a compaction, and after much has come they go on for minutes. So they take what others leave of the CPUs, until they have fallen behind. When they
+// fall far behind all the same, there is less room for more (HasRoom).
 type scheduler struct {
 	pebble.CompactionScheduler
+	behind func() bool // whether those that begin now give way no longer; the database is locked meanwhile
 	opened atomic.Bool
 }
 
 // Register is called when the database opens.
 func (s *scheduler) Register(goroutines int, db pebble.DBForCompaction) {
-	s.CompactionScheduler.Register(goroutines, granted{db})
+	s.CompactionScheduler.Register(goroutines, granted{db, s})
 }
 
 // TrySchedule is called by the database that wants to compact.
@@ -27,7 +28,7 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 		return false, nil
 	}
 	may, h := s.CompactionScheduler.TrySchedule()
-	return may, modest{h}
+	return may, modest{h, s}
 }
 
 // UpdateGetAllowedWithoutPermission is called when a flush has ended.
@@ -44,17 +45,25 @@ func (s *scheduler) open() {
 }
 
 // granted is the database as the scheduler has it compact when another compaction has ended.
-type granted struct{ pebble.DBForCompaction }
-
-func (g granted) Schedule(h pebble.CompactionGrantHandle) bool {
-	return g.DBForCompaction.Schedule(modest{h})
+type granted struct {
+	pebble.DBForCompaction
+	s *scheduler
 }
 
-// modest is a compaction that gives way to all else.
-type modest struct{ pebble.CompactionGrantHandle }
+func (g granted) Schedule(h pebble.CompactionGrantHandle) bool {
+	return g.DBForCompaction.Schedule(modest{h, g.s})
+}
+
+// modest is a compaction that gives way to all else, unless they have fallen behind.
+type modest struct {
+	pebble.CompactionGrantHandle
+	s *scheduler
+}
 
 // Started is called on the goroutine of the compaction, which ends with it.
 func (m modest) Started() {
-	giveWay()
+	if !m.s.behind() {
+		giveWay()
+	}
 	m.CompactionGrantHandle.Started()
 }

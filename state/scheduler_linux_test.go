@@ -45,18 +45,25 @@ func threadNice(t *testing.T, call func()) (its, others int) {
 	return its, nice(func() {})
 }
 
-// However a compaction is let run, at once or when another one has ended, it gives way, and nothing else does.
+// However a compaction is let run, at once or when another one has ended, it gives way, and nothing else does. When they have fallen behind it gives way no longer.
 func TestCompactionsGiveWay(t *testing.T) {
-	c := &anyCompaction{}
-	s := &scheduler{CompactionScheduler: c}
+	c, behind := &anyCompaction{}, false
+	s := &scheduler{CompactionScheduler: c, behind: func() bool { return behind }}
 	s.Register(1, c)
 	s.open()
+	_, usual := threadNice(t, func() {})
 	for name, run := range map[string]func(){
 		"at once": func() { _, h := s.TrySchedule(); h.Started() },
 		"later":   func() { c.db.Schedule(c) },
 	} {
-		if its, others := threadNice(t, run); its != niceness || others != 0 {
-			t.Errorf("%s: niceness %d, and %d of others; want %d and 0", name, its, others, niceness)
+		for _, behind = range []bool{false, true} {
+			want := min(usual+niceness, 19)
+			if behind {
+				want = usual
+			}
+			if its, others := threadNice(t, run); its != want || others != usual {
+				t.Errorf("%s: niceness %d, and %d of others; want %d and %d", name, its, others, want, usual)
+			}
 		}
 	}
 }
