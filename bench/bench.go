@@ -47,6 +47,8 @@ type Options struct {
 	// Pending is how many records of a failover case, one of LookAhead or ids-pending are due only hours later; the case standby-many has ten times as many.
 	// Defaults to 1,000,000, of Scale to 2,000,000 and of Size to 20,000,000.
 	Pending int
+	// FillRate is how many of them a second Size writes.
+	FillRate int
 	// MemoryBudget is that of replicas in processes of their own, in bytes. Defaults to the processor's own default.
 	MemoryBudget int64
 	// Replica makes the command that is this program as a replica: a call of ServeReplica with the same cluster.
@@ -82,6 +84,7 @@ func (o Options) withDefaults() Options {
 	o.hot = cmp.Or(o.hot, o.Burst, 1_000_000)
 	o.Burst = cmp.Or(o.Burst, 100_000)
 	o.Pending = cmp.Or(o.Pending, 1_000_000)
+	o.FillRate = cmp.Or(o.FillRate, 100_000)
 	o.Rounds = cmp.Or(o.Rounds, 3)
 	o.Partitions = cmp.Or(o.Partitions, 4)
 	o.wave = cmp.Or(o.wave, 8*time.Second)
@@ -132,6 +135,7 @@ func (o Options) validate(known []string) error {
 		{"records", o.Records, 1 << 30},
 		{"rate", o.Rate, 1_000_000},
 		{"burst", o.Burst, 1 << 30},
+		{"fill", o.FillRate, 10_000_000},
 		{"pending", o.Pending, 100_000_000}, // ten times as many must fit, too
 		{"rounds", o.Rounds, 1000},
 		{"partitions", o.Partitions, 1000},

@@ -15,7 +15,7 @@ var sizes = []benchCase{{"size", size}}
 
 // SizeCases names the results of Size in the order in which they are measured.
 func SizeCases() []string {
-	return []string{"many, lateness", "many, restart", "many, restart, killed", "many, throughput", "many, intake", "many, memory"}
+	return []string{"many, filling", "many, lateness", "many, restart", "many, restart, killed", "many, throughput", "many, intake", "many, memory"}
 }
 
 // Size measures what it costs a process on a cluster that very many records are pending. Two groups of one process each take turns in the same
@@ -69,6 +69,8 @@ func (s *side) cpu() time.Duration { return cpuOfProcess(s.f.running()[0].Pid())
 type sized struct {
 	r          *runner
 	none, many *side
+	filled     latenesses // of what fell due while the pending ones came
+	filledRate float64    // a second
 }
 
 func size(ctx context.Context, r *runner) ([]Result, error) {
@@ -87,16 +89,7 @@ func size(ctx context.Context, r *runner) ([]Result, error) {
 			return nil, err
 		}
 	}
-	began := time.Now()
-	if err := z.many.fillFar(ctx, r.o.Pending); err != nil {
-		return nil, err
-	}
-	filled := time.Since(began)
-	if z.many.look(); z.many.peak == 0 {
-		return nil, errors.New("this system does not tell what memory a process takes")
-	}
-	z.many.filling = z.many.peak
-	for _, measure := range []func(context.Context) error{z.steadily, z.restarts, z.passes, z.intakes} {
+	for _, measure := range []func(context.Context) error{z.fills, z.steadily, z.restarts, z.passes, z.intakes} {
 		if err := measure(ctx); err != nil {
 			return nil, err
 		}
@@ -105,7 +98,7 @@ func size(ctx context.Context, r *runner) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := z.results(filled)
+	results := z.results()
 	for i := range results {
 		results[i].Checked = checked
 	}
@@ -134,9 +127,53 @@ func (s *side) look() {
 	}
 }
 
+// fills writes the pending records at a steady rate, and measures how late others are that fall due meanwhile.
+func (z *sized) fills(ctx context.Context) (err error) {
+	s := z.many
+	if s.o, err = s.observe(ctx, false); err != nil {
+		return err
+	}
+	if err := s.flow(ctx, slowRate); err != nil {
+		return err
+	}
+	w, err := s.newWriter()
+	if err != nil {
+		return err
+	}
+	defer w.cl.Close()
+	n := z.r.o.Pending
+	z.r.progress("size: writing %s requests that are due in hours, %s a second", thousands(int64(n)), thousands(int64(z.r.o.FillRate)))
+	began := time.Now()
+	if _, err := w.paced(ctx, ctx, z.r.o.FillRate, n, farStamps(markFar), nil); err != nil {
+		return err
+	}
+	s.far = n
+	if err := errors.Join(s.f.until(ctx, "pending", int64(n), s.pending), sleepUntil(ctx, began.Add(time.Second))); err != nil {
+		return err
+	}
+	ended := time.Now()
+	z.filledRate = float64(n) / ended.Sub(began).Seconds()
+	if s.seen, err = s.w.end(); err != nil {
+		return err
+	}
+	if err := s.f.until(ctx, "seen", int64(s.seen), s.o.count); err != nil {
+		return err
+	}
+	z.filled = summarize(s.o.lateIn(began, ended, everySource))
+	z.r.progress("size: filled at %s/s: %v", thousands(int64(z.filledRate)), z.filled)
+	if s.look(); s.peak == 0 {
+		return errors.New("this system does not tell what memory a process takes")
+	}
+	s.filling = s.peak
+	return nil
+}
+
 // steadily measures how late records are at a steady rate, written meanwhile.
 func (z *sized) steadily(ctx context.Context) (err error) {
 	for _, s := range z.sides() {
+		if s.o != nil {
+			continue
+		}
 		if s.o, err = s.observe(ctx, false); err != nil {
 			return err
 		}

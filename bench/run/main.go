@@ -108,6 +108,7 @@ func run(ctx context.Context) (err error) {
 	flag.IntVar(&o.Rounds, "rounds", 0, "how often cases with medians are run (default 3)")
 	flag.IntVar(&o.Lanes, "lanes", 0, "lanes of the processor (default: 1)")
 	flag.IntVar(&o.Pending, "pending", 0, "records of the failover and look cases and of ids-pending that are due only hours later; standby-many has ten times as many (default 1000000); of scale (default 2000000); of size and of a soak (default 20000000)")
+	flag.IntVar(&o.FillRate, "fill", 0, "how many of the pending records a second size writes (default 100000)")
 	memoryBudget(&o)
 	flag.StringVar(&o.Dir, "dir", "", "where the state directory is made")
 	logTo := flag.String("log", "", "file for the log of the processors")

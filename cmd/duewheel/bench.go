@@ -195,8 +195,9 @@ func newBenchSizeCommand(f *flags) *cobra.Command {
 		Short: "Measure a process in which very many records are pending, on a cluster",
 		Long: `Measure on any cluster what it costs a process that very many records are pending: how
 late others are, how fast they are delivered and taken in, how soon a process delivers
-that is started again, and what memory it takes. A second process in which none are
-pending does the same in turn. Both are started by this one.
+that is started again, what memory it takes, and how late others are while those come. A
+second process in which none are pending does the same in turn. Both are started by this
+one.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
 record checked, and deletes them, also on Ctrl-C. With 20 million records it takes some
@@ -215,6 +216,7 @@ it should be; a goal that is missed is only said.`,
 	p := cmd.Flags()
 	p.SortFlags = false
 	p.IntVar(&o.Pending, "pending", 20_000_000, "records that are pending")
+	p.IntVar(&o.FillRate, "fill", 100_000, "how many of those are written a second")
 	p.IntVar(&o.Records, "records", 1_000_000, "records that are delivered, and taken in, as fast as it can")
 	p.IntVar(&o.Rate, "rate", 5_000, "records a second of which it is measured how late they are")
 	lengthFlag(p, &o.For, "for", 0, "how long that is measured (default 20s)")
