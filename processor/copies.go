@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -98,10 +99,21 @@ func (ts *turns) copies(ps []*partition, now int64) *part {
 		ts.copied(x, c.done)
 		return nil
 	}
-	pt := p.part(carrying.Take(c.list[0].from.Offset))
+	pt := p.part(carrying.Take(c.made()))
 	pt.copies, p.copying = c, true
 	pt.p.Begin()
 	return pt
+}
+
+// made are the copies of a list.
+func (cs *copies) made() iter.Seq[topics.Copy] {
+	return func(yield func(topics.Copy) bool) {
+		for i := range cs.list {
+			if !yield(cs.list[i].as) {
+				return
+			}
+		}
+	}
 }
 
 // take takes an excerpt over from the carrier, or answers what it asks.

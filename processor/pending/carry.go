@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"iter"
 	"math"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -36,15 +37,19 @@ func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy
 	return written, c, !gone && p.judge.Less(key)
 }
 
-// Take makes a part that resolves nothing, beside which copies are appended of records from an offset on. L stays at or below that until
-// O has passed the copies.
-func (p Carrying) Take(from int64) *Part {
+// Take makes a part that resolves nothing, beside which copies are appended, in the order of the log that they are copied from. L stays at or below the first
+// of these until O has passed the copies.
+func (p Carrying) Take(copies iter.Seq[topics.Copy]) *Part {
 	to := p.done
 	if !p.again.any() && p.turns == 0 {
 		to.Offset = p.order.offset()
 		p.finish(&to)
 	}
-	p.carrying = &from
+	for c := range copies {
+		if p.own.add(c); p.carrying == nil {
+			p.carrying = &c.From
+		}
+	}
 	return &Part{of: p.Partition, from: p.judge, To: to, Carries: true}
 }
 
@@ -78,4 +83,66 @@ func (p Carrying) Wanted(from, to int64, most int) (offsets []int64) {
 		offsets, from = append(offsets, at), at
 	}
 	return offsets
+}
+
+// holds keep L at or below places that copies were made of, until O has passed the copies.
+//
+// Invariant: both low and end rise from each one to the next.
+type holds []hold
+
+type hold struct {
+	low int64
+	end int64 // the copies lie below
+}
+
+// add keeps L at or below an offset until O has reached another one. None ends before one that was added before it.
+func (hs *holds) add(low, end int64) {
+	for n := len(*hs); n > 0 && (*hs)[n-1].low >= low; n-- {
+		*hs = (*hs)[:n-1]
+	}
+	*hs = append(*hs, hold{low, end})
+}
+
+// low is how far L may rise with that O.
+func (hs holds) low(offset int64) int64 {
+	for _, h := range hs {
+		if h.end > offset {
+			return h.low
+		}
+	}
+	return math.MaxInt64
+}
+
+// passed forgets what O has passed.
+func (hs *holds) passed(offset int64) {
+	n := 0
+	for n < len(*hs) && (*hs)[n].end <= offset {
+		n++
+	}
+	*hs = (*hs)[n:]
+}
+
+// ownCopies are where the records lay of which this replica itself has appended copies that it has not read yet. It knows of them what it would have to
+// look up of others: whoever may write the topic may claim anything in the headers of a copy.
+type ownCopies map[state.Key]int64
+
+// mostOwnCopies bounds what memory they take, at some 50 B each; the others are looked up.
+const mostOwnCopies = 100_000
+
+func (o *ownCopies) add(c topics.Copy) {
+	if *o == nil {
+		*o = ownCopies{}
+	}
+	if len(*o) < mostOwnCopies {
+		(*o)[state.Key{Due: c.Due, Seq: c.Seq}] = c.From
+	}
+}
+
+// take reports whether a copy is one of them, which is not asked again.
+func (o ownCopies) take(k state.Key, from int64) bool {
+	at, is := o[k]
+	if is = is && at == from; is {
+		delete(o, k)
+	}
+	return is
 }

@@ -3,7 +3,6 @@ package pending
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -43,46 +42,10 @@ func (s *span) below(low int64) int64 {
 	return low
 }
 
-// holds keep L at or below places that copies were made of, until O has passed the copies.
-//
-// Invariant: both low and end rise from each one to the next.
-type holds []hold
-
-type hold struct {
-	low int64
-	end int64 // the copies lie below
-}
-
-// add keeps L at or below an offset until O has reached another one. None ends before one that was added before it.
-func (hs *holds) add(low, end int64) {
-	for n := len(*hs); n > 0 && (*hs)[n-1].low >= low; n-- {
-		*hs = (*hs)[:n-1]
-	}
-	*hs = append(*hs, hold{low, end})
-}
-
-// low is how far L may rise with that O.
-func (hs holds) low(offset int64) int64 {
-	for _, h := range hs {
-		if h.end > offset {
-			return h.low
-		}
-	}
-	return math.MaxInt64
-}
-
-// passed forgets what O has passed.
-func (hs *holds) passed(offset int64) {
-	n := 0
-	for n < len(*hs) && (*hs)[n].end <= offset {
-		n++
-	}
-	*hs = (*hs)[n:]
-}
-
 // copyOf is a copy that was read.
 type copyOf struct {
 	key      state.Key
+	own      bool  // this replica has appended it: from is where its record lay
 	from     int64 // where its record lay when it was copied
 	at       int64 // its own offset
 	run      []byte
@@ -100,6 +63,7 @@ type moving struct{ *window }
 // take takes in a copy. r is what it stands for, at the offset of the copy.
 func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error {
 	cp, who := copyOf{key: state.Key{Due: c.Due, Seq: c.Seq}, from: c.From, at: r.Offset, written: c.Timestamp, appended: appended}, identityOf(req)
+	cp.own = k.own.take(cp.key, c.From)
 	k.copied.see(c.Seq)
 	k.wheel.sees(req.Target)
 	if !k.judge.Less(cp.key) {
@@ -229,19 +193,19 @@ func (w stubs) has(stub state.Key, id []byte) (found bool, err error) {
 // move has a copy take the place of its record, if that is pending.
 func (w moving) move(cp copyOf, near *sifted) (verdict, error) {
 	if r, is := near.take(cp.key); is {
-		place, err := recordOffset(w.near.get(r))
+		run := w.near.get(r)
+		place, err := recordOffset(run)
 		if err != nil {
 			return isNot, err
 		}
-		stored := w.store != nil || r.stored()
-		w.uncountStoredAt(cp, place)
 		if place == cp.at {
 			near.keep(cp.key, r)
 			return isSo, nil
 		}
+		was, stored := weight(run), w.store != nil || r.stored()
 		near.keep(cp.key, w.near.put(cp.key.Due, cp.run, stored))
 		w.near.release(r)
-		w.ledger.Move(cp.key, place, cp.at, weight(cp.run), stored)
+		w.relocate(cp, place, was, stored)
 		return isSo, w.rewrite(cp)
 	}
 	switch {
@@ -250,15 +214,15 @@ func (w moving) move(cp copyOf, near *sifted) (verdict, error) {
 	case w.store == nil:
 		return w.moveUnseen(cp), nil
 	}
-	place, is := cp.from, w.ledger.Has(cp.from)
-	if !is { // another copy may have taken its place already
+	place, was, is := cp.from, weight(cp.run), cp.own && w.ledger.Has(cp.from)
+	if !is { // another copy may have taken its place already, or what it says of itself is not true
 		if err := w.commit(); err != nil {
 			return isNot, err
 		}
 		_, err := w.store.Get(cp.key, func(run []byte) {
 			var err error
 			if place, err = recordOffset(run); err == nil {
-				is = !isStub(run) && w.ledger.Has(place)
+				was, is = weight(run), !isStub(run) && w.ledger.Has(place)
 			}
 		})
 		if err != nil {
@@ -268,20 +232,24 @@ func (w moving) move(cp copyOf, near *sifted) (verdict, error) {
 	if !is {
 		return isNot, nil
 	}
-	if place != cp.at {
-		w.uncountStoredAt(cp, place)
-		w.ledger.Move(cp.key, place, cp.at, weight(cp.run), true)
-	}
+	w.relocate(cp, place, was, true)
 	if !w.horizon.Less(cp.key) {
 		w.wheel.Add(wheel.Tick(cp.key.Due), cp.key.Seq, uint64(w.near.put(cp.key.Due, cp.run, true)))
 	}
 	return isSo, w.rewrite(cp)
 }
 
-// uncountStoredAt has the store count a record no more where it was before.
-func (w moving) uncountStoredAt(cp copyOf, place int64) {
-	if w.store != nil && place != cp.at {
-		w.store.Uncount(state.Counted{Key: cp.key, Offset: place, Bytes: weight(cp.run)})
+// relocate has ledger and store count a record where its copy lies, and as what that weighs: the same, unless somebody else has made the copy.
+func (w moving) relocate(cp copyOf, place int64, was int, stored bool) {
+	if place != cp.at {
+		if w.store != nil {
+			w.store.Uncount(state.Counted{Key: cp.key, Offset: place, Bytes: was})
+		}
+		w.ledger.Move(cp.key, place, cp.at, was, stored)
+	}
+	if now := weight(cp.run); now != was {
+		w.ledger.Remove(cp.key, cp.at, was, stored)
+		w.ledger.Add(cp.key, cp.at, now, stored)
 	}
 }
 

@@ -3,8 +3,10 @@ package pending
 import (
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // cancelledOnTheWay: while a record is carried a cancel of it comes.
@@ -97,7 +99,8 @@ func (v *life) carries(last bool) {
 	}
 	v.been.carries++
 	v.carry = []entry{v.copyOf(from, v.end()+1)} // anywhere ahead: its offset is known when it is appended
-	v.taken = append(v.taken, Carrying{v.p}.Take(from))
+	_, c, _ := Carrying{v.p}.Copy(v.log[from].Record)
+	v.taken = append(v.taken, Carrying{v.p}.Take(slices.Values([]topics.Copy{c})))
 	v.p.Begin()
 	v.note("carried")
 }

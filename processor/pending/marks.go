@@ -95,7 +95,9 @@ func (p *Partition) finish(to *state.Checkpoint) {
 // written notes that a checkpoint has been committed.
 func (p *Partition) written(to state.Checkpoint, releasable int) {
 	p.committed = to
-	p.holds.passed(to.Offset)
+	if p.holds.passed(to.Offset); len(p.holds) == 0 && p.carrying == nil {
+		p.own = nil
+	}
 	p.ledger.Passed(to.Watermark)
 	for _, r := range p.releases[:releasable] {
 		r.giveUp(&p.window)

@@ -1,9 +1,11 @@
 package pending
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // In at_least_once a checkpoint that is written beside a turn is what the last decision has left: it
@@ -48,7 +50,7 @@ func TestLowWaterWaitsForWhatIsCarried(t *testing.T) {
 	p := l.live(t)
 	l.read(t, p, testNow, req(0, ms(50), "orders"))
 	l.happened(p.Checkpoint())
-	carries := Carrying{p}.Take(0)
+	carries := Carrying{p}.Take(slices.Values([]topics.Copy{{Due: ms(50)}}))
 	p.Begin()
 	delivers := p.Take(ms(50), nil, 10, anyBytes)
 	equals(t, "delivered", delivers.offsets(), []int64{0})
@@ -73,7 +75,7 @@ func TestCheckpointBesideCopies(t *testing.T) {
 	l.read(t, p, testNow, req(1, testNow, "orders"))
 	delivers := p.Take(testNow, nil, 10, anyBytes)
 	p.Repeat(delivers, 0)
-	carries := Carrying{p}.Take(0)
+	carries := Carrying{p}.Take(slices.Values([]topics.Copy{{Due: ms(50)}}))
 	p.Begin()
 	p.Wrote(beside)
 	p.End()

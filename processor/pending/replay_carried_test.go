@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -8,8 +9,8 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// copies are what a turn appends that carries some of what is pending, and from where on that lies.
-func (r *replaying) copies() (copies []*kgo.Record, from int64) {
+// copies are what a turn appends that carries some of what is pending, and what they are.
+func (r *replaying) copies() (copies []*kgo.Record, of []topics.Copy) {
 	c := r.p.committed
 	for offset := c.LowWater; offset < c.Offset; offset++ {
 		written, c, is := Carrying{r.p}.Copy(r.log[offset])
@@ -18,21 +19,18 @@ func (r *replaying) copies() (copies []*kgo.Record, from int64) {
 		}
 		rec := &kgo.Record{Timestamp: time.UnixMilli(r.now), Key: r.log[offset].Key, Value: r.log[offset].Value}
 		rec.Headers, _ = topics.AppendCopy(nil, written, testMark, c, nil)
-		if len(copies) == 0 {
-			from = offset
-		}
-		copies = append(copies, rec)
+		copies, of = append(copies, rec), append(of, c)
 	}
-	return copies, from
+	return copies, of
 }
 
 // carry has some of what is pending carried; what comes meanwhile may cancel or replace that.
 func (r *replaying) carry() {
-	copies, from := r.copies()
+	copies, of := r.copies()
 	if len(copies) == 0 {
 		return
 	}
-	pt := Carrying{r.p}.Take(from)
+	pt := Carrying{r.p}.Take(slices.Values(of))
 	r.p.Begin()
 	for range r.IntN(4) {
 		r.append(r.request())
@@ -52,11 +50,11 @@ func (r *replaying) carry() {
 
 // halfCarried has copies appended that its owner never reads.
 func (r *replaying) halfCarried() bool {
-	copies, from := r.copies()
+	copies, of := r.copies()
 	if len(copies) == 0 {
 		return false
 	}
-	pt := Carrying{r.p}.Take(from)
+	pt := Carrying{r.p}.Take(slices.Values(of))
 	for _, c := range copies {
 		r.append(c)
 	}

@@ -82,6 +82,7 @@ type window struct {
 	sure       bool                   // without a store: it catches up, and what it has taken away is in dropped
 	dropped    map[state.Key]struct{} // what lies beyond its horizon may still be counted
 	lost       lost
+	own        ownCopies
 }
 
 // Load brings what is due soon from the store into the wheel, ahead of need: the upper wheel
