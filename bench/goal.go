@@ -124,6 +124,7 @@ var goals = map[string]goal{
 	"reopen":                {text: "≤ 0.5 s", limits: []limit{atMost("took_s", 0.5)}},
 	"beside":                {text: "≥ 0.8", limits: []limit{atLeast("ratio", 0.8)}},
 	"replay":                {text: "≥ 500,000 records of log/s", limits: []limit{atLeast("log_per_s", 500_000)}},
+	"many, filling":         {text: "p99 ≤ 100 ms", limits: []limit{atMost("p99_ms", 100)}},
 	"many, lateness":        {text: "p99 ≤ 1.5 times", limits: []limit{atMost("p99_ratio", 1.5)}},
 	"many, restart":         {text: "≤ 0.5 s", limits: []limit{atMost("beyond_s", 0.5)}},
 	"many, restart, killed": {text: "≤ 0.5 s", limits: []limit{atMost("beyond_s", 0.5)}},
