@@ -3,10 +3,12 @@
 package pending
 
 import (
+	"log/slog"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
@@ -101,6 +103,10 @@ func TestManyCancelsOfWhatOnlyTheLogHas(t *testing.T) {
 func decidingBesideLost(t *testing.T, many int64) time.Duration {
 	t.Helper()
 	l := testOwner(t)
+	var err error
+	l.store, err = state.Open(state.Options{Dir: "state", FS: vfs.NewMem(), MemoryBudget: 64 << 20, Logger: slog.New(slog.DiscardHandler)}) // what few are is in memory, and so is what many are
+	must(t, err)
+	t.Cleanup(func() { l.store.Close() })
 	p, err := l.assign(state.Checkpoint{Offset: many, LowWater: many, GivenUp: many, Appended: true}, many, 3*many, 3*many)
 	must(t, err)
 	for i := range many {
