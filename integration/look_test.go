@@ -374,6 +374,10 @@ func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
 			t.Fatal(err, created)
 		}
 	}
+	ids := kadm.NewACLs().TransactionalIDs(s.name + "-other-").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpWrite).Allow("User:other").AllowHosts()
+	if created, err := s.admin.CreateACLs(t.Context(), ids); err != nil || created[0].Err != nil {
+		t.Fatal(err, created)
+	}
 	o := &lookout{stage: s}
 	r := o.request(1, time.Now().Add(time.Hour).UnixMilli())
 	o.produce(r)
@@ -409,6 +413,9 @@ func lookWithoutRights(t *testing.T, c *brokers.Cluster) {
 		{hidden, s.name, []string{"get", id}, 1, unseen},
 		{hidden, s.name, []string{"verify"}, 2, unseen},
 		{hidden, s.name, []string{"topics", "check"}, 1, s.targets[0] + ": duewheel may not describe it"},
+		{file, s.name, []string{"topics", "check"}, 1, "error: duewheel may not read the group " + s.name + "\n"}, // Describe is not enough
+		{file, s.name + "-other", []string{"topics", "check"}, 1, "error: duewheel may not read the group " + s.name + "-other\n"},
+		{file, s.name + "-other", []string{"topics", "check"}, 1, "error: duewheel may not write transactional ids that begin with " + s.name + "-other-\n"},
 	} {
 		cmd := exec.CommandContext(t.Context(), buildBinary(t), append(append(test.args, "-c", test.file, "-g", test.group), how.args...)...)
 		out, _ := cmd.CombinedOutput()

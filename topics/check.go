@@ -34,14 +34,18 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 // Problem is something about a topic that is not as it should be, or is worth a note.
 type Problem struct {
 	Severity Severity
-	Topic    string
+	Topic    string // empty: all of them
 	What     string // what is so
 	Why      string // what comes of it
 	Mend     string // a command
 }
 
 func (p Problem) String() string {
-	return fmt.Sprintf("%s: topic %s: %s: %s (%s)", p.Severity, p.Topic, p.What, p.Why, p.Mend)
+	of := ""
+	if p.Topic != "" {
+		of = "topic " + p.Topic + ": "
+	}
+	return fmt.Sprintf("%s: %s%s: %s (%s)", p.Severity, of, p.What, p.Why, p.Mend)
 }
 
 // Check looks at the topics of a configuration and says what is wrong, the

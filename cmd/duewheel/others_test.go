@@ -62,7 +62,8 @@ func TestCommandsWithoutRights(t *testing.T) {
 	all := kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "seen", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationAll, Allow: true}
 	read := kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "seen", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationRead, Allow: true}
 	group := kfake.ACL{Resource: kmsg.ACLResourceTypeGroup, Name: "g", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationAll, Allow: true}
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "wheel", "wheel", all, group),
+	ids := kfake.ACL{Resource: kmsg.ACLResourceTypeTransactionalId, Name: "g-", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationWrite, Allow: true}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "wheel", "wheel", all, group, ids),
 		kfake.User("PLAIN", "reader", "reader", read), kfake.User("PLAIN", "other", "other", read, group))
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +80,27 @@ func TestCommandsWithoutRights(t *testing.T) {
 	out, err := as("wheel", "topics", "check")
 	if err == nil || !strings.Contains(out, "error: unseen: duewheel may not describe it") || !strings.Contains(out, "seen.orders: it does not exist") {
 		t.Errorf("printed %q, %v", out, err)
+	}
+	if strings.Contains(out, "transactional") || strings.Contains(out, "group") {
+		t.Errorf("printed %q with all rights to group and transactional ids", out)
+	}
+	const noIDs = "duewheel may not write transactional ids that begin with g-\n    why:  "
+	for _, test := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{
+			"error: duewheel may not read the group g\n    why:  no replica can join it, so nothing is delivered\n    mend: kafka-acls.sh --bootstrap-server " + c.ListenAddrs()[0] + " --add --allow-principal User:<name> --operation Read --group g\n",
+			"error: " + noIDs + "no transaction can begin, so nothing is delivered\n    mend: kafka-acls.sh --bootstrap-server " + c.ListenAddrs()[0] + " --add --allow-principal User:<name> --operation Write --resource-pattern-type prefixed --transactional-id g-\n",
+		}},
+		{[]string{"-X", "guarantee=at_least_once"}, []string{"warning: " + noIDs + "brokers do not tell what time it is"}},
+	} {
+		out, err := as("reader", append([]string{"topics", "check"}, test.args...)...)
+		for _, want := range test.want {
+			if err == nil || strings.Count(out, want) != 1 {
+				t.Errorf("%v: printed %q, %v; want once %q", test.args, out, err, want)
+			}
+		}
 	}
 	for _, test := range []struct{ args, want string }{
 		{"ls -t seen", noGroup}, {"agenda -t seen", noGroup}, {"get -t seen a", noGroup}, {"verify --route seen", noGroup}, {"checkpoints", noGroup},

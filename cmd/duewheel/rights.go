@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // askFor adds to an error which right is missing for topics.
@@ -55,4 +62,50 @@ func listTopics(ctx context.Context, adm *kadm.Client, names ...string) (kadm.To
 		}
 	}
 	return all, nil
+}
+
+// ownRights reports what a replica may not do with its group, and with the transactional ids that begin with it: what brokers say of that to those who write nothing.
+func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topics.Problem, err error) {
+	report := func(severity topics.Severity, what, why, resource string) {
+		problems = append(problems, topics.Problem{Severity: severity, What: what, Why: why,
+			Mend: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> %s", strings.Join(s.Brokers, ","), resource)})
+	}
+	err = mayRead(ctx, cl, s.Group)
+	switch {
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		report(topics.Error, "duewheel may not read the group "+s.Group, "no replica can join it, so nothing is delivered", "--operation Read --group "+s.Group)
+	case err != nil:
+		return nil, fmt.Errorf("ask as a member of group %s: %w", s.Group, err)
+	}
+	severity, why := topics.Error, "no transaction can begin, so nothing is delivered"
+	if s.Guarantee == processor.AtLeastOnce {
+		severity, why = topics.Warning, "brokers do not tell what time it is, so a clock of this machine that is wrong makes records early or late"
+	}
+	id := producer.IDsOf(producer.Writer(s.Group, cmp.Or(s.InstanceID, "check"), 0))[0]
+	transactions, err := kadm.NewClient(cl).DescribeTransactions(ctx, id)
+	switch err := cmp.Or(err, transactions[id].Err); {
+	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
+		report(severity, "duewheel may not write transactional ids that begin with "+s.Group+"-", why, "--operation Write --resource-pattern-type prefixed --transactional-id "+s.Group+"-")
+	case err == nil, errors.Is(err, kerr.TransactionalIDNotFound), errors.Is(err, kerr.UnsupportedVersion):
+	default:
+		return problems, fmt.Errorf("describe transactional id %s: %w", id, err)
+	}
+	return problems, nil
+}
+
+// mayRead reports whether we may join a group, by the heartbeat of a member that no group has: it needs the same right, and changes nothing. Who
+// describes a group is not told what it may do with one that has no members yet, as it is before the first replica starts.
+func mayRead(ctx context.Context, cl *kgo.Client, group string) error {
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID, req.Generation = group, "duewheel-topics-check", -1
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	switch err := kerr.ErrorForCode(resp.ErrorCode); {
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err, kerr.RebalanceInProgress), errors.Is(err, kerr.GroupIDNotFound):
+		return nil
+	default:
+		return err
+	}
 }

@@ -36,19 +36,21 @@ func newTopicsCheckCommand(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Say what is wrong with the topics, and how to mend it",
-		Long: `Look at the delay topics, dead letter topics, audit topic and targets of a configuration: whether they
-are there, keep what is pending, and survive the loss of a broker; whether another
-group has checkpoints on a delay topic, so that both deliver; whether several read the
-target of a retry route; and, among the last 10,000 records of each delay topic, or what
-of them comes within 3 s, whether one id with one key lies in two partitions, and whether
-a record comes to a retry topic again without its delay-attempt. Every finding comes with what mends it, and a note, of what
-is not wrong, with what does without it. The exit code is 1 when records are lost or stuck
-as things are, 0 when there are warnings and notes only.`,
+		Long: `Look at the delay topics, dead letter topics, audit topic and targets of a
+configuration: whether they are there, keep what is pending, and survive the loss of a
+broker; whether duewheel may use its group and its transactional ids, as far as brokers
+tell; whether another group has checkpoints on a delay topic, so that both deliver;
+whether several read the target of a retry route; and, among the last 10,000 records of
+each delay topic, or what of them comes within 3 s, whether one id with one key lies in
+two partitions, and whether a record comes to a retry topic again without its
+delay-attempt. Every finding comes with what mends it, and a note, of what is not wrong,
+with what does without it. The exit code is 1 when records are lost or stuck as things
+are, 0 when there are warnings and notes only.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withTopics(cmd.Context(), f, func(cl *kgo.Client, s settings, want topics.Expect) error {
-				problems, err := findProblems(cmd.Context(), kadm.NewClient(cl), s, want)
+				problems, err := findProblems(cmd.Context(), cl, s, want)
 				if err != nil {
 					return err
 				}
@@ -145,8 +147,9 @@ func withTopics(ctx context.Context, f *flags, fn func(*kgo.Client, settings, to
 	return fn(cl, s, want)
 }
 
-// findProblems looks at the topics, and for other groups that read them.
-func findProblems(ctx context.Context, adm *kadm.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
+// findProblems looks at the topics, for other groups that read them, and at what may not be done with the own group.
+func findProblems(ctx context.Context, cl *kgo.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
+	adm := kadm.NewClient(cl)
 	problems, err := topics.Check(ctx, adm, want)
 	if err != nil || s.Group == "" {
 		return problems, err
@@ -155,7 +158,8 @@ func findProblems(ctx context.Context, adm *kadm.Client, s settings, want topics
 	if err != nil {
 		return problems, fmt.Errorf("look for other groups: %w", err)
 	}
-	return append(problems, others...), nil
+	own, err := ownRights(ctx, cl, s)
+	return slices.Concat(problems, others, own), err
 }
 
 // expectation is what the topics of a configuration should be.
@@ -190,7 +194,11 @@ func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {
 			if p.Severity == topics.Note {
 				mend = "else"
 			}
-			fmt.Fprintf(w, "%s: %s: %s\n    why:  %s\n    %s: %s\n", p.Severity, p.Topic, p.What, p.Why, mend, p.Mend)
+			what := p.What
+			if p.Topic != "" {
+				what = p.Topic + ": " + what
+			}
+			fmt.Fprintf(w, "%s: %s\n    why:  %s\n    %s: %s\n", p.Severity, what, p.Why, mend, p.Mend)
 		}
 	}
 	if slices.ContainsFunc(problems, func(p topics.Problem) bool { return p.Severity == topics.Error }) {
@@ -232,6 +240,10 @@ func warnOfTopics(ctx context.Context, s settings, opts []kgo.Opt, logger *slog.
 			logger.Info("what a setting of a topic comes to", "topic", p.Topic, "what", p.What, "why", p.Why, "otherwise", p.Mend)
 			continue
 		}
+		if p.Topic == "" {
+			logger.Warn("a right is missing", "severity", p.Severity, "what", p.What, "why", p.Why, "mend", p.Mend)
+			continue
+		}
 		logger.Warn("topic is not as it should be", "topic", p.Topic, "severity", p.Severity, "what", p.What, "why", p.Why, "mend", p.Mend)
 	}
 }
@@ -253,7 +265,7 @@ func checkTopics(ctx context.Context, s settings, opts []kgo.Opt) ([]topics.Prob
 	}
 	defer cl.Close()
 	for {
-		problems, err := findProblems(ctx, kadm.NewClient(cl), s, want)
+		problems, err := findProblems(ctx, cl, s, want)
 		if err == nil {
 			return problems, nil
 		}
