@@ -260,6 +260,9 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			p.readAt = time.Now()
 		}
 		err := ftp.Err
+		if err == nil {
+			err = l.store.without(p, p.Expect(ftp.Records))
+		}
 		for _, r := range ftp.Records {
 			if err == nil {
 				if err = l.accept(p, r, now); err != nil && l.store.without(p, err) == nil {

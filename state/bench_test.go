@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -84,6 +86,39 @@ func BenchmarkScan(b *testing.B) {
 		}
 		left = n
 	}
+}
+
+// BenchmarkFindIDs is one id of a thousand that are looked for at once and are new, beside three million in eight partitions, as far as compactions have merged them.
+func BenchmarkFindIDs(b *testing.B) {
+	s := benchStore(b, 256<<20)
+	rng := rand.New(rand.NewPCG(1, 2))
+	id := func() []byte { return strconv.AppendUint(make([]byte, 0, 20), 1e19+rng.Uint64N(8e18), 10) }
+	const each = 1000
+	var ps [8]*Partition
+	for i := range ps {
+		ps[i] = openPartition(b, s, orders(int32(i)))
+	}
+	for i := range 3000 {
+		p := ps[i%len(ps)]
+		for j := range int64(each) {
+			k := Key{1 + rng.Int64N(1<<40), int64(i)*each + j}
+			must(b, p.Put(k, make([]byte, 100)))
+			p.PutID(id(), k, 0)
+		}
+		must(b, p.Commit(Position{}))
+	}
+	ids, next := make([][]byte, each), 0
+	b.ReportAllocs()
+	for left := 0; b.Loop(); left-- {
+		if left == 0 {
+			for i := range ids {
+				ids[i] = id()
+			}
+			must(b, ps[next%len(ps)].FindIDs(slices.All(ids), func(int, Key, int64) {}))
+			next, left = next+1, each
+		}
+	}
+	b.ReportMetric(float64(s.engine.db.Metrics().Levels[0].Sublevels), "sublevels")
 }
 
 // BenchmarkTrim is one turn of a lane while the partition has a million records stored: 100 are scanned and trimmed.

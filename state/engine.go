@@ -54,6 +54,8 @@ const Compactions = 2
 const (
 	minMemTable = 1 << 20
 	maxMemTable = 64 << 20
+	// mergedSublevels are so many that they are worth a compaction. The first level below is written anew with each, whatever it brings.
+	mergedSublevels = 8
 	// modestSublevels is how far compactions may fall behind before they give way no longer. Each sublevel makes every read slower.
 	modestSublevels = 50
 	// roomySublevels is how far they may before there is less room for more.
@@ -118,9 +120,9 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
 		MemTableSize:                e.memTable,
 		MemTableStopWritesThreshold: 1 << 20, // never: makeRoom does it
-		L0CompactionThreshold:       2,
+		L0CompactionThreshold:       2 * mergedSublevels,
 		L0StopWritesThreshold:       math.MaxInt32, // the same
-		LBaseMaxBytes:               64 << 20,
+		LBaseMaxBytes:               256 << 20,
 		MaxOpenFiles:                256,
 		FlushDelayDeleteRange:       5 * time.Second, // else disk space comes back only when the memtable is full
 		// With one at a time, those that only drop deleted tables starve behind the others.
@@ -133,6 +135,7 @@ func (e *engine) options(fs vfs.FS) *pebble.Options {
 			CompactionEnd:   func(pebble.CompactionInfo) { e.ended() },
 		},
 	}
+	o.TargetFileSizes[0] = 8 << 20 // of 12 GB there are 1,000 tables or so, and a read opens fewer of them anew
 	o.Levels[0].BlockSize = 32 << 10
 	o.Levels[0].FilterPolicy = bloom.FilterPolicy(10) // most ids that are looked for are new
 	o.Levels[0].Compression = func() *sstable.CompressionProfile { return sstable.MinLZCompression }
@@ -149,16 +152,19 @@ func (e *engine) ended() {
 	case e.progress <- struct{}{}:
 	default:
 	}
-	go func() {
-		if e.enter() == nil {
-			defer e.leave()
-			e.look()
-		}
-	}()
+	go e.look()
 }
 
-// look tells what memtables there are, in bytes, and notes how far compactions have fallen behind.
-func (e *engine) look() (tables uint64) {
+// look notes how far compactions have fallen behind, unless the engine has failed.
+func (e *engine) look() {
+	if e.enter() == nil {
+		defer e.leave()
+		e.measure()
+	}
+}
+
+// measure tells what memtables there are, in bytes, and notes how far compactions have fallen behind.
+func (e *engine) measure() (tables uint64) {
 	m := e.db.Metrics()
 	e.sublevels.Store(m.Levels[0].Sublevels)
 	return m.MemTable.Size
@@ -274,7 +280,7 @@ const (
 
 // keepsUp reports whether flushes and compactions keep up: there are not more than some memtables, and not too many sublevels.
 func (e *engine) keepsUp(tables uint64) bool {
-	return e.look() <= tables*e.memTable+e.memTable/2 && e.sublevels.Load() < mostSublevels
+	return e.measure() <= tables*e.memTable+e.memTable/2 && e.sublevels.Load() < mostSublevels
 }
 
 // makeRoom waits while flushes or compactions are too far behind.

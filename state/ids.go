@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -73,7 +74,7 @@ func (p *Partition) DeleteID(id []byte, key Key) {
 }
 
 // FindIDs calls fn for each committed record that has one of some ids: with the place of the id among them, and the note that PutID was given. What
-// Trim has removed it does not find.
+// Trim has removed it does not find. The ids come in any order.
 func (p *Partition) FindIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
 	if err := p.write("find", nil, nil); err != nil {
 		return err
@@ -90,6 +91,9 @@ func (p *Partition) FindIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, 
 	return nil
 }
 
+// sought is an id that is looked for: its place among all, and where its prefix lies among theirs.
+type sought struct{ i, from, to int }
+
 func (p *Partition) findIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, note int64)) error {
 	it, err := p.engine.db.NewIter(&pebble.IterOptions{
 		LowerBound: appendPart(nil, p.slot.part|idsBit),
@@ -100,9 +104,17 @@ func (p *Partition) findIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, 
 	if err != nil {
 		return err
 	}
-	var prefix []byte
+	var prefixes []byte
+	var all []sought
 	for i, id := range ids {
-		prefix = appendIDPrefix(prefix[:0], p.slot.part, id)
+		from := len(prefixes)
+		prefixes = appendIDPrefix(prefixes, p.slot.part, id)
+		all = append(all, sought{i, from, len(prefixes)})
+	}
+	// In the order of the database one after the other mostly lies in the same table of each level, which is opened already.
+	slices.SortFunc(all, func(a, b sought) int { return bytes.Compare(prefixes[a.from:a.to], prefixes[b.from:b.to]) })
+	for _, s := range all {
+		prefix := prefixes[s.from:s.to]
 		for found := it.SeekPrefixGE(prefix); found; found = it.Next() {
 			var value []byte
 			if value, err = it.ValueAndErr(); err != nil {
@@ -115,7 +127,7 @@ func (p *Partition) findIDs(ids iter.Seq2[int, []byte], fn func(i int, key Key, 
 			}
 			key := Key{int64(binary.BigEndian.Uint64(suffix) ^ signBit), int64(binary.BigEndian.Uint64(suffix[8:]) ^ signBit)}
 			if p.trimmed.Less(key) {
-				fn(i, key, int64(binary.BigEndian.Uint64(value)))
+				fn(s.i, key, int64(binary.BigEndian.Uint64(value)))
 			}
 		}
 		if err != nil {

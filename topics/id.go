@@ -2,9 +2,12 @@ package topics
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // MostID is how many bytes an id has at most.
@@ -92,6 +95,25 @@ func (p *Parser) readIDs(said string) {
 		p.onDuplicate = DuplicateReplaces
 	case "i":
 		p.onDuplicate = DuplicateIgnored
+	}
+}
+
+// LikelyIDs gives for some records, by their places, what Parse is likely to read as their ids, for less than it costs to parse them.
+func LikelyIDs(p *Parser, rs []*kgo.Record) iter.Seq2[int, []byte] {
+	name := p.Name(HeaderID)
+	return func(yield func(int, []byte) bool) {
+		if p.retries() {
+			return // what is tried again has none
+		}
+		for i, r := range rs {
+			id := r.Key
+			if !p.keyed {
+				id = bare(Last(r.Headers, name))
+			}
+			if len(id) > 0 && len(id) <= MostID && !yield(i, id) {
+				return
+			}
+		}
 	}
 }
 

@@ -101,3 +101,29 @@ func TestSpecsOfIDs(t *testing.T) {
 		}
 	}
 }
+
+// Where an id usually stands, it is found without parsing the record.
+func TestLikelyIDs(t *testing.T) {
+	for _, tt := range []struct {
+		spec, prefix, want string
+		headers            []kgo.RecordHeader
+	}{
+		{"p1", "", "x", headers("delay-for", "1s", "delay-id", "x")},
+		{"p1", "", "x", headers("delay-id", "y", "delay-id", "\"x\"")},
+		{"p1", "", "", headers("delay-for", "1s")},
+		{"p1", "", "", headers("delay-id", strings.Repeat("x", 257))},
+		{"p1", "later-", "x", headers("delay-id", "y", "later-id", "x")},
+		{"p1/k", "", "k", headers("delay-id", "x")},
+		{"r1+1000+2000+60000+0", "", "", headers("delay-id", "x")},
+	} {
+		p := parser(t, tt.spec)
+		p.prefix = tt.prefix
+		got := map[int]string{}
+		for i, id := range LikelyIDs(p, []*kgo.Record{{}, {Key: []byte("k"), Headers: tt.headers}}) {
+			got[i] = string(id)
+		}
+		if len(got) > 1 || got[1] != tt.want {
+			t.Errorf("%s %q %v: %v, want %q", tt.spec, tt.prefix, tt.headers, got, tt.want)
+		}
+	}
+}

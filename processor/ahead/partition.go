@@ -247,8 +247,11 @@ func (p *Partition) refuse(r *kgo.Record, q *topics.Request, decided bool, why *
 	}
 	var due int64
 	var id uint64
-	if q != nil {
+	switch {
+	case q != nil:
 		due, id = q.Due, p.hash(q.ID)
+	case why.Due > 0:
+		due = why.Due + p.Parser(r.Offset).Jitter(p.env.Mark, r.Offset)
 	}
 	p.trace.found(r, id, due, why)
 }

@@ -22,6 +22,14 @@ type Accepted struct {
 	Target   []byte          // where it is to go when it is due; it belongs to the record
 }
 
+// Expect tells what is to be accepted before the next Sync: what the store has to be asked for each of it is asked at once, which takes a third of the time.
+func (p *Partition) Expect(rs []*kgo.Record) error {
+	if len(rs) == 0 || rs[len(rs)-1].Offset < p.accepted || p.Ordered() || p.undecidable() {
+		return nil // a replay asks nothing
+	}
+	return p.lookUp(topics.LikelyIDs(p.parsers.at(rs[0].Offset), rs), len(rs))
+}
+
 // Accept takes in one record of the delay topic. From then on the record is pending, or on the
 // list of what is resolved when O passes it, or already resolved. What it is accepted for may be
 // told even where there is an error.

@@ -72,6 +72,7 @@ type ids struct {
 	first     idTable
 	more      map[idHash][]indexEntry // of an id that several have, in a replay: one that was refused is found until its resolve record is read
 	fresh     []freshID               // the store knows them when its open batch is committed
+	absent    map[idHash]struct{}     // the store was asked for them and has none; until its next commit
 	questions map[idHash]int          // how many open questions are about an id
 	scratch   []idHash
 	touched   uint64 // keeps what touch reads from being left out
@@ -146,6 +147,15 @@ func (x *ids) countQuestions(id []byte, n int) {
 
 // inQuestion reports whether there is an open question about an id.
 func (x *ids) inQuestion(id []byte) bool { return len(x.questions) > 0 && x.questions[x.hash(id)] > 0 }
+
+// isAbsent reports whether the store was asked for an id and has none.
+func (x *ids) isAbsent(id []byte) bool {
+	if len(x.absent) == 0 {
+		return false
+	}
+	_, is := x.absent[x.hash(id)]
+	return is
+}
 
 // find gives those that have an id.
 func (x *ids) find(id []byte) (all []indexEntry) {

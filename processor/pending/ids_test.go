@@ -221,3 +221,43 @@ func TestFollowedIDLeavesTheStore(t *testing.T) {
 	equal(t, "what is delivered", found(t, store, "a"), 0)
 	equal(t, "what is pending", found(t, store, "b"), 1)
 }
+
+// The store is asked at once for the ids of what was read, and each is decided as if it were asked for by itself.
+func TestStoreIsAskedAtOnce(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	at := func(offset int64, id string) *kgo.Record { return withID(req(offset, ms(farMs), "orders"), id) }
+	l.read(t, p, testNow, at(0, "a"), at(1, "b"))
+	equal(t, "found", found(t, p.store, "a"), 1)
+	fetched := []*kgo.Record{at(2, "c"), at(3, "a"), req(4, ms(farMs), "orders"), at(5, "d"), at(6, "c")}
+	must(t, p.Expect(fetched))
+	var absent []string
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		if p.ids.isAbsent([]byte(id)) {
+			absent = append(absent, id)
+		}
+	}
+	equals(t, "absent", absent, []string{"c", "d"})
+	accept := func(rs ...*kgo.Record) {
+		for _, r := range rs {
+			_, err := p.Accept(r, testNow)
+			must(t, err)
+		}
+		must(t, p.Sync())
+		must(t, p.Load(testNow, l.room)) // which decides
+	}
+	accept(fetched...)
+	accept(at(7, "d"), at(8, "e")) // as a lane would that was told nothing
+	if got := pendingOf(t, p); got != "[0 1 2 4 5 8]" {
+		t.Errorf("pending is %s", got)
+	}
+	l.happened(p.Checkpoint(), p.Take(testNow, nil, 100, anyBytes))
+
+	// One that replays some of what was read, and stands at its end then, asks for the rest.
+	must(t, p.Flush())
+	p, err := l.assign(p.committed, 0, 0, 9)
+	must(t, err)
+	p.accepted, p.identified = 2, true
+	must(t, p.Expect([]*kgo.Record{at(1, "b"), at(9, "f")}))
+	equal(t, "asked for what follows", p.ids.isAbsent([]byte("f")), true)
+}

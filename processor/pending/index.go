@@ -119,10 +119,35 @@ func (w *index) inStore(all iter.Seq2[int, []byte], fn func(i int, e indexEntry)
 	return nil
 }
 
+// lookUp asks the store at once for the ids that records are likely to have, of which there are most at most. What it has not got it is not asked for again
+// before its next commit.
+func (w *index) lookUp(likely iter.Seq2[int, []byte], most int) error {
+	if !w.identified || w.store == nil {
+		return nil
+	}
+	hashes := make([]idHash, most)
+	absent := make(map[idHash]struct{}, most)
+	for i, id := range likely {
+		hashes[i] = w.ids.hash(id)
+		absent[hashes[i]] = struct{}{}
+	}
+	err := w.inStore(likely, func(i int, _ indexEntry) { delete(absent, hashes[i]) })
+	if err == nil {
+		w.ids.absent = absent
+	}
+	return err
+}
+
+// undecidable reports whether it cannot be told from ids yet what a record does to others: the store has lost some, or a resolve record that is not read yet may tell.
+func (w *index) undecidable() bool { return w.blind || !w.live && w.position < w.ownEnd }
+
 // has reports whether a record with an id is pending, or that the store could not be read.
 func (w *index) has(id []byte) (found, failed bool) {
 	if len(w.ids.find(id)) > 0 {
 		return true, false
+	}
+	if w.ids.isAbsent(id) {
+		return false, false
 	}
 	err := w.inStore(func(yield func(int, []byte) bool) { yield(0, id) }, func(int, indexEntry) { found = true })
 	return found, err != nil

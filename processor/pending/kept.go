@@ -87,6 +87,7 @@ func (w *window) Sync() error {
 }
 
 func (w *window) commit() error {
+	w.ids.absent = nil
 	if !w.dirty {
 		return nil
 	}

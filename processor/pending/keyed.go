@@ -78,7 +78,7 @@ func (k *keyed) mayDuplicate(offset int64, req *topics.Request, replay bool) boo
 		}
 		return false
 	}
-	if k.blind || !k.live && k.position < k.ownEnd || k.ids.inQuestion(req.ID) {
+	if k.undecidable() || k.ids.inQuestion(req.ID) {
 		return true
 	}
 	found, failed := k.has(req.ID)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -235,6 +237,11 @@ func (v *life) produce(what rune) {
 }
 
 func (v *life) readUpTo(end int64) {
+	var rs []*kgo.Record
+	for _, e := range v.log[min(v.p.position, end):end] {
+		rs = append(rs, e.Record)
+	}
+	v.must(v.p.Expect(rs))
 	for v.p.position < end {
 		e, duplicates := &v.log[v.p.position], mask(0)
 		if v.p.live && e.hasID() && !e.naming() {

@@ -101,9 +101,9 @@ func questionOf(offset int64, req *topics.Request) question {
 }
 
 // TakeEffects returns how often each effect came about since it was last called, of what was settled.
-func (p *Partition) TakeEffects() Effects {
-	e := p.effects
-	p.effects = Effects{}
+func (n *naming) TakeEffects() Effects {
+	e := n.effects
+	n.effects = Effects{}
 	return e
 }
 

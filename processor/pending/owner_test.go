@@ -133,6 +133,7 @@ func fit(t testing.TB, p *Partition, now int64, room Room) {
 // read takes in records, and fails on an error.
 func (l *owner) read(t *testing.T, p *Partition, now int64, rs ...*kgo.Record) {
 	t.Helper()
+	must(t, p.Expect(rs))
 	for _, r := range rs {
 		_, err := p.Accept(r, now)
 		must(t, err)

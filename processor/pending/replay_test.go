@@ -182,6 +182,7 @@ func (r *replaying) prefixed(rec *kgo.Record) {
 
 // accept takes in what the log has.
 func (r *replaying) accept() {
+	must(r.T, r.p.Expect(r.log[min(r.p.position, int64(len(r.log))):]))
 	for r.p.position < int64(len(r.log)) {
 		_, err := r.p.Accept(r.log[r.p.position], r.now)
 		must(r.T, err)
