@@ -176,7 +176,7 @@ func (a *auditor) deadLettered(pt *part, it *pending.Item, rec *pending.Record, 
 	if first.Due == 0 { // it was never tried
 		first.Due = pt.DueOf(it, rec)
 	}
-	h := topics.Handle{Partition: pt.p.tp.Partition, Offset: first.Offset}
+	h := topics.Handle{Partition: pt.p.tp.Partition, Offset: first.Offset, Due: refusal.Due}
 	if first.Due > 0 {
 		h = pt.handle(first)
 	}

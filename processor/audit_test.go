@@ -51,12 +51,16 @@ func TestTurnTells(t *testing.T) {
 	replaces.Headers = append(replaces.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Offset: 9, Due: testNow + 60_000}.String())})
 	expired := req(13, testNow-5, "orders")
 	expired.Headers = append(expired.Headers, kgo.RecordHeader{Key: topics.HeaderExpires, Value: []byte("999999999997")})
+	never := req(14, testNow+60_000, "orders")
+	never.Headers = append(never.Headers, kgo.RecordHeader{Key: topics.HeaderExpires, Value: []byte("999999999997")})
+	elsewhere := req(15, testNow+60_000, "orders")
+	elsewhere.Headers = append(elsewhere.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: 2, Offset: 7, Due: testNow}.String())})
 	tn := decidedTurn(t, l, w,
 		req(1, testNow+60_000, "orders"),
 		cancelOf(2, testTP.Partition, 1, testNow+60_000), cancelOf(3, testTP.Partition, 0, testNow), cancelOf(4, testTP.Partition, 1, testNow+60_000), cancelOf(5, 2, 7, testNow),
 		bad, req(7, testNow-5, "orders"), cancelOf(8, testTP.Partition, 7, testNow-5),
 		req(9, testNow+60_000, "orders"), replaces,
-		req(11, testNow-5, "orders"), req(12, testNow-5, "elsewhere"), expired,
+		req(11, testNow-5, "orders"), req(12, testNow-5, "elsewhere"), expired, never, elsewhere,
 	)
 	w.take()
 	tn.run(t.Context())
@@ -78,6 +82,8 @@ func TestTurnTells(t *testing.T) {
 		`3-11-999999999995 {"event":"delivered","due":999999999995,"target":"orders","target_partition":0,"target_offset":0}`,
 		`3-12-999999999995 {"event":"dead_lettered","due":999999999995,"code":"target_not_allowed","target":"requests.dead","target_partition":0,"target_offset":3}`,
 		`3-13-999999999995 {"event":"expired","due":999999999995,"code":"expired","target":"requests.dead","target_partition":0,"target_offset":4}`,
+		`3-14-1000000060000 {"event":"expired","due":1000000060000,"code":"expired","target":"requests.dead","target_partition":0,"target_offset":5}`,
+		`3-15-1000000060000 {"event":"dead_lettered","due":1000000060000,"code":"wrong_partition","target":"requests.dead","target_partition":0,"target_offset":6}`,
 	})
 	l.turnDecided(t.Context(), tn)
 	equal(t, "counted as accepted", l.counters.audits()["accepted"], 3)

@@ -68,6 +68,10 @@ type Refusal struct {
 	Header  string // the header to blame, "" when there is none
 	Value   []byte // the beginning of its value: a copy
 	Message string // for people
+
+	// Due is when a request that Parse refuses would have been due, without jitter: what its producer has in the handle. 0: its headers do
+	// not say so, or it waits in a topic whose records have no handle.
+	Due int64
 }
 
 func (r *Refusal) Error() string {

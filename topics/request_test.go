@@ -305,6 +305,34 @@ func TestRefusalOutlivesTheRecord(t *testing.T) {
 	}
 }
 
+// A refused request has the handle that its producer knows, where its headers say when it is due.
+func TestRefusalKnowsWhenItWasDue(t *testing.T) {
+	for _, tt := range []struct {
+		name, spec string
+		headers    []kgo.RecordHeader
+		want       int64
+	}{
+		{"expires before it is due", "p1", headers("delay-for", "5s", "delay-expires", "1767225606"), T + 5000},
+		{"replaces what lies elsewhere", "p1", headers("delay-for", "5s", "delay-replace", "77-8-1767225605123"), T + 5000},
+		{"an unknown header", "p1", headers("delay-for", "5s", "delay-foo", "1"), T + 5000},
+		{"no partition", "p1", headers("delay-for", "5s", "delay-target-partition", "x"), T + 5000},
+		{"a long id", "p1", headers("delay-for", "5s", "delay-id", strings.Repeat("x", 257)), T + 5000},
+		{"by headers of another tool", "p1", headers("deliver-after", "5s", "delay-foo", "1"), T + 5000},
+		{"what is not supported of another tool", "p1", headers("schedule_target_epoch", "1767225610", "schedule_target_partition_key", "k"), 1767225610000},
+		{"nothing says when", "p1", headers("delay-foo", "1"), 0},
+		{"what says when cannot be read", "p1", headers("delay-until", "soon"), 0},
+		{"a cancel", "p1", headers("delay-for", "5s", "delay-cancel", strings.Repeat("x", 257)), 0},
+		{"a fixed delay", "p1+1000", headers("delay-foo", "1"), 0},
+		{"headers that contradict each other", "p1", headers("deliver-after", "5s", "ce_deliverafter", "6s"), 0},
+	} {
+		_, err := parser(t, tt.spec).Parse(tt.headers, Stamp{Millis: T}, 42, ours)
+		var r *Refusal
+		if !errors.As(err, &r) || r.Due != tt.want {
+			t.Errorf("%s: got %v, due at %d, want %d", tt.name, err, r.Due, tt.want)
+		}
+	}
+}
+
 func TestRefusalKeepsLittle(t *testing.T) {
 	_, err := parser(t, "p1").Parse(headers("delay-until", strings.Repeat("x", 1<<20)), Stamp{Millis: T}, 42, ours)
 	var r *Refusal

@@ -167,6 +167,9 @@ func checkDelays(r Route, p *problems) {
 	if r.MaxDelay > 0 && ceilMillis(r.Delay) > ceilMillis(r.MaxDelay) {
 		p.report("delay %s is above max_delay %s: every record would be dead-lettered", FormatDelay(r.Delay), FormatDelay(r.MaxDelay))
 	}
+	if r.MaxDelay > 0 && r.Delay == 0 && r.Retry == nil && r.Jitter > r.MaxDelay {
+		p.report("jitter %s is above max_delay %s: chance would decide which records are dead-lettered", FormatDelay(r.Jitter), FormatDelay(r.MaxDelay))
+	}
 }
 
 // allow fills in what may be a target.

@@ -46,6 +46,15 @@ func (p *Parser) due(q *Request, n *headerMap, headers []kgo.RecordHeader, writt
 	return refuse(f.code, StageParse, header, raw, "%s%s", f.why, hint(at == fieldUntil, raw))
 }
 
+// dueOfRefused is the due time of a request that is refused for another header than those that say it; 0 where none is known.
+func (n *headerMap) dueOfRefused(p *Parser, headers []kgo.RecordHeader, written Stamp, offset int64) int64 {
+	var q Request
+	if n.cancels || n.at[fieldCancel] != 0 || p.delay > 0 || p.retries() || p.due(&q, n, headers, written, offset) != nil {
+		return 0
+	}
+	return q.Due
+}
+
 // passedOver says of a record without a due time which header of another tool would have said it, and why it does not.
 func (p *Parser) passedOver(headers []kgo.RecordHeader) string {
 	for i := range headers {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,21 @@ func (f *flags) benchOptions(cmd *cobra.Command, o *bench.Options) (*slog.Logger
 	s, err := f.load()
 	opts, clientErr := s.clientOpts()
 	o.Client, o.Progress, o.MemoryBudget = opts, cmd.ErrOrStderr(), s.MemoryBudget
-	return s.logger(cmd.ErrOrStderr()), joinLines(err, clientErr)
+	return s.logger(cmd.ErrOrStderr()), joinLines(err, clientErr, f.unmeasured())
+}
+
+// unmeasured refuses settings on the command line that a benchmark would leave out. A file may have them: it is there for others, too.
+func (f *flags) unmeasured() error {
+	var errs []error
+	for _, x := range f.x {
+		name, _, _ := strings.Cut(x, "=")
+		path := pathOf(name)
+		if !slices.Contains(names(), general(path)) || path == "memory.budget" || strings.HasPrefix(path, "kafka.") || strings.HasPrefix(path, "log.") {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("-X %s: a benchmark measures the defaults; it takes kafka.*, log.*, memory.budget and its own flags", shown(path)))
+	}
+	return joinLines(errs...)
 }
 
 func newBenchAskCommand(f *flags) *cobra.Command {

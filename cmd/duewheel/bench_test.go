@@ -75,13 +75,15 @@ func TestBenchReplicaRefuses(t *testing.T) {
 func TestBenchRefuses(t *testing.T) {
 	_, addr := cluster(t, nil)
 	for want, args := range map[string][]string{
-		"kafka.brokers is missing":  {"bench"},
-		`no case "speed"`:           {"bench", "-b", addr, "--case", "speed,writes"},
-		"bench: rate is -1":         {"bench", "-b", addr, "--rate", "-1"},
-		"a lateness case of 1ms":    {"bench", "-b", addr, "--for", "1ms"},
-		"unknown flag: --case-name": {"bench", "-b", addr, "--case-name", "x"},
-		`no case "writes"`:          {"bench", "failover", "-b", addr, "--case", "writes"},
-		"bench: pending is -5":      {"bench", "failover", "-b", addr, "--pending", "-5"},
+		"kafka.brokers is missing": {"bench"},
+		`no case "speed"`:          {"bench", "-b", addr, "--case", "speed,writes"},
+		"bench: rate is -1":        {"bench", "-b", addr, "--rate", "-1"},
+		"a lateness case of 1ms":   {"bench", "-b", addr, "--for", "1ms"},
+		"-X routes[0].delay: a benchmark measures the defaults": {"bench", "-b", addr, "-X", "lanes=2", "-X", "routes[0].delay=1s"},
+		"-X near_window: a benchmark":                           {"bench", "size", "-b", addr, "-X", " near_window=1s", "-X", "memory.budget=64MiB"},
+		"unknown flag: --case-name":                             {"bench", "-b", addr, "--case-name", "x"},
+		`no case "writes"`:                                      {"bench", "failover", "-b", addr, "--case", "writes"},
+		"bench: pending is -5":                                  {"bench", "failover", "-b", addr, "--pending", "-5"},
 	} {
 		if out, err := command(t, "", args...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%q: printed %q, error %v, want %q", args, out, err, want)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/duewheel/duewheel/processor"
@@ -105,6 +106,9 @@ func (s *settings) routes() ([]topics.Route, error) {
 		}
 		if route.Target == "" && len(r.Allow) == 0 && !s.isUnread(path+".target", path+".targets.allow") {
 			errs = append(errs, fmt.Errorf("%s has neither target nor targets.allow: nothing could be delivered", shown(path)))
+		}
+		if t := r.Retry.Target; t != fromHeaders && distance(strings.ToLower(t), fromHeaders) <= 2 {
+			errs = append(errs, fmt.Errorf("%s is %q, which is the name of a topic; the nearest known one is %s", shown(path+".retry.target"), t, fromHeaders))
 		}
 		errs = append(errs, r.idle(&route)...)
 		all = append(all, route)

@@ -320,6 +320,11 @@ func TestConfigErrors(t *testing.T) {
 			want: []string{"routes[0] has neither target nor targets.allow: nothing could be delivered"},
 		},
 		{
+			name: "a retry target that is nearly the word for none",
+			yaml: smallest + "  - {topic: again, retry: {target: From-Header, parking: parked}, targets: {allow: [orders]}}\n",
+			want: []string{`routes[1].retry.target is "From-Header", which is the name of a topic; the nearest known one is from_headers`},
+		},
+		{
 			name: "what the processor refuses is reported with the rest",
 			yaml: smallest + "lanes: 99\nstat: {}\n",
 			want: []string{

@@ -20,6 +20,11 @@ func shown(path string) string {
 	return strings.ReplaceAll(listPlace.ReplaceAllString(path, "[$1]"), ".N", "[N]")
 }
 
+// pathOf is the path of what people write.
+func pathOf(name string) string {
+	return strings.NewReplacer("[", ".", "]", "").Replace(strings.TrimSpace(name))
+}
+
 // envName is the environment's name for a path.
 func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))

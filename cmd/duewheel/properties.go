@@ -103,7 +103,7 @@ func (l *loader) loadX(xs []string) {
 	for _, x := range xs {
 		name, v, ok := strings.Cut(x, "=")
 		name = strings.TrimSpace(name)
-		path := strings.NewReplacer("[", ".", "]", "").Replace(name)
+		path := pathOf(name)
 		switch {
 		case !ok, name == "":
 			l.bad("-X %s: write -X name=value", x)

@@ -145,7 +145,7 @@ type routeSettings struct {
 	Timestamp topics.Timestamp `key:"timestamp" default:"fired" words:"fired due original"`
 
 	// Jitter spreads what is due at one instant: up to so much is added to a due time, a share that follows from the record's partition and
-	// offset. A record is delivered that much later than it asked for, also one that asks for no delay (`duewheel deliver-now` goes around that). Handles have the due time that was asked for. Not with `delay` or `retry`.
+	// offset. A record is delivered that much later than it asked for, also one that asks for no delay (`duewheel deliver-now` goes around that). Handles have the due time that was asked for. Not with `delay` or `retry`, and not above `max_delay`.
 	Jitter time.Duration `key:"jitter" unset:"none"`
 
 	// Trim says whether duewheel deletes from the topic what it does not need any more, so that the log stays short. Not where another group reads the topic. It takes the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -43,7 +44,7 @@ type verifying struct {
 const undecided = 2
 
 // verifyPort is where the metrics of `duewheel verify --watch` are: not where those of a processor are.
-const verifyPort = "127.0.0.1:9465"
+const verifyPort = admin.DefaultPort + 1
 
 func newVerifyCommand(f *flags) *cobra.Command {
 	var o verifying
@@ -92,7 +93,7 @@ With --watch it goes on until it is stopped, prints what it finds as it finds it
 	addOutput(cmd, &o.output)
 	p.BoolVar(&o.watch, "watch", false, "go on until stopped")
 	lengthFlag(p, &o.every, "every", 10*time.Second, "how often to look, with --watch")
-	p.StringVar(&o.listen, "listen", verifyPort, "where /metrics is with --watch, an `address`; off: nowhere")
+	p.StringVar(&o.listen, "listen", "", fmt.Sprintf("where /metrics is with --watch, an `address`; off: nowhere (default 127.0.0.1:%d, or the next free port)", verifyPort))
 	return cmd
 }
 
@@ -262,6 +263,14 @@ func undecidedOf(r *verify.Report) error {
 	return askFor("Read", fmt.Errorf("cannot tell of all: %w", kerr.TopicAuthorizationFailed), r.Denied...)
 }
 
+// listenForVerify opens the port of --listen. Without one it is one that is free: processors on this machine take several.
+func listenForVerify(address string) (net.Listener, error) {
+	if address == "" {
+		return admin.ListenNear("127.0.0.1", verifyPort)
+	}
+	return admin.Listen(address)
+}
+
 // keepWatching looks again and again, until ctx ends.
 func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout, stderr io.Writer) error {
 	var metrics verify.Metrics
@@ -269,7 +278,7 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if o.listen != listenOff {
-		listener, err := admin.Listen(o.listen)
+		listener, err := listenForVerify(o.listen)
 		if err != nil {
 			return fmt.Errorf("--listen: %w", err)
 		}
