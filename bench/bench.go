@@ -47,7 +47,7 @@ type Options struct {
 	// Pending is how many records of a failover case, one of LookAhead or ids-pending are due only hours later; the case standby-many has ten times as many.
 	// Defaults to 1,000,000, of Scale to 2,000,000 and of Size to 20,000,000.
 	Pending int
-	// FillRate is how many of them a second Size writes.
+	// FillRate is how many of them a second Size writes. Defaults to 100,000.
 	FillRate int
 	// MemoryBudget is that of replicas in processes of their own, in bytes. Defaults to the processor's own default.
 	MemoryBudget int64

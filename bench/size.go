@@ -88,6 +88,9 @@ func size(ctx context.Context, r *runner) ([]Result, error) {
 		if err := errors.Join(s.f.startNew(1), s.f.settle(ctx)); err != nil {
 			return nil, err
 		}
+		if s.o, err = s.observe(ctx, false); err != nil {
+			return nil, err
+		}
 	}
 	for _, measure := range []func(context.Context) error{z.fills, z.steadily, z.restarts, z.passes, z.intakes} {
 		if err := measure(ctx); err != nil {
@@ -128,11 +131,8 @@ func (s *side) look() {
 }
 
 // fills writes the pending records at a steady rate, and measures how late others are that fall due meanwhile.
-func (z *sized) fills(ctx context.Context) (err error) {
+func (z *sized) fills(ctx context.Context) error {
 	s := z.many
-	if s.o, err = s.observe(ctx, false); err != nil {
-		return err
-	}
 	if err := s.flow(ctx, slowRate); err != nil {
 		return err
 	}
@@ -169,15 +169,7 @@ func (z *sized) fills(ctx context.Context) (err error) {
 }
 
 // steadily measures how late records are at a steady rate, written meanwhile.
-func (z *sized) steadily(ctx context.Context) (err error) {
-	for _, s := range z.sides() {
-		if s.o != nil {
-			continue
-		}
-		if s.o, err = s.observe(ctx, false); err != nil {
-			return err
-		}
-	}
+func (z *sized) steadily(ctx context.Context) error {
 	return z.inTurn(ctx, func(s *side, round int) error {
 		late, err := s.steady(ctx)
 		if err != nil {
