@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type lookout struct {
 
 	carried  int // records of one look that were read where they were carried to, at most
 	commands int // how often commands were asked
+	unread   int // how often a record was not listed since it lay behind an open transaction
+	held     sync.WaitGroup
 
 	mu        sync.Mutex
 	near      map[topics.Place]nearRequest
@@ -69,27 +72,32 @@ func TestLookWhileReplicasRun(t *testing.T) {
 	wg.Go(func() { o.writeNear(ctx) })
 	wg.Go(func() { o.readTargets(ctx) })
 	k := s.newKiller(2)
-	stop, struck := make(chan struct{}), make(chan struct{})
+	struck := make(chan struct{})
+	var much atomic.Bool
 	go func() {
 		defer close(struck)
-		for k.kills < 5 {
+		for k.kills < 5 || !much.Load() && k.kills < mostKills {
 			k.strike()
 		}
-		close(stop)
 	}()
 	looks := 0
 	for over := false; !over || looks < 10; {
+		if looks%4 == 0 {
+			o.held.Wait()
+			o.hold(1500 * time.Millisecond)
+		}
 		o.look()
 		if looks++; looks%8 == 0 {
 			o.command()
 		}
+		much.Store(o.carried >= farEach && o.arrived() >= 500)
 		select {
-		case <-stop:
+		case <-struck:
 			over = true
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	<-struck
+	o.held.Wait()
 	o.look()
 	o.command()
 	cancel()
@@ -99,8 +107,8 @@ func TestLookWhileReplicasRun(t *testing.T) {
 	defer o.mu.Unlock()
 	t.Logf("looked %d times, and %d times by commands, while replicas were killed %d times, %d of them inside an open transaction; %d records arrived, and at most %d of %d had been carried at one time",
 		looks, o.commands, k.kills, k.open, len(o.delivered), o.carried, len(o.far))
-	if o.commands < 2 || len(o.delivered) < 500 || o.carried < farEach {
-		t.Error("too little has happened")
+	if o.commands < 2 || len(o.delivered) < 500 || o.carried < farEach || o.unread == 0 {
+		t.Errorf("too little has happened; %d records were behind an open transaction", o.unread)
 	}
 }
 
@@ -158,6 +166,29 @@ func (o *lookout) writeFar(each int) {
 	}
 }
 
+// hold keeps a transaction of a producer open in each partition for some time: what is written behind its first record is not there yet to those who read.
+func (o *lookout) hold(d time.Duration) {
+	o.t.Helper()
+	cl, err := kgo.NewClient(append(o.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(o.name+"-by-hand"))...)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	if err := cl.BeginTransaction(); err != nil {
+		o.t.Fatal(err)
+	}
+	due := time.Now().Add(30 * time.Minute).UnixMilli()
+	if err := cl.ProduceSync(o.t.Context(), o.request(0, due), o.request(1, due), o.request(2, due), o.request(3, due)).FirstErr(); err != nil {
+		o.t.Fatal(err)
+	}
+	o.held.Go(func() {
+		defer cl.Close()
+		passes(o.t, d)
+		if err := cl.EndTransaction(context.WithoutCancel(o.t.Context()), kgo.TryAbort); err != nil {
+			o.t.Error(err)
+		}
+	})
+}
+
 // writeNear writes what is due within two seconds until it is told to stop.
 func (o *lookout) writeNear(ctx context.Context) {
 	cl, err := kgo.NewClient(append(o.opts(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
@@ -205,10 +236,35 @@ func (o *lookout) readTargets(ctx context.Context) {
 	}
 }
 
-// list is what a looker says is pending: when it is due.
-func (o *lookout) list() map[topics.Place]int64 {
+// arrived is how many records have.
+func (o *lookout) arrived() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.delivered)
+}
+
+// stable is up to where each partition can be read: the first offset of its oldest open transaction, or its end.
+func (o *lookout) stable() (ends [4]int64) {
 	o.t.Helper()
-	listed, carried := map[topics.Place]int64{}, 0
+	listed, err := o.admin.ListCommittedOffsets(o.t.Context(), o.route.Topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for p := range ends {
+		end, _ := listed.Lookup(o.route.Topic, int32(p))
+		ends[p] = end.Offset
+	}
+	return ends
+}
+
+// list is what a looker says is pending: when it is due; and up to where it has read each partition.
+func (o *lookout) list() (listed map[topics.Place]int64, readTo [4]int64) {
+	o.t.Helper()
+	listed = map[topics.Place]int64{}
+	carried := 0
 	for p := range int32(4) {
 		got, err := o.looker.Look(o.t.Context(), kafka.TopicPartition{Topic: o.route.Topic, Partition: p}, o.id)
 		if err != nil {
@@ -220,9 +276,10 @@ func (o *lookout) list() map[topics.Place]int64 {
 				carried++
 			}
 		}
+		readTo[p] = got.ReadTo
 	}
 	o.carried = max(o.carried, carried)
-	return listed
+	return listed, readTo
 }
 
 // command compares what ls, agenda and get say of what is far.
@@ -275,15 +332,20 @@ func (o *lookout) command() {
 // look compares what a looker says with what is known.
 func (o *lookout) look() {
 	o.t.Helper()
-	began := time.Now()
-	listed := o.list()
-	arrived := o.compare(listed, began, time.Now())
+	began, stable := time.Now(), o.stable()
+	listed, readTo := o.list()
+	for p, end := range stable {
+		if readTo[p] < end {
+			o.t.Errorf("partition %d was read up to %d, and its end was %d", p, readTo[p], end)
+		}
+	}
+	arrived := o.compare(listed, readTo, began, time.Now())
 	if len(arrived) == 0 {
 		return
 	}
 	// The end of a transaction reaches the checkpoint after the target, whenever brokers come to that.
 	eventually(o.t, func() string {
-		listed := o.list()
+		listed, _ := o.list()
 		for _, at := range arrived {
 			if _, has := listed[at]; has {
 				return fmt.Sprintf("%v has arrived, and is listed", at)
@@ -294,7 +356,7 @@ func (o *lookout) look() {
 }
 
 // compare returns what is listed that had arrived before.
-func (o *lookout) compare(listed map[topics.Place]int64, began, ended time.Time) (arrived []topics.Place) {
+func (o *lookout) compare(listed map[topics.Place]int64, readTo [4]int64, began, ended time.Time) (arrived []topics.Place) {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -313,9 +375,14 @@ func (o *lookout) compare(listed map[topics.Place]int64, began, ended time.Time)
 		}
 	}
 	for at, r := range o.near {
-		if _, has := listed[at]; !has && r.written.Before(began) && r.due > ended.UnixMilli()+1000 {
-			o.t.Errorf("%v is due in %d ms, and is not listed", at, r.due-ended.UnixMilli())
+		if _, has := listed[at]; has || r.written.After(began) || r.due <= ended.UnixMilli()+1000 {
+			continue
 		}
+		if at.Offset >= readTo[at.Partition] {
+			o.unread++ // a transaction is open before it: replicas do not see it either
+			continue
+		}
+		o.t.Errorf("%v is due in %d ms, and is not listed", at, r.due-ended.UnixMilli())
 	}
 	return arrived
 }
