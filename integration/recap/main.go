@@ -70,7 +70,7 @@ func follow(from io.Reader, to io.Writer) error {
 }
 
 const (
-	mostSaid  = 12  // messages of a test, the last ones
+	mostSaid  = 12  // messages of a test: the last ones, and the first one from each place in its source
 	mostLines = 3   // of a message
 	mostBytes = 400 // of a line
 )
@@ -104,8 +104,9 @@ func (r *recap) take(e event) {
 		r.more[name] = 0
 	case message.MatchString(e.Output):
 		r.more[name] = mostLines
-		if n := len(r.said[name]) - mostSaid; n >= 0 {
-			r.said[name] = r.said[name][n+1:]
+		if said := r.said[name]; len(said) >= mostSaid {
+			i := spare(said)
+			r.said[name] = slices.Delete(said, i, i+1)
 		}
 		r.said[name] = append(r.said[name], "")
 	}
@@ -119,6 +120,19 @@ func (r *recap) take(e event) {
 	}
 	said := r.said[name]
 	said[len(said)-1] += line + "\n"
+}
+
+// spare is which message is left out: the oldest one that another one from the same place precedes, or else the oldest one.
+func spare(said []string) int {
+	seen := map[string]bool{}
+	for i, m := range said {
+		at := message.FindString(m)
+		if seen[at] {
+			return i
+		}
+		seen[at] = true
+	}
+	return 0
 }
 
 // ended takes in that a test has ended, or with its package all that it has begun.

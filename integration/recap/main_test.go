@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,17 +47,32 @@ func TestRecapSaysWhatHasFailedAndNothingElse(t *testing.T) {
 	}
 }
 
+// What a test says again and again does not push out what it has said once.
 func TestRecapOfManyMessages(t *testing.T) {
 	var r recap
+	r.take(event{"output", "pkg", "Test", "    a_test.go:7: the cause\n"})
 	for i := range 3 * mostSaid {
-		r.take(event{"output", "pkg", "Test", fmt.Sprintf("    a_test.go:%d: said\n", i)})
+		r.take(event{"output", "pkg", "Test", fmt.Sprintf("    a_test.go:8: said %d\n", i)})
 	}
 	if got := r.String(); got != "" {
 		t.Errorf("nothing has failed:\n%s", got)
 	}
 	r.take(event{"fail", "pkg", "Test", ""})
-	got := strings.Split(strings.TrimSpace(r.String()), "\n")
-	if n, first := len(got), got[2]; n != 2+mostSaid || first != fmt.Sprintf("    a_test.go:%d: said", 2*mostSaid) {
-		t.Errorf("%d lines, the first is %q", n, first)
+	got := strings.Split(strings.TrimSpace(r.String()), "\n")[1:]
+	want := []string{"    a_test.go:7: the cause", "    a_test.go:8: said 0"}
+	for i := 2*mostSaid + 2; i < 3*mostSaid; i++ {
+		want = append(want, fmt.Sprintf("    a_test.go:8: said %d", i))
+	}
+	if got = got[1:]; !slices.Equal(got, want) {
+		t.Errorf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for i := range mostSaid {
+		r.take(event{"output", "pkg", "Places", fmt.Sprintf("    a_test.go:%d: said\n", i)})
+	}
+	r.take(event{"output", "pkg", "Places", "panic: at last\n"})
+	r.failed = nil
+	r.take(event{"fail", "pkg", "Places", ""})
+	if got := r.String(); strings.Contains(got, ":0: ") || !strings.HasSuffix(got, "panic: at last\n") {
+		t.Errorf("got:\n%s", got)
 	}
 }
