@@ -184,12 +184,8 @@ func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, 
 	var n headerMap
 	if r := p.understand(&q, &n, headers, written, offset, m, due); r != nil {
 		r.Header = n.writtenAs(r.Header, headers)
-		switch {
-		case due != 0 || q.Retry || r.Code == CodeNoDue || r.Code == CodeUnparsableDue || r.Code == CodeDueOutOfRange:
-		case q.Due == 0:
-			r.Due = n.dueOfRefused(p, headers, written, offset)
-		case p.delay == 0 && !p.retries():
-			r.Due = q.Due
+		if due == 0 {
+			r.Due = n.dueOfRefused(p, r.Code, headers, written, offset)
 		}
 		return Request{}, r
 	}

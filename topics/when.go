@@ -46,10 +46,13 @@ func (p *Parser) due(q *Request, n *headerMap, headers []kgo.RecordHeader, writt
 	return refuse(f.code, StageParse, header, raw, "%s%s", f.why, hint(at == fieldUntil, raw))
 }
 
-// dueOfRefused is the due time of a request that is refused for another header than those that say it; 0 where none is known.
-func (n *headerMap) dueOfRefused(p *Parser, headers []kgo.RecordHeader, written Stamp, offset int64) int64 {
+// dueOfRefused is the due time of a request that is refused for another header than those that say it; 0 where none is known, or the route gives it.
+func (n *headerMap) dueOfRefused(p *Parser, code Code, headers []kgo.RecordHeader, written Stamp, offset int64) int64 {
 	var q Request
-	if n.cancels || n.at[fieldCancel] != 0 || p.delay > 0 || p.retries() || p.due(&q, n, headers, written, offset) != nil {
+	switch {
+	case code == CodeNoDue, code == CodeUnparsableDue, code == CodeDueOutOfRange:
+		return 0 // and what is too long to be understood is not read again
+	case n.cancels, n.at[fieldCancel] != 0, p.delay > 0, p.retries(), p.due(&q, n, headers, written, offset) != nil:
 		return 0
 	}
 	return q.Due

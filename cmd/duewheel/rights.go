@@ -70,8 +70,7 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 		problems = append(problems, topics.Problem{Severity: severity, What: what, Why: why,
 			Mend: fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> %s", strings.Join(s.Brokers, ","), resource)})
 	}
-	err = mayRead(ctx, cl, s.Group)
-	switch {
+	switch err := mayRead(ctx, cl, s.Group); {
 	case errors.Is(err, kerr.GroupAuthorizationFailed):
 		report(topics.Error, "duewheel may not read the group "+s.Group, "no replica can join it, so nothing is delivered", "--operation Read --group "+s.Group)
 	case err != nil:

@@ -125,11 +125,17 @@ func (w *index) lookUp(likely iter.Seq2[int, []byte], most int) error {
 	if !w.identified || w.store == nil {
 		return nil
 	}
-	hashes := make([]idHash, most)
-	absent := make(map[idHash]struct{}, most)
+	var hashes []idHash
+	var absent map[idHash]struct{}
 	for i, id := range likely {
+		if absent == nil {
+			hashes, absent = make([]idHash, most), make(map[idHash]struct{}, most)
+		}
 		hashes[i] = w.ids.hash(id)
 		absent[hashes[i]] = struct{}{}
+	}
+	if absent == nil {
+		return nil
 	}
 	err := w.inStore(likely, func(i int, _ indexEntry) { delete(absent, hashes[i]) })
 	if err == nil {
