@@ -92,8 +92,8 @@ func ownRights(ctx context.Context, cl *kgo.Client, s settings) (problems []topi
 	return problems, nil
 }
 
-// mayRead reports whether we may join a group, by the heartbeat of a member that no group has: it needs the same right, and changes nothing. Who
-// describes a group is not told what it may do with one that has no members yet, as it is before the first replica starts.
+// mayRead reports whether we may join a group, by the heartbeat of a member that no group has: it needs the same right, and changes nothing. Brokers
+// that describe a group which does not exist yet, as before the first replica starts, do not say what we may do with it.
 func mayRead(ctx context.Context, cl *kgo.Client, group string) error {
 	req := kmsg.NewPtrHeartbeatRequest()
 	req.Group, req.MemberID, req.Generation = group, "duewheel-topics-check", -1
