@@ -266,8 +266,10 @@ var (
 	letterInk = []string{"#", "=", "+", "."}
 )
 
-// mostBars are drawn; what is due later is one line.
-const mostBars = 60
+const (
+	mostBars     = 60 // are drawn; what is due later is one line
+	shortestRoom = 4  // columns for a bar, however narrow a terminal is
+)
 
 // draw makes text of it that fits so many columns.
 func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, columns int) string {
@@ -284,7 +286,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, 
 	var b strings.Builder
 	figures := len(thousands(widest))
 	labels := len("2006-01-02 15:04")
-	room := columns - labels - 1 - figures - 2
+	room := max(columns-labels-1-figures-2, shortestRoom)
 	line := func(label string, r *agendaRow, scaled bool) {
 		bar := ""
 		if scaled {

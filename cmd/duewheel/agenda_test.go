@@ -64,6 +64,16 @@ the last is due 2026-11-20 17:10:00, in 4 h
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
+	for line := range strings.SplitSeq(s.draw(s.rows(byHour, now), byHour, now, letterInk, 30), "\n\n") { // bars, and what they mean
+		for row := range strings.SplitSeq(line, "\n") {
+			if strings.ContainsAny(row, "#=+.") && len(row) > 30 && strings.Contains(row, ":00 ") {
+				t.Errorf("on 30 columns: %q", row)
+			}
+		}
+	}
+	if got := s.draw(s.rows(byHour, now), byHour, now, letterInk, 10); !strings.Contains(got, "2026-11-20 15:00 1,000  ##==\n") {
+		t.Errorf("on 10 columns:\n%s", got)
+	}
 	four := schedule{zone: now.Location()}
 	for _, target := range []string{"a", "b", "c", "d"} {
 		four.add(ahead.Pending{Due: now.UnixMilli(), Target: target}, now.UnixMilli())

@@ -89,6 +89,9 @@ func (c *choice) open(ctx context.Context, l *letters, want filter, stderr io.Wr
 		if err != nil {
 			return nil, err
 		}
+		if note := noteBeyond(all, from); note != "" {
+			fmt.Fprintln(stderr, note)
+		}
 		if all, err = onwards(all, from); err != nil {
 			return nil, err
 		}

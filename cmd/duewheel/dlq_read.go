@@ -61,6 +61,8 @@ func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missin
 		switch err := details[topic].Err; {
 		case errors.Is(err, kerr.UnknownTopicOrPartition) && !mustExist:
 			missing = append(missing, topic)
+		case errors.Is(err, kerr.UnknownTopicOrPartition):
+			return nil, nil, fmt.Errorf("the topic %s does not exist", topic)
 		case err != nil:
 			return nil, nil, askFor("Read", fmt.Errorf("topic %s: %w", topic, err), topic)
 		default:
@@ -147,6 +149,16 @@ func onwards(all []span, from position) ([]span, error) {
 		return nil, fmt.Errorf("%s has no partition %d", from.topic, from.partition)
 	}
 	return kept, nil
+}
+
+// noteBeyond says that a place to begin with lies beyond what its partition has; "" where it does not.
+func noteBeyond(all []span, from position) string {
+	for _, s := range all {
+		if s.topic == from.topic && s.partition == from.partition && from.offset >= s.end {
+			return fmt.Sprintf("note: %s/%d ends at offset %d: nothing of it lies at or behind --from %s", s.topic, s.partition, s.end, from)
+		}
+	}
+	return ""
 }
 
 // errEnough ends a reading that has seen what it was for.

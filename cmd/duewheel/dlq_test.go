@@ -158,6 +158,10 @@ func TestDLQList(t *testing.T) {
 			}
 		})
 	}
+	if out, notes, err := both(t, "dlq", "ls", "-c", config, "--from", "parked/0@100"); err != nil || !strings.Contains(notes, "note: parked/0 ends at offset 1: nothing of it lies at or behind --from parked/0@100\n") ||
+		strings.Contains(out, " parked/0@") {
+		t.Errorf("from beyond the end: %v %q\n%s", err, notes, out)
+	}
 	if _, notes, err := both(t, "dlq", "ls", "-c", config, "--route", "delays"); err != nil || notes != "" {
 		t.Errorf("the topics of other routes are looked at: %v %q", err, notes)
 	}
@@ -348,10 +352,10 @@ func TestDLQSaysWhatIsWrong(t *testing.T) {
 		{"which dead letter topic? Name a configuration that has routes with -c, or the topic with -t", inBoth(every, "-b", addr, "-y")},
 		{"-t delays is a delay topic; its dead letters are in delays.dead", inBoth(every, "-c", config, "-t", "delays", "-y")},
 		{"--route delay is not the delay topic of any route of the configuration; those are delays, retries", inBoth(filters, "-c", config, "--route", "delay", "-y")},
-		{"topic nowhere: UNKNOWN_TOPIC_OR_PARTITION", inBoth(every, "-b", addr, "-t", "nowhere", "-y")},
+		{"the topic nowhere does not exist", inBoth(every, "-b", addr, "-t", "nowhere", "-y")},
 		{"kafka.brokers is missing", inBoth(every, "-t", "dead", "-y")},
 		{"reach 127.0.0.1:1: ", inBoth(every, "-b", "127.0.0.1:1", "-t", "dead", "-y")},
-		{"topic nowhere: UNKNOWN_TOPIC_OR_PARTITION", [][]string{{"dlq", "show", "-b", addr, "nowhere/0@1"}}},
+		{"the topic nowhere does not exist", [][]string{{"dlq", "show", "-b", addr, "nowhere/0@1"}}},
 		{"which dead letter topic? Name a configuration", [][]string{{"dlq", "show", "-b", addr, "delays.dead/0@0", "0@1"}}},
 		{"--limit 0: at least 1", [][]string{{"dlq", "ls", "--limit", "0"}}},
 		{"-o yaml: text or json", [][]string{{"dlq", "ls", "-o", "yaml"}, {"dlq", "show", "0@1", "-o", "yaml"}}},

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,7 +105,7 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 	if o.hasValue || o.nullValue {
 		return p.send(ctx, func(_ context.Context, yield func([]byte) bool) error { yield([]byte(o.value)); return nil })
 	}
-	if isTerminal(stdin) {
+	if isScreen(stdin) {
 		fmt.Fprintln(stderr, "each line is the value of a record; Ctrl-D ends")
 	}
 	err = p.send(ctx, func(ctx context.Context, yield func([]byte) bool) error { return readLines(ctx, stdin, yield) })
@@ -205,16 +203,6 @@ func readLines(ctx context.Context, from io.Reader, yield func([]byte) bool) err
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// isTerminal tells whether a person is to type what is read.
-func isTerminal(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&fs.ModeCharDevice != 0
 }
 
 func (o *order) explain(err error) error {

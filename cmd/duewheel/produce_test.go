@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/creack/pty"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -77,6 +80,29 @@ func TestProduceLinesAndNulls(t *testing.T) {
 }
 
 // How large a record may be is for its topic to say: the client's own limit is lower than Kafka's.
+func TestProduceTellsAPersonHowToEnd(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1})
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = master.Close(), tty.Close() })
+	if _, err := master.Write([]byte{4}); err != nil { // Ctrl-D
+		t.Fatal(err)
+	}
+	none, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
+	for in, want := range map[*os.File]string{tty: "each line is the value of a record; Ctrl-D ends\n0 records written to delays\n", none: "0 records written to delays\n"} {
+		var notes bytes.Buffer
+		if err := run(t.Context(), []string{"produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "5m", "--no-check"}, in, io.Discard, &notes); err != nil || notes.String() != want {
+			t.Errorf("%s: %v %q", in.Name(), err, notes.String())
+		}
+	}
+}
+
 func TestProduceLargeRecord(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1})
 	value := make([]byte, 1_040_000)

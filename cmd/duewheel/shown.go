@@ -164,7 +164,7 @@ func wrapped(parts []string, sep string, columns int) string {
 // columnsOf is how wide a terminal is, or else.
 func columnsOf(w io.Writer, other int) int {
 	if f := fileOf(w); f != nil {
-		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns >= 40 {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
 			return columns
 		}
 	}
