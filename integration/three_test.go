@@ -2,7 +2,12 @@ package integration
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,6 +99,7 @@ func partitionAway(t *testing.T, c *brokers.Cluster) {
 	if err := c.Node(3).Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	s.lookWithoutPartition(there, 2)
 	p := s.start(s.replica())
 	s.awaitDelivered(there)
 	eventually(t, func() string {
@@ -109,6 +115,48 @@ func partitionAway(t *testing.T, c *brokers.Cluster) {
 	s.arrive()
 	p.stop()
 	s.judge()
+}
+
+// lookWithoutPartition: commands say which partition has no leader, and what the others have.
+func (s *stage) lookWithoutPartition(there int64, away int32) {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "duewheel.yaml")
+	yaml := fmt.Sprintf("kafka: {brokers: [%s]}\ngroup: {id: %s}\nroutes:\n  - {topic: %[2]s, dead_letter: %s, targets: {allow: [\"%[2]s.target-*\"]}}\n",
+		strings.Join(s.cluster.Addrs(), ", "), s.name, s.route.DeadLetter)
+	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	without := fmt.Sprintf("%s/%d: ", s.name, away)
+	pending := fmt.Sprintf("%d records are pending", there)
+	buildBinary(s.t)
+	var all sync.WaitGroup // each of them waits for the leader for some time
+	for _, test := range []struct {
+		args  []string
+		code  int
+		wants []string
+	}{
+		{[]string{"ls", "--limit", "0"}, 1, []string{pending, without}},
+		{[]string{"agenda"}, 1, []string{fmt.Sprintf("%d records pending", there), without}},
+		{[]string{"checkpoints"}, 1, []string{s.name + " 0 ", s.name + " 1 ", without}},
+		{[]string{"verify"}, 2, []string{without}},
+		{[]string{"topics", "check"}, 1, []string{"no leader"}},
+		{[]string{"get", "0-0-1"}, 1, []string{"is due at another time than 0-0-1 says"}},
+		{[]string{"get", fmt.Sprintf("%d-0-1", away)}, 1, []string{without}},
+	} {
+		all.Go(func() {
+			began := time.Now()
+			cmd := exec.CommandContext(s.t.Context(), buildBinary(s.t), append(test.args, "-c", file)...)
+			out, _ := cmd.CombinedOutput()
+			said := strings.Join(strings.Fields(string(out)), " ")
+			for _, want := range test.wants {
+				if !strings.Contains(said, want) || cmd.ProcessState.ExitCode() != test.code {
+					s.t.Errorf("%v: code %d, and it does not say %q:\n%s", test.args, cmd.ProcessState.ExitCode(), want, out[max(len(out)-2000, 0):])
+				}
+			}
+			s.t.Logf("%v: code %d after %v", test.args, cmd.ProcessState.ExitCode(), time.Since(began).Round(time.Millisecond))
+		})
+	}
+	all.Wait()
 }
 
 // The broker that coordinates the group is killed, and then the one that took its place. Delivery goes on while it is away.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/bench/check"
 )
@@ -289,7 +290,7 @@ func (v *Verifier) describe(ctx context.Context, t *topic) {
 // list makes one map of listed offsets.
 func list(listed kadm.ListedOffsets, err error) (map[place]int64, error) {
 	if err != nil {
-		return nil, fmt.Errorf("list offsets: %w", err)
+		return nil, fmt.Errorf("list offsets%s: %w", unlisted(err), err)
 	}
 	all := make(map[place]int64)
 	for topic, partitions := range listed {
@@ -301,6 +302,19 @@ func list(listed kadm.ListedOffsets, err error) (map[place]int64, error) {
 		}
 	}
 	return all, nil
+}
+
+// unlisted says which partition it is whose leader has not answered, as there is none.
+func unlisted(err error) string {
+	var some *kadm.ShardErrors
+	if !errors.As(err, &some) || len(some.Errs) == 0 {
+		return ""
+	}
+	req, ok := some.Errs[0].Req.(*kmsg.ListOffsetsRequest)
+	if !ok || len(req.Topics) == 0 || len(req.Topics[0].Partitions) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" of %s/%d", req.Topics[0].Topic, req.Topics[0].Partitions[0].Partition)
 }
 
 func sortedPlaces[V any](m map[place]V) []place {

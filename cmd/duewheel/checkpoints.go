@@ -33,7 +33,7 @@ type checkpointRow struct {
 	GivenUp      int64    `json:"given_up,omitempty"` // what lies below this offset was given up, and copies of it may lie at or above Offset
 	Parsers      []string `json:"parsers,omitempty"`  // <from>:<spec>
 
-	LogStart int64  `json:"log_start"`
+	LogStart int64  `json:"log_start"` // with log_end: -1 where the log cannot be asked
 	LogEnd   int64  `json:"log_end"`
 	Metadata string `json:"metadata,omitempty"` // as committed, where it cannot be read
 	Problem  string `json:"problem,omitempty"`
@@ -58,15 +58,15 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 			}
 			return withGroup(cmd.Context(), f, func(adm *kadm.Client, s settings) error {
 				rows, err := readCheckpoints(cmd.Context(), adm, s, only)
-				if err != nil {
+				if len(rows) == 0 {
 					return err
 				}
 				if asJSON {
 					enc := json.NewEncoder(cmd.OutOrStdout())
 					enc.SetIndent("", "  ")
-					return enc.Encode(rows)
+					return cmp.Or(enc.Encode(rows), err)
 				}
-				return printCheckpoints(cmd.OutOrStdout(), rows)
+				return cmp.Or(printCheckpoints(cmd.OutOrStdout(), rows), err)
 			})
 		},
 	}
@@ -95,7 +95,7 @@ func withGroup(ctx context.Context, f *flags, fn func(*kadm.Client, settings) er
 var errNoGroup = errors.New("group.id is missing: give it in the file, as " + envName("group.id") + " or with -g")
 
 // readCheckpoints returns a row for each partition of the topics asked for: those of only, else the
-// routes' and all that the group has committed for.
+// routes' and all that the group has committed for. Where a log cannot be asked, the row says so, and so does the error.
 func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []string) ([]checkpointRow, error) {
 	committed, err := fetchOffsets(ctx, adm, s.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // such a group has committed nothing
@@ -125,31 +125,53 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 			return nil, askFor("Describe", fmt.Errorf("topic %s: %w", topic, err), topic)
 		}
 	}
-	starts, err := adm.ListStartOffsets(ctx, names...)
+	starts, err := listed(adm.ListStartOffsets(ctx, names...))
 	if err != nil {
 		return nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	ends, err := adm.ListEndOffsets(ctx, names...)
+	ends, err := listed(adm.ListEndOffsets(ctx, names...))
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
 	var rows []checkpointRow
+	var unasked []error
 	for _, topic := range names {
 		detail := details[topic]
 		for _, p := range detail.Partitions.Numbers() {
 			row := checkpointRow{Group: s.Group, Topic: topic, Partition: p}
-			start, _ := starts.Lookup(topic, p)
-			end, _ := ends.Lookup(topic, p)
-			if err := cmp.Or(start.Err, end.Err); err != nil {
-				return nil, fmt.Errorf("list offsets of %s/%d: %w", topic, p, err)
+			var err error
+			if row.LogStart, row.LogEnd, err = boundsOf(starts, ends, topic, p); err != nil {
+				row.LogStart, row.LogEnd = -1, -1
+				unasked = append(unasked, err)
 			}
-			row.LogStart, row.LogEnd = start.Offset, end.Offset
 			c, ok := committed.Lookup(topic, p)
 			row.judge(c, ok, detail.ID)
 			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	return rows, joinLines(unasked...)
+}
+
+// listed are the offsets that brokers have told, if any has.
+func listed(all kadm.ListedOffsets, err error) (kadm.ListedOffsets, error) {
+	var some *kadm.ShardErrors
+	if errors.As(err, &some) && !some.AllFailed {
+		err = nil
+	}
+	return all, err
+}
+
+// boundsOf are the start and the end of a partition's log.
+func boundsOf(starts, ends kadm.ListedOffsets, topic string, p int32) (start, end int64, err error) {
+	s, asked := starts.Lookup(topic, p)
+	e, too := ends.Lookup(topic, p)
+	if err = cmp.Or(s.Err, e.Err); err == nil && (!asked || !too) {
+		err = kerr.LeaderNotAvailable // kadm leaves such a partition out
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("list offsets of %s/%d: %w", topic, p, err)
+	}
+	return s.Offset, e.Offset, nil
 }
 
 // coordinatorPatience is how long a cluster that has never had a group takes to make __consumer_offsets,
@@ -175,6 +197,9 @@ func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.Off
 // judge fills in what is committed, and says what keeps a processor from going on from it.
 func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	r.Behind = r.LogEnd - r.LogStart
+	if r.LogEnd < 0 {
+		r.Problem = "its log cannot be asked"
+	}
 	switch {
 	case !ok:
 		return
@@ -203,6 +228,7 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	switch {
 	case checkpoint.TopicID != [4]byte(id[:4]):
 		r.Problem = "of another topic of this name: the topic was made anew"
+	case r.LogEnd < 0: // said above
 	case r.LogStart > checkpoint.LowWater:
 		r.Problem = fmt.Sprintf("the log begins at %d: it has lost pending records", r.LogStart)
 	case c.At > r.LogEnd:
@@ -226,7 +252,11 @@ func printCheckpoints(w io.Writer, rows []checkpointRow) error {
 				watermark = fmt.Sprintf("%s:%d", time.UnixMilli(r.WatermarkDue).UTC().Format("2006-01-02T15:04:05.000Z"), r.WatermarkSeq)
 			}
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%d..%d\t%s\t%s\n", r.Topic, r.Partition, offset, r.Behind, watermark, low, r.LogStart, r.LogEnd, r.Writer, note)
+		behind, log := fmt.Sprint(r.Behind), fmt.Sprintf("%d..%d", r.LogStart, r.LogEnd)
+		if r.LogEnd < 0 {
+			behind, log = "-", "-"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Topic, r.Partition, offset, behind, watermark, low, log, r.Writer, note)
 	}
 	return t.Flush()
 }

@@ -72,22 +72,21 @@ func (l *letters) spans(ctx context.Context, mustExist bool) (all []span, missin
 	if len(there) == 0 {
 		return nil, missing, nil // kadm takes none for all
 	}
-	starts, err := l.adm.ListStartOffsets(ctx, there...)
+	starts, err := listed(l.adm.ListStartOffsets(ctx, there...))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	ends, err := l.adm.ListCommittedOffsets(ctx, there...)
+	ends, err := listed(l.adm.ListCommittedOffsets(ctx, there...))
 	if err != nil {
 		return nil, nil, fmt.Errorf("list end offsets: %w", err)
 	}
 	for _, topic := range there {
 		for _, p := range details[topic].Partitions.Numbers() {
-			start, _ := starts.Lookup(topic, p)
-			end, _ := ends.Lookup(topic, p)
-			if err := cmp.Or(start.Err, end.Err); err != nil {
-				return nil, nil, fmt.Errorf("list offsets of %s/%d: %w", topic, p, err)
+			start, end, err := boundsOf(starts, ends, topic, p)
+			if err != nil {
+				return nil, nil, err
 			}
-			all = append(all, span{topic, p, start.Offset, end.Offset})
+			all = append(all, span{topic, p, start, end})
 		}
 	}
 	return all, missing, nil

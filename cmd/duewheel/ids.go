@@ -66,11 +66,11 @@ func sampleTopics(ctx context.Context, cl *kgo.Client, want topics.Expect) ([]to
 
 // lastOf are the parts of a topic that make up its sample.
 func lastOf(ctx context.Context, adm *kadm.Client, topic string) (all []span, err error) {
-	starts, err := adm.ListStartOffsets(ctx, topic)
+	starts, err := listed(adm.ListStartOffsets(ctx, topic))
 	if err != nil {
 		return nil, fmt.Errorf("list start offsets: %w", err)
 	}
-	ends, err := adm.ListEndOffsets(ctx, topic)
+	ends, err := listed(adm.ListEndOffsets(ctx, topic))
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
