@@ -192,16 +192,19 @@ func TestTurnWaitsForAudit(t *testing.T) {
 
 // A transaction whose audit is refused does not happen, and no record is to blame for that.
 func TestTurnWithRefusedAudit(t *testing.T) {
-	for _, why := range []*kerr.Error{kerr.InvalidRecord, kerr.TopicAuthorizationFailed} {
+	for _, test := range []struct{ why, others *kerr.Error }{{why: kerr.InvalidRecord}, {why: kerr.TopicAuthorizationFailed}, {kerr.InvalidRecord, kerr.InvalidRecord}} {
 		l, w := testCluster(t, auditing)
 		l.auditIs(targets.Ready)
-		tn := readyTurn(t, l, w)
-		w.refuse(testAudit, why, nil)
+		tn := readyTurn(t, l, w, req(0, testNow, "orders"), req(1, testNow+60_000, "orders")) // one is delivered, and one is told of as accepted
+		w.refuse(testAudit, test.why, test.others)
 		tn.run(t.Context())
 		equal(t, "outcome", tn.outcome, outcomeAborted)
 		equals(t, "decisions", only(w.take(), "EndTxn"), nil)
-		if tn.blamed[testAudit] == nil || len(tn.blamed) != 1 || tn.rejected != nil {
-			t.Errorf("%v: blamed are %v, and refused is %v", why, tn.blamed, tn.rejected)
+		if tn.blamed[testAudit] == nil || tn.rejected != nil {
+			t.Errorf("%v, and of others %v: blamed are %v, and refused is %v", test.why, test.others, tn.blamed, tn.rejected)
+		}
+		if len(tn.blamed) != 1 && test.others == nil {
+			t.Errorf("%v: blamed are %v", test.why, tn.blamed)
 		}
 	}
 }
