@@ -157,6 +157,9 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		case !w.Read:
 			text += "; no replica has read it yet"
 		}
+		if one.blind {
+			text += "; unless it is a duplicate, or replaces nothing: what lies before it was not searched (--patience)"
+		}
 		if !one.whole() {
 			text += fmt.Sprintf("; unless one of the last %s of the log have taken it away, which were not searched (--patience)", count(one.end-one.to, "record"))
 		}

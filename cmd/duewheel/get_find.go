@@ -21,6 +21,7 @@ type foundRecord struct {
 	got    *ahead.Looked
 	fate   ahead.Fate
 	other  bool        // it is no request, so it has no fate
+	blind  bool        // what lies before it was not searched, and has a say in what becomes of it
 	record *kgo.Record // nil: it is not in the log any more
 	by     *kgo.Record // what has done it; nil: nothing, or it is not known
 	audit  []auditRow
@@ -132,11 +133,18 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 		one.other = true // the fold has passed it over
 		return one, nil
 	}
-	one.fate = fates[0]
+	one.fate, one.blind = fates[0], got.Blind() && v.asksOthers(one)
 	if is := v.handleOf(one); is.Due != h.Due && one.fate.Due > topics.AtOnce {
 		return nil, fmt.Errorf("the record at offset %d of %s is due at another time than %s says: its handle is %s", h.Offset, p, h, is)
 	}
 	return one, v.fillBy(ctx, one)
+}
+
+// asksOthers tells whether what becomes of a request follows from others, too: it has an id, or replaces one.
+func (v *view) asksOthers(one *foundRecord) bool {
+	r := one.record
+	q, err := one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+	return err == nil && (q.ID != nil || q.Replaces)
 }
 
 // removed says that a record lay before the beginning of its log, and that no copy of it was found.

@@ -114,6 +114,10 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 		_, text := v.says(one)
 		return nil, fmt.Errorf("%s does not wait: %s", name, text)
 	}
+	if route := v.routes[one.got.Topic]; one.blind && (route == nil || route.ReplacesLate) {
+		return nil, fmt.Errorf("whether %s waits is not known: what lies before it was not read within %v, and may have its id, or be what it replaces. Its route delivers a replacement whatever it finds (on_late_replace), or is not known (-c)",
+			name, replacePatience/2)
+	}
 	if route := v.routes[one.got.Topic]; !one.whole() && (route == nil || route.ReplacesLate) {
 		return nil, fmt.Errorf("whether %s still waits is not known: the last %s of the log were not read within %v, and one may have cancelled it. Its route delivers a replacement whatever it finds (on_late_replace), or is not known (-c)",
 			name, count(one.end-one.to, "record"), replacePatience)

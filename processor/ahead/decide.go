@@ -90,7 +90,7 @@ func (p decision) answer(q *question) {
 	e := p.at(place)
 	switch {
 	case e.condition == isGone:
-	case q.must && !hit && (p.env.Route == nil || !p.env.Route.ReplacesLate):
+	case q.must && !hit && !p.blind && (p.env.Route == nil || !p.env.Route.ReplacesLate):
 		p.drop(place, cmp.Or(p.env.Route, &topics.Route{}).TooLateToReplace(nil, false))
 	default:
 		e.condition = isHeld

@@ -137,8 +137,8 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 }
 
 // Trace finds out what has become of the record at an offset, which is watched. It reads what lies behind that, and ends at a time: then
-// Stopped is set, and what lies at or above ReadTo may have taken the record away. Of one that the log has lost there is a fate if it was carried
-// and a copy was found.
+// Stopped is set, and what lies at or above ReadTo may have taken the record away. At or above O what lies before it has a say, too: for half of
+// the time that is read, and if it is more, Blind reports so. Of one that the log has lost there is a fate if it was carried and a copy was found.
 func (l *Looker) Trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
 	return settled(tp, func() (*Looked, error) { return l.trace(ctx, tp, id, until) })
 }
@@ -149,11 +149,25 @@ func (l *Looker) trace(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 		return nil, err
 	}
 	got.LogBegins(got.Bounds.Start)
-	if at := l.Watch.Offset; at < c.Offset && at >= got.Bounds.Start {
+	at := min(l.Watch.Offset, got.Bounds.Stable)
+	if at < c.Offset && at >= got.Bounds.Start {
 		got.position = at // what lies before it has no say; of what the log has lost a copy may be pending
 	}
-	r := reader{Looker: l, got: got, until: until}
+	now := time.Now()
+	r := reader{Looker: l, got: got, until: now.Add(until.Sub(now) / 2)}
 	r.expect(got.Bounds.Stable)
+	if err := r.read(ctx, at); err != nil {
+		return nil, err
+	}
+	if got.Stopped {
+		if got.Partition, err = New(l.env(got), c, got.Bounds.High); err != nil {
+			return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
+		}
+		got.LogBegins(got.Bounds.Start)
+		got.skip(at)
+		got.Stopped = false
+	}
+	r.until = until
 	if err := r.read(ctx, got.Bounds.Stable); err != nil {
 		return nil, err
 	}

@@ -59,6 +59,15 @@ func (s *sight) write(n int) {
 	}
 }
 
+// write1 writes a record, and returns its offset.
+func (s *sight) write1(r *kgo.Record) int64 {
+	s.Helper()
+	if err := s.cl.ProduceSync(s.Context(), r).FirstErr(); err != nil {
+		s.Fatal(err)
+	}
+	return r.Offset
+}
+
 // carry writes a copy of the record that write has made at an offset.
 func (s *sight) carry(offset int64) {
 	s.Helper()
@@ -322,6 +331,34 @@ func TestTraceBeginsAtItsRecord(t *testing.T) {
 	}
 	if f := got.Fates(); len(f) != 1 || f[0].State != IsPending || f[0].Waits.Offset != 15 {
 		t.Errorf("it has become %+v", f)
+	}
+}
+
+// What no owner has read yet is found behind however much that waits. What lies before it has a say in it if it has an id, or replaces another one: for
+// half of the time that is looked for.
+func TestTraceOfWhatIsNew(t *testing.T) {
+	s := newSight(t)
+	s.write(1500)
+	last := s.write1(request(0, testNow+1, topics.HeaderID, "a"))
+	again := s.write1(request(0, testNow+1, topics.HeaderID, "a"))
+	instead := s.write1(request(0, testNow+1, topics.HeaderReplace, topics.Handle{Offset: 7, Due: testNow + 8000}.String()))
+	for _, tt := range []struct {
+		at     int64
+		within time.Duration
+		want   State
+		blind  bool
+	}{
+		{1400, time.Minute, IsPending, false}, {1400, 0, IsPending, true},
+		{last, time.Minute, IsPending, false}, {again, time.Minute, IsDeadLettered, false}, {again, 0, IsPending, true}, {instead, time.Minute, IsPending, false}, {instead, 0, IsPending, true},
+	} {
+		s.l.Watch = Watch{Offset: tt.at, Has: true}
+		got, err := s.l.Trace(t.Context(), s.tp, s.id, time.Now().Add(tt.within))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := got.Fates(); len(f) != 1 || f[0].State != tt.want || got.Blind() != tt.blind {
+			t.Errorf("of offset %d within %v: %+v, blind: %v", tt.at, tt.within, f, got.Blind())
+		}
 	}
 }
 
