@@ -99,9 +99,11 @@ func borrowed(a *asked, headers []kgo.RecordHeader, tool string, keyed bool) {
 				continue
 			}
 			said := inTime(v, at == &a.lasting)
-			if a.seconds = a.seconds || b.seconds && len(said) > 0; at == &a.key {
+			if at == &a.key {
 				said = v
 			}
+			_, is := unwrapped(v)
+			a.seconds = a.seconds || b.seconds && len(said) > 0 && !is.instant()
 			*at = said
 		}
 	}

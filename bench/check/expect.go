@@ -28,6 +28,9 @@ type target struct {
 // may be later than the timestamp by which the checker judges.
 const doubtful = time.Hour
 
+// latest is the last due time that there is, in ms: the year 5138.
+const latest = 1e14
+
 // added is more than emitted headers can add to the size of a record. Between the size with and without it, a record may be
 // too large or not.
 const added = 1024
@@ -237,7 +240,7 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		return
 	case len(a.until) > 0:
 		due, ok := parseUntil(a.until)
-		if number, is := decimal(text(a.until)); a.seconds && is && number.Cmp(power(11)) >= 0 {
+		if a.seconds && noSeconds(a.until) {
 			e.refuse(DueOutOfRange)
 			return
 		}
@@ -257,7 +260,7 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		e.refuse(NoDue)
 		return
 	}
-	e.Due += rt.jitter(r.Partition, r.Offset)
+	e.Due = min(e.Due+rt.jitter(r.Partition, r.Offset), latest)
 	if limit := rt.MaxDelay.Milliseconds(); limit > 0 {
 		switch ahead := e.Due - timestamp; {
 		case ahead > limit+doubtful.Milliseconds():

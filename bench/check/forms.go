@@ -3,15 +3,12 @@ package check
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"math"
 	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // The forms of instants and durations that docs/requests.md and topics/doc.go name, each a function that reads it or does not. What none of
@@ -25,7 +22,6 @@ var spans = []func(v []byte, from int64) (millis int64, ok bool){plainMillis, go
 
 // parseUntil reads an instant.
 func parseUntil(v []byte) (millis int64, ok bool) {
-	v = unquoted(v)
 	for _, form := range instants {
 		if millis, ok = form(v); ok {
 			return millis, true
@@ -36,22 +32,12 @@ func parseUntil(v []byte) (millis int64, ok bool) {
 
 // parseFor reads a duration that begins at a time in ms.
 func parseFor(v []byte, from int64) (millis int64, ok bool) {
-	v = unquoted(v)
 	for _, form := range spans {
 		if millis, ok = form(v, from); ok {
 			return millis, true
 		}
 	}
 	return 0, false
-}
-
-// unquoted takes the quotes of a JSON string off.
-func unquoted(v []byte) []byte {
-	var inside string
-	if s := text(v); strings.HasPrefix(s, `"`) && json.Unmarshal([]byte(s), &inside) == nil {
-		return []byte(inside)
-	}
-	return v
 }
 
 // epoch is a number of seconds, milliseconds, microseconds or nanoseconds since 1970, by its size. One that is not text is binary, and then it
@@ -71,6 +57,16 @@ func epoch(v []byte) (millis int64, ok bool) {
 		return 0, false
 	}
 	return bySize(exact, false)
+}
+
+// noSeconds tells whether a value is a number, and not one of seconds since 1970: it is too large, or as binary too small.
+func noSeconds(v []byte) bool {
+	if n, binary := asBinary(v); binary {
+		back := turnedAround(v)
+		return (n < 1e8 || n >= 1e11) && (back < 1e8 || back >= 1e11)
+	}
+	number, is := decimal(text(v))
+	return is && number.Cmp(power(11)) >= 0
 }
 
 // bySize is a number since 1970 whose unit follows from how large it is.
@@ -315,12 +311,12 @@ func inMillis(nanos *big.Rat, negative bool) (millis int64, ok bool) {
 	return ceil(nanos.Mul(nanos, power(-6))), true
 }
 
-// text is a value without the spaces around it.
-func text(v []byte) string { return strings.TrimSpace(string(v)) }
+// text is a value without the white space of JSON around it. Any other is part of the value.
+func text(v []byte) string { return strings.Trim(string(v), " \t\r\n") }
 
 // asBinary reads up to eight bytes big-endian, as Java's LongSerializer and BigInteger write them, where they cannot be text.
 func asBinary(v []byte) (n int64, ok bool) {
-	if len(v) == 0 || len(v) > 8 || utf8.Valid(v) && !strings.ContainsFunc(string(v), unicode.IsControl) {
+	if len(v) == 0 || len(v) > 8 || isText(v) {
 		return 0, false
 	}
 	n = int64(int8(v[0]))
@@ -330,8 +326,13 @@ func asBinary(v []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// turnedAround reads eight bytes little-endian, as .NET writes them.
-func turnedAround(v []byte) int64 { return int64(binary.LittleEndian.Uint64(v)) }
+// turnedAround reads eight bytes little-endian, as .NET writes them. It is 0 where there are not eight.
+func turnedAround(v []byte) int64 {
+	if len(v) != 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(v))
+}
 
 func ceilMillis(d time.Duration) int64 { return ceilDiv(int64(d), 1e6) }
 

@@ -85,7 +85,7 @@ func (f *foreign) owed() int64 {
 
 // handle reads <partition>-<offset>-<due>.
 func handle(v []byte) (partition int32, offset, due int64, ok bool) {
-	parts := bytes.Split(bytes.TrimSpace(v), []byte("-"))
+	parts := bytes.Split(bytes.Trim(v, " \t\r\n"), []byte("-"))
 	if len(parts) != 3 {
 		return 0, 0, 0, false
 	}

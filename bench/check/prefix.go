@@ -45,7 +45,7 @@ func (rt *route) usual(headers []kgo.RecordHeader) []kgo.RecordHeader {
 // cancelsAlone tells whether a record is a cancel and nothing else, which is understood under its usual name on every route, or its dead letter.
 func cancelsAlone(headers []kgo.RecordHeader) bool {
 	headers = slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return strings.HasPrefix(h.Key, errorPrefix) })
-	return len(headers) > 0 && headers[0].Key == "delay-cancel" && (len(headers) == 1 || len(headers) == 2 && headers[1].Key == "delay-forwarded")
+	return len(headers) > 0 && headers[0].Key == "delay-cancel" && len(plain(headers[0].Value)) > 0 && (len(headers) == 1 || len(headers) == 2 && headers[1].Key == "delay-forwarded")
 }
 
 // asUsual is a record with headers of the usual prefix.

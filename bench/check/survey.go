@@ -141,7 +141,7 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 	if e.Outcome == Cancel || e.Outcome == Ignore {
 		return e
 	}
-	certain := e.Codes &^ (mayHappen | Expired | TooLate | DuplicateID)
+	certain := e.Codes &^ (mayHappen | Expired | InvalidExpiry | TooLate | DuplicateID) // which expiry cannot be read is known to the processor alone
 	if e.dueUnread {
 		certain &^= UnparsableDue | DueOutOfRange
 	}

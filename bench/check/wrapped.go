@@ -85,6 +85,9 @@ var (
 // range, is left in its envelope, which no form reads.
 func inTime(v []byte, span bool) []byte {
 	inside, is := unwrapped(v)
+	if isText(v) && !isText(inside) { // what is written as text is no binary number
+		return v
+	}
 	if len(inside) == 0 || is.Name == "" {
 		return inside
 	}
@@ -98,7 +101,7 @@ func inTime(v []byte, span bool) []byte {
 	shift, length := spansOf[is.Name]
 	number, ok := decimal(string(inside))
 	switch {
-	case strings.HasSuffix(is.Name, ".Date") && (strings.HasPrefix(is.Name, "io.debezium.time.") || strings.HasPrefix(is.Name, "org.apache.kafka.connect.data.")):
+	case is.date():
 		instant, exponent = true, 0
 		if ok {
 			number.Mul(number, new(big.Rat).SetInt64(24*time.Hour.Milliseconds()))
@@ -116,6 +119,16 @@ func inTime(v []byte, span bool) []byte {
 		return v
 	}
 	return []byte(number.FloatString(9))
+}
+
+// date tells whether it is a number of days since 1970, and instant, whether it is a number that says its unit.
+func (is schema) date() bool {
+	return is.Name == "org.apache.kafka.connect.data.Date" || is.Name == "io.debezium.time.Date"
+}
+
+func (is schema) instant() bool {
+	_, dated := instantsOf[is.Name]
+	return dated || is.date()
 }
 
 // unscaled is the number of a Connect Decimal, whose payload is the base64 of a big-endian integer.
