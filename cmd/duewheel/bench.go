@@ -82,7 +82,18 @@ func (f *flags) benchOptions(cmd *cobra.Command, o *bench.Options) (*slog.Logger
 	s, err := f.load()
 	opts, clientErr := s.clientOpts()
 	o.Client, o.Progress, o.MemoryBudget = opts, cmd.ErrOrStderr(), s.MemoryBudget
-	return s.logger(cmd.ErrOrStderr()), joinLines(err, clientErr, f.unmeasured())
+	return s.logger(cmd.ErrOrStderr()), joinLines(err, clientErr, f.unmeasured(), notNothing(cmd))
+}
+
+// notNothing refuses numbers that are 0 and a case without a name: a benchmark would take them for flags that were not given, and measure as much as ever.
+func notNothing(cmd *cobra.Command) error {
+	errs := []error{notEmpty(cmd, "case")}
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Value.Type() == "int" && flag.Value.String() == "0" {
+			errs = append(errs, fmt.Errorf("--%s 0: at least 1", flag.Name))
+		}
+	})
+	return joinLines(errs...)
 }
 
 // unmeasured refuses settings on the command line that a benchmark would leave out. A file may have them: it is there for others, too.
@@ -187,6 +198,9 @@ The exit code is 1 when something could not be measured; a goal that is missed i
 		Example: "  duewheel bench scale\n  duewheel bench scale --pending 100000000 --dir /data",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := notNothing(cmd); err != nil {
+				return err
+			}
 			o.Progress = cmd.ErrOrStderr()
 			results, err := bench.Scale(cmd.Context(), o)
 			return errors.Join(err, printBench(bench.Here(), results, asJSON, cmd.OutOrStdout()))

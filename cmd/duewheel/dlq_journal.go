@@ -48,7 +48,7 @@ func (j *journal) notAcknowledged(a *again) {
 // draw draws the bar, if there is one.
 func (j *journal) draw() {
 	if j.bar != nil {
-		fmt.Fprint(j.bar, progress(j.written.total, j.total, j.now().Sub(j.began)))
+		fmt.Fprint(j.bar, progress(j.written.total, j.total, j.now().Sub(j.began), columnsOf(j.bar, 80)))
 	}
 }
 
@@ -84,13 +84,17 @@ func (j *journal) interrupted(err error, pending []*again, canGoOn bool) error {
 
 const barWidth = 30
 
-// progress is the line that is drawn again and again.
-func progress(n, total int, passed time.Duration) string {
+// progress is the line that is drawn again and again. It leaves the last of so many columns free: what is wrapped cannot be drawn over.
+func progress(n, total int, passed time.Duration, columns int) string {
 	part := min(float64(n)/float64(max(total, 1)), 1)
-	full := int(part * barWidth)
 	left := ""
 	if n > 0 && n < total {
 		left = ", " + (time.Duration(float64(passed) * (1 - part) / part)).Round(time.Second).String() + " left"
 	}
-	return fmt.Sprintf("\r[%s%s] %d of %d (%.0f %%)%s\x1b[K", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), n, total, 100*part, left)
+	line := fmt.Sprintf("%d of %d (%.0f %%)%s", n, total, 100*part, left)
+	if room := min(columns-len("[] ")-len(line)-1, barWidth); room >= shortestRoom {
+		full := int(part * float64(room))
+		line = "[" + strings.Repeat("=", full) + strings.Repeat(" ", room-full) + "] " + line
+	}
+	return "\r" + clipped(line, columns-1, "") + "\x1b[K"
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -49,6 +51,24 @@ func TestJournalSaysWhereToGoOn(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", got, test.want)
 			}
 		})
+	}
+}
+
+// Wherever a signal ends a replay, the error is the signal, so that what the journal says of it is told.
+func TestReplayEndsWithTheSignal(t *testing.T) {
+	signal := errors.New("signal interrupt")
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	between := func(ctx context.Context, _ func(*letter) error) error { // two dead letters, where a marker of a transaction lies
+		interrupt(signal)
+		return fmt.Errorf("look: %w", ctx.Err())
+	}
+	s := sending{replay: &replay{rate: 1000}, journal: journal{stdout: io.Discard, now: time.Now}}
+	if err := s.run(ctx, between); err != signal {
+		t.Errorf("it ends with %v", err)
+	}
+	failed := errors.New("broken")
+	if err := s.run(ctx, func(context.Context, func(*letter) error) error { return failed }); err != failed {
+		t.Errorf("what has failed ends with %v", err)
 	}
 }
 

@@ -244,7 +244,7 @@ func TestDLQReplayAsks(t *testing.T) {
 		t.Errorf("after a no %d records were written", n)
 	}
 	out, _, bar, err := replayed(true)
-	if err != nil || out != "4 dead letters replayed: 2 unknown_target, 1 attempts_exhausted, 1 no_due\n" || bar != progress(4, 4, 0)+"\n" {
+	if err != nil || out != "4 dead letters replayed: 2 unknown_target, 1 attempts_exhausted, 1 no_due\n" || bar != progress(4, 4, 0, 80)+"\n" {
 		t.Errorf("yes: %v, printed %q, drew %q", err, out, bar)
 	}
 	for said, want := range map[string]bool{"y\n": true, " YES \n": true, "n\n": false, "\n": false, "": false, "yesterday\n": false} {
@@ -264,15 +264,19 @@ func TestReplayPaceAndProgress(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		n, total int
-		want     string
+		n, total, columns int
+		want              string
 	}{
-		{0, 10, "\r[" + strings.Repeat(" ", 30) + "] 0 of 10 (0 %)\x1b[K"},
-		{5, 10, "\r[" + strings.Repeat("=", 15) + strings.Repeat(" ", 15) + "] 5 of 10 (50 %), 8s left\x1b[K"},
-		{10, 10, "\r[" + strings.Repeat("=", 30) + "] 10 of 10 (100 %)\x1b[K"},
-		{11, 10, "\r[" + strings.Repeat("=", 30) + "] 11 of 10 (100 %)\x1b[K"},
+		{0, 10, 80, "\r[" + strings.Repeat(" ", 30) + "] 0 of 10 (0 %)\x1b[K"},
+		{5, 10, 80, "\r[" + strings.Repeat("=", 15) + strings.Repeat(" ", 15) + "] 5 of 10 (50 %), 8s left\x1b[K"},
+		{5, 10, 57, "\r[" + strings.Repeat("=", 15) + strings.Repeat(" ", 15) + "] 5 of 10 (50 %), 8s left\x1b[K"},
+		{5, 10, 37, "\r[" + strings.Repeat("=", 5) + strings.Repeat(" ", 5) + "] 5 of 10 (50 %), 8s left\x1b[K"}, // a line that is wrapped is not drawn over
+		{5, 10, 30, "\r5 of 10 (50 %), 8s left\x1b[K"},
+		{5, 10, 12, "\r5 of 10 (50\x1b[K"},
+		{10, 10, 80, "\r[" + strings.Repeat("=", 30) + "] 10 of 10 (100 %)\x1b[K"},
+		{11, 10, 80, "\r[" + strings.Repeat("=", 30) + "] 11 of 10 (100 %)\x1b[K"},
 	} {
-		if got := progress(test.n, test.total, 8*time.Second); got != test.want {
+		if got := progress(test.n, test.total, 8*time.Second, test.columns); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -45,6 +46,9 @@ func (s *sending) run(ctx context.Context, all chosen) error {
 		err = s.write(ctx)
 	}
 	s.journal.end()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(ctx)
+	}
 	return err
 }
 

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -33,8 +34,14 @@ func main() {
 
 // told is an error as people read it: of what a signal has ended, that it has.
 func told(ctx context.Context, err error) error {
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-		return fmt.Errorf("ended by %w", context.Cause(ctx))
+	why := context.Cause(ctx)
+	switch {
+	case why == nil:
+		return err
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("ended by %w", why)
+	case strings.HasPrefix(err.Error(), why.Error()): // and more, such as where to go on
+		return fmt.Errorf("ended by %w", err)
 	}
 	return err
 }

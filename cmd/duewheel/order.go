@@ -69,7 +69,7 @@ func (o *order) checkFlags() error {
 		}
 	}
 	for _, h := range o.headers {
-		if strings.HasPrefix(h, "=") {
+		if name, _, _ := strings.Cut(h, "="); name == "" {
 			errs = append(errs, fmt.Errorf("-H %q: a header has a name: name=value, or a name alone for a null value", h))
 		}
 	}

@@ -56,6 +56,9 @@ func TestToldOfASignal(t *testing.T) {
 	if got := told(ctx, read).Error(); got != "ended by signal interrupt" {
 		t.Error(got)
 	}
+	if got := told(ctx, fmt.Errorf("%w; 6 dead letters replayed before that", context.Cause(ctx))).Error(); got != "ended by signal interrupt; 6 dead letters replayed before that" {
+		t.Error(got)
+	}
 	if got := told(ctx, errFull); got != errFull {
 		t.Error(got)
 	}

@@ -46,6 +46,9 @@ must be empty: stop its processors first.`,
 			if err := joinLines(topicNames(cmd, "topic"), atMostOne(cmd, "to-beginning", "to-offset")); err != nil {
 				return err
 			}
+			if r.topic == "" {
+				return errors.New("which delay topic? Give it with -t")
+			}
 			if !r.toBeginning && !cmd.Flags().Changed("to-offset") {
 				return errors.New("say where to go on from: --to-beginning or --to-offset")
 			}
@@ -64,7 +67,6 @@ must be empty: stop its processors first.`,
 	p.BoolVar(&r.toBeginning, "to-beginning", false, "go on from the start of the log")
 	p.Int64Var(&r.toOffset, "to-offset", -1, "go on from this `offset`")
 	p.BoolVar(&r.force, "force", false, "also where the checkpoint is sound")
-	_ = cmd.MarkFlagRequired("topic")
 	return cmd
 }
 

@@ -44,7 +44,7 @@ func (b *bar) add(passed, more int64) {
 	b.n, b.of = b.n+passed, b.of+more
 	if now := time.Now(); !b.ended && now.Sub(b.began) > barAfter && now.Sub(b.drawn) > barEvery {
 		b.drawn, b.screen = now, true
-		fmt.Fprint(b.w, progress(int(b.n), int(b.of), now.Sub(b.began)))
+		fmt.Fprint(b.w, progress(int(b.n), int(b.of), now.Sub(b.began), columnsOf(b.w, 80)))
 	}
 }
 

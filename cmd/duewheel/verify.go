@@ -218,7 +218,7 @@ func (o *verifying) run(cmd *cobra.Command, f *flags) error {
 		began := time.Now()
 		config.Progress = func(done, of int64) {
 			if of > 0 {
-				fmt.Fprint(stderr, progress(int(done), int(of), time.Since(began)))
+				fmt.Fprint(stderr, progress(int(done), int(of), time.Since(began), columnsOf(stderr, 80)))
 			}
 		}
 	}
