@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,14 @@ func chosenPartition(cmd *cobra.Command, p int) error {
 		return fmt.Errorf("--partition %d: a partition is a number from 0", p)
 	}
 	return nil
+}
+
+// partitionOfName refuses a --partition that is not the one of a handle: that would be said not to be there.
+func partitionOfName(cmd *cobra.Command, p int, name string) error {
+	if h, is := topics.ParseHandle([]byte(strings.TrimSpace(name))); is && cmd.Flags().Changed("partition") && int(h.Partition) != p {
+		return fmt.Errorf("--partition %d: the handle %s is of partition %d", p, h, h.Partition)
+	}
+	return chosenPartition(cmd, p)
 }
 
 // topicNames refuses flags that name topics and hold no name, or one that no topic can have: nothing would be found, or something else be asked for.

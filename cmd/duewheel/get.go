@@ -46,13 +46,17 @@ An id is looked for in everything that may be pending.`,
 		Example: "  duewheel get -c duewheel.yaml 3-8812-1767225605123\n  duewheel get -b localhost:9092 -g duewheel -t delay-requests reminder-17 -o json",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := joinLines(topicNames(cmd, "topic", "audit"), chosenPartition(cmd, o.only), o.check(args[0])); err != nil {
+			if err := joinLines(topicNames(cmd, "topic", "audit"), partitionOfName(cmd, o.only, args[0]), o.check(args[0])); err != nil {
 				return err
 			}
 			return f.withViewOf(cmd.Context(), o.topic, o.only, cmd.ErrOrStderr(), func(v *view) error {
+				audit := cmp.Or(o.audit, v.settings.AuditTopic)
 				found, failed := v.named(cmd.Context(), args[0], o.patience)
+				if told := v.auditOfRemoved(cmd.Context(), audit, failed, o.patience); told != nil {
+					return o.showRemoved(cmd.OutOrStdout(), v, told)
+				}
 				for i, one := range found {
-					v.lookUpAudit(cmd.Context(), cmp.Or(o.audit, v.settings.AuditTopic), one, o.patience)
+					v.lookUpAudit(cmd.Context(), audit, one, o.patience)
 					if i > 0 && o.output == "text" {
 						fmt.Fprintln(cmd.OutOrStdout())
 					}
@@ -103,7 +107,7 @@ type recordRow struct {
 	State     string `json:"state"` // pending, overdue, late, arriving, delivered, resolved, cancelled, replaced, retried, dead_lettered or no_request
 	Says      string `json:"says"`  // the same in words
 	Due       int64  `json:"due,omitempty"`
-	Timestamp int64  `json:"timestamp"`
+	Timestamp int64  `json:"timestamp,omitempty"`
 	Target    string `json:"target,omitempty"`
 
 	By         *int64 `json:"by,omitempty"` // the offset of what has cancelled, replaced or carried it on, or of what is resolved may have
@@ -196,7 +200,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text += "; or else taken away by " + by + ", if no replica was there before"
 		}
 	}
-	if last := one.lastAudit(); last != nil && last.Event != topics.AuditAccepted.String() { // what became of what was accepted is known here
+	if last := outcomeOf(one.audit); last != nil { // what became of what was accepted is known here
 		state, text = last.Event, "the audit topic says "+last.Event+last.more()
 	}
 	return state, text
@@ -265,12 +269,7 @@ func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) 
 	}
 	line("target", row.Target)
 	line("size", sizeText(int64(ahead.SizeOf(r))))
-	if len(one.audit) > 0 {
-		fmt.Fprintln(t, "audit")
-		for _, a := range one.audit {
-			fmt.Fprintf(t, "  %s\t%s\n", local(time.UnixMilli(a.At).In(v.Now.Location())), visible(a.Event+a.more()))
-		}
-	}
+	v.printAudit(t, one.audit)
 	if len(row.Headers) > 0 {
 		fmt.Fprintln(t, "headers")
 		for i, h := range r.Headers {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -12,6 +13,7 @@ import (
 	"github.com/duewheel/duewheel/processor/ahead"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/producer"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // auditRow is what a record of the audit topic tells: docs/requests.md.
@@ -47,12 +49,23 @@ func (a *auditRow) more() string {
 	return text
 }
 
-// lastAudit is what was told last; nil: nothing.
-func (f *foundRecord) lastAudit() *auditRow {
-	if len(f.audit) == 0 {
+// outcomeOf is what was told last; nil: nothing, or no more than that the record was accepted.
+func outcomeOf(told []auditRow) *auditRow {
+	if len(told) == 0 || told[len(told)-1].Event == topics.AuditAccepted.String() {
 		return nil
 	}
-	return &f.audit[len(f.audit)-1]
+	return &told[len(told)-1]
+}
+
+// printAudit prints what the audit topic tells, if it does.
+func (v *view) printAudit(w io.Writer, told []auditRow) {
+	if len(told) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "audit")
+	for _, a := range told {
+		fmt.Fprintf(w, "  %s\t%s\n", local(time.UnixMilli(a.At).In(v.Now.Location())), visible(a.Event+a.more()))
+	}
 }
 
 // lookUpAudit reads what the audit topic tells of a record, if it can within a time. Its records have the handle for a key, so they are in one partition.
@@ -60,44 +73,50 @@ func (v *view) lookUpAudit(ctx context.Context, topic string, one *foundRecord, 
 	if topic == "" || one.record == nil || one.fate.Due <= 0 || patience == 0 {
 		return
 	}
-	if err := v.readAudit(ctx, topic, one, time.Now().Add(patience)); err != nil {
-		fmt.Fprintf(v.stderr, "note: the audit topic %s was not read: %v\n", topic, v.advise(err, topic))
-	}
+	one.audit = v.auditOf(ctx, topic, one.got.Topic, v.handleOf(one).String(), one.record.Timestamp, time.Now().Add(patience))
 }
 
-func (v *view) readAudit(ctx context.Context, topic string, one *foundRecord, until time.Time) error {
+// auditOf is what an audit topic tells of a handle in a delay topic since a time.
+func (v *view) auditOf(ctx context.Context, topic, of, key string, since, until time.Time) []auditRow {
+	told, err := v.readAudit(ctx, topic, of, key, since, until)
+	if err != nil {
+		fmt.Fprintf(v.stderr, "note: the audit topic %s was not read: %v\n", topic, v.advise(err, topic))
+	}
+	return told
+}
+
+func (v *view) readAudit(ctx context.Context, topic, of, key string, since, until time.Time) (told []auditRow, err error) {
 	adm := kadm.NewClient(v.cl)
 	details, err := adm.ListTopics(ctx, topic)
 	if err == nil {
 		err = details[topic].Err
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	key := v.handleOf(one).String()
 	d := details[topic]
 	tp := kafka.TopicPartition{Topic: topic}
 	tp.Partition = int32(producer.Partitioner().ForTopic(topic).Partition(&kgo.Record{Key: []byte(key), Partition: producer.AnyPartition}, len(d.Partitions)))
-	from, err := adm.ListOffsetsAfterMilli(ctx, one.record.Timestamp.Add(-v.Skew).UnixMilli(), topic)
+	from, err := adm.ListOffsetsAfterMilli(ctx, since.Add(-v.Skew).UnixMilli(), topic)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	bounds, err := v.Bounds(ctx, tp)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	at, _ := from.Lookup(topic, tp.Partition)
 	begin, end, reached := max(at.Offset, bounds.Start), bounds.Stable, int64(0)
 	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(d.ID), begin, end, func(r *kgo.Record) bool {
 		reached = r.Offset + 1
 		var a auditRow
-		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == one.got.Topic && a.Group == v.Group {
-			one.audit = append(one.audit, a)
+		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == of && a.Group == v.Group {
+			told = append(told, a)
 		}
 		return reached%1024 != 0 || time.Now().Before(until)
 	}, nil)
 	if err == nil && reached > 0 && reached < end && time.Now().After(until) {
 		fmt.Fprintf(v.stderr, "note: %s of the audit topic were not read (--patience)\n", count(end-reached, "record"))
 	}
-	return err
+	return told, err
 }

@@ -147,13 +147,22 @@ func (v *view) asksOthers(one *foundRecord) bool {
 	return err == nil && (q.ID != nil || q.Replaces)
 }
 
-// removed says that a record lay before the beginning of its log, and that no copy of it was found.
+// removedError says that a record lay before the beginning of its log, and that no copy of it was found.
+type removedError struct {
+	from   partitionOf
+	handle topics.Handle
+	text   string
+}
+
+func (r *removedError) Error() string { return r.text }
+
 func removed(p partitionOf, one *foundRecord, h topics.Handle) error {
 	unless := ""
 	if !one.whole() {
 		unless = fmt.Sprintf(" it was carried, to where the last %s of the log lie, which were not searched (--patience), or", count(one.end-one.to, "record"))
 	}
-	return fmt.Errorf("unknown: the log of %s begins at offset %d, and %s lay before that: retention has removed it, so it was resolved, unless%s the topic has lost pending records (`duewheel topics check`)", p, one.got.Bounds.Start, h, unless)
+	text := fmt.Sprintf("unknown: the log of %s begins at offset %d, and %s lay before that: retention or trimming has removed it, so it was resolved, unless%s the topic has lost pending records (`duewheel topics check`)", p, one.got.Bounds.Start, h, unless)
+	return &removedError{p, h, text}
 }
 
 // withID finds what has an id, or had it last.

@@ -43,7 +43,7 @@ route delivers it all the same.`,
 		Example: "  duewheel reschedule -c duewheel.yaml 3-8812-1767225605123 --for 2h\n  duewheel reschedule -c duewheel.yaml reminder-17 --until 2027-01-01T09:00:00+01:00",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := joinLines(topicNames(cmd, "topic"), chosenPartition(cmd, o.only), atMostOne(cmd, "for", "until"), notEmpty(cmd, "for", "until"), checkName(args[0]), (&order{wait: o.wait, until: o.until}).checkRequest())
+			err := joinLines(topicNames(cmd, "topic"), partitionOfName(cmd, o.only, args[0]), atMostOne(cmd, "for", "until"), notEmpty(cmd, "for", "until"), checkName(args[0]), (&order{wait: o.wait, until: o.until}).checkRequest())
 			if o.wait == "" && o.until == "" {
 				err = joinLines(err, errors.New("when? Give --until or --for"))
 			}
@@ -70,7 +70,7 @@ the route has a jitter, with one before that by so much.`,
 		Example: "  duewheel deliver-now -c duewheel.yaml 3-8812-1767225605123",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := joinLines(topicNames(cmd, "topic"), chosenPartition(cmd, o.only), checkName(args[0])); err != nil {
+			if err := joinLines(topicNames(cmd, "topic"), partitionOfName(cmd, o.only, args[0]), checkName(args[0])); err != nil {
 				return err
 			}
 			return o.run(cmd.Context(), f, args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// removedIn are those of an error's parts that are about a record which its log has no more: one for each topic that the handle may be of.
+func removedIn(err error) (all []*removedError) {
+	switch e := err.(type) {
+	case *removedError:
+		return []*removedError{e}
+	case interface{ Unwrap() error }:
+		return removedIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			all = append(all, removedIn(part)...)
+		}
+	}
+	return all
+}
+
+// toldOfRemoved is what the audit topic tells of a record that the log has no more.
+type toldOfRemoved struct {
+	*removedError
+	audit []auditRow
+}
+
+// auditOfRemoved reads what an audit topic tells of records that are not in the log any more. When they were written is not known; most have an
+// outcome when they were due, so what was told since then is read first.
+func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, patience time.Duration) (all []toldOfRemoved) {
+	if topic == "" || patience == 0 {
+		return nil
+	}
+	until := time.Now().Add(patience)
+	for _, r := range removedIn(failed) {
+		for _, since := range []time.Time{time.UnixMilli(r.handle.Due), time.UnixMilli(0)} {
+			told := v.auditOf(ctx, topic, r.from.Topic, r.handle.String(), since, until)
+			if outcomeOf(told) != nil {
+				all = append(all, toldOfRemoved{r, told})
+				break
+			}
+		}
+	}
+	return all
+}
+
+// showRemoved prints what is known of records that are not in the log any more.
+func (o *getting) showRemoved(w io.Writer, v *view, all []toldOfRemoved) error {
+	for i, r := range all {
+		last := outcomeOf(r.audit)
+		row := recordRow{Topic: r.from.Topic, Partition: r.handle.Partition, Offset: r.handle.Offset, Handle: r.handle.String(), State: last.Event,
+			Says: "the audit topic says " + last.Event + last.more(), Due: r.handle.Due, Headers: []readHeaderRow{}, Audit: r.audit}
+		if o.output == "json" {
+			if err := json.NewEncoder(w).Encode(row); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "%s/%d@%d, which is not in the log any more\n", row.Topic, row.Partition, row.Offset)
+		t := newAligned(w)
+		fmt.Fprintf(t, "  state\t%s\n  handle\t%s\n  due\t%s\n", visible(row.Says), row.Handle, formatMillis(row.Due))
+		v.printAudit(t, r.audit)
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
