@@ -61,13 +61,13 @@ func TestAppendDelivered(t *testing.T) {
 func TestAppendDeliveredOfNeighbours(t *testing.T) {
 	d := Delivered{Emit: EmitAll}
 	for _, c := range []struct {
-		topic     string
-		partition int32
-		fired     int64
-	}{{"a", 1, 5}, {"a", 2, 5}, {"b", 2, 5}, {"b", 2, 6}, {"a", 1, 5}} {
-		d.Topic, d.Partition, d.Fired = c.topic, c.partition, c.fired
+		prefix, topic string
+		partition     int32
+		fired         int64
+	}{{"delay-", "a", 1, 5}, {"delay-", "a", 2, 5}, {"delay-", "b", 2, 5}, {"delay-", "b", 2, 6}, {"x-wheel-", "c", 2, 6}, {"dw.", "d", 2, 6}, {"delay-", "a", 1, 5}} {
+		d.Prefix, d.Topic, d.Partition, d.Fired = c.prefix, c.topic, c.partition, c.fired
 		got, _ := AppendDelivered(nil, nil, &d, nil)
-		equal(t, show(got), fmt.Sprintf("delay-due=0\ndelay-source=%s/%d/0\ndelay-source-timestamp=0\ndelay-fired=%d\n", c.topic, c.partition, c.fired))
+		equal(t, show(got), fmt.Sprintf("%[1]sdue=0\n%[1]ssource=%[2]s/%[3]d/0\n%[1]ssource-timestamp=0\n%[1]sfired=%[4]d\n", c.prefix, c.topic, c.partition, c.fired))
 	}
 }
 

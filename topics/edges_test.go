@@ -27,6 +27,13 @@ func TestEmptyKeysHaveNoPartition(t *testing.T) {
 	}
 }
 
+// What was written without a timestamp cannot be delivered with that.
+func TestNoTimestampIsFired(t *testing.T) {
+	for millis, want := range map[int64]int64{T: T, 0: 0, -1: T + 2} {
+		equal(t, TimestampOriginal.Of(Origin{Timestamp: millis}, T+2), want)
+	}
+}
+
 // Where the prefix is another one, delay-cancel is a header of its users, but in a cancel and nothing else: what is forwarded.
 func TestCancelsUnderAnotherPrefix(t *testing.T) {
 	p := parser(t, "p1^x-wheel-")
