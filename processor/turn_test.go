@@ -299,6 +299,32 @@ func TestRouteDecidesWhatComesOut(t *testing.T) {
 	}
 }
 
+// What the route of one record has said holds for no other route.
+func TestRoutesOfNeighbours(t *testing.T) {
+	l, w := testCluster(t)
+	r := req(0, testNow, "orders")
+	r.Headers = append(r.Headers, kgo.RecordHeader{Key: "trace", Value: []byte("1")})
+	tn := readyTurn(t, l, w, r)
+	p := tn.parts[0].p
+	usual, again, denied := testRoute(false), testRoute(false), testRoute(false)
+	again.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: time.Second, Factor: 1, Max: time.Second}, MaxAttempts: 1, Strip: []string{"trace"}}
+	denied.Allow = []string{"bills"}
+	for i, tt := range []struct {
+		route topics.Route
+		kind  outputKind
+		first string // header
+	}{{again, outDelivered, topics.HeaderAttempt}, {usual, outDelivered, "trace"}, {denied, outDeadLetter, topics.HeaderUntil}} {
+		p.route = mustRoute(tt.route)
+		tn.renderParts(t.Context(), tn.parts)
+		if len(tn.render.outputs) <= i {
+			t.Fatalf("outputs are %+v", tn.render.outputs)
+		}
+		out := tn.render.outputs[i]
+		equal(t, "kind", out.kind, tt.kind)
+		equal(t, "header", out.rec.Headers[0].Key, tt.first)
+	}
+}
+
 // A target that has made a turn fail is tried with one record, of one turn at a time; the others are
 // carried on. Dead letters and retries, which can go nowhere else, all go.
 func TestOneRecordOnTrial(t *testing.T) {

@@ -118,3 +118,19 @@ func TestAgendaLater(t *testing.T) {
 		t.Errorf("%q, want %q", lines[mostBars], want)
 	}
 }
+
+// Of what says how a terminal writes, LC_ALL counts most and LANG least.
+func TestSpeaksUTF8(t *testing.T) {
+	for _, c := range []struct {
+		all, ctype, lang string
+		want             bool
+	}{
+		{"", "", "", false}, {"", "", "de_DE.UTF-8", true}, {"", "", "en_US.utf8", true}, {"", "C", "de_DE.UTF-8", false},
+		{"C", "C.UTF-8", "de_DE.UTF-8", false}, {"C.UTF-8", "C", "C", true},
+	} {
+		said := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
+		if got := speaksUTF8(func(name string) string { return said[name] }); got != c.want {
+			t.Errorf("%v: %v", said, got)
+		}
+	}
+}

@@ -26,6 +26,7 @@ func TestCancel(t *testing.T) {
 		{[]string{"-t", "delays", strings.Repeat("x", 257), "2-0-1767225605123"}, "an id has 256 bytes at most"},
 		{[]string{"-t", "delays", ""}, "neither a handle nor an id"},
 		{[]string{"-t", "delays", "3-0-1767225605123"}, "delays has no partition 3, only 0 to 2"},
+		{[]string{"-t", "delays", "3-0-1767225605123", "2-0-1767225605123"}, "delays has no partition 3, only 0 to 2"},
 		{[]string{"-t", "nowhere", "0-0-1767225605123"}, "duewheel topics create"},
 	} {
 		if out, err := command(t, "", append([]string{"cancel", "-b", addr}, bad.args...)...); err == nil || !strings.Contains(err.Error(), bad.says) || out != "" {
@@ -67,13 +68,17 @@ func TestCancelOfAMistypedHandle(t *testing.T) {
 
 // With a configuration nothing is written to a topic that is none of its delay topics, nor where nothing can be cancelled.
 func TestCancelKnowsRoutes(t *testing.T) {
-	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "orders": 1})
-	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}, {topic: fixed, target: orders, delay: 5m}]\n")
+	_, addr := cluster(t, map[string]int32{"delays": 1, "fixed": 1, "again": 1, "orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}, {topic: fixed, target: orders, delay: 5m},\n"+
+		"  {topic: again, target: orders, retry: {max_attempts: 3}}]\n")
 	for topic, says := range map[string]string{"delays": "", "orders": "is not the delay topic of any route", "fixed": "has a fixed delay"} {
 		_, err := command(t, "", "cancel", "-c", config, "-t", topic, "0-0-1767225605123")
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", topic, err, says)
 		}
+	}
+	if out, err := command(t, "", "cancel", "-c", config, "-t", "again", "0-0-1767225605123", "reminder-17"); err == nil || !strings.Contains(err.Error(), "whose records have no ids") {
+		t.Errorf("printed %q, %v", out, err)
 	}
 }
 

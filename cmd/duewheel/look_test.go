@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -422,42 +421,6 @@ func TestRescheduleWhatWasCarried(t *testing.T) {
 	}
 }
 
-// What the audit topic tells of a record counts more than what the watermark lets suppose. It lies in the partition of the handle.
-func TestGetReadsTheAuditTopic(t *testing.T) {
-	fixTime(t)
-	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "audit": 3})
-	s := &lookStory{T: t, c: c, addr: addr}
-	s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{"-10m"}}, {Key: "delay-target-topic", Vals: []string{"orders"}}}})
-	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "o", Vals: []string{"1"}}, {Key: "w", Vals: []string{"-5m:0"}}}})
-	due := lookNow.Add(-10 * time.Minute).UnixMilli()
-	handle := topics.Handle{Due: due}
-	cl := client(t, addr)
-	for _, a := range []topics.Audit{
-		{Event: topics.AuditAccepted, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due-1000)},
-		{Event: topics.AuditDelivered, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due+5), Target: "orders"},
-		{Event: topics.AuditCancelled, Of: handle, In: topics.AppendAuditIn(nil, "delays", "another", due+6)},
-		{Event: topics.AuditCancelled, Of: topics.Handle{Offset: 1, Due: due}, In: topics.AppendAuditIn(nil, "delays", "g", due+7)},
-	} {
-		value, key := a.Append(nil)
-		r := &kgo.Record{Topic: "audit", Key: slices.Clone(key), Value: topics.AppendPlace(value, topics.Place{Partition: 2, Offset: 7}), Timestamp: lookNow}
-		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	args := []string{"get", "-b", addr, "-g", "g", "-t", "delays", handle.String()}
-	out, err := command(t, "", append(args, "--audit", "audit")...)
-	if err != nil || !strings.Contains(out, "the audit topic says delivered in orders/2@7") || strings.Count(out, "accepted") != 1 || strings.Contains(out, "cancelled") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	if out, err = command(t, "", append(args, "--audit", "audit", "-o", "json")...); err != nil || !strings.Contains(out, `"state":"delivered"`) {
-		t.Errorf("%v\n%s", err, out)
-	}
-	out, notes, err := both(t, append(args, "--audit", "nowhere")...)
-	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {
-		t.Errorf("without the topic: %v\n%s%s", err, out, notes)
-	}
-}
-
 // Rows of a table are cut at the right edge of a terminal, and are whole elsewhere.
 func TestCutter(t *testing.T) {
 	var b strings.Builder
@@ -479,14 +442,18 @@ func TestCutter(t *testing.T) {
 func TestFittingStep(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	for _, test := range []struct {
-		soon, far int
-		ahead     time.Duration
-		want      step
+		overdue, soon, far int
+		ahead              time.Duration
+		want               step
 	}{
-		{0, 1, 10 * time.Minute, byMinute}, {0, 1, 24 * time.Hour, byHour}, {0, 1, 30 * 24 * time.Hour, byDay},
-		{90, 10, 365 * 24 * time.Hour, byMinute}, {89, 11, 365 * 24 * time.Hour, byDay}, {89, 11, 24 * time.Hour, byHour},
+		{0, 0, 1, 10 * time.Minute, byMinute}, {0, 0, 1, 24 * time.Hour, byHour}, {0, 0, 1, 30 * 24 * time.Hour, byDay},
+		{0, 90, 10, 365 * 24 * time.Hour, byMinute}, {0, 89, 11, 365 * 24 * time.Hour, byDay}, {0, 89, 11, 24 * time.Hour, byHour},
+		{50, 40, 10, 365 * 24 * time.Hour, byMinute}, {90, 0, 10, 365 * 24 * time.Hour, byMinute},
 	} {
 		var s schedule
+		for range test.overdue {
+			s.add(ahead.Pending{Due: now.UnixMilli() - 1}, now.UnixMilli())
+		}
 		for i := range test.soon {
 			s.add(ahead.Pending{Due: now.UnixMilli() + int64(i)*1000}, now.UnixMilli())
 		}
@@ -494,7 +461,7 @@ func TestFittingStep(t *testing.T) {
 			s.add(ahead.Pending{Due: now.Add(test.ahead).UnixMilli()}, now.UnixMilli())
 		}
 		if got := s.fitting(now); got != test.want {
-			t.Errorf("%d soon, %d in %v: got %v, want %v", test.soon, test.far, test.ahead, got, test.want)
+			t.Errorf("%d overdue, %d soon, %d in %v: got %v, want %v", test.overdue, test.soon, test.far, test.ahead, got, test.want)
 		}
 	}
 }

@@ -50,6 +50,11 @@ func TestProduceToTheOnlyRoute(t *testing.T) {
 	if err != nil || !strings.HasPrefix(out, "delays/0@0, due ") {
 		t.Errorf("printed %q, %v", out, err)
 	}
+	spread := writeFile(t, "spread.yaml", strings.Replace(one, "target: orders", "target: orders, jitter: 30d, max_delay: 36500d", 1))
+	out, err = command(t, "", "produce", "-c", spread, "--until", "2100-01-01T00:00:00Z", "-v", "x")
+	if err != nil || !strings.HasSuffix(out, ", handle 0-1-4102444800000\n") {
+		t.Errorf("with a jitter: printed %q, %v", out, err)
+	}
 	two := writeFile(t, "two.yaml", one+"  - {topic: more, target: orders}\n")
 	if out, err := command(t, "", "produce", "-c", two, "--for", "5m", "-v", "x"); err == nil || !strings.HasPrefix(err.Error(), "which delay topic? Choose one of delays, more with -t") {
 		t.Errorf("printed %q, %v", out, err)
@@ -65,7 +70,7 @@ func TestProduceLinesAndNulls(t *testing.T) {
 	if got := regexp.MustCompile(`\(in [^)]*\)`).ReplaceAllString(out, "(in W)"); err != nil || got != want {
 		t.Fatalf("printed %q, %v", out, err)
 	}
-	if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--null-value"); err != nil {
+	if _, err := command(t, "", "produce", "-b", addr, "-t", "delays", "--to", "orders", "--to-partition", "0", "--for", "1s", "--null-value"); err != nil {
 		t.Fatal(err)
 	}
 	records := fetch(t, addr, "delays", 4)
@@ -73,6 +78,9 @@ func TestProduceLinesAndNulls(t *testing.T) {
 		if r := records[i]; string(r.Value) != want || r.Value == nil || r.Key != nil {
 			t.Errorf("record %d is %q=%q", i, r.Key, r.Value)
 		}
+	}
+	if got := headers(records[3])["delay-target-partition"]; got != "0" {
+		t.Errorf("--to-partition 0 wrote %q", got)
 	}
 	if records[3].Value != nil {
 		t.Errorf("--null-value wrote %q", records[3].Value)

@@ -36,7 +36,7 @@ func TestReplacementsAskForTheSame(t *testing.T) {
 		{"another prefix, and an id", "headers: {prefix: x-wheel-}", []string{"x-wheel-until=" + millis, "x-wheel-target-topic=orders", "x-wheel-id=7"}, "k", nil, -1, []string{"x-wheel-id"}},
 		{"plain", "target: orders", []string{"deliver-at=" + millis, "trace=17"}, "k", []string{"trace=17"}, -1, nil},
 		{"etf1", "target: billing", []string{"scheduler-epoch=" + seconds, "scheduler-target-topic=orders", "scheduler-target-key=other"}, "other", nil, -1, nil},
-		{"karafka", "target: billing", []string{"schedule_target_epoch=" + seconds, "schedule_target_topic=orders", "schedule_target_partition=2", "schedule_target_key=other", "schedule_schema_version=1"}, "other", nil, 2, nil},
+		{"karafka", "target: billing", []string{"schedule_target_epoch=" + seconds, "schedule_target_topic=orders", "schedule_target_partition=0", "schedule_target_key=other", "schedule_schema_version=1"}, "other", nil, 0, nil},
 		{"cloudevents", "target: orders", []string{"ce_deliverat=" + until.Format(time.RFC3339), "ce_expirytime=" + far}, "k", []string{"ce_expirytime=" + far}, -1, []string{"delay-expires"}},
 		{"spring-retry", "target: billing, headers: {aliases: [spring-retry]}", []string{"retry_topic-backoff-timestamp=" + millis, "kafka_original-topic=orders"}, "k", []string{"kafka_original-topic=orders"}, -1, nil},
 		{"a jitter", "jitter: 30d", []string{"delay-until=" + millis, "delay-target-topic=orders"}, "k", nil, -1, nil},

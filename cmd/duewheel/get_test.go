@@ -1,0 +1,76 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/ahead"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// What the audit topic tells of a record counts more than what the watermark lets suppose. It lies in the partition of the handle.
+func TestGetReadsTheAuditTopic(t *testing.T) {
+	fixTime(t)
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "audit": 3})
+	s := &lookStory{T: t, c: c, addr: addr}
+	s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{"-10m"}}, {Key: "delay-target-topic", Vals: []string{"orders"}}}})
+	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "o", Vals: []string{"1"}}, {Key: "w", Vals: []string{"-5m:0"}}}})
+	due := lookNow.Add(-10 * time.Minute).UnixMilli()
+	handle := topics.Handle{Due: due}
+	cl := client(t, addr)
+	for _, a := range []topics.Audit{
+		{Event: topics.AuditAccepted, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due-1000)},
+		{Event: topics.AuditDelivered, Of: handle, In: topics.AppendAuditIn(nil, "delays", "g", due+5), Target: "orders"},
+		{Event: topics.AuditCancelled, Of: handle, In: topics.AppendAuditIn(nil, "delays", "another", due+6)},
+		{Event: topics.AuditCancelled, Of: handle, In: topics.AppendAuditIn(nil, "others", "g", due+6)},
+		{Event: topics.AuditCancelled, Of: topics.Handle{Offset: 1, Due: due}, In: topics.AppendAuditIn(nil, "delays", "g", due+7)},
+	} {
+		value, key := a.Append(nil)
+		r := &kgo.Record{Topic: "audit", Key: slices.Clone(key), Value: topics.AppendPlace(value, topics.Place{Partition: 2, Offset: 7}), Timestamp: lookNow.Add(-time.Hour - time.Millisecond)} // by a clock that is behind
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"get", "-b", addr, "-g", "g", "-t", "delays", handle.String()}
+	out, err := command(t, "", append(args, "--audit", "audit")...)
+	if err != nil || !strings.Contains(out, "the audit topic says delivered in orders/2@7") || strings.Count(out, "accepted") != 1 || strings.Contains(out, "cancelled") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = command(t, "", append(args, "--audit", "audit", "-o", "json")...); err != nil || !strings.Contains(out, `"state":"delivered"`) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, notes, err := both(t, append(args, "--audit", "nowhere")...)
+	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {
+		t.Errorf("without the topic: %v\n%s%s", err, out, notes)
+	}
+}
+
+// That a record waits is said with what else may have become of it, and what the audit topic tells of its beginning does not count more.
+func TestGetSaysWhatWaits(t *testing.T) {
+	for _, c := range []struct {
+		to          int64
+		audit       auditRow
+		state, says string // what it ends with
+	}{
+		{9, auditRow{}, "pending", "due 2026-11-20 15:00:00, in 2 h"},
+		{7, auditRow{}, "pending", "in 2 h; unless one of the last 2 records of the log have taken it away, which were not searched (--patience)"},
+		{9, auditRow{Event: "accepted"}, "pending", "in 2 h"},
+		{7, auditRow{Event: "cancelled", By: "0-7"}, "cancelled", "the audit topic says cancelled by 0-7"},
+		{7, auditRow{Event: "dead_lettered", Code: "too_large", Message: "it has 2 MB"}, "dead_lettered", "the audit topic says dead_lettered: too_large: it has 2 MB"},
+	} {
+		due := lookNow.Add(2 * time.Hour).UnixMilli()
+		one := &foundRecord{fate: ahead.Fate{Found: ahead.Found{Due: due}, Waits: ahead.Pending{Due: due, Read: true}}, searched: searched{c.to, 9}}
+		if c.audit.Event != "" {
+			one.audit = []auditRow{c.audit}
+		}
+		state, text := (&view{Looker: &ahead.Looker{Now: lookNow}}).says(one)
+		if state != c.state || !strings.HasSuffix(text, c.says) {
+			t.Errorf("%+v: %s: %s", c, state, text)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// What was appended again has expired when the request has, however often it was tried, and its dead letter names the request.
+func TestAppendedExpiresAsItsRequest(t *testing.T) {
+	l, w := testCluster(t, func(c *Config) {
+		r := testRoute(false)
+		r.ExpireAfter = time.Minute
+		c.Routes = []topics.Route{r}
+	})
+	r := req(8, testNow, "orders")
+	as := topics.Retry{Due: testNow, Origin: topics.Origin{Offset: 3, Timestamp: testNow - 90_000, Due: testNow - 60_001}}
+	r.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, as, nil)
+	tn := readyTurn(t, l, w, r)
+	tn.renderParts(t.Context(), tn.parts)
+	if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
+		t.Fatalf("outputs are %+v", tn.render.outputs)
+	}
+	out := tn.render.outputs[0]
+	equal(t, "code", out.refusal.Code, topics.CodeExpired)
+	equal(t, "offset", string(topics.Last(out.rec.Headers, topics.HeaderErrorOffset)), "3")
+}
+
+// What a compacted target needs is a key of the delivered record, whether or not the request has one.
+func TestCompactedTargetNeedsAKey(t *testing.T) {
+	l, w := testCluster(t)
+	keyed, bare := req(0, testNow, "orders"), req(1, testNow, "orders")
+	keyed.Key, bare.Key = nil, nil
+	keyed.Headers = append(keyed.Headers, kgo.RecordHeader{Key: topics.HeaderTargetKey, Value: []byte("k")})
+	tn := readyTurn(t, l, w, keyed, bare)
+	l.targets.Of([]byte("orders")).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes, Compacted: true}})
+	tn.renderParts(t.Context(), tn.parts)
+	if len(tn.render.outputs) < 2 {
+		t.Fatalf("outputs are %+v", tn.render.outputs)
+	}
+	equal(t, "the first", tn.render.outputs[0].kind, outDelivered)
+	equal(t, "the second", tn.render.outputs[1].kind, outDeadLetter)
+}
