@@ -191,6 +191,49 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// The same by its id, which what has resolved a record, or stands for it, does not say again. What is left out knows why, too.
+func TestFatesByID(t *testing.T) {
+	soon, over := testNow+5000, testNow-2000
+	for _, c := range []struct {
+		name, route string
+		log         []*kgo.Record
+		want        State
+		by          int64
+		code        topics.Code
+	}{
+		{"a resolve record", "p1", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), {Offset: 7, Headers: topics.Resolve(testMark, 0, soon, 0)}}, IsDeadLettered, 0, ""},
+		{"a retry", "p1", []*kgo.Record{request(0, over, topics.HeaderID, "a"), again(12, 0, over, soon)}, IsCarriedOn, 12, ""},
+		{"a duplicate that is left out", "p1/i", []*kgo.Record{request(10, soon, topics.HeaderID, "a"), request(11, soon, topics.HeaderID, "a")}, IsDeadLettered, 0, topics.CodeDuplicateID},
+	} {
+		p := opened(t, state.Checkpoint{Offset: 10, Watermark: state.Key{Due: testNow - 1000, Seq: 9}}, Env{Route: testRoute(t, c.route), Watch: Watch{ID: []byte("a")}})
+		accept(p, c.log...)
+		p.Decide()
+		all := p.Fates()
+		got := all[len(all)-1]
+		if got.State != c.want || got.By != c.by || (got.Refusal != nil) != (c.code != "") || c.code != "" && got.Refusal.Code != c.code {
+			t.Errorf("%s: %+v", c.name, all)
+		}
+	}
+}
+
+// What is refused for another header than that of its due time has its jitter, and what a queue has passed was delivered.
+func TestFatesByRoute(t *testing.T) {
+	p := opened(t, state.Checkpoint{}, Env{Route: testRoute(t, "jitter"), Watch: Watch{Has: true}})
+	accept(p, request(0, testNow+1000, "delay-foo", "1"))
+	p.Decide()
+	jitter := p.Parser(0).Jitter(testMark, 0)
+	if f := p.Fates(); len(f) != 1 || f[0].Due != testNow+1000+jitter || jitter == 0 || f[0].State != IsDeadLettered {
+		t.Errorf("with a jitter of %d: %+v", jitter, f)
+	}
+	p = opened(t, state.Checkpoint{Offset: 1, LowWater: 1, Parsers: []state.ParserEpoch{{Spec: "p1+2000"}}}, Env{Route: testRoute(t, "fixed"), Watch: Watch{Has: true}})
+	p.position = 0
+	accept(p, &kgo.Record{Timestamp: time.UnixMilli(testNow - 60_000)})
+	p.Decide()
+	if f := p.Fates(); len(f) != 1 || f[0].State != IsResolved || f[0].Taken {
+		t.Errorf("of a queue: %+v", f)
+	}
+}
+
 // Nothing below the low water is pending, whatever its due time is and however little of what lies behind it was read. By which parser a record
 // was read is known as far as the checkpoint names them.
 func TestFatesBelowTheLowWater(t *testing.T) {
