@@ -230,6 +230,12 @@ func hint(until bool, raw []byte) string {
 	if d, ok := parseDecimal(text); ok && until {
 		return d.readings()
 	}
+	if _, _, f := parseSpan(text); until && f.code == "" {
+		return "; it is a length of time, such as delay-for takes, and here an instant is needed"
+	}
+	if _, _, f := parseInstant(text); !until && f.code == "" {
+		return "; it is an instant, such as delay-until takes, and here a length of time is needed"
+	}
 	return looksLike(string(text[:min(len(text), maxShown)]))
 }
 

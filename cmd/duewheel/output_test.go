@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/duewheel/duewheel/processor/ahead"
 )
@@ -61,6 +62,15 @@ func TestToldOfASignal(t *testing.T) {
 	}
 	if got := told(ctx, errFull); got != errFull {
 		t.Error(got)
+	}
+}
+
+// Due times may lie further ahead than a duration is long.
+func TestFarAhead(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	far := now.AddDate(400, 0, 0) // 146,097 days
+	if a, b := relative(far, now), rounded(far, now); a != "in 146097 d" || b != a {
+		t.Errorf("400 years ahead is %s, and %s", a, b)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"sync"
@@ -62,6 +63,8 @@ func (b *bar) end() {
 func relative(t, now time.Time) string {
 	d := t.Sub(now)
 	switch {
+	case d == math.MaxInt64: // a duration ends after 292 years
+		return fmt.Sprintf("in %d d", (t.Unix()-now.Unix())/(24*60*60))
 	case d >= 0:
 		return "in " + span2(d)
 	default:
@@ -72,6 +75,9 @@ func relative(t, now time.Time) string {
 // rounded is relative for a time that was asked for as so far from now: in 5 m, and not in 4 m 59 s.
 func rounded(t, now time.Time) string {
 	d := t.Sub(now).Round(time.Millisecond)
+	if d == math.MaxInt64 {
+		return relative(t, now)
+	}
 	if d.Abs() >= time.Second {
 		d = d.Round(time.Second)
 	}
