@@ -2,6 +2,7 @@ package ahead
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -56,6 +57,16 @@ func testRoute(t testing.TB, kind string) *topics.Route {
 	return routes[0]
 }
 
+// allRoutes are all of them, by name.
+func allRoutes(t *testing.T) (names []string, kinds []*topics.Route) {
+	t.Helper()
+	names = slices.Sorted(maps.Keys(testRoutes))
+	for _, name := range names {
+		kinds = append(kinds, testRoute(t, name))
+	}
+	return names, kinds
+}
+
 // draw is a random log and checkpoint.
 type draw struct {
 	*testing.T
@@ -66,6 +77,13 @@ type draw struct {
 	requests   []topics.Handle // as named in the log; without jitter
 	carried    map[int64]bool  // by offset: there is a retry of it
 	logStart   int64
+}
+
+func (d *draw) show(t *testing.T) {
+	t.Helper()
+	for _, r := range d.log {
+		t.Logf("%d %v %q %v: %s", r.Offset, r.Timestamp.UnixMilli(), r.Key, r.Attrs, r.Headers)
+	}
 }
 
 func (d *draw) number(from, to int) int { return from + d.IntN(to-from+1) }
@@ -111,6 +129,9 @@ func (d *draw) append() {
 			target = "bills"
 		}
 		header(topics.HeaderTargetTopic, target)
+		if d.chance(5) { // before it is due, or after
+			header(topics.HeaderExpires, strconv.FormatInt(d.due(), 10))
+		}
 	}
 	if d.route.Keyed {
 		r.Key = d.id()
@@ -289,8 +310,23 @@ func (d *draw) records(n int) *draw {
 	return d
 }
 
-// resolved is what an owner makes of it all that begins now: which it delivers, late or in time, and which it refuses.
-func (d *draw) machine() (waits, refused []string) {
+// owned is what an owner makes of it all that begins now.
+type owned struct {
+	waits   []string       // <first offset>@<due> of what it delivers, late or in time
+	seqs    map[int64]bool // the first offsets of these
+	refused map[int64]topics.Code
+	ignored map[int64]bool  // left out as duplicates
+	taken   map[int64]taker // late ones, by their first offset; what is known of others is in the audit topic
+}
+
+// taker is what has taken a record away.
+type taker struct {
+	by       int64
+	replaces bool
+}
+
+func (d *draw) machine() (o owned) {
+	o = owned{seqs: map[int64]bool{}, refused: map[int64]topics.Code{}, ignored: map[int64]bool{}, taken: map[int64]taker{}}
 	env := pending.Env{Route: d.route, Mark: testMark, Skew: 1000}
 	c, high := d.checkpoint, int64(len(d.log))
 	c.Parsers = pending.WithParser(c, d.route.Spec(), high)
@@ -313,22 +349,30 @@ func (d *draw) machine() (waits, refused []string) {
 	for {
 		pt := p.Take(testNow+1<<39, nil, 1000, 1<<30)
 		if pt == nil {
-			break
+			return o
 		}
 		for i := range pt.Items {
-			it := &pt.Items[i]
-			switch {
-			case it.Refusal != nil:
-				refused = append(refused, fmt.Sprint(it.Offset))
-			case it.By == 0 && it.Effect == pending.EffectIgnored, it.By > 0, it.Effect != pending.EffectNone:
-			default:
-				waits = append(waits, fmt.Sprintf("%d@%d", it.Key.Seq, it.Key.Due))
-			}
+			o.takes(&pt.Items[i])
 		}
 		p.Settle(pt)
 		p.Committed(pt)
 	}
-	return waits, refused
+}
+
+// takes notes what an owner does with one record.
+func (o *owned) takes(it *pending.Item) {
+	switch {
+	case it.Refusal != nil:
+		o.refused[it.Offset] = it.Refusal.Code
+	case it.By > 0:
+		o.taken[it.Key.Seq] = taker{it.By, it.Replaced}
+	case it.Effect == pending.EffectIgnored:
+		o.ignored[it.Offset] = true
+	case it.Effect != pending.EffectNone:
+	default:
+		o.waits = append(o.waits, fmt.Sprintf("%d@%d", it.Key.Seq, it.Key.Due))
+		o.seqs[it.Key.Seq] = true
+	}
 }
 
 // fold is the same by this package.
@@ -358,29 +402,20 @@ func byOffset(a, b string) int {
 
 // What is pending is what an owner would make of the same checkpoint and log, whatever those are.
 func TestAsAnOwnerSeesIt(t *testing.T) {
-	var kinds []*topics.Route
-	var names []string
-	for name := range testRoutes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		kinds = append(kinds, testRoute(t, name))
-	}
+	names, kinds := allRoutes(t)
 	for i, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var some, refusals int
 			for n := range 3000 { // the shortest logs first
 				d := drawn(t, uint64(n), 1+n/50, kinds[i], kinds)
-				want, refused := d.machine()
+				owner := d.machine()
+				want, refused := owner.waits, owner.refused
 				got, dead := d.fold()
 				slices.SortFunc(want, byOffset)
 				slices.SortFunc(got, byOffset)
 				if !slices.Equal(got, want) || dead != len(refused) {
-					for _, r := range d.log {
-						t.Logf("%d %v %q %v: %s", r.Offset, r.Timestamp.UnixMilli(), r.Key, r.Attrs, r.Headers)
-					}
+					d.show(t)
 					t.Fatalf("checkpoint %+v, %d records\npending are %v, refused %d;\nan owner has %v, refused %v", d.checkpoint, len(d.log), got, dead, want, refused)
 				}
 				some, refusals = some+len(got), refusals+dead

@@ -36,7 +36,7 @@ type Naming struct {
 	Due       int64 // ms: of Carries, when it is due next; of others, when what they name is, if an offset says it
 	Of        int64 // the offset that it names; -1: an id
 	By        int64 // of Resolves: above 0, this has cancelled or replaced it
-	WrittenBy int64 // ms: above 0, it takes nothing away that was written later
+	WrittenBy int64 // ms: above 0, by an id it takes nothing away that was written later
 }
 
 // Found is a record that is watched.
@@ -179,7 +179,7 @@ func (p *Partition) Fates() []Fate {
 // mayBeOf reports whether a record says something of one that was found.
 func (n *Naming) mayBeOf(f *Found) bool {
 	switch {
-	case n.Offset <= f.Offset, n.WrittenBy > 0 && f.Written > n.WrittenBy:
+	case n.Offset <= f.Offset, n.Of < 0 && n.WrittenBy > 0 && f.Written > n.WrittenBy: // a handle names one record, whenever that was written
 		return false
 	case n.What == Carries:
 		return n.Of == f.Offset
