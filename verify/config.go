@@ -34,8 +34,6 @@ type Config struct {
 	// AllTargets reads every topic that a pattern of a route allows. Otherwise those are read that a request names, or a route literally: what
 	// was delivered to any other by mistake is missing.
 	AllTargets bool
-	// AnyPartition says that a record with a key may be in whichever partition of its target: not in the one that Java's producer would choose.
-	AnyPartition bool
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
 	Keep int
 	// Memory bounds what is held of requests, in bytes. Defaults to 512 MiB.

@@ -260,7 +260,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 	}
 	for _, name := range names {
 		if !v.seen.letters[name] {
-			v.checker.AddTarget(check.Target{Topic: name, Partitions: v.partitions(len(v.seen.topics[name].parts))})
+			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(v.seen.topics[name].parts)})
 		}
 	}
 	v.arrivals.add(fresh)

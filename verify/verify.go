@@ -142,20 +142,12 @@ func (v *Verifier) Held() int64 {
 	return v.checker.Held()
 }
 
-// partitions is how many a target has, where the key of a record says in which one it is; else 0.
-func (v *Verifier) partitions(n int) int {
-	if v.config.AnyPartition {
-		return 0
-	}
-	return n
-}
-
 // findTargets makes known what may be a target.
 func (v *Verifier) findTargets() {
 	maps.DeleteFunc(v.absent, func(name string, _ bool) bool { _, exists := v.existing[name]; return exists })
 	for name, detail := range v.existing {
 		if v.seen.topics[name] == nil && !detail.IsInternal && detail.Err == nil && !v.seen.letters[name] && v.ids[name] == [16]byte{} {
-			v.checker.AddTarget(check.Target{Topic: name, Partitions: v.partitions(len(detail.Partitions))})
+			v.checker.AddTarget(check.Target{Topic: name, Partitions: len(detail.Partitions)})
 			v.wanted[name] = v.wanted[name] || v.config.AllTargets && v.checker.Allowed(name)
 		}
 	}

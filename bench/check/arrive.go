@@ -206,12 +206,12 @@ func (c judging) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
 		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and should be dead-lettered: %s", c.places.name(a.at), Codes(s.codes))
 		return
 	}
-	if wrong := c.differences(s, a); len(wrong) > 0 {
+	if wrong := c.differences(src.route, s, a); len(wrong) > 0 {
 		c.fault(Altered, src.name(offset), a.record, "%s", strings.Join(wrong, ", "))
 	}
 }
 
-func (c judging) differences(s *slot, a arrival) (wrong []string) {
+func (c judging) differences(rt *route, s *slot, a arrival) (wrong []string) {
 	if a.due != s.due && !(s.is(orLater) && a.due > s.due) && !s.wasAhead(a.due) {
 		wrong = append(wrong, fmt.Sprintf("due %d, not %d", a.due, s.due))
 	}
@@ -230,6 +230,7 @@ func (c judging) differences(s *slot, a arrival) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("target %s, not %s", to.topic, c.targets.names[s.target]))
 	case s.partition >= 0 && to.partition != int32(s.partition):
 		wrong = append(wrong, fmt.Sprintf("partition %d, not %d", to.partition, s.partition))
+	case s.partition < 0 && rt.AnyPartition:
 	case s.partition < 0 && a.record != nil && c.config.Survey != nil:
 		if !c.targets.plausible(a.record) {
 			wrong = append(wrong, fmt.Sprintf("partition %d is not that of the key, and was not with fewer partitions", to.partition))

@@ -255,7 +255,7 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		s.flags |= orEarlier
 	}
 	s.partition = int16(e.Partition)
-	if c.config.Survey != nil && e.Partition < 0 {
+	if c.config.Survey != nil && e.Partition < 0 && !src.route.AnyPartition {
 		s.partition = c.targets.byKey(e.Target, e.Key)
 	}
 	s.codes = uint32(e.Codes)

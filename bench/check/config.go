@@ -64,6 +64,8 @@ type Route struct {
 	// Timestamp is which timestamp delivered records get where brokers do not write their own: "fired" (also if empty), when they are delivered,
 	// "due", or "original", that of the request. With the last two only delay-fired says when a record was delivered.
 	Timestamp string
+	// AnyPartition says that a delivered record with a key may be in whichever partition of its target: not in the one that Java's producer would choose.
+	AnyPartition bool
 	// Prefix begins the names of the processor's headers. Empty: delay-.
 	Prefix string
 	// Tools are the tools whose headers may ask for a delay or name a target, as headers.aliases has them. Nil: what is usual on such a route.

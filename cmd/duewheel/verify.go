@@ -176,7 +176,6 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 	for _, r := range want.Routes {
 		if len(o.routes) == 0 || slices.Contains(o.routes, r.Topic) {
 			c.Routes = append(c.Routes, promised(r))
-			c.AnyPartition = c.AnyPartition || r.Partitioner != topics.PartitionerMurmur2
 		}
 	}
 	for _, name := range o.routes {
@@ -192,6 +191,7 @@ func promised(r *topics.Route) check.Route {
 	c := check.Route{
 		Topic: r.Topic, Target: r.Target, Delay: r.Delay, Allow: r.Allow, MaxDelay: r.MaxDelay, DeadLetter: r.DeadLetter, Emit: r.Emit.String(),
 		Timestamp: r.Timestamp.String(), Prefix: r.HeaderPrefix(), Tools: r.Aliases, Jitter: r.Jitter, ExpireAfter: r.ExpireAfter, CancelsAnswered: r.CancelsAnswered, ReplacesLate: r.ReplacesLate, Keyed: r.Keyed, Remember: r.Remember,
+		AnyPartition: r.Partitioner != topics.PartitionerMurmur2,
 		OnDuplicate: map[topics.OnDuplicate]check.OnDuplicate{
 			topics.DuplicateRejected: check.Reject, topics.DuplicateReplaces: check.Replace, topics.DuplicateIgnored: check.LeaveOut,
 		}[r.OnDuplicate],
