@@ -33,7 +33,7 @@ type checkpointRow struct {
 	GivenUp      int64    `json:"given_up,omitempty"` // what lies below this offset was given up, and copies of it may lie at or above Offset
 	Parsers      []string `json:"parsers,omitempty"`  // <from>:<spec>
 
-	LogStart int64  `json:"log_start"` // with log_end: -1 where the log cannot be asked
+	LogStart int64  `json:"log_start"` // with log_end and behind: -1 where the log cannot be asked
 	LogEnd   int64  `json:"log_end"`
 	Metadata string `json:"metadata,omitempty"` // as committed, where it cannot be read
 	Problem  string `json:"problem,omitempty"`
@@ -198,7 +198,7 @@ func fetchOffsets(ctx context.Context, adm *kadm.Client, group string) (kadm.Off
 func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	r.Behind = r.LogEnd - r.LogStart
 	if r.LogEnd < 0 {
-		r.Problem = "its log cannot be asked"
+		r.Behind, r.Problem = -1, "its log cannot be asked"
 	}
 	switch {
 	case !ok:
@@ -209,7 +209,9 @@ func (r *checkpointRow) judge(c kadm.OffsetResponse, ok bool, id kadm.TopicID) {
 	case c.At < 0:
 		return
 	}
-	r.Offset, r.Behind = &c.At, max(0, r.LogEnd-c.At)
+	if r.Offset = &c.At; r.LogEnd >= 0 {
+		r.Behind = max(0, r.LogEnd-c.At)
+	}
 	checkpoint, err := state.ParseCheckpoint(c.At, c.Metadata)
 	if err != nil {
 		r.Metadata = c.Metadata

@@ -363,3 +363,14 @@ func TestGetBesideAnUnreadableCheckpoint(t *testing.T) {
 		t.Errorf("printed %q, %v", out, err)
 	}
 }
+
+// How far behind a checkpoint is that lies in a log which cannot be asked is not known, and is not said to be nothing.
+func TestBehindIsNotKnown(t *testing.T) {
+	for _, committed := range []bool{false, true} {
+		r := checkpointRow{LogStart: -1, LogEnd: -1}
+		r.judge(kadm.OffsetResponse{Offset: kadm.Offset{At: 7, Metadata: "-"}}, committed, kadm.TopicID{})
+		if r.Behind != -1 {
+			t.Errorf("committed: %v: it is %d behind", committed, r.Behind)
+		}
+	}
+}
