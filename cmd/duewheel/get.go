@@ -269,7 +269,7 @@ func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) 
 	}
 	line("target", row.Target)
 	line("size", sizeText(int64(ahead.SizeOf(r))))
-	v.printAudit(t, one.audit)
+	printAudit(t, one.audit, v.Now.Location())
 	if len(row.Headers) > 0 {
 		fmt.Fprintln(t, "headers")
 		for i, h := range r.Headers {

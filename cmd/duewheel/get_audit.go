@@ -57,14 +57,14 @@ func outcomeOf(told []auditRow) *auditRow {
 	return &told[len(told)-1]
 }
 
-// printAudit prints what the audit topic tells, if it does.
-func (v *view) printAudit(w io.Writer, told []auditRow) {
+// printAudit prints what the audit topic tells, if it does, with the times of a zone.
+func printAudit(w io.Writer, told []auditRow, zone *time.Location) {
 	if len(told) == 0 {
 		return
 	}
 	fmt.Fprintln(w, "audit")
 	for _, a := range told {
-		fmt.Fprintf(w, "  %s\t%s\n", local(time.UnixMilli(a.At).In(v.Now.Location())), visible(a.Event+a.more()))
+		fmt.Fprintf(w, "  %s\t%s\n", local(time.UnixMilli(a.At).In(zone)), visible(a.Event+a.more()))
 	}
 }
 

@@ -164,7 +164,7 @@ func (l *Looker) trace(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 			return nil, fmt.Errorf("checkpoint of %s: %w", tp, err)
 		}
 		got.LogBegins(got.Bounds.Start)
-		got.skip(at)
+		got.position, got.blind = at, true // although what lies before it has a say
 		got.Stopped = false
 	}
 	r.until = until

@@ -75,9 +75,6 @@ func (p *Partition) Position() int64 { return p.position }
 // Pass takes in that nothing lies below an offset that has not been read.
 func (p *Partition) Pass(offset int64) { p.position = max(p.position, offset) }
 
-// skip begins at an offset, although what lies before it has a say.
-func (p *Partition) skip(to int64) { p.position, p.blind = to, true }
-
 // Blind reports whether what lies before the record that is watched was not read: what has its id, or what it replaces.
 func (p *Partition) Blind() bool { return p.blind }
 
