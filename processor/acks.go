@@ -116,11 +116,14 @@ func (t *turn) failure(w *acks) error {
 		// An item may have several outputs, to topics that fare differently.
 		for i := range t.render.outputs {
 			o := &t.render.outputs[i]
-			o.item.Acked, o.item.Unaudited = !again[o.item], nil
+			if o.item.Acked = !again[o.item]; o.item.Unaudited() != nil {
+				o.item.Extra().Unaudited = nil
+			}
 		}
 		for i := range t.render.outputs {
 			if o := &t.render.outputs[i]; o.missing && o.item.Acked {
-				o.item.Unaudited = append(o.item.Unaudited, o.unaudited())
+				x := o.item.Extra()
+				x.Unaudited = append(x.Unaudited, o.unaudited())
 			}
 		}
 	}

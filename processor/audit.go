@@ -118,12 +118,12 @@ func (a *auditor) noted(pt *part, it *pending.Item) {
 	if it.Effect.Pending() && it.Effect != pending.EffectCarried && it.Key.Due-a.at.UnixMilli() >= shortWait.Milliseconds() {
 		a.render(pt, it, topics.Audit{Event: topics.AuditAccepted, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
 	}
-	if it.Took != nil {
+	if key, id := it.Took(); key != nil {
 		event := topics.AuditReplaced
 		if it.Effect == pending.EffectCancelled {
 			event = topics.AuditCancelled
 		}
-		a.render(pt, it, topics.Audit{Event: event, ID: it.TookID, Of: pt.handle(topics.Origin{Offset: it.Took.Seq, Due: it.Took.Due}), By: pt.by(it.Offset), HasBy: true}, nil)
+		a.render(pt, it, topics.Audit{Event: event, ID: id, Of: pt.handle(topics.Origin{Offset: key.Seq, Due: key.Due}), By: pt.by(it.Offset), HasBy: true}, nil)
 	}
 }
 
@@ -133,7 +133,8 @@ func (a *auditor) takenAway(pt *part, it *pending.Item, rec *pending.Record) {
 		return
 	}
 	first := topics.Origin{Offset: it.Offset, Due: it.Key.Due}
-	if req, err := pt.p.RequestOf(it, rec); err == nil {
+	var req topics.Request
+	if pt.p.RequestOf(&req, it, rec) == nil {
 		first = req.First(rec.Offset, rec.Timestamp)
 	}
 	event := topics.AuditCancelled
@@ -149,7 +150,8 @@ func (a *auditor) inVain(pt *part, it *pending.Item, rec *pending.Record, event 
 	if a.off() {
 		return
 	}
-	if req, err := pt.p.RequestOf(it, rec); err == nil {
+	var req topics.Request
+	if pt.p.RequestOf(&req, it, rec) == nil {
 		a.render(pt, it, topics.Audit{Event: event, Of: req.Handle, ID: req.NamedID, By: pt.by(it.Offset), HasBy: true, Vain: true}, nil)
 	}
 }
@@ -192,7 +194,7 @@ func (a *auditor) retried(pt *part, it *pending.Item, as topics.Retry) {
 
 // again renders what was not acknowledged of the audit of an item when all else was (at_least_once).
 func (a *auditor) again(pt *part, it *pending.Item) {
-	for _, u := range it.Unaudited {
+	for _, u := range it.Unaudited() {
 		a.add(pt, it, u.Event, u.Key, u.Value, nil)
 	}
 }

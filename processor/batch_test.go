@@ -243,7 +243,7 @@ func TestCulpritIsFound(t *testing.T) {
 				}
 				for _, pt := range tn.tried {
 					for _, it := range pt.Items {
-						if it.Blame != nil {
+						if it.Blame() != nil {
 							blamed = append(blamed, it.Offset)
 						} else {
 							delivered = append(delivered, it.Offset)
@@ -265,7 +265,7 @@ func refuseSome(tn *turn, target *targets.Target, bad []int64) (refused bool) {
 		for i := range pt.Items {
 			it := &pt.Items[i]
 			r.items = append(r.items, it)
-			refused = refused || it.Blame == nil && slices.Contains(bad, it.Offset)
+			refused = refused || it.Blame() == nil && slices.Contains(bad, it.Offset)
 		}
 	}
 	if !refused {
@@ -292,7 +292,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	}
 	for range 3 {
 		for range mostBlamed {
-			equal(t, "the record is to blame", refuse().Blame != nil, true)
+			equal(t, "the record is to blame", refuse().Blame() != nil, true)
 		}
 		target.Succeeded()
 	}
@@ -301,7 +301,7 @@ func TestRefusingTargetIsBlamed(t *testing.T) {
 	}
 	equal(t, "status", target.State.Load().Status, targets.Ready)
 	for range 2 { // once may be an accident
-		equal(t, "the record is to blame", refuse().Blame != nil, false)
+		equal(t, "the record is to blame", refuse().Blame() != nil, false)
 	}
 	equal(t, "status", target.State.Load().Status, targets.Troubled)
 }

@@ -104,10 +104,18 @@ func TestSharesAndSpares(t *testing.T) {
 	l := testLane(t)
 	equal(t, "share of a lane without partitions", l.memory.room(0).Share, l.memory.budget)
 	equal(t, "share of each of four", l.memory.room(4).Share, l.memory.budget/4)
-	for range 20 {
+	for range 2 * mostSpare {
 		l.selection.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, 10)}})
 	}
-	equal(t, "parts whose memory is kept", len(l.selection.spare), 8)
+	equal(t, "parts whose memory is kept", len(l.selection.spare), mostSpare)
+	many := l.cfg.BatchRecords
+	for l.selection.items() != nil {
+	}
+	for _, n := range []int{many / 2, many, many, 10} {
+		l.selection.recycle(&part{Part: &pending.Part{Items: make([]pending.Item, n)}})
+	}
+	equal(t, "parts whose memory is kept of those that are as large as a turn", len(l.selection.spare), 3)
+	equal(t, "memory of the next part", cap(l.selection.items()), many)
 }
 
 // Late records are held in memory, and cannot be spilled: above an eighth of the near records' share a partition is not read on,

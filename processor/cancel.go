@@ -58,8 +58,8 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 
 // byID reports whether a cancel names an id. That has no answer: no partition knows what the others have found.
 func byID(pt *part, it *pending.Item, rec *pending.Record) bool {
-	req, err := pt.p.RequestOf(it, rec)
-	return err == nil && req.NamedID != nil
+	var req topics.Request
+	return pt.p.RequestOf(&req, it, rec) == nil && req.NamedID != nil
 }
 
 // freshLook is how old what is known of the delay topic may be for a partition to be none that it has.
@@ -72,8 +72,8 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 	if err != nil {
 		return false, err
 	}
-	req, err := p.RequestOf(it, rec)
-	if err != nil {
+	var req topics.Request
+	if p.RequestOf(&req, it, rec) != nil {
 		return false, nil
 	}
 	f := forwarding{r, pt, it, t.Name}

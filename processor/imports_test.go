@@ -27,12 +27,13 @@ func TestImportsPointOneWay(t *testing.T) {
 		"processor/histogram": "",
 		"processor/targets":   "processor/histogram processor/kafka processor/wait",
 		"processor/producer":  "processor/kafka processor/wait",
-		"processor/pending":   "state topics wheel",
+		"processor/pending":   "processor/pending/internal/chunks state topics wheel",
 		"processor/ahead":     "processor/kafka processor/pending processor/wait state topics",
 		"processor":           "processor/assignor processor/clock processor/group processor/histogram processor/kafka processor/pending processor/producer processor/setting processor/targets processor/wait state topics",
 
-		"processor/internal/answers": "", // for tests
-		"state/internal/malloc":      "",
+		"processor/internal/answers":        "", // for tests
+		"processor/pending/internal/chunks": "",
+		"state/internal/malloc":             "",
 
 		"bench/check": "",
 		"verify":      "bench/check",

@@ -263,13 +263,8 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		if err == nil {
 			err = l.store.without(p, p.Expect(ftp.Records))
 		}
-		for _, r := range ftp.Records {
-			if err == nil {
-				if err = l.accept(p, r, now); err != nil && l.store.without(p, err) == nil {
-					err = l.accept(p, r, now) // it was not taken in
-				}
-			}
-			r.Recycle() // what was accepted has been copied
+		if len(ftp.Records) > 0 {
+			err = l.intake(p).all(ftp.Records, now, err)
 		}
 		if err == nil {
 			p.unread.Read()

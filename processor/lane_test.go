@@ -149,11 +149,13 @@ func control(offset int64) *kgo.Record {
 // read takes in records and fails on an error.
 func (l *lane) read(t *testing.T, p *partition, now int64, rs ...*kgo.Record) {
 	t.Helper()
+	in := l.intake(p)
 	for _, r := range rs {
-		if err := l.accept(p, r, now); err != nil {
+		if err := in.accept(r, now); err != nil {
 			t.Fatal(err)
 		}
 	}
+	in.end()
 	if err := p.Sync(); err != nil {
 		t.Fatal(err)
 	}

@@ -138,7 +138,7 @@ func (m *model) readUpTo(end int64) {
 		r := *m.log[m.p.Marks().Position]
 		fresh := r.Offset >= m.accepted
 		p := m.p
-		m.withStore(m.l.accept(p, &r, m.now))
+		m.withStore(m.l.intake(p).accept(&r, m.now))
 		if m.p != p {
 			return // it starts over
 		}

@@ -44,7 +44,7 @@ func TestTurnOvertakes(t *testing.T) {
 			pt := p.take(testNow, nil, 2, anyBytes)
 			if c.want != nil && c.want[1] != outDelivered && c.topic != "bills" {
 				p.stats.keeps.Store(1) // ms: all of it is old
-				pt.Items[1].Blame = errors.New("refused")
+				pt.Items[1].Extra().Blame = errors.New("refused")
 			}
 			r := &renderer{kit: &l.kit}
 			before, err := r.part(t.Context(), pt, testNow)

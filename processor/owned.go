@@ -6,8 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/duewheel/duewheel/processor/histogram"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
@@ -117,30 +115,6 @@ func (p *partition) errAhead(now int64) error {
 // describe renders an error with the partition's coordinates.
 func (p *partition) describe(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, p.tp, err)
-}
-
-// accept takes in one record of the delay topic, and counts it.
-func (k *kit) accept(p *partition, r *kgo.Record, now int64) error {
-	a, err := p.Accept(r, now)
-	if a.New {
-		p.stats.accepted.Add(1)
-	}
-	if a.Late {
-		p.stats.late.Add(1)
-	}
-	if a.Overdue {
-		p.stats.lateOnArrival.Add(1)
-	}
-	if a.Asks {
-		p.stats.requested.Observe(a.Delay, 1)
-	}
-	if a.Unparsed != nil {
-		k.counters.refused.add(string(a.Unparsed.Code), 1)
-	}
-	if a.Target != nil {
-		k.targets.Of(a.Target) // looked up by the time it is due
-	}
-	return err
 }
 
 // topicCounters count what happens to the records of one delay topic. Lanes add, every goroutine may read.

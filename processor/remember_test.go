@@ -25,7 +25,7 @@ func TestDeadLetterLeavesNothing(t *testing.T) {
 			equal(t, "remembered in flight", pt.p.Figures(testNow).Remembered, 1)
 			want, left := []outputKind{outDelivered}, int64(1)
 			if pt.Items[0].Dead = true; dead { // by the try before
-				pt.Items[0].Blame = kerr.InvalidRecord
+				pt.Items[0].Extra().Blame = kerr.InvalidRecord
 				want, left = []outputKind{outDeadLetter, outResolve}, 0
 			}
 			tn.run(t.Context())
@@ -53,7 +53,7 @@ func TestDeadLetterOfARetryLeavesNothing(t *testing.T) {
 		copied := req(1, testNow-5000, "orders")
 		copied.Headers, _ = topics.AppendRetry(nil, first.Headers, testMark, topics.Retry{Due: testNow, Attempt: 1, Origin: topics.Origin{Offset: 0, Timestamp: testNow - 9000, Due: testNow - 5000}}, nil)
 		tn := readyTurn(t, l, w, copied)
-		tn.parts[0].Items[0].Blame = kerr.InvalidRecord
+		tn.parts[0].Items[0].Extra().Blame = kerr.InvalidRecord
 		tn.run(t.Context())
 		equal(t, "outcome", tn.outcome, outcomeDone)
 		if n := len(tn.render.outputs); n != 1 && !remembers || n != 2 && remembers {

@@ -23,6 +23,7 @@ const lookupWait = 300 * time.Millisecond
 type renderer struct {
 	*kit
 	rec pending.Record
+	req topics.Request // what rec asks for
 	recordBlocks
 	headers []kgo.RecordHeader
 	buf     []byte
@@ -70,6 +71,7 @@ func (r *renderer) nameTargets() {
 	}
 	r.named = true
 	var rec pending.Record
+	var req topics.Request
 	for _, pt := range r.parts {
 		p := pt.p
 		for i := range pt.Items {
@@ -77,8 +79,7 @@ func (r *renderer) nameTargets() {
 			if it.Refusal != nil || it.Effect != pending.EffectNone || rec.Decode(it.Run) != nil {
 				continue
 			}
-			req, err := p.RequestOf(it, &rec)
-			if err == nil && p.route.Allowed(req.Target) {
+			if p.RequestOf(&req, it, &rec) == nil && p.route.Allowed(req.Target) {
 				r.targets.Of(req.Target)
 			}
 		}
@@ -154,22 +155,22 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	case it.Effect != pending.EffectNone:
 		return r.cancel(ctx, pt, it)
 	}
-	req, err := p.RequestOf(it, rec)
-	if err != nil {
+	req := &r.req
+	if err := p.RequestOf(req, it, rec); err != nil {
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal))
 	}
-	if it.Blame != nil {
-		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, refusalOf(req.Target, it.Blame))
+	if why := it.Blame(); why != nil {
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, refusalOf(req.Target, why))
 	}
 	if req.AtOnce {
-		return r.postpone(ctx, pt, it, &req, now)
+		return r.postpone(ctx, pt, it, req, now)
 	}
-	if expired := p.route.Expired(&req, req.First(rec.Offset, rec.Timestamp).Due, now); expired != nil {
-		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, expired)
+	if expired := p.route.Expired(req, req.First(rec.Offset, rec.Timestamp).Due, now); expired != nil {
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, expired)
 	}
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.Name {
-		if refusal := refuseNow(p, &req, now); refusal != nil {
-			return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, refusal)
+		if refusal := refuseNow(p, req, now); refusal != nil {
+			return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, refusal)
 		}
 		r.target, r.allowed = r.targets.Of(req.Target), p.route
 		if r.target.State.Load().Status == targets.Unknown {
@@ -178,21 +179,21 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		r.state = r.targets.Await(ctx, r.target, lookupWait)
 	}
 	t, st := r.target, r.state
-	if refusal := deniedBy(t, st, &req, p.route, p.tp.Partition); refusal != nil {
+	if refusal := deniedBy(t, st, req, p.route, p.tp.Partition); refusal != nil {
 		// It may have been made, or grown, since the brokers were asked: ask again, and try later.
 		if r.outdated(st, p, it, req.First(rec.Offset, rec.Timestamp), now) {
 			r.targets.Hurry(t)
 			if p.Ordered() {
 				return errAsking
 			}
-			return r.carryOn(ctx, pt, it, &req, now, "target "+t.Name+" is looked up again")
+			return r.carryOn(ctx, pt, it, req, now, "target "+t.Name+" is looked up again")
 		}
-		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(&req), now, refusal)
+		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, refusal)
 	}
 	if !r.takes(t, st, p.Ordered()) {
-		return r.carryOn(ctx, pt, it, &req, now, fmt.Sprintf("target %s: %s", t.Name, notReady(st)))
+		return r.carryOn(ctx, pt, it, req, now, fmt.Sprintf("target %s: %s", t.Name, notReady(st)))
 	}
-	return r.deliver(ctx, pt, it, &req, now)
+	return r.deliver(ctx, pt, it, req, now)
 }
 
 // deliver renders a record for its target, or a dead letter when the target does not take it as it is.
@@ -276,8 +277,8 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 	}, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]
 	size, cut := topics.RecordSize(out.Key, out.Value, out.Headers), false
-	if _, ok := r.fits(out, size, st); !ok || it.Cuts > 0 {
-		cut = topics.FitDeadLetter(out, st.Takes.RecordBytes()>>max(it.Cuts-1, 0))
+	if _, ok := r.fits(out, size, st); !ok || it.Cuts() > 0 {
+		cut = topics.FitDeadLetter(out, st.Takes.RecordBytes()>>max(it.Cuts()-1, 0))
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})

@@ -25,6 +25,7 @@ type selection struct {
 	some      []*partition          // scratch: which of the lane's are asked
 	ofRoute   map[*topics.Route]int // scratch: how many of them each route has
 	spare     [][]pending.Item      // memory of parts that have been settled
+	spared    int                   // for so many items
 }
 
 func newSelection(k *kit) selection {
@@ -120,7 +121,7 @@ func (s *selection) share(ps []*partition, now int64, left batch) (parts []*part
 		items := s.items()
 		pt := p.take(now, items, share.records, share.bytes)
 		if pt == nil {
-			s.spare = append(s.spare, items)
+			s.keep(items)
 			continue
 		}
 		size := pt.Size()
@@ -173,22 +174,36 @@ func (s *selection) resize(t *turn) {
 
 func (s *selection) most() batch { return batch{s.cfg.BatchRecords, s.cfg.BatchBytes} }
 
-// items returns memory for the items of a part.
+// items returns memory for the items of a part: the most that there is, so that it hardly ever has to grow.
 func (s *selection) items() []pending.Item {
-	k := len(s.spare)
-	if k == 0 {
+	most := -1
+	for i, items := range s.spare {
+		if most < 0 || cap(items) > cap(s.spare[most]) {
+			most = i
+		}
+	}
+	if most < 0 {
 		return nil
 	}
-	out := s.spare[k-1]
-	s.spare = s.spare[:k-1]
+	out, last := s.spare[most], len(s.spare)-1
+	s.spare[most], s.spare[last] = s.spare[last], nil
+	s.spare = s.spare[:last]
+	s.spared -= cap(out)
 	return out
 }
 
-// recycle keeps the memory of a part that has been settled.
+// recycle keeps the memory of a part that has been settled, as far as it is not more than two turns take.
 func (s *selection) recycle(pt *part) {
-	if cap(pt.Items) > 0 && len(s.spare) < 8 {
-		clear(pt.Items)
-		s.spare = append(s.spare, pt.Items[:0])
-	}
+	clear(pt.Items)
+	s.keep(pt.Items)
 	pt.Items = nil
 }
+
+func (s *selection) keep(items []pending.Item) {
+	if n := cap(items); n > 0 && len(s.spare) < mostSpare && s.spared+n <= 2*s.cfg.BatchRecords {
+		s.spare, s.spared = append(s.spare, items[:0]), s.spared+n
+	}
+}
+
+// mostSpare is of how many parts memory is kept: they are looked through for each part.
+const mostSpare = 64

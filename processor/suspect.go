@@ -154,14 +154,14 @@ func (s *selection) suspect(ps []*partition, t *turn) {
 	case outRetry, outPostponed, outForward:
 		it.Stays = true
 	case outDeadLetter:
-		it.Cuts++
+		it.Extra().Cuts++
 	default:
 		target := r.alone.target
 		if n := target.Blamed.Add(1); n > mostBlamed {
 			s.targets.Failed(target.Name, r.err, t.leftBusy)
 			return
 		}
-		it.Blame = r.err
+		it.Extra().Blame = r.err
 		if s.lost.time > mostLost {
 			s.targets.Rest(target.Name, r.err, t.leftBusy, 2*s.lost.time)
 		}

@@ -48,9 +48,14 @@ func (t *turn) watch(w *acks) *watch {
 	for stage := range later {
 		later[stage] = map[string]int{}
 	}
-	for i := range t.render.outputs {
-		o := &t.render.outputs[i]
-		later[t.stage(o)][o.rec.Topic]++
+	outs := t.render.outputs
+	for i := 0; i < len(outs); { // neighbours mostly go to the same topic
+		stage, topic, n := t.stage(&outs[i]), outs[i].rec.Topic, 1
+		for i+n < len(outs) && outs[i+n].rec.Topic == topic && t.stage(&outs[i+n]) == stage {
+			n++
+		}
+		later[stage][topic] += n
+		i += n
 	}
 	return &watch{t: t, acks: w, broke: w.broke, tick: time.NewTicker(every), topics: later[stageRecords], later: later, moved: time.Now(), answers: t.producer.Answers()}
 }

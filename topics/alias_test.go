@@ -67,7 +67,7 @@ func TestAliases(t *testing.T) {
 			if got.Kind != KindRequest {
 				return
 			}
-			again, err := p.Again(tt.headers, stamp, got.Due, 42, ours)
+			again, err := readAgain(p, tt.headers, stamp, got.Due, 42, ours)
 			if equal(t, again, got); err != nil {
 				t.Error(err)
 			}

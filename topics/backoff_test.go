@@ -96,7 +96,7 @@ func TestRetryRoute(t *testing.T) {
 			}
 			tt.want.Partition = -1
 			equal(t, q, tt.want)
-			again, err := r.Parser().Again(tt.headers, Stamp{}, q.Due, 42, ours)
+			again, err := readAgain(r.Parser(), tt.headers, Stamp{}, q.Due, 42, ours)
 			if equal(t, again, q); err != nil {
 				t.Error(err)
 			}

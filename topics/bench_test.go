@@ -49,7 +49,7 @@ func TestNoAllocations(t *testing.T) {
 			if err != nil || r.Refuse(&q, T) != nil {
 				t.Fatal(err, r.Refuse(&q, T))
 			}
-			if _, err := p.Again(tt.headers, Stamp{}, q.Due, 42, ours); err != nil {
+			if err := p.Again(&q, tt.headers, Stamp{}, q.Due, 42, &ours); err != nil {
 				t.Fatal(err)
 			}
 			d.Origin = q.First(42, T)

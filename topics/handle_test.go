@@ -127,7 +127,7 @@ func TestExpiresBeforeItIsDue(t *testing.T) {
 	if q, err = p.Parse(asked, Stamp{Millis: T}, 42, ours); err != nil || q.Due <= q.Expires {
 		t.Fatalf("due at %d, expires at %d: %v", q.Due, q.Expires, err)
 	}
-	again, err := p.Again(asked, Stamp{}, q.Due, 42, ours)
+	again, err := readAgain(p, asked, Stamp{}, q.Due, 42, ours)
 	if err != nil {
 		t.Fatal(err)
 	}

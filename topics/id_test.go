@@ -44,7 +44,7 @@ func TestParseIDs(t *testing.T) {
 			}
 			equal(t, got, tt.want)
 			if got.Kind == KindRequest {
-				again, err := parser(t, tt.spec).Again(tt.headers, stamp, got.Due, 42, ours)
+				again, err := readAgain(parser(t, tt.spec), tt.headers, stamp, got.Due, 42, ours)
 				if equal(t, again, tt.want); err != nil {
 					t.Error(err)
 				}

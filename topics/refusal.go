@@ -3,6 +3,7 @@ package topics
 import (
 	"bytes"
 	"fmt"
+	"strings"
 )
 
 // Code is why a record goes to the dead letter topic: stable, and a label of
@@ -90,7 +91,7 @@ func refuse(code Code, stage Stage, header string, value []byte, format string, 
 	return &Refusal{
 		Code:    code,
 		Stage:   stage,
-		Header:  header[:min(len(header), maxShown)],
+		Header:  strings.Clone(header[:min(len(header), maxShown)]), // it may lie in the record, which is gone before this is
 		Value:   bytes.Clone(value[:min(len(value), maxShown)]),
 		Message: fmt.Sprintf(format, args...),
 	}

@@ -168,40 +168,47 @@ func (p *Parser) Name(header string) string { return withPrefix(header, p.ours()
 // *Refusal; it depends on the record alone, and the record is then resolved
 // without a resolve record. What depends on the configuration of today is
 // Route.Refuse's to say.
-func (p *Parser) Parse(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark) (Request, error) {
-	return p.parse(headers, written, offset, m, 0)
+func (p *Parser) Parse(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark) (q Request, err error) {
+	err = p.ParseInto(&q, headers, written, offset, &m)
+	return q, err
 }
 
-// Again reads a request once more that Parse of the same parser has found due at dueMillis: the
+// ParseInto is Parse into q, whatever that holds: a request is large, and most are looked at once.
+func (p *Parser) ParseInto(q *Request, headers []kgo.RecordHeader, written Stamp, offset int64, m *Mark) error {
+	return q.parse(p, headers, written, offset, m, 0)
+}
+
+// Again reads into q a request once more that Parse of the same parser has found due at dueMillis: the
 // same answer, without working out the due time. Of written only key and value are looked at.
-func (p *Parser) Again(headers []kgo.RecordHeader, written Stamp, dueMillis, offset int64, m Mark) (Request, error) {
-	return p.parse(headers, written, offset, m, max(dueMillis, 1))
+func (p *Parser) Again(q *Request, headers []kgo.RecordHeader, written Stamp, dueMillis, offset int64, m *Mark) error {
+	return q.parse(p, headers, written, offset, m, max(dueMillis, 1))
 }
 
-// parse is Parse; due is above zero when it is known already.
-func (p *Parser) parse(headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) (Request, error) {
-	q := Request{Partition: -1, Target: p.target}
+// parse is ParseInto; due is above zero when it is known already.
+func (q *Request) parse(p *Parser, headers []kgo.RecordHeader, written Stamp, offset int64, m *Mark, due int64) error {
+	*q = Request{Partition: -1, Target: p.target}
 	var n headerMap
-	if r := p.understand(&q, &n, headers, written, offset, m, due); r != nil {
+	if r := p.understand(q, &n, headers, written, offset, m, due); r != nil {
 		r.Header = n.writtenAs(r.Header, headers)
 		if due == 0 {
 			r.Due = n.dueOfRefused(p, r.Code, headers, written, offset)
 		}
-		return Request{}, r
+		*q = Request{}
+		return r
 	}
-	return q, nil
+	return nil
 }
 
 // writtenAs is the name by which a record has a header that is to blame.
 func (n *headerMap) writtenAs(name string, headers []kgo.RecordHeader) string {
 	if f := fieldOf(name, HeaderPrefix); f != other && f != fieldUnknown && n.at[f] != 0 {
-		name = headers[n.at[f]-1].Key
+		name = strings.Clone(headers[n.at[f]-1].Key)
 	}
 	return name
 }
 
 // understand works out what a record asks for.
-func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader, written Stamp, offset int64, m Mark, due int64) *Refusal {
+func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader, written Stamp, offset int64, m *Mark, due int64) *Refusal {
 	at := &n.at
 	var seen uint32 // by field
 	aliased, prefix := false, p.ours()
@@ -224,7 +231,7 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 	}
 	if seen>>fieldRetry != 0 || p.keyed && (written.NoValue || n.cancels) {
 		written.NoValue = written.NoValue || n.cancels
-		if r := p.special(q, headers, at, written, offset, m); r != nil || q.Kind != KindRequest {
+		if r := p.special(q, headers, at, written, offset, *m); r != nil || q.Kind != KindRequest {
 			return r
 		}
 	}
@@ -258,7 +265,7 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 		}
 	}
 	if due == 0 && !q.Retry {
-		q.Due = min(q.Due+p.Jitter(m, offset), maxDueMillis)
+		q.Due = min(q.Due+p.Jitter(*m, offset), maxDueMillis)
 	}
 	return nil
 }

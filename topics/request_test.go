@@ -356,7 +356,7 @@ func TestAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := p.Again(tt.headers, Stamp{}, q.Due, 42, ours)
+		again, err := readAgain(p, tt.headers, Stamp{}, q.Due, 42, ours)
 		if err != nil || !reflect.DeepEqual(again, q) {
 			t.Errorf("%s: got %+v (%v), want %+v", tt.name, again, err, q)
 		}

@@ -222,9 +222,10 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
 			"%s is not set, and the route %s has no target of its own", strings.Join(r.targetHeaders(), ", "), r.Topic)
-	case !validTopic(q.Target):
-		return refuse(CodeInvalidTarget, StageParse, q.TargetBy, q.Target, "a topic name is "+whatAName)
 	case !r.Allowed(q.Target):
+		if !validTopic(q.Target) {
+			return refuse(CodeInvalidTarget, StageParse, q.TargetBy, q.Target, "a topic name is "+whatAName)
+		}
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
 	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts:

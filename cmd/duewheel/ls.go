@@ -276,7 +276,8 @@ func (v *view) row(got *ahead.Looked, r *kgo.Record, at spot) *pendingRow {
 	row := &pendingRow{Topic: got.Topic, Partition: got.TopicPartition.Partition, Offset: at.offset, Due: at.due, Timestamp: r.Timestamp.UnixMilli(), Size: ahead.SizeOf(r), State: stateOf(at, v.Now)}
 	parser, mark := got.Parser(at.offset), topics.NewMark(got.ID.Short(), v.Group, row.Partition)
 	row.Handle = topics.Handle{Partition: row.Partition, Offset: at.offset, Due: at.key - parser.Jitter(mark, at.offset)}.String()
-	if q, err := parser.Again(r.Headers, topics.StampOf(r), at.key, at.offset, mark); err == nil {
+	var q topics.Request
+	if parser.Again(&q, r.Headers, topics.StampOf(r), at.key, at.offset, &mark) == nil {
 		row.Target = string(q.Target)
 		row.id = slices.Clone(q.ID)
 		row.ID, row.IDBytes = textOrBytes(row.id)

@@ -102,13 +102,13 @@ func (p *Partition) Accept(r *kgo.Record) {
 			return // it is resolved, and its parser is not known any more
 		}
 		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: written}
-		*q, err = p.Parser(c.Seq).Again(written, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, p.env.Mark)
+		err = p.Parser(c.Seq).Again(q, written, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, &p.env.Mark)
 		if err == nil && q.Kind == topics.KindRequest {
 			adding{p}.copy(of, c, q, decided)
 			return
 		}
 	}
-	if *q, err = p.Parser(r.Offset).Parse(r.Headers, p.written(r), r.Offset, p.env.Mark); err != nil {
+	if err = p.Parser(r.Offset).ParseInto(q, r.Headers, p.written(r), r.Offset, &p.env.Mark); err != nil {
 		p.refuse(r, nil, decided, err.(*topics.Refusal))
 		return
 	}

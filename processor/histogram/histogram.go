@@ -37,18 +37,57 @@ type Snapshot struct {
 
 // Observe counts n observations of d.
 func (h *Histogram) Observe(d time.Duration, n int64) {
-	s, bounds := d.Seconds(), h.upper()
-	i := 0
+	s := d.Seconds()
+	h.counts[h.index(s)].Add(n)
+	h.addSum(s * float64(n))
+}
+
+// index is where a number of seconds is counted.
+func (h *Histogram) index(s float64) int {
+	i, bounds := 0, h.upper()
 	for i < len(bounds) && s > bounds[i] {
 		i++
 	}
-	h.counts[i].Add(n)
+	return i
+}
+
+func (h *Histogram) addSum(s float64) {
 	for {
 		was := h.sum.Load()
-		if h.sum.CompareAndSwap(was, math.Float64bits(math.Float64frombits(was)+s*float64(n))) {
+		if h.sum.CompareAndSwap(was, math.Float64bits(math.Float64frombits(was)+s)) {
 			return
 		}
 	}
+}
+
+// Tally counts for a histogram what one goroutine observes, until that is added.
+type Tally struct {
+	Of     *Histogram
+	counts [26]int64
+	sum    float64 // seconds
+	some   bool
+}
+
+// Observe counts an observation.
+func (t *Tally) Observe(d time.Duration) {
+	s := d.Seconds()
+	t.counts[t.Of.index(s)]++
+	t.sum += s
+	t.some = true
+}
+
+// Add adds what was counted, and begins anew.
+func (t *Tally) Add() {
+	if !t.some {
+		return
+	}
+	for i, n := range t.counts {
+		if n > 0 {
+			t.Of.counts[i].Add(n)
+		}
+	}
+	t.Of.addSum(t.sum)
+	*t = Tally{Of: t.Of}
 }
 
 // Snapshot returns what was counted so far.

@@ -1,6 +1,7 @@
 package histogram
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -19,5 +20,23 @@ func TestLongest(t *testing.T) {
 	}
 	if got := (&Histogram{}).Snapshot().Longest(); got != 0 {
 		t.Errorf("of nothing: %g", got)
+	}
+}
+
+// What is counted apart and then added is as if it had been observed one by one.
+func TestTally(t *testing.T) {
+	one, other := Of(Delays), Of(Delays)
+	tally := Tally{Of: one}
+	tally.Add() // nothing
+	for range 2 {
+		for _, d := range []time.Duration{0, time.Second, 2 * time.Second, time.Hour, 10_000 * time.Hour} {
+			tally.Observe(d)
+			other.Observe(d, 1)
+		}
+		tally.Add()
+		tally.Add() // nothing more
+	}
+	if got, want := one.Snapshot(), other.Snapshot(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

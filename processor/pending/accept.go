@@ -57,7 +57,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 			return a, nil // it is resolved, has left nothing, and the checkpoint does not name its parser any more
 		}
 		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
-		*req, err = p.parsers.at(c.Seq).Again(headers, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, p.Mark)
+		err = p.parsers.at(c.Seq).Again(req, headers, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, &p.Mark)
 		if err == nil && req.Kind == topics.KindRequest { // else it was made up
 			if !p.Ordered() {
 				err = copying{&p.keyed}.take(of, c, req, r.Timestamp.UnixMilli())
@@ -65,7 +65,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 			return a, err
 		}
 	}
-	*req, err = p.parsers.at(r.Offset).Parse(r.Headers, written, r.Offset, p.Mark)
+	err = p.parsers.at(r.Offset).ParseInto(req, r.Headers, written, r.Offset, &p.Mark)
 	if err != nil {
 		if replay {
 			return a, nil // resolved when O passed it
@@ -97,7 +97,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
 // longestDelay is about as much as a time.Duration holds, in ms.
 const longestDelay = int64(math.MaxInt64 / time.Millisecond)
 
-// RequestOf reads a record again that is to be resolved. The log decides what a record means.
-func (p *Partition) RequestOf(it *Item, r *Record) (topics.Request, error) {
-	return p.parsers.at(r.Offset).Again(r.Headers, topics.Stamp{Key: r.Key, NoValue: r.Value == nil}, it.Key.Due, r.Offset, p.Mark)
+// RequestOf reads a record again that is to be resolved, into q. The log decides what a record means.
+func (p *Partition) RequestOf(q *topics.Request, it *Item, r *Record) error {
+	return p.parsers.at(r.Offset).Again(q, r.Headers, topics.Stamp{Key: r.Key, NoValue: r.Value == nil}, it.Key.Due, r.Offset, &p.Mark)
 }

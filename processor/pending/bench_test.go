@@ -83,6 +83,7 @@ func many(b *testing.B, ids bool) {
 		}
 		accept += time.Since(began)
 		var rec Record
+		var req topics.Request
 		for items := make([]Item, 0, turn); ; items = items[:0] {
 			began = time.Now()
 			pt := p.Take(testNow+1000, items, turn, anyBytes)
@@ -96,7 +97,7 @@ func many(b *testing.B, ids bool) {
 				it := &pt.Items[i]
 				err := rec.Decode(it.Run)
 				if err == nil {
-					_, err = p.RequestOf(it, &rec)
+					err = p.RequestOf(&req, it, &rec)
 				}
 				if err != nil {
 					b.Fatal(err)

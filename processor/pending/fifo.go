@@ -43,7 +43,7 @@ func (h *held) item(n *near) Item {
 	case !h.effect.Pending():
 		it.Run = n.get(h.ref)
 	case h.hasID:
-		it.noted = n.get(h.ref)
+		it.Extra().noted = n.get(h.ref)
 	}
 	return it
 }

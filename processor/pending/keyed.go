@@ -189,7 +189,7 @@ func (k *keyed) settle(items []Item) {
 			k.conclude(it)
 		}
 		if it.Effect.Pending() {
-			if it.noted != nil {
+			if it.noted() != nil {
 				k.near.release(it.ref)
 			}
 			continue

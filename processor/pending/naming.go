@@ -205,7 +205,8 @@ func (n *naming) tookAway(late []Item) {
 		at, _ := slices.BinarySearchFunc(n.removed, late[i].Offset, func(r removal, by int64) int { return cmp.Compare(r.by, by) })
 		for ; at < len(n.removed) && n.removed[at].by == late[i].Offset; at++ {
 			if r := &n.removed[at]; !r.stub {
-				late[i].Took, late[i].TookID = &r.key, r.id
+				x := late[i].Extra()
+				x.Took, x.TookID = &r.key, r.id
 				break
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/pending/internal/chunks"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
 )
@@ -17,7 +18,8 @@ import (
 // near holds the bytes of records that are due soon, in chunks. The records of a chunk are due
 // within the same stretch of time, so that a chunk is given back whole once that stretch has
 // been delivered: nothing is moved and nothing is collected one record at a time. The chunks
-// hold no pointers, so the garbage collector does not look into them.
+// hold no pointers, so the garbage collector does not look into them; and the next ones take the memory of those that are given back,
+// whichever partition needs it, so it seldom has to run.
 //
 // A ref names a record: its chunk and where in it. near belongs to its partition.
 type near struct {
@@ -38,6 +40,7 @@ type chunk struct {
 	live    int    // records in it that are still needed
 	stretch int64
 	isOpen  bool
+	lent    bool // a client may be looking at it still when nothing in it is needed any more
 }
 
 // ref is a chunk's index, the record's place in it, and whether the store holds it too.
@@ -46,7 +49,7 @@ type ref uint64
 const (
 	offBits           = 18
 	maxChunk          = 1 << offBits
-	minChunk          = 4 << 10
+	minChunk          = chunks.Least
 	storedBit     ref = 1 << 63
 	stretchMillis     = 2048 // the width of a stretch: a few dozen of them in a near window
 	lengthPrefix      = 4
@@ -118,6 +121,15 @@ func (n *near) record(r *kgo.Record, key state.Key, at idPlace) ref {
 	return n.commit(i, appendRecord(b, r, at), false)
 }
 
+// lend says that the bytes of records may be looked at when they are released: what they lie in is left to the collector then.
+func (n *near) lend(items []Item) {
+	for i := range items {
+		if it := &items[i]; it.Run != nil {
+			n.chunks[it.ref.chunk()].lent = true
+		}
+	}
+}
+
 // hold keeps the bytes of a record that is resolved in the order of the log.
 func (n *near) hold(r *kgo.Record, h *held, at idPlace) {
 	key := h.key
@@ -148,6 +160,11 @@ func (n *near) touch(entries []wheel.Entry) {
 func (n *near) release(r ref) {
 	i := r.chunk()
 	c := &n.chunks[i]
+	if overwrites && !c.lent {
+		for run, k := n.get(r), 0; k < len(run); k++ {
+			run[k] = 0xaa
+		}
+	}
 	if c.live--; c.live > 0 {
 		return
 	}
@@ -160,13 +177,16 @@ func (n *near) release(r ref) {
 	if n.bytes -= int64(cap(c.buf)); n.bytes == 0 {
 		n.largest = 0
 	}
+	if !c.lent {
+		chunks.Put(c.buf)
+	}
 	*c = chunk{}
 	n.free = append(n.free, i)
 }
 
 func (n *near) newChunk(stretch int64, size int) uint32 {
-	c := chunk{buf: make([]byte, 0, size), stretch: stretch, isOpen: true}
-	n.bytes += int64(size)
+	c := chunk{buf: chunks.Get(size), stretch: stretch, isOpen: true}
+	n.bytes += int64(cap(c.buf))
 	var i uint32
 	if k := len(n.free); k > 0 {
 		i = n.free[k-1]

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // The arena against a map: what was put is there until it is released, whatever comes and goes
@@ -127,6 +129,47 @@ func TestLastStretches(t *testing.T) {
 	} {
 		if got := n.lastStretches(c.bytes, c.until); got != c.want*stretchMillis {
 			t.Errorf("%d bytes until %d: from %d, want %d", c.bytes, c.until, got, c.want*stretchMillis)
+		}
+	}
+}
+
+// The memory of a chunk of which all is released is used again, by any partition, and what it held is overwritten.
+func TestReleasedMemoryIsUsedAgain(t *testing.T) {
+	again := false
+	for range 1000 { // a pool may drop whatever it likes, and does so with the race detector
+		n := newNear()
+		r := n.record(req(0, testNow, "orders"), state.Key{Due: testNow}, 0)
+		was := &n.get(r)[0]
+		n.release(r)
+		other := newNear()
+		again = again || was == &other.get(other.record(req(1, testNow, "orders"), state.Key{Due: testNow, Seq: 1}, 0))[0]
+	}
+	if !again {
+		t.Error("it is never used again")
+	}
+}
+
+// What a turn was to produce that did not happen may be looked at by its client when another one has delivered it: it stays as it is.
+func TestMemoryOfWhatIsRepeatedIsNotUsedAgain(t *testing.T) {
+	for range 1000 {
+		l := testOwner(t)
+		p := l.live(t)
+		accept := func(offset int64) {
+			if _, err := p.Accept(req(offset, testNow, "orders"), testNow); err != nil {
+				t.Fatal(err)
+			}
+		}
+		accept(0)
+		pt := p.Take(testNow, nil, 10, anyBytes)
+		run := pt.Items[0].Run
+		was := bytes.Clone(run)
+		p.Repeat(pt, 0)
+		pt = p.Take(testNow, nil, 10, anyBytes)
+		p.Settle(pt)
+		p.Committed(pt)
+		accept(1)
+		if !bytes.Equal(run, was) {
+			t.Fatalf("it was %q, and is %q", was, run)
 		}
 	}
 }

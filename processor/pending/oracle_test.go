@@ -116,8 +116,9 @@ func (v *life) audited(it *Item) {
 	if n >= 0 {
 		r = v.p.removed[n]
 	}
-	if has := n >= 0 && it.late; has != (it.Took != nil) || has && *it.Took != r.key {
-		v.fail("record %d has taken away %v (%v), and tells %v", it.Offset, r.key, has, it.Took)
+	took, _ := it.Took()
+	if has := n >= 0 && it.late; has != (took != nil) || has && *took != r.key {
+		v.fail("record %d has taken away %v (%v), and tells %v", it.Offset, r.key, has, took)
 	}
 	switch {
 	case it.Effect.Pending():

@@ -93,9 +93,11 @@ func (pt *Part) Touch(i int) (read byte) {
 	if i%touchAhead != 0 {
 		return 0
 	}
-	for _, it := range pt.Items[i:min(i+touchAhead, len(pt.Items))] {
-		for at := 0; at < len(it.Run); at += cacheLine {
-			read |= it.Run[at]
+	next := pt.Items[i:min(i+touchAhead, len(pt.Items))]
+	for k := range next {
+		run := next[k].Run
+		for at := 0; at < len(run); at += cacheLine {
+			read |= run[at]
 		}
 	}
 	return read
@@ -151,8 +153,12 @@ func (pt *Part) Split(n int) (first, second *Part) {
 	return first, second
 }
 
-// Repeat keeps a part to be tried again, at a time at the earliest.
-func (p *Partition) Repeat(pt *Part, at int64) { p.again.put(pt, at) }
+// Repeat keeps a part to be tried again, at a time at the earliest. The client that was to produce its records may be looking at them still, when
+// they have been delivered by another one.
+func (p *Partition) Repeat(pt *Part, at int64) {
+	p.near.lend(pt.Items)
+	p.again.put(pt, at)
+}
 
 // Repeated are the parts that are to be tried again, in order.
 func (p *Partition) Repeated() []*Part { return p.again.parts }

@@ -126,34 +126,90 @@ func (u *undecided) End() { u.turns-- }
 // Undecided is in how many turns it has a part.
 func (u *undecided) Undecided() int { return u.turns }
 
-// Item is one record that a turn resolves.
+// Item is one record that a turn resolves. A turn has thousands of them, so what only few have lies elsewhere.
 type Item struct {
 	ref     ref
 	Run     []byte // the record, in near
 	Key     state.Key
 	Offset  int64           // where the log holds it now
 	Refusal *topics.Refusal // dead-letter it; nil: deliver it
-	Resolve bool            // and write a resolve record, because its key is above the watermark
 	By      int64           // above 0: nothing is written for it, because the record at this offset has cancelled or replaced it
-	Took    *state.Key      // with Env.Audit: what was pending, and this has cancelled or replaced
-	TookID  []byte          // and the id of that; nil: it had none, or only the log has it
-	noted   []byte          // with Env.Audit: of what is pending itself, its id
-	Effect  Effect          // nothing is delivered for it: what it has done to the record that it names
-	late    bool            // it is resolved because O passes it, and not because W does
-	stored  bool            // the store holds it too
 	stub    state.Key       // what it leaves when it is delivered; zero: nothing
-	leaves  bool            // or a replay by an earlier W would find that it has left something
+	extra   *Extra          // nil: it has nothing of that
+
+	Effect  Effect // nothing is delivered for it: what it has done to the record that it names
+	Resolve bool   // and write a resolve record, because its key is above the watermark
+	late    bool   // it is resolved because O passes it, and not because W does
+	stored  bool   // the store holds it too
+	leaves  bool   // or a replay by an earlier W would find that it has left something
 
 	Dead     bool // nothing is delivered for it: a turn has written a dead letter
 	Replaced bool // what is at By is a replacement, and no cancel
 
 	// What was learned when it was tried, for the next time.
-	Acked     bool        // at_least_once: what is written for it has been acknowledged
-	Suspect   bool        // its target refused it, or one that went along with it
-	Stays     bool        // the delay topic refused it, and nothing went along: it cannot be carried on
+	Acked   bool // at_least_once: what is written for it has been acknowledged, but for Extra.Unaudited
+	Suspect bool // its target refused it, or one that went along with it
+	Stays   bool // the delay topic refused it, and nothing went along: it cannot be carried on
+}
+
+// Extra is what few items have.
+type Extra struct {
+	Took   *state.Key // with Env.Audit: what was pending, and this has cancelled or replaced
+	TookID []byte     // and the id of that; nil: it had none, or only the log has it
+	noted  []byte     // with Env.Audit: of what is pending itself, its id
+
+	// What was learned when it was tried, for the next time.
 	Blame     error       // its target refused it, and nothing went along: dead-letter it
 	Cuts      int         // how often the dead letter topic refused it for its size, and nothing went along
-	Unaudited []Unaudited // at_least_once: but for these
+	Unaudited []Unaudited // at_least_once: what was not acknowledged
+}
+
+// Extra is what few items have, to be changed.
+func (it *Item) Extra() *Extra {
+	if it.extra == nil {
+		it.extra = &Extra{}
+	}
+	return it.extra
+}
+
+// Took is what was pending, and this has cancelled or replaced, and the id of that (Extra); nil: nothing.
+func (it *Item) Took() (key *state.Key, id []byte) {
+	if it.extra == nil {
+		return nil, nil
+	}
+	return it.extra.Took, it.extra.TookID
+}
+
+// Blame is why its target refused it alone; nil: it has not.
+func (it *Item) Blame() error {
+	if it.extra == nil {
+		return nil
+	}
+	return it.extra.Blame
+}
+
+// Cuts is how often the dead letter topic refused it for its size.
+func (it *Item) Cuts() int {
+	if it.extra == nil {
+		return 0
+	}
+	return it.extra.Cuts
+}
+
+// Unaudited is what was not acknowledged of what the audit topic is told of it (at_least_once).
+func (it *Item) Unaudited() []Unaudited {
+	if it.extra == nil {
+		return nil
+	}
+	return it.extra.Unaudited
+}
+
+// noted is the id of what is pending itself, with Env.Audit.
+func (it *Item) noted() []byte {
+	if it.extra == nil {
+		return nil
+	}
+	return it.extra.noted
 }
 
 // Leaves reports whether a replay would find that it has left something, which a resolve record has to prevent if it is not delivered.
@@ -168,7 +224,7 @@ type Unaudited struct {
 // ID is the id of the record; nil: it has none. Of a record that is pending itself it is known with Env.Audit only.
 func (it *Item) ID() []byte {
 	if it.Effect.Pending() {
-		return it.noted
+		return it.noted()
 	}
 	return runID(it.Run)
 }

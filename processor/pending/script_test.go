@@ -343,13 +343,13 @@ func (s *script) say(pt *Part) string {
 		if it.Leaves() {
 			fmt.Fprintf(&out, " (leaves a stub until %s)", at(it.stub.Due))
 		}
-		if it.noted != nil {
-			fmt.Fprintf(&out, " (#%s)", it.noted)
+		if it.noted() != nil {
+			fmt.Fprintf(&out, " (#%s)", it.noted())
 		}
-		if it.Took != nil {
-			fmt.Fprintf(&out, " (took %d", it.Took.Seq)
-			if it.TookID != nil {
-				fmt.Fprintf(&out, "#%s", it.TookID)
+		if took, id := it.Took(); took != nil {
+			fmt.Fprintf(&out, " (took %d", took.Seq)
+			if id != nil {
+				fmt.Fprintf(&out, "#%s", id)
 			}
 			out.WriteString(")")
 		}

@@ -36,7 +36,8 @@ type timetable struct {
 	near    *near
 	parsers *parsers
 	mark    topics.Mark
-	rec     Record // scratch
+	rec     Record         // scratch
+	req     topics.Request // scratch
 }
 
 const (
@@ -194,8 +195,8 @@ func (t *timetable) lineOf(due int64, run []byte) *line {
 		return t.lines[0]
 	}
 	rec := &t.rec
-	req, err := t.parsers.at(rec.Offset).Again(rec.Headers, topics.Stamp{Key: rec.Key, NoValue: rec.Value == nil}, due, rec.Offset, t.mark)
-	if err != nil {
+	req := &t.req
+	if t.parsers.at(rec.Offset).Again(req, rec.Headers, topics.Stamp{Key: rec.Key, NoValue: rec.Value == nil}, due, rec.Offset, &t.mark) != nil {
 		return t.lines[0] // it is dead-lettered
 	}
 	return t.lineFor(req.Target)

@@ -1,0 +1,69 @@
+package processor
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/histogram"
+	"github.com/duewheel/duewheel/processor/targets"
+)
+
+// intake takes in what a fetch has brought of one partition. What other goroutines read, and what is the same for neighbours, it touches once for
+// all of it and not for each record.
+type intake struct {
+	*kit
+	p                       *partition
+	accepted, late, overdue int64
+	requested               histogram.Tally
+	target                  *targets.Target // of the last record
+}
+
+func (k *kit) intake(p *partition) *intake {
+	return &intake{kit: k, p: p, requested: histogram.Tally{Of: p.stats.requested}}
+}
+
+// all takes in records one after the other, up to an error, and gives back their memory.
+func (in *intake) all(rs []*kgo.Record, now int64, err error) error {
+	defer in.end()
+	for _, r := range rs {
+		if err == nil {
+			if err = in.accept(r, now); err != nil && in.store.without(in.p, err) == nil {
+				err = in.accept(r, now) // it was not taken in
+			}
+		}
+		r.Recycle() // what was accepted has been copied
+	}
+	return err
+}
+
+// accept takes in one record.
+func (in *intake) accept(r *kgo.Record, now int64) error {
+	a, err := in.p.Accept(r, now)
+	if a.New {
+		in.accepted++
+	}
+	if a.Late {
+		in.late++
+	}
+	if a.Overdue {
+		in.overdue++
+	}
+	if a.Asks {
+		in.requested.Observe(a.Delay)
+	}
+	if a.Unparsed != nil {
+		in.counters.refused.add(string(a.Unparsed.Code), 1)
+	}
+	if a.Target != nil && (in.target == nil || in.target.Name != string(a.Target)) {
+		in.target = in.targets.Of(a.Target) // looked up by the time it is due
+	}
+	return err
+}
+
+// end says what was taken in to those who count it.
+func (in *intake) end() {
+	stats := in.p.stats
+	stats.accepted.Add(in.accepted)
+	stats.late.Add(in.late)
+	stats.lateOnArrival.Add(in.overdue)
+	in.requested.Add()
+}

@@ -1,0 +1,7 @@
+//go:build race || synctests
+
+package pending
+
+// overwrites has what is released overwritten at once. So unit tests, which run with the race detector, and the simulation see that nothing looks at
+// it any more: in a program it is used again only when all of its chunk is released, and mostly for a record of the same form.
+const overwrites = true
