@@ -3,6 +3,7 @@ package processor
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/pending"
@@ -31,7 +32,7 @@ func deniedBy(t *targets.Target, st *targets.State, req *topics.Request, route *
 // blaming says which header is to blame for a refusal, if one is.
 func blaming(header, value string, r *topics.Refusal) *topics.Refusal {
 	if header != "" {
-		r.Header, r.Value = header, []byte(value)
+		r.Header, r.Value = strings.Clone(header), []byte(value) // it may lie in the record, which is gone before this is
 	}
 	return r
 }

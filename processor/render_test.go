@@ -3,6 +3,7 @@ package processor
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -45,4 +46,13 @@ func TestCompactedTargetNeedsAKey(t *testing.T) {
 	}
 	equal(t, "the first", tn.render.outputs[0].kind, outDelivered)
 	equal(t, "the second", tn.render.outputs[1].kind, outDeadLetter)
+}
+
+// Why a record is dead-lettered is told of when the memory of the record is used again.
+func TestDeniedOutlivesItsRecord(t *testing.T) {
+	name := []byte(topics.HeaderTargetTopic)
+	req := &topics.Request{Target: []byte("orders"), TargetBy: unsafe.String(&name[0], len(name))}
+	refusal := deniedBy(&targets.Target{Name: "orders"}, &targets.State{Status: targets.Missing}, req, &topics.Route{}, 0)
+	clear(name)
+	equal(t, "the header to blame", refusal.Header, topics.HeaderTargetTopic)
 }
