@@ -49,13 +49,14 @@ func BenchmarkWay(b *testing.B) {
 }
 
 // BenchmarkMany is the same for many records at once, due in no order: their bytes are in no cache any more when they are taken, and
-// when what they ask for is read again. With ids each has one of 20 bytes.
+// when what they ask for is read again. With ids each has one of 20 bytes; with targets they go to two of them.
 func BenchmarkMany(b *testing.B) {
-	b.Run("plain", func(b *testing.B) { many(b, false) })
-	b.Run("ids", func(b *testing.B) { many(b, true) })
+	b.Run("plain", func(b *testing.B) { many(b, false, 1) })
+	b.Run("ids", func(b *testing.B) { many(b, true, 1) })
+	b.Run("targets", func(b *testing.B) { many(b, false, 2) })
 }
 
-func many(b *testing.B, ids bool) {
+func many(b *testing.B, ids bool, targets int64) {
 	const many, turn = 400_000, 20_000
 	r := req(0, 0, "orders")
 	r.Value = make([]byte, 100)
@@ -73,6 +74,9 @@ func many(b *testing.B, ids bool) {
 		began := time.Now()
 		for i := range int64(many) {
 			r.Offset, r.Headers[0].Value = i, strconv.AppendInt(r.Headers[0].Value[:0], testNow+noise.Int64N(1000), 10)
+			if targets > 1 {
+				r.Headers[1].Value = append(r.Headers[1].Value[:0], [...]string{"orders", "bills"}[i%targets]...)
+			}
 			if ids {
 				last := len(r.Headers) - 1
 				r.Headers[last].Value = fmt.Appendf(r.Headers[last].Value[:0], "order-%014d", i)

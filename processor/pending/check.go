@@ -11,7 +11,7 @@ import (
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkNothing(p), checkCounts(p), checkLines(p), checkEarly(p), checkScouted(p))
+	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkStubs(p), checkNothing(p), checkCounts(p), checkLines(p), checkEarly(p), checkScouted(p))
 }
 
 func checkMarks(p *Partition) error {
@@ -55,6 +55,14 @@ func checkLate(p *Partition) error {
 	}
 	if bytes != p.late.bytes {
 		return fmt.Errorf("late records take %d bytes, and %d are counted", bytes, p.late.bytes)
+	}
+	return nil
+}
+
+// checkStubs finds stubs where no parser leaves any.
+func checkStubs(p *Partition) error {
+	if n := p.ledger.Len() - p.ledger.Waiting(); n > 0 && p.parsers.memory() == 0 {
+		return fmt.Errorf("%d records are remembered, and no parser of the checkpoint remembers any", n)
 	}
 	return nil
 }

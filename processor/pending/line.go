@@ -24,7 +24,10 @@ const lineBlock = 512
 func keyOfEntry(e wheel.Entry) state.Key { return state.Key{Due: int64(e.Due), Seq: e.Seq} }
 
 func compareEntries(a, b wheel.Entry) int {
-	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq))
+	if a.Due != b.Due {
+		return cmp.Compare(a.Due, b.Due)
+	}
+	return cmp.Compare(a.Seq, b.Seq)
 }
 
 // head is the key of its first entry. There must be one.

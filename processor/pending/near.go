@@ -147,14 +147,41 @@ func (n *near) get(r ref) []byte {
 	return b[lengthPrefix : lengthPrefix+size : lengthPrefix+size]
 }
 
-// touch reads the beginning of each run. Those of many records that are due in no order lie anywhere, and the processor fetches
-// them side by side here, where nothing depends on what they hold.
-func (n *near) touch(entries []wheel.Entry) {
-	for _, e := range entries {
+// touch is called before the ith record is looked at. Every so many it reads the beginning of each of the next ones. Records that are due in no
+// order lie anywhere, and the processor fetches them side by side here, where nothing depends on what they hold; not too many, or the first are out
+// of its cache again when they are looked at.
+func (n *near) touch(i int, entries []wheel.Entry) {
+	if i%touchAhead != 0 {
+		return
+	}
+	for _, e := range entries[i:min(i+touchAhead, len(entries))] {
 		r := ref(e.Ref)
 		n.touched |= n.chunks[r.chunk()].buf[r.offset()]
 	}
 }
+
+// fetch is touch for records that are decoded: it reads all of them.
+func (n *near) fetch(i int, entries []wheel.Entry) {
+	if n.touch(i, entries); i%touchAhead != 0 {
+		return
+	}
+	for _, e := range entries[i:min(i+touchAhead, len(entries))] {
+		n.touched |= touchLines(n.get(ref(e.Ref)))
+	}
+}
+
+// touchLines reads something of each line of memory that a run lies in.
+func touchLines(run []byte) (read byte) {
+	for at := 0; at < len(run); at += cacheLine {
+		read |= run[at]
+	}
+	return read
+}
+
+const (
+	touchAhead = 32 // records
+	cacheLine  = 64 // bytes
+)
 
 // release says that a record is not needed any more.
 func (n *near) release(r ref) {

@@ -95,18 +95,10 @@ func (pt *Part) Touch(i int) (read byte) {
 	}
 	next := pt.Items[i:min(i+touchAhead, len(pt.Items))]
 	for k := range next {
-		run := next[k].Run
-		for at := 0; at < len(run); at += cacheLine {
-			read |= run[at]
-		}
+		read |= touchLines(next[k].Run)
 	}
 	return read
 }
-
-const (
-	touchAhead = 32 // records
-	cacheLine  = 64 // bytes
-)
 
 // fit is how many of its records fit into a turn: one at least.
 func (pt *Part) fit(records int, bytes int64) int {

@@ -20,7 +20,6 @@ func (w taking) due(now int64, items []Item, records int, bytes int64) []Item {
 	for most.left() {
 		n := int(min(int64(most.records), int64(len(buf)), most.bytes/max(w.near.largest, 1)+1))
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)
-		w.near.touch(got)
 		items = w.all(got, items, &most)
 		if len(got) < n {
 			break
@@ -48,7 +47,8 @@ func (w taking) fairly(now int64, items []Item, most load) []Item {
 func (w taking) all(got []wheel.Entry, items []Item, left *load) []Item {
 	w.removeIDs(w.near, got)
 	remembered := w.ledger.Waiting() < w.ledger.Len()
-	for _, e := range got {
+	for i, e := range got {
+		w.near.touch(i, got)
 		r := ref(e.Ref)
 		run := w.near.get(r)
 		offset, err := recordOffset(run)

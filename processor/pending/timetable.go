@@ -235,7 +235,6 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 		t.taken = nil
 	}
 	due := t.Wheel.Take(now, t.taken[:0], max(sortAtOnce, 2*most.records))
-	t.near.touch(due)
 	for e, l := range t.early.due(now) {
 		t.queue(e, l)
 	}
@@ -243,7 +242,8 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 		t.taken = due
 		return due, len(due)
 	}
-	for _, e := range due {
+	for i, e := range due {
+		t.near.fetch(i, due)
 		t.sorted = keyOfEntry(e)
 		t.queue(e, t.lineOf(int64(e.Due), t.near.get(ref(e.Ref))))
 	}
@@ -273,10 +273,11 @@ func (t *timetable) inOrder(key, others state.Key) bool {
 
 // fits reports whether a part may take all of some entries.
 func (t *timetable) fits(all []wheel.Entry, most load) bool {
-	for _, e := range all {
+	for i, e := range all {
 		if !most.left() {
 			return false
 		}
+		t.near.touch(i, all)
 		t.count(e, &most)
 	}
 	return true
@@ -327,7 +328,10 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
 	was := load{max(left.records/shares, 1), max(left.bytes/int64(shares), 1), left.stubs}
 	mine, others := was, t.firstBeside(l)
-	for mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (t.inOrder(l.head(), others) || t.overtakes(l.blocks[0][0])) {
+	for i := 0; mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (t.inOrder(l.head(), others) || t.overtakes(l.blocks[0][0])); i++ {
+		if i%touchAhead == 0 {
+			t.near.touch(0, l.blocks[0])
+		}
 		e := l.pop()
 		t.queued--
 		t.early.forget(keyOfEntry(e))
@@ -343,6 +347,9 @@ func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []
 // overtakes reports whether an entry may be taken while a smaller key waits. A stub may not, nor may what leaves one: a resolve record would say that
 // there is none.
 func (t *timetable) overtakes(e wheel.Entry) bool {
+	if t.parsers.memory() == 0 {
+		return true // nothing leaves a stub
+	}
 	run := t.near.get(ref(e.Ref))
 	return !isStub(run) && t.parsers.leaves(keyOfEntry(e), run, state.Key{}) == (state.Key{})
 }
