@@ -142,9 +142,23 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 
 // asksOthers tells whether what becomes of a request follows from others, too: it has an id, or replaces one.
 func (v *view) asksOthers(one *foundRecord) bool {
-	r := one.record
-	q, err := one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+	q, err := v.asked(one)
 	return err == nil && (q.ID != nil || q.Replaces)
+}
+
+// mayBeIgnored tells whether a request is left out, without a dead letter, if another one has its id.
+func (v *view) mayBeIgnored(one *foundRecord) bool {
+	if one.record == nil {
+		return false
+	}
+	q, err := v.asked(one)
+	return err == nil && q.ID != nil && q.OnDuplicate == topics.DuplicateIgnored
+}
+
+// asked is what a record that was found asks for.
+func (v *view) asked(one *foundRecord) (topics.Request, error) {
+	r := one.record
+	return one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
 }
 
 // removedError says that a record lay before the beginning of its log, and that no copy of it was found.
