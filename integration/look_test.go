@@ -49,10 +49,26 @@ type lookout struct {
 
 // What a looker says is pending is what is pending, while replicas are killed, partitions move, and what is far is carried: all that is due later and was
 // not taken away, and nothing that has arrived. The commands say the same.
-func TestLookWhileReplicasRun(t *testing.T) {
+func TestLookWhileReplicasRun(t *testing.T) { lookWhileReplicasRun(t, shared(t), func() {}) }
+
+// lookWhileLeadersMove is the same with three brokers, of which one is restarted after the other, so that logs and checkpoints are led by others.
+func lookWhileLeadersMove(t *testing.T, c *brokers.Cluster) {
+	lookWhileReplicasRun(t, c, func() {
+		for n := 1; n <= 3; n++ {
+			if err := c.Node(n).Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := c.Node(n).Start(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func lookWhileReplicasRun(t *testing.T, c *brokers.Cluster, meanwhile func()) {
 	const farEach = 400
 	// What is far is written as if it were more than half as old, and long before brokers may delete it.
-	s := newStage(t, shared(t), setting{seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}})
+	s := newStage(t, c, setting{seed: newSeed(t), delayConfig: map[string]string{"retention.ms": "200000"}})
 	routes, err := topics.NewRoutes(s.route)
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +90,14 @@ func TestLookWhileReplicasRun(t *testing.T) {
 	k := s.newKiller(2)
 	struck := make(chan struct{})
 	var much atomic.Bool
+	moved := make(chan struct{})
+	go func() {
+		defer close(moved)
+		meanwhile()
+	}()
 	go func() {
 		defer close(struck)
+		defer func() { <-moved }()
 		for k.kills < 5 || !much.Load() && k.kills < mostKills {
 			k.strike()
 		}
@@ -246,13 +268,17 @@ func (o *lookout) arrived() int {
 // stable is up to where each partition can be read: the first offset of its oldest open transaction, or its end.
 func (o *lookout) stable() (ends [4]int64) {
 	o.t.Helper()
-	listed, err := o.admin.ListCommittedOffsets(o.t.Context(), o.route.Topic)
-	if err == nil {
-		err = listed.Error()
-	}
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	var listed kadm.ListedOffsets
+	eventually(o.t, func() string { // leaders move
+		var err error
+		if listed, err = o.admin.ListCommittedOffsets(o.t.Context(), o.route.Topic); err == nil {
+			err = listed.Error()
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	for p := range ends {
 		end, _ := listed.Lookup(o.route.Topic, int32(p))
 		ends[p] = end.Offset

@@ -60,10 +60,19 @@ func TestVerify(t *testing.T) {
 	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Timestamp = due.Add(-time.Minute) })
 	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Timestamp = due.Add(time.Hour) })
 	f.arrive(f.request(due), due, func(r *kgo.Record) { r.Topic = s.targets[1] })
+	first, second := f.request(due), f.request(due)
+	f.arrive(second, due, nil) // out of order
+	f.arrive(first, due, nil)
+	f.arrive(f.request(due, "delay-untl", "1"), due, nil) // it had to be dead-lettered
+	f.arrive(&kgo.Record{Topic: s.route.Topic, Offset: first.Offset + 1_000_000}, due, nil)
+	f.expire(f.request(due, topics.HeaderExpires, "9999999999999"), due)
 	f.resolve()
 	f.request(due) // overdue
 	f.write(&kgo.Record{Topic: s.targets[1], Value: []byte("of others")})
-	want := map[string]int64{"missing": 1, "doubled": 1, "altered": 6, "early": 1, "late": 1, "overdue": 1}
+	want := map[string]int64{
+		"missing": 1, "doubled": 1, "altered": 6, "early": 1, "late": 1, "overdue": 1,
+		"disordered": 1, "delivered in vain": 1, "dead-lettered in vain": 1, "stray": 1,
+	}
 	again := s.verifier()
 	expectFaults(t, s.pass(again), want)
 
@@ -71,7 +80,8 @@ func TestVerify(t *testing.T) {
 	f.cut(s.targets[0], 1)
 	f.cut(s.targets[0], 0)
 	r = s.pass(s.verifier())
-	expectFaults(t, r, map[string]int64{"altered": 1, "overdue": 1}) // what arrived in the other target
+	// What arrived in the other target, and what has to lie in the dead letter topic or must not.
+	expectFaults(t, r, map[string]int64{"altered": 1, "overdue": 1, "missing": 1, "dead-lettered in vain": 1})
 	if r.Counts.Untold < seen.Delivered/2 {
 		t.Errorf("cannot tell of %d", r.Counts.Untold)
 	}
@@ -175,6 +185,19 @@ func (f *forger) arrive(q *kgo.Record, due time.Time, change func(*kgo.Record)) 
 		change(r)
 	}
 	return f.write(r)
+}
+
+// expire writes the dead letter of a request that has expired.
+func (f *forger) expire(q *kgo.Record, at time.Time) {
+	f.t.Helper()
+	r := &kgo.Record{Topic: f.route.DeadLetter, Value: q.Value, Timestamp: at.Add(time.Millisecond), Headers: slices.Clone(q.Headers)}
+	for name, value := range map[string]string{
+		topics.HeaderErrorCode: string(topics.CodeExpired), topics.HeaderErrorTopic: q.Topic, topics.HeaderErrorPartition: fmt.Sprint(q.Partition), topics.HeaderErrorOffset: fmt.Sprint(q.Offset),
+		topics.HeaderErrorTimestamp: fmt.Sprint(q.Timestamp.UnixMilli()), topics.HeaderErrorStage: "DELIVER", topics.HeaderErrorMessage: "why",
+	} {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	f.write(r)
 }
 
 // resolve says for the group, which has no members, that it is done with all of partition 0.

@@ -183,6 +183,9 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		if fate.Guess {
 			text += ", and so in time, as it seems"
 		}
+		if !one.whole() {
+			text += fmt.Sprintf("; unless one of the last %s of the log says that it was resolved before, which were not searched (--patience)", count(one.end-one.to, "record"))
+		}
 	default:
 		if fate.Forgotten {
 			text = "delivered, dead-lettered or taken away: it lies before all that is pending, and by which settings it was understood is not known any more"
@@ -191,11 +194,15 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		if fate.Taken {
 			text = "taken away, or dead-lettered: it lies before all that is pending"
 			if !one.whole() {
-				text += fmt.Sprintf("; or it was carried, or taken away, by what is among the last %s of the log, which were not searched (--patience)", count(one.end-one.to, "record"))
+				text += fmt.Sprintf("; or it was carried, or delivered before what is due earlier, and the last %s of the log tell, which were not searched (--patience)", count(one.end-one.to, "record"))
 			}
 			break
 		}
-		text = "delivered, or dead-lettered: it was due " + local(due) + ", " + relative(due, v.Now)
+		text = "delivered, or dead-lettered"
+		if v.mayBeIgnored(one) {
+			text = "delivered, dead-lettered, or left out as a duplicate"
+		}
+		text += ": it was due " + local(due) + ", " + relative(due, v.Now)
 		if fate.By > 0 {
 			text += "; or else taken away by " + by + ", if no replica was there before"
 		}

@@ -31,6 +31,13 @@ type foundRecord struct {
 // searched is how far what may have taken a record away was looked for.
 type searched struct{ to, end int64 }
 
+func searchedOf(got *ahead.Looked) searched {
+	if got.Open {
+		return searched{got.ReadTo, got.Bounds.High}
+	}
+	return searched{got.ReadTo, got.Bounds.Stable}
+}
+
 func (s searched) whole() bool { return s.to >= s.end }
 
 // named finds what a handle or an id names. The error tells of partitions that could not be looked at, too; what was found in others is returned.
@@ -115,7 +122,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 	if err != nil {
 		return nil, v.advise(err, p.Topic)
 	}
-	one := &foundRecord{got: got, searched: searched{got.ReadTo, got.Bounds.Stable}}
+	one := &foundRecord{got: got, searched: searchedOf(got)}
 	fates, place := got.Fates(), h.Offset
 	if len(fates) > 0 {
 		place = fates[0].Place
@@ -142,9 +149,23 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 
 // asksOthers tells whether what becomes of a request follows from others, too: it has an id, or replaces one.
 func (v *view) asksOthers(one *foundRecord) bool {
-	r := one.record
-	q, err := one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
+	q, err := v.asked(one)
 	return err == nil && (q.ID != nil || q.Replaces)
+}
+
+// mayBeIgnored tells whether a request is left out, without a dead letter, if another one has its id.
+func (v *view) mayBeIgnored(one *foundRecord) bool {
+	if one.record == nil {
+		return false
+	}
+	q, err := v.asked(one)
+	return err == nil && q.ID != nil && q.OnDuplicate == topics.DuplicateIgnored
+}
+
+// asked is what a record that was found asks for.
+func (v *view) asked(one *foundRecord) (topics.Request, error) {
+	r := one.record
+	return one.got.Parser(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
 }
 
 // removedError says that a record lay before the beginning of its log, and that no copy of it was found.
@@ -188,7 +209,7 @@ func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
 		return nil, fmt.Errorf("%w %q in what may be pending; what was resolved before the low water is found by its handle alone%s", errUnknownID, id, hintAtHandle(id))
 	}
 	for _, one := range waits {
-		one.searched = searched{one.got.ReadTo, one.got.ReadTo}
+		one.searched = searchedOf(one.got)
 		if err := errors.Join(v.fill(ctx, one, one.fate.Place), v.fillBy(ctx, one)); err != nil {
 			return nil, err
 		}

@@ -74,3 +74,23 @@ func TestGetSaysWhatWaits(t *testing.T) {
 		}
 	}
 }
+
+// What was taken away as far as the log was searched may have been resolved before, and what another one may have displaced may have been left out.
+func TestGetSaysWhatElseMayBe(t *testing.T) {
+	due := lookNow.Add(-time.Hour).UnixMilli()
+	for _, c := range []struct {
+		state ahead.State
+		taken bool
+		to    int64
+		says  string // what it ends with
+	}{
+		{ahead.IsCancelled, false, 9, "cancelled by offset 5"},
+		{ahead.IsReplaced, false, 7, "replaced by offset 5; unless one of the last 2 records of the log says that it was resolved before, which were not searched (--patience)"},
+		{ahead.IsResolved, true, 7, "; or it was carried, or delivered before what is due earlier, and the last 2 records of the log tell, which were not searched (--patience)"},
+	} {
+		one := &foundRecord{fate: ahead.Fate{Found: ahead.Found{Due: due}, State: c.state, Taken: c.taken, By: 5}, searched: searched{c.to, 9}}
+		if _, text := (&view{Looker: &ahead.Looker{Now: lookNow}}).says(one); !strings.HasSuffix(text, c.says) {
+			t.Errorf("%+v: %s", c, text)
+		}
+	}
+}

@@ -320,6 +320,7 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 type problemsOf struct {
 	errs              []error
 	fresh, anew, lost []string
+	open              []string
 	refused           int
 }
 
@@ -332,6 +333,9 @@ func (n *problemsOf) fail(err error) {
 
 func (n *problemsOf) note(got *ahead.Looked, one bool) {
 	name := got.TopicPartition.String()
+	if got.Open {
+		n.open = append(n.open, name)
+	}
 	if !one {
 		n.refused += got.Refused()
 	}
@@ -360,6 +364,7 @@ func (n *problemsOf) tell(w io.Writer, group string) {
 	say(n.fresh, "the group "+group+" has committed nothing there, so all that the log holds counts as new (-g chooses another group)")
 	say(n.anew, "the checkpoint is of a topic that was deleted; all that the log holds counts as new")
 	say(n.lost, "the log has lost records that were pending (retention); what is left is shown")
+	say(n.open, "a transaction is open there for long: what lies in it or behind it is not read yet, by replicas neither")
 	if n.refused > 0 {
 		fmt.Fprintf(w, "note: %s that no replica has read yet will be dead-lettered: `duewheel get` tells why, and `duewheel dlq ls` when it is done\n", topics.Plural(n.refused, "request"))
 	}

@@ -399,6 +399,31 @@ func TestRemovedUnlessCarried(t *testing.T) {
 	}
 }
 
+// What lies behind a transaction that is open for long is not there yet, and ls says so; get does not say that nothing has taken a record away.
+func TestLookBehindATransaction(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	s := &lookStory{T: t, c: c, addr: addr}
+	due := time.Since(lookNow).Round(time.Second) + 24*time.Hour
+	s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{due.String()}}, {Key: "delay-target-topic", Vals: []string{"orders"}}}})
+	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "o", Vals: []string{"1"}}}})
+	cl := client(t, addr, kgo.TransactionalID("open"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "delays"}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-b", addr, "-g", "g", "-t", "delays"}
+	out, notes, err := both(t, append(args, "ls")...)
+	if err != nil || !strings.Contains(out, "1 record is pending") || !strings.Contains(notes, "note: delays/0: a transaction is open there for long") {
+		t.Errorf("%v\n%s%s", err, out, notes)
+	}
+	handle := topics.Handle{Due: lookNow.Add(due).UnixMilli()}.String()
+	if out, _, err = both(t, append(args, "get", handle)...); err != nil || !strings.Contains(out, "unless one of the last 1 record of the log") && !strings.Contains(out, "unless one of the last 1 records of the log") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // What takes the place of a record that was carried asks for what that was written with, and names it by its own handle.
 func TestRescheduleWhatWasCarried(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})

@@ -46,6 +46,9 @@ type Looker struct {
 	once        sync.Once
 	coordinator *kafka.Coordinator
 	led         *leaders
+
+	mu        sync.Mutex
+	settledBy time.Time // until then it waits for transactions; zero: it has met none that was open
 }
 
 // Looked is what was found of a partition.
@@ -59,6 +62,7 @@ type Looked struct {
 	Lost    bool  // the log begins above L, so it has lost what was pending
 	Records int64 // that were read
 	Stopped bool  // there was enough before the end
+	Open    bool  // a transaction was open for long: what lies in it or behind it was not read, and may be of the checkpoint
 	ReadTo  int64
 }
 
@@ -66,6 +70,8 @@ const (
 	tries   = 5      // how often it begins anew
 	rounds  = 20     // how often it asks whether O has moved
 	nearEnd = 10_000 // offsets: so near to O the rest is read at once
+
+	settling = 2 * time.Second // for so long transactions are waited for, of all partitions together
 )
 
 // Look finds out what is pending in a partition.
@@ -85,9 +91,9 @@ func settled(tp kafka.TopicPartition, try func() (*Looked, error)) (*Looked, err
 }
 
 // place makes a partition of its checkpoint.
-func (l *Looker) place(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, state.Checkpoint, error) {
+func (l *Looker) place(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, state.Checkpoint, error) {
 	got := &Looked{TopicPartition: tp, ID: id}
-	c, err := l.checkpoint(ctx, got)
+	c, err := l.checkpoint(ctx, got, until)
 	if err != nil {
 		return nil, c, err
 	}
@@ -98,7 +104,8 @@ func (l *Looker) place(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 }
 
 func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID) (*Looked, error) {
-	got, c, err := l.place(ctx, tp, id)
+	until := time.Now().Add(settling)
+	got, c, err := l.place(ctx, tp, id, until)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +122,7 @@ func (l *Looker) try(ctx context.Context, tp kafka.TopicPartition, id kafka.Topi
 		if err := r.read(ctx, min(c.Offset, got.Bounds.Stable)); err != nil {
 			return nil, err
 		}
-		if c, err = l.checkpoint(ctx, got); err != nil {
+		if c, err = l.checkpoint(ctx, got, until); err != nil {
 			return nil, err
 		}
 		if ok, err := got.Follow(c, got.Bounds.High); err != nil || !ok {
@@ -144,7 +151,7 @@ func (l *Looker) Trace(ctx context.Context, tp kafka.TopicPartition, id kafka.To
 }
 
 func (l *Looker) trace(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, until time.Time) (*Looked, error) {
-	got, c, err := l.place(ctx, tp, id)
+	got, c, err := l.place(ctx, tp, id, until)
 	if err != nil {
 		return nil, err
 	}
@@ -185,13 +192,16 @@ func (l *Looker) env(got *Looked) Env {
 }
 
 // checkpoint asks for the checkpoint, and then where the log lies, and sorts what can be wrong with them.
-func (l *Looker) checkpoint(ctx context.Context, got *Looked) (state.Checkpoint, error) {
+func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (state.Checkpoint, error) {
 	tp := got.TopicPartition
 	fetched, err := l.fetched(ctx, got)
 	if err != nil {
 		return state.Checkpoint{}, err
 	}
 	if got.Bounds, err = l.Bounds(ctx, tp); err != nil {
+		return state.Checkpoint{}, err
+	}
+	if err := l.settle(ctx, got, fetched, until); err != nil {
 		return state.Checkpoint{}, err
 	}
 	start := got.Bounds.Start
@@ -214,6 +224,34 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked) (state.Checkpoint,
 		c.LowWater, c.Offset = start, max(c.Offset, start)
 	}
 	return c, nil
+}
+
+// settle waits until the transactions have ended that were open in a log when its checkpoint was asked for. Brokers end a transaction in each
+// partition by itself, so the one that has brought the checkpoint may be open in the log still: what it has resolved would seem to wait, and a copy that
+// stands for what it has passed would not be seen. One that is open for long is some producer's.
+func (l *Looker) settle(ctx context.Context, got *Looked, fetched kafka.Fetched, until time.Time) (err error) {
+	high := got.Bounds.High
+	got.Open = fetched.Offset >= 0 && got.Bounds.Stable < high
+	for got.Open && time.Now().Before(l.settles(until)) && wait.For(ctx, 5*time.Millisecond) {
+		if got.Bounds, err = l.Bounds(ctx, got.TopicPartition); err != nil {
+			return err
+		}
+		got.Open = got.Bounds.Stable < high
+	}
+	return ctx.Err()
+}
+
+// settles is until when a transaction is waited for.
+func (l *Looker) settles(until time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.settledBy.IsZero() {
+		l.settledBy = time.Now().Add(settling)
+	}
+	if until.Before(l.settledBy) {
+		return until
+	}
+	return l.settledBy
 }
 
 // begin makes what is needed to ask.

@@ -1,6 +1,7 @@
 package ahead
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -303,6 +304,47 @@ func TestLookPassesAborted(t *testing.T) {
 			t.Errorf("pending are %v, after %v", offsetsOf(got.Partition), time.Since(began))
 		}
 		begin("open") // and stays so
+	}
+}
+
+// A transaction that has brought the checkpoint may be open in the log still, and is waited for: what it says of a record counts. What is open for
+// long is told, and does not hold up what comes behind it.
+func TestLookWaitsForTransactions(t *testing.T) {
+	for _, ends := range []bool{true, false} {
+		s := newSight(t)
+		s.write(4)
+		s.commit(state.Checkpoint{Offset: 4})
+		cl := s.client(kgo.TransactionalID("turn"))
+		if err := cl.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		resolved := &kgo.Record{Headers: topics.Resolve(topics.NewMark(s.id.Short(), "g", 0), 2, testNow+3000, 2)}
+		if err := cl.ProduceSync(t.Context(), resolved).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		var asked atomic.Int64
+		s.c.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
+			s.c.KeepControl()
+			if asked.Add(1) == 9 && ends {
+				s.c.SleepControl(func() {
+					if err := cl.EndTransaction(context.Background(), kgo.TryCommit); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			return nil, nil, false
+		})
+		began := time.Now()
+		got, again := s.look(), s.look()
+		want := map[bool][]int64{true: {0, 1, 3}, false: {0, 1, 2, 3}}[ends]
+		if !slices.Equal(offsetsOf(got.Partition), want) || got.Open == ends || again.Open == ends || time.Since(began) > settling+time.Second {
+			t.Errorf("it ends: %v; pending are %v, open %v, after %v", ends, offsetsOf(got.Partition), got.Open, time.Since(began))
+		}
+		s.l = &Looker{Client: s.cl, Group: "g", Skew: time.Second, Now: time.UnixMilli(testNow), Watch: Watch{Offset: 2, Has: true}}
+		began = time.Now()
+		if traced, err := s.l.Trace(t.Context(), s.tp, s.id, began); err != nil || traced.Open == ends || time.Since(began) > time.Second {
+			t.Errorf("it ends: %v; open %v, after %v: %v", ends, traced.Open, time.Since(began), err)
+		}
 	}
 }
 

@@ -145,13 +145,13 @@ func TestTidy(t *testing.T) {
 // What has become of a record, by what names it in the log.
 func TestFates(t *testing.T) {
 	w := state.Key{Due: testNow - 1000, Seq: 9}
-	name := func(offset, due int64) string {
-		return topics.Handle{Partition: 3, Offset: offset, Due: due}.String()
+	soon, over, early := testNow+5000, testNow-2000, testNow-500
+	resolved := func(offset, of, due, by, at int64) *kgo.Record {
+		return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(at), Headers: topics.ResolveBy(testMark, of, due, of, by)}
 	}
-	soon, over := testNow+5000, testNow-2000
-	inTime, tooLate := cancelOf(5, name(0, over)), cancelOf(5, name(0, over))
+	inTime, tooLate := cancelOf(5, handleOf(0, over)), cancelOf(5, handleOf(0, over))
 	tooLate.Timestamp = time.UnixMilli(over + 1)
-	later := cancelOf(6, name(0, over))
+	later := cancelOf(6, handleOf(0, over))
 	later.Timestamp = time.UnixMilli(over + 2)
 	copied := again(5, 0, over, soon)
 	for _, c := range []struct {
@@ -161,19 +161,27 @@ func TestFates(t *testing.T) {
 	}{
 		{"it waits", []*kgo.Record{request(0, soon)}, Fate{State: IsPending, Read: true}},
 		{"it was delivered", []*kgo.Record{request(0, over)}, Fate{State: IsResolved, Read: true}},
-		{"a cancel", []*kgo.Record{request(0, soon), cancelOf(5, name(0, soon))}, Fate{State: IsCancelled, By: 5, Read: true}},
-		{"a cancel that no replica has read", []*kgo.Record{request(0, soon), cancelOf(15, name(0, soon))}, Fate{State: IsCancelled, By: 15, Read: true}},
-		{"a cancel with another due time", []*kgo.Record{request(0, soon), cancelOf(5, name(0, soon+1))}, Fate{State: IsPending, Read: true}},
+		{"a cancel", []*kgo.Record{request(0, soon), cancelOf(5, handleOf(0, soon))}, Fate{State: IsCancelled, By: 5, Read: true}},
+		{"a cancel that no replica has read", []*kgo.Record{request(0, soon), cancelOf(15, handleOf(0, soon))}, Fate{State: IsCancelled, By: 15, Read: true}},
+		{"a cancel with another due time", []*kgo.Record{request(0, soon), cancelOf(5, handleOf(0, soon+1))}, Fate{State: IsPending, Read: true}},
 		{"a cancel in time", []*kgo.Record{request(0, over), inTime}, Fate{State: IsCancelled, By: 5, Guess: true, Read: true}},
 		{"a cancel that came too late, if a replica was there", []*kgo.Record{request(0, over), tooLate}, Fate{State: IsResolved, By: 5, Read: true}},
 		{"the first of two that came too late", []*kgo.Record{request(0, over), tooLate, later}, Fate{State: IsResolved, By: 5, Read: true}},
-		{"a cancel of what was carried on", []*kgo.Record{request(0, over), copied, cancelOf(6, name(0, over))}, Fate{State: IsCarriedOn, By: 5, NextDue: soon, Read: true}},
+		{"a cancel of what was carried on", []*kgo.Record{request(0, over), copied, cancelOf(6, handleOf(0, over))}, Fate{State: IsCarriedOn, By: 5, NextDue: soon, Read: true}},
 		{"a cancel of its id that was asked for before it was written", []*kgo.Record{request(0, over, topics.HeaderID, "a"), passedOn(5, "a", testNow-60_001)}, Fate{State: IsResolved, Read: true}},
 		{"a cancel of its id that another partition has passed on", []*kgo.Record{request(0, over, topics.HeaderID, "a"), passedOn(5, "a", testNow-60_000)}, Fate{State: IsCancelled, By: 5, Guess: true, Read: true}},
 		{"a cancel of its id", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), cancelOf(5, "a")}, Fate{State: IsCancelled, By: 5, Read: true}},
-		{"a replacement", []*kgo.Record{request(0, soon), request(6, soon, topics.HeaderReplace, name(0, soon))}, Fate{State: IsReplaced, By: 6, Read: true}},
+		{"a replacement", []*kgo.Record{request(0, soon), request(6, soon, topics.HeaderReplace, handleOf(0, soon))}, Fate{State: IsReplaced, By: 6, Read: true}},
 		{"a resolve record", []*kgo.Record{request(0, soon), {Offset: 7, Headers: topics.Resolve(testMark, 0, soon, 0)}}, Fate{State: IsDeadLettered, Read: true}},
 		{"a resolve record of a cancel", []*kgo.Record{request(0, soon), {Offset: 7, Headers: topics.ResolveBy(testMark, 0, soon, 0, 6)}}, Fate{State: IsCancelled, By: 6, Read: true}},
+		{"a resolve record of a replacement", []*kgo.Record{request(0, soon), request(6, soon, topics.HeaderReplace, handleOf(0, soon)), resolved(7, 0, soon, 6, testNow)}, Fate{State: IsReplaced, By: 6, Read: true}},
+		{"a duplicate, and then another one takes the place of what has the id", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), request(6, soon, topics.HeaderReplace, "a"), resolved(7, 0, soon, -1, testNow)}, Fate{State: IsDeadLettered, Read: true}},
+		{"what was refused, and cancelled before that was written", []*kgo.Record{request(0, soon), cancelOf(5, handleOf(0, soon)), resolved(7, 0, soon, -1, testNow)}, Fate{State: IsDeadLettered, Read: true}},
+		{"it has overtaken what waits", []*kgo.Record{request(0, early), resolved(7, 0, early, -1, testNow)}, Fate{State: IsResolved, Read: true}},
+		{"it has overtaken what waits, and was cancelled meanwhile", []*kgo.Record{request(0, early), cancelOf(5, handleOf(0, early)), resolved(7, 0, early, -1, testNow)}, Fate{State: IsResolved, Read: true}},
+		{"it was carried on when it overtook", []*kgo.Record{request(0, early), resolved(7, 0, early, -1, testNow), again(8, 0, early, soon)}, Fate{State: IsCarriedOn, By: 8, NextDue: soon, Read: true}},
+		{"it was carried on, and its copy was dead-lettered", []*kgo.Record{request(0, soon), again(5, 0, soon, soon+9), resolved(7, 0, soon, -1, testNow)}, Fate{State: IsCarriedOn, By: 5, NextDue: soon + 9, Read: true}},
+		{"it was carried on, and cancelled meanwhile", []*kgo.Record{request(0, over), inTime, again(6, 0, over, soon)}, Fate{State: IsCarriedOn, By: 6, NextDue: soon, Read: true}},
 	} {
 		p := opened(t, state.Checkpoint{Offset: 10, Watermark: w}, Env{Watch: Watch{Offset: 0, Has: true}})
 		accept(p, c.log...)
@@ -191,6 +199,11 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// handleOf names the record at an offset.
+func handleOf(offset, due int64) string {
+	return topics.Handle{Partition: 3, Offset: offset, Due: due}.String()
+}
+
 // The same by its id, which what has resolved a record, or stands for it, does not say again. What is left out knows why, too.
 func TestFatesByID(t *testing.T) {
 	soon, over := testNow+5000, testNow-2000
@@ -202,6 +215,9 @@ func TestFatesByID(t *testing.T) {
 		code        topics.Code
 	}{
 		{"a resolve record", "p1", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), {Offset: 7, Headers: topics.Resolve(testMark, 0, soon, 0)}}, IsDeadLettered, 0, ""},
+		{"a cancel of its handle", "p1", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), cancelOf(5, handleOf(0, soon))}, IsCancelled, 5, ""},
+		{"a cancel of its handle that no replica has read", "p1", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), cancelOf(15, handleOf(0, soon))}, IsCancelled, 15, ""},
+		{"a replacement of its handle", "p1", []*kgo.Record{request(0, soon, topics.HeaderID, "a"), request(5, soon, topics.HeaderReplace, handleOf(0, soon))}, IsReplaced, 5, ""},
 		{"a retry", "p1", []*kgo.Record{request(0, over, topics.HeaderID, "a"), again(12, 0, over, soon)}, IsCarriedOn, 12, ""},
 		{"a duplicate that is left out", "p1/i", []*kgo.Record{request(10, soon, topics.HeaderID, "a"), request(11, soon, topics.HeaderID, "a")}, IsDeadLettered, 0, topics.CodeDuplicateID},
 	} {

@@ -106,16 +106,21 @@ func (t *trace) question(q *question) {
 	if q.id != 0 {
 		of = -1
 	}
-	if q.id != 0 && (q.id == t.id || q.id == t.own) || q.id == 0 && t.watch.Has && t.watch.Offset == of {
+	if q.id != 0 && (q.id == t.id || q.id == t.own) || q.id == 0 && t.isOf(of) {
 		t.note(Naming{Offset: q.offset, Timestamp: q.at, What: q.what, Of: of, Due: q.names.Due, WrittenBy: q.writtenBy})
 	}
 }
 
 // resolves notes a resolve record.
 func (t *trace) resolves(r *kgo.Record, key state.Key, by int64) {
-	if t.watches(key.Seq, 0) || t.id != 0 && t.has(key.Seq) {
+	if t.isOf(key.Seq) {
 		t.note(Naming{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), What: Resolves, Of: key.Seq, Due: key.Due, By: by})
 	}
+}
+
+// isOf reports whether the record that the log had at an offset first is watched, by its place or its id.
+func (t *trace) isOf(offset int64) bool {
+	return t.watches(offset, 0) || t.id != 0 && t.has(offset)
 }
 
 // has reports whether a record was found.
@@ -125,7 +130,7 @@ func (t *trace) has(offset int64) bool {
 
 // carries notes a retry.
 func (t *trace) carries(r *kgo.Record, q *topics.Request) {
-	if t.watches(q.Origin.Offset, 0) || t.id != 0 && t.has(q.Origin.Offset) {
+	if t.isOf(q.Origin.Offset) {
 		t.note(Naming{Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), What: Carries, Due: q.Due, Of: q.Origin.Offset})
 	}
 }
@@ -198,28 +203,58 @@ func (p *Partition) fate(f Found) Fate {
 		fate.State = IsDeadLettered
 		return fate
 	}
+	if p.settle(&fate) {
+		return fate
+	}
 	for _, n := range p.trace.namings {
 		switch {
-		case !n.mayBeOf(&f), fate.State == IsCarriedOn && n.What != Carries:
+		case !n.mayBeOf(&f):
 			continue
-		case n.What == Carries:
-			fate.State, fate.By, fate.NextDue = IsCarriedOn, n.Offset, n.Due
-			continue // maybe once more
-		case n.What == Resolves && n.By > 0:
-			fate.State, fate.By = IsCancelled, n.By
-		case n.What == Resolves:
-			fate.State, fate.By = IsDeadLettered, 0
 		case passed && n.Timestamp >= f.Due: // it came too late, unless no replica was there before it
 			fate.By = cmp.Or(fate.By, n.Offset)
 			continue
-		default:
-			fate.State, fate.By, fate.Guess = IsCancelled, n.Offset, passed
-			if n.What == Replaces {
-				fate.State = IsReplaced
-			}
 		}
+		fate.State, fate.By, fate.Guess = n.takesAway(), n.Offset, passed
 		return fate
 	}
 	fate.Taken = fate.State == IsResolved && fate.Read && !fate.Forgotten && !passed
 	return fate
+}
+
+// settle takes in what an owner has written about a record, which counts more than what names it: that came in time only if an owner says no other
+// thing. It reports whether one has.
+func (p *Partition) settle(fate *Fate) (settled bool) {
+	for _, n := range p.trace.namings {
+		switch {
+		case !n.mayBeOf(&fate.Found):
+		case n.What == Carries: // maybe once more
+			fate.State, fate.By, fate.NextDue, settled = IsCarriedOn, n.Offset, n.Due, true
+		case n.What != Resolves || fate.State == IsCarriedOn: // what was carried on when it overtook has a resolve record, too
+		case n.By > 0:
+			fate.State, fate.By, settled = p.trace.whatOf(n.By).takesAway(), n.By, true
+		case n.Timestamp+p.env.Skew < fate.Due:
+			fate.State, settled = IsDeadLettered, true
+		default: // it may have overtaken what waits
+			settled = true
+		}
+	}
+	return settled
+}
+
+// whatOf is what the record at an offset does to what is watched, as far as it was read; it cancels that otherwise.
+func (t *trace) whatOf(offset int64) *Naming {
+	for i := range t.namings {
+		if t.namings[i].Offset == offset {
+			return &t.namings[i]
+		}
+	}
+	return &Naming{What: Cancels}
+}
+
+// takesAway is what becomes of a record that this takes away.
+func (n *Naming) takesAway() State {
+	if n.What == Replaces {
+		return IsReplaced
+	}
+	return IsCancelled
 }
