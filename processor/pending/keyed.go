@@ -117,7 +117,7 @@ func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
 
 func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
 	to := k.planned
-	if k.mustDecide() {
+	if mustDecide(k) {
 		return items, to
 	}
 	to.Offset = k.position
@@ -144,7 +144,7 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 }
 
 // mustDecide reports whether it has to be decided first what is not delivered.
-func (k *keyed) mustDecide() bool { return len(k.questions) > 0 || k.drops.any() }
+func mustDecide(k *keyed) bool { return len(k.questions) > 0 || k.drops.any() }
 
 func (k *keyed) next() (int64, bool) {
 	switch {
@@ -164,7 +164,7 @@ func (k *keyed) next() (int64, bool) {
 
 // wants is 0 where part takes nothing: a turn that has no room for all partitions would give its place to this one, in vain.
 func (k *keyed) wants(now int64) int {
-	if k.late.stuck() || k.mustDecide() || k.late.len() > 0 && k.late.head().due() > k.clock(now) {
+	if k.late.stuck() || mustDecide(k) || k.late.len() > 0 && k.late.head().due() > k.clock(now) {
 		return 0
 	}
 	n := k.late.len()
