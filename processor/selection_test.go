@@ -4,6 +4,10 @@ import (
 	"maps"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
 )
 
 // What is rendered ahead is of those that the last turn could not hold. The others have a part of the batch to join it with, and what fills that is
@@ -70,6 +74,32 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 	s.narrowing = true
 	joining, full = s.join(l.order, testNow)
 	turn("joining suspects", joining, full, map[*partition]int{}, false)
+}
+
+// Where turns have room for one partition alone, one that has to decide something first, and cannot, does not take the place of the others.
+func TestUndecidedHoldsUpNone(t *testing.T) {
+	l := testLane(t, func(cfg *Config) { cfg.BatchRecords = 1 })
+	first := livePartition(t, l)
+	second := emptyPartition(first, 1)
+	l.partitions[second.tp] = second
+	l.order = inOrder(l.partitions)
+	withID := func(r *kgo.Record) *kgo.Record {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: []byte("a")})
+		return r
+	}
+	l.read(t, first, testNow, withID(req(0, testNow+10*testWindow.Milliseconds(), "orders"))) // only the store has it
+	first.Forgo()
+	l.read(t, first, testNow, withID(req(1, testNow, "orders")))
+	for offset := range int64(3) {
+		l.read(t, second, testNow, req(offset, testNow, "orders"))
+	}
+	for range 3 {
+		parts, _ := l.selection.records(l.order, testNow)
+		if len(parts) != 1 || parts[0].p != second {
+			t.Fatalf("a turn takes of %d partitions, want the second one", len(parts))
+		}
+		l.happened(parts...)
+	}
 }
 
 // Turns that others join are shortened, to three quarters at most, and those that are short grow.

@@ -34,14 +34,15 @@ func TestNoTimestampIsFired(t *testing.T) {
 	}
 }
 
-// Where the prefix is another one, delay-cancel is a header of its users, but in a cancel and nothing else: what is forwarded.
+// Where the prefix is another one, delay-cancel is a header of its users, also where it is their only one, but in what was forwarded.
 func TestCancelsUnderAnotherPrefix(t *testing.T) {
 	p := parser(t, "p1^x-wheel-")
 	for _, c := range []struct {
 		headers []string
 		kind    Kind
 	}{
-		{[]string{HeaderCancel, "a"}, KindCancel},
+		{[]string{HeaderCancel, "a", HeaderForwarded, "x"}, KindCancel},
+		{[]string{HeaderCancel, "a"}, KindRequest},
 		{[]string{HeaderCancel, "a", "trace", "1"}, KindRequest},
 		{[]string{HeaderCancel, "a", HeaderForwarded, "x", "trace", "1"}, KindRequest},
 		{[]string{HeaderCancel, "a", "x-wheel-until", "1795186800123"}, KindRequest},

@@ -270,9 +270,10 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 	return nil
 }
 
-// cancelOfOurs finds a cancel of an id as it is forwarded: a record of delay-cancel, whatever the prefix is, and nothing but our mark behind it.
+// cancelOfOurs finds a cancel as it is forwarded: a record of delay-cancel, whatever the prefix is, and our mark behind it. Without that it is a
+// header of its producer's.
 func (n *headerMap) cancelOfOurs(headers []kgo.RecordHeader) (seen uint32) {
-	if len(headers) == 0 || len(headers) > 2 || headers[0].Key != HeaderCancel || len(headers) == 2 && headers[1].Key != HeaderForwarded {
+	if len(headers) != 2 || headers[0].Key != HeaderCancel || headers[1].Key != HeaderForwarded {
 		return 0
 	}
 	n.at[fieldCancel] = 1

@@ -35,17 +35,17 @@ func (rt *route) usual(headers []kgo.RecordHeader) []kgo.RecordHeader {
 			all[i].Key = prefix + name[len(rt.Prefix):]
 		case len(name) >= len(rt.Prefix) && strings.EqualFold(name[:len(rt.Prefix)], rt.Prefix):
 			all[i].Key = strings.ToUpper(prefix) + name[len(rt.Prefix):] // in another case it is a mistake
-		case belongs(name) && !internal(name) && !(name == "delay-cancel" && i == 0 && cancelsAlone(headers)):
+		case belongs(name) && !internal(name) && !(name == "delay-cancel" && i == 0 && forwarded(headers)):
 			all[i].Key = ofUsers + name
 		}
 	}
 	return all
 }
 
-// cancelsAlone tells whether a record is a cancel and nothing else, which is understood under its usual name on every route, or its dead letter.
-func cancelsAlone(headers []kgo.RecordHeader) bool {
+// forwarded tells whether a record is a cancel as it is passed on, which is understood under its usual name on every route, or its dead letter.
+func forwarded(headers []kgo.RecordHeader) bool {
 	headers = slices.DeleteFunc(slices.Clone(headers), func(h kgo.RecordHeader) bool { return strings.HasPrefix(h.Key, errorPrefix) })
-	return len(headers) > 0 && headers[0].Key == "delay-cancel" && len(plain(headers[0].Value)) > 0 && (len(headers) == 1 || len(headers) == 2 && headers[1].Key == "delay-forwarded")
+	return len(headers) == 2 && headers[0].Key == "delay-cancel" && len(plain(headers[0].Value)) > 0 && headers[1].Key == "delay-forwarded"
 }
 
 // asUsual is a record with headers of the usual prefix.

@@ -74,7 +74,8 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		return err
 	}
 	defer cl.Close()
-	switch route, err := o.route(s, f.file); {
+	route, err := o.route(s, f.file)
+	switch {
 	case err != nil:
 		return err
 	case route != nil && route.Delay > 0:
@@ -92,6 +93,9 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		return err
 	}
 	for _, r := range records {
+		if route != nil {
+			r.Headers[0].Key = route.Header(topics.HeaderCancel)
+		}
 		o.partition = r.Partition
 		errs = append(errs, o.checkPartition(ctx, cl))
 	}

@@ -82,6 +82,20 @@ func TestCancelKnowsRoutes(t *testing.T) {
 	}
 }
 
+// A cancel is written by the names that the route has for our headers: by another one it would be a record to deliver.
+func TestCancelWithAnotherPrefix(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders, headers: {prefix: x-wheel-}}]\n")
+	if out, err := command(t, "", "cancel", "-c", config, "0-0-1767225605123", "reminder-17"); err != nil {
+		t.Fatalf("printed %q, %v", out, err)
+	}
+	for i, r := range fetch(t, addr, "delays", 2) {
+		if got := headers(r); len(got) != 1 || got["x-wheel-cancel"] == "" {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
+}
+
 // A delay counts from the broker's timestamp where that writes them, so the handle is not known; of a time it is.
 func TestProduceWithLogAppendTime(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"orders": 1})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -175,5 +176,34 @@ func TestVerifyWithoutSight(t *testing.T) {
 		if exitCode(err) != 2 || !strings.Contains(out, `"denied":["`+denied+`"]`) {
 			t.Errorf("without %s: exit code %d, %v, printed\n%s", denied, exitCode(err), err, out)
 		}
+	}
+}
+
+// Who checks first on a new cluster waits until it has a coordinator of transactions.
+func TestCheckWaitsForACoordinator(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}]\n")
+	if _, err := command(t, "", "topics", "create", "-c", config); err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	c.ControlKey(int16(kmsg.FindCoordinator), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := kreq.(*kmsg.FindCoordinatorRequest)
+		if req.CoordinatorType != 1 || refused == 2 {
+			return nil, nil, false
+		}
+		refused++
+		resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
+		resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
+		for _, key := range req.CoordinatorKeys {
+			one := kmsg.NewFindCoordinatorResponseCoordinator()
+			one.Key, one.ErrorCode = key, kerr.CoordinatorNotAvailable.Code
+			resp.Coordinators = append(resp.Coordinators, one)
+		}
+		return resp, nil, true
+	})
+	if out, err := command(t, "", "topics", "check", "-c", config); err != nil || out != "all topics are as they should be\n" || refused != 2 {
+		t.Errorf("printed %q, %v, when %d were refused", out, err, refused)
 	}
 }

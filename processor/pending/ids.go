@@ -265,7 +265,7 @@ func (r *Record) id(at idPlace) []byte {
 	return topics.Bare(topics.Last(r.Headers, topics.HeaderReplace)) // what replaces an id has it
 }
 
-// idAlone is a record that cancels an id and nothing else, in the place of one that may be large.
-func idAlone(r *kgo.Record, id []byte) *kgo.Record {
-	return &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp, Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: id}}}
+// idAlone is a record that cancels an id and nothing else, in the place of one that may be large. Header is what its parser calls delay-cancel.
+func idAlone(r *kgo.Record, header string, id []byte) *kgo.Record {
+	return &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp, Headers: []kgo.RecordHeader{{Key: header, Value: id}}}
 }

@@ -195,6 +195,27 @@ func TestIDWithAnotherPrefix(t *testing.T) {
 	}
 }
 
+// What is kept of a cancel by an id says what it names, by whatever name its route has for that: else it would be a record to deliver.
+func TestCancelIsKeptWithAnotherPrefix(t *testing.T) {
+	for _, prefix := range []string{topics.HeaderPrefix, "x-wheel-"} {
+		l := testOwner(t)
+		route := testRoute(true)
+		route.Prefix, route.Target = prefix, "orders"
+		l.route = mustRoute(route)
+		p := l.live(t)
+		r := req(0, 0, "orders")
+		r.Headers = nil
+		l.read(t, p, testNow, withHeader(r, prefix+"cancel", "a"))
+		must(t, p.Load(testNow, l.room))
+		part := p.Take(testNow, nil, 100, anyBytes)
+		var rec Record
+		must(t, rec.Decode(part.Items[0].Run))
+		if q, err := p.RequestOf(&part.Items[0], &rec); err != nil || q.Kind != topics.KindCancel || string(q.NamedID) != "a" {
+			t.Errorf("prefix %s: kept is %+v, %v", prefix, q, err)
+		}
+	}
+}
+
 // What its owner has delivered leaves the store of a standby with its id, which would stay there for ever.
 func TestFollowedIDLeavesTheStore(t *testing.T) {
 	l := testOwner(t)

@@ -117,8 +117,8 @@ func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
 
 func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
 	to := k.planned
-	if len(k.questions) > 0 || k.drops.any() {
-		return items, to // it has to be decided first what is not delivered
+	if mustDecide(k) {
+		return items, to
 	}
 	to.Offset = k.position
 	clock := k.clock(now)
@@ -143,6 +143,9 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 	return items, to
 }
 
+// mustDecide reports whether it has to be decided first what is not delivered.
+func mustDecide(k *keyed) bool { return len(k.questions) > 0 || k.drops.any() }
+
 func (k *keyed) next() (int64, bool) {
 	switch {
 	case k.late.stuck():
@@ -159,8 +162,9 @@ func (k *keyed) next() (int64, bool) {
 	return int64(due), ok
 }
 
+// wants is 0 where part takes nothing: a turn that has no room for all partitions would give its place to this one, in vain.
 func (k *keyed) wants(now int64) int {
-	if k.late.stuck() {
+	if k.late.stuck() || mustDecide(k) || k.late.len() > 0 && k.late.head().due() > k.clock(now) {
 		return 0
 	}
 	n := k.late.len()

@@ -283,6 +283,9 @@ func (v *life) take(records int) {
 	wants, repeat := v.p.Wants(v.now), v.p.again.any()
 	pt := v.p.Take(v.now, nil, records, anyBytes)
 	if v.nothing = pt == nil; v.nothing {
+		if wants > 0 {
+			v.fail("it wants %d records, and takes none of them", wants) // others might wait for it, when a turn has no room for all
+		}
 		return
 	}
 	v.p.Begin()

@@ -424,7 +424,7 @@ func (v *life) checkWake(pending mask) {
 	if first < math.MaxInt64 && (!ok || due > max(first, v.p.judge.Due)) {
 		v.fail("the owner sleeps until %s (%v), and a record is due at %s", at(due), ok, at(first))
 	}
-	if near && v.p.Wants(v.now) == 0 {
+	if near && v.p.Wants(v.now) == 0 && len(v.p.questions) == 0 && !v.p.drops.any() {
 		v.fail("a record is due at %s, and the partition wants nothing", at(first))
 	}
 }

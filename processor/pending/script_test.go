@@ -85,7 +85,12 @@ func (s *script) do(d *datadriven.TestData) string {
 		pos, _ := s.p.store.Position()
 		return fmt.Sprintf("the store resumes at %d, and holds %v", pos.Resume, keysOf(s.T, s.p.store, state.Key{}))
 	case "take":
-		return s.part(s.p.Take(now, nil, int(s.number(d, "limit", 1000)), s.number(d, "bytes", anyBytes)))
+		wants := s.p.Wants(now)
+		pt := s.p.Take(now, nil, int(s.number(d, "limit", 1000)), s.number(d, "bytes", anyBytes))
+		if pt == nil && wants > 0 {
+			return fmt.Sprintf("nothing of the %d that it wants", wants) // a turn without room for all would give its place to it in vain
+		}
+		return s.part(pt)
 	case "checkpoint":
 		return s.part(s.p.Checkpoint())
 	case "happened", "refused":
