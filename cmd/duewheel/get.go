@@ -56,7 +56,7 @@ An id is looked for in everything that may be pending.`,
 					return o.showRemoved(cmd.OutOrStdout(), v, told)
 				}
 				for i, one := range found {
-					v.lookUpAudit(cmd.Context(), audit, one, o.patience)
+					auditing{v}.lookUp(cmd.Context(), audit, one, o.patience)
 					if i > 0 && o.output == "text" {
 						fmt.Fprintln(cmd.OutOrStdout())
 					}

@@ -68,24 +68,27 @@ func printAudit(w io.Writer, told []auditRow, zone *time.Location) {
 	}
 }
 
-// lookUpAudit reads what the audit topic tells of a record, if it can within a time. Its records have the handle for a key, so they are in one partition.
-func (v *view) lookUpAudit(ctx context.Context, topic string, one *foundRecord, patience time.Duration) {
+// auditing is what a view does with the audit topic.
+type auditing struct{ *view }
+
+// lookUp reads what the audit topic tells of a record, if it can within a time. Its records have the handle for a key, so they are in one partition.
+func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, patience time.Duration) {
 	if topic == "" || one.record == nil || one.fate.Due <= 0 || patience == 0 {
 		return
 	}
-	one.audit = v.auditOf(ctx, topic, one.got.Topic, v.handleOf(one).String(), one.record.Timestamp, time.Now().Add(patience))
+	one.audit = v.of(ctx, topic, one.got.Topic, v.handleOf(one).String(), one.record.Timestamp, time.Now().Add(patience))
 }
 
-// auditOf is what an audit topic tells of a handle in a delay topic since a time.
-func (v *view) auditOf(ctx context.Context, topic, of, key string, since, until time.Time) []auditRow {
-	told, err := v.readAudit(ctx, topic, of, key, since, until)
+// of is what an audit topic tells of a handle in a delay topic since a time.
+func (v auditing) of(ctx context.Context, topic, of, key string, since, until time.Time) []auditRow {
+	told, err := v.read(ctx, topic, of, key, since, until)
 	if err != nil {
 		fmt.Fprintf(v.stderr, "note: the audit topic %s was not read: %v\n", topic, v.advise(err, topic))
 	}
 	return told
 }
 
-func (v *view) readAudit(ctx context.Context, topic, of, key string, since, until time.Time) (told []auditRow, err error) {
+func (v auditing) read(ctx context.Context, topic, of, key string, since, until time.Time) (told []auditRow, err error) {
 	adm := kadm.NewClient(v.cl)
 	details, err := adm.ListTopics(ctx, topic)
 	if err == nil {

@@ -38,7 +38,7 @@ func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, p
 	until := time.Now().Add(patience)
 	for _, r := range removedIn(failed) {
 		for _, since := range []time.Time{time.UnixMilli(r.handle.Due), time.UnixMilli(0)} {
-			told := v.auditOf(ctx, topic, r.from.Topic, r.handle.String(), since, until)
+			told := auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), since, until)
 			if outcomeOf(told) != nil {
 				all = append(all, toldOfRemoved{r, told})
 				break

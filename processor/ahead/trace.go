@@ -203,7 +203,7 @@ func (p *Partition) fate(f Found) Fate {
 		fate.State = IsDeadLettered
 		return fate
 	}
-	if p.settle(&fate) {
+	if p.trace.settle(&fate, p.env.Skew) {
 		return fate
 	}
 	for _, n := range p.trace.namings {
@@ -222,17 +222,17 @@ func (p *Partition) fate(f Found) Fate {
 }
 
 // settle takes in what an owner has written about a record, which counts more than what names it: that came in time only if an owner says no other
-// thing. It reports whether one has.
-func (p *Partition) settle(fate *Fate) (settled bool) {
-	for _, n := range p.trace.namings {
+// thing. It reports whether one has. Clocks of owners and producers may be skew ms apart.
+func (t *trace) settle(fate *Fate, skew int64) (settled bool) {
+	for _, n := range t.namings {
 		switch {
 		case !n.mayBeOf(&fate.Found):
 		case n.What == Carries: // maybe once more
 			fate.State, fate.By, fate.NextDue, settled = IsCarriedOn, n.Offset, n.Due, true
 		case n.What != Resolves || fate.State == IsCarriedOn: // what was carried on when it overtook has a resolve record, too
 		case n.By > 0:
-			fate.State, fate.By, settled = p.trace.whatOf(n.By).takesAway(), n.By, true
-		case n.Timestamp+p.env.Skew < fate.Due:
+			fate.State, fate.By, settled = t.whatOf(n.By).takesAway(), n.By, true
+		case n.Timestamp+skew < fate.Due:
 			fate.State, settled = IsDeadLettered, true
 		default: // it may have overtaken what waits
 			settled = true

@@ -210,7 +210,8 @@ func TestCancelIsKeptWithAnotherPrefix(t *testing.T) {
 		part := p.Take(testNow, nil, 100, anyBytes)
 		var rec Record
 		must(t, rec.Decode(part.Items[0].Run))
-		if q, err := p.RequestOf(&part.Items[0], &rec); err != nil || q.Kind != topics.KindCancel || string(q.NamedID) != "a" {
+		var q topics.Request
+		if err := p.RequestOf(&q, &part.Items[0], &rec); err != nil || q.Kind != topics.KindCancel || string(q.NamedID) != "a" {
 			t.Errorf("prefix %s: kept is %+v, %v", prefix, q, err)
 		}
 	}
