@@ -11,8 +11,10 @@ INTEGRATION_LIMIT = 30m
 SIM_BUDGET      ?= 30s
 SIMULATE_BUDGET ?= 30m
 
-# How long rules are broken by make mutate-quick, besides those of files that have changed since the commit BASE.
+# How long rules are broken by make mutate-quick, besides those of files that have changed since the commit BASE, and how many of those are tried
+# at least (0: all).
 MUTATE_BUDGET ?= 3m
+MUTATE_MOST   ?= 0
 BASE          ?=
 
 # How long each fuzz target is fed by make fuzz.
@@ -65,7 +67,7 @@ mutate: ## break each rule of the design in a copy of the tree, and see that the
 	$(GO) run ./integration/mutate
 
 mutate-quick: ## the same for what has changed since BASE (the last release), and as many others as MUTATE_BUDGET allows
-	$(GO) run ./integration/mutate -quick -within $(MUTATE_BUDGET) -base '$(BASE)'
+	$(GO) run ./integration/mutate -quick -within $(MUTATE_BUDGET) -base '$(BASE)' -most $(MUTATE_MOST)
 
 # go test fuzzes one target at a time. They are found by listing them, so that a new one is not forgotten.
 fuzz: ## every fuzz target, each for FUZZ_FOR
