@@ -90,9 +90,9 @@ fuzz: ## every fuzz target, each for FUZZ_FOR
 	echo "make fuzz: $$n targets"
 
 # By convention what needs a Kafka is what -short leaves out; the other packages are those of make unit. One package at a time: each of them fills
-# the machine with brokers. Verbose, because how many kills hit an open transaction is a figure to look at; what has failed is said once more at the end.
+# the machine with brokers. Tests that wait for most of the time go three at a time. Verbose, because how many kills hit an open transaction is a figure to look at; what has failed is said once more at the end.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
-	$(GO) run ./integration/recap $(GO) test -json -count=1 -vet=off -p 1 -timeout $(INTEGRATION_LIMIT) $(call packages-with,testing.Short())
+	$(GO) run ./integration/recap $(GO) test -json -count=1 -vet=off -p 1 -parallel 3 -timeout $(INTEGRATION_LIMIT) $(call packages-with,testing.Short())
 
 # Each of its waits is bounded, so go test need not bound the whole. It prints its seed: make chaos DUEWHEEL_TEST_SEED=... plays the same
 # faults again.
