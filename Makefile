@@ -11,8 +11,10 @@ INTEGRATION_LIMIT = 30m
 SIM_BUDGET      ?= 30s
 SIMULATE_BUDGET ?= 30m
 
-# How long rules are broken by make mutate-quick, besides those of files that have changed since the commit BASE.
+# How long rules are broken by make mutate-quick, besides those of files that have changed since the commit BASE, and how many of those are tried
+# at least (0: all).
 MUTATE_BUDGET ?= 3m
+MUTATE_MOST   ?= 0
 BASE          ?=
 
 # How long each fuzz target is fed by make fuzz.
@@ -24,6 +26,9 @@ CHAOS_FOR ?= 30m
 # How long a soak takes, and how many records are pending meanwhile. SOAK_FOR=2m SOAK_PENDING=200000 is a small one.
 SOAK_FOR     ?= 30m
 SOAK_PENDING ?= 20000000
+
+# The packages of integration tests in which something is found. None of them is an error.
+packages-with = $$(git grep -l '$(1)' -- 'integration/*_test.go' | sed 's,^,./,; s,/[^/]*$$,,' | sort -u | grep . || echo ./no-package-has-it)
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
@@ -44,19 +49,24 @@ check: ## gofmt, go vet, staticcheck
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 
-# A partition has no goroutine, so small scopes of it are explored without the race detector, five times as fast. What counts allocations goes
-# without it, too.
+# What plays very many cases on one goroutine goes without the race detector, five times as fast: small scopes, replays and looks of partitions, which
+# have no goroutine, what a store counts, and whether checker and processor agree. So does what checks the types of each mutant, and what counts
+# allocations. Nothing is vetted again: make check does that.
+ALONE          = ^TestSmallScopes|^TestReplayIsDeterministic|AsAnOwnerSees|^TestCountsAfterCrashes|^TestAgrees$$|^TestMutantsBuild
+ALONE_PACKAGES = ./processor/pending ./processor/ahead ./state ./bench/check ./integration/mutate
+
 unit: ## tests that need no broker, with the race detector
-	$(GO) test -race -short -timeout 20m -skip '^TestSmallScopes' ./...
-	$(GO) test -short -run '^TestSmallScopes|^TestSpillTakesLittleMemory' ./processor/pending
+	$(GO) test -race -short -vet=off -timeout 20m -skip '$(ALONE)' ./...
+	$(GO) test -short -vet=off -run '$(ALONE)|^TestSpillTakesLittleMemory' $(ALONE_PACKAGES)
 
 # The build tag keeps the client's own locks from holding up a bubble's clock. A simulation keeps one CPU busy, so two halves of the scenarios run
-# side by side.
+# side by side. All is built once, before that.
 sim: ## the whole processor simulated: named scenarios, then random schedules for SIM_BUDGET, and how often each act was played
-	$(GO) test -count=1 -tags synctests -timeout 15m -run 'Sim[^A-D]' -skip TestSimRandom ./processor & half=$$!; \
-		$(GO) test -count=1 -tags synctests -timeout 15m -run 'Sim[A-D]' ./processor; other=$$?; \
-		wait $$half && exit $$other
-	DUEWHEEL_TEST_SIM_BUDGET=$(SIM_BUDGET) $(GO) test -count=1 -tags synctests -timeout 15m -v -run TestSimRandom ./processor
+	@dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && $(GO) test -c -vet=off -tags synctests -o "$$dir/sim" ./processor && cd processor && \
+		{ "$$dir/sim" -test.timeout 15m -test.run 'Sim[^A-D]' -test.skip TestSimRandom & half=$$!; \
+			"$$dir/sim" -test.timeout 15m -test.run 'Sim[A-D]'; other=$$?; \
+			wait $$half && [ $$other = 0 ]; } && \
+		DUEWHEEL_TEST_SIM_BUDGET=$(SIM_BUDGET) "$$dir/sim" -test.timeout 15m -test.v -test.run TestSimRandom
 
 simulate: ## random schedules with fresh seeds for SIMULATE_BUDGET; a failing one is shrunk and printed
 	DUEWHEEL_TEST_SIM_BUDGET=$(SIMULATE_BUDGET) $(GO) test -count=1 -tags synctests -timeout 0 -v -run TestSimRandom ./processor
@@ -65,7 +75,7 @@ mutate: ## break each rule of the design in a copy of the tree, and see that the
 	$(GO) run ./integration/mutate
 
 mutate-quick: ## the same for what has changed since BASE (the last release), and as many others as MUTATE_BUDGET allows
-	$(GO) run ./integration/mutate -quick -within $(MUTATE_BUDGET) -base '$(BASE)'
+	$(GO) run ./integration/mutate -quick -within $(MUTATE_BUDGET) -base '$(BASE)' -most $(MUTATE_MOST)
 
 # go test fuzzes one target at a time. They are found by listing them, so that a new one is not forgotten.
 fuzz: ## every fuzz target, each for FUZZ_FOR
@@ -79,10 +89,10 @@ fuzz: ## every fuzz target, each for FUZZ_FOR
 	[ $$n -gt 0 ] || { echo "make fuzz: no target was found"; exit 1; }; \
 	echo "make fuzz: $$n targets"
 
-# One package at a time: each of them fills the machine with brokers. Verbose, because how many kills hit an open
-# transaction is a figure to look at; what has failed is said once more at the end.
+# By convention what needs a Kafka is what -short leaves out; the other packages are those of make unit. One package at a time: each of them fills
+# the machine with brokers. Tests that wait for most of the time go three at a time. Verbose, because how many kills hit an open transaction is a figure to look at; what has failed is said once more at the end.
 integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm chooses which
-	$(GO) run ./integration/recap $(GO) test -json -count=1 -p 1 -timeout $(INTEGRATION_LIMIT) ./integration/...
+	$(GO) run ./integration/recap $(GO) test -json -count=1 -vet=off -p 1 -parallel 3 -timeout $(INTEGRATION_LIMIT) $(call packages-with,testing.Short())
 
 # Each of its waits is bounded, so go test need not bound the whole. It prints its seed: make chaos DUEWHEEL_TEST_SEED=... plays the same
 # faults again.
@@ -94,7 +104,7 @@ memory: ## the tests of memory in full: five million records due within a second
 
 # By convention a test that is to run in containers has Docker in its name.
 docker: ## the smoke tests in containers
-	DUEWHEEL_TEST_KAFKA=docker $(GO) test -count=1 -run Docker ./integration/...
+	DUEWHEEL_TEST_KAFKA=docker $(GO) test -count=1 -vet=off -run Docker $(call packages-with,func Test.*Docker)
 
 # Who sets DOCKER_HOST says that there is an engine, so one that does not answer is then a failure.
 docker-if-there:

@@ -40,6 +40,9 @@ func retrying(ctx context.Context, r *runner) (results []Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(f.late) == 0 {
+		return nil, errors.New("too short: no retry was due in the measurement")
+	}
 	late := summarize(f.late)
 	figures := late.figures()
 	figures["failures_per_s"] = f.rose / r.o.For.Seconds()

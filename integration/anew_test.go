@@ -16,6 +16,7 @@ import (
 func TestTopicMadeAnew(t *testing.T) {
 	for _, name := range []string{"running", "stopped"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t, shared(t), setting{seed: newSeed(t)})
 			p := s.start(s.replica())
 			s.awaitLive(p, 4)

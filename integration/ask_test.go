@@ -39,6 +39,7 @@ func remembers(set setting) setting {
 // Requests are cancelled and replaced by handle and by id, from whatever partition, while replicas are killed, and in a race with their
 // delivery: of each exactly one thing becomes, and no id is delivered twice while it is remembered.
 func TestCancelAndReplace(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), remembers(setting{seed: newSeed(t)}))
 	k := s.newKiller(2)
 	a := s.newAsker()

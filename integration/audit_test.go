@@ -19,6 +19,7 @@ import (
 func TestAudit(t *testing.T) {
 	for _, guarantee := range []processor.Guarantee{processor.ExactlyOnce, processor.AtLeastOnce} {
 		t.Run(string(guarantee), func(t *testing.T) {
+			t.Parallel()
 			set := answersCancels(setting{seed: newSeed(t)})
 			once := guarantee == processor.ExactlyOnce
 			if !once {

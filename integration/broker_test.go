@@ -17,6 +17,7 @@ func TestBrokerAway(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
+	t.Parallel()
 	c := brokers.Start(t, brokers.Options{Version: brokers.Old, Faults: true})
 	s := newStage(t, c, setting{targets: 2, seed: newSeed(t)})
 	p := s.start(s.replica())

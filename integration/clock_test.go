@@ -39,6 +39,7 @@ func TestWrongClock(t *testing.T) {
 	for _, guarantee := range []processor.Guarantee{processor.ExactlyOnce, processor.AtLeastOnce} {
 		for _, ahead := range []time.Duration{10 * time.Minute, -time.Hour} {
 			t.Run(fmt.Sprint(guarantee, " ", ahead), func(t *testing.T) {
+				t.Parallel()
 				newStage(t, shared(t), setting{seed: newSeed(t)}).wrongClock(guarantee, ahead)
 			})
 		}

@@ -31,6 +31,7 @@ func limited(set setting) setting {
 // and the rest beyond the near window, so through the store; one in a hundred cannot be delivered. Two of the producers use
 // transactions, of which a quarter is aborted.
 func TestDeliver(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), limited(setting{
 		partitions: 8, targets: 3, seed: newSeed(t),
 		delayConfig: map[string]string{"segment.bytes": "1048576"}, // several in each partition

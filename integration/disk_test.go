@@ -46,6 +46,7 @@ func (d *smallDisk) used() (n int64) {
 // A processor whose disk fills up says so and goes on: near and far records are delivered from memory and the log. When there is room
 // again it uses the store again, by itself.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
 	c := s.replica()
 	disk := &smallDisk{dir: c.StateDir}

@@ -56,6 +56,7 @@ func (s *stage) moveOut(p *running, c replicaConfig) {
 
 // When replicas of an at_least_once group are killed, what followed their last checkpoints comes again, and nothing else goes wrong.
 func TestKillAtLeastOnce(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), setting{
 		partitions: 6, targets: 2, seed: newSeed(t), check: func(c *check.Config) { c.AllowDoubles = true },
 	})

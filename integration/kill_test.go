@@ -64,6 +64,7 @@ func (k *killer) floor(open int) {
 
 // Replicas of a route with a fixed delay are killed.
 func TestKillFixedDelay(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), setting{seed: newSeed(t), route: func(r *topics.Route) {
 		r.Delay, r.Allow, r.Target = 1500*time.Millisecond, nil, r.Topic+".target-0"
 	}})

@@ -21,6 +21,7 @@ func TestLateEndTxn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
+	t.Parallel()
 	c := brokers.Start(t, brokers.Options{Version: brokers.Old, Faults: true})
 	for _, test := range []struct {
 		name    string

@@ -17,6 +17,7 @@ func TestOldKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
+	t.Parallel()
 	c := brokers.Start(t, brokers.Options{Version: brokers.Old, Faults: true})
 	t.Run("deliver and restart", func(t *testing.T) {
 		s := newStage(t, c, limited(setting{targets: 3, seed: newSeed(t)}))

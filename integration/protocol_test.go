@@ -19,6 +19,7 @@ import (
 // The broker shares the partitions out (KIP-848): they move when a replica joins, leaves in order, is killed, or is frozen and wakes
 // up. The session is the broker's: group.consumer.session.timeout.ms.
 func TestConsumerProtocol(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 	m := s.newMoves(processor.ProtocolConsumer, processor.ExactlyOnce)
 	stop := s.keepLoading(soon())
@@ -38,6 +39,7 @@ func TestConsumerProtocol(t *testing.T) {
 
 // The same when nothing is committed in transactions: an offset commit bears the member's epoch all the same.
 func TestConsumerProtocolAtLeastOnce(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), setting{
 		partitions: 6, targets: 2, seed: newSeed(t), check: func(c *check.Config) { c.AllowDoubles = true },
 	})
@@ -56,6 +58,7 @@ func TestConsumerProtocolAtLeastOnce(t *testing.T) {
 
 // A group moves from one protocol to the other, and back, by a rolling restart: replicas of both share the partitions for its length.
 func TestChangeProtocol(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 	with := func(protocol processor.Protocol) *running {
 		return s.start(s.replica(func(c *replicaConfig) {

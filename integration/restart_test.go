@@ -16,6 +16,7 @@ import (
 func TestRestart(t *testing.T) {
 	for name, kept := range map[string]bool{"store kept": true, "store deleted": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
 			p := s.start(s.replica())
 			s.awaitLive(p, 4)

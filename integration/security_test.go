@@ -20,6 +20,7 @@ func TestSecurity(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
+	t.Parallel()
 	c := brokers.Start(t, brokers.Options{
 		Listeners: []brokers.Listener{brokers.TLS, brokers.MTLS, brokers.SASL},
 		Config: map[string]string{ // everything is allowed but what a test forbids

@@ -17,6 +17,7 @@ import (
 // Records of 3 MiB go through topics that take 1 MiB, because they are compressed, among others that cannot be. A topic that the
 // broker recompresses takes them, too; one that it keeps uncompressed does not, and the dead letters are whole.
 func TestCompressed(t *testing.T) {
+	t.Parallel()
 	const takes = 1_048_588
 	types := []string{"producer", "gzip", "uncompressed"}
 	s := newStage(t, shared(t), setting{partitions: 1, targets: len(types), seed: newSeed(t), check: func(c *check.Config) {

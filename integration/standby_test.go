@@ -21,6 +21,7 @@ func TestStandbys(t *testing.T) {
 		standbys int
 	}{{processor.ProtocolClassic, 1}, {processor.ProtocolConsumer, 2}} {
 		t.Run(string(c.protocol), func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t, shared(t), setting{partitions: 6, targets: 2, seed: newSeed(t)})
 			w := &warmth{stage: s, standbys: c.standbys, protocol: c.protocol}
 			w.watchers = []*running{w.start("a"), w.start("b")}

@@ -21,7 +21,10 @@ const longSession = time.Minute
 // leave`, without waiting for the session timeout.
 func TestStaticMembers(t *testing.T) {
 	for _, protocol := range []processor.Protocol{processor.ProtocolClassic, processor.ProtocolConsumer} {
-		t.Run(string(protocol), func(t *testing.T) { staticMembers(t, protocol) })
+		t.Run(string(protocol), func(t *testing.T) {
+			t.Parallel()
+			staticMembers(t, protocol)
+		})
 	}
 }
 

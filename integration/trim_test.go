@@ -13,6 +13,7 @@ import (
 // A delay topic that keeps everything is trimmed on a real Kafka, by an owner with the default rights of a topic's creator. What is pending stays, and
 // a process that starts from nothing finds it.
 func TestTrim(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, shared(t), setting{seed: newSeed(t)})
 	quick := func(c *replicaConfig) { c.TrimInterval, c.CommitInterval = time.Second, 100*time.Millisecond }
 	p := s.start(s.replica(quick))

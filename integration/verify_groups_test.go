@@ -16,6 +16,7 @@ import (
 // Two groups deliver from one delay topic, each to a target of its own, and one of them from a second topic, too: verify finds nothing wrong with either,
 // and then each fault that is made on purpose in what processors have delivered, by the group that it concerns; of a topic that was trimmed, too.
 func TestVerifyTwoGroups(t *testing.T) {
+	t.Parallel()
 	const each = 60
 	s := newStage(t, shared(t), setting{targets: 2, seed: newSeed(t)})
 	second := s.name + ".second"

@@ -86,7 +86,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func TestDataSurvivesRestartAndKill(t *testing.T) {
 	for _, version := range []string{brokers.Latest, brokers.Old} {
 		t.Run(version, func(t *testing.T) {
-			c := brokers.Start(t, brokers.Options{Version: version})
+			t.Parallel()
+			c := brokers.Start(t, brokers.Options{Version: version, Faults: true})
 			n := c.Node(1)
 			client := connect(t, kgo.SeedBrokers(c.Addrs()...))
 			createTopic(t, client, "t", 1)
@@ -102,7 +103,7 @@ func TestDataSurvivesRestartAndKill(t *testing.T) {
 
 // A paused broker keeps its connections and answers nothing; resumed, it answers what was asked meanwhile.
 func TestPauseHoldsAnswersBack(t *testing.T) {
-	c := brokers.Start(t, brokers.Options{})
+	c := brokers.Start(t, brokers.Options{Faults: true})
 	n := c.Node(1)
 	client := connect(t, kgo.SeedBrokers(c.Addrs()...))
 	createTopic(t, client, "t", 1)
@@ -127,7 +128,7 @@ func TestPauseHoldsAnswersBack(t *testing.T) {
 func TestThreeNodesSurviveOne(t *testing.T) {
 	for _, version := range []string{brokers.Latest, brokers.Old} {
 		t.Run(version, func(t *testing.T) {
-			c := brokers.Start(t, brokers.Options{Version: version, Nodes: 3})
+			c := brokers.Start(t, brokers.Options{Version: version, Nodes: 3, Faults: true})
 			client := connect(t, kgo.SeedBrokers(c.Addrs()...))
 			createTopic(t, client, "t", 3)
 			produce(t, client, "t", "all")
@@ -211,7 +212,7 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // A step that does not fit the node's state is an error, not a hang.
 func TestStepsOutOfOrder(t *testing.T) {
-	c := brokers.Start(t, brokers.Options{})
+	c := brokers.Start(t, brokers.Options{Faults: true})
 	n := c.Node(1)
 	refuse := func(what string, err error) {
 		if err == nil {

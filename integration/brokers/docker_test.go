@@ -13,7 +13,7 @@ func TestDockerSmoke(t *testing.T) {
 	if os.Getenv("DUEWHEEL_TEST_KAFKA") != string(brokers.Docker) {
 		t.Skip("set DUEWHEEL_TEST_KAFKA=docker to test containers")
 	}
-	c := brokers.Start(t, brokers.Options{Listeners: []brokers.Listener{brokers.SASL}})
+	c := brokers.Start(t, brokers.Options{Listeners: []brokers.Listener{brokers.SASL}, Faults: true})
 	n := c.Node(1)
 	client := connect(t, c.Opts(brokers.Plain)...)
 	createTopic(t, client, "t", 1)

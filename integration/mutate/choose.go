@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,7 +13,7 @@ import (
 	"strings"
 )
 
-// choose puts the mutants whose files have changed since base first, and tells how many they are. Without a base it is the last
+// choose puts the mutants whose files have changed since base first, beginning with those that have changed themselves, and tells how many they are. Without a base it is the last
 // release, and before there is one, the last commit but one.
 func choose(root string, mutants []*mutant, base string) (must int, since string, err error) {
 	if base == "" {
@@ -26,34 +27,25 @@ func choose(root string, mutants []*mutant, base string) (must int, since string
 	if err != nil {
 		return 0, "", err
 	}
-	hit := func(m *mutant) bool {
-		if files[filepath.Join("integration", "mutate", "rules", m.name+".txt")] {
-			return true
+	const itself, others, none = 0, 1, 2
+	concern := func(m *mutant) int {
+		edited := slices.ContainsFunc(m.edits, func(e edit) bool { return files[e.file] })
+		switch {
+		case files[filepath.Join("integration", "mutate", "rules", m.name+".txt")]:
+			return itself
+		case edited || slices.ContainsFunc(tests[m], func(name string) bool { return files[name] }):
+			return others
 		}
-		for _, e := range m.edits {
-			if files[e.file] {
-				return true
-			}
-		}
-		return slices.ContainsFunc(tests[m], func(name string) bool { return files[name] })
+		return none
 	}
 	rand.Shuffle(len(mutants), func(i, j int) { mutants[i], mutants[j] = mutants[j], mutants[i] })
-	chosen := make(map[*mutant]bool)
+	of := make(map[*mutant]int)
 	for _, m := range mutants {
-		chosen[m] = hit(m)
-		if chosen[m] {
+		if of[m] = concern(m); of[m] != none {
 			must++
 		}
 	}
-	slices.SortStableFunc(mutants, func(a, b *mutant) int {
-		switch {
-		case chosen[a] == chosen[b]:
-			return 0
-		case chosen[a]:
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(mutants, func(a, b *mutant) int { return cmp.Compare(of[a], of[b]) })
 	return must, base, nil
 }
 

@@ -1,6 +1,6 @@
 // Command mutate breaks one rule of the design at a time and looks whether the test that guards it notices.
 //
-//	go run ./integration/mutate [-quick] [-within 3m [-base v1.0.0]] [-only name] [-list] [-p 2]
+//	go run ./integration/mutate [-quick] [-within 3m [-base v1.0.0] [-most 40]] [-only name] [-list] [-p 2]
 //
 // Each file in rules is a mutant: the rule that it breaks, the tests that must then fail, and the edits that break it. The edits
 // are made in a copy of the tree, one mutant at a time, and the tests are run there. A mutant must be red: each of its tests has
@@ -9,8 +9,9 @@
 // their red would mean nothing.
 //
 // With -within, mutants are tried whose files, tests or rules have changed since a commit (-base; the last release unless it is
-// given), however long that takes; then others, in an order that changes, and none is begun after that time. With -quick only
-// those are tried that tests without a broker find within seconds.
+// given), however long that takes; then others, in an order that changes, and none is begun after that time. With -most only so
+// many of the former are tried however long that takes, those first that have changed themselves, and the names of those that
+// were left out are printed. With -quick only those are tried that tests without a broker find within seconds.
 //
 // The file of a mutant:
 //
@@ -50,6 +51,7 @@ type options struct {
 	only        *regexp.Regexp
 	within      time.Duration // 0: all
 	base        string
+	most        int // of those whose files have changed; 0: all
 	limit       time.Duration
 	workers     int
 }
@@ -60,6 +62,7 @@ func main() {
 	only := flag.String("only", "", "only mutants whose name matches this regular expression")
 	flag.DurationVar(&o.within, "within", 0, "begin no mutant after this time, but for those whose files have changed (0: try them all)")
 	flag.StringVar(&o.base, "base", "", "the commit since which files have changed (default: the last release, or the last commit but one)")
+	flag.IntVar(&o.most, "most", 0, "how many mutants whose files have changed are tried in any case (0: all of them)")
 	flag.BoolVar(&o.list, "list", false, "print the mutants and the rules that they break")
 	flag.DurationVar(&o.limit, "limit", 5*time.Minute, "how long one test may take")
 	flag.IntVar(&o.workers, "p", runtime.NumCPU(), "how many mutants are tried at the same time")
@@ -98,41 +101,56 @@ func run(o options) error {
 		return nil
 	}
 	began := time.Now()
-	must, until := len(mutants), began
+	changed, must, until := len(mutants), len(mutants), began
 	if o.within > 0 {
 		var since string
-		if must, since, err = choose(root, mutants, o.base); err != nil {
+		if changed, since, err = choose(root, mutants, o.base); err != nil {
 			return err
 		}
-		until = began.Add(o.within)
-		fmt.Printf("%d of %d mutants are of files that have changed since %s\n", must, len(mutants), since)
+		must, until = changed, began.Add(o.within)
+		if o.most > 0 {
+			must = min(changed, o.most)
+		}
+		fmt.Printf("%d of %d mutants are of files that have changed since %s\n", changed, len(mutants), since)
 	}
-	tried, bad, err := tryAll(root, mutants, must, until, o)
+	trees, err := copyTrees(root, o.workers)
 	if err != nil {
 		return err
+	}
+	defer trees.remove()
+	tried, bad, err := tryAll(trees, mutants, must, until, o)
+	if err != nil {
+		return err
+	}
+	if tried < changed {
+		fmt.Printf("%d of those whose files have changed were left out: %s\n", changed-tried, names(mutants[tried:changed]))
 	}
 	if len(bad) > 0 {
 		return fmt.Errorf("%d of %d mutants are not red: %s", len(bad), tried, strings.Join(bad, ", "))
 	}
-	if err := sane(root, mutants[:tried], o); err != nil {
+	if err := sane(trees[0], mutants[:tried], o); err != nil {
 		return err
 	}
 	fmt.Printf("%d of %d mutants, all red, and their tests green without them, in %.0f s\n", tried, len(mutants), time.Since(began).Seconds())
 	return nil
 }
 
+// names are those of mutants, in a line.
+func names(mutants []*mutant) string {
+	var all []string
+	for _, m := range mutants {
+		all = append(all, m.name)
+	}
+	return strings.Join(all, ", ")
+}
+
 // tryAll tries those mutants that it must, and others until it is too late to begin another one. It returns how many, and the
 // names of those that are not red. Each worker has a tree of its own.
-func tryAll(root string, mutants []*mutant, must int, until time.Time, o options) (tried int, bad []string, err error) {
+func tryAll(trees trees, mutants []*mutant, must int, until time.Time, o options) (tried int, bad []string, err error) {
 	todo := make(chan *mutant)
 	var mu sync.Mutex // guards bad, and keeps lines apart
 	var g errgroup.Group
-	for range max(o.workers, 1) {
-		t, err := copyTree(root)
-		if err != nil {
-			return 0, nil, err
-		}
-		defer t.remove()
+	for _, t := range trees {
 		g.Go(func() error {
 			for m := range todo {
 				r := t.try(m, o.limit)
@@ -155,13 +173,8 @@ func tryAll(root string, mutants []*mutant, must int, until time.Time, o options
 	return tried, bad, g.Wait()
 }
 
-// sane runs the tests of mutants on a tree as it is, those of one package together.
-func sane(root string, mutants []*mutant, o options) error {
-	t, err := copyTree(root)
-	if err != nil {
-		return err
-	}
-	defer t.remove()
+// sane runs the tests of mutants on a tree that has been mended, of which most is built, those of one package together.
+func sane(t *tree, mutants []*mutant, o options) error {
 	tests := make(map[target][]string)
 	for _, m := range mutants {
 		tests[m.in] = append(tests[m.in], m.red...)

@@ -151,7 +151,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Mutants whose rule, test or broken file has changed come first.
+// Mutants whose rule, test or broken file has changed come first, and of those the ones that have changed themselves.
 func TestChoose(t *testing.T) {
 	tr := &tree{t.TempDir()}
 	write := func(name, text string) {
@@ -191,6 +191,9 @@ func TestChoose(t *testing.T) {
 	}
 	if must, _, err := choose(tr.dir, mutants, "HEAD"); err != nil || must != 2 {
 		t.Errorf("since the last commit: %d, %v", must, err)
+	}
+	if mutants[0].name != "d" {
+		t.Errorf("first is %s, and it is d that has changed itself", mutants[0].name)
 	}
 	mutants[0].red = []string{"TestGone"}
 	if _, _, err := choose(tr.dir, mutants, ""); err == nil || !strings.Contains(err.Error(), "there is no TestGone") {

@@ -58,6 +58,28 @@ func copyTree(root string) (*tree, error) {
 	return t, nil
 }
 
+// trees are copies of which each may be broken in another way.
+type trees []*tree
+
+// copyTrees makes one at least.
+func copyTrees(root string, n int) (all trees, err error) {
+	for range max(n, 1) {
+		t, err := copyTree(root)
+		if err != nil {
+			all.remove()
+			return nil, err
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+func (all trees) remove() {
+	for _, t := range all {
+		t.remove()
+	}
+}
+
 func (t *tree) remove() { os.RemoveAll(t.dir) }
 
 func (t *tree) write(name string, b []byte) error {
@@ -68,7 +90,7 @@ func (t *tree) write(name string, b []byte) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-// try breaks the tree, runs the tests that must go red, and mends the tree.
+// try breaks the tree, runs the tests that must go red, and mends the tree. What a property that has failed writes for its next run goes with that.
 func (t *tree) try(m *mutant, limit time.Duration) (r result) {
 	began := time.Now()
 	defer func() { r.took = time.Since(began) }()
@@ -79,6 +101,7 @@ func (t *tree) try(m *mutant, limit time.Duration) (r result) {
 				panic(err)
 			}
 		}
+		os.RemoveAll(filepath.Join(t.dir, m.in.pkg, "testdata", "rapid"))
 	}()
 	for _, e := range m.edits {
 		b, err := os.ReadFile(filepath.Join(t.dir, e.file))
