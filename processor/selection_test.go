@@ -90,6 +90,9 @@ func TestUndecidedHoldsUpNone(t *testing.T) {
 	l.read(t, first, testNow, withID(req(0, testNow+10*testWindow.Milliseconds(), "orders"))) // only the store has it
 	first.Forgo()
 	l.read(t, first, testNow, withID(req(1, testNow, "orders")))
+	if due, ok := first.Next(); ok {
+		t.Errorf("a partition that has to be read again has something to do at %d: its lane would look again and again", due)
+	}
 	for offset := range int64(3) {
 		l.read(t, second, testNow, req(offset, testNow, "orders"))
 	}

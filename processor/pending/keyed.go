@@ -148,7 +148,7 @@ func mustDecide(k *keyed) bool { return len(k.questions) > 0 || k.drops.any() }
 
 func (k *keyed) next() (int64, bool) {
 	switch {
-	case k.late.stuck():
+	case k.late.stuck(), k.blind && len(k.questions) > 0: // until it is read again
 		return 0, false
 	case k.late.len() > 0 && k.Ahead():
 		return k.late.head().due(), true
