@@ -17,6 +17,7 @@ import (
 
 	"github.com/duewheel/duewheel/bench/check"
 	"github.com/duewheel/duewheel/integration/brokers"
+	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -55,6 +56,31 @@ func TestCancelAndReplace(t *testing.T) {
 	report := s.judge()
 	t.Logf("killed %d times, %d of them inside an open transaction; %d requests, %d cancels, %d dead letters", k.kills, k.open, report.Requested, report.Cancels, report.DeadLettered)
 	if report.Cancels < 300 || report.DeadLettered < 30 || report.Requested-report.Delivered < 100 {
+		t.Errorf("too little has happened: %s", report.Summary())
+	}
+}
+
+// At least once the same holds but for what was delivered and is not in a checkpoint when its replica is killed: that comes again.
+func TestCancelAndReplaceAtLeastOnce(t *testing.T) {
+	t.Parallel()
+	set := answersCancels(setting{seed: newSeed(t)})
+	answered := set.check
+	set.check = func(c *check.Config) { answered(c); c.AllowDoubles = true }
+	s := newStage(t, shared(t), set)
+	k := s.newKiller(2, func(c *replicaConfig) { c.Guarantee = processor.AtLeastOnce })
+	a := s.newAsker()
+	stop := a.keepAsking(600)
+	for k.kills < 4 || k.watch.Counts().Doubled == 0 && k.kills < mostKills {
+		k.strike()
+	}
+	s.addPartitions(6)
+	k.strike()
+	stop()
+	s.arrive()
+	k.terminate()
+	report := s.judge()
+	t.Logf("killed %d times; %d requests, %d cancels, %d dead letters, %d came again", k.kills, report.Requested, report.Cancels, report.DeadLettered, report.Doubled)
+	if report.Cancels < 300 || report.DeadLettered < 30 || report.Requested-report.Delivered < 100 || report.Doubled == 0 {
 		t.Errorf("too little has happened: %s", report.Summary())
 	}
 }
