@@ -43,17 +43,7 @@ func TestCancelAndReplace(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, shared(t), remembers(setting{seed: newSeed(t)}))
 	k := s.newKiller(2)
-	a := s.newAsker()
-	stop := a.keepAsking(600)
-	for k.kills < 4 || k.open == 0 && k.kills < mostKills {
-		k.strike()
-	}
-	s.addPartitions(6) // the partition of a handle stays what it is
-	k.strike()
-	stop()
-	s.arrive()
-	k.terminate()
-	report := s.judge()
+	report := k.whileAsked(func() bool { return k.open > 0 })
 	t.Logf("killed %d times, %d of them inside an open transaction; %d requests, %d cancels, %d dead letters", k.kills, k.open, report.Requested, report.Cancels, report.DeadLettered)
 	if report.Cancels < 300 || report.DeadLettered < 30 || report.Requested-report.Delivered < 100 {
 		t.Errorf("too little has happened: %s", report.Summary())
@@ -68,21 +58,26 @@ func TestCancelAndReplaceAtLeastOnce(t *testing.T) {
 	set.check = func(c *check.Config) { answered(c); c.AllowDoubles = true }
 	s := newStage(t, shared(t), set)
 	k := s.newKiller(2, func(c *replicaConfig) { c.Guarantee = processor.AtLeastOnce })
-	a := s.newAsker()
-	stop := a.keepAsking(600)
-	for k.kills < 4 || k.watch.Counts().Doubled == 0 && k.kills < mostKills {
-		k.strike()
-	}
-	s.addPartitions(6)
-	k.strike()
-	stop()
-	s.arrive()
-	k.terminate()
-	report := s.judge()
+	report := k.whileAsked(func() bool { return k.watch.Counts().Doubled > 0 })
 	t.Logf("killed %d times; %d requests, %d cancels, %d dead letters, %d came again", k.kills, report.Requested, report.Cancels, report.DeadLettered, report.Doubled)
 	if report.Cancels < 300 || report.DeadLettered < 30 || report.Requested-report.Delivered < 100 || report.Doubled == 0 {
 		t.Errorf("too little has happened: %s", report.Summary())
 	}
+}
+
+// whileAsked kills replicas while all kinds of requests come, until what is to have happened has, and judges what has become of them.
+func (k *killer) whileAsked(enough func() bool) *check.Report {
+	k.t.Helper()
+	stop := k.newAsker().keepAsking(600)
+	for k.kills < 4 || !enough() && k.kills < mostKills {
+		k.strike()
+	}
+	k.addPartitions(6) // the partition of a handle stays what it is
+	k.strike()
+	stop()
+	k.arrive()
+	k.terminate()
+	return k.judge()
 }
 
 // written is a request that has a handle, and when that was known.

@@ -25,7 +25,6 @@ type selection struct {
 	some      []*partition          // scratch: which of the lane's are asked
 	ofRoute   map[*topics.Route]int // scratch: how many of them each route has
 	spare     [][]pending.Item      // memory of parts that have been settled
-	spared    int                   // for so many items
 }
 
 func newSelection(k *kit) selection {
@@ -188,7 +187,6 @@ func (s *selection) items() []pending.Item {
 	out, last := s.spare[most], len(s.spare)-1
 	s.spare[most], s.spare[last] = s.spare[last], nil
 	s.spare = s.spare[:last]
-	s.spared -= cap(out)
 	return out
 }
 
@@ -200,8 +198,12 @@ func (s *selection) recycle(pt *part) {
 }
 
 func (s *selection) keep(items []pending.Item) {
-	if n := cap(items); n > 0 && len(s.spare) < mostSpare && s.spared+n <= 2*s.cfg.BatchRecords {
-		s.spare, s.spared = append(s.spare, items[:0]), s.spared+n
+	all := cap(items)
+	for _, kept := range s.spare {
+		all += cap(kept)
+	}
+	if cap(items) > 0 && len(s.spare) < mostSpare && all <= 2*s.cfg.BatchRecords {
+		s.spare = append(s.spare, items[:0])
 	}
 }
 
