@@ -406,6 +406,12 @@ func (v *life) checkWake(pending mask) {
 	if v.p.turns > 0 || v.p.again.any() || v.p.leaving {
 		return
 	}
+	if v.p.blind && len(v.p.questions) > 0 { // it is read again first, whatever it says of its time
+		if v.p.live && !v.p.UsedUp(v.now, roomy) {
+			v.fail("nothing can be decided, and it is not to be read again")
+		}
+		return
+	}
 	first, near := int64(math.MaxInt64), false
 	for offset := range v.p.position {
 		e := &v.log[offset]
