@@ -11,7 +11,7 @@ import (
 
 // Check returns an error if an invariant does not hold. Tests call it after each step.
 func Check(p *Partition) error {
-	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkStubs(p), checkNothing(p), checkCounts(p), checkLines(p), checkEarly(p), checkScouted(p))
+	return errors.Join(checkMarks(p), checkLate(p), checkConfirmed(p), checkStubs(p), checkIDs(p), checkNothing(p), checkCounts(p), checkLines(p), checkEarly(p), checkScouted(p))
 }
 
 func checkMarks(p *Partition) error {
@@ -63,6 +63,22 @@ func checkLate(p *Partition) error {
 func checkStubs(p *Partition) error {
 	if n := p.ledger.Len() - p.ledger.Waiting(); n > 0 && p.parsers.memory() == 0 {
 		return fmt.Errorf("%d records are remembered, and no parser of the checkpoint remembers any", n)
+	}
+	return nil
+}
+
+// checkIDs finds what is found twice by its id: when it is pending no more it would be found still.
+func checkIDs(p *Partition) error {
+	for h, more := range p.ids.more {
+		first, has := p.ids.first.find(h)
+		if !has || len(more) == 0 {
+			return fmt.Errorf("%d more records have an id than the first, which is known: %v", len(more), has)
+		}
+		for i, e := range more {
+			if e.key == first.key || slices.ContainsFunc(more[:i], func(m indexEntry) bool { return m.key == e.key }) {
+				return fmt.Errorf("record %v is found twice by its id", e.key)
+			}
+		}
 	}
 	return nil
 }

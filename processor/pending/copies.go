@@ -259,7 +259,11 @@ func (w moving) rewrite(cp copyOf) error {
 	if w.store == nil {
 		return nil
 	}
-	if err := w.put(cp.run, runID(cp.run), indexEntry{key: cp.key, written: cp.written}); err != nil {
+	put, id := w.put, runID(cp.run)
+	if id != nil && w.ids.has(id, cp.key) {
+		put = w.putKnown
+	}
+	if err := put(cp.run, id, indexEntry{key: cp.key, written: cp.written}); err != nil {
 		return fmt.Errorf("store copy %d: %w", cp.at, err)
 	}
 	return nil

@@ -97,7 +97,7 @@ func (x *ids) hash(id []byte) idHash {
 	return idHash{maphash.Bytes(x.seeds[0], id), maphash.Bytes(x.seeds[1], id) | 1<<63} // never zero
 }
 
-// add takes in a record that has an id.
+// add takes in a record that has an id. It is not there yet, or the only one that has it.
 func (x *ids) add(id []byte, e indexEntry) idHash {
 	h := x.hash(id)
 	switch was, has := x.first.find(h); {
@@ -155,6 +155,11 @@ func (x *ids) isAbsent(id []byte) bool {
 	}
 	_, is := x.absent[x.hash(id)]
 	return is
+}
+
+// has reports whether a record is found by its id.
+func (x *ids) has(id []byte, key state.Key) bool {
+	return slices.ContainsFunc(x.find(id), func(e indexEntry) bool { return e.key == key })
 }
 
 // find gives those that have an id.

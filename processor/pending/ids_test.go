@@ -217,6 +217,44 @@ func TestCancelIsKeptWithAnotherPrefix(t *testing.T) {
 	}
 }
 
+// Of several records with one id, which a catch-up finds, each is found once, also when it has left memory for the store: else the id would be found
+// when nothing that has it is pending, and what comes then be refused.
+func TestSpilledDuplicates(t *testing.T) {
+	l := testOwner(t)
+	p, err := l.assign(state.Checkpoint{Offset: 2}, 0, 2, 2)
+	must(t, err)
+	for i := range int64(2) { // the second one was refused
+		_, err := p.Accept(withID(req(i, ms(500), "orders"), "a"), testNow)
+		must(t, err)
+	}
+	must(t, Check(p))
+	for more := true; more; {
+		more, err = p.Fit(testNow, Room{Window: LeastWindow})
+		must(t, err)
+		must(t, Check(p))
+	}
+	equal(t, "in memory", p.ids.len(), 0)
+}
+
+// The same where a copy takes the place of the second one, while the first one is being taken away.
+func TestCopyOfADuplicate(t *testing.T) {
+	l := testOwner(t)
+	p, err := l.assign(checkpointAt(4, 0, state.Key{}, state.ParserEpoch{Spec: l.route.Spec()}), 0, 4, 4)
+	must(t, err)
+	second := withID(req(1, ms(500), "orders"), "a")
+	c := copyAt(3, 1, ms(500))
+	c.Headers, _ = topics.AppendCopy(nil, second.Headers, testMark, topics.Copy{Seq: 1, Due: ms(500), Timestamp: testNow, From: 1}, nil)
+	for _, r := range []*kgo.Record{withID(req(0, ms(500), "orders"), "a"), second, resolving(2, 0, ms(500)), c} {
+		_, err := p.Accept(r, testNow)
+		must(t, err)
+		must(t, checkIDs(p))
+	}
+	must(t, p.Sync())
+	must(t, Check(p))
+	equal(t, "pending", p.Pending(), 1)
+	equal(t, "in memory", p.ids.len(), 0)
+}
+
 // What its owner has delivered leaves the store of a standby with its id, which would stay there for ever.
 func TestFollowedIDLeavesTheStore(t *testing.T) {
 	l := testOwner(t)
