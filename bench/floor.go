@@ -158,10 +158,13 @@ func (r *runner) measure(ctx context.Context, o *observer, plan schedule, transa
 	return effort{late: summarize(o.lateOf(markMeasured)), cpu: rises[0] / took, transactions: rises[1] / took}, nil
 }
 
-// allCPU is what this process has used so far, and the brokers if that is known.
-func (r *runner) allCPU() time.Duration {
+// brokerCPU is what the brokers have used so far; 0 if that is not known.
+func (r *runner) brokerCPU() time.Duration {
 	if r.o.BrokerCPU == nil {
-		return cpuTime()
+		return 0
 	}
-	return cpuTime() + r.o.BrokerCPU()
+	return r.o.BrokerCPU()
 }
+
+// allCPU is what this process has used so far, and the brokers if that is known.
+func (r *runner) allCPU() time.Duration { return cpuTime() + r.brokerCPU() }

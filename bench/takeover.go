@@ -25,6 +25,7 @@ type takeover struct {
 	open       int           // partitions of the target that its open transaction held up
 	log        int64         // records in the logs of its partitions
 	bare       float64       // how many records of these logs a second are got by bare readers, one for each of the others; 0: not measured
+	brokers    float64       // CPUs that the brokers took until all its partitions were live; 0: not known
 	stayed     time.Duration // the largest lateness, meanwhile, of records of partitions that it did not have
 }
 
@@ -52,12 +53,16 @@ func cold(ctx context.Context, r *runner) ([]Result, error) {
 	f := t.figures()
 	f["log_per_s"], f["bare_per_s"] = float64(t.log)/(t.live-t.restored).Seconds(), t.bare
 	f["bare_ratio"] = f["log_per_s"] / f["bare_per_s"]
+	brokers := "that is not known"
+	if t.brokers > 0 {
+		f["broker_cpus"], brokers = t.brokers, fmt.Sprintf("%.1f", t.brokers)
+	}
 	return []Result{{
 		Case: "cold",
 		What: fmt.Sprintf("%s without standbys; the others hold nothing of the %d partitions, so their pending records are read from the log: %s records, in the time from when the first of the partitions is claimed until the last is live. "+
-			"Bare readers, as many as there are others, read the same logs afterwards and do nothing with them. %s",
+			"Bare readers, as many as there are others, read the same logs afterwards and do nothing with them. The brokers' CPU is that from the kill on, which the transactions of what falls due take as well. %s",
 			takeoverWhat(r, &t, r.o.Pending), t.partitions, thousands(t.log), alike),
-		Measured: fmt.Sprintf("%s; %s records of log/s, %.2f of the bare readers' %s", t.String(), thousands(int64(f["log_per_s"])), f["bare_ratio"], thousands(int64(t.bare))), Figures: f, Checked: checked,
+		Measured: fmt.Sprintf("%s; %s records of log/s, %.2f of the bare readers' %s; CPUs of the brokers meanwhile: %s", t.String(), thousands(int64(f["log_per_s"])), f["bare_ratio"], thousands(int64(t.bare)), brokers), Figures: f, Checked: checked,
 	}}, nil
 }
 
@@ -128,6 +133,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, partitions []int32, e
 	if err != nil {
 		return t, partitions, err
 	}
+	brokers := sc.r.brokerCPU()
 	delivered := sc.o.firstFrom(partitions, at)
 	past := sc.o.first(open.partitions(), func(s *sighting) (int32, bool) { return s.to, s.offset > open[s.to] })
 	t.partitions, t.open = len(partitions), len(open)
@@ -138,6 +144,7 @@ func (sc *scene) killOne(ctx context.Context) (t takeover, partitions []int32, e
 	}); err != nil {
 		return t, partitions, err
 	}
+	t.brokers = (sc.r.brokerCPU() - brokers).Seconds() / time.Since(at).Seconds()
 	for _, wait := range []struct {
 		what  string
 		of    *firsts
