@@ -10,7 +10,7 @@ import (
 
 // Backoff is how long a retry route waits before it delivers a record again: Initial after the first failure, Factor times as long after
 // each further one, Max at most, and each pause up to Jitter of it longer or shorter, so that what failed together does not come back
-// together. A fraction of a thousandth of Factor or Jitter does not count.
+// together. Times are whole milliseconds, Factor and Jitter whole thousandths.
 type Backoff struct {
 	Initial time.Duration
 	Factor  float64 // at least 1
@@ -88,7 +88,23 @@ func (b backoff) faults() (all []string) {
 // pause is how long to wait after a number of rounds, in ms. Its jitter follows from the record's offset and from the round, so a replay finds
 // the same.
 func (b backoff) pause(rounds int, offset int64) int64 {
-	pause := b.initial
+	pause, most, left := b.middle(rounds)
+	if most == 0 {
+		return pause
+	}
+	share := spread(uint64(offset)<<20 + uint64(left))
+	return max(pause-most+int64(share>>1)%(2*most+1), 1)
+}
+
+// bounds are the shortest and the longest pause after a number of rounds, in ms, whatever the offset.
+func (b backoff) bounds(rounds int) (least, most int64) {
+	pause, jitter, _ := b.middle(rounds)
+	return max(pause-jitter, 1), pause + jitter
+}
+
+// middle is the pause without its jitter, by how much that makes it longer or shorter at most, and the rounds that are left when it grows no more.
+func (b backoff) middle(rounds int) (pause, most int64, left int) {
+	pause = b.initial
 	for ; rounds > 0 && pause < b.max; rounds-- {
 		next := pause/thousand*b.factor + pause%thousand*b.factor/thousand
 		if b.factor == thousand {
@@ -97,10 +113,5 @@ func (b backoff) pause(rounds int, offset int64) int64 {
 		pause = max(next, pause+1)
 	}
 	pause = min(pause, b.max)
-	most := pause/thousand*b.jitter + pause%thousand*b.jitter/thousand
-	if most == 0 {
-		return pause
-	}
-	share := spread(uint64(offset)<<20 + uint64(rounds))
-	return max(pause-most+int64(share>>1)%(2*most+1), 1)
+	return pause, pause/thousand*b.jitter + pause%thousand*b.jitter/thousand, rounds
 }

@@ -42,6 +42,18 @@ func TestBackoff(t *testing.T) {
 	if n := (backoff{initial: 1, factor: 1000, max: 1, jitter: 1000}).pause(0, 3); n < 1 {
 		t.Errorf("a pause of %d", n)
 	}
+	for _, b := range []backoff{b, short, {initial: 1, factor: 1000, max: 1, jitter: 1000}, {initial: 7, factor: 1500, max: 3000, jitter: 0}} {
+		for rounds := range 12 {
+			least, most := b.bounds(rounds)
+			for offset := range int64(500) {
+				if n := b.pause(rounds, offset); n < least || n > most {
+					t.Fatalf("%+v: after %d rounds a pause of %d, which is not %d to %d", b, rounds, n, least, most)
+				}
+			}
+		}
+	}
+	least, most = b.bounds(1)
+	equal(t, [2]int64{least, most}, [2]int64{16_000, 24_000})
 	// What r1 says of a record it says for ever.
 	for rounds, want := range map[int]int64{0: 9520, 1: 22_087, 2: 35_590, 12: 4_189_096, 13: 4_122_112} {
 		equal(t, b.pause(rounds, 7), want)

@@ -250,6 +250,8 @@ func looksLike(text string) string {
 		return "; it is how Java and JavaScript print a date: use their ISO form or epoch milliseconds"
 	case strings.HasPrefix(text, `"`):
 		return "; it begins with a quote, and is no JSON string"
+	case strings.HasPrefix(text, "[object "):
+		return "; it is what JavaScript makes of an object as text: write a number or text"
 	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
 		return "; it is JSON, and no envelope with schema and payload: write the bare value"
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -73,6 +74,7 @@ func (s roles) route(r Route) (*Route, []error) {
 	checkDelays(r, &p)
 	s.allow(&r, &p)
 	checkRetry(r, &p)
+	checkWhole(r, &p)
 	checkIdle(r, &p)
 	if r.Weight = cmp.Or(r.Weight, 1); r.Weight < 1 || r.Weight > MostWeight {
 		p.report("weight is %d: 1 to %d", r.Weight, MostWeight)
@@ -118,6 +120,32 @@ func (s roles) checkOwnTopics(r Route, p *problems) {
 
 // mostAttempts is more than a backoff can be meant to allow.
 const mostAttempts = 100_000
+
+// checkWhole refuses what would be rounded: due times are whole milliseconds. (max_delay is a limit, and none of use is so near to another.)
+func checkWhole(r Route, p *problems) {
+	whole := func(key string, d time.Duration) {
+		if d > 0 && d%time.Millisecond != 0 {
+			p.report("%s %s is no whole number of milliseconds: write %s", key, FormatDelay(d), FormatDelay(time.Duration(ceilMillis(d))*time.Millisecond))
+		}
+	}
+	whole("delay", r.Delay)
+	whole("jitter", r.Jitter)
+	whole("expire_after", r.ExpireAfter)
+	whole("ids.remember", r.Remember)
+	if r.Retry == nil {
+		return
+	}
+	whole("retry.backoff.initial", r.Retry.Backoff.Initial)
+	whole("retry.backoff.max", r.Retry.Backoff.Max)
+	for _, part := range []struct {
+		key string
+		is  float64
+	}{{"factor", r.Retry.Backoff.Factor}, {"jitter", r.Retry.Backoff.Jitter}} {
+		if thousandths := part.is * thousand; math.Abs(thousandths-math.Round(thousandths)) > 1e-6*max(1, math.Abs(part.is)) {
+			p.report("retry.backoff.%s %v has more than three decimals, and only so many count", part.key, part.is)
+		}
+	}
+}
 
 func checkRetry(r Route, p *problems) {
 	if r.ExpireAfter < 0 {

@@ -23,7 +23,7 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	for _, also := range []struct {
 		n    int64
 		what string
-	}{{c.Doubled, "arrived again"}, {c.Retried, "times appended again, to be tried later"}, {c.Cancels, "asked to cancel something"},
+	}{{c.Doubled, "arrived again"}, {c.Retried, plural(c.Retried, "time", "times") + " appended again, to be tried later"}, {c.Cancels, "asked to cancel something"},
 		{c.Untimed, "do not say when they were delivered, by the timestamp of their route: whether they were early or late cannot be told"},
 		{c.Elsewhere, "arrived of requests outside of the window"}, {c.Foreign, "of others in these topics"}} {
 		if also.n > 0 {
@@ -60,10 +60,20 @@ func lateness(ms float64) string {
 	switch {
 	case ms < 1000:
 		return strconv.FormatFloat(ms, 'f', 1, 64) + " ms"
+	case ms >= 24*60*60_000:
+		return "24 h or more" // which is all that is counted
 	case ms >= 60_000:
 		return time.Duration(ms * float64(time.Millisecond)).Round(time.Second).String()
 	}
 	return strconv.FormatFloat(ms/1000, 'f', 2, 64) + " s"
+}
+
+// plural is the word for so many.
+func plural(n int64, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
 }
 
 // thousands writes a count so that it can be read: 1,000,000.

@@ -32,7 +32,7 @@ func TestDLQReplay(t *testing.T) {
 	for _, want := range []string{
 		"delays.dead/0@0: delays/2@0, due 20", " (in 5 m) to billing, handle 2-0-",
 		"delays.dead/0@1: delays/0@0, which will be dead-lettered: no_due",
-		"parked/0@0: retries/0@0, a retry, due ", "4 dead letters replayed: 2 unknown_target, 1 attempts_exhausted, 1 no_due\n",
+		"parked/0@0: retries/0@0, a retry, due 8s to 12s after it came\n", "4 dead letters replayed: 2 unknown_target, 1 attempts_exhausted, 1 no_due\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("printed no %q in\n%s", want, out)

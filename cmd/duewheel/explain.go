@@ -63,7 +63,7 @@ letter would have.`,
 	p.StringVarP(&e.key, "key", "k", "", "key; without it null")
 	p.BoolVar(&e.nullValue, "null-value", false, "a null value")
 	p.StringVar(&e.timestamp, "timestamp", "", "timestamp of the record, as delay-until has it; without it now")
-	p.Int32VarP(&e.partition, "partition", "p", 0, "partition of the delay topic, which handles and jitter follow from")
+	p.Int32VarP(&e.partition, "partition", "p", 0, "partition of the delay topic, which handles follow from")
 	p.Int64Var(&e.offset, "offset", 0, "offset there")
 	return cmd
 }
@@ -221,7 +221,8 @@ func (w *explainer) verdict() error {
 		w.line("asks", "for nothing: it is a record that duewheel writes for itself")
 		return nil
 	}
-	w.when(&q, mark)
+	q.Due -= w.parser.Jitter(mark, w.record.Offset) // which follows from the id of the topic, too
+	w.when(&q)
 	w.where(&q)
 	if w.route == nil {
 		if refusal := new(topics.Route).Expired(&q, q.Due, w.now.UnixMilli()); refusal != nil {
@@ -238,15 +239,24 @@ func (w *explainer) verdict() error {
 	return nil
 }
 
+// pauses says how long a retry route waits with a request: what its jitter makes of that depends on where the record lies.
+func pauses(p *topics.Parser, q *topics.Request) string {
+	least, most := p.Pauses(q)
+	said := func(ms int64) string { return topics.FormatDelay(time.Duration(ms) * time.Millisecond) }
+	if least == most {
+		return said(least)
+	}
+	return said(least) + " to " + said(most)
+}
+
 // when says at what time the record is due, and up to when it is of use.
-func (w *explainer) when(q *topics.Request, mark topics.Mark) {
+func (w *explainer) when(q *topics.Request) {
 	if q.AtOnce {
-		w.line("due", "%v after it has come, as the backoff of the route is", time.Duration(q.Pause)*time.Millisecond)
+		w.line("due", "%s after it has come, as the backoff of the route is", pauses(w.parser, q))
 	} else {
-		jitter := w.parser.Jitter(mark, w.record.Offset)
-		w.line("due", "%s", w.instant(q.Due-jitter))
+		w.line("due", "%s", w.instant(q.Due))
 		if w.route != nil && w.route.Jitter > 0 {
-			w.line("jitter", "up to %s later; at partition %d and offset %d %v", topics.FormatDelay(w.route.Jitter), w.record.Partition, w.record.Offset, time.Duration(jitter)*time.Millisecond)
+			w.line("jitter", "up to %s later", topics.FormatDelay(w.route.Jitter))
 		}
 	}
 	if q.Expires > 0 {

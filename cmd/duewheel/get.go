@@ -165,7 +165,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text += "; unless it is a duplicate, or replaces nothing: what lies before it was not searched (--patience)"
 		}
 		if !one.whole() {
-			text += fmt.Sprintf("; unless one of the last %s of the log have taken it away, which were not searched (--patience)", count(one.end-one.to, "record"))
+			text += unsearched(one.end-one.to, "has taken it away")
 		}
 	case ahead.IsDeadLettered:
 		switch {
@@ -184,7 +184,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text += ", and so in time, as it seems"
 		}
 		if !one.whole() {
-			text += fmt.Sprintf("; unless one of the last %s of the log says that it was resolved before, which were not searched (--patience)", count(one.end-one.to, "record"))
+			text += unsearched(one.end-one.to, "says that it was resolved before")
 		}
 	default:
 		if fate.Forgotten {
@@ -194,7 +194,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		if fate.Taken {
 			text = "taken away, or dead-lettered: it lies before all that is pending"
 			if !one.whole() {
-				text += fmt.Sprintf("; or it was carried, or delivered before what is due earlier, and the last %s of the log tell, which were not searched (--patience)", count(one.end-one.to, "record"))
+				text += "; or it was carried, or delivered before what is due earlier, and " + tellsUnsearched(one.end-one.to)
 			}
 			break
 		}
@@ -321,4 +321,20 @@ func (o *getting) showValue(w io.Writer, b []byte) error {
 	text = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ")
 	_, err := fmt.Fprintf(w, "value (%s, %s)\n  %s\n", o.as, topics.Plural(len(b), "byte"), text)
 	return err
+}
+
+// unsearched says that the last records of a log, so many, were not searched for one that does something.
+func unsearched(n int64, does string) string {
+	if n == 1 {
+		return "; unless the last record of the log " + does + ", which was not searched (--patience)"
+	}
+	return fmt.Sprintf("; unless one of the last %s of the log %s, which were not searched (--patience)", count(n, "record"), does)
+}
+
+// tellsUnsearched says that the last records of a log, so many, would tell more.
+func tellsUnsearched(n int64) string {
+	if n == 1 {
+		return "the last record of the log tells, which was not searched (--patience)"
+	}
+	return fmt.Sprintf("the last %s of the log tell, which were not searched (--patience)", count(n, "record"))
 }

@@ -58,7 +58,8 @@ func TestGetSaysWhatWaits(t *testing.T) {
 		state, says string // what it ends with
 	}{
 		{9, auditRow{}, "pending", "due 2026-11-20 15:00:00, in 2 h"},
-		{7, auditRow{}, "pending", "in 2 h; unless one of the last 2 records of the log have taken it away, which were not searched (--patience)"},
+		{7, auditRow{}, "pending", "in 2 h; unless one of the last 2 records of the log has taken it away, which were not searched (--patience)"},
+		{8, auditRow{}, "pending", "in 2 h; unless the last record of the log has taken it away, which was not searched (--patience)"},
 		{9, auditRow{Event: "accepted"}, "pending", "in 2 h"},
 		{7, auditRow{Event: "cancelled", By: "0-7"}, "cancelled", "the audit topic says cancelled by 0-7"},
 		{7, auditRow{Event: "dead_lettered", Code: "too_large", Message: "it has 2 MB"}, "dead_lettered", "the audit topic says dead_lettered: too_large: it has 2 MB"},
@@ -86,6 +87,8 @@ func TestGetSaysWhatElseMayBe(t *testing.T) {
 	}{
 		{ahead.IsCancelled, false, 9, "cancelled by offset 5"},
 		{ahead.IsReplaced, false, 7, "replaced by offset 5; unless one of the last 2 records of the log says that it was resolved before, which were not searched (--patience)"},
+		{ahead.IsReplaced, false, 8, "replaced by offset 5; unless the last record of the log says that it was resolved before, which was not searched (--patience)"},
+		{ahead.IsResolved, true, 8, ", and the last record of the log tells, which was not searched (--patience)"},
 		{ahead.IsResolved, true, 7, "; or it was carried, or delivered before what is due earlier, and the last 2 records of the log tell, which were not searched (--patience)"},
 	} {
 		one := &foundRecord{fate: ahead.Fate{Found: ahead.Found{Due: due}, State: c.state, Taken: c.taken, By: 5}, searched: searched{c.to, 9}}

@@ -252,7 +252,7 @@ func (v *view) another(name string, configured []string) string {
 	if slices.Contains(configured, name) {
 		return "; `duewheel topics create` makes it"
 	}
-	if near := nearest(name, configured); near != "" {
+	if near := nearest(name, configured); near != "" && advice(name, near, near) != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""

@@ -278,7 +278,7 @@ func (o *order) confirm(r *kgo.Record, parser *topics.Parser, route *topics.Rout
 		return line + "asks to cancel " + nameOf(&q)
 	}
 	if q.AtOnce {
-		return line + "a retry, due some " + span2(time.Duration(q.Pause)*time.Millisecond) + " after it came"
+		return line + "a retry, due " + pauses(parser, &q) + " after it came"
 	}
 	q.Due -= parser.Jitter(mark, r.Offset) // as it was asked for
 	due, in := time.UnixMilli(q.Due), "now"
