@@ -207,7 +207,7 @@ func (k *soak) tell(ctx context.Context) {
 func (k *soak) settle(ctx context.Context) error {
 	timed, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	if err := k.watch.Settle(timed); err != nil && !errors.Is(err, check.ErrWaiting) {
+	if err := k.watch.Wait(timed); err != nil && !errors.Is(err, check.ErrWaiting) {
 		return err
 	}
 	if k.Samples = k.sampler.end(); len(k.Samples) == 0 {
