@@ -85,7 +85,10 @@ func size(ctx context.Context, r *runner) ([]Result, error) {
 		st.change = func(c *processor.Config) { c.Routes[0].Trim = &keeps }
 		s.scene = &scene{stage: st, f: st.fleet(r.o.Lanes, 0)}
 		defer s.tearDown()
-		if err := errors.Join(s.f.startNew(1), s.f.settle(ctx)); err != nil {
+		if err := s.f.startNew(1); err != nil {
+			return nil, err
+		}
+		if err := s.f.settle(ctx); err != nil {
 			return nil, err
 		}
 		if s.o, err = s.observe(ctx, false); err != nil {

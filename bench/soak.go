@@ -122,7 +122,10 @@ func (k *soak) begin(ctx context.Context) error {
 		}
 	}
 	k.CheckEvery = k.r.retentionCheck(ctx)
-	if err := errors.Join(k.f.startNew(1), k.f.settle(ctx)); err != nil {
+	if err := k.f.startNew(1); err != nil {
+		return err
+	}
+	if err := k.f.settle(ctx); err != nil {
 		return err
 	}
 	if residentOf(k.f.running()[0].Pid()) == 0 {

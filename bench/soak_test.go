@@ -47,7 +47,7 @@ func TestSoak(t *testing.T) {
 func TestSoakReplicaFails(t *testing.T) {
 	o := smallFailover(t)
 	o.Replica = func() *exec.Cmd { return exec.Command("false") }
-	if _, err := Soak(t.Context(), o); err == nil || !strings.Contains(err.Error(), "replica") {
+	if _, err := Soak(t.Context(), o); err == nil || !strings.Contains(err.Error(), "replica") || strings.Contains(err.Error(), "none more within") {
 		t.Errorf("error %v", err)
 	}
 	if names := left(t, o); len(names) > 0 {
