@@ -219,14 +219,10 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 		k.removeID(k.window.near.get(h.ref), key)
 		return EffectCancelled, nil
 	}
-	if !k.judge.Less(key) {
+	if !k.judge.Less(key) || k.ledger.Overtaken(key.Seq) { // what only the log holds is counted still
 		return EffectTooLate, nil
 	}
-	effect, err := k.keepBack(by, key, soughtRecord{})
-	if effect == EffectUnknown && k.ledger.Overtaken(key.Seq) {
-		effect = EffectTooLate
-	}
-	return effect, err
+	return k.keepBack(by, key, soughtRecord{})
 }
 
 // keepBack takes a record, or a stub, from where it is held, and keeps it until what has taken it away is committed.
@@ -261,7 +257,7 @@ func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, 
 		return r, true, nil
 	}
 	switch {
-	case !k.horizon.Less(key) || !k.ledger.Has(key.Seq) && !k.copied.has(key.Seq):
+	case !k.horizon.Less(key) || !beyond{&k.window}.counts(key.Seq):
 		return r, false, nil
 	case k.store == nil: // what it counts as pending there is read again, and taken away then
 		return release{kind: releaseUnread, offset: key.Seq, key: key}, true, nil

@@ -129,6 +129,7 @@ func (w dropped) far(keys []state.Key) error {
 		return nil
 	case w.store == nil:
 		w.forgetIDs(keys)
+		w.unread(keys)
 		return nil
 	}
 	if err := w.commit(); err != nil { // else what was put lately is not found
@@ -224,6 +225,17 @@ func (d *drops) addWanted(w *window, all wanted) {
 			d.before = map[string]int64{}
 		}
 		d.before[string(all.id)] = all.before // they come in the order of the log
+	}
+}
+
+// unread keeps in mind that records beyond the horizon of a partition without a store are taken away: the ledger goes on counting them until they are
+// read again, and what names them would find them. Of what a resolve record names it knows.
+func (w dropped) unread(keys []state.Key) {
+	far := beyond{w.window}
+	for _, key := range keys {
+		if _, is := slices.BinarySearchFunc(w.records, key, state.Key.Compare); is && far.counts(key.Seq) && !w.ledger.Overtaken(key.Seq) {
+			w.markGone(key)
+		}
 	}
 }
 

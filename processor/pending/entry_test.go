@@ -43,23 +43,39 @@ const (
 	hasIDBad   = 'Z' // the same, due at the second due time, and refused by configuration
 	cancelID   = 'C' // cancels that id
 	replaceID  = 'R' // takes the place of what has it, due at the second due time
+	hasIDAfter = 'J' // with that id, due 1 ms after the second due time
+	hasIDFar   = 'F' // the same, due when all else is over
+	hasOther   = 'h' // with another id, due at the second due time
+	hasOtherN  = 'H' // the same, due when all begins
+	cancelHas  = 'D' // cancels that other id
 	resolveOf  = 'r'
 	copied     = '@'
 	marker     = 'm'
 )
 
 // naming reports whether it names another request, to cancel or replace it.
-func (e *entry) naming() bool { return strings.ContainsRune("ckoqQxCR", e.what) }
+func (e *entry) naming() bool { return strings.ContainsRune("ckoqQxCRD", e.what) }
 
 // replacement reports whether it is to be delivered in the place of another.
 func (e *entry) replacement() bool { return strings.ContainsRune("qQxR", e.what) }
 
 // hasID reports whether it has the id.
-func (e *entry) hasID() bool { return strings.ContainsRune("iIyZRB", e.what) }
+func (e *entry) hasID() bool { return e.id() != "" && e.what != cancelID && e.what != cancelHas }
+
+// id is the one that it has, or cancels; nothing: there is none.
+func (e *entry) id() string {
+	switch {
+	case strings.ContainsRune("iIyZRBCJF", e.what):
+		return "id"
+	case strings.ContainsRune("hHD", e.what):
+		return "other"
+	}
+	return ""
+}
 
 // byID reports whether it names what has the id.
 func (v *life) byID(e *entry) bool {
-	return e.what == cancelID || e.what == replaceID || e.hasID() && v.onDuplicate == topics.DuplicateReplaces
+	return e.what == cancelID || e.what == cancelHas || e.what == replaceID || e.hasID() && v.onDuplicate == topics.DuplicateReplaces
 }
 
 // namesOf are the offsets of what the entry at an offset cancels or replaces, if it is pending.
@@ -74,10 +90,10 @@ func (v *life) namesOf(offset int64) (all mask) {
 	return 0
 }
 
-// withID are the offsets below one of what has the id.
+// withID are the offsets below one of what has the id that the record there has, or cancels.
 func (v *life) withID(below int64) (all mask) {
 	for offset := range below {
-		if v.log[offset].hasID() {
+		if e := &v.log[offset]; e.hasID() && e.id() == v.log[below].id() {
 			all |= bit(offset)
 		}
 	}
@@ -87,29 +103,30 @@ func (v *life) withID(below int64) (all mask) {
 func (e *entry) request() bool { return e.what != resolveOf && e.what != marker && e.what != copied }
 
 // request is the one of a sort at an offset: made once for all lives.
-func (s *scope) request(what rune, offset int64) entry {
-	key := [2]int64{int64(what), offset}
+func (s *scope) request(what rune, offset, base int64) entry {
+	key := [3]int64{int64(what), offset, base}
 	e, ok := s.made[key]
 	if !ok {
-		e = s.makeRequest(what, offset)
+		e = s.makeRequest(what, offset, base)
 		s.made[key] = e
 	}
 	return e
 }
 
-func (s *scope) makeRequest(what rune, offset int64) entry {
-	e := entry{what: what, due: testNow - 1}
+// makeRequest makes the one whose due time counts from when all has begun.
+func (s *scope) makeRequest(what rune, offset, base int64) entry {
+	e := entry{what: what, due: base - 1}
 	switch what {
-	case dueNow, hasIDNow:
-		e.due = testNow
-	case dueAhead, notAllowed, replaces, replaceBad, hasID, hasIDBad, replaceID, elsewhere, elsewhereN:
-		e.due = testNow + secondDue
-	case dueFar:
-		e.due = testNow + 10*secondDue
-	case dueAfter:
-		e.due = testNow + secondDue + 1
+	case dueNow, hasIDNow, hasOtherN:
+		e.due = base
+	case dueAhead, notAllowed, replaces, replaceBad, hasID, hasIDBad, replaceID, elsewhere, elsewhereN, hasOther:
+		e.due = base + secondDue
+	case dueFar, hasIDFar:
+		e.due = base + 10*secondDue
+	case dueAfter, hasIDAfter:
+		e.due = base + secondDue + 1
 	case dueBefore:
-		e.due = testNow + secondDue - 1
+		e.due = base + secondDue - 1
 	}
 	target := "orders"
 	if what == elsewhere || what == elsewhereN {
@@ -124,13 +141,13 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 		if what == replaceID {
 			name = topics.HeaderReplace
 		}
-		e.Headers = append(e.Headers, kgo.RecordHeader{Key: name, Value: []byte("id")})
+		e.Headers = append(e.Headers, kgo.RecordHeader{Key: name, Value: []byte(e.id())})
 	}
 	switch {
 	case what == unparsable && !s.queue:
 		e.Headers[0].Value = []byte("soon")
 	case what == fromFuture:
-		e.due = testNow + 2*secondDue // it waits for less
+		e.due = base + 2*secondDue // it waits for less
 		fallthrough
 	case s.queue && what != unparsable: // for which a due time of its own is refused
 		e.Headers, e.Timestamp = nil, time.UnixMilli(e.due-secondDue)
@@ -140,13 +157,13 @@ func (s *scope) makeRequest(what rune, offset int64) entry {
 
 // naming is a record that names a request of the log: the first of those that steps have made, or the last.
 func (v *life) naming(what rune) entry {
-	e := v.scope.makeRequest(what, v.end())
+	e := v.scope.makeRequest(what, v.end(), v.base)
 	e.of = -1
 	switch what {
 	case replaceID:
 		return e
-	case cancelID:
-		e.due, e.Headers = 0, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("id")}}
+	case cancelID, cancelHas:
+		e.due, e.Headers = 0, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(e.id())}}
 		return e
 	}
 	for offset := v.before; offset < v.end(); offset++ {

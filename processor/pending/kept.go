@@ -68,6 +68,7 @@ func (w *window) keepFar(key state.Key, offset int64, run []byte, who identity, 
 		w.ids.add(who.id, indexEntry{key: key, written: written})
 	}
 	w.ledger.Add(key, offset, weight(run), true)
+	beyond{w}.add(key.Seq, offset)
 	scouting{w}.takeIn(key, run)
 	return nil
 }

@@ -189,3 +189,10 @@ func (m mask) within(end int64) iter.Seq[int64] {
 		}
 	}
 }
+
+func bit(offset int64) mask {
+	if offset >= 64 {
+		panic("the log is too long")
+	}
+	return 1 << offset
+}

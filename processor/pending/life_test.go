@@ -29,6 +29,7 @@ type life struct {
 	disk   image     // of the owner's store
 
 	now, latest int64 // the clock, and the latest that it has shown
+	base        int64 // when all has begun, or begun anew
 	log         []entry
 	before      int64 // steps have made what lies from here on
 	open        bool  // the end of the log is a transaction of ours whose marker is on its way
@@ -46,13 +47,11 @@ type life struct {
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
 	dead               bool // the turn cannot deliver
-	deadLettered       mask // by such a turn, or at least once delivered before what has a smaller key; at least once it may be pending again after a crash, until the resolve record is read
+	deadLettered       mask // by such a turn, or at least once with a resolve record; at least once it may be pending again after a crash, until the resolve record is read
 }
 
 // mask is a set of offsets.
 type mask uint64
-
-func bit(offset int64) mask { return 1 << offset }
 
 // image is what a store holds.
 type image struct {
@@ -82,7 +81,7 @@ var (
 
 // begin is a partition without a past, at the beginning of an empty log.
 func (s *scope) begin() *life {
-	v := &life{scope: s, now: testNow, latest: testNow, storeless: s.store == nil, takenBy: map[int64]int64{}}
+	v := &life{scope: s, now: testNow, latest: testNow, base: testNow, storeless: s.store == nil, takenBy: map[int64]int64{}}
 	v.committed = state.Checkpoint{TopicID: [4]byte(testID.TopicID[:4])}
 	v.newStore(0)
 	v.newStore(1)
@@ -228,7 +227,7 @@ func (v *life) produce(what rune) {
 	if e := (entry{what: what}); e.naming() {
 		v.append(v.naming(what))
 	} else {
-		v.append(v.request(what, v.end()))
+		v.append(v.request(what, v.end(), v.base))
 	}
 	v.been.requests++
 	if reads {
@@ -336,7 +335,7 @@ func (v *life) happen(unseen bool) {
 			v.deadLettered |= bit(seq)
 			v.note("dead-lettered")
 		}
-		if it.Overtakes() && v.atLeastOnce {
+		if it.Resolve && v.atLeastOnce {
 			v.deadLettered |= bit(seq)
 		}
 		if it.Resolve || it.Dead || by >= 0 {

@@ -23,7 +23,7 @@ func (v *life) checkFollower() {
 			learns |= bit(v.seqOf(offset))
 		}
 	}
-	gone := v.named(v.end()) &^ v.named(f.position) // an owner may have taken it out of the store, when that was committed
+	gone := v.named(v.end())&^v.named(f.position) | v.takenAway(v.end())&^v.takenAway(f.position) // an owner may have taken it out of the store, when that was committed
 	for offset := f.position; offset < v.end(); offset++ {
 		if v.isCopy(offset) && v.log[offset].from < v.logStart { // nothing but a copy is left that it has not read
 			gone |= bit(v.seqOf(offset))

@@ -70,19 +70,23 @@ func (v *life) checkStubs(p *Partition, want mask) {
 		return
 	}
 	v.must(p.commit())
-	for _, x := range p.ids.find([]byte("id")) {
-		if x.stub {
-			got |= bit(x.key.Seq)
+	for _, id := range []string{"id", "other"} {
+		for _, x := range v.found(p, id) {
+			if x.stub {
+				got |= bit(x.key.Seq)
+			}
 		}
 	}
-	v.must(p.inStore(func(yield func(int, []byte) bool) { yield(0, []byte("id")) }, func(_ int, x indexEntry) {
-		if x.stub {
-			got |= bit(x.key.Seq)
-		}
-	}))
 	if got != want || n != want.len() {
 		v.fail("the stubs of %b are found and %d are counted, want %b", got, n, want)
 	}
+}
+
+// found is what a partition finds by an id, in memory and in the store.
+func (v *life) found(p *Partition, id string) []indexEntry {
+	all := p.ids.find([]byte(id))
+	v.must(p.inStore(func(yield func(int, []byte) bool) { yield(0, []byte(id)) }, func(_ int, x indexEntry) { all = append(all, x) }))
+	return all
 }
 
 func (m mask) len() (n int) {
@@ -90,4 +94,37 @@ func (m mask) len() (n int) {
 		n++
 	}
 	return n
+}
+
+// checkFound fails unless what is pending is found by its id, or what has left a stub, and nothing else is.
+func (v *life) checkFound() {
+	p := v.p
+	if v.atLeastOnce || v.queue || p.blind || !p.live || p.leaving || p.drops.any() || v.been.resets > 0 || v.been.losses > 0 {
+		return // what comes again after a crash may be said to be resolved
+	}
+	for _, a := range p.questions {
+		if a.copied != nil {
+			return
+		}
+	}
+	there := v.there() | v.left()
+	for _, a := range p.questions {
+		there &^= bit(a.offset)
+	}
+	for _, id := range []string{"id", "other"} {
+		got, want := mask(0), mask(0)
+		for _, x := range v.found(p, id) {
+			if _, gone := p.gone[x.key]; !gone {
+				got |= bit(x.key.Seq)
+			}
+		}
+		for offset := range there.within(v.end()) {
+			if e := &v.log[offset]; e.hasID() && e.id() == id {
+				want |= bit(offset)
+			}
+		}
+		if got != want {
+			v.fail("by the id %q is found %b, want %b", id, got, want)
+		}
+	}
 }

@@ -148,7 +148,7 @@ func (v *life) inFlight() (all mask) {
 		for _, pt := range parts {
 			for i := range pt.Items {
 				offset := v.seqOf(pt.Items[i].Offset)
-				if e := pt.Items[i].Effect; e.Pending() || e == EffectForgotten || e == EffectStale {
+				if e := pt.Items[i].Effect; e.Pending() || e == EffectForgotten || e == EffectStale && v.isCopy(pt.Items[i].Offset) {
 					continue
 				}
 				if all&bit(offset) != 0 {
@@ -290,7 +290,11 @@ func (v *life) check() {
 		}
 	}
 	v.checkStubs(v.p, v.left())
+	v.checkFound()
 	copies, undecided := int64(0), v.deadLettered
+	if v.atLeastOnce { // it was resolved, and is so again when that has been read
+		undecided |= v.resolved & v.named(v.p.position)
+	}
 	for h := range v.p.late.all() {
 		if e := &v.log[h.offset]; e.what == copied && !h.effect.Pending() {
 			copies++
@@ -382,14 +386,17 @@ func (v *life) decide() {
 	}
 }
 
-// uncertain is how many records a partition without a store counts that a resolve record names.
+// uncertain is how many records a partition without a store counts that something names, or counts where several copies of them lie.
 func (v *life) uncertain() (n int64) {
 	if v.p.HasStore() || v.queue {
 		return 0
 	}
 	all := v.takenAway(v.end())
 	for _, e := range v.log {
-		if e.what == resolveOf || e.what == copied {
+		if e.what == copied && v.p.horizon.Less(state.Key{Due: e.due, Seq: e.of}) {
+			n++
+		}
+		if e.what == resolveOf {
 			all |= bit(e.of)
 		}
 	}

@@ -40,13 +40,13 @@ type scope struct {
 	env     Env
 	store   *state.Store
 	lives   int
-	made    map[[2]int64]entry
+	made    map[[3]int64]entry
 	seen    map[string]int
 	scratch []byte
 }
 
 // counts are how often something has happened, or may.
-type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets int }
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets, anews int }
 
 var scopes = []scope{
 	{name: "in memory", sorts: "panj", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},
@@ -238,19 +238,26 @@ func exploreAll(t *testing.T, scopes []scope) {
 }
 
 func (s *scope) prepare(t *testing.T) {
+	s.ready(t)
+	t.Cleanup(s.close)
+}
+
+// ready makes a scope ready for lives.
+func (s *scope) ready(t *testing.T) {
 	r := testRoute(true)
 	r.Target, r.OnDuplicate, r.Remember = "orders", s.onDuplicate, s.remember
 	if s.queue {
 		r.Delay = secondDue * time.Millisecond
 	}
 	s.env = Env{Route: mustRoute(r), Mark: testMark, Skew: 1000, Audit: s.audit}
-	s.made, s.seen = map[[2]int64]entry{}, map[string]int{}
+	s.made, s.seen = map[[3]int64]entry{}, map[string]int{}
 	s.openStore(t)
-	t.Cleanup(func() {
-		if s.store != nil {
-			s.store.Close()
-		}
-	})
+}
+
+func (s *scope) close() {
+	if s.store != nil {
+		s.store.Close()
+	}
 }
 
 // livesAStore are so many: what the parts of those before have deleted is looked at by each scan.

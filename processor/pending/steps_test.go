@@ -28,6 +28,7 @@ func init() { // whose steps use each other
 		requests("a request comes that is due later", dueAhead),
 		requests("a request comes that is due 1 ms after that", dueAfter),
 		requests("a request comes that is due 1 ms before that", dueBefore),
+		requests("a request comes that is due last", dueFar),
 		requests("a request comes for another target", elsewhere),
 		requests("a request with the id comes for another target", elsewhereN),
 		requests("a request comes that is refused", notAllowed),
@@ -44,6 +45,11 @@ func init() { // whose steps use each other
 		requests("a request with the id comes that is due", hasIDPast),
 		requests("a request with the id comes that is refused", hasIDBad),
 		requests("a cancel of the id comes", cancelID),
+		requests("a request with the id comes that is due 1 ms after the others", hasIDAfter),
+		requests("a request with the id comes that is due last", hasIDFar),
+		requests("a request with another id comes that is due later", hasOther),
+		requests("a request with another id comes that is due now", hasOtherN),
+		requests("a cancel of the other id comes", cancelHas),
 		requests("a replacement of the id comes", replaceID),
 		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.questions) > 0 && !v.p.blind }, (*life).decide},
 		{"the marker comes", func(v *life) bool { return v.open }, (*life).mark},
@@ -55,10 +61,10 @@ func init() { // whose steps use each other
 			}
 		}},
 		{"it goes live", func(v *life) bool { return !v.p.live && v.stable >= v.until }, (*life).live},
-		{"the second due time has come", func(v *life) bool { return v.now == testNow }, (*life).pass},
-		{"the clock is set back", func(v *life) bool { return v.now > testNow && v.been.setbacks < v.most.setbacks }, func(v *life) {
+		{"the second due time has come", func(v *life) bool { return v.now == v.base }, (*life).pass},
+		{"the clock is set back", func(v *life) bool { return v.now > v.base && v.been.setbacks < v.most.setbacks }, func(v *life) {
 			v.been.setbacks++
-			v.now = testNow
+			v.now = v.base
 		}},
 		{"it takes one", canTake, func(v *life) { v.take(1) }},
 		{"it takes two", func(v *life) bool { return v.fair && canTake(v) }, func(v *life) { v.take(2) }},
@@ -72,9 +78,13 @@ func init() { // whose steps use each other
 			v.happen(false)
 			v.dead = false
 		}},
-		{"the memory of what was delivered ends", func(v *life) bool { return v.remember > 0 && v.now < testNow+forgetDue }, func(v *life) {
-			v.now = testNow + forgetDue
+		{"the memory of what was delivered ends", func(v *life) bool { return v.remember > 0 && v.now < v.base+forgetDue }, func(v *life) {
+			v.now = v.base + forgetDue
 			v.latest = v.now
+		}},
+		{"all begins anew", func(v *life) bool { return v.been.anews < v.most.anews && v.now == v.latest && v.now > v.base }, func(v *life) {
+			v.been.anews++
+			v.base = v.now
 		}},
 		{"it carries the first record", canCarry, func(v *life) { v.carries(false) }},
 		{"it carries the last record", canCarry, func(v *life) { v.carries(true) }},
@@ -183,7 +193,7 @@ func (v *life) undisturbed() bool { return v.p.live && len(v.taken) == 0 && v.be
 // them go unseen.
 func (v *life) fingerprint() uint64 {
 	h := hashed{b: v.scratch[:0]}
-	h.put(v.logStart, v.committed.GivenUp, v.now, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted), int64(v.deadLettered))
+	h.put(v.logStart, v.committed.GivenUp, v.now, v.base, v.stable, v.until, v.tail, int64(v.own), int64(v.resolved), int64(v.again), int64(v.accepted), int64(v.deadLettered))
 	h.counts(v.been)
 	h.flags(v.open, v.storeless, v.f != nil, v.beside != nil)
 	for _, of := range slices.Sorted(maps.Keys(v.takenBy)) {
@@ -239,7 +249,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {
@@ -288,8 +298,10 @@ func (h *hashed) partition(p *Partition) {
 		h.put(r.by, r.offset)
 	}
 	h.put(int64(len(p.drops.wanted)), int64(p.ids.first.len()), int64(len(p.ids.questions)), int64(len(p.ids.fresh)))
-	for _, n := range p.ids.find([]byte("id")) {
-		h.put(n.key.Due, n.key.Seq)
+	for _, id := range []string{"id", "other"} {
+		for _, n := range p.ids.find([]byte(id)) {
+			h.put(n.key.Due, n.key.Seq)
+		}
 	}
 	h.flags(p.identified, p.blind)
 	for _, by := range slices.Sorted(maps.Keys(p.confirmed)) {

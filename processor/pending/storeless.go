@@ -17,7 +17,8 @@ import (
 //
 // Two things keep it right. Only what is in the wheel is ever taken out of the ledger, so what the
 // ledger counts beyond the wheel is at least what is pending there, and L is at most too low; a
-// resolve record for a key above the horizon therefore changes nothing, until it is read again. And
+// resolve record for a key above the horizon therefore changes nothing of that, until it is read again:
+// what is taken away there is marked as gone, so that nothing else finds it. And
 // W is the key of a record that was in the wheel, so it does not pass the horizon.
 
 // farthest is the horizon of a partition whose pending records are all in memory.
@@ -83,8 +84,36 @@ func (w *window) let(e wheel.Entry) {
 	r := ref(e.Ref)
 	if offset, err := recordOffset(w.near.get(r)); err == nil && !r.stored() {
 		w.ledger.Stored(offset) // the log does, as far as it matters here
+		beyond{w}.add(e.Seq, offset)
 	}
 	w.near.release(r)
+}
+
+// beyond is what a partition knows of what lies beyond its horizon.
+type beyond struct{ *window }
+
+// add takes in that a pending record does, and at which offset.
+func (w beyond) add(seq, offset int64) {
+	if w.store != nil || seq == offset {
+		return
+	}
+	if w.away == nil {
+		w.away = map[int64]struct{}{}
+	}
+	w.away[seq] = struct{}{}
+}
+
+// counts reports whether the ledger may count a record that memory does not hold. Where it lies is known of what has not moved; of copies, without a
+// store, which there are; else among which seqs they are.
+func (w beyond) counts(seq int64) bool {
+	if w.ledger.Has(seq) {
+		return true
+	}
+	if w.store != nil || w.forgone {
+		return w.copied.has(seq)
+	}
+	_, is := w.away[seq]
+	return is
 }
 
 // split is for many records that are due within one stretch of time: those with the smallest keys

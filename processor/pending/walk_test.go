@@ -1,0 +1,322 @@
+package pending
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Within a scope all is tried that is near; a walk goes far, and not everywhere. Each goes through a scope of its own, which combines at random what the
+// lists of scopes keep apart: sorts of requests, two ids, audit, a store that fails, shortages, copies, a follower. After each step holds what holds in
+// every scope. A fault is told with a list of steps from which none can be left out.
+
+const (
+	walks     = 1500 // as many as take few seconds
+	walkSteps = 40
+	walkLog   = 40 // nothing more comes when the log has as many records: those of a mask are bounded
+)
+
+// TestSmallScopesAtRandom walks the same ways each time; for as long as DUEWHEEL_TEST_WALK_FOR says it walks others, beginning with DUEWHEEL_TEST_SEED.
+func TestSmallScopesAtRandom(t *testing.T) {
+	seed, most, until := uint64(1), walks, time.Time{}
+	if v := os.Getenv("DUEWHEEL_TEST_WALK_FOR"); v != "" {
+		d, err := time.ParseDuration(v)
+		must(t, err)
+		seed, most, until = rand.Uint64(), 1<<62, time.Now().Add(d)
+	}
+	if v := os.Getenv("DUEWHEEL_TEST_SEED"); v != "" {
+		var err error
+		seed, err = strconv.ParseUint(v, 10, 64)
+		must(t, err)
+	}
+	seen, n := map[string]int{}, 0
+	for ; n < most && (until.IsZero() || time.Now().Before(until)); n++ {
+		r := rand.New(rand.NewPCG(seed+uint64(n), 0))
+		s := randomScope(r)
+		s.ready(t)
+		path, why := s.walk(r.IntN(walkSteps)+1, r)
+		if why != "" {
+			path, why = s.shrink(t, path, why)
+			t.Errorf("DUEWHEEL_TEST_SEED=%d: %s%s\n  in %s", seed+uint64(n), why, told(path), s.told())
+		}
+		s.close()
+		for what, times := range s.seen {
+			seen[what] += times
+		}
+	}
+	t.Logf("%d walks: %v", n, seen)
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again"} {
+		if seen[what] == 0 {
+			t.Errorf("it never shows: %s", what)
+		}
+	}
+}
+
+// randomScope is one in which much may happen, or little.
+func randomScope(r *rand.Rand) scope {
+	one := func(of int) bool { return r.IntN(of) == 0 }
+	upTo := func(most int) int { return r.IntN(most + 1) }
+	s := scope{stored: !one(4), audit: one(3), atLeastOnce: one(3), fair: one(3), onDuplicate: topics.OnDuplicate(upTo(2))}
+	s.followed, s.tight = s.stored && one(4), s.fair && s.stored && one(2)
+	sorts := []rune("pdajenckoqQxiIyZCRJFhHDz")
+	if s.fair {
+		sorts = append(sorts, elsewhere, elsewhereN)
+	}
+	r.Shuffle(len(sorts), func(i, k int) { sorts[i], sorts[k] = sorts[k], sorts[i] })
+	s.sorts = string(sorts[:3+upTo(3)]) + string(hasID)
+	s.most = counts{requests: 4 + upTo(9), crashes: upTo(4), refusals: upTo(3), setbacks: upTo(2), shortages: upTo(5), failures: upTo(2), rereads: upTo(3), flushes: upTo(3), anews: upTo(4)}
+	if one(2) {
+		s.most.carries, s.most.cuts = upTo(4), upTo(2)
+	}
+	if s.onDuplicate != topics.DuplicateReplaces && one(3) {
+		s.remember, s.most.deads = remembered, upTo(3)
+	}
+	befores := []func(*life){nil, nil, oneDelivered}
+	if s.stored && !s.tight {
+		befores = append(befores, halfDelivered, halfNamedDelivered, halfLeftDelivered, twoSpilt, idAndMore)
+	}
+	if s.stored && s.remember > 0 {
+		befores = append(befores, stubAndMore)
+	}
+	if s.most.carries > 0 && !s.audit { // of the first sort, and what cancels that is the last
+		s.sorts = string("ai"[upTo(1)]) + s.sorts + string("kCqR"[upTo(3)])
+		befores = append(befores, cancelledOnTheWay, cancelledFirst)
+	}
+	if s.stored && s.most.carries > 0 && !s.audit {
+		befores = append(befores, resumesBelow, carriedSince)
+	}
+	s.before = befores[r.IntN(len(befores))]
+	return s
+}
+
+// beforeOf is the name of what has happened before a scope begins.
+func beforeOf(s *scope) string {
+	if s.before == nil {
+		return "nil"
+	}
+	name := runtime.FuncForPC(reflect.ValueOf(s.before).Pointer()).Name()
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+func (s *scope) told() string {
+	return fmt.Sprintf("scope{before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, onDuplicate: %d, remember: %d, atLeastOnce: %v, most: %+v}",
+		beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.onDuplicate, s.remember, s.atLeastOnce, s.most)
+}
+
+// walk goes on at random, and then does all that is left to do.
+func (s *scope) walk(length int, r *rand.Rand) (path []byte, why string) {
+	defer recovered(&why)
+	v := s.begin()
+	for range length {
+		next := v.mayFollow()
+		if v.end() > walkLog {
+			next = slices.DeleteFunc(next, func(n byte) bool { return strings.Contains(steps[n].name, " comes") })
+		}
+		if len(next) == 0 {
+			break
+		}
+		comes := r.IntN(3) == 0
+		if some := slices.DeleteFunc(slices.Clone(next), func(n byte) bool { return comes != strings.Contains(steps[n].name, " comes") }); len(some) > 0 {
+			next = some
+		}
+		n := next[r.IntN(len(next))]
+		path = append(path, n)
+		v.step(n)
+	}
+	v.drain()
+	return path, ""
+}
+
+// again walks along a path, and leaves out what may not follow.
+func (s *scope) again(along []byte) (path []byte, why string) {
+	defer recovered(&why)
+	v := s.begin()
+	for _, n := range along {
+		if steps[n].may(v) {
+			path = append(path, n)
+			v.step(n)
+		}
+	}
+	v.drain()
+	return path, ""
+}
+
+func (v *life) step(n byte) {
+	v.nothing = false
+	steps[n].do(v)
+	v.check()
+}
+
+// recovered says why a life has ended in which something is that must not be.
+func recovered(why *string) {
+	switch is := recover().(type) {
+	case nil:
+	case fault:
+		*why = string(is)
+	default:
+		*why = fmt.Sprintf("%v\n%s", is, debug.Stack())
+	}
+}
+
+// shrink leaves out of a path what its fault does not need.
+func (s *scope) shrink(t *testing.T, path []byte, why string) ([]byte, string) {
+	kind := kindOf(why)
+	for i := len(path) - 1; i >= 0; i-- {
+		if i%livesAStore == 0 {
+			s.openStore(t)
+		}
+		if shorter, w := s.again(slices.Delete(slices.Clone(path), i, i+1)); kindOf(w) == kind {
+			path, why, i = shorter, w, len(shorter)
+		}
+	}
+	return path, why
+}
+
+// kindOf is what a fault is, whichever records and keys it is about.
+func kindOf(why string) string {
+	first, _, _ := strings.Cut(why, "\n")
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, first)
+}
+
+// told are steps, one a line.
+func told(path []byte) string {
+	trace := &strings.Builder{}
+	for _, n := range path {
+		fmt.Fprintf(trace, "\n  %s", steps[n].name)
+	}
+	return trace.String()
+}
+
+// Walks that have shown a fault.
+func TestWalksOfBefore(t *testing.T) {
+	for _, c := range []struct {
+		name, path string
+		scope
+	}{
+		{"what was dead-lettered as a duplicate is cancelled, when only the log has it", `
+			a request with the id comes that is due later
+			a request with the id comes that is due later
+			it crashes
+			a cancel of the last request comes
+			it goes live
+			it is decided what cancels do
+			it takes all
+			the turn happens
+			what is not due soon leaves memory
+			it is read again
+			it reads
+			it reads
+			what is not due soon leaves memory`,
+			scope{sorts: "icF", most: counts{requests: 7, crashes: 2, shortages: 4, rereads: 2}}},
+		{"what was cancelled is replaced, when a copy of it was read and only the log may have it", `
+			a request with the id comes that is due last
+			a cancel of the id comes
+			a replacement of the first request comes
+			a checkpoint
+			it carries the last record
+			a request comes that is due later
+			the turn happens
+			it is decided what cancels do
+			it takes one
+			the marker comes
+			the turn happens
+			what is not due soon leaves memory
+			it is read again
+			it goes live
+			what is not due soon leaves memory
+			it is decided what cancels do`,
+			scope{sorts: "qCFa", most: counts{requests: 11, shortages: 5, rereads: 3, carries: 1}}},
+		{"what was replaced is cancelled, when its copy is read later and only the log may have it", `
+			a request with the id comes that is due later
+			a checkpoint
+			it carries the first record
+			a replacement of the id comes
+			the turn happens
+			it is decided what cancels do
+			a replacement of the first request comes
+			what is not due soon leaves memory
+			the marker comes
+			it takes all
+			it reads
+			the turn happens`,
+			scope{sorts: "Rqi", onDuplicate: topics.DuplicateIgnored, most: counts{requests: 11, shortages: 5, carries: 1}}},
+		{"what was cancelled below O is replaced, when only the log has it", `
+			a request comes that is due later
+			a cancel of the first request comes
+			it is decided what cancels do
+			it takes one
+			the turn happens
+			what is not due soon leaves memory
+			it is read again
+			it reads
+			it reads
+			it reads
+			what is not due soon leaves memory
+			it goes live
+			a replacement of the first request comes
+			it is decided what cancels do`,
+			scope{before: farAndDue, sorts: "akq", most: counts{requests: 5, shortages: 2, rereads: 1}}},
+		{"what was carried is cancelled, when only the log has it", `
+			a request comes that is due later
+			a checkpoint
+			it carries the last record
+			the turn happens
+			the marker comes
+			it reads
+			a checkpoint
+			what is not due soon leaves memory
+			it is read again
+			it reads
+			it reads
+			it reads
+			what is not due soon leaves memory
+			it goes live
+			a cancel of the first request comes
+			it is decided what cancels do`,
+			scope{before: farAndDue, sorts: "ak", most: counts{requests: 4, shortages: 2, rereads: 1, carries: 1}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.ready(t)
+			defer c.close()
+			all := stepsOf(t, c.path)
+			path, why := c.again(all)
+			if why != "" {
+				t.Fatal(why + told(path))
+			}
+			equal(t, "steps", len(path), len(all))
+		})
+	}
+}
+
+// farAndDue: one record is due when all else is over, and one now.
+func farAndDue(v *life) {
+	v.produce(dueFar)
+	v.produce(dueNow)
+}
+
+// stepsOf are steps by their names.
+func stepsOf(t *testing.T, names string) (path []byte) {
+	for name := range strings.Lines(strings.TrimSpace(names)) {
+		n := slices.IndexFunc(steps, func(s step) bool { return s.name == strings.TrimSpace(name) })
+		if n < 0 {
+			t.Fatalf("there is no such step: %s", name)
+		}
+		path = append(path, byte(n))
+	}
+	return path
+}
