@@ -21,6 +21,7 @@ type Ledger struct {
 
 	overtakers offsets // by seq: what was resolved before W passed it
 	farthest   Key     // the greatest key of these
+	displaced  offsets // by seq: what Displace was told of
 }
 
 // NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.
@@ -126,6 +127,17 @@ func (l *Ledger) Passed(w Key) {
 		l.overtakers, l.farthest = newOffsets(l.low), Key{}
 	}
 }
+
+// Displace notes that a record with a seq is pending, and lies at another offset than that by now. A few bits are kept of it for good. What came into the
+// log very long ago is not noted.
+func (l *Ledger) Displace(seq int64) {
+	if l.low-seq < longAgo && !l.displaced.has(seq) {
+		l.displaced.add(seq)
+	}
+}
+
+// Displaced tells whether Displace was told of a record with that seq, or may have been.
+func (l *Ledger) Displaced(seq int64) bool { return l.low-seq >= longAgo || l.displaced.has(seq) }
 
 // Has tells whether the record whose current copy lies at an offset was added, and not taken back.
 func (l *Ledger) Has(offset int64) bool { return l.pending.has(offset) }

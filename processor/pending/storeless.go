@@ -94,13 +94,9 @@ type beyond struct{ *window }
 
 // add takes in that a pending record does, and at which offset.
 func (w beyond) add(seq, offset int64) {
-	if w.store != nil || seq == offset {
-		return
+	if w.store == nil && seq < offset {
+		w.ledger.Displace(seq)
 	}
-	if w.away == nil {
-		w.away = map[int64]struct{}{}
-	}
-	w.away[seq] = struct{}{}
 }
 
 // counts reports whether the ledger may count a record that memory does not hold. Where it lies is known of what has not moved; of copies, without a
@@ -109,11 +105,7 @@ func (w beyond) counts(seq int64) bool {
 	if w.ledger.Has(seq) {
 		return true
 	}
-	if w.store != nil || w.forgone {
-		return w.copied.has(seq)
-	}
-	_, is := w.away[seq]
-	return is
+	return w.copied.has(seq) && (w.store != nil || w.forgone || w.ledger.Displaced(seq))
 }
 
 // split is for many records that are due within one stretch of time: those with the smallest keys

@@ -81,7 +81,6 @@ type window struct {
 	forgone    bool                   // it had a store, and goes on without
 	sure       bool                   // without a store: it catches up, and what it has taken away is in dropped
 	dropped    map[state.Key]struct{} // what lies beyond its horizon may still be counted
-	away       map[int64]struct{}     // seqs of copies beyond its horizon, and of no others unless it had a store
 	lost       lost
 	own        ownCopies
 }
