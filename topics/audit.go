@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,8 +115,12 @@ func (a *Audit) Append(b []byte) (value, key []byte) {
 		to = len(b)
 		b = append(b, '"')
 	}
-	if a.ID != nil {
+	switch {
+	case a.ID == nil:
+	case utf8.Valid(a.ID):
 		b = appendJSON(append(b, `,"id":`...), string(a.ID))
+	default:
+		b = append(base64.StdEncoding.AppendEncode(append(b, `,"id_base64":"`...), a.ID), '"')
 	}
 	b = append(b, a.In...)
 	if digits > 0 {

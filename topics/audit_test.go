@@ -19,6 +19,8 @@ func TestAuditRecords(t *testing.T) {
 			want: `{"event":"delivered","handle":"3-8812-1767225605123","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"target":"orders","target_partition":2,"target_offset":77}`},
 		{audit: Audit{Event: AuditCancelled, Of: of, ID: []byte("order-\"4\""), By: Place{3, 9000}, HasBy: true},
 			want: `{"event":"cancelled","handle":"3-8812-1767225605123","id":"order-\"4\"","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"by":"3-9000"}`},
+		{audit: Audit{Event: AuditAccepted, Of: of, ID: []byte("\x00\xff")}, // ids that differ look different, also where they are no text
+			want: `{"event":"accepted","handle":"3-8812-1767225605123","id_base64":"AP8=","topic":"requests","group":"g","at":1767225605125,"due":1767225605123}`},
 		{audit: Audit{Event: AuditCancelled, Of: of, By: Place{3, 9000}, HasBy: true},
 			want: `{"event":"cancelled","handle":"3-8812-1767225605123","topic":"requests","group":"g","at":1767225605125,"due":1767225605123,"by":"3-9000"}`},
 		{audit: Audit{Event: AuditRetried, Of: of, NextDue: 1767225606123, Attempt: 2},
