@@ -289,6 +289,26 @@ func TestWalksOfBefore(t *testing.T) {
 			a cancel of the first request comes
 			it is decided what cancels do`,
 			scope{before: farAndDue, sorts: "ak", most: counts{requests: 4, shortages: 2, rereads: 1, carries: 1}}},
+		{"what was cancelled is replaced, when the store has failed, which had copies of what lies around it", `
+			a request comes that is due later
+			a cancel of the first request comes
+			it is decided what cancels do
+			it takes all
+			the turn happens
+			a request comes that is due later
+			a checkpoint
+			it carries the first record
+			the turn happens
+			the marker comes
+			it reads
+			it carries the last record
+			the turn happens
+			the marker comes
+			it reads
+			the store fails
+			a replacement of the first request comes
+			it is decided what cancels do`,
+			scope{stored: true, before: farAndDue, sorts: "akq", most: counts{requests: 6, carries: 2, failures: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.ready(t)
@@ -298,7 +318,7 @@ func TestWalksOfBefore(t *testing.T) {
 			if why != "" {
 				t.Fatal(why + told(path))
 			}
-			equal(t, "steps", len(path), len(all))
+			equal(t, "the list of steps", told(path), told(all))
 		})
 	}
 }
