@@ -96,6 +96,9 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 	k.late.add(h)
 	k.ledger.Hold(r.Offset)
 	k.questions = append(k.questions, question{offset: r.Offset, names: cp.key, written: appended, copied: &cp})
+	if cp.from < k.lost.below && who.id != nil {
+		k.ids.countQuestions(who.id, 1) // it may be pending, and nothing else has its id
+	}
 	return nil
 }
 
@@ -321,6 +324,9 @@ func (k *decision) answerCopy(a question) (known bool, err error) {
 	}
 	if err != nil || stands == notKnown {
 		return false, err
+	}
+	if id := runID(cp.run); id != nil && cp.from < k.lost.below {
+		k.ids.countQuestions(id, -1)
 	}
 	if stands == isNot {
 		h.effect, h.resolve, h.by = EffectStale, true, k.takenBy(cp.key)

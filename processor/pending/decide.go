@@ -39,6 +39,9 @@ func (k *keyed) decide() error {
 			if known, err := d.answerCopy(q); err != nil || !known {
 				return err
 			}
+		} else if d.unseen(q) {
+			k.blind = true // until it is read again
+			return nil
 		} else if err := d.answer(q, d.stored[i]); err != nil {
 			return err // what was answered stays so
 		}
@@ -97,6 +100,19 @@ func (k *decision) keys() []state.Key {
 		}
 	}
 	return keys
+}
+
+// unseen reports whether a question names what only the log can tell of: whether it is pending, when the store has failed.
+func (k *decision) unseen(q question) bool {
+	if q.id != nil || k.store != nil || !k.horizon.Less(q.names) || k.late.at(q.names.Seq) != nil {
+		return false
+	}
+	if r, near := k.near.take(q.names); near {
+		k.near.keep(q.names, r)
+		return false
+	}
+	_, gone := k.gone[q.names]
+	return !gone && !k.ledger.Overtaken(q.names.Seq) && beyond{&k.window}.counts(q.names.Seq) == notKnown
 }
 
 // answer decides what one record does to what it names; stored is what the store has found of its id.
@@ -257,7 +273,7 @@ func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, 
 		return r, true, nil
 	}
 	switch {
-	case !k.horizon.Less(key) || !beyond{&k.window}.counts(key.Seq):
+	case !k.horizon.Less(key) || beyond{&k.window}.counts(key.Seq) == isNot:
 		return r, false, nil
 	case k.store == nil: // what it counts as pending there is read again, and taken away then
 		return release{kind: releaseUnread, offset: key.Seq, key: key}, true, nil

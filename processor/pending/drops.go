@@ -233,7 +233,7 @@ func (d *drops) addWanted(w *window, all wanted) {
 func (w dropped) unread(keys []state.Key) {
 	far := beyond{w.window}
 	for _, key := range keys {
-		if _, is := slices.BinarySearchFunc(w.records, key, state.Key.Compare); is && far.counts(key.Seq) && !w.ledger.Overtaken(key.Seq) {
+		if _, is := slices.BinarySearchFunc(w.records, key, state.Key.Compare); is && far.counts(key.Seq) != isNot && !w.ledger.Overtaken(key.Seq) {
 			w.markGone(key)
 		}
 	}

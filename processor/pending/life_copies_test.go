@@ -115,7 +115,18 @@ func (v *life) loseCarried() {
 		}
 	}
 	lost, was, said := v.requests(start)&^v.resolved&^covered, v.logStart, v.says(v.committed)
-	if start == was || start > v.committed.Offset || lost != 0 {
+	for offset := range v.left().within(start) { // nothing but the log tells of what was delivered, and retention is long enough for that
+		last := offset
+		for at := range v.stable {
+			if e := &v.log[at]; e.what == copied && e.of == offset {
+				last = at
+			}
+		}
+		if last < start {
+			lost |= bit(offset)
+		}
+	}
+	if start == was || start > v.committed.Offset || lost != 0 || v.remember > 0 && !v.p.live {
 		v.nothing = true
 		return
 	}
@@ -141,7 +152,9 @@ func (v *life) reset(to func(copy *entry) int64) {
 	v.been.resets++
 	v.note("reset")
 	v.committed = state.Checkpoint{TopicID: v.committed.TopicID, Offset: at, LowWater: at, Appended: true, GivenUp: at}
-	v.resolved, v.again = v.says(v.committed), 0
+	said, named := v.says(v.committed), v.resolved&v.named(v.end()) // of what lies there resolve records say that it is resolved, and it is not delivered again
+	v.begun, v.given = at, said
+	v.resolved, v.again = said|named, named&^said
 	maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
 	v.restore(nil)
 }
@@ -157,7 +170,7 @@ func (v *life) takenBetween(from, to int64) (taken mask) {
 // takenBefore are the offsets that something names which lies below an offset: all of it, or what lies there since a person has reset the checkpoint.
 func (v *life) takenBefore(below int64) mask {
 	if v.been.resets > 0 {
-		return v.takenBetween(v.p.start, below)
+		return v.takenBetween(v.begun, below)
 	}
 	return v.takenAway(below)
 }

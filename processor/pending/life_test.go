@@ -44,6 +44,8 @@ type life struct {
 	atOnce      mask            // or resolved without being pending
 	soon        mask            // or due when it was read: its outcome follows
 
+	begun              int64 // where a person has reset the checkpoint to
+	given              mask  // what lay below: it has left nothing
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
 	dead               bool // the turn cannot deliver

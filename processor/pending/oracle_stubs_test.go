@@ -13,12 +13,12 @@ func (v *life) left() (all mask) {
 		return 0
 	}
 	gone := v.named(v.end())
-	for offset := range v.p.position {
+	for offset := v.begun; offset < v.p.position; offset++ {
 		if v.log[offset].naming() && !slices.ContainsFunc(v.p.questions, func(a question) bool { return a.offset == offset }) {
 			gone |= v.namesOf(offset)
 		}
 	}
-	sent := v.resolved &^ v.again
+	sent := v.resolved &^ v.again &^ v.given
 	for _, parts := range [][]*Part{v.taken, v.p.again.parts} {
 		for _, pt := range parts {
 			for i := range pt.Items {

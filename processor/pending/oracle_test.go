@@ -347,7 +347,10 @@ func (v *life) decide() {
 		if there &^= names; e.naming() {
 			left &^= names
 		}
+		_, resolved := v.p.resolved[a.offset] // before a person has reset the checkpoint
 		switch bad := v.p.late.at(a.offset).refusal != nil; {
+		case resolved && v.been.resets > 0:
+			want[a.offset] = "stale"
 		case bad:
 			want[a.offset] = "refused"
 		case e.hasID() && !e.naming() && v.onDuplicate != topics.DuplicateReplaces && (there|left)&v.withID(a.offset) != 0:

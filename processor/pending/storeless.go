@@ -99,13 +99,20 @@ func (w beyond) add(seq, offset int64) {
 	}
 }
 
-// counts reports whether the ledger may count a record that memory does not hold. Where it lies is known of what has not moved; of copies, without a
-// store, which there are; else among which seqs they are.
-func (w beyond) counts(seq int64) bool {
-	if w.ledger.Has(seq) {
-		return true
+// counts reports whether the ledger counts a record that memory does not hold. Where it lies is known of what has not moved; of copies, without a
+// store, which there are. Of those that a store has had it is known among which seqs they are: then the store is asked, or all is read again.
+func (w beyond) counts(seq int64) verdict {
+	switch {
+	case w.ledger.Has(seq):
+		return isSo
+	case !w.copied.has(seq):
+		return isNot
+	case w.store != nil || w.forgone && !w.ledger.Displaced(seq):
+		return notKnown
+	case w.ledger.Displaced(seq):
+		return isSo
 	}
-	return w.copied.has(seq) && (w.store != nil || w.forgone || w.ledger.Displaced(seq))
+	return isNot
 }
 
 // split is for many records that are due within one stretch of time: those with the smallest keys

@@ -289,6 +289,45 @@ func TestWalksOfBefore(t *testing.T) {
 			a cancel of the first request comes
 			it is decided what cancels do`,
 			scope{before: farAndDue, sorts: "ak", most: counts{requests: 4, shortages: 2, rereads: 1, carries: 1}}},
+		{"what was cancelled is replaced, when the store has failed, which had copies of what lies around it", `
+			a request comes that is due later
+			a cancel of the first request comes
+			it is decided what cancels do
+			it takes all
+			the turn happens
+			a request comes that is due later
+			a checkpoint
+			it carries the first record
+			the turn happens
+			the marker comes
+			it reads
+			it carries the last record
+			the turn happens
+			the marker comes
+			it reads
+			the store fails
+			a replacement of the first request comes
+			it is decided what cancels do`,
+			scope{stored: true, before: farAndDue, sorts: "akq", most: counts{requests: 6, carries: 2, failures: 1}}},
+		{"what a copy stands for that was given up is replaced by what has its id and comes soon after", `
+			a request with the id comes that is due last
+			a checkpoint
+			it carries the first record
+			the turn happens
+			the marker comes
+			the checkpoint is reset to a copy
+			a request with the id comes that is due later`,
+			scope{sorts: "iF", onDuplicate: topics.DuplicateReplaces, most: counts{requests: 2, carries: 1, resets: 1}}},
+		{"what was given up is found by its id, when the log has lost it and a copy stands for it", `
+			a request with the id comes that is due last
+			a checkpoint
+			it carries the first record
+			the turn happens
+			the marker comes
+			retention takes what was carried
+			it crashes
+			a request with the id comes that is due later`,
+			scope{sorts: "iF", onDuplicate: topics.DuplicateReplaces, most: counts{requests: 2, carries: 1, losses: 1, crashes: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.ready(t)
@@ -298,7 +337,7 @@ func TestWalksOfBefore(t *testing.T) {
 			if why != "" {
 				t.Fatal(why + told(path))
 			}
-			equal(t, "steps", len(path), len(all))
+			equal(t, "the list of steps", told(path), told(all))
 		})
 	}
 }
