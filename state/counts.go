@@ -86,7 +86,7 @@ func (c *Counts) Both() (both []int64) {
 
 // Ledger is the ledger of a partition of which nothing else is pending, and nothing below low.
 func (c *Counts) Ledger(low int64) *Ledger {
-	l := &Ledger{pending: c.records.clone(), unsaved: newOffsets(low), due: c.due.clone(), bytes: c.bytes, stubs: c.stubs.count, low: low}
+	l := &Ledger{pending: c.records.clone(), unsaved: newOffsets(low), due: c.due.clone(), bytes: c.bytes, stubs: c.stubs.count, Displaced: Displaced{low: low}, low: low}
 	c.stubs.each(l.pending.add)
 	return l
 }

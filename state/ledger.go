@@ -21,12 +21,12 @@ type Ledger struct {
 
 	overtakers offsets // by seq: what was resolved before W passed it
 	farthest   Key     // the greatest key of these
-	displaced  offsets // by seq: what Displace was told of
+	Displaced  Displaced
 }
 
 // NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.
 func NewLedger(low int64) *Ledger {
-	return &Ledger{pending: newOffsets(low), unsaved: newOffsets(low), overtakers: newOffsets(low), low: low}
+	return &Ledger{pending: newOffsets(low), unsaved: newOffsets(low), overtakers: newOffsets(low), Displaced: Displaced{low: low}, low: low}
 }
 
 // Add counts a record that became pending; offset is where its current copy lies in the log. Stored tells that the store
@@ -128,17 +128,6 @@ func (l *Ledger) Passed(w Key) {
 	}
 }
 
-// Displace notes that a record with a seq is pending, and lies at another offset than that by now. A few bits are kept of it for good. What came into the
-// log very long ago is not noted.
-func (l *Ledger) Displace(seq int64) {
-	if l.low-seq < longAgo && !l.displaced.has(seq) {
-		l.displaced.add(seq)
-	}
-}
-
-// Displaced tells whether Displace was told of a record with that seq, or may have been.
-func (l *Ledger) Displaced(seq int64) bool { return l.low-seq >= longAgo || l.displaced.has(seq) }
-
 // Has tells whether the record whose current copy lies at an offset was added, and not taken back.
 func (l *Ledger) Has(offset int64) bool { return l.pending.has(offset) }
 
@@ -205,3 +194,20 @@ func (l *Ledger) Agenda(now int64, within ...time.Duration) []Stretch {
 	}
 	return out
 }
+
+// Displaced are records that are pending and lie at another offset than their seq by now, as far as the ledger was told of them. A few bits are kept of
+// each for good; what came into the log very long ago is not noted.
+type Displaced struct {
+	seqs offsets
+	low  int64 // the low water when the ledger was made
+}
+
+// Add notes one.
+func (d *Displaced) Add(seq int64) {
+	if d.low-seq < longAgo && !d.seqs.has(seq) {
+		d.seqs.add(seq)
+	}
+}
+
+// Has tells whether one was added, or may have been.
+func (d *Displaced) Has(seq int64) bool { return d.low-seq >= longAgo || d.seqs.has(seq) }

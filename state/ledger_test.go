@@ -388,15 +388,15 @@ func (a *agenda) all() iter.Seq[Stretch] {
 func TestDisplaced(t *testing.T) {
 	l := NewLedger(1 << 40)
 	for _, seq := range []int64{1<<40 - 5, 1<<40 - 1<<20, 1 << 20, -1 << 60} {
-		l.Displace(seq)
-		if !l.Displaced(seq) {
+		l.Displaced.Add(seq)
+		if !l.Displaced.Has(seq) {
 			t.Errorf("%d is not known", seq)
 		}
 	}
-	if l.Displaced(1<<40 - 6) {
+	if l.Displaced.Has(1<<40 - 6) {
 		t.Error("one that nothing was said of is displaced")
 	}
-	if n := len(l.displaced.pages); n > 5 {
+	if n := len(l.Displaced.seqs.pages); n > 5 {
 		t.Errorf("%d pages", n)
 	}
 }

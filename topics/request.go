@@ -281,7 +281,7 @@ func (n *headerMap) cancelOfOurs(headers []kgo.RecordHeader) (seen uint32) {
 }
 
 // Pauses are the shortest and the longest pause that the backoff of a retry route gives a request, in ms: which one of those follows from its offset.
-func (p *Parser) Pauses(q *Request) (least, most int64) { return p.backoff.bounds(q.Round) }
+func Pauses(p *Parser, q *Request) (least, most int64) { return p.backoff.bounds(q.Round) }
 
 // Jitter is what is added to the due time of the request at an offset of a partition, in ms.
 func (p *Parser) Jitter(m Mark, offset int64) int64 {

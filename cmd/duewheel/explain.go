@@ -241,7 +241,7 @@ func (w *explainer) verdict() error {
 
 // pauses says how long a retry route waits with a request: what its jitter makes of that depends on where the record lies.
 func pauses(p *topics.Parser, q *topics.Request) string {
-	least, most := p.Pauses(q)
+	least, most := topics.Pauses(p, q)
 	said := func(ms int64) string { return topics.FormatDelay(time.Duration(ms) * time.Millisecond) }
 	if least == most {
 		return said(least)

@@ -95,7 +95,7 @@ type beyond struct{ *window }
 // add takes in that a pending record does, and at which offset.
 func (w beyond) add(seq, offset int64) {
 	if w.store == nil && seq < offset {
-		w.ledger.Displace(seq)
+		w.ledger.Displaced.Add(seq)
 	}
 }
 
@@ -107,9 +107,9 @@ func (w beyond) counts(seq int64) verdict {
 		return isSo
 	case !w.copied.has(seq):
 		return isNot
-	case w.store != nil || w.forgone && !w.ledger.Displaced(seq):
+	case w.store != nil || w.forgone && !w.ledger.Displaced.Has(seq):
 		return notKnown
-	case w.ledger.Displaced(seq):
+	case w.ledger.Displaced.Has(seq):
 		return isSo
 	}
 	return isNot
