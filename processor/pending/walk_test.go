@@ -328,6 +328,21 @@ func TestWalksOfBefore(t *testing.T) {
 			it crashes
 			a request with the id comes that is due later`,
 			scope{sorts: "iF", onDuplicate: topics.DuplicateReplaces, most: counts{requests: 2, carries: 1, losses: 1, crashes: 1}}},
+		{"the id of what was given up is remembered when a copy of it was delivered, and the next owner knows that", `
+			a request with the id comes that is due later
+			a checkpoint
+			it carries the first record
+			the turn happens
+			the marker comes
+			the checkpoint is reset to a copy
+			it goes live
+			the second due time has come
+			it is decided what cancels do
+			it takes all
+			the turn happens
+			it crashes
+			it goes live`,
+			scope{sorts: "i", remember: remembered, most: counts{requests: 1, carries: 1, resets: 1, crashes: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.ready(t)
