@@ -45,7 +45,7 @@ func (ps parsers) at(offset int64) *topics.Parser {
 }
 
 // WithParser returns the parsers of a checkpoint when spec is to hold from now on. That is from its
-// offset on, as nothing above has been accepted; but what waits in a queue lies there, so a queue
+// offset on, as nothing above has been accepted, or from the beginning where a checkpoint without any says what was given up; but what waits in a queue lies there, so a queue
 // goes on with the parser that it was written for up to the end of the log. What would hold from
 // there by an earlier configuration never held for any record.
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
@@ -61,6 +61,9 @@ func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch 
 		if from = max(from, out[n-1].From); out[n-1].From == from {
 			out = out[:n-1]
 		}
+	}
+	if len(out) == 0 && c.GivenUp > 0 {
+		from = 0 // what lies below is gone, and copies of it may lie above: it is read by this parser, too
 	}
 	if n := len(out); n == 0 || out[n-1].Spec != spec {
 		out = append(out, state.ParserEpoch{From: from, Spec: spec})

@@ -55,7 +55,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
@@ -76,7 +76,9 @@ func randomScope(r *rand.Rand) scope {
 	s.sorts = string(sorts[:3+upTo(3)]) + string(hasID)
 	s.most = counts{requests: 4 + upTo(9), crashes: upTo(4), refusals: upTo(3), setbacks: upTo(2), shortages: upTo(5), failures: upTo(2), rereads: upTo(3), flushes: upTo(3), anews: upTo(4)}
 	if one(2) {
-		s.most.carries, s.most.cuts = upTo(4), upTo(2)
+		if s.most.carries, s.most.cuts = upTo(4), upTo(2); one(2) {
+			s.most.losses = upTo(2)
+		}
 	}
 	if s.onDuplicate != topics.DuplicateReplaces && one(3) {
 		s.remember, s.most.deads = remembered, upTo(3)
@@ -328,6 +330,21 @@ func TestWalksOfBefore(t *testing.T) {
 			it crashes
 			a request with the id comes that is due later`,
 			scope{sorts: "iF", onDuplicate: topics.DuplicateReplaces, most: counts{requests: 2, carries: 1, losses: 1, crashes: 1}}},
+		{"the id of what was given up is remembered when a copy of it was delivered, and the next owner knows that", `
+			a request with the id comes that is due later
+			a checkpoint
+			it carries the first record
+			the turn happens
+			the marker comes
+			the checkpoint is reset to a copy
+			it goes live
+			the second due time has come
+			it is decided what cancels do
+			it takes all
+			the turn happens
+			it crashes
+			it goes live`,
+			scope{sorts: "i", remember: remembered, most: counts{requests: 1, carries: 1, resets: 1, crashes: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.ready(t)
