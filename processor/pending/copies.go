@@ -293,7 +293,7 @@ func (w moving) moveUnseen(cp copyOf) verdict {
 	} else {
 		w.ledger.Add(cp.key, cp.at, weight(cp.run), true) // what took its place goes on counting, until it is read again
 	}
-	beyond{w.window}.add(cp.key.Seq, cp.at)
+	beyond(w).add(cp.key.Seq, cp.at)
 	return isSo
 }
 
