@@ -235,10 +235,15 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 		k.removeID(k.window.near.get(h.ref), key)
 		return EffectCancelled, nil
 	}
-	if !k.judge.Less(key) || k.ledger.Overtaken(key.Seq) { // what only the log holds is counted still
+	overtaken := k.ledger.Overtaken(key.Seq)
+	if !k.judge.Less(key) || overtaken && k.store == nil && k.horizon.Less(key) { // what only the log holds is counted still
 		return EffectTooLate, nil
 	}
-	return k.keepBack(by, key, soughtRecord{})
+	effect, err := k.keepBack(by, key, soughtRecord{})
+	if effect == EffectUnknown && overtaken {
+		effect = EffectTooLate
+	}
+	return effect, err
 }
 
 // keepBack takes a record, or a stub, from where it is held, and keeps it until what has taken it away is committed.
