@@ -19,9 +19,9 @@ type Ledger struct {
 	stubs   int   // of pending: what Remember was told of
 	low     int64 // the highest low water given so far. Invariant: no record below it is pending
 
-	overtakers offsets // by seq: what was resolved before W passed it
-	farthest   Key     // the greatest key of these
-	Displaced  Displaced
+	overtakers offsets   // by seq: what was resolved before W passed it
+	farthest   Key       // the greatest key of these
+	Displaced  Displaced // of what is pending, as far as whoever adds it tells
 }
 
 // NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.

@@ -262,11 +262,8 @@ func (w moving) rewrite(cp copyOf) error {
 	if w.store == nil {
 		return nil
 	}
-	put, id := w.put, runID(cp.run)
-	if id != nil && w.ids.has(id, cp.key) {
-		put = w.putKnown
-	}
-	if err := put(cp.run, id, indexEntry{key: cp.key, written: cp.written}); err != nil {
+	id := runID(cp.run)
+	if err := w.put(cp.run, id, indexEntry{key: cp.key, written: cp.written}, id != nil && w.ids.has(id, cp.key)); err != nil {
 		return fmt.Errorf("store copy %d: %w", cp.at, err)
 	}
 	return nil

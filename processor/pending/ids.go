@@ -98,8 +98,9 @@ func (x *ids) hash(id []byte) idHash {
 }
 
 // add takes in a record that has an id. It is not there yet, or the only one that has it.
-func (x *ids) add(id []byte, e indexEntry) idHash {
-	h := x.hash(id)
+func (x *ids) add(id []byte, e indexEntry) { x.addHash(x.hash(id), e) }
+
+func (x *ids) addHash(h idHash, e indexEntry) {
 	switch was, has := x.first.find(h); {
 	case !has || was.key == e.key:
 		x.first.put(h, e)
@@ -109,7 +110,6 @@ func (x *ids) add(id []byte, e indexEntry) idHash {
 		}
 		x.more[h] = append(x.more[h], e)
 	}
-	return h
 }
 
 func (x *ids) remove(id []byte, key state.Key) { x.removeHash(x.hash(id), key) }

@@ -25,16 +25,8 @@ type index struct {
 	deleted []state.Key            // of gone: the store does not hold them when its open batch is committed
 }
 
-// put keeps a record in the open batch of the store, with its id, if it has one, which memory does not know of it.
-func (w *index) put(run, id []byte, e indexEntry) error {
-	if id != nil {
-		w.ids.add(id, e)
-	}
-	return w.putKnown(run, id, e)
-}
-
-// putKnown is put for a record whose id memory knows.
-func (w *index) putKnown(run, id []byte, e indexEntry) error {
+// put keeps a record in the open batch of the store, with its id, if it has one. Known tells that memory finds it by that already.
+func (w *index) put(run, id []byte, e indexEntry, known bool) error {
 	if err := w.store.Put(e.key, run); err != nil {
 		return err
 	}
@@ -43,7 +35,11 @@ func (w *index) putKnown(run, id []byte, e indexEntry) error {
 	if id != nil {
 		w.identified = true
 		w.store.PutID(id, e.key, e.note())
-		w.ids.fresh = append(w.ids.fresh, freshID{w.ids.hash(id), e.key})
+		h := w.ids.hash(id)
+		if !known {
+			w.ids.addHash(h, e)
+		}
+		w.ids.fresh = append(w.ids.fresh, freshID{h, e.key})
 	}
 	return nil
 }
@@ -177,7 +173,7 @@ func (w *index) spill(key state.Key, run []byte) error {
 		}
 		who.id, written = rec.id(who.at), rec.Timestamp
 	}
-	return w.putKnown(run, who.id, indexEntry{key: key, written: written})
+	return w.put(run, who.id, indexEntry{key: key, written: written}, true)
 }
 
 // forgetIDs takes away what a partition without a store knows of the ids of records that only the log has.

@@ -61,7 +61,7 @@ func (w stubs) deleteEarly(key state.Key, offset int64, id []byte) {
 func (w *window) keepFar(key state.Key, offset int64, run []byte, who identity, written int64) error {
 	switch {
 	case w.store != nil:
-		if err := w.put(run, who.id, indexEntry{key: key, written: written}); err != nil {
+		if err := w.put(run, who.id, indexEntry{key: key, written: written}, false); err != nil {
 			return fmt.Errorf("store record %d: %w", offset, err)
 		}
 	case who.id != nil: // the log has the rest

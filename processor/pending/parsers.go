@@ -45,9 +45,10 @@ func (ps parsers) at(offset int64) *topics.Parser {
 }
 
 // WithParser returns the parsers of a checkpoint when spec is to hold from now on. That is from its
-// offset on, as nothing above has been accepted, or from the beginning where a checkpoint without any says what was given up; but what waits in a queue lies there, so a queue
-// goes on with the parser that it was written for up to the end of the log. What would hold from
-// there by an earlier configuration never held for any record.
+// offset on, as nothing above has been accepted, or from the beginning where a checkpoint without
+// any says what was given up; but what waits in a queue lies there, so a queue goes on with the
+// parser that it was written for up to the end of the log. What would hold from there by an earlier
+// configuration never held for any record.
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
 	out := slices.Clone(c.Parsers)
 	from := c.Offset

@@ -107,10 +107,12 @@ func (w beyond) counts(seq int64) verdict {
 		return isSo
 	case !w.copied.has(seq):
 		return isNot
-	case w.store != nil || w.forgone && !w.ledger.Displaced.Has(seq):
+	case w.store != nil:
 		return notKnown
 	case w.ledger.Displaced.Has(seq):
 		return isSo
+	case w.forgone:
+		return notKnown
 	}
 	return isNot
 }

@@ -126,7 +126,7 @@ func (w stubs) leave(stub, of state.Key, place, written int64, id []byte) {
 		if e := (indexEntry{stub, written, true}); w.store == nil {
 			w.ids.add(id, e)
 		} else {
-			_ = w.put(w.scratch, id, e) // in the open batch, whose commit tells
+			_ = w.put(w.scratch, id, e, false) // in the open batch, whose commit tells
 		}
 	}
 	if !w.horizon.Less(stub) {
