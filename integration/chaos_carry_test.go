@@ -117,19 +117,20 @@ func (c *carrying) setting(a act, seed uint64, last bool) setting {
 	keeps := map[string]string{"retention.ms": strconv.FormatInt(c.keeps.Milliseconds(), 10), "segment.bytes": strconv.Itoa(carrySegment)}
 	maps.Copy(keeps, holds)
 	trims := c.trims || c.many > 1 && last
+	remember := (c.keeps / 6).Truncate(time.Second) // what is remembered is not carried
 	return setting{
 		partitions: carryPartitions, seed: seed, groups: c.many > 1, delayConfig: keeps, targetConfig: holds, deadConfig: holds,
 		route: func(r *topics.Route) {
 			r.CancelsAnswered, r.Trim = true, &trims
 			if c.many == 1 {
-				r.Remember = c.keeps / 6 // what is remembered is not carried
+				r.Remember = remember
 			}
 		},
 		check: func(config *check.Config) {
 			r := &config.Routes[0]
 			config.AllowDoubles, r.CancelsAnswered = a.atLeastOnce, true
 			if c.many == 1 {
-				r.Remember = c.keeps/6 - 2*time.Second
+				r.Remember = remember - 2*time.Second
 			}
 		},
 	}
