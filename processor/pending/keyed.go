@@ -70,7 +70,8 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 }
 
 // mayDuplicate reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
-// it did. Where nothing has that id, nothing is to be decided, unless a resolve record that is not read yet might say otherwise.
+// it did. Where nothing has that id, nothing is to be decided, unless a resolve record, or a copy of what was given up, that is not read yet might say
+// otherwise.
 func (k *keyed) mayDuplicate(offset int64, req *topics.Request, replay bool) bool {
 	if replay {
 		if req.OnDuplicate == topics.DuplicateReplaces {
@@ -78,7 +79,7 @@ func (k *keyed) mayDuplicate(offset int64, req *topics.Request, replay bool) boo
 		}
 		return false
 	}
-	if k.undecidable() || k.ids.inQuestion(req.ID) {
+	if k.undecidable() || !k.live && k.lost.waits(len(k.questions)) || k.ids.inQuestion(req.ID) {
 		return true
 	}
 	found, failed := k.has(req.ID)

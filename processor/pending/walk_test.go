@@ -330,6 +330,17 @@ func TestWalksOfBefore(t *testing.T) {
 			it crashes
 			a request with the id comes that is due later`,
 			scope{sorts: "iF", onDuplicate: topics.DuplicateReplaces, most: counts{requests: 2, carries: 1, losses: 1, crashes: 1}}},
+		{"what was given up is replaced by what has its id and comes before the copy, which no checkpoint tells of", `
+			a request with the id comes that is due last
+			a checkpoint
+			the checkpoint is written
+			it carries the first record
+			a request with the id comes that is due later
+			it crashes when the turn has happened
+			the marker comes
+			retention takes what was carried
+			it crashes`,
+			scope{sorts: "iF", atLeastOnce: true, onDuplicate: topics.DuplicateReplaces, most: counts{requests: 2, carries: 1, losses: 1, crashes: 2}}},
 		{"the id of what was given up is remembered when a copy of it was delivered, and the next owner knows that", `
 			a request with the id comes that is due later
 			a checkpoint
