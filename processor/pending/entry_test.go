@@ -16,7 +16,7 @@ type entry struct {
 	due  int64
 	seen int64 // the clock when it was appended
 	of   int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
-	from int64 // what a copy was made of
+	from int64 // what a copy was made of, or a resolve record says has taken that away
 }
 
 const (
@@ -211,5 +211,5 @@ func (v *life) names(of, by int64) entry {
 	of = v.seqOf(of)
 	r := resolving(v.end(), of, v.log[of].due)
 	r.Headers = topics.ResolveBy(testMark, of, v.log[of].due, of, by)
-	return entry{Record: r, what: resolveOf, of: of}
+	return entry{Record: r, what: resolveOf, of: of, from: by}
 }

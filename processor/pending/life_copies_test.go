@@ -155,8 +155,14 @@ func (v *life) reset(to func(copy *entry) int64) {
 	said, named := v.says(v.committed), v.resolved&v.named(v.end()) // of what lies there resolve records say that it is resolved, and it is not delivered again
 	v.begun, v.given = at, said
 	v.resolved, v.again = said|named, named&^said
-	maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
+	v.atOnce, v.accepted = v.atOnce|said, v.accepted&(bit(at)-1)
+	maps.DeleteFunc(v.takenBy, func(of, by int64) bool { return v.resolved&bit(of) == 0 || by >= at && !v.confirms(of, by) })
 	v.restore(nil)
+}
+
+// confirms reports whether a resolve record says that one has taken another away.
+func (v *life) confirms(of, by int64) bool {
+	return slices.ContainsFunc(v.log, func(e entry) bool { return e.what == resolveOf && e.of == of && e.from == by })
 }
 
 // takenBetween are the offsets that cancels and replacements in a stretch of the log name.

@@ -25,7 +25,7 @@ func (v *life) checkFollower() {
 	}
 	gone := v.named(v.end())&^v.named(f.position) | v.takenAway(v.end())&^v.takenAway(f.position) // an owner may have taken it out of the store, when that was committed
 	for offset := f.position; offset < v.end(); offset++ {
-		if v.isCopy(offset) && v.log[offset].from < v.logStart { // nothing but a copy is left that it has not read
+		if v.isCopy(offset) && v.log[offset].from < max(v.logStart, f.committed.GivenUp) { // nothing but a copy is left that it has not read
 			gone |= bit(v.seqOf(offset))
 		}
 	}

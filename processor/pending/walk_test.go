@@ -55,7 +55,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
@@ -78,6 +78,9 @@ func randomScope(r *rand.Rand) scope {
 	if one(2) {
 		if s.most.carries, s.most.cuts = upTo(4), upTo(2); one(2) {
 			s.most.losses = upTo(2)
+		}
+		if one(3) {
+			s.most.resets = 1 + upTo(1)
 		}
 	}
 	if s.onDuplicate != topics.DuplicateReplaces && one(3) {
