@@ -34,9 +34,11 @@ written by duewheel: set by a tool, or mirrored from another cluster.
 
   --to-beginning  takes every record of the log for pending: nothing is lost, and what
                   had been delivered before is delivered again.
-  --to-offset     begins at an offset: what lies below it is never delivered. Nor is what
-                  was carried from there to a place above it, unless the log has lost
-                  the record that it is a copy of.
+  --to-offset     begins at an offset: what lies below it is never delivered, but for what
+                  was carried from there to a place above it.
+
+Cancels and replacements that lie above are decided again: one that names what is
+resolved by then comes too late.
 
 A partition whose checkpoint is sound is left alone, unless --force is given. The group
 must be empty: stop its processors first.`,
