@@ -196,7 +196,7 @@ two million records it takes a minute or two.
 The results are ` + strings.Join(bench.ScaleCases(), ", ") + `.
 The exit code is 1 when something could not be measured; a goal that is missed is only said.`,
 		Example: "  duewheel bench scale\n  duewheel bench scale --pending 100000000 --dir /data",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := notNothing(cmd); err != nil {
 				return err

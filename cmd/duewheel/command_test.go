@@ -371,7 +371,7 @@ func TestCommandsRefuse(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"a part of topics that is not there", []string{"topics", "chek"}, `unknown command "chek" for "duewheel topics"`},
+		{"a part of topics that is not there", []string{"topics", "chek"}, "unknown command \"chek\" for \"duewheel topics\"\n\nDid you mean this?\n\tcheck\n"},
 		{"a negative partition", append(order, "--for", "1s", "-p", "-2"), "--partition -2: a partition is a number from 0, and -1 goes by key"},
 		{"a negative partition of the target", append(order, "--for", "1s", "--to-partition", "-3"), "--to-partition -3: a partition is a number from 0, and -1 goes by key"},
 		{"no partition to look in", []string{"get", "-t", "delays", "-p", "-5", "x"}, "--partition -5: a partition is a number from 0"},

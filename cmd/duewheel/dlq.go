@@ -22,7 +22,7 @@ func newDLQCommand(f *flags) *cobra.Command {
 		Long: `Read the dead letter topics of a configuration (dead_letter and retry.parking of its
 routes), or those that -t names, and ask again for what could not be delivered. It takes
 no part in the group, and removes nothing from a dead letter topic.`,
-		Args: cobra.NoArgs, // which counts for commands that can be run only
+		Args: oneCommand, // which counts for commands that can be run only
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newDLQListCommand(f), newDLQShowCommand(f), newDLQReplayCommand(f))

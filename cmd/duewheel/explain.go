@@ -235,7 +235,11 @@ func (w *explainer) verdict() error {
 		w.line("allowed", "no")
 		return fmt.Errorf("it would be dead-lettered: %w", refusal)
 	}
-	w.line("allowed", "yes: %s", w.why(&q))
+	may := "yes"
+	if q.Due += w.route.Jitter.Milliseconds(); refusedBy(w.route, &q, w.now.UnixMilli()) != nil {
+		may = "while its jitter keeps it within max_delay " + topics.FormatDelay(w.route.MaxDelay)
+	}
+	w.line("allowed", "%s: %s", may, w.why(&q))
 	return nil
 }
 

@@ -73,6 +73,19 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// oneCommand is for commands that have others below them, and do nothing by themselves.
+func oneCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	unknown := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2 // as that of duewheel itself
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		unknown += "\n\nDid you mean this?\n\t" + strings.Join(near, "\n\t") + "\n"
+	}
+	return errors.New(unknown)
+}
+
 // oneName is for commands that are about one record.
 func oneName(_ *cobra.Command, args []string) error {
 	switch len(args) {

@@ -24,7 +24,7 @@ func newTopicsCommand(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topics",
 		Short: "Create or check the topics of a configuration",
-		Args:  cobra.NoArgs, // which counts for commands that can be run only
+		Args:  oneCommand, // which counts for commands that can be run only
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newTopicsCheckCommand(f), newTopicsCreateCommand(f))
