@@ -149,13 +149,26 @@ func (v *life) reset(to func(copy *entry) int64) {
 	if v.nothing = at < v.logStart; v.nothing {
 		return
 	}
-	v.been.resets++
 	v.note("reset")
-	v.committed = state.Checkpoint{TopicID: v.committed.TopicID, Offset: at, LowWater: at, Appended: true, GivenUp: at}
+	v.beginAt(state.Checkpoint{TopicID: v.committed.TopicID, Offset: at, LowWater: at, Appended: true, GivenUp: at})
+}
+
+// forget has the group lose its checkpoint, and the owner its store: all that is left in the log is taken for pending.
+func (v *life) forget() {
+	v.note("forgets")
+	v.newStore(v.own)
+	v.beginAt(state.Checkpoint{TopicID: v.committed.TopicID, Offset: v.logStart, LowWater: v.logStart, GivenUp: v.logStart})
+}
+
+// beginAt has another checkpoint hold, in which nothing is resolved from O on.
+func (v *life) beginAt(c state.Checkpoint) {
+	v.been.resets++
+	v.committed = c
+	at := c.Offset
 	said, named := v.says(v.committed), v.resolved&v.named(v.end()) // of what lies there resolve records say that it is resolved, and it is not delivered again
 	v.begun, v.given = at, said
 	v.resolved, v.again = said|named, named&^said
-	v.atOnce, v.accepted = v.atOnce|said, v.accepted&(bit(at)-1)
+	v.atOnce, v.accepted = v.atOnce|v.requests(at), v.accepted&(bit(at)-1)
 	maps.DeleteFunc(v.takenBy, func(of, by int64) bool { return v.resolved&bit(of) == 0 || by >= at && !v.confirms(of, by) })
 	v.restore(nil)
 }

@@ -292,7 +292,7 @@ func (v *life) check() {
 	v.checkStubs(v.p, v.left())
 	v.checkFound()
 	copies, undecided := int64(0), v.deadLettered
-	if v.atLeastOnce { // it was resolved, and is so again when that has been read
+	if v.atLeastOnce || v.been.resets > 0 { // it was resolved, and is so again when that has been read
 		undecided |= v.resolved & v.named(v.p.position)
 	}
 	for h := range v.p.late.all() {
@@ -313,6 +313,9 @@ func (v *life) check() {
 // there is what is pending, or late and in no turn: what may be taken away.
 func (v *life) there() mask {
 	all := v.requests(v.p.position) &^ (v.resolved &^ v.again) &^ v.inFlight()
+	if v.been.resets > 0 { // a resolve record says so
+		all &^= v.resolved & v.named(v.p.position)
+	}
 	for _, r := range v.p.removed {
 		if !r.stub {
 			all &^= bit(r.key.Seq)

@@ -96,6 +96,7 @@ func init() { // whose steps use each other
 		{"retention takes what was carried", func(v *life) bool { return v.been.losses < v.most.losses }, (*life).loseCarried},
 		{"the checkpoint is reset to behind what was carried", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.from + 1 }) }},
 		{"the checkpoint is reset to a copy", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.Offset }) }},
+		{"no checkpoint is left, nor a store", func(v *life) bool { return canReset(v) && !v.open }, (*life).forget}, // long after the last transaction
 		{"the turn is refused", func(v *life) bool { return len(v.taken) > 0 && v.been.refusals < v.most.refusals }, (*life).refuse},
 		{"a checkpoint", func(v *life) bool { return v.p.live && v.beside == nil && (v.atLeastOnce || len(v.taken) == 0) }, (*life).checkpoint},
 		{"the checkpoint is written", func(v *life) bool { return v.beside != nil }, (*life).wrote},
