@@ -134,3 +134,20 @@ func decidingBesideLost(t *testing.T, many int64) time.Duration {
 func TestManyIDsBesideWhatWasGivenUp(t *testing.T) {
 	growsAsItIs(t, 500, decidingBesideLost)
 }
+
+// A group that is new where the log does not begin at 0 reads what has ids without end, and no copies: few of them wait for those.
+func TestManyIDsAfterSomethingWasGivenUp(t *testing.T) {
+	const many = 2 * mostIDsLost
+	l := testOwner(t)
+	p, err := l.assign(state.Checkpoint{Offset: 1, LowWater: 1, GivenUp: 1}, 1, 1+many, 1+many)
+	must(t, err)
+	for i := range int64(many) {
+		_, err := p.Accept(withID(req(1+i, ms(farMs), "orders"), "a"+time.UnixMilli(i).String()), testNow)
+		must(t, err)
+	}
+	equal(t, "open questions", len(p.questions), mostIDsLost)
+	must(t, p.Sync())
+	must(t, p.GoLive(l.room))
+	must(t, p.Load(testNow, l.room))
+	equal(t, "pending", p.ledger.Waiting(), many)
+}
