@@ -227,6 +227,8 @@ func TestDeliveredStaysInTheStore(t *testing.T) {
 	p := l.live(t)
 	now := ms(farMs)
 	l.read(t, p, testNow, req(0, now, "orders"))
+	l.happened(p.Checkpoint())
+	must(t, p.Flush()) // else it was taken in before O had passed it
 	must(t, p.Load(now, l.room))
 	l.happened(p.Take(now, nil, 10, anyBytes))
 	p, err := l.assign(p.committed, 0, 2, 2)
