@@ -311,12 +311,7 @@ func (v *life) happen(unseen bool) {
 			continue
 		}
 		if it.Effect == EffectStale {
-			v.note("stale")
-			v.conclude(it)
-			if v.atLeastOnce {
-				v.deadLettered |= bit(v.seqOf(it.Offset))
-			}
-			if it.Resolve {
+			if v.stale(it); it.Resolve {
 				v.open = true
 				v.append(v.names(it.Offset, cmp.Or(it.By, -1)))
 				end, pt.To.Appended = v.end(), true

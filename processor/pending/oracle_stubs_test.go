@@ -8,12 +8,15 @@ import (
 
 // left are the offsets of what has left a stub, by the log and W: what a turn delivers, or has delivered, and what no cancel or
 // replacement names that was decided.
-func (v *life) left() (all mask) {
+func (v *life) left() (all mask) { return v.leftUnless(v.p.position) }
+
+// leftUnless counts only cancels and replacements below an offset.
+func (v *life) leftUnless(below int64) (all mask) {
 	if v.remember == 0 {
 		return 0
 	}
 	gone := v.named(v.end())
-	for offset := v.begun; offset < v.p.position; offset++ {
+	for offset := v.begun; offset < below; offset++ {
 		if v.log[offset].naming() && !slices.ContainsFunc(v.p.questions, func(a question) bool { return a.offset == offset }) {
 			gone |= v.namesOf(offset)
 		}

@@ -98,6 +98,9 @@ func (v *life) conclude(it *Item) {
 	if !e.naming() {
 		return
 	}
+	if (e.what == cancelAway || it.Effect == EffectForward && e.id() == "") && (it.Effect != EffectForward || e.what != cancelAway) {
+		v.fail("cancel %d is %v", it.Offset, it.Effect)
+	}
 	if !e.replacement() && took != (it.Effect == EffectCancelled) {
 		v.fail("cancel %d says %v of %d, which was taken away by %d (%v)", it.Offset, it.Effect, e.of, by, is)
 	}
@@ -358,7 +361,7 @@ func (v *life) decide() {
 		case e.naming() && !hit && e.replacement():
 			want[a.offset] = "refused"
 		case e.naming() && !e.replacement():
-			want[a.offset] = fmt.Sprint(hit)
+			want[a.offset] = v.answerTo(e, hit)
 		default:
 			want[a.offset] = "accepted"
 			there |= bit(a.offset)
@@ -381,7 +384,9 @@ func (v *life) decide() {
 		case h.refusal != nil:
 			got = "refused"
 		case h.effect != EffectNone && !h.effect.Pending():
-			got = fmt.Sprint(h.effect == EffectCancelled)
+			if got = h.effect.String(); h.effect == EffectTooLate {
+				got = EffectUnknown.String() // W alone tells them apart
+			}
 		}
 		if got != want {
 			v.fail("record %d is %s (%v), want %s", offset, got, h.effect, want)

@@ -51,6 +51,10 @@ func init() { // whose steps use each other
 		requests("a request with another id comes that is due now", hasOtherN),
 		requests("a cancel of the other id comes", cancelHas),
 		requests("a replacement of the id comes", replaceID),
+		requests("a cancel of the first request comes that was forwarded", passedOn),
+		requests("a cancel of the id comes that was forwarded", passedID),
+		requests("a cancel of the id comes that was forwarded, and was written before some", passedOld),
+		requests("a cancel of another partition's request comes", cancelAway),
 		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.questions) > 0 && !v.p.blind }, (*life).decide},
 		{"the marker comes", func(v *life) bool { return v.open }, (*life).mark},
 		{"it reads", func(v *life) bool { return v.p.position < v.stable }, func(v *life) {

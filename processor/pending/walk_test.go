@@ -68,7 +68,7 @@ func randomScope(r *rand.Rand) scope {
 	upTo := func(most int) int { return r.IntN(most + 1) }
 	s := scope{stored: !one(4), audit: one(3), atLeastOnce: one(3), fair: one(3), onDuplicate: topics.OnDuplicate(upTo(2))}
 	s.followed, s.tight = s.stored && one(4), s.fair && s.stored && one(2)
-	sorts := []rune("pdajenckoqQxiIyZCRJFhHDz")
+	sorts := []rune("pdajenckoqQxiIyZCRJFhHDzvWwV")
 	if s.fair {
 		sorts = append(sorts, elsewhere, elsewhereN)
 	}
@@ -94,7 +94,7 @@ func randomScope(r *rand.Rand) scope {
 		befores = append(befores, stubAndMore)
 	}
 	if s.most.carries > 0 && !s.audit { // of the first sort, and what cancels that is the last
-		s.sorts = string("ai"[upTo(1)]) + s.sorts + string("kCqR"[upTo(3)])
+		s.sorts = string("ai"[upTo(1)]) + s.sorts + string("kCqRvWw"[upTo(6)])
 		befores = append(befores, cancelledOnTheWay, cancelledFirst)
 	}
 	if s.stored && s.most.carries > 0 && !s.audit {
@@ -359,6 +359,44 @@ func TestWalksOfBefore(t *testing.T) {
 			it crashes
 			it goes live`,
 			scope{sorts: "i", remember: remembered, most: counts{requests: 1, carries: 1, resets: 1, crashes: 1}}},
+		{"the checkpoint is set ahead and back again, and a follower that has seen the first may take over after the second", `
+			the checkpoint is reset to a copy
+			the follower looks at the checkpoint
+			the checkpoint is reset to behind what was carried
+			it goes live
+			what is due soon is loaded
+			it takes all
+			the turn happens
+			the follower looks at the checkpoint`,
+			scope{before: carriedSince, sorts: "a", stored: true, followed: true, fair: true, tight: true, most: counts{resets: 2}}},
+		{"the checkpoint is set ahead and back again, and a store has seen the first alone", `
+			the checkpoint is reset to a copy
+			it goes live
+			the store is flushed
+			the checkpoint is reset to behind what was carried
+			it goes live
+			what is due soon is loaded
+			it takes all
+			the turn happens
+			it crashes, and of the store is left what was flushed`,
+			scope{before: carriedSince, sorts: "a", stored: true, fair: true, tight: true, most: counts{resets: 2, crashes: 1, flushes: 1}}},
+		{"what was given up and cancelled by its id stays so, when the cancel finds a duplicate as well", `
+			a request with the id comes that is due later
+			a checkpoint
+			it carries the last record
+			a request with the id comes that is refused
+			a cancel of the id comes
+			it is decided what cancels do
+			it takes all
+			the store fails
+			the turn happens
+			the turn happens
+			the marker comes
+			retention takes what was carried
+			it crashes
+			it goes live
+			it is decided what cancels do`,
+			scope{stored: true, sorts: "iZC", onDuplicate: topics.DuplicateIgnored, remember: remembered, most: counts{requests: 3, crashes: 1, failures: 1, carries: 1, losses: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.ready(t)
