@@ -12,11 +12,12 @@ import (
 // entry is one record of the log.
 type entry struct {
 	*kgo.Record
-	what rune // of sorts; or a marker, or a resolve record
-	due  int64
-	seen int64 // the clock when it was appended
-	of   int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
-	from int64 // what a copy was made of, or a resolve record says has taken that away
+	what  rune // of sorts; or a marker, or a resolve record
+	due   int64
+	asked int64 // that, without jitter
+	seen  int64 // the clock when it was appended
+	of    int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
+	from  int64 // what a copy was made of, or a resolve record says has taken that away
 }
 
 const (
@@ -79,7 +80,7 @@ func (e *entry) id() string {
 
 // byID reports whether it names what has the id.
 func (v *life) byID(e *entry) bool {
-	return e.id() != "" && !e.hasID() || e.what == replaceID || e.hasID() && v.onDuplicate == topics.DuplicateReplaces
+	return e.id() != "" && !e.hasID() || e.what == replaceID || v.replaces(e)
 }
 
 // namesOf are the offsets of what the entry at an offset cancels or replaces, if it is pending.
@@ -178,7 +179,7 @@ func (v *life) naming(what rune) entry {
 	}
 	h := topics.Handle{Partition: testID.Partition, Offset: e.of, Due: testNow}
 	if e.of >= 0 {
-		h.Due = v.log[e.of].due
+		h.Due = v.log[e.of].asked
 	}
 	if e.of < 0 || what == cancelNone {
 		e.of, h.Offset = -1, 99

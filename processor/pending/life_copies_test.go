@@ -138,7 +138,7 @@ func (v *life) loseCarried() {
 			lost |= bit(offset)
 		}
 	}
-	if start == was || start > v.committed.Offset || lost != 0 || v.remember > 0 && !v.p.live {
+	if start == was || start > v.committed.Offset || lost != 0 || v.remembers() && !v.p.live {
 		v.nothing = true
 		return
 	}

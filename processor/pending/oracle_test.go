@@ -347,7 +347,7 @@ func (v *life) decide() {
 		}
 		_, confirmed := v.p.confirmed[a.offset]
 		hit := there&names != 0 || confirmed
-		if there &^= names; e.naming() {
+		if there &^= names; e.naming() || v.replaces(e) {
 			left &^= names
 		}
 		_, resolved := v.p.resolved[a.offset] // before a person has reset the checkpoint
@@ -356,7 +356,7 @@ func (v *life) decide() {
 			want[a.offset] = "stale"
 		case bad:
 			want[a.offset] = "refused"
-		case e.hasID() && !e.naming() && v.onDuplicate != topics.DuplicateReplaces && (there|left)&v.withID(a.offset) != 0:
+		case e.hasID() && !e.naming() && !v.replaces(e) && (there|left)&v.withID(a.offset) != 0:
 			want[a.offset] = "duplicate"
 		case e.naming() && !hit && e.replacement():
 			want[a.offset] = "refused"

@@ -82,7 +82,7 @@ func init() { // whose steps use each other
 			v.happen(false)
 			v.dead = false
 		}},
-		{"the memory of what was delivered ends", func(v *life) bool { return v.remember > 0 && v.now < v.base+forgetDue }, func(v *life) {
+		{"the memory of what was delivered ends", func(v *life) bool { return v.remembers() && v.now < v.base+forgetDue }, func(v *life) {
 			v.now = v.base + forgetDue
 			v.latest = v.now
 		}},
@@ -100,6 +100,10 @@ func init() { // whose steps use each other
 		{"retention takes what was carried", func(v *life) bool { return v.been.losses < v.most.losses }, (*life).loseCarried},
 		{"the checkpoint is reset to behind what was carried", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.from + 1 }) }},
 		{"the checkpoint is reset to a copy", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.Offset }) }},
+		{"the next owner is configured otherwise", func(v *life) bool { return v.been.changes < v.most.changes }, func(v *life) {
+			v.been.changes++
+			v.changed = !v.changed
+		}},
 		{"the turn is refused", func(v *life) bool { return len(v.taken) > 0 && v.been.refusals < v.most.refusals }, (*life).refuse},
 		{"a checkpoint", func(v *life) bool { return v.p.live && v.beside == nil && (v.atLeastOnce || len(v.taken) == 0) }, (*life).checkpoint},
 		{"the checkpoint is written", func(v *life) bool { return v.beside != nil }, (*life).wrote},
@@ -253,7 +257,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews), int64(c.changes))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {

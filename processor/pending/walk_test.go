@@ -55,7 +55,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "read by others"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
@@ -86,6 +86,15 @@ func randomScope(r *rand.Rand) scope {
 	if s.onDuplicate != topics.DuplicateReplaces && one(3) {
 		s.remember, s.most.deads = remembered, upTo(3)
 	}
+	if one(3) {
+		s.most.changes = 1 + upTo(2)
+		if s.others.onDuplicate = topics.OnDuplicate(upTo(2)); s.others.onDuplicate != topics.DuplicateReplaces && one(2) {
+			s.others.remember, s.most.deads = remembered, upTo(3)
+		}
+		if s.most.resets == 0 && one(2) { // else it is not known any more what a handle has to be put off by that names what was given up
+			s.others.jitter = 3 * time.Millisecond
+		}
+	}
 	befores := []func(*life){nil, nil, oneDelivered}
 	if s.stored && !s.tight {
 		befores = append(befores, halfDelivered, halfNamedDelivered, halfLeftDelivered, twoSpilt, idAndMore)
@@ -114,8 +123,8 @@ func beforeOf(s *scope) string {
 }
 
 func (s *scope) told() string {
-	return fmt.Sprintf("scope{before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, onDuplicate: %d, remember: %d, atLeastOnce: %v, most: %+v}",
-		beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.onDuplicate, s.remember, s.atLeastOnce, s.most)
+	return fmt.Sprintf("scope{before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
+		beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
 }
 
 // walk goes on at random, and then does all that is left to do.
