@@ -16,6 +16,7 @@ type entry struct {
 	due   int64
 	asked int64 // that, without jitter
 	seen  int64 // the clock when it was appended
+	known int64 // of a queue: when a checkpoint has said that it is there; 0: none has
 	of    int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
 	from  int64 // what a copy was made of, or a resolve record says has taken that away
 }

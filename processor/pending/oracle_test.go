@@ -184,6 +184,7 @@ func (v *life) write(c state.Checkpoint) {
 		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
 	}
 	v.committed = c
+	v.sightedIn(c)
 	if unaudited := v.requests(c.Offset) &^ v.accepted &^ v.atOnce &^ v.soon; v.env.Audit && unaudited != 0 {
 		v.fail("the checkpoint %s passes %b, and they were not audited as accepted", checkpointed(c), unaudited)
 	}
@@ -436,7 +437,7 @@ func (v *life) checkWake(pending mask) {
 		near = near || e.due <= v.now && !v.p.horizon.Less(state.Key{Due: e.due, Seq: offset})
 		if first = min(first, e.due); v.queue {
 			if e.what == fromFuture {
-				first = min(e.due, v.latest+secondDue)
+				first = min(e.due, v.known(e)+secondDue)
 			}
 			break // the others wait for it
 		}

@@ -69,6 +69,9 @@ func init() { // whose steps use each other
 		{"the clock is set back", func(v *life) bool { return v.now > v.base && v.been.setbacks < v.most.setbacks }, func(v *life) {
 			v.been.setbacks++
 			v.now = v.base
+			for i := range v.log {
+				v.log[i].seen = min(v.log[i].seen, v.now)
+			}
 		}},
 		{"it takes one", canTake, func(v *life) { v.take(1) }},
 		{"it takes two", func(v *life) bool { return v.fair && canTake(v) }, func(v *life) { v.take(2) }},

@@ -66,6 +66,10 @@ func TestSmallScopesAtRandom(t *testing.T) {
 func randomScope(r *rand.Rand) scope {
 	one := func(of int) bool { return r.IntN(of) == 0 }
 	upTo := func(most int) int { return r.IntN(most + 1) }
+	if one(8) {
+		return scope{queue: true, sorts: "pdajefu"[upTo(3):], atLeastOnce: one(3),
+			most: counts{requests: 4 + upTo(9), crashes: upTo(4), refusals: upTo(3), setbacks: upTo(2), sights: upTo(3), anews: upTo(4)}}
+	}
 	s := scope{stored: !one(4), audit: one(3), atLeastOnce: one(3), fair: one(3), onDuplicate: topics.OnDuplicate(upTo(2))}
 	s.followed, s.tight = s.stored && one(4), s.fair && s.stored && one(2)
 	sorts := []rune("pdajenckoqQxiIyZCRJFhHDzvWwV")
@@ -123,8 +127,8 @@ func beforeOf(s *scope) string {
 }
 
 func (s *scope) told() string {
-	return fmt.Sprintf("scope{before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
-		beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
+	return fmt.Sprintf("scope{queue: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
+		s.queue, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
 }
 
 // walk goes on at random, and then does all that is left to do.
