@@ -205,18 +205,15 @@ func (d *drops) addEntry(w *window, e indexEntry) {
 // addWanted takes away for good what records below O name by id.
 func (d *drops) addWanted(w *window, all wanted) {
 	d.wait(w)
-	found := false
+	w.lost.namesID(all) // whatever else has that id: of what was given up a copy may come
 	for _, e := range w.ids.find(all.id) {
 		if all.means(e) {
 			d.addEntry(w, e)
 			w.ids.remove(all.id, e.key) // once is enough
-			found = true
 		}
 	}
 	switch {
-	case found && w.store == nil:
 	case !w.identified || w.store == nil:
-		w.lost.namesID(all)
 	case all.writtenBy > 0:
 		all.id = bytes.Clone(all.id)
 		d.wanted = append(d.wanted, all)
@@ -252,19 +249,11 @@ func (d *drops) resolveWanted(w *window) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
-	found := make([]bool, len(all))
-	err := w.inStore(idsOf(all), func(i int, e indexEntry) {
+	return w.inStore(idsOf(all), func(i int, e indexEntry) {
 		if all[i].means(e) {
 			d.addEntry(w, e)
-			found[i] = true
 		}
 	})
-	for i := range all {
-		if !found[i] {
-			w.lost.namesID(all[i])
-		}
-	}
-	return err
 }
 
 func idsOf(all []wanted) iter.Seq2[int, []byte] {

@@ -12,11 +12,13 @@ import (
 // entry is one record of the log.
 type entry struct {
 	*kgo.Record
-	what rune // of sorts; or a marker, or a resolve record
-	due  int64
-	seen int64 // the clock when it was appended
-	of   int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
-	from int64 // what a copy was made of, or a resolve record says has taken that away
+	what  rune // of sorts; or a marker, or a resolve record
+	due   int64
+	asked int64 // that, without jitter
+	seen  int64 // the clock when it was appended
+	known int64 // of a queue: when a checkpoint has said that it is there; 0: none has
+	of    int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
+	from  int64 // what a copy was made of, or a resolve record says has taken that away
 }
 
 const (
@@ -48,24 +50,28 @@ const (
 	hasOther   = 'h' // with another id, due at the second due time
 	hasOtherN  = 'H' // the same, due when all begins
 	cancelHas  = 'D' // cancels that other id
+	passedOn   = 'v' // cancels the first request, and was forwarded by another partition
+	passedID   = 'W' // cancels the id, and was
+	passedOld  = 'w' // the same, and takes nothing that was written later than some
+	cancelAway = 'V' // cancels a request of another partition
 	resolveOf  = 'r'
 	copied     = '@'
 	marker     = 'm'
 )
 
 // naming reports whether it names another request, to cancel or replace it.
-func (e *entry) naming() bool { return strings.ContainsRune("ckoqQxCRD", e.what) }
+func (e *entry) naming() bool { return strings.ContainsRune("ckoqQxCRDvWwV", e.what) }
 
 // replacement reports whether it is to be delivered in the place of another.
 func (e *entry) replacement() bool { return strings.ContainsRune("qQxR", e.what) }
 
 // hasID reports whether it has the id.
-func (e *entry) hasID() bool { return e.id() != "" && e.what != cancelID && e.what != cancelHas }
+func (e *entry) hasID() bool { return e.id() != "" && !strings.ContainsRune("CDWw", e.what) }
 
 // id is the one that it has, or cancels; nothing: there is none.
 func (e *entry) id() string {
 	switch {
-	case strings.ContainsRune("iIyZRBCJF", e.what):
+	case strings.ContainsRune("iIyZRBCJFWw", e.what):
 		return "id"
 	case strings.ContainsRune("hHD", e.what):
 		return "other"
@@ -75,7 +81,7 @@ func (e *entry) id() string {
 
 // byID reports whether it names what has the id.
 func (v *life) byID(e *entry) bool {
-	return e.what == cancelID || e.what == cancelHas || e.what == replaceID || e.hasID() && v.onDuplicate == topics.DuplicateReplaces
+	return e.id() != "" && !e.hasID() || e.what == replaceID || v.replaces(e)
 }
 
 // namesOf are the offsets of what the entry at an offset cancels or replaces, if it is pending.
@@ -93,7 +99,7 @@ func (v *life) namesOf(offset int64) (all mask) {
 // withID are the offsets below one of what has the id that the record there has, or cancels.
 func (v *life) withID(below int64) (all mask) {
 	for offset := range below {
-		if e := &v.log[offset]; e.hasID() && e.id() == v.log[below].id() {
+		if e, by := &v.log[offset], &v.log[below]; e.hasID() && e.id() == by.id() && (by.what != passedOld || e.written() <= someWritten) {
 			all |= bit(offset)
 		}
 	}
@@ -136,6 +142,7 @@ func (s *scope) makeRequest(what rune, offset, base int64) entry {
 		target = "nowhere"
 	}
 	e.Record = req(offset, e.due, target)
+	e.Timestamp = time.UnixMilli(writtenAt(offset))
 	if e.hasID() {
 		name := topics.HeaderID
 		if what == replaceID {
@@ -162,9 +169,9 @@ func (v *life) naming(what rune) entry {
 	switch what {
 	case replaceID:
 		return e
-	case cancelID, cancelHas:
+	case cancelID, cancelHas, passedID, passedOld:
 		e.due, e.Headers = 0, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(e.id())}}
-		return e
+		return e.passed()
 	}
 	for offset := v.before; offset < v.end(); offset++ {
 		if v.log[offset].request() && (!v.log[offset].naming() || v.log[offset].replacement()) && (e.of < 0 || what == cancelLast) {
@@ -173,17 +180,20 @@ func (v *life) naming(what rune) entry {
 	}
 	h := topics.Handle{Partition: testID.Partition, Offset: e.of, Due: testNow}
 	if e.of >= 0 {
-		h.Due = v.log[e.of].due
+		h.Due = v.log[e.of].asked
 	}
 	if e.of < 0 || what == cancelNone {
 		e.of, h.Offset = -1, 99
+	}
+	if what == cancelAway {
+		e.of, h.Partition = -1, elsewherePartition
 	}
 	name := topics.HeaderReplace
 	if !e.replacement() {
 		name, e.due, e.Headers = topics.HeaderCancel, 0, nil
 	}
 	e.Headers = append(e.Headers, kgo.RecordHeader{Key: name, Value: []byte(h.String())})
-	return e
+	return e.passed()
 }
 
 // seqOf is the offset of the request that the entry at an offset stands for.

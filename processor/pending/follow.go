@@ -83,7 +83,7 @@ func (f *Follower) Follow(c state.Checkpoint) (jumped bool, err error) {
 		return false, err
 	}
 	was := p.committed
-	back := c.Offset < was.Offset || c.Watermark.Less(was.Watermark) // it was set back by hand
+	back := c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater // it was set back by hand, and may have moved on since
 	p.dirty = p.dirty || c.Offset != was.Offset || c.Watermark != was.Watermark || c.LowWater != was.LowWater
 	p.committed, p.judge, p.accepted = c, c.Watermark, c.Offset
 	p.ledger.Passed(c.Watermark)
@@ -183,7 +183,7 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 	switch {
 	case !used || pos.Resume != p.position || pos.Offset != p.committed.Offset || pos.Watermark != p.judge:
 		return got, false, nil // another handle has written it
-	case p.position < c.LowWater || c.Offset < p.committed.Offset || c.Watermark.Less(p.judge) || c.GivenUp > 0:
+	case p.position < c.LowWater || c.Offset < p.committed.Offset || c.LowWater < p.committed.LowWater || c.Watermark.Less(p.judge) || c.GivenUp > 0:
 		return got, false, nil
 	}
 	if err := f.uncount(store, c.Watermark); err != nil {

@@ -48,9 +48,9 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		return nothing, err
 	}
 	pos, ok := store.Position()
-	if !ok || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset {
+	if !ok || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset || pos.LowWater > c.LowWater {
 		if ok {
-			nothing.Unused = fmt.Errorf("it resumes at %d with O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)
+			nothing.Unused = fmt.Errorf("it resumes at %d with L %d, O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.LowWater, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)
 		}
 		return nothing, store.Drop()
 	}

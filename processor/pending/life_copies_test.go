@@ -74,6 +74,18 @@ func (v *life) carriesAndReads() {
 	v.readUpTo(v.stable)
 }
 
+// stale: O passes a record that was resolved before, or a copy of one.
+func (v *life) stale(it *Item) {
+	v.note("stale")
+	v.conclude(it)
+	if v.atLeastOnce {
+		v.deadLettered |= bit(v.seqOf(it.Offset))
+	}
+	if !v.isCopy(it.Offset) {
+		v.again &^= bit(it.Offset)
+	}
+}
+
 // carriedSort is the first sort of requests, and cancelSort the last.
 func (v *life) carriedSort() rune { return rune(v.sorts[0]) }
 
@@ -115,7 +127,7 @@ func (v *life) loseCarried() {
 		}
 	}
 	lost, was, said := v.requests(start)&^v.resolved&^covered, v.logStart, v.says(v.committed)
-	for offset := range v.left().within(start) { // nothing but the log tells of what was delivered, and retention is long enough for that
+	for offset := range v.leftUnless(v.committed.Offset).within(start) { // nothing but the log tells of what was delivered, and retention is long enough for that
 		last := offset
 		for at := range v.stable {
 			if e := &v.log[at]; e.what == copied && e.of == offset {
@@ -126,7 +138,7 @@ func (v *life) loseCarried() {
 			lost |= bit(offset)
 		}
 	}
-	if start == was || start > v.committed.Offset || lost != 0 || v.remember > 0 && !v.p.live {
+	if start == was || start > v.committed.Offset || lost != 0 || v.remembers() && !v.p.live {
 		v.nothing = true
 		return
 	}

@@ -44,6 +44,9 @@ type life struct {
 	atOnce      mask            // or resolved without being pending
 	soon        mask            // or due when it was read: its outcome follows
 
+	held    []since // by which settings records were read, or are to be
+	changed bool    // the next owner has others
+
 	begun              int64 // where a person has reset the checkpoint to
 	given              mask  // what lay below: it has left nothing
 	been               counts
@@ -167,9 +170,10 @@ func (v *life) restore(warm *Follower) {
 	if c.LowWater < v.logStart && !v.covers(c) {
 		c.LowWater, c.GivenUp = v.logStart, v.logStart
 	}
-	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
+	v.configured(c)
+	c.Parsers = WithParser(c, v.owns().Route.Spec(), v.end())
 	var err error
-	v.p, err = New(v.env, c, v.end(), v.now)
+	v.p, err = New(v.owns(), c, v.end(), v.now)
 	v.must(err)
 	v.p.Trust(1 << 60)
 	v.taken, v.beside, v.carry = nil, nil, nil
@@ -216,7 +220,8 @@ func (v *life) storeOf(of int) *state.Partition {
 
 // append makes the log longer.
 func (v *life) append(e entry) {
-	e.seen = v.now
+	e.seen, e.asked = v.now, e.due
+	v.putOff(&e)
 	v.log = append(v.log, e)
 	if !v.open {
 		v.stable = v.end()
@@ -311,12 +316,7 @@ func (v *life) happen(unseen bool) {
 			continue
 		}
 		if it.Effect == EffectStale {
-			v.note("stale")
-			v.conclude(it)
-			if v.atLeastOnce {
-				v.deadLettered |= bit(v.seqOf(it.Offset))
-			}
-			if it.Resolve {
+			if v.stale(it); it.Resolve {
 				v.open = true
 				v.append(v.names(it.Offset, cmp.Or(it.By, -1)))
 				end, pt.To.Appended = v.end(), true
@@ -472,7 +472,6 @@ func (v *life) gone(happened bool) {
 // follow begins to follow the checkpoint, or follows a newer one.
 func (v *life) follow() {
 	c := v.committed
-	c.Parsers = WithParser(c, v.env.Route.Spec(), v.end())
 	if v.f == nil {
 		store := v.storeOf(1 - v.own)
 		var err error

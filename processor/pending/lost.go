@@ -19,7 +19,7 @@ import (
 type lost struct {
 	below int64                  // what lies below this offset was given up
 	keys  map[state.Key]struct{} // of that, and named by what was read
-	ids   map[string][]wanted    // ids that were named, and nothing had them: the first so many
+	ids   map[string][]wanted    // ids that were named: the first so many
 }
 
 // mostIDsLost are so many ids, or records that have one: some MiB. They are kept for what hardly ever happens.
@@ -40,17 +40,27 @@ func (l *lost) names(key state.Key) {
 	l.keys[key] = struct{}{}
 }
 
-// namesID notes an id that a record names which was read, and that nothing has.
+// namesID notes an id that a record names which was read.
 func (l *lost) namesID(w wanted) {
-	if l.below == 0 || len(l.ids) >= mostIDsLost {
+	if l.below == 0 {
+		return
+	}
+	id := string(w.id)
+	named := l.ids[id]
+	for i := range named {
+		if named[i].writtenBy == w.writtenBy { // they come in the order of the log
+			named[i].before = w.before
+			return
+		}
+	}
+	if len(l.ids) >= mostIDsLost {
 		return
 	}
 	if l.ids == nil {
 		l.ids = map[string][]wanted{}
 	}
-	id := string(w.id)
 	w.id = nil
-	l.ids[id] = append(l.ids[id], w)
+	l.ids[id] = append(named, w)
 }
 
 // has reports whether a copy stands for a record that was lost.

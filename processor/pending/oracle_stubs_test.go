@@ -8,13 +8,16 @@ import (
 
 // left are the offsets of what has left a stub, by the log and W: what a turn delivers, or has delivered, and what no cancel or
 // replacement names that was decided.
-func (v *life) left() (all mask) {
-	if v.remember == 0 {
+func (v *life) left() (all mask) { return v.leftUnless(v.p.position) }
+
+// leftUnless counts only cancels and replacements below an offset.
+func (v *life) leftUnless(below int64) (all mask) {
+	if !v.remembers() {
 		return 0
 	}
 	gone := v.named(v.end())
-	for offset := v.begun; offset < v.p.position; offset++ {
-		if v.log[offset].naming() && !slices.ContainsFunc(v.p.questions, func(a question) bool { return a.offset == offset }) {
+	for offset := v.begun; offset < below; offset++ {
+		if e := &v.log[offset]; (e.naming() || v.replaces(e)) && !slices.ContainsFunc(v.p.questions, func(a question) bool { return a.offset == offset }) {
 			gone |= v.namesOf(offset)
 		}
 	}
@@ -42,7 +45,10 @@ func (v *life) left() (all mask) {
 }
 
 func (v *life) stubOf(offset int64) state.Key {
-	ms := v.remember.Milliseconds()
+	ms := v.settled(offset).remember.Milliseconds()
+	if ms == 0 {
+		return state.Key{}
+	}
 	return state.Key{Due: (v.log[offset].due + ms + 999) / 1000 * 1000, Seq: offset}
 }
 

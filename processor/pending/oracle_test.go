@@ -98,6 +98,9 @@ func (v *life) conclude(it *Item) {
 	if !e.naming() {
 		return
 	}
+	if (e.what == cancelAway || it.Effect == EffectForward && e.id() == "") && (it.Effect != EffectForward || e.what != cancelAway) {
+		v.fail("cancel %d is %v", it.Offset, it.Effect)
+	}
 	if !e.replacement() && took != (it.Effect == EffectCancelled) {
 		v.fail("cancel %d says %v of %d, which was taken away by %d (%v)", it.Offset, it.Effect, e.of, by, is)
 	}
@@ -181,6 +184,7 @@ func (v *life) write(c state.Checkpoint) {
 		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
 	}
 	v.committed = c
+	v.sightedIn(c)
 	if unaudited := v.requests(c.Offset) &^ v.accepted &^ v.atOnce &^ v.soon; v.env.Audit && unaudited != 0 {
 		v.fail("the checkpoint %s passes %b, and they were not audited as accepted", checkpointed(c), unaudited)
 	}
@@ -347,7 +351,7 @@ func (v *life) decide() {
 		}
 		_, confirmed := v.p.confirmed[a.offset]
 		hit := there&names != 0 || confirmed
-		if there &^= names; e.naming() {
+		if there &^= names; e.naming() || v.replaces(e) {
 			left &^= names
 		}
 		_, resolved := v.p.resolved[a.offset] // before a person has reset the checkpoint
@@ -356,12 +360,12 @@ func (v *life) decide() {
 			want[a.offset] = "stale"
 		case bad:
 			want[a.offset] = "refused"
-		case e.hasID() && !e.naming() && v.onDuplicate != topics.DuplicateReplaces && (there|left)&v.withID(a.offset) != 0:
+		case e.hasID() && !e.naming() && !v.replaces(e) && (there|left)&v.withID(a.offset) != 0:
 			want[a.offset] = "duplicate"
 		case e.naming() && !hit && e.replacement():
 			want[a.offset] = "refused"
 		case e.naming() && !e.replacement():
-			want[a.offset] = fmt.Sprint(hit)
+			want[a.offset] = v.answerTo(e, hit)
 		default:
 			want[a.offset] = "accepted"
 			there |= bit(a.offset)
@@ -384,7 +388,9 @@ func (v *life) decide() {
 		case h.refusal != nil:
 			got = "refused"
 		case h.effect != EffectNone && !h.effect.Pending():
-			got = fmt.Sprint(h.effect == EffectCancelled)
+			if got = h.effect.String(); h.effect == EffectTooLate {
+				got = EffectUnknown.String() // W alone tells them apart
+			}
 		}
 		if got != want {
 			v.fail("record %d is %s (%v), want %s", offset, got, h.effect, want)
@@ -434,7 +440,7 @@ func (v *life) checkWake(pending mask) {
 		near = near || e.due <= v.now && !v.p.horizon.Less(state.Key{Due: e.due, Seq: offset})
 		if first = min(first, e.due); v.queue {
 			if e.what == fromFuture {
-				first = min(e.due, v.latest+secondDue)
+				first = min(e.due, v.known(e)+secondDue)
 			}
 			break // the others wait for it
 		}

@@ -30,6 +30,7 @@ type scope struct {
 	audit       bool   // what becomes of requests is audited
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration
+	others      settings    // in which an owner may find the route configured
 	before      func(*life) // what has happened before all begins
 	atLeastOnce bool
 	most        counts
@@ -37,16 +38,18 @@ type scope struct {
 	states      int    // there are at least so many, with -short
 	shows       string // what must have happened
 
-	env     Env
-	store   *state.Store
-	lives   int
-	made    map[[3]int64]entry
-	seen    map[string]int
-	scratch []byte
+	usual     settings
+	env       Env
+	otherwise Env
+	store     *state.Store
+	lives     int
+	made      map[[3]int64]entry
+	seen      map[string]int
+	scratch   []byte
 }
 
 // counts are how often something has happened, or may.
-type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets, anews int }
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets, anews, changes int }
 
 var scopes = []scope{
 	{name: "in memory", sorts: "panj", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},
@@ -244,8 +247,9 @@ func (s *scope) prepare(t *testing.T) {
 
 // ready makes a scope ready for lives.
 func (s *scope) ready(t *testing.T) {
-	r := testRoute(true)
-	r.Target, r.OnDuplicate, r.Remember = "orders", s.onDuplicate, s.remember
+	s.usual = settings{onDuplicate: s.onDuplicate, remember: s.remember}
+	s.otherwise = Env{Route: mustRoute(s.routeWith(s.others)), Mark: testMark, Skew: 1000, Audit: s.audit}
+	r := s.routeWith(s.usual)
 	if s.queue {
 		r.Delay = secondDue * time.Millisecond
 	}

@@ -51,6 +51,10 @@ func init() { // whose steps use each other
 		requests("a request with another id comes that is due now", hasOtherN),
 		requests("a cancel of the other id comes", cancelHas),
 		requests("a replacement of the id comes", replaceID),
+		requests("a cancel of the first request comes that was forwarded", passedOn),
+		requests("a cancel of the id comes that was forwarded", passedID),
+		requests("a cancel of the id comes that was forwarded, and was written before some", passedOld),
+		requests("a cancel of another partition's request comes", cancelAway),
 		{"it is decided what cancels do", func(v *life) bool { return v.p.live && len(v.p.questions) > 0 && !v.p.blind }, (*life).decide},
 		{"the marker comes", func(v *life) bool { return v.open }, (*life).mark},
 		{"it reads", func(v *life) bool { return v.p.position < v.stable }, func(v *life) {
@@ -65,6 +69,9 @@ func init() { // whose steps use each other
 		{"the clock is set back", func(v *life) bool { return v.now > v.base && v.been.setbacks < v.most.setbacks }, func(v *life) {
 			v.been.setbacks++
 			v.now = v.base
+			for i := range v.log {
+				v.log[i].seen = min(v.log[i].seen, v.now)
+			}
 		}},
 		{"it takes one", canTake, func(v *life) { v.take(1) }},
 		{"it takes two", func(v *life) bool { return v.fair && canTake(v) }, func(v *life) { v.take(2) }},
@@ -78,7 +85,7 @@ func init() { // whose steps use each other
 			v.happen(false)
 			v.dead = false
 		}},
-		{"the memory of what was delivered ends", func(v *life) bool { return v.remember > 0 && v.now < v.base+forgetDue }, func(v *life) {
+		{"the memory of what was delivered ends", func(v *life) bool { return v.remembers() && v.now < v.base+forgetDue }, func(v *life) {
 			v.now = v.base + forgetDue
 			v.latest = v.now
 		}},
@@ -97,6 +104,10 @@ func init() { // whose steps use each other
 		{"the checkpoint is reset to behind what was carried", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.from + 1 }) }},
 		{"the checkpoint is reset to a copy", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.Offset }) }},
 		{"no checkpoint is left, nor a store", func(v *life) bool { return canReset(v) && !v.open }, (*life).forget}, // long after the last transaction
+		{"the next owner is configured otherwise", func(v *life) bool { return v.been.changes < v.most.changes }, func(v *life) {
+			v.been.changes++
+			v.changed = !v.changed
+		}},
 		{"the turn is refused", func(v *life) bool { return len(v.taken) > 0 && v.been.refusals < v.most.refusals }, (*life).refuse},
 		{"a checkpoint", func(v *life) bool { return v.p.live && v.beside == nil && (v.atLeastOnce || len(v.taken) == 0) }, (*life).checkpoint},
 		{"the checkpoint is written", func(v *life) bool { return v.beside != nil }, (*life).wrote},
@@ -250,7 +261,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews), int64(c.changes))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {

@@ -55,7 +55,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "read by others"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
@@ -66,9 +66,13 @@ func TestSmallScopesAtRandom(t *testing.T) {
 func randomScope(r *rand.Rand) scope {
 	one := func(of int) bool { return r.IntN(of) == 0 }
 	upTo := func(most int) int { return r.IntN(most + 1) }
+	if one(8) {
+		return scope{queue: true, sorts: "pdajefu"[upTo(3):], atLeastOnce: one(3),
+			most: counts{requests: 4 + upTo(9), crashes: upTo(4), refusals: upTo(3), setbacks: upTo(2), sights: upTo(3), anews: upTo(4)}}
+	}
 	s := scope{stored: !one(4), audit: one(3), atLeastOnce: one(3), fair: one(3), onDuplicate: topics.OnDuplicate(upTo(2))}
 	s.followed, s.tight = s.stored && one(4), s.fair && s.stored && one(2)
-	sorts := []rune("pdajenckoqQxiIyZCRJFhHDz")
+	sorts := []rune("pdajenckoqQxiIyZCRJFhHDzvWwV")
 	if s.fair {
 		sorts = append(sorts, elsewhere, elsewhereN)
 	}
@@ -86,6 +90,15 @@ func randomScope(r *rand.Rand) scope {
 	if s.onDuplicate != topics.DuplicateReplaces && one(3) {
 		s.remember, s.most.deads = remembered, upTo(3)
 	}
+	if one(3) {
+		s.most.changes = 1 + upTo(2)
+		if s.others.onDuplicate = topics.OnDuplicate(upTo(2)); s.others.onDuplicate != topics.DuplicateReplaces && one(2) {
+			s.others.remember, s.most.deads = remembered, upTo(3)
+		}
+		if s.most.resets == 0 && one(2) { // else it is not known any more what a handle has to be put off by that names what was given up
+			s.others.jitter = 3 * time.Millisecond
+		}
+	}
 	befores := []func(*life){nil, nil, oneDelivered}
 	if s.stored && !s.tight {
 		befores = append(befores, halfDelivered, halfNamedDelivered, halfLeftDelivered, twoSpilt, idAndMore)
@@ -94,7 +107,7 @@ func randomScope(r *rand.Rand) scope {
 		befores = append(befores, stubAndMore)
 	}
 	if s.most.carries > 0 && !s.audit { // of the first sort, and what cancels that is the last
-		s.sorts = string("ai"[upTo(1)]) + s.sorts + string("kCqR"[upTo(3)])
+		s.sorts = string("ai"[upTo(1)]) + s.sorts + string("kCqRvWw"[upTo(6)])
 		befores = append(befores, cancelledOnTheWay, cancelledFirst)
 	}
 	if s.stored && s.most.carries > 0 && !s.audit {
@@ -114,8 +127,8 @@ func beforeOf(s *scope) string {
 }
 
 func (s *scope) told() string {
-	return fmt.Sprintf("scope{before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, onDuplicate: %d, remember: %d, atLeastOnce: %v, most: %+v}",
-		beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.onDuplicate, s.remember, s.atLeastOnce, s.most)
+	return fmt.Sprintf("scope{queue: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
+		s.queue, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
 }
 
 // walk goes on at random, and then does all that is left to do.
@@ -359,6 +372,44 @@ func TestWalksOfBefore(t *testing.T) {
 			it crashes
 			it goes live`,
 			scope{sorts: "i", remember: remembered, most: counts{requests: 1, carries: 1, resets: 1, crashes: 1}}},
+		{"the checkpoint is set ahead and back again, and a follower that has seen the first may take over after the second", `
+			the checkpoint is reset to a copy
+			the follower looks at the checkpoint
+			the checkpoint is reset to behind what was carried
+			it goes live
+			what is due soon is loaded
+			it takes all
+			the turn happens
+			the follower looks at the checkpoint`,
+			scope{before: carriedSince, sorts: "a", stored: true, followed: true, fair: true, tight: true, most: counts{resets: 2}}},
+		{"the checkpoint is set ahead and back again, and a store has seen the first alone", `
+			the checkpoint is reset to a copy
+			it goes live
+			the store is flushed
+			the checkpoint is reset to behind what was carried
+			it goes live
+			what is due soon is loaded
+			it takes all
+			the turn happens
+			it crashes, and of the store is left what was flushed`,
+			scope{before: carriedSince, sorts: "a", stored: true, fair: true, tight: true, most: counts{resets: 2, crashes: 1, flushes: 1}}},
+		{"what was given up and cancelled by its id stays so, when the cancel finds a duplicate as well", `
+			a request with the id comes that is due later
+			a checkpoint
+			it carries the last record
+			a request with the id comes that is refused
+			a cancel of the id comes
+			it is decided what cancels do
+			it takes all
+			the store fails
+			the turn happens
+			the turn happens
+			the marker comes
+			retention takes what was carried
+			it crashes
+			it goes live
+			it is decided what cancels do`,
+			scope{stored: true, sorts: "iZC", onDuplicate: topics.DuplicateIgnored, remember: remembered, most: counts{requests: 3, crashes: 1, failures: 1, carries: 1, losses: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.ready(t)
