@@ -77,7 +77,7 @@ func (p *part) shrink(start int64) {
 type topic struct {
 	name      string
 	parts     []*part
-	gone      bool // it does not exist
+	gone      bool // it does not exist, or may not be looked at
 	compacted bool // it keeps the last record of each key
 }
 

@@ -47,6 +47,7 @@ type reader struct {
 
 	outOfRange map[place]bool
 	trouble    map[place]error
+	barred     map[string]bool // topics that may be described, and not be read; nil: such a one is an error
 }
 
 // of is a reader of other partitions, with a client of its own.
@@ -113,6 +114,7 @@ func (r *reader) read(ctx context.Context, enough func() bool) error {
 		if trouble != nil {
 			return trouble
 		}
+		r.leaveBarred()
 		if since := time.Since(last); came {
 			last = time.Now()
 		} else if since > quiet {
@@ -135,6 +137,8 @@ func (r *reader) sort(p *part, err error) error {
 	case err == nil:
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		r.outOfRange[p.place] = true
+	case errors.Is(err, kerr.TopicAuthorizationFailed) && r.barred != nil:
+		r.barred[p.topic] = true
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return denied(fmt.Errorf("read %s/%d: %w", p.topic, p.partition, err), p.topic, "")
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
@@ -143,6 +147,20 @@ func (r *reader) sort(p *part, err error) error {
 		r.trouble[p.place] = err
 	}
 	return nil
+}
+
+// leaveBarred reads no more of topics that may not be read.
+func (r *reader) leaveBarred() {
+	left := make(map[string][]int32)
+	for at := range r.parts {
+		if r.barred[at.topic] {
+			delete(r.parts, at)
+			left[at.topic] = append(left[at.topic], at.partition)
+		}
+	}
+	if len(left) > 0 {
+		r.cl.RemoveConsumePartitions(left)
+	}
 }
 
 // explain finds out why nothing comes: an open transaction, records that were removed, or nothing more to come.

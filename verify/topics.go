@@ -189,10 +189,13 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 			v.seen.topics[name] = t
 		}
 		detail, exists := v.existing[name]
-		if t.gone = !exists || detail.Err != nil; t.gone {
+		if t.gone = !exists || detail.Err != nil || v.arrivals.barred[name]; t.gone {
 			continue
 		}
-		there = append(there, name)
+		if there = append(there, name); v.again[name] {
+			delete(v.again, name)
+			v.arrivals.add(t.parts)
+		}
 		if len(t.parts) < len(detail.Partitions) {
 			fresh = append(fresh, name)
 		}

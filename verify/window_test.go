@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,6 +30,30 @@ func (s *stage) cut(topic string, partition int32, to int64) {
 	if err != nil {
 		s.Fatal(err)
 	}
+}
+
+// forbid refuses to let a topic be read until that is allowed.
+func (s *stage) forbid(topic string, allowed *atomic.Bool) {
+	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		resp := r.ResponseKind().(*kmsg.FetchResponse)
+		id := s.fake.TopicInfo(topic).TopicID
+		for _, asked := range r.Topics {
+			if asked.Topic != topic && asked.TopicID != id || allowed.Load() {
+				continue
+			}
+			refused := kmsg.NewFetchResponseTopic()
+			refused.Topic, refused.TopicID = asked.Topic, asked.TopicID
+			for _, p := range asked.Partitions {
+				answer := kmsg.NewFetchResponseTopicPartition()
+				answer.Partition, answer.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+				refused.Partitions = append(refused.Partitions, answer)
+			}
+			resp.Topics = append(resp.Topics, refused)
+		}
+		return resp, nil, len(resp.Topics) > 0
+	})
 }
 
 // many asks for records that are due a minute later each, from some minute on, and delivers all but those that are left out.
@@ -144,6 +170,31 @@ func TestHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 3: their target does not exist")
+}
+
+// A target that may be described and not be read hides what arrives there, as long as it may not be read.
+func TestTargetThatMayNotBeRead(t *testing.T) {
+	s := newStage(t)
+	s.ask(0, 1)
+	late := s.ask(0, 30)
+	s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
+	s.write(s.delivered(late, 30))
+	s.resolve("delays", 0, 3, 2, 1)
+	var allowed atomic.Bool
+	s.forbid("orders", &allowed)
+	v := s.verifier()
+	r := s.pass(v)
+	s.expect(r, map[string]int64{"overdue": 1}, "cannot tell of 1: their target does not exist, or may not be looked at")
+	if !slices.Equal(r.Denied, []string{"orders"}) || r.Counts.DeadLettered != 1 {
+		t.Errorf("denied %v, %+v", r.Denied, r.Counts)
+	}
+	allowed.Store(true)
+	s.resolve("delays", 0, 3, 31, 3)
+	r = s.pass(v)
+	s.expect(r, nil, "target orders: whole")
+	if len(r.Denied) > 0 || r.Counts.Delivered != 1 {
+		t.Errorf("denied %v, %+v", r.Denied, r.Counts)
+	}
 }
 
 // The window is what was written from a time on and before another one.
