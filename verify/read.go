@@ -47,7 +47,8 @@ type reader struct {
 
 	outOfRange map[place]bool
 	trouble    map[place]error
-	barred     map[string]bool // topics that may be described, and not be read; nil: such a one is an error
+	stable     map[place]time.Time // since when no transaction keeps back what is read
+	barred     map[string]bool     // topics that may be described, and not be read; nil: such a one is an error
 }
 
 // of is a reader of other partitions, with a client of its own.
@@ -82,6 +83,7 @@ func (r *reader) every(is func(*part) bool) bool {
 
 // read polls until enough has been read.
 func (r *reader) read(ctx context.Context, enough func() bool) error {
+	r.stable = make(map[place]time.Time)
 	last, told := time.Now(), time.Time{} // of this machine: how long it takes, whatever Config.Now says
 	for !enough() {
 		polling, cancel := context.WithTimeout(ctx, atOnce)
@@ -180,14 +182,19 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 		return err
 	}
 	for _, p := range r.parts {
+		if stable[p.place] < p.goal {
+			delete(r.stable, p.place)
+		} else if r.stable[p.place].IsZero() {
+			r.stable[p.place] = time.Now()
+		}
 		switch {
 		case p.done():
 		case starts[p.place] > p.next:
 			r.lose(p, starts[p.place])
 		case r.outOfRange[p.place]:
 			return fmt.Errorf("%s/%d is shorter than it was: it was made anew", p.topic, p.partition)
-		case stable[p.place] >= p.goal && since > 2*quiet:
-			p.next = p.goal // what lies there is neither a record nor a marker
+		case stable[p.place] >= p.goal && since > 2*quiet && time.Since(r.stable[p.place]) > quiet:
+			p.next = p.goal // what lies there is neither a record nor a marker, nor has a transaction ended just now that had kept it back
 		case stable[p.place] <= p.next && since > r.patience:
 			p.waits = true
 		case since > silence:

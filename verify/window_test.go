@@ -56,6 +56,21 @@ func (s *stage) forbid(topic string, allowed *atomic.Bool) {
 	})
 }
 
+// hold answers that nothing is there when a topic is fetched, for a while.
+func (s *stage) hold(topic string, over *atomic.Bool) {
+	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		id := s.fake.TopicInfo(topic).TopicID
+		asks := func(t kmsg.FetchRequestTopic) bool { return t.Topic == topic || t.TopicID == id }
+		if over.Load() || !slices.ContainsFunc(r.Topics, asks) {
+			return nil, nil, false
+		}
+		s.fake.SleepControl(func() { <-time.After(atOnce) })
+		return r.ResponseKind(), nil, true
+	})
+}
+
 // many asks for records that are due a minute later each, from some minute on, and delivers all but those that are left out.
 func (s *stage) many(from, n int, leftOut ...int) (delivered []*kgo.Record) {
 	s.Helper()
@@ -325,6 +340,29 @@ func TestOpenTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(s.pass(v), map[string]int64{"missing": 1}, "delays/0@1")
+}
+
+// What an open transaction has kept back for long is read when that ends, however long the fetch takes.
+func TestOpenTransactionEnds(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.config.Patience = time.Minute
+	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("open"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	q := &kgo.Record{Topic: "delays", Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(1)), "delay-target-topic=orders")}
+	if err := cl.ProduceSync(t.Context(), q).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.write(s.delivered(q, 1))
+	var fetched atomic.Bool
+	s.hold("delays", &fetched)
+	time.AfterFunc(2*quiet+time.Second, func() { _ = cl.EndTransaction(s.Context(), kgo.TryCommit) })
+	time.AfterFunc(2*quiet+2*time.Second, func() { fetched.Store(true) })
+	if r := s.pass(s.verifier()); r.Counts.Delivered != 1 {
+		t.Errorf("%+v", r.Counts)
+	}
 }
 
 // With at_least_once a record may come twice.
