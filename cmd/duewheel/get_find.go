@@ -162,6 +162,19 @@ func (v *view) mayBeIgnored(one *foundRecord) bool {
 	return err == nil && q.ID != nil && q.OnDuplicate == topics.DuplicateIgnored
 }
 
+// expired says why a request that waits is not delivered any more; nil: it is, as far as it can be told.
+func (v *view) expired(one *foundRecord) *topics.Refusal {
+	if one.record == nil || v.Route == nil {
+		return nil
+	}
+	q, err := v.asked(one)
+	route := v.Route(one.got.Topic)
+	if err != nil || route == nil {
+		return nil
+	}
+	return route.Expired(&q, one.fate.Waits.Due, v.Now.UnixMilli())
+}
+
 // asked is what a record that was found asks for.
 func (v *view) asked(one *foundRecord) (topics.Request, error) {
 	r := one.record
