@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -16,6 +17,8 @@ const (
 	atOnce = 250 * time.Millisecond
 	// quiet is how long nothing may come before it is asked why.
 	quiet = 2 * time.Second
+	// metadataAge is how old what a client knows of topics may be: a pass must not take one that was made anew for the one that it was.
+	metadataAge = 100 * time.Millisecond
 	// silence is how long nothing may come although there is something to come.
 	silence = 30 * time.Second
 )
@@ -29,6 +32,7 @@ func readOpts(opts []kgo.Opt) []kgo.Opt {
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxPartitionBytes(2<<20),
 		kgo.FetchMaxWait(atOnce),
+		kgo.MetadataMinAge(metadataAge),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
 	)
 }
@@ -162,6 +166,15 @@ func (r *reader) leaveBarred() {
 	}
 	if len(left) > 0 {
 		r.cl.RemoveConsumePartitions(left)
+	}
+}
+
+// forget reads no more of a topic that is not the one that it was.
+func (r *reader) forget(topic string) {
+	before := len(r.parts)
+	maps.DeleteFunc(r.parts, func(at place, _ *part) bool { return at.topic == topic })
+	if len(r.parts) < before {
+		r.cl.PurgeTopicsFromConsuming(topic)
 	}
 }
 

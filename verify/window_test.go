@@ -212,6 +212,38 @@ func TestTargetThatMayNotBeRead(t *testing.T) {
 	}
 }
 
+// A target that is made anew between two passes is read from its new beginning, and what lay there before is gone.
+func TestTargetIsMadeAnew(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 3)
+	unread := s.ask(0, 10)
+	later := s.ask(0, 40)
+	s.resolve("delays", 0, 5, 5, 3)
+	v := s.verifier()
+	s.expect(s.pass(v), map[string]int64{"overdue": 2}, "target orders: whole")
+	s.write(s.delivered(unread, 10))
+	if _, err := s.adm.DeleteTopics(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.adm.CreateTopics(t.Context(), 4, 1, nil, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(2 * metadataAge)
+	fresh := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	r := s.delivered(later, 40)
+	r.Partition = int32(kgo.StickyKeyPartitioner(nil).ForTopic("").Partition(r, 4))
+	if err := fresh.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.resolve("delays", 0, 5, 50, 5)
+	s.expect(s.pass(v), nil, "cannot tell of 1: the older part of their target is gone")
+	again := *r
+	if err := fresh.ProduceSync(t.Context(), &again).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(s.pass(v), map[string]int64{"doubled": 1}, "seen 2 times")
+}
+
 // The window is what was written from a time on and before another one.
 func TestFromTo(t *testing.T) {
 	s := newStage(t)
