@@ -248,6 +248,8 @@ func looksLike(text string) string {
 		return "; it is the name of a Java object: give the converter text or a number"
 	case javaDate(text):
 		return "; it is how Java and JavaScript print a date: use their ISO form or epoch milliseconds"
+	case strings.Contains(text, " m=+"), strings.Contains(text, " m=-"):
+		return "; it is how Go prints what has a reading of its monotonic clock: write UnixMilli(), or Round(0) before String()"
 	case strings.HasPrefix(text, `"`):
 		return "; it begins with a quote, and is no JSON string"
 	case strings.HasPrefix(text, "[object "):

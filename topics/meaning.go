@@ -67,8 +67,11 @@ func (p explained) means(f field, v []byte, q *Request, written Stamp, offset in
 		}
 		return "dead-lettered if it is not delivered until " + format(q.Expires)
 	case fieldID:
-		if q.ID == nil {
+		switch {
+		case q.ID == nil:
 			return "passed over: what is tried again has no id"
+		case q.Replaces:
+			return "its id, which it takes over from what it replaces"
 		}
 		return fmt.Sprintf("its id; if a record of the partition has it, %s", [...]string{"this one is dead-lettered", "this one takes its place", "this one is left out"}[q.OnDuplicate])
 	case fieldCancel:

@@ -39,6 +39,8 @@ func TestMeanings(t *testing.T) {
 		{"a cancel that names nothing", "delay-cancel= delay-for=5s", &Parser{}, []string{"delay-cancel: empty", "delay-for: 5s"}},
 		{"a cancel by a preset", "x-delay=5000 delay-cancel=a", &Parser{aliases: usualAliases}, []string{"x-delay: passed over: a record that cancels", `delay-cancel: cancels what has the id "a"`}},
 		{"a replacement", "delay-replace=a delay-for=5s", &Parser{}, []string{`delay-replace: takes the place of what has the id "a"`, "delay-for: 5s"}},
+		{"a replacement with its id", "delay-replace=a delay-for=5s delay-id=a", &Parser{}, []string{
+			`delay-replace: takes the place of what has the id "a"`, "delay-for: 5s", "delay-id: its id, which it takes over from what it replaces"}},
 		{"an unknown one", "delay-form=5s", &Parser{}, []string{"delay-form: refused: "}},
 		{"what was delivered", "delay-due=5 delay-for=5s", &Parser{}, []string{"delay-due: of a record that was delivered before", "delay-for: 5s"}},
 		{"a target elsewhere", "kafka_dlt-original-topic=orders delay-attempt=2 delay-for=1s", retries, []string{

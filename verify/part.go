@@ -76,8 +76,10 @@ func (p *part) shrink(start int64) {
 // topic is a topic that is read, and what is known of it.
 type topic struct {
 	name      string
+	id        [16]byte
+	anew      bool // it was made anew after a pass had read it
 	parts     []*part
-	gone      bool // it does not exist
+	gone      bool // it does not exist, or may not be looked at
 	compacted bool // it keeps the last record of each key
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -16,6 +17,8 @@ const (
 	atOnce = 250 * time.Millisecond
 	// quiet is how long nothing may come before it is asked why.
 	quiet = 2 * time.Second
+	// metadataAge is how old what a client knows of topics may be: a pass must not take one that was made anew for the one that it was.
+	metadataAge = 100 * time.Millisecond
 	// silence is how long nothing may come although there is something to come.
 	silence = 30 * time.Second
 )
@@ -29,6 +32,7 @@ func readOpts(opts []kgo.Opt) []kgo.Opt {
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxPartitionBytes(2<<20),
 		kgo.FetchMaxWait(atOnce),
+		kgo.MetadataMinAge(metadataAge),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
 	)
 }
@@ -47,6 +51,8 @@ type reader struct {
 
 	outOfRange map[place]bool
 	trouble    map[place]error
+	stable     map[place]time.Time // since when no transaction keeps back what is read
+	barred     map[string]bool     // topics that may be described, and not be read; nil: such a one is an error
 }
 
 // of is a reader of other partitions, with a client of its own.
@@ -81,6 +87,7 @@ func (r *reader) every(is func(*part) bool) bool {
 
 // read polls until enough has been read.
 func (r *reader) read(ctx context.Context, enough func() bool) error {
+	r.stable = make(map[place]time.Time)
 	last, told := time.Now(), time.Time{} // of this machine: how long it takes, whatever Config.Now says
 	for !enough() {
 		polling, cancel := context.WithTimeout(ctx, atOnce)
@@ -113,6 +120,7 @@ func (r *reader) read(ctx context.Context, enough func() bool) error {
 		if trouble != nil {
 			return trouble
 		}
+		r.leaveBarred()
 		if since := time.Since(last); came {
 			last = time.Now()
 		} else if since > quiet {
@@ -135,6 +143,8 @@ func (r *reader) sort(p *part, err error) error {
 	case err == nil:
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		r.outOfRange[p.place] = true
+	case errors.Is(err, kerr.TopicAuthorizationFailed) && r.barred != nil:
+		r.barred[p.topic] = true
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		return denied(fmt.Errorf("read %s/%d: %w", p.topic, p.partition, err), p.topic, "")
 	case errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.SaslAuthenticationFailed):
@@ -143,6 +153,29 @@ func (r *reader) sort(p *part, err error) error {
 		r.trouble[p.place] = err
 	}
 	return nil
+}
+
+// leaveBarred reads no more of topics that may not be read.
+func (r *reader) leaveBarred() {
+	left := make(map[string][]int32)
+	for at := range r.parts {
+		if r.barred[at.topic] {
+			delete(r.parts, at)
+			left[at.topic] = append(left[at.topic], at.partition)
+		}
+	}
+	if len(left) > 0 {
+		r.cl.RemoveConsumePartitions(left)
+	}
+}
+
+// forget reads no more of a topic that is not the one that it was.
+func (r *reader) forget(topic string) {
+	before := len(r.parts)
+	maps.DeleteFunc(r.parts, func(at place, _ *part) bool { return at.topic == topic })
+	if len(r.parts) < before {
+		r.cl.PurgeTopicsFromConsuming(topic)
+	}
 }
 
 // explain finds out why nothing comes: an open transaction, records that were removed, or nothing more to come.
@@ -162,14 +195,19 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 		return err
 	}
 	for _, p := range r.parts {
+		if stable[p.place] < p.goal {
+			delete(r.stable, p.place)
+		} else if r.stable[p.place].IsZero() {
+			r.stable[p.place] = time.Now()
+		}
 		switch {
 		case p.done():
 		case starts[p.place] > p.next:
 			r.lose(p, starts[p.place])
 		case r.outOfRange[p.place]:
 			return fmt.Errorf("%s/%d is shorter than it was: it was made anew", p.topic, p.partition)
-		case stable[p.place] >= p.goal && since > 2*quiet:
-			p.next = p.goal // what lies there is neither a record nor a marker
+		case stable[p.place] >= p.goal && since > 2*quiet && time.Since(r.stable[p.place]) > quiet:
+			p.next = p.goal // what lies there is neither a record nor a marker, nor has a transaction ended just now that had kept it back
 		case stable[p.place] <= p.next && since > r.patience:
 			p.waits = true
 		case since > silence:

@@ -147,6 +147,10 @@ func (v *Verifier) report(at time.Time) *Report {
 		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
 	}
 	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
+	if n.Left > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%s carried %s for a request that has left its delay topic: whether it is pending, overdue or missing is not known",
+			thousands(n.Left), plural(n.Left, "record stands", "records stand, each")))
+	}
 	return r
 }
 

@@ -32,9 +32,10 @@ func denied(err error, topic, group string) error {
 // mostAbsent bounds for how many targets that requests name, and that are not there, it is asked why.
 const mostAbsent = 1000
 
-// findDenied finds which of the topics that should be read may not be looked at. The list of all topics leaves them out, as if they did not exist.
+// findDenied finds which of the topics that should be read may not be looked at. The list of all topics leaves those out that may not be described either,
+// as if they did not exist.
 func (v *Verifier) findDenied(ctx context.Context) error {
-	v.denied = nil
+	v.denied = slices.Sorted(maps.Keys(v.arrivals.barred))
 	absent := slices.Collect(maps.Keys(v.absent))
 	for name := range v.wanted {
 		if _, exists := v.existing[name]; !exists {

@@ -189,10 +189,17 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 			v.seen.topics[name] = t
 		}
 		detail, exists := v.existing[name]
-		if t.gone = !exists || detail.Err != nil; t.gone {
+		if t.gone = !exists || detail.Err != nil || v.arrivals.barred[name]; t.gone {
 			continue
 		}
-		there = append(there, name)
+		if made := [16]byte(detail.ID); t.id != made {
+			v.arrivals.forget(name)
+			t.id, t.parts, t.anew = made, nil, t.parts != nil
+		}
+		if there = append(there, name); v.again[name] {
+			delete(v.again, name)
+			v.arrivals.add(t.parts)
+		}
 		if len(t.parts) < len(detail.Partitions) {
 			fresh = append(fresh, name)
 		}
@@ -254,7 +261,10 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 			p.shrink(max(p.start, from-before))
 			p.shrunk = from == p.start
 		}
-		p.begun = p.next
+		if p.begun = p.next; t.anew { // what came to the former one and was not read
+			p.shrink(p.start)
+			p.begun, p.wholeSince = p.next, v.config.Now().UnixMilli()
+		}
 		t.parts = append(t.parts, p)
 		fresh = append(fresh, p)
 	}

@@ -28,6 +28,7 @@ type Verifier struct {
 	existing kadm.TopicDetails
 	absent   map[string]bool // targets that requests name, and that were not there; at most mostAbsent
 	denied   []string        // topics that should be read, and may not be looked at
+	again    map[string]bool // topics that might not be read in the last pass, and have not been tried in this one
 
 	deliveries deliveries
 }
@@ -69,6 +70,7 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 	reads := reader{adm: v.adm, patience: v.config.Patience, deliveries: &v.deliveries, progress: v.tellProgress}
 	v.requests = reads.of(fetching, v.seen.delays, v.takeRequest, v.cutRequests)
 	v.arrivals = reads.of(receiving, make(map[place]*part), v.takeArrival, cutArrivals)
+	v.arrivals.barred = make(map[string]bool)
 	return v, nil
 }
 
@@ -100,6 +102,8 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 		}
 	}
 	v.findTargets()
+	v.again = maps.Clone(v.arrivals.barred) // the right may have been given
+	clear(v.arrivals.barred)
 	began := v.config.Now()
 	starts, err := v.listStarts(ctx) // before the checkpoints, whose low water rises
 	if err != nil {
@@ -169,6 +173,9 @@ func (v *Verifier) readAll(ctx context.Context) error {
 		far := func(p *part) bool { return p.done() || !last && p.last > front }
 		if err := v.arrivals.read(ctx, func() bool { return v.arrivals.every(far) }); err != nil {
 			return err
+		}
+		for name := range v.arrivals.barred {
+			v.seen.topics[name].gone = true
 		}
 		if v.seen.partial = !last; last {
 			return nil

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,6 +30,45 @@ func (s *stage) cut(topic string, partition int32, to int64) {
 	if err != nil {
 		s.Fatal(err)
 	}
+}
+
+// forbid refuses to let a topic be read until that is allowed.
+func (s *stage) forbid(topic string, allowed *atomic.Bool) {
+	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		resp := r.ResponseKind().(*kmsg.FetchResponse)
+		id := s.fake.TopicInfo(topic).TopicID
+		for _, asked := range r.Topics {
+			if asked.Topic != topic && asked.TopicID != id || allowed.Load() {
+				continue
+			}
+			refused := kmsg.NewFetchResponseTopic()
+			refused.Topic, refused.TopicID = asked.Topic, asked.TopicID
+			for _, p := range asked.Partitions {
+				answer := kmsg.NewFetchResponseTopicPartition()
+				answer.Partition, answer.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+				refused.Partitions = append(refused.Partitions, answer)
+			}
+			resp.Topics = append(resp.Topics, refused)
+		}
+		return resp, nil, len(resp.Topics) > 0
+	})
+}
+
+// hold answers that nothing is there when a topic is fetched, for a while.
+func (s *stage) hold(topic string, over *atomic.Bool) {
+	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		id := s.fake.TopicInfo(topic).TopicID
+		asks := func(t kmsg.FetchRequestTopic) bool { return t.Topic == topic || t.TopicID == id }
+		if over.Load() || !slices.ContainsFunc(r.Topics, asks) {
+			return nil, nil, false
+		}
+		s.fake.SleepControl(func() { <-time.After(atOnce) })
+		return r.ResponseKind(), nil, true
+	})
 }
 
 // many asks for records that are due a minute later each, from some minute on, and delivers all but those that are left out.
@@ -144,6 +185,96 @@ func TestHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 3: their target does not exist")
+}
+
+// A target that may be described and not be read hides what arrives there, as long as it may not be read.
+func TestTargetThatMayNotBeRead(t *testing.T) {
+	s := newStage(t)
+	s.ask(0, 1)
+	late := s.ask(0, 30)
+	s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
+	s.write(s.delivered(late, 30))
+	s.resolve("delays", 0, 3, 2, 1)
+	var allowed atomic.Bool
+	s.forbid("orders", &allowed)
+	v := s.verifier()
+	r := s.pass(v)
+	s.expect(r, map[string]int64{"overdue": 1}, "cannot tell of 1: their target does not exist, or may not be looked at")
+	if !slices.Equal(r.Denied, []string{"orders"}) || r.Counts.DeadLettered != 1 {
+		t.Errorf("denied %v, %+v", r.Denied, r.Counts)
+	}
+	allowed.Store(true)
+	s.resolve("delays", 0, 3, 31, 3)
+	r = s.pass(v)
+	s.expect(r, nil, "target orders: whole")
+	if len(r.Denied) > 0 || r.Counts.Delivered != 1 {
+		t.Errorf("denied %v, %+v", r.Denied, r.Counts)
+	}
+}
+
+// A target that is made anew between two passes is read from its new beginning, and what lay there before is gone.
+func TestTargetIsMadeAnew(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 3)
+	unread := s.ask(0, 10)
+	later := s.ask(0, 40)
+	s.resolve("delays", 0, 5, 5, 3)
+	v := s.verifier()
+	s.expect(s.pass(v), map[string]int64{"overdue": 2}, "target orders: whole")
+	s.write(s.delivered(unread, 10))
+	if _, err := s.adm.DeleteTopics(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.adm.CreateTopics(t.Context(), 4, 1, nil, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(2 * metadataAge)
+	fresh := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	r := s.delivered(later, 40)
+	r.Partition = int32(kgo.StickyKeyPartitioner(nil).ForTopic("").Partition(r, 4))
+	if err := fresh.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.resolve("delays", 0, 5, 50, 5)
+	s.expect(s.pass(v), nil, "cannot tell of 1: the older part of their target is gone")
+	again := *r
+	if err := fresh.ProduceSync(t.Context(), &again).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(s.pass(v), map[string]int64{"doubled": 1}, "seen 2 times")
+}
+
+// What a carried copy stands for is judged as long as the log had it when it was read: what has left it before is told as a number.
+func TestCarriedBeforeTheWindow(t *testing.T) {
+	s := newStage(t)
+	q := s.ask(0, 30)
+	s.carry(q, 30)
+	s.ask(0, 500)
+	s.resolve("delays", 0, 3, 5, 1)
+	watching := s.verifier()
+	s.expect(s.pass(watching), map[string]int64{"overdue": 1}, "delays/0@0: due")
+	s.cut("delays", 0, 1)
+	s.expect(s.pass(s.verifier()), nil, "note: 1 carried record stands for a request that has left its delay topic: whether it is pending, overdue or missing is not known")
+	again := *q
+	again.Offset = 1
+	s.carry(&again, 30) // the copy of that copy stands for the same one
+	r := s.pass(s.verifier())
+	s.expect(r, nil, "note: 1 carried record stands")
+	if r := s.pass(watching); len(r.Notes) > 0 {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
+// carry writes a carried copy of what lies at the offset of a record, which was first requested at offset 0.
+func (s *stage) carry(q *kgo.Record, due float64) {
+	s.Helper()
+	details, err := s.adm.ListTopics(s.Context(), q.Topic)
+	if err != nil {
+		s.Fatal(err)
+	}
+	id := details[q.Topic].ID
+	s.write(&kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: s.at(1), Headers: slices.Concat(q.Headers, headers(
+		fmt.Sprintf("delay-seq=%s:%s:%d:0:%d:%d", hex.EncodeToString(id[:4]), group, q.Partition, s.at(due).UnixMilli(), q.Timestamp.UnixMilli()), fmt.Sprint("delay-from=", q.Offset)))})
 }
 
 // The window is what was written from a time on and before another one.
@@ -274,6 +405,29 @@ func TestOpenTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(s.pass(v), map[string]int64{"missing": 1}, "delays/0@1")
+}
+
+// What an open transaction has kept back for long is read when that ends, however long the fetch takes.
+func TestOpenTransactionEnds(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.config.Patience = time.Minute
+	cl := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("open"))
+	if err := cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	q := &kgo.Record{Topic: "delays", Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(1)), "delay-target-topic=orders")}
+	if err := cl.ProduceSync(t.Context(), q).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.write(s.delivered(q, 1))
+	var fetched atomic.Bool
+	s.hold("delays", &fetched)
+	time.AfterFunc(2*quiet+time.Second, func() { _ = cl.EndTransaction(s.Context(), kgo.TryCommit) })
+	time.AfterFunc(2*quiet+2*time.Second, func() { fetched.Store(true) })
+	if r := s.pass(s.verifier()); r.Counts.Delivered != 1 {
+		t.Errorf("%+v", r.Counts)
+	}
 }
 
 // With at_least_once a record may come twice.

@@ -55,7 +55,7 @@ func (s *survey) windows() (all []Window) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
 		t := s.topics[name]
-		if len(t.parts) == 0 {
+		if len(t.parts) == 0 || t.gone {
 			continue
 		}
 		w := Window{Topic: name, Kind: "target", Partitions: len(t.parts)}

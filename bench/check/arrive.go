@@ -203,7 +203,7 @@ func (c judging) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
 		return
 	}
 	if !s.is(mayDeliver) {
-		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and should be dead-lettered: %s", c.places.name(a.at), Codes(s.codes))
+		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and should be %s", c.places.name(a.at), condemned(Codes(s.codes)))
 		return
 	}
 	if wrong := c.differences(src.route, s, a); len(wrong) > 0 {

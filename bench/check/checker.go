@@ -61,10 +61,11 @@ type Counts struct {
 	Forwarded    int64 // of these: written again for the partition that they concern
 	Faults       int64 // found so far
 
-	// Of a Survey; all but the first three are of a report.
+	// Of a Survey; all but the first four are of a report.
 	Elsewhere int64 // arrived, of requests outside of the window
 	Foreign   int64 // in target and dead-letter topics: what names no request of the routes
 	Untimed   int64 // delivered, and when is not known (Route.Timestamp)
+	Left      int64 // requests that have left their log, of which carried copies tell
 	Pending   int64 // requests that are not due, or have been for a moment only
 	Taken     int64 // requests that were cancelled, replaced or left out
 	Untold    int64 // requests of which it cannot be told what became of them
@@ -182,8 +183,11 @@ func (c *Checker) Requested(r *kgo.Record) {
 		c.counts.Resolved++
 		return
 	}
-	if src.carries(r) {
+	if seq, from, is := src.copyOf(r); is {
 		c.counts.Carried++
+		if seq < src.begins && max(seq, from) < src.window.from { // what is copied from a copy was counted with that
+			c.counts.Left++
+		}
 		return
 	}
 	if origin, again, ok := src.retryOf(r); ok {

@@ -223,16 +223,23 @@ func (s *source) resolves(r *kgo.Record) bool {
 	return ok && s.author(v, r.Offset, n[:]) == thisGroup && min(n[1], n[2]) >= 0 && n[2] <= n[0] && by < r.Offset
 }
 
-// carries tells whether a record is a carried copy: the last two headers say what it stands for, and that is no request of its own.
+// carries tells whether a record is a carried copy, which is no request of its own.
 func (s *source) carries(r *kgo.Record) bool {
+	_, _, is := s.copyOf(r)
+	return is
+}
+
+// copyOf tells whether a record is a carried copy: the last two headers say which request it stands for, and from where it was copied.
+func (s *source) copyOf(r *kgo.Record) (seq, from int64, is bool) {
 	last := len(r.Headers) - 1
 	if last < 1 || r.Headers[last].Key != "delay-from" || r.Headers[last-1].Key != "delay-seq" {
-		return false
+		return 0, 0, false
 	}
 	v, _, ok := cutLast(r.Headers[last-1].Value) // the timestamp
 	from, err := strconv.ParseInt(string(r.Headers[last].Value), 10, 64)
 	var n [2]int64 // seq and due
-	return ok && err == nil && s.author(v, r.Offset, n[:]) == thisGroup && n[1] > 0 && n[0] <= from && from < r.Offset
+	is = ok && err == nil && s.author(v, r.Offset, n[:]) == thisGroup && n[1] > 0 && n[0] <= from && from < r.Offset
+	return n[0], from, is
 }
 
 // cutLast takes off the last number of a header that a processor writes for itself. What it is of has none where it is -1.

@@ -122,12 +122,24 @@ func (e *ending) judgeEnd(src *source) {
 func (e *ending) says(s *slot) string {
 	what := "delivered to " + e.targets.names[s.target]
 	if !s.is(mayDeliver) {
-		what = "dead-lettered: " + Codes(s.codes).String()
+		what = condemned(Codes(s.codes))
 	}
 	if s.due <= atOnce {
 		return "should be " + what
 	}
 	return fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
+}
+
+// fewCodes are worth naming: a Survey allows nearly all where it is not known what else the configuration of the time has refused.
+const fewCodes = 6
+
+// condemned tells what should have become of a request that cannot be delivered.
+func condemned(codes Codes) string {
+	said := codes.String()
+	if strings.Count(said, " or ") >= fewCodes {
+		return "dead-lettered, for what its headers say"
+	}
+	return "dead-lettered: " + said
 }
 
 // judgeAttempts: what is delivered after attempts says how many they were, as its last retry record does.

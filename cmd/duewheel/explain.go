@@ -172,7 +172,14 @@ func (w *explainer) line(what, format string, args ...any) {
 }
 
 func (w *explainer) readings() {
-	for _, r := range w.parser.Readings(w.record.Headers, topics.StampOf(w.record)) {
+	all := w.parser.Readings(w.record.Headers, topics.StampOf(w.record))
+	for _, h := range w.record.Headers {
+		if len(all) == 0 || all[0].Name != h.Key { // they are in the order of the headers
+			w.line("header", "%s=%s   means nothing to duewheel", visible(h.Key), brief(h.Value, 60))
+			continue
+		}
+		r := all[0]
+		all = all[1:]
 		said := []string{}
 		if r.By != topics.NoPreset {
 			stands := "of the preset " + r.By.String()

@@ -161,6 +161,9 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		case !w.Read:
 			text += "; no replica has read it yet"
 		}
+		if expired := v.expired(one); expired != nil {
+			text += "; will be dead-lettered: " + expired.Error()
+		}
 		if one.blind {
 			text += "; unless it is a duplicate, or replaces nothing: what lies before it was not searched (--patience)"
 		}

@@ -162,6 +162,19 @@ func (v *view) mayBeIgnored(one *foundRecord) bool {
 	return err == nil && q.ID != nil && q.OnDuplicate == topics.DuplicateIgnored
 }
 
+// expired says why a request that waits is not delivered any more; nil: it is, as far as it can be told.
+func (v *view) expired(one *foundRecord) *topics.Refusal {
+	if one.record == nil || v.Route == nil {
+		return nil
+	}
+	q, err := v.asked(one)
+	route := v.Route(one.got.Topic)
+	if err != nil || route == nil {
+		return nil
+	}
+	return route.Expired(&q, one.fate.Waits.Due, v.Now.UnixMilli())
+}
+
 // asked is what a record that was found asks for.
 func (v *view) asked(one *foundRecord) (topics.Request, error) {
 	r := one.record
@@ -217,10 +230,13 @@ func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
 	return waits, err
 }
 
-// hintAtHandle says more of an id that looks like a handle that was mistyped.
+// hintAtHandle says more of an id that looks like a handle that was mistyped, or like what a list shows of one that is no text.
 func hintAtHandle(id string) string {
 	if strings.Contains(id, "-") && strings.Trim(id, "0123456789-") == "" {
 		return "; and it is no handle: that is <partition>-<offset>-<due in ms since 1970>"
+	}
+	if bytes, is := strings.CutPrefix(strings.TrimSuffix(id, "…"), "0x"); is && bytes != "" && strings.Trim(bytes, "0123456789abcdef") == "" {
+		return "; an id that is shown so is no text: name it by its handle"
 	}
 	return ""
 }

@@ -290,7 +290,7 @@ func TestVerifyExitCodes(t *testing.T) {
 	}
 }
 
-// Rights that are missing are no faults.
+// Rights that are missing are no faults, and what may be looked at is told, also of a target that may be described and not be read.
 func TestVerifyWithoutRights(t *testing.T) {
 	for _, forbidden := range []string{"delays", "orders"} {
 		t.Run(forbidden, func(t *testing.T) {
@@ -319,9 +319,12 @@ func TestVerifyWithoutRights(t *testing.T) {
 				}
 				return resp, nil, len(resp.Topics) > 0
 			})
-			_, _, err := both(t, "verify", "-c", config)
+			out, _, err := both(t, "verify", "-c", config)
 			if exitCode(err) != 2 || !errors.Is(err, kerr.TopicAuthorizationFailed) {
 				t.Errorf("exit code %d: %v", exitCode(err), err)
+			}
+			if told := strings.Contains(out, "1 requested") && strings.Contains(out, "orders may not be looked at") && !strings.Contains(out, "target orders"); told != (forbidden == "orders") {
+				t.Errorf("printed:\n%s", out)
 			}
 		})
 	}
