@@ -48,10 +48,9 @@ func (h *held) item(n *near) Item {
 	return it
 }
 
-const (
-	fifoBlock  = 256       // how many records a block has: 16 KiB
-	blockBytes = 256 << 10 // what these take, unless the last one is large
-)
+var fifoBlock = 256 // how many records a block has: 16 KiB; less in tests
+
+const blockBytes = 256 << 10 // what these take, unless the last one is large
 
 // fifo is a list of records in the order of the log. It is made of blocks, so that a long one is never copied, and what has been
 // taken is given back a block at a time.

@@ -55,3 +55,17 @@ func imageOf(store *state.Partition) (i image, err error) {
 	})
 	return i, err
 }
+
+// fit has memory given back; the store may keep some of the late list then.
+func (v *life) fit(room Room) {
+	away := v.p.late.away
+	for h := range v.p.late.all() {
+		if h.refusal != nil && h.effect == EffectNone {
+			v.refusedAside |= bit(h.offset)
+		}
+	}
+	_, err := v.p.Fit(v.now, room)
+	if v.must(err); v.p.late.away > away {
+		v.note("laid aside")
+	}
+}

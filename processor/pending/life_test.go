@@ -51,6 +51,7 @@ type life struct {
 	given              mask  // what lay below: it has left nothing
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
+	refusedAside       mask // refused, and the store has kept it
 	dead               bool // the turn cannot deliver
 	deadLettered       mask // by such a turn, or at least once with a resolve record; at least once it may be pending again after a crash, until the resolve record is read
 }
@@ -176,7 +177,7 @@ func (v *life) restore(warm *Follower) {
 	v.p, err = New(v.owns(), c, v.end(), v.now)
 	v.must(err)
 	v.p.Trust(1 << 60)
-	v.taken, v.beside, v.carry = nil, nil, nil
+	v.taken, v.beside, v.carry, v.refusedAside = nil, nil, nil, 0
 	defer func() { v.p.Pass(v.logStart) }()
 	v.until = max(v.stable, v.p.ownEnd)
 	v.write(v.p.committed) // the claim

@@ -325,6 +325,7 @@ func (v *life) there() mask {
 			all &^= bit(r.key.Seq)
 		}
 	}
+	all &^= v.refusedAside
 	for h := range v.p.late.all() {
 		if v.isCopy(h.offset) {
 			continue
@@ -425,7 +426,7 @@ func (v *life) checkWake(pending mask) {
 	if v.p.turns > 0 || v.p.again.any() || v.p.leaving {
 		return
 	}
-	if v.p.blind && len(v.p.questions) > 0 { // it is read again first, whatever it says of its time
+	if v.p.blind && (len(v.p.questions) > 0 || v.p.late.stuck()) { // it is read again first, whatever it says of its time
 		if v.p.live && !v.p.UsedUp(v.now, roomy) {
 			v.fail("nothing can be decided, and it is not to be read again")
 		}

@@ -51,6 +51,5 @@ func severalSpilt(v *life) {
 
 // spill has one record written to the store.
 func (v *life) spill() {
-	_, err := v.p.Fit(v.now, Room{Window: LeastWindow, Spill: 1})
-	v.must(err)
+	v.fit(Room{Window: LeastWindow, Spill: 1})
 }

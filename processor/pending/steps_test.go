@@ -127,8 +127,7 @@ func init() { // whose steps use each other
 		}},
 		{"what is not due soon leaves memory", func(v *life) bool { return v.been.shortages < v.most.shortages && v.p.wheel.Len() > 0 }, func(v *life) {
 			v.been.shortages++
-			_, err := v.p.Fit(v.now, Room{Window: LeastWindow})
-			v.must(err)
+			v.fit(Room{Window: LeastWindow})
 		}},
 		{"some of what is not due soon is written to the store", hasStore(func(v *life) bool {
 			return v.p.live && v.been.shortages < v.most.shortages && v.p.wheel.Len() > 0

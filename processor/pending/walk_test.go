@@ -39,6 +39,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		seed, err = strconv.ParseUint(v, 10, 64)
 		must(t, err)
 	}
+	defer smallBlocks()()
 	seen, n := map[string]int{}, 0
 	for ; n < most && (until.IsZero() || time.Now().Before(until)); n++ {
 		r := rand.New(rand.NewPCG(seed+uint64(n), 0))
@@ -55,11 +56,18 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "read by others"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "read by others", "laid aside"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
 	}
+}
+
+// smallBlocks has the late list consist of blocks of one record, until the end.
+func smallBlocks() (end func()) {
+	was := fifoBlock
+	fifoBlock = 1
+	return func() { fifoBlock = was }
 }
 
 // randomScope is one in which much may happen, or little.
@@ -222,6 +230,7 @@ func told(path []byte) string {
 
 // Walks that have shown a fault.
 func TestWalksOfBefore(t *testing.T) {
+	defer smallBlocks()()
 	for _, c := range []struct {
 		name, path string
 		scope
