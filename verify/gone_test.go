@@ -1,0 +1,139 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The older part of a target is gone: of what was delivered before the first record that is left nothing can be told, of all else it can.
+func TestTargetIsCut(t *testing.T) {
+	s := newStage(t)
+	arrived := s.many(0, 20, 3, 15)
+	s.resolve("delays", 0, 20, 30, 20)
+	s.cut("orders", arrived[8].Partition, arrived[8].Offset)
+	r := s.pass(s.verifier())
+	s.expect(r, map[string]int64{"missing": 1}, "delays/0@15: due")
+	// Eight that came and one that did not, and two whose time is within the slack of the first that is left.
+	if r.Counts.Untold < 9 || r.Counts.Untold > 11 {
+		t.Errorf("cannot tell of %d", r.Counts.Untold)
+	}
+	s.expect(r, map[string]int64{"missing": 1}, "target orders: from "+s.at(10).UTC().Format("2006-01-02T15:04"))
+	// Nothing is left at all.
+	s.cut("orders", arrived[8].Partition, 18)
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 20: the older part of their target is gone")
+}
+
+// The older part of the delay topic is gone: its requests are not judged, and where they arrived is no stray.
+func TestDelayTopicIsCut(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 10)
+	s.resolve("delays", 0, 10, 30, 10)
+	s.cut("delays", 0, 6)
+	r := s.pass(s.verifier())
+	s.expect(r, nil, "what lay before is gone")
+	if r.Counts.Requested != 4 || r.Counts.Elsewhere != 6 {
+		t.Errorf("%+v", r.Counts)
+	}
+	// What was pending is gone with it.
+	s.resolve("delays", 0, 10, 2.5, 3)
+	s.expect(s.pass(s.verifier()), map[string]int64{"cut": 1}, "the log begins at 6, and what is pending began at 3")
+	s.resolve("delays", 0, 100, 30, 100)
+	s.expect(s.pass(s.verifier()), map[string]int64{"cut": 1}, "the cluster has lost records")
+}
+
+// The older part of a dead letter topic is gone: what was delivered nowhere may have been there.
+func TestDeadLettersAreCut(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 5, 1)
+	q := s.request(0, "delay-target-topic=orders")
+	at := s.write(s.condemned(q, "no_due"))
+	s.resolve("delays", 0, 6, 30, 6)
+	s.cut("delays.dead", 0, at.Offset+1)
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 2: the older part of a dead letter topic is gone")
+	late := s.ask(10, 30)
+	s.write(s.condemned(s.request(20, "delay-target-topic=orders"), "no_due"))
+	s.resolve("delays", 0, 8, 40, 8)
+	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, fmt.Sprintf("delays/0@%d: due", late.Offset))
+}
+
+// A compacted target, one that is gone, and routes that emit nothing hide what arrives.
+func TestHidden(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 3, 1)
+	s.resolve("delays", 0, 3, 30, 3)
+	compact := "compact"
+	if _, err := s.adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "cleanup.policy", Value: &compact}}, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 1: their target is compacted")
+	s.config.Routes[0].Emit = "none"
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 1: headers.emit is none")
+	s.config.Routes[0].Emit = "source"
+	if _, err := s.adm.DeleteTopics(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 3: their target does not exist")
+}
+
+// A target that may be described and not be read hides what arrives there, as long as it may not be read.
+func TestTargetThatMayNotBeRead(t *testing.T) {
+	s := newStage(t)
+	s.ask(0, 1)
+	late := s.ask(0, 30)
+	s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
+	s.write(s.delivered(late, 30))
+	s.resolve("delays", 0, 3, 2, 1)
+	var allowed atomic.Bool
+	s.forbid("orders", &allowed)
+	v := s.verifier()
+	r := s.pass(v)
+	s.expect(r, map[string]int64{"overdue": 1}, "cannot tell of 1: their target does not exist, or may not be looked at")
+	if !slices.Equal(r.Denied, []string{"orders"}) || r.Counts.DeadLettered != 1 {
+		t.Errorf("denied %v, %+v", r.Denied, r.Counts)
+	}
+	allowed.Store(true)
+	s.resolve("delays", 0, 3, 31, 3)
+	r = s.pass(v)
+	s.expect(r, nil, "target orders: whole")
+	if len(r.Denied) > 0 || r.Counts.Delivered != 1 {
+		t.Errorf("denied %v, %+v", r.Denied, r.Counts)
+	}
+}
+
+// A target that is made anew between two passes is read from its new beginning, and what lay there before is gone.
+func TestTargetIsMadeAnew(t *testing.T) {
+	s := newStage(t)
+	s.many(0, 3)
+	unread := s.ask(0, 10)
+	later := s.ask(0, 40)
+	s.resolve("delays", 0, 5, 5, 3)
+	v := s.verifier()
+	s.expect(s.pass(v), map[string]int64{"overdue": 2}, "target orders: whole")
+	s.write(s.delivered(unread, 10))
+	if _, err := s.adm.DeleteTopics(t.Context(), "orders"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.adm.CreateTopics(t.Context(), 4, 1, nil, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(2 * metadataAge)
+	fresh := s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	r := s.delivered(later, 40)
+	r.Partition = int32(kgo.StickyKeyPartitioner(nil).ForTopic("").Partition(r, 4))
+	if err := fresh.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.resolve("delays", 0, 5, 50, 5)
+	s.expect(s.pass(v), nil, "cannot tell of 1: the older part of their target is gone")
+	again := *r
+	if err := fresh.ProduceSync(t.Context(), &again).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(s.pass(v), map[string]int64{"doubled": 1}, "seen 2 times")
+}
