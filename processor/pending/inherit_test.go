@@ -255,3 +255,29 @@ func TestPositionBeforeWhatIsTakenAway(t *testing.T) {
 		})
 	}
 }
+
+// A store that was written before something was given up is of no use: it would go on to bear its position, which a later checkpoint might fit, and not hold
+// what it had then.
+func TestStoreFromBeforeAReset(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs), "orders"))
+	l.happened(p.Checkpoint())
+	must(t, p.Flush())
+	c := state.Checkpoint{Offset: 2, LowWater: 2, GivenUp: 2, Appended: true}
+	p, err := l.assign(c, 0, 2, 2)
+	must(t, err)
+	if pos, used := p.store.Position(); used {
+		t.Errorf("the store resumes at %d with L %d", pos.Resume, pos.LowWater)
+	}
+	must(t, p.GoLive(l.room))
+	l.read(t, p, testNow, req(2, ms(farMs), "orders"))
+	l.happened(p.Checkpoint())
+	must(t, p.Flush())
+	c.Offset = 3
+	p, err = l.assign(c, 0, 3, 3)
+	must(t, err)
+	if _, used := p.store.Position(); !used {
+		t.Error("nor is one that was written since")
+	}
+}

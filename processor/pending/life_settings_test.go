@@ -83,5 +83,6 @@ func (v *life) putOff(e *entry) {
 func (s *scope) routeWith(of settings) topics.Route {
 	r := testRoute(true)
 	r.Target, r.OnDuplicate, r.Remember, r.Jitter = "orders", of.onDuplicate, of.remember, of.jitter
+	r.ReplacesLate, r.CancelsAnswered = s.forgiving, s.forgiving
 	return r
 }

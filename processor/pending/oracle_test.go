@@ -104,7 +104,7 @@ func (v *life) conclude(it *Item) {
 	if !e.replacement() && took != (it.Effect == EffectCancelled) {
 		v.fail("cancel %d says %v of %d, which was taken away by %d (%v)", it.Offset, it.Effect, e.of, by, is)
 	}
-	if e.replacement() && took == (it.Refusal != nil) && e.what != replaceBad {
+	if e.replacement() && (took || v.forgiving) == (it.Refusal != nil) && e.what != replaceBad {
 		v.fail("replacement %d is refused: %v, and %d was taken away by %d (%v)", it.Offset, it.Refusal, e.of, by, is)
 	}
 }
@@ -363,7 +363,7 @@ func (v *life) decide() {
 			want[a.offset] = "refused"
 		case e.hasID() && !e.naming() && !v.replaces(e) && (there|left)&v.withID(a.offset) != 0:
 			want[a.offset] = "duplicate"
-		case e.naming() && !hit && e.replacement():
+		case e.naming() && !hit && e.replacement() && !v.forgiving:
 			want[a.offset] = "refused"
 		case e.naming() && !e.replacement():
 			want[a.offset] = v.answerTo(e, hit)

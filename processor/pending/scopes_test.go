@@ -28,6 +28,7 @@ type scope struct {
 	fair        bool   // parts of two are taken
 	tight       bool   // there is room in memory for one record, and for one of each target that comes early
 	audit       bool   // what becomes of requests is audited
+	forgiving   bool   // replacements that come too late are delivered, and cancels answered
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration
 	others      settings    // in which an owner may find the route configured
