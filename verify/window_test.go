@@ -56,7 +56,8 @@ func (s *stage) forbid(topic string, allowed *atomic.Bool) {
 	})
 }
 
-// hold answers that nothing is there when a topic is fetched, for a while.
+// hold answers that nothing is there when a topic is fetched, for a while. Each answer takes the fake a moment, or it would be asked without rest. (Its own
+// SleepControl is no use: two connections that sleep race.)
 func (s *stage) hold(topic string, over *atomic.Bool) {
 	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		s.fake.KeepControl()
@@ -66,7 +67,7 @@ func (s *stage) hold(topic string, over *atomic.Bool) {
 		if over.Load() || !slices.ContainsFunc(r.Topics, asks) {
 			return nil, nil, false
 		}
-		s.fake.SleepControl(func() { <-time.After(atOnce) })
+		time.Sleep(5 * time.Millisecond)
 		return r.ResponseKind(), nil, true
 	})
 }
