@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // The older part of a target is gone: of what was delivered before the first record that is left nothing can be told, of all else it can.
@@ -79,6 +81,30 @@ func TestHidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 3: their target does not exist")
+}
+
+// forbid refuses to let a topic be read until that is allowed.
+func (s *stage) forbid(topic string, allowed *atomic.Bool) {
+	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.FetchRequest)
+		resp := r.ResponseKind().(*kmsg.FetchResponse)
+		id := s.fake.TopicInfo(topic).TopicID
+		for _, asked := range r.Topics {
+			if asked.Topic != topic && asked.TopicID != id || allowed.Load() {
+				continue
+			}
+			refused := kmsg.NewFetchResponseTopic()
+			refused.Topic, refused.TopicID = asked.Topic, asked.TopicID
+			for _, p := range asked.Partitions {
+				answer := kmsg.NewFetchResponseTopicPartition()
+				answer.Partition, answer.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+				refused.Partitions = append(refused.Partitions, answer)
+			}
+			resp.Topics = append(resp.Topics, refused)
+		}
+		return resp, nil, len(resp.Topics) > 0
+	})
 }
 
 // A target that may be described and not be read hides what arrives there, as long as it may not be read.

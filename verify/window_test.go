@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -32,32 +31,7 @@ func (s *stage) cut(topic string, partition int32, to int64) {
 	}
 }
 
-// forbid refuses to let a topic be read until that is allowed.
-func (s *stage) forbid(topic string, allowed *atomic.Bool) {
-	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		s.fake.KeepControl()
-		r := req.(*kmsg.FetchRequest)
-		resp := r.ResponseKind().(*kmsg.FetchResponse)
-		id := s.fake.TopicInfo(topic).TopicID
-		for _, asked := range r.Topics {
-			if asked.Topic != topic && asked.TopicID != id || allowed.Load() {
-				continue
-			}
-			refused := kmsg.NewFetchResponseTopic()
-			refused.Topic, refused.TopicID = asked.Topic, asked.TopicID
-			for _, p := range asked.Partitions {
-				answer := kmsg.NewFetchResponseTopicPartition()
-				answer.Partition, answer.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
-				refused.Partitions = append(refused.Partitions, answer)
-			}
-			resp.Topics = append(resp.Topics, refused)
-		}
-		return resp, nil, len(resp.Topics) > 0
-	})
-}
-
-// hold answers that nothing is there when a topic is fetched, for a while. Each answer takes the fake a moment, or it would be asked without rest. (Its own
-// SleepControl is no use: two connections that sleep race.)
+// hold answers that nothing is there when a topic is fetched, for a while, and has the client wait before it asks again, as a quota does.
 func (s *stage) hold(topic string, over *atomic.Bool) {
 	s.fake.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		s.fake.KeepControl()
@@ -67,8 +41,9 @@ func (s *stage) hold(topic string, over *atomic.Bool) {
 		if over.Load() || !slices.ContainsFunc(r.Topics, asks) {
 			return nil, nil, false
 		}
-		time.Sleep(5 * time.Millisecond)
-		return r.ResponseKind(), nil, true
+		resp := r.ResponseKind().(*kmsg.FetchResponse)
+		resp.ThrottleMillis = int32(atOnce.Milliseconds())
+		return resp, nil, true
 	})
 }
 

@@ -48,7 +48,8 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		return nothing, err
 	}
 	pos, ok := store.Position()
-	// A store that was written before something was given up would spare nothing, and have its position although it has been brought to a higher L.
+	// One that was written before something was given up would keep that position, which a later checkpoint may fit, and lose what lies below the new L. All
+	// is read again from there on anyway.
 	if !ok || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset || pos.LowWater > c.LowWater || pos.LowWater < c.GivenUp {
 		if ok {
 			nothing.Unused = fmt.Errorf("it resumes at %d with L %d, O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.LowWater, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)

@@ -26,7 +26,7 @@ type lost struct {
 const mostIDsLost = 10_000
 
 // waits reports whether a record with an id that is read in the catch-up waits for what lies behind it, which may be a copy of what was given up that has the
-// same id, beside so many open questions. A group that is new where the log does not begin at 0 reads very many of them, and has no copies.
+// same id. It does as long as few questions are open: a group that is new where the log does not begin at 0 reads very many of them, and has no copies.
 func (l *lost) waits(questions int) bool { return l.below > 0 && questions < mostIDsLost }
 
 // names notes what a record names that was read.

@@ -56,7 +56,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "read by others", "laid aside"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
