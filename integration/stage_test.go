@@ -48,6 +48,7 @@ type stage struct {
 	name    string // begins the names of all that the test makes
 	route   topics.Route
 	targets []string
+	checks  check.Config // what the watch looks for
 	watch   *check.Watch
 	log     *journal
 	events  told
@@ -120,6 +121,7 @@ func (s *stage) startWatch(set setting) {
 	if set.check != nil {
 		set.check(&config)
 	}
+	s.checks = config
 	eventually(s.t, func() string {
 		added := kgo.MetadataMaxAge(2 * time.Second) // how soon the watch sees partitions that are added
 		watch, err := check.Start(s.t.Context(), config, append(s.opts(), added)...)

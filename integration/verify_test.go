@@ -10,7 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/duewheel/duewheel/bench/check"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/verify"
@@ -97,8 +96,7 @@ func TestVerify(t *testing.T) {
 func (s *stage) verifier() *verify.Verifier {
 	s.t.Helper()
 	v, err := verify.New(verify.Config{
-		Group: s.name, Late: 30 * time.Minute, AllTargets: true,
-		Routes: []check.Route{{Topic: s.route.Topic, Allow: s.route.Allow, MaxDelay: s.route.MaxDelay, DeadLetter: s.route.DeadLetter, CancelsAnswered: s.route.CancelsAnswered}},
+		Group: s.name, Late: 30 * time.Minute, AllTargets: true, AtLeastOnce: s.checks.AllowDoubles, Routes: s.checks.Routes,
 	}, s.opts()...)
 	if err != nil {
 		s.t.Fatal(err)

@@ -29,6 +29,7 @@ type Report struct {
 // Counts are numbers of requests and records.
 type Counts struct {
 	Requested    int64 `json:"requested"`
+	Left         int64 `json:"left"` // of these: they have left their delay topic, and what stands for them is there
 	Delivered    int64 `json:"delivered"`
 	DeadLettered int64 `json:"dead_lettered"`
 	Taken        int64 `json:"taken"`   // cancelled, replaced or left out
@@ -123,7 +124,7 @@ func (v *Verifier) report(at time.Time) *Report {
 	r := &Report{
 		At: at.UnixMilli(), ByCode: found.ByCode, Lateness: latenessOf("", found.Lateness), Faults: []Found{},
 		Counts: Counts{
-			Requested: n.Requested, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
+			Requested: n.Requested, Left: n.Left, Delivered: n.Delivered, DeadLettered: n.DeadLettered, Taken: n.Taken, Pending: n.Pending,
 			Overdue: found.Count(check.Overdue), Missing: found.Count(check.Missing), Untold: n.Untold, Doubled: n.Doubled, Cancels: n.Cancels - n.Forwarded,
 			Retried: n.Retried, Elsewhere: n.Elsewhere, Foreign: n.Foreign, Untimed: n.Untimed,
 		},
@@ -147,10 +148,6 @@ func (v *Verifier) report(at time.Time) *Report {
 		r.Untold = append(r.Untold, foundOf(why, found.Untellable[why]))
 	}
 	r.Windows, r.Notes, r.Denied = v.seen.windows(), v.seen.notes(v.denied), v.denied
-	if n.Left > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s carried %s for a request that has left its delay topic: whether it is pending, overdue or missing is not known",
-			thousands(n.Left), plural(n.Left, "record stands", "records stand, each")))
-	}
 	return r
 }
 

@@ -130,15 +130,31 @@ func (s *stage) condemned(q *kgo.Record, code string) *kgo.Record {
 }
 
 // carryOn writes a request once more, to be tried again at some minute.
-func (s *stage) carryOn(q *kgo.Record, due, next float64) {
+func (s *stage) carryOn(q *kgo.Record, due, next float64) *kgo.Record {
+	s.Helper()
+	return s.tryAgain(q, due, due, 1, next)
+}
+
+// tryAgain writes a request once more, at some minute: when it was due first, how often it was tried, and when it is due now.
+func (s *stage) tryAgain(q *kgo.Record, at, first float64, tried int64, next float64) *kgo.Record {
+	s.Helper()
+	return s.write(&kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: s.at(at), Headers: slices.Concat(q.Headers, headers(
+		s.mark(q, "delay-retry", q.Offset, q.Timestamp.UnixMilli(), s.at(first).UnixMilli(), tried, s.at(next).UnixMilli())))})
+}
+
+// mark is a header that a replica writes for itself, into the partition of a record.
+func (s *stage) mark(q *kgo.Record, name string, numbers ...int64) string {
 	s.Helper()
 	details, err := s.adm.ListTopics(s.Context(), q.Topic)
 	if err != nil {
 		s.Fatal(err)
 	}
 	id := details[q.Topic].ID
-	s.write(&kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: s.at(due), Headers: slices.Concat(q.Headers, headers(
-		fmt.Sprintf("delay-retry=%s:%s:%d:%d:%d:%d:1:%d", hex.EncodeToString(id[:4]), group, q.Partition, q.Offset, q.Timestamp.UnixMilli(), s.at(due).UnixMilli(), s.at(next).UnixMilli())))})
+	text := fmt.Sprintf("%s=%s:%s:%d", name, hex.EncodeToString(id[:4]), group, q.Partition)
+	for _, n := range numbers {
+		text += fmt.Sprint(":", n)
+	}
+	return text
 }
 
 // resolve commits a checkpoint: all below an offset is accepted, and what is due up to a minute resolved.

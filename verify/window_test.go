@@ -93,39 +93,6 @@ func TestCheckpointsThatSayNothing(t *testing.T) {
 	}
 }
 
-// What a carried copy stands for is judged as long as the log had it when it was read: what has left it before is told as a number.
-func TestCarriedBeforeTheWindow(t *testing.T) {
-	s := newStage(t)
-	q := s.ask(0, 30)
-	s.carry(q, 30)
-	s.ask(0, 500)
-	s.resolve("delays", 0, 3, 5, 1)
-	watching := s.verifier()
-	s.expect(s.pass(watching), map[string]int64{"overdue": 1}, "delays/0@0: due")
-	s.cut("delays", 0, 1)
-	s.expect(s.pass(s.verifier()), nil, "note: 1 carried record stands for a request that has left its delay topic: whether it is pending, overdue or missing is not known")
-	again := *q
-	again.Offset = 1
-	s.carry(&again, 30) // the copy of that copy stands for the same one
-	r := s.pass(s.verifier())
-	s.expect(r, nil, "note: 1 carried record stands")
-	if r := s.pass(watching); len(r.Notes) > 0 {
-		t.Errorf("notes %q", r.Notes)
-	}
-}
-
-// carry writes a carried copy of what lies at the offset of a record, which was first requested at offset 0.
-func (s *stage) carry(q *kgo.Record, due float64) {
-	s.Helper()
-	details, err := s.adm.ListTopics(s.Context(), q.Topic)
-	if err != nil {
-		s.Fatal(err)
-	}
-	id := details[q.Topic].ID
-	s.write(&kgo.Record{Topic: q.Topic, Partition: q.Partition, Key: q.Key, Value: q.Value, Timestamp: s.at(1), Headers: slices.Concat(q.Headers, headers(
-		fmt.Sprintf("delay-seq=%s:%s:%d:0:%d:%d", hex.EncodeToString(id[:4]), group, q.Partition, s.at(due).UnixMilli(), q.Timestamp.UnixMilli()), fmt.Sprint("delay-from=", q.Offset)))})
-}
-
 // The window is what was written from a time on and before another one.
 func TestFromTo(t *testing.T) {
 	s := newStage(t)

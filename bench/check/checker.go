@@ -65,7 +65,7 @@ type Counts struct {
 	Elsewhere int64 // arrived, of requests outside of the window
 	Foreign   int64 // in target and dead-letter topics: what names no request of the routes
 	Untimed   int64 // delivered, and when is not known (Route.Timestamp)
-	Left      int64 // requests that have left their log, of which carried copies tell
+	Left      int64 // of the requested: those that have left their log, of which what stands for them tells
 	Pending   int64 // requests that are not due, or have been for a moment only
 	Taken     int64 // requests that were cancelled, replaced or left out
 	Untold    int64 // requests of which it cannot be told what became of them
@@ -141,7 +141,7 @@ func (c *Checker) Expect(r *kgo.Record) Expectation {
 	if src == nil {
 		return Expectation{}
 	}
-	if r = src.route.asUsual(r); src.passedOver(r) || src.resolves(r) || src.carries(r) {
+	if r = src.route.asUsual(r); src.passedOver(r) || src.isInternal(r) {
 		return Expectation{}
 	}
 	if _, _, ok := src.retryOf(r); ok {
@@ -179,21 +179,18 @@ func (c *Checker) Requested(r *kgo.Record) {
 		c.counts.PassedOver++
 		return
 	}
-	if src.resolves(r) {
+	if of, is := src.resolved(r); is {
 		c.counts.Resolved++
+		standing{c, src}.resolved(of)
 		return
 	}
-	if seq, from, is := src.copyOf(r); is {
+	if was, is := src.copyOf(written); is {
 		c.counts.Carried++
-		if seq < src.begins && max(seq, from) < src.window.from { // what is copied from a copy was counted with that
-			c.counts.Left++
-		}
+		standing{c, src}.copied(was)
 		return
 	}
-	if origin, again, ok := src.retryOf(r); ok {
-		if src.window.has(origin) {
-			judging{c}.retry(src, r, origin, again)
-		}
+	if _, _, ok := src.retryOf(r); ok {
+		standing{c, src}.tried(written)
 		return
 	}
 	from, as, forwarded := src.forwarded(r)
@@ -208,6 +205,12 @@ func (c *Checker) Requested(r *kgo.Record) {
 	if (relaying{c}).asks(src, written, e); outside {
 		return
 	}
+	c.ask(src, r, from, e)
+}
+
+// ask takes a request or a cancel; from is where a cancel was first written that was passed on.
+func (c *Checker) ask(src *source, r *kgo.Record, from Source, e Expectation) {
+	forwarded := from != (Source{})
 	if forwarded && e.Outcome == Cancel {
 		c.counts.Forwarded++
 	}

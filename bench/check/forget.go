@@ -52,12 +52,7 @@ func (s *source) remembered(offset int64) slot {
 
 // giveUp replaces a page by one bit for each request, but for those that are not settled.
 func (s *source) giveUp(n int64, isSettled func(offset int64, s *slot) bool) {
-	b := s.arrived[n/bitsPages]
-	if b == nil {
-		b = new(bits)
-		s.arrived[n/bitsPages] = b
-	}
-	p := s.pages[n]
+	b, p := s.block(n), s.pages[n]
 	for i := range p {
 		offset := n*pageSlots + int64(i)
 		if isSettled(offset, &p[i]) {
@@ -69,6 +64,16 @@ func (s *source) giveUp(n int64, isSettled func(offset int64, s *slot) bool) {
 	}
 	b.pages[n%bitsPages/64] |= 1 << (n % 64)
 	delete(s.pages, n)
+}
+
+// block is where it is noted that a page was given up.
+func (s *source) block(n int64) *bits {
+	b := s.arrived[n/bitsPages]
+	if b == nil {
+		b = new(bits)
+		s.arrived[n/bitsPages] = b
+	}
+	return b
 }
 
 // What is held, in bytes, roughly: as measured by BenchmarkSurvey.
@@ -321,7 +326,7 @@ func (e surveying) forgetFirst(g *sharers, id string) {
 // inWindow tells whether a request is judged.
 func (c judging) inWindow(name Source) bool {
 	src := c.sources[topicPartition{name.Topic, name.Partition}]
-	return src != nil && src.window.has(name.Offset)
+	return src != nil && src.judges(name.Offset)
 }
 
 // wasRead tells whether a place in a delay topic has been passed.

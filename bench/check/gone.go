@@ -37,21 +37,32 @@ func (c judging) judgeGone(src *source, offset, due int64, r *kgo.Record, writte
 		}
 		c.judgeTime(src.name(offset), due, r, m)
 	}
-	at := goneAt{c.targets.index(r.Topic), offset / bitsOffsets}
-	bits := src.gone[at]
-	if bits == nil {
-		bits = new(goneBits)
-		src.gone[at] = bits
-	}
-	word, bit := &bits[offset%bitsOffsets/pageSlots], uint64(1)<<(offset%pageSlots)
-	if *word&bit == 0 {
-		*word |= bit
+	topic := c.targets.index(r.Topic)
+	if !src.cameGone(topic, offset) {
+		src.noteGone(topic, offset)
 		return
 	}
 	c.counts.Doubled++
 	if !c.config.AllowDoubles {
 		c.fault(Doubled, src.name(offset), r, "seen again in %s; it has left the delay topic", r.Topic)
 	}
+}
+
+// noteGone notes that something has arrived in a topic, of a request that has left its log.
+func (s *source) noteGone(topic uint16, offset int64) {
+	at := goneAt{topic, offset / bitsOffsets}
+	bits := s.gone[at]
+	if bits == nil {
+		bits = new(goneBits)
+		s.gone[at] = bits
+	}
+	bits[offset%bitsOffsets/pageSlots] |= 1 << (offset % pageSlots)
+}
+
+// cameGone tells whether that was noted.
+func (s *source) cameGone(topic uint16, offset int64) bool {
+	bits := s.gone[goneAt{topic, offset / bitsOffsets}]
+	return bits != nil && bits[offset%bitsOffsets/pageSlots]&(1<<(offset%pageSlots)) != 0
 }
 
 // ofAnotherGroup tells whether one of two arrivals is that of another group, which reads the same delay topic and delivers to other targets: the

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -213,33 +214,52 @@ func (s *source) passedOver(r *kgo.Record) bool {
 	return false
 }
 
-// resolves tells whether a record is a resolve record: nothing but one header.
-func (s *source) resolves(r *kgo.Record) bool {
+// resolution is of what a resolve record tells: a record at an offset, and of what key that was.
+type resolution struct{ offset, due, seq int64 }
+
+// resolved tells whether a record is a resolve record, nothing but one header, and of what it tells.
+func (s *source) resolved(r *kgo.Record) (of resolution, is bool) {
 	if r.Key != nil || r.Value != nil || len(r.Headers) != 1 || r.Headers[0].Key != "delay-resolve" {
-		return false
+		return of, false
 	}
 	v, by, ok := cutLast(r.Headers[0].Value) // by whom it was taken away
-	var n [3]int64                           // offset, due and seq
-	return ok && s.author(v, r.Offset, n[:]) == thisGroup && min(n[1], n[2]) >= 0 && n[2] <= n[0] && by < r.Offset
+	var n [3]int64
+	is = ok && s.author(v, r.Offset, n[:]) == thisGroup && min(n[1], n[2]) >= 0 && n[2] <= n[0] && by < r.Offset
+	return resolution{n[0], n[1], n[2]}, is
 }
 
-// carries tells whether a record is a carried copy, which is no request of its own.
-func (s *source) carries(r *kgo.Record) bool {
-	_, _, is := s.copyOf(r)
-	return is
+// isInternal tells whether a record asks for nothing that was not asked for before: it tells what was resolved, or stands for an earlier record.
+func (s *source) isInternal(r *kgo.Record) bool {
+	_, resolved := s.resolved(r)
+	_, copied := s.copyOf(r)
+	return resolved || copied
 }
 
-// copyOf tells whether a record is a carried copy: the last two headers say which request it stands for, and from where it was copied.
-func (s *source) copyOf(r *kgo.Record) (seq, from int64, is bool) {
+// copyOf tells whether a record is a carried copy, which is no request of its own, and what it is a copy of, as that was first written: the last two
+// headers say where that was, and from where it was copied.
+func (s *source) copyOf(r *kgo.Record) (was *kgo.Record, is bool) {
 	last := len(r.Headers) - 1
 	if last < 1 || r.Headers[last].Key != "delay-from" || r.Headers[last-1].Key != "delay-seq" {
-		return 0, 0, false
+		return nil, false
 	}
-	v, _, ok := cutLast(r.Headers[last-1].Value) // the timestamp
+	v, timestamp, ok := cutLast(r.Headers[last-1].Value)
 	from, err := strconv.ParseInt(string(r.Headers[last].Value), 10, 64)
 	var n [2]int64 // seq and due
-	is = ok && err == nil && s.author(v, r.Offset, n[:]) == thisGroup && n[1] > 0 && n[0] <= from && from < r.Offset
-	return n[0], from, is
+	if !ok || err != nil || s.author(v, r.Offset, n[:]) != thisGroup || n[1] < 1 || n[0] > from || from >= r.Offset {
+		return nil, false
+	}
+	return asWritten(r, n[0], timestamp), true
+}
+
+// asWritten is a record as it was first written, of which another one tells by the last of its headers, or the last two.
+func asWritten(r *kgo.Record, offset, timestamp int64) *kgo.Record {
+	was := *r
+	was.Offset, was.Timestamp = offset, time.UnixMilli(timestamp)
+	was.Headers = r.Headers[:len(r.Headers)-1]
+	if n := len(was.Headers); n > 0 && was.Headers[n-1].Key == "delay-seq" {
+		was.Headers = was.Headers[:n-1]
+	}
+	return &was
 }
 
 // cutLast takes off the last number of a header that a processor writes for itself. What it is of has none where it is -1.
@@ -252,15 +272,17 @@ func cutLast(v []byte) (before []byte, last int64, ok bool) {
 	return v[:i], last, err == nil && last >= -1
 }
 
-// retryOf tells whether a record is a retry, of which origin, and what it says of the next attempt: that is its last header.
-func (s *source) retryOf(r *kgo.Record) (origin int64, again retry, ok bool) {
+// retryOf tells whether a record is a retry, of what, as that was first written, and what it says of the next attempt: that is its last header.
+func (s *source) retryOf(r *kgo.Record) (origin *kgo.Record, again retry, ok bool) {
 	last := len(r.Headers) - 1
 	if last < 0 || r.Headers[last].Key != "delay-retry" {
-		return 0, retry{}, false
+		return nil, retry{}, false
 	}
 	var n [5]int64 // first offset, its timestamp and due time, attempts, next due time
-	ok = s.author(r.Headers[last].Value, r.Offset, n[:]) == thisGroup && min(n[2], n[3], n[4]) >= 0
-	return n[0], retry{due: n[4], offset: r.Offset, attempt: n[3]}, ok
+	if s.author(r.Headers[last].Value, r.Offset, n[:]) != thisGroup || min(n[2], n[3], n[4]) < 0 {
+		return nil, retry{}, false
+	}
+	return asWritten(r, n[0], n[1]), retry{due: n[4], offset: r.Offset, attempt: n[3], first: n[2]}, true
 }
 
 // hasher makes fingerprints.

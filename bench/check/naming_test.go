@@ -112,8 +112,8 @@ func TestWithoutATimestamp(t *testing.T) {
 		return kgo.RecordHeader{Key: name, Value: []byte("a8098c1a:billing:3:" + numbers)}
 	}
 	r := &kgo.Record{Offset: 9, Headers: []kgo.RecordHeader{header("delay-retry", "2:-1:1767225605123:1:1767225606123")}}
-	if origin, again, ok := s.retryOf(r); !ok || origin != 2 || again.due != 1767225606123 {
-		t.Errorf("a retry: of %d, %+v, %v", origin, again, ok)
+	if origin, again, ok := s.retryOf(r); !ok || origin.Offset != 2 || again.due != 1767225606123 {
+		t.Errorf("a retry: of %+v, %+v, %v", origin, again, ok)
 	}
 	r.Headers = []kgo.RecordHeader{{Key: "delay-cancel", Value: []byte("3-2-1767225605123")}, header("delay-forwarded", "1:7:-1")}
 	if from, _, ok := s.forwarded(r); !ok || from != (Source{"delays", 1, 7}) {

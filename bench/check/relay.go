@@ -126,7 +126,7 @@ func (c relaying) mayBeRelayed(of Source, named *route, r *kgo.Record) bool {
 		return false
 	}
 	s := src.peek(of.Offset)
-	return s.arrivals > 0 || s.is(requested) && s.target != c.targets.index(r.Topic) || !src.window.has(of.Offset)
+	return s.arrivals > 0 || s.is(requested) && s.target != c.targets.index(r.Topic) || !src.judges(of.Offset)
 }
 
 // ended takes in that it is known where delay topics end, after all that has arrived was read.

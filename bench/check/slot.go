@@ -42,6 +42,7 @@ const (
 	dueUnread                   // when it is due is not known
 	settled                     // it is not waited for any more
 	forgotten                   // it has arrived, and nothing else is remembered of it
+	left                        // its request has left the log: it is known from what stands for it
 )
 
 func (s *slot) is(f flag) bool { return s.flags&f != 0 }
@@ -84,6 +85,7 @@ type source struct {
 // the number of its retry records.
 type retry struct {
 	due, offset, attempt int64
+	first                int64 // when the request was due first
 	count                int
 }
 

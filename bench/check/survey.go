@@ -55,11 +55,12 @@ const (
 // window are the offsets of a partition of which requests are judged.
 type window struct {
 	from, to int64
+	since    int64 // ms: requests from before it that have left the log are judged where they were written since then
 	next     int64 // what lies below was read
 	end      int64 // where the log ended after the last arrival was read; 0: not known
 }
 
-var whole = window{to: math.MaxInt64}
+var whole = window{to: math.MaxInt64, since: math.MaxInt64}
 
 func (w *window) has(offset int64) bool { return offset >= w.from && offset < w.to }
 
@@ -72,6 +73,14 @@ func (c *Checker) Window(topic string, partition int32, from, to int64) {
 	}
 	if src != nil {
 		src.window.from, src.window.to = from, to
+	}
+}
+
+// Since says of a partition that requests are judged, too, that have left its log, if they were written since a time, in ms, and something in its window
+// stands for them: a carried copy, or a retry record.
+func (c *Checker) Since(topic string, partition int32, millis int64) {
+	if src := c.sources[topicPartition{topic, partition}]; src != nil {
+		src.window.since = millis
 	}
 }
 
@@ -110,7 +119,7 @@ func (c *Checker) AddTarget(t Target) {
 
 // Target returns where a record of a delay topic asks to be delivered, or nothing.
 func (c *Checker) Target(r *kgo.Record) string {
-	if src := c.sources[topicPartition{r.Topic, r.Partition}]; src != nil && !src.resolves(r) && !src.carries(r) {
+	if src := c.sources[topicPartition{r.Topic, r.Partition}]; src != nil {
 		return src.route.Expect(src.route.asUsual(r)).Target
 	}
 	return ""
@@ -235,7 +244,7 @@ func (e surveying) untell(why string, name Source, what string, args ...any) {
 // surveyNamed: a cancel that was not answered has taken its request away, or its answer cannot be seen.
 func (e surveying) surveyNamed(n *named) {
 	src := e.source(n.Topic, n.Partition)
-	if src == nil || !src.window.has(n.Offset) || !(judging{&e.Checker}).wasRead(n.Source) {
+	if src == nil || !src.judges(n.Offset) || !(judging{&e.Checker}).wasRead(n.Source) {
 		return
 	}
 	s := src.peek(n.Offset)
@@ -328,42 +337,6 @@ func (e surveying) surveyGroup(g *sharers, id string) {
 // unclear tells whether the first request that has an id may have been left out, because of one outside of the window.
 func (c *ids) unclear(g *sharers, i int) bool {
 	return i == 0 && g.route.OnDuplicate == LeaveOut && g.window.from > 0
-}
-
-// turns are deliveries of lately: of each group of records that keep their order, the last one. It forgets by and by.
-type turns []lastTurn
-
-type lastTurn struct {
-	group  uint64
-	offset int64
-	place  place
-}
-
-const turnsKept = 1 << 18
-
-func newTurns(kept bool) turns {
-	if !kept {
-		return nil
-	}
-	return make(turns, turnsKept)
-}
-
-// judgeTurn finds what is delivered after a later one of its key, target partition and due time.
-func (c judging) judgeTurn(src *source, offset int64, s *slot, r *kgo.Record) {
-	if c.turns == nil || !s.is(requested) || s.is(orLater) {
-		return
-	}
-	if _, again := src.retries[offset]; again || s.is(retried) {
-		return
-	}
-	where := c.places.number(topicPartition{src.topic, src.partition}, 0)
-	group := mix(mix(mix(s.key, uint64(s.due)), uint64(s.place.partition())), uint64(where)) | 1
-	last := &c.turns[group>>20%turnsKept]
-	if last.group == group && last.offset > offset && last.place < s.place {
-		c.fault(Disordered, src.name(offset), r, "at %s, after offset %d with the same key and due %d, at %s", c.places.name(s.place), last.offset, s.due, c.places.name(last.place))
-		return
-	}
-	*last = lastTurn{group, offset, s.place}
 }
 
 // outside tells whether what has arrived is of a request that is not judged.
