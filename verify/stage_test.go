@@ -26,7 +26,6 @@ type stage struct {
 	adm    *kadm.Client
 	config Config
 	began  time.Time // an hour ago
-	marks  map[place]*checkpoint
 }
 
 const group = "duewheel"
@@ -38,7 +37,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	s := &stage{T: t, fake: fake, addr: kgo.SeedBrokers(fake.ListenAddrs()...), began: time.Now().Add(-time.Hour).Truncate(time.Millisecond), marks: make(map[place]*checkpoint)}
+	s := &stage{T: t, fake: fake, addr: kgo.SeedBrokers(fake.ListenAddrs()...), began: time.Now().Add(-time.Hour).Truncate(time.Millisecond)}
 	s.cl = s.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	s.adm = kadm.NewClient(s.cl)
 	s.config = Config{Group: group, Patience: time.Second, Routes: []check.Route{

@@ -274,7 +274,7 @@ func (e surveying) surveyNamed(n *named) {
 	case arrived || s.is(settled) || e.ids.of[n.Source] != nil:
 	case all == 0 && maybe == 0 && s.due <= e.until:
 		e.judgeUnseen(src, n.Offset, s, "was neither delivered nor taken away, and all %d that name it came in vain", len(n.by))
-	case all == 0 && s.due > e.until && !slices.ContainsFunc(n.by, func(by *namer) bool { return e.accepted(by.name) }):
+	case all == 0 && s.due > e.until && !e.taken(n):
 		e.counts.Pending++
 	default:
 		e.take(src, n.Offset, s)
@@ -318,7 +318,7 @@ const whyBefore = "their id may have been had by a request outside of the window
 
 func (e surveying) surveyGroup(g *sharers, id string) {
 	e.judgeMemory(g, id)
-	missing := e.ids.missing(g)
+	missing, pending := e.ids.missing(g), e.pending(g)
 	for i, offset := range g.members {
 		switch s := g.peek(offset); {
 		case s.arrivals > 0 || s.is(settled):
@@ -326,12 +326,40 @@ func (e surveying) surveyGroup(g *sharers, id string) {
 			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
 		case slices.Contains(missing, offset):
 			e.judgeUnseen(g.source, offset, s, "has the id %q, is due, and nothing that came later can have taken it away", id)
-		case s.due > e.until && len(g.takers) == 0:
+		case slices.Contains(pending, offset):
 			e.counts.Pending++
 		default:
 			e.take(g.source, offset, s)
 		}
 	}
+}
+
+// pending are the members that are not due yet, and that nothing has taken away which the group has read: at most one, if it keeps its promises.
+func (e surveying) pending(g *sharers) (all []int64) {
+	takers := g.takers
+	take := func(to int64) {
+		for ; len(takers) > 0 && takers[0] <= to; takers = takers[1:] {
+			if e.accepted(g.name(takers[0])) {
+				all = all[:0]
+			}
+		}
+	}
+	for _, offset := range g.members {
+		s, name := g.peek(offset), g.name(offset)
+		if take(offset); s.arrivals > 0 || s.due <= e.until || g.route.OnDuplicate == LeaveOut && len(all) > 0 {
+			continue
+		}
+		if n := e.namings.called(name, s); n == nil || !e.taken(n) {
+			all = append(all, offset)
+		}
+	}
+	take(math.MaxInt64)
+	return all
+}
+
+// taken tells whether the group has read what takes a request away that is pending.
+func (e surveying) taken(n *named) bool {
+	return slices.ContainsFunc(n.by, func(by *namer) bool { return by.in != inVain && e.accepted(by.name) })
 }
 
 // unclear tells whether the first request that has an id may have been left out, because of one outside of the window.
