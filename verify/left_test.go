@@ -37,7 +37,7 @@ func TestRequestsThatWereCarried(t *testing.T) {
 		says string
 		is   Counts
 	}{
-		"pending": {func(s *stage) { s.left(500) }, nil, "1 have left their delay topic", Counts{Pending: 1}},
+		"pending": {func(s *stage) { s.left(500) }, nil, "1 of them have left their delay topic", Counts{Pending: 1}},
 		"overdue": {func(s *stage) { s.left(30) }, map[string]int64{"overdue": 1}, "delays/0@0: due", Counts{Overdue: 1}},
 		"missing": {func(s *stage) {
 			s.left(30)
@@ -303,7 +303,7 @@ func TestRetriesThatWereCarried(t *testing.T) {
 			}
 			s.write(r)
 			s.resolve("delays", 0, end, 40, 2)
-			s.expect(s.pass(s.verifier()), tt.want, "1 have left their delay topic")
+			s.expect(s.pass(s.verifier()), tt.want, "1 of them have left their delay topic")
 		})
 	}
 }

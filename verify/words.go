@@ -14,7 +14,7 @@ func (r *Report) writeCounts(b *strings.Builder) {
 	line := func(n int64, what string) { fmt.Fprintf(b, "  %*s %s\n", figures, thousands(n), what) }
 	fmt.Fprintf(b, "%s requested\n", thousands(c.Requested))
 	if c.Left > 0 {
-		line(c.Left, "have left their delay topic, where what was carried stands for them")
+		line(c.Left, "of them have left their delay topic, and are judged by what was carried")
 	}
 	line(c.Delivered, "delivered")
 	line(c.DeadLettered, "dead-lettered"+byCode(r.ByCode))
