@@ -23,6 +23,9 @@ FUZZ_FOR ?= 20s
 # How long faults are let loose by make chaos. 30 minutes are more than 200 kills.
 CHAOS_FOR ?= 30m
 
+# The releases of Kafka that make releases tries, separated by commas: the last one of each minor version.
+RELEASES ?= 3.3.2,3.4.1,3.5.2,3.6.2,3.7.2,3.8.1,4.0.1,4.1.1,4.2.0
+
 # How long a soak takes, and how many records are pending meanwhile. SOAK_FOR=2m SOAK_PENDING=200000 is a small one.
 SOAK_FOR     ?= 30m
 SOAK_PENDING ?= 20000000
@@ -32,7 +35,7 @@ packages-with = $$(git grep -l '$(1)' -- 'integration/*_test.go' | sed 's,^,./,;
 
 .DEFAULT_GOAL = help
 .NOTPARALLEL:
-.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos memory docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover soak soak-plot vuln
+.PHONY: help build test check unit sim simulate mutate mutate-quick fuzz integration chaos releases memory docker docker-if-there kafka bench bench-ask bench-look bench-scale bench-size bench-failover soak soak-plot vuln
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -98,6 +101,9 @@ integration: ## tests on a real Kafka; DUEWHEEL_TEST_KAFKA=external|docker|jvm c
 # faults again.
 chaos: ## replicas, connections and brokers break at random for CHAOS_FOR; prints how long recoveries took
 	DUEWHEEL_TEST_CHAOS_FOR=$(CHAOS_FOR) $(GO) test -v -count=1 -timeout 0 -run '^TestChaos$$' ./integration
+
+releases: ## delivery, restarts, cancels, kill -9 and trimming on other releases of Kafka, RELEASES (some ten minutes; Maven fetches each once)
+	DUEWHEEL_TEST_RELEASES=$(RELEASES) $(GO) test -v -count=1 -timeout 0 -run '^TestReleases$$' ./integration
 
 memory: ## the tests of memory in full: five million records due within a second, two million late (some eight minutes, 6 GB of disk)
 	DUEWHEEL_TEST_MEMORY=full $(GO) test -v -count=1 -timeout 0 -run '^TestMemory' ./integration

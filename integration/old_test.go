@@ -8,38 +8,16 @@ import (
 	"time"
 
 	"github.com/duewheel/duewheel/integration/brokers"
-	"github.com/duewheel/duewheel/integration/load"
 	"github.com/duewheel/duewheel/processor"
 )
 
-// The last Kafka whose transactions are of the first kind: delivery, restart and kill -9.
+// The last Kafka whose transactions are of the first kind.
 func TestOldKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what needs a Kafka")
 	}
 	t.Parallel()
 	c := brokers.Start(t, brokers.Options{Version: brokers.Old, Faults: true})
-	t.Run("deliver and restart", func(t *testing.T) {
-		s := newStage(t, c, limited(setting{targets: 3, seed: newSeed(t)}))
-		crowd := load.Config{Records: 5000, Bad: 0.02, LargeBytes: largeBytes, Transactional: 1, Abort: 0.25, Due: []load.Due{
-			{Weight: 1, From: -time.Hour, To: -time.Second},
-			{Weight: 1, To: 3 * time.Second},
-			{Weight: 1, From: 4 * time.Second, To: 6 * time.Second},
-		}}
-		p := s.start(s.replica())
-		s.awaitLive(p, 4)
-		s.load(crowd)
-		s.awaitDelivered(1000)
-		p.stop()
-		t.Logf("stopped with %s", s.watch.Counts().Summary())
-		p = s.start(s.replica())
-		s.load(crowd)
-		s.arrive()
-		p.stop()
-		if report := s.judge(); report.Requested != 10_000 {
-			t.Errorf("%d requests seen", report.Requested)
-		}
-	})
 	t.Run("wrong clock", func(t *testing.T) {
 		newStage(t, c, setting{seed: newSeed(t)}).wrongClock(processor.ExactlyOnce, 10*time.Minute)
 	})
@@ -73,19 +51,5 @@ func TestOldKafka(t *testing.T) {
 		s.awaitLive(one, 4)
 		s.leaveInVain("group nobody's: there is no such group, or it has no members", "nobody's", "two")
 		one.stop()
-	})
-	t.Run("kill", func(t *testing.T) {
-		s := newStage(t, c, setting{partitions: 6, targets: 2, seed: newSeed(t)})
-		k := s.newKiller(2)
-		stop := s.keepLoading(load.Config{Rate: 1000})
-		for k.kills < 5 || k.open < 2 && k.kills < mostKills {
-			k.strike()
-		}
-		stop()
-		s.arrive()
-		k.terminate()
-		report := s.judge()
-		t.Logf("killed %d times, %d of them inside an open transaction; %d requests", k.kills, k.open, report.Requested)
-		k.floor(2)
 	})
 }

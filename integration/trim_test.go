@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
 )
 
@@ -14,7 +15,11 @@ import (
 // a process that starts from nothing finds it.
 func TestTrim(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, shared(t), setting{seed: newSeed(t)})
+	trim(t, shared(t))
+}
+
+func trim(t *testing.T, c *brokers.Cluster) {
+	s := newStage(t, c, setting{seed: newSeed(t)})
 	quick := func(c *replicaConfig) { c.TrimInterval, c.CommitInterval = time.Second, 100*time.Millisecond }
 	p := s.start(s.replica(quick))
 	s.awaitLive(p, 4)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -17,7 +18,7 @@ const (
 
 // Options say what cluster is wanted. The zero value is one node of the latest Kafka with a plain listener.
 type Options struct {
-	// Version of Kafka: Latest or Old. Defaults to Latest.
+	// Version of Kafka, 3.3.0 at least: before that brokers without ZooKeeper were no releases. Defaults to Latest.
 	Version string
 
 	// Nodes is 1 or 3, each of them broker and controller at once. Defaults to 1. Three nodes need about 600 MiB and two to
@@ -114,6 +115,15 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
+// since tells whether the version is that of a release, or a later one.
+func (o *Options) since(major, minor int) bool {
+	var v [3]int
+	if n, err := fmt.Sscanf(o.Version, "%d.%d.%d", &v[0], &v[1], &v[2]); n != len(v) || err != nil {
+		return false
+	}
+	return slices.Compare(v[:2], []int{major, minor}) >= 0
+}
+
 func (o *Options) fill() error {
 	if o.Version == "" {
 		o.Version = Latest
@@ -128,8 +138,8 @@ func (o *Options) fill() error {
 		o.Logf = func(string, ...any) {}
 	}
 	var bad []error
-	if o.Version != Latest && o.Version != Old {
-		bad = append(bad, fmt.Errorf("brokers: version %q is neither %s nor %s", o.Version, Latest, Old))
+	if !o.since(3, 3) {
+		bad = append(bad, fmt.Errorf("brokers: version %q is none, or older than 3.3.0", o.Version))
 	}
 	if o.Nodes != 1 && o.Nodes != 3 {
 		bad = append(bad, fmt.Errorf("brokers: %d nodes; 1 or 3 are possible", o.Nodes))

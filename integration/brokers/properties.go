@@ -49,7 +49,7 @@ func (c *Cluster) properties(n *Node, dataDir string) map[string]string {
 		// longer: where other processes take all cores it may be silent for 2 s, and its partitions would have no leader.
 		p["broker.session.timeout.ms"] = "2000"
 	}
-	if c.options.Version != Old {
+	if c.options.since(4, 0) {
 		p["share.coordinator.state.topic.replication.factor"] = replicas
 		p["share.coordinator.state.topic.min.isr"] = quorum
 	}
