@@ -9,6 +9,7 @@ import (
 
 	"github.com/duewheel/duewheel/integration/brokers"
 	"github.com/duewheel/duewheel/integration/load"
+	"github.com/duewheel/duewheel/processor"
 )
 
 // Other releases of Kafka: delivery, a restart, cancels, kill -9, trimming, and what verify finds. DUEWHEEL_TEST_RELEASES names them, separated by commas; without
@@ -22,7 +23,10 @@ func TestReleases(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			c := brokers.Start(t, brokers.Options{Version: version})
 			t.Run("deliver and restart", func(t *testing.T) { deliverAndRestart(t, c) })
-			t.Run("kill", func(t *testing.T) { killAndAsk(t, c) })
+			t.Run("kill", func(t *testing.T) { killAndAsk(t, c, processor.ProtocolClassic) })
+			if !strings.HasPrefix(version, "3.") { // where KIP-848 is a preview at most
+				t.Run("kill with the consumer protocol", func(t *testing.T) { killAndAsk(t, c, processor.ProtocolConsumer) })
+			}
 			t.Run("trim", func(t *testing.T) { trim(t, c) })
 		})
 	}
@@ -50,9 +54,9 @@ func deliverAndRestart(t *testing.T, c *brokers.Cluster) {
 	}
 }
 
-func killAndAsk(t *testing.T, c *brokers.Cluster) {
+func killAndAsk(t *testing.T, c *brokers.Cluster, protocol processor.Protocol) {
 	s := newStage(t, c, answersCancels(setting{partitions: 6, targets: 2, seed: newSeed(t)}))
-	k := s.newKiller(2)
+	k := s.newKiller(2, func(c *replicaConfig) { c.Protocol = protocol })
 	loaded, asked := s.keepLoading(load.Config{Rate: 1000}), s.newAsker().keepAsking(100)
 	for k.kills < 5 || k.open < 2 && k.kills < mostKills {
 		k.strike()
