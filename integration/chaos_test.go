@@ -16,6 +16,7 @@ import (
 	"github.com/duewheel/duewheel/integration/proxy"
 	"github.com/duewheel/duewheel/processor"
 	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/verify"
 )
 
 const (
@@ -170,12 +171,24 @@ func (a act) play(t *testing.T, seed, stream uint64, table *table) {
 		c.leaveAll()
 		report := c.judge()
 		table.add(c, report)
+		found := c.lookOnlyNow()
 		if a.carry != nil {
-			c.carried(report, i == len(groups)-1)
+			c.carried(report, found, i == len(groups)-1)
 		} else if a.atLeastOnce && (report.Cancels < chaosAsks || report.Doubled == 0) {
 			t.Errorf("too little has happened: %d cancels, %d doubled", report.Cancels, report.Doubled)
 		}
 	}
+}
+
+// lookOnlyNow verifies what has become of all that is there, also of what copies alone are left: nothing is wrong, and nothing is open.
+func (c *chaos) lookOnlyNow() verify.Counts {
+	c.t.Helper()
+	r := c.pass(c.verifier())
+	if expectFaults(c.t, r, nil); r.Counts.Pending+r.Counts.Untold > 0 {
+		c.t.Errorf("all has arrived, and verify says %+v", r.Counts)
+	}
+	c.t.Logf("verify: %+v", r.Counts)
+	return r.Counts
 }
 
 // raise starts the replicas of all groups.
