@@ -205,11 +205,11 @@ func (c *Checker) Requested(r *kgo.Record) {
 	if (relaying{c}).asks(src, written, e); outside {
 		return
 	}
-	c.ask(src, r, from, e)
+	judging{c}.ask(src, r, from, e)
 }
 
 // ask takes a request or a cancel; from is where a cancel was first written that was passed on.
-func (c *Checker) ask(src *source, r *kgo.Record, from Source, e Expectation) {
+func (c judging) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 	forwarded := from != (Source{})
 	if forwarded && e.Outcome == Cancel {
 		c.counts.Forwarded++
@@ -227,7 +227,7 @@ func (c *Checker) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 		return
 	}
 	got := *s
-	judging{c}.want(src, s, r, e)
+	c.want(src, s, r, e)
 	src.fates.request(src.route, r, e)
 	if e.ID != "" {
 		c.ids.request(src, r.Offset, e)
@@ -240,11 +240,11 @@ func (c *Checker) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 		src.large[r.Offset] = large{c.hash.extent(r.Key), c.hash.extent(r.Value)}
 	}
 	if got.arrivals > 0 {
-		judging{c}.judgeLate(src, s, &got, r, e)
+		c.judgeLate(src, s, &got, r, e)
 		c.ended(src.name(r.Offset), s, Codes(got.codes), got.is(died))
 	}
 	if src.route.Emit == emitNone && s.is(mayDeliver) && c.contents != nil {
-		judging{c}.learn(src, s, r, e)
+		c.learn(src, s, r, e)
 	}
 }
 

@@ -57,7 +57,7 @@ func (s standing) adopt(was *kgo.Record) {
 	s.counts.Left++
 	src.scatter(was.Offset / pageSlots)
 	src.at(was.Offset).flags |= left
-	s.ask(src, r, Source{}, e)
+	judging{s.Checker}.ask(src, r, Source{}, e)
 }
 
 // cameBefore tells whether a request has arrived before anything was read that stands for it.

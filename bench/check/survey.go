@@ -76,14 +76,6 @@ func (c *Checker) Window(topic string, partition int32, from, to int64) {
 	}
 }
 
-// Since says of a partition that requests are judged, too, that have left its log, if they were written since a time, in ms, and something in its window
-// stands for them: a carried copy, or a retry record.
-func (c *Checker) Since(topic string, partition int32, millis int64) {
-	if src := c.sources[topicPartition{topic, partition}]; src != nil {
-		src.window.since = millis
-	}
-}
-
 // Reached says that a partition of a delay topic has been read up to an offset, whatever lies there.
 func (c *Checker) Reached(topic string, partition int32, next int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
