@@ -292,7 +292,8 @@ func askLargest(ctx context.Context, adm *kadm.Client, topics []string) (int, er
 		return 0, err
 	}
 	most := 0
-	for topic, f := range all {
+	for _, topic := range topics { // so that of several the first is named
+		f := all[topic]
 		if f.unreadable != nil {
 			return 0, fmt.Errorf("read configuration of %s, for which the right to DescribeConfigs may be missing: %w", topic, f.unreadable)
 		}
