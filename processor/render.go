@@ -34,6 +34,8 @@ type renderer struct {
 	parts   []*part       // that are rendered together
 	named   bool          // the targets of all its records have been named
 
+	resolves bool // the last item has a resolve record
+
 	delivered topics.Delivered // of the last record: neighbours mostly share most of it
 
 	// What the last record's target was found to be: neighbours mostly share it.
@@ -114,8 +116,11 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 			_, _, err = r.delayTopic(ctx, pt.p)
 			overtakes = true
 		}
-		if err == nil {
+		if r.resolves = false; err == nil {
 			err = r.item(ctx, pt, it, now)
+		}
+		if err == nil && r.resolves {
+			err = r.mayResolve(pt.p)
 		}
 		if err != nil {
 			r.back(used)
@@ -303,6 +308,16 @@ func (r *renderer) resolve(pt *part, it *pending.Item, headers []kgo.RecordHeade
 	rec := r.newRecord()
 	rec.Topic, rec.Partition, rec.Headers = pt.p.tp.Topic, pt.p.tp.Partition, headers
 	r.outputs = append(r.outputs, output{rec: rec, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, headers)})
+	r.resolves = true
+}
+
+// mayResolve is an errHeld where writing the delay topic is forbidden: a turn with a resolve record would fail at once, what it writes elsewhere would be
+// in vain, and the next one would do the same. One that is in trouble otherwise is tried, since this partition of it may be well.
+func (r *renderer) mayResolve(p *partition) error {
+	if st := r.targets.Of([]byte(p.tp.Topic)).State.Load(); !st.Writable() && st.Denied == targets.Forbidden {
+		return errHeld{fmt.Sprintf("delay topic %s: %s", p.tp.Topic, st.Why)}
+	}
+	return nil
 }
 
 // notReady is why nothing may be produced to a target now.
