@@ -25,7 +25,7 @@ func askFor(right string, err error, topics ...string) error {
 	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		return err
 	}
-	return fmt.Errorf("%w: ask for the right to %s %s (kafka-acls.sh --add --operation %[2]s --topic %s)", err, right, strings.Join(topics, ", "), strings.Join(topics, " --topic "))
+	return fmt.Errorf("%w: ask for the right to %s %s (kafka-acls.sh --add --operation %[2]s --topic %[4]s)", err, right, strings.Join(topics, ", "), strings.Join(topics, " --topic "))
 }
 
 // askToWrite adds to an error of a produce which right is missing. To a producer that may write no topic at all brokers refuse the cluster, since
