@@ -295,31 +295,6 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 	return nil
 }
 
-// resolved renders the resolve record of an item that needs one.
-func (r *renderer) resolved(pt *part, it *pending.Item) {
-	it.Dead = true
-	if it.Resolve || it.Leaves() {
-		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
-	}
-}
-
-// resolve renders a resolve record.
-func (r *renderer) resolve(pt *part, it *pending.Item, headers []kgo.RecordHeader) {
-	rec := r.newRecord()
-	rec.Topic, rec.Partition, rec.Headers = pt.p.tp.Topic, pt.p.tp.Partition, headers
-	r.outputs = append(r.outputs, output{rec: rec, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, headers)})
-	r.resolves = true
-}
-
-// mayResolve is an errHeld where writing the delay topic is forbidden: a turn with a resolve record would fail at once, what it writes elsewhere would be
-// in vain, and the next one would do the same. One that is in trouble otherwise is tried, since this partition of it may be well.
-func (r *renderer) mayResolve(p *partition) error {
-	if st := r.targets.Of([]byte(p.tp.Topic)).State.Load(); !st.Writable() && st.Denied == targets.Forbidden {
-		return errHeld{fmt.Sprintf("delay topic %s: %s", p.tp.Topic, st.Why)}
-	}
-	return nil
-}
-
 // notReady is why nothing may be produced to a target now.
 func notReady(st *targets.State) string {
 	if st.Status == targets.Unknown {
