@@ -120,7 +120,7 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 			err = r.item(ctx, pt, it, now)
 		}
 		if err == nil && r.resolves {
-			err = r.mayResolve(pt.p)
+			err = mayResolve(r, pt.p)
 		}
 		if err != nil {
 			r.back(used)

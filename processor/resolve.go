@@ -28,7 +28,7 @@ func (r *renderer) resolve(pt *part, it *pending.Item, headers []kgo.RecordHeade
 
 // mayResolve is an errHeld while the delay topic refuses what is written to this partition of it: a turn with a resolve record would fail, what it writes
 // elsewhere would be in vain, and the next one would do the same.
-func (r *renderer) mayResolve(p *partition) error {
+func mayResolve(r *renderer, p *partition) error {
 	t := r.targets.Of([]byte(p.tp.Topic))
 	st := t.State.Load()
 	why := st.Against(p.tp.Partition)
