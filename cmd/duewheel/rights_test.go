@@ -67,3 +67,25 @@ func TestCreateWithoutTheRightToDescribe(t *testing.T) {
 		t.Errorf("printed %q, %v", out, err)
 	}
 }
+
+// Who may not look at a group, or not change it, is told what to ask for.
+func TestGroupWithoutRights(t *testing.T) {
+	describe := kfake.ACL{Resource: kmsg.ACLResourceTypeGroup, Name: "g", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationDescribe, Allow: true}
+	for _, test := range []struct {
+		args string
+		acls []kfake.ACL
+		want string
+	}{
+		{"leave host-1", nil, "ask for the right to Describe the group g (kafka-acls.sh --add --operation Describe --group g)"},
+		{"checkpoints reset -t delays --to-beginning --force", nil, "ask for the right to Describe the group g (kafka-acls.sh --add --operation Describe --group g)"},
+		{"checkpoints reset -t delays --to-beginning --force", []kfake.ACL{describe}, "ask for the right to Read the group g (kafka-acls.sh --add --operation Read --group g)"},
+	} {
+		_, as := allowed(t, append(test.acls, onTopic("delays", kmsg.ACLOperationRead))...)
+		if out, _, err := both(t, append([]string{"topics", "create"}, as("root")...)...); err != nil {
+			t.Fatal(out, err)
+		}
+		if out, _, err := both(t, append(strings.Fields(test.args), as("wheel")...)...); err == nil || !strings.HasSuffix(err.Error(), test.want) {
+			t.Errorf("%s: printed %q, %v", test.args, out, err)
+		}
+	}
+}
