@@ -110,7 +110,11 @@ func reasons(s *processor.Stats, partitions int) (why []string) {
 	if len(s.Outside) > 0 {
 		why = append(why, "not in the group: "+strings.Join(s.Outside, "; "))
 	}
-	if partitions > 0 {
+	switch partitions {
+	case 0:
+	case 1:
+		why = append(why, "1 partition is not live, or held up")
+	default:
 		why = append(why, fmt.Sprintf("%d partitions are not live, or held up", partitions))
 	}
 	if len(why) == 0 {

@@ -58,7 +58,7 @@ func TestProbes(t *testing.T) {
 		{"a topic that it has no rights to", "/readyz", fake{ready: true, stats: processor.Stats{Topics: []processor.TopicStats{{Topic: "t", Untrimmed: "no Delete", Uncarried: "no DescribeConfigs"}}}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"the topic t is not trimmed: no Delete; what is pending in the topic t is not carried for its age: no DescribeConfigs\"\n}\n"},
 		{"several reasons", "/readyz", fake{rest: []processor.PartitionStats{stopped}, stats: processor.Stats{ClockTrouble: "the clock is ahead", Outside: []string{"lane 1: no"}}}, nil, 503,
-			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead; not in the group: lane 1: no; 1 partitions are not live, or held up\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
+			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead; not in the group: lane 1: no; 1 partition is not live, or held up\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
 		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},
 		{"partitions that are not live", "/readyz", fake{rest: []processor.PartitionStats{restoring, stopped}}, nil, 503, `{
   "ready": false,

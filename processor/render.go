@@ -34,6 +34,8 @@ type renderer struct {
 	parts   []*part       // that are rendered together
 	named   bool          // the targets of all its records have been named
 
+	resolves bool // the last item has a resolve record
+
 	delivered topics.Delivered // of the last record: neighbours mostly share most of it
 
 	// What the last record's target was found to be: neighbours mostly share it.
@@ -114,8 +116,11 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 			_, _, err = r.delayTopic(ctx, pt.p)
 			overtakes = true
 		}
-		if err == nil {
+		if r.resolves = false; err == nil {
 			err = r.item(ctx, pt, it, now)
+		}
+		if err == nil && r.resolves {
+			err = mayResolve(r, pt.p)
 		}
 		if err != nil {
 			r.back(used)
@@ -288,21 +293,6 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 		r.resolve(pt, it, topics.Resolve(p.mark, first.Offset, first.Due, first.Offset))
 	}
 	return nil
-}
-
-// resolved renders the resolve record of an item that needs one.
-func (r *renderer) resolved(pt *part, it *pending.Item) {
-	it.Dead = true
-	if it.Resolve || it.Leaves() {
-		r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
-	}
-}
-
-// resolve renders a resolve record.
-func (r *renderer) resolve(pt *part, it *pending.Item, headers []kgo.RecordHeader) {
-	rec := r.newRecord()
-	rec.Topic, rec.Partition, rec.Headers = pt.p.tp.Topic, pt.p.tp.Partition, headers
-	r.outputs = append(r.outputs, output{rec: rec, kind: outResolve, item: it, part: pt, size: topics.RecordSize(nil, nil, headers)})
 }
 
 // notReady is why nothing may be produced to a target now.

@@ -99,6 +99,39 @@ func TestSimReadRightTaken(t *testing.T) {
 	})
 }
 
+// While the delay topic refuses what is written to it, because a right is missing or because it is compacted, a record that has to be dead-lettered and
+// whose end that topic must tell waits, and what comes behind it in its partition. Other partitions go on, brokers are not asked at full speed, nothing
+// is written in vain again and again, and the cause is named.
+func TestSimResolveRefused(t *testing.T) {
+	for _, e := range []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.InvalidRecord} {
+		t.Run(e.Message, func(t *testing.T) {
+			guarantees(t, worldConfig{partitions: 2}, func(w *world) { resolveRefused(w, e) })
+		})
+	}
+}
+
+func resolveRefused(w *world, e *kerr.Error) {
+	refused, other := forTarget("forbidden", "refused", in(time.Hour)), request("elsewhere", in(time.Second))
+	other.Partition = 1
+	w.send(request("pending", in(2*time.Minute)), refused, other)
+	fault := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: simTopic, Err: e, Count: -1})
+	a := w.start("a", nil)
+	w.within(10*time.Second, "the other partition goes on", func() bool { return w.watch.Counts().Delivered == 1 })
+	time.Sleep(30 * time.Second)
+	if ok, why := a.p.Ready(); ok || !strings.Contains(why[0].Error, e.Message) {
+		w.t.Errorf("ready %v: %+v", ok, why)
+	}
+	if n := a.requests()[kmsg.Produce]; fault.Hits() < 3 || n > 100 {
+		w.t.Errorf("%d produce requests, %d refused", n, fault.Hits())
+	}
+	if n := a.lines.Load(); n > mostLines {
+		w.t.Errorf("%d lines in the log", n)
+	}
+	fault.Remove()
+	w.within(5*time.Second, "ready again", func() bool { ok, _ := a.p.Ready(); return ok && w.watch.Counts().DeadLettered > 0 })
+	w.finish()
+}
+
 // ofProcesses leaves out what the checker fetches.
 func ofProcesses(req kmsg.Request) bool {
 	f, ok := req.(*kmsg.FetchRequest)

@@ -50,10 +50,10 @@ type Expect struct {
 // make something else than they were asked for.
 type Created struct {
 	Topic       string
-	Existed     bool // and was left as it is
-	Partitions  int32
+	Existed     bool  // and was left as it is
+	Partitions  int32 // this, and what follows, as asked for where it may not be looked at
 	Replication int16
-	Configs     map[string]string // what was set; as asked for where it may not be read
+	Configs     map[string]string // what was set
 }
 
 // Create makes the delay topics, dead letter topics and the audit topic that are missing, as
@@ -213,7 +213,7 @@ func (c *creation) create(ctx context.Context, topic string, partitions int32, m
 		}
 		c.err = errors.Join(c.err, fmt.Errorf("create topic %s: %w", topic, err))
 	default:
-		c.made = append(c.made, Created{Topic: topic, Configs: set})
+		c.made = append(c.made, Created{Topic: topic, Partitions: partitions, Replication: c.replication, Configs: set})
 	}
 }
 
@@ -243,7 +243,7 @@ func (c *creation) settle(ctx context.Context) error {
 		err = untilKnown(ctx, func() error { return lookInto(ctx, c.adm, topics, all) })
 	}
 	for i := range c.made {
-		if f, ok := all[c.made[i].Topic]; ok {
+		if f, ok := all[c.made[i].Topic]; ok && f.missing == nil {
 			c.made[i].becomes(f)
 		}
 	}

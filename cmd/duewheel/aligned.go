@@ -8,11 +8,14 @@ import (
 )
 
 // aligned writes a table: cells end with tabs, lines with newlines, and a column is as wide as its widest cell in lines that follow each other, and two
-// blanks. Unlike text/tabwriter it knows that some characters take two columns of a terminal, and some none.
+// blanks; one that is wider than mostPadded sticks out. Unlike text/tabwriter it knows that some characters take two columns of a terminal, and some none.
 type aligned struct {
 	w     io.Writer
 	lines strings.Builder // since the last Flush
 }
+
+// mostPadded is how wide a column gets by itself: what stands behind one long id is not pushed out of sight in every row.
+const mostPadded = 64
 
 func newAligned(w io.Writer) *aligned { return &aligned{w: w} }
 
@@ -35,10 +38,10 @@ func (t *aligned) Flush() error {
 		for from := 0; from < len(rows); {
 			to, widest := from, 0
 			for ; to < len(rows) && c < len(rows[to])-1; to++ { // what follows the last tab of a line is of no column
-				widest = max(widest, displaywidth.String(rows[to][c]))
+				widest = max(widest, min(displaywidth.String(rows[to][c]), mostPadded))
 			}
 			for _, row := range rows[from:to] {
-				row[c] += strings.Repeat(" ", widest+2-displaywidth.String(row[c]))
+				row[c] += strings.Repeat(" ", max(widest-displaywidth.String(row[c]), 0)+2)
 			}
 			from = max(to, from+1)
 		}

@@ -50,6 +50,21 @@ func TestAlignedIsTabwriter(t *testing.T) {
 	})
 }
 
+// One long id does not push what stands behind all others out of sight.
+func TestAlignedLong(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	var b strings.Builder
+	w := newAligned(&b)
+	fmt.Fprint(w, "ID\tKEY\nreminder\tk\n"+long+"\tk\n")
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	blanks := strings.Repeat(" ", mostPadded)
+	if want := "ID" + blanks + "KEY\nreminder" + blanks[:mostPadded-6] + "k\n" + long + "  k\n"; b.String() != want {
+		t.Errorf("got\n%s, want\n%s", b.String(), want)
+	}
+}
+
 // What is cut takes no more columns than it may, and no character is cut in two.
 func TestClipped(t *testing.T) {
 	for _, test := range []struct {

@@ -164,7 +164,7 @@ func (r *replay) partitionsOf(ctx context.Context, topic string) (int, error) {
 		err = details[topic].Err
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look up the delay topic %s: %w", topic, err)
+		return 0, askFor("Write", fmt.Errorf("look up the delay topic %s: %w", topic, err), topic)
 	}
 	if r.partitions == nil || len(r.partitions) >= mostWords {
 		r.partitions, r.stamps = map[string]int{}, map[string]bool{}

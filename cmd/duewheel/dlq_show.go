@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -20,6 +21,7 @@ import (
 func newDLQShowCommand(f *flags) *cobra.Command {
 	var c choice
 	var output string
+	var much shows
 	cmd := &cobra.Command{
 		Use:   "show [<topic>/]<partition>@<offset>...",
 		Short: "Show dead letters with all that they hold",
@@ -46,12 +48,13 @@ is one, and in hexadecimal otherwise.`,
 				if err != nil {
 					return err
 				}
-				return showLetters(cmd.OutOrStdout(), found, output)
+				return showLetters(cmd.OutOrStdout(), found, output, much.most(cmd.OutOrStdout()))
 			})
 		},
 	}
 	c.addTopics(cmd)
 	addOutput(cmd, &output)
+	much.addTo(cmd)
 	return cmd
 }
 
@@ -80,7 +83,7 @@ func (l *letters) all(ctx context.Context, places []string, mustExist bool) ([]*
 	return found, joinLines(errs...)
 }
 
-func showLetters(w io.Writer, all []*letter, output string) error {
+func showLetters(w io.Writer, all []*letter, output string, most int) error {
 	if output == "json" {
 		enc := json.NewEncoder(w)
 		for _, l := range all {
@@ -94,7 +97,7 @@ func showLetters(w io.Writer, all []*letter, output string) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := l.show(w); err != nil {
+		if err := l.show(w, most); err != nil {
 			return err
 		}
 	}
@@ -120,8 +123,8 @@ func (l *letter) written() []kgo.RecordHeader {
 	return topics.AppendReplayed(nil, l.record.Headers, "", l.prefix)
 }
 
-// show prints all of a dead letter for people.
-func (l *letter) show(w io.Writer) error {
+// show prints a dead letter for people, with so many bytes of its key and of its value at most.
+func (l *letter) show(w io.Writer, most int) error {
 	fmt.Fprintf(w, "%s, written %s\n", l.place(), formatTime(l.record.Timestamp))
 	t := newAligned(w)
 	row := func(name, value string) {
@@ -151,10 +154,10 @@ func (l *letter) show(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if err := showBytes(w, "key", l.record.Key); err != nil {
+	if err := showBytes(w, "key", l.record.Key, most); err != nil {
 		return err
 	}
-	return showBytes(w, "value", l.record.Value)
+	return showBytes(w, "value", l.record.Value, most)
 }
 
 // oneLine is a header's value in full.
@@ -162,8 +165,41 @@ func oneLine(b []byte) string {
 	return brief(b, max(2*len(b), 1)+16)
 }
 
-// showBytes prints a key or a value: JSON, text, or hexadecimal.
-func showBytes(w io.Writer, name string, b []byte) error {
+// shows is how much of a key and of a value is shown.
+type shows struct{ whole bool }
+
+func (s *shows) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&s.whole, "whole", false, "show all of a long value on a terminal, too")
+}
+
+// mostOnScreen is how much of a value a terminal gets, some 50 lines of hexadecimal.
+const mostOnScreen = 4096
+
+// most is how many bytes are to be written of a key or a value, as it is shown; 0: all.
+func (s *shows) most(w io.Writer) int {
+	if s.whole || !isScreen(w) {
+		return 0
+	}
+	return mostOnScreen
+}
+
+// shortened is what is shown of a long text, and how to see the rest.
+func shortened(text string, most int) string {
+	if most == 0 || len(text) <= most {
+		return text
+	}
+	text = text[:most]
+	if i := strings.LastIndexByte(text, '\n'); i > 0 {
+		text = text[:i]
+	}
+	for !utf8.ValidString(text) { // but for the last character it is
+		text = text[:len(text)-1]
+	}
+	return text + "\n… cut; --whole shows all"
+}
+
+// showBytes prints a key or a value, so many bytes of it at most: JSON, text, or hexadecimal.
+func showBytes(w io.Writer, name string, b []byte, most int) error {
 	var text, form string
 	var pretty bytes.Buffer
 	const inText = "\n\t\r"
@@ -181,7 +217,7 @@ func showBytes(w io.Writer, name string, b []byte) error {
 	default:
 		text, form = hex.Dump(b), "hex"
 	}
-	text = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ")
+	text = strings.ReplaceAll(shortened(strings.TrimSuffix(text, "\n"), most), "\n", "\n  ")
 	_, err := fmt.Fprintf(w, "%s (%s, %s)\n  %s\n", name, form, topics.Plural(len(b), "byte"), text)
 	return err
 }

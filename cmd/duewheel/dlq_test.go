@@ -315,13 +315,35 @@ func TestShowBytes(t *testing.T) {
 		{"a\x1b[31m", "x (hex, 6 bytes)\n  00000000  61 1b 5b 33 31 6d                                 |a.[31m|\n"},
 	} {
 		var b strings.Builder
-		if err := showBytes(&b, "x", []byte(test.in)); err != nil || b.String() != test.want {
+		if err := showBytes(&b, "x", []byte(test.in), 0); err != nil || b.String() != test.want {
 			t.Errorf("%q: got %q, %v", test.in, b.String(), err)
 		}
 	}
 	var b strings.Builder
-	if err := showBytes(&b, "x", nil); err != nil || b.String() != "x null\n" {
+	if err := showBytes(&b, "x", nil, 0); err != nil || b.String() != "x null\n" {
 		t.Errorf("null: %q, %v", b.String(), err)
+	}
+}
+
+// On a terminal a long value ends with a word of how to see all of it, at the end of a line where it has lines, and no character is cut in two.
+func TestShowBytesOnATerminal(t *testing.T) {
+	for _, test := range []struct {
+		in   string
+		most int
+		want string
+	}{
+		{"hello\nworld\n", 12, "x (text, 12 bytes)\n  hello\n  world\n"},
+		{"hello\nworld\n", 8, "x (text, 12 bytes)\n  hello\n  … cut; --whole shows all\n"},
+		{"ü-ü-ü", 4, "x (text, 8 bytes)\n  ü-\n  … cut; --whole shows all\n"},
+		{strings.Repeat("\x01", 32), 80, "x (hex, 32 bytes)\n  00000000  01 01 01 01 01 01 01 01  01 01 01 01 01 01 01 01  |................|\n  … cut; --whole shows all\n"},
+	} {
+		var b strings.Builder
+		if err := showBytes(&b, "x", []byte(test.in), test.most); err != nil || b.String() != test.want {
+			t.Errorf("%q: got %q, %v", test.in, b.String(), err)
+		}
+	}
+	if most := (&shows{}).most(&strings.Builder{}); most != 0 {
+		t.Errorf("what is no terminal gets %d bytes", most)
 	}
 }
 

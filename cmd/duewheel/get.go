@@ -27,6 +27,7 @@ type getting struct {
 	output   string
 	audit    string
 	patience time.Duration
+	shows
 }
 
 const defaultPatience = 700 * time.Millisecond
@@ -76,6 +77,7 @@ An id is looked for in everything that may be pending.`,
 	p.StringVar(&o.audit, "audit", "", "audit `topic`; without it that of the configuration")
 	lengthFlag(p, &o.patience, "patience", defaultPatience, "how long to look for what has cancelled or replaced it; 0: not at all")
 	addOutput(cmd, &o.output)
+	o.addTo(cmd)
 	return cmd
 }
 
@@ -265,7 +267,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 // print is for people.
 func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) error {
 	r := one.record
-	fmt.Fprintf(w, "%s/%d@%d, written %s, %s\n", row.Topic, row.Partition, r.Offset, local(r.Timestamp.In(v.Now.Location())), relative(r.Timestamp, v.Now))
+	fmt.Fprintf(w, "%s/%d@%d, %s\n", row.Topic, row.Partition, r.Offset, writtenAt(r.Timestamp, v.Now))
 	t := newAligned(w)
 	line := func(name, value string) {
 		if value != "" {
@@ -293,7 +295,7 @@ func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) 
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if err := showBytes(w, "key", r.Key); err != nil {
+	if err := showBytes(w, "key", r.Key, o.most(w)); err != nil {
 		return err
 	}
 	return o.showValue(w, r.Value)
@@ -305,7 +307,7 @@ func (o *getting) showValue(w io.Writer, b []byte) error {
 	var pretty bytes.Buffer
 	switch {
 	case o.as == "auto" || len(b) == 0:
-		return showBytes(w, "value", b)
+		return showBytes(w, "value", b, o.most(w))
 	case o.as == "hex":
 		text = hex.Dump(b)
 	case o.as == "json":
@@ -321,7 +323,7 @@ func (o *getting) showValue(w io.Writer, b []byte) error {
 			return '\ufffd'
 		}, string(b))
 	}
-	text = strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ")
+	text = strings.ReplaceAll(shortened(strings.TrimSuffix(text, "\n"), o.most(w)), "\n", "\n  ")
 	_, err := fmt.Fprintf(w, "value (%s, %s)\n  %s\n", o.as, topics.Plural(len(b), "byte"), text)
 	return err
 }

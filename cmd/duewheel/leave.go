@@ -51,7 +51,7 @@ func leave(ctx context.Context, cl *kgo.Client, s settings, instances []string, 
 	}
 	members, err := staticMembers(ctx, cl, s.Group)
 	if err != nil {
-		return fmt.Errorf("group %s: %w", s.Group, err)
+		return askOfGroup("Describe", fmt.Errorf("group %s: %w", s.Group, err), s.Group)
 	}
 	var gone []staticMember
 	var names, there []string
@@ -66,7 +66,7 @@ func leave(ctx context.Context, cl *kgo.Client, s settings, instances []string, 
 	}
 	for _, m := range gone {
 		if err := m.remove(ctx, cl, s.Group); err != nil {
-			return fmt.Errorf("take %s out of group %s: %w", m.instance, s.Group, err)
+			return askOfGroup("Read", fmt.Errorf("take %s out of group %s: %w", m.instance, s.Group, err), s.Group)
 		}
 	}
 	fmt.Fprintf(stdout, "left group %s: %s\n", s.Group, orNone(names))

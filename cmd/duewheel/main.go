@@ -38,10 +38,10 @@ func told(ctx context.Context, err error) error {
 	switch {
 	case why == nil:
 		return err
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("ended by %w", why)
 	case strings.HasPrefix(err.Error(), why.Error()): // and more, such as where to go on
 		return fmt.Errorf("ended by %w", err)
+	case errors.Is(err, context.Canceled), errors.Is(err, why):
+		return fmt.Errorf("ended by %w", why)
 	}
 	return err
 }

@@ -57,6 +57,9 @@ func TestToldOfASignal(t *testing.T) {
 	if got := told(ctx, read).Error(); got != "ended by signal interrupt" {
 		t.Error(got)
 	}
+	if got := told(ctx, fmt.Errorf("read delays/0 at offset 5 of 7: %w", context.Cause(ctx))).Error(); got != "ended by signal interrupt" {
+		t.Error(got)
+	}
 	if got := told(ctx, fmt.Errorf("%w; 6 dead letters replayed before that", context.Cause(ctx))).Error(); got != "ended by signal interrupt; 6 dead letters replayed before that" {
 		t.Error(got)
 	}
@@ -82,6 +85,23 @@ func TestIDsAreWhole(t *testing.T) {
 	for onScreen, want := range map[bool]string{true: "\t" + uuid + "xxx…\t" + uuid + "\t", false: "\t" + uuid + strings.Repeat("x", 200) + "\t" + uuid + "\t"} {
 		if line := string(new(pendingList).table(v, io.Discard, onScreen).render(row)); !strings.Contains(line, want) {
 			t.Errorf("on a screen: %v: %q", onScreen, line)
+		}
+	}
+}
+
+// When a record was written is told as it is: by a clock that is ahead, or not at all.
+func TestWrittenAt(t *testing.T) {
+	for _, test := range []struct {
+		at   time.Time
+		want string
+	}{
+		{lookNow.Add(-5 * time.Second), "written " + local(lookNow.Add(-5*time.Second)) + ", 5 s ago"},
+		{lookNow.Add(55 * time.Minute), "written " + local(lookNow.Add(55*time.Minute)) + ", by a clock that is 55 m ahead of this one"},
+		{lookNow.Add(20 * time.Millisecond), "written " + local(lookNow) + ", now"}, // while it was looked for
+		{time.UnixMilli(-1), "without a timestamp"},
+	} {
+		if got := writtenAt(test.at, lookNow); got != test.want {
+			t.Errorf("of %v: %s, want %s", test.at, got, test.want)
 		}
 	}
 }

@@ -114,11 +114,11 @@ func (r *resetting) run(ctx context.Context, adm *kadm.Client, s settings, stdou
 func commitReset(ctx context.Context, adm *kadm.Client, group string, rows []checkpointRow, offsets kadm.Offsets, stdout io.Writer) error {
 	done, err := adm.CommitOffsets(ctx, group, offsets)
 	if err != nil {
-		return fmt.Errorf("commit offsets of group %s: %w", group, err)
+		return askOfGroup("Read", fmt.Errorf("commit offsets of group %s: %w", group, err), group)
 	}
 	for _, row := range rows {
 		if o, _ := done.Lookup(row.Topic, row.Partition); o.Err != nil {
-			return fmt.Errorf("commit offset of %s/%d: %w", row.Topic, row.Partition, o.Err)
+			return askOfGroup("Read", fmt.Errorf("commit offset of %s/%d: %w", row.Topic, row.Partition, o.Err), group)
 		}
 		was := "nothing"
 		if row.Offset != nil {
@@ -186,7 +186,7 @@ func (r *checkpointRow) resetTo(offset int64, id kadm.TopicID, routes []routeSet
 func mustBeEmpty(ctx context.Context, adm *kadm.Client, group string) error {
 	described, err := adm.DescribeGroups(ctx, group)
 	if err != nil {
-		return fmt.Errorf("describe group %s: %w", group, err)
+		return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, err), group)
 	}
 	g := described[group]
 	members, groupState := len(g.Members), g.State
@@ -196,7 +196,7 @@ func mustBeEmpty(ctx context.Context, adm *kadm.Client, group string) error {
 		case err == nil && newer[group].Err == nil:
 			members, groupState = len(newer[group].Members), newer[group].State
 		case g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound):
-			return fmt.Errorf("describe group %s: %w", group, g.Err)
+			return askOfGroup("Describe", fmt.Errorf("describe group %s: %w", group, g.Err), group)
 		}
 	}
 	if members > 0 || !slices.Contains([]string{"", "Empty", "Dead"}, groupState) {

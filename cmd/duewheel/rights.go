@@ -25,7 +25,7 @@ func askFor(right string, err error, topics ...string) error {
 	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		return err
 	}
-	return fmt.Errorf("%w: ask for the right to %s %s (kafka-acls.sh --add --operation %[2]s --topic %s)", err, right, strings.Join(topics, ", "), strings.Join(topics, " --topic "))
+	return fmt.Errorf("%w: ask for the right to %s %s (kafka-acls.sh --add --operation %[2]s --topic %[4]s)", err, right, strings.Join(topics, ", "), strings.Join(topics, " --topic "))
 }
 
 // askToWrite adds to an error of a produce which right is missing. To a producer that may write no topic at all brokers refuse the cluster, since
@@ -43,6 +43,14 @@ func askForGroup(err error, group string) error {
 		return err
 	}
 	return fmt.Errorf("%w: what is pending follows from what the group %s has committed: ask for the right to Describe that group (kafka-acls.sh --add --operation Describe --group %[2]s)", err, group)
+}
+
+// askOfGroup adds to an error which right to a group is missing, for whatever it is that was to be done with it.
+func askOfGroup(right string, err error, group string) error {
+	if !errors.Is(err, kerr.GroupAuthorizationFailed) {
+		return err
+	}
+	return fmt.Errorf("%w: ask for the right to %s the group %s (kafka-acls.sh --add --operation %[2]s --group %[3]s)", err, right, group)
 }
 
 // listTopics describes topics, each with an error of its own: where we lack a right to one of them, kadm answers for none.

@@ -72,6 +72,20 @@ func relative(t, now time.Time) string {
 	}
 }
 
+// writtenAt says when a record was written, by its timestamp.
+func writtenAt(t, now time.Time) string {
+	ahead := t.Sub(now)
+	switch {
+	case t.UnixMilli() < 0:
+		return "without a timestamp"
+	case ahead >= time.Second:
+		return "written " + local(t.In(now.Location())) + ", by a clock that is " + span2(ahead) + " ahead of this one"
+	case ahead > 0: // while it was looked for
+		return "written " + local(t.In(now.Location())) + ", now"
+	}
+	return "written " + local(t.In(now.Location())) + ", " + relative(t, now)
+}
+
 // rounded is relative for a time that was asked for as so far from now: in 5 m, and not in 4 m 59 s.
 func rounded(t, now time.Time) string {
 	d := t.Sub(now).Round(time.Millisecond)

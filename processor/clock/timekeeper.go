@@ -107,9 +107,17 @@ func (k *Keeper) failed(ctx context.Context, err error) {
 		return
 	}
 	if k.clock.goWithout(err) {
-		k.log.Warn("brokers do not say what time it is, so the clock of this machine cannot be compared with theirs", "error", err,
-			"todo", "allow Write and Describe on transactional ids that begin with "+k.group+"-, and see to it that this machine keeps time")
+		k.log.Warn("brokers do not say what time it is, so the clock of this machine cannot be compared with theirs", "error", err, "todo", k.todo(err))
 	}
+}
+
+// todo is what a person has to do about it. A transaction names the group, so it takes the right to that, too.
+func (k *Keeper) todo(err error) string {
+	right := "Write and Describe on transactional ids that begin with " + k.group + "-"
+	if errors.Is(err, kerr.GroupAuthorizationFailed) {
+		right = "Read on the group " + k.group
+	}
+	return "allow " + right + ", and see to it that this machine keeps time"
 }
 
 // isNeverTold reports an error that brokers go on giving until a person has acted.

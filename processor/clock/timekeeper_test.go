@@ -48,3 +48,15 @@ func TestIsNeverTold(t *testing.T) {
 		}
 	}
 }
+
+// What is to be done says which right is missing.
+func TestTodoNamesTheRight(t *testing.T) {
+	for err, want := range map[error]string{
+		kerr.TransactionalIDAuthorizationFailed: "allow Write and Describe on transactional ids that begin with g-, and see to it that this machine keeps time",
+		kerr.GroupAuthorizationFailed:           "allow Read on the group g, and see to it that this machine keeps time",
+	} {
+		if got := (&Keeper{group: "g"}).todo(fmt.Errorf("begin: %w", err)); got != want {
+			t.Errorf("of %v: %s", err, got)
+		}
+	}
+}

@@ -137,7 +137,7 @@ func (ts *Table) replace(t *Target, old, n *State) {
 // look makes a new state of what metadata says.
 func (ts *Table) look(old *State, d kadm.TopicDetail, takes Limits, now time.Time) *State {
 	n := *old
-	n.Asked, n.Takes, n.well = now, takes, false
+	n.Asked, n.Takes, n.well, n.sound = now, takes, false, soundOf(d, takes.minISR)
 	switch denied, fault := denial(d), faultOf(d, takes.minISR); {
 	case denied != 0:
 		ts.deny(&n, denied, now)
@@ -207,14 +207,32 @@ func faultOf(d kadm.TopicDetail, minISR int) string {
 		return d.Err.Error()
 	}
 	for _, p := range d.Partitions {
-		if p.Leader < 0 || p.Err != nil && !errors.Is(p.Err, kerr.ReplicaNotAvailable) {
-			return "a partition has no leader"
-		}
-		if len(p.ISR) < min(minISR, len(p.Replicas)) {
-			return "a partition has fewer replicas in sync than min.insync.replicas"
+		if fault := faultIn(p, minISR); fault != "" {
+			return fault
 		}
 	}
 	return ""
+}
+
+// faultIn is why nothing can be written to a partition.
+func faultIn(p kadm.PartitionDetail, minISR int) string {
+	switch {
+	case p.Leader < 0, p.Err != nil && !errors.Is(p.Err, kerr.ReplicaNotAvailable):
+		return "a partition has no leader"
+	case len(p.ISR) < min(minISR, len(p.Replicas)):
+		return "a partition has fewer replicas in sync than min.insync.replicas"
+	}
+	return ""
+}
+
+// soundOf says of each partition whether it can be written to.
+func soundOf(d kadm.TopicDetail, minISR int) []bool {
+	sound := make([]bool, len(d.Partitions))
+	for i := range sound {
+		p, ok := d.Partitions[int32(i)]
+		sound[i] = ok && faultIn(p, minISR) == ""
+	}
+	return sound
 }
 
 // lookPause is when to look again: at one in trouble soon, and then at longer intervals.

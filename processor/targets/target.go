@@ -46,6 +46,7 @@ type State struct {
 	Failures int
 	tryAt    time.Time
 	well     bool   // metadata has nothing against it
+	sound    []bool // nor against these partitions, by number
 	keeps    keeper // an id that waits for it to take the end of a transaction
 }
 
@@ -158,6 +159,17 @@ func (t *Target) Succeeded() {
 
 // Writable reports whether records may be produced to it: if need be, on trial.
 func (s *State) Writable() bool { return s.Status == Ready || s.Status == OnTrial }
+
+// Against is why a record for one of its partitions would be refused, as far as that is known: "" for nothing, also while another one is in trouble.
+func (s *State) Against(partition int32) string {
+	switch {
+	case s.Writable(), s.Status == Unknown:
+		return ""
+	case !s.well && s.Denied == 0 && int(partition) < len(s.sound) && s.sound[partition]:
+		return ""
+	}
+	return s.Why
+}
 
 // Counts count what was delivered to a target. Turns add, every goroutine may read.
 type Counts struct {

@@ -73,6 +73,38 @@ func TestTargetStatus(t *testing.T) {
 	}
 }
 
+// Where a partition of a topic has no leader, the others take records; what is refused by any other answer concerns all of them.
+func TestAgainstAPartition(t *testing.T) {
+	leaderless, readOnly := wellTopic(), wellTopic()
+	leaderless.Partitions[1] = kadm.PartitionDetail{Leader: -1}
+	readOnly.AuthorizedOperations = []kadm.ACLOperation{kmsg.ACLOperationDescribe, kmsg.ACLOperationRead}
+	const noLeader, forbidden = "a partition has no leader", "writing to it is forbidden (TOPIC_AUTHORIZATION_FAILED)"
+	for _, test := range []struct {
+		name   string
+		answer kadm.TopicDetail
+		fails  error
+		want   [2]string // of partitions 0 and 1
+	}{
+		{"not looked up", kadm.TopicDetail{}, nil, [2]string{}},
+		{"well", wellTopic(), nil, [2]string{}},
+		{"without a leader of partition 1", leaderless, nil, [2]string{"", noLeader}},
+		{"read only", readOnly, nil, [2]string{forbidden, forbidden}},
+		{"not to be described", kadm.TopicDetail{Err: kerr.LeaderNotAvailable}, nil, [2]string{kerr.LeaderNotAvailable.Error(), kerr.LeaderNotAvailable.Error()}},
+		{"refusing", wellTopic(), kerr.InvalidRecord, [2]string{kerr.InvalidRecord.Error(), kerr.InvalidRecord.Error()}},
+	} {
+		ts := testTable(time.Second)
+		o := ts.Of([]byte("orders"))
+		if test.name != "not looked up" {
+			o.State.Store(ts.look(notLooked, test.answer, defaultLimits, time.Now()))
+		}
+		if test.fails != nil {
+			ts.Failed("orders", test.fails, nil)
+		}
+		st := o.State.Load()
+		equal(t, test.name, [2]string{st.Against(0), st.Against(1)}, test.want)
+	}
+}
+
 // A target that has made a turn fail is not well because it looks well: it is left alone for a
 // while, longer each time, and then tried. What metadata shows to be wrong needs no such pause.
 func TestTargetOnTrial(t *testing.T) {
