@@ -132,6 +132,35 @@ func TestTargetThatMayNotBeRead(t *testing.T) {
 	}
 }
 
+// A target that a request names, that no route allows and that is not there, is nothing to look at: that a right to it is missing, as it is to all that does not
+// exist where rights are given by name, does not matter.
+func TestAbsentTargetThatNoRouteAllows(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0].Allow = append(s.config.Routes[0].Allow, "allowed-*")
+	q := s.request(0, "delay-until="+millis(s.at(1)), "delay-target-topic=ordesr")
+	s.write(s.condemned(q, "target_not_allowed"))
+	s.request(0, "delay-until="+millis(s.at(100)), "delay-target-topic=allowed-1")
+	s.resolve("delays", 0, 2, 30, 1)
+	s.fake.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		r := req.(*kmsg.MetadataRequest)
+		resp := r.ResponseKind().(*kmsg.MetadataResponse)
+		for _, asked := range r.Topics {
+			if name := *asked.Topic; name != "ordesr" && name != "allowed-1" {
+				return nil, nil, false
+			}
+			refused := kmsg.NewMetadataResponseTopic()
+			refused.Topic, refused.ErrorCode = asked.Topic, kerr.TopicAuthorizationFailed.Code
+			resp.Topics = append(resp.Topics, refused)
+		}
+		return resp, nil, len(resp.Topics) > 0
+	})
+	r := s.pass(s.verifier())
+	if s.expect(r, nil, "1 dead-lettered"); !slices.Equal(r.Denied, []string{"allowed-1"}) {
+		t.Errorf("denied %v", r.Denied)
+	}
+}
+
 // A target that is made anew between two passes is read from its new beginning, and what lay there before is gone.
 func TestTargetIsMadeAnew(t *testing.T) {
 	s := newStage(t)

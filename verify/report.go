@@ -64,6 +64,7 @@ type Window struct {
 	Since      int64  `json:"since,omitempty"`   // ms: 0 is ever since. Of a delay topic the first request, of others the first delivery that is left
 	Cut        bool   `json:"cut,omitempty"`     // what lay before is gone
 	Unknown    bool   `json:"unknown,omitempty"` // since when is not known: no delivery is left
+	Undated    bool   `json:"undated,omitempty"` // a delay topic has requests without a timestamp
 }
 
 // Found is one kind of what was found.
@@ -222,6 +223,10 @@ func (w Window) String() string {
 	switch {
 	case w.Unknown:
 		return s + "its older part is gone, and no delivery is left that tells since when it is whole"
+	case w.Undated && w.Cut:
+		return s + "all that is left of it; some requests have no timestamp"
+	case w.Undated:
+		return s + "whole; some requests have no timestamp"
 	case w.Kind == "delay" && w.Since == 0 && w.Cut:
 		return s + "no requests; what lay there is gone"
 	case w.Kind == "delay" && w.Since == 0:

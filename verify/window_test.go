@@ -93,6 +93,21 @@ func TestCheckpointsThatSayNothing(t *testing.T) {
 	}
 }
 
+// A request without a timestamp is from no time, and what was delivered of it at any time is found.
+func TestRequestWithoutATimestamp(t *testing.T) {
+	s := newStage(t)
+	long := s.at(-10_000)
+	q := s.write(&kgo.Record{Topic: "delays", Timestamp: time.UnixMilli(-1), Headers: headers("delay-until="+millis(long), "delay-target-topic=orders")})
+	r := s.delivered(q, -10_000)
+	s.write(r)
+	s.ask(0, 200)
+	s.resolve("delays", 0, 2, 30, 1)
+	s.expect(s.pass(s.verifier()), nil, "delay delays: whole; some requests have no timestamp")
+	s.cut("delays", 0, 1)
+	s.write(&kgo.Record{Topic: "delays", Timestamp: time.UnixMilli(-1), Headers: headers("delay-until="+millis(s.at(300)), "delay-target-topic=orders")})
+	s.expect(s.pass(s.verifier()), nil, "delay delays: all that is left of it; some requests have no timestamp")
+}
+
 // The window is what was written from a time on and before another one.
 func TestFromTo(t *testing.T) {
 	s := newStage(t)

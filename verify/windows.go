@@ -46,7 +46,11 @@ func (s *survey) windows() (all []Window) {
 				continue
 			}
 			w.Partitions++
-			if p.first != unread && (w.Since == 0 || p.first < w.Since) {
+			switch {
+			case p.first == unread:
+			case p.first < 0:
+				w.Undated = true
+			case w.Since == 0 || p.first < w.Since:
 				w.Since = p.first
 			}
 			w.Cut = w.Cut || p.start > 0 && p.from == p.start

@@ -263,6 +263,8 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 	e.Due = min(e.Due+rt.jitter(r.Partition, r.Offset), latest)
 	if limit := rt.MaxDelay.Milliseconds(); limit > 0 {
 		switch ahead := e.Due - timestamp; {
+		case timestamp < 0: // when it came is not known
+			e.doubt(TooFarAhead)
 		case ahead > limit+doubtful.Milliseconds():
 			e.refuse(TooFarAhead | DueOutOfRange)
 		case ahead > limit:

@@ -364,6 +364,7 @@ func TestDLQSaysWhatIsWrong(t *testing.T) {
 		{"--code unknown_taget: there is no such code; the nearest is unknown_target, and all are no_due, ", inBoth(filters, "--code", "unknown_taget")},
 		{`--header "=x": name=value, or a name alone`, inBoth(filters, "-H", "=x")},
 		{`--since "yesterday": a time such as 2027-01-01T09:00+01:00, or how long ago, such as 90s, 1h or 2d`, inBoth(filters, "--since", "yesterday")},
+		{`--since "5": a time such as 2027-01-01T09:00+01:00, or how long ago, such as 90s, 1h or 2d (as a time since 1970 it lies before 1973, or after 5138)`, inBoth(filters, "--since", "5")},
 		{`(it has no offset, and what hour it is depends on where: `, inBoth(filters, "--since", "2027-01-01T09:00")},
 		{`--until "5": a time such as`, inBoth(filters, "--until", "5")},
 		{"--since 1h is not before --until 2h: nothing lies between them", inBoth(filters, "--since", "1h", "--until", "2h")},

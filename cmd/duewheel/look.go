@@ -97,7 +97,11 @@ func readInstant(flag, text, or string) (time.Time, error) {
 	if err != nil {
 		var why *topics.Refusal
 		errors.As(err, &why)
-		return time.Time{}, fmt.Errorf("--%s %q: a time such as 2027-01-01T09:00+01:00, or %s (%s)", flag, text, or, why.Message)
+		because := why.Message
+		if why.Code == topics.CodeDueOutOfRange { // which speaks to those who write requests
+			because = "as a time since 1970 it lies before 1973, or after 5138"
+		}
+		return time.Time{}, fmt.Errorf("--%s %q: a time such as 2027-01-01T09:00+01:00, or %s (%s)", flag, text, or, because)
 	}
 	return time.UnixMilli(millis), nil
 }

@@ -118,7 +118,7 @@ func (ts *Table) leave(name string, trouble func(*State) *State) {
 		if t.only {
 			n.tryAt = earlier(n.tryAt, time.Now().Add(onlyPause))
 		}
-		if t.State.CompareAndSwap(old, n) {
+		if tell := n.tell(time.Now()); t.State.CompareAndSwap(old, n) && tell {
 			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", n.Why, "in", time.Until(n.tryAt).Round(time.Millisecond))
 		}
 	}

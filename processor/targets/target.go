@@ -45,6 +45,7 @@ type State struct {
 	// tried with one record, and not before tryAt.
 	Failures int
 	tryAt    time.Time
+	told     telling
 	well     bool   // metadata has nothing against it
 	sound    []bool // nor against these partitions, by number
 	keeps    keeper // an id that waits for it to take the end of a transaction
@@ -128,6 +129,24 @@ func (s *State) failed(why error, keeps keeper, now time.Time) *State {
 		n.Denied, n.deniedSince = Forbidden, now
 	}
 	return &n
+}
+
+// telling is what was said of a target in trouble, and when.
+type telling struct {
+	why string
+	at  time.Time
+}
+
+// tellAgain is after what time it is said once more that a target is in the same trouble still, which each trial has shown.
+const tellAgain = time.Minute
+
+// tell reports whether it is to be said what trouble a target is in.
+func (s *State) tell(now time.Time) bool {
+	if s.told.why == s.Why && now.Sub(s.told.at) < tellAgain {
+		return false
+	}
+	s.told = telling{s.Why, now}
+	return true
 }
 
 // toTry reports that a target that made turns fail looks well and has been left alone for long enough.

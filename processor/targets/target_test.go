@@ -1,10 +1,12 @@
 package targets
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -102,6 +104,30 @@ func TestAgainstAPartition(t *testing.T) {
 		}
 		st := o.State.Load()
 		equal(t, test.name, [2]string{st.Against(0), st.Against(1)}, test.want)
+	}
+}
+
+// What is wrong with a target is said when it is found, and not by each trial that finds the same.
+func TestTroubleIsToldOnce(t *testing.T) {
+	var log bytes.Buffer
+	ts := New(time.Second, time.Second, slog.New(slog.NewTextHandler(&log, nil)))
+	o := ts.Of([]byte("orders"))
+	for i, test := range []struct {
+		fails error
+		ago   time.Duration // that it was told before
+		tells bool
+	}{
+		{kerr.InvalidRecord, 0, true}, {kerr.InvalidRecord, 0, false}, {kerr.NotLeaderForPartition, 0, true}, {kerr.NotLeaderForPartition, 0, false},
+		{kerr.NotLeaderForPartition, tellAgain, true}, {kerr.NotLeaderForPartition, tellAgain - time.Second, false},
+	} {
+		again := *o.State.Load()
+		again.Status, again.told.at = OnTrial, again.told.at.Add(-test.ago)
+		o.State.Store(&again)
+		log.Reset()
+		ts.Failed("orders", test.fails, nil)
+		if told := strings.Contains(log.String(), "target is in trouble"); told != test.tells {
+			t.Errorf("failure %d, %v: told %v, want %v", i, test.fails, told, test.tells)
+		}
 	}
 }
 
