@@ -11,6 +11,9 @@ import (
 // settings are those of a route that its parser depends on. A scope has some, and others in which an owner may find it configured. What holds for a record is what
 // the owner was told that has found O at or below it, and O has passed it.
 type settings struct {
+	fixed       bool // the delay
+	prefix      bool // another one than is usual
+	keyed       bool // the key of a record is its id
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration
 	jitter      time.Duration
@@ -44,21 +47,41 @@ func (v *life) replaces(e *entry) bool {
 
 // configured: an owner begins, with settings that hold for what no other one has accepted.
 func (v *life) configured(c state.Checkpoint) {
-	from := c.Offset
-	if len(c.Parsers) == 0 { // all that tells is gone
-		from = 0
-	}
-	v.held = slices.DeleteFunc(v.held, func(s since) bool { return s.from >= from })
-	v.held = append(v.held, since{from, v.usual})
-	if v.changed {
-		v.held[len(v.held)-1].settings = v.others
-	}
+	v.holds(c)
 	if v.settled(c.LowWater) != v.settled(c.Offset) {
 		v.note("read by others")
 	}
-	for offset := from; offset < v.end(); offset++ {
+	for offset := range v.end() {
 		v.putOff(&v.log[offset])
 	}
+}
+
+// holds has the settings hold that an owner is told, from O on; or from the end of the log, where what lies before it was written for a queue.
+func (v *life) holds(c state.Checkpoint) {
+	from, told := c.Offset, v.told()
+	if len(c.Parsers) == 0 { // all that tells is gone
+		v.held, from = nil, 0
+	}
+	if n := len(v.held); n > 0 {
+		last := v.held[n-1]
+		if last.settings == told {
+			return
+		}
+		if last.fixed && c.LowWater == c.Offset {
+			from = v.end()
+		}
+		from = max(from, last.from)
+	}
+	v.held = slices.DeleteFunc(v.held, func(s since) bool { return s.from >= from })
+	v.held = append(v.held, since{from, told})
+}
+
+// told are the settings of an owner that begins.
+func (v *life) told() settings {
+	if v.changed {
+		return v.others
+	}
+	return v.usual
 }
 
 // owns is what an owner is told that begins.
@@ -69,20 +92,16 @@ func (v *life) owns() Env {
 	return v.env
 }
 
-// putOff adds jitter to when a request is due, where that is what holds.
-func (v *life) putOff(e *entry) {
-	if !e.request() || e.what == unparsable || e.due == 0 || v.queue {
-		return
-	}
-	p, err := topics.ParserFor(mustRoute(v.routeWith(v.settled(e.Offset))).Spec())
-	v.must(err)
-	e.due = e.asked + p.Jitter(testMark, e.Offset)
-}
-
 // routeWith is the route of a scope with some settings.
 func (s *scope) routeWith(of settings) topics.Route {
 	r := testRoute(true)
 	r.Target, r.OnDuplicate, r.Remember, r.Jitter = "orders", of.onDuplicate, of.remember, of.jitter
-	r.ReplacesLate, r.CancelsAnswered = s.forgiving, s.forgiving
+	r.Keyed = of.keyed
+	if r.ReplacesLate, r.CancelsAnswered = s.forgiving && !of.fixed, s.forgiving && !of.fixed; of.fixed {
+		r.Delay = secondDue * time.Millisecond
+	}
+	if of.prefix {
+		r.Prefix = otherPrefix
+	}
 	return r
 }

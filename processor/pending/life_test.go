@@ -49,6 +49,7 @@ type life struct {
 
 	begun              int64 // where a person has reset the checkpoint to
 	given              mask  // what lay below: it has left nothing
+	outdated           bool  // the follower has not seen that
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
 	refusedAside       mask // refused, and the store has kept it
@@ -173,10 +174,12 @@ func (v *life) restore(warm *Follower) {
 	}
 	v.configured(c)
 	c.Parsers = WithParser(c, v.owns().Route.Spec(), v.end())
+	was := v.p
 	var err error
 	v.p, err = New(v.owns(), c, v.end(), v.now)
 	v.must(err)
 	v.p.Trust(1 << 60)
+	v.changedKind(was)
 	v.taken, v.beside, v.carry, v.refusedAside = nil, nil, nil, 0
 	defer func() { v.p.Pass(v.logStart) }()
 	v.until = max(v.stable, v.p.ownEnd)
@@ -186,7 +189,7 @@ func (v *life) restore(warm *Follower) {
 	}
 	store := v.storeOf(v.own)
 	if warm != nil {
-		got, ok, err := warm.HandOver(store, c)
+		got, ok, err := warm.HandOver(store, v.p.committed)
 		v.must(err)
 		if ok {
 			v.note("handed over")
@@ -194,12 +197,12 @@ func (v *life) restore(warm *Follower) {
 			return
 		}
 	}
-	v.p.Use(store, v.inherit(store, c, v.until), v.now, shortWindow)
+	v.p.Use(store, v.inherit(store, v.p.committed, v.until), v.now, shortWindow)
 }
 
 func (v *life) inherit(store *state.Partition, c state.Checkpoint, end int64) Inherited {
 	pos, _ := store.Position()
-	got, err := Inherit(never, v.env.Route, store, c, v.logStart, end)
+	got, err := Inherit(never, v.owns().Route, store, c, v.logStart, end)
 	v.must(err)
 	if got.Pending() > 0 {
 		v.note("inherited")
@@ -221,7 +224,7 @@ func (v *life) storeOf(of int) *state.Partition {
 
 // append makes the log longer.
 func (v *life) append(e entry) {
-	e.seen, e.asked = v.now, e.due
+	e.seen, e.until = v.now, e.due
 	v.putOff(&e)
 	v.log = append(v.log, e)
 	if !v.open {
@@ -233,9 +236,11 @@ func (v *life) append(e entry) {
 func (v *life) produce(what rune) {
 	reads := v.p.live && v.p.position == v.stable && !v.open
 	if e := (entry{what: what}); e.naming() {
-		v.append(v.naming(what))
+		e, other := v.naming(what), v.writesOther()
+		e.writeAs(other)
+		v.append(e)
 	} else {
-		v.append(v.request(what, v.end(), v.base))
+		v.append(v.request(what, v.writesOther(), v.end(), v.base))
 	}
 	v.been.requests++
 	if reads {
@@ -333,6 +338,10 @@ func (v *life) happen(unseen bool) {
 		by := int64(-1)
 		if it.By > 0 && it.By >= pt.To.Offset {
 			by = it.By
+		}
+		if it.Refusal != nil && v.isCopy(it.Offset) {
+			v.note("refused as a copy")
+			v.given |= bit(seq)
 		}
 		if it.Dead = v.dead && it.Leaves(); it.Dead {
 			v.deadLettered |= bit(seq)
@@ -440,7 +449,9 @@ func (v *life) crash(happened bool, left int) {
 func (v *life) takeOver(happened bool) {
 	v.gone(happened)
 	f := v.f
-	v.own, v.f = 1-v.own, nil
+	if v.own, v.f = 1-v.own, nil; v.owns().Route.Delay > 0 {
+		f = nil // a process with that route keeps nothing warm of it
+	}
 	v.restore(f)
 }
 
@@ -473,6 +484,7 @@ func (v *life) gone(happened bool) {
 // follow begins to follow the checkpoint, or follows a newer one.
 func (v *life) follow() {
 	c := v.committed
+	v.outdated = false
 	if v.f == nil {
 		store := v.storeOf(1 - v.own)
 		var err error

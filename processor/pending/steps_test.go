@@ -29,6 +29,11 @@ func init() { // whose steps use each other
 		requests("a request comes that is due 1 ms after that", dueAfter),
 		requests("a request comes that is due 1 ms before that", dueBefore),
 		requests("a request comes that is due last", dueFar),
+		requests("a request comes that is due by the delay of its route", plainNow),
+		requests("a request comes that is due later by the delay of its route", plainAhead),
+		requests("a request comes that has the id by one prefix", asksByOne),
+		requests("a request comes that cancels the id by another prefix", namesByOne),
+		requests("a request comes that has no value", noValue),
 		requests("a request comes for another target", elsewhere),
 		requests("a request with the id comes for another target", elsewhereN),
 		requests("a request comes that is refused", notAllowed),
@@ -148,6 +153,11 @@ func init() { // whose steps use each other
 			v.p.Forgo()
 		}},
 		{"there is a store again", func(v *life) bool { return v.storeless && v.stored && v.undisturbed() }, func(v *life) {
+			if v.p.Ordered() {
+				v.storeless = false
+				v.newStore(v.own)
+				return
+			}
 			if v.readAgain(); !v.p.leaving {
 				v.storeless = false
 				v.newStore(v.own)
@@ -211,7 +221,7 @@ func (v *life) fingerprint() uint64 {
 		h.put(of, v.takenBy[of])
 	}
 	for _, e := range v.log {
-		if h.put(int64(e.what), e.of, e.from); v.queue {
+		if h.put(int64(e.what), e.of, e.from); v.p.Ordered() {
 			h.put(e.seen)
 		}
 	}

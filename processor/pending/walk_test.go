@@ -107,7 +107,13 @@ func randomScope(r *rand.Rand) scope {
 			s.others.jitter = 3 * time.Millisecond
 		}
 	}
+	if s.most.changes > 0 && one(2) {
+		s.another(r)
+	}
 	befores := []func(*life){nil, nil, oneDelivered}
+	if s.fixed || s.prefix || s.keyed {
+		return s
+	}
 	if s.stored && !s.tight {
 		befores = append(befores, halfDelivered, halfNamedDelivered, halfLeftDelivered, twoSpilt, idAndMore)
 	}
@@ -125,6 +131,33 @@ func randomScope(r *rand.Rand) scope {
 	return s
 }
 
+// another has owners find the route configured as another sort, or with another prefix.
+func (s *scope) another(r *rand.Rand) {
+	one := func(of int) bool { return r.IntN(of) == 0 }
+	if one(2) {
+		s.sorts += string("glf"[r.IntN(3)]) + string("glf"[r.IntN(3)])
+		if s.others = (settings{fixed: true}); one(3) && !s.followed {
+			s.fixed, s.others = true, settings{onDuplicate: s.onDuplicate, remember: s.remember}
+			s.onDuplicate, s.remember = 0, 0
+		}
+		if s.most.carries > 0 && one(2) {
+			s.most.resets = max(s.most.resets, 1)
+		}
+	}
+	if one(3) && !s.fixed && !s.others.fixed {
+		s.sorts = "pjznbadN"[r.IntN(8):] + s.sorts + "N"
+		if s.others.keyed = true; one(2) {
+			s.keyed, s.others.keyed = true, one(2)
+		}
+	}
+	if one(2) {
+		s.sorts += string("AX"[r.IntN(2)])
+		if s.others.prefix = true; one(3) {
+			s.prefix, s.others.prefix = true, false
+		}
+	}
+}
+
 // beforeOf is the name of what has happened before a scope begins.
 func beforeOf(s *scope) string {
 	if s.before == nil {
@@ -135,8 +168,8 @@ func beforeOf(s *scope) string {
 }
 
 func (s *scope) told() string {
-	return fmt.Sprintf("scope{queue: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, forgiving: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
-		s.queue, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.forgiving, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
+	return fmt.Sprintf("scope{queue: %v, fixed: %v, prefix: %v, keyed: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, forgiving: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
+		s.queue, s.fixed, s.prefix, s.keyed, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.forgiving, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
 }
 
 // walk goes on at random, and then does all that is left to do.
@@ -421,17 +454,20 @@ func TestWalksOfBefore(t *testing.T) {
 			it is decided what cancels do`,
 			scope{stored: true, sorts: "iZC", onDuplicate: topics.DuplicateIgnored, remember: remembered, most: counts{requests: 3, crashes: 1, failures: 1, carries: 1, losses: 1}}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.ready(t)
-			defer c.close()
-			all := stepsOf(t, c.path)
-			path, why := c.again(all)
-			if why != "" {
-				t.Fatal(why + told(path))
-			}
-			equal(t, "the list of steps", told(path), told(all))
-		})
+		t.Run(c.name, func(t *testing.T) { c.walksAgain(t, c.path) })
 	}
+}
+
+// walksAgain walks along a path that has shown a fault.
+func (s *scope) walksAgain(t *testing.T, names string) {
+	s.ready(t)
+	defer s.close()
+	all := stepsOf(t, names)
+	path, why := s.again(all)
+	if why != "" {
+		t.Fatal(why + told(path))
+	}
+	equal(t, "the list of steps", told(path), told(all))
 }
 
 // farAndDue: one record is due when all else is over, and one now.
