@@ -64,6 +64,8 @@ const (
 	passedOld  = 'w' // the same, and takes nothing that was written later than some
 	cancelAway = 'V' // cancels a request of another partition
 	noValue    = 'N' // due at the second due time, and where keys are ids it cancels the id
+	atOnce     = 't' // to be retried: when it came is not known
+	carriedOn  = 'T' // a turn could not deliver it, and has appended it to be tried again
 	resolveOf  = 'r'
 	copied     = '@'
 	marker     = 'm'

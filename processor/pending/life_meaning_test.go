@@ -23,8 +23,21 @@ func (v *life) putOff(e *entry) {
 	if e.what, e.asked = e.meant(by); was != e.what {
 		v.note("understood otherwise")
 	}
+	if e.what == atOnce {
+		v.note("to be retried")
+	}
+	if by.keyed && e.hasID() {
+		v.note("by its key")
+	}
 	if cp := v.copyStandingFor(e.Offset); cp != nil && e.asked != cp.due {
-		e.what, e.due, e.asked = dueAhead, cp.due, cp.due // the copy tells when it is due, and of what it says nothing else is known
+		e.what, e.due, e.asked = dueAhead, cp.due, cp.due // the copy tells when it is due, and of what it says nothing else is known but its key
+		switch {
+		case !by.keyed || e.other == by.prefix:
+		case string(e.Key) == "id":
+			e.what = hasID
+		case string(e.Key) == "other":
+			e.what = hasOther
+		}
 		return
 	}
 	if e.due = e.asked; e.due == 0 || by.jitter == 0 {
@@ -32,7 +45,11 @@ func (v *life) putOff(e *entry) {
 	}
 	p, err := topics.ParserFor(mustRoute(v.routeWith(by)).Spec())
 	v.must(err)
-	e.due += p.Jitter(testMark, e.Offset)
+	if jitter := p.Jitter(testMark, e.Offset); e.sort == carriedOn {
+		e.asked -= jitter // as its handle has it
+	} else {
+		e.due += jitter
+	}
 }
 
 // copyStandingFor is the copy of a record that was given up.
@@ -47,6 +64,12 @@ func (v *life) copyStandingFor(offset int64) *entry {
 
 // meant is what a parser takes a record for, and when that is due without jitter.
 func (e *entry) meant(by settings) (what rune, due int64) {
+	if e.sort == carriedOn {
+		return e.sort, e.until
+	}
+	if by.retry {
+		return e.meantToRetry(by)
+	}
 	if what, due = e.meantByHeaders(by); !by.keyed {
 		return what, due
 	}
@@ -57,6 +80,23 @@ func (e *entry) meant(by settings) (what rune, due int64) {
 		due = 0
 	}
 	return what, due
+}
+
+// misnames reports whether a handle names a record that is due at another time by now: without a store nobody knows of what is far.
+func (v *life) misnames(e *entry) bool {
+	return v.storeless && e.naming() && e.of >= 0 && e.handle != 0 && e.handle != v.log[e.of].asked
+}
+
+// meantToRetry is that of a retry route, where a record says no more than what it cancels.
+func (e *entry) meantToRetry(by settings) (what rune, due int64) {
+	ours := e.other == by.prefix || e.isForwarded()
+	if strings.ContainsRune("kcoCDvVWw", e.sort) && ours {
+		return e.sort, 0
+	}
+	if e.sort == namesByOne && by.prefix {
+		return cancelID, 0
+	}
+	return atOnce, topics.AtOnce
 }
 
 // meantByHeaders is that where the key says nothing.

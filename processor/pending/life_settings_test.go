@@ -1,7 +1,9 @@
 package pending
 
 import (
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/duewheel/duewheel/state"
@@ -14,6 +16,7 @@ type settings struct {
 	fixed       bool // the delay
 	prefix      bool // another one than is usual
 	keyed       bool // the key of a record is its id
+	retry       bool // records come back that a consumer could not process
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration
 	jitter      time.Duration
@@ -100,8 +103,49 @@ func (s *scope) routeWith(of settings) topics.Route {
 	if r.ReplacesLate, r.CancelsAnswered = s.forgiving && !of.fixed, s.forgiving && !of.fixed; of.fixed {
 		r.Delay = secondDue * time.Millisecond
 	}
+	if of.retry {
+		r.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: triesAgain * time.Millisecond, Factor: 1, Max: triesAgain * time.Millisecond}, MaxAttempts: 3}
+		r.ReplacesLate = false
+	}
 	if of.prefix {
 		r.Prefix = otherPrefix
 	}
 	return r
+}
+
+// another has owners find the route configured as another sort, or with another prefix.
+func (s *scope) another(r *rand.Rand) {
+	one := func(of int) bool { return r.IntN(of) == 0 }
+	if one(2) {
+		s.sorts += string("glf"[r.IntN(3)]) + string("glf"[r.IntN(3)])
+		if s.others = (settings{fixed: true}); one(3) && !s.followed {
+			s.fixed, s.others = true, settings{onDuplicate: s.onDuplicate, remember: s.remember}
+			s.onDuplicate, s.remember = 0, 0
+		}
+		if s.most.carries > 0 && one(2) {
+			s.most.resets = max(s.most.resets, 1)
+		}
+	}
+	if one(3) && !s.fixed && !s.others.fixed {
+		s.sorts = "pjznbadN"[r.IntN(8):] + s.sorts + "N"
+		if s.others.keyed = true; one(2) {
+			s.keyed, s.others.keyed = true, one(2)
+		}
+	}
+	if one(4) && !s.fixed && !s.keyed {
+		s.others = settings{retry: true, prefix: s.others.prefix}
+		s.most.resets = 0 // else what was carried would have another key than it
+		s.sorts = strings.Map(func(sort rune) rune {
+			if strings.ContainsRune("qQxRnZ", sort) || strings.ContainsRune("kcv", sort) && (!s.stored || s.most.failures > 0) {
+				return -1 // what a handle names has another key by now, and without a store it is not known which
+			}
+			return sort
+		}, s.sorts)
+	}
+	if one(2) {
+		s.sorts += string("AX"[r.IntN(2)])
+		if s.others.prefix = true; one(3) {
+			s.prefix, s.others.prefix = true, false
+		}
+	}
 }

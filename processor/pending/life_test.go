@@ -3,7 +3,6 @@ package pending
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -53,7 +52,7 @@ type life struct {
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
 	refusedAside       mask // refused, and the store has kept it
-	dead               bool // the turn cannot deliver
+	dead, tries        bool // the turn cannot deliver, for good or for now
 	deadLettered       mask // by such a turn, or at least once with a resolve record; at least once it may be pending again after a crash, until the resolve record is read
 }
 
@@ -356,9 +355,11 @@ func (v *life) happen(unseen bool) {
 			end, pt.To.Appended = v.end(), true
 		}
 	}
-	for _, e := range v.carry {
+	for _, e := range append(v.carriedOn(pt), v.carry...) {
 		v.open = true
-		e.Offset = v.end()
+		if e.Offset = v.end(); e.sort == carriedOn {
+			v.soon |= bit(e.Offset) // it is not audited as accepted
+		}
 		v.append(e)
 		end, pt.To.Appended = v.end(), true
 	}
@@ -479,34 +480,4 @@ func (v *life) gone(happened bool) {
 		v.accepted &= bit(v.committed.Offset) - 1
 		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
 	}
-}
-
-// follow begins to follow the checkpoint, or follows a newer one.
-func (v *life) follow() {
-	c := v.committed
-	v.outdated = false
-	if v.f == nil {
-		store := v.storeOf(1 - v.own)
-		var err error
-		v.f, err = Follow(v.env, c, store, v.inherit(store, c, math.MaxInt64))
-		v.must(err)
-		v.tail = v.f.p.position
-		return
-	}
-	was := v.f.p.committed
-	jumped, err := v.f.Follow(c)
-	v.must(err)
-	if jumped {
-		v.note("began anew")
-		v.tail = v.f.p.position
-	}
-	v.nothing = !jumped && was.Offset == c.Offset && was.Watermark == c.Watermark && was.LowWater == c.LowWater
-}
-
-// readAhead is the follower's next record.
-func (v *life) readAhead() {
-	_, err := v.f.Accept(v.log[v.tail].Record)
-	v.must(err)
-	v.must(v.f.Sync())
-	v.tail++
 }

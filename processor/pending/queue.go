@@ -145,7 +145,7 @@ func (q *queue) hold(r *kgo.Record, h held) {
 }
 
 // copied takes in a copy. What it stands for is resolved, as is all below O, unless that was given up: then it has a due time of its own, which is
-// refused here as that of a request is.
+// refused here as that of a request is. A resolve record says so, since O may stop short of another copy.
 func (q *queue) copied(r *kgo.Record, c topics.Copy) {
 	key := state.Key{Due: c.Due, Seq: c.Seq}
 	if _, resolved := q.lost.keys[key]; resolved || c.From >= q.lost.below {
@@ -153,7 +153,7 @@ func (q *queue) copied(r *kgo.Record, c topics.Copy) {
 	}
 	q.lost.names(key) // another copy of it may come
 	run := appendCopy(nil, r, 0, origin{c.Seq, c.From})
-	q.add(held{key: key, offset: r.Offset, ref: q.near.put(0, run, false), size: int32(len(run)), refusal: &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize,
+	q.add(held{key: key, offset: r.Offset, ref: q.near.put(0, run, false), size: int32(len(run)), resolve: true, refusal: &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize,
 		Message: "the delay of this topic is fixed by its route by now, so a record that was carried cannot have its own"}})
 }
 

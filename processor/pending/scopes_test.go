@@ -53,7 +53,7 @@ type scope struct {
 }
 
 // counts are how often something has happened, or may.
-type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets, anews, changes int }
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets, anews, changes, tries int }
 
 var scopes = []scope{
 	{name: "in memory", sorts: "panj", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},

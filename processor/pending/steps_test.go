@@ -90,6 +90,14 @@ func init() { // whose steps use each other
 			v.happen(false)
 			v.dead = false
 		}},
+		{"the turn happens, and what it cannot deliver is carried on", func(v *life) bool {
+			return len(v.taken) > 0 && !v.p.Ordered() && v.been.tries < v.most.tries && v.end() < walkLog && slices.ContainsFunc(v.taken[0].Items, func(it Item) bool { return deliverable(&it) })
+		}, func(v *life) {
+			v.been.tries++
+			v.tries = true
+			v.happen(false)
+			v.tries = false
+		}},
 		{"the memory of what was delivered ends", func(v *life) bool { return v.remembers() && v.now < v.base+forgetDue }, func(v *life) {
 			v.now = v.base + forgetDue
 			v.latest = v.now
@@ -270,7 +278,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews), int64(c.changes))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews), int64(c.changes), int64(c.tries))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {

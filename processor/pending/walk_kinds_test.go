@@ -31,6 +31,23 @@ func TestWalksToAQueue(t *testing.T) {
 			the checkpoint is reset to a copy
 			it goes live`,
 			"refused as a copy", scope{sorts: "i", others: fixed, most: counts{requests: 1, carries: 1, resets: 1, changes: 1}}},
+		{"a queue refuses once what was given up and carried twice", `
+			it carries the last record
+			a request comes with a timestamp ahead of the clock
+			it crashes when the turn has happened
+			retention takes what was carried
+			the next owner is configured otherwise
+			it crashes
+			the marker comes
+			it goes live
+			it takes one
+			the turn happens
+			it takes one
+			the turn happens
+			it crashes
+			the marker comes
+			it goes live`,
+			"refused as a copy", scope{sorts: "aifW", before: cancelledFirst, others: fixed, most: counts{requests: 11, crashes: 4, carries: 2, losses: 1, changes: 1}}},
 		{"what was given up is pending again when the route has no fixed delay any more", carried + `
 			the second due time has come
 			the next owner is configured otherwise

@@ -56,7 +56,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside", "a queue from now on", "no queue any more, with some in it", "a fixed delay, and keys are pending", "understood otherwise", "by its key", "carried on", "to be retried"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
@@ -110,8 +110,11 @@ func randomScope(r *rand.Rand) scope {
 	if s.most.changes > 0 && one(2) {
 		s.another(r)
 	}
+	if one(4) {
+		s.most.tries = 1 + upTo(2)
+	}
 	befores := []func(*life){nil, nil, oneDelivered}
-	if s.fixed || s.prefix || s.keyed {
+	if s.fixed || s.prefix || s.keyed || s.others.retry {
 		return s
 	}
 	if s.stored && !s.tight {
@@ -129,33 +132,6 @@ func randomScope(r *rand.Rand) scope {
 	}
 	s.before = befores[r.IntN(len(befores))]
 	return s
-}
-
-// another has owners find the route configured as another sort, or with another prefix.
-func (s *scope) another(r *rand.Rand) {
-	one := func(of int) bool { return r.IntN(of) == 0 }
-	if one(2) {
-		s.sorts += string("glf"[r.IntN(3)]) + string("glf"[r.IntN(3)])
-		if s.others = (settings{fixed: true}); one(3) && !s.followed {
-			s.fixed, s.others = true, settings{onDuplicate: s.onDuplicate, remember: s.remember}
-			s.onDuplicate, s.remember = 0, 0
-		}
-		if s.most.carries > 0 && one(2) {
-			s.most.resets = max(s.most.resets, 1)
-		}
-	}
-	if one(3) && !s.fixed && !s.others.fixed {
-		s.sorts = "pjznbadN"[r.IntN(8):] + s.sorts + "N"
-		if s.others.keyed = true; one(2) {
-			s.keyed, s.others.keyed = true, one(2)
-		}
-	}
-	if one(2) {
-		s.sorts += string("AX"[r.IntN(2)])
-		if s.others.prefix = true; one(3) {
-			s.prefix, s.others.prefix = true, false
-		}
-	}
 }
 
 // beforeOf is the name of what has happened before a scope begins.
