@@ -164,6 +164,9 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 	if err := p.RequestOf(req, it, rec); err != nil {
 		return r.deadLetter(ctx, pt, it, err.(*topics.Refusal))
 	}
+	if req.Kind != topics.KindRequest { // a copy of what was given up, by the parser of today
+		return r.deadLetter(ctx, pt, it, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageParse, Message: "it was carried as a request, and by the headers that its route knows now it asks for something else"})
+	}
 	if why := it.Blame(); why != nil {
 		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, refusalOf(req.Target, why))
 	}

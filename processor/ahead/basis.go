@@ -49,6 +49,9 @@ func (b *basis) take(c state.Checkpoint, high int64) error {
 	}
 	b.checkpoint, b.parsers = c, parsers
 	b.queue = topics.FixedDelay(last) && c.LowWater == c.Offset
+	if !b.queue && c.GivenUp > 0 && c.LowWater == c.Offset && c.Watermark.Seq > c.Offset {
+		b.checkpoint.Watermark = state.Key{} // a sighting: it says nothing of copies of what was given up
+	}
 	return nil
 }
 

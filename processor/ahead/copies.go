@@ -16,6 +16,8 @@ func (b *basis) LogBegins(at int64) { b.logStart = at }
 type lost struct {
 	seqs map[int64]int64       // when they are due, by the offset at which the log had them first
 	ids  map[uint64][]question // which nothing had
+
+	refused map[state.Key]bool // of a queue: those of which it has refused a copy
 }
 
 // givenUp reports whether what lies at an offset is neither known nor resolved.
@@ -61,7 +63,16 @@ func (p adding) copy(r *kgo.Record, c topics.Copy, q *topics.Request, decided bo
 	remembered := !pending && q.ID != nil && p.checkpoint.Watermark.Less(p.rememberedUntil(key))
 	place, has := p.find(c.Seq)
 	switch {
-	case p.queue || !pending && !remembered:
+	case p.queue:
+		if p.givenUp(c.From) && !p.lost.takes(key, 0, 0) {
+			p.lost.names(&p.basis, key)
+			p.refused++
+			if p.lost.refused == nil {
+				p.lost.refused = map[state.Key]bool{}
+			}
+			p.lost.refused[key] = true
+		}
+	case !pending && !remembered:
 	case !decided && !has && p.givenUp(c.From):
 		if p.lost.takes(key, p.hash(q.ID), c.Timestamp) {
 			return

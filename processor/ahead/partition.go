@@ -96,19 +96,19 @@ func (p *Partition) Accept(r *kgo.Record) {
 	}
 	decided := !p.queue && r.Offset < p.checkpoint.Offset
 	q := &p.request
-	var err error
 	if written, c, is := p.env.Mark.Copied(r.Headers, r.Offset); is {
-		if c.Seq < p.parsers[0].from && !p.checkpoint.Watermark.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
+		if !p.queue && c.Seq < p.parsers[0].from && !p.checkpoint.Watermark.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
 			return // it is resolved, and its parser is not known any more
 		}
 		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: written}
-		err = p.Parser(c.Seq).Again(q, written, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, &p.env.Mark)
-		if err == nil && q.Kind == topics.KindRequest {
-			adding{p}.copy(of, c, q, decided)
-			return
+		err := p.Parser(c.Seq).Again(q, written, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, &p.env.Mark)
+		if err != nil || q.Kind != topics.KindRequest {
+			*q = topics.Request{} // it is dead-lettered when it is due
 		}
+		adding{p}.copy(of, c, q, decided)
+		return
 	}
-	if err = p.Parser(r.Offset).ParseInto(q, r.Headers, p.written(r), r.Offset, &p.env.Mark); err != nil {
+	if err := p.Parser(r.Offset).ParseInto(q, r.Headers, p.written(r), r.Offset, &p.env.Mark); err != nil {
 		p.refuse(r, nil, decided, err.(*topics.Refusal))
 		return
 	}
@@ -140,6 +140,11 @@ func (p *Partition) Accept(r *kgo.Record) {
 func (p *Partition) enqueue(r *kgo.Record, q *topics.Request) {
 	switch refusal := p.judge(q); {
 	case q.Kind == topics.KindResolve:
+		key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
+		if p.lost.names(&p.basis, key); p.lost.refused[key] { // so its copy is passed over
+			delete(p.lost.refused, key)
+			p.refused--
+		}
 	case q.Kind == topics.KindCancel || q.Replaces:
 		p.refuse(r, q, false, &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize, Message: "the delay of this topic is fixed by its route: records wait in the order of the log"})
 	case refusal != nil:

@@ -46,26 +46,28 @@ func (p *Partition) Accept(r *kgo.Record, now int64) (Accepted, error) {
 
 // admit does what a record asks for. The position moves behind it when all of that is in the open
 // batch: a commit of the store on the way must not say that it was taken in.
-func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, err error) {
+func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, _ error) {
 	if r.Attrs.IsControl() {
 		return a, nil
 	}
 	replay, written := r.Offset < p.accepted, p.order.written(r, now)
 	req := &p.request
 	if headers, c, is := p.Mark.Copied(r.Headers, r.Offset); is {
+		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
+		if q, is := p.order.(*queue); is {
+			q.copied(of, c)
+			return a, nil
+		}
 		if c.Seq < p.parsers[0].from && !p.judge.Less(state.Key{Due: c.Due, Seq: c.Seq}) {
 			return a, nil // it is resolved, has left nothing, and the checkpoint does not name its parser any more
 		}
-		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
-		err = p.parsers.at(c.Seq).Again(req, headers, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, &p.Mark)
-		if err == nil && req.Kind == topics.KindRequest { // else it was made up
-			if !p.Ordered() {
-				err = copying{&p.keyed}.take(of, c, req, r.Timestamp.UnixMilli())
-			}
-			return a, err
+		err := p.parsers.at(c.Seq).Again(req, headers, topics.Stamp{Millis: c.Timestamp, Key: r.Key, NoValue: r.Value == nil}, c.Due, c.Seq, &p.Mark)
+		if err != nil || req.Kind != topics.KindRequest { // it was made up, or given up and is read by another parser
+			*req = topics.Request{} // so it is dead-lettered when it is due
 		}
+		return a, copying{&p.keyed}.take(of, c, req, r.Timestamp.UnixMilli())
 	}
-	err = p.parsers.at(r.Offset).ParseInto(req, r.Headers, written, r.Offset, &p.Mark)
+	err := p.parsers.at(r.Offset).ParseInto(req, r.Headers, written, r.Offset, &p.Mark)
 	if err != nil {
 		if replay {
 			return a, nil // resolved when O passed it

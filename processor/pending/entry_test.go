@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -12,13 +13,17 @@ import (
 // entry is one record of the log.
 type entry struct {
 	*kgo.Record
-	what  rune // of sorts; or a marker, or a resolve record
-	due   int64
-	asked int64 // that, without jitter
-	seen  int64 // the clock when it was appended
-	known int64 // of a queue: when a checkpoint has said that it is there; 0: none has
-	of    int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
-	from  int64 // what a copy was made of, or a resolve record says has taken that away
+	sort   rune  // as which it was written
+	other  bool  // with the other prefix
+	what   rune  // what the parser takes it for that holds, of sorts; or a marker, or a resolve record
+	until  int64 // as it says itself
+	due    int64
+	asked  int64 // that, without jitter
+	handle int64 // the due time that it names with an offset
+	seen   int64 // the clock when it was appended
+	known  int64 // of a queue: when a checkpoint has said that it is there; 0: none has
+	of     int64 // what a resolve record, a cancel or a replacement names, or a copy stands for
+	from   int64 // what a copy was made of, or a resolve record says has taken that away
 }
 
 const (
@@ -30,6 +35,10 @@ const (
 	elsewhere  = 'b' // due at the second due time, for another target
 	elsewhereN = 'B' // the same, with the id
 	dueFar     = 'z' // when all else is over
+	plainNow   = 'g' // due when all begins by the delay of its route, and by nothing that it says
+	plainAhead = 'l' // the same, at the second due time
+	asksByOne  = 'A' // due at the second due time by either prefix, and with the id by the usual one
+	namesByOne = 'X' // due at the second due time by the usual prefix, and by the other one it cancels the id
 	fromFuture = 'f' // of a queue: its timestamp is ahead of every clock
 	notAllowed = 'n' // due at the second due time, and refused by configuration
 	unparsable = 'u'
@@ -54,6 +63,9 @@ const (
 	passedID   = 'W' // cancels the id, and was
 	passedOld  = 'w' // the same, and takes nothing that was written later than some
 	cancelAway = 'V' // cancels a request of another partition
+	noValue    = 'N' // due at the second due time, and where keys are ids it cancels the id
+	atOnce     = 't' // to be retried: when it came is not known
+	carriedOn  = 'T' // a turn could not deliver it, and has appended it to be tried again
 	resolveOf  = 'r'
 	copied     = '@'
 	marker     = 'm'
@@ -90,7 +102,7 @@ func (v *life) namesOf(offset int64) (all mask) {
 	switch {
 	case v.byID(e):
 		return v.withID(offset)
-	case e.naming() && e.of >= 0:
+	case e.naming() && e.of >= 0 && e.handle == v.log[e.of].asked:
 		return bit(e.of)
 	}
 	return 0
@@ -109,23 +121,30 @@ func (v *life) withID(below int64) (all mask) {
 func (e *entry) request() bool { return e.what != resolveOf && e.what != marker && e.what != copied }
 
 // request is the one of a sort at an offset: made once for all lives.
-func (s *scope) request(what rune, offset, base int64) entry {
-	key := [3]int64{int64(what), offset, base}
+func (s *scope) request(what rune, other bool, offset, base int64) entry {
+	key := requestKey{what, other, offset, base}
 	e, ok := s.made[key]
 	if !ok {
 		e = s.makeRequest(what, offset, base)
+		e.writeAs(other)
 		s.made[key] = e
 	}
 	return e
 }
 
+type requestKey struct {
+	what         rune
+	other        bool
+	offset, base int64
+}
+
 // makeRequest makes the one whose due time counts from when all has begun.
 func (s *scope) makeRequest(what rune, offset, base int64) entry {
-	e := entry{what: what, due: base - 1}
+	e := entry{sort: what, what: what, due: base - 1}
 	switch what {
-	case dueNow, hasIDNow, hasOtherN:
+	case dueNow, hasIDNow, hasOtherN, plainNow:
 		e.due = base
-	case dueAhead, notAllowed, replaces, replaceBad, hasID, hasIDBad, replaceID, elsewhere, elsewhereN, hasOther:
+	case plainAhead, asksByOne, namesByOne, noValue, dueAhead, notAllowed, replaces, replaceBad, hasID, hasIDBad, replaceID, elsewhere, elsewhereN, hasOther:
 		e.due = base + secondDue
 	case dueFar, hasIDFar:
 		e.due = base + 10*secondDue
@@ -142,6 +161,7 @@ func (s *scope) makeRequest(what rune, offset, base int64) entry {
 		target = "nowhere"
 	}
 	e.Record = req(offset, e.due, target)
+	e.keyed()
 	e.Timestamp = time.UnixMilli(writtenAt(offset))
 	if e.hasID() {
 		name := topics.HeaderID
@@ -156,7 +176,7 @@ func (s *scope) makeRequest(what rune, offset, base int64) entry {
 	case what == fromFuture:
 		e.due = base + 2*secondDue // it waits for less
 		fallthrough
-	case s.queue && what != unparsable: // for which a due time of its own is refused
+	case s.queue && what != unparsable, what == plainNow, what == plainAhead: // for which a due time of its own is refused
 		e.Headers, e.Timestamp = nil, time.UnixMilli(e.due-secondDue)
 	}
 	return e
@@ -174,13 +194,14 @@ func (v *life) naming(what rune) entry {
 		return e.passed()
 	}
 	for offset := v.before; offset < v.end(); offset++ {
-		if v.log[offset].request() && (!v.log[offset].naming() || v.log[offset].replacement()) && (e.of < 0 || what == cancelLast) {
+		if n := &v.log[offset]; n.request() && (!n.naming() || n.replacement()) && cmp.Or(n.asked, n.until) != 0 && (e.of < 0 || what == cancelLast) {
 			e.of = offset
 		}
 	}
 	h := topics.Handle{Partition: testID.Partition, Offset: e.of, Due: testNow}
 	if e.of >= 0 {
-		h.Due = v.log[e.of].asked
+		h.Due = cmp.Or(v.log[e.of].asked, v.log[e.of].until)
+		e.handle = h.Due
 	}
 	if e.of < 0 || what == cancelNone {
 		e.of, h.Offset = -1, 99

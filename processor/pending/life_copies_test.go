@@ -175,8 +175,11 @@ func (v *life) forget() {
 // beginAt has another checkpoint hold, in which nothing is resolved from O on.
 func (v *life) beginAt(c state.Checkpoint) {
 	v.been.resets++
-	v.committed = c
+	v.committed, v.outdated = c, true
 	at := c.Offset
+	for i := range v.log {
+		v.log[i].known = 0
+	}
 	said, named := v.says(v.committed), v.resolved&v.named(v.end()) // of what lies there resolve records say that it is resolved, and it is not delivered again
 	v.begun, v.given = at, said
 	v.resolved, v.again = said|named, named&^said

@@ -1,7 +1,9 @@
 package pending
 
 import (
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/duewheel/duewheel/state"
@@ -11,6 +13,10 @@ import (
 // settings are those of a route that its parser depends on. A scope has some, and others in which an owner may find it configured. What holds for a record is what
 // the owner was told that has found O at or below it, and O has passed it.
 type settings struct {
+	fixed       bool // the delay
+	prefix      bool // another one than is usual
+	keyed       bool // the key of a record is its id
+	retry       bool // records come back that a consumer could not process
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration
 	jitter      time.Duration
@@ -44,21 +50,41 @@ func (v *life) replaces(e *entry) bool {
 
 // configured: an owner begins, with settings that hold for what no other one has accepted.
 func (v *life) configured(c state.Checkpoint) {
-	from := c.Offset
-	if len(c.Parsers) == 0 { // all that tells is gone
-		from = 0
-	}
-	v.held = slices.DeleteFunc(v.held, func(s since) bool { return s.from >= from })
-	v.held = append(v.held, since{from, v.usual})
-	if v.changed {
-		v.held[len(v.held)-1].settings = v.others
-	}
+	v.holds(c)
 	if v.settled(c.LowWater) != v.settled(c.Offset) {
 		v.note("read by others")
 	}
-	for offset := from; offset < v.end(); offset++ {
+	for offset := range v.end() {
 		v.putOff(&v.log[offset])
 	}
+}
+
+// holds has the settings hold that an owner is told, from O on; or from the end of the log, where what lies before it was written for a queue.
+func (v *life) holds(c state.Checkpoint) {
+	from, told := c.Offset, v.told()
+	if len(c.Parsers) == 0 { // all that tells is gone
+		v.held, from = nil, 0
+	}
+	if n := len(v.held); n > 0 {
+		last := v.held[n-1]
+		if last.settings == told {
+			return
+		}
+		if last.fixed && c.LowWater == c.Offset {
+			from = v.end()
+		}
+		from = max(from, last.from)
+	}
+	v.held = slices.DeleteFunc(v.held, func(s since) bool { return s.from >= from })
+	v.held = append(v.held, since{from, told})
+}
+
+// told are the settings of an owner that begins.
+func (v *life) told() settings {
+	if v.changed {
+		return v.others
+	}
+	return v.usual
 }
 
 // owns is what an owner is told that begins.
@@ -69,20 +95,57 @@ func (v *life) owns() Env {
 	return v.env
 }
 
-// putOff adds jitter to when a request is due, where that is what holds.
-func (v *life) putOff(e *entry) {
-	if !e.request() || e.what == unparsable || e.due == 0 || v.queue {
-		return
-	}
-	p, err := topics.ParserFor(mustRoute(v.routeWith(v.settled(e.Offset))).Spec())
-	v.must(err)
-	e.due = e.asked + p.Jitter(testMark, e.Offset)
-}
-
 // routeWith is the route of a scope with some settings.
 func (s *scope) routeWith(of settings) topics.Route {
 	r := testRoute(true)
 	r.Target, r.OnDuplicate, r.Remember, r.Jitter = "orders", of.onDuplicate, of.remember, of.jitter
-	r.ReplacesLate, r.CancelsAnswered = s.forgiving, s.forgiving
+	r.Keyed = of.keyed
+	if r.ReplacesLate, r.CancelsAnswered = s.forgiving && !of.fixed, s.forgiving && !of.fixed; of.fixed {
+		r.Delay = secondDue * time.Millisecond
+	}
+	if of.retry {
+		r.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: triesAgain * time.Millisecond, Factor: 1, Max: triesAgain * time.Millisecond}, MaxAttempts: 3}
+		r.ReplacesLate = false
+	}
+	if of.prefix {
+		r.Prefix = otherPrefix
+	}
 	return r
+}
+
+// another has owners find the route configured as another sort, or with another prefix.
+func (s *scope) another(r *rand.Rand) {
+	one := func(of int) bool { return r.IntN(of) == 0 }
+	if one(2) {
+		s.sorts += string("glf"[r.IntN(3)]) + string("glf"[r.IntN(3)])
+		if s.others = (settings{fixed: true}); one(3) && !s.followed {
+			s.fixed, s.others = true, settings{onDuplicate: s.onDuplicate, remember: s.remember}
+			s.onDuplicate, s.remember = 0, 0
+		}
+		if s.most.carries > 0 && one(2) {
+			s.most.resets = max(s.most.resets, 1)
+		}
+	}
+	if one(3) && !s.fixed && !s.others.fixed {
+		s.sorts = "pjznbadN"[r.IntN(8):] + s.sorts + "N"
+		if s.others.keyed = true; one(2) {
+			s.keyed, s.others.keyed = true, one(2)
+		}
+	}
+	if one(4) && !s.fixed && !s.keyed {
+		s.others = settings{retry: true, prefix: s.others.prefix}
+		s.most.resets = 0 // else what was carried would have another key than it
+		s.sorts = strings.Map(func(sort rune) rune {
+			if strings.ContainsRune("qQxRnZ", sort) || strings.ContainsRune("kcv", sort) && (!s.stored || s.most.failures > 0) {
+				return -1 // what a handle names has another key by now, and without a store it is not known which
+			}
+			return sort
+		}, s.sorts)
+	}
+	if one(2) {
+		s.sorts += string("AX"[r.IntN(2)])
+		if s.others.prefix = true; one(3) {
+			s.prefix, s.others.prefix = true, false
+		}
+	}
 }

@@ -3,7 +3,6 @@ package pending
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -49,10 +48,11 @@ type life struct {
 
 	begun              int64 // where a person has reset the checkpoint to
 	given              mask  // what lay below: it has left nothing
+	outdated           bool  // the follower has not seen that
 	been               counts
 	storeless, nothing bool // nothing: the last step has changed nothing
 	refusedAside       mask // refused, and the store has kept it
-	dead               bool // the turn cannot deliver
+	dead, tries        bool // the turn cannot deliver, for good or for now
 	deadLettered       mask // by such a turn, or at least once with a resolve record; at least once it may be pending again after a crash, until the resolve record is read
 }
 
@@ -173,10 +173,12 @@ func (v *life) restore(warm *Follower) {
 	}
 	v.configured(c)
 	c.Parsers = WithParser(c, v.owns().Route.Spec(), v.end())
+	was := v.p
 	var err error
 	v.p, err = New(v.owns(), c, v.end(), v.now)
 	v.must(err)
 	v.p.Trust(1 << 60)
+	v.changedKind(was)
 	v.taken, v.beside, v.carry, v.refusedAside = nil, nil, nil, 0
 	defer func() { v.p.Pass(v.logStart) }()
 	v.until = max(v.stable, v.p.ownEnd)
@@ -186,7 +188,7 @@ func (v *life) restore(warm *Follower) {
 	}
 	store := v.storeOf(v.own)
 	if warm != nil {
-		got, ok, err := warm.HandOver(store, c)
+		got, ok, err := warm.HandOver(store, v.p.committed)
 		v.must(err)
 		if ok {
 			v.note("handed over")
@@ -194,12 +196,12 @@ func (v *life) restore(warm *Follower) {
 			return
 		}
 	}
-	v.p.Use(store, v.inherit(store, c, v.until), v.now, shortWindow)
+	v.p.Use(store, v.inherit(store, v.p.committed, v.until), v.now, shortWindow)
 }
 
 func (v *life) inherit(store *state.Partition, c state.Checkpoint, end int64) Inherited {
 	pos, _ := store.Position()
-	got, err := Inherit(never, v.env.Route, store, c, v.logStart, end)
+	got, err := Inherit(never, v.owns().Route, store, c, v.logStart, end)
 	v.must(err)
 	if got.Pending() > 0 {
 		v.note("inherited")
@@ -221,7 +223,7 @@ func (v *life) storeOf(of int) *state.Partition {
 
 // append makes the log longer.
 func (v *life) append(e entry) {
-	e.seen, e.asked = v.now, e.due
+	e.seen, e.until = v.now, e.due
 	v.putOff(&e)
 	v.log = append(v.log, e)
 	if !v.open {
@@ -233,9 +235,11 @@ func (v *life) append(e entry) {
 func (v *life) produce(what rune) {
 	reads := v.p.live && v.p.position == v.stable && !v.open
 	if e := (entry{what: what}); e.naming() {
-		v.append(v.naming(what))
+		e, other := v.naming(what), v.writesOther()
+		e.writeAs(other)
+		v.append(e)
 	} else {
-		v.append(v.request(what, v.end(), v.base))
+		v.append(v.request(what, v.writesOther(), v.end(), v.base))
 	}
 	v.been.requests++
 	if reads {
@@ -334,6 +338,10 @@ func (v *life) happen(unseen bool) {
 		if it.By > 0 && it.By >= pt.To.Offset {
 			by = it.By
 		}
+		if it.Refusal != nil && v.isCopy(it.Offset) {
+			v.note("refused as a copy")
+			v.given |= bit(seq)
+		}
 		if it.Dead = v.dead && it.Leaves(); it.Dead {
 			v.deadLettered |= bit(seq)
 			v.note("dead-lettered")
@@ -347,9 +355,11 @@ func (v *life) happen(unseen bool) {
 			end, pt.To.Appended = v.end(), true
 		}
 	}
-	for _, e := range v.carry {
+	for _, e := range append(v.carriedOn(pt), v.carry...) {
 		v.open = true
-		e.Offset = v.end()
+		if e.Offset = v.end(); e.sort == carriedOn {
+			v.soon |= bit(e.Offset) // it is not audited as accepted
+		}
 		v.append(e)
 		end, pt.To.Appended = v.end(), true
 	}
@@ -440,7 +450,9 @@ func (v *life) crash(happened bool, left int) {
 func (v *life) takeOver(happened bool) {
 	v.gone(happened)
 	f := v.f
-	v.own, v.f = 1-v.own, nil
+	if v.own, v.f = 1-v.own, nil; v.owns().Route.Delay > 0 {
+		f = nil // a process with that route keeps nothing warm of it
+	}
 	v.restore(f)
 }
 
@@ -468,33 +480,4 @@ func (v *life) gone(happened bool) {
 		v.accepted &= bit(v.committed.Offset) - 1
 		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
 	}
-}
-
-// follow begins to follow the checkpoint, or follows a newer one.
-func (v *life) follow() {
-	c := v.committed
-	if v.f == nil {
-		store := v.storeOf(1 - v.own)
-		var err error
-		v.f, err = Follow(v.env, c, store, v.inherit(store, c, math.MaxInt64))
-		v.must(err)
-		v.tail = v.f.p.position
-		return
-	}
-	was := v.f.p.committed
-	jumped, err := v.f.Follow(c)
-	v.must(err)
-	if jumped {
-		v.note("began anew")
-		v.tail = v.f.p.position
-	}
-	v.nothing = !jumped && was.Offset == c.Offset && was.Watermark == c.Watermark && was.LowWater == c.LowWater
-}
-
-// readAhead is the follower's next record.
-func (v *life) readAhead() {
-	_, err := v.f.Accept(v.log[v.tail].Record)
-	v.must(err)
-	v.must(v.f.Sync())
-	v.tail++
 }

@@ -110,7 +110,7 @@ func (m mask) len() (n int) {
 // checkFound fails unless what is pending is found by its id, or what has left a stub, and nothing else is.
 func (v *life) checkFound() {
 	p := v.p
-	if v.atLeastOnce || v.queue || p.blind || !p.live || p.leaving || p.drops.any() || v.been.resets > 0 || v.been.losses > 0 {
+	if v.atLeastOnce || p.Ordered() || p.blind || !p.live || p.leaving || p.drops.any() || v.been.resets > 0 || v.been.losses > 0 {
 		return // what comes again after a crash may be said to be resolved
 	}
 	for _, a := range p.questions {

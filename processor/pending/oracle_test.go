@@ -29,11 +29,14 @@ func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
 	for offset := low; offset < min(c.Offset, read); offset++ {
 		e := &v.log[offset]
 		found &^= v.namesOf(offset)
-		if key := (state.Key{Due: e.due, Seq: v.seqOf(offset)}); (e.request() && (!e.naming() || e.replacement()) && e.what != unparsable || e.what == copied) && (v.queue || c.Watermark.Less(key)) {
+		if key := (state.Key{Due: e.due, Seq: v.seqOf(offset)}); (e.request() && (!e.naming() || e.replacement()) && e.what != unparsable || e.what == copied) && c.Watermark.Less(key) {
 			found |= bit(key.Seq)
 		}
 	}
 	taken := mask(0)
+	if c.Watermark.Seq > c.Offset && low == c.Offset { // a sighting
+		c.Watermark = state.Key{}
+	}
 	for offset := low; offset < v.end(); offset++ { // what it was made of lies below all that is read, and nothing that is has taken it away
 		e := &v.log[offset]
 		if offset < c.Offset {
@@ -43,7 +46,7 @@ func (v *life) saysTo(c state.Checkpoint, read int64) (resolved mask) {
 		}
 	}
 	for offset := range c.Offset {
-		if v.log[offset].request() && (v.queue || found&^named&bit(offset) == 0) {
+		if v.log[offset].request() && found&^named&bit(offset) == 0 {
 			resolved |= bit(offset)
 		}
 	}
@@ -69,7 +72,7 @@ func (v *life) conclude(it *Item) {
 		v.takenBy[it.Offset] = it.By
 	}
 	e := &v.log[it.Offset]
-	if !e.naming() && !e.hasID() || !it.late { // or it is the replacement's own delivery
+	if !e.naming() && !e.hasID() || !it.late || v.misnames(e) { // or it is the replacement's own delivery
 		return
 	}
 	for _, r := range v.p.removed {
@@ -180,7 +183,7 @@ func (v *life) deliver(offset int64) {
 // then: at least once, of what was delivered since it need not know.
 func (v *life) write(c state.Checkpoint) {
 	was := v.committed
-	if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) || c.LowWater < was.LowWater || c.Offset > v.end() || c.LowWater > c.Offset {
+	if c.Offset < was.Offset || c.Watermark.Less(was.Watermark) && (c.GivenUp == 0 || was.LowWater != was.Offset || was.Watermark.Seq <= was.Offset) || c.LowWater < was.LowWater || c.Offset > v.end() || c.LowWater > c.Offset {
 		v.fail("the checkpoint goes from %s to %s", checkpointed(was), checkpointed(c))
 	}
 	v.committed = c
@@ -232,7 +235,8 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 			v.fail("record %d has the bytes of %d at %d (%v)", it.Offset, rec.Offset, rec.Place, err)
 		}
 		bad := e.what == notAllowed || e.what == hasIDBad
-		if refused := bad && it.Offset >= v.p.accepted || e.what == unparsable; !e.replacement() && refused != (it.Refusal != nil && it.Refusal.Code != topics.CodeDuplicateID) {
+		carried := v.p.Ordered() && v.isCopy(it.Offset)
+		if refused := bad && it.Offset >= v.p.accepted || e.what == unparsable || carried; !e.replacement() && refused != (it.Refusal != nil && it.Refusal.Code != topics.CodeDuplicateID) {
 			v.fail("record %d is refused: %v", it.Offset, it.Refusal)
 		}
 		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && v.due(e) > v.latest {
@@ -241,7 +245,7 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		if it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && !repeat && v.takenBefore(v.p.position)&bit(v.seqOf(it.Offset)) != 0 {
 			v.fail("record %d is delivered, and what cancels or replaces it has been read", it.Offset)
 		}
-		late := v.queue || it.Refusal != nil || it.Effect != EffectNone || !pt.from.Less(it.Key)
+		late := v.p.Ordered() || it.Refusal != nil || it.Effect != EffectNone || !pt.from.Less(it.Key)
 		if late != it.late {
 			v.fail("record %d is late: %v", it.Offset, it.late)
 		}
@@ -261,7 +265,7 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 // due is before which time a record may not be delivered. One whose timestamp is ahead of the clock counts as written
 // when it was first seen.
 func (v *life) due(e *entry) int64 {
-	if e.what == fromFuture {
+	if e.what == fromFuture && v.p.Ordered() {
 		return min(e.due, e.seen+secondDue)
 	}
 	return e.due
@@ -274,7 +278,7 @@ func (v *life) check() {
 	if len(v.p.resolved) > 0 && !v.atLeastOnce && v.been.resets == 0 { // else a transaction resolves what its O does not pass
 		v.fail("resolve records name %v, which are not decided yet", v.p.resolved)
 	}
-	if v.f != nil {
+	if v.f != nil && !v.outdated {
 		v.checkFollower()
 	}
 	if !v.p.live {
@@ -307,11 +311,21 @@ func (v *life) check() {
 			}
 		}
 	}
+	if q, is := v.p.order.(*queue); is {
+		for h := range q.all() {
+			if v.isCopy(h.offset) && (h.effect == EffectStale || pending&bit(h.key.Seq) == 0) { // or the resolve record is still on its way
+				copies++
+			}
+		}
+	}
 	got, want := v.p.Pending()-copies, int64((pending &^ undecided).len())
 	if most := int64(pending.len()) + v.uncertain(); got < want || got > most {
 		v.fail("%d records are pending, want %d (%b)", got, want, pending)
 	}
-	v.checkWake(pending &^ undecided)
+	if !v.p.Ordered() { // else resolve records say nothing
+		pending &^= undecided
+	}
+	v.checkWake(pending)
 }
 
 // there is what is pending, or late and in no turn: what may be taken away.
@@ -393,7 +407,7 @@ func (v *life) decide() {
 				got = EffectUnknown.String() // W alone tells them apart
 			}
 		}
-		if got != want {
+		if got != want && !v.misnames(&v.log[offset]) {
 			v.fail("record %d is %s (%v), want %s", offset, got, h.effect, want)
 		}
 	}
@@ -401,7 +415,7 @@ func (v *life) decide() {
 
 // uncertain is how many records a partition without a store counts that something names, or counts where several copies of them lie.
 func (v *life) uncertain() (n int64) {
-	if v.p.HasStore() || v.queue {
+	if v.p.HasStore() || v.p.Ordered() {
 		return 0
 	}
 	all := v.takenAway(v.end())
@@ -435,11 +449,14 @@ func (v *life) checkWake(pending mask) {
 	first, near := int64(math.MaxInt64), false
 	for offset := range v.p.position {
 		e := &v.log[offset]
-		if pending&bit(offset) == 0 || !v.p.HasStore() && !v.queue && v.p.horizon.Less(state.Key{Due: e.due, Seq: offset}) { // else it is read again first
+		if pending&bit(offset) == 0 || v.p.Ordered() && offset < v.committed.Offset { // its copy comes later
+			continue
+		}
+		if !v.p.HasStore() && !v.p.Ordered() && v.p.horizon.Less(state.Key{Due: e.due, Seq: offset}) { // else it is read again first
 			continue
 		}
 		near = near || e.due <= v.now && !v.p.horizon.Less(state.Key{Due: e.due, Seq: offset})
-		if first = min(first, e.due); v.queue {
+		if first = min(first, e.due); v.p.Ordered() {
 			if e.what == fromFuture {
 				first = min(e.due, v.known(e)+secondDue)
 			}

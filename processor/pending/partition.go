@@ -82,8 +82,10 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 		p.ownEnd, p.sure = high, true
 	}
 	if p.Route.Delay > 0 && c.LowWater == c.Offset {
-		q := &queue{marks: &p.marks, env: &p.Env, near: p.near}
+		q := &queue{marks: &p.marks, env: &p.Env, near: p.near, lost: lost{below: c.GivenUp}}
 		p.order, c.Watermark = q, q.begin(c, high, now)
+	} else if c.GivenUp > 0 && c.LowWater == c.Offset && c.Watermark.Seq > c.Offset {
+		c.Watermark = state.Key{} // a queue has left a sighting there, which says nothing of copies of what was given up
 	}
 	p.wheel = timetable{Wheel: wheel.New(wheel.Tick(c.Watermark.Due)), early: early{horizon: &p.horizon}, near: p.near, parsers: &p.parsers, mark: p.Mark}
 	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark

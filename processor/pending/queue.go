@@ -23,6 +23,7 @@ type queue struct {
 
 	fifo
 	sightings []sighting // in rising order of both numbers
+	lost      lost
 }
 
 // sighting says that everything in the log below an offset was there at a time.
@@ -143,7 +144,31 @@ func (q *queue) hold(r *kgo.Record, h held) {
 	q.add(h)
 }
 
-func (q *queue) resolve(state.Key, int64) error { return nil } // it has no keys
+// copied takes in a copy. What it stands for is resolved, as is all below O, unless that was given up: then it has a due time of its own, which is
+// refused here as that of a request is. A resolve record says so, since O may stop short of another copy.
+func (q *queue) copied(r *kgo.Record, c topics.Copy) {
+	key := state.Key{Due: c.Due, Seq: c.Seq}
+	if _, resolved := q.lost.keys[key]; resolved || c.From >= q.lost.below {
+		return
+	}
+	q.lost.names(key) // another copy of it may come
+	run := appendCopy(nil, r, 0, origin{c.Seq, c.From})
+	q.add(held{key: key, offset: r.Offset, ref: q.near.put(0, run, false), size: int32(len(run)), resolve: true, refusal: &topics.Refusal{Code: topics.CodeUnsupportedHeader, Stage: topics.StageAuthorize,
+		Message: "the delay of this topic is fixed by its route by now, so a record that was carried cannot have its own"}})
+}
+
+// resolve applies a resolve record to what was given up. All else that it may name lies below O.
+func (q *queue) resolve(key state.Key, _ int64) error {
+	if q.lost.names(key); key.Seq >= q.lost.below {
+		return nil
+	}
+	for h := range q.all() {
+		if h.key == key {
+			h.refusal, h.effect = nil, EffectStale
+		}
+	}
+	return nil
+}
 
 // cancel refuses: the parser of a fixed delay does so itself, and this one was written for another.
 func (q *queue) cancel(r *kgo.Record, _ *topics.Request) error {

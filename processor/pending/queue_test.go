@@ -1,12 +1,14 @@
 package pending
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // queueOf is an empty queue of a fixed delay, in ms, where clocks may differ by half a second.
@@ -113,4 +115,24 @@ func TestQueueForgetsWhatItHasPassed(t *testing.T) {
 	if n := len(q.sightings); n > 1 {
 		t.Errorf("%d sightings are kept", n)
 	}
+}
+
+// A copy of what was given up is refused once, where nothing says that its record is resolved; any other is passed over.
+func TestQueueRefusesCopies(t *testing.T) {
+	const below = 5
+	copies := []topics.Copy{{Seq: 1, From: 1, Due: 100}, {Seq: 2, From: 3, Due: 200}, {Seq: 3, From: 3, Due: 300}, {Seq: 2, From: 4, Due: 200}, {Seq: 4, From: below, Due: 400}}
+	q := queueOf(1000)
+	q.near, q.lost.below = newNear(), below
+	must(t, q.resolve(state.Key{Due: 100, Seq: 1}, -1))
+	for i, c := range copies {
+		q.copied(&kgo.Record{Offset: below + int64(i)}, c)
+	}
+	must(t, q.resolve(state.Key{Due: 300, Seq: 3}, -1))
+	must(t, q.resolve(state.Key{Due: 400, Seq: 4}, -1))
+	items, _ := q.take(0, q.near, nil, 10, anyBytes)
+	var got []string
+	for _, it := range items {
+		got = append(got, fmt.Sprint(it.Offset, it.Key.Seq, it.Effect, it.Refusal != nil))
+	}
+	equals(t, "taken", got, []string{"6 2 none true", "7 3 stale false"})
 }

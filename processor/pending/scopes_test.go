@@ -22,7 +22,10 @@ import (
 type scope struct {
 	name        string
 	sorts       string // of requests
-	queue       bool   // a fixed delay
+	queue       bool   // a fixed delay, and requests say nothing of theirs
+	fixed       bool   // a fixed delay
+	prefix      bool   // another one
+	keyed       bool   // the key of a record is its id
 	stored      bool   // there is a store
 	followed    bool   // another replica follows
 	fair        bool   // parts of two are taken
@@ -44,13 +47,13 @@ type scope struct {
 	otherwise Env
 	store     *state.Store
 	lives     int
-	made      map[[3]int64]entry
+	made      map[requestKey]entry
 	seen      map[string]int
 	scratch   []byte
 }
 
 // counts are how often something has happened, or may.
-type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets, anews, changes int }
+type counts struct{ requests, crashes, refusals, setbacks, shortages, failures, rereads, flushes, sights, deads, carries, cuts, losses, resets, anews, changes, tries int }
 
 var scopes = []scope{
 	{name: "in memory", sorts: "panj", most: counts{requests: 3, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 2400, shows: "late, repeated, repeated in parts"},
@@ -248,14 +251,10 @@ func (s *scope) prepare(t *testing.T) {
 
 // ready makes a scope ready for lives.
 func (s *scope) ready(t *testing.T) {
-	s.usual = settings{onDuplicate: s.onDuplicate, remember: s.remember}
+	s.usual = settings{fixed: s.fixed || s.queue, onDuplicate: s.onDuplicate, remember: s.remember, prefix: s.prefix, keyed: s.keyed}
 	s.otherwise = Env{Route: mustRoute(s.routeWith(s.others)), Mark: testMark, Skew: 1000, Audit: s.audit}
-	r := s.routeWith(s.usual)
-	if s.queue {
-		r.Delay = secondDue * time.Millisecond
-	}
-	s.env = Env{Route: mustRoute(r), Mark: testMark, Skew: 1000, Audit: s.audit}
-	s.made, s.seen = map[[3]int64]entry{}, map[string]int{}
+	s.env = Env{Route: mustRoute(s.routeWith(s.usual)), Mark: testMark, Skew: 1000, Audit: s.audit}
+	s.made, s.seen = map[requestKey]entry{}, map[string]int{}
 	s.openStore(t)
 }
 

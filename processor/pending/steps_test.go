@@ -29,6 +29,11 @@ func init() { // whose steps use each other
 		requests("a request comes that is due 1 ms after that", dueAfter),
 		requests("a request comes that is due 1 ms before that", dueBefore),
 		requests("a request comes that is due last", dueFar),
+		requests("a request comes that is due by the delay of its route", plainNow),
+		requests("a request comes that is due later by the delay of its route", plainAhead),
+		requests("a request comes that has the id by one prefix", asksByOne),
+		requests("a request comes that cancels the id by another prefix", namesByOne),
+		requests("a request comes that has no value", noValue),
 		requests("a request comes for another target", elsewhere),
 		requests("a request with the id comes for another target", elsewhereN),
 		requests("a request comes that is refused", notAllowed),
@@ -84,6 +89,14 @@ func init() { // whose steps use each other
 			v.dead = true
 			v.happen(false)
 			v.dead = false
+		}},
+		{"the turn happens, and what it cannot deliver is carried on", func(v *life) bool {
+			return len(v.taken) > 0 && !v.p.Ordered() && v.been.tries < v.most.tries && v.end() < walkLog && slices.ContainsFunc(v.taken[0].Items, func(it Item) bool { return deliverable(&it) })
+		}, func(v *life) {
+			v.been.tries++
+			v.tries = true
+			v.happen(false)
+			v.tries = false
 		}},
 		{"the memory of what was delivered ends", func(v *life) bool { return v.remembers() && v.now < v.base+forgetDue }, func(v *life) {
 			v.now = v.base + forgetDue
@@ -148,6 +161,11 @@ func init() { // whose steps use each other
 			v.p.Forgo()
 		}},
 		{"there is a store again", func(v *life) bool { return v.storeless && v.stored && v.undisturbed() }, func(v *life) {
+			if v.p.Ordered() {
+				v.storeless = false
+				v.newStore(v.own)
+				return
+			}
 			if v.readAgain(); !v.p.leaving {
 				v.storeless = false
 				v.newStore(v.own)
@@ -211,7 +229,7 @@ func (v *life) fingerprint() uint64 {
 		h.put(of, v.takenBy[of])
 	}
 	for _, e := range v.log {
-		if h.put(int64(e.what), e.of, e.from); v.queue {
+		if h.put(int64(e.what), e.of, e.from); v.p.Ordered() {
 			h.put(e.seen)
 		}
 	}
@@ -260,7 +278,7 @@ func (h *hashed) flags(fs ...bool) {
 }
 
 func (h *hashed) counts(c counts) {
-	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews), int64(c.changes))
+	h.put(int64(c.requests), int64(c.crashes), int64(c.refusals), int64(c.setbacks), int64(c.shortages), int64(c.failures), int64(c.rereads), int64(c.flushes), int64(c.sights), int64(c.deads), int64(c.carries), int64(c.cuts), int64(c.losses), int64(c.resets), int64(c.anews), int64(c.changes), int64(c.tries))
 }
 
 func (h *hashed) checkpoint(c state.Checkpoint) {

@@ -56,7 +56,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside", "a queue from now on", "no queue any more, with some in it", "a fixed delay, and keys are pending", "understood otherwise", "by its key", "carried on", "to be retried"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
@@ -107,7 +107,16 @@ func randomScope(r *rand.Rand) scope {
 			s.others.jitter = 3 * time.Millisecond
 		}
 	}
+	if s.most.changes > 0 && one(2) {
+		s.another(r)
+	}
+	if one(4) {
+		s.most.tries = 1 + upTo(2)
+	}
 	befores := []func(*life){nil, nil, oneDelivered}
+	if s.fixed || s.prefix || s.keyed || s.others.retry {
+		return s
+	}
 	if s.stored && !s.tight {
 		befores = append(befores, halfDelivered, halfNamedDelivered, halfLeftDelivered, twoSpilt, idAndMore)
 	}
@@ -135,8 +144,8 @@ func beforeOf(s *scope) string {
 }
 
 func (s *scope) told() string {
-	return fmt.Sprintf("scope{queue: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, forgiving: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
-		s.queue, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.forgiving, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
+	return fmt.Sprintf("scope{queue: %v, fixed: %v, prefix: %v, keyed: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, forgiving: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
+		s.queue, s.fixed, s.prefix, s.keyed, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.forgiving, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
 }
 
 // walk goes on at random, and then does all that is left to do.
@@ -421,17 +430,20 @@ func TestWalksOfBefore(t *testing.T) {
 			it is decided what cancels do`,
 			scope{stored: true, sorts: "iZC", onDuplicate: topics.DuplicateIgnored, remember: remembered, most: counts{requests: 3, crashes: 1, failures: 1, carries: 1, losses: 1}}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.ready(t)
-			defer c.close()
-			all := stepsOf(t, c.path)
-			path, why := c.again(all)
-			if why != "" {
-				t.Fatal(why + told(path))
-			}
-			equal(t, "the list of steps", told(path), told(all))
-		})
+		t.Run(c.name, func(t *testing.T) { c.walksAgain(t, c.path) })
 	}
+}
+
+// walksAgain walks along a path that has shown a fault.
+func (s *scope) walksAgain(t *testing.T, names string) {
+	s.ready(t)
+	defer s.close()
+	all := stepsOf(t, names)
+	path, why := s.again(all)
+	if why != "" {
+		t.Fatal(why + told(path))
+	}
+	equal(t, "the list of steps", told(path), told(all))
 }
 
 // farAndDue: one record is due when all else is over, and one now.

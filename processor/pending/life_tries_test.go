@@ -1,0 +1,43 @@
+package pending
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// triesAgain is when something is tried again, in ms.
+const triesAgain = 5_000
+
+// deliverable reports whether a turn would deliver an item.
+func deliverable(it *Item) bool {
+	return it.Refusal == nil && it.By == 0 && it.Effect == EffectNone && !it.Dead
+}
+
+// carriedOn are the records that a turn appends since their targets are in trouble, or since it was not known when they came: each is another request,
+// without an id.
+func (v *life) carriedOn(pt *Part) (all []entry) {
+	for i := range pt.Items {
+		if it := &pt.Items[i]; deliverable(it) && (v.tries || v.log[v.seqOf(it.Offset)].what == atOnce) {
+			all = append(all, v.triedAgain(it))
+		}
+	}
+	return all
+}
+
+func (v *life) triedAgain(it *Item) entry {
+	v.note("carried on")
+	var rec Record
+	v.must(rec.Decode(bytes.Clone(it.Run)))
+	written, last, retried := testMark.Written(rec.Headers, rec.Offset)
+	next := topics.Retry{Due: v.now + triesAgain, Attempt: last.Attempt + 1, Origin: last.Origin}
+	if !retried {
+		next.Origin = topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp, Due: it.Key.Due}
+	}
+	r := &kgo.Record{Key: rec.Key, Value: rec.Value, Timestamp: time.UnixMilli(v.now)}
+	r.Headers, _ = topics.AppendRetry(nil, written, testMark, next, nil)
+	return entry{Record: r, sort: carriedOn, what: carriedOn, due: next.Due}
+}
