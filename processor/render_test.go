@@ -9,6 +9,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -29,6 +30,35 @@ func TestAppendedExpiresAsItsRequest(t *testing.T) {
 	}
 	out := tn.render.outputs[0]
 	equal(t, "code", out.refusal.Code, topics.CodeExpired)
+	equal(t, "offset", string(topics.Last(out.rec.Headers, topics.HeaderErrorOffset)), "3")
+}
+
+// A copy of what was given up is read by the parser of today. Where that takes it for something else than a request it is dead-lettered when it is due, as what it
+// was, and does nothing else.
+func TestCarriedThatIsNoRequestAnyMore(t *testing.T) {
+	l, w := testCluster(t)
+	readyTurn(t, l, w) // for what is known of its targets
+	p, err := l.assign(state.Checkpoint{Offset: 5, LowWater: 5, GivenUp: 5}, 5, 5, 5)
+	if err == nil {
+		err = p.goLive(l.memory.room(1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := req(5, testNow, "orders")
+	r.Headers, _ = topics.AppendCopy(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("some-id")}}, testMark, topics.Copy{Seq: 3, Due: testNow, Timestamp: testNow - 5, From: 3}, nil)
+	tn := l.turnOf(t, w, p, r)
+	tn.renderParts(t.Context(), tn.parts)
+	if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
+		t.Fatalf("outputs are %+v", tn.render.outputs)
+	}
+	for _, out := range tn.render.outputs {
+		if out.kind != outDeadLetter && out.kind != outResolve {
+			t.Errorf("there is an output %v", out.kind)
+		}
+	}
+	out := tn.render.outputs[0]
+	equal(t, "code", out.refusal.Code, topics.CodeUnsupportedHeader)
 	equal(t, "offset", string(topics.Last(out.rec.Headers, topics.HeaderErrorOffset)), "3")
 }
 

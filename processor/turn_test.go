@@ -29,10 +29,15 @@ func readyTurn(t *testing.T, l *lane, w *wiretap, rs ...*kgo.Record) *turn {
 	for _, name := range []string{"orders", testTopic, testTopic + ".dead"} {
 		l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
 	}
-	p := livePartition(t, l)
 	if len(rs) == 0 {
 		rs = []*kgo.Record{req(0, testNow, "orders")}
 	}
+	return l.turnOf(t, w, livePartition(t, l), rs...)
+}
+
+// turnOf is a turn with what is due of records that a partition reads.
+func (l *lane) turnOf(t *testing.T, w *wiretap, p *partition, rs ...*kgo.Record) *turn {
+	t.Helper()
 	l.read(t, p, testNow, rs...)
 	pt := p.take(testNow, nil, 1000, anyBytes)
 	p.Begin()
