@@ -28,7 +28,7 @@ func main() {
 func run(ctx context.Context) error {
 	o := brokers.Options{Config: map[string]string{}, Logf: log.Printf}
 	flag.IntVar(&o.Nodes, "nodes", 1, "1 or 3")
-	flag.StringVar(&o.Version, "version", brokers.Latest, brokers.Latest+" or "+brokers.Old)
+	flag.StringVar(&o.Version, "version", brokers.Latest, "any release since 3.3.0, such as "+brokers.Latest+" or "+brokers.Old)
 	flag.BoolVar(&o.Measure, "measure", false, "full compiler and a larger heap: for benchmarks")
 	flag.Func("config", "a server property, name=value; may be repeated", func(s string) error {
 		name, value, ok := strings.Cut(s, "=")
