@@ -120,7 +120,7 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 		p.checkpoint, p.start = checkpoints[at], starts[at]
 	}
 	v.seen.until = began.Add(-v.config.Grace).UnixMilli()
-	v.checker.Until(v.seen.until)
+	v.checker.Until(v.seen.until, began.UnixMilli())
 	if err := v.readAll(ctx); err != nil {
 		return nil, err
 	}

@@ -91,8 +91,8 @@ func (c *Checker) Ended(topic string, partition int32, end int64) {
 	c.relays.ended()
 }
 
-// Until is what Config.Until is, in ms, from now on. Only a Survey may change it.
-func (c *Checker) Until(millis int64) { c.until = millis }
+// Until is what Config.Until is from now on, and what time it is, both in ms. Only a Survey may change it.
+func (c *Checker) Until(millis, now int64) { c.until, c.now = millis, now }
 
 // AddTarget makes a target topic known, or knows it better.
 func (c *Checker) AddTarget(t Target) {
