@@ -56,6 +56,7 @@ const (
 type window struct {
 	from, to int64
 	since    int64 // ms: requests from before it that have left the log are judged where they were written since then
+	before   int64 // and before this time
 	next     int64 // what lies below was read
 	end      int64 // where the log ended after the last arrival was read; 0: not known
 }
