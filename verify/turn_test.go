@@ -84,3 +84,19 @@ func TestDueBeforeItWasWritten(t *testing.T) {
 		s.expect(s.pass(s.verifier()), map[string]int64{"overdue": 1}, "delays/0@1: due")
 	}
 }
+
+// A fixed delay that counts from a timestamp that is missing says no due time, so the request is dead-lettered, and nobody knows since when it waits for that.
+func TestFixedDelayWithoutATimestamp(t *testing.T) {
+	s := newStage(t)
+	v := s.verifier()
+	q := s.write(&kgo.Record{Topic: "reminders", Timestamp: time.UnixMilli(-1)})
+	s.expect(s.pass(v), nil, "1 pending")
+	s.write(s.condemned(q, "due_out_of_range"))
+	s.resolve("reminders", 0, 1, 30, 1)
+	s.expect(s.pass(v), nil, "1 dead-lettered")
+
+	s.write(s.delivered(s.write(&kgo.Record{Topic: "reminders", Partition: 1, Timestamp: time.UnixMilli(-1)}), 30))
+	s.write(&kgo.Record{Topic: "reminders", Partition: 1, Timestamp: time.UnixMilli(-1)})
+	s.resolve("reminders", 1, 2, 30, 2)
+	s.expect(s.pass(v), map[string]int64{"delivered in vain": 1, "missing": 1}, "should be dead-lettered")
+}
