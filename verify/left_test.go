@@ -182,6 +182,16 @@ func TestRequestsThatWereCarried(t *testing.T) {
 			s.carry(q, 0, 30)
 			s.cut("delays", 0, 1)
 		}, nil, "all is well", Counts{Requested: -1}},
+		"from after what was asked for": {func(s *stage) {
+			s.left(30)
+			s.config.To = s.at(-0.5)
+			s.resolve("delays", 0, 2, 40, 1)
+		}, nil, "all is well", Counts{Requested: -1}},
+		"from before the end of what was asked for": {func(s *stage) {
+			s.left(500)
+			s.config.To = s.at(0.5)
+			s.resolve("delays", 0, 2, 40, 1)
+		}, nil, "all is well", Counts{Pending: 1}},
 		"from before what was asked for": {func(s *stage) {
 			s.left(30)
 			s.config.From = s.at(0.5)

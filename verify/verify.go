@@ -120,7 +120,7 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 		p.checkpoint, p.start = checkpoints[at], starts[at]
 	}
 	v.seen.until = began.Add(-v.config.Grace).UnixMilli()
-	v.checker.Until(v.seen.until)
+	v.checker.Until(v.seen.until, began.UnixMilli())
 	if err := v.readAll(ctx); err != nil {
 		return nil, err
 	}
@@ -215,7 +215,16 @@ func (v *Verifier) takeArrival(p *part, r *kgo.Record) {
 func (v *Verifier) cutRequests(p *part, start int64) {
 	p.start, p.next, p.from = start, start, start
 	v.checker.Window(p.topic, p.partition, start, never)
-	v.checker.Begins(p.topic, p.partition, start, v.config.From.UnixMilli())
+	v.begins(p)
+}
+
+// begins says where a delay topic begins now, and what is judged of what has left it.
+func (v *Verifier) begins(p *part) {
+	before := int64(never)
+	if !v.config.To.IsZero() {
+		before = v.config.To.UnixMilli()
+	}
+	v.checker.Begins(p.topic, p.partition, p.start, v.config.From.UnixMilli(), before)
 }
 
 // cutArrivals goes on where a target or dead letter topic begins now.

@@ -114,12 +114,12 @@ func (rt *route) emitted(timestamp int64) int64 {
 	return 0
 }
 
-// from is the timestamp of a request, or any that is not after its due time, or unknown: what arrives without it and before its request
+// from is the timestamp of a request, or when its turn came, or any that is not after its due time, or unknown: what arrives without it and before its request
 // has been seen.
 func (s *source) from(offset int64, p provenance) int64 {
 	switch {
 	case p.timestamp >= 0:
-		return p.timestamp
+		return max(p.timestamp, s.overdue[offset])
 	case !s.at(offset).is(requested):
 		return unknown
 	}

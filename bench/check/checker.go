@@ -13,6 +13,7 @@ import (
 type Checker struct {
 	judge
 	until  int64 // due times above are not waited for
+	now    int64 // of a Survey: what time it is, in ms
 	hash   hasher
 	routes map[string]*route // by delay topic
 	// prefixed are those whose headers have another prefix than usual.
@@ -251,6 +252,7 @@ func (c judging) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 // want turns a slot into that of a request.
 func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	timestamp := r.Timestamp.UnixMilli()
+	since := c.waitsUntil(src, timestamp, e.Due)
 	s.flags |= requested
 	if e.OrLater {
 		s.flags |= orLater
@@ -272,8 +274,8 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 		s.flags |= mayDie
 		s.print = c.hash.asDead(r, e.Due, timestamp)
 		c.counts.Bad++
-		if c.config.Survey != nil && timestamp > e.Due {
-			src.overdue[r.Offset] = timestamp
+		if c.config.Survey != nil && since > e.Due {
+			src.overdue[r.Offset] = since
 		}
 	case Either:
 		s.flags |= mayDie
@@ -281,8 +283,8 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	default:
 		s.flags |= mayDeliver
 		s.print = c.hash.asDelivered(e.Key, r.Value, src.route.kept(r.Headers), e.Due, src.route.emitted(timestamp))
-		if timestamp > e.Due && src.route.Emit != emitAll {
-			src.overdue[r.Offset] = timestamp
+		if since > e.Due && (c.config.Survey != nil || src.route.Emit != emitAll) {
+			src.overdue[r.Offset] = since
 		}
 	}
 	c.counts.Requested++

@@ -236,6 +236,11 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		if second := time.Second.Milliseconds(); rt.Now != nil && timestamp > rt.Now().UnixMilli()+second {
 			timestamp, e.OrLater = rt.Now().UnixMilli()-second, true
 		}
+		if timestamp < 0 || timestamp > latest {
+			e.refuse(DueOutOfRange)
+			e.Due, e.OrLater = atOnce, true
+			return
+		}
 		e.Due = timestamp + ceilMillis(rt.Delay)
 		return
 	case len(a.until) > 0:

@@ -45,7 +45,8 @@ func (s standing) tried(r *kgo.Record) {
 func (s standing) adopt(was *kgo.Record) {
 	src := s.src
 	gone := was.Offset < min(src.begins, src.window.from)
-	if !gone || was.Timestamp.UnixMilli() < src.window.since || src.is(was.Offset, requested) {
+	asked := was.Timestamp.UnixMilli() >= src.window.since && was.Timestamp.UnixMilli() < src.window.before
+	if !gone || !asked || src.is(was.Offset, requested) {
 		return
 	}
 	r := src.route.asUsual(was)

@@ -56,6 +56,7 @@ const (
 type window struct {
 	from, to int64
 	since    int64 // ms: requests from before it that have left the log are judged where they were written since then
+	before   int64 // and before this time
 	next     int64 // what lies below was read
 	end      int64 // where the log ended after the last arrival was read; 0: not known
 }
@@ -91,8 +92,8 @@ func (c *Checker) Ended(topic string, partition int32, end int64) {
 	c.relays.ended()
 }
 
-// Until is what Config.Until is, in ms, from now on. Only a Survey may change it.
-func (c *Checker) Until(millis int64) { c.until = millis }
+// Until is what Config.Until is from now on, and what time it is, both in ms. Only a Survey may change it.
+func (c *Checker) Until(millis, now int64) { c.until, c.now = millis, now }
 
 // AddTarget makes a target topic known, or knows it better.
 func (c *Checker) AddTarget(t Target) {

@@ -113,7 +113,7 @@ func hot(t *testing.T, n int, forget bool) (c *Checker, held int64) {
 		at := due.Add(time.Duration(i) * time.Second)
 		c.Requested(w.request("k", "v", "delay-until="+millis(at.Add(2*time.Second)), "delay-target-topic=orders", "delay-id=x"))
 		passed = at.UnixMilli()
-		c.Until(passed)
+		c.Until(passed, passed)
 		if forget && i%500 == 499 {
 			c.Forget()
 			held = max(held, c.Held())
@@ -226,7 +226,7 @@ func TestAWatchHoldsNothingOfWhatIsSettled(t *testing.T) {
 			c.Ended(p.topic, p.partition, next)
 		}
 		passed += (20 * time.Minute).Milliseconds()
-		c.Until(passed)
+		c.Until(passed, passed)
 		c.Forget()
 		c.Forget()
 	}

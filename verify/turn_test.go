@@ -1,0 +1,102 @@
+package verify
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// remind writes a request to reminders/0, whose delay is 5 minutes, with the timestamp of some minute.
+func (s *stage) remind(minute float64) *kgo.Record {
+	s.Helper()
+	return s.write(&kgo.Record{Topic: "reminders", Key: []byte("k"), Value: []byte("v"), Timestamp: s.at(minute), Headers: headers("trace=1")})
+}
+
+// With a fixed delay a record waits for those before it, so it is not overdue, nor late, before they are.
+func TestTurnsOfAFixedDelay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		act  func(s *stage)
+		want map[string]int64
+		is   Counts
+	}{
+		"its turn has not come": {func(s *stage) {
+			s.remind(58)
+			s.remind(40)
+		}, nil, Counts{Requested: 2, Pending: 2}},
+		"the turn of neither has come when the first is overdue": {func(s *stage) {
+			s.remind(50)
+			s.remind(40)
+		}, map[string]int64{"overdue": 2}, Counts{Requested: 2, Overdue: 2}},
+		"it is before what waits": {func(s *stage) {
+			s.remind(40)
+			s.remind(58)
+		}, map[string]int64{"overdue": 1}, Counts{Requested: 2, Pending: 1, Overdue: 1}},
+		"what is before it is ahead of the clock, and that may be an error of any size": {func(s *stage) {
+			s.remind(6000)
+			s.remind(40)
+		}, map[string]int64{"overdue": 1}, Counts{Requested: 2, Pending: 1, Overdue: 1}},
+		"it was delivered when its turn came": {func(s *stage) {
+			s.config.Late = time.Minute
+			s.write(s.delivered(s.remind(40), 45))
+			r := s.delivered(s.remind(30), 35)
+			r.Timestamp = s.at(45.1)
+			s.write(r)
+		}, nil, Counts{Requested: 2, Delivered: 2}},
+		"it was delivered later": {func(s *stage) {
+			s.config.Late = time.Minute
+			s.write(s.delivered(s.remind(40), 45))
+			r := s.delivered(s.remind(30), 35)
+			r.Timestamp = s.at(47)
+			s.write(r)
+		}, map[string]int64{"late": 1}, Counts{Requested: 2, Delivered: 2}},
+		"it was delivered when its turn came, and says when it was written": {func(s *stage) {
+			s.config.Late, s.config.Routes[1].Emit = time.Minute, "all"
+			for _, q := range []*kgo.Record{s.remind(40), s.remind(30)} {
+				r := s.delivered(q, q.Timestamp.Sub(s.began).Minutes()+5)
+				r.Timestamp = s.at(45.1)
+				r.Headers = append(r.Headers, headers("delay-source-timestamp="+millis(q.Timestamp), "delay-fired="+millis(r.Timestamp))...)
+				s.write(r)
+			}
+		}, nil, Counts{Requested: 2, Delivered: 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			tt.act(s)
+			r := s.pass(s.verifier())
+			s.expect(r, tt.want, "requested")
+			got := r.Counts
+			if got.Faults = 0; got != tt.is {
+				t.Errorf("%+v, want %+v", got, tt.is)
+			}
+		})
+	}
+}
+
+// A request that was due before it was written is not overdue before the grace since then is over, whatever its route emits.
+func TestDueBeforeItWasWritten(t *testing.T) {
+	for _, emit := range []string{"source", "all"} {
+		s := newStage(t)
+		s.config.Routes[0].Emit = emit
+		s.ask(59.9, 30)
+		s.ask(50, 30)
+		s.expect(s.pass(s.verifier()), map[string]int64{"overdue": 1}, "delays/0@1: due")
+	}
+}
+
+// A fixed delay that counts from a timestamp that is missing says no due time, so the request is dead-lettered, and nobody knows since when it waits for that.
+func TestFixedDelayWithoutATimestamp(t *testing.T) {
+	s := newStage(t)
+	v := s.verifier()
+	q := s.write(&kgo.Record{Topic: "reminders", Timestamp: time.UnixMilli(-1)})
+	s.expect(s.pass(v), nil, "1 pending")
+	s.write(s.condemned(q, "due_out_of_range"))
+	s.resolve("reminders", 0, 1, 30, 1)
+	s.expect(s.pass(v), nil, "1 dead-lettered")
+
+	s.write(s.delivered(s.write(&kgo.Record{Topic: "reminders", Partition: 1, Timestamp: time.UnixMilli(-1)}), 30))
+	s.write(&kgo.Record{Topic: "reminders", Partition: 1, Timestamp: time.UnixMilli(-1)})
+	s.resolve("reminders", 1, 2, 30, 2)
+	s.expect(s.pass(v), map[string]int64{"delivered in vain": 1, "missing": 1}, "should be dead-lettered")
+}
