@@ -69,3 +69,11 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// until is To, in ms.
+func (c *Config) until() int64 {
+	if c.To.IsZero() {
+		return never
+	}
+	return c.To.UnixMilli()
+}

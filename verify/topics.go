@@ -92,7 +92,7 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 			to = end
 		}
 		v.checker.Window(at.topic, at.partition, p.from, to)
-		v.checker.Begins(at.topic, at.partition, p.start, v.config.From.UnixMilli())
+		v.checker.Begins(at.topic, at.partition, p.start, v.config.From.UnixMilli(), v.config.until())
 		p.goal, p.begun, p.waits = ends[at], p.next, false
 	}
 	v.requests.add(fresh)

@@ -215,7 +215,7 @@ func (v *Verifier) takeArrival(p *part, r *kgo.Record) {
 func (v *Verifier) cutRequests(p *part, start int64) {
 	p.start, p.next, p.from = start, start, start
 	v.checker.Window(p.topic, p.partition, start, never)
-	v.checker.Begins(p.topic, p.partition, start, v.config.From.UnixMilli())
+	v.checker.Begins(p.topic, p.partition, start, v.config.From.UnixMilli(), v.config.until())
 }
 
 // cutArrivals goes on where a target or dead letter topic begins now.

@@ -19,10 +19,10 @@ type goneAt struct {
 type goneBits [bitsPages]uint64
 
 // Begins says at what offset the log of a partition of a delay topic began when it was looked at: what lay below has left it. Requests of that are judged, too,
-// if they were written since a time, in ms, and something in the window stands for them: a carried copy, or a retry record.
-func (c *Checker) Begins(topic string, partition int32, start, since int64) {
+// if they were written since a time, and before another one, in ms, and something in the window stands for them: a carried copy, or a retry record.
+func (c *Checker) Begins(topic string, partition int32, start, since, until int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
-		src.begins, src.window.since = max(src.begins, start), since
+		src.begins, src.window.since, src.window.until = max(src.begins, start), since, until
 	}
 }
 

@@ -45,7 +45,8 @@ func (s standing) tried(r *kgo.Record) {
 func (s standing) adopt(was *kgo.Record) {
 	src := s.src
 	gone := was.Offset < min(src.begins, src.window.from)
-	if !gone || was.Timestamp.UnixMilli() < src.window.since || src.is(was.Offset, requested) {
+	at := was.Timestamp.UnixMilli()
+	if !gone || at < src.window.since || at >= src.window.until || src.is(was.Offset, requested) {
 		return
 	}
 	r := src.route.asUsual(was)

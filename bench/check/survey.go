@@ -55,12 +55,13 @@ const (
 // window are the offsets of a partition of which requests are judged.
 type window struct {
 	from, to int64
-	since    int64 // ms: requests from before it that have left the log are judged where they were written since then
+	since    int64 // ms: requests from before it that have left the log are judged where they were written since then,
+	until    int64 // and before this
 	next     int64 // what lies below was read
 	end      int64 // where the log ended after the last arrival was read; 0: not known
 }
 
-var whole = window{to: math.MaxInt64, since: math.MaxInt64}
+var whole = window{to: math.MaxInt64, since: math.MaxInt64, until: math.MaxInt64}
 
 func (w *window) has(offset int64) bool { return offset >= w.from && offset < w.to }
 
