@@ -199,6 +199,18 @@ func TestReplacementIsMissing(t *testing.T) {
 	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "delays/0@1: due")
 }
 
+// What takes the place of something that was delivered in an earlier pass has doubled it.
+func TestReplacementArrivesInALaterPass(t *testing.T) {
+	s := newStage(t)
+	s.write(s.delivered(s.ask(0, 10), 10))
+	other := s.ask(2, 500, "delay-replace=0-0-"+millis(s.at(10)))
+	s.resolve("delays", 0, 2, 40, 1)
+	v := s.verifier()
+	s.expect(s.pass(v), nil, "1 pending")
+	s.write(s.delivered(other, 500))
+	s.expect(s.pass(v), map[string]int64{"doubled": 1}, "1 replacements of it were delivered")
+}
+
 // Another pass goes on where the last one ended; what is settled is given up meanwhile, and a record that comes again is still seen.
 func TestPasses(t *testing.T) {
 	s := newStage(t)
