@@ -69,3 +69,11 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// before is To, in ms.
+func (c *Config) before() int64 {
+	if c.To.IsZero() {
+		return never
+	}
+	return c.To.UnixMilli()
+}

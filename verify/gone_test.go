@@ -31,6 +31,36 @@ func TestTargetIsCut(t *testing.T) {
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 20: the older part of their target is gone")
 }
 
+// What is due shortly after the first record that is left of a cut topic may have been there before it.
+func TestSlackOfWhatIsCut(t *testing.T) {
+	s := newStage(t)
+	arrived := s.many(0, 20, 10, 15)
+	s.resolve("delays", 0, 20, 30, 20)
+	s.cut("orders", arrived[9].Partition, arrived[9].Offset)
+	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "cannot tell of 10: the older part of their target is gone")
+
+	s = newStage(t)
+	first := s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
+	s.write(s.condemned(s.request(20, "delay-target-topic=orders"), "no_due"))
+	s.ask(10, 21)
+	s.ask(10, 30)
+	s.resolve("delays", 0, 4, 40, 4)
+	s.cut("delays.dead", first.Partition, first.Offset+1)
+	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "cannot tell of 2: the older part of a dead letter topic is gone")
+}
+
+// A target that is cut below what is asked for holds all of it.
+func TestTargetIsCutBelowTheWindow(t *testing.T) {
+	s := newStage(t)
+	for _, minute := range []float64{-300, -200} {
+		s.write(&kgo.Record{Topic: "orders", Timestamp: s.at(minute)})
+	}
+	s.many(0, 3)
+	s.resolve("delays", 0, 3, 30, 3)
+	s.cut("orders", 0, 1)
+	s.expect(s.pass(s.verifier()), nil, "target orders: whole")
+}
+
 // The older part of the delay topic is gone: its requests are not judged, and where they arrived is no stray.
 func TestDelayTopicIsCut(t *testing.T) {
 	s := newStage(t)
@@ -129,6 +159,17 @@ func TestTargetThatMayNotBeRead(t *testing.T) {
 	s.expect(r, nil, "target orders: whole")
 	if len(r.Denied) > 0 || r.Counts.Delivered != 1 {
 		t.Errorf("denied %v, %+v", r.Denied, r.Counts)
+	}
+}
+
+// A dead letter topic that may not be read is not said to be missing.
+func TestDeadLettersThatMayNotBeRead(t *testing.T) {
+	s := newStage(t)
+	s.write(s.condemned(s.request(0, "delay-target-topic=orders"), "no_due"))
+	s.forbid("delays.dead", new(atomic.Bool))
+	if got := s.pass(s.verifier()).Notes; !slices.Contains(got, "delays.dead may not be looked at, so what lies there is not known") ||
+		slices.Contains(got, "the dead letter topic delays.dead does not exist") {
+		t.Errorf("notes %q", got)
 	}
 }
 

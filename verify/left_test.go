@@ -253,6 +253,41 @@ func TestCarriedAndDeliveredBetweenPasses(t *testing.T) {
 	s.expect(s.pass(w), map[string]int64{"doubled": 2}, fmt.Sprintf("delays/0@%d: seen 2 times", other.Offset))
 }
 
+// Of what has arrived before it is said that its copy stands for nothing any more nothing was taken away.
+func TestCopyIsStaleAfterItsDelivery(t *testing.T) {
+	s := newStage(t)
+	q := s.left(30)
+	s.write(s.delivered(q, 30))
+	v := s.verifier()
+	s.pass(v)
+	s.write(&kgo.Record{Topic: "delays", Timestamp: s.at(31), Headers: headers(s.mark(q, "delay-resolve", 1, s.at(30).UnixMilli(), 0, -1))})
+	s.resolve("delays", 0, 3, 40, 3)
+	r := s.pass(v)
+	if s.expect(r, nil, "all is well"); r.Counts.Delivered != 1 || r.Counts.Taken != 0 {
+		t.Errorf("%+v", r.Counts)
+	}
+}
+
+// A record of a retry route that was parked before the copy was read that stood for it has arrived.
+func TestCarriedAndParkedBetweenPasses(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0].Retry = &check.Retry{Initial: time.Minute, Max: time.Minute, Factor: 1, MaxAttempts: 1, Parking: "unrelated"}
+	s.config.Routes[0].Target = "orders"
+	q := s.request(0, "delay-attempt=1")
+	s.request(1)
+	s.cut("delays", 0, 1)
+	letter := s.condemned(q, "attempts_exhausted")
+	letter.Topic = "unrelated"
+	s.write(letter)
+	v := s.verifier()
+	s.pass(v)
+	s.carry(q, 0, 1)
+	r := s.pass(v)
+	if s.expect(r, nil, "1 pending"); r.Counts.Requested != 1 || r.Counts.Left != 0 {
+		t.Errorf("%+v", r.Counts)
+	}
+}
+
 // What a retry record says of one attempt is counted once, although it is carried again after its request was looked at.
 func TestRetryIsCarriedBetweenPasses(t *testing.T) {
 	s := newStage(t)

@@ -220,11 +220,7 @@ func (v *Verifier) cutRequests(p *part, start int64) {
 
 // begins says where a delay topic begins now, and what is judged of what has left it.
 func (v *Verifier) begins(p *part) {
-	before := int64(never)
-	if !v.config.To.IsZero() {
-		before = v.config.To.UnixMilli()
-	}
-	v.checker.Begins(p.topic, p.partition, p.start, v.config.From.UnixMilli(), before)
+	v.checker.Begins(p.topic, p.partition, p.start, v.config.From.UnixMilli(), v.config.before())
 }
 
 // cutArrivals goes on where a target or dead letter topic begins now.

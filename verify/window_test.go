@@ -123,6 +123,46 @@ func TestFromTo(t *testing.T) {
 	if r.Counts.Requested != 5 || r.Counts.Elsewhere != 8 {
 		t.Errorf("%+v", r.Counts)
 	}
+	s.cut("delays", 0, 3)
+	if s.pass(s.verifier()).Windows[0].Cut {
+		t.Error("what lies before the window is said to be gone of it")
+	}
+}
+
+// Before a time that is to come all is in the window, also what is written while it reads.
+func TestUntilATimeToCome(t *testing.T) {
+	s := newStage(t)
+	s.ask(0, 200)
+	s.config.To = time.Now().Add(time.Hour)
+	var reads atomic.Bool
+	s.fake.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		if !reads.Swap(true) {
+			s.fake.SleepControl(func() { s.ask(1, 200) })
+		}
+		return nil, nil, false
+	})
+	v := s.verifier()
+	s.pass(v)
+	s.expect(s.pass(v), nil, "2 pending")
+}
+
+// That a log did not reach so far is forgotten when it is read from its new beginning on.
+func TestLossIsMended(t *testing.T) {
+	s := newStage(t)
+	v := s.verifier()
+	s.pass(v)
+	s.many(0, 4)
+	s.cut("delays", 0, 2)
+	at := place{"delays", 0}
+	v.requests.outOfRange[at], v.requests.parts[at].goal = true, 5
+	for range 2 {
+		if err := v.requests.explain(t.Context(), quiet); err != nil {
+			t.Error(err)
+		}
+	}
+	if next := v.requests.parts[at].next; next != 2 {
+		t.Errorf("it goes on at %d", next)
+	}
 }
 
 // A replacement and a cancel that were written behind the window concern what is in it.
@@ -135,6 +175,40 @@ func TestCancelledBehindTheWindow(t *testing.T) {
 	s.resolve("delays", 0, 4, 60, 4)
 	s.config.To = s.at(10)
 	s.expect(s.pass(s.verifier()), nil, "2 cancelled, replaced or left out")
+}
+
+// What has arrived twice of a request that is there, and not asked for, is not judged.
+func TestArrivedTwiceBeforeTheWindow(t *testing.T) {
+	s := newStage(t)
+	q := s.ask(0, 10)
+	s.write(s.delivered(q, 10))
+	s.write(s.delivered(q, 10))
+	s.ask(20, 200)
+	s.resolve("delays", 0, 2, 30, 1)
+	s.config.From = s.at(10)
+	s.expect(s.pass(s.verifier()), nil, "2 arrived of requests outside of the window")
+}
+
+// A replacement that was lost, where cancels are answered, has not taken away what was delivered.
+func TestReplacementIsMissing(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0].CancelsAnswered = true
+	s.write(s.delivered(s.ask(0, 30), 30))
+	s.ask(2, 40, "delay-replace=0-0-"+millis(s.at(30)))
+	s.resolve("delays", 0, 2, 50, 2)
+	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "delays/0@1: due")
+}
+
+// What takes the place of something that was delivered in an earlier pass has doubled it.
+func TestReplacementArrivesInALaterPass(t *testing.T) {
+	s := newStage(t)
+	s.write(s.delivered(s.ask(0, 10), 10))
+	other := s.ask(2, 500, "delay-replace=0-0-"+millis(s.at(10)))
+	s.resolve("delays", 0, 2, 40, 1)
+	v := s.verifier()
+	s.expect(s.pass(v), nil, "1 pending")
+	s.write(s.delivered(other, 500))
+	s.expect(s.pass(v), map[string]int64{"doubled": 1}, "1 replacements of it were delivered")
 }
 
 // Another pass goes on where the last one ended; what is settled is given up meanwhile, and a record that comes again is still seen.

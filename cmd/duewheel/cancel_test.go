@@ -54,6 +54,11 @@ func TestCancelOfIDs(t *testing.T) {
 			t.Errorf("%v: printed %q, %v; the id is in %s", keys, out, err, at)
 		}
 	}
+	for _, r := range fetch(t, addr, "delays", 5) {
+		if strings.HasPrefix(headers(r)["delay-cancel"], "0-9-") && r.Key != nil {
+			t.Errorf("a handle is cancelled with the key %q, which is that of an id", r.Key)
+		}
+	}
 }
 
 // A handle that was mistyped is an id that nothing has, and is told of.

@@ -250,6 +250,26 @@ func TestFatesByRoute(t *testing.T) {
 	}
 }
 
+// A record of a queue is delivered after all before it, not only after the one before.
+func TestQueueKeepsItsOrder(t *testing.T) {
+	p := opened(t, state.Checkpoint{}, Env{Route: testRoute(t, "fixed")})
+	for i, ago := range []int64{10, 30, 20} {
+		accept(p, &kgo.Record{Offset: int64(i), Timestamp: time.UnixMilli(testNow - ago)})
+	}
+	p.Decide()
+	var late []int64 // how much later than the first
+	first := int64(0)
+	for w := range p.All() {
+		if first == 0 {
+			first = w.Due
+		}
+		late = append(late, w.Due-first)
+	}
+	if !slices.Equal(late, []int64{0, 0, 0}) {
+		t.Errorf("due after the first: %v", late)
+	}
+}
+
 // Nothing below the low water is pending, whatever its due time is and however little of what lies behind it was read. By which parser a record
 // was read is known as far as the checkpoint names them.
 func TestFatesBelowTheLowWater(t *testing.T) {

@@ -129,6 +129,7 @@ func TestQueueRefusesCopies(t *testing.T) {
 	}
 	must(t, q.resolve(state.Key{Due: 300, Seq: 3}, -1))
 	must(t, q.resolve(state.Key{Due: 400, Seq: 4}, -1))
+	must(t, q.resolve(state.Key{Due: 201, Seq: 2}, -1)) // of what lay there when it was due at another time
 	items, _ := q.take(0, q.near, nil, 10, anyBytes)
 	var got []string
 	for _, it := range items {
