@@ -3,6 +3,7 @@ package check
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -154,6 +155,18 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 	}
 	e.Codes |= mayHappen
 	return e
+}
+
+// waitsUntil is before when a request was not to be delivered, in ms, whenever it is due: it had not been written, or waited for its turn. With a fixed delay a
+// record waits for those before it. What is ahead of the clock is not counted: nothing says when it was read, and so when it is due.
+func (c judging) waitsUntil(src *source, timestamp, due int64) int64 {
+	if c.config.Survey == nil || src.route.Delay <= 0 {
+		return timestamp
+	}
+	if timestamp <= c.now+time.Second.Milliseconds() {
+		src.turn = max(src.turn, due)
+	}
+	return max(timestamp, src.turn)
 }
 
 // alone tells whether a request concerns no other one.

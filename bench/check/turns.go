@@ -1,10 +1,6 @@
 package check
 
-import (
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
-)
+import "github.com/twmb/franz-go/pkg/kgo"
 
 // turns are deliveries of lately: of each group of records that keep their order, the last one. It forgets by and by.
 type turns []lastTurn
@@ -40,16 +36,4 @@ func (c judging) judgeTurn(src *source, offset int64, s *slot, r *kgo.Record) {
 		return
 	}
 	*last = lastTurn{group, offset, s.place}
-}
-
-// waitsUntil is before when a request was not to be delivered, in ms, whenever it is due: it had not been written, or waited for its turn. With a fixed delay a
-// record waits for those before it. What is ahead of the clock is not counted: nothing says when it was read, and so when it is due.
-func (c judging) waitsUntil(src *source, timestamp, due int64) int64 {
-	if c.config.Survey == nil || src.route.Delay <= 0 {
-		return timestamp
-	}
-	if timestamp <= c.now+time.Second.Milliseconds() {
-		src.turn = max(src.turn, due)
-	}
-	return max(timestamp, src.turn)
 }
