@@ -335,8 +335,7 @@ func (m *model) wrote() {
 	m.write(pt.To)
 	m.l.checkpoints.wrote(&turn{kit: &m.l.kit, tried: []*part{pt}})
 	m.withStore(m.p.tidyStore())
-	_, err := m.p.Tidy(true) // what tidyStore does when it is worth its while
-	m.withStore(err)
+	m.withStore(m.p.Tidy(true)) // what tidyStore does when it is worth its while
 }
 
 // write commits a checkpoint.

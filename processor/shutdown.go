@@ -18,15 +18,7 @@ func (l *lane) shutdown() {
 	l.awaitTurn(ctx)
 	l.restores.cancel(nil) // what its outcome has begun
 	l.checkpoints.last(ctx, l.order, l.membership)
-	for _, p := range l.order {
-		if p.live() && p.HasFar() {
-			if err := p.Flush(); errors.Is(err, state.ErrFailed) {
-				l.store.failed(err)
-			} else if err != nil {
-				l.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)
-			}
-		}
-	}
+	l.storePositions(l.order)
 	l.membership.Leave()
 	// Callbacks of the leaving client do not wait any more; what they still hand over is passed over.
 	for {
@@ -37,6 +29,20 @@ func (l *lane) shutdown() {
 			return
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// storePositions has the local store know where each partition stands: a restart reads what comes after that, and goes on from there if the group's
+// offsets have expired meanwhile.
+func (k *kit) storePositions(ps []*partition) {
+	for _, p := range ps {
+		if p.live() {
+			if err := p.Tidy(true); errors.Is(err, state.ErrFailed) {
+				k.store.failed(err)
+			} else if err != nil {
+				k.log.Warn("the local store lacks what was taken in last; the log has it", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", err)
+			}
 		}
 	}
 }

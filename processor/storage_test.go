@@ -222,3 +222,35 @@ func TestStorageKeepsUp(t *testing.T) {
 		<-done
 	})
 }
+
+// What never was far from due is not in the store, and its position is, some seconds later and at the end of a process: so what was delivered does
+// not come again when the group's offsets have expired.
+func TestCheckpointFromAStoreThatHoldsNothing(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(t *testing.T, l *lane, p *partition)
+	}{
+		{"some seconds later", func(t *testing.T, l *lane, p *partition) {
+			p.syncedAt = time.Now().Add(-2 * syncInterval)
+			if err := p.tidyStore(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"at the end", func(t *testing.T, l *lane, _ *partition) { l.storePositions(l.order) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			p := livePartition(t, l)
+			l.order = []*partition{p}
+			l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, ms(1000), "orders"))
+			l.happened(p.take(testNow, nil, 10, anyBytes))
+			c.end(t, l, p)
+			p, err := l.assign(state.Checkpoint{Offset: -1}, 0, 3, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "W", p.Marks().Judge, state.Key{Due: testNow, Seq: 1})
+			equal(t, "start", p.Marks().Start, 2)
+		})
+	}
+}

@@ -98,11 +98,11 @@ func (p *partition) tidyStore() error {
 	if !p.live() {
 		return nil
 	}
-	synced, err := p.Tidy(time.Since(p.syncedAt) > syncInterval)
-	if synced {
+	due := time.Since(p.syncedAt) > syncInterval
+	if due {
 		p.syncedAt = time.Now()
 	}
-	return err
+	return p.Tidy(due)
 }
 
 // goLive ends a catch-up.

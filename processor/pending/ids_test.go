@@ -72,8 +72,7 @@ func TestIDUsedAgain(t *testing.T) {
 				l.happened(part)
 			}
 		}
-		_, err := p.Tidy(true)
-		must(t, err)
+		must(t, p.Tidy(true))
 	}
 	must(t, p.Flush())
 	equal(t, "found", found(t, p.store, "a"), 0)

@@ -93,14 +93,7 @@ func (w *window) commit() error {
 		return nil
 	}
 	w.dirty = false
-	err := w.store.Commit(state.Position{
-		Resume:    w.drops.resume(w.ledger.Resume(w.position)),
-		Offset:    w.committed.Offset,
-		Watermark: w.committed.Watermark,
-		LowWater:  w.committed.LowWater,
-		Parsers:   state.ParserList(w.committed.Parsers),
-	})
-	if err != nil {
+	if err := w.store.Commit(resting(w)); err != nil {
 		return err
 	}
 	w.forgetDeleted()
@@ -110,28 +103,42 @@ func (w *window) commit() error {
 	return nil
 }
 
+// resting is the position that belongs to what the store has been told.
+func resting(w *window) state.Position {
+	return state.Position{
+		Resume:    w.drops.resume(w.ledger.Resume(w.position)),
+		Offset:    w.committed.Offset,
+		Watermark: w.committed.Watermark,
+		LowWater:  w.committed.LowWater,
+		Parsers:   state.ParserList(w.committed.Parsers),
+	}
+}
+
 // trimRecords delivered make a range delete worth its while.
 const trimRecords = 100_000
 
-// Tidy deletes from the store, behind the watermark, what was delivered, and writes the position, when
-// that is due or worth its while. It reports whether the position was written because it was due.
-func (w *window) Tidy(due bool) (written bool, err error) {
+// Tidy deletes from the store, behind the watermark, what was delivered, when that is due or worth its while, and writes the position, when that is
+// due and says something new: also where the store holds nothing, since it is the way on when the group's offsets have expired.
+func (w *window) Tidy(due bool) error {
 	if w.store == nil {
-		return false, nil
+		return nil
 	}
 	if w.spent >= trimRecords || w.spent > 0 && due {
 		if err := w.Flush(); err != nil { // what is trimmed is not counted any more
-			return false, err
+			return err
 		}
 		if err := w.store.Trim(w.committed.Watermark); err != nil {
-			return false, fmt.Errorf("delete delivered records from the store: %w", err)
+			return fmt.Errorf("delete delivered records from the store: %w", err)
 		}
 		w.spent = 0
 	}
-	if due && w.Far() > 0 {
-		return true, w.Flush()
+	if !due {
+		return nil
 	}
-	return false, nil
+	if pos, _ := w.store.Position(); pos == resting(w) {
+		return nil
+	}
+	return w.Flush()
 }
 
 // uncountPassed has the store's next batch say that what W has passed is not counted any more.

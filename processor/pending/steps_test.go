@@ -152,8 +152,7 @@ func init() { // whose steps use each other
 			v.load()
 		}},
 		{"the store is tidied", hasStore(func(v *life) bool { return v.p.live && (v.p.spent > 0 || v.p.Far() > 0) }), func(v *life) {
-			_, err := v.p.Tidy(true)
-			v.must(err)
+			v.must(v.p.Tidy(true))
 		}},
 		{"the store fails", hasStore(func(v *life) bool { return v.p.live && v.been.failures < v.most.failures }), func(v *life) {
 			v.been.failures++

@@ -51,8 +51,7 @@ func TestStoreDeletesAfterTheCommit(t *testing.T) {
 	inFlight := p.Take(ms(farMs+1), nil, 1, anyBytes)
 	stored := func() (n int) {
 		t.Helper()
-		_, err := p.Tidy(true)
-		must(t, err)
+		must(t, p.Tidy(true))
 		if err := p.store.Scan(state.Key{}, func(state.Key, []byte) bool { n++; return true }); err != nil {
 			t.Fatal(err)
 		}
@@ -61,4 +60,28 @@ func TestStoreDeletesAfterTheCommit(t *testing.T) {
 	equal(t, "records in the store with the turn in flight", stored(), 1)
 	l.happened(inFlight)
 	equal(t, "records in the store after it", stored(), 0)
+}
+
+// A position is written when it says something new, and not each time.
+func TestPositionIsWrittenWhenItIsNew(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	tidied := func(what string, due, wrote bool) {
+		t.Helper()
+		_, before, err := l.store.Written()
+		must(t, err)
+		must(t, p.Tidy(due))
+		_, after, err := l.store.Written()
+		must(t, err)
+		equal(t, what, after > before, wrote)
+	}
+	tidied("written of a partition that is new", true, true)
+	tidied("written once more", true, false)
+	l.read(t, p, testNow, req(0, ms(1), "orders"))
+	tidied("written before it is due", false, false)
+	l.happened(p.Checkpoint())
+	tidied("written with another O", true, true)
+	l.happened(p.Take(ms(1), nil, 1, anyBytes))
+	tidied("written with another W", true, true)
+	tidied("written although nothing happens", true, false)
 }
