@@ -111,7 +111,7 @@ func (k *kit) fromStore(p *partition, fresh state.Checkpoint, high int64) (state
 		return fresh, nil
 	}
 	pos, ok := part.Position()
-	if !ok || min(pos.Offset, pos.Resume) < fresh.LowWater {
+	if !ok || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume) < fresh.LowWater {
 		return fresh, nil
 	}
 	c := fresh

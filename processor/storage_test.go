@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // broken is a disk that answers every write with an error while there is one.
@@ -253,4 +254,31 @@ func TestCheckpointFromAStoreThatHoldsNothing(t *testing.T) {
 			equal(t, "start", p.Marks().Start, 2)
 		})
 	}
+}
+
+// A store that was brought to a later checkpoint, by a process that then ended, has taken out what that says is resolved, and its position is that of
+// before. If the group's offsets expire by then, the log is read from its beginning: by that position a record that was carried would be lost, as the store
+// holds neither it nor, yet, its copy.
+func TestCheckpointFromAStoreOnTheWay(t *testing.T) {
+	l := testLane(t)
+	p := livePartition(t, l)
+	copied := req(3, 0, "orders")
+	copied.Headers, _ = topics.AppendCopy(nil, req(0, ms(farMs), "orders").Headers, p.mark, topics.Copy{Due: ms(farMs), Timestamp: testNow}, nil)
+	l.read(t, p, testNow, req(0, ms(farMs), "orders"), req(1, ms(farMs+1), "orders"), req(2, ms(farMs+2), "orders"))
+	l.happened(&part{Part: p.Checkpoint(), p: p})
+	l.read(t, p, testNow, copied) // above O
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(p.Flush())
+	l.happened(&part{Part: p.Checkpoint(), p: p}) // O passes it, and L the record
+	equal(t, "L", p.Marks().Committed.LowWater, 1)
+	_, err := l.assign(p.Marks().Committed, 0, 4, 4)
+	must(err)
+	p, err = l.assign(state.Checkpoint{Offset: -1}, 0, 4, 4)
+	must(err)
+	equal(t, "O", p.Marks().Committed.Offset, 0)
 }

@@ -15,6 +15,16 @@ type Position struct {
 	Parsers   string // which held from which offset on at that time: a ParserList
 }
 
+// OnTheWay is a position of a store that is being brought to a later checkpoint than it bears: a replay from there is as good, but what the store
+// has forgotten on the way was not resolved by that checkpoint.
+func (p Position) OnTheWay() Position {
+	p.Parsers = ""
+	return p
+}
+
+// IsCheckpoint reports whether what the store holds belongs to the checkpoint that it bears, so that an owner may go on from that without any other.
+func (p Position) IsCheckpoint() bool { return p.Parsers != "" }
+
 // PartitionID names what the store keeps apart.
 type PartitionID struct {
 	Group     string

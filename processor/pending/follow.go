@@ -140,8 +140,10 @@ func (f *Follower) forget(w state.Key) error {
 	if err := f.uncount(f.p.store, w); err != nil {
 		return err
 	}
-	if err := f.p.commit(); err != nil { // the stubs of what is trimmed
-		return err
+	if f.p.dirty { // the stubs of what is trimmed
+		if err := commitAt(&f.p.window, resting(&f.p.window).OnTheWay()); err != nil {
+			return err
+		}
 	}
 	return f.p.store.Trim(w)
 }
@@ -193,7 +195,7 @@ func (f *Follower) HandOver(store *state.Partition, c state.Checkpoint) (got Inh
 		return got, false, nil
 	}
 	if p.identified { // ids in an open batch are not found
-		if err := store.Commit(pos); err != nil {
+		if err := store.Commit(pos.OnTheWay()); err != nil {
 			return got, false, fmt.Errorf("keep what is remembered: %w", err)
 		}
 	}

@@ -105,7 +105,7 @@ func (s *bringing) run(most int) (got Inherited, err error) {
 		s.start = min(s.start, max(s.c.LowWater, s.begins)) // with copies that the log has lost it has lost what they left
 	}
 	if s.changed > 0 { // ids in an open batch are not found
-		if err := s.store.Commit(s.pos); err != nil {
+		if err := s.store.Commit(s.pos.OnTheWay()); err != nil {
 			return got, err
 		}
 	}
@@ -279,7 +279,7 @@ func (s *bringing) change() error {
 	if s.changed++; s.changed%forgetAtOnce > 0 {
 		return nil
 	}
-	return errors.Join(s.stopped(), s.store.Commit(s.pos))
+	return errors.Join(s.stopped(), s.store.Commit(s.pos.OnTheWay()))
 }
 
 func copiesIn(c *state.Counts) (s span) {

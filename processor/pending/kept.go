@@ -92,8 +92,12 @@ func (w *window) commit() error {
 	if !w.dirty {
 		return nil
 	}
+	return commitAt(w, resting(w))
+}
+
+func commitAt(w *window, pos state.Position) error {
 	w.dirty = false
-	if err := w.store.Commit(resting(w)); err != nil {
+	if err := w.store.Commit(pos); err != nil {
 		return err
 	}
 	w.forgetDeleted()

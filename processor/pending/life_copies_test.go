@@ -172,8 +172,29 @@ func (v *life) forget() {
 	v.beginAt(state.Checkpoint{TopicID: v.committed.TopicID, Offset: v.logStart, LowWater: v.logStart, GivenUp: v.logStart})
 }
 
+// goByStore has the group lose its checkpoint, and the owner go on from the one that its store bears, if the log has what that needs.
+func (v *life) goByStore() {
+	pos, ok := v.p.store.Position()
+	if v.nothing = !ok || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume, pos.LowWater) < v.logStart; v.nothing {
+		return
+	}
+	parsers, err := state.ParseParserList(pos.Parsers)
+	v.must(err)
+	v.note("goes by its store")
+	begun, given := v.begun, v.given
+	v.supersede(state.Checkpoint{TopicID: v.committed.TopicID, Offset: pos.Offset, Watermark: pos.Watermark, LowWater: pos.LowWater, Parsers: parsers, Appended: true})
+	v.begun, v.given = begun, v.given&given
+	v.restore(nil)
+}
+
 // beginAt has another checkpoint hold, in which nothing is resolved from O on.
 func (v *life) beginAt(c state.Checkpoint) {
+	v.supersede(c)
+	v.restore(nil)
+}
+
+// supersede has another checkpoint hold for whoever comes next.
+func (v *life) supersede(c state.Checkpoint) {
 	v.been.resets++
 	v.committed, v.outdated = c, true
 	at := c.Offset
@@ -185,7 +206,6 @@ func (v *life) beginAt(c state.Checkpoint) {
 	v.resolved, v.again = said|named, named&^said
 	v.atOnce, v.accepted = v.atOnce|v.requests(at), v.accepted&(bit(at)-1)
 	maps.DeleteFunc(v.takenBy, func(of, by int64) bool { return v.resolved&bit(of) == 0 || by >= at && !v.confirms(of, by) })
-	v.restore(nil)
 }
 
 // confirms reports whether a resolve record says that one has taken another away.

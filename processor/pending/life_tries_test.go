@@ -21,17 +21,21 @@ func deliverable(it *Item) bool {
 // without an id.
 func (v *life) carriedOn(pt *Part) (all []entry) {
 	for i := range pt.Items {
-		if it := &pt.Items[i]; deliverable(it) && (v.tries || v.log[v.seqOf(it.Offset)].what == atOnce) {
-			all = append(all, v.triedAgain(it))
+		it := &pt.Items[i]
+		if !deliverable(it) || !v.tries && v.log[v.seqOf(it.Offset)].what != atOnce {
+			continue
+		}
+		var rec Record
+		v.must(rec.Decode(bytes.Clone(it.Run)))
+		if req := (topics.Request{}); v.p.RequestOf(&req, it, &rec) == nil && v.owns().Route.Allowed(req.Target) { // else it is found by now that it is refused
+			all = append(all, v.triedAgain(it, &rec))
 		}
 	}
 	return all
 }
 
-func (v *life) triedAgain(it *Item) entry {
+func (v *life) triedAgain(it *Item, rec *Record) entry {
 	v.note("carried on")
-	var rec Record
-	v.must(rec.Decode(bytes.Clone(it.Run)))
 	written, last, retried := testMark.Written(rec.Headers, rec.Offset)
 	next := topics.Retry{Due: v.now + triesAgain, Attempt: last.Attempt + 1, Origin: last.Origin}
 	if !retried {

@@ -117,6 +117,7 @@ func init() { // whose steps use each other
 		{"the checkpoint is reset to behind what was carried", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.from + 1 }) }},
 		{"the checkpoint is reset to a copy", canReset, func(v *life) { v.reset(func(c *entry) int64 { return c.Offset }) }},
 		{"no checkpoint is left, nor a store", func(v *life) bool { return canReset(v) && !v.open }, (*life).forget}, // long after the last transaction
+		{"no checkpoint is left, and the store knows one", hasStore(func(v *life) bool { return canReset(v) && !v.open }), (*life).goByStore},
 		{"the next owner is configured otherwise", func(v *life) bool { return v.been.changes < v.most.changes }, func(v *life) {
 			v.been.changes++
 			v.changed = !v.changed

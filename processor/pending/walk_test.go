@@ -56,7 +56,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside", "a queue from now on", "no queue any more, with some in it", "a fixed delay, and keys are pending", "understood otherwise", "by its key", "carried on", "to be retried"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside", "a queue from now on", "no queue any more, with some in it", "a fixed delay, and keys are pending", "understood otherwise", "by its key", "carried on", "to be retried", "goes by its store"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
