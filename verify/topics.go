@@ -261,6 +261,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 			p.shrink(max(p.start, from-before))
 			p.shrunk = from == p.start
 		}
+		p.from = p.next
 		if p.begun = p.next; t.anew { // what came to the former one and was not read
 			p.shrink(p.start)
 			p.begun, p.wholeSince = p.next, v.config.Now().UnixMilli()

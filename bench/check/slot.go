@@ -68,6 +68,7 @@ type source struct {
 	retries   map[int64]retry // by offset of the origin: its last attempt
 	attempts  map[int64]tried // by offset: of what arrived first and says that it had been tried before
 	overdue   map[int64]int64 // by offset: the timestamps of requests that were due before they were written; of a Survey: when their turn came, if that was later
+	written   map[int64]int64 // of a Survey, by offset: the timestamps of requests that may have been dead-lettered when they were read, and are due later
 	turn      int64           // of a Survey, with a fixed delay: when the latest of what was read is due, in ms
 	large     map[int64]large // requests that may be cut down, by offset
 	cut       map[int64]cut   // dead letters that were, and came before their request

@@ -3,7 +3,6 @@ package check
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -26,7 +25,9 @@ type Unseen struct {
 	Due, Seq  int64 // the key by which the processor orders it; times in ms
 	DueUnread bool  // when it is due is not known
 	Undated   bool  // when it came is not known, nor when it is due, before the group has noted it
-	Since     int64 // ms: the earliest that it can have arrived
+	Since     int64 // ms: since when it is waited for
+	Delivered int64 // ms: the earliest that it can have been delivered, which with a fixed delay may be before Since
+	Refused   int64 // ms: the earliest that it can have been dead-lettered, which may be long before it is due
 	Cancel    bool  // it is a cancel, which is dead-lettered when it comes in vain
 	Target    string
 	Partition int32 // where it must be there, asked for or by its key; negative is anywhere
@@ -157,18 +158,6 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 	return e
 }
 
-// waitsUntil is before when a request was not to be delivered, in ms, whenever it is due: it had not been written, or waited for its turn. With a fixed delay a
-// record waits for those before it. What is ahead of the clock is not counted: nothing says when it was read, and so when it is due.
-func (c judging) waitsUntil(src *source, timestamp, due int64) int64 {
-	if c.config.Survey == nil || src.route.Delay <= 0 {
-		return timestamp
-	}
-	if timestamp <= c.now+time.Second.Milliseconds() {
-		src.turn = max(src.turn, due)
-	}
-	return max(timestamp, src.turn)
-}
-
 // alone tells whether a request concerns no other one.
 func (e *Expectation) alone() bool { return e.Outcome != Cancel && e.Names.Topic == "" && e.ID == "" }
 
@@ -206,8 +195,14 @@ func (x *targets) plausible(r *kgo.Record) bool {
 // unseen asks what became of a request of which nothing was seen.
 func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 	key := src.keyed(offset, s.due)
+	since := max(key.due, src.overdue[offset])
+	delivered := since
+	if s.is(orEarlier) {
+		delivered = min(since, s.due-mostAhead.Milliseconds())
+	}
 	return c.config.Survey.Unseen(Unseen{
-		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce, Since: max(key.due, src.overdue[offset]),
+		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce,
+		Since: since, Delivered: delivered, Refused: refusedAt(src, offset, delivered),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
 		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
 		Silent: src.route.Emit == emitNone && s.is(mayDeliver),
