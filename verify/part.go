@@ -26,6 +26,7 @@ type part struct {
 	from int64 // the first offset of the window, or where reading began
 
 	// Of a delay topic.
+	to         int64 // and before which that ends
 	checkpoint checkpoint
 
 	// Of a target or dead letter topic: it holds all that was delivered to it after this time, in ms. Zero: all that counts. Never: it is not

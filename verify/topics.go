@@ -87,11 +87,10 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 			p.next = p.from
 			fresh = append(fresh, p)
 		}
-		to := int64(math.MaxInt64)
-		if end, ok := tos[at]; ok {
-			to = end
+		if p.to = math.MaxInt64; tos != nil {
+			p.to = tos[at]
 		}
-		v.checker.Window(at.topic, at.partition, p.from, to)
+		v.checker.Window(at.topic, at.partition, p.from, p.to)
 		v.begins(p)
 		p.goal, p.begun, p.waits = ends[at], p.next, false
 	}

@@ -207,6 +207,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	judging{c}.ask(src, r, from, e)
+	if !src.window.has(r.Offset) {
+		judging{c}.disregard(src, r.Offset, e)
+	}
 }
 
 // ask takes a request or a cancel; from is where a cancel was first written that was passed on.

@@ -222,11 +222,10 @@ func (e surveying) done(name Source) bool {
 	if src == nil {
 		return true
 	}
-	s := src.peek(name.Offset)
-	if s.arrivals > 0 {
+	if s := src.peek(name.Offset); s.arrivals > 0 || src.window.isBefore(name.Offset) {
 		return true
 	}
-	return judging{&e.Checker}.unseen(src, name.Offset, s).Final
+	return judging{&e.Checker}.unseen(src, name.Offset, src.peek(name.Offset)).Final
 }
 
 // forgetNamings gives up what names others, and what they name, where nothing is open.

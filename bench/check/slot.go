@@ -105,7 +105,7 @@ func (s *source) unclear(offset int64) bool {
 
 // ended takes in where the delay topic ends, after all that has arrived.
 func (s *source) ended(end int64) {
-	s.window.end = end
+	s.window.end, s.window.untold = end, false
 	s.fates.ended(end)
 	for offset, says := range s.attempts {
 		if says.end == 0 {

@@ -54,31 +54,6 @@ const (
 	Untellable             // it may have arrived where it cannot be seen
 )
 
-// window are the offsets of a partition of which requests are judged.
-type window struct {
-	from, to int64
-	since    int64 // ms: requests from before it that have left the log are judged where they were written since then
-	before   int64 // and before this time
-	next     int64 // what lies below was read
-	end      int64 // where the log ended after the last arrival was read; 0: not known
-}
-
-var whole = window{to: math.MaxInt64, since: math.MaxInt64}
-
-func (w *window) has(offset int64) bool { return offset >= w.from && offset < w.to }
-
-// Window bounds which requests of a partition are judged, to those from an offset on, and below another one. A Survey knows no other
-// partitions than those of which this was said.
-func (c *Checker) Window(topic string, partition int32, from, to int64) {
-	src := c.sources[topicPartition{topic, partition}]
-	if src == nil {
-		src = c.newSource(topic, partition)
-	}
-	if src != nil {
-		src.window.from, src.window.to = from, to
-	}
-}
-
 // Reached says that a partition of a delay topic has been read up to an offset, whatever lies there.
 func (c *Checker) Reached(topic string, partition int32, next int64) {
 	if src := c.sources[topicPartition{topic, partition}]; src != nil {
@@ -253,7 +228,7 @@ func (e surveying) surveyNamed(n *named) {
 	certain, maybe, silent := n.takers()
 	unanswered := 0
 	for _, by := range n.by {
-		if n.route.CancelsAnswered && !by.replaces && by.in == unseen {
+		if n.route.CancelsAnswered && !by.replaces && by.in == unseen && src.judges(by.name.Offset) {
 			if cancel := src.peek(by.name.Offset); (judging{&e.Checker}).unseen(src, by.name.Offset, cancel).Fate == Lost {
 				unanswered++
 			}
@@ -322,7 +297,7 @@ func (e surveying) surveyGroup(g *sharers, id string) {
 	missing, pending := e.ids.missing(g), e.pending(g)
 	for i, offset := range g.members {
 		switch s := g.peek(offset); {
-		case s.arrivals > 0 || s.is(settled):
+		case s.arrivals > 0 || s.is(settled) || g.window.isBefore(offset):
 		case slices.Contains(missing, offset) && e.ids.unclear(g, i):
 			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
 		case slices.Contains(missing, offset):
@@ -347,7 +322,7 @@ func (e surveying) pending(g *sharers) (all []int64) {
 	}
 	for _, offset := range g.members {
 		s, name := g.peek(offset), g.name(offset)
-		if take(offset); s.arrivals > 0 || s.due <= e.until || g.route.OnDuplicate == LeaveOut && len(all) > 0 {
+		if take(offset); s.arrivals > 0 || g.window.isBefore(offset) || s.due <= e.until || g.route.OnDuplicate == LeaveOut && len(all) > 0 {
 			continue
 		}
 		if n := e.namings.called(name, s); n == nil || !e.taken(n) {
@@ -366,15 +341,6 @@ func (e surveying) taken(n *named) bool {
 // unclear tells whether the first request that has an id may have been left out, because of one outside of the window.
 func (c *ids) unclear(g *sharers, i int) bool {
 	return i == 0 && g.route.OnDuplicate == LeaveOut && g.window.from > 0
-}
-
-// outside tells whether what has arrived is of a request that is not judged.
-func (c judging) outside(src *source, offset int64) bool {
-	if c.config.Survey == nil || src.window.has(offset) || src.is(offset, requested) {
-		return false
-	}
-	c.counts.Elsewhere++
-	return true
 }
 
 // is looks at a slot, if there is one.
