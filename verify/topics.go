@@ -177,7 +177,7 @@ func (v *Verifier) fetchOffsets(ctx context.Context) (kadm.OffsetResponses, erro
 
 // openArrivals begins to read the targets that are asked for, and the dead letter topics, and sets how far to read.
 func (v *Verifier) openArrivals(ctx context.Context) error {
-	var there, fresh []string
+	var there []string
 	for _, name := range slices.Sorted(maps.Keys(v.wanted)) {
 		if !v.wanted[name] {
 			continue
@@ -199,9 +199,6 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 			delete(v.again, name)
 			v.arrivals.add(t.parts)
 		}
-		if len(t.parts) < len(detail.Partitions) {
-			fresh = append(fresh, name)
-		}
 	}
 	if len(there) == 0 {
 		return nil
@@ -214,6 +211,10 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fresh := slices.DeleteFunc(slices.Clone(there), func(name string) bool { // one may have got a partition since the pass began
+		_, more := ends[place{name, int32(len(v.seen.topics[name].parts))}]
+		return !more
+	})
 	if err := v.openFresh(ctx, fresh, starts, ends); err != nil {
 		return err
 	}
