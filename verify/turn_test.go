@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/bench/check"
 )
 
 // remind writes a request to reminders/0, whose delay is 5 minutes, with the timestamp of some minute.
@@ -128,6 +130,22 @@ func TestAheadInACutTarget(t *testing.T) {
 	s.resolve("delays", 0, 1, 50, 1)
 	s.cut("orders", behind.Partition, behind.Offset+1)
 	s.expect(s.pass(s.verifier()), nil, "cannot tell of 2: the older part of their target is gone")
+}
+
+// A record that is due at once may have arrived before it says that it was written, by a clock that was ahead.
+func TestDeadLettersOfWhatIsAheadAreCut(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0].Retry = &check.Retry{Initial: time.Second, Max: time.Second, Factor: 1, MaxAttempts: 2, FromHeaders: true}
+	q := s.request(30, "delay-target-topic=orders", "delay-attempt=2") // at minute 10
+	r := s.condemned(q, "attempts_exhausted")
+	r.Timestamp = s.at(10)
+	first := s.write(r)
+	r = s.condemned(s.request(20, "delay-target-topic=orders", "delay-attempt=2"), "attempts_exhausted")
+	r.Timestamp = s.at(20)
+	s.write(r)
+	s.resolve("delays", 0, 2, 50, 2)
+	s.cut("delays.dead", 0, first.Offset+1)
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 1: the older part of a dead letter topic is gone")
 }
 
 // A request that was due before it was written is not overdue before the grace since then is over, whatever its route emits.

@@ -272,6 +272,9 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	}
 	s.codes = uint32(e.Codes)
 	s.target = c.targets.index(e.Target)
+	if c.config.Survey != nil && !byBroker(r) {
+		s.flags |= byClock
+	}
 	if c.config.Survey != nil && e.Due > timestamp && (e.Outcome == DeadLetter || e.Codes&(DuplicateID|TooLate) != 0) {
 		src.written[r.Offset] = timestamp
 	}

@@ -20,17 +20,37 @@ func (c judging) waitsUntil(src *source, timestamp, due int64) int64 {
 	return max(timestamp, src.turn)
 }
 
+// mostAhead is how far ahead of the clock the timestamp of a producer is taken to be at most: brokers refuse what is further, as they are.
+const mostAhead = time.Hour
+
+// ahead is how far ahead of the clock the timestamp of a request may have been, in ms.
+func (s *slot) ahead() int64 {
+	if s.is(byClock) {
+		return mostAhead.Milliseconds()
+	}
+	return 0
+}
+
+// deliveredAt is the earliest that a request can have been delivered, in ms, which is due at some time.
+func deliveredAt(src *source, offset int64, s *slot, due int64) int64 {
+	written, ok := src.overdue[offset]
+	switch {
+	case s.is(orEarlier):
+		return s.due - s.ahead()
+	case ok:
+		return max(due, written-s.ahead())
+	}
+	return due
+}
+
 // refusedAt is the earliest that a request can have been dead-lettered, in ms, which can be delivered from a time on: when it was read, if that was for what it
 // says, or for what its log says.
-func refusedAt(src *source, offset, delivered int64) int64 {
+func refusedAt(src *source, offset int64, s *slot, delivered int64) int64 {
 	if written, ok := src.written[offset]; ok {
-		return min(written, delivered)
+		return min(written-s.ahead(), delivered)
 	}
 	return delivered
 }
-
-// mostAhead is how far ahead of the clock a timestamp is taken to be at most: brokers refuse what is further, as they are.
-const mostAhead = time.Hour
 
 // mayBeAhead tells whether the due time of a record follows from a timestamp that may have been ahead of the clock: then it is due earlier.
 func mayBeAhead(rt *route, r *kgo.Record) bool { return rt.surveyed && rt.Delay > 0 && !byBroker(r) }

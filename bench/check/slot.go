@@ -42,6 +42,7 @@ const (
 	dueUnread                   // when it is due is not known
 	settled                     // it is not waited for any more
 	forgotten                   // it has arrived, and nothing else is remembered of it
+	byClock                     // of a Survey: its timestamp is its producer's, which may be ahead of the clock
 	left                        // its request has left the log: it is known from what stands for it
 )
 

@@ -171,13 +171,10 @@ func (x *targets) plausible(r *kgo.Record) bool {
 func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 	key := src.keyed(offset, s.due)
 	since := max(key.due, src.overdue[offset])
-	delivered := since
-	if s.is(orEarlier) {
-		delivered = min(since, s.due-mostAhead.Milliseconds())
-	}
+	delivered := deliveredAt(src, offset, s, key.due)
 	return c.config.Survey.Unseen(Unseen{
 		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce,
-		Since: since, Delivered: delivered, Refused: refusedAt(src, offset, delivered),
+		Since: since, Delivered: delivered, Refused: refusedAt(src, offset, s, delivered),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
 		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
 		Silent: src.route.Emit == emitNone && s.is(mayDeliver),
