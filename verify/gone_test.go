@@ -94,6 +94,71 @@ func TestDeadLettersAreCut(t *testing.T) {
 	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, fmt.Sprintf("delays/0@%d: due", late.Offset))
 }
 
+// What is refused when it is read is dead-lettered long before it is due: whether it was cannot be told where the older part of the dead letter topic is gone.
+func TestDeadLettersOfWhatWasRefusedAreCut(t *testing.T) {
+	for name, refuse := range map[string]func(s *stage) *kgo.Record{
+		"headers that cannot be understood": func(s *stage) *kgo.Record {
+			return s.condemned(s.request(0, "delay-until="+millis(s.at(30)), "delay-target-topic=a b"), "invalid_target")
+		},
+		"a duplicate": func(s *stage) *kgo.Record {
+			s.write(s.delivered(s.ask(0, 30, "delay-id=a"), 30))
+			return s.condemned(s.ask(0, 35, "delay-id=a"), "duplicate_id")
+		},
+		"a replacement of a handle, in vain": func(s *stage) *kgo.Record {
+			s.write(s.delivered(s.ask(0, 0.1), 0.1))
+			return s.condemned(s.ask(1, 35, "delay-replace=0-0-"+millis(s.at(0.1))), "too_late")
+		},
+		"a replacement of an id, in vain": func(s *stage) *kgo.Record {
+			s.write(s.delivered(s.ask(0, 0.1, "delay-id=a"), 0.1))
+			return s.condemned(s.ask(1, 35, "delay-replace=a"), "too_late")
+		},
+		"a replacement in another partition": func(s *stage) *kgo.Record {
+			return s.condemned(s.ask(0, 35, "delay-replace=1-0-"+millis(s.at(100))), "wrong_partition")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			first := s.write(refuse(s))
+			lost := s.ask(10, 36)
+			s.write(s.condemned(s.request(15, "delay-target-topic=orders"), "no_due"))
+			s.resolve("delays", 0, lost.Offset+2, 40, lost.Offset+2)
+			s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, fmt.Sprintf("MISSING: 1\n  delays/0@%d: ", lost.Offset))
+			s.cut("delays.dead", 0, first.Offset+1)
+			s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, fmt.Sprintf("MISSING: 1\n  delays/0@%d: ", lost.Offset))
+		})
+	}
+}
+
+// A target that has got more partitions is cut as a whole, where it may have had fewer of them when a record was delivered.
+func TestTargetThatWasSmallerIsCut(t *testing.T) {
+	s := newStage(t)
+	ask := func(n int, due float64) *kgo.Record {
+		return s.write(&kgo.Record{Topic: "delays", Key: fmt.Append(nil, n), Timestamp: s.at(0), Headers: headers("delay-until="+millis(s.at(due)), "delay-target-topic=orders")})
+	}
+	for n := range 10 {
+		s.write(s.delivered(ask(n, 5), 5))
+	}
+	for partition := range int32(2) {
+		s.cut("orders", partition, -1)
+		s.write(&kgo.Record{Topic: "orders", Partition: partition, Timestamp: s.at(6), Headers: headers("delay-source=delays/0/1", "delay-due="+millis(s.at(6)))})
+	}
+	if _, err := s.adm.UpdatePartitions(t.Context(), 7, "orders"); err != nil {
+		t.Fatal(err)
+	}
+	lost := ask(0, 20)
+	s.resolve("delays", 0, 11, 40, 11)
+	r := s.pass(s.verifier())
+	for _, f := range r.Faults {
+		if f.Kind == "missing" && (f.Count != 1 || f.First[0].Offset != lost.Offset) {
+			t.Errorf("%+v", f)
+		}
+	}
+	if r.Counts.Missing != 1 || r.Counts.Untold != 9 {
+		t.Errorf("%+v", r.Counts)
+	}
+}
+
 // A compacted target, one that is gone, and routes that emit nothing hide what arrives.
 func TestHidden(t *testing.T) {
 	s := newStage(t)

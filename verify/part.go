@@ -23,8 +23,10 @@ type part struct {
 	first, last int64 // ms: the earliest and the latest timestamp read; unread where there is none
 	waits       bool  // an open transaction has kept it from its goal
 
+	from int64 // the first offset of the window, or where reading began
+
 	// Of a delay topic.
-	from       int64 // the first offset of the window
+	to         int64 // and before which that ends
 	checkpoint checkpoint
 
 	// Of a target or dead letter topic: it holds all that was delivered to it after this time, in ms. Zero: all that counts. Never: it is not
@@ -91,4 +93,15 @@ func (t *topic) whole(partition int32) (since int64) {
 		}
 	}
 	return since
+}
+
+// wholeFor tells since when a topic holds all that was delivered to one of its partitions at a time, in ms. It may have had fewer of them then, and what has a key
+// was in another one, if the last one has nothing from before that time.
+func (t *topic) wholeFor(partition int32, at int64) (since int64) {
+	for _, p := range t.parts {
+		if int(p.partition) == len(t.parts)-1 && p.from == 0 && !p.shrunk && (p.first == unread || p.first > at) {
+			return t.whole(-1)
+		}
+	}
+	return t.whole(partition)
 }

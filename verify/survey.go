@@ -113,7 +113,7 @@ func (s *survey) hidden(u check.Unseen, from *part) (why string, sure bool) {
 		case slices.ContainsFunc(t.parts, func(p *part) bool { return p.waits }):
 			return whyOpen, false
 		}
-		if since := t.whole(u.Partition); since > 0 && u.Since-slack.Milliseconds() <= since {
+		if since := t.wholeFor(u.Partition, u.Delivered); since > 0 && u.Delivered-slack.Milliseconds() <= since {
 			return whyTargetOld, since != never
 		}
 	}
@@ -125,7 +125,7 @@ func (s *survey) hidden(u check.Unseen, from *part) (why string, sure bool) {
 		case slices.ContainsFunc(t.parts, func(p *part) bool { return p.waits }):
 			return whyOpen, false
 		}
-		if since := t.whole(-1); since > 0 && u.Since-slack.Milliseconds() <= since {
+		if since := t.whole(-1); since > 0 && u.Refused-slack.Milliseconds() <= since {
 			return whyLettersOld, since != never
 		}
 	}

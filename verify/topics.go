@@ -87,11 +87,10 @@ func (v *Verifier) openDelays(ctx context.Context) error {
 			p.next = p.from
 			fresh = append(fresh, p)
 		}
-		to := int64(math.MaxInt64)
-		if end, ok := tos[at]; ok {
-			to = end
+		if p.to = math.MaxInt64; tos != nil {
+			p.to = tos[at]
 		}
-		v.checker.Window(at.topic, at.partition, p.from, to)
+		v.checker.Window(at.topic, at.partition, p.from, p.to)
 		v.begins(p)
 		p.goal, p.begun, p.waits = ends[at], p.next, false
 	}
@@ -178,7 +177,7 @@ func (v *Verifier) fetchOffsets(ctx context.Context) (kadm.OffsetResponses, erro
 
 // openArrivals begins to read the targets that are asked for, and the dead letter topics, and sets how far to read.
 func (v *Verifier) openArrivals(ctx context.Context) error {
-	var there, fresh []string
+	var there []string
 	for _, name := range slices.Sorted(maps.Keys(v.wanted)) {
 		if !v.wanted[name] {
 			continue
@@ -200,9 +199,6 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 			delete(v.again, name)
 			v.arrivals.add(t.parts)
 		}
-		if len(t.parts) < len(detail.Partitions) {
-			fresh = append(fresh, name)
-		}
 	}
 	if len(there) == 0 {
 		return nil
@@ -215,6 +211,10 @@ func (v *Verifier) openArrivals(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	fresh := slices.DeleteFunc(slices.Clone(there), func(name string) bool { // one may have got a partition since the pass began
+		_, more := ends[place{name, int32(len(v.seen.topics[name].parts))}]
+		return !more
+	})
 	if err := v.openFresh(ctx, fresh, starts, ends); err != nil {
 		return err
 	}
@@ -261,6 +261,7 @@ func (v *Verifier) openFresh(ctx context.Context, names []string, starts, ends m
 			p.shrink(max(p.start, from-before))
 			p.shrunk = from == p.start
 		}
+		p.from = p.next
 		if p.begun = p.next; t.anew { // what came to the former one and was not read
 			p.shrink(p.start)
 			p.begun, p.wholeSince = p.next, v.config.Now().UnixMilli()

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/bench/check"
 )
 
 // remind writes a request to reminders/0, whose delay is 5 minutes, with the timestamp of some minute.
-func (s *stage) remind(minute float64) *kgo.Record {
+func (s *stage) remind(minute float64, more ...string) *kgo.Record {
 	s.Helper()
-	return s.write(&kgo.Record{Topic: "reminders", Key: []byte("k"), Value: []byte("v"), Timestamp: s.at(minute), Headers: headers("trace=1")})
+	return s.write(&kgo.Record{Topic: "reminders", Key: []byte("k"), Value: []byte("v"), Timestamp: s.at(minute), Headers: headers(append([]string{"trace=1"}, more...)...)})
 }
 
 // With a fixed delay a record waits for those before it, so it is not overdue, nor late, before they are.
@@ -72,6 +74,78 @@ func TestTurnsOfAFixedDelay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A timestamp that is ahead of the clock counts as the time at which it was read, which nothing says but what was delivered: of no use is a request by that.
+func TestExpiryOfWhatIsAhead(t *testing.T) {
+	expired := func(s *stage, q *kgo.Record, minute float64) {
+		r := s.condemned(q, "expired")
+		r.Timestamp = s.at(minute)
+		s.write(r)
+	}
+	for name, tt := range map[string]struct {
+		act  func(s *stage) // is read at minute 10
+		want map[string]int64
+		is   Counts
+	}{
+		"it has expired": {func(s *stage) { expired(s, s.remind(20), 17) }, nil, Counts{Requested: 1, DeadLettered: 1}},
+		"it had not, whenever it was read": {func(s *stage) { expired(s, s.remind(90), 30) },
+			map[string]int64{"dead-lettered in vain": 1}, Counts{Requested: 1, DeadLettered: 1}},
+		"it was delivered in time": {func(s *stage) { s.write(s.delivered(s.remind(40), 15)) }, nil, Counts{Requested: 1, Delivered: 1}},
+		"it was delivered too late": {func(s *stage) {
+			r := s.delivered(s.remind(40), 15)
+			r.Timestamp = s.at(17)
+			s.write(r)
+		}, map[string]int64{"delivered in vain": 1}, Counts{Requested: 1, Delivered: 1}},
+		"it expires by its timestamp before it is due": {func(s *stage) { s.write(s.delivered(s.remind(40, "delay-expires="+millis(s.at(20))), 15)) },
+			nil, Counts{Requested: 1, Delivered: 1}},
+		"it expires before it is due": {func(s *stage) { s.write(s.delivered(s.remind(40, "delay-expires="+millis(s.at(14))), 15)) },
+			map[string]int64{"delivered in vain": 1}, Counts{Requested: 1, Delivered: 1}},
+		"it expires before it is due, and was dead-lettered": {func(s *stage) { expired(s, s.remind(40, "delay-expires="+millis(s.at(14))), 10) },
+			nil, Counts{Requested: 1, DeadLettered: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.config.Routes[1].ExpireAfter = time.Minute
+			tt.act(s)
+			s.resolve("reminders", 0, 1, 40, 1)
+			r := s.pass(s.verifier())
+			s.expect(r, tt.want, "1 requested")
+			got := r.Counts
+			if got.Faults = 0; got != tt.is {
+				t.Errorf("%+v, want %+v", got, tt.is)
+			}
+		})
+	}
+}
+
+// With a fixed delay a record that was ahead of the clock may have been delivered before its timestamp says that it is due, and what is behind it, too.
+func TestAheadInACutTarget(t *testing.T) {
+	s := newStage(t)
+	s.write(s.delivered(s.remind(40), 15)) // it was read at minute 10
+	behind := s.write(s.delivered(s.remind(11), 16))
+	s.write(s.delivered(s.ask(0, 20), 20))
+	s.resolve("reminders", 0, 2, 50, 2)
+	s.resolve("delays", 0, 1, 50, 1)
+	s.cut("orders", behind.Partition, behind.Offset+1)
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 2: the older part of their target is gone")
+}
+
+// A record that is due at once may have arrived before it says that it was written, by a clock that was ahead.
+func TestDeadLettersOfWhatIsAheadAreCut(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0].Retry = &check.Retry{Initial: time.Second, Max: time.Second, Factor: 1, MaxAttempts: 2, FromHeaders: true}
+	q := s.request(30, "delay-target-topic=orders", "delay-attempt=2") // at minute 10
+	r := s.condemned(q, "attempts_exhausted")
+	r.Timestamp = s.at(10)
+	first := s.write(r)
+	r = s.condemned(s.request(20, "delay-target-topic=orders", "delay-attempt=2"), "attempts_exhausted")
+	r.Timestamp = s.at(20)
+	s.write(r)
+	s.resolve("delays", 0, 2, 50, 2)
+	s.cut("delays.dead", 0, first.Offset+1)
+	s.expect(s.pass(s.verifier()), nil, "cannot tell of 1: the older part of a dead letter topic is gone")
 }
 
 // A request that was due before it was written is not overdue before the grace since then is over, whatever its route emits.

@@ -40,12 +40,8 @@ func (c *Checker) delivered(r *kgo.Record, seen time.Time) {
 		judging{c}.deliveredBare(r, seen)
 		return
 	}
-	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
-	if src == nil {
-		c.fault(Stray, Source{rt.Topic, int32(p.partition), offset}, r, "names a partition that the delay topic does not have")
-		return
-	}
-	if (judging{c}).outside(src, offset) {
+	src, offset := judging{c}.named(rt, p), p.offset
+	if (judging{c}).outside(src, offset, 0, false) {
 		c.counts.Delivered--
 		written, _ := rt.writtenAt(r, p)
 		judging{c}.judgeGone(src, offset, p.due, r, written)
@@ -255,12 +251,8 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		c.fault(Stray, Source{r.Topic, r.Partition, r.Offset}, r, "names no request")
 		return
 	}
-	src, offset := c.source(rt.Topic, int32(p.partition)), p.offset
-	if src == nil {
-		c.fault(Stray, Source{rt.Topic, int32(p.partition), offset}, r, "names a partition that the delay topic does not have")
-		return
-	}
-	if (judging{c}).outside(src, offset) {
+	src, offset := judging{c}.named(rt, p), p.offset
+	if (judging{c}).outside(src, offset, codeOf(p.code), true) {
 		c.counts.DeadLettered--
 		judging{c}.judgeGone(src, offset, -1, r, untimed)
 		return

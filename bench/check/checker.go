@@ -207,6 +207,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 		return
 	}
 	judging{c}.ask(src, r, from, e)
+	if !src.window.has(r.Offset) {
+		judging{c}.disregard(src, r.Offset, e)
+	}
 }
 
 // ask takes a request or a cancel; from is where a cancel was first written that was passed on.
@@ -260,7 +263,7 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	if e.dueUnread {
 		s.flags |= dueUnread
 	}
-	if c.config.Survey != nil && src.route.Delay > 0 && !byBroker(r) {
+	if mayBeAhead(src.route, r) {
 		s.flags |= orEarlier
 	}
 	s.partition = int16(e.Partition)
@@ -269,6 +272,12 @@ func (c judging) want(src *source, s *slot, r *kgo.Record, e Expectation) {
 	}
 	s.codes = uint32(e.Codes)
 	s.target = c.targets.index(e.Target)
+	if c.config.Survey != nil && !byBroker(r) {
+		s.flags |= byClock
+	}
+	if c.config.Survey != nil && e.Due > timestamp && (e.Outcome == DeadLetter || e.Codes&(DuplicateID|TooLate) != 0) {
+		src.written[r.Offset] = timestamp
+	}
 	switch e.Outcome {
 	case DeadLetter:
 		s.flags |= mayDie
@@ -347,7 +356,7 @@ func (c *Checker) newSource(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, window: whole, pages: make(map[int64]*page), few: make(map[int64]*slot), arrived: make(map[int64]*bits),
-		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut), gone: make(map[goneAt]*goneBits)}
+		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), written: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut), gone: make(map[goneAt]*goneBits)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

@@ -162,7 +162,7 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 			e.doubt(InvalidExpiry | Expired)
 		case !ok:
 			e.refuse(InvalidExpiry)
-		case until < e.Due-rt.jitter(r.Partition, r.Offset):
+		case until < e.Due-rt.jitter(r.Partition, r.Offset) && !mayBeAhead(rt, r):
 			e.refuse(Expired)
 			e.unread = true
 		default:

@@ -155,6 +155,9 @@ func (e *ending) judgeExpired(name Source, s *slot, t terms, put []putOff, came 
 		return
 	}
 	dues := []int64{s.due}
+	if s.is(orEarlier) { // nothing says when it was read
+		dues = append(dues, s.due-mostAhead.Milliseconds())
+	}
 	if t.since > 0 {
 		dues = dues[:0]
 		for _, p := range put {
@@ -169,8 +172,11 @@ func (e *ending) judgeExpired(name Source, s *slot, t terms, put []putOff, came 
 // judgeAgainst: what was delivered had not expired, and says how often it was delivered before.
 func (e *ending) judgeAgainst(name Source, s *slot, t terms, put []putOff, came fate) {
 	due := s.due
-	if s.is(dueUnread) {
+	if s.is(dueUnread) || s.wasAhead(came.due) {
 		due = came.due
+	}
+	if s.is(orEarlier) {
+		t.never = t.expires > 0 && t.expires < due
 	}
 	if t.since > 0 {
 		due = came.due

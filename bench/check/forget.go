@@ -94,7 +94,7 @@ func (c *Checker) Held() int64 {
 				n += bitsPages * 8
 			}
 		}
-		n += int64(len(s.retries)+len(s.attempts)+len(s.overdue)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
+		n += int64(len(s.retries)+len(s.attempts)+len(s.overdue)+len(s.written)+len(s.large)+len(s.cut)+len(s.fates.terms)+len(s.fates.came)+len(s.fates.put)) * fewBytes
 	}
 	return n
 }
@@ -198,6 +198,7 @@ func (e surveying) bury(src *source, offset int64, s *slot) {
 	delete(src.retries, offset)
 	delete(src.attempts, offset)
 	delete(src.overdue, offset)
+	delete(src.written, offset)
 	delete(src.large, offset)
 	delete(src.cut, offset)
 	delete(src.fates.terms, offset)
@@ -221,11 +222,10 @@ func (e surveying) done(name Source) bool {
 	if src == nil {
 		return true
 	}
-	s := src.peek(name.Offset)
-	if s.arrivals > 0 {
+	if s := src.peek(name.Offset); s.arrivals > 0 || src.window.isBefore(name.Offset) {
 		return true
 	}
-	return judging{&e.Checker}.unseen(src, name.Offset, s).Final
+	return judging{&e.Checker}.unseen(src, name.Offset, src.peek(name.Offset)).Final
 }
 
 // forgetNamings gives up what names others, and what they name, where nothing is open.

@@ -42,6 +42,7 @@ const (
 	dueUnread                   // when it is due is not known
 	settled                     // it is not waited for any more
 	forgotten                   // it has arrived, and nothing else is remembered of it
+	byClock                     // of a Survey: its timestamp is its producer's, which may be ahead of the clock
 	left                        // its request has left the log: it is known from what stands for it
 )
 
@@ -68,6 +69,7 @@ type source struct {
 	retries   map[int64]retry // by offset of the origin: its last attempt
 	attempts  map[int64]tried // by offset: of what arrived first and says that it had been tried before
 	overdue   map[int64]int64 // by offset: the timestamps of requests that were due before they were written; of a Survey: when their turn came, if that was later
+	written   map[int64]int64 // of a Survey, by offset: the timestamps of requests that may have been dead-lettered when they were read, and are due later
 	turn      int64           // of a Survey, with a fixed delay: when the latest of what was read is due, in ms
 	large     map[int64]large // requests that may be cut down, by offset
 	cut       map[int64]cut   // dead letters that were, and came before their request
@@ -104,7 +106,7 @@ func (s *source) unclear(offset int64) bool {
 
 // ended takes in where the delay topic ends, after all that has arrived.
 func (s *source) ended(end int64) {
-	s.window.end = end
+	s.window.end, s.window.untold = end, false
 	s.fates.ended(end)
 	for offset, says := range s.attempts {
 		if says.end == 0 {

@@ -3,7 +3,6 @@ package check
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -26,7 +25,9 @@ type Unseen struct {
 	Due, Seq  int64 // the key by which the processor orders it; times in ms
 	DueUnread bool  // when it is due is not known
 	Undated   bool  // when it came is not known, nor when it is due, before the group has noted it
-	Since     int64 // ms: the earliest that it can have arrived
+	Since     int64 // ms: since when it is waited for
+	Delivered int64 // ms: the earliest that it can have been delivered, which with a fixed delay may be before Since
+	Refused   int64 // ms: the earliest that it can have been dead-lettered, which may be long before it is due
 	Cancel    bool  // it is a cancel, which is dead-lettered when it comes in vain
 	Target    string
 	Partition int32 // where it must be there, asked for or by its key; negative is anywhere
@@ -52,31 +53,6 @@ const (
 	Lost                   // the group says so, and it would have been seen
 	Untellable             // it may have arrived where it cannot be seen
 )
-
-// window are the offsets of a partition of which requests are judged.
-type window struct {
-	from, to int64
-	since    int64 // ms: requests from before it that have left the log are judged where they were written since then
-	before   int64 // and before this time
-	next     int64 // what lies below was read
-	end      int64 // where the log ended after the last arrival was read; 0: not known
-}
-
-var whole = window{to: math.MaxInt64, since: math.MaxInt64}
-
-func (w *window) has(offset int64) bool { return offset >= w.from && offset < w.to }
-
-// Window bounds which requests of a partition are judged, to those from an offset on, and below another one. A Survey knows no other
-// partitions than those of which this was said.
-func (c *Checker) Window(topic string, partition int32, from, to int64) {
-	src := c.sources[topicPartition{topic, partition}]
-	if src == nil {
-		src = c.newSource(topic, partition)
-	}
-	if src != nil {
-		src.window.from, src.window.to = from, to
-	}
-}
 
 // Reached says that a partition of a delay topic has been read up to an offset, whatever lies there.
 func (c *Checker) Reached(topic string, partition int32, next int64) {
@@ -157,18 +133,6 @@ func (rt *route) expectLoosely(r *kgo.Record) Expectation {
 	return e
 }
 
-// waitsUntil is before when a request was not to be delivered, in ms, whenever it is due: it had not been written, or waited for its turn. With a fixed delay a
-// record waits for those before it. What is ahead of the clock is not counted: nothing says when it was read, and so when it is due.
-func (c judging) waitsUntil(src *source, timestamp, due int64) int64 {
-	if c.config.Survey == nil || src.route.Delay <= 0 {
-		return timestamp
-	}
-	if timestamp <= c.now+time.Second.Milliseconds() {
-		src.turn = max(src.turn, due)
-	}
-	return max(timestamp, src.turn)
-}
-
 // alone tells whether a request concerns no other one.
 func (e *Expectation) alone() bool { return e.Outcome != Cancel && e.Names.Topic == "" && e.ID == "" }
 
@@ -206,8 +170,11 @@ func (x *targets) plausible(r *kgo.Record) bool {
 // unseen asks what became of a request of which nothing was seen.
 func (c judging) unseen(src *source, offset int64, s *slot) Verdict {
 	key := src.keyed(offset, s.due)
+	since := max(key.due, src.overdue[offset])
+	delivered := deliveredAt(src, offset, s, key.due)
 	return c.config.Survey.Unseen(Unseen{
-		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce, Since: max(key.due, src.overdue[offset]),
+		Source: src.name(offset), Due: key.due, Seq: key.seq, DueUnread: s.is(dueUnread), Undated: s.is(orLater) && key.due <= atOnce,
+		Since: since, Delivered: delivered, Refused: refusedAt(src, offset, s, delivered),
 		Cancel: !s.is(mayDeliver) && !s.is(mayDie) || c.cancels(src.name(offset)),
 		Target: c.targets.names[s.target], Partition: partitionOf(s), MayArrive: s.is(mayDeliver), MayDie: s.is(mayDie),
 		Silent: src.route.Emit == emitNone && s.is(mayDeliver),
@@ -258,7 +225,7 @@ func (e surveying) surveyNamed(n *named) {
 	certain, maybe, silent := n.takers()
 	unanswered := 0
 	for _, by := range n.by {
-		if n.route.CancelsAnswered && !by.replaces && by.in == unseen {
+		if n.route.CancelsAnswered && !by.replaces && by.in == unseen && src.judges(by.name.Offset) {
 			if cancel := src.peek(by.name.Offset); (judging{&e.Checker}).unseen(src, by.name.Offset, cancel).Fate == Lost {
 				unanswered++
 			}
@@ -327,7 +294,7 @@ func (e surveying) surveyGroup(g *sharers, id string) {
 	missing, pending := e.ids.missing(g), e.pending(g)
 	for i, offset := range g.members {
 		switch s := g.peek(offset); {
-		case s.arrivals > 0 || s.is(settled):
+		case s.arrivals > 0 || s.is(settled) || g.window.isBefore(offset):
 		case slices.Contains(missing, offset) && e.ids.unclear(g, i):
 			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
 		case slices.Contains(missing, offset):
@@ -352,7 +319,7 @@ func (e surveying) pending(g *sharers) (all []int64) {
 	}
 	for _, offset := range g.members {
 		s, name := g.peek(offset), g.name(offset)
-		if take(offset); s.arrivals > 0 || s.due <= e.until || g.route.OnDuplicate == LeaveOut && len(all) > 0 {
+		if take(offset); s.arrivals > 0 || g.window.isBefore(offset) || s.due <= e.until || g.route.OnDuplicate == LeaveOut && len(all) > 0 {
 			continue
 		}
 		if n := e.namings.called(name, s); n == nil || !e.taken(n) {
@@ -371,15 +338,6 @@ func (e surveying) taken(n *named) bool {
 // unclear tells whether the first request that has an id may have been left out, because of one outside of the window.
 func (c *ids) unclear(g *sharers, i int) bool {
 	return i == 0 && g.route.OnDuplicate == LeaveOut && g.window.from > 0
-}
-
-// outside tells whether what has arrived is of a request that is not judged.
-func (c judging) outside(src *source, offset int64) bool {
-	if c.config.Survey == nil || src.window.has(offset) || src.is(offset, requested) {
-		return false
-	}
-	c.counts.Elsewhere++
-	return true
 }
 
 // is looks at a slot, if there is one.
