@@ -191,7 +191,7 @@ func (s *scaled) pass(ctx context.Context, n int) (took, cpu time.Duration, err 
 				p.Committed(pt)
 				s.cs[i] = pt.To
 			}
-			if _, err := p.Tidy(false); err != nil {
+			if err := p.Tidy(false); err != nil {
 				return 0, 0, err
 			}
 		}
