@@ -246,7 +246,7 @@ func printCheckpoints(w io.Writer, rows []checkpointRow) error {
 		if r.Offset != nil {
 			offset = fmt.Sprint(*r.Offset)
 		} else if note == "" {
-			note = "nothing committed: begins at the start of the log"
+			note = "nothing committed: begins where its state directory stands, or at the start of the log"
 		}
 		if r.checkpoint != nil {
 			low = fmt.Sprint(r.LowWater)

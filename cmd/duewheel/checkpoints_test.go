@@ -114,7 +114,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 	want := strings.TrimPrefix(`
 TOPIC   PARTITION  OFFSET  BEHIND  WATERMARK                   LOW WATER  LOG   WRITER   NOTE
-delays  0          -       6       -                           -          0..6           nothing committed: begins at the start of the log
+delays  0          -       6       -                           -          0..6           nothing committed: begins where its state directory stands, or at the start of the log
 delays  1          4       2       2027-01-15T08:00:00.123Z:2  3          0..6  g-abc-0  `, "\n")
 	if !strings.HasPrefix(out, want) {
 		t.Errorf("got:\n%s\nwant it to begin:\n%s", out, want)
