@@ -154,7 +154,7 @@ func (p *Parser) identify(q *Request, n *headerMap, header, key []byte) *Refusal
 
 // idOf judges an id that is in a header, or without a name is the key of the record.
 func (p *Parser) idOf(name string, raw []byte) ([]byte, *Refusal) {
-	_, handle := ParseHandle(trim(raw))
+	_, handle := ParseHandle(trim(bare(raw)))
 	switch {
 	case len(raw) == 0:
 		return nil, refuse(CodeInvalidID, StageParse, name, raw, "the id of a record of this topic is its key, and this one has none")

@@ -63,6 +63,8 @@ func TestParseIDs(t *testing.T) {
 		{"no key to cancel", "p1/k", nil, "", true, CodeInvalidID, "this one has none"},
 		{"a long key", "p1/k", headers("delay-for", "1s"), strings.Repeat("k", 257), false, CodeInvalidID, "256 bytes"},
 		{"a key like a handle, which a cancel would take for one", "p1/k", headers("delay-for", "1s"), " 3-8-1767225605123 ", false, CodeInvalidID, "like a handle"},
+		{"the same in quotes, as a JSON serializer writes it", "p1/k", headers("delay-for", "1s"), `"3-8-1767225605123"`, false, CodeInvalidID, "like a handle"},
+		{"that of a cancel, which other partitions would take for one of the handle", "p1/k", nil, `"3-8-1767225605123"`, true, CodeInvalidID, "like a handle"},
 		{"an id beside the key", "p1/k", headers("delay-for", "1s", "delay-id", "x"), "k", false, CodeInvalidID, "is its key"},
 		{"a key beside a handle", "p1/k", headers("delay-for", "1s", "delay-replace", "3-8-1767225605123"), "k", false, CodeInvalidID, "name the key"},
 		{"another key than that which is replaced", "p1/k", headers("delay-for", "1s", "delay-replace", "x"), "k", false, CodeInvalidID, "no other"},

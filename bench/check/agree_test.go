@@ -208,7 +208,7 @@ func (d drawing) request(offset int64) *kgo.Record {
 	case 1:
 		r.Key = nil
 	case 2:
-		r.Key = []byte(d.of(drawnTexts))
+		r.Key = d.value(false)
 	}
 	if d.IntN(4) == 0 {
 		r.Attrs = kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1})

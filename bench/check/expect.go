@@ -128,7 +128,7 @@ func (rt *route) expect(r *kgo.Record) Expectation {
 		return e
 	}
 	if rt.Keyed && (r.Value == nil || a.byKey) && len(a.cancel)+len(a.replace) == 0 && !a.forwarded {
-		if _, _, _, isHandle := handle(r.Key); isHandle || len(r.Key) == 0 {
+		if _, _, _, isHandle := handle(plain(r.Key)); isHandle || len(r.Key) == 0 {
 			e.refuse(InvalidID)
 			return e
 		}

@@ -34,7 +34,7 @@ func (rt *route) expectID(e *Expectation, a asked, r *kgo.Record) {
 	case rt.Keyed:
 		id = r.Key
 	}
-	_, _, _, isHandle := handle(id)
+	_, _, _, isHandle := handle(plain(id))
 	_, _, _, byHandle := handle(a.replace)
 	other := len(a.replace) > 0 && !byHandle && string(a.replace) != string(id) // it replaces another id than its own
 	switch {
