@@ -16,7 +16,7 @@ import (
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
-// freshEnd is how recently the end of the log must have been asked for a catch-up to be over.
+// freshEnd is how recently the end of the log must have been asked for a catch-up to be over, unless brokers take longer than that to say it.
 const freshEnd = time.Second
 
 // ends asks where the logs of partitions begin and end, one question at a time, and beside the lane that it belongs to.
@@ -26,7 +26,8 @@ type ends struct {
 	wg      *sync.WaitGroup
 	answers chan logEnds
 	asking  bool
-	unasked wait.Backoff // of some it was asked in vain
+	took    time.Duration // the last answer
+	unasked wait.Backoff  // of some it was asked in vain
 }
 
 // logEnds are answers about where logs begin and end.
@@ -88,6 +89,9 @@ func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]kafka.Topic
 // answered takes in an answer.
 func (e *ends) answered(a logEnds, now int64) {
 	e.asking = false
+	took := time.Since(a.asked)
+	slow := min(took, e.took)
+	e.took = took
 	if len(a.failed) > 0 {
 		rest := max(e.unasked.Failed(), wait.LeastRest)
 		var why error
@@ -99,6 +103,7 @@ func (e *ends) answered(a logEnds, now int64) {
 	for p, b := range a.of {
 		if !p.dropped {
 			p.learnEnds(b, a.asked, a.passed[p], now)
+			p.endSlow = slow
 		}
 	}
 }

@@ -38,6 +38,7 @@ type partition struct {
 	logStart   int64
 	logEnd     int64 // E, as last asked
 	endAsked   time.Time
+	endSlow    time.Duration // how long it took at least to be told, twice in a row
 	askAgain   time.Time     // before that it is not asked for: it was in vain
 	readAt     time.Time     // when something was last read
 	liveAfter  time.Duration // from since until it was live

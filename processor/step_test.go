@@ -67,6 +67,48 @@ func TestCatchUpEnds(t *testing.T) {
 	settle("at a fresh end", PhaseLive, false)
 }
 
+// Where no answer is younger than a second the last one counts, if the one before took as long: who was frozen asks once more, and again when that is old.
+func TestCatchUpEndsWhereAnswersAreSlow(t *testing.T) {
+	const slow = 3 * freshEnd
+	for _, c := range []struct {
+		name string
+		took []time.Duration
+		then time.Duration // passes after the last answer
+		live bool
+	}{
+		{"one answer", []time.Duration{slow}, 0, false},
+		{"all are slow", []time.Duration{slow, slow}, 0, true},
+		{"all are slow, and some time has passed", []time.Duration{slow, slow}, freshEnd, true},
+		{"all are slow, and long ago", []time.Duration{slow, slow}, 2 * slow, false},
+		{"frozen once", []time.Duration{time.Minute, 0}, 0, true},
+		{"frozen once, and some time has passed", []time.Duration{time.Minute, 0}, 2 * freshEnd, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := testLane(t)
+				p, err := l.assign(state.Checkpoint{Offset: 0}, 0, 1, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l.read(t, p, testNow, req(0, ms(10), "orders"))
+				for _, took := range c.took {
+					asked := time.Now()
+					time.Sleep(took)
+					l.ends.answered(logEnds{asked: asked, of: map[*partition]kafka.Bounds{p: {Stable: 1, High: 1}}}, testNow)
+				}
+				time.Sleep(c.then)
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				l.settleCatchUps(ctx, testNow)
+				equal(t, "live", p.live(), c.live)
+				if l.ends.asking {
+					<-l.ends.answers
+				}
+			})
+		})
+	}
+}
+
 // What becomes live may have much to bring into memory first, so no step does that for two partitions; and the next step comes at once.
 func TestOnePartitionAStepBecomesLive(t *testing.T) {
 	const partitions = 3

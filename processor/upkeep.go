@@ -18,7 +18,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 		if p.phase != PhaseCatchUp {
 			continue
 		}
-		if fresh := time.Since(p.endAsked) <= freshEnd; !p.Ordered() {
+		if fresh := p.endIsFresh(); !p.Ordered() {
 			if p.Marks().Position < p.logEnd && (fresh || time.Since(p.readAt) <= freshEnd) {
 				continue
 			}
@@ -42,6 +42,12 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 		l.events.tell(Event{Kind: EventLive}, p.tp)
 	}
 	l.ends.ask(ctx, ask)
+}
+
+// endIsFresh reports whether the end of the log was asked for a moment ago. Where the brokers, or the way to them, are so slow that no answer is that young, it
+// is the last one; a process that was frozen asks once more.
+func (p *partition) endIsFresh() bool {
+	return time.Since(p.endAsked) <= max(freshEnd, 2*p.endSlow)
 }
 
 // stoppedRetry is how often a stopped partition looks whether a person has decided.
