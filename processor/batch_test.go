@@ -41,6 +41,30 @@ func TestBatchFitsItsTime(t *testing.T) {
 	}
 }
 
+// What takes long whatever is in a turn makes no batch smaller.
+func TestBatchWhereAnswersAreSlow(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		outcome outcome
+		sending time.Duration
+		smaller bool
+	}{
+		{"it begins and ends slowly", outcomeDone, 1500 * time.Millisecond, false},
+		{"its records are slow", outcomeDone, 2600 * time.Millisecond, true},
+		{"it was given up", outcomeAborted, 0, true},
+		{"nothing was to be sent", outcomeDone, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			was := l.selection.batch
+			tn := &turn{kit: &l.kit, began: time.Now().Add(-4500 * time.Millisecond), outcome: c.outcome, sending: c.sending}
+			tn.tried = []*part{{Part: &pending.Part{Items: make([]pending.Item, 100)}}}
+			l.selection.resize(tn)
+			equal(t, "smaller", l.selection.batch.records < was.records, c.smaller)
+		})
+	}
+}
+
 // What a turn that was given up has brought to the brokers is what they have acknowledged.
 func TestBatchOfWhatWasAcknowledged(t *testing.T) {
 	pt := &part{Part: &pending.Part{Items: make([]pending.Item, 100)}}

@@ -156,13 +156,17 @@ func (s *selection) serve(parts []*part, pt *part) []*part {
 }
 
 // resize makes the batches fit what a turn has shown. The time for which a quota keeps the lane
-// waiting afterwards is time that the turn took.
+// waiting afterwards is time that the turn took. What it costs to begin and to decide it is the same whatever is in it, so where brokers are slow to answer
+// it is the time until its records were acknowledged that counts: smaller turns would not be shorter, and never keep up.
 func (s *selection) resize(t *turn) {
 	throttled := s.quota.Left()
 	took := time.Since(t.began) + throttled
 	was := s.batch
 	if t.full && throttled == 0 {
 		s.brisk = s.brisk.after(t.brought(), took, was)
+	}
+	if t.outcome == outcomeDone && t.sending > 0 {
+		took = t.sending + throttled
 	}
 	s.batch = was.after(t.brought(), took, s.cfg.TurnTimeout, s.most())
 	if s.batch.records < was.records && time.Since(s.resizedAt) > time.Minute {

@@ -46,6 +46,7 @@ type turn struct {
 	acked       float64           // the share of its records that was acknowledged before it was given up
 	leftBusy    *producer.BusyID  // the id that it had, if its end cannot be written to all of them
 	trials      []*targets.Target // targets that it has on trial
+	sending     time.Duration     // from when its records were handed over until all were acknowledged; 0: they were not
 	answered    time.Time
 }
 
@@ -321,7 +322,7 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 	defer cancel()
 	late := time.NewTimer(time.Until(began.Add(t.timeout())))
 	defer late.Stop()
-	outs := t.render.outputs
+	outs, sent := t.render.outputs, time.Now()
 	w := &acks{left: len(outs), acked: t.render.acked[:0], done: make(chan struct{}), broke: make(chan struct{})}
 	promise := w.promise
 	later, stages := t.handOver(promise)
@@ -341,7 +342,7 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 				return err
 			}
 			t.acknowledged()
-			t.render.acked = w.acked
+			t.render.acked, t.sending = w.acked, time.Since(sent)
 			return nil
 		case <-late.C:
 			acked, rest := w.count()
