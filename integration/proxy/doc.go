@@ -6,6 +6,7 @@
 //	kgo.Dialer(proxy.Dialer(p.Via()))     // in the client, which may be another process
 //	p.Set(proxy.Hole)                     // nothing goes through, in either direction
 //	p.Set(proxy.Open)                     // what was held goes on
+//	p.Lag(time.Second)                    // answers take so much longer
 //	p.Reset()                             // every connection is gone
 //
 // # On the wire

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,7 @@ type Proxy struct {
 	listeners []net.Listener
 	via       map[string]string
 	wg        sync.WaitGroup
+	lag       atomic.Int64 // of answers, in ns
 
 	mu      sync.Mutex      // guards what follows
 	modes   map[string]Mode // by the broker's address
@@ -179,20 +181,56 @@ func (p *Proxy) join(l *link, broker net.Conn) bool {
 	return true
 }
 
+// Lag has answers arrive so much later than they come, one behind the other: a broker that has much to do, or is far away.
+func (p *Proxy) Lag(d time.Duration) { p.lag.Store(int64(d)) }
+
+// late are bytes that are on their way.
+type late struct {
+	at    time.Time
+	bytes []byte
+}
+
+// mostLate is how much may be on its way on one connection, in reads.
+const mostLate = 1024
+
 // pump forwards one direction until its source ends or the link is gone. An end waits like bytes do.
 func (p *Proxy) pump(l *link, to, from net.Conn, answers bool) {
-	buffer := make([]byte, 64<<10)
+	coming := make(chan late, mostLate)
+	var arriving sync.WaitGroup
+	arriving.Go(func() { p.arrive(l, to, coming, answers) })
+	defer arriving.Wait()
+	defer close(coming)
 	for {
+		buffer := make([]byte, 64<<10)
 		n, err := from.Read(buffer)
+		next := late{bytes: buffer[:n]}
+		if answers {
+			next.at = time.Now().Add(time.Duration(p.lag.Load()))
+		}
+		select {
+		case coming <- next:
+		case <-l.gone:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// arrive writes what is on its way when its time has come. It drops the link when that cannot be written.
+func (p *Proxy) arrive(l *link, to net.Conn, coming <-chan late, answers bool) {
+	for next := range coming {
+		select {
+		case <-time.After(time.Until(next.at)):
+		case <-l.gone:
+			return
+		}
 		if !p.pass(l, answers) {
 			return
 		}
-		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
+		if _, err := to.Write(next.bytes); err != nil {
+			p.drop(l)
 			return
 		}
 	}

@@ -59,6 +59,26 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// Answers that take longer come one behind the other, and wait for none before them.
+func TestLag(t *testing.T) {
+	broker := startEcho(t)
+	p, dial := start(t, broker.addr)
+	c := dial()
+	const lag = 200 * time.Millisecond
+	p.Lag(lag)
+	began := time.Now()
+	c.ask("one")
+	c.ask("two")
+	c.answers("one")
+	c.answers("two")
+	if took := time.Since(began); took < lag || took > 2*lag {
+		t.Errorf("two answers took %v, want %v", took, lag)
+	}
+	p.Lag(0)
+	c.ask("three")
+	c.answers("three")
+}
+
 // The way to one broker may be cut alone.
 func TestOneOfTwo(t *testing.T) {
 	one, two := startEcho(t), startEcho(t)
