@@ -166,7 +166,7 @@ func (s *selection) resize(t *turn) {
 		s.brisk = s.brisk.after(t.brought(), took, was)
 	}
 	if t.outcome == outcomeDone && t.sending > 0 {
-		took = t.sending + throttled
+		took = max(t.sending, throttled)
 	}
 	s.batch = was.after(t.brought(), took, s.cfg.TurnTimeout, s.most())
 	if s.batch.records < was.records && time.Since(s.resizedAt) > time.Minute {

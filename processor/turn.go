@@ -46,7 +46,7 @@ type turn struct {
 	acked       float64           // the share of its records that was acknowledged before it was given up
 	leftBusy    *producer.BusyID  // the id that it had, if its end cannot be written to all of them
 	trials      []*targets.Target // targets that it has on trial
-	sending     time.Duration     // from when its records were handed over until all were acknowledged; 0: they were not
+	sending     time.Duration     // from when its records were handed over until all were acknowledged and no quota kept us waiting; 0: they were not
 	answered    time.Time
 }
 
@@ -342,7 +342,7 @@ func (t *turn) produce(ctx context.Context, began time.Time) error {
 				return err
 			}
 			t.acknowledged()
-			t.render.acked, t.sending = w.acked, time.Since(sent)
+			t.render.acked, t.sending = w.acked, time.Since(sent)+t.quota.Left()
 			return nil
 		case <-late.C:
 			acked, rest := w.count()
