@@ -167,9 +167,9 @@ func (r *replay) partitionsOf(ctx context.Context, topic string) (int, error) {
 		return 0, askFor("Write", fmt.Errorf("look up the delay topic %s: %w", topic, err), topic)
 	}
 	if r.partitions == nil || len(r.partitions) >= mostWords {
-		r.partitions, r.stamps = map[string]int{}, map[string]bool{}
+		r.partitions, r.entrances = map[string]int{}, map[string]entrance{}
 	}
-	r.partitions[topic], r.stamps[topic] = len(details[topic].Partitions), stampsByBroker(ctx, r.cl, topic)
+	r.partitions[topic], r.entrances[topic] = len(details[topic].Partitions), entranceOf(ctx, r.cl, topic)
 	return r.partitions[topic], nil
 }
 

@@ -134,9 +134,9 @@ type replay struct {
 	ask    func(context.Context) (bool, error) // nil: yes was said
 	bar    io.Writer                           // nil: a line of stdout for each
 
-	partitions map[string]int  // of delay topics that were looked up; 0: it does not exist
-	stamps     map[string]bool // those whose timestamps brokers write
-	next       *position       // the first beyond --max
+	partitions map[string]int      // of delay topics that were looked up; 0: it does not exist
+	entrances  map[string]entrance // of the same
+	next       *position           // the first beyond --max
 }
 
 func (o *replaying) run(ctx context.Context, r *replay, want filter) error {

@@ -310,6 +310,33 @@ func TestDLQManyLetters(t *testing.T) {
 	}
 }
 
+// What the delay topic takes one by one is not put into a batch that it does not take.
+func TestDLQReplayBatchesAreTaken(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "delays.dead": 1})
+	if err := c.CreateTopic("small", 1, map[string]string{"max.message.bytes": "4096"}); err != nil {
+		t.Fatal(err)
+	}
+	cl := client(t, addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	produce := func(of string, n, size int) {
+		for range n {
+			d := dead{in: "delays.dead", of: of, code: topics.CodeUnknownTarget, at: noon, value: incompressible(size)}
+			if err := cl.ProduceSync(t.Context(), d.record()).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	produce("delays", 3, 500_000)
+	produce("small", 5, 3000)
+	produce("delays", 1, 500_000)
+	produce("small", 3, 100)
+	out, _, err := both(t, "dlq", "replay", "-b", addr, "-t", "delays.dead", "--yes")
+	if err != nil || !strings.HasSuffix(out, "12 dead letters replayed: 12 unknown_target\n") {
+		t.Fatalf("%v, printed %q", err, out[max(0, len(out)-100):])
+	}
+	fetch(t, addr, "small", 8)
+	fetch(t, addr, "delays", 4)
+}
+
 // From a request that its route does not allow to its delivery, once the route does.
 func TestDLQReplayIsDelivered(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 2, "delays.dead": 1, "orders": 1, "payroll": 1})

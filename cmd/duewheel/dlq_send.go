@@ -11,10 +11,7 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-const (
-	mostAtOnce      = 1000
-	mostBytesAtOnce = 4 << 20
-)
+const mostAtOnce = 1000
 
 // sending writes requests, some at a time: when it ends early, all before a place are written and all behind it are not.
 type sending struct {
@@ -32,15 +29,18 @@ func (s *sending) run(ctx context.Context, all chosen) error {
 			return err
 		}
 		a := s.again(l)
-		s.pending = append(s.pending, a)
-		s.size += topics.RecordSize(a.record.Key, a.record.Value, a.record.Headers)
-		if len(s.pending) < atOnce && s.size < mostBytesAtOnce {
+		size := topics.RecordSize(a.record.Key, a.record.Value, a.record.Headers)
+		// The client bounds no batch by what the topic takes, since a larger record may fit as it is compressed.
+		if len(s.pending) > 0 && s.size+size > s.entrances[a.record.Topic].takes {
+			if err := s.writeAtRate(ctx); err != nil {
+				return err
+			}
+		}
+		s.pending, s.size = append(s.pending, a), s.size+size
+		if len(s.pending) < atOnce {
 			return nil
 		}
-		if err := s.write(ctx); err != nil {
-			return err
-		}
-		return s.pause(ctx)
+		return s.writeAtRate(ctx)
 	})
 	if err == nil {
 		err = s.write(ctx)
@@ -50,6 +50,14 @@ func (s *sending) run(ctx context.Context, all chosen) error {
 		err = context.Cause(ctx)
 	}
 	return err
+}
+
+// writeAtRate writes what is pending, and waits for as long as that may take.
+func (s *sending) writeAtRate(ctx context.Context) error {
+	if err := s.write(ctx); err != nil {
+		return err
+	}
+	return s.pause(ctx)
 }
 
 // write writes what is pending and waits until all of it is answered.
@@ -92,7 +100,7 @@ func (s *sending) confirm(a *again) string {
 	if route == nil {
 		return position{a.record.Topic, a.record.Partition, a.record.Offset}.String()
 	}
-	return (&order{}).confirm(a.record, route.Parser(), route, s.stamps[a.record.Topic])
+	return (&order{}).confirm(a.record, route.Parser(), route, s.entrances[a.record.Topic].stamps)
 }
 
 // pause waits until as much time has passed as what is written may take.

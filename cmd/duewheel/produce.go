@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -101,7 +103,7 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 			fmt.Fprintln(stderr, "note:", note)
 		}
 	}
-	p.stamps = stampsByBroker(ctx, cl, o.topic)
+	p.into = entranceOf(ctx, cl, o.topic)
 	if o.hasValue || o.nullValue {
 		return p.send(ctx, func(_ context.Context, yield func([]byte) bool) error { yield([]byte(o.value)); return nil })
 	}
@@ -113,17 +115,29 @@ func produce(ctx context.Context, f *flags, o order, stdin io.Reader, stdout, st
 	return err
 }
 
-// stampsByBroker reports whether brokers write the timestamps of a topic's records (LogAppendTime), as far as they tell.
-func stampsByBroker(ctx context.Context, cl *kgo.Client, topic string) bool {
+// entrance is what a topic does with what is written to it.
+type entrance struct {
+	stamps bool // brokers write the timestamps (LogAppendTime)
+	takes  int  // the largest batch, in bytes
+}
+
+// entranceOf asks for it; what brokers do not tell is as it is by default.
+func entranceOf(ctx context.Context, cl *kgo.Client, topic string) entrance {
+	e := entrance{takes: kafka.DefaultMaxBytes}
 	all, _ := kadm.NewClient(cl).DescribeTopicConfigs(ctx, topic)
 	for _, r := range all {
 		for _, c := range r.Configs {
-			if c.Key == "message.timestamp.type" {
-				return c.MaybeValue() == "LogAppendTime"
+			switch c.Key {
+			case "message.timestamp.type":
+				e.stamps = c.MaybeValue() == "LogAppendTime"
+			case "max.message.bytes":
+				if n, err := strconv.Atoi(c.MaybeValue()); err == nil {
+					e.takes = n
+				}
 			}
 		}
 	}
-	return false
+	return e
 }
 
 // production is one order being carried out.
@@ -133,7 +147,8 @@ type production struct {
 	route  *topics.Route // nil: not known
 	parser *topics.Parser
 	stdout io.Writer
-	stamps bool // brokers write the timestamps: a delay counts from a time that is not known here
+	into   entrance
+	size   int // of what may not have been answered yet
 
 	// The client calls one acknowledgement after the other; read after a flush.
 	written int
@@ -147,10 +162,12 @@ func (p *production) send(ctx context.Context, values func(ctx context.Context, 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	err := values(ctx, func(value []byte) bool {
-		p.cl.Produce(context.WithoutCancel(ctx), p.order.record(value, time.Now()), func(r *kgo.Record, err error) {
+		r := p.order.record(value, time.Now())
+		p.makeRoom(ctx, topics.RecordSize(r.Key, r.Value, r.Headers))
+		p.cl.Produce(context.WithoutCancel(ctx), r, func(r *kgo.Record, err error) {
 			if err == nil {
 				p.written++
-				_, err = fmt.Fprintln(p.stdout, p.order.confirm(r, p.parser, p.route, p.stamps))
+				_, err = fmt.Fprintln(p.stdout, p.order.confirm(r, p.parser, p.route, p.into.stamps))
 			} else {
 				err = p.order.explain(err)
 			}
@@ -168,6 +185,16 @@ func (p *production) send(ctx context.Context, values func(ctx context.Context, 
 		return p.err
 	}
 	return err
+}
+
+// makeRoom waits until a record can be in one batch with all that has not been answered: the client bounds no batch by what the topic takes,
+// since a larger record may fit as it is compressed.
+func (p *production) makeRoom(ctx context.Context, size int) {
+	if p.size+size > p.into.takes {
+		_ = p.cl.Flush(context.WithoutCancel(ctx)) // each is answered within produceTimeout
+		p.size = 0
+	}
+	p.size += size
 }
 
 // readLines calls yield for each line until it returns false. It does not wait for a line that may

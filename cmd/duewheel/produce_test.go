@@ -113,16 +113,49 @@ func TestProduceTellsAPersonHowToEnd(t *testing.T) {
 
 func TestProduceLargeRecord(t *testing.T) {
 	_, addr := cluster(t, map[string]int32{"delays": 1})
-	value := make([]byte, 1_040_000)
-	for i := range value {
-		value[i] = 'a' + byte(rand.IntN(26))
-	}
+	value := incompressible(1_040_000)
 	if _, err := command(t, string(value), "produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1s"); err != nil {
 		t.Fatal(err)
 	}
 	if got := fetch(t, addr, "delays", 1)[0].Value; len(got) != len(value) {
 		t.Errorf("%d bytes arrived", len(got))
 	}
+}
+
+// Lines that the topic takes one by one are not put into a batch that it does not take.
+func TestProduceManyLines(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1})
+	if err := c.CreateTopic("small", 1, map[string]string{"max.message.bytes": "4096"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		topic   string
+		n, size int
+	}{{"delays", 40, 60_000}, {"small", 40, 1500}} {
+		var lines strings.Builder
+		for range tt.n {
+			fmt.Fprintf(&lines, "%s\n", incompressible(tt.size))
+		}
+		if _, err := command(t, lines.String(), "produce", "-b", addr, "-t", tt.topic, "--to", "orders", "--for", "1s"); err != nil {
+			t.Error(err)
+			continue
+		}
+		values := strings.Split(lines.String(), "\n")
+		for i, r := range fetch(t, addr, tt.topic, tt.n) {
+			if string(r.Value) != values[i] {
+				t.Fatalf("%s: line %d is not where it belongs", tt.topic, i)
+			}
+		}
+	}
+}
+
+// incompressible is a line of so many letters.
+func incompressible(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = 'a' + byte(rand.IntN(26))
+	}
+	return b
 }
 
 // What would be dead-lettered is refused before it is sent, and --no-check sends it.

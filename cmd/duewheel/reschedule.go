@@ -185,7 +185,7 @@ func (o *rescheduling) send(ctx context.Context, v *view, one *foundRecord, r *k
 	if err := v.cl.ProduceSync(ctx, r).FirstErr(); err != nil {
 		return (&order{topic: r.Topic}).explain(err)
 	}
-	said := (&order{topic: r.Topic}).confirm(r, one.got.Parser(one.got.Bounds.High), v.routes[r.Topic], stampsByBroker(ctx, v.cl, r.Topic))
+	said := (&order{topic: r.Topic}).confirm(r, one.got.Parser(one.got.Bounds.High), v.routes[r.Topic], entranceOf(ctx, v.cl, r.Topic).stamps)
 	_, err := fmt.Fprintf(stdout, "%s; takes the place of %s\n", said, v.handleOf(one))
 	return err
 }
