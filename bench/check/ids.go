@@ -61,6 +61,7 @@ type sharers struct {
 	*source
 	members, takers []int64
 	duplicates      []int64 // of the members: dead-lettered for that
+	had             bool    // of a Survey: the first member may have been left out because of one that was given up
 	owed            int64   // of Counts.Outstanding
 }
 
@@ -84,7 +85,7 @@ func (c *ids) sharers(src *source, id string) *sharers {
 	name := idName{topicPartition{src.topic, src.partition}, id}
 	g := c.by[name]
 	if g == nil {
-		g = &sharers{source: src}
+		g = &sharers{source: src, had: src.freed.has(c.hash.bytes([]byte(id)))}
 		c.by[name] = g
 	}
 	return g
@@ -192,7 +193,7 @@ func (c *ids) missing(g *sharers) (all []int64) {
 		n := c.namings.called(name, s)
 		switch {
 		case s.arrivals > 0 || s.due > c.until || g.window.isBefore(offset) || n != nil && len(n.by) > 0:
-		case s.pends() && g.route.OnDuplicate == LeaveOut && i > 0:
+		case s.pends() && g.route.OnDuplicate == LeaveOut && (i > 0 || g.had):
 		case s.pends() && free > 0:
 			free--
 		default:
