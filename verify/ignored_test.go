@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -77,5 +78,81 @@ func TestLeftOutMeanwhile(t *testing.T) {
 		if s.expect(r, nil, "all is well"); r.Counts.Taken != 1 {
 			t.Errorf("%+v", r.Counts)
 		}
+	}
+}
+
+// What had an id that another one has was left out, if that may have had it when it was read, by all that is known of their times.
+func TestLostOrLeftOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		act  func(s *stage)
+		want map[string]int64
+		says string
+	}{
+		"while the first was pending": {func(s *stage) {
+			s.write(s.delivered(s.ask(-200, 10, "delay-id=a"), 10))
+			s.ask(9, 12, "delay-id=a")
+		}, nil, "1 cancelled, replaced or left out"},
+		"long after the first was delivered": {func(s *stage) {
+			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
+			s.ask(0, 12, "delay-id=a")
+		}, map[string]int64{"missing": 1}, `delays/0@1: has the id "a"`},
+		"after the first was delivered, by a clock that may be ahead": {func(s *stage) {
+			s.write(s.delivered(s.ask(-200, -50, "delay-id=a"), -50))
+			s.ask(0, 12, "delay-id=a")
+		}, nil, "1 cancelled, replaced or left out"},
+		"while the first was late": {func(s *stage) {
+			r := s.delivered(s.ask(-200, -100, "delay-id=a"), -100)
+			r.Timestamp = s.at(1)
+			s.write(r)
+			s.ask(0, 12, "delay-id=a")
+		}, nil, "1 cancelled, replaced or left out"},
+		"while the first was remembered": {func(s *stage) {
+			s.config.Routes[0].Remember = 2 * time.Hour
+			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
+			s.ask(0, 12, "delay-id=a")
+		}, nil, "1 cancelled, replaced or left out"},
+		"long after the first was dead-lettered": {func(s *stage) {
+			letter := s.condemned(s.ask(-200, -100, "delay-id=a"), "unknown_target")
+			letter.Timestamp = s.at(-100)
+			s.write(letter)
+			s.ask(0, 12, "delay-id=a")
+		}, map[string]int64{"missing": 1}, `delays/0@1: has the id "a"`},
+		"nothing is seen of one between them": {func(s *stage) {
+			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
+			s.ask(-190, 12, "delay-id=a")
+			s.ask(0, 12, "delay-id=a")
+		}, nil, "2 cancelled, replaced or left out"},
+		"long after, and cancelled": {func(s *stage) {
+			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
+			s.ask(0, 12, "delay-id=a")
+			s.request(1, "delay-cancel=a")
+		}, nil, "1 cancelled, replaced or left out"},
+		"what was delivered may be pending again": {func(s *stage) {
+			s.config.AtLeastOnce = true
+			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
+			s.ask(0, 12, "delay-id=a")
+		}, nil, "1 cancelled, replaced or left out"},
+		"it is not known when the first was delivered": {func(s *stage) {
+			s.config.Routes[0].Timestamp = "due"
+			s.write(s.delivered(s.ask(-200, -100, "delay-id=a"), -100))
+			s.ask(0, 12, "delay-id=a")
+		}, nil, "1 cancelled, replaced or left out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.config.Routes[0].OnDuplicate = check.LeaveOut
+			tt.act(s)
+			ends, err := s.adm.ListEndOffsets(t.Context(), "delays")
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := ends["delays"][0].Offset
+			s.resolve("delays", 0, end, 30, end)
+			v := s.verifier()
+			for range 2 {
+				s.expect(s.pass(v), tt.want, tt.says)
+			}
+		})
 	}
 }

@@ -87,6 +87,7 @@ const (
 // Held is how much is held of requests, in bytes, roughly.
 func (c *Checker) Held() int64 {
 	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)+len(c.relays.by)) * specialBytes
+	n += int64(len(c.ids.spans)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
 		n += int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
@@ -196,6 +197,7 @@ func (e surveying) bury(src *source, offset int64, s *slot) {
 		e.judgeFate(src, offset)
 	}
 	delete(e.ids.sent, src.name(offset))
+	delete(e.ids.spans, src.name(offset))
 	delete(src.retries, offset)
 	delete(src.attempts, offset)
 	delete(src.overdue, offset)
