@@ -280,6 +280,7 @@ func (c *Checker) DeadLettered(r *kgo.Record) {
 		c.counts.Parked++
 	}
 	src.fates.arrive(offset, s, fate{at: r.Timestamp.UnixMilli(), round: -1, dead: true, code: a.code, byBroker: byBroker(r)})
+	c.ids.noteOver(src, offset, r.Timestamp.UnixMilli())
 	first := judging{c}.arrived(src, s, offset, a)
 	switch {
 	case s.is(requested):

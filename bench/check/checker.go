@@ -234,6 +234,7 @@ func (c judging) ask(src *source, r *kgo.Record, from Source, e Expectation) {
 	c.want(src, s, r, e)
 	src.fates.request(src.route, r, e)
 	if e.ID != "" {
+		c.ids.noteRead(src, r.Offset, r.Timestamp.UnixMilli()-s.ahead())
 		c.ids.request(src, r.Offset, e)
 	}
 	c.namings.noteRequested(src.name(r.Offset), s)

@@ -81,14 +81,16 @@ const (
 	pageBytes    = pageSlots*48 + 64
 	fewBytes     = 128
 	specialBytes = 400 // a request that names another one, or has an id
+	freedBytes   = 24  // an id that was given up
 )
 
 // Held is how much is held of requests, in bytes, roughly.
 func (c *Checker) Held() int64 {
 	n := int64(len(c.namings.named)+len(c.namings.namers)+len(c.namings.foreign)+len(c.ids.by)+len(c.ids.of)+len(c.ids.cancels)+len(c.relays.by)) * specialBytes
+	n += int64(len(c.ids.spans)) * fewBytes
 	for _, s := range c.sources {
 		n += int64(len(s.pages))*pageBytes + int64(len(s.few))*fewBytes + int64(len(s.arrived))*(bitsPages*8+bitsPages/8)
-		n += int64(len(s.gone)) * bitsPages * 8
+		n += int64(len(s.gone))*bitsPages*8 + int64(len(s.freed.now)+len(s.freed.before))*freedBytes
 		for _, b := range s.arrived {
 			if b.died != nil {
 				n += bitsPages * 8
@@ -195,6 +197,7 @@ func (e surveying) bury(src *source, offset int64, s *slot) {
 		e.judgeFate(src, offset)
 	}
 	delete(e.ids.sent, src.name(offset))
+	delete(e.ids.spans, src.name(offset))
 	delete(src.retries, offset)
 	delete(src.attempts, offset)
 	delete(src.overdue, offset)
@@ -284,9 +287,39 @@ func (e surveying) forgetIDs() {
 			delete(e.ids.cancels, g.name(offset))
 			delete(e.ids.came, g.name(offset))
 		}
+		if g.route.OnDuplicate == LeaveOut {
+			g.freed.note(e.hash.bytes([]byte(name.id)))
+		}
 		delete(e.ids.by, name)
 	}
 	clear(e.ids.passed) // it is not judged
+}
+
+// freed are the ids of a partition that were given up lately, by hash: what was delivered was seen before all was read that was written before that, so
+// what comes of the delay topic may have been left out because of it.
+type freed struct{ now, before map[uint64]struct{} }
+
+func (f *freed) note(id uint64) {
+	if f.now == nil {
+		f.now = make(map[uint64]struct{})
+	}
+	f.now[id] = struct{}{}
+}
+
+func (f *freed) has(id uint64) bool {
+	_, now := f.now[id]
+	_, before := f.before[id]
+	return now || before
+}
+
+// ended takes in that it is known where the delay topic ends after all that has arrived, and whether all was read that lay below the end before this one.
+func (f *freed) ended(read bool) {
+	if read || f.before == nil {
+		f.now, f.before = nil, f.now
+		return
+	}
+	maps.Copy(f.before, f.now)
+	f.now = nil
 }
 
 // fewestOfID is how many requests of one id are kept at least, as long as one of them is open.

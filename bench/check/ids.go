@@ -61,6 +61,7 @@ type sharers struct {
 	*source
 	members, takers []int64
 	duplicates      []int64 // of the members: dead-lettered for that
+	had             bool    // of a Survey: the first member may have been left out because of one that was given up
 	owed            int64   // of Counts.Outstanding
 }
 
@@ -73,10 +74,14 @@ type ids struct {
 	passed  map[Source]map[int32]int // cancels that were written again: how often in which partition
 	came    map[Source]bool          // these
 	sent    map[Source]int64         // when a request was delivered, in ms, where ids are remembered
+	spans   map[Source]span          // of a Survey, where what has an id that is had is left out
 }
 
+// span is for how long a request may have had its id, in ms. Zero is not known.
+type span struct{ read, over int64 } // when it was read at the earliest, and when what became of it was written
+
 func newIDs(c *Checker) ids {
-	return ids{c, map[idName]*sharers{}, map[Source]*sharers{}, map[Source]string{}, map[Source]map[int32]int{}, map[Source]bool{}, map[Source]int64{}}
+	return ids{c, map[idName]*sharers{}, map[Source]*sharers{}, map[Source]string{}, map[Source]map[int32]int{}, map[Source]bool{}, map[Source]int64{}, map[Source]span{}}
 }
 
 // sharers are those of an id in a partition.
@@ -84,7 +89,7 @@ func (c *ids) sharers(src *source, id string) *sharers {
 	name := idName{topicPartition{src.topic, src.partition}, id}
 	g := c.by[name]
 	if g == nil {
-		g = &sharers{source: src}
+		g = &sharers{source: src, had: src.freed.has(c.hash.bytes([]byte(id)))}
 		c.by[name] = g
 	}
 	return g
@@ -146,6 +151,7 @@ func (c *ids) ended(name Source, code Codes, dead bool) {
 
 // delivered takes in when a request was delivered, in ms, if that is known.
 func (c *ids) delivered(src *source, offset, written int64) {
+	c.noteOver(src, offset, written)
 	if name := src.name(offset); src.route.Remember > 0 && written != untimed && c.sent[name] == 0 {
 		c.sent[name] = written
 	}
@@ -192,7 +198,7 @@ func (c *ids) missing(g *sharers) (all []int64) {
 		n := c.namings.called(name, s)
 		switch {
 		case s.arrivals > 0 || s.due > c.until || g.window.isBefore(offset) || n != nil && len(n.by) > 0:
-		case s.pends() && g.route.OnDuplicate == LeaveOut && i > 0:
+		case s.pends() && g.route.OnDuplicate == LeaveOut && c.mayBeLeftOut(g, i):
 		case s.pends() && free > 0:
 			free--
 		default:
@@ -200,6 +206,41 @@ func (c *ids) missing(g *sharers) (all []int64) {
 		}
 	}
 	return all
+}
+
+// tookID is for how long after what became of a request was written it may still be taken to have its id: clocks differ.
+const tookID = time.Minute
+
+// mayBeLeftOut tells whether a request before one may have had its id when that was read. What nothing was seen of may have had it for ever, and so may,
+// with AllowDoubles, what has arrived.
+func (c *ids) mayBeLeftOut(g *sharers, i int) bool {
+	if i == 0 || c.config.Survey == nil || c.config.AllowDoubles {
+		return i > 0 || g.had
+	}
+	read := c.spans[g.name(g.members[i])].read
+	for _, before := range slices.Backward(g.members[:i]) {
+		over := c.spans[g.name(before)].over
+		remembered := g.peek(before).due + g.route.Remember.Milliseconds() + time.Second.Milliseconds()
+		if over == 0 || read <= max(over, remembered)+tookID.Milliseconds() {
+			return true
+		}
+	}
+	return false
+}
+
+// noteRead takes in when a request was read at the earliest, and noteOver when what became of it was written, in ms.
+func (c *ids) noteRead(src *source, offset, millis int64) {
+	if c.config.Survey != nil && src.route.OnDuplicate == LeaveOut {
+		name := src.name(offset)
+		c.spans[name] = span{millis, c.spans[name].over}
+	}
+}
+
+func (c *ids) noteOver(src *source, offset, millis int64) {
+	if c.config.Survey != nil && src.route.OnDuplicate == LeaveOut && millis != untimed {
+		name := src.name(offset)
+		c.spans[name] = span{c.spans[name].read, max(millis, c.spans[name].over)}
+	}
 }
 
 // atDelivery are the reasons that are looked at when a request is due; until then it is pending.

@@ -118,3 +118,24 @@ func TestIDs(t *testing.T) {
 		}
 	}
 }
+
+// An id that was given up is known until all is read that was written before it was seen what became of it.
+func TestFreed(t *testing.T) {
+	var f freed
+	f.note(1)
+	f.ended(true)
+	f.note(2)
+	f.ended(false)
+	f.note(3)
+	for id, want := range map[uint64]bool{1: true, 2: true, 3: true, 4: false} {
+		if f.has(id) != want {
+			t.Errorf("%d: %v before all was read", id, !want)
+		}
+	}
+	f.ended(true)
+	for id, want := range map[uint64]bool{1: false, 2: false, 3: true} {
+		if f.has(id) != want {
+			t.Errorf("%d: %v", id, !want)
+		}
+	}
+}

@@ -75,6 +75,7 @@ type source struct {
 	cut       map[int64]cut   // dead letters that were, and came before their request
 
 	fates fates
+	freed freed // of a Survey, where what has an id that is had is left out
 
 	begins int64                // of a Survey: what lies below has left the log
 	gone   map[goneAt]*goneBits // and what has arrived of it
@@ -106,6 +107,7 @@ func (s *source) unclear(offset int64) bool {
 
 // ended takes in where the delay topic ends, after all that has arrived.
 func (s *source) ended(end int64) {
+	s.freed.ended(s.window.next >= s.window.end)
 	s.window.end, s.window.untold = end, false
 	s.fates.ended(end)
 	for offset, says := range s.attempts {

@@ -335,9 +335,10 @@ func (e surveying) taken(n *named) bool {
 	return slices.ContainsFunc(n.by, func(by *namer) bool { return by.in != inVain && e.accepted(by.name) })
 }
 
-// unclear tells whether the first request that has an id may have been left out, because of one outside of the window.
+// unclear tells whether a request that has an id may have been left out because of one outside of the window: none before it was delivered.
 func (c *ids) unclear(g *sharers, i int) bool {
-	return i == 0 && g.route.OnDuplicate == LeaveOut && g.window.from > 0
+	wasDelivered := func(before int64) bool { return g.is(before, delivered) }
+	return g.route.OnDuplicate == LeaveOut && g.window.from > 0 && !slices.ContainsFunc(g.members[:i], wasDelivered)
 }
 
 // is looks at a slot, if there is one.
