@@ -225,7 +225,7 @@ func (e surveying) done(name Source) bool {
 	if src == nil {
 		return true
 	}
-	if s := src.peek(name.Offset); s.arrivals > 0 || src.window.isBefore(name.Offset) {
+	if s := src.peek(name.Offset); s.arrivals > 0 || src.window.precedes(name.Offset) {
 		return true
 	}
 	return judging{&e.Checker}.unseen(src, name.Offset, src.peek(name.Offset)).Final

@@ -294,7 +294,7 @@ func (e surveying) surveyGroup(g *sharers, id string) {
 	missing, pending := e.ids.missing(g), e.pending(g)
 	for i, offset := range g.members {
 		switch s := g.peek(offset); {
-		case s.arrivals > 0 || s.is(settled) || g.window.isBefore(offset):
+		case s.arrivals > 0 || s.is(settled) || g.window.precedes(offset):
 		case slices.Contains(missing, offset) && e.ids.unclear(g, i):
 			e.untell(whyBefore, g.name(offset), "%s", e.says(s))
 		case slices.Contains(missing, offset):
@@ -319,7 +319,7 @@ func (e surveying) pending(g *sharers) (all []int64) {
 	}
 	for _, offset := range g.members {
 		s, name := g.peek(offset), g.name(offset)
-		if take(offset); s.arrivals > 0 || g.window.isBefore(offset) || s.due <= e.until || g.route.OnDuplicate == LeaveOut && len(all) > 0 {
+		if take(offset); s.arrivals > 0 || g.window.precedes(offset) || s.due <= e.until || g.route.OnDuplicate == LeaveOut && len(all) > 0 {
 			continue
 		}
 		if n := e.namings.called(name, s); n == nil || !e.taken(n) {

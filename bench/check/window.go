@@ -16,8 +16,8 @@ var whole = window{to: math.MaxInt64, since: math.MaxInt64}
 
 func (w *window) has(offset int64) bool { return offset >= w.from && offset < w.to }
 
-// isBefore tells whether an offset lies behind the window: what a request there does to others is judged, and it is not.
-func (w *window) isBefore(offset int64) bool { return offset >= w.to }
+// precedes tells whether the window lies before an offset: what a request there does to others is judged, and it is not.
+func (w *window) precedes(offset int64) bool { return offset >= w.to }
 
 // Window bounds which requests of a partition are judged, to those from an offset on, and below another one. A Survey knows no other
 // partitions than those of which this was said.
@@ -51,7 +51,7 @@ func (c judging) disregard(src *source, offset int64, e Expectation) {
 // outside tells whether what has arrived is of a request that is not judged.
 func (c judging) outside(src *source, offset int64, code Codes, dead bool) bool {
 	s := src.peek(offset)
-	if c.config.Survey == nil || src.window.has(offset) || s.is(requested) && !src.window.isBefore(offset) {
+	if c.config.Survey == nil || src.window.has(offset) || s.is(requested) && !src.window.precedes(offset) {
 		return false
 	}
 	c.counts.Elsewhere++
