@@ -106,6 +106,17 @@ func Kinds() []string {
 // kindCut: a delay topic has lost what was pending.
 const kindCut = "cut"
 
+// noteOfBefore is what a person should know who has changed settings.
+const noteOfBefore = "the routes are taken as they are configured now: where delay, jitter, expire_after, timestamp, ids, retry or dead_letter were others, what was right may be a fault here (--from)"
+
+// mayBeOfBefore tells whether there are faults which may be none by the configuration of earlier.
+func (r *Report) mayBeOfBefore() bool {
+	kinds := []check.Kind{check.Missing, check.Altered, check.Early, check.GoodDeadLettered, check.BadDelivered}
+	return slices.ContainsFunc(kinds, func(k check.Kind) bool {
+		return slices.ContainsFunc(r.Faults, func(f Found) bool { return f.Kind == nameOf(k) })
+	})
+}
+
 // nameOf is a kind as people read it; empty is one that is not looked for.
 func nameOf(k check.Kind) string {
 	switch k {

@@ -132,6 +132,9 @@ func (v *Verifier) Pass(ctx context.Context) (*Report, error) {
 	}
 	v.checker.Forget()
 	r := v.report(began)
+	if r.mayBeOfBefore() {
+		r.Notes = append(r.Notes, noteOfBefore)
+	}
 	if r.Counts.Doubled > 0 {
 		r.Notes = append(r.Notes, v.otherGroups(ctx)...)
 	}
