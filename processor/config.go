@@ -111,7 +111,7 @@ type Config struct {
 
 	// BatchRecords is the bound of one transaction. No more than an eighth of [Config.MemoryBudget] either, at a KiB a record and
 	// shared by the lanes: 8,192 records for each of four. Larger: more throughput in a burst, and more latency for what is in it.
-	// Transactions get smaller by themselves while they take longer than half of [Config.TurnTimeout], by a quota or otherwise.
+	// Transactions get smaller by themselves while their records take longer than half of [Config.TurnTimeout], by a quota or otherwise.
 	BatchRecords int `key:"batch.records" default:"20000" min:"1"`
 
 	// BatchBytes is the same in bytes.

@@ -142,7 +142,7 @@ func TestReset(t *testing.T) {
 		{"both ways", "--to-beginning and --to-offset: give one of them", []string{"--to-beginning", "--to-offset", "3"}},
 		{"a partition that is not there", "delays has no partition 9", []string{"--to-beginning", "-p", "9"}},
 		{"outside of the log", "delays/2: offset 0 is outside of the log, 1 to 6", []string{"--to-offset", "0", "-p", "2"}},
-		{"a sound one by name", "delays/0 has a sound checkpoint, or none and begins at the start of the log anyway; --force resets it all the same", []string{"--to-beginning", "-p", "0"}},
+		{"a sound one by name", "delays/0 has a sound checkpoint, or none, and begins where a state directory stands or at the start of the log anyway; --force resets it all the same", []string{"--to-beginning", "-p", "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if _, err := reset(test.args...); errText(err) != test.want {

@@ -11,7 +11,10 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-const mostAtOnce = 1000
+const (
+	mostAtOnce      = 1000
+	mostBytesAtOnce = 4 << 20
+)
 
 // sending writes requests, some at a time: when it ends early, all before a place are written and all behind it are not.
 type sending struct {
@@ -31,7 +34,7 @@ func (s *sending) run(ctx context.Context, all chosen) error {
 		a := s.again(l)
 		size := topics.RecordSize(a.record.Key, a.record.Value, a.record.Headers)
 		// The client bounds no batch by what the topic takes, since a larger record may fit as it is compressed.
-		if len(s.pending) > 0 && s.size+size > s.entrances[a.record.Topic].takes {
+		if len(s.pending) > 0 && s.size+size > min(s.entrances[a.record.Topic].takes, mostBytesAtOnce) {
 			if err := s.writeAtRate(ctx); err != nil {
 				return err
 			}

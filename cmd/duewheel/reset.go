@@ -148,7 +148,7 @@ func (r *resetting) choose(rows []checkpointRow) ([]checkpointRow, error) {
 		sound := row.Problem == ""
 		if sound && !r.force {
 			if wanted {
-				return nil, fmt.Errorf("%s/%d has a sound checkpoint, or none and begins at the start of the log anyway; --force resets it all the same",
+				return nil, fmt.Errorf("%s/%d has a sound checkpoint, or none, and begins where a state directory stands or at the start of the log anyway; --force resets it all the same",
 					row.Topic, row.Partition)
 			}
 			continue

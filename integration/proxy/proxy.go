@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -200,10 +201,10 @@ func (p *Proxy) pump(l *link, to, from net.Conn, answers bool) {
 	arriving.Go(func() { p.arrive(l, to, coming, answers) })
 	defer arriving.Wait()
 	defer close(coming)
+	buffer := make([]byte, 64<<10)
 	for {
-		buffer := make([]byte, 64<<10)
 		n, err := from.Read(buffer)
-		next := late{bytes: buffer[:n]}
+		next := late{bytes: bytes.Clone(buffer[:n])}
 		if answers {
 			next.at = time.Now().Add(time.Duration(p.lag.Load()))
 		}

@@ -140,10 +140,8 @@ func (f *Follower) forget(w state.Key) error {
 	if err := f.uncount(f.p.store, w); err != nil {
 		return err
 	}
-	if f.p.dirty { // the stubs of what is trimmed
-		if err := commitAt(&f.p.window, resting(&f.p.window).OnTheWay()); err != nil {
-			return err
-		}
+	if err := commitAs(&f.p.window, state.Position.OnTheWay); err != nil { // the stubs of what is trimmed
+		return err
 	}
 	return f.p.store.Trim(w)
 }

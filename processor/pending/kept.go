@@ -88,16 +88,17 @@ func (w *window) Sync() error {
 }
 
 func (w *window) commit() error {
+	return commitAs(w, func(pos state.Position) state.Position { return pos })
+}
+
+// commitAs is commit where the position is to say something else of what is in the store.
+func commitAs(w *window, as func(state.Position) state.Position) error {
 	w.ids.absent = nil
 	if !w.dirty {
 		return nil
 	}
-	return commitAt(w, resting(w))
-}
-
-func commitAt(w *window, pos state.Position) error {
 	w.dirty = false
-	if err := w.store.Commit(pos); err != nil {
+	if err := w.store.Commit(as(resting(w))); err != nil {
 		return err
 	}
 	w.forgetDeleted()
@@ -139,7 +140,7 @@ func (w *window) Tidy(due bool) error {
 	if !due {
 		return nil
 	}
-	if pos, _ := w.store.Position(); pos == resting(w) {
+	if pos, _ := w.store.Position(); pos == resting(w) && !w.dirty {
 		return nil
 	}
 	return w.Flush()
