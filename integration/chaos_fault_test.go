@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/duewheel/duewheel/bench/child"
 	"github.com/duewheel/duewheel/integration/brokers"
@@ -32,6 +33,8 @@ func (c *chaos) strike() {
 		c.replicas = slices.Delete(c.replicas, victim, victim+1)
 	case partFault:
 		c.cutPart(victim)
+	case slowFault:
+		c.slow(victim)
 	case brokerFault:
 		c.killBroker()
 	case pauseFault:
@@ -194,6 +197,22 @@ func (c *chaos) cutPart(victim int) {
 		r.way.Reset()
 	}
 	r.way.Set(proxy.Open, addr)
+}
+
+// slowAnswers is how long answers take while brokers are slow: a take-over asks them some twenty times.
+const slowAnswers = 300 * time.Millisecond
+
+// slow kills a replica while brokers are slow to answer all others. These take over all the same.
+func (c *chaos) slow(victim int) {
+	for i, r := range c.replicas {
+		if i == victim {
+			continue
+		}
+		way := r.way
+		way.Lag(slowAnswers)
+		c.later(r.Process, "answers in time", func() { way.Lag(0) })
+	}
+	c.kill(c.replicas[victim])
 }
 
 // pauseBroker freezes one of several brokers until the others have taken over.

@@ -24,6 +24,7 @@ const (
 	holeFault      fault = "cut, nothing passes"
 	deafFault      fault = "cut, no answers pass"
 	partFault      fault = "cut from one broker"
+	slowFault      fault = "kill -9, answers slow"
 	brokerFault    fault = "broker kill -9"
 	pauseFault     fault = "broker SIGSTOP"
 )

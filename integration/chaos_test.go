@@ -103,13 +103,13 @@ func acts(whole time.Duration) []act {
 	three := act{name: "three brokers", version: brokers.Latest, nodes: 3, last: whole * 24 / 100, opening: []fault{brokerFault}, mix: oneStatic}
 	old := act{name: "old broker", version: brokers.Old, nodes: 1, last: whole * 16 / 100, opening: []fault{brokerFault}}
 	loose := act{name: "at least once", version: brokers.Latest, nodes: 1, last: whole * 16 / 100, atLeastOnce: true, mix: someStandbys}
-	one.deck = deck(kills)
-	three.deck = deck(kills, brokerFault, partFault)
+	one.deck = deck(kills, slowFault)
+	three.deck = deck(kills, brokerFault, partFault, slowFault)
 	if whole >= longChaos { // a minute may pass
 		three.deck = append(three.deck, pauseFault)
 	}
-	old.deck = deck(kills, brokerFault)
-	loose.deck = deck(kills)
+	old.deck = deck(kills, brokerFault, slowFault)
+	loose.deck = deck(kills, slowFault)
 	all := []act{one, three, old, loose}
 	for i := range all {
 		all[i].far = far

@@ -1,6 +1,9 @@
 package processor
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // batch is how much one turn takes: what the configuration says, or less while the brokers need
 // too long for that much.
@@ -11,20 +14,33 @@ type batch struct {
 
 // after is how much the turns take that follow one that carried some of it and took some time. One
 // that needed more than half of the time that it may take, or ran out of it, makes them smaller in
-// proportion, down to one record; one that needed little lets them double. So whatever a quota or
+// proportion, down to the least; one that needed less than a quarter makes them larger, and doubles them at most. So whatever a quota or
 // a slow broker allows, turns soon need about a quarter of their time, and little is given up.
-func (b batch) after(carried batch, took, may time.Duration, most batch) batch {
+func (b batch) after(carried batch, took, may time.Duration, least, most batch) batch {
 	switch {
 	case carried.records == 0:
+	case took > may/2 && carried.records <= least.records && carried.bytes <= least.bytes:
 	case took > may/2:
 		share := min(float64(may/4)/float64(took), 0.5)
-		b.records = max(min(b.records, int(share*float64(carried.records))), 1)
-		b.bytes = max(min(b.bytes, int64(share*float64(carried.bytes))), 1)
-	case took < may/8:
-		b.records, b.bytes = min(2*b.records, most.records), min(2*b.bytes, most.bytes)
+		b.records = min(b.records, max(int(share*float64(carried.records)), least.records))
+		b.bytes = min(b.bytes, max(int64(share*float64(carried.bytes)), least.bytes))
+	case took < may/4:
+		share := min(float64(may/4)/float64(max(took, 1)), 2)
+		b.records = min(int(math.Ceil(share*float64(b.records))), most.records)
+		b.bytes = min(int64(math.Ceil(share*float64(b.bytes))), most.bytes)
 	}
 	return b
 }
+
+// What so few records take, or bytes, is what the way to the brokers takes, and a turn of fewer would take as long, unless a quota counts them, or
+// one that had ever more time has run out of it again and again.
+var (
+	fewest = batch{256, 256 << 10}
+	single = batch{1, 1}
+)
+
+// againAndAgain is how many turns in a row have to run out of time, each with twice as much, until one may be of a single record.
+const againAndAgain = 3
 
 // times is a share of a batch.
 func (b batch) times(share float64) batch {

@@ -21,22 +21,27 @@ import (
 func TestBatchFitsItsTime(t *testing.T) {
 	most := batch{20_000, 16 << 20}
 	for _, c := range []struct {
-		name        string
-		is, carried batch
-		took        time.Duration
-		want        batch
+		name               string
+		is, carried, least batch
+		took               time.Duration
+		want               batch
 	}{
-		{"in time", batch{500, 1 << 20}, batch{500, 1000}, 1500 * time.Millisecond, batch{500, 1 << 20}},
-		{"quick", batch{500, 1 << 20}, batch{10, 1000}, 100 * time.Millisecond, batch{1000, 2 << 20}},
-		{"quick, and at its most", most, batch{10, 1000}, time.Millisecond, most},
-		{"more than half", most, batch{1000, 4000}, 2600 * time.Millisecond, batch{480, 1923}},
-		{"ten times too long", most, batch{1000, 4000}, 50 * time.Second, batch{25, 100}},
-		{"never more than it was", batch{10, 10}, batch{1000, 4000}, 5 * time.Second, batch{10, 10}},
-		{"one record", batch{1, 1}, batch{1, 4000}, time.Minute, batch{1, 1}},
-		{"nothing could be tried", most, batch{}, time.Minute, most},
+		{"in time", batch{500, 1 << 20}, batch{500, 1000}, single, 1500 * time.Millisecond, batch{500, 1 << 20}},
+		{"quick", batch{500, 1 << 20}, batch{10, 1000}, single, 100 * time.Millisecond, batch{1000, 2 << 20}},
+		{"less than a quarter, since brokers are slow", batch{500, 1 << 20}, batch{10, 1000}, single, time.Second, batch{625, 5 << 18}},
+		{"hardly less", batch{1, 1}, batch{1, 1000}, single, 1249 * time.Millisecond, batch{2, 2}},
+		{"quick, and at its most", most, batch{10, 1000}, single, time.Millisecond, most},
+		{"more than half", most, batch{1000, 4000}, single, 2600 * time.Millisecond, batch{480, 1923}},
+		{"ten times too long", most, batch{1000, 4000}, single, 50 * time.Second, batch{25, 100}},
+		{"as few as make no difference", most, batch{256, 256 << 10}, fewest, 50 * time.Second, most},
+		{"ten times too long, and not many more", most, batch{1000, 4000}, fewest, 50 * time.Second, fewest},
+		{"never more than it was", batch{10, 10}, batch{1000, 4000}, single, 5 * time.Second, batch{10, 10}},
+		{"never more than it was, and few", batch{10, 10}, batch{1000, 4000}, fewest, 5 * time.Second, batch{10, 10}},
+		{"one record", batch{1, 1}, batch{1, 4000}, single, time.Minute, batch{1, 1}},
+		{"nothing could be tried", most, batch{}, single, time.Minute, most},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			equal(t, "batch", c.is.after(c.carried, c.took, 5*time.Second, most), c.want)
+			equal(t, "batch", c.is.after(c.carried, c.took, 5*time.Second, c.least, most), c.want)
 		})
 	}
 }
@@ -58,7 +63,7 @@ func TestBatchWhereAnswersAreSlow(t *testing.T) {
 			l := testLane(t)
 			was := l.selection.batch
 			tn := &turn{kit: &l.kit, began: time.Now().Add(-4500 * time.Millisecond), outcome: c.outcome, sending: c.sending}
-			tn.tried = []*part{{Part: &pending.Part{Items: make([]pending.Item, 100)}}}
+			tn.tried = []*part{{Part: &pending.Part{Items: make([]pending.Item, 1000)}}}
 			l.selection.resize(tn)
 			equal(t, "smaller", l.selection.batch.records < was.records, c.smaller)
 		})
@@ -107,7 +112,7 @@ func (l *lane) decideDue(t *testing.T, decide func(*turn)) (offsets []int64) {
 	return offsets
 }
 
-// What ran out of time is tried again in smaller turns, down to one record, in the same order and
+// What ran out of time again and again is tried in smaller turns, down to one record, in the same order and
 // with checkpoints that only go forward; then batches grow again.
 func TestRepeatedPartShrinks(t *testing.T) {
 	l := testLane(t, func(c *Config) { c.BatchRecords = 64 })
@@ -117,6 +122,7 @@ func TestRepeatedPartShrinks(t *testing.T) {
 	}
 	slow := func(tn *turn) {
 		tn.outcome, tn.err, tn.began = outcomeAborted, context.DeadlineExceeded, tn.began.Add(-l.cfg.TurnTimeout)
+		tn.patience = againAndAgain
 	}
 	want := l.decideDue(t, slow)
 	equal(t, "records of the first turn", len(want), 64)

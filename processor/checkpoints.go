@@ -219,7 +219,7 @@ func (cs *checkpoints) last(ctx context.Context, ps []*partition, stay membershi
 // the lane.
 func (cs *checkpoints) commitLast(ctx context.Context, t *turn, stay membership) {
 	for try := 0; ; try++ {
-		cs.coordinator.Retry(ctx, cs.reader, func() error { return t.commitPlain(ctx) })
+		cs.coordinator.Retry(ctx, func() error { return t.commitPlain(ctx) })
 		rebalances := kafka.IsAny(t.err, kerr.RebalanceInProgress, kerr.IllegalGeneration, kerr.StaleMemberEpoch)
 		if !rebalances || cs.cfg.Guarantee != AtLeastOnce || !wait.For(ctx, wait.Growing(try, 10*time.Millisecond, 200*time.Millisecond)) {
 			return

@@ -232,7 +232,7 @@ func TestCopiesAreABatch(t *testing.T) {
 		equal(t, "copies", len(tn.parts[0].copies.list), 2)
 		tn.run(t.Context())
 		equal(t, "records", tn.brought().records, 2)
-		tn.sending = c.l.cfg.TurnTimeout
+		tn.sending, tn.patience = c.l.cfg.TurnTimeout, againAndAgain
 		c.conclude(tn)
 		equal(t, "records of a batch", c.l.selection.batch.records, 1)
 	}

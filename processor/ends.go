@@ -27,6 +27,7 @@ type ends struct {
 	answers chan logEnds
 	asking  bool
 	took    time.Duration // the last answer
+	inVain  int           // of how many questions in a row some were not answered
 	unasked wait.Backoff  // of some it was asked in vain
 }
 
@@ -57,12 +58,13 @@ func (e *ends) ask(ctx context.Context, ps []*partition) {
 		return
 	}
 	e.asking = true
-	e.wg.Go(func() { e.answers <- askEnds(ctx, e.cl, tps, behind) })
+	patience := kafka.RequestTimeout << min(e.inVain, 2) // brokers may be slow to answer
+	e.wg.Go(func() { e.answers <- askEnds(ctx, e.cl, tps, behind, patience) })
 }
 
 // askEnds asks brokers for ends, and of partitions that are read how far nothing is left to be seen.
-func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]kafka.TopicPartition, behind map[*partition]stretch) logEnds {
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+func askEnds(ctx context.Context, cl *kgo.Client, tps map[*partition]kafka.TopicPartition, behind map[*partition]stretch, patience time.Duration) logEnds {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	a := logEnds{asked: time.Now(), of: map[*partition]kafka.Bounds{}, failed: map[*partition]error{}}
 	bounds, err := kafka.AskBounds(ctx, cl, slices.Collect(maps.Values(tps)))
@@ -92,7 +94,10 @@ func (e *ends) answered(a logEnds, now int64) {
 	took := time.Since(a.asked)
 	slow := min(took, e.took)
 	e.took = took
-	if len(a.failed) > 0 {
+	e.inVain++
+	if len(a.failed) == 0 {
+		e.inVain = 0
+	} else {
 		rest := max(e.unasked.Failed(), wait.LeastRest)
 		var why error
 		for p, err := range a.failed {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,9 +93,10 @@ func (ps *producers) begin(ctx context.Context, rest time.Duration, starting boo
 // untilRenewed tries until all are renewed. What only another configuration mends is tried again as well, but
 // not by a process that has only started: that ends, as it does for every other setting that cannot be.
 func (ps *producers) untilRenewed(ctx context.Context, starting bool) error {
-	said := ""
+	said, left := "", slices.Clone(ps.list)
 	for try := 0; ; try++ {
-		err := ps.renewAll(ctx)
+		var err error
+		left, err = renewAll(ctx, left, kafka.RequestTimeout<<min(try, 2)) // brokers may be slow to answer
 		if err == nil || ctx.Err() != nil {
 			ps.standing.Await(nil)
 			return nil
@@ -117,17 +119,23 @@ func (ps *producers) untilRenewed(ctx context.Context, starting bool) error {
 	}
 }
 
-// renewAll renews all at the same time, so that one that is not answered does not cost the others theirs.
-func (ps *producers) renewAll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+// renewAll renews all at the same time, so that one that is not answered does not cost the others theirs, and returns those that it could not
+// renew.
+func renewAll(ctx context.Context, all []*producer.Producer, patience time.Duration) (left []*producer.Producer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	errs := make([]error, len(ps.list))
+	errs := make([]error, len(all))
 	var wg sync.WaitGroup
-	for i, p := range ps.list {
+	for i, p := range all {
 		wg.Go(func() { errs[i] = p.Renew(ctx) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
+	for i, p := range all {
+		if errs[i] != nil {
+			left = append(left, p)
+		}
+	}
+	return left, errors.Join(errs...)
 }
 
 // close closes all, when no goroutine is left that may renew them.

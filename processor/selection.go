@@ -168,7 +168,11 @@ func (s *selection) resize(t *turn) {
 	if t.outcome == outcomeDone && t.sending > 0 {
 		took = max(t.sending, throttled)
 	}
-	s.batch = was.after(t.brought(), took, s.cfg.TurnTimeout, s.most())
+	least := fewest
+	if t.patience >= againAndAgain || s.quota.Recently(s.cfg.TurnTimeout) {
+		least = single
+	}
+	s.batch = was.after(t.brought(), took, s.cfg.TurnTimeout, least, s.most())
 	if s.batch.records < was.records && time.Since(s.resizedAt) > time.Minute {
 		s.resizedAt = time.Now()
 		s.log.Warn("turns take long and are made smaller", "took", took, "throttled_by_a_quota", throttled, "records", s.batch.records, "bytes", s.batch.bytes)

@@ -28,7 +28,7 @@ var choices = map[op][]string{
 	opConfigure: names(settings, func(s topicSetting) string { return s.topic + " " + s.key + "=" + s.value }),
 	opPoison:    names(poisons, (*kerr.Error).Error), opProduceError: names(produceErrors, (*kerr.Error).Error), opUnwilling: names(unwillings, (*kerr.Error).Error),
 	opRefuse: names(refused, badAnswer.String), opRefuseCommit: names(refusedCommits, badAnswer.String), opRefuseCarriers: names(refusedCarriers, badAnswer.String),
-	opFarClock: names(farOff, time.Duration.String), opRefuseOne: names(refusedOne, badAnswer.String),
+	opFarClock: names(farOff, time.Duration.String), opRefuseOne: names(refusedOne, badAnswer.String), opSlow: names(slownesses, slowness.String),
 }
 
 func names[T any](of []T, name func(T) string) (n []string) {
@@ -92,6 +92,9 @@ var refusedCarriers = func() (all []badAnswer) {
 }()
 
 var farOff = []time.Duration{10 * time.Minute, -10 * time.Minute, 24 * time.Hour, -24 * time.Hour}
+
+// slownesses are how answers are slow: from what a network costs to what a client takes for silence.
+var slownesses = []slowness{{by: 300 * milli}, {by: 700 * milli}, {by: 1500 * milli}, {300 * milli, true}, {1500 * milli, true}, {4 * time.Second, true}}
 
 // actOnBrokers carries out what happens to the cluster.
 func (r *runner) actOnBrokers(s step) (done, handled bool) {
@@ -217,6 +220,12 @@ func (r *runner) actOnProcess(s step, m *slot) bool {
 	case opUnreachable:
 		addresses := r.cluster.ListenAddrs()
 		r.after(s.For, p.link.refuse(addresses[s.N%len(addresses)]))
+	case opSlow:
+		addresses, from := r.cluster.ListenAddrs(), ""
+		if slownesses[s.N].one {
+			from = addresses[s.Who%len(addresses)]
+		}
+		r.after(s.For, p.link.slows(slownesses[s.N].by, from))
 	default:
 		return false
 	}

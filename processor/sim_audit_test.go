@@ -36,7 +36,7 @@ func (w *world) committedOf(topic string) (rs []*kgo.Record) {
 	}
 	defer cl.Close()
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second+10*w.latency)
 		n := len(rs)
 		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { rs = append(rs, r) })
 		if cancel(); n == len(rs) {

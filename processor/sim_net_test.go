@@ -5,12 +5,14 @@ package processor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -24,16 +26,18 @@ type link struct {
 	world *world
 	name  string
 
-	mu    sync.Mutex
-	rng   *rand.Rand
-	thaw  chan struct{} // not nil: nothing passes until it is closed
-	dead  bool
-	wires map[*wire]struct{}
-	rules []*rule
-	asked map[kmsg.Key]int // requests that were delivered
-	quota quotaOf
-	bar   string // an address that refuses connections
-	dials atomic.Int64
+	mu       sync.Mutex
+	rng      *rand.Rand
+	thaw     chan struct{} // not nil: nothing passes until it is closed
+	dead     bool
+	wires    map[*wire]struct{}
+	rules    []*rule
+	asked    map[kmsg.Key]int // requests that were delivered
+	quota    quotaOf
+	bar      string        // an address that refuses connections
+	late     time.Duration // of answers
+	lateFrom string        // "": from all addresses
+	dials    atomic.Int64
 
 	carriersRead atomic.Int64 // bytes
 }
@@ -173,6 +177,41 @@ func (l *link) bars(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bar == address
+}
+
+// slowness is by how much later a broker answers than it could: one that has much to do, or is far away.
+type slowness struct {
+	by  time.Duration
+	one bool // broker of several; else all of them
+}
+
+func (s slowness) String() string {
+	if s.one {
+		return fmt.Sprintf("of one broker, by %v", s.by)
+	}
+	return fmt.Sprintf("of all brokers, by %v", s.by)
+}
+
+// slows makes answers to the process late: those from one address, or from all for none.
+func (l *link) slows(by time.Duration, address string) (mend func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late, l.lateFrom = by, address
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.late = 0
+	}
+}
+
+// slowness is by how much later an answer from an address is to arrive.
+func (l *link) slowness(address string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lateFrom != "" && l.lateFrom != address {
+		return 0
+	}
+	return l.late
 }
 
 // kill unplugs the process for good.

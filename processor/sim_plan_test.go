@@ -103,13 +103,14 @@ const (
 	opUnreachable              // a broker refuses connections of a process For
 	opCancel                   // N requests of each partition are cancelled when they have been acknowledged
 	opRefuseOne                // the same, and the checkpoints of one partition are refused For, or once
+	opSlow                     // answers to a process are slow For
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
 	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions",
 	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints", "refuse carriers",
-	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition"}
+	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition", "slow answers"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -181,7 +182,6 @@ func drawPlan(t *rapid.T) plan {
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),
 		Batch:      oneOf(t, "batch", 20_000, 1, 3, 5, 10),
 		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
-		Latency:    oneOf(t, "latency", milli, 10*milli, 40*milli),
 		Fixed:      below(t, "fixed", 2) == 1,
 		Classic:    below(t, "classic", 3) == 2,
 		Standbys:   below(t, "standbys", 3),
@@ -201,6 +201,11 @@ func drawPlan(t *rapid.T) plan {
 		Keeps:      oneOf(t, "keeps", 0, 0, 4*time.Second, 20*time.Second),
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
+	latencies := []time.Duration{milli, 10 * milli, 40 * milli, 10 * milli, milli}
+	if p.Batch > 10 { // fewer do not keep up with what is requested
+		latencies = append(latencies, 200*milli, 400*milli)
+	}
+	p.Latency = oneOf(t, "latency", latencies...)
 	p.Steps = rapid.SliceOfN(rapid.Custom(drawStep), 1+below(t, "least", 8), 25).Draw(t, "steps")
 	return p
 }
@@ -248,7 +253,7 @@ func drawStep(t *rapid.T) step {
 	case opAhead:
 		s.For = oneOf(t, "for", 50*milli, time.Second, 4*time.Second)
 	case opKill, opPowerLoss, opWipe, opStop, opFreeze, opBehind, opHold, opLeaderless, opKillBefore, opKillAfter, opFreezeBefore, opFreezeAfter, opFull, opOverlap,
-		opConfigure, opQuota, opPoison, opProduceError, opUnwilling, opRefuse, opRefuseCommit, opRefuseCarriers, opBrokerClock, opFarClock, opUnreachable, opFreezeBroker:
+		opConfigure, opQuota, opPoison, opProduceError, opUnwilling, opRefuse, opRefuseCommit, opRefuseCarriers, opBrokerClock, opFarClock, opUnreachable, opFreezeBroker, opSlow:
 		// Shorter and longer than a session, a turn, and a request may take.
 		s.For = oneOf(t, "for", 10*milli, 200*milli, time.Second, 2200*milli, 3*time.Second, 4500*milli, 7*time.Second, 12*time.Second)
 	}

@@ -37,11 +37,11 @@ type frame struct {
 	rule    *rule
 }
 
-// pass waits for the time that a frame takes, and while the link is frozen.
-func (w *wire) pass() bool {
+// pass waits for the time that a frame takes, and more if its broker is slow, and while the link is frozen.
+func (w *wire) pass(more time.Duration) bool {
 	l := w.link
 	l.mu.Lock()
-	delay := 1 + time.Duration(l.rng.Int64N(int64(l.world.latency)))
+	delay := 1 + time.Duration(l.rng.Int64N(int64(l.world.latency))) + more
 	l.mu.Unlock()
 	t := time.NewTimer(delay)
 	defer t.Stop()
@@ -173,7 +173,7 @@ func (w *wire) forward() {
 	defer w.server.Close()
 	defer w.settle()
 	for f := range w.queue {
-		if !w.pass() {
+		if !w.pass(0) {
 			break
 		}
 		if !w.unmute() {
@@ -256,7 +256,7 @@ func (w *wire) back() {
 		if f.key == kmsg.InitProducerID {
 			b = w.link.world.busy.answer(f, b)
 		}
-		if !w.pass() {
+		if !w.pass(w.link.slowness(w.address)) {
 			return
 		}
 		if _, err := w.client.Write(b); err != nil {

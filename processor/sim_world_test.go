@@ -221,8 +221,11 @@ func (w *world) expectations() check.Config {
 		AllowDoubles: w.cfg.guarantee == AtLeastOnce,
 		Skew:         w.cfg.skew,
 		Late:         cmp.Or(w.cfg.late, 30*time.Millisecond+20*w.latency),
-		Covered:      2 * time.Second,
+		Covered:      2*time.Second + 10*w.latency, // a turn, and a commit behind it
 		Retries:      cmp.Or(w.cfg.retries, 25),
+	}
+	if w.cfg.audit {
+		c.Covered += 20 * w.latency // a turn of two stages, each of which has to reach its brokers first
 	}
 	if w.cfg.again != "" || w.cfg.remember > 0 { // a turn of one record may be the only way past each that is put off, or is a duplicate
 		c.Covered += w.cfg.late

@@ -234,10 +234,10 @@ func (t *turn) runTransaction(ctx context.Context) {
 // a new start, and their producers have to wait for the same coordinator.
 const decisionPatience = 10 * time.Second
 
-// timeout is how long the turn may take up to its decision. After turns that have run out of time
-// it gets more, as what it carries may be one record already.
+// timeout is how long the turn may take up to its decision: where brokers are slow to answer, as long as it takes to find and reach the leaders of
+// two stages. After turns that have run out of time it gets more, as what it carries may be one record already.
 func (t *turn) timeout() time.Duration {
-	return min(t.cfg.TurnTimeout<<t.patience, t.cfg.TransactionTimeout*4/5)
+	return min(max(t.cfg.TurnTimeout, 2*coldTrips*t.targets.Trip())<<t.patience, t.cfg.TransactionTimeout*4/5)
 }
 
 // extension is how much longer a turn may take that has used up its time: as long as a quota keeps its records waiting, if the

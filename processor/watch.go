@@ -16,9 +16,9 @@ const (
 	quick = 10 * time.Millisecond
 	// inVain is how many answers may acknowledge nothing.
 	inVain = producer.RecordRetries
-	// silence is how long a target may acknowledge nothing when others have acknowledged all.
+	// silence is how long a target may acknowledge nothing when others have acknowledged all, or as long as coldTrips take.
 	silence = time.Second
-	// coldTrips is how many answers a target on trial may take: it has to be looked up by the producer,
+	// coldTrips is how many answers a target may take that others have not waited for: it has to be looked up by the producer,
 	// and its broker connected to, with TLS and SASL, before it can acknowledge anything.
 	coldTrips = 10
 )
@@ -129,17 +129,16 @@ func (w *watch) look() (waiting []string, refused int) {
 // patience is how long the topics that are still waited for may be silent. Where no other has
 // acknowledged all, the trouble may as well be the transaction's.
 func (w *watch) patience(waiting []string) time.Duration {
-	patience := time.Duration(0)
+	patience, trips := time.Duration(0), coldTrips*w.t.targets.Trip()
 	for _, topic := range waiting {
 		target := w.t.targets.Of([]byte(topic))
 		switch st := target.State.Load(); {
 		case st.Status == targets.OnTrial && slices.Contains(w.t.trials, target):
-			trips := coldTrips * time.Duration(w.t.targets.Trip.Load())
-			patience = max(patience, targets.PatienceAfter(st.Failures), min(trips, silence))
+			patience = max(patience, targets.PatienceAfter(st.Failures), trips)
 		case len(waiting) == len(w.topics):
 			return w.t.timeout()
 		default:
-			patience = max(patience, silence)
+			patience = max(patience, silence, trips)
 		}
 	}
 	return patience

@@ -237,8 +237,8 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 	state, text := v.says(one)
 	row := recordRow{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Offset: r.Offset, State: state, Says: text, Due: one.fate.Due, Timestamp: r.Timestamp.UnixMilli(),
 		NextDue: one.fate.NextDue, Guess: one.fate.Guess, SearchedTo: one.to, LogEnd: one.end, Audit: one.audit, Headers: []readHeaderRow{}}
-	if one.fate.Due > 0 {
-		row.Handle = v.handleOf(one).String()
+	if name, known := (auditing{v}).nameOf(one); known && (one.fate.Due > 0 || one.audit != nil) { // what is told of a handle shows that it is one
+		row.Handle = name.String()
 	}
 	if one.fate.By > 0 {
 		row.By = &one.fate.By

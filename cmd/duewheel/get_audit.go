@@ -73,10 +73,19 @@ type auditing struct{ *view }
 
 // lookUp reads what the audit topic tells of a record, if it can within a time. Its records have the handle for a key, so they are in one partition.
 func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, patience time.Duration) {
-	if topic == "" || one.record == nil || one.fate.Due <= 0 || patience == 0 {
+	name, known := v.nameOf(one)
+	if topic == "" || one.record == nil || !known || patience == 0 {
 		return
 	}
-	one.audit = v.of(ctx, topic, one.got.Topic, v.handleOf(one).String(), one.record.Timestamp, time.Now().Add(patience))
+	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), one.record.Timestamp, time.Now().Add(patience))
+}
+
+// nameOf is the handle by which the audit topic tells of a record: where its due time is not known, the one that it was found by, if any.
+func (v auditing) nameOf(one *foundRecord) (h topics.Handle, known bool) {
+	if one.fate.Due > 0 {
+		return v.handleOf(one), true
+	}
+	return one.named, one.named.Due > 0 && !one.other
 }
 
 // of is what an audit topic tells of a handle in a delay topic since a time.

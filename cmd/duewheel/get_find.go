@@ -25,6 +25,7 @@ type foundRecord struct {
 	record *kgo.Record // nil: it is not in the log any more
 	by     *kgo.Record // what has done it; nil: nothing, or it is not known
 	audit  []auditRow
+	named  topics.Handle // that it was found by; none: by an id
 	searched
 }
 
@@ -122,7 +123,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 	if err != nil {
 		return nil, v.advise(err, p.Topic)
 	}
-	one := &foundRecord{got: got, searched: searchedOf(got)}
+	one := &foundRecord{got: got, named: h, searched: searchedOf(got)}
 	fates, place := got.Fates(), h.Offset
 	if len(fates) > 0 {
 		place = fates[0].Place

@@ -48,6 +48,14 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {
 		t.Errorf("without the topic: %v\n%s%s", err, out, notes)
 	}
+	// By which settings it was understood is not known any more, and so neither its due time, which its handle says.
+	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "o", Vals: []string{"1"}}, {Key: "l", Vals: []string{"1"}}, {Key: "parsers", Vals: []string{"1:p1"}}}})
+	if out, err = command(t, "", args...); err != nil || !strings.Contains(out, "by which settings it was understood is not known") || strings.Contains(out, handle.String()) {
+		t.Errorf("forgotten: %v\n%s", err, out)
+	}
+	if out, err = command(t, "", append(args, "--audit", "audit")...); err != nil || !strings.Contains(out, "the audit topic says delivered in orders/2@7") || !strings.Contains(out, "handle  "+handle.String()) {
+		t.Errorf("forgotten, and told of: %v\n%s", err, out)
+	}
 }
 
 // That a record waits is said with what else may have become of it, and what the audit topic tells of its beginning does not count more.

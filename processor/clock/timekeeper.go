@@ -54,8 +54,9 @@ const (
 	AskInterval = time.Minute
 	// AskPause is the least time between two rounds of questions; it doubles as long as they fail.
 	AskPause = time.Second
-	// AskPatience bounds one round.
-	AskPatience = 3 * time.Second
+	// AskPatience bounds one round, and mostPatience those that follow some that have failed: brokers may be slow to answer.
+	AskPatience  = 3 * time.Second
+	mostPatience = 4 * AskPatience
 	// SettleAfter is how long deliveries wait for brokers that answer, but not this.
 	SettleAfter = 10 * time.Second
 	// askBrokers is how many brokers are asked, and askIDs how many ids are tried to find one for
@@ -75,7 +76,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	pause := AskPause
 	for ctx.Err() == nil {
 		wait := AskInterval
-		if err := k.round(ctx); err == nil {
+		if err := k.round(ctx, min(AskPatience+pause-AskPause, mostPatience)); err == nil {
 			pause = AskPause
 		} else {
 			k.failed(ctx, err)
@@ -132,8 +133,8 @@ func isTooOld(err error) bool {
 }
 
 // round asks once, and tells the clock.
-func (k *Keeper) round(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, AskPatience)
+func (k *Keeper) round(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if k.coordinators == nil {
 		if err := k.find(ctx); err != nil {

@@ -130,7 +130,7 @@ func unknownBroker(err error) bool { return err != nil && err.Error() == "unknow
 
 // Retry repeats do, which sends one request, while its answer says that nothing was
 // done and that it should be tried again (a verdict of Retry), for as long as ctx allows.
-func (c *Coordinator) Retry(ctx context.Context, cl *kgo.Client, do func() error) error {
+func (c *Coordinator) Retry(ctx context.Context, do func() error) error {
 	for try := 0; ; try++ {
 		err := do()
 		if err == nil || VerdictOf(err) != Retry {

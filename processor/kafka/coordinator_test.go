@@ -226,7 +226,7 @@ func TestRetry(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.finds, s.script = 0, c.script
-			err := co.Retry(t.Context(), cl, func() error { return co.CommitIn(t.Context(), cl, "writer-0", ProducerID{}, someone, entries) })
+			err := co.Retry(t.Context(), func() error { return co.CommitIn(t.Context(), cl, "writer-0", ProducerID{}, someone, entries) })
 			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
@@ -236,10 +236,10 @@ func TestRetry(t *testing.T) {
 		})
 	}
 	t.Run("until time is up", func(t *testing.T) {
-		_, co, cl := newScripted(t)
+		_, co, _ := newScripted(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		err := co.Retry(ctx, cl, func() error { return kerr.ConcurrentTransactions })
+		err := co.Retry(ctx, func() error { return kerr.ConcurrentTransactions })
 		if !errors.Is(err, kerr.ConcurrentTransactions) {
 			t.Errorf("got %v", err)
 		}

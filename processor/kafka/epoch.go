@@ -33,7 +33,7 @@ func Fence(ctx context.Context, cl *kgo.Client, ids []string, timeout time.Durat
 }
 
 // epochPatience is how long the coordinator of a transactional id is asked again before its answer is
-// passed on. It mostly answers in some ms.
+// passed on. It mostly answers in some ms; one that is slow may take longer for the last answer.
 const epochPatience = 3 * time.Second
 
 // BusyAfter is how long the markers of what it aborts may take, which take some ms more.
@@ -47,7 +47,7 @@ var ErrBusyID = errors.New("kafka: the id waits for its last transaction to end 
 // open (KIP-98). While markers of that are on their way it asks again for as long as patience lasts, and then returns ErrBusyID. The request is sent by hand, because kgo repeats it for a long time without a word of what was
 // answered.
 func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, epochPatience)
+	again, cancel := context.WithTimeout(ctx, epochPatience)
 	defer cancel()
 	c := &Coordinator{id: id}
 	var answer error // the last one
@@ -66,10 +66,12 @@ func AskForEpoch(ctx context.Context, cl *kgo.Client, id string, timeout, patien
 		return answer
 	}
 	began := time.Now()
-	err := c.Retry(ctx, cl, ask)
+	err := c.Retry(again, ask)
 	for try := 0; errors.Is(err, ErrBusyID) && time.Since(began) < patience; try++ {
-		wait.For(ctx, wait.Growing(2*try, 5*time.Millisecond, BusyAfter))
-		err = c.Retry(ctx, cl, ask)
+		if !wait.For(again, wait.Growing(2*try, 5*time.Millisecond, BusyAfter)) {
+			break
+		}
+		err = c.Retry(again, ask)
 	}
 	switch {
 	case err == nil, errors.Is(err, ErrBusyID):

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -50,36 +51,43 @@ type Bounds struct {
 	Err    error     // what the leader answered instead, or that it did not
 }
 
-// AskBounds asks where the logs of partitions begin and end. The error is that no leader has answered.
+// AskBounds asks where the logs of partitions begin and end, all at the same time: each answer was true at some time since Asked, and none
+// contradicts another. The error is that no leader has answered.
 func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[TopicPartition]Bounds, error) {
 	out := make(map[TopicPartition]Bounds, len(tps))
 	if len(tps) == 0 {
 		return out, nil
 	}
-	names := map[string]bool{}
+	of := map[string]bool{}
 	for _, tp := range tps {
-		names[tp.Topic] = true
+		of[tp.Topic] = true
 	}
-	list := slices.Collect(maps.Keys(names))
+	names := slices.Collect(maps.Keys(of))
 	adm := patient(cl)
 	asked := time.Now()
-	starts, err := answered(adm.ListStartOffsets(ctx, list...))
-	if err != nil {
-		return nil, fmt.Errorf("start of logs: %w", err)
+	var starts, stables, highs kadm.ListedOffsets
+	var errs [3]error
+	var all sync.WaitGroup
+	ask := func(what string, list func(context.Context, ...string) (kadm.ListedOffsets, error), into *kadm.ListedOffsets, err *error) {
+		all.Go(func() {
+			if *into, *err = answered(list(ctx, names...)); *err != nil {
+				*err = fmt.Errorf("%s: %w", what, *err)
+			}
+		})
 	}
-	stables, err := answered(adm.ListCommittedOffsets(ctx, list...))
-	if err != nil {
-		return nil, fmt.Errorf("last stable offsets: %w", err)
-	}
-	highs, err := answered(adm.ListEndOffsets(ctx, list...))
-	if err != nil {
-		return nil, fmt.Errorf("high watermarks: %w", err)
+	ask("start of logs", adm.ListStartOffsets, &starts, &errs[0])
+	ask("last stable offsets", adm.ListCommittedOffsets, &stables, &errs[1])
+	ask("high watermarks", adm.ListEndOffsets, &highs, &errs[2])
+	all.Wait()
+	if err := cmp.Or(errs[:]...); err != nil {
+		return nil, err
 	}
 	for _, tp := range tps {
 		s, ok1 := starts.Lookup(tp.Topic, tp.Partition)
 		c, ok2 := stables.Lookup(tp.Topic, tp.Partition)
 		h, ok3 := highs.Lookup(tp.Topic, tp.Partition)
-		b := Bounds{Start: s.Offset, Stable: c.Offset, High: h.Offset, Asked: asked, Err: errors.Join(s.Err, c.Err, h.Err)}
+		b := Bounds{Start: s.Offset, Stable: max(s.Offset, c.Offset), Asked: asked, Err: errors.Join(s.Err, c.Err, h.Err)}
+		b.High = max(b.Stable, h.Offset)
 		if !ok1 || !ok2 || !ok3 {
 			b.Err = kerr.LeaderNotAvailable
 		}

@@ -131,8 +131,8 @@ func ExplicitVersions() kgo.Opt {
 // take effect any more (InitProducerID raises the epoch, KIP-98).
 //
 // A client asks one broker after the other, and waits long for one that is frozen. So it is kept
-// when ctx ends, and goes on with the others when Renew is called again; another one might begin
-// with the same broker each time.
+// when time is up, and goes on with the others when Renew is called again; another one might begin
+// with the same broker each time, or never come to the end of what slow ones are asked.
 func (p *Producer) Renew(ctx context.Context) (err error) {
 	p.left = ""
 	if p.cl != nil {
@@ -146,7 +146,7 @@ func (p *Producer) Renew(ctx context.Context) (err error) {
 	}
 	if p.id != "" {
 		if err := p.begin(ctx); err != nil {
-			if ctx.Err() == nil {
+			if !errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 				p.Close()
 			}
 			return fmt.Errorf("start producer %s: %w", p.id, err)

@@ -60,7 +60,7 @@ func (tx *Transaction) commit(ctx context.Context, c *kafka.Coordinator, m kafka
 			return err
 		}
 	}
-	return c.Retry(ctx, p.cl, func() error { return c.CommitIn(ctx, p.cl, p.id, tx.in, m, offsets) })
+	return c.Retry(ctx, func() error { return c.CommitIn(ctx, p.cl, p.id, tx.in, m, offsets) })
 }
 
 // Decide commits the transaction. It is called when every record has been acknowledged, by the client of Open: kgo answers nil for a

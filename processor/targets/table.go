@@ -23,10 +23,20 @@ type Table struct {
 	log            *slog.Logger
 
 	wake wait.Wake
-	Trip atomic.Int64 // ns: how long brokers take to answer what a look asks first, at most, of late
+	trip atomic.Int64 // ns
 
 	mu sync.RWMutex
 	m  map[string]*Target
+}
+
+// Trip is how long brokers take to answer what a look asks first, at most, of late. A broker that was silent makes the others none the slower.
+func (ts *Table) Trip() time.Duration { return time.Duration(ts.trip.Load()) }
+
+// took notes how long brokers have taken to answer what a look asks first.
+func (ts *Table) took(d time.Duration) {
+	if d < kafka.BrokerPatience {
+		ts.trip.Store(int64(max(d, ts.Trip()*7/8)))
+	}
 }
 
 // New begins with none. A target is dead-lettered for when brokers have answered for so long, without a break, that it does not
