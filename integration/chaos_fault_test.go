@@ -202,17 +202,21 @@ func (c *chaos) cutPart(victim int) {
 // slowAnswers is how long answers take while brokers are slow: a take-over asks them some twenty times.
 const slowAnswers = 300 * time.Millisecond
 
-// slow kills a replica while brokers are slow to answer all others. These take over all the same.
+// slow kills a replica while brokers are slow to answer all others, and then it. All is live again all the same.
 func (c *chaos) slow(victim int) {
-	for i, r := range c.replicas {
-		if i == victim {
-			continue
-		}
+	lag := func(r *chaosReplica) {
 		way := r.way
 		way.Lag(slowAnswers)
 		c.later(r.Process, "answers in time", func() { way.Lag(0) })
 	}
-	c.kill(c.replicas[victim])
+	dies := c.replicas[victim]
+	for _, r := range c.replicas {
+		if r != dies {
+			lag(r)
+		}
+	}
+	c.kill(dies)
+	lag(dies)
 }
 
 // pauseBroker freezes one of several brokers until the others have taken over.

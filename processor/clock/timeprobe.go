@@ -33,7 +33,7 @@ func (t *timeProbe) start(ctx context.Context, timeout time.Duration) error {
 		req := kmsg.NewPtrInitProducerIDRequest()
 		req.TransactionalID, req.TransactionTimeoutMillis = &t.id, int32(timeout.Milliseconds())
 		req.ProducerID, req.ProducerEpoch = -1, -1
-		resp, err := t.b.Request(ctx, req)
+		resp, err := kafka.Ask(ctx, t.b, req)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (t *timeProbe) begin(ctx context.Context, mono func() time.Duration) (from,
 		req := kmsg.NewPtrAddOffsetsToTxnRequest()
 		req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = t.id, t.group, t.producer, t.epoch
 		from = mono()
-		resp, err := t.b.Request(ctx, req)
+		resp, err := kafka.Ask(ctx, t.b, req)
 		to = mono()
 		if err != nil {
 			return err
@@ -64,7 +64,7 @@ func (t *timeProbe) begin(ctx context.Context, mono func() time.Duration) (from,
 func (t *timeProbe) began(ctx context.Context) (time.Duration, error) {
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{t.id}
-	resp, err := t.b.Request(ctx, req)
+	resp, err := kafka.Ask(ctx, t.b, req)
 	if err != nil {
 		return 0, fmt.Errorf("describe transaction %s: %w", t.id, err)
 	}
@@ -86,7 +86,7 @@ func (t *timeProbe) began(ctx context.Context) (time.Duration, error) {
 func (t *timeProbe) abort(ctx context.Context) error {
 	req := kmsg.NewPtrEndTxnRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = t.id, t.producer, t.epoch, false
-	_, err := t.b.Request(ctx, req)
+	_, err := kafka.Ask(ctx, t.b, req)
 	return err
 }
 

@@ -166,7 +166,7 @@ func (e *Entrance) askForGroup(ctx context.Context, b *kgo.Broker) error {
 func ask[R kmsg.Response](ctx context.Context, b *kgo.Broker, req kmsg.Request) (resp R, err error) {
 	ctx, cancel := context.WithTimeout(ctx, entrancePatience)
 	defer cancel()
-	got, err := b.Request(ctx, req)
+	got, err := kafka.Ask(ctx, b, req)
 	if err != nil {
 		return resp, err
 	}

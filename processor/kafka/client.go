@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -45,6 +46,15 @@ func VersionsRequest() *kmsg.ApiVersionsRequest {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "duewheel", "1"
 	return req
+}
+
+// Ask sends a request to one broker, once: what was not sent, since the broker had closed the connection, is sent on another one.
+func Ask(ctx context.Context, b *kgo.Broker, req kmsg.Request) (kmsg.Response, error) {
+	resp, err := b.Request(ctx, req)
+	if errors.Is(err, errHungUp) {
+		resp, err = b.Request(ctx, req)
+	}
+	return resp, err
 }
 
 // MarkersPause is how long to wait before a try is repeated that was refused with

@@ -104,7 +104,7 @@ func (c *Coordinator) send(ctx context.Context, cl *kgo.Client, req kmsg.Request
 		return nil, err
 	}
 	b := cl.Broker(int(node))
-	resp, err := b.Request(ctx, req)
+	resp, err := Ask(ctx, b, req)
 	if err == nil {
 		return resp, nil
 	}

@@ -62,7 +62,7 @@ func moved(err error) bool {
 // notSent reports whether a request cannot have reached a broker.
 func notSent(err error) bool {
 	var op *net.OpError
-	return errors.Is(err, ErrNoCoordinator) || errors.As(err, &op) && op.Op == "dial"
+	return IsAny(err, ErrNoCoordinator, errHungUp) || errors.As(err, &op) && op.Op == "dial"
 }
 
 // IsAny reports whether an error is one of some.

@@ -22,6 +22,7 @@ func TestJudge(t *testing.T) {
 		{"nothing wrong", nil, Retry},
 		{"no connection: nothing was sent", fmt.Errorf("commit: %w", dial), Retry},
 		{"no coordinator", ErrNoCoordinator, Retry},
+		{"the connection was closed before: nothing was sent", fmt.Errorf("commit: %w", errHungUp), Retry},
 		{"the connection broke: it may have been carried out", fmt.Errorf("%w: %w", ErrUnanswered, read), Unknown},
 		{"no answer in time", fmt.Errorf("%w: %w", ErrUnanswered, context.DeadlineExceeded), Unknown},
 		{"an answer that says nothing", kerr.UnknownServerError, Unknown},

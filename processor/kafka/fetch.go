@@ -22,7 +22,7 @@ func FetchOnce(ctx context.Context, leader *kgo.Broker, tp TopicPartition, id To
 	p.Partition, p.FetchOffset, p.PartitionMaxBytes = tp.Partition, from, atMost
 	t.Topic, t.TopicID, t.Partitions = tp.Topic, id, append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	kresp, err := leader.Request(ctx, req)
+	kresp, err := Ask(ctx, leader, req)
 	if err != nil {
 		return nil, err
 	}

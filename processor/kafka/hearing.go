@@ -71,7 +71,7 @@ func (s *Hearing) dial(ctx context.Context, network, address string) (net.Conn, 
 		}
 		return nil, err
 	}
-	c := &listening{Conn: conn, s: s, address: address}
+	c := &listening{Conn: conn, s: s, address: address, used: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[address] == nil {
@@ -86,6 +86,24 @@ type listening struct {
 	net.Conn
 	s       *Hearing
 	address string
+	used    time.Time // when it was last written to; whoever writes has it for itself
+}
+
+// quiet is for how long nothing was sent on a connection that may have been closed because of that.
+const quiet = 100 * time.Millisecond
+
+// errHungUp is why nothing was sent. A client takes it for a connection that is gone, and makes another one.
+var errHungUp = fmt.Errorf("the broker had closed the connection: %w", net.ErrClosed)
+
+// Write implements net.Conn. Brokers, and what stands before them, close connections that are not used (connections.max.idle.ms), and brokers those
+// that they have when they stop. What is sent on such a one is lost, and nothing tells whether it was carried out but that it was not sent.
+func (c *listening) Write(b []byte) (int, error) {
+	now := time.Now()
+	if now.Sub(c.used) > quiet && hungUp(c.Conn) {
+		return 0, errHungUp
+	}
+	c.used = now
+	return c.Conn.Write(b)
 }
 
 // Read implements net.Conn.
