@@ -56,8 +56,9 @@ func passAborted(ctx context.Context, cl *kgo.Client, of map[*partition]stretch)
 
 // visible asks where in a stretch the first record lies that readers see, or how far there is none.
 func (s stretch) visible(ctx context.Context, leader *kgo.Broker) (next int64, err error) {
-	for next = s.from; next < s.to; {
-		answer, err := kafka.FetchOnce(ctx, leader, s.tp, s.id, next, abortedFetchBytes)
+	bytes := int32(abortedFetchLeast)
+	for next = s.from; next < s.to; bytes = min(2*bytes, abortedFetchMost) {
+		answer, err := kafka.FetchOnce(ctx, leader, s.tp, s.id, next, bytes)
 		if err != nil {
 			return 0, err
 		}
@@ -75,4 +76,6 @@ func (s stretch) visible(ctx context.Context, leader *kgo.Broker) (next int64, e
 	return next, nil
 }
 
-const abortedFetchBytes = 1 << 20 // of one look; a larger batch comes all the same
+// abortedFetchLeast is how many bytes are looked at first: mostly there is a record to be seen at once, and all of it counts in a quota. A stretch where
+// none is has larger looks, up to abortedFetchMost. A larger batch comes all the same.
+const abortedFetchLeast, abortedFetchMost = 16 << 10, 1 << 20

@@ -14,7 +14,7 @@ import (
 )
 
 // FetchOnce reads once from an offset of a partition, up to about so many bytes; a larger batch comes all the same. It answers what is
-// committed, as the broker sends it, for Decode.
+// committed, as the broker sends it, for Decode. While a quota leaves nothing of it (KIP-219) it is asked again as soon as the client may.
 func FetchOnce(ctx context.Context, leader *kgo.Broker, tp TopicPartition, id TopicID, from int64, atMost int32) (*kmsg.FetchResponseTopicPartition, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID, req.MaxBytes, req.IsolationLevel, req.SessionEpoch = -1, atMost, 1, -1
@@ -22,11 +22,14 @@ func FetchOnce(ctx context.Context, leader *kgo.Broker, tp TopicPartition, id To
 	p.Partition, p.FetchOffset, p.PartitionMaxBytes = tp.Partition, from, atMost
 	t.Topic, t.TopicID, t.Partitions = tp.Topic, id, append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
-	kresp, err := Ask(ctx, leader, req)
-	if err != nil {
-		return nil, err
+	var resp *kmsg.FetchResponse
+	for resp == nil || len(resp.Topics) == 0 && resp.ErrorCode == 0 && resp.ThrottleMillis > 0 {
+		kresp, err := Ask(ctx, leader, req)
+		if err != nil {
+			return nil, err
+		}
+		resp = kresp.(*kmsg.FetchResponse)
 	}
-	resp := kresp.(*kmsg.FetchResponse)
 	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Batches of a thousand times their size are decoded one by one, and nothing is passed over by that: what was aborted does not count, nor end it.
@@ -74,5 +75,40 @@ func TestDecodeSome(t *testing.T) {
 	}
 	if got != 10 || parts < 8 {
 		t.Errorf("%d records in %d parts", got, parts)
+	}
+}
+
+// What a quota has left nothing of is asked again.
+func TestFetchOnceWaitsForAQuota(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.DefaultProduceTopic("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(t.Context(), kgo.StringRecord("v")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	leader, err := LeaderOf(t.Context(), cl, TopicPartition{Topic: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	throttled := 0
+	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if throttled++; throttled > 2 {
+			return nil, nil, false
+		}
+		c.KeepControl()
+		resp := req.ResponseKind().(*kmsg.FetchResponse)
+		resp.ThrottleMillis = 20
+		return resp, nil, true
+	})
+	answer, err := FetchOnce(t.Context(), leader, TopicPartition{Topic: "t"}, TopicID(c.TopicInfo("t").TopicID), 0, 1<<20)
+	if err != nil || len(answer.RecordBatches) == 0 || throttled != 3 {
+		t.Errorf("asked %d times: %v, %v", throttled, answer, err)
 	}
 }
