@@ -101,6 +101,7 @@ func TestRetryRoute(t *testing.T) {
 		{"an inherited id", headers("delay-id", "reminder-17", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
 		{"an inherited id that is none", headers("delay-id", strings.Repeat("x", 257), "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
 		{"it is not known when it came", headers("__connect.errors.topic", "orders", "delay-attempt", " 2 "), byProducer, Request{Due: 1, AtOnce: true, Pause: 4000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
+		{"as often as may be", headers("__connect.errors.topic", "orders", "delay-attempt", "1000000"), byBroker, Request{Due: T + 3_600_000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 1_000_000}},
 		{"appended by us", headers("__connect.errors.topic", "orders", "delay-attempt", "2", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:0:1767225605123"), byProducer,
 			Request{Due: T, Retry: true, Origin: Origin{7, 1, T}, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
 	} {
@@ -148,6 +149,7 @@ func TestRetryRoute(t *testing.T) {
 		case got != nil && tt.code == CodeNoTarget && !strings.Contains(got.Message, "__connect.errors.topic"):
 			t.Errorf("it does not say which headers: %s", got.Message)
 		case tt.code == CodeExhausted && got.Header == HeaderAttempt && string(got.Value) == "3":
+			equal(t, got.Message, "it was delivered 4 times and failed each time") // three times by the route, and once before
 		case got != nil && got.Header != tt.q.TargetBy:
 			t.Errorf("it blames %q, want %q", got.Header, tt.q.TargetBy)
 		}
