@@ -277,6 +277,8 @@ func TestUnauditedIsKept(t *testing.T) {
 	clear(value)
 	equal(t, "key", string(u.Key), "3-0-5")
 	equal(t, "value", string(u.Value), `{"event":"delivered"}`)
+	o.rec.Value, o.rec.Partition, o.rec.Offset, o.of = []byte(`{"event":"delivered","target":"orders"`), 5, 9, &kgo.Record{Partition: 2, Offset: 7}
+	equal(t, "with where it was delivered to", string(o.unaudited().Value), `{"event":"delivered","target":"orders","target_partition":2,"target_offset":7}`)
 }
 
 // A cancel that has done nothing is audited with what it names, also where it has no answer of its own.

@@ -52,9 +52,9 @@ func TestDeadLettersAreTold(t *testing.T) {
 		unit := &topics.Refusal{Code: topics.CodeUnparsableDue, Header: "delay-for", Message: "no unit"}
 		gone := &topics.Refusal{Code: topics.CodeUnknownTarget, Message: "no topic orders"}
 		for i := range int64(90) { // for three minutes less a second
-			d.add(tp, i, unit, false, time.Now())
+			d.add(tp, i, unit, i == 0, time.Now()) // the first one is not whole, and the others are
 			if i == 0 {
-				equals(t, "at once", log.take(), []string{`topic=requests code=unparsable_due header=delay-for records=1 example="requests/3@0: no unit"`})
+				equals(t, "at once", log.take(), []string{`topic=requests code=unparsable_due header=delay-for cut_to_fit=1 records=1 example="requests/3@0: no unit"`})
 				d.add(tp, 1000, gone, false, time.Now())
 				d.add(kafka.TopicPartition{Topic: "others", Partition: 0}, 7, unit, false, time.Now())
 				equals(t, "other reasons", log.take(), []string{

@@ -35,6 +35,13 @@ func TestRetryPause(t *testing.T) {
 	equal(t, "pause of the same record once more", retryPause(cfg, 7, 3), retryPause(cfg, 7, 3))
 }
 
+// What is tried again together is due together, and not before its pause is over: after a short one it would be tried at once, again and again.
+func TestRetryDue(t *testing.T) {
+	for from, want := range map[int64]int64{testNow: testNow, testNow + 1: testNow + 250, testNow + 100: testNow + 250, testNow + 250: testNow + 250, testNow + 251: testNow + 500} {
+		equal(t, "due", retryDue(from), want)
+	}
+}
+
 func TestDeliverable(t *testing.T) {
 	for _, c := range []struct {
 		name                string

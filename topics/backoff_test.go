@@ -16,6 +16,7 @@ func TestBackoff(t *testing.T) {
 	}
 	equal(t, b.pause(mostRounds, 7), int64(3_600_000))
 	equal(t, Backoff{Initial: time.Second, Factor: 1, Max: time.Hour}.whole().pause(mostRounds, 0), int64(1000))
+	equal(t, Backoff{Initial: time.Millisecond, Factor: 1.5, Max: time.Hour}.whole().pause(3, 0), int64(4))        // 1.5 in whole ms is no more than 1, and it grows all the same
 	equal(t, Backoff{Initial: 1500 * time.Microsecond, Factor: 1.5, Max: time.Hour}.whole().pause(3, 0), int64(6)) // 2, 3, 4.5 and 6.75 in whole ms
 
 	b.jitter = 200
@@ -68,6 +69,8 @@ func TestBackoffSpec(t *testing.T) {
 	if FixedDelay(r.Spec()) {
 		t.Error("it is taken for a fixed delay")
 	}
+	even := Route{Retry: &Retrying{Backoff: Backoff{Initial: time.Hour, Factor: 2, Max: time.Hour}}} // one pause may be all that there is
+	equal(t, parser(t, even.Spec()).backoff, even.Retry.Backoff.whole())
 	for _, bad := range []string{"r1", "r1+", "r1+10000+1500+3600000", "r1+10000+1500+3600000+200+1", "r1+0+1500+3600000+200", "r1+10000+999+3600000+200", "r1+10000+1500+9999+200",
 		"r1+10000+1500+3600000+1001", "r1+010000+1500+3600000+200", "r1+10000+1500+9223372036854+200", "r1+-1+1500+3600000+200"} {
 		if _, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
@@ -98,6 +101,7 @@ func TestRetryRoute(t *testing.T) {
 		{"an inherited id", headers("delay-id", "reminder-17", "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
 		{"an inherited id that is none", headers("delay-id", strings.Repeat("x", 257), "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
 		{"it is not known when it came", headers("__connect.errors.topic", "orders", "delay-attempt", " 2 "), byProducer, Request{Due: 1, AtOnce: true, Pause: 4000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
+		{"as often as may be", headers("__connect.errors.topic", "orders", "delay-attempt", "1000000"), byBroker, Request{Due: T + 3_600_000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 1_000_000}},
 		{"appended by us", headers("__connect.errors.topic", "orders", "delay-attempt", "2", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:0:1767225605123"), byProducer,
 			Request{Due: T, Retry: true, Origin: Origin{7, 1, T}, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
 	} {
@@ -145,6 +149,7 @@ func TestRetryRoute(t *testing.T) {
 		case got != nil && tt.code == CodeNoTarget && !strings.Contains(got.Message, "__connect.errors.topic"):
 			t.Errorf("it does not say which headers: %s", got.Message)
 		case tt.code == CodeExhausted && got.Header == HeaderAttempt && string(got.Value) == "3":
+			equal(t, got.Message, "it was delivered 4 times and failed each time") // three times by the route, and once before
 		case got != nil && got.Header != tt.q.TargetBy:
 			t.Errorf("it blames %q, want %q", got.Header, tt.q.TargetBy)
 		}

@@ -241,6 +241,11 @@ __delay.errors.attempts=4
 	if !strings.Contains(show(got), "\n__delay.errors.header=delay-\uFFFD=0x00ff\n") {
 		t.Errorf("got\n%s", show(got))
 	}
+	d.Refusal.Value = []byte("soon")
+	got, _ = AppendDeadLetter(nil, nil, d, nil)
+	if !strings.Contains(show(got), "\n__delay.errors.header=delay-\uFFFD=soon\n") {
+		t.Errorf("got\n%s", show(got))
+	}
 	d.Refusal = &Refusal{Code: CodeNoDue, Stage: StageParse, Message: "no"}
 	got, _ = AppendDeadLetter(nil, nil, d, nil)
 	if strings.Contains(show(got), "__delay.errors.header") {

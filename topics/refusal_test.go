@@ -30,3 +30,21 @@ func TestRefusalOutlivesItsRecord(t *testing.T) {
 		equal(t, string(refusal.Value), tt.value)
 	}
 }
+
+// A cancel or a replacement in vain is told of by the header that its route has for it, with what that says and why.
+func TestInVain(t *testing.T) {
+	r := route(t, Route{Topic: "delays", DeadLetter: "delays.dead", Target: "orders", Prefix: "x-wheel-"})
+	hs := headers("x-wheel-cancel", "3-7-1767225605123", "x-wheel-replace", "3-8-1767225605123", "delay-cancel", "x", "delay-replace", "y")
+	for _, tt := range []struct {
+		late bool
+		code Code
+		why  string
+	}{
+		{true, CodeTooLate, "what it names was delivered or dead-lettered before, or was about to be"},
+		{false, CodeUnknownHandle, "nothing of that name is pending: it was cancelled or replaced, or never was"},
+	} {
+		cancel, replace := r.NotCancelled(hs, tt.late), r.TooLateToReplace(hs, tt.late)
+		equal(t, *cancel, Refusal{Code: tt.code, Stage: StageStore, Header: "x-wheel-cancel", Value: []byte("3-7-1767225605123"), Message: tt.why})
+		equal(t, *replace, Refusal{Code: CodeTooLate, Stage: StageStore, Header: "x-wheel-replace", Value: []byte("3-8-1767225605123"), Message: tt.why})
+	}
+}

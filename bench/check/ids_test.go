@@ -62,11 +62,21 @@ func TestIDs(t *testing.T) {
 		{"the first is cancelled, the second was lost", Reject, func(n *sharing) { n.delivered(n.third) }, map[Kind]int64{Missing: 1}, "nothing that came later"},
 		{"the third is lost", Reject, func(n *sharing) { n.delivered(n.first); n.duplicate(n.second) }, map[Kind]int64{Missing: 1}, "nothing that came later"},
 		{"nothing was before the first", Reject, func(n *sharing) { n.delivered(n.second, n.third); n.duplicate(n.first) }, map[Kind]int64{GoodDeadLettered: 1}, "nothing had before"},
+		{"what is refused when it is read is lost, and nothing can have taken it away", Reject, func(n *sharing) {
+			refused := n.w.request("k", "4", "delay-until="+millis(due), "delay-target-topic=forbidden", "delay-id=z")
+			n.more = append(n.more, refused, n.w.request("k", "", "delay-cancel=z"))
+			n.delivered(n.first, n.second, n.third)
+		}, map[Kind]int64{Missing: 1}, "nothing that came later"},
 		{"the third takes what the cancel has left", Replace, func(n *sharing) { n.delivered(n.third) }, nil, ""},
 		{"the third is lost in the place of others", Replace, func(n *sharing) {}, map[Kind]int64{Missing: 1}, "nothing that came later"},
 		{"the others are left out", LeaveOut, func(n *sharing) { n.delivered(n.first) }, nil, ""},
 		{"the first is left out", LeaveOut, func(n *sharing) { n.more = append(n.more[:2:2], n.more[3:]...) }, map[Kind]int64{Missing: 1}, "nothing that came later"},
 		{"it is not passed on", Reject, func(n *sharing) { n.delivered(n.first, n.second, n.third); n.more = n.more[:5] }, map[Kind]int64{Missing: 1}, "was not passed on"},
+		{"it is not passed on, and its id came behind it", Reject, func(n *sharing) {
+			late := n.w.append(&kgo.Record{Topic: "requests", Partition: 2, Key: []byte("k"), Timestamp: now, Headers: parse([]string{"delay-until=" + millis(due), "delay-target-topic=orders", "delay-id=y"})})
+			n.more = append(n.more[:5:5], late)
+			n.delivered(n.first, n.second, n.third, late)
+		}, map[Kind]int64{Missing: 1}, "was not passed on"},
 		{"it is passed on twice", Reject, func(n *sharing) {
 			n.delivered(n.first, n.second, n.third)
 			twice := *n.passed
@@ -83,6 +93,12 @@ func TestIDs(t *testing.T) {
 			n.duplicate(n.second)
 		}, nil, ""},
 		{"it is forgotten", Reject, func(n *sharing) { n.remember(time.Hour); n.delivered(n.first, n.second, n.third) }, map[Kind]int64{Doubled: 1}, "is remembered"},
+		{"what takes the place of others takes that of what is remembered, too", Replace, func(n *sharing) { n.remember(time.Hour); n.delivered(n.first, n.second, n.third) }, nil, ""},
+		{"a cancel by its handle ends it, also when it comes too late", Reject, func(n *sharing) {
+			n.remember(time.Hour)
+			n.delivered(n.first, n.second, n.third)
+			n.more = append(n.more, n.w.request("", "", fmt.Sprintf("delay-cancel=1-%d-%s", n.first.Offset, millis(due))))
+		}, nil, ""},
 		{"its time was over when the next one came, which was due before", Reject, func(n *sharing) {
 			n.remember(50 * time.Millisecond)
 			n.delivered(n.first, n.second, n.third)

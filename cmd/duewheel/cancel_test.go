@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 )
@@ -84,6 +85,28 @@ func TestCancelKnowsRoutes(t *testing.T) {
 	}
 	if out, err := command(t, "", "cancel", "-c", config, "-t", "again", "0-0-1767225605123", "reminder-17"); err == nil || !strings.Contains(err.Error(), "whose records have no ids") {
 		t.Errorf("printed %q, %v", out, err)
+	}
+}
+
+// Where the key is the id, a cancel of an id has that key, by which it comes to where the record waits; the key that is asked for goes before.
+func TestCancelOfAKey(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 3, "orders": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders, mode: keyed}]\n")
+	for _, key := range []string{"", "another"} {
+		args := []string{"cancel", "-c", config, "reminder-17", "0-7-1767225605123"}
+		if key != "" {
+			args = append(args, "-k", key)
+		}
+		if out, err := command(t, "", args...); err != nil {
+			t.Fatalf("printed %q, %v", out, err)
+		}
+	}
+	keys := map[string]int{}
+	for _, r := range fetch(t, addr, "delays", 4) {
+		keys[headers(r)["delay-cancel"]+" "+string(r.Key)]++
+	}
+	if want := map[string]int{"reminder-17 reminder-17": 1, "reminder-17 another": 1, "0-7-1767225605123 ": 2}; !maps.Equal(keys, want) {
+		t.Errorf("written %v, want %v", keys, want)
 	}
 }
 

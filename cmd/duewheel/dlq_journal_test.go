@@ -29,7 +29,7 @@ func TestJournalSaysWhereToGoOn(t *testing.T) {
 	}{
 		{name: "before anything", want: "it stopped; 0 dead letters replayed before that"},
 		{name: "before the next is read", written: []int64{4}, want: "it stopped; 1 dead letter replayed before that; --from dead/0@5 goes on"},
-		{name: "before the next is written", written: []int64{4}, pending: []*again{of(9)}, want: "it stopped; 1 dead letter replayed before that; --from dead/0@9 goes on"},
+		{name: "before the next is written", written: []int64{4}, pending: []*again{of(9), of(11)}, want: "it stopped; 1 dead letter replayed before that; --from dead/0@9 goes on"},
 		{name: "two of four are not acknowledged", written: []int64{4, 5, 6, 7}, notAcknowledged: []int64{5, 7},
 			want: "it stopped; 2 dead letters replayed before that; dead/0@5 was not acknowledged, and may have been written all the same; --from dead/0@5 goes on, and writes 1 once more"},
 		{name: "places were named", written: []int64{4}, places: true, want: "it stopped; 1 dead letter replayed before that"},

@@ -381,3 +381,36 @@ func TestReplayKnowsWhatHasExpired(t *testing.T) {
 		}
 	}
 }
+
+// What is replayed is judged as a replica does that reads it where it goes to: a replacement by its handle belongs into that partition, and where the
+// key is the id, what has no value is a cancel.
+func TestReplayJudgesWhatItWrites(t *testing.T) {
+	routes, err := topics.NewRoutes(topics.Route{Topic: "requests", Target: "orders", DeadLetter: "requests.dead"}, topics.Route{Topic: "keyed", Target: "orders", DeadLetter: "keyed.dead", Keyed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replay{letters: &letters{boxes: boxes{routes: map[string]*topics.Route{"requests": routes[0], "keyed": routes[1]}}}, now: time.Now}
+	of := func(topic, key string, value []byte, headers ...kgo.RecordHeader) *kgo.Record {
+		return &kgo.Record{Topic: topic, Partition: 2, Key: []byte(key), Value: value, Headers: headers}
+	}
+	replaces := []kgo.RecordHeader{{Key: topics.HeaderFor, Value: []byte("5m")}, {Key: topics.HeaderReplace, Value: []byte("2-7-1767225605123")}}
+	for _, tt := range []struct {
+		name   string
+		record *kgo.Record
+		want   topics.Code
+	}{
+		{"a replacement", of("requests", "", nil, replaces...), ""},
+		{"one of another partition", of("requests", "", nil, replaces[0], kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte("0-7-1767225605123")}), topics.CodeWrongPartition},
+		{"a cancel without a value", of("keyed", "reminder-17", nil), ""},
+		{"a request without a due time", of("keyed", "reminder-17", []byte("x")), topics.CodeNoDue},
+		{"a request without a key", of("keyed", "", []byte("x"), replaces[0]), topics.CodeInvalidID},
+	} {
+		var code topics.Code
+		if refusal := r.judge(&again{record: tt.record}); refusal != nil {
+			code = refusal.Code
+		}
+		if code != tt.want {
+			t.Errorf("%s is refused with %q, want %q", tt.name, code, tt.want)
+		}
+	}
+}

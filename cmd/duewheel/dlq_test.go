@@ -116,6 +116,16 @@ func places(out string) (all []string) {
 	return all
 }
 
+// The clocks of replicas differ: what lies behind the first dead letter since a time may have been written before it.
+func TestDLQListOfMixedTimes(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays.dead": 1})
+	bury(t, addr, dead{code: topics.CodeNoDue, at: noon.Add(2 * time.Hour)}, dead{code: topics.CodeNoDue}, dead{code: topics.CodeNoDue, at: noon.Add(3 * time.Hour)})
+	out, _, err := both(t, "dlq", "ls", "-b", addr, "-t", "delays.dead", "--since", "2026-11-20T13:00:00Z")
+	if got := strings.Join(places(out), " "); err != nil || got != "delays.dead/0@0 delays.dead/0@2" {
+		t.Errorf("got %v\n%s", err, out)
+	}
+}
+
 func TestDLQList(t *testing.T) {
 	_, addr, config := graveyard(t)
 	all := "delays.dead/0@0 delays.dead/0@1 delays.dead/1@0 parked/0@0"

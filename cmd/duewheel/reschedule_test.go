@@ -32,6 +32,7 @@ func TestReplacementsAskForTheSame(t *testing.T) {
 		{"our headers", "", []string{"delay-until=" + millis, "delay-target-topic=orders", "delay-target-key=other", "delay-target-partition=2", "delay-expires=" + far, "trace=17", "trace=18"}, "other", []string{"trace=17", "trace=18"}, 2,
 			[]string{"delay-expires"}},
 		{"an id in quotes", "", []string{"delay-until=" + millis, "delay-target-topic=orders", `delay-id="a b"`}, "k", nil, -1, []string{"delay-id"}},
+		{"an id that would be taken for an envelope", "", []string{"delay-until=" + millis, "delay-target-topic=orders", `delay-id="{\"schema\":null,\"payload\":\"x\"}"`}, "k", nil, -1, []string{"delay-id"}},
 		{"another prefix", "headers: {prefix: x-wheel-}", []string{"x-wheel-until=" + millis, "x-wheel-target-topic=orders", "x-wheel-target-partition=1", "delay-until=mine"}, "k", []string{"delay-until=mine"}, 1, nil},
 		{"another prefix, and an id", "headers: {prefix: x-wheel-}", []string{"x-wheel-until=" + millis, "x-wheel-target-topic=orders", "x-wheel-id=7"}, "k", nil, -1, []string{"x-wheel-id"}},
 		{"plain", "target: orders", []string{"deliver-at=" + millis, "trace=17"}, "k", []string{"trace=17"}, -1, nil},

@@ -173,7 +173,9 @@ func TestIDWithAnotherPrefix(t *testing.T) {
 			l.read(t, p, testNow, at(ask(1, "until", "id", "a"), due), at(ask(2, "until", "replace", `"a"`), due+1), at(ask(3, "until", "id", "b"), due))
 			must(t, p.Load(testNow, l.room))
 			must(t, Check(p))
-			l.happened(p.Take(testNow, nil, 100, anyBytes))
+			pt := p.Take(testNow, nil, 100, anyBytes)
+			equal(t, "the header that is to blame for a duplicate", pt.Items[0].Refusal.Header, prefix+"id")
+			l.happened(pt)
 			must(t, p.Flush())
 			if got := pendingOf(t, p); got != "[3 2]" && got != "[2 3]" {
 				t.Errorf("due %d, prefix %s: pending is %s, want 2 and 3", due, prefix, got)

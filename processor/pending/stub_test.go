@@ -122,3 +122,25 @@ func TestWhyAnIDIsTaken(t *testing.T) {
 	}
 	equals(t, "refused", says, []string{"a record with this id was delivered lately in this partition", "a record with this id is pending in this partition"})
 }
+
+// Why a replacement is refused says whether what it names was delivered, or is not known; and what configuration refuses is refused for that.
+func TestWhyAReplacementIsRefused(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	replace := func(offset, of, due int64, target string) *kgo.Record {
+		return withHeader(req(offset, ms(9000), target), topics.HeaderReplace, handleOf(of, due))
+	}
+	l.read(t, p, testNow, req(0, testNow, "orders"))
+	l.happened(p.Take(testNow, nil, 100, anyBytes))
+	l.read(t, p, testNow, replace(1, 0, testNow, "orders"), replace(2, 0, ms(60_000), "orders"), replace(3, 0, ms(60_000), "nowhere"))
+	must(t, p.Load(testNow, l.room))
+	var says []string
+	for _, it := range p.Take(testNow, nil, 100, anyBytes).Items {
+		says = append(says, string(it.Refusal.Code)+": "+it.Refusal.Message)
+	}
+	equals(t, "refused", says, []string{
+		"too_late: what it names was delivered or dead-lettered before, or was about to be",
+		"too_late: nothing of that name is pending: it was cancelled or replaced, or never was",
+		"target_not_allowed: the route " + testTopic + " does not allow the target nowhere",
+	})
+}
