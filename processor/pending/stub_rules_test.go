@@ -66,6 +66,19 @@ func TestCancelGoesOnPastAMemory(t *testing.T) {
 	equal(t, "the cancel", pt.Items[0].Effect, EffectForward)
 }
 
+// An id that is not remembered any more leaves memory, where all ids are without a store.
+func TestForgottenLeavesMemory(t *testing.T) {
+	l := remembering(t, time.Second)
+	l.store = nil
+	p := l.live(t)
+	l.read(t, p, testNow, withID(req(0, ms(100), "orders"), "a"))
+	l.happened(p.Take(ms(100), nil, 100, anyBytes))
+	equal(t, "remembered", p.ids.len(), 1)
+	l.happened(p.Take(ms(2000), nil, 100, anyBytes))
+	equal(t, "remembered in the end", p.Figures(ms(2000)).Remembered, 0)
+	equal(t, "in memory", p.ids.len(), 0)
+}
+
 // A cancel that names no record, because its due time is wrong, ends no memory: not in a replay, either.
 func TestWrongHandleEndsNoMemory(t *testing.T) {
 	for _, due := range []int64{101, 50} {
