@@ -44,6 +44,8 @@ func TestExpect(t *testing.T) {
 		{name: "a due time that is none", headers: []string{"delay-until=soon", to}, want: Expectation{Codes: UnparsableDue | DueOutOfRange}},
 		{name: "days", headers: []string{"delay-until=20454", to}, want: Expectation{Codes: UnparsableDue | DueOutOfRange}},
 		{name: "no target", headers: []string{"delay-for=1"}, want: Expectation{Codes: NoTarget}},
+		{name: "an id that is as long as may be", headers: []string{"delay-for=1", to, "delay-id=" + strings.Repeat("x", 256)}, want: Expectation{Outcome: Either, Due: at + 1, Codes: DuplicateID}},
+		{name: "an id that is longer", headers: []string{"delay-for=1", to, "delay-id=" + strings.Repeat("x", 257)}, want: Expectation{Codes: InvalidID}},
 		{name: "no topic name", headers: []string{"delay-for=1", "delay-target-topic=a b"}, want: Expectation{Codes: InvalidTarget}},
 		{name: "a target that is not allowed", headers: []string{"delay-for=1", "delay-target-topic=other"}, want: Expectation{Codes: TargetNotAllowed}},
 		{name: "a delay topic", route: func(r *Route) { r.Allow = []string{"*"} }, headers: []string{"delay-for=1", "delay-target-topic=requests"}, want: Expectation{Codes: TargetNotAllowed}},

@@ -209,6 +209,10 @@ func TestJitter(t *testing.T) {
 
 // A pause grows up to the longest, and is spread by as much as was said.
 func TestPause(t *testing.T) {
+	short := Retry{Initial: time.Millisecond, Factor: 1.5, Max: time.Hour}
+	if got := short.pause(3, 7); got != 4 { // 1.5 in whole milliseconds is no more than 1, and it grows all the same
+		t.Errorf("a pause of a millisecond becomes one of %d", got)
+	}
 	r := Retry{Initial: 10 * time.Second, Factor: 2, Max: time.Hour}
 	for rounds, want := range []int64{10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 1_280_000, 2_560_000, 3_600_000, 3_600_000} {
 		if got := r.pause(int64(rounds), 7); got != want {
