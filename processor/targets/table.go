@@ -29,13 +29,17 @@ type Table struct {
 	m  map[string]*Target
 }
 
-// Trip is how long brokers take to answer what a look asks first, at most, of late. A broker that was silent makes the others none the slower.
+// Trip is how long brokers take to answer what a look asks first, smoothed: one that was busy for a moment is not slow.
 func (ts *Table) Trip() time.Duration { return time.Duration(ts.trip.Load()) }
 
-// took notes how long brokers have taken to answer what a look asks first.
+// took notes how long brokers have taken to answer what a look asks first. One that was silent makes the others none the slower.
 func (ts *Table) took(d time.Duration) {
+	was := ts.Trip()
+	if was == 0 {
+		was = d
+	}
 	if d < kafka.BrokerPatience {
-		ts.trip.Store(int64(max(d, ts.Trip()*7/8)))
+		ts.trip.Store(int64(was + (d-was)/4))
 	}
 }
 
