@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -92,19 +93,24 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 	if err := reach(ctx, cl, s.Brokers); err != nil {
 		return err
 	}
+	checked := map[int32]bool{}
 	for _, r := range records {
 		if route != nil {
 			r.Headers[0].Key = route.Header(topics.HeaderCancel)
 		}
-		o.partition = r.Partition
-		errs = append(errs, o.checkPartition(ctx, cl))
+		if o.partition = r.Partition; !checked[r.Partition] {
+			checked[r.Partition] = true
+			errs = append(errs, o.checkPartition(ctx, cl))
+		}
 	}
 	if err := joinLines(errs...); err != nil {
 		return err
 	}
 	failed := map[*kgo.Record]error{}
-	for _, r := range cl.ProduceSync(ctx, records...) { // in the order in which they were answered
-		failed[r.Record] = r.Err
+	for part := range inBatches(records, entranceOf(ctx, cl, o.topic).takes) {
+		for _, r := range cl.ProduceSync(ctx, part...) { // in the order in which they were answered
+			failed[r.Record] = r.Err
+		}
 	}
 	for _, r := range records {
 		if err := failed[r]; err != nil {
@@ -123,6 +129,23 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, what)
 	}
 	return errors.Join(errs...)
+}
+
+// inBatches cuts records into parts, all of which may come to be one batch: the client bounds no batch by what the topic takes.
+func inBatches(records []*kgo.Record, takes int) iter.Seq[[]*kgo.Record] {
+	return func(yield func([]*kgo.Record) bool) {
+		for begin, end := 0, 0; begin < len(records); begin = end {
+			for size := 0; end < len(records); end++ {
+				r := records[end]
+				if size += topics.RecordSize(r.Key, r.Value, r.Headers); size > takes && end > begin {
+					break
+				}
+			}
+			if !yield(records[begin:end]) {
+				return
+			}
+		}
+	}
 }
 
 // isUnplaced reports whether a cancel names an id, and so no partition.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"maps"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,26 @@ func TestCancel(t *testing.T) {
 	} {
 		if out, err := command(t, "", append([]string{"cancel", "-b", addr}, bad.args...)...); err == nil || !strings.Contains(err.Error(), bad.says) || out != "" {
 			t.Errorf("%v: printed %q, %v; want an error that says %q", bad.args, out, err, bad.says)
+		}
+	}
+}
+
+// More than the topic takes in one batch are cancelled all the same, in their order.
+func TestCancelOfMany(t *testing.T) {
+	c, addr := cluster(t, nil)
+	if err := c.CreateTopic("small", 1, map[string]string{"max.message.bytes": "4096"}); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"cancel", "-b", addr, "-t", "small"}
+	for range 200 { // of which none is like another
+		args = append(args, "0-"+strconv.FormatInt(rand.Int64N(1<<62), 10)+"-1767225605123")
+	}
+	if out, err := command(t, "", args...); err != nil || strings.Count(out, "asks to cancel") != 200 {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i, r := range fetch(t, addr, "small", 200) {
+		if got := headers(r)["delay-cancel"]; got != args[5+i] {
+			t.Fatalf("%d is %s, want %s", i, got, args[5+i])
 		}
 	}
 }
