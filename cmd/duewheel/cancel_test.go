@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -25,6 +26,7 @@ func TestCancel(t *testing.T) {
 		{[]string{"2-0-1"}, "which delay topic? Give it with -t"},
 		{[]string{"-t", "delays", strings.Repeat("x", 257), "2-0-1767225605123"}, "an id has 256 bytes at most"},
 		{[]string{"-t", "delays", ""}, "neither a handle nor an id"},
+		{[]string{"-t", "delays", "null"}, `"null" is neither a handle nor an id`},
 		{[]string{"-t", "delays", "3-0-1767225605123"}, "delays has no partition 3, only 0 to 2"},
 		{[]string{"-t", "delays", "3-0-1767225605123", "2-0-1767225605123"}, "delays has no partition 3, only 0 to 2"},
 		{[]string{"-t", "nowhere", "0-0-1767225605123"}, "duewheel topics create"},
@@ -57,6 +59,27 @@ func TestCancelOfIDs(t *testing.T) {
 	for _, r := range fetch(t, addr, "delays", 5) {
 		if strings.HasPrefix(headers(r)["delay-cancel"], "0-9-") && r.Key != nil {
 			t.Errorf("a handle is cancelled with the key %q, which is that of an id", r.Key)
+		}
+	}
+}
+
+// What the delay topic takes one by one is not put into a batch that it does not take.
+func TestCancelBatchesAreTaken(t *testing.T) {
+	c, addr := cluster(t, nil)
+	if err := c.CreateTopic("small", 1, map[string]string{"max.message.bytes": "4096"}); err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, 40)
+	for i := range names {
+		names[i] = fmt.Sprintf("%d%x", i%10, incompressible(120))
+	}
+	out, err := command(t, "", append([]string{"cancel", "-b", addr, "-t", "small"}, names...)...)
+	if err != nil || strings.Count(out, "asks to cancel the id ") != len(names) {
+		t.Fatalf("%v, printed %q", err, out)
+	}
+	for i, r := range fetch(t, addr, "small", len(names)) {
+		if got := headers(r)["delay-cancel"]; got != names[i] {
+			t.Errorf("%d: cancels %q, want %q", i, got, names[i])
 		}
 	}
 }
