@@ -104,7 +104,7 @@ func (t *turn) failure(w *acks) error {
 		if acked[o.rec] {
 			continue
 		}
-		if o.missing = o.kind == outAudit; !o.missing {
+		if o.missing = o.follows(); !o.missing {
 			again[o.item] = true
 		}
 		if t.stage(o) <= w.stage && w.failed[o.rec.Topic] == nil && first == nil && !t.quota.Recently(t.cfg.TurnTimeout) {
@@ -116,13 +116,18 @@ func (t *turn) failure(w *acks) error {
 		// An item may have several outputs, to topics that fare differently.
 		for i := range t.render.outputs {
 			o := &t.render.outputs[i]
-			if o.item.Acked = !again[o.item]; o.item.Unaudited() != nil {
-				o.item.Extra().Unaudited = nil
+			if o.item.Acked = !again[o.item]; o.item.Unaudited() != nil || o.item.Unresolved() != nil {
+				o.item.Extra().Unaudited, o.item.Extra().Unresolved = nil, nil
 			}
 		}
 		for i := range t.render.outputs {
-			if o := &t.render.outputs[i]; o.missing && o.item.Acked {
-				x := o.item.Extra()
+			o := &t.render.outputs[i]
+			if !o.missing || !o.item.Acked {
+				continue
+			}
+			if x := o.item.Extra(); o.kind == outResolve {
+				x.Unresolved = append(x.Unresolved, o.rec.Headers)
+			} else {
 				x.Unaudited = append(x.Unaudited, o.unaudited())
 			}
 		}

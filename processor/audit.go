@@ -24,7 +24,7 @@ const shortWait = time.Second
 type audited struct {
 	event   topics.AuditEvent
 	of      *kgo.Record // where this lies; nil: nothing was written
-	missing bool        // it was not acknowledged
+	missing bool        // it follows, and was not acknowledged
 }
 
 // auditor renders what a turn writes into the audit topic. Its memory is used again, as the renderer's is.

@@ -43,6 +43,9 @@ func (k outputKind) appends() bool {
 	return k == outRetry || k == outResolve || k == outPostponed || k == outCopy
 }
 
+// follows reports whether the output is written by itself when it was not acknowledged and all else of its item was (at_least_once).
+func (o *output) follows() bool { return o.kind == outAudit || o.kind == outResolve }
+
 // records are those that the turn produces, as they are handed over.
 func (r *renderer) records() iter.Seq[*kgo.Record] {
 	return func(yield func(*kgo.Record) bool) {

@@ -6,7 +6,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/targets"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -39,6 +42,36 @@ func TestDeadLetterLeavesNothing(t *testing.T) {
 			equal(t, "remembered", pt.p.Figures(testNow).Remembered, left)
 		}
 	}
+}
+
+// At least once, a dead letter is not written again because its resolve record, which follows it, could not be: that is written alone.
+func TestResolveFollowsAtLeastOnce(t *testing.T) {
+	route := testRoute(false)
+	route.Remember = time.Hour
+	l, w := testCluster(t, auditing, func(c *Config) { c.Guarantee, c.Routes = AtLeastOnce, []topics.Route{route} })
+	l.auditIs(targets.Ready)
+	tn := readyTurn(t, l, w, withID(req(0, testNow, "orders"), "a"))
+	p := tn.parts[0].p
+	tn.parts[0].Items[0].Extra().Blame = kerr.InvalidRecord
+	for _, refuses := range []string{testAudit, testTopic, ""} {
+		if w.answer(kmsg.Produce, nil); refuses != "" {
+			w.refuse(refuses, kerr.TopicAuthorizationFailed, nil)
+		}
+		tn.run(t.Context())
+		if refuses == "" {
+			break
+		}
+		equal(t, "outcome where refuses "+refuses, tn.outcome, outcomeAborted)
+		l.turnDecided(t.Context(), tn)
+		equals(t, "dead letters", l.counters.deadLetters.total(), []DeadLetterStats{{testTopic, string(topics.CodeRejected), 1}})
+		for _, name := range []string{testAudit, testTopic} {
+			l.targets.Of([]byte(name)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+		}
+		tn = &turn{kit: &l.kit, parts: []*part{p.take(testNow+1000, nil, 10, anyBytes)}, member: someone, cancel: func() {}, producer: tn.producer, render: &renderer{kit: &l.kit}}
+	}
+	equal(t, "outcome", tn.outcome, outcomeDone)
+	equal(t, "outputs of the last turn", len(tn.render.outputs), 1)
+	equal(t, "which is", tn.render.outputs[0].kind, outResolve)
 }
 
 // A record that was carried on keeps its stub, and loses it when the copy is dead-lettered.

@@ -108,15 +108,13 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 	for i := range pt.Items {
 		r.touched |= pt.Touch(i)
 		it := &pt.Items[i]
-		if it.Acked {
-			r.auditor.again(pt, it)
-			continue
-		}
-		if it.Overtakes() && !overtakes {
+		if it.Overtakes() && !overtakes && !it.Acked {
 			_, _, err = r.delayTopic(ctx, pt.p)
 			overtakes = true
 		}
-		if r.resolves = false; err == nil {
+		if r.resolves = false; err == nil && it.Acked {
+			renderAgain(r, pt, it)
+		} else if err == nil {
 			err = r.item(ctx, pt, it, now)
 		}
 		if err == nil && r.resolves {
@@ -128,7 +126,7 @@ func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, e
 			r.outputs, r.headers, r.buf = r.outputs[:outputs], r.headers[:headers], r.buf[:buf]
 			return i, err
 		}
-		if it.Overtakes() && !it.Dead { // else a dead letter has brought it
+		if it.Overtakes() && !it.Dead && !it.Acked { // else a dead letter has brought it
 			r.resolve(pt, it, topics.Resolve(pt.p.mark, r.rec.Offset, it.Key.Due, it.Key.Seq))
 		}
 	}

@@ -26,6 +26,14 @@ func (r *renderer) resolve(pt *part, it *pending.Item, headers []kgo.RecordHeade
 	r.resolves = true
 }
 
+// renderAgain renders what was not acknowledged of an item when all else of it was (at_least_once).
+func renderAgain(r *renderer, pt *part, it *pending.Item) {
+	r.auditor.again(pt, it)
+	for _, headers := range it.Unresolved() {
+		r.resolve(pt, it, headers)
+	}
+}
+
 // mayResolve is an errHeld while the delay topic refuses what is written to this partition of it: a turn with a resolve record would fail, what it writes
 // elsewhere would be in vain, and the next one would do the same.
 func mayResolve(r *renderer, p *partition) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -55,8 +54,8 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		return err
 	}
 	for _, name := range names {
-		if name == "" {
-			errs = append(errs, errors.New(`"" is neither a handle nor an id`))
+		if len(topics.Bare([]byte(name))) == 0 {
+			errs = append(errs, fmt.Errorf("%q is neither a handle nor an id", name))
 			continue
 		}
 		r := o.cancel(name)
@@ -106,11 +105,37 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 	if err := joinLines(errs...); err != nil {
 		return err
 	}
-	failed := map[*kgo.Record]error{}
-	for part := range inBatches(records, entranceOf(ctx, cl, o.topic).takes) {
-		for _, r := range cl.ProduceSync(ctx, part...) { // in the order in which they were answered
-			failed[r.Record] = r.Err
+	takes := entranceOf(ctx, cl, o.topic).takes
+	for len(records) > 0 {
+		n := fitting(records, takes)
+		errs = o.writeCancels(ctx, cl, records[:n], stdout)
+		if records = records[n:]; len(errs) > 0 {
+			break
 		}
+	}
+	if len(errs) > 0 && len(records) > 0 {
+		errs = append(errs, fmt.Errorf("%s behind these not written", topics.Plural(len(records), "cancel")))
+	}
+	return errors.Join(errs...)
+}
+
+// fitting is how many of the first records can be in one batch, and at least one: the client bounds no batch by what the topic takes.
+func fitting(records []*kgo.Record, takes int) int {
+	size := 0
+	for i, r := range records {
+		size += topics.RecordSize(r.Key, r.Value, r.Headers)
+		if size > takes && i > 0 {
+			return i
+		}
+	}
+	return len(records)
+}
+
+// writeCancels waits until each is answered, and confirms those that are written.
+func (o *order) writeCancels(ctx context.Context, cl *kgo.Client, records []*kgo.Record, stdout io.Writer) (errs []error) {
+	failed := map[*kgo.Record]error{}
+	for _, r := range cl.ProduceSync(ctx, records...) { // in the order in which they were answered
+		failed[r.Record] = r.Err
 	}
 	for _, r := range records {
 		if err := failed[r]; err != nil {
@@ -128,24 +153,7 @@ func cancelAll(ctx context.Context, f *flags, o order, names []string, stdout io
 		}
 		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, what)
 	}
-	return errors.Join(errs...)
-}
-
-// inBatches cuts records into parts, all of which may come to be one batch: the client bounds no batch by what the topic takes.
-func inBatches(records []*kgo.Record, takes int) iter.Seq[[]*kgo.Record] {
-	return func(yield func([]*kgo.Record) bool) {
-		for begin, end := 0, 0; begin < len(records); begin = end {
-			for size := 0; end < len(records); end++ {
-				r := records[end]
-				if size += topics.RecordSize(r.Key, r.Value, r.Headers); size > takes && end > begin {
-					break
-				}
-			}
-			if !yield(records[begin:end]) {
-				return
-			}
-		}
-	}
+	return errs
 }
 
 // isUnplaced reports whether a cancel names an id, and so no partition.

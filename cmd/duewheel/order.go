@@ -88,6 +88,11 @@ func (o *order) checkFlags() error {
 
 // checkRequest judges what flags ask for as far as no route has a say in it, so before a broker is asked.
 func (o *order) checkRequest() error {
+	for _, set := range []struct{ flag, v string }{{"to", o.to}, {"id", o.id}, {"replace", o.replace}} {
+		if set.v != "" && len(topics.Bare([]byte(set.v))) == 0 {
+			return fmt.Errorf("--%s %q: that is as good as absent", set.flag, set.v)
+		}
+	}
 	headers := o.ours()
 	if o.wait == "" && o.until == "" { // a header that -H gives, or the route, may say when
 		headers = append(headers, kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte("0")})

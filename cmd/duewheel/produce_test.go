@@ -171,6 +171,8 @@ func TestProduceChecks(t *testing.T) {
 		args       []string
 	}{
 		{"no due time", "no_due: neither delay-until nor delay-for is set", []string{"-b", addr, "-t", "delays", "--to", "orders"}},
+		{"an id that is none", `--id "null": that is as good as absent`, []string{"-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--id", "null"}},
+		{"nothing to replace", `--replace "null": that is as good as absent`, []string{"-b", addr, "-t", "delays", "--to", "orders", "--for", "1s", "--replace", "null"}},
 		{"a slip in a header's name", "unsupported_header", []string{"-b", addr, "-t", "delays", "--for", "5m", "-H", "delay-untill=1"}},
 		{"a target that is not allowed", "target_not_allowed", []string{"-c", config, "-t", "delays", "--for", "5m", "--to", "payroll"}},
 		{"too far ahead", "too_far_ahead", []string{"-c", config, "-t", "delays", "--for", "2d", "--to", "orders"}},

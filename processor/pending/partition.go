@@ -149,7 +149,7 @@ type Item struct {
 	Replaced bool // what is at By is a replacement, and no cancel
 
 	// What was learned when it was tried, for the next time.
-	Acked   bool // at_least_once: what is written for it has been acknowledged, but for Extra.Unaudited
+	Acked   bool // at_least_once: what is written for it has been acknowledged, but for Extra.Unaudited and Extra.Unresolved
 	Suspect bool // its target refused it, or one that went along with it
 	Stays   bool // the delay topic refused it, and nothing went along: it cannot be carried on
 }
@@ -161,9 +161,10 @@ type Extra struct {
 	noted  []byte     // with Env.Audit: of what is pending itself, its id
 
 	// What was learned when it was tried, for the next time.
-	Blame     error       // its target refused it, and nothing went along: dead-letter it
-	Cuts      int         // how often the dead letter topic refused it for its size, and nothing went along
-	Unaudited []Unaudited // at_least_once: what was not acknowledged
+	Blame      error                // its target refused it, and nothing went along: dead-letter it
+	Cuts       int                  // how often the dead letter topic refused it for its size, and nothing went along
+	Unaudited  []Unaudited          // at_least_once: what was not acknowledged
+	Unresolved [][]kgo.RecordHeader // at_least_once: the headers of resolve records that were not acknowledged
 }
 
 // Extra is what few items have, to be changed.
@@ -204,6 +205,14 @@ func (it *Item) Unaudited() []Unaudited {
 		return nil
 	}
 	return it.extra.Unaudited
+}
+
+// Unresolved are the headers of its resolve records that were not acknowledged when all before them was (at_least_once).
+func (it *Item) Unresolved() [][]kgo.RecordHeader {
+	if it.extra == nil {
+		return nil
+	}
+	return it.extra.Unresolved
 }
 
 // noted is the id of what is pending itself, with Env.Audit.
