@@ -32,10 +32,10 @@ func (b batch) after(carried batch, took, may time.Duration, least, most batch) 
 	return b
 }
 
-// What so few records take, or bytes, is what the way to the brokers takes, and a turn of fewer would take as long, unless a quota counts them, or
-// one that had ever more time has run out of it again and again.
 var (
+	// fewest is what takes as long as the way to the brokers does: a turn of fewer would take as long.
 	fewest = batch{256, 256 << 10}
+	// single is the least where a quota counts every byte, or where turns that had ever more time have run out of it.
 	single = batch{1, 1}
 )
 

@@ -95,8 +95,8 @@ const quiet = 100 * time.Millisecond
 // errHungUp is why nothing was sent. A client takes it for a connection that is gone, and makes another one.
 var errHungUp = fmt.Errorf("the broker had closed the connection: %w", net.ErrClosed)
 
-// Write implements net.Conn. Brokers, and what stands before them, close connections that are not used (connections.max.idle.ms), and brokers those
-// that they have when they stop. What is sent on such a one is lost, and nothing tells whether it was carried out but that it was not sent.
+// Write implements net.Conn. Brokers, and what stands before them, close connections that are not used (connections.max.idle.ms), and a broker that
+// stops closes all. What is sent on one that was closed is lost; the client learns only that it was not answered, as of what may have been carried out.
 func (c *listening) Write(b []byte) (int, error) {
 	now := time.Now()
 	if now.Sub(c.used) > quiet && hungUp(c.Conn) {
