@@ -94,10 +94,10 @@ func (e *ends) answered(a logEnds, now int64) {
 	took := time.Since(a.asked)
 	slow := min(took, e.took)
 	e.took = took
-	e.inVain++
 	if len(a.failed) == 0 {
 		e.inVain = 0
 	} else {
+		e.inVain++
 		rest := max(e.unasked.Failed(), wait.LeastRest)
 		var why error
 		for p, err := range a.failed {

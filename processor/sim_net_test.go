@@ -204,8 +204,8 @@ func (l *link) slows(by time.Duration, address string) (mend func()) {
 	}
 }
 
-// slowness is by how much later an answer from an address is to arrive.
-func (l *link) slowness(address string) time.Duration {
+// lateness is by how much later an answer from an address is to arrive.
+func (l *link) lateness(address string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lateFrom != "" && l.lateFrom != address {

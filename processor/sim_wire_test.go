@@ -256,7 +256,7 @@ func (w *wire) back() {
 		if f.key == kmsg.InitProducerID {
 			b = w.link.world.busy.answer(f, b)
 		}
-		if !w.pass(w.link.slowness(w.address)) {
+		if !w.pass(w.link.lateness(w.address)) {
 			return
 		}
 		if _, err := w.client.Write(b); err != nil {

@@ -18,7 +18,7 @@ const (
 	inVain = producer.RecordRetries
 	// silence is how long a target may acknowledge nothing when others have acknowledged all, or as long as coldTrips take.
 	silence = time.Second
-	// coldTrips is how many answers a target may take that others have not waited for: it has to be looked up by the producer,
+	// coldTrips is how many answers a target may take when all others have acknowledged: it has to be looked up by the producer,
 	// and its broker connected to, with TLS and SASL, before it can acknowledge anything.
 	coldTrips = 10
 )

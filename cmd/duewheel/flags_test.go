@@ -23,7 +23,7 @@ func TestFlagsThatMeanNothing(t *testing.T) {
 			{"--target EMPTY", "--target is empty"}, {"more", "agenda takes no arguments"}, {"--limit 3", "unknown flag: --limit"},
 		},
 		"get": {
-			{"", "which record? Give its handle or its id"}, {"EMPTY", "neither a handle nor an id"}, {"a b", "one handle or id, and 2 were given"}, {strings.Repeat("é", 129), "is no id: one has 256 bytes at most, and this has 258"},
+			{"", "which record? Give its handle or its id"}, {"EMPTY", "neither a handle nor an id"}, {"null", `"null" is neither a handle nor an id`}, {"a b", "one handle or id, and 2 were given"}, {strings.Repeat("é", 129), "is no id: one has 256 bytes at most, and this has 258"},
 			{"a --patience -1s", "is negative"}, {"a --patience soon", "is not a duration"}, {"a --patience EMPTY", "is not a duration"}, {"a --audit EMPTY", "--audit is empty"}, {"a --audit a/b", `--audit "a/b" is not a topic name`},
 			{"a -o yaml", "-o yaml: text or json"}, {"a -t EMPTY", "--topic is empty"}, {"a -t delays,again", `--topic "delays,again" is not a topic name`},
 		},

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -92,8 +91,8 @@ func (o *getting) check(name string) error {
 // checkName says what is wrong with a handle or an id.
 func checkName(name string) error {
 	switch {
-	case name == "":
-		return errors.New(`"" is neither a handle nor an id`)
+	case len(topics.Bare([]byte(name))) == 0: // null is what tools print for what is not there
+		return fmt.Errorf("%q is neither a handle nor an id", name)
 	case len(name) > topics.MostID:
 		return fmt.Errorf("%q… is no id: one has %d bytes at most, and this has %d", name[:40], topics.MostID, len(name))
 	}
