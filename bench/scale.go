@@ -112,7 +112,7 @@ func (s *scaled) open(ctx context.Context) (err error) {
 		if s.reading {
 			continue
 		}
-		s.ps[i].Pass(s.ends[i])
+		s.ps[i].Pass(s.ends[i], state.NoEpoch)
 		if err := s.ps[i].GoLive(s.room); err != nil {
 			return err
 		}

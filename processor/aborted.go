@@ -25,11 +25,17 @@ type stretch struct {
 	from, to int64
 }
 
+// passage is how far a log holds nothing that readers see, and its newest leader epoch up to there, or -1.
+type passage struct {
+	to    int64
+	epoch int32
+}
+
 // passAborted finds how far each stretch holds nothing but what was aborted: the position may move
 // there. It asks for nothing where the stretch is empty. What cannot be asked is missing from what it
 // returns.
-func passAborted(ctx context.Context, cl *kgo.Client, of map[*partition]stretch) (passed map[*partition]int64, err error) {
-	passed = map[*partition]int64{}
+func passAborted(ctx context.Context, cl *kgo.Client, of map[*partition]stretch) (passed map[*partition]passage, err error) {
+	passed = map[*partition]passage{}
 	maps.DeleteFunc(of, func(_ *partition, s stretch) bool { return s.from >= s.to })
 	if len(of) == 0 {
 		return passed, nil
@@ -55,25 +61,26 @@ func passAborted(ctx context.Context, cl *kgo.Client, of map[*partition]stretch)
 }
 
 // visible asks where in a stretch the first record lies that readers see, or how far there is none.
-func (s stretch) visible(ctx context.Context, leader *kgo.Broker) (next int64, err error) {
+func (s stretch) visible(ctx context.Context, leader *kgo.Broker) (passed passage, err error) {
 	bytes := int32(abortedFetchLeast)
-	for next = s.from; next < s.to; bytes = min(2*bytes, abortedFetchMost) {
-		answer, err := kafka.FetchOnce(ctx, leader, s.tp, s.id, next, bytes)
+	for passed = (passage{s.from, -1}); passed.to < s.to; bytes = min(2*bytes, abortedFetchMost) {
+		answer, err := kafka.FetchOnce(ctx, leader, s.tp, s.id, passed.to, bytes)
 		if err != nil {
-			return 0, err
+			return passed, err
 		}
-		records, after, err := kafka.Decode(s.tp, next, answer)
+		records, after, err := kafka.Decode(s.tp, passed.to, answer)
+		passed.epoch = max(passed.epoch, kafka.EpochOf(answer))
 		switch {
 		case err != nil:
-			return 0, err
+			return passed, err
 		case len(records) > 0:
-			return records[0].Offset, nil
-		case after <= next:
-			return next, nil
+			return passage{records[0].Offset, passed.epoch}, nil
+		case after <= passed.to:
+			return passed, nil
 		}
-		next = after
+		passed.to = after
 	}
-	return next, nil
+	return passed, nil
 }
 
 // abortedFetchLeast is how many bytes are looked at first: mostly there is a record to be seen at once, and all of it counts in a quota. A stretch where

@@ -50,7 +50,7 @@ func TestPassAborted(t *testing.T) {
 		if !ok {
 			return -1
 		}
-		return next
+		return next.to
 	}
 	for _, c := range []struct {
 		name           string

@@ -34,7 +34,7 @@ func testCluster(t *testing.T, tune ...func(*Config)) (*lane, *wiretap) {
 	t.Cleanup(c.Close)
 	l := testLane(t, append(tune, func(cfg *Config) { cfg.Client = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)} })...)
 	w := &wiretap{c: c, answers: map[kmsg.Key]func(kmsg.Request) (kmsg.Response, error){}}
-	for _, key := range []kmsg.Key{kmsg.OffsetFetch, kmsg.ListOffsets, kmsg.OffsetCommit, kmsg.TxnOffsetCommit, kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID} {
+	for _, key := range []kmsg.Key{kmsg.OffsetFetch, kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.OffsetCommit, kmsg.TxnOffsetCommit, kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID} {
 		c.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
 			c.KeepControl()
 			w.mu.Lock()

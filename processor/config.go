@@ -166,8 +166,8 @@ type Config struct {
 	// ahead delivers less early, and answers of brokers that take longer than it are of no use.
 	MaxClockSkew time.Duration `key:"max_clock_skew" default:"1s" min:"10ms" max:"24d"`
 
-	// AcceptLoss lets a partition go on although its log starts above its low water, which means that the topic has lost records that
-	// were pending. Otherwise the partition stops. `duewheel run --accept-loss` is the same.
+	// AcceptLoss lets a partition go on although its log starts above its low water, or has lost its end (an unclean leader election),
+	// which means that the topic has lost records that were pending. Otherwise the partition stops. `duewheel run --accept-loss` is the same.
 	AcceptLoss bool `key:"accept_loss" default:"false"`
 
 	// Instance names this process in checkpoints and dead letters. Never give two processes the same one, not even one after the

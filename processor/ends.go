@@ -35,8 +35,8 @@ type ends struct {
 type logEnds struct {
 	asked  time.Time
 	of     map[*partition]kafka.Bounds
-	passed map[*partition]int64 // up to there nothing lies above the position but what was aborted
-	failed map[*partition]error // what could not be asked
+	passed map[*partition]passage // up to there nothing lies above the position but what was aborted
+	failed map[*partition]error   // what could not be asked
 }
 
 // ask asks for the logs of partitions, unless a question is under way. What is asked in vain of one rests, and none of the others waits for that.
@@ -114,11 +114,11 @@ func (e *ends) answered(a logEnds, now int64) {
 }
 
 // learnEnds notes where the partition's log begins and ends.
-func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed, now int64) {
+func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, now int64) {
 	p.logStart, p.endAsked = b.Start, asked
 	p.checkLog()
 	p.logEnd = p.endOf(b)
-	p.Pass(passed)
+	p.Pass(passed.to, passed.epoch)
 	p.Sight(b.High, now)
 	p.learnCopies(b.High, asked)
 }

@@ -15,7 +15,7 @@ var (
 	ErrForeignCheckpoint = errors.New("processor: the committed offset has no checkpoint of ours")
 	// ErrLogTruncated means that the delay topic has lost records that were pending.
 	ErrLogTruncated = errors.New("processor: the delay topic has lost pending records")
-	// ErrBeyondLog means that the checkpoint lies above the end of the log.
+	// ErrBeyondLog means that the checkpoint lies above the end of the log, or above where that had ended before it was written on.
 	ErrBeyondLog = errors.New("processor: the checkpoint lies above the end of the log")
 )
 

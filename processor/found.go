@@ -1,9 +1,13 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
@@ -16,6 +20,22 @@ type found struct {
 	id      kafka.TopicID
 	fetched kafka.Fetched
 	bounds  kafka.Bounds
+	ended   *int64 // where in the log the checkpoint's epoch ends, and older ones do; nil: not known
+}
+
+// until is up to where the log is the one that the checkpoint was committed for: what lies above was written after it had lost something.
+func (f *found) until() int64 {
+	if f.ended == nil {
+		return f.bounds.High
+	}
+	return min(f.bounds.High, *f.ended)
+}
+
+// checkpointIn is what was committed of a partition.
+func checkpointIn(f kafka.Fetched) (state.Checkpoint, error) {
+	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
+	c.Epoch = f.Epoch
+	return c, err
 }
 
 // make forms a partition of what was found, and says whether it has to be claimed. The error is
@@ -57,11 +77,11 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
-	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, LowWater: f.bounds.Start, GivenUp: f.bounds.Start}
+	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start}
 	if f.fetched.Offset < 0 {
-		return k.fromStore(p, fresh, f.bounds.High)
+		return k.fromStore(p, fresh, f.until())
 	}
-	c, err := state.ParseCheckpoint(f.fetched.Offset, f.fetched.Metadata)
+	c, err := checkpointIn(f.fetched)
 	switch {
 	case errors.Is(err, state.ErrNotOurs):
 		return fresh, fmt.Errorf("%w: %s is at offset %d; stop the group, then choose: `duewheel checkpoints reset -t %s -p %d --to-beginning` "+
@@ -71,9 +91,13 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	case c.TopicID != short:
 		p.log.Warn("the topic was made anew; its old checkpoint is of no use", "old", fmt.Sprintf("%x", c.TopicID), "new", fmt.Sprintf("%x", short))
 		return fresh, nil
-	case c.Offset > f.bounds.High:
-		return c, beyond(p.tp, c, f.bounds.High)
-	case c.LowWater < f.bounds.Start:
+	case c.Offset > f.until() && !k.cfg.AcceptLoss:
+		return c, beyond(p.tp, c, f.until())
+	case c.Offset > f.until():
+		p.log.Error("going on although the log has lost records that were accepted", "offset", c.Offset, "log_until", f.until())
+		c = goneBack(c, f.until())
+	}
+	if c.LowWater < f.bounds.Start {
 		return k.truncated(p, c, f.bounds.Start)
 	}
 	return c, nil
@@ -105,7 +129,7 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 // what a store of this topic and group knows, else the log's beginning. A store's position bears a checkpoint
 // that was committed, and only a whole one judges as its owner did: with a lower O, copies that O had passed would be judged
 // anew, without their records, and what only memory held is read by the parser that held then.
-func (k *kit) fromStore(p *partition, fresh state.Checkpoint, high int64) (state.Checkpoint, error) {
+func (k *kit) fromStore(p *partition, fresh state.Checkpoint, until int64) (state.Checkpoint, error) {
 	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
 	if err != nil {
 		return fresh, nil
@@ -122,17 +146,55 @@ func (k *kit) fromStore(p *partition, fresh state.Checkpoint, high int64) (state
 	}
 	c.GivenUp = 0
 	c.Appended = true // checkpoints that were written later are gone, and what went along with them is not
-	if c.Offset > high {
-		return c, beyond(p.tp, c, high)
+	c.Epoch = pos.Epoch
+	if c.Offset > until {
+		return c, beyond(p.tp, c, until)
 	}
 	p.log.Warn("no checkpoint; going on from the local store", "offset", pos.Offset, "resume", pos.Resume)
 	return c, nil
 }
 
-// beyond is the error of a checkpoint whose O lies above the log's end.
-func beyond(tp kafka.TopicPartition, c state.Checkpoint, high int64) error {
-	return fmt.Errorf("%w: %s is at offset %d and the log ends at %d; records that were accepted are gone (unclean leader election, or a restored broker)",
-		ErrBeyondLog, tp, c.Offset, high)
+// storeEpoch is the epoch of what the local store holds of a partition, or state.NoEpoch.
+func (k *kit) storeEpoch(tp kafka.TopicPartition, id kafka.TopicID) int32 {
+	part, err := k.store.Partition(k.partitionID(tp, id))
+	if err != nil {
+		return state.NoEpoch
+	}
+	if pos, ok := part.Position(); ok {
+		return pos.Epoch
+	}
+	return state.NoEpoch
+}
+
+// forgetLost empties a store that holds what the log has lost since, and been written on: by offsets alone it would fit a checkpoint, and be taken for what
+// is there now. holds is an epoch of which it is known that the log has it up to O.
+func forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, store *state.Partition, c state.Checkpoint, holds int32, log *slog.Logger) error {
+	pos, ok := store.Position()
+	if !ok || pos.Epoch == holds || pos.Epoch == state.NoEpoch || !pending.Fits(pos, c) {
+		return nil
+	}
+	ends, err := kafka.AskEpochs(ctx, cl, map[kafka.TopicPartition]int32{tp: pos.Epoch})
+	if err != nil {
+		return err
+	}
+	if end, known := ends[tp]; !known || pos.Offset <= end {
+		return nil
+	}
+	log.Warn("the local store holds records that the log has lost; rebuilding the partition from the log", "offset", pos.Offset, "log_until", ends[tp])
+	return store.Drop()
+}
+
+// beyond is the error of a checkpoint whose O lies above where the log that it was committed for ends, though that may have been written on since.
+func beyond(tp kafka.TopicPartition, c state.Checkpoint, until int64) error {
+	return fmt.Errorf("%w: %s is at offset %d and the log has lost what lay from %d on (unclean leader election, power loss, or a restored broker); with `--accept-loss` it goes on from there",
+		ErrBeyondLog, tp, c.Offset, until)
+}
+
+// goneBack is a checkpoint for a log that has lost what lay from an offset on. What is written there now was never accepted, and is late where its key is
+// at or below W. What lies below is pending or resolved as it was, but for what a record had said of it that is lost.
+func goneBack(c state.Checkpoint, until int64) state.Checkpoint {
+	c.Offset, c.LowWater, c.Appended = until, min(c.LowWater, until), true
+	return c
 }
 
 // storeCovers reports whether the local store holds everything that is pending below the log's

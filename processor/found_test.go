@@ -1,10 +1,12 @@
 package processor
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/state"
 )
@@ -39,4 +41,69 @@ func TestOldParserFromTheStore(t *testing.T) {
 	}
 	equals(t, "parsers", p.Marks().Committed.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 2, Spec: l.routes[testTopic].Spec()}})
 	equals(t, "delivered", p.take(ms(2000), nil, 10, anyBytes).offsets(), []int64{2, 1})
+}
+
+// A store that holds what the log has lost since is emptied, whatever offsets say: that log was written on.
+func TestStoreOfWhatTheLogHasLost(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		epoch int32 // of the store
+		holds int32 // of the checkpoint
+		end   int64 // what the broker says; -1: it does not know that epoch
+		kept  bool
+	}{
+		{"cut below", 4, 5, 49, false},
+		{"cut above", 4, 5, 50, true},
+		{"not known any more", 4, 5, -1, true},
+		{"of the checkpoint's epoch", 5, 5, 0, true},
+		{"of no epoch", state.NoEpoch, 5, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			w.answer(kmsg.OffsetForLeaderEpoch, func(req kmsg.Request) (kmsg.Response, error) {
+				of := req.(*kmsg.OffsetForLeaderEpochRequest).Topics[0]
+				resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+				rt, p := kmsg.NewOffsetForLeaderEpochResponseTopic(), kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				p.Partition, p.LeaderEpoch, p.EndOffset = of.Partitions[0].Partition, of.Partitions[0].LeaderEpoch, c.end
+				rt.Topic, rt.Partitions = of.Topic, append(rt.Partitions, p)
+				resp.Topics = append(resp.Topics, rt)
+				return resp, nil
+			})
+			store, err := l.store.Partition(l.partitionID(testTP, testID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Commit(state.Position{Resume: 60, Offset: 50, Epoch: c.epoch}); err != nil {
+				t.Fatal(err)
+			}
+			if err := forgetLost(t.Context(), l.reader, testTP, store, state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, l.log); err != nil {
+				t.Fatal(err)
+			}
+			_, kept := store.Position()
+			equal(t, "kept", kept, c.kept)
+			equal(t, "its epoch is asked for where there is no checkpoint", l.storeEpoch(testTP, testID) == c.epoch, kept)
+		})
+	}
+}
+
+// A state directory that another group has used is of no use here, and does no harm: everything is
+// read from the log, and what the other group holds stays.
+func TestStoreOfAnotherGroup(t *testing.T) {
+	l := testLane(t)
+	other, err := l.store.Partition(state.PartitionID{Group: "other", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(other.Put(state.Key{Due: ms(farMs), Seq: 3}, []byte("theirs")), other.Commit(state.Position{Resume: 9, Offset: 9})); err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.assign(state.Checkpoint{Offset: 9, LowWater: 2}, 0, 9, 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "start", p.Marks().Start, 2)
+	equal(t, "pending", p.Pending(), 0)
+	if pos, ok := other.Position(); !ok || pos.Offset != 9 {
+		t.Errorf("the other group's part is at %+v, %v", pos, ok)
+	}
 }

@@ -53,10 +53,10 @@ func (r *reading) ended() {
 	r.endPoll()
 }
 
-// add reads a partition from an offset on.
-func (r *reading) add(tp kafka.TopicPartition, from int64) {
+// add reads a partition from an offset on, which lies in the log of a leader epoch: where that log has been given up, the client says so (kgo.ErrDataLoss).
+func (r *reading) add(tp kafka.TopicPartition, from int64, epoch int32) {
 	r.cl.RemoveConsumePartitions(tp.Alone()) // else the client goes on where it was
-	r.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{tp.Topic: {tp.Partition: kgo.NewOffset().At(from)}})
+	r.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{tp.Topic: {tp.Partition: kgo.NewOffset().At(from).WithEpoch(epoch)}})
 }
 
 // remove reads partitions no more, and knows of no pause of theirs.

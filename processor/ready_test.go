@@ -61,7 +61,7 @@ func TestReasons(t *testing.T) {
 	p := livePartition(t, l)
 	l.assigned.remember(l.n, testTP, p)
 	l.assigned.explain(l.n, []kafka.TopicPartition{testTP}, "too late")
-	p.Pass(20)
+	p.Pass(20, 0)
 	p.phase, p.logEnd = PhaseCatchUp, 80
 	equal(t, "reason", pictureOf(l).Reason, "reading the log, at offset 20 of 80: 0 %, 0 records/s")
 	l.store.lost(errors.New("no disk"))

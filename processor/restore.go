@@ -1,12 +1,14 @@
 package processor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -155,22 +157,51 @@ func (r *restore) checkpoints(ctx context.Context, tps []kafka.TopicPartition) (
 			ready[tp] = found{id: id, fetched: f}
 		}
 	}
-	bounds, err := kafka.AskBounds(ctx, r.reader, slices.Collect(maps.Keys(ready)))
+	lacking, err := r.lookUp(ctx, ready)
 	if err != nil {
 		return nil, nil, err
 	}
-	for tp, f := range ready {
-		if f.bounds = bounds[tp]; f.bounds.Err != nil {
-			trouble = f.bounds.Err
-			delete(ready, tp)
-			continue
-		}
-		ready[tp] = f
-	}
 	if len(ready)+len(unstable) == 0 {
-		return nil, nil, trouble
+		return nil, nil, cmp.Or(lacking, trouble)
 	}
 	return ready, unstable, nil
+}
+
+// lookUp asks where the logs of partitions are that were found, and takes out those of which that is not known; lacking says why.
+func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found) (lacking, err error) {
+	epochs := map[kafka.TopicPartition]int32{}
+	for tp, f := range of {
+		if f.fetched.Offset < 0 { // the way on is what the store knows
+			f.fetched.Epoch = r.storeEpoch(tp, f.id)
+			of[tp] = f
+		}
+		epochs[tp] = f.fetched.Epoch
+	}
+	var ends map[kafka.TopicPartition]int64
+	var unknown error
+	var asking sync.WaitGroup
+	asking.Go(func() { ends, unknown = kafka.AskEpochs(ctx, r.reader, epochs) })
+	bounds, err := kafka.AskBounds(ctx, r.reader, slices.Collect(maps.Keys(of)))
+	if asking.Wait(); err != nil {
+		return nil, err
+	}
+	for tp, f := range of {
+		end, known := ends[tp]
+		switch f.bounds = bounds[tp]; {
+		case f.bounds.Err != nil:
+			lacking = f.bounds.Err
+			delete(of, tp)
+		case !known && unknown != nil && f.fetched.Epoch >= 0:
+			lacking = unknown
+			delete(of, tp)
+		default:
+			if known {
+				f.ended = &end
+			}
+			of[tp] = f
+		}
+	}
+	return lacking, nil
 }
 
 // fence ends the transactions of the writers that hold the checkpoints of partitions. An
@@ -183,7 +214,7 @@ func (r *restore) fence(ctx context.Context, unstable map[kafka.TopicPartition]k
 	}
 	fenced := map[string]bool{r.writer: true, "": true} // our own producers have been renewed already
 	for tp, f := range got {
-		c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
+		c, err := checkpointIn(f)
 		if err != nil || fenced[c.Writer] {
 			continue
 		}
@@ -301,6 +332,9 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 			p.Use(store, got, now, r.windowMax)
 			return nil
 		}
+	}
+	if err := forgetLost(ctx, r.reader, p.tp, store, c, c.Epoch, p.log); err != nil {
+		return p.describe("open the store of", err)
 	}
 	got, err := pending.Inherit(ctx.Err, p.route, store, c, p.logStart, p.logEnd)
 	if err != nil {

@@ -286,6 +286,7 @@ func TestCheckpointOf(t *testing.T) {
 		offset      int64
 		metadata    string
 		bounds      kafka.Bounds
+		ended       int64 // where the checkpoint's epoch ends; 0: not known
 		acceptLoss  bool
 		o, l, given int64
 		err         error
@@ -299,6 +300,11 @@ func TestCheckpointOf(t *testing.T) {
 		{name: "of a later version", offset: 50, metadata: "dw2 t=01020304", bounds: bounds, err: state.ErrUnknownVersion},
 		{name: "corrupt", offset: 50, metadata: "dw1 l=x", bounds: bounds, err: state.ErrCorrupt},
 		{name: "above the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 40, High: 49}, err: ErrBeyondLog},
+		{name: "above where the log was cut, though that was written on", offset: 50, metadata: metadata(good), bounds: bounds, ended: 49, err: ErrBeyondLog, says: "from 49 on"},
+		{name: "and an operator has decided to go on from there", offset: 50, metadata: metadata(good), bounds: bounds, ended: 49, acceptLoss: true, o: 49, l: 20},
+		{name: "cut below what was pending", offset: 50, metadata: metadata(good), bounds: bounds, ended: 15, acceptLoss: true, o: 15, l: 15},
+		{name: "cut at both ends", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 30, Stable: 60, High: 60}, ended: 40, acceptLoss: true, o: 40, l: 30, given: 30},
+		{name: "cut above it", offset: 50, metadata: metadata(good), bounds: bounds, ended: 50, o: 50, l: 20},
 		{name: "at the end of the log", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 10, Stable: 50, High: 50}, o: 50, l: 20},
 		{name: "the log has lost pending records", offset: 50, metadata: metadata(good), bounds: kafka.Bounds{Start: 21, Stable: 60, High: 60}, err: ErrLogTruncated,
 			says: "start the replica that had it last, with its state directory, and stop the others until it has the partition. Give the topic retention.ms=-1, or a longer one. Only when no replica has them, go on without them with `--accept-loss`"},
@@ -308,7 +314,11 @@ func TestCheckpointOf(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.AcceptLoss = c.acceptLoss })
 			p := &partition{tp: testTP, id: testID, log: l.log}
-			got, err := l.checkpointOf(p, found{id: testID, fetched: kafka.Fetched{Offset: c.offset, Metadata: c.metadata}, bounds: c.bounds})
+			f := found{id: testID, fetched: kafka.Fetched{Offset: c.offset, Metadata: c.metadata}, bounds: c.bounds}
+			if c.ended > 0 {
+				f.ended = &c.ended
+			}
+			got, err := l.checkpointOf(p, f)
 			if !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("got %v, want %v that says %q", err, c.err, c.says)
 			}
@@ -471,26 +481,4 @@ func TestParsersOfACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "parsers", len(p.Marks().Committed.Parsers), len(full.Parsers))
-}
-
-// A state directory that another group has used is of no use here, and does no harm: everything is
-// read from the log, and what the other group holds stays.
-func TestStoreOfAnotherGroup(t *testing.T) {
-	l := testLane(t)
-	other, err := l.store.Partition(state.PartitionID{Group: "other", Topic: testTopic, TopicID: testID, Partition: testTP.Partition})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(other.Put(state.Key{Due: ms(farMs), Seq: 3}, []byte("theirs")), other.Commit(state.Position{Resume: 9, Offset: 9})); err != nil {
-		t.Fatal(err)
-	}
-	p, err := l.assign(state.Checkpoint{Offset: 9, LowWater: 2}, 0, 9, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	equal(t, "start", p.Marks().Start, 2)
-	equal(t, "pending", p.Pending(), 0)
-	if pos, ok := other.Position(); !ok || pos.Offset != 9 {
-		t.Errorf("the other group's part is at %+v, %v", pos, ok)
-	}
 }

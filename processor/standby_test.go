@@ -283,7 +283,7 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	if err := s.open(t.Context(), testTP, testID, c, 0); err != nil || s.m[testTP] != nil {
 		t.Fatalf("a lane's partition is followed: %v, error %v", s.m[testTP], err)
 	}
-	if err := store.Commit(state.Position{}); err != nil {
+	if err := store.Commit(state.Position{Epoch: state.NoEpoch}); err != nil {
 		t.Errorf("the lane cannot use its store any more: %v", err)
 	}
 	l.assigned.forget(l.n, testTP)

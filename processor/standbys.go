@@ -98,7 +98,7 @@ func (s *standbys) followOne(ctx context.Context, tp kafka.TopicPartition, id ka
 	if f.Err != nil || f.Offset < 0 || time.Now().Before(s.notBefore[tp]) {
 		return
 	}
-	c, err := state.ParseCheckpoint(f.Offset, f.Metadata)
+	c, err := checkpointIn(f)
 	if err != nil || c.TopicID != id.Short() {
 		return // its owner says what there is to be said
 	}
@@ -175,6 +175,9 @@ func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.T
 	if b.store, err = s.openUnlessOurs(s.partitionID(tp, id)); b.store == nil || err != nil {
 		return err
 	}
+	if err := forgetLost(ctx, s.reader, tp, b.store, c, state.NoEpoch, b.log); err != nil {
+		return err
+	}
 	if err := b.open(ctx, c, logStart); err != nil {
 		return err
 	}
@@ -235,7 +238,8 @@ func (s *standbys) steer() {
 			if add[tp.Topic] == nil {
 				add[tp.Topic] = map[int32]kgo.Offset{}
 			}
-			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(b.Marks().Position)
+			m := b.Marks()
+			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(m.Position).WithEpoch(m.Committed.Epoch)
 			s.reading[tp] = true
 		case reads && pause:
 			s.reader.PauseFetchPartitions(tp.Alone())

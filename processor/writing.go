@@ -60,5 +60,5 @@ func entry(tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint) (kafka
 	if err != nil {
 		return kafka.Commit{}, fmt.Errorf("checkpoint of %s: %w", tp, err)
 	}
-	return kafka.Commit{TP: tp, ID: id, Offset: c.Offset, Metadata: md}, nil
+	return kafka.Commit{TP: tp, ID: id, Offset: c.Offset, Epoch: c.Epoch, Metadata: md}, nil
 }

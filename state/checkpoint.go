@@ -64,6 +64,7 @@ func unknown(what, name string) error {
 type Checkpoint struct {
 	TopicID   [4]byte // the first bytes of the topic id: another id means that the topic was made anew
 	Offset    int64   // every record below it has been accepted
+	Epoch     int32   // a leader epoch (KIP-320) of the log when it had been read up to there, or NoEpoch; it is committed beside Offset, not in the metadata
 	Watermark Key     // every accepted record at or below it is resolved
 	LowWater  int64   // no pending record lies below this offset. Invariant: LowWater <= Offset
 	Writer    string  // what lane may have an open transaction on the partition; empty when none may
@@ -72,6 +73,9 @@ type Checkpoint struct {
 	// Parsers tells from which offset on which parser configuration holds, in rising order of From.
 	Parsers []ParserEpoch
 }
+
+// NoEpoch says that it is not known of which epoch a log was.
+const NoEpoch = -1
 
 // ParserEpoch is the parser configuration that holds from an offset on, until the next one's.
 type ParserEpoch struct {
@@ -136,7 +140,7 @@ func (c Checkpoint) growth() int {
 // escapedLen is what a writer's name takes in the text.
 func escapedLen(name string) int { return len(appendEscaped(nil, name)) }
 
-// ParseCheckpoint reads a committed offset and its metadata. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
+// ParseCheckpoint reads a committed offset and its metadata, without an epoch. Its errors are ErrNotOurs, ErrUnknownVersion and ErrCorrupt.
 func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
 	words := strings.Split(metadata, " ")
 	v, err := versionOf(words[0])
@@ -146,7 +150,7 @@ func ParseCheckpoint(offset int64, metadata string) (Checkpoint, error) {
 	if len(metadata) > MaxMetadata {
 		return Checkpoint{}, fmt.Errorf("%w: metadata of %d bytes, at most %d", ErrCorrupt, len(metadata), MaxMetadata)
 	}
-	c := Checkpoint{Offset: offset}
+	c := Checkpoint{Offset: offset, Epoch: NoEpoch}
 	seen := ""
 	for _, word := range words[1:] {
 		name, value, ok := strings.Cut(word, "=")

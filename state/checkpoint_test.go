@@ -60,6 +60,7 @@ func anyCheckpoint() *rapid.Generator[Checkpoint] {
 		c := Checkpoint{
 			TopicID:   [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "id")),
 			Offset:    offset,
+			Epoch:     NoEpoch,
 			Watermark: Key{rapid.Int64Min(0).Draw(t, "due"), rapid.Int64Min(0).Draw(t, "seq")},
 			LowWater:  rapid.Int64Range(0, offset).Draw(t, "low"),
 			Writer:    rapid.String().Draw(t, "writer"),
@@ -167,7 +168,7 @@ func TestMetadataHasRoomToGrow(t *testing.T) {
 	}
 	grown := c
 	grown.Offset, grown.LowWater, grown.GivenUp, grown.Watermark = math.MaxInt64, math.MaxInt64, math.MaxInt64, Key{math.MaxInt64, math.MaxInt64}
-	grown.Writer, grown.Appended = strings.Repeat("w", MaxWriter), true
+	grown.Epoch, grown.Writer, grown.Appended = NoEpoch, strings.Repeat("w", MaxWriter), true
 	text, err := grown.Metadata()
 	if err != nil || len(text) > MaxMetadata {
 		t.Errorf("%d bytes: %v", len(text), err)

@@ -38,9 +38,9 @@
 // come and never used again while the database lives. All numbers are big-endian.
 //
 //	key                                            value
-//	0 (4)   'a'                                    "duewheel 4": the layout, this one
+//	0 (4)   'a'                                    "duewheel 5": the layout, this one
 //	0 (4)   'i'   part (4)                         topic id (16), partition (4), topic (length as uvarint, bytes), group
-//	0 (4)   'p'   part (4)                         resume (8), offset (8), watermark due (8), watermark seq (8), low water (8), parsers, as c below; no parsers: it bears no checkpoint
+//	0 (4)   'p'   part (4)                         resume (8), offset (8), watermark due (8), watermark seq (8), low water (8), epoch (4), parsers, as c below; no parsers: it bears no checkpoint
 //	part (4)   due ^ 2^63 (8)   seq ^ 2^63 (8)     the value given to Put
 //	part | 2^30 (4)   'a'                          the counts: number of the first changes that they do not have, and the agenda
 //	part | 2^30 (4)   'c'   number (8)             what a batch has changed of them

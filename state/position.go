@@ -10,6 +10,7 @@ import (
 type Position struct {
 	Resume    int64 // the smallest offset that was held only in memory: a replay from here gives what the store has not
 	Offset    int64 // the checkpoint's offset at that time
+	Epoch     int32 // and its epoch
 	Watermark Key   // the committed watermark at that time
 	LowWater  int64
 	Parsers   string // which held from which offset on at that time: a ParserList
@@ -46,7 +47,7 @@ const (
 )
 
 // layout names the bytes of doc.go.
-const layout = "duewheel 4"
+const layout = "duewheel 5"
 
 func layoutKey() []byte { return append(appendPart(nil, 0), layoutTag) }
 
@@ -55,12 +56,13 @@ func idKey(p part) []byte { return appendPart(append(appendPart(nil, 0), idTag),
 func positionKey(p part) []byte { return appendPart(append(appendPart(nil, 0), positionTag), p) }
 
 // positionLen is what comes before the parsers.
-const positionLen = 5 * 8
+const positionLen = 5*8 + 4
 
 func appendPosition(dst []byte, p Position) []byte {
 	for _, n := range [...]int64{p.Resume, p.Offset, p.Watermark.Due, p.Watermark.Seq, p.LowWater} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(n))
 	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(p.Epoch))
 	return append(dst, p.Parsers...)
 }
 
@@ -72,8 +74,9 @@ func decodePosition(b []byte) (Position, error) {
 	if _, err := ParseParserList(parsers); err != nil {
 		return Position{}, fmt.Errorf("position: %w", err)
 	}
+	epoch := int32(binary.BigEndian.Uint32(b[5*8:]))
 	n := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[8*i:])) }
-	return Position{Resume: n(0), Offset: n(1), Watermark: Key{Due: n(2), Seq: n(3)}, LowWater: n(4), Parsers: parsers}, nil
+	return Position{Resume: n(0), Offset: n(1), Watermark: Key{Due: n(2), Seq: n(3)}, LowWater: n(4), Epoch: epoch, Parsers: parsers}, nil
 }
 
 func appendID(dst []byte, id PartitionID) []byte {

@@ -8,8 +8,8 @@ import (
 )
 
 func FuzzDecodePosition(f *testing.F) {
-	f.Add(appendPosition(nil, Position{1, 2, Key{3, 4}, 5, ""}))
-	f.Add(appendPosition(nil, Position{1, 2, Key{3, 4}, 5, "0:p1;8000:p1+300000"}))
+	f.Add(appendPosition(nil, Position{1, 2, 6, Key{3, 4}, 5, ""}))
+	f.Add(appendPosition(nil, Position{1, 2, NoEpoch, Key{3, 4}, 5, "0:p1;8000:p1+300000"}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := decodePosition(b)

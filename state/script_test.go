@@ -37,6 +37,7 @@ func TestStoreScripts(t *testing.T) {
 				d.MaybeScanArgs(t, "resume", &pos.Resume)
 				d.MaybeScanArgs(t, "offset", &pos.Offset)
 				d.MaybeScanArgs(t, "low", &pos.LowWater)
+				d.MaybeScanArgs(t, "epoch", &pos.Epoch)
 				pos.Watermark = argKey(t, d, "watermark")
 				err = p.Commit(pos)
 			case "trim":

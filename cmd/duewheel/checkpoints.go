@@ -133,6 +133,7 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
+	epochs := epochEnds(ctx, adm, committed)
 	var rows []checkpointRow
 	var unasked []error
 	for _, topic := range names {
@@ -146,10 +147,33 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 			}
 			c, ok := committed.Lookup(topic, p)
 			row.judge(c, ok, detail.ID)
+			if e, asked := epochs[topic][p]; asked && e.Err == nil && e.EndOffset >= 0 && e.EndOffset < c.At && row.Problem == "" {
+				row.Problem = fmt.Sprintf("the log has lost what lay from %d on", e.EndOffset)
+			}
 			rows = append(rows, row)
 		}
 	}
 	return rows, joinLines(unasked...)
+}
+
+// epochPatience is how long brokers may take to say where leader epochs end: a partition without a leader has been waited for by then.
+const epochPatience = 3 * time.Second
+
+// epochEnds are where in the logs the leader epochs of what was committed end (KIP-320). What is not answered is left out.
+func epochEnds(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses) kadm.OffsetsForLeaderEpochs {
+	ctx, cancel := context.WithTimeout(ctx, epochPatience)
+	defer cancel()
+	var ask kadm.OffsetForLeaderEpochRequest
+	committed.Each(func(o kadm.OffsetResponse) {
+		if o.Err == nil && o.LeaderEpoch >= 0 {
+			ask.Add(o.Topic, o.Partition, o.LeaderEpoch)
+		}
+	})
+	if len(ask) == 0 {
+		return nil
+	}
+	got, _ := adm.OffsetForLeaderEpoch(ctx, ask)
+	return got
 }
 
 // listed are the offsets that brokers have told, if any has.

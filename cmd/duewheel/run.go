@@ -37,7 +37,7 @@ that takes over.`,
 			return runProcessor(cmd.Context(), s, err, cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on although a delay topic has lost pending records")
+	cmd.Flags().BoolVar(&acceptLoss, "accept-loss", false, "go on although a delay topic has lost records")
 	return cmd
 }
 

@@ -11,11 +11,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Commit is what is to be committed of one partition: its offset, and metadata of 4096 bytes at most.
+// Commit is what is to be committed of one partition: its offset, the leader epoch below it (KIP-320), -1 where that is not known, and metadata of
+// 4096 bytes at most.
 type Commit struct {
 	TP       TopicPartition
 	ID       TopicID
 	Offset   int64
+	Epoch    int32
 	Metadata string
 }
 
@@ -113,7 +115,7 @@ func (c *Coordinator) Commit(ctx context.Context, cl *kgo.Client, m Member, entr
 			t.Topic, t.TopicID = of[0].TP.Topic, of[0].ID
 			for i := range of {
 				p := kmsg.NewOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.Metadata = of[i].TP.Partition, of[i].Offset, &of[i].Metadata
+				p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = of[i].TP.Partition, of[i].Offset, of[i].Epoch, &of[i].Metadata
 				t.Partitions = append(t.Partitions, p)
 			}
 			req.Topics = append(req.Topics, t)
@@ -147,7 +149,7 @@ func (c *Coordinator) CommitIn(ctx context.Context, cl *kgo.Client, transactiona
 			t.Topic, t.TopicID = of[0].TP.Topic, of[0].ID
 			for i := range of {
 				p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-				p.Partition, p.Offset, p.Metadata = of[i].TP.Partition, of[i].Offset, &of[i].Metadata
+				p.Partition, p.Offset, p.LeaderEpoch, p.Metadata = of[i].TP.Partition, of[i].Offset, of[i].Epoch, &of[i].Metadata
 				t.Partitions = append(t.Partitions, p)
 			}
 			req.Topics = append(req.Topics, t)

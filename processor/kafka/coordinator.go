@@ -172,6 +172,7 @@ func (c *Coordinator) AddOffsets(ctx context.Context, cl *kgo.Client, transactio
 // Fetched is what the coordinator knows of one partition: offset, metadata, or why it does not say.
 type Fetched struct {
 	Offset   int64 // -1: nothing is committed
+	Epoch    int32 // the leader epoch below it (KIP-320), or -1
 	Metadata string
 	Unstable bool // a transaction holds the offset (UNSTABLE_OFFSET_COMMIT, KIP-447)
 	Err      error
@@ -205,7 +206,7 @@ func (c *Coordinator) Fetch(ctx context.Context, cl *kgo.Client, ids map[TopicPa
 			name = nameOf[t.TopicID]
 		}
 		for _, p := range t.Partitions {
-			f := Fetched{Offset: p.Offset}
+			f := Fetched{Offset: p.Offset, Epoch: p.LeaderEpoch}
 			if p.Metadata != nil {
 				f.Metadata = *p.Metadata
 			}

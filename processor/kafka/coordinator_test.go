@@ -276,7 +276,7 @@ func TestFetchCheckpoints(t *testing.T) {
 			rp.Partition, rp.Offset = p, -1
 			switch {
 			case p == 0:
-				rp.Offset, rp.Metadata = 42, kmsg.StringPtr("dw1")
+				rp.Offset, rp.LeaderEpoch, rp.Metadata = 42, 3, kmsg.StringPtr("dw1")
 			case p == 1 && req.RequireStable:
 				rp.ErrorCode = kerr.UnstableOffsetCommit.Code
 			case p == 1:
@@ -299,10 +299,10 @@ func TestFetchCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[TopicPartition]Fetched{
-			{Topic: testTopic, Partition: 0}: {Offset: 42, Metadata: "dw1"}, {Topic: testTopic, Partition: 1}: {Offset: 7, Metadata: "before"}, {Topic: testTopic, Partition: 2}: {Offset: -1},
+			{Topic: testTopic, Partition: 0}: {Offset: 42, Epoch: 3, Metadata: "dw1"}, {Topic: testTopic, Partition: 1}: {Offset: 7, Epoch: -1, Metadata: "before"}, {Topic: testTopic, Partition: 2}: {Offset: -1, Epoch: -1},
 		}
 		if require {
-			want[TopicPartition{Topic: testTopic, Partition: 1}] = Fetched{Offset: -1, Unstable: true}
+			want[TopicPartition{Topic: testTopic, Partition: 1}] = Fetched{Offset: -1, Epoch: -1, Unstable: true}
 		}
 		for tp := range ids {
 			if got[tp] != want[tp] {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -83,20 +84,39 @@ func (b *bounded) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte
 
 // Beyond is the offset behind the whole batches of an answer, without a look into them; from where there are none.
 func Beyond(from int64, answer *kmsg.FetchResponseTopicPartition) int64 {
-	const header = 8 + 4 + 4 + 1 + 4 + 2 + 4 // base offset, length, leader epoch, magic, CRC, attributes, last offset's delta
-	for in := answer.RecordBatches; len(in) >= header; {
-		size := 12 + int64(int32(binary.BigEndian.Uint32(in[8:])))
-		if size < header || size > int64(len(in)) {
-			break // the rest of it comes with the next answer
-		}
+	for in := range batches(answer) {
 		last := int64(binary.BigEndian.Uint64(in))
 		if in[16] == 2 { // else it is a message of Kafka before 0.11
 			last += int64(int32(binary.BigEndian.Uint32(in[23:])))
 		}
 		from = max(from, last+1)
-		in = in[size:]
 	}
 	return from
+}
+
+// EpochOf is the leader epoch of the newest whole batch of an answer; -1 where there is none, or the batches are older than epochs are.
+func EpochOf(answer *kmsg.FetchResponseTopicPartition) int32 {
+	epoch := int32(-1)
+	for in := range batches(answer) {
+		if in[16] == 2 {
+			epoch = max(epoch, int32(binary.BigEndian.Uint32(in[12:])))
+		}
+	}
+	return epoch
+}
+
+// batches are the whole batches of an answer; the rest comes with the next one.
+func batches(answer *kmsg.FetchResponseTopicPartition) iter.Seq[[]byte] {
+	const header = 8 + 4 + 4 + 1 + 4 + 2 + 4 // base offset, length, leader epoch, magic, CRC, attributes, last offset's delta
+	return func(yield func([]byte) bool) {
+		for in := answer.RecordBatches; len(in) >= header; {
+			size := 12 + int64(int32(binary.BigEndian.Uint32(in[8:])))
+			if size < header || size > int64(len(in)) || !yield(in[:size]) {
+				return
+			}
+			in = in[size:]
+		}
+	}
 }
 
 // LeaderOf is the broker that leads a partition, as far as the client knows: it may have heard that some time ago (kgo.MetadataMinAge).

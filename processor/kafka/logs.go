@@ -99,6 +99,35 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 	return out, nil
 }
 
+// AskEpochs asks of partitions where in their logs a leader epoch ends, and older ones do (KIP-320): what lies below was read from a leader of that epoch
+// as it is there now, and an offset above was read from one whose log has been given up since. It is absent where no leader knows. The error is that
+// one has not answered.
+func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32) (ends map[TopicPartition]int64, err error) {
+	var ask kadm.OffsetForLeaderEpochRequest
+	for tp, epoch := range of {
+		if epoch >= 0 {
+			ask.Add(tp.Topic, tp.Partition, epoch)
+		}
+	}
+	ends = map[TopicPartition]int64{}
+	if len(ask) == 0 {
+		return ends, nil
+	}
+	got, err := patient(cl).OffsetForLeaderEpoch(ctx, ask)
+	for tp, epoch := range of {
+		switch e, ok := got[tp.Topic][tp.Partition]; {
+		case epoch < 0:
+		case err == nil && !ok:
+			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, kerr.LeaderNotAvailable)
+		case ok && e.Err != nil:
+			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, e.Err)
+		case ok && e.EndOffset >= 0:
+			ends[tp] = e.EndOffset
+		}
+	}
+	return ends, err
+}
+
 // BoundsOf asks the leader of one partition where its log begins and ends. AskBounds asks of whole topics.
 func BoundsOf(ctx context.Context, leader *kgo.Broker, tp TopicPartition) (b Bounds, err error) {
 	const earliest, latest = -2, -1

@@ -27,6 +27,7 @@ var needed = []struct {
 	transactions bool   // for them alone
 }{
 	{kmsg.Metadata, 10, "ids of topics: without them no client can tell a topic that was deleted and made anew from the one before, and its records would be taken for delivered", "2.8", false},
+	{kmsg.OffsetForLeaderEpoch, 2, "ends of leader epochs (KIP-320): without them what is written to a log that has lost its end is taken for what was lost", "2.1", false},
 	{kmsg.OffsetFetch, 7, "stable offsets (KIP-447): without them a takeover misses what an open transaction commits", "2.5", true},
 	{kmsg.TxnOffsetCommit, 3, "the group's members in transactions (KIP-447): without them a process that has lost its partitions can still commit", "2.5", true},
 }

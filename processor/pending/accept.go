@@ -39,7 +39,7 @@ func (p *Partition) Accept(r *kgo.Record, now int64) (Accepted, error) {
 	}
 	a, err := p.admit(r, now)
 	if err == nil {
-		p.position = r.Offset + 1
+		p.Pass(r.Offset+1, r.LeaderEpoch)
 	}
 	return a, err
 }

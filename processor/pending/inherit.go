@@ -34,6 +34,12 @@ const (
 	forgetAtOnce = 20_000
 )
 
+// Fits reports whether a store with such a position may be brought to a checkpoint. One that was written before something was given up would keep that
+// position, which a later checkpoint may fit, and lose what lies below the new L. All is read again from there on anyway.
+func Fits(pos state.Position, c state.Checkpoint) bool {
+	return !c.Watermark.Less(pos.Watermark) && pos.Offset <= c.Offset && pos.LowWater <= c.LowWater && pos.LowWater >= c.GivenUp
+}
+
 // Inherit looks what the store holds of the records that are pending by a checkpoint, and where the
 // log begins and ends. A store that is of no use here is emptied. That may take long: it ends when
 // stopped returns an error.
@@ -48,9 +54,7 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 		return nothing, err
 	}
 	pos, ok := store.Position()
-	// One that was written before something was given up would keep that position, which a later checkpoint may fit, and lose what lies below the new L. All
-	// is read again from there on anyway.
-	if !ok || pos.Resume > logEnd || c.Watermark.Less(pos.Watermark) || pos.Offset > c.Offset || pos.LowWater > c.LowWater || pos.LowWater < c.GivenUp {
+	if !ok || pos.Resume > logEnd || !Fits(pos, c) {
 		if ok {
 			nothing.Unused = fmt.Errorf("it resumes at %d with L %d, O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.LowWater, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)
 		}

@@ -113,6 +113,7 @@ func resting(w *window) state.Position {
 	return state.Position{
 		Resume:    w.drops.resume(w.ledger.Resume(w.position)),
 		Offset:    w.committed.Offset,
+		Epoch:     w.committed.Epoch,
 		Watermark: w.committed.Watermark,
 		LowWater:  w.committed.LowWater,
 		Parsers:   state.ParserList(w.committed.Parsers),

@@ -180,7 +180,7 @@ func (v *life) restore(warm *Follower) {
 	v.p.Trust(1 << 60)
 	v.changedKind(was)
 	v.taken, v.beside, v.carry, v.refusedAside = nil, nil, nil, 0
-	defer func() { v.p.Pass(v.logStart) }()
+	defer func() { v.p.Pass(v.logStart, 0) }()
 	v.until = max(v.stable, v.p.ownEnd)
 	v.write(v.p.committed) // the claim
 	if v.storeless || v.p.Ordered() {

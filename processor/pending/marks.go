@@ -19,6 +19,7 @@ type marks struct {
 	accepted  int64            // O as found: below it arrivals are a replay
 	start     int64            // where reading began
 	position  int64            // the next offset to be read
+	epoch     int32            // the newest leader epoch below it, or state.NoEpoch
 	ownEnd    int64            // records of ours lie below this offset
 	holds     holds            // of L, for copies that O has not passed
 	carrying  *int64           // and for those of a part that is not decided: what they are copied from lies at or above
@@ -28,8 +29,12 @@ type marks struct {
 // wrong clock.
 func (m *marks) Trust(limit int64) { m.limit = limit }
 
-// Pass moves the position to an offset below which nothing is left to be read.
-func (m *marks) Pass(offset int64) { m.position = max(m.position, offset) }
+// Pass moves the position to an offset below which nothing is left to be read, in a log of a leader epoch.
+func (m *marks) Pass(offset int64, epoch int32) {
+	if offset > m.position {
+		m.position, m.epoch = offset, max(m.epoch, epoch)
+	}
+}
 
 // Appended takes note of where records of ours have come to lie: below an offset.
 func (m *marks) Appended(end int64) { m.ownEnd = max(m.ownEnd, end) }
@@ -83,6 +88,7 @@ func (p *Partition) Committed(pt *Part) { p.written(pt.To, len(p.releases)) }
 
 // finish fills in what follows from O.
 func (p *Partition) finish(to *state.Checkpoint) {
+	to.Epoch = p.epoch
 	to.LowWater = p.order.low(to.Offset)
 	to.Appended = p.ownEnd > to.Offset
 	if to.Offset >= p.readAgain {

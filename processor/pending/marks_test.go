@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -86,4 +88,31 @@ func TestCheckpointBesideCopies(t *testing.T) {
 	if pt := p.Checkpoint(); pt != nil && pt.To.Offset < 1 {
 		t.Errorf("O goes back to %d", pt.To.Offset)
 	}
+}
+
+// A checkpoint bears the newest leader epoch of what lies below the position, and so does the store: what was read later, or again, of an older one does
+// not take it back.
+func TestCheckpointBearsTheEpoch(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	of := func(epoch int32, r *kgo.Record) *kgo.Record {
+		r.LeaderEpoch = epoch
+		return r
+	}
+	l.read(t, p, testNow, of(4, req(0, testNow, "orders")), of(3, req(1, ms(farMs), "orders")))
+	pt := p.Take(testNow, nil, 10, anyBytes)
+	equal(t, "epoch of a part", pt.To.Epoch, 4)
+	l.happened(pt)
+	p.Pass(5, 6)
+	p.Pass(5, 9)
+	pt = p.Checkpoint()
+	equal(t, "epoch of a checkpoint", pt.To.Epoch, 6)
+	l.happened(pt)
+	must(t, p.Flush())
+	pos, _ := p.store.Position()
+	equal(t, "epoch of the store", pos.Epoch, 6)
+	p, err := l.assign(pt.To, 0, 5, 5)
+	must(t, err)
+	l.read(t, p, testNow, of(3, req(1, ms(farMs), "orders")))
+	equal(t, "epoch after a replay", p.epoch, 6)
 }

@@ -89,7 +89,7 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 	}
 	p.wheel = timetable{Wheel: wheel.New(wheel.Tick(c.Watermark.Due)), early: early{horizon: &p.horizon}, near: p.near, parsers: &p.parsers, mark: p.Mark}
 	p.committed, p.done, p.planned, p.judge = c, c, c, c.Watermark
-	p.accepted, p.position, p.start = c.Offset, c.LowWater, c.LowWater
+	p.accepted, p.position, p.start, p.epoch = c.Offset, c.LowWater, c.LowWater, c.Epoch
 	return p, nil
 }
 

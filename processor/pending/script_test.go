@@ -125,7 +125,7 @@ func (s *script) do(d *datadriven.TestData) string {
 		s.p.turns++
 		return s.say(first) + "\n" + s.say(second)
 	case "pass":
-		s.p.Pass(s.number(d, "to", 0))
+		s.p.Pass(s.number(d, "to", 0), 0)
 		return s.show()
 	case "forgo":
 		s.p.Forgo()

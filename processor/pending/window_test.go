@@ -76,7 +76,7 @@ func TestGoLiveTakesItsShare(t *testing.T) {
 	p, err := l.assign(p.committed, 0, n, n)
 	must(t, err)
 	p.horizon.Due = ms(farMs + 2000) // as if much time had passed: what was far is near
-	p.Pass(n)
+	p.Pass(n, 0)
 	l.room.Budget, l.room.Share, l.room.Used = 32<<20, 2<<20, 0
 	must(t, p.GoLive(l.room))
 	if held := p.Memory(); held > l.room.Share {
