@@ -51,6 +51,9 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 	if err != nil {
 		return p, false, err
 	}
+	if p.route.Delay > 0 && c.LowWater == c.Offset { // what was sighted there is not what was written there since
+		c.Watermark.Seq = min(c.Watermark.Seq, f.until())
+	}
 	claim = f.fetched.Offset < 0 || c.Writer != r.writer
 	c.Writer = r.writer
 	if parsers := pending.WithParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
@@ -79,7 +82,7 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
 	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start}
 	if f.fetched.Offset < 0 {
-		return k.fromStore(p, fresh, f.until())
+		return k.fromStore(p, fresh, f)
 	}
 	c, err := checkpointIn(f.fetched)
 	switch {
@@ -91,12 +94,25 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	case c.TopicID != short:
 		p.log.Warn("the topic was made anew; its old checkpoint is of no use", "old", fmt.Sprintf("%x", c.TopicID), "new", fmt.Sprintf("%x", short))
 		return fresh, nil
-	case c.Offset > f.until() && !k.cfg.AcceptLoss:
-		return c, beyond(p.tp, c, f.until())
 	case c.Offset > f.until():
-		p.log.Error("going on although the log has lost records that were accepted", "offset", c.Offset, "log_until", f.until())
-		c = goneBack(c, f.until())
+		return k.cut(p, c, f)
+	case c.LowWater < f.bounds.Start:
+		return k.truncated(p, c, f.bounds.Start)
 	}
+	return c, nil
+}
+
+// cut sorts what can be done when O lies above where the log that it was committed for ends, though that may have been written on since. What is
+// written there now was never accepted, and is late where its key is at or below W. What lies below is pending or resolved as it was, but for what a
+// record had said of it that is lost.
+func (k *kit) cut(p *partition, c state.Checkpoint, f found) (state.Checkpoint, error) {
+	until := f.until()
+	if !k.cfg.AcceptLoss {
+		return c, fmt.Errorf("%w: %s is at offset %d and the log has lost what lay from %d on (unclean leader election, power loss, or a restored broker); with `--accept-loss` it goes on from there",
+			ErrBeyondLog, p.tp, c.Offset, until)
+	}
+	p.log.Error("going on although the log has lost records that were accepted", "offset", c.Offset, "log_until", until)
+	c.Offset, c.LowWater, c.Appended = until, min(c.LowWater, until), true
 	if c.LowWater < f.bounds.Start {
 		return k.truncated(p, c, f.bounds.Start)
 	}
@@ -129,7 +145,7 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 // what a store of this topic and group knows, else the log's beginning. A store's position bears a checkpoint
 // that was committed, and only a whole one judges as its owner did: with a lower O, copies that O had passed would be judged
 // anew, without their records, and what only memory held is read by the parser that held then.
-func (k *kit) fromStore(p *partition, fresh state.Checkpoint, until int64) (state.Checkpoint, error) {
+func (k *kit) fromStore(p *partition, fresh state.Checkpoint, f found) (state.Checkpoint, error) {
 	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
 	if err != nil {
 		return fresh, nil
@@ -147,8 +163,8 @@ func (k *kit) fromStore(p *partition, fresh state.Checkpoint, until int64) (stat
 	c.GivenUp = 0
 	c.Appended = true // checkpoints that were written later are gone, and what went along with them is not
 	c.Epoch = pos.Epoch
-	if c.Offset > until {
-		return c, beyond(p.tp, c, until)
+	if c.Offset > f.until() {
+		return k.cut(p, c, f)
 	}
 	p.log.Warn("no checkpoint; going on from the local store", "offset", pos.Offset, "resume", pos.Resume)
 	return c, nil
@@ -182,19 +198,6 @@ func forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, st
 	}
 	log.Warn("the local store holds records that the log has lost; rebuilding the partition from the log", "offset", pos.Offset, "log_until", ends[tp])
 	return store.Drop()
-}
-
-// beyond is the error of a checkpoint whose O lies above where the log that it was committed for ends, though that may have been written on since.
-func beyond(tp kafka.TopicPartition, c state.Checkpoint, until int64) error {
-	return fmt.Errorf("%w: %s is at offset %d and the log has lost what lay from %d on (unclean leader election, power loss, or a restored broker); with `--accept-loss` it goes on from there",
-		ErrBeyondLog, tp, c.Offset, until)
-}
-
-// goneBack is a checkpoint for a log that has lost what lay from an offset on. What is written there now was never accepted, and is late where its key is
-// at or below W. What lies below is pending or resolved as it was, but for what a record had said of it that is lost.
-func goneBack(c state.Checkpoint, until int64) state.Checkpoint {
-	c.Offset, c.LowWater, c.Appended = until, min(c.LowWater, until), true
-	return c
 }
 
 // storeCovers reports whether the local store holds everything that is pending below the log's

@@ -8,7 +8,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // When the checkpoint of a group has expired and the parser of the route changes at once, what only memory held is read by the parser that it was
@@ -106,4 +108,44 @@ func TestStoreOfAnotherGroup(t *testing.T) {
 	if pos, ok := other.Position(); !ok || pos.Offset != 9 {
 		t.Errorf("the other group's part is at %+v, %v", pos, ok)
 	}
+}
+
+// The store of a group without a checkpoint may hold what the log has lost: the partition stops, or goes on from where the log was cut.
+func TestCutBelowTheStore(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		l := testLane(t, func(c *Config) { c.AcceptLoss = accept })
+		p := livePartition(t, l)
+		l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, ms(farMs), "orders"))
+		l.happened(p.take(testNow, nil, 10, anyBytes))
+		if err := p.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		until := int64(1)
+		again, _, err := (&restore{kit: &l.kit}).make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{High: 10}, ended: &until})
+		switch {
+		case !accept && !errors.Is(err, ErrBeyondLog):
+			t.Errorf("error %v, want %v", err, ErrBeyondLog)
+		case accept && (err != nil || again.Marks().Committed.Offset != 1 || again.Marks().Committed.LowWater != 1):
+			t.Errorf("error %v, checkpoint %+v", err, again.Marks().Committed)
+		}
+	}
+}
+
+// What a queue has sighted is what was there then: a record that was written at the same offset after the log had been cut counts by its own timestamp.
+func TestSightingOfWhatTheLogHasLost(t *testing.T) {
+	l := testLane(t, func(c *Config) {
+		r := testRoute(false)
+		r.Target, r.Delay = "orders", time.Hour
+		c.Routes = []topics.Route{r}
+	})
+	md, err := state.Checkpoint{TopicID: testID.Short(), Offset: 5, LowWater: 5, Watermark: state.Key{Due: testNow - 1, Seq: 20}}.Metadata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := int64(10)
+	p, _, err := (&restore{kit: &l.kit}).make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: 5, Metadata: md}, bounds: kafka.Bounds{High: 30}, ended: &until})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "sighted up to", p.Marks().Committed.Watermark, state.Key{Due: testNow - 1, Seq: 10})
 }
