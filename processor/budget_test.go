@@ -271,7 +271,7 @@ func TestStandbysPauseReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeReader()
-	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), 0); err != nil {
+	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), kafka.Bounds{}); err != nil {
 		t.Fatal(err)
 	}
 	b := s.m[testTP]

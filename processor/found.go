@@ -182,11 +182,19 @@ func (k *kit) storeEpoch(tp kafka.TopicPartition, id kafka.TopicID) int32 {
 	return state.NoEpoch
 }
 
+// comparable is a leader epoch, or state.NoEpoch where brokers cannot be asked where it ends.
+func (s *shared) comparable(epoch int32) int32 {
+	if s.epochs.Load() {
+		return epoch
+	}
+	return state.NoEpoch
+}
+
 // forgetLost empties a store that holds what the log has lost since, and been written on: by offsets alone it would fit a checkpoint, and be taken for what
 // is there now. holds is an epoch of which it is known that the log has it up to O.
-func forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, store *state.Partition, c state.Checkpoint, holds int32, log *slog.Logger) error {
+func (s *shared) forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, store *state.Partition, c state.Checkpoint, holds int32, high int64, log *slog.Logger) error {
 	pos, ok := store.Position()
-	if !ok || pos.Epoch == holds || pos.Epoch == state.NoEpoch || !pending.Fits(pos, c) {
+	if !ok || pos.Epoch == holds || s.comparable(pos.Epoch) == state.NoEpoch || !pending.Fits(pos, c) {
 		return nil
 	}
 	ends, err := kafka.AskEpochs(ctx, cl, map[kafka.TopicPartition]int32{tp: pos.Epoch})
@@ -195,6 +203,9 @@ func forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicPartition, st
 	}
 	if end, known := ends[tp]; !known || pos.Offset <= end {
 		return nil
+	}
+	if tells, err := kafka.TellsEpochs(ctx, cl, tp, high); err != nil || !tells {
+		return err
 	}
 	log.Warn("the local store holds records that the log has lost; rebuilding the partition from the log", "offset", pos.Offset, "log_until", ends[tp])
 	return store.Drop()

@@ -52,24 +52,25 @@ func TestStoreOfWhatTheLogHasLost(t *testing.T) {
 		epoch int32 // of the store
 		holds int32 // of the checkpoint
 		end   int64 // what the broker says; -1: it does not know that epoch
+		last  int64 // and of its own epoch
+		mute  bool  // brokers cannot be asked
 		kept  bool
 	}{
-		{"cut below", 4, 5, 49, false},
-		{"cut above", 4, 5, 50, true},
-		{"not known any more", 4, 5, -1, true},
-		{"of the checkpoint's epoch", 5, 5, 0, true},
-		{"of no epoch", state.NoEpoch, 5, 0, true},
+		{"cut below", 4, 5, 49, 60, false, false},
+		{"cut above", 4, 5, 50, 60, false, true},
+		{"not known any more", 4, 5, -1, 60, false, true},
+		{"of the checkpoint's epoch", 5, 5, 0, 60, false, true},
+		{"of no epoch", state.NoEpoch, 5, 0, 60, false, true},
+		{"the answer is 0 whatever is asked", 4, 5, 0, 0, false, true},
+		{"nobody can be asked", 4, 5, 49, 60, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
-			w.answer(kmsg.OffsetForLeaderEpoch, func(req kmsg.Request) (kmsg.Response, error) {
-				of := req.(*kmsg.OffsetForLeaderEpochRequest).Topics[0]
-				resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
-				rt, p := kmsg.NewOffsetForLeaderEpochResponseTopic(), kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
-				p.Partition, p.LeaderEpoch, p.EndOffset = of.Partitions[0].Partition, of.Partitions[0].LeaderEpoch, c.end
-				rt.Topic, rt.Partitions = of.Topic, append(rt.Partitions, p)
-				resp.Topics = append(resp.Topics, rt)
-				return resp, nil
+			w.epochs(func(epoch int32) int64 {
+				if epoch == c.epoch {
+					return c.end
+				}
+				return c.last // of the leader itself
 			})
 			store, err := l.store.Partition(l.partitionID(testTP, testID))
 			if err != nil {
@@ -78,7 +79,8 @@ func TestStoreOfWhatTheLogHasLost(t *testing.T) {
 			if err := store.Commit(state.Position{Resume: 60, Offset: 50, Epoch: c.epoch}); err != nil {
 				t.Fatal(err)
 			}
-			if err := forgetLost(t.Context(), l.reader, testTP, store, state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, l.log); err != nil {
+			l.epochs.Store(!c.mute)
+			if err := l.forgetLost(t.Context(), l.reader, testTP, store, state.Checkpoint{Offset: 60, LowWater: 60}, c.holds, 60, l.log); err != nil {
 				t.Fatal(err)
 			}
 			_, kept := store.Position()
@@ -148,4 +150,70 @@ func TestSightingOfWhatTheLogHasLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal(t, "sighted up to", p.Marks().Committed.Watermark, state.Key{Due: testNow - 1, Seq: 10})
+}
+
+// epochs has a broker say where leader epochs end.
+func (w *wiretap) epochs(end func(epoch int32) int64) {
+	w.answer(kmsg.OffsetForLeaderEpoch, func(req kmsg.Request) (kmsg.Response, error) {
+		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		for _, of := range req.(*kmsg.OffsetForLeaderEpochRequest).Topics {
+			rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+			rt.Topic = of.Topic
+			for _, asked := range of.Partitions {
+				p := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				p.Partition, p.LeaderEpoch, p.EndOffset = asked.Partition, asked.LeaderEpoch, end(asked.LeaderEpoch)
+				rt.Partitions = append(rt.Partitions, p)
+			}
+			resp.Topics = append(resp.Topics, rt)
+		}
+		return resp, nil
+	})
+}
+
+// What says that a log was cut is believed of a leader that says of its own epoch that it ends where the log does.
+func TestLookUpAsksTwice(t *testing.T) {
+	const own = 0 // the leader's epoch
+	for _, c := range []struct {
+		name         string
+		epoch        int32
+		end, last    int64 // of the checkpoint's epoch, and of the leader's own
+		asked        int
+		ended, found int64 // -1: not known
+	}{
+		{"it was not cut", 7, 5, 5, 1, 5, 7},
+		{"it was cut", 7, 3, 5, 2, 3, 7},
+		{"the answer is 0 whatever is asked", 7, 0, 0, 2, -1, -1},
+		{"it is not known", 7, -1, 5, 1, -1, -1},
+		{"the checkpoint bears none", -1, 3, 5, 0, -1, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			l.epochs.Store(true)
+			asked := 0
+			w.epochs(func(epoch int32) int64 {
+				if asked++; epoch == own {
+					return c.last
+				}
+				return c.end
+			})
+			cl := w.client(t)
+			for range 5 {
+				if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: testTopic, Partition: testTP.Partition}).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			of := map[kafka.TopicPartition]found{testTP: {id: testID, fetched: kafka.Fetched{Offset: 4, Epoch: c.epoch}}}
+			lacking, err := (&restore{kit: &l.kit}).lookUp(t.Context(), of)
+			if err != nil || lacking != nil {
+				t.Fatal(lacking, err)
+			}
+			ended := int64(-1)
+			if f := of[testTP]; f.ended != nil {
+				ended = *f.ended
+			}
+			equal(t, "where it ended", ended, c.ended)
+			equal(t, "epoch", int64(of[testTP].fetched.Epoch), c.found)
+			equal(t, "questions", asked, c.asked)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -24,6 +25,7 @@ type shared struct {
 	counters *counters
 	store    *storage
 	assigned assignedSet
+	epochs   atomic.Bool     // brokers can be asked where leader epochs end
 	uneven   wait.Wake       // asked by the standbys for a rebalance
 	settings wait.Wake       // asked by lanes to look at the settings of delay topics: partitions were assigned
 	until    context.Context // ends before the time for the shutdown is over: nothing waits for brokers any more

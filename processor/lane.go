@@ -106,9 +106,11 @@ func (l *lane) run(ctx context.Context) error {
 
 // work joins the group when there is a producer to deliver with, and does what the lane is for until ctx ends.
 func (l *lane) work(ctx context.Context) (err error) {
-	if err = kafka.AwaitVersions(ctx, l.reader, l.cfg.Guarantee == ExactlyOnce, l.log); err != nil || ctx.Err() != nil {
+	epochs, err := kafka.AwaitVersions(ctx, l.reader, l.cfg.Guarantee == ExactlyOnce, l.log)
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
+	l.epochs.Store(epochs)
 	if err = l.producers.start(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}

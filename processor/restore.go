@@ -175,7 +175,7 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found)
 			f.fetched.Epoch = r.storeEpoch(tp, f.id)
 			of[tp] = f
 		}
-		epochs[tp] = f.fetched.Epoch
+		epochs[tp] = r.comparable(f.fetched.Epoch)
 	}
 	var ends map[kafka.TopicPartition]int64
 	var unknown error
@@ -187,21 +187,37 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found)
 	}
 	for tp, f := range of {
 		end, known := ends[tp]
-		switch f.bounds = bounds[tp]; {
-		case f.bounds.Err != nil:
-			lacking = f.bounds.Err
-			delete(of, tp)
-		case !known && unknown != nil && f.fetched.Epoch >= 0:
-			lacking = unknown
-			delete(of, tp)
-		default:
-			if known {
-				f.ended = &end
-			}
-			of[tp] = f
+		f.bounds = bounds[tp]
+		why := f.bounds.Err
+		if why == nil && !known && epochs[tp] >= 0 {
+			why = unknown
 		}
+		if why == nil && known {
+			f.ended, why = r.believed(ctx, tp, f, end)
+		}
+		if why != nil {
+			lacking = why
+			delete(of, tp)
+			continue
+		}
+		if f.ended == nil {
+			f.fetched.Epoch = state.NoEpoch
+		}
+		of[tp] = f
 	}
 	return lacking, nil
+}
+
+// believed is where an epoch ends, or nil where its leader does not tell how it is: what says that a log was cut is worth a second question.
+func (r *restore) believed(ctx context.Context, tp kafka.TopicPartition, f found, end int64) (*int64, error) {
+	if f.fetched.Offset >= 0 && f.fetched.Offset <= end || end >= f.bounds.High {
+		return &end, nil
+	}
+	tells, err := kafka.TellsEpochs(ctx, r.reader, tp, f.bounds.High)
+	if err != nil || !tells {
+		return nil, err
+	}
+	return &end, nil
 }
 
 // fence ends the transactions of the writers that hold the checkpoints of partitions. An
@@ -333,7 +349,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 			return nil
 		}
 	}
-	if err := forgetLost(ctx, r.reader, p.tp, store, c, c.Epoch, p.log); err != nil {
+	if err := r.forgetLost(ctx, r.reader, p.tp, store, c, c.Epoch, p.logEnd, p.log); err != nil {
 		return p.describe("open the store of", err)
 	}
 	got, err := pending.Inherit(ctx.Err, p.route, store, c, p.logStart, p.logEnd)

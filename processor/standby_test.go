@@ -280,14 +280,14 @@ func TestStandbysLeaveLanesAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.open(t.Context(), testTP, testID, c, 0); err != nil || s.m[testTP] != nil {
+	if err := s.open(t.Context(), testTP, testID, c, kafka.Bounds{}); err != nil || s.m[testTP] != nil {
 		t.Fatalf("a lane's partition is followed: %v, error %v", s.m[testTP], err)
 	}
 	if err := store.Commit(state.Position{Epoch: state.NoEpoch}); err != nil {
 		t.Errorf("the lane cannot use its store any more: %v", err)
 	}
 	l.assigned.forget(l.n, testTP)
-	if err := s.open(t.Context(), testTP, testID, c, 0); err != nil || s.m[testTP] == nil {
+	if err := s.open(t.Context(), testTP, testID, c, kafka.Bounds{}); err != nil || s.m[testTP] == nil {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
 	b := s.m[testTP]
@@ -333,7 +333,7 @@ func TestStandbyWaitsForItsLane(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeReader()
-	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), 0); err != nil || s.m[testTP] == nil {
+	if err := s.open(t.Context(), testTP, testID, checkpointAt(l, state.Checkpoint{Offset: 1}), kafka.Bounds{}); err != nil || s.m[testTP] == nil {
 		t.Fatalf("the partition is not followed: error %v", err)
 	}
 	s.reading[testTP] = true

@@ -164,21 +164,21 @@ func (s *standbys) begin(ctx context.Context, tp kafka.TopicPartition, id kafka.
 	if err := bounds[tp].Err; err != nil {
 		return err
 	}
-	return s.open(ctx, tp, id, c, bounds[tp].Start)
+	return s.open(ctx, tp, id, c, bounds[tp])
 }
 
 // open starts a standby. Counting what the store holds may take long and is done without the lock;
 // a lane that takes the partition over meanwhile ends the handle.
-func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint, logStart int64) error {
+func (s *standbys) open(ctx context.Context, tp kafka.TopicPartition, id kafka.TopicID, c state.Checkpoint, bounds kafka.Bounds) error {
 	b := &standby{tp: tp, id: id, mark: s.mark(tp, id), route: s.routes[tp.Topic], log: s.log.With("topic", tp.Topic, "partition", tp.Partition)}
 	var err error
 	if b.store, err = s.openUnlessOurs(s.partitionID(tp, id)); b.store == nil || err != nil {
 		return err
 	}
-	if err := forgetLost(ctx, s.reader, tp, b.store, c, state.NoEpoch, b.log); err != nil {
+	if err := s.forgetLost(ctx, s.reader, tp, b.store, c, state.NoEpoch, bounds.High, b.log); err != nil {
 		return err
 	}
-	if err := b.open(ctx, c, logStart); err != nil {
+	if err := b.open(ctx, c, bounds.Start); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -238,8 +238,7 @@ func (s *standbys) steer() {
 			if add[tp.Topic] == nil {
 				add[tp.Topic] = map[int32]kgo.Offset{}
 			}
-			m := b.Marks()
-			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(m.Position).WithEpoch(m.Committed.Epoch)
+			add[tp.Topic][tp.Partition] = kgo.NewOffset().At(b.Marks().Position)
 			s.reading[tp] = true
 		case reads && pause:
 			s.reader.PauseFetchPartitions(tp.Alone())

@@ -2,12 +2,14 @@ package kafka
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // Where the log of a leader was given up is where the next one's begins.
@@ -48,6 +50,11 @@ func TestAskEpochs(t *testing.T) {
 		}
 		if _, is := ends[other]; end != want || is {
 			t.Errorf("epoch %d ends at %d, want %d; of a partition that was not asked for: %v", epoch, end, want, is)
+		}
+	}
+	for high, want := range map[int64]bool{5: true, 6: false} { // a leader whose log ends at 5
+		if tells, err := TellsEpochs(t.Context(), cl, tp, high); err != nil || tells != want {
+			t.Errorf("with a high watermark of %d it tells how epochs are: %v, %v", high, tells, err)
 		}
 	}
 	c.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -96,5 +103,26 @@ func TestCommitsBearEpochs(t *testing.T) {
 	}
 	if len(got) != 2 || got[0] != 4 || got[1] != 4 {
 		t.Errorf("epochs are %v, want 4 twice", got)
+	}
+}
+
+// Brokers are asked for ends of leader epochs where the right to Describe a topic is enough for that.
+func TestAwaitVersionsSaysOfEpochs(t *testing.T) {
+	for version, want := range map[int16]bool{2: false, 3: true} {
+		speaks := kversion.Stable()
+		speaks.SetMaxKeyVersion(int16(kmsg.OffsetForLeaderEpoch), version)
+		c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.MaxVersions(speaks))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if epochs, err := AwaitVersions(t.Context(), cl, true, slog.New(slog.DiscardHandler)); err != nil || epochs != want {
+			t.Errorf("version %d: %v, %v", version, epochs, err)
+		}
 	}
 }

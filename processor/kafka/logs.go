@@ -128,6 +128,35 @@ func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32)
 	return ends, err
 }
 
+// TellsEpochs reports whether the leader of a partition tells ends of leader epochs as they are: its own ends where the log does, at or above a high
+// watermark that was heard before. There are services that answer 0 whatever is asked.
+func TellsEpochs(ctx context.Context, cl *kgo.Client, tp TopicPartition, high int64) (bool, error) {
+	md, err := kadm.NewClient(cl).Metadata(ctx, tp.Topic)
+	if err != nil {
+		return false, fmt.Errorf("leader epoch of %s: %w", tp, err)
+	}
+	of := md.Topics[tp.Topic].Partitions[tp.Partition]
+	if of.LeaderEpoch < 0 {
+		return false, nil
+	}
+	req := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	t, p := kmsg.NewOffsetForLeaderEpochRequestTopic(), kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	p.Partition, p.CurrentLeaderEpoch, p.LeaderEpoch = tp.Partition, of.LeaderEpoch, of.LeaderEpoch // fenced, where there is a newer leader
+	t.Topic, t.Partitions = tp.Topic, append(t.Partitions, p)
+	req.ReplicaID, req.Topics = -1, append(req.Topics, t)
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil && (len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1) {
+		err = kerr.UnknownTopicOrPartition
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+	}
+	if err != nil {
+		return false, fmt.Errorf("end of leader epoch %d of %s: %w", of.LeaderEpoch, tp, err)
+	}
+	return resp.Topics[0].Partitions[0].EndOffset >= high, nil
+}
+
 // BoundsOf asks the leader of one partition where its log begins and ends. AskBounds asks of whole topics.
 func BoundsOf(ctx context.Context, leader *kgo.Broker, tp TopicPartition) (b Bounds, err error) {
 	const earliest, latest = -2, -1

@@ -27,22 +27,24 @@ var needed = []struct {
 	transactions bool   // for them alone
 }{
 	{kmsg.Metadata, 10, "ids of topics: without them no client can tell a topic that was deleted and made anew from the one before, and its records would be taken for delivered", "2.8", false},
-	{kmsg.OffsetForLeaderEpoch, 2, "ends of leader epochs (KIP-320): without them what is written to a log that has lost its end is taken for what was lost", "2.1", false},
 	{kmsg.OffsetFetch, 7, "stable offsets (KIP-447): without them a takeover misses what an open transaction commits", "2.5", true},
 	{kmsg.TxnOffsetCommit, 3, "the group's members in transactions (KIP-447): without them a process that has lost its partitions can still commit", "2.5", true},
 }
 
-// AwaitVersions returns nil when brokers have answered that they speak what is needed, for transactions too if they are used, or when ctx
-// has ended. Otherwise it returns ErrBrokersTooOld.
-func AwaitVersions(ctx context.Context, cl *kgo.Client, transactions bool, log *slog.Logger) error {
+// epochsVersion is that of OffsetForLeaderEpoch from which on the right to Describe a topic is enough (KIP-320, KAFKA-8422).
+const epochsVersion = 3
+
+// AwaitVersions returns when brokers have answered that they speak what is needed, for transactions too if they are used, or when ctx
+// has ended; and whether all of them can be asked for ends of leader epochs. Otherwise it returns ErrBrokersTooOld.
+func AwaitVersions(ctx context.Context, cl *kgo.Client, transactions bool, log *slog.Logger) (epochs bool, err error) {
 	said := ""
 	for try := 0; ; try++ {
-		err := askVersions(ctx, cl, transactions)
+		epochs, err := askVersions(ctx, cl, transactions)
 		if err == nil || errors.Is(err, ErrBrokersTooOld) {
-			return err
+			return epochs, err
 		}
 		if ctx.Err() != nil {
-			return nil // told to stop, which is no failure
+			return false, nil // told to stop, which is no failure
 		}
 		pause := wait.Growing(try, 250*time.Millisecond, wait.MostRest)
 		if err.Error() != said {
@@ -50,20 +52,21 @@ func AwaitVersions(ctx context.Context, cl *kgo.Client, transactions bool, log *
 			said = err.Error()
 		}
 		if !wait.For(ctx, pause) {
-			return nil
+			return false, nil
 		}
 	}
 }
 
 // askVersions asks every broker that is known by now; those that do not answer may be asked by another
 // process, or by this one when it starts the next time.
-func askVersions(ctx context.Context, cl *kgo.Client, transactions bool) error {
+func askVersions(ctx context.Context, cl *kgo.Client, transactions bool) (epochs bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	if err := cl.Ping(ctx); err != nil {
-		return err
+		return false, err
 	}
 	answered := false
+	epochs = true
 	var last error
 	for _, b := range cl.DiscoveredBrokers() {
 		speaks, err := versionsOf(ctx, b)
@@ -72,14 +75,15 @@ func askVersions(ctx context.Context, cl *kgo.Client, transactions bool) error {
 			continue
 		}
 		answered = true
+		epochs = epochs && speaks[kmsg.OffsetForLeaderEpoch] >= epochsVersion
 		if err := tooOld(speaks, transactions); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if !answered {
-		return fmt.Errorf("no broker has answered: %w", last)
+		return false, fmt.Errorf("no broker has answered: %w", last)
 	}
-	return nil
+	return epochs, nil
 }
 
 // versionsOf asks a broker for the newest version of each request that it speaks.
