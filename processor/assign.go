@@ -199,7 +199,7 @@ func (l *lane) adopt(ctx context.Context, r restored) {
 	}
 	m := p.Marks()
 	p.progress.from = m.Start
-	l.reading.add(p.tp, m.Start, l.comparable(m.Committed.Epoch))
+	l.reading.add(p.tp, m.Start, p.told)
 	l.log.Info("partition restored; catching up", "topic", p.tp.Topic, "partition", p.tp.Partition,
 		"offset", m.Committed.Offset, "watermark", m.Committed.Watermark, "low_water", m.Committed.LowWater, "start", m.Start, "end", p.logEnd)
 	l.events.tell(Event{Kind: EventRestored, LowWater: m.Committed.LowWater, Start: m.Start}, p.tp)

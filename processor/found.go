@@ -45,7 +45,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 		tp: tp, id: f.id, mark: r.mark(tp, f.id), route: r.routes[tp.Topic], stats: r.counters.topics[tp.Topic], since: r.began,
 		log:      r.log.With("topic", tp.Topic, "partition", tp.Partition),
 		phase:    PhaseCatchUp,
-		logStart: f.bounds.Start, endAsked: f.bounds.Asked,
+		logStart: f.bounds.Start, endAsked: f.bounds.Asked, told: state.NoEpoch,
 	}
 	c, err := r.checkpointOf(p, f)
 	if err != nil {
@@ -54,8 +54,11 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 	if p.route.Delay > 0 && c.LowWater == c.Offset { // what was sighted there is not what was written there since
 		c.Watermark.Seq = min(c.Watermark.Seq, f.until())
 	}
-	claim = f.fetched.Offset < 0 || c.Writer != r.writer
+	claim = f.fetched.Offset < 0 || c.Writer != r.writer || c.Offset != f.fetched.Offset
 	c.Writer = r.writer
+	if f.ended != nil {
+		p.told = c.Epoch
+	}
 	if parsers := pending.WithParser(c, p.route.Spec(), f.bounds.High); !slices.Equal(parsers, c.Parsers) {
 		was := c.Parsers
 		c.Parsers = parsers
@@ -103,8 +106,8 @@ func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 }
 
 // cut sorts what can be done when O lies above where the log that it was committed for ends, though that may have been written on since. What is
-// written there now was never accepted, and is late where its key is at or below W. What lies below is pending or resolved as it was, but for what a
-// record had said of it that is lost.
+// written there now was never accepted, and is late where its key is at or below W. What lies below is pending or resolved as it was, but for what
+// records have said of it that are lost.
 func (k *kit) cut(p *partition, c state.Checkpoint, f found) (state.Checkpoint, error) {
 	until := f.until()
 	if !k.cfg.AcceptLoss {
@@ -113,6 +116,12 @@ func (k *kit) cut(p *partition, c state.Checkpoint, f found) (state.Checkpoint, 
 	}
 	p.log.Error("going on although the log has lost records that were accepted", "offset", c.Offset, "log_until", until)
 	c.Offset, c.LowWater, c.Appended = until, min(c.LowWater, until), true
+	for i := range c.Parsers { // what held from there on holds for what is written there now
+		c.Parsers[i].From = min(c.Parsers[i].From, until)
+	}
+	for len(c.Parsers) > 1 && c.Parsers[len(c.Parsers)-2].From == until {
+		c.Parsers = slices.Delete(c.Parsers, len(c.Parsers)-2, len(c.Parsers)-1)
+	}
 	if c.LowWater < f.bounds.Start {
 		return k.truncated(p, c, f.bounds.Start)
 	}
@@ -201,7 +210,7 @@ func (s *shared) forgetLost(ctx context.Context, cl *kgo.Client, tp kafka.TopicP
 	if err != nil {
 		return err
 	}
-	if end, known := ends[tp]; !known || pos.Offset <= end {
+	if end := ends[tp]; end < 0 || pos.Offset <= end {
 		return nil
 	}
 	if tells, err := kafka.TellsEpochs(ctx, cl, tp, high); err != nil || !tells {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -174,17 +175,19 @@ func (w *wiretap) epochs(end func(epoch int32) int64) {
 func TestLookUpAsksTwice(t *testing.T) {
 	const own = 0 // the leader's epoch
 	for _, c := range []struct {
-		name         string
-		epoch        int32
-		end, last    int64 // of the checkpoint's epoch, and of the leader's own
-		asked        int
-		ended, found int64 // -1: not known
+		name      string
+		epoch     int32
+		end, last int64 // of the checkpoint's epoch, and of the leader's own
+		asked     int
+		ended     int64 // -1: not known
+		lacking   error
 	}{
-		{"it was not cut", 7, 5, 5, 1, 5, 7},
-		{"it was cut", 7, 3, 5, 2, 3, 7},
-		{"the answer is 0 whatever is asked", 7, 0, 0, 2, -1, -1},
-		{"it is not known", 7, -1, 5, 1, -1, -1},
-		{"the checkpoint bears none", -1, 3, 5, 0, -1, -1},
+		{"it was not cut", 7, 5, 5, 1, 5, nil},
+		{"it was cut", 7, 3, 5, 2, 3, nil},
+		{"the answer is 0 whatever is asked", 7, 0, 0, 2, -1, nil},
+		{"a leader of before says so", 7, 3, 4, 2, -1, kerr.NotLeaderForPartition},
+		{"it is not known", 7, -1, 5, 1, -1, nil},
+		{"the checkpoint bears none", -1, 3, 5, 0, -1, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
@@ -204,7 +207,7 @@ func TestLookUpAsksTwice(t *testing.T) {
 			}
 			of := map[kafka.TopicPartition]found{testTP: {id: testID, fetched: kafka.Fetched{Offset: 4, Epoch: c.epoch}}}
 			lacking, err := (&restore{kit: &l.kit}).lookUp(t.Context(), of)
-			if err != nil || lacking != nil {
+			if err != nil || !errors.Is(lacking, c.lacking) {
 				t.Fatal(lacking, err)
 			}
 			ended := int64(-1)
@@ -212,8 +215,23 @@ func TestLookUpAsksTwice(t *testing.T) {
 				ended = *f.ended
 			}
 			equal(t, "where it ended", ended, c.ended)
-			equal(t, "epoch", int64(of[testTP].fetched.Epoch), c.found)
+			if _, is := of[testTP]; is != (c.lacking == nil) {
+				t.Errorf("among what was found: %v", is)
+			}
 			equal(t, "questions", asked, c.asked)
 		})
 	}
+}
+
+// Where a log was cut below the place from which on another parser holds, what is written there now is read by that.
+func TestCutReadsByTheNewestParser(t *testing.T) {
+	l := testLane(t, func(c *Config) { c.AcceptLoss = true })
+	p := &partition{tp: testTP, id: testID, log: l.log}
+	c := state.Checkpoint{Offset: 100, LowWater: 20, Parsers: []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 92, Spec: "p1+1"}, {From: 95, Spec: "p1+2"}}}
+	until := int64(90)
+	got, err := l.cut(p, c, found{bounds: kafka.Bounds{High: 120}, ended: &until})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equals(t, "parsers", got.Parsers, []state.ParserEpoch{{From: 0, Spec: "p1"}, {From: 90, Spec: "p1+2"}})
 }

@@ -36,6 +36,7 @@ type partition struct {
 	writing    writing
 	progress   progress
 	logStart   int64
+	told       int32 // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
 	logEnd     int64 // E, as last asked
 	endAsked   time.Time
 	endSlow    time.Duration // how long it took at least to be told, twice in a row

@@ -189,19 +189,17 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found)
 		end, known := ends[tp]
 		f.bounds = bounds[tp]
 		why := f.bounds.Err
-		if why == nil && !known && epochs[tp] >= 0 {
+		switch {
+		case why != nil || epochs[tp] < 0:
+		case !known:
 			why = unknown
-		}
-		if why == nil && known {
+		case end >= 0:
 			f.ended, why = r.believed(ctx, tp, f, end)
 		}
 		if why != nil {
 			lacking = why
 			delete(of, tp)
 			continue
-		}
-		if f.ended == nil {
-			f.fetched.Epoch = state.NoEpoch
 		}
 		of[tp] = f
 	}
@@ -349,7 +347,7 @@ func (r *restore) openStore(ctx context.Context, p *partition) error {
 			return nil
 		}
 	}
-	if err := r.forgetLost(ctx, r.reader, p.tp, store, c, c.Epoch, p.logEnd, p.log); err != nil {
+	if err := r.forgetLost(ctx, r.reader, p.tp, store, c, p.told, p.logEnd, p.log); err != nil {
 		return p.describe("open the store of", err)
 	}
 	got, err := pending.Inherit(ctx.Err, p.route, store, c, p.logStart, p.logEnd)

@@ -133,7 +133,7 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 	if err != nil {
 		return nil, fmt.Errorf("list end offsets: %w", err)
 	}
-	epochs := epochEnds(ctx, adm, committed)
+	cut := cuts(ctx, adm, committed, details, ends)
 	var rows []checkpointRow
 	var unasked []error
 	for _, topic := range names {
@@ -147,8 +147,8 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 			}
 			c, ok := committed.Lookup(topic, p)
 			row.judge(c, ok, detail.ID)
-			if e, asked := epochs[topic][p]; asked && e.Err == nil && e.EndOffset >= 0 && e.EndOffset < c.At && row.Problem == "" {
-				row.Problem = fmt.Sprintf("the log has lost what lay from %d on", e.EndOffset)
+			if until, is := cut[topic][p]; is && row.Problem == "" {
+				row.Problem = fmt.Sprintf("the log has lost what lay from %d on", until)
 			}
 			rows = append(rows, row)
 		}
@@ -159,14 +159,15 @@ func readCheckpoints(ctx context.Context, adm *kadm.Client, s settings, only []s
 // epochPatience is how long brokers may take to say where leader epochs end: a partition without a leader has been waited for by then.
 const epochPatience = 3 * time.Second
 
-// epochEnds are where in the logs the leader epochs of what was committed end (KIP-320). What is not answered is left out.
-func epochEnds(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses) kadm.OffsetsForLeaderEpochs {
+// epochEnds are where leader epochs end in logs (KIP-320): of says of which offset response, or partition, which one is meant; -1: none. What is not
+// answered is left out.
+func epochEnds(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses, of func(kadm.OffsetResponse) int32) kadm.OffsetsForLeaderEpochs {
 	ctx, cancel := context.WithTimeout(ctx, epochPatience)
 	defer cancel()
 	var ask kadm.OffsetForLeaderEpochRequest
 	committed.Each(func(o kadm.OffsetResponse) {
-		if o.Err == nil && o.LeaderEpoch >= 0 {
-			ask.Add(o.Topic, o.Partition, o.LeaderEpoch)
+		if epoch := of(o); o.Err == nil && epoch >= 0 {
+			ask.Add(o.Topic, o.Partition, epoch)
 		}
 	})
 	if len(ask) == 0 {
@@ -174,6 +175,33 @@ func epochEnds(ctx context.Context, adm *kadm.Client, committed kadm.OffsetRespo
 	}
 	got, _ := adm.OffsetForLeaderEpoch(ctx, ask)
 	return got
+}
+
+// cuts are from where on logs have lost what was accepted, by topic and partition. A leader is believed that says of its own epoch that it ends where the log
+// does: there are services that say 0 whatever is asked.
+func cuts(ctx context.Context, adm *kadm.Client, committed kadm.OffsetResponses, details kadm.TopicDetails, ends kadm.ListedOffsets) map[string]map[int32]int64 {
+	asked := epochEnds(ctx, adm, committed, func(o kadm.OffsetResponse) int32 { return o.LeaderEpoch })
+	cut := func(o kadm.OffsetResponse) bool {
+		e, ok := asked[o.Topic][o.Partition]
+		return ok && e.Err == nil && e.EndOffset >= 0 && e.EndOffset < o.At
+	}
+	own := epochEnds(ctx, adm, committed, func(o kadm.OffsetResponse) int32 {
+		if !cut(o) {
+			return -1
+		}
+		return details[o.Topic].Partitions[o.Partition].LeaderEpoch
+	})
+	out := map[string]map[int32]int64{}
+	committed.Each(func(o kadm.OffsetResponse) {
+		end, listed := ends.Lookup(o.Topic, o.Partition)
+		if of, ok := own[o.Topic][o.Partition]; cut(o) && ok && of.Err == nil && listed && end.Err == nil && of.EndOffset >= end.Offset {
+			if out[o.Topic] == nil {
+				out[o.Topic] = map[int32]int64{}
+			}
+			out[o.Topic][o.Partition] = asked[o.Topic][o.Partition].EndOffset
+		}
+	})
+	return out
 }
 
 // listed are the offsets that brokers have told, if any has.

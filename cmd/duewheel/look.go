@@ -274,7 +274,7 @@ func (v *view) advise(err error, topic string) error {
 	case errors.Is(err, state.ErrNotOurs):
 		return fmt.Errorf("%w: is %s the group that runs there (-g)? If so, `duewheel checkpoints` tells what is committed, and `duewheel checkpoints reset` chooses the way on", err, v.Group)
 	case errors.Is(err, ahead.ErrBeyondLog):
-		return fmt.Errorf("%w: records that were accepted are gone; `duewheel checkpoints reset` chooses the way on", err)
+		return fmt.Errorf("%w: records that were accepted are gone; `duewheel run --accept-loss` goes on from where the log was cut", err)
 	}
 	return err // of an unknown version or parser it says itself what to do
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -53,9 +54,20 @@ func TestAskEpochs(t *testing.T) {
 		}
 	}
 	for high, want := range map[int64]bool{5: true, 6: false} { // a leader whose log ends at 5
-		if tells, err := TellsEpochs(t.Context(), cl, tp, high); err != nil || tells != want {
+		if tells, err := TellsEpochs(t.Context(), cl, tp, high); tells != want || (err == nil) != want {
 			t.Errorf("with a high watermark of %d it tells how epochs are: %v, %v", high, tells, err)
 		}
+	}
+	c.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+		rt, rp := kmsg.NewOffsetForLeaderEpochResponseTopic(), kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+		rp.ErrorCode, rp.EndOffset = kerr.InvalidRequest.Code, -1
+		rt.Topic, rt.Partitions = testTopic, append(rt.Partitions, rp)
+		resp.Topics = append(resp.Topics, rt)
+		return resp, nil, true // once
+	})
+	if ends, err := AskEpochs(t.Context(), cl, map[TopicPartition]int32{tp: first.Epoch}); err != nil || ends[tp] != -1 {
+		t.Errorf("refused: %v, %v", ends, err)
 	}
 	c.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()

@@ -100,8 +100,8 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 }
 
 // AskEpochs asks of partitions where in their logs a leader epoch ends, and older ones do (KIP-320): what lies below was read from a leader of that epoch
-// as it is there now, and an offset above was read from one whose log has been given up since. It is absent where no leader knows. The error is that
-// one has not answered.
+// as it is there now, and an offset above was read from one whose log has been given up since. An end of -1 is that of an epoch of which the leader does not
+// know, or does not want to tell; what is absent was not answered, and is worth another try, or was not asked for. The error is about those.
 func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32) (ends map[TopicPartition]int64, err error) {
 	var ask kadm.OffsetForLeaderEpochRequest
 	for tp, epoch := range of {
@@ -114,18 +114,30 @@ func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32)
 		return ends, nil
 	}
 	got, err := patient(cl).OffsetForLeaderEpoch(ctx, ask)
+	if refused(err) {
+		for tp := range of {
+			ends[tp] = -1
+		}
+		return ends, nil
+	}
 	for tp, epoch := range of {
 		switch e, ok := got[tp.Topic][tp.Partition]; {
 		case epoch < 0:
-		case err == nil && !ok:
-			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, kerr.LeaderNotAvailable)
-		case ok && e.Err != nil:
+		case ok && (e.Err == nil || refused(e.Err)):
+			ends[tp] = max(-1, e.EndOffset)
+		case ok:
 			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, e.Err)
-		case ok && e.EndOffset >= 0:
-			ends[tp] = e.EndOffset
+		case err == nil:
+			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, kerr.LeaderNotAvailable)
 		}
 	}
 	return ends, err
+}
+
+// refused reports an answer that will be the same the next time.
+func refused(err error) bool {
+	var of *kerr.Error
+	return errors.As(err, &of) && !of.Retriable
 }
 
 // TellsEpochs reports whether the leader of a partition tells ends of leader epochs as they are: its own ends where the log does, at or above a high
@@ -151,10 +163,17 @@ func TellsEpochs(ctx context.Context, cl *kgo.Client, tp TopicPartition, high in
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
 	}
+	if refused(err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("end of leader epoch %d of %s: %w", of.LeaderEpoch, tp, err)
 	}
-	return resp.Topics[0].Partitions[0].EndOffset >= high, nil
+	end := resp.Topics[0].Partitions[0].EndOffset
+	if 0 < end && end < high { // no service that says 0: the log has moved, or a leader that is none any more has told of its end
+		return false, fmt.Errorf("leader epoch %d of %s ends at %d, and the log at %d: %w", of.LeaderEpoch, tp, end, high, kerr.NotLeaderForPartition)
+	}
+	return end >= high, nil
 }
 
 // BoundsOf asks the leader of one partition where its log begins and ends. AskBounds asks of whole topics.
