@@ -114,11 +114,9 @@ func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32)
 		return ends, nil
 	}
 	got, err := patient(cl).OffsetForLeaderEpoch(ctx, ask)
-	if refused(err) {
-		for tp := range of {
-			ends[tp] = -1
-		}
-		return ends, nil
+	never := refused(err)
+	if never {
+		err = nil
 	}
 	for tp, epoch := range of {
 		switch e, ok := got[tp.Topic][tp.Partition]; {
@@ -127,6 +125,8 @@ func AskEpochs(ctx context.Context, cl *kgo.Client, of map[TopicPartition]int32)
 			ends[tp] = max(-1, e.EndOffset)
 		case ok:
 			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, e.Err)
+		case never:
+			ends[tp] = -1
 		case err == nil:
 			err = fmt.Errorf("end of leader epoch %d of %s: %w", epoch, tp, kerr.LeaderNotAvailable)
 		}
