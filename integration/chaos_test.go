@@ -187,6 +187,11 @@ func (c *chaos) lookOnlyNow() verify.Counts {
 	if expectFaults(c.t, r, nil); r.Counts.Pending+r.Counts.Untold > 0 {
 		c.t.Errorf("all has arrived, and verify says %+v", r.Counts)
 	}
+	for _, found := range r.Faults {
+		for _, f := range found.First {
+			c.tellOf(check.Source{Topic: f.Topic, Partition: f.Partition, Offset: f.Offset})
+		}
+	}
 	c.t.Logf("verify: %+v", r.Counts)
 	return r.Counts
 }
