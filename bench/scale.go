@@ -93,7 +93,7 @@ func (s *scaled) open(ctx context.Context) (err error) {
 		return err
 	}
 	for i := range s.ps {
-		if s.ps[i], err = pending.New(s.env, s.cs[i], s.ends[i], s.now); err != nil {
+		if s.ps[i], err = pending.New(s.env, s.cs[i], pending.Sighting{End: s.ends[i], At: s.now}); err != nil {
 			return err
 		}
 		part, err := s.store.Partition(state.PartitionID{Group: "g", Topic: "requests", TopicID: [16]byte{1}, Partition: int32(i)})

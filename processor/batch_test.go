@@ -187,7 +187,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 
 // emptyPartition is a live partition like another, without records.
 func emptyPartition(p *partition, n int32) *partition {
-	inner, err := pending.New(p.Env, p.Marks().Committed, 0, 0)
+	inner, err := pending.New(p.Env, p.Marks().Committed, pending.Sighting{})
 	if err == nil {
 		err = inner.GoLive(pending.Room{})
 	}

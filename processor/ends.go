@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
@@ -119,7 +120,7 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, n
 	p.checkLog()
 	p.logEnd = p.endOf(b)
 	p.Pass(passed.to, passed.epoch)
-	p.Sight(b.High, now)
+	p.Sight(pending.Sighting{End: b.High, At: now, Epoch: b.Epoch})
 	p.learnCopies(b.High, asked)
 }
 

@@ -71,7 +71,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 		}
 	}
 	env := pending.Env{Route: p.route, Mark: p.mark, Skew: r.cfg.MaxClockSkew.Milliseconds(), Audit: r.cfg.AuditTopic != "", Soon: shortWait.Milliseconds()}
-	if p.Partition, err = pending.New(env, c, f.bounds.High, r.clock.Now()); err != nil {
+	if p.Partition, err = pending.New(env, c, pending.Sighting{End: f.bounds.High, At: r.clock.Now(), Epoch: f.bounds.Epoch}); err != nil {
 		return p, false, p.describe("checkpoint of", err)
 	}
 	p.Trust(r.clock.Limit())

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -141,16 +142,39 @@ func TestSightingOfWhatTheLogHasLost(t *testing.T) {
 		r.Target, r.Delay = "orders", time.Hour
 		c.Routes = []topics.Route{r}
 	})
-	md, err := state.Checkpoint{TopicID: testID.Short(), Offset: 5, LowWater: 5, Watermark: state.Key{Due: testNow - 1, Seq: 20}}.Metadata()
+	before := testNow - time.Hour.Milliseconds()
+	md, err := state.Checkpoint{TopicID: testID.Short(), Offset: 5, LowWater: 5, Watermark: state.Key{Due: before, Seq: 20}, Parsers: []state.ParserEpoch{{Spec: "p1+3600000"}}}.Metadata()
 	if err != nil {
 		t.Fatal(err)
 	}
 	until := int64(10)
-	p, _, err := (&restore{kit: &l.kit}).make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: 5, Metadata: md}, bounds: kafka.Bounds{High: 30}, ended: &until})
-	if err != nil {
-		t.Fatal(err)
+	restored := func() *partition {
+		p, _, err := (&restore{kit: &l.kit}).make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: 5, Metadata: md}, bounds: kafka.Bounds{High: 30, Epoch: 4}, ended: &until})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
-	equal(t, "sighted up to", p.Marks().Committed.Watermark, state.Key{Due: testNow - 1, Seq: 10})
+	equal(t, "sighted up to", restored().Marks().Committed.Watermark, state.Key{Due: before, Seq: 10})
+
+	hour, sighted, read := time.Hour.Milliseconds(), l.clock.Now(), l.clock.Now()+3*time.Hour.Milliseconds() // when the log is read, after it was cut while reading paused
+	for _, c := range []struct {
+		offset int64
+		epoch  int32
+		since  int64
+	}{
+		{5, 4, before}, {10, 4, sighted}, {5, 5, sighted + hour}, {30, 5, sighted + hour}, {5, 6, read}, {40, 5, read},
+	} {
+		p := restored()
+		p.learnEnds(kafka.Bounds{High: 40, Epoch: 5}, time.Now(), passage{}, sighted+hour)
+		r := req(c.offset, 0, "")
+		r.Headers, r.Timestamp, r.LeaderEpoch = nil, time.UnixMilli(read+2*hour), c.epoch
+		if _, err := p.Accept(r, read); err != nil {
+			t.Fatal(err)
+		}
+		due := p.Figures(read).NextDue
+		equal(t, fmt.Sprintf("the record at %d, of epoch %d, counts as written", c.offset, c.epoch), due-hour, c.since)
+	}
 }
 
 // epochs has a broker say where leader epochs end.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Known says all that is remembered of a request, for people: what has become of it, and what may have taken it away.
-func (c *Checker) Known(of Source) string {
+// known says all that is remembered of a request: what has become of it, and what may have taken it away.
+func (c judging) known(of Source) string {
 	src := c.sources[topicPartition{of.Topic, of.Partition}]
 	if src == nil {
 		return fmt.Sprintf("%v: nothing is known of its partition", of)
@@ -31,9 +31,9 @@ func (c *Checker) Known(of Source) string {
 	return b.String()
 }
 
-// Known says all that is remembered of a request, as Checker.Known.
+// Known says all that is remembered of a request, for people: what has become of it, and what may have taken it away.
 func (w *Watch) Known(of Source) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.checker.Known(of)
+	return judging{w.checker}.known(of)
 }

@@ -99,7 +99,7 @@ func report(b *testing.B, began time.Time, megabytes float64) {
 }
 
 func benchOwner(b *testing.B, c state.Checkpoint, withStore bool) *pending.Partition {
-	p, err := pending.New(pending.Env{Route: testRoute(b, "p1"), Mark: testMark, Skew: 1000}, c, benched, testNow)
+	p, err := pending.New(pending.Env{Route: testRoute(b, "p1"), Mark: testMark, Skew: 1000}, c, pending.Sighting{End: benched, At: testNow})
 	if err != nil || !withStore {
 		return p
 	}

@@ -330,7 +330,7 @@ func (d *draw) machine() (o owned) {
 	env := pending.Env{Route: d.route, Mark: testMark, Skew: 1000}
 	c, high := d.checkpoint, int64(len(d.log))
 	c.Parsers = pending.WithParser(c, d.route.Spec(), high)
-	p, err := pending.New(env, c, high, testNow)
+	p, err := pending.New(env, c, pending.Sighting{End: high, At: testNow})
 	if err != nil {
 		d.Fatal(err)
 	}

@@ -40,6 +40,9 @@ func TestAskEpochs(t *testing.T) {
 	produce(2)
 	second := c.PartitionInfo(testTopic, 0).Epoch
 	tp, other := TopicPartition{Topic: testTopic, Partition: 0}, TopicPartition{Topic: testTopic, Partition: 1}
+	if bounds, err := AskBounds(t.Context(), cl, []TopicPartition{tp}); err != nil || bounds[tp].High != 5 || bounds[tp].Epoch != second {
+		t.Errorf("the log ends at %+v (%v), and epoch %d at 5", bounds[tp], err, second)
+	}
 	for epoch, want := range map[int32]int64{first.Epoch: 3, second: 5, second + 1: -1, -1: -1} {
 		ends, err := AskEpochs(t.Context(), cl, map[TopicPartition]int32{tp: epoch, other: -1})
 		if err != nil {

@@ -47,6 +47,7 @@ type Bounds struct {
 	Start  int64     // the offset of the first record that is kept
 	Stable int64     // the last stable offset (KIP-98): no transaction that is open lies below
 	High   int64     // the high watermark
+	Epoch  int32     // of the leader that said what that is (KIP-320); negative: it does not say
 	Asked  time.Time // before the first of them was asked for
 	Err    error     // what the leader answered instead, or that it did not
 }
@@ -86,7 +87,7 @@ func AskBounds(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[T
 		s, ok1 := starts.Lookup(tp.Topic, tp.Partition)
 		c, ok2 := stables.Lookup(tp.Topic, tp.Partition)
 		h, ok3 := highs.Lookup(tp.Topic, tp.Partition)
-		b := Bounds{Start: s.Offset, Stable: max(s.Offset, c.Offset), Asked: asked, Err: errors.Join(s.Err, c.Err, h.Err)}
+		b := Bounds{Start: s.Offset, Stable: max(s.Offset, c.Offset), Epoch: h.LeaderEpoch, Asked: asked, Err: errors.Join(s.Err, c.Err, h.Err)}
 		b.High = max(b.Stable, h.Offset)
 		if !ok1 || !ok2 || !ok3 {
 			b.Err = kerr.LeaderNotAvailable

@@ -30,7 +30,7 @@ type below struct{ low, until int64 }
 
 // Follow makes a follower of a checkpoint, and of what the local store spares it.
 func Follow(env Env, c state.Checkpoint, store *state.Partition, got Inherited) (*Follower, error) {
-	p, err := New(env, c, 0, 0)
+	p, err := New(env, c, Sighting{})
 	if err != nil {
 		return nil, err
 	}

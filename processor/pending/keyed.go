@@ -229,7 +229,7 @@ func (k settled) stored(it *Item) {
 	}
 }
 
-func (k *keyed) sight(int64, int64) {}
+func (k *keyed) sight(Sighting) {}
 
 func (k *keyed) pending() int64 { return int64(k.ledger.Waiting() + k.late.own()) }
 

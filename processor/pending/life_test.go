@@ -175,7 +175,7 @@ func (v *life) restore(warm *Follower) {
 	c.Parsers = WithParser(c, v.owns().Route.Spec(), v.end())
 	was := v.p
 	var err error
-	v.p, err = New(v.owns(), c, v.end(), v.now)
+	v.p, err = New(v.owns(), c, Sighting{End: v.end(), At: v.now})
 	v.must(err)
 	v.p.Trust(1 << 60)
 	v.changedKind(was)

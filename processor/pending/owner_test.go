@@ -79,7 +79,7 @@ func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, 
 	}
 	c.TopicID = [4]byte(testID.TopicID[:4])
 	c.Parsers = WithParser(c, l.route.Spec(), high)
-	p, err := New(l.env(), c, high, testNow)
+	p, err := New(l.env(), c, Sighting{End: high, At: testNow})
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ type order interface {
 	offset() int64                                                                     // O, when nothing is due
 	low(offset int64) int64                                                            // L, with that O
 	settle(items []Item)                                                               // gives back the memory of what is resolved
-	sight(end, now int64)                                                              // where the log ends
+	sight(Sighting)                                                                    // where the log ends
 	pending() int64
 	count(now int64) Figures
 	needs(now int64) time.Duration
@@ -64,12 +64,12 @@ func (e Env) Knows(c state.Checkpoint) error {
 	return err
 }
 
-// New makes a partition that begins with a checkpoint, and has no store. high is the high watermark,
+// New makes a partition that begins with a checkpoint, and has no store. What was seen of the log is the high watermark,
 // asked for after the checkpoint: below it lies whatever records of ours there are above O. They were
 // acknowledged before the checkpoint could be fetched. A later high watermark would do as well, and may
 // never be reached: readers do not get past the last stable offset, and producers of requests may always
 // have some transaction open.
-func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
+func New(env Env, c state.Checkpoint, seen Sighting) (*Partition, error) {
 	parsers, err := parsersOf(env.Route, c)
 	if err != nil {
 		return nil, err
@@ -77,13 +77,13 @@ func New(env Env, c state.Checkpoint, high, now int64) (*Partition, error) {
 	p := &Partition{Env: env, parsers: parsers}
 	p.keyed = keyed{env: &p.Env, window: window{index: index{marks: &p.marks, ids: newIDs()}, parsers: &p.parsers, near: newNear(), ledger: state.NewLedger(c.LowWater), horizon: farthest}}
 	p.order = &p.keyed
-	p.readAgain, p.lost.below = high, c.GivenUp
+	p.readAgain, p.lost.below = seen.End, c.GivenUp
 	if c.Appended {
-		p.ownEnd, p.sure = high, true
+		p.ownEnd, p.sure = seen.End, true
 	}
 	if p.Route.Delay > 0 && c.LowWater == c.Offset {
 		q := &queue{marks: &p.marks, env: &p.Env, near: p.near, lost: lost{below: c.GivenUp}}
-		p.order, c.Watermark = q, q.begin(c, high, now)
+		p.order, c.Watermark = q, q.begin(c, seen)
 	} else if c.GivenUp > 0 && c.LowWater == c.Offset && c.Watermark.Seq > c.Offset {
 		c.Watermark = state.Key{} // a queue has left a sighting there, which says nothing of copies of what was given up
 	}
@@ -111,8 +111,8 @@ func (p *Partition) Ordered() bool {
 // Storeless reports whether it does without a store that it could use.
 func (p *Partition) Storeless() bool { return p.store == nil && !p.Ordered() }
 
-// Sight takes in where the log ends.
-func (p *Partition) Sight(end, now int64) { p.order.sight(end, now) }
+// Sight takes in how far the log was seen to reach.
+func (p *Partition) Sight(seen Sighting) { p.order.sight(seen) }
 
 // Pending is how many records it holds that are not resolved.
 func (p *Partition) Pending() int64 { return p.order.pending() }

@@ -22,57 +22,59 @@ type queue struct {
 	near *near
 
 	fifo
-	sightings []sighting // in rising order of both numbers
+	sightings []Sighting // in rising order of all their numbers
 	lost      lost
 }
 
-// sighting says that everything in the log below an offset was there at a time.
-type sighting struct {
-	end int64
-	at  int64 // ms
+// Sighting says that everything in the log below an offset was there at a time.
+type Sighting struct {
+	End   int64
+	At    int64 // ms
+	Epoch int32 // of the leader that said so (KIP-320): a record of a newer one came later, and lies there since the log was cut; negative: not known
 }
 
 // begin takes over what a checkpoint says was seen, takes in where the log ends now, and returns the W to go on with.
-func (q *queue) begin(c state.Checkpoint, end, now int64) state.Key {
+func (q *queue) begin(c state.Checkpoint, seen Sighting) state.Key {
 	if w := c.Watermark; w.Seq > c.Offset {
-		q.sightings = append(q.sightings, sighting{w.Seq, w.Due})
+		q.sightings = append(q.sightings, Sighting{w.Seq, w.Due, seen.Epoch}) // which has all of it
 	}
-	q.sight(end, now)
+	q.sight(seen)
 	return q.seen(c.Watermark, c.Offset)
 }
 
 // sightings are so many within a delay.
 const sightings = 64
 
-// sight takes in that the log was seen to reach up to end. Sightings are some time apart, so that there is a bounded number of them within
+// sight takes in how far the log was seen to reach. Sightings are some time apart, so that there is a bounded number of them within
 // the delay.
-func (q *queue) sight(end, now int64) {
+func (q *queue) sight(seen Sighting) {
 	every := q.env.Route.Delay.Milliseconds() / sightings
-	if n := len(q.sightings); n > 0 && (end <= q.sightings[n-1].end || now < q.sightings[n-1].at+every) {
+	if n := len(q.sightings); n > 0 && (seen.End <= q.sightings[n-1].End || seen.At < q.sightings[n-1].At+every) {
 		return
 	}
-	q.sightings = append(q.sightings, sighting{end, now})
+	q.sightings = append(q.sightings, seen)
 }
 
 // since is when a record was first seen in the log: now at the latest.
 func (q *queue) since(offset, now int64) int64 {
 	for _, s := range q.sightings {
-		if offset < s.end {
-			return min(s.at, now)
+		if offset < s.End {
+			return min(s.At, now)
 		}
 	}
 	return now
 }
 
-// written is the timestamp that a record counts by. Records are read in their order, so sightings that it lies behind are of no use any more.
+// written is the timestamp that a record counts by. Records are read in their order, so sightings that it lies behind are of no use any more; nor
+// are those that it cannot have been there at.
 func (q *queue) written(r *kgo.Record, now int64) topics.Stamp {
 	passed := 0
-	for passed < len(q.sightings) && q.sightings[passed].end <= r.Offset {
+	for passed < len(q.sightings) && (q.sightings[passed].End <= r.Offset || q.sightings[passed].before(r)) {
 		passed++
 	}
 	q.sightings = q.sightings[passed:]
 	stamp, ahead := topics.StampOf(r), q.env.Skew
-	if stamp.Millis <= now+ahead && (len(q.sightings) == 0 || stamp.Millis <= q.sightings[0].at+ahead) {
+	if stamp.Millis <= now+ahead && (len(q.sightings) == 0 || stamp.Millis <= q.sightings[0].At+ahead) {
 		return stamp
 	}
 	if since := q.since(r.Offset, now); stamp.Millis > since+ahead {
@@ -81,18 +83,21 @@ func (q *queue) written(r *kgo.Record, now int64) topics.Stamp {
 	return stamp
 }
 
+// before reports that a record was written after it, wherever it lies.
+func (s Sighting) before(r *kgo.Record) bool { return s.Epoch >= 0 && s.Epoch < r.LeaderEpoch }
+
 // seen is the sighting of a checkpoint with that O, as a watermark. It stays the same until O has
 // reached it: so however often owners change, what was in the log by then is due a delay later, and
 // what came after that at most another delay later.
 func (q *queue) seen(w state.Key, offset int64) state.Key {
 	n := 0
-	for n < len(q.sightings) && q.sightings[n].end <= offset {
+	for n < len(q.sightings) && q.sightings[n].End <= offset {
 		n++
 	}
 	q.sightings = q.sightings[n:]
 	if k := len(q.sightings); k > 0 && w.Seq <= offset {
-		if s := q.sightings[k-1]; s.at > w.Due {
-			return state.Key{Due: s.at, Seq: s.end}
+		if s := q.sightings[k-1]; s.At > w.Due {
+			return state.Key{Due: s.At, Seq: s.End}
 		}
 	}
 	return w

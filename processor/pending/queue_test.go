@@ -22,11 +22,11 @@ func queueOf(delay time.Duration) *queue {
 // the log.
 func TestQueueStamp(t *testing.T) {
 	q := queueOf(100 * sightings)
-	q.begin(state.Checkpoint{Offset: 3, Watermark: state.Key{Due: 1000, Seq: 10}}, 0, 0)
-	q.sight(20, 5000)
-	q.sight(30, 5050) // too soon after the one before
-	q.sight(40, 9000)
-	q.sight(40, 9500) // nothing new
+	q.begin(state.Checkpoint{Offset: 3, Watermark: state.Key{Due: 1000, Seq: 10}}, Sighting{})
+	q.sight(Sighting{End: 20, At: 5000})
+	q.sight(Sighting{End: 30, At: 5050}) // too soon after the one before
+	q.sight(Sighting{End: 40, At: 9000})
+	q.sight(Sighting{End: 40, At: 9500}) // nothing new
 	const now, ahead = 12_000, 500
 	for _, c := range []struct {
 		name       string
@@ -49,8 +49,38 @@ func TestQueueStamp(t *testing.T) {
 		})
 	}
 	empty := queueOf(100 * sightings)
-	empty.begin(state.Checkpoint{Offset: 10, Watermark: state.Key{Due: 1000, Seq: 10}}, 10, 2000)
+	empty.begin(state.Checkpoint{Offset: 10, Watermark: state.Key{Due: 1000, Seq: 10}}, Sighting{End: 10, At: 2000})
 	equal(t, "of a checkpoint that has seen nothing more", empty.written(&kgo.Record{Offset: 10, Timestamp: time.UnixMilli(1 << 40)}, now).Millis, now)
+}
+
+// What was written after a log was cut is not taken for what was sighted where it lies now.
+func TestQueueStampBehindACut(t *testing.T) {
+	const now = 20_000
+	begin := func() *queue {
+		q := queueOf(100 * sightings)
+		q.begin(state.Checkpoint{Offset: 3, Watermark: state.Key{Due: 1000, Seq: 10}}, Sighting{End: 20, At: 2000, Epoch: 4})
+		q.sight(Sighting{End: 30, At: 4000, Epoch: 5})
+		q.sight(Sighting{End: 40, At: 6000, Epoch: -1})
+		return q
+	}
+	for _, c := range []struct {
+		name   string
+		offset int64
+		epoch  int32
+		want   int64
+	}{
+		{"what the checkpoint saw", 3, 4, 1000},
+		{"after what the owner has begun with", 3, 5, 4000},
+		{"after the last that is known", 3, 6, 6000},
+		{"seen next", 10, 4, 2000},
+		{"whose epoch is not known", 10, -1, 2000},
+		{"behind all", 40, 6, now},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &kgo.Record{Offset: c.offset, Timestamp: time.UnixMilli(1 << 40), LeaderEpoch: c.epoch}
+			equal(t, "stamp", begin().written(r, now).Millis, c.want)
+		})
+	}
 }
 
 // A checkpoint keeps its sighting until O has reached it, and then takes the latest.
@@ -62,10 +92,10 @@ func TestQueueKeepsItsSighting(t *testing.T) {
 	}
 	none := state.Key{}
 	at(0, none, none)
-	q.sight(10, 1000)
-	q.sight(20, 2000)
+	q.sight(Sighting{End: 10, At: 1000})
+	q.sight(Sighting{End: 20, At: 2000})
 	at(0, none, state.Key{Due: 2000, Seq: 20})
-	q.sight(30, 3000)
+	q.sight(Sighting{End: 30, At: 3000})
 	at(19, state.Key{Due: 2000, Seq: 20}, state.Key{Due: 2000, Seq: 20})
 	at(20, state.Key{Due: 2000, Seq: 20}, state.Key{Due: 3000, Seq: 30})
 	at(20, state.Key{Due: 4000, Seq: 5}, state.Key{Due: 4000, Seq: 5}) // W never goes back
@@ -81,7 +111,7 @@ func TestQueueSightingsAreFew(t *testing.T) {
 	l.route = mustRoute(r)
 	p := l.live(t)
 	for i := range int64(3600) {
-		p.Sight(i+1, testNow+1000*i)
+		p.Sight(Sighting{End: i + 1, At: testNow + 1000*i})
 	}
 	if n := len(p.order.(*queue).sightings); n > sightings+1 || n < sightings-1 {
 		t.Errorf("%d sightings in an hour", n)
@@ -106,9 +136,9 @@ const p1Hour = "p1+3600000"
 // A queue forgets when the log was seen to reach up to where it has read: it may be read for months, and each record asks.
 func TestQueueForgetsWhatItHasPassed(t *testing.T) {
 	q := queueOf(sightings)
-	q.begin(state.Checkpoint{}, 0, 0)
+	q.begin(state.Checkpoint{}, Sighting{})
 	for i := range int64(10_000) {
-		q.sight(i+1, 10*i)
+		q.sight(Sighting{End: i + 1, At: 10 * i})
 		r := &kgo.Record{Offset: i, Timestamp: time.UnixMilli(10 * i)}
 		equal(t, "stamp", q.written(r, 10*i).Millis, 10*i)
 	}

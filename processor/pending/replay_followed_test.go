@@ -104,7 +104,7 @@ func replaysFollowed(t *testing.T, rng *rand.Rand) {
 			got, ok, err := sb.f.HandOver(store, cc)
 			must(t, err)
 			if ok {
-				p, err := New(sb.l.env(), cc, int64(len(r.log)), testNow)
+				p, err := New(sb.l.env(), cc, Sighting{End: int64(len(r.log)), At: testNow})
 				must(t, err)
 				p.Trust(testNow + 1<<40)
 				p.Use(store, got, r.now, r.l.room.Most)

@@ -429,7 +429,7 @@ func (s *script) takeOver(d *datadriven.TestData) string {
 	if !ok {
 		return "the store is looked through"
 	}
-	s.p, err = New(s.l.env(), c, s.high, testNow)
+	s.p, err = New(s.l.env(), c, Sighting{End: s.high, At: testNow})
 	must(s.T, err)
 	s.p.Trust(1 << 60)
 	s.p.Use(store, got, testNow, s.l.room.Most)

@@ -177,7 +177,7 @@ func init() { // whose steps use each other
 		}, (*life).readAgain},
 		{"the end of the log is seen", func(v *life) bool { return v.been.sights < v.most.sights }, func(v *life) {
 			v.been.sights++
-			v.p.Sight(v.end(), v.now)
+			v.p.Sight(Sighting{End: v.end(), At: v.now})
 		}},
 		{"the follower looks at the checkpoint", func(v *life) bool { return v.followed }, (*life).follow},
 		{"the follower reads", func(v *life) bool { return v.f != nil && v.tail < v.stable }, (*life).readAhead},
@@ -345,7 +345,7 @@ func (h *hashed) partition(p *Partition) {
 	if q, is := p.order.(*queue); is {
 		h.held(&q.fifo)
 		for _, s := range q.sightings {
-			h.put(s.end, s.at)
+			h.put(s.End, s.At, int64(s.Epoch))
 		}
 	}
 	h.put(p.wheel.sorted.Due, p.wheel.sorted.Seq, int64(p.wheel.queued), p.wheel.scouted.Due, p.wheel.scouted.Seq, int64(p.wheel.waiting.n))

@@ -55,7 +55,7 @@ func (l *owner) handedOver(t *testing.T, f *Follower, c state.Checkpoint) *Parti
 	got, ok, err := f.HandOver(store, c)
 	must(t, err)
 	equal(t, "handed over", ok, true)
-	p, err := New(l.env(), c, c.Offset, testNow)
+	p, err := New(l.env(), c, Sighting{End: c.Offset, At: testNow})
 	must(t, err)
 	p.Trust(1 << 60)
 	p.Use(store, got, testNow, l.room.Most)
