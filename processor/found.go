@@ -83,7 +83,8 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
-	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start}
+	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start,
+		Parsers: pending.Adopting(p.route.Spec(), f.bounds.Start, f.bounds.High)}
 	if f.fetched.Offset < 0 {
 		return k.fromStore(p, fresh, f)
 	}

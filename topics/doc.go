@@ -156,7 +156,8 @@
 // The topic id is the first four bytes in hex; the group is escaped as in a URL's
 // query. A value with another topic id or partition, or with an offset at or above
 // the record's own, is not ours: topics are mirrored and made anew, and records
-// copied. What another group has written for this partition is passed over: two
+// copied. What another group has written for this partition is passed over, but for what
+// stands for records that had left the log before this group began: two
 // groups share a log, and nothing else.
 //
 // A retry is the request as it was written, and behind its headers one of ours,

@@ -24,7 +24,7 @@ func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy
 	if !p.live || p.Ordered() || r.Attrs.IsControl() || r.Offset >= p.committed.Offset || !p.ledger.Has(r.Offset) {
 		return nil, c, false
 	}
-	if written, c, is = p.Mark.Copied(r.Headers, r.Offset); !is {
+	if written, c, is = p.Mark.StandsFor(p.parsers.at(r.Offset), r.Headers, r.Offset); !is {
 		req, err := p.parsers.at(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, p.Mark)
 		if err != nil || req.Kind != topics.KindRequest {
 			return nil, c, false
