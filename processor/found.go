@@ -156,12 +156,16 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 // that was committed, and only a whole one judges as its owner did: with a lower O, copies that O had passed would be judged
 // anew, without their records, and what only memory held is read by the parser that held then.
 func (k *kit) fromStore(p *partition, fresh state.Checkpoint, f found) (state.Checkpoint, error) {
+	var pos state.Position
 	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
-	if err != nil {
-		return fresh, nil
+	known := err == nil
+	if known {
+		pos, known = part.Position()
 	}
-	pos, ok := part.Position()
-	if !ok || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume) < fresh.LowWater {
+	if !known || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume) < fresh.LowWater {
+		if f.bounds.High > f.bounds.Start {
+			p.log.Info("no checkpoint; going on from the beginning of the log", "offset", fresh.Offset, "end", f.bounds.High)
+		}
 		return fresh, nil
 	}
 	c := fresh

@@ -365,8 +365,12 @@ func tellInherited(log *slog.Logger, got pending.Inherited) {
 		return
 	}
 	level := slog.LevelInfo
-	if got.Lagged {
+	switch {
+	case got.Lagged:
 		level = slog.LevelDebug
+	case got.Leads:
+		log.Error("the committed offset has gone back: it was set back, or the brokers have lost offsets (unclean leader election, power loss, or a restored broker); what was delivered since comes again", "error", got.Unused)
+		return
 	}
 	log.Log(context.Background(), level, "the local store is of no use for a partition; rebuilding that from the log", "error", got.Unused)
 }
