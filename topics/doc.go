@@ -162,7 +162,8 @@
 //
 // A retry is the request as it was written, and behind its headers one of ours,
 // which has the due time of the next attempt. Its own offset is its seq. Where it
-// is not ours, it still is the request that it was.
+// is not ours, it still is the request that it was, and its delay counts from when
+// that was written first.
 //
 //	delay-retry     <mark>:<first offset>:<its timestamp>:<its due time>:<attempts so far>:<next due time>
 //

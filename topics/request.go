@@ -18,7 +18,7 @@ type Kind uint8
 const (
 	KindRequest Kind = iota
 	KindResolve
-	KindOfAnotherGroup // which wrote it for itself: it is passed over
+	KindOfAnotherGroup // which wrote it for itself, or for another partition: it is passed over
 	KindCancel         // of the request that Handle names
 )
 
@@ -237,6 +237,9 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 		written.NoValue = written.NoValue || n.cancels
 		if r := p.special(q, headers, at, written, offset, *m); r != nil || q.Kind != KindRequest {
 			return r
+		}
+		if since, is := m.firstWritten(headers, at); is && p.delay == 0 && !p.retries() {
+			written.Millis = since
 		}
 	}
 	if p.keyed || at[fieldID] != 0 || q.NamedID != nil {
