@@ -70,6 +70,9 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		}
 	}
 	l.readAgain(ctx, now)
+	if l.turns.inFlight == nil && l.turns.ahead == nil { // they belong to a turn otherwise
+		l.producers.forgetGone(ctx, time.Now())
+	}
 	var old []*partition
 	for _, p := range l.order {
 		if p.live() && time.Since(p.endAsked) > 10*time.Second {
