@@ -61,7 +61,8 @@ func Adopting(spec string, begin, end int64) []state.ParserEpoch {
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
 	out := slices.Clone(c.Parsers)
 	from := c.Offset
-	if n := len(out); n > 1 && out[n-1].From > from && out[n-1].Spec != spec {
+	queue := len(out) > 0 && topics.FixedDelay(out[len(out)-1].Spec) && c.LowWater == c.Offset
+	if n := len(out); n > 1 && out[n-1].From > from && out[n-1].Spec != spec && !queue {
 		if below, is := topics.Adopts(out[n-2].Spec); is {
 			until := out[n-1].From
 			c.Parsers = out[:n-1]
@@ -72,7 +73,7 @@ func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch 
 		if out[n-1].Spec == spec {
 			return out
 		}
-		if topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset {
+		if queue {
 			from = end
 		}
 		if from = max(from, out[n-1].From); out[n-1].From == from {

@@ -42,6 +42,9 @@ func TestParserOfToday(t *testing.T) {
 		{"which had not begun", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 0, 0, "p1/r", epochs{{From: 0, Spec: "p1/r@3"}, {From: 8, Spec: "p1/r"}}},
 		{"and the first again", epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1/r@3"}, {From: 8, Spec: "p1/r"}}, 5, 3, "p1", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}},
 		{"when all of that was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 8, 3, "p1/r", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1/r"}}},
+		{"a queue gets another while what is gone is adopted", epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}}, 5, 5, "p1+1",
+			epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}, {From: 9, Spec: "p1+1"}}},
+		{"a delay comes meanwhile", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1+1", epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1+1@3"}, {From: 8, Spec: "p1+1"}}},
 		{"when more was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 9, 3, "p1/r",
 			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
 	} {
