@@ -115,6 +115,7 @@ func TestCatchUpTellsOfAnOpenTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		equal(t, "what lies behind it, as it was found", p.open.behind, 6)
 		const says = "a transaction has been open in requests/3 since offset 3"
 		stands := func(int64) (int64, int64) { return 3, 9 }
 		answersFor(l, p, 3*time.Second, stands)

@@ -73,7 +73,8 @@ func TestReadingThatIsNotStalled(t *testing.T) {
 			}
 		},
 		"the process was frozen": func(l *lane, p *partition) {
-			watchLog(p, l.cfg.SessionTimeout, true)
+			looks(l, p, time.Second)
+			p.stall.waited = 0 // since a moment ago
 			time.Sleep(time.Hour)
 			watchLog(p, l.cfg.SessionTimeout, true)
 		},
