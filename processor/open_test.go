@@ -87,9 +87,11 @@ func TestOpenTransactionBetweenAnswers(t *testing.T) {
 		p := livePartition(t, l)
 		answersFor(l, p, time.Second, func(int64) (int64, int64) { return 0, 3 })
 		time.Sleep(10 * l.cfg.SessionTimeout)
-		if got := pictureOf(l); got.OpenFor != 0 || got.HeldBack != "" {
-			t.Errorf("%v: %q", got.OpenFor, got.HeldBack)
+		if got := pictureOf(l); got.OpenFor != 0 || got.HeldBack != "" || got.Unstable != 3 {
+			t.Errorf("%v, %d offsets: %q", got.OpenFor, got.Unstable, got.HeldBack)
 		}
+		p.phase = PhaseStopped // nothing is asked for
+		equal(t, "offsets of what is stopped", pictureOf(l).Unstable, 0)
 		l.reader.Close()
 	})
 }

@@ -48,7 +48,9 @@ func (p *partition) publish(now int64, k *kit) {
 			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i], Records: int64(st.Records), Bytes: int64(st.Bytes)})
 		}
 	}
-	s.Unstable, s.OpenFor = p.open.behind, p.open.lasts()
+	if p.phase != PhaseStopped { // of which it is not asked for any more
+		s.Unstable, s.OpenFor = p.open.behind, p.open.lasts()
+	}
 	if p.live() && s.OpenFor > k.cfg.SessionTimeout {
 		s.HeldBack = p.open.words(p.tp)
 	}

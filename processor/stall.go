@@ -47,7 +47,7 @@ func (s *stall) why(lasting time.Duration) string {
 	if !s.suspected(lasting) || !s.shown {
 		return ""
 	}
-	return fmt.Sprintf("cannot be read: nothing has come for %v from offset %d on, where its leader has records; look at the replica that it is read from, which may have stopped replicating (`kafka.rack`)",
+	return fmt.Sprintf("cannot be read: nothing has come for %v from offset %d on, where its leader has records; look at the replica that it is read from, which may have stopped replicating (`kafka.rack`), and at quotas (`consumer_byte_rate`)",
 		s.waited.Round(time.Second), s.at)
 }
 
