@@ -76,6 +76,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 	}
 	p.Trust(r.clock.Limit())
 	p.logEnd = p.endOf(f.bounds)
+	p.open.hear(f.bounds, f.bounds.Asked)
 	claim = claim || p.Marks().Committed.Watermark != c.Watermark // an owner may not live until its first checkpoint
 	return p, claim, nil
 }
