@@ -212,11 +212,11 @@ func (p *Processor) outside() (why []string) {
 	return why
 }
 
-// Ready reports whether every lane is in the group, every assigned partition is live and not held
+// Ready reports whether every lane works and is in the group, every assigned partition is live and not held
 // up, and the clock of this machine is right, and lists the partitions that are not. A replica
 // without partitions is ready.
 func (p *Processor) Ready() (bool, []PartitionStats) {
-	ready := p.clock.Picture().Trouble == ""
+	ready := p.clock.Picture().Trouble == "" && p.Alive()
 	for _, l := range p.lanes {
 		joined, _ := l.standing.Get()
 		ready = ready && joined

@@ -90,7 +90,7 @@ func Parallelize() {
 
 // Run works until ctx ends. Then it finishes what has begun, writes the checkpoints, leaves the
 // group, closes the store and returns nil. Every other return is an error that it could not go
-// on with.
+// on with. After [ErrHangs] the program has to end.
 func (p *Processor) Run(ctx context.Context) (err error) {
 	if p.running.Swap(true) {
 		return errors.New("processor: Run was called before")
@@ -98,16 +98,16 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	if err := p.store.open(); err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
-	defer p.store.close()
 	if p.hearing, p.cfg.Client, err = kafka.ListenTo(p.cfg.Client, p.cfg.Logger); err != nil {
+		p.store.close()
 		return err
 	}
 	// What is known of targets must not be older than the question: kadm answers from kgo's cache.
 	cl, err := kgo.NewClient(append(kafka.Options(p.cfg.Client), kgo.MetadataMinAge(100*time.Millisecond))...)
 	if err != nil {
+		p.store.close()
 		return fmt.Errorf("make client: %w", err)
 	}
-	defer cl.Close()
 	for _, r := range p.routes {
 		p.targets.Keep(r.DeadLetter, true)
 		p.targets.Keep(r.Topic, true)
@@ -130,10 +130,16 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 	if p.standbys != nil {
 		lanes.Go(func() error { return p.standbys.run(ctx) })
 	}
-	err = lanes.Wait()
-	stopWatching()
-	watch.Wait()
-	return err
+	ended := make(chan error, 1)
+	go func() { // beside the watchdog, since any of it may hang
+		err := lanes.Wait()
+		stopWatching()
+		watch.Wait()
+		cl.Close()
+		p.store.close()
+		ended <- err
+	}()
+	return p.watchdog(ctx, ended)
 }
 
 // watch starts what looks after the world around the lanes, until ctx ends.
@@ -176,14 +182,4 @@ func (p *Processor) waits() bool {
 		}
 	}
 	return false
-}
-
-// Alive reports whether every lane has taken a step lately.
-func (p *Processor) Alive() bool {
-	for _, l := range p.lanes {
-		if at := l.stepped.Load(); at != nil && time.Since(*at) > 30*time.Second {
-			return false
-		}
-	}
-	return true
 }

@@ -3,6 +3,7 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -304,4 +305,48 @@ func TestSimDiskFullOfAStandby(t *testing.T) {
 		w.within(60*time.Second, "each follows the other again", func() bool { return b.storeless() == 0 && a.follows(1) && b.follows(1) })
 		w.finish()
 	})
+}
+
+// A disk from which nothing comes back holds up what is in memory, too. The process is not ready, and ends when that has lasted, so that others take over: its
+// heartbeats would go on.
+func TestSimDiskHangs(t *testing.T) {
+	for _, stops := range []bool{false, true} {
+		t.Run(fmt.Sprintf("told to stop %v", stops), func(t *testing.T) {
+			scenario(t, worldConfig{partitions: 2}, func(w *world) {
+				a := w.live("a")
+				w.large(3000, func(int) time.Time { return in(25 * time.Second) })
+				time.Sleep(5 * time.Second)
+				a.flush()
+				w.start("b", nil)
+				time.Sleep(10 * time.Second)
+				resume := a.hang()
+				a.ended.Store(true)
+				began := time.Now()
+				if stops {
+					time.Sleep(20 * time.Second) // by then something was read
+					began = time.Now()
+					a.stop()
+				} else {
+					time.Sleep(leastPatience + 15*time.Second)
+					if ready, _ := a.p.Ready(); ready || a.p.Alive() {
+						t.Errorf("ready %t, alive %t", ready, a.p.Alive())
+					}
+				}
+				<-a.done
+				most := 3 * leastPatience
+				if stops {
+					most = a.p.cfg.ShutdownTimeout + shutdownGrace + 2*time.Second
+				}
+				if took := time.Since(began); !errors.Is(a.err, ErrHangs) || took > most {
+					t.Errorf("it has ended after %v: %v", took, a.err)
+				}
+				a.link.kill()
+				w.within(30*time.Second, "the other one delivers all", func() bool { return w.outstanding() == 0 })
+				w.finish()
+				resume() // what is left of it in this program has to end
+				a.stop()
+				time.Sleep(time.Minute)
+			})
+		})
+	}
 }

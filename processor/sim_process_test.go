@@ -27,6 +27,7 @@ type process struct {
 	full  atomic.Bool                   // the disk takes nothing more
 	fails atomic.Bool                   // the next thing that is written fails
 	still atomic.Pointer[chan struct{}] // no table is written before that is closed
+	hangs atomic.Pointer[chan struct{}] // nor read
 	skew  atomic.Int64
 	p     *Processor
 	stop  context.CancelFunc
@@ -132,6 +133,9 @@ func (p *process) write(op errorfs.Op) error {
 	if still := p.still.Load(); still != nil && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".sst") {
 		<-*still
 	}
+	if hangs := p.hangs.Load(); hangs != nil && (op.Kind == errorfs.OpFileReadAt || op.Kind == errorfs.OpOpen) && strings.HasSuffix(op.Path, ".sst") {
+		<-*hangs
+	}
 	if op.Kind == errorfs.OpFileWrite && p.fails.Swap(false) {
 		return syscall.EIO
 	}
@@ -146,6 +150,17 @@ func (p *process) fill() (empty func()) {
 	return func() {
 		p.w.note("---- the disk of %s has room again", p.name)
 		p.full.Store(false)
+	}
+}
+
+// hang has nothing come back that is read from the disk, as with a network volume that is gone.
+func (p *process) hang() (resume func()) {
+	p.w.note("---- nothing comes back from the disk of %s", p.name)
+	hangs := make(chan struct{})
+	p.hangs.Store(&hangs)
+	return func() {
+		p.hangs.Store(nil)
+		close(hangs)
 	}
 }
 
