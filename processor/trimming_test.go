@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -65,6 +66,24 @@ func TestUnneeded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A topic that is said not to be trimmed is tried again with what there is, be it nothing: else it would be said for as long as a fifth of the log cannot go, and
+// what holds that up is not carried meanwhile.
+func TestUntrimmedIsTriedWithWhatThereIs(t *testing.T) {
+	counters := newCounters([]string{"delays"}, slog.New(slog.DiscardHandler))
+	trimming := newTrimming(&shared{cfg: Config{Logger: slog.New(slog.DiscardHandler), TrimInterval: time.Minute}, counters: counters, routes: map[string]*topics.Route{"delays": {}}})
+	p := PartitionStats{Topic: "delays", Phase: PhaseLive, LowWater: 110, LogStart: 100, LogEnd: 300}
+	look := func(minute int64) string {
+		return fmt.Sprint(trimming.unneeded([]PartitionStats{p}, time.Unix(60*minute, 0))["delays"][0].to)
+	}
+	equal(t, "what is little", look(0)+" "+look(1), "0 0")
+	trimming.note("delays", "no right")
+	equal(t, "what is little, of a topic that is not trimmed", look(2), "110")
+	p.LogStart = 110
+	equal(t, "nothing", look(3), "110")
+	trimming.note("delays", "")
+	equal(t, "nothing, of a topic that is trimmed", look(4), "0")
 }
 
 // In at_least_once an answer that never came may take the checkpoint back, so what it needs is kept however often is looked.

@@ -38,12 +38,6 @@ func (v *vain) over(topic string) {
 	delete(v.said, topic)
 }
 
-// failing reports whether it was in vain the last time.
-func (v *vain) failing(topic string) bool {
-	_, fails := v.since[topic]
-	return fails
-}
-
 // apart asks of all topics at once, and where that fails for any other reason than time, of each by itself: what fails of one says nothing of the others. Each answer
 // may take as long as patience.
 func apart[T any](ctx context.Context, patience time.Duration, names []string, ask func(context.Context, []string) (map[string]T, error)) (all map[string]T, why map[string]error) {

@@ -71,7 +71,7 @@ func AskReaders(ctx context.Context, cl *kgo.Client, own string, known []string,
 	for _, group := range slices.Sorted(maps.Keys(untold)) {
 		if err := untold[group]; refused(err) {
 			refusing, refusal = append(refusing, group), err
-		} else {
+		} else if unanswered == nil {
 			unanswered = fmt.Errorf("ask group %s what it has committed: %w", group, err)
 		}
 	}
