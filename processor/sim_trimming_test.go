@@ -199,11 +199,11 @@ func failing(w *world, key kmsg.Key, on *atomic.Bool) {
 	})
 }
 
-// Brokers that take 400 ms for each answer, and know more groups than one answer tells of, are asked for as long as it takes.
+// Brokers that take 400 ms for each answer, and know thousands of groups, are asked for as long as it takes, which is longer than one answer may take at most.
 func TestSimTrimSlow(t *testing.T) {
 	scenario(t, worldConfig{tune: func(cfg *Config) { cfg.TrimInterval = 5 * time.Second }}, func(w *world) {
 		w.set("retention.ms", "-1")
-		for i := range 1000 {
+		for i := range 7000 {
 			var o kadm.Offsets
 			o.AddOffset("orders", 0, 0, -1)
 			if err := kadm.NewClient(w.client).CommitAllOffsets(context.Background(), fmt.Sprint("reader-", i), o); err != nil {

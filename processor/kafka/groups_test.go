@@ -209,8 +209,8 @@ func TestReadersUnanswered(t *testing.T) {
 			})
 			r, err := AskReaders(t.Context(), cl, "g", nil, RequestTimeout)
 			if test.want == "" {
-				if err != nil || len(readersOf(r)) > 0 {
-					t.Errorf("%v, and %v read", err, readersOf(r))
+				if err != nil || len(readersOf(r)) > 0 || r.Hidden != nil {
+					t.Errorf("%v, %v read, and hidden is %v", err, readersOf(r), r.Hidden)
 				}
 				return
 			}
