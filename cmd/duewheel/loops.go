@@ -88,7 +88,7 @@ func sharedTargets(ctx context.Context, adm *kadm.Client, own string, want topic
 			})
 		}
 	}
-	return found, err
+	return found, ctx.Err()
 }
 
 // reads tells whether a group has offsets of a topic.

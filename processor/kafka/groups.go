@@ -29,11 +29,12 @@ const (
 // HiddenError is that there may be groups, or offsets of theirs, that this user may not see.
 type HiddenError struct {
 	What string
-	Mend string // the arguments of kafka-acls.sh that give the right
+	Of   string // what the right to Describe is missing of
+	Mend string // the arguments of kafka-acls.sh that give it
 }
 
 func (e *HiddenError) Error() string {
-	return e.What + ": give this user the right to Describe them (kafka-acls.sh --add --operation Describe " + e.Mend + ")"
+	return e.What + ": give this user the right to Describe " + e.Of + " (kafka-acls.sh --add --operation Describe " + e.Mend + ")"
 }
 
 // Readers is what the groups of a cluster have committed, but for one.
@@ -83,12 +84,12 @@ func AskReaders(ctx context.Context, cl *kgo.Client, own string, known []string,
 
 func refusedBy(groups []string, err error) *HiddenError {
 	some, more := groups, ""
-	if n := len(groups) - groupsNamed; n > 0 {
-		some, more = groups[:groupsNamed], fmt.Sprintf(" and %d more", n)
+	if len(groups) > groupsNamed {
+		some, more = groups[:groupsNamed], " and more"
 	}
 	return &HiddenError{
 		What: fmt.Sprintf("what the groups %s%s read is not told (%v)", strings.Join(some, ", "), more, err),
-		Mend: "--group '*'",
+		Of:   "all groups", Mend: "--group '*'",
 	}
 }
 
@@ -128,7 +129,7 @@ func Committed(ctx context.Context, adm *kadm.Client, groups []string, patience 
 // about the rest. What one may do they tell by DescribeCluster (KIP-430, KIP-700): without an authorizer, everything. Where they do not tell, ACLs are asked for,
 // which takes the same right, and says if there is no authorizer.
 func hidden(ctx context.Context, cl *kgo.Client) (*HiddenError, error) {
-	unseen := &HiddenError{"brokers list only those groups that this user may describe", "--cluster --group '*'"}
+	unseen := &HiddenError{"brokers list only those groups that this user may describe", "the cluster and all groups", "--cluster --group '*'"}
 	req := kmsg.NewPtrDescribeClusterRequest()
 	req.IncludeClusterAuthorizedOperations = true
 	resp, err := req.RequestWith(ctx, cl)

@@ -63,7 +63,7 @@ func TestReadersAsFarAsTheyAreSeen(t *testing.T) {
 	}{
 		{"root", nil, []string{"a", "b"}, ""},
 		{"all", nil, []string{"a", "b"}, ""},
-		{"groups", nil, []string{"a", "b"}, "brokers list only those groups that this user may describe: give this user the right to Describe them (kafka-acls.sh --add --operation Describe --cluster --group '*')"},
+		{"groups", nil, []string{"a", "b"}, "brokers list only those groups that this user may describe: give this user the right to Describe the cluster and all groups (kafka-acls.sh --add --operation Describe --cluster --group '*')"},
 		{"documented", nil, nil, "--cluster --group '*'"},
 		{"listing", []string{"b"}, []string{"a"}, "what the groups b read is not told (GROUP_AUTHORIZATION_FAILED"},
 	} {
