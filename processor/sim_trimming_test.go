@@ -234,7 +234,9 @@ func TestSimSettingsUnseen(t *testing.T) {
 		w.within(2*keepingInterval, "it is said", func() bool { return strings.Contains(topic().Unseen, "REQUEST_TIMED_OUT") })
 		w.set("cleanup.policy", "compact")
 		no.Store(false)
-		w.within(2*keepingInterval, "it is seen", func() bool { return topic().Unseen == "" && strings.Contains(topic().Trouble, "cleanup.policy is compact") })
+		w.within(2*keepingInterval, "it is seen", func() bool {
+			return topic().Unseen == "" && strings.Contains(topic().Trouble, "cleanup.policy is compact")
+		})
 		w.set("cleanup.policy", "delete")
 		w.within(2*keepingInterval, "it is mended", func() bool { return topic().Trouble == "" })
 		w.finish()

@@ -102,10 +102,18 @@ func Listed(ctx context.Context, adm *kadm.Client) (kadm.ListedGroups, error) {
 	return listed, nil
 }
 
-// Committed is what groups have committed, by group, and why it is not known of others. Each answer may take as long as patience.
+// Committed is what groups have committed, by group, and why it is not known of others. Each answer may take as long as patience; after one that takes longer no
+// more is asked.
 func Committed(ctx context.Context, adm *kadm.Client, groups []string, patience time.Duration) (all map[string]kadm.OffsetResponses, untold map[string]error) {
 	all, untold = make(map[string]kadm.OffsetResponses, len(groups)), map[string]error{}
+	silent := error(nil)
 	for some := range slices.Chunk(groups, groupsAtOnce) {
+		if silent != nil {
+			for _, group := range some {
+				untold[group] = silent
+			}
+			continue
+		}
 		within, cancel := context.WithTimeout(ctx, patience)
 		told := adm.FetchManyOffsets(within, some...)
 		for _, group := range some {
@@ -120,6 +128,7 @@ func Committed(ctx context.Context, adm *kadm.Client, groups []string, patience 
 				untold[group] = r.Err
 			}
 		}
+		silent = within.Err()
 		cancel()
 	}
 	return all, untold

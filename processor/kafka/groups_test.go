@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -218,5 +220,29 @@ func TestReadersUnanswered(t *testing.T) {
 				t.Errorf("it says %v, and not %q", err, test.want)
 			}
 		})
+	}
+}
+
+// Brokers that are silent are not waited for once for each hundred groups.
+func TestCommittedGivesUpOnSilence(t *testing.T) {
+	c := groupsCluster(t)
+	cl := groupsClient(t, c, "root")
+	var groups []string
+	for i := range 5 * groupsAtOnce {
+		groups = append(groups, fmt.Sprint("reader-", i))
+	}
+	ends := make(chan struct{})
+	c.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		<-ends
+		return nil, nil, false
+	})
+	const patience = 500 * time.Millisecond
+	begun := time.Now()
+	all, untold := Committed(t.Context(), kadm.NewClient(cl), groups, patience)
+	took := time.Since(begun)
+	close(ends)
+	if len(all) != 0 || len(untold) != len(groups) || took > 4*patience {
+		t.Errorf("%d groups told and %d did not, after %v", len(all), len(untold), took)
 	}
 }
