@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,9 +36,9 @@ func groupsCluster(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	return c
 }
 
-func groupsClient(t *testing.T, c *kfake.Cluster, user string) *kgo.Client {
+func groupsClient(t *testing.T, c *kfake.Cluster, user string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(Options([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.RequestRetries(1), kgo.SASL(plain.Auth{User: user, Pass: user}.AsMechanism())})...)
+	cl, err := kgo.NewClient(Options(append(opts, kgo.SeedBrokers(c.ListenAddrs()...), kgo.RequestRetries(1), kgo.SASL(plain.Auth{User: user, Pass: user}.AsMechanism())))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,10 +224,20 @@ func TestReadersUnanswered(t *testing.T) {
 	}
 }
 
+// lookups counts requests for coordinators that are sent.
+type lookups struct{ n atomic.Int32 }
+
+func (l *lookups) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key == int16(kmsg.FindCoordinator) {
+		l.n.Add(1)
+	}
+}
+
 // Brokers that are silent are not waited for once for each hundred groups.
 func TestCommittedGivesUpOnSilence(t *testing.T) {
 	c := groupsCluster(t)
-	cl := groupsClient(t, c, "root")
+	var sent lookups
+	cl := groupsClient(t, c, "root", kgo.WithHooks(&sent))
 	var groups []string
 	for i := range 5 * groupsAtOnce {
 		groups = append(groups, fmt.Sprint("reader-", i))
@@ -237,12 +248,10 @@ func TestCommittedGivesUpOnSilence(t *testing.T) {
 		<-ends
 		return nil, nil, false
 	})
-	const patience = 500 * time.Millisecond
-	begun := time.Now()
-	all, untold := Committed(t.Context(), kadm.NewClient(cl), groups, patience)
-	took := time.Since(begun)
+	all, untold := Committed(t.Context(), kadm.NewClient(cl), groups, 500*time.Millisecond)
+	n := sent.n.Load()
 	close(ends)
-	if len(all) != 0 || len(untold) != len(groups) || took > 4*patience {
-		t.Errorf("%d groups told and %d did not, after %v", len(all), len(untold), took)
+	if len(all) != 0 || len(untold) != len(groups) || n != 1 {
+		t.Errorf("%d groups told and %d did not, and coordinators were looked up %d times", len(all), len(untold), n)
 	}
 }
