@@ -105,6 +105,8 @@ var (
 	descPosition     = partitionDesc("position", "Offset of the next record to be read.")
 	descLogStart     = partitionDesc("log_start_offset", "First offset of the delay topic's log.")
 	descLogEnd       = partitionDesc("log_end_offset", "End of the delay topic's log.")
+	descUnstable     = partitionDesc("unstable_offsets", "Offsets from the last stable offset to the high watermark: what cannot be read while transactions are open.")
+	descOpen         = partitionDesc("open_transaction_seconds", "For how long the last stable offset has stood still below the high watermark, at least, because a transaction is open; 0 when it has not.")
 )
 
 func partitionDesc(name, help string) *prometheus.Desc { return desc(name, help, "topic", "partition") }
@@ -116,7 +118,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		descTurns, descCheckpoints, descTurnTime, descWork, descRebalances, descClockSteps, descClockSkew, descClockWrong, descClockAlone, descBrokerClock, descLanes, descOutside, descAssigned, descNearBytes, descStoreBytes, descStoreFailed, descReadAgain,
 		descStandbys, descStandbyLag, descStandbyPending, descWarm,
 		descPending, descPendingBytes, descNear, descRemembered, descOverdue, descNextDue, descOldest, descWithin, descReady, descStopped, descRestore, descCaughtUp, descCatchUpLeft,
-		descOffset, descLowWater, descWatermark, descAge, descBehind, descCarryBehind, descPosition, descLogStart, descLogEnd,
+		descOffset, descLowWater, descWatermark, descAge, descBehind, descCarryBehind, descPosition, descLogStart, descLogEnd, descUnstable, descOpen,
 	} {
 		ch <- d
 	}
@@ -221,6 +223,8 @@ func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 	m.gauge(descPosition, float64(p.Position), labels...)
 	m.gauge(descLogStart, float64(p.LogStart), labels...)
 	m.gauge(descLogEnd, float64(logEnd(p)), labels...)
+	m.gauge(descUnstable, float64(p.Unstable), labels...)
+	m.gauge(descOpen, p.OpenFor.Seconds(), labels...)
 }
 
 // logEnd is where a log ends at least: it was asked for a while ago, and may have been read further.

@@ -145,5 +145,26 @@ func degraded(s *processor.Stats) (what []string) {
 			what = append(what, "what is pending in the topic "+t.Topic+" is not carried for its age: "+t.Uncarried)
 		}
 	}
+	return append(what, heldBack(s.Partitions)...)
+}
+
+// heldBackNamed is of how many partitions it is said why they are held back: one transaction may be open in many.
+const heldBackNamed = 3
+
+// heldBack is what open transactions keep from being read.
+func heldBack(ps []processor.PartitionStats) (what []string) {
+	more := 0
+	for i := range ps {
+		switch {
+		case ps[i].HeldBack == "":
+		case len(what) < heldBackNamed:
+			what = append(what, ps[i].HeldBack)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		what = append(what, fmt.Sprintf("and so it is in %d more partitions", more))
+	}
 	return what
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,10 @@ func TestProbes(t *testing.T) {
 			"{\n  \"ready\": true,\n  \"degraded\": \"the brokers' clocks differ: broker 2 is ahead; the clock of this machine is not compared with the brokers': not allowed\"\n}\n"},
 		{"a topic that it has no rights to", "/readyz", fake{ready: true, stats: processor.Stats{Topics: []processor.TopicStats{{Topic: "t", Unseen: "no answer", Untrimmed: "no Delete", Uncarried: "no DescribeConfigs"}}}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"it is not known whether the topic t keeps what is pending: no answer; the topic t is not trimmed: no Delete; what is pending in the topic t is not carried for its age: no DescribeConfigs\"\n}\n"},
+		{"a transaction that holds back some", "/readyz", fake{ready: true, stats: processor.Stats{Partitions: []processor.PartitionStats{{HeldBack: "a"}, {}, {HeldBack: "b"}}}}, nil, 200,
+			"{\n  \"ready\": true,\n  \"degraded\": \"a; b\"\n}\n"},
+		{"a transaction that holds back many", "/readyz", fake{ready: true, stats: processor.Stats{Partitions: slices.Repeat([]processor.PartitionStats{{HeldBack: "why"}}, 100)}}, nil, 200,
+			"{\n  \"ready\": true,\n  \"degraded\": \"why; why; why; and so it is in 97 more partitions\"\n}\n"},
 		{"several reasons", "/readyz", fake{rest: []processor.PartitionStats{stopped}, stats: processor.Stats{ClockTrouble: "the clock is ahead", Outside: []string{"lane 1: no"}}}, nil, 503,
 			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead; not in the group: lane 1: no; 1 partition is not live, or held up\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
 		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},

@@ -28,6 +28,7 @@ func distinct() processor.Stats {
 			Topic: "t", Partition: 1, Phase: processor.PhaseLive,
 			Offset: 201, LowWater: 202, WatermarkDue: 203_000, Position: 204, LogStart: 205, LogEnd: 206,
 			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, CarryBehind: "why", RestoreTime: 209 * time.Second, CaughtUp: 218, CatchUpLeft: 219 * time.Second,
+			Unstable: 220, OpenFor: 221 * time.Second, HeldBack: "why",
 			Pending: 210, PendingBytes: 211, Near: 212, Remembered: 217, Overdue: 213, NextDue: now.Add(time.Hour).UnixMilli() - 214_000,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 215, Bytes: 216}},
 		}},
@@ -73,6 +74,7 @@ near_bytes 808
 near_records{partition="1",topic="t"} 212
 next_due_timestamp_seconds{partition="1",topic="t"} 1.800003386e+09
 oldest_overdue_seconds{partition="1",topic="t"} 214
+open_transaction_seconds{partition="1",topic="t"} 221
 overdue_records{partition="1",topic="t"} 213
 partition_catch_up_left_seconds{partition="1",topic="t"} 219
 partition_caught_up_ratio{partition="1",topic="t"} 218
@@ -107,6 +109,7 @@ target_in_trouble{target="o"} 1
 target_records_delivered_total{target="o"} 501
 transaction_duration_seconds count 703 sum 704
 transactions_total{outcome="committed"} 701
+unstable_offsets{partition="1",topic="t"} 220
 watermark_timestamp_seconds{partition="1",topic="t"} 203
 `
 

@@ -30,6 +30,7 @@ type ends struct {
 	took    time.Duration // the last answer
 	inVain  int           // of how many questions in a row some were not answered
 	unasked wait.Backoff  // of some it was asked in vain
+	lasting time.Duration // what a partition may be in before it is looked at more closely
 }
 
 // logEnds are answers about where logs begin and end.
@@ -51,7 +52,7 @@ func (e *ends) ask(ctx context.Context, ps []*partition) {
 			continue
 		}
 		tps[p] = p.tp
-		if p.phase == PhaseCatchUp {
+		if p.phase == PhaseCatchUp || p.stall.suspected(e.lasting) {
 			behind[p] = stretch{tp: p.tp, id: p.id, from: p.Marks().Position}
 		}
 	}
@@ -107,10 +108,16 @@ func (e *ends) answered(a logEnds, now int64) {
 		e.log.Warn("brokers do not say where logs end; asking again", "partitions", len(a.failed), "error", why, "in", rest.Round(time.Millisecond))
 	}
 	for p, b := range a.of {
-		if !p.dropped {
-			p.learnEnds(b, a.asked, a.passed[p], now)
-			p.endSlow = slow
+		if p.dropped {
+			continue
 		}
+		passed, looked := a.passed[p]
+		if looked && p.stall.suspected(e.lasting) {
+			p.stall.answered(passed.to, b.Stable)
+			passed = passage{} // it is live: its position is what the reader has brought
+		}
+		p.learnEnds(b, a.asked, passed, now)
+		p.endSlow = slow
 	}
 }
 
@@ -119,6 +126,7 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, n
 	p.logStart, p.endAsked = b.Start, asked
 	p.checkLog()
 	p.logEnd = p.endOf(b)
+	p.open.hear(b, asked)
 	p.Pass(passed.to, passed.epoch)
 	p.Sight(pending.Sighting{End: b.High, At: now, Epoch: b.Epoch})
 	p.learnCopies(b.High, asked)

@@ -76,6 +76,7 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 	}
 	p.Trust(r.clock.Limit())
 	p.logEnd = p.endOf(f.bounds)
+	p.open.hear(f.bounds, f.bounds.Asked)
 	claim = claim || p.Marks().Committed.Watermark != c.Watermark // an owner may not live until its first checkpoint
 	return p, claim, nil
 }
@@ -83,7 +84,8 @@ func (r *restore) make(tp kafka.TopicPartition, f found) (p *partition, claim bo
 // checkpointOf sorts what can be wrong with a checkpoint.
 func (k *kit) checkpointOf(p *partition, f found) (state.Checkpoint, error) {
 	short := f.id.Short()
-	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start}
+	fresh := state.Checkpoint{TopicID: short, Offset: f.bounds.Start, Epoch: state.NoEpoch, LowWater: f.bounds.Start, GivenUp: f.bounds.Start,
+		Parsers: pending.Adopting(p.route.Spec(), f.bounds.Start, f.bounds.High)}
 	if f.fetched.Offset < 0 {
 		return k.fromStore(p, fresh, f)
 	}
@@ -155,12 +157,16 @@ func (k *kit) truncated(p *partition, c state.Checkpoint, logStart int64) (state
 // that was committed, and only a whole one judges as its owner did: with a lower O, copies that O had passed would be judged
 // anew, without their records, and what only memory held is read by the parser that held then.
 func (k *kit) fromStore(p *partition, fresh state.Checkpoint, f found) (state.Checkpoint, error) {
+	var pos state.Position
 	part, err := k.store.Partition(k.partitionID(p.tp, p.id))
-	if err != nil {
-		return fresh, nil
+	known := err == nil
+	if known {
+		pos, known = part.Position()
 	}
-	pos, ok := part.Position()
-	if !ok || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume) < fresh.LowWater {
+	if !known || !pos.IsCheckpoint() || min(pos.Offset, pos.Resume) < fresh.LowWater {
+		if f.bounds.High > f.bounds.Start {
+			p.log.Info("no checkpoint; going on from the beginning of the log", "offset", fresh.Offset, "end", f.bounds.High)
+		}
 		return fresh, nil
 	}
 	c := fresh

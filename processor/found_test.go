@@ -205,13 +205,16 @@ func TestLookUpAsksTwice(t *testing.T) {
 		asked     int
 		ended     int64 // -1: not known
 		lacking   error
+		fresh     bool // the restore has just begun
 	}{
-		{"it was not cut", 7, 5, 5, 1, 5, nil},
-		{"it was cut", 7, 3, 5, 2, 3, nil},
-		{"the answer is 0 whatever is asked", 7, 0, 0, 2, -1, nil},
-		{"a leader of before says so", 7, 3, 4, 2, -1, kerr.NotLeaderForPartition},
-		{"it is not known", 7, -1, 5, 1, -1, nil},
-		{"the checkpoint bears none", -1, 3, 5, 0, -1, nil},
+		{"it was not cut", 7, 5, 5, 1, 5, nil, true},
+		{"it was cut", 7, 3, 5, 2, 3, nil, true},
+		{"the answer is 0 whatever is asked", 7, 0, 0, 2, -1, nil, true},
+		{"a leader of before says so", 7, 3, 4, 2, -1, kerr.NotLeaderForPartition, true},
+		{"a leader of before does not know it", 7, -1, 5, 1, -1, kerr.NotLeaderForPartition, true},
+		{"it is not known", 7, -1, 5, 1, -1, nil, false},
+		{"nor older than the leader", own, -1, -1, 1, -1, nil, true},
+		{"the checkpoint bears none", -1, 3, 5, 0, -1, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l, w := testCluster(t)
@@ -230,7 +233,11 @@ func TestLookUpAsksTwice(t *testing.T) {
 				}
 			}
 			of := map[kafka.TopicPartition]found{testTP: {id: testID, fetched: kafka.Fetched{Offset: 4, Epoch: c.epoch}}}
-			lacking, err := (&restore{kit: &l.kit}).lookUp(t.Context(), of)
+			r := &restore{kit: &l.kit}
+			if c.fresh {
+				r.began = time.Now()
+			}
+			lacking, err := r.lookUp(t.Context(), of)
 			if err != nil || !errors.Is(lacking, c.lacking) {
 				t.Fatal(lacking, err)
 			}

@@ -138,7 +138,7 @@ func (l *lane) equip(reader *kgo.Client) {
 	l.reader = reader
 	l.group = group.New(l.groupConfig(), &l.standing)
 	l.reading = reading{cl: reader, wg: l.wg, fetched: make(chan kgo.Fetches, 1)}
-	l.ends = ends{cl: reader, log: l.log, wg: l.wg, answers: make(chan logEnds, 1)}
+	l.ends = ends{cl: reader, log: l.log, wg: l.wg, answers: make(chan logEnds, 1), lasting: l.cfg.SessionTimeout}
 }
 
 // errAwaitsTime is what a lane says of itself while it does not know what time it is.

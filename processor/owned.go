@@ -35,6 +35,8 @@ type partition struct {
 
 	writing    writing
 	progress   progress
+	open       openTransaction
+	stall      stall
 	logStart   int64
 	told       int32 // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
 	logEnd     int64 // E, as last asked

@@ -20,6 +20,9 @@ func (p *partition) publish(now int64, k *kit) {
 	if why := p.unread.Why(k.cfg.SessionTimeout); why != nil {
 		err = errors.Join(err, fmt.Errorf("cannot be read: %w", why))
 	}
+	if why := p.stall.why(k.cfg.SessionTimeout); why != "" {
+		err = errors.Join(err, errors.New(why))
+	}
 	if why := p.stats.why(); why != "" {
 		err = errors.Join(err, errors.New(why))
 	}
@@ -45,6 +48,12 @@ func (p *partition) publish(now int64, k *kit) {
 			s.Agenda = append(s.Agenda, AgendaEntry{Within: agendaWithin[i], Records: int64(st.Records), Bytes: int64(st.Bytes)})
 		}
 	}
+	if p.phase != PhaseStopped { // of which it is not asked for any more
+		s.Unstable, s.OpenFor = p.open.behind, p.open.lasts()
+	}
+	if p.live() && s.OpenFor > k.cfg.SessionTimeout {
+		s.HeldBack = p.open.words(p.tp)
+	}
 	if p.phase == PhaseCatchUp {
 		s.CaughtUp, s.CatchUpLeft = p.progress.done(p.logEnd), p.progress.left(p.logEnd)
 	}
@@ -65,10 +74,15 @@ func (p *partition) publish(now int64, k *kit) {
 // reason is what keeps a partition from being live, or what it does without.
 func (p *partition) reason(store *storage) string {
 	switch {
-	case p.phase == PhaseCatchUp && p.Storeless():
-		return fmt.Sprintf("reading the log without the local store, at offset %d of %d: %s", p.Marks().Position, p.logEnd, p.progress.words(p.logEnd))
 	case p.phase == PhaseCatchUp:
-		return fmt.Sprintf("reading the log, at offset %d of %d: %s", p.Marks().Position, p.logEnd, p.progress.words(p.logEnd))
+		without, position, held := "", p.Marks().Position, ""
+		if p.Storeless() {
+			without = " without the local store"
+		}
+		if position < p.logEnd && position >= p.open.at && p.open.lasts() >= freshEnd {
+			held = "; " + p.open.words(p.tp)
+		}
+		return fmt.Sprintf("reading the log%s, at offset %d of %d: %s%s", without, position, p.logEnd, p.progress.words(p.logEnd), held)
 	case p.live() && p.Storeless():
 		return "without the local store: " + cmp.Or(store.why(), "it works again and is taken up soon")
 	}

@@ -27,6 +27,7 @@ type producers struct {
 	next      int // whose turn it is
 	renewing  bool
 	renewed   chan error // not nil only for a process that has just started
+	forgotAt  time.Time  // when it was last looked for topics that are gone
 }
 
 // start makes the producers, and returns when there is one to deliver with, or ctx has ended.
@@ -79,6 +80,26 @@ func (ps *producers) take() (*producer.Producer, *renderer) {
 func (ps *producers) renew(ctx context.Context, rest time.Duration) {
 	if !ps.renewing {
 		ps.begin(ctx, rest, false)
+	}
+}
+
+// forgetEvery is how often it is looked for topics that are gone. New clients have to look all others up again, so not more often.
+const forgetEvery = time.Minute
+
+// forgetGone renews the producers if one of them has produced to a topic that has been deleted since. A client never forgets a topic by itself: once it
+// has noticed, it asks for all its topics ten times a second (kgo.MetadataMinAge) until this one is there again. To purge the topic would
+// not do. If it is there after all, sequence numbers begin anew in it, and brokers may take a batch for one that they have already (KIP-98).
+func (ps *producers) forgetGone(ctx context.Context, now time.Time) {
+	if ps.renewing || now.Sub(ps.forgotAt) < forgetEvery {
+		return
+	}
+	ps.forgotAt = now
+	for _, p := range ps.list {
+		if slices.ContainsFunc(p.Bounds().Told(), ps.targets.Gone) {
+			ps.log.Debug("a topic was deleted that was produced to; the producers are renewed")
+			ps.renew(ctx, 0)
+			return
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/producer"
@@ -195,6 +197,9 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found)
 			why = unknown
 		case end >= 0:
 			f.ended, why = r.believed(ctx, tp, f, end)
+		case f.bounds.Epoch >= 0 && f.bounds.Epoch < f.fetched.Epoch && time.Since(r.began) < deposedPatience:
+			why = fmt.Errorf("where %s ends is said by a leader of epoch %d, and records of epoch %d were read: %w", tp, f.bounds.Epoch, f.fetched.Epoch, kerr.NotLeaderForPartition)
+			r.reader.ForceMetadataRefresh()
 		}
 		if why != nil {
 			lacking = why
@@ -205,6 +210,10 @@ func (r *restore) lookUp(ctx context.Context, of map[kafka.TopicPartition]found)
 	}
 	return lacking, nil
 }
+
+// deposedPatience is for how long a leader is not believed that is of an older epoch than the checkpoint: there is another one, and this one is cut off from
+// the other brokers and does not know. Some services have epochs of their own, so not for ever.
+const deposedPatience = 3 * time.Second
 
 // believed is where an epoch ends, or nil where its leader does not tell how it is: what says that a log was cut is worth a second question.
 func (r *restore) believed(ctx context.Context, tp kafka.TopicPartition, f found, end int64) (*int64, error) {
@@ -365,8 +374,12 @@ func tellInherited(log *slog.Logger, got pending.Inherited) {
 		return
 	}
 	level := slog.LevelInfo
-	if got.Lagged {
+	switch {
+	case got.Lagged:
 		level = slog.LevelDebug
+	case got.Leads:
+		log.Error("the committed offset has gone back: it was set back, or the brokers have lost offsets (unclean leader election, power loss, or a restored broker); what was delivered since comes again", "error", got.Unused)
+		return
 	}
 	log.Log(context.Background(), level, "the local store is of no use for a partition; rebuilding that from the log", "error", got.Unused)
 }

@@ -313,7 +313,7 @@ func TestCheckpointOf(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := testLane(t, func(cfg *Config) { cfg.AcceptLoss = c.acceptLoss })
-			p := &partition{tp: testTP, id: testID, log: l.log}
+			p := &partition{tp: testTP, id: testID, log: l.log, route: l.routes[testTopic]}
 			f := found{id: testID, fetched: kafka.Fetched{Offset: c.offset, Metadata: c.metadata}, bounds: c.bounds}
 			if c.ended > 0 {
 				f.ended = &c.ended
@@ -324,6 +324,9 @@ func TestCheckpointOf(t *testing.T) {
 			}
 			if err == nil && (got.Offset != c.o || got.LowWater != c.l || got.GivenUp != c.given) {
 				t.Errorf("got %+v, want O %d, L %d and %d given up", got, c.o, c.l, c.given)
+			}
+			if fresh := c.given == bounds.Start && err == nil; fresh { // what has left the log is adopted from others
+				equal(t, "parsers", state.ParserList(got.Parsers), "0:p1@10;70:p1")
 			}
 		})
 	}

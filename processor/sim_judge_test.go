@@ -11,6 +11,7 @@ import (
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // arrived waits until everything that was requested has arrived, and fails on any fault.
@@ -177,9 +178,14 @@ func (w *world) wentBack() string {
 	return w.compared.back
 }
 
-// isBehind reports a checkpoint that says less than another one.
+// isBehind reports a checkpoint that says less than another one. What a queue has sighted above where a leader epoch ends that another one follows counts no
+// more for a new owner, who cannot tell that from a log that was cut (design rule 16).
 func isBehind(is, was state.Checkpoint) bool {
-	return is.Offset < was.Offset || is.Watermark.Less(was.Watermark) || is.LowWater < was.LowWater
+	w := was.Watermark
+	if n := len(is.Parsers); n > 0 && topics.FixedDelay(is.Parsers[n-1].Spec) && is.Watermark.Due == w.Due {
+		w.Seq = min(w.Seq, is.Watermark.Seq)
+	}
+	return is.Offset < was.Offset || is.Watermark.Less(w) || is.LowWater < was.LowWater
 }
 
 // inspect fails when a checkpoint has gone back (design rule 4), or leads its log.

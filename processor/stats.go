@@ -79,7 +79,7 @@ type PartitionStats struct {
 	WatermarkDue int64 // ms
 	Position     int64 // next offset to be read
 	LogStart     int64 // as last asked
-	LogEnd       int64 // as last asked
+	LogEnd       int64 // as last asked: the last stable offset, or the end of records of ours that lie above
 
 	Pending      int64
 	PendingBytes int64
@@ -92,6 +92,9 @@ type PartitionStats struct {
 	CheckpointAt      time.Time     // when the checkpoint was last committed
 	CheckpointOverdue time.Duration // for how long there has been a checkpoint to write; 0: there is none
 	CarryBehind       string        // why the log may lose what is pending before it is carried, and what to do; empty otherwise
+	Unstable          int64         // offsets from the last stable offset to the high watermark, as last asked: what cannot be read while transactions are open
+	OpenFor           time.Duration // for how long the last stable offset has stood still there, at least; 0: it has not
+	HeldBack          string        // which open transaction holds back what is behind it, when it has been open for longer than a session, and what to do; empty otherwise. While it catches up it is in Reason
 	CaughtUp          float64       // which share of the log has been read that a restore has to read: 0 to 1, which a live one has
 	CatchUpLeft       time.Duration // how long the rest takes, about; 0: it cannot be told
 	RestoreTime       time.Duration // from assignment to live, the last time

@@ -70,9 +70,12 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		}
 	}
 	l.readAgain(ctx, now)
+	if l.turns.inFlight == nil && l.turns.ahead == nil { // they belong to a turn otherwise
+		l.producers.forgetGone(ctx, time.Now())
+	}
 	var old []*partition
 	for _, p := range l.order {
-		if p.live() && time.Since(p.endAsked) > 10*time.Second {
+		if p.live() && time.Since(p.endAsked) > endEvery(p, l.cfg.SessionTimeout) {
 			old = append(old, p)
 		}
 	}
@@ -82,6 +85,7 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		if p.phase == PhaseCatchUp {
 			p.progress.look(p.Marks().Position, time.Now())
 		}
+		watchLog(p, l.cfg.SessionTimeout, !l.reading.waiting)
 		p.publish(now, &l.kit)
 	}
 	l.catchUps.tell(l.order, time.Now())

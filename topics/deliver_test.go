@@ -84,7 +84,7 @@ func TestAppendRetry(t *testing.T) {
 // Whatever was tried meanwhile, a retry names the first request, and is as long as the one before.
 func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
 	p := parser(t, "p1")
-	written := headers("a", "1", "delay-for", "5s", "delay-target-topic", "orders", "delay-target-partition", "1", "delay-retry", "a8098c1b:billing:3:41:1:1:1:1767225605123")
+	written := headers("a", "1", "delay-for", "5s", "delay-target-topic", "orders", "delay-target-partition", "1", "delay-retry", "a8098c1b:billing:3:41:1767225605123:1:1:1767225605123")
 	hs := written
 	q, err := p.Parse(hs, Stamp{Millis: T}, 42, ours)
 	if err != nil {
@@ -113,6 +113,7 @@ func TestWhoseRetry(t *testing.T) {
 	written := headers("a", "1", "delay-for", "5s")
 	first := Origin{Offset: 7, Timestamp: T, Due: T + 5000}
 	request := Request{Due: T + 5000, Partition: -1}
+	mirrored := Request{Due: 1 + 5000, Partition: -1} // it was written then
 	for _, tt := range []struct {
 		name   string
 		value  string
@@ -127,10 +128,10 @@ func TestWhoseRetry(t *testing.T) {
 			want: Request{Due: 1767225699000, Partition: -1, Retry: true, Attempt: 1, Origin: Origin{Offset: 41, Timestamp: -1, Due: 1}}},
 		{name: "of another group", value: "a8098c1a:orders:3:7:1:1:1:1767225699000", want: Request{Kind: KindOfAnotherGroup, Partition: -1}},
 		{name: "of a group whose name begins like ours", value: "a8098c1a:billin:3:7:1:1:1:1767225699000", want: Request{Kind: KindOfAnotherGroup, Partition: -1}},
-		{name: "of another topic", value: "a8098c1b:billing:3:7:1:1:1:1767225699000", want: request},
-		{name: "of another group in another topic", value: "a8098c1b:orders:3:7:1:1:1:1767225699000", want: request},
-		{name: "of another partition", value: "a8098c1a:billing:33:7:1:1:1:1767225699000", want: request},
-		{name: "of another group in another partition", value: "a8098c1a:orders:2:7:1:1:1:1767225699000", want: request},
+		{name: "of another topic", value: "a8098c1b:billing:3:7:1:1:1:1767225699000", want: mirrored},
+		{name: "of another group in another topic", value: "a8098c1b:orders:3:7:1:1:1:1767225699000", want: mirrored},
+		{name: "of another partition", value: "a8098c1a:billing:33:7:1:1:1:1767225699000", want: mirrored},
+		{name: "of another group in another partition", value: "a8098c1a:orders:2:7:1:1:1:1767225699000", want: mirrored},
 		{name: "it does not look back", value: "a8098c1a:billing:3:42:1:1:1:1767225699000", want: request},
 		{name: "negative attempts", value: "a8098c1a:billing:3:7:1:1:-1:1767225699000", want: request},
 		{name: "more attempts than there can be", value: "a8098c1a:billing:3:7:1:1:1073741825:1767225699000", want: request},

@@ -156,12 +156,14 @@
 // The topic id is the first four bytes in hex; the group is escaped as in a URL's
 // query. A value with another topic id or partition, or with an offset at or above
 // the record's own, is not ours: topics are mirrored and made anew, and records
-// copied. What another group has written for this partition is passed over: two
+// copied. What another group has written for this partition is passed over, but for what
+// stands for records that had left the log before this group began: two
 // groups share a log, and nothing else.
 //
 // A retry is the request as it was written, and behind its headers one of ours,
 // which has the due time of the next attempt. Its own offset is its seq. Where it
-// is not ours, it still is the request that it was.
+// is not ours, it still is the request that it was, and its delay counts from when
+// that was written first.
 //
 //	delay-retry     <mark>:<first offset>:<its timestamp>:<its due time>:<attempts so far>:<next due time>
 //

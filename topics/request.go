@@ -18,7 +18,7 @@ type Kind uint8
 const (
 	KindRequest Kind = iota
 	KindResolve
-	KindOfAnotherGroup // which wrote it for itself: it is passed over
+	KindOfAnotherGroup // which wrote it for itself, or for another partition: it is passed over
 	KindCancel         // of the request that Handle names
 )
 
@@ -94,6 +94,8 @@ type Parser struct {
 	keyed       bool        // the id of a record is its key, and one without a value cancels
 	onDuplicate OnDuplicate // what a record does whose id is pending
 	remember    int64       // ms: an id is remembered for so long once its record is due
+
+	adopts int64 // what lay below this offset is adopted from other groups; 0: nothing
 }
 
 // retries tells whether it is the parser of a retry route.
@@ -116,7 +118,7 @@ const logAppendTime = 1 // of kgo.RecordAttrs.TimestampType
 
 // Spec names the parser of a route without retries: "p1", "p1+300000" with a fixed delay of
 // five minutes, or "p1~300000" with a jitter of as much. That of a retry route is "r1+" and its backoff in whole numbers. Behind a slash
-// follows what is not the usual of ids: "p1/kr". None has a ';', ':' or space, so they fit in commit metadata.
+// follows what is not the usual of ids: "p1/kr"; behind ! and ^ what is not of aliases and the prefix, and behind @ what is adopted. None has a ';', ':' or space, so they fit in commit metadata.
 func Spec(delay time.Duration) string {
 	if delay <= 0 {
 		return "p1"
@@ -130,9 +132,11 @@ func FixedDelay(spec string) bool { return strings.HasPrefix(spec, "p1+") }
 // ParserFor returns the parser that Spec named, without a fixed target, or
 // ErrUnknownParser.
 func ParserFor(spec string) (*Parser, error) {
-	if rest, aliases, prefix, ok := cutAliases(spec); ok {
+	below, _ := Adopts(spec)
+	own := Adopting(spec, 0)
+	if rest, aliases, prefix, ok := cutAliases(own); ok && Adopting(own, below) == spec {
 		if p, ok := parserOf(rest); ok {
-			p.aliases, p.prefix = aliases, prefix
+			p.aliases, p.prefix, p.adopts = aliases, prefix, below
 			return p, nil
 		}
 	}
@@ -233,6 +237,9 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 		written.NoValue = written.NoValue || n.cancels
 		if r := p.special(q, headers, at, written, offset, *m); r != nil || q.Kind != KindRequest {
 			return r
+		}
+		if since, is := m.firstWritten(headers, at); is && p.delay == 0 && !p.retries() {
+			written.Millis = since
 		}
 	}
 	if p.keyed || at[fieldID] != 0 || q.NamedID != nil {

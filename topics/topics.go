@@ -294,7 +294,10 @@ func askLargest(ctx context.Context, adm *kadm.Client, topics []string) (int, er
 	most := 0
 	for _, topic := range topics { // so that of several the first is named
 		f := all[topic]
-		if f.unreadable != nil {
+		switch {
+		case errors.Is(f.unreadable, kerr.UnknownTopicOrPartition):
+			return 0, fmt.Errorf("topic %s was made and cannot be used yet; try again: %w", topic, f.unreadable)
+		case f.unreadable != nil:
 			return 0, fmt.Errorf("read configuration of %s, for which the right to DescribeConfigs may be missing: %w", topic, f.unreadable)
 		}
 		n, ok := f.number("max.message.bytes")

@@ -295,6 +295,26 @@ func TestCreateWaitsUntilTopicsCanBeUsed(t *testing.T) {
 	}
 }
 
+// What brokers have not heard of yet takes no right.
+func TestUnknownTopicIsNoMissingRight(t *testing.T) {
+	adm, c := admin(t, 1)
+	code := kerr.UnknownTopicOrPartition.Code
+	c.ControlKey(int16(kmsg.DescribeConfigs), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.DescribeConfigsResponse)
+		for _, r := range kreq.(*kmsg.DescribeConfigsRequest).Resources {
+			resp.Resources = append(resp.Resources, kmsg.DescribeConfigsResponseResource{ErrorCode: code, ResourceName: r.ResourceName, ResourceType: r.ResourceType})
+		}
+		return resp, nil, true
+	})
+	for _, want := range []string{"topic d was made and cannot be used yet", "right to DescribeConfigs"} {
+		if _, err := askLargest(t.Context(), adm, []string{"d"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		code = kerr.TopicAuthorizationFailed.Code
+	}
+}
+
 func TestCreateEndsWithItsContext(t *testing.T) {
 	adm, c := admin(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,6 +3,7 @@ package verify
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -264,6 +265,31 @@ func TestAbsentTargetThatNoRouteAllows(t *testing.T) {
 	r := s.pass(s.verifier())
 	if s.expect(r, nil, "1 dead-lettered"); !slices.Equal(r.Denied, []string{"allowed-1"}) {
 		t.Errorf("denied %v", r.Denied)
+	}
+}
+
+// What a request names as its target may be longer than any topic's name, and longer than what brokers can be asked for: Kafka hangs up then.
+func TestTargetThatIsNoName(t *testing.T) {
+	s := newStage(t)
+	s.config.Routes[0].Allow = append(s.config.Routes[0].Allow, "allowed-*")
+	longest := "allowed-" + strings.Repeat("x", 241)
+	for name, code := range map[string]string{longest: "unknown_target", longest + "x": "invalid_target", "allowed-" + strings.Repeat("x", 1<<15): "invalid_target"} {
+		s.write(s.condemned(s.request(0, "delay-until="+millis(s.at(1)), "delay-target-topic="+name), code))
+	}
+	s.resolve("delays", 0, 3, 30, 3)
+	var asked []string
+	s.fake.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		for _, topic := range req.(*kmsg.MetadataRequest).Topics {
+			if strings.HasPrefix(*topic.Topic, "allowed-") {
+				asked = append(asked, *topic.Topic)
+			}
+		}
+		return nil, nil, false
+	})
+	s.expect(s.pass(s.verifier()), nil, "3 dead-lettered")
+	if !slices.Equal(asked, []string{longest}) {
+		t.Errorf("asked for %d names", len(asked))
 	}
 }
 

@@ -32,6 +32,9 @@ func denied(err error, topic, group string) error {
 // mostAbsent bounds for how many targets that requests name, and that are not there, it is asked why.
 const mostAbsent = 1000
 
+// longestName is how long the name of a topic can be. A broker that is asked for one that is longer than 32,767 bytes does not answer: it hangs up.
+const longestName = 249
+
 // findDenied finds which of the topics that should be read may not be looked at. The list of all topics leaves those out that may not be described either,
 // as if they did not exist.
 func (v *Verifier) findDenied(ctx context.Context) error {

@@ -198,7 +198,7 @@ func (v *Verifier) takeRequest(p *part, r *kgo.Record) {
 		switch _, exists := v.existing[target]; {
 		case exists && v.ids[target] == [16]byte{}:
 			v.wanted[strings.Clone(target)] = true
-		case !exists && !v.absent[target] && len(v.absent) < mostAbsent && v.checker.Allowed(target):
+		case !exists && !v.absent[target] && len(v.absent) < mostAbsent && len(target) <= longestName && v.checker.Allowed(target):
 			v.absent[strings.Clone(target)] = true
 		}
 	}

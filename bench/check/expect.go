@@ -123,6 +123,10 @@ func read(headers []kgo.RecordHeader) asked {
 func (rt *route) expect(r *kgo.Record) Expectation {
 	a := rt.read(r.Headers)
 	e := Expectation{Outcome: Deliver, Key: r.Key, Partition: -1}
+	if mirrorsOf(rt, r.Partition).resolves(r) {
+		e.Outcome = Ignore
+		return e
+	}
 	if a.refused {
 		e.refuse(UnsupportedHeader)
 		return e
@@ -255,6 +259,7 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		}
 		e.Due = due
 	case len(a.lasting) > 0:
+		timestamp = mirrorsOf(rt, r.Partition).began(r)
 		wait, ok := parseFor(a.lasting, timestamp)
 		if !ok || wait > math.MaxInt64-timestamp {
 			rt.unreadDue(e)

@@ -18,7 +18,8 @@ type settings struct {
 	// ClientID is the name in the broker's logs, metrics and quotas.
 	ClientID clientID `key:"kafka.client_id" default:"duewheel"`
 
-	// Rack lets records be read from replicas of this rack where the brokers allow it (`replica.selector.class`).
+	// Rack lets records be read from replicas of this rack where the brokers allow it (`replica.selector.class`). One that stops
+	// replicating is left within 15 s of being out of sync (`replica.lag.time.max.ms`, 30 s).
 	Rack string `key:"kafka.rack"`
 
 	// Compression is how records are compressed that are written. Some services refuse one of them. A record fits into a topic when

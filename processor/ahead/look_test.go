@@ -70,11 +70,14 @@ func (s *sight) write1(r *kgo.Record) int64 {
 }
 
 // carry writes a copy of the record that write has made at an offset.
-func (s *sight) carry(offset int64) {
+func (s *sight) carry(offset int64) { s.carryBy("g", offset) }
+
+// carryBy is carry of some group.
+func (s *sight) carryBy(group string, offset int64) {
 	s.Helper()
 	due := testNow + 1000*(offset+1)
 	r := request(0, due)
-	r.Headers, _ = topics.AppendCopy(nil, r.Headers, topics.NewMark(s.id.Short(), "g", 0), topics.Copy{Seq: offset, Due: due, Timestamp: r.Timestamp.UnixMilli(), From: offset}, nil)
+	r.Headers, _ = topics.AppendCopy(nil, r.Headers, topics.NewMark(s.id.Short(), group, 0), topics.Copy{Seq: offset, Due: due, Timestamp: r.Timestamp.UnixMilli(), From: offset}, nil)
 	if err := s.cl.ProduceSync(s.Context(), r).FirstErr(); err != nil {
 		s.Fatal(err)
 	}
@@ -83,7 +86,14 @@ func (s *sight) carry(offset int64) {
 // commit writes a checkpoint, of this topic unless it says of which.
 func (s *sight) commit(c state.Checkpoint) {
 	s.Helper()
-	if c.Parsers = []state.ParserEpoch{{Spec: "p1"}}; c.TopicID == [4]byte{} {
+	c.Parsers = []state.ParserEpoch{{Spec: "p1"}}
+	s.commitAs(c)
+}
+
+// commitAs is commit with its parsers.
+func (s *sight) commitAs(c state.Checkpoint) {
+	s.Helper()
+	if c.TopicID == [4]byte{} {
 		c.TopicID = s.id.Short()
 	}
 	m, err := c.Metadata()
@@ -218,6 +228,35 @@ func TestLookAtALogThatIsCut(t *testing.T) {
 				t.Errorf("pending are %v, lost %v, from %d on", offsetsOf(got.Partition), got.Lost, got.Bounds.Start)
 			}
 		})
+	}
+}
+
+// Of what has left its log before a group has ever read that, what another group has carried waits in the new one, too: once, and with or without routes. What was
+// carried since the new one has begun does not.
+func TestLookOfANewGroup(t *testing.T) {
+	route := topics.Route{Topic: "requests", Allow: []string{"orders"}, DeadLetter: "dead"}
+	routes, err := topics.NewRoutes(route)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, with := range []*topics.Route{nil, routes[0]} {
+		s := newSight(t)
+		s.l.Route = func(string) *topics.Route { return with }
+		s.write(6)
+		for _, offset := range []int64{1, 3, 5, 3} {
+			s.carryBy("others", offset) // at 6 to 9
+		}
+		s.cut(5)
+		want := []int64{5, 1, 3}
+		if got := s.look(); !slices.Equal(offsetsOf(got.Partition), want) {
+			t.Errorf("pending are %v, want %v", offsetsOf(got.Partition), want)
+		}
+		parsers := []state.ParserEpoch{{Spec: "p1@5"}, {From: 10, Spec: "p1"}}
+		s.commitAs(state.Checkpoint{Offset: 10, LowWater: 5, Parsers: parsers})
+		s.carryBy("others", 1)
+		if got := s.look(); !slices.Equal(offsetsOf(got.Partition), want) {
+			t.Errorf("pending are %v, want %v, when it has read that", offsetsOf(got.Partition), want)
+		}
 	}
 }
 

@@ -41,6 +41,10 @@ func New(replica string, standbys int, holds func() map[Held]int64) *Assignor {
 	return &Assignor{GroupBalancer: kgo.CooperativeStickyBalancer(), replica: replica, standbys: standbys, holds: holds}
 }
 
+// ProtocolName is a name of our own, so that brokers let nobody else into the group, who would get partitions and do nothing with what is due, or commit
+// offsets without checkpoints: consumers of Kafka's own tools offer cooperative-sticky.
+func (b *Assignor) ProtocolName() string { return "duewheel" }
+
 // warmth is what a member says of its replica.
 type warmth struct {
 	Replica  string                     `json:"replica"`

@@ -256,3 +256,16 @@ func TestBalanceSettles(t *testing.T) {
 		}
 	})
 }
+
+// No consumer of another kind offers the protocol by which members share partitions out, so brokers do not let one in.
+func TestProtocolIsOurOwn(t *testing.T) {
+	b := New("a", 0, func() map[Held]int64 { return nil })
+	for _, other := range []kgo.GroupBalancer{kgo.CooperativeStickyBalancer(), kgo.StickyBalancer(), kgo.RangeBalancer(), kgo.RoundRobinBalancer()} {
+		if b.ProtocolName() == other.ProtocolName() {
+			t.Errorf("it is called %s, as others are", b.ProtocolName())
+		}
+	}
+	if !b.IsCooperative() {
+		t.Error("it is not cooperative")
+	}
+}

@@ -52,7 +52,7 @@ func (p *Partition) admit(r *kgo.Record, now int64) (a Accepted, _ error) {
 	}
 	replay, written := r.Offset < p.accepted, p.order.written(r, now)
 	req := &p.request
-	if headers, c, is := p.Mark.Copied(r.Headers, r.Offset); is {
+	if headers, c, is := p.Mark.StandsFor(p.parsers.at(r.Offset), r.Headers, r.Offset); is {
 		of := &kgo.Record{Offset: r.Offset, Timestamp: time.UnixMilli(c.Timestamp), Key: r.Key, Value: r.Value, Headers: headers}
 		if q, is := p.order.(*queue); is {
 			q.copied(of, c)

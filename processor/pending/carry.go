@@ -24,7 +24,7 @@ func (p Carrying) Copy(r *kgo.Record) (written []kgo.RecordHeader, c topics.Copy
 	if !p.live || p.Ordered() || r.Attrs.IsControl() || r.Offset >= p.committed.Offset || !p.ledger.Has(r.Offset) {
 		return nil, c, false
 	}
-	if written, c, is = p.Mark.Copied(r.Headers, r.Offset); !is {
+	if written, c, is = p.Mark.StandsFor(p.parsers.at(r.Offset), r.Headers, r.Offset); !is {
 		req, err := p.parsers.at(r.Offset).Parse(r.Headers, topics.StampOf(r), r.Offset, p.Mark)
 		if err != nil || req.Kind != topics.KindRequest {
 			return nil, c, false
@@ -122,9 +122,15 @@ func (hs *holds) passed(offset int64) {
 	*hs = (*hs)[n:]
 }
 
-// ownCopies are where the records lay of which this replica itself has appended copies that it has not read yet. It knows of them what it would have to
+// ownCopies are the records of which this replica itself has appended copies that it has not read yet. It knows of them what it would have to
 // look up of others: whoever may write the topic may claim anything in the headers of a copy.
-type ownCopies map[state.Key]int64
+type ownCopies map[state.Key]original
+
+// original is what a copy is of.
+type original struct {
+	from  int64 // where it lay
+	taken bool  // something has taken it away since
+}
 
 // mostOwnCopies bounds what memory they take, at some 50 B each; the others are looked up.
 const mostOwnCopies = 100_000
@@ -134,15 +140,23 @@ func (o *ownCopies) add(c topics.Copy) {
 		*o = ownCopies{}
 	}
 	if len(*o) < mostOwnCopies {
-		(*o)[state.Key{Due: c.Due, Seq: c.Seq}] = c.From
+		(*o)[state.Key{Due: c.Due, Seq: c.Seq}] = original{from: c.From}
 	}
 }
 
-// take reports whether a copy is one of them, which is not asked again.
-func (o ownCopies) take(k state.Key, from int64) bool {
-	at, is := o[k]
-	if is = is && at == from; is {
+// takeAway notes that a record was cancelled or replaced.
+func (o ownCopies) takeAway(k state.Key) {
+	if of, is := o[k]; is {
+		of.taken = true
+		o[k] = of
+	}
+}
+
+// take reports whether a copy is one of them, which is not asked again, and whether its record was taken away.
+func (o ownCopies) take(k state.Key, from int64) (own, taken bool) {
+	of, is := o[k]
+	if is = is && of.from == from; is {
 		delete(o, k)
 	}
-	return is
+	return is, is && of.taken
 }

@@ -63,7 +63,8 @@ type moving struct{ *window }
 // take takes in a copy. r is what it stands for, at the offset of the copy.
 func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error {
 	cp, who := copyOf{key: state.Key{Due: c.Due, Seq: c.Seq}, from: c.From, at: r.Offset, written: c.Timestamp, appended: appended}, identityOf(req)
-	cp.own = k.own.take(cp.key, c.From)
+	var taken bool
+	cp.own, taken = k.own.take(cp.key, c.From)
 	k.copied.see(c.Seq)
 	k.wheel.sees(req.Target)
 	if !k.judge.Less(cp.key) {
@@ -71,6 +72,9 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 			cp.stub = k.parsers.stubOf(cp.key)
 		}
 		if !k.judge.Less(cp.stub) {
+			if taken && r.Offset >= k.accepted { // which is told: W has passed it meanwhile, and the log may begin between what has taken it away and this
+				k.stale(r, cp.key)
+			}
 			return nil // its record is resolved, and has left nothing
 		}
 	}
@@ -87,7 +91,7 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 			return err
 		}
 		if stands == isNot {
-			k.addLate(&kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp}, held{key: cp.key, resolve: true, effect: EffectStale, by: k.takenBy(cp.key)}, 0)
+			k.stale(r, cp.key)
 			return nil
 		}
 	}
@@ -100,6 +104,11 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 		k.ids.countQuestions(who.id, 1) // it may be pending, and nothing else has its id
 	}
 	return nil
+}
+
+// stale takes in a copy whose record was resolved meanwhile.
+func (k copying) stale(r *kgo.Record, key state.Key) {
+	k.addLate(&kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp}, held{key: key, resolve: true, effect: EffectStale, by: k.takenBy(key)}, 0)
 }
 
 // replay takes in a copy below O.

@@ -261,6 +261,7 @@ func (k *decision) keepBack(by int64, key state.Key, what sought) (Effect, error
 	k.markGone(key)
 	_, stub := what.(soughtStub)
 	k.removed = append(k.removed, removal{by, stub, r})
+	k.own.takeAway(key)
 	return EffectCancelled, nil
 }
 

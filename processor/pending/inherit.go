@@ -16,6 +16,7 @@ type Inherited struct {
 	Start  int64 // the log has to be read from here on
 	Unused error // why the store was emptied, if it was
 	Lagged bool  // because it resumes below L: all is read again from there on, with or without it
+	Leads  bool  // because it bears a later checkpoint, that was committed: what the group says now was set back, or its brokers have lost what it said
 
 	ledger     *state.Ledger
 	dirty      bool // the store has an open batch
@@ -56,6 +57,7 @@ func inherit(stopped func() error, route *topics.Route, store *state.Partition, 
 	pos, ok := store.Position()
 	if !ok || pos.Resume > logEnd || !Fits(pos, c) {
 		if ok {
+			nothing.Leads = pos.IsCheckpoint() && c.GivenUp == 0 && (pos.Offset > c.Offset || c.Watermark.Less(pos.Watermark))
 			nothing.Unused = fmt.Errorf("it resumes at %d with L %d, O %d and W %v, and the checkpoint has L %d, O %d and W %v", pos.Resume, pos.LowWater, pos.Offset, pos.Watermark, c.LowWater, c.Offset, c.Watermark)
 		}
 		return nothing, store.Drop()

@@ -281,3 +281,32 @@ func TestStoreFromBeforeAReset(t *testing.T) {
 		t.Error("nor is one that was written since")
 	}
 }
+
+// A store that bears a later checkpoint than the group tells that this has gone back, unless a person has reset it.
+func TestStoreLeads(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		c     state.Checkpoint
+		leads bool
+	}{
+		{"O has gone back", state.Checkpoint{Offset: 2, LowWater: 1, Watermark: state.Key{Due: ms(1000)}}, true},
+		{"W has gone back", state.Checkpoint{Offset: 3, LowWater: 1}, true},
+		{"it was reset", state.Checkpoint{Offset: 2, LowWater: 2, GivenUp: 2}, false},
+		{"it is the same", state.Checkpoint{Offset: 3, LowWater: 1, Watermark: state.Key{Due: ms(1000)}}, false},
+		{"it is a later one", state.Checkpoint{Offset: 9, LowWater: 1, Watermark: state.Key{Due: ms(2000)}}, false},
+	} {
+		for _, whole := range []bool{true, false} {
+			l := testOwner(t)
+			p := l.live(t)
+			pos := state.Position{Resume: 3, Offset: 3, LowWater: 1, Watermark: state.Key{Due: ms(1000)}, Parsers: "0:p1"}
+			if !whole { // it was on its way to that
+				pos = pos.OnTheWay()
+			}
+			fillStore(t, p, 1, 3, pos)
+			c.c.Parsers = WithParser(c.c, l.route.Spec(), 0)
+			got, err := Inherit(never, l.route, p.store, c.c, 0, 9)
+			must(t, err)
+			equal(t, c.name, got.Leads, c.leads && whole)
+		}
+	}
+}

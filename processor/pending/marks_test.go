@@ -3,6 +3,7 @@ package pending
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -65,6 +66,43 @@ func TestLowWaterWaitsForWhatIsCarried(t *testing.T) {
 	l.happened(delivers)
 	equal(t, "low water before the copy is passed", p.order.low(1), 0)
 	equal(t, "low water behind it", p.order.low(2), 2)
+}
+
+// A record is cancelled while its copy is on the way, and W passes it before that is read. The log may begin between the cancel and the copy, so a resolve
+// record tells whoever finds the copy alone. Of what was delivered meanwhile nothing is told.
+func TestCopyOfWhatWPassed(t *testing.T) {
+	for _, cancelled := range []bool{true, false} {
+		l := testOwner(t)
+		p := l.live(t)
+		l.read(t, p, testNow, req(0, ms(50), "orders"))
+		l.happened(p.Checkpoint())
+		carries := Carrying{p}.Take(slices.Values([]topics.Copy{{Due: ms(50)}}))
+		p.Begin()
+		l.read(t, p, testNow, cancelOf(1, topics.Handle{Partition: testID.Partition, Offset: map[bool]int64{true: 0, false: 99}[cancelled], Due: ms(50)}), req(2, ms(60), "orders"))
+		p.End()
+		p.Settle(carries)
+		Carrying{p}.Done(4)
+		p.Committed(carries)
+		must(t, p.Load(ms(60), l.room))
+		l.happened(p.Take(ms(60), nil, 10, anyBytes))
+		equal(t, "W", p.judge, state.Key{Due: ms(60), Seq: 2})
+		l.read(t, p, ms(60), copyAt(3, 0, ms(50)))
+		must(t, p.Load(ms(60), l.room))
+		pt := p.Take(ms(60), nil, 10, anyBytes)
+		if !cancelled {
+			equals(t, "told of what was delivered", pt.offsets(), []int64(nil))
+			continue
+		}
+		equals(t, "told of", pt.offsets(), []int64{3})
+		if it := pt.Items[0]; it.Effect != EffectStale || !it.Resolve || it.Key != (state.Key{Due: ms(50)}) {
+			t.Errorf("it is told that %+v", it)
+		}
+	}
+}
+
+// cancelOf cancels a record by its handle.
+func cancelOf(offset int64, h topics.Handle) *kgo.Record {
+	return &kgo.Record{Topic: testTopic, Partition: testID.Partition, Offset: offset, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(h.String())}}}
 }
 
 // In at_least_once a checkpoint may be written beside copies that was made before what is to be tried again: the copies take nothing of it back.

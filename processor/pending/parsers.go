@@ -44,19 +44,36 @@ func (ps parsers) at(offset int64) *topics.Parser {
 	return ps[0].parser
 }
 
+// Adopting are the parsers of a group that is new where its log begins above 0: it adopts what other groups have written of what lay below,
+// as far as that lies below end.
+func Adopting(spec string, begin, end int64) []state.ParserEpoch {
+	if begin == 0 || begin >= end {
+		return nil
+	}
+	return []state.ParserEpoch{{From: 0, Spec: topics.Adopting(spec, begin)}, {From: end, Spec: spec}}
+}
+
 // WithParser returns the parsers of a checkpoint when spec is to hold from now on. That is from its
 // offset on, as nothing above has been accepted, or from the beginning where a checkpoint without
 // any says what was given up; but what waits in a queue lies there, so a queue goes on with the
 // parser that it was written for up to the end of the log. What would hold from there by an earlier
-// configuration never held for any record.
+// configuration never held for any record. What is adopted still ends where it did.
 func WithParser(c state.Checkpoint, spec string, end int64) []state.ParserEpoch {
 	out := slices.Clone(c.Parsers)
 	from := c.Offset
+	queue := len(out) > 0 && topics.FixedDelay(out[len(out)-1].Spec) && c.LowWater == c.Offset
+	if n := len(out); n > 1 && out[n-1].From > from && out[n-1].Spec != spec && !queue {
+		if below, is := topics.Adopts(out[n-2].Spec); is {
+			until := out[n-1].From
+			c.Parsers = out[:n-1]
+			return append(WithParser(c, topics.Adopting(spec, below), end), state.ParserEpoch{From: until, Spec: spec})
+		}
+	}
 	if n := len(out); n > 0 {
 		if out[n-1].Spec == spec {
 			return out
 		}
-		if topics.FixedDelay(out[n-1].Spec) && c.LowWater == c.Offset {
+		if queue {
 			from = end
 		}
 		if from = max(from, out[n-1].From); out[n-1].From == from {

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -36,11 +37,37 @@ func TestParserOfToday(t *testing.T) {
 		{"and the first again", epochs{{From: 0, Spec: "p1+3000"}, {From: 9, Spec: "p1"}}, 5, 5, "p1+3000", epochs{{From: 0, Spec: "p1+3000"}}},
 		{"it was a queue, and is not through yet", epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1"}}, 5, 4, "p1+1",
 			epochs{{From: 0, Spec: "p1+3000"}, {From: 7, Spec: "p1+1"}}},
+		{"another one while what is gone is adopted", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1/r",
+			epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1/r@3"}, {From: 8, Spec: "p1/r"}}},
+		{"which had not begun", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 0, 0, "p1/r", epochs{{From: 0, Spec: "p1/r@3"}, {From: 8, Spec: "p1/r"}}},
+		{"and the first again", epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1/r@3"}, {From: 8, Spec: "p1/r"}}, 5, 3, "p1", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}},
+		{"when all of that was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 8, 3, "p1/r", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1/r"}}},
+		{"a queue gets another while what is gone is adopted", epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}}, 5, 5, "p1+1",
+			epochs{{From: 0, Spec: "p1+3000@3"}, {From: 8, Spec: "p1+3000"}, {From: 9, Spec: "p1+1"}}},
+		{"a delay comes meanwhile", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 5, 3, "p1+1", epochs{{From: 0, Spec: "p1@3"}, {From: 5, Spec: "p1+1@3"}, {From: 8, Spec: "p1+1"}}},
+		{"when more was read", epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}}, 9, 3, "p1/r",
+			epochs{{From: 0, Spec: "p1@3"}, {From: 8, Spec: "p1"}, {From: 9, Spec: "p1/r"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			found := state.Checkpoint{Offset: c.offset, LowWater: c.low, Parsers: c.is}
 			equals(t, "parsers", WithParser(found, c.spec, 9), c.want)
 		})
+	}
+}
+
+// A new group adopts what has left its log, as far as others have written of it by then; nothing where nothing has left it, or nothing is there.
+func TestAdopting(t *testing.T) {
+	for _, c := range []struct {
+		begin, end int64
+		want       []state.ParserEpoch
+	}{
+		{0, 9, nil}, {3, 3, nil}, {3, 9, []state.ParserEpoch{{From: 0, Spec: "p1/r@3"}, {From: 9, Spec: "p1/r"}}},
+	} {
+		got := Adopting("p1/r", c.begin, c.end)
+		equals(t, fmt.Sprintf("from %d to %d", c.begin, c.end), got, c.want)
+		if got != nil {
+			equals(t, "the same with the parser of today", WithParser(state.Checkpoint{Offset: c.begin, LowWater: c.begin, Parsers: got}, "p1/r", c.end+5), got)
+		}
 	}
 }
 

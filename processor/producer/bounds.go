@@ -1,6 +1,8 @@
 package producer
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -58,6 +60,13 @@ func (b *Bounds) Outgrow(topic string) bool {
 	defer b.mu.Unlock()
 	b.large[topic] = true
 	return b.told[topic] != 0
+}
+
+// Told are the topics that the client has asked for, in no order: it produces to them.
+func (b *Bounds) Told() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.told))
 }
 
 // forget is called when a new client is made.

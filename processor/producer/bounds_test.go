@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -25,7 +26,9 @@ func TestBoundsOutgrown(t *testing.T) {
 	equal(t, "the client remembers less", b.Outgrow("orders"), true)
 	equal(t, "the client has not asked yet", b.Outgrow("bills"), false)
 	equal(t, "of the same client", b.of("orders"), 1000)
+	equal(t, "topics of the client", strings.Join(b.Told(), " "), "orders")
 	b.forget()
+	equal(t, "topics of the next", len(b.Told()), 0)
 	equal(t, "of the next", b.Least("orders"), kafka.LargestBatch)
 	equal(t, "of the next", b.of("orders"), kafka.LargestBatch)
 	equal(t, "of another", b.of("bills"), kafka.LargestBatch)

@@ -25,6 +25,7 @@ const (
 	atOnce          = 200                    // how many are asked for in one request
 	lookRest        = 20 * time.Millisecond  // how long names gather between two requests
 	idleLooks       = 6                      // full looks without use after which one is forgotten
+	goneFor         = time.Hour              // for how long one to which records were delivered has not existed when it may be, too
 )
 
 // Run keeps the targets up to date until ctx ends.

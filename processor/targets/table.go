@@ -88,11 +88,19 @@ func (ts *Table) Keep(name string, only bool) {
 	ts.mu.Unlock()
 }
 
+// Gone reports whether brokers have said for some time that a target does not exist.
+func (ts *Table) Gone(name string) bool {
+	ts.mu.RLock()
+	defer ts.mu.RUnlock()
+	t := ts.m[name]
+	return t != nil && t.State.Load().Status == Missing
+}
+
 // forgetIdle forgets targets that no record has named for a while and that nothing was ever
-// delivered to: names are for producers to invent.
+// delivered to, or that were deleted long ago: names are for producers to invent.
 func (ts *Table) forgetIdle(all []*Target) {
 	for _, t := range all {
-		if t.idle++; t.used.Swap(false) || t.kept || t.Counts.Delivered.Load() > 0 {
+		if t.idle++; t.used.Swap(false) || t.kept || t.Counts.Delivered.Load() > 0 && !t.State.Load().longGone(time.Now()) {
 			t.idle = 0
 		}
 		if t.idle >= idleLooks {

@@ -176,6 +176,11 @@ func (t *Target) Succeeded() {
 	}
 }
 
+// longGone reports that brokers have said for long that a target does not exist.
+func (s *State) longGone(now time.Time) bool {
+	return s.Status == Missing && now.Sub(s.deniedSince) >= goneFor
+}
+
 // Writable reports whether records may be produced to it: if need be, on trial.
 func (s *State) Writable() bool { return s.Status == Ready || s.Status == OnTrial }
 

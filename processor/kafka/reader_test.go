@@ -1,0 +1,20 @@
+package kafka
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A follower that has stopped replicating is not read from for half an hour, which is the client's default.
+func TestReaderAsksItsLeaderAgain(t *testing.T) {
+	cl, closes, err := NewReader([]kgo.Opt{kgo.SeedBrokers("127.0.0.1:1"), kgo.Rack("r")}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closes()
+	if got, _ := cl.OptValue(kgo.RecheckPreferredReplicaInterval).(time.Duration); got <= 0 || got > time.Minute {
+		t.Errorf("it reads from a follower for %v", got)
+	}
+}

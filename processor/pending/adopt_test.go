@@ -1,0 +1,124 @@
+package pending
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// adoption is the log of a group that is new where its log begins at 10: others have written of what lay below, and of what is there.
+type adoption struct {
+	*owner
+	begins state.Checkpoint
+	theirs topics.Mark
+	log    []*kgo.Record // from 10 on
+}
+
+const adoptFrom, adoptTo = 10, 16
+
+func testAdoption(t *testing.T) *adoption {
+	a := &adoption{owner: testOwner(t), theirs: topics.NewMark([4]byte(testID.TopicID[:4]), "others", testID.Partition)}
+	a.begins = checkpointAt(adoptFrom, adoptFrom, state.Key{}, Adopting(a.route.Spec(), adoptFrom, adoptTo)...)
+	a.begins.GivenUp = adoptFrom
+	a.copied(3, 3)
+	a.log = append(a.log, req(11, ms(farMs+11), "orders"))
+	a.copied(11, 11) // of what is there
+	tried := a.of(4)
+	tried.Headers, _ = topics.AppendRetry(nil, tried.Headers, a.theirs, topics.Retry{Due: ms(2 * farMs), Attempt: 1, Origin: topics.Origin{Offset: 4, Timestamp: testNow, Due: ms(farMs + 4)}}, nil)
+	a.log = append(a.log, tried)
+	a.copied(5, 5)
+	a.copied(5, 14) // a copy of that copy
+	return a
+}
+
+// of is a request for what lay at an offset, at the end of the log.
+func (a *adoption) of(seq int64) *kgo.Record {
+	r := req(adoptFrom+int64(len(a.log)), ms(farMs+seq), "orders")
+	r.Value = fmt.Append(nil, seq)
+	return r
+}
+
+// copied appends a copy of what lay at an offset.
+func (a *adoption) copied(seq, from int64) {
+	r := a.of(seq)
+	r.Headers, _ = topics.AppendCopy(nil, r.Headers, a.theirs, topics.Copy{Seq: seq, Due: ms(farMs + seq), Timestamp: testNow, From: from}, nil)
+	a.log = append(a.log, r)
+}
+
+// waits expects what lay at some offsets to be pending, and where each lies now.
+func (a *adoption) waits(t *testing.T, p *Partition, at map[int64]int64) {
+	t.Helper()
+	equal(t, "pending", p.Pending(), int64(len(at)))
+	for seq, place := range at {
+		equal(t, fmt.Sprintf("%d lies at %d", seq, place), p.ledger.Has(place), true)
+	}
+	must(t, p.Load(ms(3*farMs), Room{Window: 4 * farMs, Most: 4 * farMs, Budget: 1 << 30, Share: 1 << 30}))
+	pt := p.Take(ms(3*farMs), nil, 100, 1<<30)
+	equal(t, "delivered", len(pt.Items), len(at))
+	for _, it := range pt.Items {
+		if place, is := at[it.Key.Seq]; !is || it.Key.Due != ms(farMs+it.Key.Seq) || it.Offset != place {
+			t.Errorf("delivered is %d with key %v", it.Offset, it.Key)
+		}
+	}
+}
+
+// What other groups have written of what is gone stands for it, once; in a group that is new, in its replays, and in what follows it. What they write since
+// it has begun is passed over.
+func TestAdopts(t *testing.T) {
+	for _, storeless := range []bool{false, true} {
+		want := map[int64]int64{3: 10, 11: 11, 4: 13, 5: 15}
+		a := testAdoption(t)
+		if storeless {
+			a.store = nil
+		}
+		begin := func(c state.Checkpoint) *Partition {
+			p, err := a.assign(c, adoptFrom, adoptTo, adoptTo)
+			must(t, err)
+			for _, r := range a.log {
+				_, err := p.Accept(r, testNow)
+				must(t, err)
+			}
+			must(t, p.GoLive(a.room))
+			must(t, p.Load(testNow, a.room))
+			return p
+		}
+		p := begin(a.begins)
+		pt := p.Take(testNow, nil, 100, 1<<20)
+		equal(t, "O", pt.To.Offset, int64(adoptTo))
+		equal(t, "L", pt.To.LowWater, int64(adoptFrom))
+		a.happened(pt)
+		a.copied(3, 10)
+		_, err := p.Accept(a.log[len(a.log)-1], testNow)
+		must(t, err)
+		a.waits(t, p, want)
+
+		again := begin(pt.To)
+		a.waits(t, again, want)
+		if !storeless {
+			f := testAdoption(t).following(t, pt.To, a.log[:adoptTo-adoptFrom]...)
+			equal(t, "a follower has", f.Pending(), int64(len(want)))
+		}
+	}
+}
+
+// What was adopted is carried as it was written, without the headers of the group that has carried it before.
+func TestCarryWhatIsAdopted(t *testing.T) {
+	a := testAdoption(t)
+	p, err := a.assign(a.begins, adoptFrom, adoptTo, adoptTo)
+	must(t, err)
+	a.read(t, p, testNow, a.log...)
+	must(t, p.GoLive(a.room))
+	must(t, p.Load(testNow, a.room))
+	a.happened(p.Take(testNow, nil, 100, 1<<20))
+	for place, seq := range map[int64]int64{10: 3, 11: 11, 13: 4, 15: 5} {
+		written, c, is := Carrying{p}.Copy(a.log[place-adoptFrom])
+		want := topics.Copy{Seq: seq, Due: ms(farMs + seq), Timestamp: testNow, From: place}
+		if !is || c != want || len(written) != 2 {
+			t.Errorf("of %d: %v, %+v, want %+v; headers %v", place, is, c, want, written)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package topics
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A group that is new where a log begins above 0 finds copies and retries there that other groups have written for themselves, of records that are gone:
+// nothing else is left of these. So the new group adopts them: they stand for their records, as far as they were there when it began. What is written
+// later it passes over, as it has the record by then. The parsers say for what part of a log that holds, so a replay finds the same.
+
+// Adopting is a spec that says beside what spec says that what lay below an offset is adopted from other groups. With 0 nothing is.
+func Adopting(spec string, below int64) string {
+	if spec, _, _ = strings.Cut(spec, adoptsFrom); below > 0 {
+		spec += adoptsFrom + strconv.FormatInt(below, 10)
+	}
+	return spec
+}
+
+// Adopts tells whether a spec is such a one, and below what offset.
+func Adopts(spec string) (below int64, is bool) {
+	_, digits, is := strings.Cut(spec, adoptsFrom)
+	below, _ = parseCount([]byte(digits))
+	return below, is
+}
+
+const adoptsFrom = "@"
+
+// StandsFor is Copied, also of what another group has written and a parser adopts. Of a retry it is a copy of what was tried, due when that was
+// due first: so whatever stands for one record has one key.
+func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (written []kgo.RecordHeader, c Copy, is bool) {
+	if written, c, is = m.Copied(headers, offset); is || p.adopts == 0 {
+		return written, c, is
+	}
+	theirs, is := m.another(headers)
+	if !is {
+		return headers, c, false
+	}
+	at := offset
+	if written, c, is = theirs.Copied(headers, offset); is {
+		at = c.Seq
+	}
+	if tried, r, retried := theirs.Written(written, at); retried {
+		c.Seq, c.Timestamp, c.Due = r.Origin.Offset, r.Origin.Timestamp, r.Origin.Due
+		if r.Attempt == 0 { // it was not due before
+			c.Due = r.Due
+		}
+		if !is {
+			c.From = c.Seq
+		}
+		written, is = tried, true
+	}
+	if !is || c.Seq >= p.adopts || c.Due < 1 {
+		return headers, Copy{}, false
+	}
+	return written, c, true
+}
+
+// another is the mark of the other group that has written a copy or a retry into this partition.
+func (m Mark) another(headers []kgo.RecordHeader) (theirs Mark, is bool) {
+	last := len(headers) - 1
+	if last > 0 && headers[last].Key == HeaderFrom {
+		last--
+	}
+	if last < 0 || headers[last].Key != HeaderSeq && headers[last].Key != HeaderRetry {
+		return m, false
+	}
+	return m.writer(headers[last].Value)
+}
+
+// writer is the mark of the other group that has written a value.
+func (m Mark) writer(value []byte) (theirs Mark, is bool) {
+	if who, _ := m.author(value); who != anotherGroup {
+		return m, false
+	}
+	group, _, _ := strings.Cut(string(value[len(m.topic):]), ":")
+	m.group = group + ":"
+	return m, true
+}

@@ -1,0 +1,113 @@
+package topics
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A spec says what is adopted behind all else that it says.
+func TestAdopting(t *testing.T) {
+	for _, spec := range []string{"p1", "p1+300000", "p1~5/kr", "p1!^acme.", "r1+10000+2000+3600000+200"} {
+		over := Adopting(spec, 77)
+		if below, is := Adopts(over); over != spec+"@77" || !is || below != 77 {
+			t.Errorf("%s is %s with that, which adopts what lay below %d: %v", spec, over, below, is)
+		}
+		if again := Adopting(over, 5); again != spec+"@5" || Adopting(over, 0) != spec {
+			t.Errorf("%s with another offset is %s, and without any %s", over, again, Adopting(over, 0))
+		}
+		if _, is := Adopts(spec); is || FixedDelay(over) != FixedDelay(spec) {
+			t.Errorf("%s adopts something: %v", spec, is)
+		}
+		plain, err := ParserFor(spec)
+		p, failed := ParserFor(over)
+		if err != nil || failed != nil || p.adopts != 77 || plain.adopts != 0 {
+			t.Fatalf("%s: %v; %s: %+v, %v", spec, err, over, p, failed)
+		}
+		for _, bad := range []string{spec + "@", spec + "@0", spec + "@07", spec + "@-1", spec + "@7@8", spec + "@x"} {
+			if p, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
+				t.Errorf("%s is understood: %+v, %v", bad, p, err)
+			}
+		}
+	}
+}
+
+// Copies and retries of another group are copies of what they stand for, as far as that lay below the offset from which on the log was there.
+func TestCopiedByAnotherGroup(t *testing.T) {
+	const due, again, written = 1767225605123, 1767225699000, 1767225600000
+	theirs := NewMark(ours.id, "another group: of them", ours.number)
+	request := []kgo.RecordHeader{{Key: HeaderUntil, Value: []byte("1767225605123")}, {Key: "trace", Value: []byte("7")}}
+	copied := func(m Mark, in []kgo.RecordHeader, c Copy) []kgo.RecordHeader {
+		headers, _ := AppendCopy(nil, in, m, c, nil)
+		return headers
+	}
+	tried := func(m Mark, attempt int, of Origin) []kgo.RecordHeader {
+		headers, _ := AppendRetry(nil, request, m, Retry{Due: again, Attempt: attempt, Origin: of}, nil)
+		return headers
+	}
+	origin := Origin{Offset: 7, Timestamp: written, Due: due}
+	for name, c := range map[string]struct {
+		headers []kgo.RecordHeader
+		want    Copy // zero: it is none
+	}{
+		"a copy":                               {copied(theirs, request, Copy{7, due, written, 7}), Copy{7, due, written, 7}},
+		"a copy of a copy":                     {copied(theirs, request, Copy{7, due, written, 25}), Copy{7, due, written, 25}},
+		"the last that is gone":                {copied(theirs, request, Copy{19, due, written, 19}), Copy{19, due, written, 19}},
+		"of what is there":                     {copied(theirs, request, Copy{20, due, written, 20}), Copy{}},
+		"without a timestamp":                  {copied(theirs, request, Copy{7, due, -1, 7}), Copy{7, due, -1, 7}},
+		"a retry":                              {tried(theirs, 2, origin), Copy{7, due, written, 7}},
+		"before the first attempt":             {tried(theirs, 0, Origin{7, written, 1}), Copy{7, again, written, 7}},
+		"a retry of what is there":             {tried(theirs, 2, Origin{20, written, due}), Copy{}},
+		"a retry due at no instant":            {tried(theirs, 2, Origin{7, written, 0}), Copy{}},
+		"a copy of a retry":                    {copied(theirs, tried(theirs, 2, origin), Copy{12, again, written + 5, 12}), Copy{7, due, written, 12}},
+		"a copy of a retry of what is there":   {copied(theirs, tried(theirs, 2, Origin{20, written, due}), Copy{25, again, written + 5, 25}), Copy{}},
+		"a copy of the retry of a third group": {copied(theirs, tried(NewMark(ours.id, "third", ours.number), 2, origin), Copy{12, again, written + 5, 12}), Copy{12, again, written + 5, 12}},
+		"of another partition":                 {copied(theirs.In(9), request, Copy{7, due, written, 7}), Copy{}},
+		"a request":                            {request, Copy{}},
+		"nothing":                              {nil, Copy{}},
+		"of ours":                              {copied(ours, request, Copy{25, due, written, 25}), Copy{25, due, written, 25}},
+	} {
+		p := &Parser{adopts: 20}
+		got, as, is := ours.StandsFor(p, c.headers, 30)
+		want := request
+		if c.want == (Copy{}) {
+			want = c.headers
+		} else if name == "a copy of the retry of a third group" {
+			want = c.headers[:len(c.headers)-2]
+		}
+		same := slices.EqualFunc(got, want, func(a, b kgo.RecordHeader) bool { return a.Key == b.Key && string(a.Value) == string(b.Value) })
+		if is != (c.want != Copy{}) || as != c.want || !same {
+			t.Errorf("%s: %v, %+v, want %+v; headers %v", name, is, as, c.want, got)
+		}
+		if _, _, is := ours.StandsFor(&Parser{}, c.headers, 30); is != (name == "of ours") {
+			t.Errorf("%s is a copy where nothing is adopted: %v", name, is)
+		}
+	}
+}
+
+// What has taken a record away that is adopted counts for this group, too; that another group has delivered it does not.
+func TestResolvedByAnotherGroup(t *testing.T) {
+	theirs := NewMark(ours.id, "other", ours.number)
+	for _, c := range []struct {
+		what            string
+		m               Mark
+		offset, seq, by int64
+		want            Kind
+	}{
+		{"taken away", theirs, 25, 7, 22, KindResolve},
+		{"delivered", theirs, 25, 7, -1, KindOfAnotherGroup},
+		{"of what is there", theirs, 25, 20, 22, KindOfAnotherGroup},
+		{"of ours", ours, 25, 20, -1, KindResolve},
+	} {
+		q, err := (&Parser{adopts: 20}).Parse(ResolveBy(c.m, c.offset, 5, c.seq, c.by), Stamp{Millis: 1}, 30, ours)
+		if err != nil || q.Kind != c.want || c.want == KindResolve && (q.ResolveSeq != c.seq || q.ResolveBy != c.by || q.ResolveDue != 5) {
+			t.Errorf("%s: %+v (%v), want kind %v", c.what, q, err, c.want)
+		}
+	}
+	q, err := (&Parser{}).Parse(ResolveBy(theirs, 25, 5, 7, 22), Stamp{Millis: 1}, 30, ours)
+	if err != nil || q.Kind != KindOfAnotherGroup {
+		t.Errorf("where nothing is adopted: %+v (%v)", q, err)
+	}
+}
