@@ -135,6 +135,9 @@ func degraded(s *processor.Stats) (what []string) {
 		}
 	}
 	for _, t := range s.Topics {
+		if t.Unseen != "" {
+			what = append(what, "it is not known whether the topic "+t.Topic+" keeps what is pending: "+t.Unseen)
+		}
 		if t.Untrimmed != "" {
 			what = append(what, "the topic "+t.Topic+" is not trimmed: "+t.Untrimmed)
 		}

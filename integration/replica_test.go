@@ -34,6 +34,7 @@ type replicaConfig struct {
 	processor.Config
 	reach
 	Dial dialer                               // defaults to the operating system's, or to the proxy's; of processors in this process
+	As   []kgo.Opt                            // connects as a user; of processors in this process
 	Hear func(name string, e processor.Event) // gets what the replica tells, besides the stage
 }
 
@@ -81,6 +82,9 @@ func (r *reach) complete(c *processor.Config, dial dialer) {
 func (c replicaConfig) processor(log io.Writer) (*processor.Processor, error) {
 	c.Logger = slog.New(slog.NewTextHandler(log, nil)).With("replica", c.Instance)
 	c.complete(&c.Config, c.Dial)
+	if c.As != nil {
+		c.Client = c.As
+	}
 	return processor.New(c.Config)
 }
 

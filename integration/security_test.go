@@ -48,6 +48,7 @@ routes:
 	})
 	t.Run("forbidden target", func(t *testing.T) { forbiddenTarget(t, c) })
 	t.Run("look without rights", func(t *testing.T) { lookWithoutRights(t, c) })
+	t.Run("trim beside another user", func(t *testing.T) { trimBesideAnother(t, c) })
 	t.Run("mTLS", func(t *testing.T) {
 		s := newStage(t, c, setting{seed: newSeed(t), route: func(r *topics.Route) {
 			r.Delay, r.Allow, r.Target = 2*time.Second, nil, r.Topic+".target-0"

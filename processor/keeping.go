@@ -1,11 +1,16 @@
 package processor
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -18,21 +23,23 @@ import (
 // ask it to look sooner.
 type keeping struct {
 	*shared
-	log *slog.Logger
+	log    *slog.Logger
+	vain   vain
+	inVain int // looks in a row that were not answered
 }
 
 // keepingInterval is how soon a change is noticed. Compaction and retention take minutes at least.
 const keepingInterval = time.Minute
 
-func newKeeping(sh *shared) *keeping { return &keeping{shared: sh, log: sh.cfg.Logger} }
+func newKeeping(sh *shared) *keeping {
+	return &keeping{shared: sh, log: sh.cfg.Logger, vain: newVain()}
+}
 
 // run looks until ctx ends.
 func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
 	adm := kadm.NewClient(cl)
 	for {
-		if err := k.look(ctx, adm); err != nil && ctx.Err() == nil {
-			k.log.Debug("the settings of delay topics cannot be looked at; trying again", "error", err)
-		}
+		k.look(ctx, adm)
 		t := time.NewTimer(keepingInterval)
 		select {
 		case <-t.C:
@@ -48,23 +55,42 @@ func (k *keeping) run(ctx context.Context, cl *kgo.Client) {
 	}
 }
 
-// look asks for the settings of the delay topics that this process has partitions of.
-func (k *keeping) look(ctx context.Context, adm *kadm.Client) error {
+// look asks for the settings of the delay topics that this process has partitions of. What fails of one keeps no other from being looked at.
+func (k *keeping) look(ctx context.Context, adm *kadm.Client) {
 	needs := k.needs()
 	k.forget(needs)
-	if len(needs) == 0 {
-		return nil
+	patience := kafka.RequestTimeout << min(k.inVain, 2) // brokers may be slow to answer
+	losing, why := apart(ctx, patience, slices.Sorted(maps.Keys(needs)), func(ctx context.Context, names []string) (map[string]topics.Loss, error) {
+		some := map[string]time.Duration{}
+		for _, name := range names {
+			some[name] = needs[name]
+		}
+		return topics.Losing(ctx, adm, some)
+	})
+	if ctx.Err() != nil {
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
-	defer cancel()
-	problems, err := topics.Losing(ctx, adm, needs)
-	if err != nil {
-		return err
+	if k.inVain++; len(why) == 0 {
+		k.inVain = 0
 	}
 	for topic := range needs {
-		k.note(topic, problems[topic])
+		loss, told := losing[topic]
+		if err := cmp.Or(why[topic], loss.Err); err != nil || !told {
+			k.failed(topic, cmp.Or[error](err, kerr.UnknownTopicOrPartition))
+			continue
+		}
+		k.vain.over(topic)
+		k.noteUnseen(topic, "")
+		k.note(topic, loss.Problem)
 	}
-	return nil
+}
+
+// failed takes in that the settings of a topic cannot be looked at, which is said when it lasts. Until they can, what was seen last counts.
+func (k *keeping) failed(topic string, err error) {
+	k.log.Debug("the settings of a delay topic cannot be looked at; trying again", "topic", topic, "error", err)
+	if k.vain.failed(topic, err) {
+		k.noteUnseen(topic, fmt.Sprintf("its settings cannot be read (%v): see that this user has the right to DescribeConfigs of the topic", err))
+	}
 }
 
 // forget stops naming topics of which nothing is here any more: who has their partitions looks at them.
@@ -72,6 +98,8 @@ func (k *keeping) forget(needs map[string]time.Duration) {
 	for topic, stats := range k.counters.topics {
 		if _, here := needs[topic]; !here {
 			stats.trouble.Store(nil)
+			stats.unseen.Store(nil)
+			k.vain.over(topic)
 		}
 	}
 }
@@ -99,4 +127,18 @@ func (k *keeping) note(topic string, problem *topics.Problem) {
 	if stats.trouble.Store(&why); was == nil || *was != why {
 		k.log.Error("delay topic loses records", "topic", topic, "what", problem.What, "why", problem.Why, "mend", problem.Mend)
 	}
+}
+
+// noteUnseen tells once why it is not known whether a topic keeps what is pending; "": it is.
+func (k *keeping) noteUnseen(topic, why string) {
+	stats := k.counters.topics[topic]
+	switch was := saidWhy(&stats.unseen); {
+	case was == why:
+		return
+	case why == "":
+		k.log.Info("it is known again whether a delay topic keeps what is pending", "topic", topic)
+	default:
+		k.log.Warn("it is not known whether a delay topic keeps what is pending", "topic", topic, "why", why)
+	}
+	stats.unseen.Store(&why)
 }

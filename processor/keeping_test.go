@@ -1,9 +1,13 @@
 package processor
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/topics"
@@ -19,10 +23,35 @@ func TestTopicElsewhereIsNotNamed(t *testing.T) {
 	if named() == "" {
 		t.Fatal("a topic that loses records is not named")
 	}
-	if err := k.look(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	k.look(t.Context(), nil)
 	equal(t, "trouble of a topic without partitions here", named(), "")
+}
+
+// That settings cannot be looked at is said when it lasts, and at once where a right is missing. What was seen last counts meanwhile, and it is said no more
+// when they can, or when nothing of the topic is here.
+func TestSettingsUnseen(t *testing.T) {
+	p := testProcessor(t)
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeping(&p.shared)
+		said := func() string { return p.Stats().Topics[0].Unseen }
+		k.failed(testTopic, kerr.RequestTimedOut)
+		time.Sleep(vainUnsaid - time.Millisecond)
+		k.failed(testTopic, kerr.RequestTimedOut)
+		equal(t, "at first", said(), "")
+		time.Sleep(time.Millisecond)
+		k.failed(testTopic, kerr.RequestTimedOut)
+		if !strings.Contains(said(), "REQUEST_TIMED_OUT") {
+			t.Errorf("it lasts, and says %q", said())
+		}
+		k.forget(nil)
+		equal(t, "elsewhere", said(), "")
+		k.failed(testTopic, kerr.RequestTimedOut)
+		equal(t, "when it has begun anew", said(), "")
+		k.failed(testTopic, fmt.Errorf("read configurations: %w", kerr.TopicAuthorizationFailed))
+		if !strings.Contains(said(), "DescribeConfigs") {
+			t.Errorf("a right is missing, and it says %q", said())
+		}
+	})
 }
 
 // What is carried on, or held up, for a target that brokers have not told of yet is told so.

@@ -129,6 +129,7 @@ type topicCounters struct {
 	lateOnArrival atomic.Int64
 	requested     *histogram.Histogram   // delays, as they are asked for
 	trouble       atomic.Pointer[string] // why the topic loses what is pending; nil: it does not, as far as is known
+	unseen        atomic.Pointer[string] // why that is not known; nil or empty: it is
 	trimmed       atomic.Int64
 	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
 	carried       atomic.Int64

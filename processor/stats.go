@@ -134,6 +134,8 @@ type TopicStats struct {
 
 	Trouble string // why the topic loses what is pending, and what to do; empty otherwise
 
+	Unseen string // why it is not known whether the topic keeps what is pending, and what to do; empty while it is
+
 	Trimmed   int64  // offsets that were deleted because nothing needed them any more
 	Untrimmed string // why the topic is not trimmed, and what to do; empty while it is, or is not to be
 

@@ -1,8 +1,8 @@
 package processor
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -24,8 +24,11 @@ import (
 // nothing of a lane: what it knows of partitions are their pictures. One goroutine owns it.
 type trimming struct {
 	*shared
-	log  *slog.Logger
-	seen map[kafka.TopicPartition][]waterline
+	log    *slog.Logger
+	seen   map[kafka.TopicPartition][]waterline
+	others otherReaders
+	vain   vain
+	inVain int // looks in a row of which something was not answered
 }
 
 // waterline is where a partition's committed low water was at a time.
@@ -43,39 +46,58 @@ const (
 )
 
 func newTrimming(sh *shared) *trimming {
-	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}}
+	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}, others: newOtherReaders(sh), vain: newVain()}
 }
 
 // run trims until ctx ends.
 func (t *trimming) run(ctx context.Context, cl *kgo.Client) {
-	adm := kadm.NewClient(cl)
 	for wait.For(ctx, t.cfg.TrimInterval) {
-		if err := t.trim(ctx, cl, adm, time.Now()); err != nil && ctx.Err() == nil {
-			t.log.Debug("delay topics cannot be trimmed now; trying again", "error", err)
+		t.trim(ctx, cl, time.Now())
+	}
+}
+
+// trim deletes what can go of each topic.
+func (t *trimming) trim(ctx context.Context, cl *kgo.Client, now time.Time) {
+	pictures := t.assigned.pictures()
+	t.forget(pictures)
+	unneeded := t.unneeded(pictures, now)
+	for topic := range t.counters.topics {
+		if _, asks := unneeded[topic]; !asks {
+			t.vain.over(topic)
+		}
+	}
+	t.cut(ctx, cl, unneeded)
+}
+
+// patience is how long an answer may take: brokers may be slow.
+func (t *trimming) patience() time.Duration { return kafka.RequestTimeout << min(t.inVain, 2) }
+
+// cut deletes what can go of each topic, but for those that are not to be trimmed. What fails of one keeps no other.
+func (t *trimming) cut(ctx context.Context, cl *kgo.Client, unneeded map[string]cut) {
+	failed := t.leave(ctx, cl, unneeded)
+	for topic, c := range unneeded {
+		if err := t.deleteOf(ctx, cl, topic, c); err != nil {
+			failed[topic] = err
+		} else {
+			t.vain.over(topic)
+		}
+	}
+	if t.inVain++; len(failed) == 0 {
+		t.inVain = 0
+	}
+	for topic, err := range failed {
+		if ctx.Err() == nil {
+			t.failed(topic, err)
 		}
 	}
 }
 
-// trim deletes what can go of each topic. The error says what could not be asked.
-func (t *trimming) trim(ctx context.Context, cl *kgo.Client, adm *kadm.Client, now time.Time) error {
-	pictures := t.assigned.pictures()
-	t.forget(pictures)
-	unneeded := t.unneeded(pictures, now)
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
-	defer cancel()
-	if err := t.choose(ctx, adm, unneeded); err != nil || len(unneeded) == 0 {
-		return err
+// failed takes in that a topic could not be trimmed, which is said when it lasts.
+func (t *trimming) failed(topic string, err error) {
+	t.log.Debug("a delay topic cannot be trimmed now; trying again", "topic", topic, "error", err)
+	if t.vain.failed(topic, err) {
+		t.note(topic, err.Error())
 	}
-	if err := t.sameTopics(ctx, cl, unneeded); err != nil {
-		return err
-	}
-	var failed error
-	for topic, offsets := range unneeded {
-		answers, err := adm.DeleteRecords(ctx, kadm.Offsets{topic: offsets.kadm(topic)})
-		failed = errors.Join(failed, err)
-		t.trimmed(topic, offsets, answers[topic])
-	}
-	return failed
 }
 
 // forget stops saying why topics are not trimmed of which nothing is here any more: the replica that has their partitions says it.
@@ -122,7 +144,11 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) map[string
 			low, seen = seen[0].low, seen[1:]
 		}
 		t.seen[tp] = append(seen, waterline{at: now, id: p.TopicID, low: p.LowWater})
-		if low > p.LogStart && (low-p.LogStart)*trimShare >= p.LogEnd-p.LogStart {
+		untrimmed := t.counters.topics[p.Topic].whyUntrimmed() != ""
+		if untrimmed { // it is tried with what there is, be it nothing, which brokers take: else it would stay so until a fifth can go
+			low = max(low, p.LogStart)
+		}
+		if untrimmed || low > p.LogStart && (low-p.LogStart)*trimShare >= p.LogEnd-p.LogStart {
 			if all[p.Topic] == nil {
 				all[p.Topic] = cut{}
 			}
@@ -139,54 +165,90 @@ func (t *trimming) mayTrim(topic string) bool {
 	return trim == nil || *trim
 }
 
-// choose leaves out the topics that are not to be trimmed, and says why where that was not to be expected.
-func (t *trimming) choose(ctx context.Context, adm *kadm.Client, unneeded map[string]cut) error {
+// leave leaves out the topics that are not to be trimmed, and says why where that was not to be expected; and those of which that cannot be told now.
+func (t *trimming) leave(ctx context.Context, cl *kgo.Client, unneeded map[string]cut) (failed map[string]error) {
 	var unsaid []string
 	for topic := range unneeded {
 		if t.routes[topic].Trim == nil {
 			unsaid = append(unsaid, topic)
 		}
 	}
-	all, err := topics.KeepAll(ctx, adm, unsaid)
-	if err != nil {
-		return err
-	}
+	keeps, failed := apart(ctx, t.patience(), unsaid, func(ctx context.Context, names []string) (map[string]topics.Keeping, error) {
+		return topics.Keeps(ctx, kadm.NewClient(cl), names...)
+	})
 	for _, topic := range unsaid {
-		if !all[topic] {
-			delete(unneeded, topic) // its retention does the work
+		switch k, told := keeps[topic]; {
+		case failed[topic] == nil && !told:
+			failed[topic] = kerr.UnknownTopicOrPartition
+		case k.Err != nil:
+			failed[topic] = k.Err
+		case told && !k.All: // its retention does the work
+			t.counters.topics[topic].untrimmed.Store(nil)
+			t.vain.over(topic)
+		default:
+			continue
 		}
+		delete(unneeded, topic)
 	}
-	if len(unneeded) == 0 {
-		return nil
+	for topic, err := range failed {
+		delete(unneeded, topic)
+		failed[topic] = fmt.Errorf("it is not known whether a retention cuts it, since its settings cannot be read (%w): see that this user has the right to DescribeConfigs of the topic, or set trim on the route", err)
 	}
-	others, err := otherReaders(ctx, adm, t.cfg.Group)
-	if err != nil {
-		return err
+	if len(unneeded) > 0 {
+		t.leaveToOthers(ctx, cl, unneeded, failed)
 	}
-	for topic := range unneeded {
-		if groups := others[topic]; len(groups) > 0 {
-			delete(unneeded, topic)
-			t.note(topic, fmt.Sprintf("other groups have committed offsets of it (%s), and may need what this one does not: where that is over, "+
-				"kafka-consumer-groups.sh --delete --group each of them; else set trim: false on the route", strings.Join(groups, ", ")))
-		}
-	}
-	return nil
+	return failed
 }
 
-// sameTopics leaves out those that were made anew since their partitions were assigned: offsets of another topic mean nothing.
-func (t *trimming) sameTopics(ctx context.Context, cl *kgo.Client, unneeded map[string]cut) error {
-	var tps []kafka.TopicPartition
-	for topic, c := range unneeded {
-		for partition := range c {
-			tps = append(tps, kafka.TopicPartition{Topic: topic, Partition: partition})
+// leaveToOthers leaves out the topics that other groups read, or may read.
+func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded map[string]cut, failed map[string]error) {
+	hidden, err := t.others.look(ctx, cl, t.patience())
+	for topic := range unneeded {
+		trim := t.routes[topic].Trim
+		switch groups := t.others.of(topic); {
+		case len(groups) > 0:
+			t.vain.over(topic)
+			t.note(topic, fmt.Sprintf("other groups have committed offsets of it (%s), and may need what this one does not: where that is over, "+
+				"kafka-consumer-groups.sh --delete --group each of them; else set trim: false on the route", strings.Join(groups, ", ")))
+		case err != nil:
+			failed[topic] = fmt.Errorf("it cannot be asked whether other groups read it, and may need what this one does not: %w", err)
+		case hidden != nil && (trim == nil || !*trim):
+			t.vain.over(topic)
+			t.note(topic, fmt.Sprintf("it cannot be seen whether other groups read it, and may need what this one does not, since %v; or set trim: true on the route, if none does", hidden))
+		default:
+			continue
 		}
+		delete(unneeded, topic)
+	}
+}
+
+// deleteOf deletes what can go of a topic.
+func (t *trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
+	if err := t.sameTopic(ctx, cl, topic, c); err != nil || len(c) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.patience())
+	defer cancel()
+	adm := kadm.NewClient(cl)
+	adm.SetTimeoutMillis(int32(kafka.BrokerPatience.Milliseconds()))
+	answers, err := adm.DeleteRecords(ctx, kadm.Offsets{topic: c.kadm(topic)})
+	return t.trimmed(topic, c, answers[topic], err)
+}
+
+// sameTopic leaves out the partitions of a topic that was made anew since they were assigned: offsets of another topic mean nothing.
+func (t *trimming) sameTopic(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
+	ctx, cancel := context.WithTimeout(ctx, t.patience())
+	defer cancel()
+	var tps []kafka.TopicPartition
+	for partition := range c {
+		tps = append(tps, kafka.TopicPartition{Topic: topic, Partition: partition})
 	}
 	ids, err := kafka.TopicIDs(ctx, cl, tps)
 	if err != nil {
 		return err
 	}
 	for _, tp := range tps {
-		if c := unneeded[tp.Topic]; c[tp.Partition].id != ids[tp] {
+		if c[tp.Partition].id != ids[tp] {
 			delete(c, tp.Partition)
 		}
 	}
@@ -194,26 +256,32 @@ func (t *trimming) sameTopics(ctx context.Context, cl *kgo.Client, unneeded map[
 }
 
 // trimmed takes in what became of a request. An answer that does not come, or asks to try again, leaves it open why a topic is not trimmed.
-func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRecordsResponse) {
+func (t *trimming) trimmed(topic string, c cut, answers map[int32]kadm.DeleteRecordsResponse, err error) error {
 	deleted, refused := false, error(nil)
 	for partition, s := range c {
 		answer, ok := answers[partition]
 		switch {
 		case !ok:
+			err = cmp.Or(err, error(kerr.LeaderNotAvailable))
 		case answer.Err == nil:
 			deleted = true
 			t.counters.topics[topic].trimmed.Add(max(answer.LowWatermark-s.from, 0))
 			t.log.Debug("a delay topic is trimmed", "topic", topic, "partition", partition, "from", s.from, "to", answer.LowWatermark)
-		case !kerr.IsRetriable(answer.Err):
+		case kerr.IsRetriable(answer.Err):
+			err = answer.Err
+		default:
 			refused = answer.Err
 		}
 	}
 	switch {
 	case refused != nil:
 		t.note(topic, fmt.Sprintf("brokers refuse DeleteRecords (%v): give this user the right to Delete the topic, or set trim: false on the route and give the topic a retention.ms", refused))
+	case err != nil:
+		return fmt.Errorf("brokers do not answer DeleteRecords: %w", err)
 	case deleted:
 		t.note(topic, "")
 	}
+	return nil
 }
 
 // note tells once why a topic is not trimmed; "": it is.
@@ -228,23 +296,4 @@ func (t *trimming) note(topic, why string) {
 		t.log.Warn("delay topic is not trimmed, and grows until its retention cuts it", "topic", topic, "why", why)
 	}
 	c.untrimmed.Store(&why)
-}
-
-// otherReaders are the groups that have committed offsets of each topic, but for one.
-func otherReaders(ctx context.Context, adm *kadm.Client, own string) (map[string][]string, error) {
-	listed, err := kafka.Listed(ctx, adm)
-	if err != nil {
-		return nil, err
-	}
-	committed, err := kafka.Committed(ctx, adm, slices.DeleteFunc(listed.Groups(), func(g string) bool { return g == own }))
-	if err != nil {
-		return nil, err
-	}
-	by := map[string][]string{}
-	for _, group := range slices.Sorted(maps.Keys(committed)) {
-		for topic := range committed[group] {
-			by[topic] = append(by[topic], group)
-		}
-	}
-	return by, nil
 }

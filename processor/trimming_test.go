@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -49,7 +50,7 @@ func TestUnneeded(t *testing.T) {
 		{"a late commit may take it back", AtLeastOnce, []PartitionStats{p("often", 200, 300), p("often", 210, 300)}, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			trimming := newTrimming(&shared{cfg: Config{Guarantee: c.guarantee, TrimInterval: time.Minute}, routes: map[string]*topics.Route{
+			trimming := newTrimming(&shared{cfg: Config{Guarantee: c.guarantee, TrimInterval: time.Minute}, counters: newCounters([]string{"auto", "on", "off", "often"}, nil), routes: map[string]*topics.Route{
 				"auto": {}, "on": {Trim: &yes}, "off": {Trim: &no}, "often": {},
 			}})
 			var got map[string]cut
@@ -67,10 +68,28 @@ func TestUnneeded(t *testing.T) {
 	}
 }
 
+// A topic that is said not to be trimmed is tried again with what there is, be it nothing: else it would be said for as long as a fifth of the log cannot go, and
+// what holds that up is not carried meanwhile.
+func TestUntrimmedIsTriedWithWhatThereIs(t *testing.T) {
+	counters := newCounters([]string{"delays"}, slog.New(slog.DiscardHandler))
+	trimming := newTrimming(&shared{cfg: Config{Logger: slog.New(slog.DiscardHandler), TrimInterval: time.Minute}, counters: counters, routes: map[string]*topics.Route{"delays": {}}})
+	p := PartitionStats{Topic: "delays", Phase: PhaseLive, LowWater: 110, LogStart: 100, LogEnd: 300}
+	look := func(minute int64) string {
+		return fmt.Sprint(trimming.unneeded([]PartitionStats{p}, time.Unix(60*minute, 0))["delays"][0].to)
+	}
+	equal(t, "what is little", look(0)+" "+look(1), "0 0")
+	trimming.note("delays", "no right")
+	equal(t, "what is little, of a topic that is not trimmed", look(2), "110")
+	p.LogStart = 110
+	equal(t, "nothing", look(3), "110")
+	trimming.note("delays", "")
+	equal(t, "nothing, of a topic that is trimmed", look(4), "0")
+}
+
 // In at_least_once an answer that never came may take the checkpoint back, so what it needs is kept however often is looked.
 func TestUnneededAtLeastOnce(t *testing.T) {
 	for guarantee, want := range map[Guarantee]int64{ExactlyOnce: 259, AtLeastOnce: 200} {
-		trimming := newTrimming(&shared{cfg: Config{Guarantee: guarantee, TrimInterval: time.Second}, routes: map[string]*topics.Route{"delays": {}}})
+		trimming := newTrimming(&shared{cfg: Config{Guarantee: guarantee, TrimInterval: time.Second}, counters: newCounters([]string{"delays"}, nil), routes: map[string]*topics.Route{"delays": {}}})
 		var cuts []int64
 		for i := range int64(61) {
 			p := PartitionStats{Topic: "delays", Phase: PhaseLive, LowWater: 200 + i, LogEnd: 300}
@@ -94,16 +113,16 @@ func TestNotTrimmedUntilSomethingIs(t *testing.T) {
 	trimming := newTrimming(&shared{cfg: Config{Logger: log}, counters: counters})
 	said := func() string { return *counters.topics["delays"].untrimmed.Load() }
 	all := cut{0: {from: 1, to: 5}}
-	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {Err: kerr.TopicAuthorizationFailed}})
+	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {Err: kerr.TopicAuthorizationFailed}}, nil)
 	if !strings.Contains(said(), "the right to Delete") {
 		t.Fatalf("refused, and says %q", said())
 	}
-	trimming.trimmed("delays", all, nil)
-	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {Err: kerr.NotLeaderForPartition}})
-	if said() == "" {
-		t.Error("nothing was deleted, and the topic counts as trimmed again")
+	for _, answers := range []map[int32]kadm.DeleteRecordsResponse{nil, {0: {Err: kerr.NotLeaderForPartition}}} {
+		if err := trimming.trimmed("delays", all, answers, nil); said() == "" || err == nil {
+			t.Errorf("nothing was deleted, and it says %q, %v", said(), err)
+		}
 	}
-	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {LowWatermark: 5}})
+	trimming.trimmed("delays", all, map[int32]kadm.DeleteRecordsResponse{0: {LowWatermark: 5}}, nil)
 	if said() != "" {
 		t.Errorf("trimmed, and says %q", said())
 	}
@@ -118,8 +137,6 @@ func TestUntrimmedElsewhere(t *testing.T) {
 	if untrimmed() == "" {
 		t.Fatal("a topic that is not trimmed is not named")
 	}
-	if err := tr.trim(t.Context(), nil, nil, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	tr.trim(t.Context(), nil, time.Now())
 	equal(t, "untrimmed, without partitions here", untrimmed(), "")
 }

@@ -11,36 +11,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// Losing says which delay topics lose records that are pending, whatever happens
+// Losing says of delay topics whether they lose records that are pending, whatever happens
 // otherwise: the topic is compacted, or deletes what is older than needs, for how
-// long each must keep its log. What settings cannot be read of is left out. Check
-// says more, of what may become a loss.
-func Losing(ctx context.Context, adm *kadm.Client, needs map[string]time.Duration) (map[string]*Problem, error) {
+// long each must keep its log. It is nil for a topic that does not. Check says more, of what may become a loss.
+func Losing(ctx context.Context, adm *kadm.Client, needs map[string]time.Duration) (losing map[string]Loss, err error) {
 	all := map[string]facts{}
 	if err := lookInto(ctx, adm, slices.Sorted(maps.Keys(needs)), all); err != nil {
 		return nil, err
 	}
-	losing := map[string]*Problem{}
-	for topic, need := range needs {
+	losing = map[string]Loss{}
+	for topic, f := range all {
 		x := examination{}
-		if x.losing(topic, all[topic], need); len(x.problems) > 0 {
-			losing[topic] = &x.problems[0]
+		l := Loss{Err: f.unreadable}
+		if x.losing(topic, f, needs[topic]); len(x.problems) > 0 {
+			l.Problem = &x.problems[0]
 		}
+		losing[topic] = l
 	}
 	return losing, nil
 }
 
-// KeepAll says which topics delete nothing by themselves: neither what is old nor what is too much. What settings cannot be read of is left out.
-func KeepAll(ctx context.Context, adm *kadm.Client, names []string) (map[string]bool, error) {
-	all := map[string]facts{}
-	if err := lookInto(ctx, adm, names, all); err != nil {
-		return nil, err
-	}
-	keep := map[string]bool{}
-	for topic, f := range all {
-		keep[topic] = f.keepsAll()
-	}
-	return keep, nil
+// Loss is whether a topic loses what is pending.
+type Loss struct {
+	Problem *Problem // nil: it does not
+	Err     error    // why that is not known
 }
 
 func (f facts) keepsAll() bool {

@@ -25,6 +25,9 @@ func (x *examination) retention(r *Route, f facts) {
 	if r.Carries() {
 		severity, why = x.want.carried(r, keep)
 	}
+	if kind, ok := f.settings[timestampType]; ok && kind != logAppend {
+		why += fmt.Sprintf("; what producers give an old timestamp is lost sooner, maybe at once (%s is %s)", timestampType, kind)
+	}
 	x.report(severity, r.Topic, x.set(r.Topic, "retention.ms", "-1"), fmt.Sprintf("retention.ms is %d", n), why)
 }
 

@@ -84,6 +84,23 @@ func TestRetentionSaysWhatItComesTo(t *testing.T) {
 	}
 }
 
+// Retention goes by the timestamps of records, which are the producers' unless brokers give them.
+func TestRetentionSaysWhoseTimestampsCount(t *testing.T) {
+	for kind, want := range map[string]string{
+		"":              "note: a record that waits 1d (max_delay) is lost if duewheel does not run for 6d",
+		"LogAppendTime": "note: a record that waits 1d (max_delay) is lost if duewheel does not run for 6d",
+		"CreateTime":    "note: a record that waits 1d (max_delay) is lost if duewheel does not run for 6d; what producers give an old timestamp is lost sooner, maybe at once (message.timestamp.type is CreateTime)",
+	} {
+		x := examination{}
+		f := facts{settings: map[string]string{"retention.ms": "604800000", "message.timestamp.type": kind}}
+		if kind == "" {
+			delete(f.settings, "message.timestamp.type")
+		}
+		x.retention(&Route{Topic: "d", MaxDelay: 24 * time.Hour}, f)
+		equal(t, x.problems[0].Severity.String()+": "+x.problems[0].Why, want)
+	}
+}
+
 // With what a process carries in a second it is said how much it can carry before it is late.
 func TestRetentionSaysHowMuchIsCarried(t *testing.T) {
 	want := Expect{CarryRecords: 10_000}

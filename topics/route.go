@@ -55,7 +55,7 @@ type Route struct {
 	// Emit is which headers of ours delivered records carry.
 	Emit Emit
 
-	// Trim has what the topic does not need any more deleted. Nil: if the topic keeps everything otherwise (KeepAll).
+	// Trim has what the topic does not need any more deleted. Nil: if the topic keeps everything otherwise (Keeping.All), and all groups that may read it can be seen.
 	Trim *bool
 
 	// Carry has what is pending written again, to the end of its partition, before the log below it is deleted. Nil: true. Not together with Delay.

@@ -75,7 +75,7 @@ func sharedTargets(ctx context.Context, adm *kadm.Client, own string, want topic
 		return nil, err
 	}
 	groups := slices.DeleteFunc(listed.Groups(), func(g string) bool { return g == own })
-	committed, err := kafka.Committed(ctx, adm, groups)
+	committed, _ := kafka.Committed(ctx, adm, groups, kafka.RequestTimeout)
 	for _, target := range sorted(targets) {
 		readers := slices.DeleteFunc(slices.Sorted(slices.Values(groups)), func(g string) bool { return !reads(committed[g][target]) })
 		if len(readers) > 1 {
@@ -88,7 +88,7 @@ func sharedTargets(ctx context.Context, adm *kadm.Client, own string, want topic
 			})
 		}
 	}
-	return found, err
+	return found, ctx.Err()
 }
 
 // reads tells whether a group has offsets of a topic.

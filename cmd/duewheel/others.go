@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
@@ -15,8 +17,9 @@ import (
 
 // otherGroups warns of every other group that has a checkpoint on a delay topic: it delivers the
 // same records once more. That may be meant, as with two sets of targets; mostly it is a group.id
-// that was changed. Groups and topics that we may not describe are left out.
-func otherGroups(ctx context.Context, adm *kadm.Client, own string, want topics.Expect) ([]topics.Problem, error) {
+// that was changed. It tells, too, if there may be groups that this user may not see. Topics that we may not describe are left out.
+func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Expect) ([]topics.Problem, error) {
+	adm := kadm.NewClient(cl)
 	var names []string
 	ids := map[string]kadm.TopicID{}
 	for _, r := range want.Routes { // one at a time: where we lack a right to one of them, kadm answers for none
@@ -28,21 +31,43 @@ func otherGroups(ctx context.Context, adm *kadm.Client, own string, want topics.
 			return nil, fmt.Errorf("list topics: %w", err)
 		}
 	}
-	listed, err := kafka.Listed(ctx, adm)
-	if err != nil {
-		return nil, err
-	}
-	groups := slices.DeleteFunc(listed.Groups(), func(g string) bool { return g == own })
-	committed, err := kafka.Committed(ctx, adm, groups)
+	readers, err := kafka.AskReaders(ctx, cl, s.Group, nil, kafka.RequestTimeout)
 	var problems []topics.Problem
-	for _, group := range groups {
+	for _, group := range sorted(readers.Committed) {
 		for _, topic := range names {
-			if n := checkpointsIn(committed[group][topic], ids[topic]); n > 0 {
-				problems = append(problems, anotherGroup(listed[group], topic, n))
+			if n := checkpointsIn(readers.Committed[group][topic], ids[topic]); n > 0 {
+				problems = append(problems, anotherGroup(readers.Listed[group], topic, n))
 			}
 		}
 	}
+	if readers.Hidden != nil && err == nil {
+		hidden, failed := hiddenGroups(ctx, adm, readers.Hidden, s, want)
+		problems, err = append(problems, hidden), failed
+	}
 	return problems, err
+}
+
+// hiddenGroups says what it comes to that not all groups can be seen: a topic that would be trimmed is not.
+func hiddenGroups(ctx context.Context, adm *kadm.Client, hidden *kafka.HiddenError, s settings, want topics.Expect) (topics.Problem, error) {
+	var unsaid []string
+	for _, r := range want.Routes {
+		if r.Trim == nil {
+			unsaid = append(unsaid, r.Topic)
+		}
+	}
+	keeps, err := topics.Keeps(ctx, adm, unsaid...)
+	grow := slices.DeleteFunc(unsaid, func(topic string) bool { return !keeps[topic].All })
+	p := topics.Problem{
+		Severity: topics.Note,
+		What:     "duewheel may not see what all groups read: " + hidden.What,
+		Why:      "another group on a delay topic may deliver the same records, and is not warned of; a topic that one reads must not be trimmed",
+		Mend:     fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:<name> --operation Describe %s", strings.Join(s.Brokers, ","), hidden.Mend),
+	}
+	if len(grow) > 0 {
+		p.Severity = topics.Warning
+		p.Why += fmt.Sprintf(", so %s is not, and grows, unless its route says trim: true", brief([]byte(strings.Join(grow, ", ")), 200))
+	}
+	return p, err
 }
 
 // checkpointsIn counts the checkpoints among the committed offsets of a topic.

@@ -5,9 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // Another group with a checkpoint on a delay topic delivers the same records: `topics check` says so,
@@ -64,7 +67,10 @@ func TestCommandsWithoutRights(t *testing.T) {
 	read := kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: "seen", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationRead, Allow: true}
 	group := kfake.ACL{Resource: kmsg.ACLResourceTypeGroup, Name: "g", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationAll, Allow: true}
 	ids := kfake.ACL{Resource: kmsg.ACLResourceTypeTransactionalId, Name: "g-", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: kmsg.ACLOperationWrite, Allow: true}
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "wheel", "wheel", all, group, ids),
+	cluster := kfake.ACL{Resource: kmsg.ACLResourceTypeCluster, Name: "kafka-cluster", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationDescribe, Allow: true}
+	groups := kfake.ACL{Resource: kmsg.ACLResourceTypeGroup, Name: "*", Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationDescribe, Allow: true}
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root"), kfake.User("PLAIN", "wheel", "wheel", all, group, ids, cluster, groups),
+		kfake.User("PLAIN", "tenant", "tenant", all, group, ids),
 		kfake.User("PLAIN", "reader", "reader", read), kfake.User("PLAIN", "other", "other", read, group))
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +90,31 @@ func TestCommandsWithoutRights(t *testing.T) {
 	}
 	if strings.Contains(out, "transactional") || strings.Contains(out, "group") {
 		t.Errorf("printed %q with all rights to group and transactional ids", out)
+	}
+	// What other groups read may be hidden: a topic that would be trimmed is not.
+	var o kadm.Offsets
+	o.AddOffset("seen", 0, 0, -1)
+	root, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.SASL(plain.Auth{User: "root", Pass: "root"}.AsMechanism()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := kadm.NewClient(root).CommitAllOffsets(t.Context(), "other", o); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		user, args string
+		want       string
+	}{
+		{"tenant", "", "warning: duewheel may not see what all groups read: brokers list only those groups that this user may describe\n"},
+		{"tenant", "", ", so seen is not, and grows, unless its route says trim: true\n    mend: kafka-acls.sh --bootstrap-server " + c.ListenAddrs()[0] + " --add --allow-principal User:<name> --operation Describe --cluster --group '*'\n"},
+		{"tenant", "-X routes.1.trim=true", "note: duewheel may not see what all groups read: "},
+		{"wheel", "-X routes.1.trim=true", "seen.orders: it does not exist"},
+	} {
+		out, err := as(test.user, append([]string{"topics", "check"}, strings.Fields(test.args)...)...)
+		if err == nil || strings.Count(out, test.want) != 1 {
+			t.Errorf("%s %s: printed %q, %v; want once %q", test.user, test.args, out, err, test.want)
+		}
 	}
 	const noIDs = "duewheel may not write transactional ids that begin with g-\n    why:  "
 	for _, test := range []struct {

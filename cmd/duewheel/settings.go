@@ -149,7 +149,7 @@ type routeSettings struct {
 	// offset. A record is delivered that much later than it asked for, also one that asks for no delay (`duewheel deliver-now` goes around that). Handles have the due time that was asked for. Not with `delay` or `retry`, and not above `max_delay`.
 	Jitter time.Duration `key:"jitter" unset:"none"`
 
-	// Trim says whether duewheel deletes from the topic what it does not need any more, so that the log stays short. Not where another group reads the topic. It takes the
+	// Trim says whether duewheel deletes from the topic what it does not need any more, so that the log stays short. Not where another group reads the topic, nor, unless this is true, where not all groups can be seen (Describe on the cluster and on all groups). It takes the
 	// right to Delete the topic.
 	Trim *bool `key:"trim" unset:"true where retention.ms and retention.bytes of the topic are -1, as topics create makes it"`
 

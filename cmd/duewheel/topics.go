@@ -154,7 +154,7 @@ func findProblems(ctx context.Context, cl *kgo.Client, s settings, want topics.E
 	if err != nil || s.Group == "" {
 		return problems, err
 	}
-	others, err := otherGroups(ctx, adm, s.Group, want)
+	others, err := otherGroups(ctx, cl, s, want)
 	if err != nil {
 		return problems, fmt.Errorf("look for other groups: %w", err)
 	}
@@ -236,6 +236,10 @@ func warnOfTopics(ctx context.Context, s settings, opts []kgo.Opt, logger *slog.
 		logger.Warn("topics were not checked", "error", err)
 	}
 	for _, p := range problems {
+		if p.Topic == "" && p.Severity == topics.Note {
+			logger.Info("a right is missing", "what", p.What, "why", p.Why, "mend", p.Mend)
+			continue
+		}
 		if p.Severity == topics.Note {
 			logger.Info("what a setting of a topic comes to", "topic", p.Topic, "what", p.What, "why", p.Why, "otherwise", p.Mend)
 			continue

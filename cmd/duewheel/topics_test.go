@@ -76,7 +76,7 @@ func TestTopicsCheckNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	note := "note: delays: retention.ms is 604800000\n" +
-		"    why:  what is pending is carried when it is 84h old, and lost if duewheel does not run for as long; one that waits 30d (max_delay) is written about 8 times more; each process carries up to 3024000000 records in 84h (carry_records)\n" +
+		"    why:  what is pending is carried when it is 84h old, and lost if duewheel does not run for as long; one that waits 30d (max_delay) is written about 8 times more; each process carries up to 3024000000 records in 84h (carry_records); what producers give an old timestamp is lost sooner, maybe at once (message.timestamp.type is CreateTime)\n" +
 		"    else: kafka-configs.sh --bootstrap-server " + addr + " --alter --entity-type topics --entity-name delays --add-config retention.ms=-1\n"
 	check := func(args ...string) string {
 		t.Helper()

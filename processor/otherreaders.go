@@ -1,0 +1,52 @@
+package processor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+)
+
+// otherReaders are the groups beside ours that have committed offsets of delay topics. A group that was seen to read is remembered until it says itself that it does
+// not: while no broker lists it, it may be that none knows of it. It belongs to a trimming.
+type otherReaders struct {
+	*shared
+	by map[string]map[string]bool // topics by group
+}
+
+func newOtherReaders(sh *shared) otherReaders {
+	return otherReaders{shared: sh, by: map[string]map[string]bool{}}
+}
+
+// look asks all groups. Hidden is why there may be others; the error is that something was not answered.
+func (o *otherReaders) look(ctx context.Context, cl *kgo.Client, patience time.Duration) (hidden *kafka.HiddenError, err error) {
+	r, err := kafka.AskReaders(ctx, cl, o.cfg.Group, slices.Collect(maps.Keys(o.by)), patience)
+	for group, committed := range r.Committed {
+		delete(o.by, group)
+		for topic := range committed {
+			if o.routes[topic] == nil {
+				continue
+			}
+			if o.by[group] == nil {
+				o.by[group] = map[string]bool{}
+			}
+			o.by[group][topic] = true
+		}
+	}
+	return r.Hidden, err
+}
+
+// of are the groups that read a topic, in order.
+func (o *otherReaders) of(topic string) (groups []string) {
+	for group, read := range o.by {
+		if read[topic] {
+			groups = append(groups, group)
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}
