@@ -158,8 +158,12 @@ func findProblems(ctx context.Context, cl *kgo.Client, s settings, want topics.E
 	if err != nil {
 		return problems, fmt.Errorf("look for other groups: %w", err)
 	}
+	left, err := unrouted(ctx, adm, s.Group, want)
+	if err != nil {
+		return slices.Concat(problems, others), err
+	}
 	own, err := ownRights(ctx, cl, s)
-	return slices.Concat(problems, others, own), err
+	return slices.Concat(problems, others, left, own), err
 }
 
 // expectation is what the topics of a configuration should be.
