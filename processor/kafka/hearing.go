@@ -185,15 +185,21 @@ func (s *Hearing) Run(ctx context.Context) {
 	}
 }
 
+// listenRest is after what time a broker is asked again that has been silent for so long: one that comes back is noticed soon, and one that was taken away for
+// good costs nothing.
+func listenRest(silent time.Duration) time.Duration {
+	return min(max(silent/200, 250*time.Millisecond), 30*time.Second)
+}
+
 // listen asks a broker until it answers.
 func (s *Hearing) listen(ctx context.Context, address string) {
-	for {
+	for began := time.Now(); ; {
 		if s.ask(ctx, address) == nil {
 			s.log.Info("a broker speaks again", "address", address)
 			s.spoke(address)
 			return
 		}
-		if !wait.For(ctx, 250*time.Millisecond) {
+		if !wait.For(ctx, listenRest(time.Since(began))) {
 			return
 		}
 	}

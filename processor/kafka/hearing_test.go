@@ -222,3 +222,14 @@ func TestSilentBrokerIsAskedNowAndThen(t *testing.T) {
 		}
 	})
 }
+
+// A broker that was silent for a moment is asked four times a second, and one that is gone for good twice a minute.
+func TestListenRest(t *testing.T) {
+	for silent, want := range map[time.Duration]time.Duration{
+		0: 250 * time.Millisecond, 50 * time.Second: 250 * time.Millisecond, 10 * time.Minute: 3 * time.Second, 100 * time.Hour: 30 * time.Second,
+	} {
+		if got := listenRest(silent); got != want {
+			t.Errorf("after %v it is asked again in %v, want %v", silent, got, want)
+		}
+	}
+}
