@@ -212,17 +212,30 @@ func (p *Processor) outside() (why []string) {
 	return why
 }
 
+// sharedOut is for how long a new member may have no partition before it is known that there is none for it: some heartbeats, by which the others learn that
+// they are to give some up. With the consumer protocol the broker says how often those are, every 5 s by default.
+func (c *Config) sharedOut() time.Duration {
+	if c.Protocol == ProtocolConsumer {
+		return 10 * time.Second
+	}
+	return max(3*c.HeartbeatInterval, time.Second)
+}
+
 // Ready reports whether every lane works and is in the group, every assigned partition is live and not held
 // up, and the clock of this machine is right, and lists the partitions that are not. A replica
-// without partitions is ready.
+// without partitions is ready when it has been in the group for some time: it gets them at a second rebalance, when others have given them up.
 func (p *Processor) Ready() (bool, []PartitionStats) {
 	ready := p.clock.Picture().Trouble == "" && p.Alive()
+	all := p.assigned.pictures()
+	least := time.Duration(0)
+	if len(all) == 0 {
+		least = p.cfg.sharedOut()
+	}
 	for _, l := range p.lanes {
-		joined, _ := l.standing.Get()
-		ready = ready && joined
+		ready = ready && l.standing.Within(least)
 	}
 	var not []PartitionStats
-	for _, s := range p.assigned.pictures() {
+	for _, s := range all {
 		if s.Phase != PhaseLive || s.Error != "" {
 			not = append(not, s)
 		}

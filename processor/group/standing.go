@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,14 +17,25 @@ import (
 type Standing struct {
 	mu     sync.Mutex
 	joined bool
-	err    error // why the group has not taken it, when it last asked
+	since  time.Time // when the group took it
+	err    error     // why the group has not taken it, when it last asked
 	wait   error // what it has to wait for before it may ask
 }
 
 func (s *Standing) set(joined bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if joined && !s.joined {
+		s.since = time.Now()
+	}
 	s.joined, s.err, s.wait = joined, err, nil
+}
+
+// Within reports whether the group has the member, and has taken it so long ago at least.
+func (s *Standing) Within(least time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.joined && time.Since(s.since) >= least
 }
 
 // Await notes what a member waits for before it asks; nil: for nothing any more.
