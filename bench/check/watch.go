@@ -223,7 +223,7 @@ func (w *Watch) Stop(ctx context.Context) (*Report, error) {
 // complement fetches the request of a fault, so that it is reported in full. A request that is gone stays away.
 func (w *Watch) complement(ctx context.Context, f *Fault) {
 	isRequest := slices.ContainsFunc(w.config.Routes, func(r Route) bool { return r.Topic == f.Source.Topic })
-	if f.Request != nil || !isRequest {
+	if f.Request != nil || !isRequest || ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
