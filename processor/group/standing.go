@@ -19,7 +19,7 @@ type Standing struct {
 	joined bool
 	since  time.Time // when the group took it
 	err    error     // why the group has not taken it, when it last asked
-	wait   error // what it has to wait for before it may ask
+	wait   error     // what it has to wait for before it may ask
 }
 
 func (s *Standing) set(joined bool, err error) {
