@@ -266,6 +266,17 @@ func (l *loader) placeInRange(path, where string) bool {
 	return true
 }
 
+// ofService are the variables that Kubernetes sets in each container for each Service of its namespace, if the name of the Service begins
+// with duewheel: DUEWHEEL_SERVICE_HOST, DUEWHEEL_METRICS_PORT_9464_TCP_ADDR. They are no settings.
+var ofService = regexp.MustCompile(`^` + envPrefix + `([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// isOfService tells them by their names, and DUEWHEEL_PORT by its value, too: DUEWHEEL_ADMIN_PORT=9464 is a mistake of a person.
+func isOfService(name, v string) bool {
+	return ofService.MatchString(name) || portOfService.MatchString(name+"="+v)
+}
+
+var portOfService = regexp.MustCompile(`^` + envPrefix + `([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)
+
 var envPlace = regexp.MustCompile(`^` + envPrefix + `ROUTES_(\d+)_`)
 
 // loadEnv takes DUEWHEEL_ variables. An empty one counts as not set, as containers leave them.
@@ -277,7 +288,7 @@ func (l *loader) loadEnv(env []string) {
 	layer := map[string]any{}
 	for _, entry := range slices.Sorted(slices.Values(env)) {
 		name, v, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envForTests) || v == "" {
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envForTests) || isOfService(name, v) || v == "" {
 			continue
 		}
 		place := envPlace.FindStringSubmatch(name)
