@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/setting"
 )
 
@@ -46,7 +47,7 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 		errs = append(errs, err)
 	}
 	if config != nil {
-		opts = append(opts, kgo.DialTLSConfig(config))
+		opts = append(opts, s.TLS.option(config))
 	}
 	auth, err := s.SASL.option(s.secrets)
 	if err != nil && !s.isUnread("kafka.sasl.mechanism", "kafka.sasl.username", "kafka.sasl.password") {
@@ -98,6 +99,22 @@ func (t *tlsSettings) config() (*tls.Config, error) {
 		verifyChainOnly(c)
 	}
 	return c, errors.Join(errs...)
+}
+
+// option makes connections by TLS: config is how, as of now. Authorities in a file are read again for every connection, and with them all
+// of config is made anew: it verifies what a broker shows as it did at start.
+func (t tlsSettings) option(config *tls.Config) kgo.Opt {
+	if t.CAFile == "" {
+		return kgo.DialTLSConfig(config)
+	}
+	return kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		config, err := t.config()
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		}
+		d := tls.Dialer{NetDialer: &net.Dialer{Timeout: kafka.BrokerPatience}, Config: config}
+		return d.DialContext(ctx, network, address)
+	})
 }
 
 // contradictions are settings of which only one can hold.

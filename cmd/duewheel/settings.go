@@ -60,7 +60,8 @@ type tlsSettings struct {
 	// Enabled says whether to speak TLS.
 	Enabled *bool `key:"enabled" unset:"true when another kafka.tls key is set"`
 
-	// CAFile is a PEM file with the certificates of the authorities that may sign the brokers' certificates.
+	// CAFile is a PEM file with the certificates of the authorities that may sign the brokers' certificates. Read again for every connection. While
+	// authorities change it has to hold both.
 	CAFile string `key:"ca_file" unset:"the system's"`
 
 	// CA is the same as text.
