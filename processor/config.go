@@ -92,7 +92,7 @@ type Config struct {
 	AuditTopic string `key:"audit.topic"`
 
 	// StateDir is where records due beyond the near window are kept. `duewheel run` uses `<dir>/0`, a second process on the host
-	// `<dir>/1` and so on. It is a cache: it may be deleted while nothing runs, at the cost of a longer restart. A directory that
+	// `<dir>/1` and so on. What is not there is made, with mode 0700: payloads lie in it. It is a cache: it may be deleted while nothing runs, at the cost of a longer restart. A directory that
 	// cannot be made is an error of `run` at start, but a disk that is full or fails costs no more than time
 	// (docs/operations.md#disks).
 	StateDir string `key:"state.dir" default:"duewheel-state"`

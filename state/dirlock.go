@@ -20,12 +20,12 @@ type dirLock struct {
 	file  os.FileInfo  // the lock's file; nil: it is not on a disk
 }
 
-// take makes the directory when it is not there, and locks it. A lock from before is given back.
+// take makes the directory when it is not there, for this user alone since payloads lie in it, and locks it. A lock from before is given back.
 func (l *dirLock) take() error {
 	if err := l.release(); err != nil {
 		return err
 	}
-	if err := l.files.MkdirAll(l.dir, 0o755); err != nil {
+	if err := l.files.MkdirAll(l.dir, 0o700); err != nil {
 		return fmt.Errorf("open store %s: %w", l.dir, err)
 	}
 	lock, err := pebble.LockDirectory(l.dir, l.files)

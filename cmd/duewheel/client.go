@@ -1,16 +1,19 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/setting"
 )
 
@@ -44,9 +47,9 @@ func (s *settings) clientOpts() ([]kgo.Opt, error) {
 		errs = append(errs, err)
 	}
 	if config != nil {
-		opts = append(opts, kgo.DialTLSConfig(config))
+		opts = append(opts, s.TLS.option(config))
 	}
-	auth, err := s.SASL.option()
+	auth, err := s.SASL.option(s.secrets)
 	if err != nil && !s.isUnread("kafka.sasl.mechanism", "kafka.sasl.username", "kafka.sasl.password") {
 		errs = append(errs, err)
 	}
@@ -96,6 +99,22 @@ func (t *tlsSettings) config() (*tls.Config, error) {
 		verifyChainOnly(c)
 	}
 	return c, errors.Join(errs...)
+}
+
+// option makes connections by TLS: config is how, as of now. Authorities in a file are read again for every connection, and with them all
+// of config is made anew: it verifies what a broker shows as it did at start.
+func (t tlsSettings) option(config *tls.Config) kgo.Opt {
+	if t.CAFile == "" {
+		return kgo.DialTLSConfig(config)
+	}
+	return kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		config, err := t.config()
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		}
+		d := tls.Dialer{NetDialer: &net.Dialer{Timeout: kafka.BrokerPatience}, Config: config}
+		return d.DialContext(ctx, network, address)
+	})
 }
 
 // contradictions are settings of which only one can hold.
@@ -170,8 +189,8 @@ func fileSuffix(path string) string {
 	return "_file"
 }
 
-// option returns nil where SASL is off.
-func (a *saslSettings) option() (kgo.Opt, error) {
+// option returns nil where SASL is off. What lies in files is read again at each login.
+func (a *saslSettings) option(files map[string]secretFile) (kgo.Opt, error) {
 	enabled := a.Mechanism != "" || a.Username != "" || a.Password != ""
 	if a.Enabled != nil {
 		enabled = *a.Enabled
@@ -185,12 +204,30 @@ func (a *saslSettings) option() (kgo.Opt, error) {
 	case a.Username == "" || a.Password == "":
 		return nil, fmt.Errorf("kafka.sasl.username and kafka.sasl.password are both needed for %s", a.Mechanism)
 	}
+	username, password := a.Username, a.Password // as they are now
+	login := func() (user, pass string, err error) {
+		user, err = secretNow("kafka.sasl.username", username, files)
+		if err == nil {
+			pass, err = secretNow("kafka.sasl.password", password, files)
+		}
+		if err != nil { // nothing has been sent, as where no connection can be made: so it is tried again likewise
+			err = &net.OpError{Op: "dial", Net: "tcp", Err: err}
+		}
+		return user, pass, err
+	}
+	inScram := func(context.Context) (scram.Auth, error) {
+		user, pass, err := login()
+		return scram.Auth{User: user, Pass: pass}, err
+	}
 	switch a.Mechanism {
 	case "SCRAM-SHA-256":
-		return kgo.SASL(scram.Auth{User: a.Username, Pass: a.Password}.AsSha256Mechanism()), nil
+		return kgo.SASL(scram.Sha256(inScram)), nil
 	case "SCRAM-SHA-512":
-		return kgo.SASL(scram.Auth{User: a.Username, Pass: a.Password}.AsSha512Mechanism()), nil
+		return kgo.SASL(scram.Sha512(inScram)), nil
 	default:
-		return kgo.SASL(plain.Auth{User: a.Username, Pass: a.Password}.AsMechanism()), nil
+		return kgo.SASL(plain.Plain(func(context.Context) (plain.Auth, error) {
+			user, pass, err := login()
+			return plain.Auth{User: user, Pass: pass}, err
+		})), nil
 	}
 }

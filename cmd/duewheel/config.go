@@ -41,6 +41,8 @@ type loader struct {
 	merged *koanf.Koanf
 	origin map[string]string // by path: how a message names the place of a value
 	unread map[string]bool   // see settings
+	// secrets says in which files those secrets lie that come from one.
+	secrets map[string]secretFile
 	// emptyRetry has the routes of the file that have a section for retries in which nothing is said, and how a message names it.
 	emptyRetry map[string]string
 	// saidList: it has been said that routes is a list.
@@ -51,7 +53,7 @@ type loader struct {
 // load reads every source and returns what they say together. The error holds every problem, one
 // a line; the settings are usable as far as they were understood.
 func load(src sources) (settings, error) {
-	l := &loader{merged: koanf.New("."), origin: map[string]string{}, unread: map[string]bool{}, emptyRetry: map[string]string{}}
+	l := newLoader()
 	l.loadFile(src.File)
 	l.loadEnv(src.Env)
 	l.loadCommandConfig(src.CommandConfig)
@@ -62,7 +64,14 @@ func load(src sources) (settings, error) {
 	if len(l.unread) > 0 {
 		s.unread = l.unread
 	}
+	if len(l.secrets) > 0 {
+		s.secrets = l.secrets
+	}
 	return s, errors.Join(l.errs...)
+}
+
+func newLoader() *loader {
+	return &loader{merged: koanf.New("."), origin: map[string]string{}, unread: map[string]bool{}, secrets: map[string]secretFile{}, emptyRetry: map[string]string{}}
 }
 
 func (l *loader) bad(format string, args ...any) {
@@ -88,6 +97,7 @@ func (l *loader) unknown(what, advice string, near ...string) {
 func (l *loader) add(layer map[string]any, origin func(path string) string) {
 	for path := range layer {
 		l.origin[path] = origin(path)
+		delete(l.secrets, strings.TrimSuffix(path, "_file"))
 		// A value given here takes the place of one given below in the other form.
 		if base, ok := strings.CutSuffix(path, "_file"); ok {
 			l.forget(layer, base)
@@ -266,6 +276,17 @@ func (l *loader) placeInRange(path, where string) bool {
 	return true
 }
 
+// ofService are the variables that Kubernetes sets in each container for each Service of its namespace, if the name of the Service begins
+// with duewheel: DUEWHEEL_SERVICE_HOST, DUEWHEEL_METRICS_PORT_9464_TCP_ADDR. They are no settings.
+var ofService = regexp.MustCompile(`^` + envPrefix + `([A-Z0-9_]+_)?(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// isOfService tells them by their names, and DUEWHEEL_PORT by its value, too: DUEWHEEL_ADMIN_PORT=9464 is a mistake of a person.
+func isOfService(name, v string) bool {
+	return ofService.MatchString(name) || portOfService.MatchString(name+"="+v)
+}
+
+var portOfService = regexp.MustCompile(`^` + envPrefix + `([A-Z0-9_]+_)?PORT=(tcp|udp|sctp)://`)
+
 var envPlace = regexp.MustCompile(`^` + envPrefix + `ROUTES_(\d+)_`)
 
 // loadEnv takes DUEWHEEL_ variables. An empty one counts as not set, as containers leave them.
@@ -277,7 +298,7 @@ func (l *loader) loadEnv(env []string) {
 	layer := map[string]any{}
 	for _, entry := range slices.Sorted(slices.Values(env)) {
 		name, v, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envForTests) || v == "" {
+		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envForTests) || isOfService(name, v) || v == "" {
 			continue
 		}
 		place := envPlace.FindStringSubmatch(name)
@@ -335,16 +356,18 @@ func (l *loader) value(k setting.Setting, path string, all map[string]any) (any,
 		l.bad("%s: both the value and the file that holds it are given", l.origin[path])
 		return nil, false
 	}
+	var secret string
 	name, err := setting.Text(all[path])
 	if err == nil {
-		name, err = readSecret(name)
+		secret, err = readSecret(name)
+		l.keepSecret(k.Key, secretFile{path: name})
 	}
 	if err != nil {
 		l.misread(k.Key)
 		l.bad("%s: %w", l.origin[path], err)
 		return nil, false
 	}
-	return name, true
+	return secret, true
 }
 
 // place is the place in a list that a path names.

@@ -137,6 +137,7 @@ log: {level: debug, format: json}
 			Topic: "delay-5m", Target: "orders", Delay: 5 * time.Minute, MaxDelay: 7 * 24 * time.Hour, DeadLetter: "graveyard", Emit: topics.EmitNone,
 		}},
 		AdminListen: "0.0.0.0:9000", LogLevel: slog.LevelDebug, LogFormat: "json",
+		secrets: map[string]secretFile{"kafka.sasl.password": {path: pass}},
 	}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got  %+v\nwant %+v", s, want)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,7 @@ func (l *loader) loadCommandConfig(path string) {
 		l.bad("read client properties: %w", err)
 		return
 	}
+	before := maps.Clone(l.origin)
 	loader := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
 	p, err := loader.LoadBytes(b)
 	if err != nil {
@@ -94,6 +96,11 @@ func (l *loader) loadCommandConfig(path string) {
 		return
 	}
 	l.addProperties(p.Map(), name+": ")
+	for _, k := range keys {
+		if l.origin[k.Key] != before[k.Key] && k.Secret {
+			l.keepSecret(k.Key, secretFile{path: path, properties: true})
+		}
+	}
 }
 
 // loadX takes -X name=value. Besides the names of other clients it takes ours, so that everything

@@ -63,9 +63,14 @@ key.serializer=org.apache.kafka.common.serialization.StringSerializer
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := load(sources{CommandConfig: writeFile(t, "client.properties", test.properties)})
+			file := writeFile(t, "client.properties", test.properties)
+			got, err := load(sources{CommandConfig: file})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if test.want.SASL.Username != "" {
+				lies := secretFile{path: file, properties: true}
+				test.want.secrets = map[string]secretFile{"kafka.sasl.username": lies, "kafka.sasl.password": lies}
 			}
 			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got  %+v\nwant %+v", got, test.want)

@@ -24,7 +24,7 @@ func newRunCommand(f *flags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the processor until SIGTERM",
-		Long: `Run the processor. SIGTERM and SIGINT end it in order: it stops polling, finishes the
+		Long: `Run the processor. SIGTERM, SIGINT and SIGHUP end it in order: it stops polling, finishes the
 open transaction, commits, leaves the group and flushes its store. Another signal, a
 second later or more, ends it at once; what was open is then aborted by the process
 that takes over.`,

@@ -45,6 +45,8 @@ type settings struct {
 	// unread are the keys, with N for a place in a list, of which something was said that could not be
 	// understood. That they are missing is not worth a further message.
 	unread map[string]bool
+	// secrets says in which files those secrets lie, by key, that can be read again at each login.
+	secrets map[string]secretFile
 }
 
 // isUnread tells whether something that could not be understood was said of one of the keys.
@@ -58,7 +60,8 @@ type tlsSettings struct {
 	// Enabled says whether to speak TLS.
 	Enabled *bool `key:"enabled" unset:"true when another kafka.tls key is set"`
 
-	// CAFile is a PEM file with the certificates of the authorities that may sign the brokers' certificates.
+	// CAFile is a PEM file with the certificates of the authorities that may sign the brokers' certificates. Read again for every connection. While
+	// authorities change it has to hold both.
 	CAFile string `key:"ca_file" unset:"the system's"`
 
 	// CA is the same as text.
@@ -94,10 +97,10 @@ type saslSettings struct {
 	// Mechanism is how to log in.
 	Mechanism string `key:"mechanism" words:"PLAIN SCRAM-SHA-256 SCRAM-SHA-512"`
 
-	// Username is the name to log in with.
+	// Username is the name to log in with. A file that holds it is read again at each login.
 	Username string `key:"username" secret:"true"`
 
-	// Password is what proves it.
+	// Password is what proves it. A file that holds it is read again at each login.
 	Password string `key:"password" secret:"true"`
 }
 

@@ -27,7 +27,7 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 	if err := outsideStores(dir); err != nil {
 		return "", nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := makePrivate(dir); err != nil {
 		return unlocked(dir, err)
 	}
 	for n := range maxProcesses {
@@ -42,6 +42,14 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 		}
 	}
 	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
+}
+
+// makePrivate makes a directory when it is not there: for this user alone, since payloads lie in it. Those above it are as usual.
+func makePrivate(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
+		return err
+	}
+	return os.MkdirAll(dir, 0o700)
 }
 
 // outsideStores refuses a directory that is a store, or lies in one: to delete the store of one process would delete that of another one, too.
