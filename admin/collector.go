@@ -93,7 +93,7 @@ var (
 	descWithin       = desc("due_within_records", "Pending records due within a time from now.", "topic", "partition", "window")
 	descReady        = partitionDesc("partition_ready", "1 when the partition is live.")
 	descStopped      = partitionDesc("partition_stopped", "1 when the partition waits for a person to decide.")
-	descRestore      = partitionDesc("partition_restore_seconds", "From assignment to live, the last time.")
+	descRestore      = partitionDesc("partition_restore_seconds", "From assignment to live, the last time; absent until then.")
 	descCaughtUp     = partitionDesc("partition_caught_up_ratio", "Which share of the log has been read that a restore has to read; 1 when the partition is live.")
 	descCatchUpLeft  = partitionDesc("partition_catch_up_left_seconds", "How long a restore still takes to read the log, about; 0 when it cannot be told.")
 	descOffset       = partitionDesc("checkpoint_offset", "Offset of the checkpoint: all below it is accepted.")
@@ -193,6 +193,20 @@ type metrics chan<- prometheus.Metric
 // partition is told the time of this machine, and the one that records are delivered by.
 func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 	labels := []string{p.Topic, strconv.Itoa(int(p.Partition))}
+	m.gauge(descReady, bit(p.Phase == processor.PhaseLive), labels...)
+	m.gauge(descStopped, bit(p.Phase == processor.PhaseStopped), labels...)
+	m.gauge(descCaughtUp, p.CaughtUp, labels...)
+	m.gauge(descCatchUpLeft, p.CatchUpLeft.Seconds(), labels...)
+	if p.RestoreTime > 0 {
+		m.gauge(descRestore, p.RestoreTime.Seconds(), labels...)
+	}
+	if p.Known { // else 0 pending, or a watermark of 1970, would say that all is well
+		m.figures(p, now, counts, labels)
+	}
+}
+
+// figures are of a partition that has been opened.
+func (m metrics) figures(p *processor.PartitionStats, now, counts time.Time, labels []string) {
 	m.gauge(descPending, float64(p.Pending), labels...)
 	m.gauge(descPendingBytes, float64(p.PendingBytes), labels...)
 	m.gauge(descNear, float64(p.Near), labels...)
@@ -207,11 +221,6 @@ func (m metrics) partition(p *processor.PartitionStats, now, counts time.Time) {
 	for _, a := range p.Agenda {
 		m.gauge(descWithin, float64(a.Records), labels[0], labels[1], window(a.Within))
 	}
-	m.gauge(descReady, bit(p.Phase == processor.PhaseLive), labels...)
-	m.gauge(descStopped, bit(p.Phase == processor.PhaseStopped), labels...)
-	m.gauge(descRestore, p.RestoreTime.Seconds(), labels...)
-	m.gauge(descCaughtUp, p.CaughtUp, labels...)
-	m.gauge(descCatchUpLeft, p.CatchUpLeft.Seconds(), labels...)
 	m.gauge(descOffset, float64(p.Offset), labels...)
 	m.gauge(descLowWater, float64(p.LowWater), labels...)
 	m.gauge(descWatermark, float64(p.WatermarkDue)/1000, labels...)

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func expect(t *testing.T, c prometheus.Collector, text string) {
 func TestPartitionMetrics(t *testing.T) {
 	expect(t, collect(processor.Stats{Now: now, Partitions: []processor.PartitionStats{
 		{
-			Topic: "delays", Partition: 0, Phase: processor.PhaseLive, Pending: 7, PendingBytes: 700, Near: 3, Overdue: 2,
+			Topic: "delays", Partition: 0, Phase: processor.PhaseLive, Known: true, Pending: 7, PendingBytes: 700, Near: 3, Overdue: 2,
 			NextDue: now.UnixMilli() - 1500, CheckpointAt: now.Add(-2 * time.Second), CheckpointOverdue: 1500 * time.Millisecond, LowWater: 40, Offset: 90, Position: 110, LogEnd: 100,
 			Agenda: []processor.AgendaEntry{{Within: time.Minute, Records: 5}, {Within: time.Hour, Records: 6}, {Within: 24 * time.Hour, Records: 7}},
 		},
@@ -47,14 +48,12 @@ func TestPartitionMetrics(t *testing.T) {
 # HELP duewheel_pending_records Records accepted and not delivered yet.
 # TYPE duewheel_pending_records gauge
 duewheel_pending_records{partition="0",topic="delays"} 7
-duewheel_pending_records{partition="1",topic="delays"} 0
 # HELP duewheel_next_due_timestamp_seconds Due time of the next record; absent when nothing is pending.
 # TYPE duewheel_next_due_timestamp_seconds gauge
 duewheel_next_due_timestamp_seconds{partition="0",topic="delays"} 1.7999999985e+09
 # HELP duewheel_oldest_overdue_seconds For how long the next record has been due; 0 when it is not.
 # TYPE duewheel_oldest_overdue_seconds gauge
 duewheel_oldest_overdue_seconds{partition="0",topic="delays"} 1.5
-duewheel_oldest_overdue_seconds{partition="1",topic="delays"} 0
 # HELP duewheel_due_within_records Pending records due within a time from now.
 # TYPE duewheel_due_within_records gauge
 duewheel_due_within_records{partition="0",topic="delays",window="1d"} 7
@@ -74,19 +73,53 @@ duewheel_checkpoint_age_seconds{partition="0",topic="delays"} 2
 # HELP duewheel_checkpoint_overdue_seconds For how long there has been a checkpoint to write; beyond a session something is wrong.
 # TYPE duewheel_checkpoint_overdue_seconds gauge
 duewheel_checkpoint_overdue_seconds{partition="0",topic="delays"} 1.5
-duewheel_checkpoint_overdue_seconds{partition="1",topic="delays"} 0
 # HELP duewheel_checkpoint_low_water Low water of the checkpoint: a replay begins there.
 # TYPE duewheel_checkpoint_low_water gauge
 duewheel_checkpoint_low_water{partition="0",topic="delays"} 40
-duewheel_checkpoint_low_water{partition="1",topic="delays"} 0
 # HELP duewheel_log_end_offset End of the delay topic's log.
 # TYPE duewheel_log_end_offset gauge
 duewheel_log_end_offset{partition="0",topic="delays"} 110
-duewheel_log_end_offset{partition="1",topic="delays"} 0
 # HELP duewheel_assigned_partitions Partitions assigned to this process.
 # TYPE duewheel_assigned_partitions gauge
 duewheel_assigned_partitions 2
 `)
+}
+
+// Of a partition that has not been opened only its phase is told: 0 pending, or a watermark of 1970, would say that all is well. One that
+// has, and in which nothing is pending, tells that.
+func TestUnknownFiguresAreLeftOut(t *testing.T) {
+	of := func(p processor.PartitionStats) (names []string) {
+		p.Topic = "delays"
+		r := prometheus.NewPedanticRegistry()
+		r.MustRegister(collect(processor.Stats{Now: now, Partitions: []processor.PartitionStats{p}}))
+		families, err := r.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, l := range f.Metric[0].Label {
+				if l.GetName() == "partition" {
+					names = append(names, strings.TrimPrefix(f.GetName(), namespace))
+				}
+			}
+		}
+		return names
+	}
+	phase := []string{"partition_catch_up_left_seconds", "partition_caught_up_ratio", "partition_ready", "partition_stopped"}
+	for _, p := range []processor.Phase{processor.PhaseRestoring, processor.PhaseStopped} {
+		if got := of(processor.PartitionStats{Phase: p, LogStart: 3, LogEnd: 7}); !slices.Equal(got, phase) {
+			t.Errorf("%s: %q", p, got)
+		}
+	}
+	got := of(processor.PartitionStats{Phase: processor.PhaseCatchUp, Known: true})
+	for _, name := range []string{"pending_records", "overdue_records", "oldest_overdue_seconds", "checkpoint_offset", "watermark_timestamp_seconds", "log_end_offset"} {
+		if !slices.Contains(got, name) {
+			t.Errorf("no %s of a partition that is known", name)
+		}
+	}
+	if slices.Contains(got, "partition_restore_seconds") {
+		t.Error("a restore that goes on has taken a time")
+	}
 }
 
 // Stats count each bucket by itself; Prometheus reads them summed up, the last one in the total only.
@@ -183,7 +216,7 @@ func TestMetricsAreConsistent(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(collect(processor.Stats{
 		Now:          now,
-		Partitions:   []processor.PartitionStats{{Topic: "delays", NextDue: 1, CheckpointAt: now, Agenda: []processor.AgendaEntry{{Within: 90 * time.Second}}}},
+		Partitions:   []processor.PartitionStats{{Topic: "delays", Known: true, NextDue: 1, CheckpointAt: now, Agenda: []processor.AgendaEntry{{Within: 90 * time.Second}}}},
 		Standbys:     []processor.StandbyStats{{Topic: "delays", Partition: 1, Offset: 5, Position: 3, Pending: 2}},
 		Topics:       []processor.TopicStats{{Topic: "delays"}},
 		Targets:      []processor.TargetStats{{Target: "orders", Delivered: 1}},

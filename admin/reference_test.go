@@ -4,6 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +65,47 @@ func TestReference(t *testing.T) {
 		return
 	}
 	t.Errorf("docs/metrics.md is not what is exported; go test ./admin -run TestReference -rewrite")
+}
+
+// What the documentation says of metrics, in queries, too, is of those that there are, with labels that they have.
+func TestDocsNameMetrics(t *testing.T) {
+	reference, err := os.ReadFile(referenceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string][]string{} // labels by name
+	for _, row := range regexp.MustCompile("(?m)^\\| `(duewheel_\\w+)(?:\\{(.*)\\})?` \\| (\\w+)").FindAllStringSubmatch(string(reference), -1) {
+		labels := strings.Split(row[2], ",")
+		known[row[1]] = labels
+		if row[3] == "histogram" {
+			known[row[1]+"_sum"], known[row[1]+"_count"], known[row[1]+"_bucket"] = labels, labels, append(labels, "le")
+		}
+	}
+	pages, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := regexp.MustCompile(`(duewheel_\w*[a-z])\b(?:\{([^}]*)\})?`)
+	for _, page := range append(pages, "../README.md", "../DESIGN.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range said.FindAllStringSubmatch(string(text), -1) {
+			if strings.HasPrefix(m[1], "duewheel_verify_") {
+				continue // of another command, which looks after them
+			}
+			labels, ok := known[m[1]]
+			if !ok {
+				t.Errorf("%s: there is no %s", page, m[1])
+			}
+			for l := range strings.SplitSeq(m[2], ",") {
+				if l, _, _ = strings.Cut(strings.TrimSpace(l), "="); ok && l != "" && !slices.Contains(labels, l) {
+					t.Errorf("%s: %s has no label %s", page, m[1], l)
+				}
+			}
+		}
+	}
 }
 
 // countOnce has each metric of the clients count something.

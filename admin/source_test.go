@@ -25,7 +25,7 @@ func distinct() processor.Stats {
 		Now:   now.Add(time.Hour), // not the time of the machine that asks
 		Lanes: 101, Outside: make([]string, 3),
 		Partitions: []processor.PartitionStats{{
-			Topic: "t", Partition: 1, Phase: processor.PhaseLive,
+			Topic: "t", Partition: 1, Phase: processor.PhaseLive, Known: true,
 			Offset: 201, LowWater: 202, WatermarkDue: 203_000, Position: 204, LogStart: 205, LogEnd: 206,
 			CheckpointAt: now.Add(-207 * time.Second), CheckpointOverdue: 208 * time.Second, CarryBehind: "why", RestoreTime: 209 * time.Second, CaughtUp: 218, CatchUpLeft: 219 * time.Second,
 			Unstable: 220, OpenFor: 221 * time.Second, HeldBack: "why",

@@ -34,12 +34,31 @@ type counters struct {
 	warm        atomic.Int64 // partitions taken over from standbys
 }
 
-func newCounters(topics []string, log *slog.Logger) *counters {
+// newCounters begins at 0 with every label that is known: a rate needs a sample from before the first rise.
+func newCounters(names []string, log *slog.Logger) *counters {
 	c := &counters{topics: map[string]*topicCounters{}, deadLetters: newDeadLetters(log)}
-	for _, t := range topics {
+	for _, t := range names {
 		c.topics[t] = &topicCounters{requested: histogram.Of(histogram.Delays)}
+		c.deadLetters.bear(t)
+	}
+	for _, code := range topics.ParseCodes {
+		c.refused.add(string(code), 0)
+	}
+	for _, e := range countedEffects {
+		c.cancels.add(e.String(), 0)
+	}
+	for _, o := range []outcome{outcomeDone, outcomeAborted, outcomeUnknown} {
+		c.turns.add(o.String(), 0)
+	}
+	for _, what := range []string{"written", "refused", "unknown"} {
+		c.checkpoints.add(what, 0)
 	}
 	return c
+}
+
+// countedEffects are what a record that names others, or has an id, may have done.
+var countedEffects = []pending.Effect{
+	pending.EffectCancelled, pending.EffectReplaced, pending.EffectTooLate, pending.EffectUnknown, pending.EffectForward, pending.EffectNotHere, pending.EffectIgnored,
 }
 
 // labelled is a counter for each of a few labels.
@@ -91,10 +110,9 @@ func (c *counters) checkpoint(t *turn) {
 
 // effects counts what was settled of the records that name others.
 func (c *counters) effects(p *partition) {
-	for e, n := range p.TakeEffects() {
-		switch e := pending.Effect(e); {
-		case n == 0 || e == pending.EffectNone || e == pending.EffectAccepted || e == pending.EffectCarried || e == pending.EffectStale:
-		default:
+	came := p.TakeEffects()
+	for _, e := range countedEffects {
+		if n := came[e]; n > 0 {
 			c.cancels.add(e.String(), n)
 		}
 	}
@@ -138,9 +156,7 @@ func (c *counters) outputs(t *turn) {
 func (c *counters) audits() map[string]int64 {
 	m := map[string]int64{}
 	for e := range c.audited {
-		if n := c.audited[e].Load(); n > 0 {
-			m[topics.AuditEvent(e).String()] = n
-		}
+		m[topics.AuditEvent(e).String()] = c.audited[e].Load()
 	}
 	return m
 }
@@ -150,10 +166,13 @@ func (p *Processor) Stats() Stats {
 	clock := p.clock.Picture()
 	s := Stats{
 		Instance: p.cfg.Instance, Lanes: len(p.lanes),
-		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(), Audited: p.counters.audits(),
+		DeadLetters: p.counters.deadLetters.total(), Refusing: p.counters.deadLetters.recent(), Refused: p.counters.refused.snapshot(), Cancels: p.counters.cancels.snapshot(),
 		Transactions: p.counters.turns.snapshot(), Checkpoints: p.counters.checkpoints.snapshot(), TransactionTime: p.counters.turnTime.Snapshot(), Work: snapshots(&p.counters.work),
 		Rebalances: p.counters.rebalances.Load(), StoreTrouble: p.store.why(), ReadAgain: p.counters.readAgain.Load(), Takeovers: p.counters.warm.Load(), Retried: p.counters.retried.Load(),
 		Now: p.clock.Time(), ClockSkew: clock.Skew, ClockSteps: clock.Steps, ClockTrouble: clock.Trouble, ClockUnknown: clock.Unknown, BrokerClocks: clock.Others, BrokersApart: clock.Apart,
+	}
+	if p.cfg.AuditTopic != "" {
+		s.Audited = p.counters.audits()
 	}
 	for _, l := range p.lanes {
 		s.NearBytes += l.memory.published.Load()

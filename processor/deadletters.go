@@ -58,6 +58,15 @@ func newDeadLetters(log *slog.Logger) *deadLetters {
 	return &deadLetters{log: log, totals: map[deadLetterLabels]int64{}, reasons: map[deadLetterReason]*deadLetterNews{}}
 }
 
+// bear begins to count for a delay topic.
+func (d *deadLetters) bear(topic string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, code := range topics.Codes {
+		d.totals[deadLetterLabels{topic, code}] = 0
+	}
+}
+
 // add counts the record at an offset of a delay topic, which has just been written to the dead
 // letter topic, or what fits of it.
 func (d *deadLetters) add(tp kafka.TopicPartition, offset int64, refusal *topics.Refusal, cut bool, now time.Time) {

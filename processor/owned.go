@@ -28,6 +28,7 @@ type partition struct {
 
 	// Owned by the lane, as is everything below.
 	phase   Phase
+	known   bool  // it was opened: what its store holds is counted, or it is read anew
 	dropped bool  // the lane has it no more, and nothing that comes of what was sent for it counts
 	err     error // why it is stopped or held up
 	loss    error // the log has lost what is pending here

@@ -326,15 +326,16 @@ func (r *restore) claimed(ps []*partition, refused map[kafka.TopicPartition]erro
 // open looks what the local store can spare a partition. Without a store everything is read again, and
 // kept as memory allows.
 func (r *restore) open(ctx context.Context, p *partition) error {
-	if p.Ordered() {
-		return nil
+	if !p.Ordered() {
+		err := r.openStore(ctx, p)
+		if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
+			r.store.failed(err)
+		} else if err != nil {
+			return err
+		}
 	}
-	err := r.openStore(ctx, p)
-	if errors.Is(err, errNoStore) || errors.Is(err, state.ErrFailed) {
-		r.store.failed(err)
-		return nil
-	}
-	return err
+	p.known = true
+	return nil
 }
 
 // openStore gives a partition its part of the store, and what that spares it.

@@ -62,7 +62,9 @@ func (c *tally) add(w *world) {
 			c.cancels[k] += n
 		}
 		for _, d := range s.DeadLetters {
-			c.dead[d.Code] += d.Records
+			if d.Records > 0 {
+				c.dead[d.Code] += d.Records
+			}
 		}
 		for _, t := range s.Topics {
 			c.late += t.Late

@@ -74,6 +74,7 @@ type PartitionStats struct {
 	Error     string // why it is stopped or held up, and what to do; empty otherwise
 	Reason    string // what a restore or catch-up is waiting for, or what a live one does without
 
+	Known        bool  // it has been opened: what is said below of its checkpoint, its log and what is pending is nothing otherwise
 	Offset       int64 // O, as committed
 	LowWater     int64 // L, as committed
 	WatermarkDue int64 // ms

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func FuzzParse(f *testing.F) {
 		equal(t, errAgain, err)
 		if err != nil {
 			var r *Refusal
-			if !errors.As(err, &r) || r.Code == "" || r.Stage != StageParse || r.Message == "" || len(r.Error()) > 4096 {
+			if !errors.As(err, &r) || !slices.Contains(ParseCodes, r.Code) || r.Stage != StageParse || r.Message == "" || len(r.Error()) > 4096 {
 				t.Fatalf("not a proper refusal: %+v", err)
 			}
 			return

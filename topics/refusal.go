@@ -42,6 +42,12 @@ const (
 	CodeDuplicateID      Code = "duplicate_id"       // a record of that id is pending
 )
 
+// ParseCodes are those of what Parse refuses.
+var ParseCodes = []Code{
+	CodeNoDue, CodeUnparsableDue, CodeDueOutOfRange, CodeInvalidTarget, CodeInvalidPartition, CodeUnsupportedHeader, CodeInvalidExpiry,
+	CodeInvalidAttempt, CodeWrongPartition, CodeInvalidID, CodeExpired,
+}
+
 // Codes are all of them.
 var Codes = []Code{
 	CodeNoDue, CodeUnparsableDue, CodeDueOutOfRange, CodeInvalidTarget, CodeInvalidPartition, CodeUnsupportedHeader, CodeInvalidExpiry,

@@ -1,0 +1,48 @@
+package processor
+
+import (
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/state"
+)
+
+// What is pending in a partition is known when it has been opened, and not while it is restored or where it was stopped before.
+func TestFiguresAreKnownOnceOpened(t *testing.T) {
+	l := testLane(t)
+	a := &assignedSet{}
+	a.remember(0, testTP, nil)
+	known := func(p *partition) bool {
+		a.remember(0, testTP, p)
+		p.publish(testNow, &l.kit)
+		return a.pictures()[0].Known
+	}
+	equal(t, "while it is restored", a.pictures()[0].Known, false)
+	unreadable := &partition{tp: testTP, phase: PhaseStopped, err: ErrForeignCheckpoint, stats: l.counters.topics[testTopic]}
+	a.remember(0, testTP, unreadable)
+	equal(t, "before its first picture", a.pictures()[0].Known, false)
+	equal(t, "with a checkpoint of others", known(unreadable), false)
+
+	r := &restore{kit: &l.kit}
+	p, _, err := r.make(testTP, found{id: testID, fetched: kafka.Fetched{Offset: -1}, bounds: kafka.Bounds{Start: 3, Stable: 500, High: 500}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.claimed([]*partition{p}, map[kafka.TopicPartition]error{testTP: kerr.OffsetMetadataTooLarge}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "phase of one that could not be claimed", p.phase, PhaseStopped)
+	equal(t, "of one that could not be claimed", known(p), false)
+
+	p, err = l.assign(state.Checkpoint{Offset: -1}, 0, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "while it catches up", known(p), true)
+	p = livePartition(t, l)
+	equal(t, "when it is live", known(p), true)
+	p.stop(kerr.OffsetMetadataTooLarge, l.events)
+	equal(t, "when it is stopped later", known(p), true)
+}
