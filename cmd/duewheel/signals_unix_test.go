@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // ofItsOwn starts a processor as a process of its own, below a shell if there is a first line for one.
@@ -21,10 +23,17 @@ func ofItsOwn(t *testing.T, addr, shell string) (*exec.Cmd, *heard) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", shell + `exec "$0" "$@"`, os.Args[0]}, args...)...)
 	log := &heard{}
 	cmd.Stdout, cmd.Stderr = io.Discard, log
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP) // tests may run below nohup themselves: what is ignored here is so in what is started, and what is handled is not
+	defer signal.Stop(heard)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	stuck := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() {
+		stuck.Stop()
+		_ = cmd.Process.Kill()
+	})
 	log.await(t, "msg=starting", "partition is live")
 	return cmd, log
 }
