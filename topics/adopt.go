@@ -67,11 +67,7 @@ func (m Mark) another(headers []kgo.RecordHeader) (theirs Mark, is bool) {
 	if last < 0 || headers[last].Key != HeaderSeq && headers[last].Key != HeaderRetry {
 		return m, false
 	}
-	return m.writer(headers[last].Value)
-}
-
-// writer is the mark of the other group that has written a value.
-func (m Mark) writer(value []byte) (theirs Mark, is bool) {
+	value := headers[last].Value
 	if who, _ := m.author(value); who != anotherGroup {
 		return m, false
 	}

@@ -35,7 +35,8 @@ func otherGroups(ctx context.Context, cl *kgo.Client, s settings, want topics.Ex
 	var problems []topics.Problem
 	for _, group := range sorted(readers.Committed) {
 		for _, topic := range names {
-			if n := checkpointsIn(readers.Committed[group][topic], ids[topic]); n > 0 {
+			ofThis := func(c state.Checkpoint) bool { id := ids[topic]; return c.TopicID == [4]byte(id[:4]) }
+			if n := checkpointsIn(readers.Committed[group][topic], ofThis); n > 0 {
 				problems = append(problems, anotherGroup(readers.Listed[group], topic, n))
 			}
 		}
@@ -70,10 +71,10 @@ func hiddenGroups(ctx context.Context, adm *kadm.Client, hidden *kafka.HiddenErr
 	return p, err
 }
 
-// checkpointsIn counts the checkpoints among the committed offsets of a topic.
-func checkpointsIn(committed map[int32]kadm.OffsetResponse, id kadm.TopicID) (n int) {
+// checkpointsIn counts the checkpoints among the committed offsets of a topic, but for those that do not count.
+func checkpointsIn(committed map[int32]kadm.OffsetResponse, counts func(state.Checkpoint) bool) (n int) {
 	for _, o := range committed {
-		if c, err := state.ParseCheckpoint(o.At, o.Metadata); o.Err == nil && err == nil && c.TopicID == [4]byte(id[:4]) {
+		if c, err := state.ParseCheckpoint(o.At, o.Metadata); o.Err == nil && err == nil && counts(c) {
 			n++
 		}
 	}

@@ -210,21 +210,21 @@ func TestVerifyWithoutSight(t *testing.T) {
 	}
 }
 
-// Who checks first on a new cluster waits until it has a coordinator of transactions.
+// Who checks first on a new cluster waits until it has coordinators, of groups and of transactions.
 func TestCheckWaitsForACoordinator(t *testing.T) {
 	c, addr := cluster(t, map[string]int32{"orders": 1})
 	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes: [{topic: delays, target: orders}]\n")
 	if _, err := command(t, "", "topics", "create", "-c", config); err != nil {
 		t.Fatal(err)
 	}
-	refused := 0
+	refused := map[int8]int{}
 	c.ControlKey(int16(kmsg.FindCoordinator), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		req := kreq.(*kmsg.FindCoordinatorRequest)
-		if req.CoordinatorType != 1 || refused == 2 {
+		if refused[req.CoordinatorType] == 2 {
 			return nil, nil, false
 		}
-		refused++
+		refused[req.CoordinatorType]++
 		resp := req.ResponseKind().(*kmsg.FindCoordinatorResponse)
 		resp.ErrorCode = kerr.CoordinatorNotAvailable.Code
 		for _, key := range req.CoordinatorKeys {
@@ -234,7 +234,7 @@ func TestCheckWaitsForACoordinator(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	if out, err := command(t, "", "topics", "check", "-c", config); err != nil || out != "all topics are as they should be\n" || refused != 2 {
-		t.Errorf("printed %q, %v, when %d were refused", out, err, refused)
+	if out, err := command(t, "", "topics", "check", "-c", config); err != nil || out != "all topics are as they should be\n" || refused[0] != 2 || refused[1] != 2 {
+		t.Errorf("printed %q, %v, when so many were refused by kind: %v", out, err, refused)
 	}
 }

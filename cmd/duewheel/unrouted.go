@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
@@ -17,9 +16,7 @@ import (
 // unrouted warns of delay topics that the group has read, and no route names any more: a route that was taken out or renamed, or a name that is wrong. What is
 // pending there is delivered by nobody, and nothing else would say so.
 func unrouted(ctx context.Context, adm *kadm.Client, group string, want topics.Expect) ([]topics.Problem, error) {
-	within, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
-	defer cancel()
-	committed, err := adm.FetchOffsets(within, group)
+	committed, err := fetchOffsets(ctx, adm, group)
 	switch {
 	case errors.Is(err, kerr.GroupIDNotFound), errors.Is(err, kerr.GroupAuthorizationFailed): // it is new; or that is said as a missing right
 		return nil, nil
@@ -31,12 +28,7 @@ func unrouted(ctx context.Context, adm *kadm.Client, group string, want topics.E
 		if slices.ContainsFunc(want.Routes, func(r *topics.Route) bool { return r.Topic == topic }) {
 			continue
 		}
-		n := 0
-		for _, o := range committed[topic] {
-			if _, err := state.ParseCheckpoint(o.At, o.Metadata); o.Err == nil && err == nil {
-				n++
-			}
-		}
+		n := checkpointsIn(committed[topic], func(state.Checkpoint) bool { return true })
 		if n == 0 {
 			continue
 		}
