@@ -79,6 +79,7 @@ func checkModel(t *testing.T, guarantee Guarantee) {
 			"begin":   m.begin,
 			"ahead":   func(t *rapid.T) { m.begin(t); m.begin(t) },
 			"decide":  m.decide,
+			"smaller": m.smaller,
 			"commit":  m.commit,
 			"answer":  m.answer,
 			"flush":   func(*rapid.T) { m.flush() },
@@ -261,6 +262,14 @@ func (m *model) decide(t *rapid.T) {
 		m.comeBack(t)
 	default:
 		m.happen(false)
+	}
+}
+
+// smaller is a turn that is known not to have happened, and is tried again one record at a time.
+func (m *model) smaller(*rapid.T) {
+	if len(m.parts) > 0 {
+		m.refuse()
+		m.take(1, 1<<30)
 	}
 }
 
