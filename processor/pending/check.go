@@ -179,13 +179,18 @@ func checkEarly(p *Partition) error {
 	return err
 }
 
-// checkLines finds lines that are counted wrongly, or left behind something that is not known of.
+// checkLines finds lines that are counted wrongly, hold what goes elsewhere, or are left behind something that is not known of.
 func checkLines(p *Partition) error {
 	t, queued := &p.wheel, 0
 	if t.scouted != (state.Key{}) && !p.horizon.Less(t.scouted) {
 		return fmt.Errorf("it is looked for other targets up to %v, and the horizon is %v", t.scouted, p.horizon)
 	}
 	for _, l := range t.lines {
+		for _, e := range slices.Concat(l.blocks...) {
+			if n := t.goesTo(int64(e.Due), p.near.get(ref(e.Ref))); t.line(n) != l || ref(e.Ref).number() > 0 && ref(e.Ref).number() != n {
+				return fmt.Errorf("record %v goes to target %d, is known to go to %d, and is in another line: %v", keyOfEntry(e), n, ref(e.Ref).number(), t.line(n) != l)
+			}
+		}
 		if queued += l.n; l.left != (state.Key{}) && !l.left.Less(t.scouted) {
 			return fmt.Errorf("a line is left behind %v, and it was looked up to %v", l.left, t.scouted)
 		}
@@ -207,7 +212,7 @@ func checkScouted(p *Partition) error {
 		if _, gone := p.gone[k]; t.scouted.Less(k) || gone || t.has(k) || isStub(run) {
 			return !t.scouted.Less(k)
 		}
-		if l := t.lineOf(k.Due, run); l.left == (state.Key{}) || !l.left.Less(k) {
+		if l := t.line(t.goesTo(k.Due, run)); l.left == (state.Key{}) || !l.left.Less(k) {
 			wrong = fmt.Errorf("record %v is neither early nor left behind: it was looked up to %v, and its line is left behind %v", k, t.scouted, l.left)
 		}
 		return wrong == nil

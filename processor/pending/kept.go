@@ -9,12 +9,12 @@ import (
 	"github.com/duewheel/duewheel/wheel"
 )
 
-// keep makes a record pending: in memory up to the horizon, in the store above it.
-func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
+// keep makes a record pending, which goes to a target with a number: in memory up to the horizon, in the store above it.
+func (w *window) keep(r *kgo.Record, key state.Key, who identity, to number) error {
 	written := r.Timestamp.UnixMilli()
 	w.longest.see(key.Due, written)
 	if w.ledger.Has(r.Offset) { // only what the store holds can be known before it is read
-		if held, err := w.keepAgain(r, key, who); held || err != nil {
+		if held, err := w.keepAgain(r, key, who, to); held || err != nil {
 			return err
 		}
 	}
@@ -25,21 +25,21 @@ func (w *window) keep(r *kgo.Record, key state.Key, who identity) error {
 	if who.id != nil {
 		w.ids.add(who.id, indexEntry{key: key, written: written})
 	}
-	run := w.near.record(r, key, who.at)
+	run := w.near.record(r, key, who.at).to(to)
 	w.pend(key, r.Offset, weight(w.near.get(run)), run)
 	return nil
 }
 
 // keepAgain is keep for a record that the store may hold, and the ledger count already: it is read again because of others. If what the store
 // holds is the stub of the record, a turn was to deliver that and did not.
-func (w *window) keepAgain(r *kgo.Record, key state.Key, who identity) (held bool, err error) {
+func (w *window) keepAgain(r *kgo.Record, key state.Key, who identity, to number) (held bool, err error) {
 	counts, err := w.store.Counts()
 	switch {
 	case err != nil:
 		return false, err
 	case counts.Has(r.Offset, false):
 		if !w.horizon.Less(key) {
-			w.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(w.near.record(r, key, who.at)|storedBit))
+			w.wheel.Add(wheel.Tick(key.Due), key.Seq, uint64(w.near.record(r, key, who.at).to(to)|storedBit))
 		}
 		return true, nil
 	}

@@ -59,8 +59,7 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		}
 		a.Target = req.Target
 	}
-	k.wheel.sees(req.Target)
-	if err := k.keep(r, key, who); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce || key.Due-now < k.env.Soon {
+	if err := k.keep(r, key, who, k.wheel.sees(req.Target)); err != nil || replay || !k.env.Audit || req.Retry || req.AtOnce || key.Due-now < k.env.Soon {
 		return a, err
 	}
 	h := held{key: key, offset: r.Offset, effect: EffectAccepted}

@@ -21,7 +21,7 @@ import (
 // hold no pointers, so the garbage collector does not look into them; and the next ones take the memory of those that are given back,
 // whichever partition needs it, so it seldom has to run.
 //
-// A ref names a record: its chunk and where in it. near belongs to its partition.
+// A ref names a record: its chunk and where in it; and says where it goes, if that is known. near belongs to its partition.
 type near struct {
 	chunks []chunk
 	free   []uint32         // indices of chunks that hold nothing
@@ -43,7 +43,7 @@ type chunk struct {
 	lent    bool // a client may be looking at it still when nothing in it is needed any more
 }
 
-// ref is a chunk's index, the record's place in it, and whether the store holds it too.
+// ref is a chunk's index, the record's place in it, whether the store holds it too, and the number of its target (numbers.go).
 type ref uint64
 
 const (
@@ -51,6 +51,7 @@ const (
 	maxChunk          = 1 << offBits
 	minChunk          = chunks.Least
 	storedBit     ref = 1 << 63
+	numberAt          = 55   // and the bits above, up to storedBit
 	stretchMillis     = 2048 // the width of a stretch: a few dozen of them in a near window
 	lengthPrefix      = 4
 	initialOpen       = 16
@@ -58,8 +59,15 @@ const (
 
 func (r ref) stored() bool { return r&storedBit != 0 }
 func (r ref) chunk() uint32 {
-	return uint32((r &^ storedBit) >> offBits)
+	return uint32(r >> offBits)
 }
+
+// number is the number of its target; 0: it is not known.
+func (r ref) number() number { return number(r >> numberAt) }
+
+// to says of a ref what the number of its target is.
+func (r ref) to(n number) ref { return r | ref(n)<<numberAt }
+
 func (r ref) offset() int { return int(r & (maxChunk - 1)) }
 
 func newNear() *near { return &near{open: make(map[int64]uint32, initialOpen)} }

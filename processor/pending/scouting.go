@@ -69,9 +69,8 @@ func (w scouting) step(now int64, room Room) error {
 	switch {
 	case !is:
 		return nil
-	case !t.several && t.one != nil: // all of it goes to one target, and is loaded in time
-		t.useLines()
-		t.scouted, t.lineFor(t.one).left = until, w.first()
+	case !t.several && t.given == 1: // all of it goes to one target, and is loaded in time
+		t.scouted, t.line(1).left = until, w.first()
 		return nil
 	}
 	if err := w.Sync(); err != nil {
@@ -99,10 +98,11 @@ func (w scouting) step(now int64, room Room) error {
 		if _, gone := w.gone[k]; gone || t.has(k) || isStub(run) {
 			return true
 		}
-		switch l := t.lineOf(k.Due, run); {
+		n := t.goesTo(k.Due, run)
+		switch l := t.line(n); {
 		case refused[l], l.left != (state.Key{}) && l.left.Less(from): // what comes before it is not here
 		case w.takes(l):
-			t.Add(wheel.Tick(k.Due), k.Seq, uint64(w.near.put(k.Due, run, true)))
+			t.Add(wheel.Tick(k.Due), k.Seq, uint64(w.near.put(k.Due, run, true).to(n)))
 		default:
 			refused[l], l.left = true, before
 		}
@@ -126,10 +126,11 @@ func (w scouting) takeIn(key state.Key, run []byte) {
 	if !w.live || !t.several || t.scouted.Less(key) {
 		return
 	}
-	switch l := t.lineOf(key.Due, run); {
+	n := t.goesTo(key.Due, run)
+	switch l := t.line(n); {
 	case l.left != (state.Key{}) && l.left.Less(key):
 	case w.takes(l):
-		t.Add(wheel.Tick(key.Due), key.Seq, uint64(w.near.put(key.Due, run, true)))
+		t.Add(wheel.Tick(key.Due), key.Seq, uint64(w.near.put(key.Due, run, true).to(n)))
 	default:
 		l.left = state.Key{Due: key.Due, Seq: key.Seq - 1}
 	}

@@ -133,7 +133,7 @@ func (w *window) split(keep int64) {
 		run := w.near.get(r)
 		keep -= int64(len(run)) + lengthPrefix
 		w.horizon = keyOfEntry(e)
-		w.wheel.Add(e.Due, e.Seq, uint64(w.near.put(int64(e.Due), run, r.stored())))
+		w.wheel.Add(e.Due, e.Seq, uint64(w.near.put(int64(e.Due), run, r.stored()).to(r.number())))
 		w.near.release(r)
 	}
 }

@@ -1,9 +1,7 @@
 package pending
 
 import (
-	"bytes"
 	"cmp"
-	"hash/maphash"
 	"slices"
 	"unsafe"
 
@@ -23,15 +21,15 @@ type timetable struct {
 	*wheel.Wheel
 	sorted state.Key
 	early
-	lines  []*line          // the first is of what goes nowhere. Nil: none is used
-	of     map[string]*line // by target
-	queued int              // in lines
-	loads  *line            // of what was loaded last
-	order  []*line          // scratch
-	taken  []wheel.Entry    // scratch
+	numbers
+	lines  []*line       // that are used; the first is of what goes nowhere. Nil: none is
+	byTo   []*line       // by the number of their target
+	queued int           // in lines
+	loads  *line         // of what was loaded last
+	order  []*line       // scratch
+	taken  []wheel.Entry // scratch
 
-	one     []byte // the target of all that was seen; nil: of nothing yet
-	several bool   // there was another one, or may have been
+	several bool // it goes to several targets, or may
 
 	near    *near
 	parsers *parsers
@@ -41,23 +39,21 @@ type timetable struct {
 }
 
 const (
-	// mostLines are so many that further targets share theirs.
-	mostLines = 256
-	// sortAtOnce is how many entries go from the wheel into lines for a part, at least. Each is parsed.
+	// sortAtOnce is how many entries go from the wheel into lines for a part, at least.
 	sortAtOnce = 5000
+	// sortAhead is as many times what the part may take of records of which it is known where they go, and parseAhead of others, each of which
+	// is parsed. As long as something due is in the wheel, what is due of other targets may be behind it.
+	sortAhead  = 20
+	parseAhead = 2
 	// mostScratch are so many entries of scratch that it is kept.
 	mostScratch = 4096
 )
 
 // sees takes in where a record goes.
-func (t *timetable) sees(target []byte) {
-	switch {
-	case t.several || bytes.Equal(t.one, target):
-	case t.one == nil:
-		t.one = bytes.Clone(target)
-	default:
-		t.several = true
-	}
+func (t *timetable) sees(target []byte) number {
+	n := t.number(target)
+	t.several = t.several || t.given > 1
+	return n
 }
 
 // Len is how many entries it holds.
@@ -118,8 +114,7 @@ func (t *timetable) firstBeside(other *line) state.Key {
 // Add puts an entry in.
 func (t *timetable) Add(due wheel.Tick, seq int64, r uint64) {
 	if e := (wheel.Entry{Due: due, Seq: seq, Ref: r}); t.horizon.Less(keyOfEntry(e)) {
-		run := t.near.get(ref(r))
-		t.early.add(e, t.lineOf(int64(due), run), len(run))
+		t.early.add(e, t.lineOf(e), len(t.near.get(ref(r))))
 	} else {
 		t.place(e)
 	}
@@ -131,7 +126,7 @@ func (t *timetable) place(e wheel.Entry) {
 		t.Wheel.Add(e.Due, e.Seq, e.Ref)
 		return
 	}
-	t.queue(e, t.lineOf(int64(e.Due), t.near.get(ref(e.Ref))))
+	t.queue(e, t.lineOf(e))
 }
 
 // Remove takes one entry out.
@@ -180,40 +175,50 @@ func (t *timetable) unqueue(key state.Key) (ref uint64, ok bool) {
 	return ref, ok
 }
 
-var lineSeed = maphash.MakeSeed()
-
-func (t *timetable) useLines() {
-	if t.lines == nil {
-		t.lines, t.of = []*line{{}}, map[string]*line{}
+// lineOf is the line in which a record waits.
+func (t *timetable) lineOf(e wheel.Entry) *line {
+	r := ref(e.Ref)
+	if n := r.number(); n > 0 {
+		return t.line(n)
 	}
+	return t.line(t.goesTo(int64(e.Due), t.near.get(r)))
 }
 
-// lineOf is the line in which a record waits.
-func (t *timetable) lineOf(due int64, run []byte) *line {
-	t.useLines()
+// goesTo is the number of the target of a record, which is parsed; 0: it goes nowhere.
+func (t *timetable) goesTo(due int64, run []byte) number {
 	if isStub(run) || t.rec.Decode(run) != nil {
-		return t.lines[0]
+		return 0
 	}
 	rec := &t.rec
 	req := &t.req
 	if t.parsers.at(rec.Offset).Again(req, rec.Headers, topics.Stamp{Key: rec.Key, NoValue: rec.Value == nil}, due, rec.Offset, &t.mark) != nil {
-		return t.lines[0] // it is dead-lettered
+		return 0 // it is dead-lettered
 	}
-	return t.lineFor(req.Target)
+	return t.number(req.Target)
 }
 
-// lineFor is the line of a target.
-func (t *timetable) lineFor(target []byte) *line {
-	l, is := t.of[string(target)]
-	switch {
-	case is:
-	case len(t.lines) == mostLines:
-		l = t.lines[1+maphash.Bytes(lineSeed, target)%(mostLines-1)]
-	default:
-		l = &line{}
-		t.lines, t.of[string(target)] = append(t.lines, l), l
+// line is that of a target.
+func (t *timetable) line(n number) *line {
+	if t.lines == nil {
+		nowhere := &line{}
+		t.lines, t.byTo = []*line{nowhere}, append(make([]*line, 0, mostLines), nowhere)
 	}
-	return l
+	if int(n) >= len(t.byTo) {
+		t.byTo = t.byTo[:int(n)+1]
+	}
+	if t.byTo[n] == nil {
+		t.byTo[n] = &line{}
+		t.lines = append(t.lines, t.byTo[n])
+	}
+	return t.byTo[n]
+}
+
+// dropLines gives up all lines, which are empty. Where there are no numbers left, and no ref bears one, they are given anew.
+func (t *timetable) dropLines() {
+	t.lines, t.byTo, t.order, t.loads = nil, nil, nil, nil
+	if t.given == mostLines-1 && t.Wheel.Len() == 0 {
+		t.numbers = numbers{}
+	}
 }
 
 // load is how much a part may take.
@@ -234,7 +239,8 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 	if cap(t.taken) > mostScratch {
 		t.taken = nil
 	}
-	due := t.Wheel.Take(now, t.taken[:0], max(sortAtOnce, 2*most.records))
+	left, parses := max(sortAtOnce, sortAhead*most.records), max(sortAtOnce, parseAhead*most.records)
+	due := t.Wheel.Take(now, t.taken[:0], parses)
 	for e, l := range t.early.due(now) {
 		t.queue(e, l)
 	}
@@ -242,10 +248,9 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 		t.taken = due
 		return due, len(due)
 	}
-	for i, e := range due {
-		t.near.fetch(i, due)
-		t.sorted = keyOfEntry(e)
-		t.queue(e, t.lineOf(int64(e.Due), t.near.get(ref(e.Ref))))
+	for len(due) > 0 {
+		left, parses = left-len(due), parses-t.sort(due)
+		due = t.Wheel.Take(now, due[:0], min(left, parses))
 	}
 	if due = due[:0]; t.queued > 0 && t.inOrder(t.firstLine().head(), farthest) { // else the store has what comes first
 		due = t.share(now, most, due)
@@ -256,9 +261,24 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 		inOrder++
 	}
 	if t.queued == 0 && t.early.nothing() {
-		t.lines, t.of, t.order, t.loads = nil, nil, nil, nil
+		t.dropLines()
 	}
 	return due, inOrder
+}
+
+// sort puts entries into their lines, and returns how many had to be parsed for that.
+func (t *timetable) sort(due []wheel.Entry) (parsed int) {
+	for i, e := range due {
+		if ref(e.Ref).number() == 0 {
+			if parsed%touchAhead == 0 {
+				t.near.fetch(0, due[i:])
+			}
+			parsed++
+		}
+		t.queue(e, t.lineOf(e))
+	}
+	t.sorted = keyOfEntry(due[len(due)-1])
+	return parsed
 }
 
 // inOrder reports whether all that has a smaller key than an entry that is due is taken, if what is in other lines has greater keys than one: what is

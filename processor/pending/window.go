@@ -148,7 +148,7 @@ func (w *window) loadUpTo(target int64, room Room) error {
 			return false
 		}
 		n, bytes, last = n+1, bytes+int64(len(run)), k
-		e = wheel.Entry{Due: wheel.Tick(k.Due), Seq: k.Seq, Ref: uint64(w.near.put(k.Due, run, true))}
+		e = wheel.Entry{Due: wheel.Tick(k.Due), Seq: k.Seq, Ref: uint64(w.bring(k, run))}
 		w.wheel.place(e)
 		return true
 	})
@@ -161,10 +161,19 @@ func (w *window) loadUpTo(target int64, room Room) error {
 	if !more {
 		last = state.Key{Due: target, Seq: math.MaxInt64}
 	} else if w.wheel.several {
-		w.wheel.loads = w.wheel.lineOf(last.Due, w.near.get(ref(e.Ref)))
+		w.wheel.loads = w.wheel.lineOf(e)
 	}
 	w.raise(last)
 	return nil
+}
+
+// bring puts what the store holds into memory, with the number of where it goes if that may be asked for when it is due.
+func (w *window) bring(k state.Key, run []byte) ref {
+	r := w.near.put(k.Due, run, true)
+	if w.wheel.several {
+		r = r.to(w.wheel.goesTo(k.Due, run))
+	}
+	return r
 }
 
 // GoLive ends a catch-up. What the store held below start has not been read again: what of it
@@ -191,8 +200,7 @@ func (w *window) GoLive(room Room) error {
 				return true
 			}
 			last = k
-			r := w.near.put(k.Due, run, true)
-			w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(r))
+			w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(w.bring(k, run)))
 			full = w.near.bytes > room.Share/2
 			return true
 		})

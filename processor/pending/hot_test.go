@@ -1,0 +1,105 @@
+package pending
+
+import (
+	"strconv"
+	"testing"
+)
+
+// However many records of one target are due at one instant, what is due of another one after it is in one of the next few parts, and then in the
+// next one always: whether they have come while that was near, or the store has brought them, before a restart or after it.
+func TestMuchOfOneTargetHidesNothing(t *testing.T) {
+	const orders, bills, turn = 100_000, 20, 2000
+	for _, c := range []struct {
+		name            string
+		stored, restart bool
+	}{
+		{"in memory", false, false},
+		{"brought by the store", true, false},
+		{"brought by the store after a restart", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testOwner(t)
+			l.room.Budget, l.room.Share = 1<<30, 1<<30
+			p := l.live(t)
+			must(t, p.Load(testNow, l.room))
+			at := ms(1000)
+			if c.stored {
+				at = ms(farMs)
+			}
+			r := req(0, 0, "orders")
+			for i := range int64(orders + bills) {
+				r.Offset, r.Headers[0].Value = i, strconv.AppendInt(r.Headers[0].Value[:0], at+max(i-orders+1, 0), 10)
+				if i >= orders {
+					r.Headers[1].Value = []byte("bills")
+				}
+				_, err := p.Accept(r, testNow)
+				must(t, err)
+			}
+			if c.restart {
+				l.happened(p.Checkpoint())
+				must(t, p.Flush())
+				var err error
+				p, err = l.assign(p.committed, 0, orders+bills, orders+bills)
+				must(t, err)
+				must(t, p.GoLive(l.room))
+			}
+			for range 2 * orders / LoadRecords {
+				must(t, p.Load(at, l.room))
+			}
+			equal(t, "records in memory", p.wheel.Len(), orders+bills)
+			first, seen := 0, 0
+			for i := 1; seen < bills && i < 2*orders/turn; i++ {
+				pt := p.Take(at+bills, nil, turn, anyBytes)
+				for k := range pt.Items {
+					if pt.Items[k].Key.Due > at {
+						seen++
+					}
+				}
+				if seen > 0 && first == 0 {
+					first = i
+				}
+				l.happened(pt)
+			}
+			if within := orders / turn / sortAhead; first > within+1 {
+				t.Errorf("bills are among the %dth part of %d records, wanted in the %dth at the latest", first, turn, within+1)
+			}
+			must(t, Check(p))
+		})
+	}
+}
+
+// When all numbers of targets are taken, further targets share them until nothing bears one any more; then they are given anew.
+func TestNumbersAreGivenAnew(t *testing.T) {
+	const many, turn = 2 * mostLines, 10
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Allow = []string{"*"}
+	l.route = mustRoute(r)
+	p := l.live(t)
+	offset := int64(0)
+	come := func(first, n, due int64) {
+		for i := range n {
+			_, err := p.Accept(req(offset, due, "t"+strconv.FormatInt(first+i, 10)), testNow)
+			must(t, err)
+			offset++
+		}
+	}
+	deliver := func(now int64) {
+		for pt := p.Take(now, nil, turn, anyBytes); pt != nil; pt = p.Take(now, nil, turn, anyBytes) {
+			l.happened(pt)
+			must(t, Check(p))
+		}
+	}
+	come(0, many, testNow)
+	come(many/2, many/2, ms(2))
+	deliver(testNow)
+	come(many, many, ms(1))
+	deliver(ms(1))
+	equal(t, "numbers while records bear them", p.wheel.given, mostLines-1)
+	deliver(ms(2))
+	equal(t, "numbers when nothing is left", p.wheel.given, 0)
+	come(0, 2*turn, ms(3))
+	come(0, 2*turn, ms(3))
+	deliver(ms(3))
+	equal(t, "pending", p.Pending(), 0)
+}
