@@ -97,13 +97,14 @@ func (c *counters) turn(t *turn) {
 
 // checkpoint counts the checkpoints of a commit outside of transactions.
 func (c *counters) checkpoint(t *turn) {
+	n := len(t.lasts())
 	switch t.outcome {
 	case outcomeUnknown:
-		c.checkpoints.add("unknown", int64(len(t.tried)))
+		c.checkpoints.add("unknown", int64(n))
 	case outcomeAborted:
-		c.checkpoints.add("refused", int64(len(t.tried)))
+		c.checkpoints.add("refused", int64(n))
 	case outcomeDone:
-		c.checkpoints.add("written", int64(len(t.tried)-len(t.refused)))
+		c.checkpoints.add("written", int64(n-len(t.refused)))
 		c.checkpoints.add("refused", int64(len(t.refused)))
 	}
 }

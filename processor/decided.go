@@ -35,7 +35,7 @@ func (l *lane) dropUnknown(ctx context.Context, t *turn) {
 		l.awaitTurn(ctx) // a checkpoint that is on its way must not arrive after the partition's restore
 	}
 	var tps []kafka.TopicPartition
-	for _, pt := range t.tried {
+	for _, pt := range t.lasts() {
 		if !pt.p.dropped { // else it was lost meanwhile
 			tps = append(tps, pt.p.tp)
 		}

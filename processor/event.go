@@ -71,8 +71,12 @@ func (es events) turn(t *turn) {
 	tps := make([]kafka.TopicPartition, 0, len(t.tried))
 	for _, pt := range t.tried {
 		if t.refused[pt] == nil {
-			tps = append(tps, pt.p.tp)
 			e.Records += len(pt.Items)
+		}
+	}
+	for _, pt := range t.lasts() {
+		if t.refused[pt] == nil {
+			tps = append(tps, pt.p.tp)
 		}
 	}
 	es.tell(e, tps...)

@@ -106,7 +106,7 @@ func (ts *turns) givenUp(ctx context.Context, ps []*partition, t *turn) {
 func (ts *turns) dropRefused(t *turn) {
 	t.tried = slices.DeleteFunc(t.tried, func(pt *part) bool {
 		err := t.refused[pt]
-		if err != nil && !pt.p.dropped {
+		if err != nil && !pt.p.dropped && pt.p.phase != PhaseStopped {
 			pt.p.stop(fmt.Errorf("commit offset of %s: %w", pt.p.tp, err), ts.events)
 		}
 		return err != nil

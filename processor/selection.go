@@ -53,10 +53,11 @@ func (s *selection) records(ps []*partition, now int64) (parts []*part, full boo
 }
 
 // ahead is records for a turn that is rendered while another one is in flight. It takes of those of which the last turn could not hold all that
-// was due. The others join it when it begins: what is due of them by then does not wait for another turn.
+// was due. The others join it when it begins, and what is due of other targets of these: what is due by then does not wait for another turn.
 func (s *selection) ahead(ps []*partition, now int64) (parts []*part, full bool) {
 	long, aside := s.which(ps, func(p *partition) bool { return p.more }), s.batch.times(joinShare)
-	if s.room = (batch{}); s.narrowing || s.quota.Lasts() || len(long) == 0 || len(long) == len(ps) || aside.records == 0 {
+	joined := len(long) < len(ps) || slices.ContainsFunc(ps, severalDue)
+	if s.room = (batch{}); s.narrowing || s.quota.Lasts() || len(long) == 0 || !joined || aside.records == 0 {
 		return s.records(ps, now)
 	}
 	most := batch{s.batch.records - aside.records, s.batch.bytes - aside.bytes}
@@ -68,12 +69,34 @@ func (s *selection) ahead(ps []*partition, now int64) (parts []*part, full bool)
 	return parts, full
 }
 
-// join takes what is due of those that are in no turn, up to what the one that is rendered ahead has left.
+// severalDue reports whether more is due of a partition than the last parts held, of several targets.
+func severalDue(p *partition) bool {
+	return p.opened() && pending.Beside{Partition: p.Partition}.May()
+}
+
+// join takes what is due of those that are in no turn, and of other targets of those that are in the one that is rendered ahead, up to what that
+// has left.
 func (s *selection) join(ps []*partition, now int64) (parts []*part, full bool) {
 	if s.narrowing || s.room.records <= 0 || s.room.bytes <= 0 {
 		return nil, false
 	}
-	if parts, _, full = s.share(s.which(ps, func(p *partition) bool { return p.opened() && p.Undecided() == 0 }), now, s.room); len(parts) > 0 {
+	parts, left, full := s.share(s.which(ps, func(p *partition) bool { return p.opened() && p.Undecided() == 0 }), now, s.room)
+	again := s.which(ps, func(p *partition) bool { return severalDue(p) && p.Undecided() == 1 && p.wants(now) > 0 })
+	for i, p := range again {
+		share := left.times(1 / float64(len(again)-i))
+		if share.records <= 0 || share.bytes <= 0 {
+			continue
+		}
+		items := s.items()
+		pt := p.part(pending.Beside{Partition: p.Partition}.Take(now, items, share.records, share.bytes))
+		if pt == nil {
+			s.keep(items)
+			continue
+		}
+		left.records, left.bytes = left.records-len(pt.Items), left.bytes-pt.Size()
+		parts = s.serve(parts, pt)
+	}
+	if len(parts) > 0 {
 		s.joinedAt = time.Now()
 	}
 	return parts, full

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,6 +75,71 @@ func TestOthersJoinWhatIsRenderedAhead(t *testing.T) {
 	s.narrowing = true
 	joining, full = s.join(l.order, testNow)
 	turn("joining suspects", joining, full, map[*partition]int{}, false)
+}
+
+// Of a partition in the turn that is rendered ahead, what is due of other targets joins it when it begins; and what is tried again comes in
+// the same order.
+func TestOtherTargetsJoinWhatIsRenderedAhead(t *testing.T) {
+	const batch = 160
+	l := testLane(t, func(cfg *Config) { cfg.BatchRecords, cfg.MemoryBudget = batch, 256<<20 })
+	p, s := livePartition(t, l), &l.selection
+	l.order = []*partition{p}
+	due := func(n int, target string) {
+		for range n {
+			l.read(t, p, testNow, req(p.Marks().Position, testNow, target))
+		}
+	}
+	turn := func(what string, parts []*part, want ...int) {
+		t.Helper()
+		var got []int
+		for _, pt := range parts {
+			got = append(got, len(pt.Items))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: parts of %d records, want %d", what, got, want)
+		}
+	}
+	due(20*batch, "orders")
+	due(1, "bills")
+	inFlight, _ := s.records(l.order, testNow)
+	turn("the first", inFlight, batch)
+	ahead, full := s.ahead(l.order, testNow)
+	turn("ahead", ahead, batch-batch/16)
+	equal(t, "full", full, true)
+	l.happened(inFlight...)
+	joining, _ := s.join(l.order, testNow)
+	turn("joining while nothing is due of another target", joining)
+	l.happened(ahead...)
+
+	inFlight, _ = s.records(l.order, testNow)
+	ahead, _ = s.ahead(l.order, testNow)
+	due(3, "bills")
+	l.happened(inFlight...)
+	joining, _ = s.join(l.order, testNow)
+	turn("joining", joining, 3)
+	for _, pt := range joining[0].Items {
+		equal(t, "overtakes", pt.Overtakes(), true)
+	}
+	equal(t, "begun", p.Undecided(), 2)
+	for _, pt := range append(ahead, joining...) { // refused
+		p.End()
+		p.Repeat(pt.Part, 0)
+	}
+	var offsets []int64
+	for range 2 {
+		again, _ := s.records(l.order, testNow)
+		offsets = append(offsets, again[0].Items[0].Offset)
+		l.happened(again...)
+	}
+	equal(t, "what comes first again", offsets[0] < offsets[1], true)
+
+	inFlight, _ = s.records(l.order, testNow)
+	ahead, _ = s.ahead(l.order, testNow)
+	due(batch, "bills")
+	l.happened(inFlight...)
+	joining, _ = s.join(l.order, testNow)
+	turn("joining with much", joining, batch/16)
+	l.happened(append(ahead, joining...)...)
 }
 
 // Where turns have room for one partition alone, one that has to decide something first, and cannot, does not take the place of the others.

@@ -11,11 +11,17 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// While turns are full of what is due in one partition, the records of another one wait for the turn in flight and their own, and not for the
-// turn that was rendered ahead as well.
+// While turns are full of what is due in one partition for one target, the records of another partition wait for the turn in flight and their own,
+// and not for the turn that was rendered ahead as well; and so do those of the same partition for another target.
 func TestSimOthersJoinTheTurnRenderedAhead(t *testing.T) {
+	for of, name := range []string{"of the same partition", "of another partition"} {
+		t.Run(name, func(t *testing.T) { othersJoin(t, int32(of)) })
+	}
+}
+
+func othersJoin(t *testing.T, of int32) {
 	const hot, batch, each, others = 8000, 100, 7 * time.Millisecond, 40
-	guarantees(t, worldConfig{partitions: 2, latency: 5 * time.Millisecond, tune: func(c *Config) { c.BatchRecords = batch }}, func(w *world) {
+	guarantees(t, worldConfig{partitions: of + 1, latency: 5 * time.Millisecond, tune: func(c *Config) { c.BatchRecords = batch }}, func(w *world) {
 		a := w.live("a")
 		due := in(5 * time.Second)
 		var all []*kgo.Record
@@ -24,7 +30,7 @@ func TestSimOthersJoinTheTurnRenderedAhead(t *testing.T) {
 		}
 		for i := range others {
 			r := addressed("bills", request(fmt.Sprint("o", i), due.Add(50*time.Millisecond+time.Duration(i)*each)))
-			r.Partition = 1
+			r.Partition = of
 			all = append(all, r)
 		}
 		w.send(all...)

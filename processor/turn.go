@@ -30,7 +30,7 @@ type turn struct {
 	patience int // turns in a row before this one that ran out of time
 	cancel   context.CancelFunc
 	begin    chan bool // not nil: rendered ahead, and told here whether to go on
-	joining  []*part   // of parts, since it was told to go on
+	joining  []*part   // of parts, since it was told to go on. A partition may be among both: then the later part happens after the other one
 
 	// What became of it; set before it is handed back to the lane.
 	outcome     outcome
@@ -110,6 +110,7 @@ func (t *turn) run(ctx context.Context) {
 			o.part.To.Appended = true
 		}
 	}
+	t.chain()
 	switch {
 	case len(t.tried) == 0:
 	case t.cfg.Guarantee == AtLeastOnce:
@@ -129,6 +130,10 @@ func (t *turn) renderParts(ctx context.Context, parts []*part) {
 	now := t.clock.Time()
 	t.render.parts, t.render.named = parts, false
 	for _, pt := range parts {
+		if len(pt.Items) > 0 && slices.ContainsFunc(t.held, func(h heldPart) bool { return h.part.p == pt.p }) {
+			t.held = append(t.held, heldPart{pt, 0, errAsking}) // it comes after what is held up
+			continue
+		}
 		// What was taken was due by the lane's clock, or by one of the group before, even if the
 		// clock has been set back since.
 		t.render.now = now
@@ -186,8 +191,9 @@ func (t *turn) noteRefused(err error, counts func(error) bool) {
 }
 
 func (t *turn) entries() ([]kafka.Commit, error) {
-	entries := make([]kafka.Commit, 0, len(t.tried))
-	for _, pt := range t.tried {
+	lasts := t.lasts()
+	entries := make([]kafka.Commit, 0, len(lasts))
+	for _, pt := range lasts {
 		e, err := entry(pt.p.tp, pt.p.id, pt.To)
 		if err != nil {
 			return nil, err

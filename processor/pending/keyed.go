@@ -115,15 +115,16 @@ func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
 	k.ledger.Hold(r.Offset)
 }
 
-func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) {
+func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoint) {
 	to := k.planned
 	if mustDecide(k) {
 		return items, to
 	}
 	to.Offset = k.position
 	clock := k.clock(now)
-	items, took := k.late.take(clock, k.near, items, records, bytes)
+	items, took := k.late.take(clock, k.near, items, most.records, most.bytes)
 	n := len(items)
+	most.records, most.bytes = most.records-n, most.bytes-took
 	for i := range items {
 		k.removeID(items[i].Run, items[i].Key) // it is too late for those that name it
 	}
@@ -134,7 +135,7 @@ func (k *keyed) part(now int64, items []Item, records int, bytes int64) ([]Item,
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
 		to.Offset = k.late.head().offset
 	} else {
-		items = taking{&k.window}.due(clock, items, records-n, bytes-took)
+		items = taking{&k.window}.due(clock, items, most)
 		if last := lastInOrder(items); last >= n {
 			to.Watermark = items[last].Key
 		}

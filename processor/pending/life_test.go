@@ -310,6 +310,19 @@ func (v *life) take(records int) {
 	v.checkPart(pt, wants, records, repeat)
 }
 
+// takeBeside makes a part of at most so many records of other targets than the one of which most is due.
+func (v *life) takeBeside(records int) {
+	wants := v.p.Wants(v.now)
+	pt := Beside{v.p}.Take(v.now, nil, records, anyBytes)
+	if v.nothing = pt == nil; v.nothing {
+		return
+	}
+	v.p.Begin()
+	v.taken = append(v.taken, pt)
+	v.note("taken beside")
+	v.checkPart(pt, wants, records, false)
+}
+
 // happen decides the oldest part; unseen, its owner does not learn of it.
 func (v *life) happen(unseen bool) {
 	pt := v.taken[0]

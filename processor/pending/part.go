@@ -19,7 +19,8 @@ type Part struct {
 
 	Carries bool // copies are appended beside it
 
-	rest int // how many records come after it of what was taken together
+	nth  int64 // of all that were taken of the partition
+	rest int   // how many records come after it of what was taken together
 }
 
 // Overtakes reports whether it is resolved although W does not pass it: what has a smaller key waits. A resolve record says so.
@@ -43,7 +44,7 @@ func (pt *Part) Due() (due int64) {
 }
 
 // before tells the order in which the parts of a partition happen. What is taken moves O or W
-// forward, and nothing moves either back. Cut in two, it may leave a part that only overtakes.
+// forward, and nothing moves either back; what only overtakes leaves both where they are.
 func (pt *Part) before(other *Part) bool {
 	a, b := pt.To, other.To
 	switch {
@@ -51,6 +52,9 @@ func (pt *Part) before(other *Part) bool {
 		return a.Offset < b.Offset
 	case a.Watermark != b.Watermark:
 		return a.Watermark.Less(b.Watermark)
+	}
+	if pt.nth != other.nth {
+		return pt.nth < other.nth
 	}
 	return pt.rest > other.rest
 }
@@ -122,8 +126,8 @@ func (pt *Part) fit(records int, bytes int64) int {
 //     which the ledger has given up already.
 //   - While copies are left that it does not pass, it says what was given up.
 func (pt *Part) Split(n int) (first, second *Part) {
-	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n], rest: pt.rest + len(pt.Items) - n}
-	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:], rest: pt.rest}
+	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n], nth: pt.nth, rest: pt.rest + len(pt.Items) - n}
+	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:], nth: pt.nth, rest: pt.rest}
 	to, next := &first.To, &second.Items[0]
 	if next.late {
 		to.Offset, to.Watermark = next.Offset, pt.from

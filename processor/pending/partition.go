@@ -24,6 +24,7 @@ type Partition struct {
 	keyed // the order, or empty beside a queue
 
 	again repeats
+	parts int64 // that were taken
 	undecided
 	full    bool           // it takes in nothing until there is room
 	request topics.Request // scratch of Accept
@@ -33,16 +34,16 @@ type Partition struct {
 type order interface {
 	written(r *kgo.Record, now int64) topics.Stamp // when a record counts as written
 	admit(r *kgo.Record, req *topics.Request, now int64) (Accepted, error)
-	refuse(r *kgo.Record, refusal *topics.Refusal)                                     // a record whose headers cannot be understood
-	resolve(key state.Key, by int64) error                                             // a resolve record
-	cancel(r *kgo.Record, req *topics.Request) error                                   // a record that cancels another one
-	part(now int64, items []Item, records int, bytes int64) ([]Item, state.Checkpoint) // what is due, with O and W
-	next() (due int64, ok bool)                                                        // when there is something to do
-	wants(now int64) int                                                               // at most so many records are due
-	offset() int64                                                                     // O, when nothing is due
-	low(offset int64) int64                                                            // L, with that O
-	settle(items []Item)                                                               // gives back the memory of what is resolved
-	sight(Sighting)                                                                    // where the log ends
+	refuse(r *kgo.Record, refusal *topics.Refusal)                      // a record whose headers cannot be understood
+	resolve(key state.Key, by int64) error                              // a resolve record
+	cancel(r *kgo.Record, req *topics.Request) error                    // a record that cancels another one
+	part(now int64, items []Item, most load) ([]Item, state.Checkpoint) // what is due, with O and W
+	next() (due int64, ok bool)                                         // when there is something to do
+	wants(now int64) int                                                // at most so many records are due
+	offset() int64                                                      // O, when nothing is due
+	low(offset int64) int64                                             // L, with that O
+	settle(items []Item)                                                // gives back the memory of what is resolved
+	sight(Sighting)                                                     // where the log ends
 	pending() int64
 	count(now int64) Figures
 	needs(now int64) time.Duration
@@ -276,14 +277,35 @@ func (p *Partition) Take(now int64, items []Item, records int, bytes int64) *Par
 	if p.leaving {
 		return nil
 	}
-	items, to := p.order.part(now, items, records, bytes)
+	return take(p, now, items, load{records: records, bytes: bytes, stubs: freeStubs})
+}
+
+// Beside is a partition of which a turn has a part already, that was taken when less was due.
+type Beside struct{ *Partition }
+
+// May reports whether more is due than parts have taken, and of several targets.
+func (p Beside) May() bool {
+	return !p.Ordered() && p.wheel.queued > 0 && p.wheel.numbers.given > 1
+}
+
+// Take is that of a partition, for what is due of other targets than the one of which most is.
+func (p Beside) Take(now int64, items []Item, records int, bytes int64) *Part {
+	if !p.live || p.again.any() || p.leaving || !p.May() {
+		return nil
+	}
+	return take(p.Partition, now, items, load{records: records, bytes: bytes, stubs: freeStubs, beside: true})
+}
+
+func take(p *Partition, now int64, items []Item, most load) *Part {
+	items, to := p.order.part(now, items, most)
 	if len(items) == 0 {
 		return nil
 	}
 	p.finish(&to)
 	from := p.judge
 	p.planned, p.judge = to, to.Watermark // it is taken for what will happen
-	return &Part{of: p, from: from, To: to, Items: items}
+	p.parts++
+	return &Part{of: p, from: from, To: to, Items: items, nth: p.parts}
 }
 
 // Wants is at most how many records the partition has to deliver now; 0: none.

@@ -143,11 +143,11 @@ var scopesBelow = []scope{
 
 // Records for two targets, of which more is due than fits into a part: those of one overtake those of the other.
 var scopesOfTargets = []scope{
-	{name: "targets, in memory", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 9, states: 100, shows: "overtakes, repeated, repeated in parts"},
-	{name: "targets, clock", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, setbacks: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 1000, shows: "overtakes, read again"},
+	{name: "targets, in memory", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 9, states: 100, shows: "overtakes, taken beside, repeated, repeated in parts"},
+	{name: "targets, clock", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, setbacks: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 1000, shows: "overtakes, taken beside, read again"},
 	{name: "targets, cancels", fair: true, sorts: "bck", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, taken away, repeated"},
 	{name: "targets, replacements", fair: true, sorts: "bqQ", before: severalDue, most: counts{requests: 5, crashes: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, taken away"},
-	{name: "targets, with a store", fair: true, sorts: "be", stored: true, before: severalLoaded, most: counts{requests: 5, crashes: 1, refusals: 1, flushes: 1}, short: 4, deep: 7, states: 100, shows: "overtakes, inherited, repeated"},
+	{name: "targets, with a store", fair: true, sorts: "be", stored: true, before: severalLoaded, most: counts{requests: 5, crashes: 1, refusals: 1, flushes: 1}, short: 4, deep: 7, states: 100, shows: "overtakes, taken beside, inherited, repeated"},
 	{name: "targets, with a store, twice", fair: true, sorts: "b", stored: true, before: severalLoaded, most: counts{requests: 4, crashes: 2, flushes: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, inherited"},
 	{name: "targets, with a store, cancels", fair: true, sorts: "bc", stored: true, before: severalLoaded, most: counts{requests: 5, crashes: 1, shortages: 1, flushes: 1}, short: 4, deep: 7, states: 100, shows: "overtakes, inherited, taken away"},
 	{name: "targets, with a store that fails", fair: true, sorts: "b", stored: true, before: severalLoaded, most: counts{requests: 4, crashes: 1, failures: 1, shortages: 1, rereads: 1}, short: 4, deep: 7, states: 100, shows: "overtakes, inherited, read again"},

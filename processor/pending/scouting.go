@@ -69,7 +69,7 @@ func (w scouting) step(now int64, room Room) error {
 	switch {
 	case !is:
 		return nil
-	case !t.several && t.given == 1: // all of it goes to one target, and is loaded in time
+	case !t.several && t.numbers.given == 1: // all of it goes to one target, and is loaded in time
 		t.scouted, t.line(1).left = until, w.first()
 		return nil
 	}

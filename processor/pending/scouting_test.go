@@ -75,7 +75,7 @@ func TestScoutingIsNeeded(t *testing.T) {
 		if _, _, is := w.needed(now, room); is != c.want {
 			t.Errorf("%s: it is looked for other targets: %v", c.name, is)
 		}
-		p.wheel.dropLines()
+		dropLines(&p.wheel)
 		p.wheel.scouted = state.Key{}
 	}
 }
@@ -195,11 +195,11 @@ func TestLeftBehindIsPassed(t *testing.T) {
 	}
 	l.read(t, p, testNow, more...)
 	loadsLittle(t, l, p)
-	bills := p.wheel.line(p.wheel.number([]byte("bills")))
+	bills := p.wheel.line(p.wheel.numbers.number([]byte("bills")))
 	if bills.left == (state.Key{}) || bills.early == 0 {
 		t.Fatalf("bills are left behind %v, and %d bytes of them early", bills.left, bills.early)
 	}
-	orders := p.wheel.line(p.wheel.number([]byte("orders")))
+	orders := p.wheel.line(p.wheel.numbers.number([]byte("orders")))
 	equal(t, "orders are left behind what is loaded", orders.left, p.horizon)
 	behind := bills.left
 	for p.horizon.Less(behind) { // what is loaded has come to it
@@ -210,7 +210,7 @@ func TestLeftBehindIsPassed(t *testing.T) {
 	l.happened(p.Take(ms(farMs), nil, 100, anyBytes))
 	must(t, scouting{&p.window}.step(ms(farMs), shortOf(l, 8000, 40)))
 	must(t, Check(p))
-	if bills := p.wheel.line(p.wheel.number([]byte("bills"))); bills == nil || bills.early == 0 {
+	if bills := p.wheel.line(p.wheel.numbers.number([]byte("bills"))); bills == nil || bills.early == 0 {
 		t.Error("bills are not looked for again")
 	}
 }
@@ -223,7 +223,7 @@ func TestSecondTargetComes(t *testing.T) {
 	if !p.wheel.has(state.Key{Due: ms(farMs), Seq: 4}) {
 		t.Error("the first one of another target is not early")
 	}
-	equal(t, "orders are left behind what is loaded", p.wheel.line(p.wheel.number([]byte("orders"))).left, p.horizon)
+	equal(t, "orders are left behind what is loaded", p.wheel.line(p.wheel.numbers.number([]byte("orders"))).left, p.horizon)
 	must(t, Check(p))
 }
 
@@ -245,7 +245,7 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 	l.happened(p.Take(testNow, nil, 100, anyBytes))
 	equal(t, "lines", len(p.wheel.lines), mostLines)
-	equal(t, "names", len(p.wheel.named), mostLines-1)
+	equal(t, "names", len(p.wheel.numbers.named), mostLines-1)
 	must(t, Check(p))
 	l.happened(p.Take(testNow, nil, many, anyBytes))
 	equal(t, "pending", p.Pending(), 0)

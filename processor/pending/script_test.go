@@ -86,7 +86,11 @@ func (s *script) do(d *datadriven.TestData) string {
 		return fmt.Sprintf("the store resumes at %d, and holds %v", pos.Resume, keysOf(s.T, s.p.store, state.Key{}))
 	case "take":
 		wants := s.p.Wants(now)
-		pt := s.p.Take(now, nil, int(s.number(d, "limit", 1000)), s.number(d, "bytes", anyBytes))
+		take := s.p.Take
+		if d.HasArg("beside") {
+			take, wants = Beside{s.p}.Take, 0
+		}
+		pt := take(now, nil, int(s.number(d, "limit", 1000)), s.number(d, "bytes", anyBytes))
 		if pt == nil && wants > 0 {
 			return fmt.Sprintf("nothing of the %d that it wants", wants) // a turn without room for all would give its place to it in vain
 		}

@@ -81,6 +81,8 @@ func init() { // whose steps use each other
 		{"it takes one", canTake, func(v *life) { v.take(1) }},
 		{"it takes two", func(v *life) bool { return v.fair && canTake(v) }, func(v *life) { v.take(2) }},
 		{"it takes all", canTake, func(v *life) { v.take(10) }},
+		{"it takes one of another target beside", canTakeBeside, func(v *life) { v.takeBeside(1) }},
+		{"it takes two of other targets beside", canTakeBeside, func(v *life) { v.takeBeside(2) }},
 		{"the turn happens", func(v *life) bool { return len(v.taken) > 0 }, func(v *life) { v.happen(false) }},
 		{"the turn happens, and cannot deliver", func(v *life) bool {
 			return len(v.taken) > 0 && v.been.deads < v.most.deads && slices.ContainsFunc(v.taken[0].Items, func(it Item) bool { return it.Leaves() })
@@ -193,6 +195,10 @@ func requests(name string, what rune) step {
 }
 
 func canTake(v *life) bool { return v.p.live && len(v.taken) < 2 }
+
+func canTakeBeside(v *life) bool {
+	return v.fair && v.p.live && len(v.taken) > 0 && len(v.taken) < 3 && Beside{v.p}.May()
+}
 
 func canCarry(v *life) bool {
 	return v.p.live && len(v.taken) == 0 && v.been.carries < v.most.carries

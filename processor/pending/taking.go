@@ -10,13 +10,12 @@ type taking struct{ *window }
 // freeStubs is how many stubs go along in a turn, for which nothing is produced, without counting as its records.
 const freeStubs = 20_000
 
-// due moves what is due into items, at most records and about bytes of it. What is moved no longer counts as pending.
-func (w taking) due(now int64, items []Item, records int, bytes int64) []Item {
+// due moves what is due into items, as much as a part may take. What is moved no longer counts as pending.
+func (w taking) due(now int64, items []Item, most load) []Item {
 	if w.wheel.several || w.wheel.queued > 0 {
-		return w.fairly(now, items, load{records, bytes, freeStubs})
+		return w.fairly(now, items, most)
 	}
 	var buf [256]wheel.Entry
-	most := load{records, bytes, freeStubs}
 	for most.left() {
 		n := int(min(int64(most.records), int64(len(buf)), most.bytes/max(w.near.largest, 1)+1))
 		got := w.wheel.Take(wheel.Tick(now), buf[:0], n)

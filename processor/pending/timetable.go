@@ -21,13 +21,13 @@ type timetable struct {
 	*wheel.Wheel
 	sorted state.Key
 	early
-	numbers
-	lines  []*line       // that are used; the first is of what goes nowhere. Nil: none is
-	byTo   []*line       // by the number of their target
-	queued int           // in lines
-	loads  *line         // of what was loaded last
-	order  []*line       // scratch
-	taken  []wheel.Entry // scratch
+	numbers numbers       // of targets
+	lines   []*line       // that are used; the first is of what goes nowhere. Nil: none is
+	byTo    []*line       // by the number of their target
+	queued  int           // in lines
+	loads   *line         // of what was loaded last
+	order   []*line       // scratch
+	taken   []wheel.Entry // scratch
 
 	several bool // it goes to several targets, or may
 
@@ -51,8 +51,8 @@ const (
 
 // sees takes in where a record goes.
 func (t *timetable) sees(target []byte) number {
-	n := t.number(target)
-	t.several = t.several || t.given > 1
+	n := t.numbers.number(target)
+	t.several = t.several || t.numbers.given > 1
 	return n
 }
 
@@ -194,7 +194,7 @@ func (t *timetable) goesTo(due int64, run []byte) number {
 	if t.parsers.at(rec.Offset).Again(req, rec.Headers, topics.Stamp{Key: rec.Key, NoValue: rec.Value == nil}, due, rec.Offset, &t.mark) != nil {
 		return 0 // it is dead-lettered
 	}
-	return t.number(req.Target)
+	return t.numbers.number(req.Target)
 }
 
 // line is that of a target.
@@ -214,9 +214,9 @@ func (t *timetable) line(n number) *line {
 }
 
 // dropLines gives up all lines, which are empty. Where there are no numbers left, and no ref bears one, they are given anew.
-func (t *timetable) dropLines() {
+func dropLines(t *timetable) {
 	t.lines, t.byTo, t.order, t.loads = nil, nil, nil, nil
-	if t.given == mostLines-1 && t.Wheel.Len() == 0 {
+	if t.numbers.given == mostLines-1 && t.Wheel.Len() == 0 {
 		t.numbers = numbers{}
 	}
 }
@@ -225,7 +225,8 @@ func (t *timetable) dropLines() {
 type load struct {
 	records int
 	bytes   int64
-	stubs   int // beside the records
+	stubs   int  // beside the records
+	beside  bool // nothing of the longest line
 }
 
 func (l *load) left() bool { return l.records > 0 && l.bytes > 0 }
@@ -261,7 +262,7 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 		inOrder++
 	}
 	if t.queued == 0 && t.early.nothing() {
-		t.dropLines()
+		dropLines(t)
 	}
 	return due, inOrder
 }
@@ -327,7 +328,9 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 				order = append(order, l)
 			}
 		}
-		t.order = order
+		if t.order = order; left.beside {
+			order = withoutLongest(order)
+		}
 		few := len(order) <= left.records
 		slices.SortFunc(order, func(a, b *line) int {
 			if few {
@@ -336,7 +339,7 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 			return a.head().Compare(b.head())
 		})
 		for i, l := range order {
-			if left.left() || l == first && left.records > 0 && n == 0 {
+			if left.left() || l == first && left.records > 0 && n == 0 && !left.beside {
 				out = t.from(l, now, &left, len(order)-i, out)
 			}
 		}
@@ -344,9 +347,18 @@ func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.
 	return out
 }
 
+// withoutLongest leaves out the line that is longest.
+func withoutLongest(lines []*line) []*line {
+	if len(lines) == 0 {
+		return nil
+	}
+	longest := slices.MaxFunc(lines, func(a, b *line) int { return cmp.Compare(a.n, b.n) })
+	return slices.DeleteFunc(lines, func(l *line) bool { return l == longest })
+}
+
 // from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits until it is the first of all.
 func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
-	was := load{max(left.records/shares, 1), max(left.bytes/int64(shares), 1), left.stubs}
+	was := load{records: max(left.records/shares, 1), bytes: max(left.bytes/int64(shares), 1), stubs: left.stubs}
 	mine, others := was, t.firstBeside(l)
 	for i := 0; mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (t.inOrder(l.head(), others) || t.overtakes(l.blocks[0][0])); i++ {
 		if i%touchAhead == 0 {

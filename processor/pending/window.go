@@ -148,7 +148,7 @@ func (w *window) loadUpTo(target int64, room Room) error {
 			return false
 		}
 		n, bytes, last = n+1, bytes+int64(len(run)), k
-		e = wheel.Entry{Due: wheel.Tick(k.Due), Seq: k.Seq, Ref: uint64(w.bring(k, run))}
+		e = wheel.Entry{Due: wheel.Tick(k.Due), Seq: k.Seq, Ref: uint64(bring(w, k, run))}
 		w.wheel.place(e)
 		return true
 	})
@@ -168,7 +168,7 @@ func (w *window) loadUpTo(target int64, room Room) error {
 }
 
 // bring puts what the store holds into memory, with the number of where it goes if that may be asked for when it is due.
-func (w *window) bring(k state.Key, run []byte) ref {
+func bring(w *window, k state.Key, run []byte) ref {
 	r := w.near.put(k.Due, run, true)
 	if w.wheel.several {
 		r = r.to(w.wheel.goesTo(k.Due, run))
@@ -200,7 +200,7 @@ func (w *window) GoLive(room Room) error {
 				return true
 			}
 			last = k
-			w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(w.bring(k, run)))
+			w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(bring(w, k, run)))
 			full = w.near.bytes > room.Share/2
 			return true
 		})

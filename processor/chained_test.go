@@ -1,0 +1,73 @@
+package processor
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/processor/pending"
+	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// chainedTurn is a turn with two parts of one partition: the first has a record that is refused beside others, and the later one is for bills.
+func chainedTurn(t *testing.T, troubled string) *turn {
+	t.Helper()
+	l := testLane(t, func(c *Config) { c.Routes = []topics.Route{testRoute(true)} })
+	for _, name := range []string{"orders", "bills", testTopic, testTopic + ".dead"} {
+		st := &targets.State{Status: targets.Ready, Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}}
+		if name == troubled {
+			st.Status, st.Why = targets.Troubled, "why"
+		}
+		l.targets.Of([]byte(name)).State.Store(st)
+	}
+	p := livePartition(t, l)
+	read := func(names ...string) {
+		for _, name := range names {
+			l.read(t, p, testNow, []*kgo.Record{req(p.Marks().Position, testNow, name)}...)
+		}
+	}
+	read("elsewhere", "orders", "orders", "orders", "bills")
+	first := p.take(testNow, nil, 3, anyBytes)
+	read("bills")
+	later := p.part(pending.Beside{Partition: p.Partition}.Take(testNow, nil, 2, anyBytes))
+	if first == nil || later == nil {
+		t.Fatal("there are no two parts")
+	}
+	for range 2 {
+		p.Begin()
+	}
+	tn := &turn{kit: &l.kit, parts: []*part{first, later}, joining: []*part{later}, render: &renderer{kit: &l.kit}}
+	tn.renderParts(t.Context(), tn.parts[:1])
+	tn.renderParts(t.Context(), tn.joining)
+	return tn
+}
+
+// A turn with two parts of a partition commits one checkpoint, which says what both of them do.
+func TestOneCheckpointForEachPartition(t *testing.T) {
+	tn := chainedTurn(t, "")
+	equal(t, "parts that are tried", len(tn.tried), 2)
+	first, later := tn.tried[0], tn.tried[1]
+	first.To.Appended, later.To.Appended = true, false
+	tn.chain()
+	entries, err := tn.entries()
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("%d checkpoints (%v), want one", len(entries), err)
+	}
+	equal(t, "what the first part has appended counts", later.To.Appended, true)
+	want, err := entry(later.p.tp, later.p.id, later.To)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "checkpoint", fmt.Sprintf("%+v", entries[0]), fmt.Sprintf("%+v", want))
+}
+
+// What cannot be tried keeps the later part of its partition from being tried, whose checkpoint says that it has happened.
+func TestLaterPartWaitsForTheFirst(t *testing.T) {
+	tn := chainedTurn(t, testTopic+".dead")
+	equal(t, "parts that are tried", len(tn.tried), 0)
+	equal(t, "parts that are held up", len(tn.held), 2)
+	equal(t, "the first of them", tn.held[0].part, tn.parts[0])
+}
