@@ -155,11 +155,14 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 		return n, max(n, -n) < longestMillis && (len(letters) == len(v) || len(letters) < 2 || !isText(letters)) // else it may be text that C has ended
 	}
 	exact, ok := decimal(text(v))
-	if !ok || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
+	if !ok || jacksonDuration.MatchString(text(v)) || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
 		return 0, false
 	}
 	return ceil(exact), true
 }
+
+// jacksonDuration is one in seconds, and not in ms: nobody else ends decimals with a zero.
+var jacksonDuration = regexp.MustCompile(`^[+-]?[0-9]+\.[0-9]{8}0$`)
 
 // longestMillis is 292 years. What is longer is no delay, and binary may then be little-endian.
 const longestMillis = int64(math.MaxInt64 / int64(time.Millisecond))

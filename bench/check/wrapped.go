@@ -118,7 +118,7 @@ func inTime(v []byte, span bool) []byte {
 	if instant && (number.Cmp(power(11)) < 0 || number.Cmp(power(14)) >= 0) {
 		return v
 	}
-	return []byte(number.FloatString(9))
+	return []byte(number.FloatString(18))
 }
 
 // date tells whether it is a number of days since 1970, and instant, whether it is a number that says its unit.
