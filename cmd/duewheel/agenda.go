@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -161,7 +160,7 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	}
 	rows := s.rows(by, v.Now)
 	if o.output == "json" {
-		enc := json.NewEncoder(stdout)
+		enc := newJSON(stdout)
 		for _, r := range rows {
 			if err := enc.Encode(r); err != nil {
 				return err

@@ -328,7 +328,7 @@ func (t pendingJSON) render(r *pendingRow) []byte {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return append(line, '\n')
+	return append(escaped(line), '\n')
 }
 
 func (t pendingJSON) row(line []byte) error {
