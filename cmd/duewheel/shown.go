@@ -28,7 +28,7 @@ type bar struct {
 }
 
 func newBar(w io.Writer) *bar {
-	return &bar{w: w, live: isScreen(w), began: time.Now()}
+	return &bar{w: w, live: hasScreen(w), began: time.Now()}
 }
 
 const (

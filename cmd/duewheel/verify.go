@@ -213,7 +213,7 @@ func (o *verifying) run(cmd *cobra.Command, f *flags) error {
 		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	if isScreen(stderr) && !o.watch {
+	if hasScreen(stderr) && !o.watch {
 		began := time.Now()
 		config.Progress = func(done, of int64) {
 			if of > 0 {
@@ -230,7 +230,7 @@ func (o *verifying) run(cmd *cobra.Command, f *flags) error {
 		return o.keepWatching(cmd.Context(), v, stdout, stderr)
 	}
 	report, err := v.Pass(cmd.Context())
-	if isScreen(stderr) {
+	if hasScreen(stderr) {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
 	if err != nil {
