@@ -307,7 +307,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, 
 	if later != nil {
 		line("later", later, false)
 	}
-	zone, _ := now.Zone()
+	zone := zoneOf(now)
 	fmt.Fprintf(&b, "\n%s\n%s pending, %s, by %s (%s)\nthe last is due %s, %s\n", legend, count(s.total.records, "record"), sizeText(s.total.bytes),
 		[]string{"minute", "hour", "day"}[by], zone, local(time.UnixMilli(s.last).In(now.Location())), relative(time.UnixMilli(s.last), now))
 	return b.String()
