@@ -106,7 +106,7 @@ var errJackson = unparsable("with nine decimals, of which the last is 0, it is h
 func isJacksonDuration(number []byte) bool {
 	const decimals = 9
 	point := len(number) - 1 - decimals
-	return point > 0 && number[point] == '.' && number[point-1] >= '0' && number[len(number)-1] == '0' && bytes.IndexAny(number[point:], "eE") < 0
+	return point > 0 && number[point] == '.' && number[point-1] >= '0' && number[len(number)-1] == '0' && !bytes.ContainsAny(number[point:], "eE")
 }
 
 // after adds a delay to a record's timestamp. A negative one is no delay.
