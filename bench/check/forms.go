@@ -110,10 +110,10 @@ func decimal(s string) (*big.Rat, bool) {
 }
 
 // stamps are RFC 3339 and what libraries make of it: a space for the T, no seconds, a comma for the point, an offset without a colon or without
-// minutes, with a space before it or the name of a zone behind it.
+// minutes, with a space before it or the name of a zone behind it; UTC alone.
 var stamps = regexp.MustCompile(`^([0-9]{4})-([0-9]{2})-([0-9]{2})` +
 	`(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,100}))?)?` +
-	`(?:[Zz]| ?([+-])([0-9]{2})(?::?([0-9]{2}))?)(?:\[[A-Za-z0-9._/+-]{1,62}\]| [A-Za-z0-9._/+-]{1,63})?)?$`)
+	`(?: UTC|(?:[Zz]| ?([+-])([0-9]{2})(?::?([0-9]{2}))?)(?:\[[A-Za-z0-9._/+-]{1,62}\]| [A-Za-z0-9._/+-]{1,63})?))?$`)
 
 // stamp is one of them. A date is its midnight in UTC.
 func stamp(v []byte) (millis int64, ok bool) {

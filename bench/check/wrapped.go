@@ -111,7 +111,10 @@ func inTime(v []byte, span bool) []byte {
 	case !instant:
 		return inside
 	}
-	if !ok || instant == span {
+	switch {
+	case !ok && (is.date() || instant && !span || length && span && shift == 0):
+		return inside // it is written out, and has no unit
+	case !ok, instant == span:
 		return v
 	}
 	number.Mul(number, power(exponent))
