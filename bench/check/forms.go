@@ -100,7 +100,7 @@ func ceil(r *big.Rat) int64 {
 }
 
 // decimals are digits, a part behind a point and an exponent, none of them so long that to read it costs anything.
-var decimals = regexp.MustCompile(`^[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$`)
+var decimals = regexp.MustCompile(`^[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?$`)
 
 func decimal(s string) (*big.Rat, bool) {
 	if !decimals.MatchString(s) {
