@@ -78,6 +78,9 @@ func parseFor(c content, base int64) (due int64, form Form, f fault) {
 	}
 	text := trim(c.b)
 	if d, ok := parseDecimal(text); ok {
+		if c.is != meansSpan && isJacksonDuration(text) {
+			return 0, 0, errJackson
+		}
 		n, ok := d.ceil(0)
 		if !ok || n > maxDelayMillis {
 			return 0, 0, errSpanRange
@@ -94,6 +97,16 @@ func parseFor(c content, base int64) (due int64, form Form, f fault) {
 	}
 	due, f = span.after(base)
 	return due, form, f
+}
+
+var errJackson = unparsable("with nine decimals, of which the last is 0, it is how Jackson writes a Duration, in seconds, and a number here is milliseconds: write toMillis(), or toString() like PT5M")
+
+// isJacksonDuration tells a Duration as Jackson 2 writes it, and so Spring: seconds with nine decimals. Only one that ends in 0 can be told from
+// milliseconds, since no language writes a floating point number with a zero at its end.
+func isJacksonDuration(number []byte) bool {
+	const decimals = 9
+	point := len(number) - 1 - decimals
+	return point > 0 && number[point] == '.' && number[point-1] >= '0' && number[len(number)-1] == '0' && !bytes.ContainsAny(number[point:], "eE")
 }
 
 // after adds a delay to a record's timestamp. A negative one is no delay.

@@ -10,7 +10,7 @@ var (
 
 // parseInstant takes RFC 3339, with any number of decimals, rounded up, and with what libraries make of it:
 // a blank for the T, no seconds, an offset without a colon or without minutes, with a blank before it or the
-// name of a zone behind it. A date alone is its midnight in UTC.
+// name of a zone behind it, or UTC for an offset. A date alone is its midnight in UTC.
 func parseInstant(b []byte) (due int64, form Form, f fault) {
 	const date, minutes, seconds = len("0000-00-00"), len("0000-00-00T00:00"), len("0000-00-00T00:00:00")
 	if !fits(b, "0000-00-00") {
@@ -105,7 +105,7 @@ func fraction(b []byte) (millis int64, rest []byte) {
 	return millis, b[i:]
 }
 
-// zone takes Z, ±hh, ±hhmm or ±hh:mm, in minutes, with a blank before it as Go prints it.
+// zone takes Z, ±hh, ±hhmm or ±hh:mm, in minutes, with a blank before it as Go prints it, or UTC behind a blank as Ruby does.
 func zone(b []byte) (minutes int, rest []byte, f fault) {
 	if len(b) == 0 {
 		return 0, nil, errNoZone
@@ -115,6 +115,9 @@ func zone(b []byte) (minutes int, rest []byte, f fault) {
 	}
 	if b[0]|0x20 == 'z' {
 		return 0, b[1:], fault{}
+	}
+	if string(b) == " UTC" {
+		return 0, nil, fault{}
 	}
 	if b[0] == ' ' {
 		b = b[1:]

@@ -11,6 +11,8 @@ import (
 var (
 	// ErrMemory means that more is pending at one time than Config.Memory has room for.
 	ErrMemory = errors.New("verify: not enough memory")
+	// ErrAnew means that a delay topic is another one than when the Verifier first looked, so that it knows nothing of what is there.
+	ErrAnew = errors.New("verify: a delay topic was made anew")
 	// ErrSilent means that brokers do not answer, or have nothing to answer.
 	ErrSilent = errors.New("verify: nothing has come")
 )

@@ -49,5 +49,5 @@
 // # On failure
 //
 // New and Pass return errors where it cannot be told whether all is well: brokers that cannot be reached, rights, topics that are missing.
-// Pass may be called again after one: it goes on where it was.
+// Pass may be called again after one: it goes on where it was. After [ErrAnew] only a new Verifier can tell.
 package verify

@@ -41,7 +41,7 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 			return denied(fmt.Errorf("delay topic %s: %w", r.Topic, detail.Err), r.Topic, "")
 		}
 		if known, ok := v.ids[r.Topic]; ok && known != [16]byte(detail.ID) {
-			return fmt.Errorf("delay topic %s was made anew: begin again", r.Topic)
+			return fmt.Errorf("%w: start again, %s is another one now", ErrAnew, r.Topic)
 		}
 		v.ids[r.Topic] = [16]byte(detail.ID)
 	}

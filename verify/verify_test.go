@@ -107,7 +107,17 @@ func TestFaults(t *testing.T) {
 		{"a cancel is delivered", func(h *hour) {
 			h.arrivals = append(h.arrivals, h.delivered(&kgo.Record{Topic: "delays", Offset: 3}, 20))
 		},
-			map[string]int64{"delivered in vain": 1, "missing": 1}, "delays/0@3"},
+			map[string]int64{"delivered in vain": 1, "missing": 1}, ", and is a cancel, of which nothing becomes"},
+		{"a cancel is dead-lettered", func(h *hour) {
+			h.arrivals = append(h.arrivals, h.condemned(&kgo.Record{Topic: "delays", Offset: 3, Timestamp: h.at(3)}, "no_due"))
+		}, map[string]int64{"dead-lettered in vain": 1, "missing": 1}, "with code no_due, and is a cancel, of which nothing becomes"},
+		{"it has expired by a time in a form that is not read", func(h *hour) {
+			h.config.Routes[0].ExpireAfter = time.Hour
+			q := h.ask(6, 8, "delay-expires=1767225605."+strings.Repeat("0", 50))
+			h.arrivals = append(h.arrivals, h.condemned(q, "expired"))
+		}, nil, "all is well"},
+		{"a header that a terminal would obey", func(h *hour) { h.arrivals[0].Headers = append(h.arrivals[0].Headers, headers("delay-\x1b[2J=y")...) },
+			map[string]int64{"altered": 1}, `header "delay-\x1b[2J" was delivered`},
 		{"what never was is delivered", func(h *hour) {
 			aborted := h.abort(&kgo.Record{Topic: "delays", Timestamp: h.at(6), Headers: h.good.Headers})
 			h.ask(7, 200)

@@ -69,7 +69,7 @@ func TestOverdue(t *testing.T) {
 	s.expect(s.pass(s.verifier()), map[string]int64{"missing": 1}, "2 pending")
 	s.config.Group = "another"
 	s.config.Grace = time.Minute
-	s.expect(s.pass(s.verifier()), map[string]int64{"overdue": 3}, "the group has no checkpoint of 1 partitions")
+	s.expect(s.pass(s.verifier()), map[string]int64{"overdue": 3}, "the group has no checkpoint of 1 partition:")
 }
 
 // A checkpoint that is of another topic, or of another release, says nothing.

@@ -109,10 +109,10 @@ func (s *survey) notes(denied []string) (all []string) {
 		}
 	}
 	if none > 0 {
-		note("the group has no checkpoint of %d partitions: of their requests none is missing, only overdue", none)
+		note("the group has no checkpoint of %d %s: of their requests none is missing, only overdue", none, plural(int64(none), "partition", "partitions"))
 	}
 	if unreadable > 0 {
-		note("the checkpoints of %d partitions cannot be read (another release wrote them, or a tool): of their requests none is missing, only overdue", unreadable)
+		note("the checkpoints of %d %s cannot be read (another release wrote them, or a tool): of their requests none is missing, only overdue", unreadable, plural(int64(unreadable), "partition", "partitions"))
 	}
 	return all
 }

@@ -199,7 +199,7 @@ func (c judging) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
 		return
 	}
 	if !s.is(mayDeliver) {
-		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and should be %s", c.places.name(a.at), condemned(Codes(s.codes)))
+		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and %s", c.places.name(a.at), c.promise(s))
 		return
 	}
 	if wrong := c.differences(src.route, s, a); len(wrong) > 0 {
@@ -304,7 +304,7 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 		return
 	}
 	if !s.is(mayDie) {
-		c.fault(GoodDeadLettered, src.name(offset), a.record, "seen at %s with code %s, and should be delivered to %s", c.places.name(a.at), a.code, c.targets.names[s.target])
+		c.fault(GoodDeadLettered, src.name(offset), a.record, "seen at %s with code %s, and %s", c.places.name(a.at), a.code, c.promise(s))
 		return
 	}
 	var wrong []string

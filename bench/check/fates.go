@@ -20,6 +20,7 @@ type fates struct {
 type terms struct {
 	expires, within int64 // ms: it is of no use after that time, or so long after it was due; zero is always
 	never           bool  // it expires before it is due
+	unread          bool  // it says when it expires, in a form that is not read
 	again           bool  // it belongs to a retry route
 	round           int64 // and was delivered so often before
 	since           int64 // ms: where when it came is not known, a time at which it had not come; else 0
@@ -58,8 +59,12 @@ func (f *fates) request(rt *route, r *kgo.Record, e Expectation) {
 		if !byBroker(r) {
 			t.since = max(r.Timestamp.UnixMilli(), 1)
 		}
-	} else if until, ok := parseUntil(rt.read(r.Headers).expires); ok {
-		t.expires, t.never = until, until < e.Due-rt.jitter(r.Partition, r.Offset)
+	} else if expires := rt.read(r.Headers).expires; len(expires) > 0 {
+		if until, ok := parseUntil(expires); ok {
+			t.expires, t.never = until, until < e.Due-rt.jitter(r.Partition, r.Offset)
+		} else {
+			t.unread = true
+		}
 	}
 	if t == (terms{}) && !slices.ContainsFunc(f.came[r.Offset], func(c fate) bool { return c.round >= 0 }) {
 		delete(f.came, r.Offset)
@@ -151,7 +156,7 @@ func (e *ending) judgePutOff(name Source, t terms, all []putOff) {
 
 // judgeExpired: what is dead-lettered because it has expired, has.
 func (e *ending) judgeExpired(name Source, s *slot, t terms, put []putOff, came fate) {
-	if came.byBroker || s.is(dueUnread) {
+	if came.byBroker || s.is(dueUnread) || t.unread {
 		return
 	}
 	dues := []int64{s.due}

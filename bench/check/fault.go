@@ -3,6 +3,8 @@ package check
 import (
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -84,9 +86,17 @@ func describe(r *kgo.Record) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%d@%d t=%d key=%s value=%s", r.Topic, r.Partition, r.Offset, r.Timestamp.UnixMilli(), quote(r.Key), quote(r.Value))
 	for _, h := range r.Headers {
-		fmt.Fprintf(&b, " %s=%s", h.Key, quote(h.Value))
+		fmt.Fprintf(&b, " %s=%s", legible(h.Key), quote(h.Value))
 	}
 	return b.String()
+}
+
+// legible is the name of a header, in quotes where a terminal would do more than show it, or where it is very long.
+func legible(name string) string {
+	if len(name) <= shown && !strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		return name
+	}
+	return quote([]byte(name))
 }
 
 func quote(v []byte) string {

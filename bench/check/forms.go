@@ -100,7 +100,7 @@ func ceil(r *big.Rat) int64 {
 }
 
 // decimals are digits, a part behind a point and an exponent, none of them so long that to read it costs anything.
-var decimals = regexp.MustCompile(`^[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$`)
+var decimals = regexp.MustCompile(`^[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,2})?$`)
 
 func decimal(s string) (*big.Rat, bool) {
 	if !decimals.MatchString(s) {
@@ -110,10 +110,10 @@ func decimal(s string) (*big.Rat, bool) {
 }
 
 // stamps are RFC 3339 and what libraries make of it: a space for the T, no seconds, a comma for the point, an offset without a colon or without
-// minutes, with a space before it or the name of a zone behind it.
+// minutes, with a space before it or the name of a zone behind it; UTC alone.
 var stamps = regexp.MustCompile(`^([0-9]{4})-([0-9]{2})-([0-9]{2})` +
 	`(?:[Tt ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,100}))?)?` +
-	`(?:[Zz]| ?([+-])([0-9]{2})(?::?([0-9]{2}))?)(?:\[[A-Za-z0-9._/+-]{1,62}\]| [A-Za-z0-9._/+-]{1,63})?)?$`)
+	`(?: UTC|(?:[Zz]| ?([+-])([0-9]{2})(?::?([0-9]{2}))?)(?:\[[A-Za-z0-9._/+-]{1,62}\]| [A-Za-z0-9._/+-]{1,63})?))?$`)
 
 // stamp is one of them. A date is its midnight in UTC.
 func stamp(v []byte) (millis int64, ok bool) {
@@ -155,11 +155,14 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 		return n, max(n, -n) < longestMillis && (len(letters) == len(v) || len(letters) < 2 || !isText(letters)) // else it may be text that C has ended
 	}
 	exact, ok := decimal(text(v))
-	if !ok || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
+	if !ok || jacksonDuration.MatchString(text(v)) || new(big.Rat).Abs(exact).Cmp(new(big.Rat).SetInt64(longestMillis)) >= 0 {
 		return 0, false
 	}
 	return ceil(exact), true
 }
+
+// jacksonDuration is one in seconds, and not in ms: nobody else ends decimals with a zero.
+var jacksonDuration = regexp.MustCompile(`^[+-]?[0-9]+\.[0-9]{8}0$`)
 
 // longestMillis is 292 years. What is longer is no delay, and binary may then be little-endian.
 const longestMillis = int64(math.MaxInt64 / int64(time.Millisecond))

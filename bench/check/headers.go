@@ -56,9 +56,9 @@ func (p *provenance) once(n *int64, h kgo.RecordHeader) {
 	v, err := strconv.ParseInt(string(h.Value), 10, 64)
 	switch {
 	case *n != -1:
-		p.problem = "header " + h.Key + " twice"
+		p.problem = "header " + legible(h.Key) + " twice"
 	case err != nil || v < 0 || h.Value[0] == '+' || h.Value[0] == '0' && len(h.Value) > 1:
-		p.problem = "header " + h.Key + " is " + quote(h.Value)
+		p.problem = "header " + legible(h.Key) + " is " + quote(h.Value)
 	default:
 		*n = v
 	}
@@ -94,7 +94,7 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 		case "delay-source-timestamp":
 			p.dated(h)
 		default:
-			p.problem = "header " + h.Key + " was delivered"
+			p.problem = "header " + legible(h.Key) + " was delivered"
 		}
 	}
 	return p
@@ -103,12 +103,12 @@ func fromDelivered(headers []kgo.RecordHeader) provenance {
 // source reads topic/partition/offset.
 func (p *provenance) source(h kgo.RecordHeader) {
 	if p.topic != nil {
-		p.problem = "header " + h.Key + " twice"
+		p.problem = "header " + legible(h.Key) + " twice"
 		return
 	}
 	parts := bytes.Split(h.Value, []byte("/"))
 	if len(parts) != 3 {
-		p.problem = "header " + h.Key + " is " + quote(h.Value)
+		p.problem = "header " + legible(h.Key) + " is " + quote(h.Value)
 		return
 	}
 	p.topic = parts[0]
@@ -126,7 +126,7 @@ func fromDeadLetter(headers []kgo.RecordHeader) provenance {
 			continue
 		}
 		if slices.Contains(seen, name) {
-			p.problem = "header " + h.Key + " twice"
+			p.problem = "header " + legible(h.Key) + " twice"
 			continue
 		}
 		seen = append(seen, name)

@@ -86,7 +86,7 @@ func TestIDs(t *testing.T) {
 			n.delivered(n.first, n.second, n.third)
 			n.more = append(n.more[:4:4], n.more[5])
 		}, map[Kind]int64{Stray: 1}, "is no cancel of an id"},
-		{"a cancel is delivered", Reject, func(n *sharing) { n.delivered(n.first, n.second, n.cancel); n.duplicate(n.third) }, map[Kind]int64{BadDelivered: 1}, "should be dead-lettered"},
+		{"a cancel is delivered", Reject, func(n *sharing) { n.delivered(n.first, n.second, n.cancel); n.duplicate(n.third) }, map[Kind]int64{BadDelivered: 1}, "of which nothing becomes"},
 		{"what was delivered is remembered", Reject, func(n *sharing) {
 			n.remember(time.Hour)
 			n.delivered(n.first, n.third)

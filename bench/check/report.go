@@ -132,6 +132,17 @@ func (e *ending) says(s *slot) string {
 	return fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
 }
 
+// promise tells what should have become of a request that has met with another end.
+func (c *Checker) promise(s *slot) string {
+	switch {
+	case s.is(mayDeliver):
+		return "should be delivered to " + c.targets.names[s.target]
+	case s.is(mayDie):
+		return "should be " + condemned(Codes(s.codes))
+	}
+	return "is a cancel, of which nothing becomes"
+}
+
 // fewCodes are worth naming: a Survey allows nearly all where it is not known what else the configuration of the time has refused.
 const fewCodes = 6
 

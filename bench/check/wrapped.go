@@ -111,14 +111,17 @@ func inTime(v []byte, span bool) []byte {
 	case !instant:
 		return inside
 	}
-	if !ok || instant == span {
+	switch {
+	case !ok && (is.date() || instant && !span || length && span && shift == 0):
+		return inside // it is written out, and has no unit
+	case !ok, instant == span:
 		return v
 	}
 	number.Mul(number, power(exponent))
 	if instant && (number.Cmp(power(11)) < 0 || number.Cmp(power(14)) >= 0) {
 		return v
 	}
-	return []byte(number.FloatString(9))
+	return []byte(number.FloatString(18))
 }
 
 // date tells whether it is a number of days since 1970, and instant, whether it is a number that says its unit.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -161,7 +160,7 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	}
 	rows := s.rows(by, v.Now)
 	if o.output == "json" {
-		enc := json.NewEncoder(stdout)
+		enc := newJSON(stdout)
 		for _, r := range rows {
 			if err := enc.Encode(r); err != nil {
 				return err
@@ -308,7 +307,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, 
 	if later != nil {
 		line("later", later, false)
 	}
-	zone, _ := now.Zone()
+	zone := zoneOf(now)
 	fmt.Fprintf(&b, "\n%s\n%s pending, %s, by %s (%s)\nthe last is due %s, %s\n", legend, count(s.total.records, "record"), sizeText(s.total.bytes),
 		[]string{"minute", "hour", "day"}[by], zone, local(time.UnixMilli(s.last).In(now.Location())), relative(time.UnixMilli(s.last), now))
 	return b.String()

@@ -100,6 +100,24 @@ func TestDaysOfAnAgenda(t *testing.T) {
 	}
 }
 
+// In winter a list has times of summer, and the other way round: its zone is said by both names, since each time is that of its own day.
+func TestZoneOf(t *testing.T) {
+	for name, want := range map[string][2]string{"Europe/Berlin": {"CET/CEST", "CEST/CET"}, "Asia/Tokyo": {"JST", "JST"}, "UTC": {"UTC", "UTC"}, "Asia/Kathmandu": {"+0545", "+0545"}} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, month := range []time.Month{time.January, time.July} {
+			if got := zoneOf(time.Date(2026, month, 1, 12, 0, 0, 0, zone)); got != want[i] {
+				t.Errorf("%s in %v: %s, want %s", name, month, got, want[i])
+			}
+		}
+	}
+	if got := zoneOf(lookNow); got != "CET" {
+		t.Errorf("without summer: %s", got)
+	}
+}
+
 // What is due beyond the last bar is a number, which is no measure for the bars before it.
 func TestAgendaLater(t *testing.T) {
 	s := schedule{zone: lookNow.Location()}

@@ -149,7 +149,7 @@ func (o *order) writeCancels(ctx context.Context, cl *kgo.Client, records []*kgo
 			if r.Key == nil {
 				where = ", in whatever partition a replica finds it"
 			}
-			what = "the id " + what + where + hintAtHandle(what)
+			what = "the id " + visible(what) + where + hintAtHandle(what)
 		}
 		fmt.Fprintf(stdout, "%s/%d@%d, asks to cancel %s\n", r.Topic, r.Partition, r.Offset, what)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -62,7 +61,7 @@ low water from which a replay begins. It reads only, and disturbs nothing.`,
 					return err
 				}
 				if asJSON {
-					enc := json.NewEncoder(cmd.OutOrStdout())
+					enc := newJSON(cmd.OutOrStdout())
 					enc.SetIndent("", "  ")
 					return cmp.Or(enc.Encode(rows), err)
 				}

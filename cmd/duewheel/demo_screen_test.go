@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -198,5 +199,29 @@ func TestDemoKillsByItself(t *testing.T) {
 		if got := o.usualKill(test.out); (got > 0) != test.want {
 			t.Errorf("TERM=%s, for %v, to %T: after %v", test.term, test.length, test.out, got)
 		}
+	}
+}
+
+// A bar is drawn where a line can be drawn over, and not on a terminal that has lines only.
+func TestBarsNeedAScreen(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "delays.dead": 1})
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, target: orders}\n")
+	for term, want := range map[string]bool{"xterm": true, "": true, "dumb": false} {
+		t.Setenv("TERM", term)
+		master, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := newBar(tty).live; got != want {
+			t.Errorf("TERM=%s: drawn is %v", term, got)
+		}
+		if err := run(t.Context(), []string{"verify", "-c", config}, strings.NewReader(""), io.Discard, tty); err != nil {
+			t.Error(err)
+		}
+		_, _ = fmt.Fprintln(tty, "end")
+		if said, err := bufio.NewReader(master).ReadString('\n'); err != nil || strings.Contains(said, "\x1b") != want {
+			t.Errorf("TERM=%s: verify prints %q, %v", term, said, err)
+		}
+		_, _ = master.Close(), tty.Close()
 	}
 }

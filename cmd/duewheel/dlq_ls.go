@@ -107,7 +107,7 @@ func (o *listing) run(ctx context.Context, l *letters, want filter, stdout, stde
 	var t table = &textTable{w: cutting(stdout)}
 	summary := stdout
 	if o.output == "json" {
-		t, summary = &jsonTable{json.NewEncoder(stdout)}, stderr
+		t, summary = &jsonTable{newJSON(stdout)}, stderr
 	}
 	var codes tally
 	var next *position

@@ -62,7 +62,7 @@ it says with which --from to go on.`,
 				if in := cmd.InOrStdin(); !o.yes && !o.dryRun {
 					r.ask = func(ctx context.Context) (bool, error) { return answered(ctx, in) }
 				}
-				if !o.dryRun && isScreen(r.stderr) && isScreen(r.stdout) {
+				if !o.dryRun && hasScreen(r.stderr) && isScreen(r.stdout) {
 					r.bar = r.stderr
 				}
 				return o.run(cmd.Context(), &r, want)

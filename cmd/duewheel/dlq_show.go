@@ -85,7 +85,7 @@ func (l *letters) all(ctx context.Context, places []string, mustExist bool) ([]*
 
 func showLetters(w io.Writer, all []*letter, output string, most int) error {
 	if output == "json" {
-		enc := json.NewEncoder(w)
+		enc := newJSON(w)
 		for _, l := range all {
 			if err := enc.Encode(fullRowOf(l)); err != nil {
 				return err
@@ -202,7 +202,8 @@ func shortened(text string, most int) string {
 func showBytes(w io.Writer, name string, b []byte, most int) error {
 	var text, form string
 	var pretty bytes.Buffer
-	const inText = "\n\t\r"
+	const inText = "\n\t"
+	lines := strings.ReplaceAll(string(b), "\r\n", "\n")
 	switch {
 	case b == nil:
 		_, err := fmt.Fprintf(w, "%s null\n", name)
@@ -210,10 +211,10 @@ func showBytes(w io.Writer, name string, b []byte, most int) error {
 	case len(b) == 0:
 		_, err := fmt.Fprintf(w, "%s empty\n", name)
 		return err
-	case isShown(string(b), inText) && (b[0] == '{' || b[0] == '[') && json.Indent(&pretty, b, "", "  ") == nil:
+	case isShown(lines, inText) && (b[0] == '{' || b[0] == '[') && json.Indent(&pretty, b, "", "  ") == nil:
 		text, form = pretty.String(), "JSON"
-	case isShown(string(b), inText):
-		text, form = strings.ReplaceAll(string(b), "\r", ""), "text"
+	case isShown(lines, inText):
+		text, form = lines, "text"
 	default:
 		text, form = hex.Dump(b), "hex"
 	}

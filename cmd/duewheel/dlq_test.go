@@ -322,6 +322,8 @@ func TestShowBytes(t *testing.T) {
 		{`[1,2]`, "x (JSON, 5 bytes)\n  [\n    1,\n    2\n  ]\n"},
 		{`{not JSON`, "x (text, 9 bytes)\n  {not JSON\n"},
 		{"", "x empty\n"},
+		{"a\r\nb\r\n", "x (text, 6 bytes)\n  a\n  b\n"},
+		{"a\rb", "x (hex, 3 bytes)\n  00000000  61 0d 62                                          |a.b|\n"},
 		{"a\x1b[31m", "x (hex, 6 bytes)\n  00000000  61 1b 5b 33 31 6d                                 |a.[31m|\n"},
 	} {
 		var b strings.Builder

@@ -197,7 +197,7 @@ func (w *explainer) readings() {
 		if r.Note != "" {
 			said = append(said, r.Note)
 		}
-		w.line("header", "%s=%s%s", r.Name, brief(r.Value, 60), behind(strings.Join(said, "; ")))
+		w.line("header", "%s=%s%s", visible(r.Name), brief(r.Value, 60), behind(strings.Join(said, "; ")))
 	}
 }
 

@@ -258,7 +258,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 	if o.output == "json" {
 		row.Key, row.KeyBytes = textOrBytes(r.Key)
 		row.Value, row.ValueBytes = textOrBytes(r.Value)
-		return json.NewEncoder(w).Encode(row)
+		return newJSON(w).Encode(row)
 	}
 	return o.print(w, v, one, &row)
 }

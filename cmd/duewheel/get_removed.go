@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -55,7 +54,7 @@ func (o *getting) showRemoved(w io.Writer, v *view, all []toldOfRemoved) error {
 		row := recordRow{Topic: r.from.Topic, Partition: r.handle.Partition, Offset: r.handle.Offset, Handle: r.handle.String(), State: last.Event,
 			Says: "the audit topic says " + last.Event + last.more(), Due: r.handle.Due, Headers: []readHeaderRow{}, Audit: r.audit}
 		if o.output == "json" {
-			if err := json.NewEncoder(w).Encode(row); err != nil {
+			if err := newJSON(w).Encode(row); err != nil {
 				return err
 			}
 			continue

@@ -328,7 +328,7 @@ func (t pendingJSON) render(r *pendingRow) []byte {
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}
-	return append(line, '\n')
+	return append(escaped(line), '\n')
 }
 
 func (t pendingJSON) row(line []byte) error {
@@ -374,7 +374,7 @@ func (t *pendingText) row(line []byte) error {
 			return err
 		}
 		t.t = newAligned(t.w)
-		zone, _ := t.now.Zone()
+		zone := zoneOf(t.now)
 		header := "DUE (" + zone + ")\t\tTARGET\tHANDLE\tID\tKEY\tSIZE"
 		if t.topics {
 			header += "\tTOPIC"

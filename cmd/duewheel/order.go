@@ -322,7 +322,7 @@ func (o *order) name(header string) string {
 // nameOf is what a cancel names.
 func nameOf(q *topics.Request) string {
 	if q.NamedID != nil {
-		return "the id " + string(q.NamedID)
+		return "the id " + visible(string(q.NamedID))
 	}
 	return q.Handle.String()
 }

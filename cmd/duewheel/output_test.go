@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,37 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 		}
 		if !errors.Is(err, errFull) {
 			t.Errorf("duewheel %s: %v", command, err)
+		}
+	}
+}
+
+// What others have written does nothing to a terminal but to be shown: not as JSON, whose strings may hold control characters of eight bits, nor
+// where a command repeats what it was asked.
+func TestOutputIsVisible(t *testing.T) {
+	evil := "a\u009b31m\x1b[2J\x7f\u202eb\u2028\U000e0041日本é"
+	var b strings.Builder
+	if err := newJSON(&b).Encode(map[string]string{evil: evil}); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]string
+	if err := json.Unmarshal([]byte(b.String()), &got); err != nil || got[evil] != evil {
+		t.Errorf("decoded as %q, %v", got, err)
+	}
+	if line := strings.TrimSuffix(b.String(), "\n"); !isShown(line, "") || !strings.Contains(line, "日本é") {
+		t.Errorf("JSON that is not to be shown: %q", line)
+	}
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	for _, args := range [][]string{
+		{"cancel", "-b", addr, "-t", "delays", evil},
+		{"produce", "-b", addr, "-t", "delays", "-v", "x", "-H", "delay-cancel=" + evil},
+		{"produce", "-b", addr, "-t", "delays", "--to", "orders", "--for", "1h", "-v", "x", "--replace", evil},
+		{"explain", "-H", "delay-cancel=" + evil},
+		{"explain", "-H", "delay-for=1h", "-H", "delay-" + evil + "=1"},
+		{"ls", "-b", addr, "-g", "g", "-t", "delays", "-o", "json"},
+		{"get", "-b", addr, "-g", "g", "-t", "delays", evil, "-o", "json"},
+	} {
+		if out, _ := command(t, "", args...); !isShown(out, "\n\t") {
+			t.Errorf("%s: %q", args[0], out)
 		}
 	}
 }

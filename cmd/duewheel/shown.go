@@ -28,7 +28,7 @@ type bar struct {
 }
 
 func newBar(w io.Writer) *bar {
-	return &bar{w: w, live: isScreen(w), began: time.Now()}
+	return &bar{w: w, live: hasScreen(w), began: time.Now()}
 }
 
 const (
@@ -127,6 +127,19 @@ func span2(d time.Duration) string {
 
 // local is a time as people read it here, to the second.
 func local(t time.Time) string { return t.Format("2006-01-02 15:04:05") }
+
+// zoneOf names the zone of times that are printed without one. Where clocks are set forward and back it has both names: each time is that of its own day.
+func zoneOf(now time.Time) string {
+	name, _ := now.Zone()
+	_, end := now.ZoneBounds()
+	if end.IsZero() || end.After(now.AddDate(1, 0, 0)) {
+		return name
+	}
+	if other, _ := end.Zone(); other != name {
+		return name + "/" + other
+	}
+	return name
+}
 
 // thousands writes a count so that it can be read: 1,000,000.
 func thousands(n int64) string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -184,7 +183,7 @@ func (s *settings) expectation() (topics.Expect, error) {
 func printProblems(w io.Writer, problems []topics.Problem, asJSON bool) error {
 	slices.SortStableFunc(problems, func(a, b topics.Problem) int { return int(b.Severity) - int(a.Severity) })
 	if asJSON {
-		enc := json.NewEncoder(w)
+		enc := newJSON(w)
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(append([]topics.Problem{}, problems...)); err != nil {
 			return err

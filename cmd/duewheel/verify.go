@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -214,7 +213,7 @@ func (o *verifying) run(cmd *cobra.Command, f *flags) error {
 		return err
 	}
 	stdout, stderr := cmd.OutOrStdout(), cmd.ErrOrStderr()
-	if isScreen(stderr) && !o.watch {
+	if hasScreen(stderr) && !o.watch {
 		began := time.Now()
 		config.Progress = func(done, of int64) {
 			if of > 0 {
@@ -231,7 +230,7 @@ func (o *verifying) run(cmd *cobra.Command, f *flags) error {
 		return o.keepWatching(cmd.Context(), v, stdout, stderr)
 	}
 	report, err := v.Pass(cmd.Context())
-	if isScreen(stderr) {
+	if hasScreen(stderr) {
 		fmt.Fprint(stderr, "\r\x1b[K")
 	}
 	if err != nil {
@@ -244,7 +243,7 @@ func (o *verifying) run(cmd *cobra.Command, f *flags) error {
 func (o *verifying) print(w io.Writer, r *verify.Report) error {
 	err := r.Write
 	if o.output == "json" {
-		err = func(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+		err = func(w io.Writer) error { return newJSON(w).Encode(r) }
 	}
 	if err := err(w); err != nil {
 		return err
@@ -301,7 +300,7 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 			}
 			metrics.Took(report, v.Held())
 			if err != nil {
-				if last == nil || errors.Is(err, verify.ErrMemory) {
+				if last == nil || errors.Is(err, verify.ErrMemory) || errors.Is(err, verify.ErrAnew) {
 					return err // it will not be better by itself
 				}
 				fmt.Fprintf(stderr, "%s could not tell: %v\n", formatTime(time.Now()), askToLook(err))
@@ -341,7 +340,7 @@ func metricsHandler(r *prometheus.Registry) http.Handler {
 // tellNews prints what a pass has found and the one before had not: a line for each kind, and the first time one for all.
 func (o *verifying) tellNews(w io.Writer, before, now *verify.Report) error {
 	if o.output == "json" {
-		return json.NewEncoder(w).Encode(now)
+		return newJSON(w).Encode(now)
 	}
 	at := formatTime(time.UnixMilli(now.At))
 	if before == nil {

@@ -33,7 +33,7 @@ func TestVerifyReadsAsReplicasDo(t *testing.T) {
 	values := map[string][]string{
 		"delay-until": {"1795186800123", "1795186800", "2026-11-20T14:05:00Z", `"2026-11-20T14:05:00Z"`, "null", "", " ", "2026-11-20T14:05:00+01:00[Europe/Paris]", string(eight), "tomorrow", "20454",
 			`{"schema":{"type":"int64"},"payload":1795186800123}`, "2026-11-20T14:05Z", "2026-11-20 14:05:00 +0000 UTC", "2026-11-20T14:05:00", "2026-11-20t14:05:00,5z", "-1", "1e999999999", "2026-11-20T23:59:60Z"},
-		"delay-for": {"5m", "PT5M", `"5m"`, "null", "0:05:00", "300000", "-5m", "1 h 5 m", "2 days, 0:00:05", "2.00:00:05", "-1 days, 23:00:00", "P1M", "P-1D", "+5m", ".5s", "12:30", "1h-5m", string(eight), "5", "PT1.5H", "P1,5D", "5.m", "5m\x00", "5000\x00",
+		"delay-for": {"5m", "PT5M", `"5m"`, "null", "0:05:00", "300000", "-5m", "1 h 5 m", "2 days, 0:00:05", "2.00:00:05", "-1 days, 23:00:00", "P1M", "P-1D", "+5m", ".5s", "12:30", "1h-5m", string(eight), "5", "PT1.5H", "P1,5D", "5.m", "5m\x00", "5000\x00", "300.000000000", "-0.500000000", "+1.00000000e0", "1.000000e10", ".000000000", "+.000000000",
 			`{"schema":{"type":"int64"},"payload":300000}`, `{"schema":null,"payload":null}`},
 		"delay-target-topic":            {"orders", `"orders"`, " orders ", "null", "", "billing", "or ders", "..", `{"schema":{"type":"string"},"payload":"orders"}`, "__consumer_offsets", "delays"},
 		"delay-target-key":              {"other", `"other"`, "null", ""},

@@ -373,6 +373,29 @@ func TestVerifyWatch(t *testing.T) {
 	}
 }
 
+// What a delay topic holds that was made anew cannot be told from what is known of the former one, however often it is looked at: it ends.
+func TestVerifyWatchEndsWithItsTopic(t *testing.T) {
+	addr, config := spoiled(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out heard
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"verify", "-c", config, "--watch", "--every", "1s", "--listen", "off"}, strings.NewReader(""), &out, io.Discard)
+	}()
+	out.await(t, `MISSING: 1`)
+	adm := kadm.NewClient(client(t, addr))
+	if _, err := adm.DeleteTopic(t.Context(), "delays"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, "delays"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; exitCode(err) != 2 || !strings.Contains(err.Error(), "made anew: start again, delays is another one now") {
+		t.Errorf("exit code %d: %v", exitCode(err), err)
+	}
+}
+
 // The table of docs/operations.md has each metric, and no other.
 func TestVerifyMetricsAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/operations.md")

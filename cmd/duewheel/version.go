@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -59,7 +58,7 @@ func newVersionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := readBuild()
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(b)
+				return newJSON(cmd.OutOrStdout()).Encode(b)
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "duewheel %s (%s, %s)\ncheckpoints: %s\n", b.Version, b.Go, b.Platform, b.Checkpoints)
 			return err
