@@ -77,7 +77,12 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, pa
 	if topic == "" || one.record == nil || !known || patience == 0 {
 		return
 	}
-	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), one.record.Timestamp, time.Now().Add(patience))
+	since := one.record.Timestamp
+	if _, as, is := v.mark(one.got).Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
+		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
+		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
+	}
+	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), since, time.Now().Add(patience))
 }
 
 // nameOf is the handle by which the audit topic tells of a record: where its due time is not known, the one that it was found by, if any.
