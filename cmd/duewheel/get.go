@@ -181,7 +181,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text = "will be dead-lettered: " + fate.Refusal.Error()
 		}
 	case ahead.IsCarriedOn:
-		text = v.whyRetried(one) + ": offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
+		text = one.whyRetried(v) + ": offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
 	case ahead.IsCancelled, ahead.IsReplaced:
 		text = state + " by " + by
 		if fate.Guess {
@@ -222,8 +222,8 @@ func (v *view) says(one *foundRecord) (state, text string) {
 	return state, text
 }
 
-// whyRetried says why another record stands for one.
-func (v *view) whyRetried(one *foundRecord) string {
+// whyRetried says why another record stands for it.
+func (one *foundRecord) whyRetried(v *view) string {
 	if one.record != nil {
 		if q, err := v.asked(one); err == nil && q.AtOnce {
 			return "it came to a retry route"
