@@ -314,6 +314,29 @@ func TestTurnTellsOfACancelledRetry(t *testing.T) {
 	equals(t, "audited", audits(tn), []string{`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-10"}`})
 }
 
+// So is one that waits to be tried again, wherever it is held: it is cancelled, or replaced, by the name that it has where it lies now.
+func TestTurnTellsOfARetryThatWaits(t *testing.T) {
+	for _, after := range []int64{1000, 3600_000} { // in memory, and in the store
+		l, w := testCluster(t, auditing)
+		l.auditIs(targets.Ready)
+		retry := func(offset, of, due int64) *kgo.Record {
+			r := req(offset, testNow, "orders")
+			r.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, topics.Retry{Due: due, Attempt: 1, Origin: topics.Origin{Offset: of, Timestamp: testNow, Due: testNow - 10_000}}, nil)
+			return r
+		}
+		due := testNow + after
+		replaces := req(12, testNow+60_000, "orders")
+		replaces.Headers = append(replaces.Headers, kgo.RecordHeader{Key: topics.HeaderReplace, Value: []byte(topics.Handle{Partition: testTP.Partition, Offset: 10, Due: due}.String())})
+		tn := decidedTurn(t, l, w, retry(9, 5, due), retry(10, 6, due), cancelOf(11, testTP.Partition, 9, due), replaces)
+		tn.run(t.Context())
+		equals(t, "audited", audits(tn), []string{
+			`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-11"}`,
+			`3-12-1000000060000 {"event":"accepted","due":1000000060000}`,
+			`3-6-999999990000 {"event":"replaced","due":999999990000,"by":"3-12"}`,
+		})
+	}
+}
+
 // At least once, what is audited follows what it is about, but for what is pending; a transaction makes both at once.
 func TestStageOfWhatIsAudited(t *testing.T) {
 	for _, tt := range []struct {

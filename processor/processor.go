@@ -109,8 +109,9 @@ func (p *Processor) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("make client: %w", err)
 	}
 	for _, r := range p.routes {
-		p.targets.Keep(r.DeadLetter, true)
-		p.targets.Keep(r.Topic, true)
+		for _, topic := range append(r.LetterBoxes(), r.Topic) {
+			p.targets.Keep(topic, true)
+		}
 		if r.Target != "" {
 			p.targets.Keep(r.Target, false)
 		}

@@ -9,10 +9,12 @@ import (
 	"hash/crc32"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -223,4 +225,25 @@ func TestSimRetryRoute(t *testing.T) {
 			})
 		}
 	}
+}
+
+// While the parking topic refuses what is produced, partitions with something for it wait, and go on soon when it does not any more: nothing gets past it.
+func TestSimParkingRefuses(t *testing.T) {
+	scenario(t, worldConfig{seed: 18, again: "LogAppendTime"}, func(w *world) {
+		a := w.live("a")
+		hits, mend := w.unwilling(simParked, kerr.NotLeaderForPartition)
+		for i := range 4 {
+			r := request(fmt.Sprint(i), in(0))
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: simFails, Value: []byte("9")})
+			w.send(r)
+		}
+		w.until("it refuses", func() bool { return hits() > 0 })
+		time.Sleep(2 * time.Minute)
+		if ready, why := a.p.Ready(); ready || len(why) == 0 || !strings.Contains(why[0].Error, simParked) {
+			t.Errorf("ready is %v: %+v", ready, why)
+		}
+		mend()
+		w.within(5*time.Second, "parked", func() bool { return w.watch.Counts().Parked == 4 })
+		w.finish()
+	})
 }

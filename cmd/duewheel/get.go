@@ -181,7 +181,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text = "will be dead-lettered: " + fate.Refusal.Error()
 		}
 	case ahead.IsCarriedOn:
-		text = "retried, since its target was in trouble: offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
+		text = one.whyRetried(v) + ": offset " + fmt.Sprint(fate.By) + " stands for it, due " + local(time.UnixMilli(fate.NextDue).In(v.Now.Location()))
 	case ahead.IsCancelled, ahead.IsReplaced:
 		text = state + " by " + by
 		if fate.Guess {
@@ -206,15 +206,30 @@ func (v *view) says(one *foundRecord) (state, text string) {
 		if v.mayBeIgnored(one) {
 			text = "delivered, dead-lettered, or left out as a duplicate"
 		}
-		text += ": it was due " + local(due) + ", " + relative(due, v.Now)
+		if fate.Due > topics.AtOnce {
+			text += ": it was due " + local(due) + ", " + relative(due, v.Now)
+		} else {
+			text = "its backoff has begun, or is over: the record that tells it was not searched for (--patience)"
+		}
 		if fate.By > 0 {
 			text += "; or else taken away by " + by + ", if no replica was there before"
 		}
 	}
-	if last := outcomeOf(one.audit); last != nil { // what became of what was accepted is known here
+	waits := fate.State == ahead.IsPending || fate.State == ahead.IsCarriedOn
+	if last := outcomeOf(one.audit); last != nil && !(waits && last.Event == topics.AuditRetried.String()) { // what became of what was accepted is known here
 		state, text = last.Event, "the audit topic says "+last.Event+last.more()
 	}
 	return state, text
+}
+
+// whyRetried says why another record stands for it.
+func (one *foundRecord) whyRetried(v *view) string {
+	if one.record != nil {
+		if q, err := v.asked(one); err == nil && q.AtOnce {
+			return "it came to a retry route"
+		}
+	}
+	return "retried, since its target was in trouble"
 }
 
 // before says how long before a due time something was.
@@ -238,6 +253,9 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 		NextDue: one.fate.NextDue, Guess: one.fate.Guess, SearchedTo: one.to, LogEnd: one.end, Audit: one.audit, Headers: []readHeaderRow{}}
 	if name, known := (auditing{v}).nameOf(one); known && (one.fate.Due > 0 || one.audit != nil) { // what is told of a handle shows that it is one
 		row.Handle = name.String()
+	}
+	if row.Due == topics.AtOnce && one.fate.State != ahead.IsPending {
+		row.Due, row.Handle = 0, "" // it is due as the record says that stands for it, which was not found
 	}
 	if one.fate.By > 0 {
 		row.By = &one.fate.By

@@ -77,7 +77,12 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, pa
 	if topic == "" || one.record == nil || !known || patience == 0 {
 		return
 	}
-	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), one.record.Timestamp, time.Now().Add(patience))
+	since := one.record.Timestamp
+	if _, as, is := v.mark(one.got).Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
+		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
+		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
+	}
+	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), since, time.Now().Add(patience))
 }
 
 // nameOf is the handle by which the audit topic tells of a record: where its due time is not known, the one that it was found by, if any.
@@ -107,19 +112,39 @@ func (v auditing) read(ctx context.Context, topic, of, key string, since, until 
 		return nil, err
 	}
 	d := details[topic]
-	tp := kafka.TopicPartition{Topic: topic}
-	tp.Partition = int32(producer.Partitioner().ForTopic(topic).Partition(&kgo.Record{Key: []byte(key), Partition: producer.AnyPartition}, len(d.Partitions)))
 	from, err := adm.ListOffsetsAfterMilli(ctx, since.Add(-v.Skew).UnixMilli(), topic)
 	if err != nil {
 		return nil, err
 	}
+	left := int64(0)
+	usual := auditPartition(topic, key, len(d.Partitions))
+	told, left, err = v.readOne(ctx, kafka.TopicPartition{Topic: topic, Partition: usual}, d.ID, from, of, key, until)
+	for p := range int32(len(d.Partitions)) { // nothing is told there: it may have been before partitions were added
+		if p == usual || err != nil || len(told) > 0 || left > 0 || time.Now().After(until) {
+			continue
+		}
+		told, left, err = v.readOne(ctx, kafka.TopicPartition{Topic: topic, Partition: p}, d.ID, from, of, key, until)
+	}
+	if err == nil && left > 0 {
+		fmt.Fprintf(v.stderr, "note: %s of the audit topic were not read (--patience)\n", count(left, "record"))
+	}
+	return told, err
+}
+
+// auditPartition is where events of a handle are written to, as long as the audit topic has so many partitions.
+func auditPartition(topic, key string, partitions int) int32 {
+	return int32(producer.Partitioner().ForTopic(topic).Partition(&kgo.Record{Key: []byte(key), Partition: producer.AnyPartition}, partitions))
+}
+
+// readOne reads what one partition of the audit topic tells. It returns how many records it has not read in time.
+func (v auditing) readOne(ctx context.Context, tp kafka.TopicPartition, id kadm.TopicID, from kadm.ListedOffsets, of, key string, until time.Time) (told []auditRow, left int64, err error) {
 	bounds, err := v.Bounds(ctx, tp)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	at, _ := from.Lookup(topic, tp.Partition)
+	at, _ := from.Lookup(tp.Topic, tp.Partition)
 	begin, end, reached := max(at.Offset, bounds.Start), bounds.Stable, int64(0)
-	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(d.ID), begin, end, func(r *kgo.Record) bool {
+	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(id), begin, end, func(r *kgo.Record) bool {
 		reached = r.Offset + 1
 		var a auditRow
 		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == of && a.Group == v.Group {
@@ -128,7 +153,7 @@ func (v auditing) read(ctx context.Context, topic, of, key string, since, until 
 		return reached%1024 != 0 || time.Now().Before(until)
 	}, nil)
 	if err == nil && reached > 0 && reached < end && time.Now().After(until) {
-		fmt.Fprintf(v.stderr, "note: %s of the audit topic were not read (--patience)\n", count(end-reached, "record"))
+		left = end - reached
 	}
-	return told, err
+	return told, left, err
 }

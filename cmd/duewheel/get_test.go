@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/ahead"
@@ -43,6 +44,22 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 	}
 	if out, err = command(t, "", append(args, "--audit", "audit", "-o", "json")...); err != nil || !strings.Contains(out, `"state":"delivered"`) {
 		t.Errorf("%v\n%s", err, out)
+	}
+	// What was told before partitions were added lies in another one than that of the handle. Of a handle nothing is in the latter, so the others are looked at.
+	added := 0
+	for _, partitions := range []int{5, 7, 11} {
+		if _, err := kadm.NewClient(cl).UpdatePartitions(t.Context(), partitions, "audit"); err != nil {
+			t.Fatal(err)
+		}
+		if auditPartition("audit", handle.String(), partitions) != auditPartition("audit", handle.String(), 3) {
+			added++
+		}
+		if out, err = command(t, "", append(args, "--audit", "audit")...); err != nil || !strings.Contains(out, "the audit topic says delivered in orders/2@7") {
+			t.Errorf("with %d partitions: %v\n%s", partitions, err, out)
+		}
+	}
+	if added == 0 {
+		t.Error("the handle has stayed in its partition")
 	}
 	out, notes, err := both(t, append(args, "--audit", "nowhere")...)
 	if err != nil || !strings.Contains(notes, "the audit topic nowhere was not read") || !strings.Contains(out, "delivered, or dead-lettered") {

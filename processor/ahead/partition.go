@@ -115,6 +115,9 @@ func (p *Partition) Accept(r *kgo.Record) {
 	if q.Here {
 		q.Handle.Due += p.Parser(q.Handle.Offset).Jitter(p.env.Mark, q.Handle.Offset)
 	}
+	if q.Retry {
+		p.trace.came(q)
+	}
 	if q.Retry && !decided {
 		p.carry(r, q)
 	}

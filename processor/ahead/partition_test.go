@@ -199,6 +199,34 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// When a record came to a retry route its turn has noted, where the topic does not tell: it is due as that says, and goes by that time in the audit topic.
+func TestFateOfWhatCameAtAnUnknownTime(t *testing.T) {
+	over, soon := testNow-2000, testNow+5000
+	for _, c := range []struct {
+		name string
+		log  []*kgo.Record
+		want Fate
+	}{
+		{"its turn comes", nil, Fate{Found: Found{Due: topics.AtOnce}, State: IsResolved, Read: true}},
+		{"it waits", []*kgo.Record{again(5, 0, soon, soon)}, Fate{Found: Found{Due: soon}, State: IsCarriedOn, By: 5, NextDue: soon, Read: true}},
+		{"it was delivered", []*kgo.Record{again(5, 0, over, over)}, Fate{Found: Found{Due: over}, State: IsResolved, Read: true}},
+		{"it is tried again", []*kgo.Record{again(5, 0, over, over), again(7, 0, over, soon)}, Fate{Found: Found{Due: over}, State: IsCarriedOn, By: 7, NextDue: soon, Read: true}},
+	} {
+		p := opened(t, state.Checkpoint{Offset: 10, Watermark: state.Key{Due: testNow - 1000, Seq: 9}, Parsers: []state.ParserEpoch{{Spec: testRoute(t, "retry").Spec()}}}, Env{Route: testRoute(t, "retry"), Watch: Watch{Has: true}})
+		accept(p, append([]*kgo.Record{{Timestamp: time.UnixMilli(testNow - 60_000)}}, c.log...)...)
+		p.Decide()
+		got := p.Fates()
+		if len(got) != 1 {
+			t.Errorf("%s: %+v", c.name, got)
+			continue
+		}
+		got[0].Written = 0
+		if got[0] != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got[0], c.want)
+		}
+	}
+}
+
 // handleOf names the record at an offset.
 func handleOf(offset, due int64) string {
 	return topics.Handle{Partition: 3, Offset: offset, Due: due}.String()

@@ -128,6 +128,15 @@ func (t *trace) has(offset int64) bool {
 	return slices.ContainsFunc(t.founds, func(f Found) bool { return f.Offset == offset })
 }
 
+// came notes when a record is due of which a retry says it first: its retry route did not know when it came.
+func (t *trace) came(q *topics.Request) {
+	for i := range t.founds {
+		if f := &t.founds[i]; f.Offset == q.Origin.Offset && f.Due == topics.AtOnce {
+			f.Due = q.Origin.Due
+		}
+	}
+}
+
 // carries notes a retry.
 func (t *trace) carries(r *kgo.Record, q *topics.Request) {
 	if t.isOf(q.Origin.Offset) {

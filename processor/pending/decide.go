@@ -239,7 +239,11 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 	if !k.judge.Less(key) || overtaken && k.store == nil && k.horizon.Less(key) { // what only the log holds is counted still
 		return EffectTooLate, nil
 	}
-	effect, err := k.keepBack(by, key, soughtRecord{})
+	var what soughtRecord
+	if k.env.Audit {
+		what.mark = &k.env.Mark
+	}
+	effect, err := k.keepBack(by, key, what)
 	if effect == EffectUnknown && overtaken {
 		effect = EffectTooLate
 	}

@@ -207,6 +207,9 @@ func (n *naming) tookAway(late []Item) {
 			if r := &n.removed[at]; !r.stub {
 				x := late[i].Extra()
 				x.Took, x.TookID = &r.key, r.id
+				if r.first != (state.Key{}) {
+					x.Took = &r.first
+				}
 				break
 			}
 		}

@@ -123,7 +123,7 @@ func (v *life) audited(it *Item) {
 		r = v.p.removed[n]
 	}
 	took, _ := it.Took()
-	if has := n >= 0 && it.late; has != (took != nil) || has && *took != r.key {
+	if has := n >= 0 && it.late; has != (took != nil) || has && *took != v.toldAs(&r) {
 		v.fail("record %d has taken away %v (%v), and tells %v", it.Offset, r.key, has, took)
 	}
 	switch {
@@ -136,6 +136,16 @@ func (v *life) audited(it *Item) {
 	case it.late:
 		v.atOnce |= bit(it.Offset)
 	}
+}
+
+// toldAs is the key by which the audit topic tells of what was taken away: that of the request that a retry stands for, unless only the log has it.
+func (v *life) toldAs(r *removal) state.Key {
+	if r.kind == releaseRecord {
+		if _, of, is := testMark.Written(v.log[r.key.Seq].Headers, r.key.Seq); is {
+			return state.Key{Due: of.Origin.Due, Seq: of.Origin.Offset}
+		}
+	}
+	return r.key
 }
 
 // requests are the offsets below one that have to be resolved.

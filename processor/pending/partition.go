@@ -157,7 +157,7 @@ type Item struct {
 
 // Extra is what few items have.
 type Extra struct {
-	Took   *state.Key // with Env.Audit: what was pending, and this has cancelled or replaced
+	Took   *state.Key // with Env.Audit: what was pending, and this has cancelled or replaced; of a retry, the request that it stands for
 	TookID []byte     // and the id of that; nil: it had none, or only the log has it
 	noted  []byte     // with Env.Audit: of what is pending itself, its id
 

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/wheel"
 )
 
@@ -87,14 +88,28 @@ type sought interface {
 }
 
 // soughtRecord is a record that is looked for.
-type soughtRecord struct{}
+type soughtRecord struct {
+	mark *topics.Mark // whose retries stand for a request that is to be known; nil: nothing is told of it
+}
 
 func (soughtRecord) means(run []byte) bool { return !isStub(run) }
 
-func (soughtRecord) withhold(w *window, key state.Key, run []byte) release {
+func (s soughtRecord) withhold(w *window, key state.Key, run []byte) release {
 	x := counted(key, run)
 	w.ledger.Withhold(key, x.Offset, x.Bytes)
-	return release{kind: releaseRecord, offset: x.Offset, key: key, id: bytes.Clone(runID(run)), bytes: x.Bytes}
+	return release{kind: releaseRecord, offset: x.Offset, key: key, id: bytes.Clone(runID(run)), bytes: x.Bytes, first: s.standsFor(run)}
+}
+
+// standsFor is the key of the request that a retry stands for, as its producer knows it; zero: it is none, or that is not asked.
+func (s soughtRecord) standsFor(run []byte) state.Key {
+	var rec Record
+	if s.mark == nil || rec.Decode(run) != nil {
+		return state.Key{}
+	}
+	if _, of, is := s.mark.Written(rec.Headers, rec.Offset); is {
+		return state.Key{Due: of.Origin.Due, Seq: of.Origin.Offset}
+	}
+	return state.Key{}
 }
 
 // soughtStub is a stub that is looked for, and the key of the record that has left it; zero: any.

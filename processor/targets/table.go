@@ -141,10 +141,18 @@ func (ts *Table) leave(name string, trouble func(*State) *State) {
 			n.tryAt = earlier(n.tryAt, time.Now().Add(onlyPause))
 		}
 		if tell := n.tell(time.Now()); t.State.CompareAndSwap(old, n) && tell {
-			ts.log.Warn("target is in trouble; its records are carried on", "topic", name, "error", n.Why, "in", time.Until(n.tryAt).Round(time.Millisecond))
+			ts.log.Warn(t.inTrouble(), "topic", name, "error", n.Why, "in", time.Until(n.tryAt).Round(time.Millisecond))
 		}
 	}
 	ts.Hurry(t)
+}
+
+// inTrouble says what becomes of what is to be written to a target in trouble.
+func (t *Target) inTrouble() string {
+	if t.only {
+		return "topic is in trouble; what has to be written to it waits"
+	}
+	return "target is in trouble; its records are carried on"
 }
 
 func earlier(a, b time.Time) time.Time {

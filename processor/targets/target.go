@@ -21,7 +21,7 @@ type Target struct {
 	idle   int          // full looks since it was; owned by run
 	kept   bool         // named by the configuration: never forgotten; set once
 	Blamed atomic.Int32 // records in a row that it has refused, each by itself
-	only   bool         // what is written to it can go nowhere else: a delay topic, a dead letter topic; set once
+	only   bool         // what is written to it can go nowhere else: a delay topic, a dead letter or parking topic, that of the audit; set once
 	Counts Counts
 }
 

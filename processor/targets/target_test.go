@@ -349,14 +349,19 @@ func TestIdleTargetsAreForgotten(t *testing.T) {
 
 // A topic that nothing gets past is tried again soon, although it has failed often; another one is not.
 func TestOnlyWayOutIsTriedSoon(t *testing.T) {
-	ts := testTable(5 * time.Second)
+	var log bytes.Buffer
+	ts := New(5*time.Second, 5*time.Second, slog.New(slog.NewTextHandler(&log, nil)))
 	ts.Keep("dead", true)
 	for name, most := range map[string]time.Duration{"dead": onlyPause, "orders": pauseMost} {
+		log.Reset()
 		target := ts.Of([]byte(name))
 		target.State.Store(&State{Status: Ready, Failures: 5})
 		ts.Failed(name, kerr.NotLeaderForPartition, nil)
 		if in := time.Until(target.State.Load().tryAt); in > most || in < most-time.Second {
 			t.Errorf("%s is tried again in %v, want %v", name, in, most)
+		}
+		if carries := strings.Contains(log.String(), "carried on"); carries != (name == "orders") {
+			t.Errorf("of %s is told %s", name, log.String())
 		}
 	}
 }
