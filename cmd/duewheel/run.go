@@ -60,6 +60,7 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 		return err
 	}
 	defer lock.Close()
+	above := config.StateDir
 	config.StateDir = dir
 	p, err := processor.New(config)
 	if err != nil {
@@ -78,6 +79,9 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 	}
 	logger.Info("starting", "version", version(), "group", s.Group, "state", dir, "admin", at)
 	defer context.AfterFunc(ctx, func() { logger.Info("stopping", "why", context.Cause(ctx)) })()
+	tidying, stopTidying := context.WithCancel(ctx)
+	defer stopTidying()
+	go tidyStateDir(tidying, above, dir, logger) // not waited for: a disk that hangs must not keep the process from its end
 	err = serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
 	sayStopped(ctx, logger, err)
 	return err
