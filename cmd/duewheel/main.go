@@ -52,6 +52,24 @@ func told(ctx context.Context, err error) error {
 // errShown ends a command with exit code 1 whose output has said everything already.
 var errShown = errors.New("the output says what is wrong")
 
+// findings is an error of a command that could look, or do its work, and found that not all is well.
+type findings struct{ error }
+
+func (f findings) Unwrap() error { return f.error }
+
+// exitCode is how the process ends after an error: 1 for what was found, and 2 where it could not be told or done, by a mistake in the flags or
+// the configuration, by brokers that do not answer, or by a right that is missing.
+func exitCode(err error) int {
+	var found findings
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errShown), errors.As(err, &found):
+		return 1
+	}
+	return 2
+}
+
 // run is the whole program: main less what belongs to the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	root := newRootCommand()

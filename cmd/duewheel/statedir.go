@@ -38,15 +38,21 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 	for n := range maxProcesses {
 		path := filepath.Join(dir, strconv.Itoa(n))
 		lock, err := vfs.Default.Lock(path + ".lock")
-		var pathError *fs.PathError
 		switch {
 		case err == nil:
 			return path, lock, nil
-		case errors.As(err, &pathError):
+		case !isInUse(err):
 			return unlocked(dir, err)
 		}
 	}
 	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
+}
+
+// isInUse tells that another process has a lock, or this one, from a file that cannot be made or locked.
+func isInUse(err error) bool {
+	var file *fs.PathError
+	var number syscall.Errno
+	return !errors.As(err, &file) && (!errors.As(err, &number) || number == syscall.EAGAIN || number == syscall.EACCES)
 }
 
 const (
@@ -157,6 +163,10 @@ var diskErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.
 func unlocked(dir string, err error) (string, io.Closer, error) {
 	if slices.ContainsFunc(diskErrors, func(e error) bool { return errors.Is(err, e) }) {
 		return filepath.Join(dir, "0"), io.NopCloser(nil), nil
+	}
+	if slices.ContainsFunc([]error{syscall.ENOLCK, syscall.ENOSYS, syscall.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) }) {
+		return "", nil, fmt.Errorf("state.dir %s: its file system gives no locks (%w), by which processes keep off each other's stores. It is a network's, mostly, whose lock service does not answer: "+
+			"name a directory on a local disk, since it holds nothing but a cache; or have rpc.statd and lockd run, or mount NFS with local_lock=all where this host alone uses it", dir, err)
 	}
 	return "", nil, fmt.Errorf("state.dir %s cannot be used: %w", dir, err)
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,4 +136,20 @@ func TestOwnStoreIsMarkedAsUsed(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// A file system without locks is told from a directory that is in use, and it is said what to do.
+func TestStateDirWithoutLocks(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.EAGAIN: true, syscall.EACCES: true, errors.New("lock held by current process"): true,
+		syscall.ENOLCK: false, syscall.EOPNOTSUPP: false, syscall.EIO: false, &fs.PathError{Op: "open", Path: "0.lock", Err: syscall.EACCES}: false,
+	} {
+		if got := isInUse(err); got != want {
+			t.Errorf("%v: in use %v, want %v", err, got, want)
+		}
+	}
+	_, _, err := unlocked("/nfs/duewheel", syscall.ENOLCK)
+	if !errors.Is(err, syscall.ENOLCK) || !strings.HasPrefix(err.Error(), "state.dir /nfs/duewheel: its file system gives no locks (") || !strings.Contains(err.Error(), "name a directory on a local disk") {
+		t.Errorf("it is said: %v", err)
+	}
 }
