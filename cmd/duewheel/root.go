@@ -116,9 +116,12 @@ func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
 	return nil
 }
 
+// logJSON is the log.format for programs.
+const logJSON = "json"
+
 func (s *settings) logger(w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: s.LogLevel, ReplaceAttr: asText}
-	if s.LogFormat == "json" {
+	if s.LogFormat == logJSON {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
