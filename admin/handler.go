@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/duewheel/duewheel/processor"
+	"github.com/duewheel/duewheel/topics"
 )
 
 // Source is what the port reports on: a *processor.Processor.
@@ -56,7 +57,7 @@ type readiness struct {
 	Ready      bool        `json:"ready"`
 	Reason     string      `json:"reason,omitempty"`
 	Degraded   string      `json:"degraded,omitempty"`   // what it goes on without, and what to do
-	Partitions []partition `json:"partitions,omitempty"` // those that are not live
+	Partitions []partition `json:"partitions,omitempty"` // those that are not live, or not as they should be
 	// DeadLetters are records that were not delivered in the last minute or two, and why. They keep no
 	// process from being ready: others would fare no better with them.
 	DeadLetters []string `json:"dead_letters,omitempty"`
@@ -78,19 +79,26 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 	var rest []processor.PartitionStats
 	r.Ready, rest = h.Source.Ready()
 	stats := h.Source.Stats()
-	r.Degraded = strings.Join(degraded(&stats), "; ")
+	what, own := degraded(&stats), 0
 	r.DeadLetters = stats.Refusing
 	for _, p := range rest {
+		if !p.Anywhere {
+			own++
+		}
 		r.Partitions = append(r.Partitions, partition{
 			Topic: p.Topic, Partition: p.Partition, Phase: string(p.Phase), Error: p.Error, Reason: p.Reason, Position: p.Position, End: logEnd(&p),
 		})
 	}
+	if n := len(rest) - own; n > 0 {
+		what = append(what, "what is wrong with "+topics.Plural(int64(n), "partition")+" would be so on every replica")
+	}
+	r.Degraded = strings.Join(what, "; ")
 	select {
 	case <-h.Stopping:
 		r.Ready, r.Reason = false, "stopping"
 	default:
 		if !r.Ready {
-			r.Reason = strings.Join(reasons(&stats, len(rest)), "; ")
+			r.Reason = strings.Join(reasons(&stats, own), "; ")
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -104,9 +112,6 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 
 // reasons are why a process is not ready, the widest first.
 func reasons(s *processor.Stats, partitions int) (why []string) {
-	if s.ClockTrouble != "" {
-		why = append(why, s.ClockTrouble)
-	}
 	if len(s.Outside) > 0 {
 		why = append(why, "not in the group: "+strings.Join(s.Outside, "; "))
 	}
@@ -125,6 +130,9 @@ func reasons(s *processor.Stats, partitions int) (why []string) {
 
 // degraded is what a process goes on without.
 func degraded(s *processor.Stats) (what []string) {
+	if s.ClockTrouble != "" {
+		what = append(what, s.ClockTrouble)
+	}
 	for _, d := range []struct{ what, why string }{
 		{"no local store", s.StoreTrouble},
 		{"the brokers' clocks differ", s.BrokersApart},

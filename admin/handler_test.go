@@ -36,6 +36,8 @@ func TestProbes(t *testing.T) {
 	close(stopping)
 	restoring := processor.PartitionStats{Topic: "delays", Partition: 3, Phase: processor.PhaseCatchUp, Reason: "reading the log", Position: 120, LogEnd: 400}
 	stopped := processor.PartitionStats{Topic: "delays", Partition: 4, Phase: processor.PhaseStopped, Error: "not ours: choose"}
+	anywhere := stopped
+	anywhere.Anywhere = true
 	for _, test := range []struct {
 		name, path string
 		source     fake
@@ -52,8 +54,8 @@ func TestProbes(t *testing.T) {
 			"{\n  \"ready\": false,\n  \"reason\": \"not in the group: lane 0: give it another id\"\n}\n"},
 		{"without a store", "/readyz", fake{ready: true, stats: processor.Stats{StoreTrouble: "the disk is full: make room"}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"no local store: the disk is full: make room\"\n}\n"},
-		{"its clock is wrong", "/readyz", fake{stats: processor.Stats{ClockTrouble: "the clock is ahead: set it right"}}, nil, 503,
-			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead: set it right\"\n}\n"},
+		{"its clock is wrong", "/readyz", fake{ready: true, stats: processor.Stats{ClockTrouble: "the clock is ahead: set it right"}}, nil, 200,
+			"{\n  \"ready\": true,\n  \"degraded\": \"the clock is ahead: set it right\"\n}\n"},
 		{"brokers' clocks", "/readyz", fake{ready: true, stats: processor.Stats{BrokersApart: "broker 2 is ahead", ClockUnknown: "not allowed"}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"the brokers' clocks differ: broker 2 is ahead; the clock of this machine is not compared with the brokers': not allowed\"\n}\n"},
 		{"a topic that it has no rights to", "/readyz", fake{ready: true, stats: processor.Stats{Topics: []processor.TopicStats{{Topic: "t", Unseen: "no answer", Untrimmed: "no Delete", Uncarried: "no DescribeConfigs"}}}}, nil, 200,
@@ -62,8 +64,12 @@ func TestProbes(t *testing.T) {
 			"{\n  \"ready\": true,\n  \"degraded\": \"a; b\"\n}\n"},
 		{"a transaction that holds back many", "/readyz", fake{ready: true, stats: processor.Stats{Partitions: slices.Repeat([]processor.PartitionStats{{HeldBack: "why"}}, 100)}}, nil, 200,
 			"{\n  \"ready\": true,\n  \"degraded\": \"why; why; why; and so it is in 97 more partitions\"\n}\n"},
-		{"several reasons", "/readyz", fake{rest: []processor.PartitionStats{stopped}, stats: processor.Stats{ClockTrouble: "the clock is ahead", Outside: []string{"lane 1: no"}}}, nil, 503,
-			"{\n  \"ready\": false,\n  \"reason\": \"the clock is ahead; not in the group: lane 1: no; 1 partition is not live, or held up\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
+		{"several reasons", "/readyz", fake{rest: []processor.PartitionStats{stopped}, stats: processor.Stats{Outside: []string{"lane 1: no"}}}, nil, 503,
+			"{\n  \"ready\": false,\n  \"reason\": \"not in the group: lane 1: no; 1 partition is not live, or held up\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
+		{"one that would be stopped on every replica", "/readyz", fake{ready: true, rest: []processor.PartitionStats{anywhere}}, nil, 200,
+			"{\n  \"ready\": true,\n  \"degraded\": \"what is wrong with 1 partition would be so on every replica\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
+		{"joining, with one that would be stopped on every replica", "/readyz", fake{rest: []processor.PartitionStats{anywhere}}, nil, 503,
+			"{\n  \"ready\": false,\n  \"reason\": \"joining the group\",\n  \"degraded\": \"what is wrong with 1 partition would be so on every replica\",\n  \"partitions\": [\n    {\n      \"topic\": \"delays\",\n      \"partition\": 4,\n      \"phase\": \"stopped\",\n      \"error\": \"not ours: choose\"\n    }\n  ]\n}\n"},
 		{"stopping", "/readyz", fake{ready: true}, stopping, 503, "{\n  \"ready\": false,\n  \"reason\": \"stopping\"\n}\n"},
 		{"partitions that are not live", "/readyz", fake{rest: []processor.PartitionStats{restoring, stopped}}, nil, 503, `{
   "ready": false,

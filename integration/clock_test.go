@@ -27,7 +27,7 @@ func (s *stage) wrongClock(guarantee processor.Guarantee, ahead time.Duration) {
 	if off := stats.ClockSkew + ahead; off.Abs() > time.Second {
 		s.t.Errorf("the brokers' clocks, which are ours, are off by %v", off)
 	}
-	if ready, _ := p.Ready(); ready || !strings.Contains(stats.ClockTrouble, "the brokers'") {
+	if ready, _ := p.Ready(); !ready || !strings.Contains(stats.ClockTrouble, "the brokers'") {
 		s.t.Errorf("ready %v, of the clock it says %q", ready, stats.ClockTrouble)
 	}
 	s.t.Logf("%s; of the brokers' %v", stats.ClockTrouble, stats.BrokerClocks)

@@ -44,9 +44,9 @@ func TestLookAtNothingAndAtForeignCheckpoints(t *testing.T) {
 	if err := s.admin.CommitAllOffsets(t.Context(), s.name, offsets); err != nil {
 		t.Fatal(err)
 	}
-	look(1, []string{"1 record is pending", "this release reads dw1", "commit metadata is not ours"}, "ls")
-	look(1, []string{"1 record pending", "this release reads dw1", "commit metadata is not ours"}, "agenda")
-	look(1, []string{"this release reads dw1"}, "get", handles[0])
-	look(1, []string{"commit metadata is not ours"}, "get", handles[1])
+	look(2, []string{"1 record is pending", "this release reads dw1", "commit metadata is not ours"}, "ls")
+	look(2, []string{"1 record pending", "this release reads dw1", "commit metadata is not ours"}, "agenda")
+	look(2, []string{"this release reads dw1"}, "get", handles[0])
+	look(2, []string{"commit metadata is not ours"}, "get", handles[1])
 	look(0, []string{"pending"}, "get", handles[2])
 }

@@ -123,7 +123,7 @@ func (s *stage) awaitLive(r *running, partitions int) {
 	s.t.Helper()
 	eventually(s.t, func() string {
 		ready, not := r.Ready()
-		if n := len(r.Stats().Partitions); !ready || n != partitions {
+		if n := len(r.Stats().Partitions); !ready || len(not) > 0 || n != partitions {
 			return fmt.Sprintf("%d of %d partitions assigned, not live: %v", n, partitions, not)
 		}
 		return ""

@@ -77,7 +77,7 @@ func (f *fleet) await(what string, of int, began time.Time) {
 		for _, r := range f.replicas {
 			ready, not := r.Ready()
 			n := len(r.Stats().Partitions)
-			if shares = append(shares, n); !ready || n < least || n > most {
+			if shares = append(shares, n); !ready || len(not) > 0 || n < least || n > most {
 				return fmt.Sprintf("shares %v of %d to %d partitions; not live: %v", shares, least, most, not)
 			}
 		}

@@ -63,6 +63,17 @@ func (s *shared) openUnlessOurs(id state.PartitionID) (*state.Partition, error) 
 	return s.store.Partition(id)
 }
 
+// removeUnlessOurs removes a part of the store, and returns how much room it took; nothing where a lane has the partition for this group.
+func (s *shared) removeUnlessOurs(id state.PartitionID) (bytes int64, err error) {
+	s.assigned.mu.Lock()
+	defer s.assigned.mu.Unlock()
+	store := s.store.opened.Load()
+	if store == nil || id.Group == s.cfg.Group && s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
+		return 0, errNoStore
+	}
+	return store.Remove(id)
+}
+
 func (a *assignedSet) hasLocked(tp kafka.TopicPartition) bool {
 	for key := range a.m {
 		if key.tp == tp {

@@ -241,11 +241,12 @@ func (c *Config) sharedOut() time.Duration {
 	return max(3*c.HeartbeatInterval, time.Second)
 }
 
-// Ready reports whether every lane works and is in the group, every assigned partition is live and not held
-// up, and the clock of this machine is right, and lists the partitions that are not. A replica
+// Ready reports whether every lane works and is in the group, and every assigned partition is live and not held
+// up, and lists the partitions that are not. What would be so on every replica
+// (PartitionStats.Anywhere) is listed, and keeps none from being ready: a rollout would wait for it for ever. A replica
 // without partitions is ready when it has been in the group for some time: it gets them at a second rebalance, when others have given them up.
 func (p *Processor) Ready() (bool, []PartitionStats) {
-	ready := p.clock.Picture().Trouble == "" && p.Alive()
+	ready := p.Alive()
 	all := p.assigned.pictures()
 	least := time.Duration(0)
 	if len(all) == 0 {
@@ -258,7 +259,8 @@ func (p *Processor) Ready() (bool, []PartitionStats) {
 	for _, s := range all {
 		if s.Phase != PhaseLive || s.Error != "" {
 			not = append(not, s)
+			ready = ready && s.Anywhere
 		}
 	}
-	return ready && len(not) == 0, not
+	return ready, not
 }

@@ -2,7 +2,10 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,8 +16,9 @@ import (
 )
 
 // leftovers gives back the disk of partitions that were here once: another replica has them, and this
-// one keeps no standby of them. They are left for a while, because they may come back. One goroutine
-// owns it.
+// one keeps no standby of them; or their topic was deleted, or made anew. They are left for a while, because they may come back. What is left
+// for good is what the store holds of a topic that is there and that this process does not read for this group: once the offsets have
+// expired, only the store knows what was delivered. One goroutine owns it.
 type leftovers struct {
 	*shared
 	standbys    *standbys
@@ -22,6 +26,7 @@ type leftovers struct {
 	log         *slog.Logger
 	coordinator *kafka.Coordinator
 	since       map[state.PartitionID]time.Time // when it was first seen that nothing here needs it
+	gone        map[state.PartitionID]time.Time // since when brokers say that its topic is not there
 }
 
 const (
@@ -29,10 +34,13 @@ const (
 	// leftoverAfter is how long a part of the store is kept that nothing needs: longer than a rolling
 	// restart takes.
 	leftoverAfter = 30 * time.Minute
+	// goneAfter is for how long brokers have to say that a topic is not there, each time that they are asked: one that has
+	// just started may not know yet. A client that was led to another cluster by mistake has that long, too, and leftoverAfter.
+	goneAfter = 10 * time.Minute
 )
 
 func newLeftovers(sh *shared, standbys *standbys, cl *kgo.Client) *leftovers {
-	return &leftovers{shared: sh, standbys: standbys, cl: cl, log: sh.cfg.Logger, coordinator: kafka.NewCoordinator(sh.cfg.Group), since: map[state.PartitionID]time.Time{}}
+	return &leftovers{shared: sh, standbys: standbys, cl: cl, log: sh.cfg.Logger, coordinator: kafka.NewCoordinator(sh.cfg.Group), since: map[state.PartitionID]time.Time{}, gone: map[state.PartitionID]time.Time{}}
 }
 
 func (f *leftovers) run(ctx context.Context) {
@@ -43,8 +51,7 @@ func (f *leftovers) run(ctx context.Context) {
 	}
 }
 
-// sweep drops what nothing has needed for long, unless it may be all that is left of it: where the
-// log begins above the low water, or where there is no checkpoint to tell.
+// sweep gives up what nothing has needed for long: what is elsewhere, and what no topic is there for any more.
 func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	old := f.old(now)
 	if len(old) == 0 {
@@ -52,37 +59,73 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	var tps []kafka.TopicPartition
-	for tp := range old {
-		tps = append(tps, tp)
+	topics := map[string]bool{}
+	for _, id := range old {
+		topics[id.Topic] = true
 	}
-	ids, err := kafka.TopicIDs(ctx, f.cl, tps)
-	if len(ids) == 0 {
+	found, err := kafka.FindTopics(ctx, f.cl, slices.Sorted(maps.Keys(topics)))
+	if err != nil {
 		return err
+	}
+	elsewhere := map[kafka.TopicPartition]kafka.TopicID{}
+	for _, id := range old {
+		switch topic, told := found[id.Topic]; {
+		case told && topic != id.TopicID:
+			err = errors.Join(err, f.remove(id, now))
+			continue
+		case told && id.Group == f.cfg.Group && f.routes[id.Topic] != nil:
+			elsewhere[kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}] = topic
+		}
+		delete(f.gone, id)
+	}
+	return errors.Join(err, f.giveUp(ctx, elsewhere))
+}
+
+// remove removes what the store holds of a topic of which brokers have said for long that it is not there.
+func (f *leftovers) remove(id state.PartitionID, now time.Time) error {
+	since, ok := f.gone[id]
+	if !ok {
+		f.gone[id] = now
+	}
+	if !ok || now.Sub(since) < goneAfter {
+		return nil
+	}
+	bytes, err := f.removeUnlessOurs(id)
+	if err == nil {
+		f.log.Info("the store gives up a partition of a topic that is not there any more", "group", id.Group, "topic", id.Topic, "partition", id.Partition, "bytes", bytes)
+	}
+	return err
+}
+
+// giveUp drops partitions that are elsewhere, unless the store may be all that is left of one: where the
+// log begins above the low water, or where there is no checkpoint to tell.
+func (f *leftovers) giveUp(ctx context.Context, ids map[kafka.TopicPartition]kafka.TopicID) error {
+	if len(ids) == 0 {
+		return nil
 	}
 	got, err := f.coordinator.Fetch(ctx, f.cl, ids, false)
 	if err != nil {
 		return err
 	}
-	bounds, err := kafka.AskBounds(ctx, f.cl, tps)
+	bounds, err := kafka.AskBounds(ctx, f.cl, slices.Collect(maps.Keys(ids)))
 	if err != nil {
 		return err
 	}
-	for tp, id := range old {
+	for tp, id := range ids {
 		b := bounds[tp]
 		c, err := state.ParseCheckpoint(got[tp].Offset, got[tp].Metadata)
-		if b.Err != nil || got[tp].Err != nil || err != nil || c.TopicID != ids[tp].Short() || c.LowWater < b.Start {
+		if b.Err != nil || got[tp].Err != nil || err != nil || c.TopicID != id.Short() || c.LowWater < b.Start {
 			continue
 		}
-		if err := f.drop(tp, id); err != nil {
+		if err := f.drop(tp, f.partitionID(tp, id)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// old is what the store holds of this group's partitions and no lane or standby here has needed for long.
-func (f *leftovers) old(now time.Time) map[kafka.TopicPartition]state.PartitionID {
+// old is what the store holds and no lane or standby here has needed for long.
+func (f *leftovers) old(now time.Time) (old []state.PartitionID) {
 	store := f.store.opened.Load()
 	if store == nil {
 		return nil
@@ -91,22 +134,27 @@ func (f *leftovers) old(now time.Time) map[kafka.TopicPartition]state.PartitionI
 	for id := range f.since {
 		if _, ok := held[id]; !ok {
 			delete(f.since, id)
+			delete(f.gone, id)
 		}
 	}
-	out := map[kafka.TopicPartition]state.PartitionID{}
 	for id := range held {
-		tp := kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}
-		if id.Group != f.cfg.Group || f.routes[id.Topic] == nil || f.assigned.has(tp) || f.standbys.of(tp) != nil {
+		if f.needed(id) {
 			delete(f.since, id)
+			delete(f.gone, id)
 			continue
 		}
 		if since, ok := f.since[id]; !ok {
 			f.since[id] = now
 		} else if now.Sub(since) >= leftoverAfter {
-			out[tp] = id
+			old = append(old, id)
 		}
 	}
-	return out
+	return old
+}
+
+func (f *leftovers) needed(id state.PartitionID) bool {
+	tp := kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}
+	return id.Group == f.cfg.Group && (f.assigned.has(tp) || f.standbys.of(tp) != nil)
 }
 
 // drop empties a partition's part of the store, unless a lane has been given the partition meanwhile.

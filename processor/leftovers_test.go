@@ -9,7 +9,9 @@ import (
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // What the store holds of a partition that is elsewhere is given up after a while: not sooner, not what
@@ -57,6 +59,82 @@ func TestLeftovers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What the store holds of a topic that is not there any more is given up when brokers have said so for a while, whichever group had it; not when
+// they do not say. What a topic is there for is left alone, also where no route has it: offsets may expire, and then only the store knows.
+func TestLeftoversOfTopicsThatAreGone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		group string
+		topic string
+		id    byte // of the topic; 0: the one that it has
+		deny  error
+		back  bool // brokers say in between that it is there
+		after time.Duration
+		gone  bool
+	}{
+		{name: "deleted", group: "g", topic: "former", id: 1, after: goneAfter, gone: true},
+		{name: "deleted a while ago", group: "g", topic: "former", id: 1, after: goneAfter - time.Second},
+		{name: "deleted, of another group", group: "former", topic: "former", id: 1, after: goneAfter, gone: true},
+		{name: "made anew", group: "g", topic: testTopic, id: 1, after: goneAfter, gone: true},
+		{name: "made anew, of another group", group: "former", topic: "orders", id: 1, after: goneAfter, gone: true},
+		{name: "brokers say so now and then", group: "g", topic: "former", id: 1, back: true, after: goneAfter},
+		{name: "brokers do not say", group: "g", topic: "former", id: 1, deny: kerr.TopicAuthorizationFailed, after: goneAfter},
+		{name: "there, and of no route", group: "g", topic: "orders", after: goneAfter},
+		{name: "there, and of another group", group: "former", topic: testTopic, after: goneAfter},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			w.checkpoints(t, state.Checkpoint{Offset: -1}, nil)
+			id := state.PartitionID{Group: c.group, Topic: c.topic, TopicID: [16]byte{c.id}, Partition: 0}
+			if c.id == 0 {
+				id.TopicID = w.c.TopicInfo(c.topic).TopicID
+			}
+			part, err := l.store.Partition(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
+				t.Fatal(err)
+			}
+			var say error
+			w.c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				w.c.KeepControl()
+				if r := req.(*kmsg.MetadataRequest); say != nil && len(r.Topics) == 1 && *r.Topics[0].Topic == c.topic {
+					return noMetadata(r, say), nil, true
+				}
+				return nil, nil, false
+			})
+			f := newLeftovers(l.shared, nil, l.reader)
+			began := time.Now()
+			for _, at := range []time.Duration{0, leftoverAfter, leftoverAfter + goneAfter/2, leftoverAfter + c.after} {
+				if say = c.deny; c.back && at == leftoverAfter+goneAfter/2 {
+					say = kerr.LeaderNotAvailable
+				}
+				if err := f.sweep(t.Context(), began.Add(at)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, held := l.store.opened.Load().Positions()[id]; held == c.gone {
+				t.Errorf("the store still has it: %v", held)
+			}
+			if err := part.Commit(state.Position{Offset: 6}); c.gone != errors.Is(err, state.ErrEnded) {
+				t.Errorf("who held it writes: %v", err)
+			}
+		})
+	}
+}
+
+// noMetadata says of the topics of a request that brokers do not say.
+func noMetadata(r *kmsg.MetadataRequest, why error) *kmsg.MetadataResponse {
+	resp := r.ResponseKind().(*kmsg.MetadataResponse)
+	for _, asked := range r.Topics {
+		topic := kmsg.NewMetadataResponseTopic()
+		topic.Topic, topic.ErrorCode = asked.Topic, why.(*kerr.Error).Code
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp
 }
 
 // withParsers completes a checkpoint.

@@ -16,27 +16,8 @@ func (p *partition) publish(now int64, k *kit) {
 		Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition, Lane: k.n, Phase: p.phase,
 		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
-	err := errors.Join(p.err, p.loss)
-	if why := p.unread.Why(k.cfg.SessionTimeout); why != nil {
-		err = errors.Join(err, fmt.Errorf("cannot be read: %w", why))
-	}
-	if why := p.stall.why(k.cfg.SessionTimeout); why != "" {
-		err = errors.Join(err, errors.New(why))
-	}
-	if why := p.stats.why(); why != "" {
-		err = errors.Join(err, errors.New(why))
-	}
 	if p.live() {
 		s.CarryBehind = p.stats.behind.of(p.tp.Partition)
-	}
-	if s.CarryBehind != "" {
-		err = errors.Join(err, errors.New(s.CarryBehind))
-	}
-	if p.live() && p.Ahead() {
-		err = errors.Join(err, p.errAhead(now))
-	}
-	if err != nil {
-		s.Error = err.Error()
 	}
 	s.Reason = p.reason(k.store)
 	if s.Known = p.known; p.opened() {
@@ -61,14 +42,63 @@ func (p *partition) publish(now int64, k *kit) {
 		s.CaughtUp = 1
 		s.RestoreTime = p.liveAfter
 		s.CheckpointOverdue = p.writing.overdue()
-		if s.CheckpointOverdue > k.cfg.SessionTimeout && s.Error == "" {
-			s.Error = p.writing.why()
-		}
-		if waits := p.waits(s.Overdue > 0); waits > k.cfg.SessionTimeout && s.Error == "" {
-			s.Error = fmt.Sprintf("records are due and no turn has been answered for %v: look at the brokers and at the log", waits.Round(time.Second))
-		}
+	}
+	own, anywhere := troubleHere(p, k.cfg.SessionTimeout, s.Overdue > 0), troubleAnywhere(p, s, now)
+	if err := errors.Join(own, anywhere); err != nil {
+		s.Error, s.Anywhere = err.Error(), own == nil
 	}
 	p.picture.Store(s)
+}
+
+// troubleHere is what keeps a partition from its work, and may have to do with this replica: with its release, its configuration, its rights,
+// its machine, or what it reaches of the brokers. due: it has records that are due.
+func troubleHere(p *partition, lasting time.Duration, due bool) error {
+	var all []error
+	if p.err != nil && !isAnywhere(p.err) {
+		all = append(all, p.err)
+	}
+	if why := p.unread.Why(lasting); why != nil {
+		all = append(all, fmt.Errorf("cannot be read: %w", why))
+	}
+	if why := p.stall.why(lasting); why != "" {
+		all = append(all, errors.New(why))
+	}
+	if !p.live() {
+		return errors.Join(all...)
+	}
+	waits := p.waits(due)
+	if len(all) == 0 && p.writing.overdue() > lasting {
+		all = append(all, errors.New(p.writing.why()))
+	}
+	if len(all) == 0 && waits > lasting {
+		all = append(all, fmt.Errorf("records are due and no turn has been answered for %v: look at the brokers and at the log", waits.Round(time.Second)))
+	}
+	return errors.Join(all...)
+}
+
+// troubleAnywhere is what is wrong with a partition and would be on every replica: with its log, its checkpoint or the settings of its topic.
+func troubleAnywhere(p *partition, s *PartitionStats, now int64) error {
+	var all []error
+	if isAnywhere(p.err) {
+		all = append(all, p.err)
+	}
+	if p.loss != nil {
+		all = append(all, p.loss)
+	}
+	for _, why := range []string{p.stats.why(), s.CarryBehind} {
+		if why != "" {
+			all = append(all, errors.New(why))
+		}
+	}
+	if p.live() && p.Ahead() {
+		all = append(all, p.errAhead(now))
+	}
+	return errors.Join(all...)
+}
+
+// isAnywhere tells the errors that stop a partition on whichever replica has it.
+func isAnywhere(err error) bool {
+	return errors.Is(err, ErrForeignCheckpoint) || errors.Is(err, ErrLogTruncated) || errors.Is(err, ErrBeyondLog)
 }
 
 // reason is what keeps a partition from being live, or what it does without.

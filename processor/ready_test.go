@@ -2,12 +2,14 @@ package processor
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/state"
 )
 
 // pictureOf publishes what a lane has of the test's partition, and returns it.
@@ -70,5 +72,44 @@ func TestReasons(t *testing.T) {
 	p.phase = PhaseLive
 	if got := pictureOf(l); !strings.HasPrefix(got.Reason, "without the local store: the disk fails (no disk)") || got.Error != "" {
 		t.Errorf("got %q, %q", got.Reason, got.Error)
+	}
+}
+
+// What is wrong with a log, a checkpoint or a topic would be so on every replica, and keeps none from being ready; what may have to do
+// with this one does, also beside the former. All of it is said.
+func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		spoil    func(*partition)
+		anywhere bool
+	}{
+		{"the log has lost what was pending", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrLogTruncated) }, true},
+		{"the log has lost its end", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrBeyondLog) }, true},
+		{"the checkpoint is not ours", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrForeignCheckpoint) }, true},
+		{"another release reads the checkpoint", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", state.ErrUnknownVersion) }, false},
+		{"its coordinator refuses it", func(p *partition) { p.phase, p.err = PhaseStopped, errors.New("claim t/0: not allowed") }, false},
+		{"a topic that it needs takes nothing", func(p *partition) {
+			p.err = errHeld{"a record has to go to the dead letter topic d: it does not exist"}
+		}, false},
+		{"the log has lost what is still held", func(p *partition) { p.loss = ErrLogTruncated }, true},
+		{"the topic loses records", func(p *partition) { p.stats.trouble.Store(new("set retention.ms=-1")) }, true},
+		{"carrying is behind", func(p *partition) { p.stats.behind.set(p.tp.Partition, "older than three quarters") }, true},
+		{"the topic loses records, and it is held up", func(p *partition) {
+			p.stats.trouble.Store(new("set retention.ms=-1"))
+			p.err = errHeld{"no dead letter topic"}
+		}, false},
+		{"the topic loses records, and checkpoints are refused", func(p *partition) {
+			p.stats.trouble.Store(new("set retention.ms=-1"))
+			p.writing.behind, p.writing.err = time.Now().Add(-time.Hour), errors.New("not allowed")
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := testLane(t)
+			p := livePartition(t, l)
+			c.spoil(p)
+			if got := pictureOf(l); got.Error == "" || got.Anywhere != c.anywhere {
+				t.Errorf("on every replica: %v, want %v; said is %q", got.Anywhere, c.anywhere, got.Error)
+			}
+		})
 	}
 }

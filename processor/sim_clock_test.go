@@ -15,10 +15,10 @@ import (
 	"github.com/duewheel/duewheel/processor/clock"
 )
 
-// clockIsWrong reports whether a process says of its clock what it should, and is not ready.
+// clockIsWrong reports whether a process says of its clock what it should, and is ready, since it delivers by the brokers'.
 func (p *process) clockIsWrong(how string) bool {
 	ready, _ := p.p.Ready()
-	return !ready && strings.Contains(p.p.Stats().ClockTrouble, how)
+	return ready && strings.Contains(p.p.Stats().ClockTrouble, how)
 }
 
 // clockIsRight is the opposite.

@@ -72,6 +72,7 @@ type PartitionStats struct {
 	Lane      int
 	Phase     Phase
 	Error     string // why it is stopped or held up, and what to do; empty otherwise
+	Anywhere  bool   // all of Error would be so on every replica, so it keeps none from being ready
 	Reason    string // what a restore or catch-up is waiting for, or what a live one does without
 
 	Known        bool  // it has been opened: what is said below of its checkpoint, its log and what is pending is nothing otherwise

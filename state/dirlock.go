@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -30,7 +31,7 @@ func (l *dirLock) take() error {
 	}
 	lock, err := pebble.LockDirectory(l.dir, l.files)
 	if err != nil {
-		if pe := (*fs.PathError)(nil); !errors.As(err, &pe) {
+		if pe, number := (*fs.PathError)(nil), syscall.Errno(0); !errors.As(err, &pe) && (!errors.As(err, &number) || number == syscall.EAGAIN || number == syscall.EACCES) {
 			err = fmt.Errorf("%w: %w", ErrLocked, err)
 		}
 		return fmt.Errorf("open store %s: %w", l.dir, err)

@@ -10,7 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // keep is the seed of a child that opens a store, and keeps it until its input ends.
@@ -111,4 +114,15 @@ func TestDirectoryTakenAway(t *testing.T) {
 		must(t, s.Try())
 		must(t, s.Close())
 	})
+}
+
+// unlockable is a file system that gives no locks, as NFS without its lock service.
+type unlockable struct{ vfs.FS }
+
+func (unlockable) Lock(string) (io.Closer, error) { return nil, syscall.ENOLCK }
+
+func TestNoLocksIsNotInUse(t *testing.T) {
+	if _, err := Open(Options{Dir: "store", FS: unlockable{vfs.NewMem()}}); errors.Is(err, ErrLocked) || !errors.Is(err, syscall.ENOLCK) {
+		t.Errorf("opening says %v", err)
+	}
 }

@@ -35,7 +35,7 @@
 // # On disk
 //
 // All keys begin with a part number of 4 bytes. Part 0 is the database's own, the others are partitions, numbered as they
-// come and never used again while the database lives. All numbers are big-endian.
+// come and never used again while the database is open. All numbers are big-endian.
 //
 //	key                                            value
 //	0 (4)   'a'                                    "duewheel 5": the layout, this one

@@ -203,7 +203,7 @@ The exit code is 1 when something could not be measured; a goal that is missed i
 			}
 			o.Progress = cmd.ErrOrStderr()
 			results, err := bench.Scale(cmd.Context(), o)
-			return errors.Join(err, printBench(bench.Here(), results, asJSON, cmd.OutOrStdout()))
+			return errors.Join(unwell(err), printBench(bench.Here(), results, asJSON, cmd.OutOrStdout()))
 		},
 	}
 	p := cmd.Flags()
@@ -354,7 +354,15 @@ func runBench(ctx context.Context, measure func(context.Context, bench.Options) 
 		return err
 	}
 	results, err := measure(ctx, o)
-	return errors.Join(err, printBench(where, results, asJSON, stdout))
+	return errors.Join(unwell(err), printBench(where, results, asJSON, stdout))
+}
+
+// unwell is what was found to be wrong by a measurement; nil: nothing.
+func unwell(err error) error {
+	if err == nil {
+		return nil
+	}
+	return findings{err}
 }
 
 func printBench(where bench.Where, results []bench.Result, asJSON bool, stdout io.Writer) error {

@@ -88,7 +88,7 @@ func (c *crew) mourn(m *member) {
 	told, words := m.told, m.lastWords
 	c.mu.Unlock()
 	if !told {
-		c.fail(fmt.Errorf("replica %s has ended by itself: %w; the last that it said: %s", m.name, cmp.Or(m.Err(), errors.New("exit code 0")), words))
+		c.fail(findings{fmt.Errorf("replica %s has ended by itself: %w; the last that it said: %s", m.name, cmp.Or(m.Err(), errors.New("exit code 0")), words)})
 	}
 }
 

@@ -65,7 +65,7 @@ func (p *plan) err() error {
 	if p.refused.total == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s not replayed: %s", topics.Plural(p.refused.total, "dead letter"), &p.refused)
+	return findings{fmt.Errorf("%s not replayed: %s", topics.Plural(p.refused.total, "dead letter"), &p.refused)}
 }
 
 // plan reads everything that is chosen once. A dry run says of each what would become of it.

@@ -59,7 +59,7 @@ func (v *view) named(ctx context.Context, name string, patience time.Duration) (
 }
 
 // errUnknownID: nothing has an id.
-var errUnknownID = errors.New("unknown: nothing has the id")
+var errUnknownID error = findings{errors.New("unknown: nothing has the id")}
 
 // partitionsOfHandle are those that a handle may mean: it does not say in which topic.
 func (v *view) partitionsOfHandle(h topics.Handle) ([]partitionOf, error) {
@@ -114,7 +114,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 	}
 	switch {
 	case h.Offset >= b.High:
-		return nil, fmt.Errorf("unknown: the log of %s ends at offset %d, before %s", p, b.High, h)
+		return nil, findings{fmt.Errorf("unknown: the log of %s ends at offset %d, before %s", p, b.High, h)}
 	case h.Offset >= b.Stable:
 		return nil, fmt.Errorf("unknown yet: %s lies in or behind a transaction of its producer that is not committed", h)
 	}
@@ -143,7 +143,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 	}
 	one.fate, one.blind = fates[0], got.Blind() && v.asksOthers(one)
 	if is := v.handleOf(one); is.Due != h.Due && one.fate.Due > topics.AtOnce {
-		return nil, fmt.Errorf("the record at offset %d of %s is due at another time than %s says: its handle is %s", h.Offset, p, h, is)
+		return nil, findings{fmt.Errorf("the record at offset %d of %s is due at another time than %s says: its handle is %s", h.Offset, p, h, is)}
 	}
 	return one, v.fillBy(ctx, one)
 }

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -45,6 +48,32 @@ func TestLogIsReadable(t *testing.T) {
 		s.logger(&b).Info("partition is live", "after", 1500*time.Millisecond, "watermark", state.Key{Due: 7, Seq: 8}, "severity", topics.Warning)
 		if !want.MatchString(b.String()) {
 			t.Errorf("%s: got %s", format, b.String())
+		}
+	}
+}
+
+// With log.format json all that run says after the configuration was read is a line of JSON, its last words, too; and main prints nothing more. For
+// people that is as it is of other commands.
+func TestAllOfALogIsJSON(t *testing.T) {
+	file := writeFile(t, "file", "")
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: [127.0.0.1:1]}\ngroup: {id: g}\nstate: {dir: "+t.TempDir()+"}\nadmin: {listen: off}\nroutes:\n  - topic: delays\n    targets: {allow: [orders]}\n")
+	for _, wrong := range []string{"lanes=-1", "state.dir=" + file, "admin.listen=127.0.0.1:99999"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "-c", config, "-X", "log.format=json", "-X", wrong)
+		out, err := cmd.CombinedOutput()
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		for _, line := range lines {
+			var said struct{ Level, Msg, Error string }
+			if err := json.Unmarshal([]byte(line), &said); err != nil {
+				t.Errorf("%s: not JSON: %s", wrong, line)
+			} else if line == lines[len(lines)-1] && (said.Level != "ERROR" || said.Msg != "not started" || said.Error == "") {
+				t.Errorf("%s: the last words are %s", wrong, line)
+			}
+		}
+		if cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("%s: exit code %d, %v", wrong, cmd.ProcessState.ExitCode(), err)
+		}
+		if out, _ = exec.CommandContext(t.Context(), os.Args[0], "run", "-c", config, "-X", wrong).CombinedOutput(); !strings.HasPrefix(string(out), "duewheel: ") {
+			t.Errorf("%s, for people: %s", wrong, out)
 		}
 	}
 }

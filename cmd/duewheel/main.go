@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -26,7 +28,7 @@ func main() {
 	ctx, stop := untilSignal(context.Background(), signals, os.Exit)
 	err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	signal.Stop(signals)
-	if err != nil && !errors.Is(err, errShown) {
+	if err != nil && !errors.Is(err, errShown) && !errors.As(err, new(logged)) {
 		fmt.Fprintln(os.Stderr, "duewheel:", told(ctx, err))
 	}
 	stop()
@@ -51,6 +53,41 @@ func told(ctx context.Context, err error) error {
 
 // errShown ends a command with exit code 1 whose output has said everything already.
 var errShown = errors.New("the output says what is wrong")
+
+// logged is an error that the log has told of already.
+type logged struct{ error }
+
+func (l logged) Unwrap() error { return l.error }
+
+// lastWords is the log for what the process says as it ends; nil: that is for people.
+var lastWords atomic.Pointer[slog.Logger]
+
+// sayLast says why the process ends at once.
+func sayLast(what string) {
+	if log := lastWords.Load(); log != nil {
+		log.Error(what)
+		return
+	}
+	fmt.Fprintln(os.Stderr, "duewheel:", what)
+}
+
+// findings is an error of a command that could look, or do its work, and found that not all is well.
+type findings struct{ error }
+
+func (f findings) Unwrap() error { return f.error }
+
+// exitCode is how the process ends after an error: 1 for what was found, and 2 where it could not be told or done, by a mistake in the flags or
+// the configuration, by brokers that do not answer, or by a right that is missing.
+func exitCode(err error) int {
+	var found findings
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errShown), errors.As(err, &found):
+		return 1
+	}
+	return 2
+}
 
 // run is the whole program: main less what belongs to the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -85,7 +122,7 @@ func untilSignal(parent context.Context, signals chan os.Signal, exit func(code 
 				first = time.Now()
 				cancel(fmt.Errorf("signal %v", s))
 			case time.Since(first) >= oneStop:
-				fmt.Fprintf(os.Stderr, "duewheel: signal %v again: ending at once\n", s)
+				sayLast(fmt.Sprintf("signal %v again: ending at once", s))
 				exit(130)
 				return
 			}

@@ -35,7 +35,11 @@ when it is due, exactly once. It needs nothing but Kafka.
 
 Settings come from a YAML file (-c), the environment (DUEWHEEL_KAFKA_BROKERS ...)
 and flags, in rising order. -X and --command-config take the names of the Java
-client and of librdkafka, and ours.`,
+client and of librdkafka, and ours.
+
+The exit code is 0 when all is well, 1 when a command has found that it is not, and 2 when
+it could not tell or do what it was asked for: a mistake in flags or settings, brokers that
+do not answer, a right that is missing.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -112,9 +116,12 @@ func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
 	return nil
 }
 
+// logJSON is the log.format for programs.
+const logJSON = "json"
+
 func (s *settings) logger(w io.Writer) *slog.Logger {
 	o := &slog.HandlerOptions{Level: s.LogLevel, ReplaceAttr: asText}
-	if s.LogFormat == "json" {
+	if s.LogFormat == logJSON {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))

@@ -42,33 +42,53 @@ that takes over.`,
 }
 
 // runProcessor runs until ctx ends. loadErr is what was wrong with the settings so far: it is
-// reported together with what the processor has to say of them.
+// reported together with what the processor has to say of them. A log for programs has nothing else on its stream: what ends the process is a line of
+// it, and is not printed again.
 func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writer) error {
 	logger := s.logger(stderr)
+	if s.LogFormat != logJSON {
+		_, err := startProcessor(ctx, s, loadErr, logger)
+		return err
+	}
+	lastWords.Store(logger)
+	defer lastWords.Store(nil)
+	begun, err := startProcessor(ctx, s, loadErr, logger)
+	if err != nil && !begun {
+		logger.Error("not started", "error", err)
+	}
+	if err != nil {
+		return logged{err}
+	}
+	return nil
+}
+
+// startProcessor is runProcessor with a log. begun: that has begun, and so has said how it ended.
+func startProcessor(ctx context.Context, s settings, loadErr error, logger *slog.Logger) (begun bool, err error) {
 	registry := newRegistry()
 	config, configErr := s.processorConfig(logger)
 	opts, clientErr := s.clientOpts()
 	config.Client = append(opts, kgo.WithHooks(admin.NewClientMetrics(registry)))
 	// The first New is there for its judgement: nothing is written to disk before the settings are good.
-	_, err := processor.New(config)
+	_, err = processor.New(config)
 	if err := joinLines(loadErr, clientErr, configErr, err); err != nil {
-		return err
+		return false, err
 	}
 	setting.Fill(&config)
 	dir, lock, err := claimStateDir(config.StateDir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer lock.Close()
+	above := config.StateDir
 	config.StateDir = dir
 	p, err := processor.New(config)
 	if err != nil {
-		return err
+		return false, err
 	}
 	registry.MustRegister(admin.NewCollector(p.Stats, time.Now))
 	listener, err := listenAdmin(string(s.AdminListen), logger)
 	if err != nil {
-		return fmt.Errorf("admin.listen: %w", err)
+		return false, fmt.Errorf("admin.listen: %w", err)
 	}
 	limitMemory(config.MemoryBudget, availableMemory(), logger)
 	processor.Parallelize()
@@ -78,9 +98,12 @@ func runProcessor(ctx context.Context, s settings, loadErr error, stderr io.Writ
 	}
 	logger.Info("starting", "version", version(), "group", s.Group, "state", dir, "admin", at)
 	defer context.AfterFunc(ctx, func() { logger.Info("stopping", "why", context.Cause(ctx)) })()
+	tidying, stopTidying := context.WithCancel(ctx)
+	defer stopTidying()
+	go tidyStateDir(tidying, above, dir, logger) // not waited for: a disk that hangs must not keep the process from its end
 	err = serveAndRun(ctx, p, listener, registry, func(ctx context.Context) { warnOfTopics(ctx, s, opts, logger) })
 	sayStopped(ctx, logger, err)
-	return err
+	return true, err
 }
 
 // sayStopped writes the last line of the log. What the command returns is for the person who has started

@@ -1,18 +1,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/duewheel/duewheel/state"
 )
 
 // maxProcesses is how many processes of one host may share a state directory.
@@ -33,16 +38,101 @@ func claimStateDir(dir string) (string, io.Closer, error) {
 	for n := range maxProcesses {
 		path := filepath.Join(dir, strconv.Itoa(n))
 		lock, err := vfs.Default.Lock(path + ".lock")
-		var pathError *fs.PathError
 		switch {
 		case err == nil:
 			return path, lock, nil
-		case errors.As(err, &pathError):
+		case !isInUse(err):
 			return unlocked(dir, err)
 		}
 	}
 	return "", nil, fmt.Errorf("state.dir: all of %s/0 to %d are in use", dir, maxProcesses-1)
 }
+
+// isInUse tells that another process has a lock, or this one, from a file that cannot be made or locked.
+func isInUse(err error) bool {
+	var file *fs.PathError
+	var number syscall.Errno
+	return !errors.As(err, &file) && (!errors.As(err, &number) || number == syscall.EAGAIN || number == syscall.EACCES)
+}
+
+const (
+	// unusedAfter is for how long no process has used a store that is removed: a replica that is down for longer reads the log again.
+	unusedAfter = 30 * 24 * time.Hour
+	// lookEvery is how often it is looked for such stores, and how often those that are used are marked as that.
+	lookEvery = time.Hour
+)
+
+// tidyStateDir removes stores beside a process's own that no process has used for long, until ctx ends: without it those of processes that
+// there are no more would lie there for ever.
+func tidyStateDir(ctx context.Context, dir, own string, log *slog.Logger) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		now := time.Now()
+		_ = os.Chtimes(own+".lock", now, now) // there may be no lock, nor a disk that works
+		removeUnused(ctx, dir, own, now, log)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func removeUnused(ctx context.Context, dir, own string, now time.Time, log *slog.Logger) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if n, err := strconv.Atoi(e.Name()); err != nil || strconv.Itoa(n) != e.Name() || n < 0 || n >= maxProcesses || !e.IsDir() || path == own || ctx.Err() != nil {
+			continue
+		}
+		unused := now.Sub(lastUsed(path))
+		if lock, err := os.Stat(path + ".lock"); err == nil {
+			unused = min(unused, now.Sub(lock.ModTime()))
+		}
+		if unused < unusedAfter {
+			continue
+		}
+		bytes, err := removeStore(path, now)
+		switch {
+		case err == nil && bytes > 0:
+			log.Info("a store was removed that no process has used for long; one that needs what it held reads the log", "dir", path, "days", int(unused.Hours()/24), "bytes", bytes)
+		case err != nil && !errors.Is(err, errInUse) && !errors.Is(err, state.ErrLocked):
+			log.Warn("a store that no process has used for long cannot be removed", "dir", path, "error", err)
+		}
+	}
+}
+
+var errInUse = errors.New("in use")
+
+// removeStore removes a store under the lock of its number, by which no other process can come to have it meanwhile.
+func removeStore(path string, now time.Time) (bytes int64, err error) {
+	lock, err := vfs.Default.Lock(path + ".lock")
+	if err != nil {
+		return 0, errInUse
+	}
+	defer lock.Close()
+	if now.Sub(lastUsed(path)) < unusedAfter {
+		return 0, errInUse // it was, since it was looked at
+	}
+	return state.RemoveDir(path)
+}
+
+// lastUsed is when a store was written to or opened; now, if there is none.
+func lastUsed(path string) (at time.Time) {
+	files, _ := os.ReadDir(path)
+	if !slices.ContainsFunc(files, isMarker) {
+		return time.Now()
+	}
+	for _, f := range files {
+		if info, err := f.Info(); err == nil && info.ModTime().After(at) {
+			at = info.ModTime()
+		}
+	}
+	return at
+}
+
+// isMarker tells the file by which a store is known.
+func isMarker(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), "marker.manifest.") }
 
 // makePrivate makes a directory when it is not there: for this user alone, since payloads lie in it. Those above it are as usual.
 func makePrivate(dir string) error {
@@ -57,7 +147,7 @@ func outsideStores(dir string) error {
 	at, err := filepath.Abs(dir)
 	for parent := ""; err == nil && at != parent; at, parent = filepath.Dir(at), at {
 		files, _ := os.ReadDir(at) // one that is not there yet, or may not be read, is no store of ours
-		if slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), "marker.manifest.") }) {
+		if slices.ContainsFunc(files, isMarker) {
 			return fmt.Errorf("state.dir %s is, or lies in, the store %s of one process: name a directory of its own, or the one above that", dir, at)
 		}
 	}
@@ -73,6 +163,10 @@ var diskErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.
 func unlocked(dir string, err error) (string, io.Closer, error) {
 	if slices.ContainsFunc(diskErrors, func(e error) bool { return errors.Is(err, e) }) {
 		return filepath.Join(dir, "0"), io.NopCloser(nil), nil
+	}
+	if slices.ContainsFunc([]error{syscall.ENOLCK, syscall.ENOSYS, syscall.EOPNOTSUPP}, func(e error) bool { return errors.Is(err, e) }) {
+		return "", nil, fmt.Errorf("state.dir %s: its file system gives no locks (%w), by which processes keep off each other's stores. It is a network's, mostly, whose lock service does not answer: "+
+			"name a directory on a local disk, since it holds nothing but a cache; or have rpc.statd and lockd run, or mount NFS with local_lock=all where this host alone uses it", dir, err)
 	}
 	return "", nil, fmt.Errorf("state.dir %s cannot be used: %w", dir, err)
 }

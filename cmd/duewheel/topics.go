@@ -44,7 +44,7 @@ each delay topic, or what of them comes within 3 s, whether one id with one key 
 two partitions, and whether a record comes to a retry topic again without its
 delay-attempt. Every finding comes with what mends it, and a note, of what is not wrong,
 with what does without it. The exit code is 1 when records are lost or stuck as things
-are, 0 when there are warnings and notes only.`,
+are, 0 when there are warnings and notes only, and 2 when it could not be asked.`,
 		Example: "  duewheel topics check -c duewheel.yaml",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

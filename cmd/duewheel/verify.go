@@ -39,9 +39,6 @@ type verifying struct {
 	listen      string
 }
 
-// undecided is the exit code where it cannot be told whether all is well.
-const undecided = 2
-
 // verifyPort is where the metrics of `duewheel verify --watch` are: not where those of a processor are.
 const verifyPort = admin.DefaultPort + 1
 
@@ -66,19 +63,12 @@ With --watch it goes on until it is stopped, prints what it finds as it finds it
 			"  duewheel verify -c duewheel.yaml --watch --listen :9465",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &exitError{undecided, fmt.Errorf("verify takes no arguments, and %q was given", args[0])}
+				return fmt.Errorf("verify takes no arguments, and %q was given", args[0])
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := askToLook(o.run(cmd, f))
-			if err != nil && !errors.Is(err, errShown) {
-				err = &exitError{undecided, err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return askToLook(o.run(cmd, f)) },
 	}
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &exitError{undecided, flagError(cmd, err)} })
 	p := cmd.Flags()
 	p.SortFlags = false
 	p.StringVar(&o.from, "from", "", "only requests written at or after this `time`, in any form that delay-until takes, or so long ago, such as 1h or 2d")
@@ -106,26 +96,6 @@ func askToLook(err error) error {
 		return askForGroup(err, d.Group)
 	}
 	return askFor("Read", err, d.Topic)
-}
-
-// exitError ends the process with a code of its own.
-type exitError struct {
-	code int
-	error
-}
-
-func (e *exitError) Unwrap() error { return e.error }
-
-// exitCode is how the process ends after an error.
-func exitCode(err error) int {
-	var with *exitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &with):
-		return with.code
-	}
-	return 1
 }
 
 // config reads flags and settings. The error names everything that is wrong with them.

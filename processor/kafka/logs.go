@@ -42,6 +42,29 @@ func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[To
 	return ids, err
 }
 
+// FindTopics asks for the id of each topic: none (zero) for one of which brokers say that it is not there. It leaves out those of which they do not say.
+func FindTopics(ctx context.Context, cl *kgo.Client, topics []string) (map[string]TopicID, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	for _, name := range topics {
+		topic := kmsg.NewMetadataRequestTopic()
+		topic.Topic = kmsg.StringPtr(name)
+		req.Topics = append(req.Topics, topic)
+	}
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, fmt.Errorf("metadata: %w", err)
+	}
+	found := map[string]TopicID{}
+	for _, t := range resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); t.Topic != nil && errors.Is(err, kerr.UnknownTopicOrPartition) {
+			found[*t.Topic] = TopicID{}
+		} else if t.Topic != nil && err == nil && t.TopicID != [16]byte{} {
+			found[*t.Topic] = t.TopicID
+		}
+	}
+	return found, nil
+}
+
 // Bounds is where the log of one partition begins and ends.
 type Bounds struct {
 	Start  int64     // the offset of the first record that is kept

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// makeStore makes the store of a number, which was last used so long ago.
+func makeStore(t *testing.T, dir, number string, ago time.Duration) string {
+	t.Helper()
+	path := filepath.Join(dir, number)
+	s, err := state.Open(state.Options{Dir: path, MemoryBudget: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), os.WriteFile(path+".lock", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	age(t, path, ago)
+	return path
+}
+
+// age makes the files of a store, and its lock, so old.
+func age(t *testing.T, path string, ago time.Duration) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(path, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-ago)
+	for _, f := range append(files, path+".lock") {
+		if err := os.Chtimes(f, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A store that no process has used for long is removed, and the log says how large it was; what is used, or was of late, is not, nor what is no store.
+func TestRemoveUnusedStores(t *testing.T) {
+	const long = unusedAfter + time.Hour
+	dir := t.TempDir()
+	own, lock, err := claimStateDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	makeStore(t, dir, "0", 0)
+	used, unused, late := makeStore(t, dir, "1", long), makeStore(t, dir, "2", long), makeStore(t, dir, "3", unusedAfter-time.Hour)
+	s, err := state.Open(state.Options{Dir: used, MemoryBudget: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	age(t, used, long)
+	age(t, own, long)
+	marked := makeStore(t, dir, "4", long)
+	if err := os.Chtimes(marked+".lock", time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	photos := filepath.Join(dir, "5")
+	named := makeStore(t, dir, "mine", long)
+	if err := errors.Join(os.Mkdir(photos, 0o700), os.WriteFile(filepath.Join(photos, "a.jpg"), nil, 0o600), os.WriteFile(photos+".lock", nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	age(t, photos, long)
+
+	var log bytes.Buffer
+	logger := (&settings{}).logger(&log)
+	removeUnused(t.Context(), dir, own, time.Now(), logger)
+	for _, path := range []string{own, used, late, marked, photos, named} {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("%s was removed", path)
+		}
+	}
+	if _, err := os.Stat(unused); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is there: %v", unused, err)
+	}
+	if said := log.String(); !strings.Contains(said, "level=INFO msg=\"a store was removed that no process has used for long") || !strings.Contains(said, "dir="+unused+" days=30 bytes=") || strings.Contains(said, "bytes=0\n") {
+		t.Errorf("the log says\n%s", said)
+	}
+	if strings.Contains(log.String(), "WARN") {
+		t.Errorf("the log warns of what is in use:\n%s", log.String())
+	}
+	if _, err := s.Partition(state.PartitionID{Group: "g", Topic: "t"}); err != nil {
+		t.Errorf("the store that is in use: %v", err)
+	}
+}
+
+// A store is not removed while a process has its number, whatever its files look like.
+func TestRemoveUnusedLeavesWhatIsClaimed(t *testing.T) {
+	dir := t.TempDir()
+	makeStore(t, dir, "0", unusedAfter+time.Hour)
+	path, lock, err := claimStateDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	age(t, path, unusedAfter+time.Hour)
+	logger := (&settings{}).logger(t.Output())
+	removeUnused(t.Context(), dir, filepath.Join(dir, "1"), time.Now(), logger)
+	if _, err := os.Stat(path); err != nil {
+		t.Error("it was removed")
+	}
+	lock.Close()
+	removeUnused(t.Context(), dir, filepath.Join(dir, "1"), time.Now(), logger)
+	if _, err := os.Stat(path); err == nil {
+		t.Error("it is there after that")
+	}
+}
+
+// A process marks its own store as used, however little is written there.
+func TestOwnStoreIsMarkedAsUsed(t *testing.T) {
+	dir := t.TempDir()
+	path := makeStore(t, dir, "0", unusedAfter+time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tidyStateDir(ctx, dir, path, (&settings{}).logger(t.Output()))
+	}()
+	for marked := false; !marked; time.Sleep(time.Millisecond) {
+		info, err := os.Stat(path + ".lock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		marked = time.Since(info.ModTime()) < time.Hour
+	}
+	cancel()
+	<-ended
+}
+
+// A file system without locks is told from a directory that is in use, and it is said what to do.
+func TestStateDirWithoutLocks(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.EAGAIN: true, syscall.EACCES: true, errors.New("lock held by current process"): true,
+		syscall.ENOLCK: false, syscall.EOPNOTSUPP: false, syscall.EIO: false, &fs.PathError{Op: "open", Path: "0.lock", Err: syscall.EACCES}: false,
+	} {
+		if got := isInUse(err); got != want {
+			t.Errorf("%v: in use %v, want %v", err, got, want)
+		}
+	}
+	_, _, err := unlocked("/nfs/duewheel", syscall.ENOLCK)
+	if !errors.Is(err, syscall.ENOLCK) || !strings.HasPrefix(err.Error(), "state.dir /nfs/duewheel: its file system gives no locks (") || !strings.Contains(err.Error(), "name a directory on a local disk") {
+		t.Errorf("it is said: %v", err)
+	}
+}

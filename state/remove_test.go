@@ -1,0 +1,78 @@
+package state
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Remove takes a part away with all that it holds, and leaves others alone, also that of a topic of the same name that was made anew.
+func TestRemove(t *testing.T) {
+	files := vfs.NewMem()
+	s := openStore(t, Options{FS: files})
+	p, other := openPartition(t, s, orders(0)), openPartition(t, s, orders(1))
+	for _, part := range []*Partition{p, other} {
+		value := make([]byte, 10_000)
+		rand.NewChaCha8([32]byte{1}).Read(value) // zeros would be compressed to nothing
+		must(t, part.Put(Key{Due: 7, Seq: 1}, value))
+		must(t, part.Commit(Position{Offset: 2, Resume: 2}))
+	}
+	must(t, s.Flush())
+	former := orders(0)
+	former.TopicID = [16]byte{9}
+	if bytes, err := s.Remove(former); bytes != 0 || err != nil {
+		t.Errorf("of another topic id: %d bytes, %v", bytes, err)
+	}
+	if n := len(s.Positions()); n != 2 {
+		t.Fatalf("%d parts, want 2", n)
+	}
+	bytes, err := s.Remove(orders(0))
+	if err != nil || bytes < 10_000 {
+		t.Errorf("%d bytes, %v", bytes, err)
+	}
+	if err := p.Commit(Position{Offset: 3}); !errors.Is(err, ErrEnded) {
+		t.Errorf("who held it writes: %v", err)
+	}
+	must(t, s.Close())
+	s = openStore(t, Options{FS: files})
+	if held := s.Positions(); len(held) != 1 || held[orders(1)].Offset != 2 {
+		t.Errorf("opened again it has %v", held)
+	}
+	p, other = openPartition(t, s, orders(0)), openPartition(t, s, orders(1))
+	if _, ok := p.Position(); ok || len(keys(t, p, Key{})) != 0 || len(keys(t, other, Key{})) != 1 {
+		t.Error("what was removed is there again, or another part is not")
+	}
+}
+
+// A directory is removed with what pebble has made in it, never while a store is open there, and what else lies in it is left.
+func TestRemoveDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "0")
+	s, err := Open(Options{Dir: dir, MemoryBudget: 8 << 20})
+	must(t, err)
+	p := openPartition(t, s, orders(0))
+	must(t, p.Put(Key{Due: 7, Seq: 1}, make([]byte, 1000)))
+	must(t, p.Commit(Position{Offset: 2, Resume: 2}))
+	if _, err := RemoveDir(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("while it is open: %v", err)
+	}
+	must(t, s.Close())
+	notes := filepath.Join(dir, "notes.txt")
+	must(t, os.WriteFile(notes, nil, 0o600))
+	if bytes, err := RemoveDir(dir); err != nil || bytes < 500 {
+		t.Errorf("%d bytes, %v", bytes, err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 || files[0].Name() != "notes.txt" {
+		t.Errorf("what is left: %v, %v", files, err)
+	}
+	must(t, os.Remove(notes))
+	if _, err := RemoveDir(dir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is there: %v", err)
+	}
+}
