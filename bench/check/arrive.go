@@ -199,7 +199,7 @@ func (c judging) judgeDelivered(src *source, s *slot, offset int64, a arrival) {
 		return
 	}
 	if !s.is(mayDeliver) {
-		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and %s", c.places.name(a.at), c.promise(s))
+		c.fault(BadDelivered, src.name(offset), a.record, "seen at %s, and %s", c.places.name(a.at), promised(c.Checker, s))
 		return
 	}
 	if wrong := c.differences(src.route, s, a); len(wrong) > 0 {
@@ -304,7 +304,7 @@ func (c judging) judgeDead(src *source, s *slot, offset int64, a arrival) {
 		return
 	}
 	if !s.is(mayDie) {
-		c.fault(GoodDeadLettered, src.name(offset), a.record, "seen at %s with code %s, and %s", c.places.name(a.at), a.code, c.promise(s))
+		c.fault(GoodDeadLettered, src.name(offset), a.record, "seen at %s with code %s, and %s", c.places.name(a.at), a.code, promised(c.Checker, s))
 		return
 	}
 	var wrong []string

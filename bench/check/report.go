@@ -132,8 +132,8 @@ func (e *ending) says(s *slot) string {
 	return fmt.Sprintf("due %d (%s), should be %s", s.due, time.UnixMilli(s.due).UTC().Format(time.RFC3339Nano), what)
 }
 
-// promise tells what should have become of a request that has met with another end.
-func (c *Checker) promise(s *slot) string {
+// promised tells what should have become of a request that has met with another end.
+func promised(c *Checker, s *slot) string {
 	switch {
 	case s.is(mayDeliver):
 		return "should be delivered to " + c.targets.names[s.target]

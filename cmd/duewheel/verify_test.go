@@ -22,8 +22,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/duewheel/duewheel/bench/check"
-	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/verify"
 )
 
@@ -423,48 +421,6 @@ func TestVerifyMetricsAreDocumented(t *testing.T) {
 	for _, kind := range verify.Kinds() {
 		if !strings.Contains(section, "| "+kind+" |") {
 			t.Errorf("the kind %q is not documented", kind)
-		}
-	}
-}
-
-// What verify reads of a due time is what a processor reads.
-func TestVerifyReadsTheSameTimes(t *testing.T) {
-	all, err := topics.NewRoutes(topics.Route{Topic: "delays", Target: "orders", DeadLetter: "delays.dead"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	judge, err := check.New(check.Config{Routes: []check.Route{promised(all[0])}, Targets: []check.Target{{Topic: "orders"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	random := rand.New(rand.NewPCG(3, 4))
-	texts := map[string][]string{
-		"delay-until": {"1767225605", "1767225605.5", "1.767225605123E9", " 1767225605123 ", "1767225605123001", "2026-01-01T00:00:05.1234Z", "2026-01-01 01:00:05.123+01:00", "\x00\x00\x01\x9b\x76\xda\xcf\x83"},
-		"delay-for":   {"5", "300000", "5m", "1h30m", "1.5s", "2d", "1w", "1ns", "7us", "7µs", "-5m", "PT5M", "P1DT2H", "PT1.5S", "P1M", "P1Y", "P2W", "pt5m", "\x00\x00\x00\x00\x00\x04\x93\xe0"},
-	}
-	for range 300 {
-		texts["delay-for"] = append(texts["delay-for"], time.Duration(random.Int64N(int64(1000*time.Hour))).String(), fmt.Sprintf("%d.%03dh", random.IntN(100), random.IntN(1000)),
-			fmt.Sprintf("P%dM%dDT%d.%dS", random.IntN(30), random.IntN(99), random.IntN(99), random.IntN(999)), fmt.Sprintf("P%dY%dM", random.IntN(9), random.IntN(40)))
-		texts["delay-until"] = append(texts["delay-until"], time.UnixMicro(random.Int64N(4e15)+1e15).UTC().Format(time.RFC3339Nano), fmt.Sprint(random.Int64N(9e18)+1e11))
-	}
-	for name, values := range texts {
-		for _, text := range values {
-			written := noon
-			if random.IntN(2) == 0 {
-				written = time.Date(2024, time.Month(random.IntN(24)), 0, 12, 0, 0, 0, time.UTC) // the last day of a month
-			}
-			r := &kgo.Record{Topic: "delays", Timestamp: written, Headers: []kgo.RecordHeader{{Key: name, Value: []byte(text)}}}
-			q, refusal := all[0].Parser().Parse(r.Headers, topics.StampOf(r), 0, topics.Mark{})
-			e := judge.Expect(r)
-			if refusal != nil || e.Outcome != check.Deliver {
-				if (refusal != nil) != (e.Outcome == check.DeadLetter) {
-					t.Errorf("%s: %q is refused with %v, and verify expects %d", name, text, refusal, e.Outcome)
-				}
-				continue
-			}
-			if e.Due != q.Due {
-				t.Errorf("%s: %q is due at %d, and verify says %d", name, text, q.Due, e.Due)
-			}
 		}
 	}
 }
