@@ -70,4 +70,13 @@ func TestLaterPartWaitsForTheFirst(t *testing.T) {
 	equal(t, "parts that are tried", len(tn.tried), 0)
 	equal(t, "parts that are held up", len(tn.held), 2)
 	equal(t, "the first of them", tn.held[0].part, tn.parts[0])
+	for _, h := range tn.held {
+		(&turns{kit: tn.kit}).hold(h)
+	}
+	p := tn.parts[0].p
+	var sizes []int
+	for _, pt := range p.Repeated() {
+		sizes = append(sizes, len(pt.Items))
+	}
+	equals(t, "records that are tried again", sizes, []int{3, 1})
 }

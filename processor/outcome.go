@@ -148,6 +148,10 @@ func (ts *turns) hold(h heldPart) {
 		p.Repeat(first, 0)
 		return
 	}
+	if errors.Is(h.why, errBehind) {
+		p.Repeat(h.part.Part, 0)
+		return
+	}
 	p.Repeat(h.part.Part, ts.clock.Now()+heldPause.Milliseconds())
 	if errors.Is(h.why, errAsking) {
 		return

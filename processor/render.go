@@ -97,6 +97,9 @@ func (e errHeld) Error() string { return e.why }
 // to speak of.
 var errAsking = errors.New("a target is looked up again")
 
+// errBehind means that a part comes after one of its partition that is held up, and is tried when that is.
+var errBehind = errors.New("what comes before it is held up")
+
 // part renders every item of a part, or none: an errHeld, or errAsking. Then it says, too, how many there
 // are before the one that can go nowhere.
 func (r *renderer) part(ctx context.Context, pt *part, now int64) (before int, err error) {

@@ -131,7 +131,7 @@ func (t *turn) renderParts(ctx context.Context, parts []*part) {
 	t.render.parts, t.render.named = parts, false
 	for _, pt := range parts {
 		if len(pt.Items) > 0 && slices.ContainsFunc(t.held, func(h heldPart) bool { return h.part.p == pt.p }) {
-			t.held = append(t.held, heldPart{pt, 0, errAsking}) // it comes after what is held up
+			t.held = append(t.held, heldPart{pt, 0, errBehind})
 			continue
 		}
 		// What was taken was due by the lane's clock, or by one of the group before, even if the

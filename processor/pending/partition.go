@@ -118,7 +118,7 @@ func (p *Partition) Sight(seen Sighting) { p.order.sight(seen) }
 // Pending is how many records it holds that are not resolved.
 func (p *Partition) Pending() int64 { return p.order.pending() }
 
-// undecided counts the turns that have a part of a partition: two at most.
+// undecided counts the parts of a partition that turns have: two in a turn at most, and in two turns.
 type undecided struct{ turns int }
 
 // Begin takes note that a turn has a part of it, and End that the turn is decided.
@@ -126,7 +126,7 @@ func (u *undecided) Begin() { u.turns++ }
 
 func (u *undecided) End() { u.turns-- }
 
-// Undecided is in how many turns it has a part.
+// Undecided is how many parts of it turns have.
 func (u *undecided) Undecided() int { return u.turns }
 
 // Item is one record that a turn resolves. A turn has thousands of them, so what only few have lies elsewhere.
