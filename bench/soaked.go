@@ -166,7 +166,7 @@ func (s *Soaked) judgeStill() Verdict {
 		}
 		longest = max(longest, x.At-since)
 	}
-	return Verdict{Name: "deliveries", Held: longest <= stillMost.Seconds(), Says: fmt.Sprintf("none for %.0f s at most", longest)}
+	return Verdict{Name: "deliveries", Held: longest <= stillMost.Seconds(), Says: fmt.Sprintf("the longest time without one: %.0f s", longest)}
 }
 
 // written is how many offsets were written to a topic in a time before a sample.

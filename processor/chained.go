@@ -2,7 +2,8 @@ package processor
 
 import "slices"
 
-// chain has the checkpoint of a partition's second part say what the first one does, too.
+// chain passes Appended on to the later part of a partition, whose checkpoint alone is committed: without it a takeover would not look for the
+// records that the first part has appended.
 func (t *turn) chain() {
 	for _, pt := range t.joining {
 		for _, first := range t.tried {
@@ -13,7 +14,7 @@ func (t *turn) chain() {
 	}
 }
 
-// lasts are the last parts of all partitions that are tried: their checkpoints say what is done for each.
+// lasts returns the last part of each partition that is tried. Only its checkpoint is committed; it covers the parts before it.
 func (t *turn) lasts() []*part {
 	if len(t.joining) == 0 {
 		return t.tried

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -79,4 +80,18 @@ func TestLaterPartWaitsForTheFirst(t *testing.T) {
 		sizes = append(sizes, len(pt.Items))
 	}
 	equals(t, "records that are tried again", sizes, []int{3, 1})
+}
+
+// A partition of which a turn has two parts has one checkpoint to count.
+func TestCheckpointsAreCountedByPartition(t *testing.T) {
+	tn := chainedTurn(t, "")
+	other := &part{p: emptyPartition(tn.parts[0].p, 1), Part: &pending.Part{}}
+	tn.tried, tn.outcome = append(tn.tried, other), outcomeDone
+	tn.refused = map[*part]error{tn.tried[0]: kerr.UnknownServerError, tn.tried[1]: kerr.UnknownServerError}
+	before := tn.counters.checkpoints.snapshot()
+	tn.counters.checkpoint(tn)
+	after := tn.counters.checkpoints.snapshot()
+	for what, want := range map[string]int64{"written": 1, "refused": 1} {
+		equal(t, what, after[what]-before[what], want)
+	}
 }

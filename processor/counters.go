@@ -97,15 +97,15 @@ func (c *counters) turn(t *turn) {
 
 // checkpoint counts the checkpoints of a commit outside of transactions.
 func (c *counters) checkpoint(t *turn) {
-	n := len(t.lasts())
-	switch t.outcome {
-	case outcomeUnknown:
-		c.checkpoints.add("unknown", int64(n))
-	case outcomeAborted:
-		c.checkpoints.add("refused", int64(n))
-	case outcomeDone:
-		c.checkpoints.add("written", int64(n-len(t.refused)))
-		c.checkpoints.add("refused", int64(len(t.refused)))
+	for _, pt := range t.lasts() {
+		became := "written"
+		switch {
+		case t.outcome == outcomeUnknown:
+			became = "unknown"
+		case t.outcome == outcomeAborted || t.refused[pt] != nil:
+			became = "refused"
+		}
+		c.checkpoints.add(became, 1)
 	}
 }
 

@@ -161,7 +161,7 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 	return ceil(exact), true
 }
 
-// jacksonDuration is one in seconds, and not in ms: nobody else ends decimals with a zero.
+// jacksonDuration is a Duration in seconds as Jackson 2 writes it: no language ends the decimals of a floating point number with a zero.
 var jacksonDuration = regexp.MustCompile(`^[+-]?[0-9]+\.[0-9]{8}0$`)
 
 // longestMillis is 292 years. What is longer is no delay, and binary may then be little-endian.

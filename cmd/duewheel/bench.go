@@ -357,7 +357,7 @@ func runBench(ctx context.Context, measure func(context.Context, bench.Options) 
 	return errors.Join(unwell(err), printBench(where, results, asJSON, stdout))
 }
 
-// unwell is what was found to be wrong by a measurement; nil: nothing.
+// unwell makes a finding (exit code 1) of whatever kept a case from being measured, also of brokers that stopped answering.
 func unwell(err error) error {
 	if err == nil {
 		return nil

@@ -244,9 +244,9 @@ func (l *letters) at(ctx context.Context, all []span, p position) (*letter, erro
 	s := all[i]
 	if p.offset < s.from || p.offset >= s.end {
 		if s.from >= s.end {
-			return nil, fmt.Errorf("there is no dead letter at %s: the partition is empty", p)
+			return nil, findings{fmt.Errorf("there is no dead letter at %s: the partition is empty", p)}
 		}
-		return nil, fmt.Errorf("there is no dead letter at %s: the partition has offsets %d to %d", p, s.from, s.end-1)
+		return nil, findings{fmt.Errorf("there is no dead letter at %s: the partition has offsets %d to %d", p, s.from, s.end-1)}
 	}
 	var found *letter
 	s.from = p.offset
@@ -263,7 +263,7 @@ func (l *letters) at(ctx context.Context, all []span, p position) (*letter, erro
 		return nil, err
 	}
 	if found == nil {
-		return nil, fmt.Errorf("there is no dead letter at %s: no record of a committed transaction has that offset", p)
+		return nil, findings{fmt.Errorf("there is no dead letter at %s: no record of a committed transaction has that offset", p)}
 	}
 	return found, nil
 }

@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 // The exit code tells what was found from what could not be asked, in every command.
 func TestExitCodes(t *testing.T) {
@@ -18,14 +22,20 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"topics", "check", "-b", addr}, 2},
 		{[]string{"topics", "check", "-c", config, "--nothing"}, 2},
 		{[]string{"topics", "check", "-c", "nothing.yaml"}, 2},
-		{[]string{"topics", "check", "-c", config, "-b", nowhere, "-X", "kafka.dial_timeout=100ms"}, 2},
+		{[]string{"topics", "check", "-c", config, "-b", nowhere}, 2},
+		{[]string{"explain", "-H", "delay-for=5 minutes"}, 1},
+		{[]string{"explain", "-H", "delay-for"}, 2},
 		{[]string{"nothing"}, 2},
 		{[]string{"run", "-c", config, "-X", "lanes=-1"}, 2},
 		{[]string{"cancel", "nothing", "-c", config}, 2},
 		{[]string{"checkpoints", "reset", "-b", addr}, 2},
 	} {
-		if out, stderr, err := both(t, c.args...); exitCode(err) != c.want {
+		out, stderr, err := both(t, c.args...)
+		if exitCode(err) != c.want {
 			t.Errorf("%v: exit code %d (%v), want %d; printed %q and %q", c.args, exitCode(err), err, c.want, out, stderr)
+		}
+		if slices.Contains(c.args, nowhere) && (err == nil || !strings.Contains(err.Error(), nowhere)) {
+			t.Errorf("%v: it did not come to ask a broker: %v", c.args, err)
 		}
 	}
 }

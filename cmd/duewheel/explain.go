@@ -215,7 +215,7 @@ func (w *explainer) verdict() error {
 	q, err := w.parser.Parse(w.record.Headers, topics.StampOf(w.record), w.record.Offset, mark)
 	var refusal *topics.Refusal
 	if errors.As(err, &refusal) {
-		return fmt.Errorf("it would be dead-lettered: %w", refusal)
+		return findings{fmt.Errorf("it would be dead-lettered: %w", refusal)}
 	}
 	if err != nil {
 		return err
@@ -233,14 +233,14 @@ func (w *explainer) verdict() error {
 	w.where(&q)
 	if w.route == nil {
 		if refusal := new(topics.Route).Expired(&q, q.Due, w.now.UnixMilli()); refusal != nil {
-			return fmt.Errorf("it would be dead-lettered: %w", refusal)
+			return findings{fmt.Errorf("it would be dead-lettered: %w", refusal)}
 		}
 		w.line("allowed", "not known: no configuration (-c) has the route")
 		return nil
 	}
 	if refusal := refusedBy(w.route, &q, w.now.UnixMilli()); refusal != nil {
 		w.line("allowed", "no")
-		return fmt.Errorf("it would be dead-lettered: %w", refusal)
+		return findings{fmt.Errorf("it would be dead-lettered: %w", refusal)}
 	}
 	may := "yes"
 	if q.Due += w.route.Jitter.Milliseconds(); refusedBy(w.route, &q, w.now.UnixMilli()) != nil {

@@ -135,7 +135,7 @@ func (v *view) atHandleOf(ctx context.Context, p partitionOf, h topics.Handle, p
 		if h.Offset < got.Bounds.Start {
 			return nil, removed(p, one, h)
 		}
-		return nil, fmt.Errorf("unknown: no committed record has offset %d in %s: it is a marker, or its producer has aborted it, or it was compacted away", h.Offset, p)
+		return nil, findings{fmt.Errorf("unknown: no committed record has offset %d in %s: it is a marker, or its producer has aborted it, or it was compacted away", h.Offset, p)}
 	}
 	if len(fates) == 0 {
 		one.other = true // the fold has passed it over

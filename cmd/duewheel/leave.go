@@ -62,7 +62,7 @@ func leave(ctx context.Context, cl *kgo.Client, s settings, instances []string, 
 		}
 	}
 	if len(gone) == 0 {
-		return fmt.Errorf("group %s has no static member of %s; it has %s", s.Group, strings.Join(instances, ", "), orNone(there))
+		return findings{fmt.Errorf("group %s has no static member of %s; it has %s", s.Group, strings.Join(instances, ", "), orNone(there))}
 	}
 	for _, m := range gone {
 		if err := m.remove(ctx, cl, s.Group); err != nil {

@@ -51,7 +51,7 @@ func told(ctx context.Context, err error) error {
 	return err
 }
 
-// errShown ends a command with exit code 1 whose output has said everything already.
+// errShown ends a command with exit code 1, and prints nothing: the command's output has said already what is wrong.
 var errShown = errors.New("the output says what is wrong")
 
 // logged is an error that the log has told of already.

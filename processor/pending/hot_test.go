@@ -70,7 +70,7 @@ func TestMuchOfOneTargetHidesNothing(t *testing.T) {
 
 // When all numbers of targets are taken, further targets share them until nothing bears one any more; then they are given anew.
 func TestNumbersAreGivenAnew(t *testing.T) {
-	const many, turn = 2 * mostLines, 10
+	const many, turn = 2 * mostNumbers, 4000
 	l := testOwner(t)
 	r := testRoute(true)
 	r.Allow = []string{"*"}
@@ -95,11 +95,47 @@ func TestNumbersAreGivenAnew(t *testing.T) {
 	deliver(testNow)
 	come(many, many, ms(1))
 	deliver(ms(1))
-	equal(t, "numbers while records bear them", p.wheel.numbers.given, mostLines-1)
+	equal(t, "numbers while records bear them", p.wheel.numbers.given, mostNumbers-1)
 	deliver(ms(2))
 	equal(t, "numbers when nothing is left", p.wheel.numbers.given, 0)
-	come(0, 2*turn, ms(3))
-	come(0, 2*turn, ms(3))
+	come(0, turn/2, ms(3))
+	come(0, turn/2, ms(3))
 	deliver(ms(3))
 	equal(t, "pending", p.Pending(), 0)
+}
+
+// Of targets that share a time, none shares a line, however many others have been seen since something was pending always.
+func TestManyTargetsSeenShareNothing(t *testing.T) {
+	const seen, others, hot = 300, 200, 1000
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Allow = []string{"*"}
+	l.route = mustRoute(r)
+	p := l.live(t)
+	must(t, p.Load(testNow, l.room))
+	offset := int64(0)
+	come := func(target int, due int64) {
+		_, err := p.Accept(req(offset, due, "t"+strconv.Itoa(target)), testNow)
+		must(t, err)
+		offset++
+	}
+	come(0, ms(1000))
+	for target := range seen {
+		come(target, testNow)
+		l.happened(p.Take(testNow, nil, hot, anyBytes))
+	}
+	for range 3 * hot {
+		come(seen-1, ms(1))
+	}
+	for target := range others {
+		come(target, ms(2))
+	}
+	pt, found := p.Take(ms(2), nil, hot, anyBytes), 0
+	for i := range pt.Items {
+		if pt.Items[i].Key.Due == ms(2) {
+			found++
+		}
+	}
+	equal(t, "records of other targets in the first part", found, others)
+	must(t, Check(p))
 }

@@ -51,7 +51,7 @@ const (
 	maxChunk          = 1 << offBits
 	minChunk          = chunks.Least
 	storedBit     ref = 1 << 63
-	numberAt          = 55   // and the bits above, up to storedBit
+	numberAt          = 50   // and the bits above, up to storedBit: 13 of them
 	stretchMillis     = 2048 // the width of a stretch: a few dozen of them in a near window
 	lengthPrefix      = 4
 	initialOpen       = 16
@@ -63,7 +63,7 @@ func (r ref) chunk() uint32 {
 }
 
 // number is the number of its target; 0: it is not known.
-func (r ref) number() number { return number(r >> numberAt) }
+func (r ref) number() number { return number(r>>numberAt) % mostNumbers }
 
 // to says of a ref what the number of its target is.
 func (r ref) to(n number) ref { return r | ref(n)<<numberAt }

@@ -6,10 +6,10 @@ import (
 )
 
 // number is that of a target; 0 is of what goes nowhere, or where it is not known.
-type number uint8
+type number uint16
 
-// mostLines are so many that further targets share theirs.
-const mostLines = 256
+// mostNumbers are so many, with 0, that further targets share theirs.
+const mostNumbers = 1 << 13
 
 // numbers are those of the targets that a partition has seen, from 1 on. Refs bear them, so that records of which very many are due at once
 // go into lines without being looked at.
@@ -28,8 +28,8 @@ func (t *numbers) number(target []byte) number {
 	n, is := t.named[string(target)]
 	switch {
 	case is:
-	case t.given == mostLines-1:
-		n = number(1 + maphash.Bytes(lineSeed, target)%(mostLines-1))
+	case t.given == mostNumbers-1:
+		n = number(1 + maphash.Bytes(lineSeed, target)%(mostNumbers-1))
 	default:
 		if t.named == nil {
 			t.named = map[string]number{}

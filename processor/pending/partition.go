@@ -280,15 +280,16 @@ func (p *Partition) Take(now int64, items []Item, records int, bytes int64) *Par
 	return take(p, now, items, load{records: records, bytes: bytes, stubs: freeStubs})
 }
 
-// Beside is a partition of which a turn has a part already, that was taken when less was due.
+// Beside takes a second part of a partition for the turn that has its first one: what has become due since for targets other than the one with
+// most due, so that these do not wait for the next turn.
 type Beside struct{ *Partition }
 
-// May reports whether more is due than parts have taken, and of several targets.
+// May reports whether a second part can have something: more is due than the first part took, and it has seen several targets.
 func (p Beside) May() bool {
 	return !p.Ordered() && p.wheel.queued > 0 && p.wheel.numbers.given > 1
 }
 
-// Take is that of a partition, for what is due of other targets than the one of which most is.
+// Take is Partition.Take without the longest line.
 func (p Beside) Take(now int64, items []Item, records int, bytes int64) *Part {
 	if !p.live || p.again.any() || p.leaving || !p.May() {
 		return nil

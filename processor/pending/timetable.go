@@ -39,6 +39,8 @@ type timetable struct {
 }
 
 const (
+	// mostLines are so many that further targets share theirs.
+	mostLines = 256
 	// sortAtOnce is how many entries go from the wheel into lines for a part, at least.
 	sortAtOnce = 5000
 	// sortAhead is as many times what the part may take of records of which it is known where they go, and parseAhead of others, each of which
@@ -201,14 +203,16 @@ func (t *timetable) goesTo(due int64, run []byte) number {
 func (t *timetable) line(n number) *line {
 	if t.lines == nil {
 		nowhere := &line{}
-		t.lines, t.byTo = []*line{nowhere}, append(make([]*line, 0, mostLines), nowhere)
+		t.lines, t.byTo = []*line{nowhere}, []*line{nowhere}
 	}
-	if int(n) >= len(t.byTo) {
-		t.byTo = t.byTo[:int(n)+1]
+	if more := int(n) + 1 - len(t.byTo); more > 0 {
+		t.byTo = append(t.byTo, make([]*line, more)...)
 	}
-	if t.byTo[n] == nil {
+	if t.byTo[n] == nil && len(t.lines) < mostLines {
 		t.byTo[n] = &line{}
 		t.lines = append(t.lines, t.byTo[n])
+	} else if t.byTo[n] == nil {
+		t.byTo[n] = t.lines[1+int(n)%(mostLines-1)]
 	}
 	return t.byTo[n]
 }
@@ -216,7 +220,7 @@ func (t *timetable) line(n number) *line {
 // dropLines gives up all lines, which are empty. Where there are no numbers left, and no ref bears one, they are given anew.
 func dropLines(t *timetable) {
 	t.lines, t.byTo, t.order, t.loads = nil, nil, nil, nil
-	if t.numbers.given == mostLines-1 && t.Wheel.Len() == 0 {
+	if t.numbers.given == mostNumbers-1 && t.Wheel.Len() == 0 {
 		t.numbers = numbers{}
 	}
 }
@@ -317,7 +321,7 @@ func (t *timetable) count(e wheel.Entry, left *load) {
 
 // share takes from lines no less than an equal share of each, if it has as much: those that have least come first, and what they leave is shared
 // among the others (max-min fairness). Where there are more lines than records to take, those come first that wait longest. The first of all is
-// taken in any case, so that W moves.
+// taken in any case, so that W moves; not beside another part, which has seen to that: then the longest line is left out.
 func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.Entry {
 	first := t.firstLine()
 	for n := -1; left.left() && len(out) > n; {
