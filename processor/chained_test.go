@@ -52,7 +52,6 @@ func TestOneCheckpointForEachPartition(t *testing.T) {
 	equal(t, "parts that are tried", len(tn.tried), 2)
 	first, later := tn.tried[0], tn.tried[1]
 	first.To.Appended, later.To.Appended = true, false
-	tn.chain()
 	entries, err := tn.entries()
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("%d checkpoints (%v), want one", len(entries), err)

@@ -110,7 +110,6 @@ func (t *turn) run(ctx context.Context) {
 			o.part.To.Appended = true
 		}
 	}
-	t.chain()
 	switch {
 	case len(t.tried) == 0:
 	case t.cfg.Guarantee == AtLeastOnce:
@@ -191,6 +190,7 @@ func (t *turn) noteRefused(err error, counts func(error) bool) {
 }
 
 func (t *turn) entries() ([]kafka.Commit, error) {
+	t.chain()
 	lasts := t.lasts()
 	entries := make([]kafka.Commit, 0, len(lasts))
 	for _, pt := range lasts {

@@ -24,7 +24,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"topics", "check", "-c", "nothing.yaml"}, 2},
 		{[]string{"topics", "check", "-c", config, "-b", nowhere}, 2},
 		{[]string{"explain", "-H", "delay-for=5 minutes"}, 1},
-		{[]string{"explain", "-H", "delay-for"}, 2},
+		{[]string{"explain", "--nothing"}, 2},
 		{[]string{"nothing"}, 2},
 		{[]string{"run", "-c", config, "-X", "lanes=-1"}, 2},
 		{[]string{"cancel", "nothing", "-c", config}, 2},
