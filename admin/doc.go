@@ -10,8 +10,9 @@
 //	/metrics   what the processor has done and what waits, as Prometheus reads it
 //	/livez     does every lane's loop still step? 503 asks for a restart
 //	/healthz   the same
-//	/readyz    has it joined, and is every assigned partition live? 503 holds back a rolling update;
-//	           the body names each partition that is restoring or stopped, and why
+//	/readyz    has it joined, and does every assigned partition work, but for what would be so on
+//	           every replica? 503 holds back a rolling update; the body names each partition that
+//	           is not live or has trouble, and why
 //
 // Everything here may be called from several goroutines. Nothing is kept: every answer is made of a
 // fresh picture of the processor, and taking that picture never stops a lane. There is no

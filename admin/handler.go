@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,7 +99,7 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 		r.Ready, r.Reason = false, "stopping"
 	default:
 		if !r.Ready {
-			r.Reason = strings.Join(reasons(&stats, own), "; ")
+			r.Reason = strings.Join(reasons(&stats, own, h.Source.Alive()), "; ")
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -111,7 +112,10 @@ func (h *handler) ready(w http.ResponseWriter, _ *http.Request) {
 }
 
 // reasons are why a process is not ready, the widest first.
-func reasons(s *processor.Stats, partitions int) (why []string) {
+func reasons(s *processor.Stats, partitions int, alive bool) (why []string) {
+	if !alive {
+		why = append(why, "a lane has not taken a step for a while")
+	}
 	if len(s.Outside) > 0 {
 		why = append(why, "not in the group: "+strings.Join(s.Outside, "; "))
 	}
@@ -122,7 +126,12 @@ func reasons(s *processor.Stats, partitions int) (why []string) {
 	default:
 		why = append(why, fmt.Sprintf("%d partitions are not live, or held up", partitions))
 	}
-	if len(why) == 0 {
+	works := func(p processor.PartitionStats) bool { return p.Phase != processor.PhaseStopped }
+	switch {
+	case len(why) > 0:
+	case len(s.Partitions) > 0 && !slices.ContainsFunc(s.Partitions, works):
+		why = append(why, "all partitions that it has are stopped")
+	default:
 		why = append(why, "joining the group")
 	}
 	return why

@@ -63,13 +63,14 @@ func (s *shared) openUnlessOurs(id state.PartitionID) (*state.Partition, error) 
 	return s.store.Partition(id)
 }
 
-// removeUnlessOurs removes a part of the store, and returns how much room it took; nothing where a lane has the partition for this group.
-func (s *shared) removeUnlessOurs(id state.PartitionID) (bytes int64, err error) {
+// removeUnlessOurs removes a part of the store. The error is errNoStore when the store does not work, and when a lane here has been given the
+// partition meanwhile: then it is left alone.
+func (s *shared) removeUnlessOurs(id state.PartitionID) error {
 	s.assigned.mu.Lock()
 	defer s.assigned.mu.Unlock()
 	store := s.store.opened.Load()
 	if store == nil || id.Group == s.cfg.Group && s.assigned.hasLocked(kafka.TopicPartition{Topic: id.Topic, Partition: id.Partition}) {
-		return 0, errNoStore
+		return errNoStore
 	}
 	return store.Remove(id)
 }

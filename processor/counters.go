@@ -243,7 +243,7 @@ func (c *Config) sharedOut() time.Duration {
 
 // Ready reports whether every lane works and is in the group, and every assigned partition is live and not held
 // up, and lists the partitions that are not. What would be so on every replica
-// (PartitionStats.Anywhere) is listed, and keeps none from being ready: a rollout would wait for it for ever. A replica
+// (PartitionStats.Anywhere) is listed, and keeps none from being ready, unless all partitions are stopped: a rollout would wait for it for ever. A replica
 // without partitions is ready when it has been in the group for some time: it gets them at a second rebalance, when others have given them up.
 func (p *Processor) Ready() (bool, []PartitionStats) {
 	ready := p.Alive()
@@ -256,11 +256,15 @@ func (p *Processor) Ready() (bool, []PartitionStats) {
 		ready = ready && l.standing.Within(least)
 	}
 	var not []PartitionStats
+	stopped := 0
 	for _, s := range all {
+		if s.Phase == PhaseStopped {
+			stopped++
+		}
 		if s.Phase != PhaseLive || s.Error != "" {
 			not = append(not, s)
 			ready = ready && s.Anywhere
 		}
 	}
-	return ready, not
+	return ready && (stopped == 0 || stopped < len(all)), not
 }

@@ -46,7 +46,7 @@ func newLeftovers(sh *shared, standbys *standbys, cl *kgo.Client) *leftovers {
 func (f *leftovers) run(ctx context.Context) {
 	for wait.For(ctx, leftoverInterval) {
 		if err := f.sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			f.log.Debug("partitions that are elsewhere cannot be given up yet; trying again", "error", err)
+			f.log.Debug("partitions that are elsewhere, or whose topics are gone, cannot be given up yet; trying again", "error", err)
 		}
 	}
 }
@@ -65,6 +65,7 @@ func (f *leftovers) sweep(ctx context.Context, now time.Time) error {
 	}
 	found, err := kafka.FindTopics(ctx, f.cl, slices.Sorted(maps.Keys(topics)))
 	if err != nil {
+		clear(f.gone) // they do not say so any more
 		return err
 	}
 	elsewhere := map[kafka.TopicPartition]kafka.TopicID{}
@@ -90,7 +91,12 @@ func (f *leftovers) remove(id state.PartitionID, now time.Time) error {
 	if !ok || now.Sub(since) < goneAfter {
 		return nil
 	}
-	bytes, err := f.removeUnlessOurs(id)
+	store := f.store.opened.Load()
+	if store == nil {
+		return nil
+	}
+	bytes := store.Size(id) // which may take long, so nothing may wait for it
+	err := f.removeUnlessOurs(id)
 	if err == nil {
 		f.log.Info("the store gives up a partition of a topic that is not there any more", "group", id.Group, "topic", id.Topic, "partition", id.Partition, "bytes", bytes)
 	}
@@ -128,6 +134,7 @@ func (f *leftovers) giveUp(ctx context.Context, ids map[kafka.TopicPartition]kaf
 func (f *leftovers) old(now time.Time) (old []state.PartitionID) {
 	store := f.store.opened.Load()
 	if store == nil {
+		clear(f.gone)
 		return nil
 	}
 	held := store.Positions()

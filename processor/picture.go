@@ -45,7 +45,7 @@ func (p *partition) publish(now int64, k *kit) {
 	}
 	own, anywhere := troubleHere(p, k.cfg.SessionTimeout, s.Overdue > 0), troubleAnywhere(p, s, now)
 	if err := errors.Join(own, anywhere); err != nil {
-		s.Error, s.Anywhere = err.Error(), own == nil
+		s.Error, s.Anywhere = err.Error(), own == nil && (p.live() || p.phase == PhaseStopped)
 	}
 	p.picture.Store(s)
 }
@@ -96,10 +96,9 @@ func troubleAnywhere(p *partition, s *PartitionStats, now int64) error {
 	return errors.Join(all...)
 }
 
-// isAnywhere tells the errors that stop a partition on whichever replica has it.
-func isAnywhere(err error) bool {
-	return errors.Is(err, ErrForeignCheckpoint) || errors.Is(err, ErrLogTruncated) || errors.Is(err, ErrBeyondLog)
-}
+// isAnywhere tells the errors that stop a partition on whichever replica has it. What the log has lost the store of another replica may still hold,
+// and a checkpoint that is not ours may be that of a group, or of a cluster, that a new configuration has named.
+func isAnywhere(err error) bool { return errors.Is(err, ErrBeyondLog) }
 
 // reason is what keeps a partition from being live, or what it does without.
 func (p *partition) reason(store *storage) string {

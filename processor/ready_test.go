@@ -83,9 +83,9 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 		spoil    func(*partition)
 		anywhere bool
 	}{
-		{"the log has lost what was pending", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrLogTruncated) }, true},
+		{"the log has lost what was pending, and another replica's store may hold it", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrLogTruncated) }, false},
 		{"the log has lost its end", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrBeyondLog) }, true},
-		{"the checkpoint is not ours", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrForeignCheckpoint) }, true},
+		{"the checkpoint is not ours", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrForeignCheckpoint) }, false},
 		{"another release reads the checkpoint", func(p *partition) { p.phase, p.err = PhaseStopped, fmt.Errorf("%w: of t/0", state.ErrUnknownVersion) }, false},
 		{"its coordinator refuses it", func(p *partition) { p.phase, p.err = PhaseStopped, errors.New("claim t/0: not allowed") }, false},
 		{"a topic that it needs takes nothing", func(p *partition) {
@@ -93,6 +93,10 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 		}, false},
 		{"the log has lost what is still held", func(p *partition) { p.loss = ErrLogTruncated }, true},
 		{"the topic loses records", func(p *partition) { p.stats.trouble.Store(new("set retention.ms=-1")) }, true},
+		{"the topic loses records, and it catches up", func(p *partition) {
+			p.stats.trouble.Store(new("set retention.ms=-1"))
+			p.phase, p.logEnd = PhaseCatchUp, 80
+		}, false},
 		{"carrying is behind", func(p *partition) { p.stats.behind.set(p.tp.Partition, "older than three quarters") }, true},
 		{"the topic loses records, and it is held up", func(p *partition) {
 			p.stats.trouble.Store(new("set retention.ms=-1"))
@@ -111,5 +115,30 @@ func TestReadyWithWhatNoReplicaCanMend(t *testing.T) {
 				t.Errorf("on every replica: %v, want %v; said is %q", got.Anywhere, c.anywhere, got.Error)
 			}
 		})
+	}
+}
+
+// One partition that would be stopped anywhere keeps no replica from being ready; if all are, its group or its cluster may be the wrong one.
+func TestNotReadyWhenAllIsStopped(t *testing.T) {
+	l := testLane(t)
+	first := livePartition(t, l)
+	second := emptyPartition(first, 1)
+	p := &Processor{}
+	p.cfg = l.cfg
+	for _, of := range []*partition{first, second} {
+		p.assigned.remember(l.n, of.tp, of)
+		of.publish(testNow, &l.kit)
+	}
+	for i, c := range []struct {
+		stop  *partition
+		ready bool
+	}{{nil, true}, {first, true}, {second, false}} {
+		if c.stop != nil {
+			c.stop.phase, c.stop.err = PhaseStopped, fmt.Errorf("%w: of t/0", ErrBeyondLog)
+			c.stop.publish(testNow, &l.kit)
+		}
+		ready, rest := p.Ready()
+		equal(t, fmt.Sprint(i, " are stopped: ready"), ready, c.ready)
+		equal(t, "said of", len(rest), i)
 	}
 }

@@ -6,41 +6,54 @@ import (
 	"slices"
 )
 
-// Remove takes a partition's part of the store away, ends its handle, and returns how much room it took on the disk, about. What
-// is held of a topic of the same name and another id is left alone.
-func (s *Store) Remove(id PartitionID) (bytes int64, err error) {
+// Size is how much room a partition's part of the store takes on the disk, in bytes, about; 0 where that cannot be told. It reads the disk.
+func (s *Store) Size(id PartitionID) (bytes int64) {
+	s.mu.Lock()
+	sl := s.slots[id.name()]
+	s.mu.Unlock()
+	e := s.engine
+	if sl == nil || e.enter() != nil {
+		return 0
+	}
+	defer e.leave()
+	for _, p := range []part{sl.part, sl.part | countsBit, sl.part | idsBit} {
+		n, _ := e.db.EstimateDiskUsage(appendPart(nil, p), appendPart(nil, p+1))
+		bytes += int64(n)
+	}
+	return bytes
+}
+
+// Remove takes a partition's part of the store away, and ends its handle. What is held of a topic of the same name and another id is left alone.
+func (s *Store) Remove(id PartitionID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sl := s.slots[id.name()]
 	if sl == nil || sl.id != id {
-		return 0, nil
+		return nil
 	}
 	e := s.engine
 	if err := e.enter(); err != nil {
-		return 0, fmt.Errorf("remove %v: %w", id, err)
+		return fmt.Errorf("remove %v: %w", id, err)
 	}
 	defer e.leave()
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
-	for _, p := range []part{sl.part, sl.part | countsBit, sl.part | idsBit} {
-		n, _ := e.db.EstimateDiskUsage(appendPart(nil, p), appendPart(nil, p+1)) // for people to read
-		bytes += int64(n)
-	}
 	b := e.db.NewBatch()
 	defer b.Close()
 	if err := errors.Join(forget(b, sl.part), b.Delete(idKey(sl.part), nil)); err != nil {
-		return 0, fmt.Errorf("remove %v: %w", id, err)
+		return fmt.Errorf("remove %v: %w", id, err)
 	}
 	if err := e.apply(b); err != nil {
-		return 0, fmt.Errorf("remove %v: %w", id, err)
+		return fmt.Errorf("remove %v: %w", id, err)
 	}
 	sl.holder = nil
 	delete(s.slots, id.name())
-	return bytes, nil
+	return nil
 }
 
 // RemoveDir removes a store that is not open, and its directory when nothing else lies in it. It returns how large the files were. While another
-// process has the store the error is ErrLocked. One that opens it at the same time makes it anew: so whoever knows of such processes keeps them away.
+// process has the store the error is ErrLocked. A process that opens the store at the same time makes it anew, so the caller must keep others from
+// opening it (duewheel run holds the lock of its number).
 func RemoveDir(dir string) (bytes int64, err error) {
 	o, err := Options{Dir: dir}.withDefaults()
 	if err != nil {

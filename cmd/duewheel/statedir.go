@@ -60,6 +60,9 @@ const (
 	unusedAfter = 30 * 24 * time.Hour
 	// lookEvery is how often it is looked for such stores, and how often those that are used are marked as that.
 	lookEvery = time.Hour
+	// unusedAgain is for how long a process has to have seen that before it removes one: those that were stopped for long, with their machine
+	// or with a clock that was wrong, have time to take theirs.
+	unusedAgain = 24 * time.Hour
 )
 
 // tidyStateDir removes stores beside a process's own that no process has used for long, until ctx ends: without it those of processes that
@@ -67,10 +70,11 @@ const (
 func tidyStateDir(ctx context.Context, dir, own string, log *slog.Logger) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	since := map[string]time.Time{}
 	for ctx.Err() == nil {
 		now := time.Now()
 		_ = os.Chtimes(own+".lock", now, now) // there may be no lock, nor a disk that works
-		removeUnused(ctx, dir, own, now, log)
+		removeUnused(ctx, dir, own, now, since, log)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -78,7 +82,8 @@ func tidyStateDir(ctx context.Context, dir, own string, log *slog.Logger) {
 	}
 }
 
-func removeUnused(ctx context.Context, dir, own string, now time.Time, log *slog.Logger) {
+// removeUnused is one look. Since is when each store was first seen to be unused, by this process.
+func removeUnused(ctx context.Context, dir, own string, now time.Time, since map[string]time.Time, log *slog.Logger) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -90,6 +95,13 @@ func removeUnused(ctx context.Context, dir, own string, now time.Time, log *slog
 			unused = min(unused, now.Sub(lock.ModTime()))
 		}
 		if unused < unusedAfter {
+			delete(since, path)
+			continue
+		}
+		if _, seen := since[path]; !seen {
+			since[path] = now
+		}
+		if now.Sub(since[path]) < unusedAgain {
 			continue
 		}
 		bytes, err := removeStore(path, now)
@@ -117,14 +129,18 @@ func removeStore(path string, now time.Time) (bytes int64, err error) {
 	return state.RemoveDir(path)
 }
 
-// lastUsed is when a store was written to or opened; now, if there is none.
+// lastUsed is when a store was written to or opened; now, if there is none, or that cannot be told.
 func lastUsed(path string) (at time.Time) {
-	files, _ := os.ReadDir(path)
-	if !slices.ContainsFunc(files, isMarker) {
+	files, err := os.ReadDir(path)
+	if err != nil || !slices.ContainsFunc(files, isMarker) {
 		return time.Now()
 	}
 	for _, f := range files {
-		if info, err := f.Info(); err == nil && info.ModTime().After(at) {
+		info, err := f.Info()
+		if err != nil {
+			return time.Now()
+		}
+		if info.ModTime().After(at) {
 			at = info.ModTime()
 		}
 	}

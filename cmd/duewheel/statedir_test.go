@@ -76,7 +76,14 @@ func TestRemoveUnusedStores(t *testing.T) {
 
 	var log bytes.Buffer
 	logger := (&settings{}).logger(&log)
-	removeUnused(t.Context(), dir, own, time.Now(), logger)
+	since := map[string]time.Time{}
+	removeUnused(t.Context(), dir, own, time.Now(), since, logger)
+	removeUnused(t.Context(), dir, own, time.Now().Add(unusedAgain-time.Minute), since, logger)
+	if _, err := os.Stat(unused); err != nil {
+		t.Errorf("%s was removed before its process had a day to take it", unused)
+	}
+	age(t, late, unusedAfter-2*unusedAgain)
+	removeUnused(t.Context(), dir, own, time.Now().Add(unusedAgain), since, logger)
 	for _, path := range []string{own, used, late, marked, photos, named} {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("%s was removed", path)
@@ -85,7 +92,7 @@ func TestRemoveUnusedStores(t *testing.T) {
 	if _, err := os.Stat(unused); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s is there: %v", unused, err)
 	}
-	if said := log.String(); !strings.Contains(said, "level=INFO msg=\"a store was removed that no process has used for long") || !strings.Contains(said, "dir="+unused+" days=30 bytes=") || strings.Contains(said, "bytes=0\n") {
+	if said := log.String(); !strings.Contains(said, "level=INFO msg=\"a store was removed that no process has used for long") || !strings.Contains(said, "dir="+unused+" days=31 bytes=") || strings.Contains(said, "bytes=0\n") {
 		t.Errorf("the log says\n%s", said)
 	}
 	if strings.Contains(log.String(), "WARN") {
@@ -106,12 +113,13 @@ func TestRemoveUnusedLeavesWhatIsClaimed(t *testing.T) {
 	}
 	age(t, path, unusedAfter+time.Hour)
 	logger := (&settings{}).logger(t.Output())
-	removeUnused(t.Context(), dir, filepath.Join(dir, "1"), time.Now(), logger)
+	since := map[string]time.Time{path: time.Now().Add(-unusedAgain)}
+	removeUnused(t.Context(), dir, filepath.Join(dir, "1"), time.Now(), since, logger)
 	if _, err := os.Stat(path); err != nil {
 		t.Error("it was removed")
 	}
 	lock.Close()
-	removeUnused(t.Context(), dir, filepath.Join(dir, "1"), time.Now(), logger)
+	removeUnused(t.Context(), dir, filepath.Join(dir, "1"), time.Now(), since, logger)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("it is there after that")
 	}

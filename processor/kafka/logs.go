@@ -42,7 +42,8 @@ func TopicIDs(ctx context.Context, cl *kgo.Client, tps []TopicPartition) (map[To
 	return ids, err
 }
 
-// FindTopics asks for the id of each topic: none (zero) for one of which brokers say that it is not there. It leaves out those of which they do not say.
+// FindTopics returns the id of each topic, or the zero id where brokers say that the topic does not exist. Topics about which they do not answer
+// are left out.
 func FindTopics(ctx context.Context, cl *kgo.Client, topics []string) (map[string]TopicID, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, name := range topics {
