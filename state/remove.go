@@ -9,10 +9,9 @@ import (
 // Size is how much room a partition's part of the store takes on the disk, in bytes, about; 0 where that cannot be told. It reads the disk.
 func (s *Store) Size(id PartitionID) (bytes int64) {
 	s.mu.Lock()
-	sl := s.slots[id.name()]
+	sl, e := s.slots[id.name()], s.engine
 	s.mu.Unlock()
-	e := s.engine
-	if sl == nil || e.enter() != nil {
+	if sl == nil || sl.id != id || e.enter() != nil {
 		return 0
 	}
 	defer e.leave()
