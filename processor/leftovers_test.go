@@ -1,10 +1,14 @@
 package processor
 
 import (
+	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
@@ -124,6 +128,113 @@ func TestLeftoversOfTopicsThatAreGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// That a topic is gone has to be said without a break: brokers that cannot be asked, or a store that is away, begin it anew.
+func TestGoneIsSaidWithoutABreak(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		broken bool // brokers do not answer
+		away   bool // the store does not work
+		gone   bool
+	}{
+		{name: "each time", gone: true},
+		{name: "brokers could not be asked", broken: true},
+		{name: "the store was away", away: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, w := testCluster(t)
+			id := state.PartitionID{Group: "g", Topic: "former", TopicID: [16]byte{1}, Partition: 0}
+			part, err := l.store.Partition(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
+				t.Fatal(err)
+			}
+			silent := false
+			w.c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				w.c.KeepControl()
+				r := req.(*kmsg.MetadataRequest)
+				return nil, errors.New("no answer"), silent && len(r.Topics) == 1 && *r.Topics[0].Topic == id.Topic
+			})
+			f := newLeftovers(l.shared, nil, l.reader)
+			store, began := l.store.opened.Load(), time.Now()
+			for n, at := range []time.Duration{0, leftoverAfter, leftoverAfter + goneAfter/2, leftoverAfter + goneAfter} {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				if silent = c.broken && n == 2; silent {
+					cancel() // a client would go on asking
+				}
+				if l.store.opened.Store(store); c.away && n == 2 {
+					l.store.opened.Store(nil)
+				}
+				if err := f.sweep(ctx, began.Add(at)); (err != nil) != silent {
+					t.Fatalf("%v: %v", at, err)
+				}
+				cancel()
+			}
+			if _, held := store.Positions()[id]; held == c.gone {
+				t.Errorf("the store still has it: %v", held)
+			}
+		})
+	}
+}
+
+// How large it is what a store gives up is found out where neither lanes nor probes wait for it.
+func TestGivingUpHoldsNothingUp(t *testing.T) {
+	var hangs atomic.Bool
+	reached, resume := make(chan struct{}, 100), make(chan struct{})
+	l, _ := testCluster(t, func(cfg *Config) {
+		cfg.FS = errorfs.Wrap(cfg.FS, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if (op.Kind == errorfs.OpFileReadAt || op.Kind == errorfs.OpOpen) && strings.HasSuffix(op.Path, ".sst") && hangs.Load() {
+				reached <- struct{}{}
+				<-resume
+			}
+			return nil
+		}))
+	})
+	id := state.PartitionID{Group: "g", Topic: "former", TopicID: [16]byte{1}, Partition: 0}
+	for ; id.Partition < 2; id.Partition++ { // so that a table holds more than the one
+		part, err := l.store.Partition(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(part.Put(state.Key{Due: 1}, []byte("x")), part.Commit(state.Position{Offset: 5})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id.Partition = 0
+	if err := l.store.opened.Load().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	f := newLeftovers(l.shared, nil, l.reader)
+	now := time.Now()
+	f.gone[id] = now.Add(-goneAfter)
+	removed, looked := make(chan error, 1), make(chan struct{})
+	hangs.Store(true)
+	go func() { removed <- f.remove(id, now) }()
+	select {
+	case <-reached:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no table is read")
+	}
+	go func() {
+		defer close(looked)
+		l.assigned.remember(l.n, testTP, nil)
+		l.assigned.pictures()
+		l.store.hasRoom()
+	}()
+	select {
+	case <-looked:
+	case <-time.After(10 * time.Second):
+		t.Error("lanes and probes wait for the disk")
+	}
+	hangs.Store(false)
+	close(resume)
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	<-looked
 }
 
 // noMetadata says of the topics of a request that brokers do not say.
