@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,17 +83,21 @@ func tidyStateDir(ctx context.Context, dir, own string, log *slog.Logger) {
 	}
 }
 
-// removeUnused is one look. Since is when each store was first seen to be unused, by this process.
+// removeUnused is one look. Since is when each store was first seen to be unused, by this process; what is not there, or used, begins anew.
 func removeUnused(ctx context.Context, dir, own string, now time.Time, since map[string]time.Time, log *slog.Logger) {
 	entries, _ := os.ReadDir(dir)
+	there := map[string]bool{}
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if n, err := strconv.Atoi(e.Name()); err != nil || strconv.Itoa(n) != e.Name() || n < 0 || n >= maxProcesses || !e.IsDir() || path == own || ctx.Err() != nil {
 			continue
 		}
+		there[path] = true
 		unused := now.Sub(lastUsed(path))
 		if lock, err := os.Stat(path + ".lock"); err == nil {
 			unused = min(unused, now.Sub(lock.ModTime()))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			unused = 0 // it cannot be told
 		}
 		if unused < unusedAfter {
 			delete(since, path)
@@ -105,6 +110,9 @@ func removeUnused(ctx context.Context, dir, own string, now time.Time, since map
 			continue
 		}
 		bytes, err := removeStore(path, now)
+		if err == nil {
+			delete(since, path)
+		}
 		switch {
 		case err == nil && bytes > 0:
 			log.Info("a store was removed that no process has used for long; one that needs what it held reads the log", "dir", path, "days", int(unused.Hours()/24), "bytes", bytes)
@@ -112,6 +120,7 @@ func removeUnused(ctx context.Context, dir, own string, now time.Time, since map
 			log.Warn("a store that no process has used for long cannot be removed", "dir", path, "error", err)
 		}
 	}
+	maps.DeleteFunc(since, func(path string, _ time.Time) bool { return !there[path] })
 }
 
 var errInUse = errors.New("in use")
@@ -130,8 +139,10 @@ func removeStore(path string, now time.Time) (bytes int64, err error) {
 }
 
 // lastUsed is when a store was written to or opened; now, if there is none, or that cannot be told.
-func lastUsed(path string) (at time.Time) {
-	files, err := os.ReadDir(path)
+func lastUsed(path string) time.Time { return newest(os.ReadDir(path)) }
+
+// newest is when the last of a store's files was written.
+func newest(files []os.DirEntry, err error) (at time.Time) {
 	if err != nil || !slices.ContainsFunc(files, isMarker) {
 		return time.Now()
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,6 +123,91 @@ func TestRemoveUnusedLeavesWhatIsClaimed(t *testing.T) {
 	removeUnused(t.Context(), dir, filepath.Join(dir, "1"), time.Now(), since, logger)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("it is there after that")
+	}
+}
+
+// What comes back after it was gone, as what is restored from a backup with the times that it had, is new to a process, which leaves it a day.
+func TestRemoveUnusedForgetsWhatWasGone(t *testing.T) {
+	dir := t.TempDir()
+	logger := (&settings{}).logger(t.Output())
+	since := map[string]time.Time{}
+	now := time.Now()
+	look := func(after time.Duration) {
+		removeUnused(t.Context(), dir, filepath.Join(dir, "0"), now.Add(after), since, logger)
+	}
+	restore := func() string { return makeStore(t, dir, "1", unusedAfter+time.Hour) }
+	away := restore()
+	look(0)
+	if err := os.RemoveAll(away); err != nil {
+		t.Fatal(err)
+	}
+	look(time.Hour)
+	restore()
+	look(unusedAgain)
+	if _, err := os.Stat(away); err != nil {
+		t.Error("it was removed when it had just come back")
+	}
+	look(2 * unusedAgain)
+	if _, err := os.Stat(away); err == nil {
+		t.Fatal("it is there after a day")
+	}
+	restore()
+	look(2*unusedAgain + time.Hour)
+	if _, err := os.Stat(away); err != nil {
+		t.Error("it was removed when it had just come back after it was removed")
+	}
+}
+
+// unreadable is a file of which it cannot be told when it was written.
+type unreadable struct {
+	os.DirEntry
+	name string
+	err  error
+}
+
+func (u unreadable) Name() string               { return u.name }
+func (u unreadable) Info() (fs.FileInfo, error) { return nil, u.err }
+
+// A store counts as used now when it cannot be told, as on a disk that fails.
+func TestLastUsedOfADiskThatFails(t *testing.T) {
+	path := makeStore(t, t.TempDir(), "0", unusedAfter)
+	files, err := os.ReadDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		files []os.DirEntry
+		err   error
+		now   bool
+	}{
+		{"all is told", files, nil, false},
+		{"no store", nil, nil, true},
+		{"the directory fails", nil, syscall.EIO, true},
+		{"the directory fails after some files", files, syscall.ESTALE, true},
+		{"a file fails", append(slices.Clone(files), unreadable{files[0], "000009.sst", syscall.ESTALE}), nil, true},
+		{"all files fail", []os.DirEntry{unreadable{files[0], "marker.manifest.000001.MANIFEST-000001", syscall.EIO}}, nil, true},
+	} {
+		if got := time.Since(newest(c.files, c.err)) < time.Hour; got != c.now {
+			t.Errorf("%s: used now: %v, want %v", c.name, got, c.now)
+		}
+	}
+}
+
+// A lock of which it cannot be told when it was marked counts as marked now; where there is none, files alone tell.
+func TestUnusedByALockThatFails(t *testing.T) {
+	dir := t.TempDir()
+	fails, none := makeStore(t, dir, "1", unusedAfter+time.Hour), makeStore(t, dir, "2", unusedAfter+time.Hour)
+	if err := errors.Join(os.Remove(none+".lock"), os.Remove(fails+".lock"), os.Symlink(fails+".lock", fails+".lock")); err != nil {
+		t.Fatal(err)
+	}
+	since := map[string]time.Time{}
+	removeUnused(t.Context(), dir, filepath.Join(dir, "0"), time.Now(), since, (&settings{}).logger(t.Output()))
+	if _, unused := since[fails]; unused {
+		t.Error("the one whose lock fails is taken for unused")
+	}
+	if _, unused := since[none]; !unused {
+		t.Error("the one without a lock is taken for used")
 	}
 }
 
