@@ -49,6 +49,7 @@ type reader struct {
 	take  func(*part, *kgo.Record)
 	cut   func(p *part, start int64) // what lay below start was removed before it was read
 
+	answers    *answered // of cl
 	outOfRange map[place]bool
 	trouble    map[place]error
 	stable     map[place]time.Time // since when no transaction keeps back what is read
@@ -56,8 +57,8 @@ type reader struct {
 }
 
 // of is a reader of other partitions, with a client of its own.
-func (r reader) of(cl *kgo.Client, parts map[place]*part, take func(*part, *kgo.Record), cut func(*part, int64)) *reader {
-	r.cl, r.parts, r.take, r.cut = cl, parts, take, cut
+func (r reader) of(cl *kgo.Client, answers *answered, parts map[place]*part, take func(*part, *kgo.Record), cut func(*part, int64)) *reader {
+	r.cl, r.answers, r.parts, r.take, r.cut = cl, answers, parts, take, cut
 	r.outOfRange, r.trouble = make(map[place]bool), make(map[place]error)
 	return &r
 }
@@ -206,7 +207,7 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 			r.lose(p, starts[p.place])
 		case r.outOfRange[p.place]:
 			return fmt.Errorf("%s/%d is shorter than it was: it was made anew", p.topic, p.partition)
-		case stable[p.place] >= p.goal && since > 2*quiet && time.Since(r.stable[p.place]) > quiet:
+		case stable[p.place] >= p.goal && since > 2*quiet && time.Since(r.stable[p.place]) > quiet && r.answers.since(r.stable[p.place]):
 			p.next = p.goal // what lies there is neither a record nor a marker, nor has a transaction ended just now that had kept it back
 		case stable[p.place] <= p.next && since > r.patience:
 			p.waits = true

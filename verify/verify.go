@@ -57,19 +57,20 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 	if _, err := v.newChecker(); err != nil { // for its judgement
 		return nil, err
 	}
-	fetching, err := kgo.NewClient(readOpts(opts)...)
+	requested, arrived := &answered{}, &answered{}
+	fetching, err := kgo.NewClient(append(readOpts(opts), kgo.WithHooks(requested))...)
 	if err != nil {
 		return nil, err
 	}
-	receiving, err := kgo.NewClient(readOpts(opts)...)
+	receiving, err := kgo.NewClient(append(readOpts(opts), kgo.WithHooks(arrived))...)
 	if err != nil {
 		fetching.Close()
 		return nil, err
 	}
 	v.adm = kadm.NewClient(receiving)
 	reads := reader{adm: v.adm, patience: v.config.Patience, deliveries: &v.deliveries, progress: v.tellProgress}
-	v.requests = reads.of(fetching, v.seen.delays, v.takeRequest, v.cutRequests)
-	v.arrivals = reads.of(receiving, make(map[place]*part), v.takeArrival, cutArrivals)
+	v.requests = reads.of(fetching, requested, v.seen.delays, v.takeRequest, v.cutRequests)
+	v.arrivals = reads.of(receiving, arrived, make(map[place]*part), v.takeArrival, cutArrivals)
 	v.arrivals.barred = make(map[string]bool)
 	return v, nil
 }
