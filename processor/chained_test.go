@@ -1,8 +1,10 @@
 package processor
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -92,5 +94,21 @@ func TestCheckpointsAreCountedByPartition(t *testing.T) {
 	after := tn.counters.checkpoints.snapshot()
 	for what, want := range map[string]int64{"written": 1, "refused": 1} {
 		equal(t, what, after[what]-before[what], want)
+	}
+}
+
+// What waits for an answer that is on its way is tried again soon: all that is due of its partition waits with it.
+func TestAskingIsNoLongPause(t *testing.T) {
+	for why, most := range map[error]time.Duration{errAsking: 60 * time.Millisecond, errors.New("why"): 260 * time.Millisecond} {
+		l := testLane(t)
+		p := livePartition(t, l)
+		l.read(t, p, testNow, req(0, testNow, "orders"))
+		pt := p.take(testNow, nil, 10, anyBytes)
+		began := l.clock.Now()
+		l.turns.hold(heldPart{pt, 0, why})
+		due, is := p.Next()
+		if !is || due-began > most.Milliseconds() || due-began < most.Milliseconds()/2 {
+			t.Errorf("%v: it is tried again after %d ms (%v)", why, due-began, is)
+		}
 	}
 }

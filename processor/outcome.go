@@ -135,6 +135,9 @@ func (t *turn) endTrials() {
 // heldPause is after what time a part is tried again that could not be.
 const heldPause = 250 * time.Millisecond
 
+// askingPause is the same for what waits for the answer to a question that is on its way: a trip to the brokers, or two.
+const askingPause = 50 * time.Millisecond
+
 // hold keeps a part that could not be tried. What comes before the record that can go nowhere has not to
 // wait for it, and is tried by itself.
 func (ts *turns) hold(h heldPart) {
@@ -152,10 +155,11 @@ func (ts *turns) hold(h heldPart) {
 		p.Repeat(h.part.Part, 0)
 		return
 	}
-	p.Repeat(h.part.Part, ts.clock.Now()+heldPause.Milliseconds())
 	if errors.Is(h.why, errAsking) {
+		p.Repeat(h.part.Part, ts.clock.Now()+askingPause.Milliseconds())
 		return
 	}
+	p.Repeat(h.part.Part, ts.clock.Now()+heldPause.Milliseconds())
 	if p.err == nil || p.err.Error() != h.why.Error() {
 		ts.log.Warn("partition is held up", "topic", p.tp.Topic, "partition", p.tp.Partition, "error", h.why)
 	}

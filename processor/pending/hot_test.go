@@ -139,3 +139,27 @@ func TestManyTargetsSeenShareNothing(t *testing.T) {
 	equal(t, "records of other targets in the first part", found, others)
 	must(t, Check(p))
 }
+
+// Where more targets have something due than there are lines, none shares that of the one of which most is.
+func TestMoreTargetsThanLines(t *testing.T) {
+	const others, hot, turn = 3 * mostLines, 20_000, 2000
+	l := testOwner(t)
+	r := testRoute(true)
+	r.Allow = []string{"*"}
+	l.route = mustRoute(r)
+	l.room.Budget, l.room.Share = 1<<30, 1<<30
+	p := l.live(t)
+	must(t, p.Load(testNow, l.room))
+	for i := range int64(hot + others) {
+		_, err := p.Accept(req(i, ms(1+i/hot), "t"+strconv.FormatInt(max(i-hot+1, 0), 10)), testNow)
+		must(t, err)
+	}
+	pt, found := p.Take(ms(2), nil, turn, anyBytes), 0
+	for i := range pt.Items {
+		if pt.Items[i].Key.Due == ms(2) {
+			found++
+		}
+	}
+	equal(t, "records of other targets in the first part", found, others)
+	must(t, Check(p))
+}

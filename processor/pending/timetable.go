@@ -212,7 +212,7 @@ func (t *timetable) line(n number) *line {
 		t.byTo[n] = &line{}
 		t.lines = append(t.lines, t.byTo[n])
 	} else if t.byTo[n] == nil {
-		t.byTo[n] = t.lines[1+int(n)%(mostLines-1)]
+		t.byTo[n] = slices.MinFunc(t.lines[1:], func(a, b *line) int { return cmp.Compare(a.n, b.n) }) // never one of which very much is due
 	}
 	return t.byTo[n]
 }
