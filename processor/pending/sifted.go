@@ -1,6 +1,8 @@
 package pending
 
 import (
+	"slices"
+
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/wheel"
 )
@@ -18,6 +20,7 @@ const siftFrom = 16
 // sift looks for keys in the wheel.
 func sift(w *timetable, keys []state.Key, since int64) sifted {
 	s := sifted{wheel: w, since: since}
+	keys = slices.DeleteFunc(slices.Clone(keys), w.horizon.Less) // what lies above is early, or only the store has it
 	if len(keys) < siftFrom {
 		return s
 	}
