@@ -57,7 +57,7 @@ func (h *handler) live(w http.ResponseWriter, _ *http.Request) {
 type readiness struct {
 	Ready      bool        `json:"ready"`
 	Reason     string      `json:"reason,omitempty"`
-	Degraded   string      `json:"degraded,omitempty"`   // what it goes on without, and what to do
+	Degraded   string      `json:"degraded,omitempty"`   // what it goes on without, or what every replica would have, and what to do
 	Partitions []partition `json:"partitions,omitempty"` // those that are not live, or not as they should be
 	// DeadLetters are records that were not delivered in the last minute or two, and why. They keep no
 	// process from being ready: others would fare no better with them.

@@ -5,12 +5,13 @@ import "slices"
 // chain passes Appended on to the later part of a partition, whose checkpoint alone is committed: without it a takeover would not look for the
 // records that the first part has appended.
 func (t *turn) chain() {
-	for _, pt := range t.joining {
-		for _, first := range t.tried {
-			if first.p == pt.p && first != pt && first.To.Appended {
-				pt.To.Appended = true
-			}
-		}
+	if len(t.joining) == 0 {
+		return
+	}
+	appended := map[*partition]bool{}
+	for _, pt := range t.tried { // the first part of a partition comes first
+		pt.To.Appended = pt.To.Appended || appended[pt.p]
+		appended[pt.p] = pt.To.Appended
 	}
 }
 

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"net"
 	"sync"
 	"time"
 
@@ -68,17 +67,14 @@ func (a *answered) OnBrokerThrottle(b kgo.BrokerMetadata, d time.Duration, _ boo
 	f.told, f.until = time.Time{}, time.Now().Add(d)
 }
 
-// OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
-func (a *answered) OnBrokerDisconnect(b kgo.BrokerMetadata, _ net.Conn) {
+// since reports whether what a partition has would have come, if it was there at some time: its leader was reached, all brokers that are asked
+// have answered in earnest what they were asked since then, and one of them was asked. It may be a follower that is asked for it (KIP-392).
+func (a *answered) since(at time.Time, leader int32) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.of(b).waits = false
-}
-
-// since reports whether all brokers that are asked have answered in earnest what they were asked since some time, and one of them at least.
-func (a *answered) since(at time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	if f := a.brokers[leader]; f == nil || f.asked.IsZero() {
+		return false
+	}
 	any := false
 	for _, f := range a.brokers {
 		switch {

@@ -207,7 +207,7 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 			r.lose(p, starts[p.place])
 		case r.outOfRange[p.place]:
 			return fmt.Errorf("%s/%d is shorter than it was: it was made anew", p.topic, p.partition)
-		case stable[p.place] >= p.goal && since > 2*quiet && time.Since(r.stable[p.place]) > quiet && r.answers.since(r.stable[p.place]):
+		case stable[p.place] >= p.goal && since > 2*quiet && time.Since(r.stable[p.place]) > quiet && r.answers.since(r.stable[p.place], r.leader(p)):
 			p.next = p.goal // what lies there is neither a record nor a marker, nor has a transaction ended just now that had kept it back
 		case stable[p.place] <= p.next && since > r.patience:
 			p.waits = true
@@ -220,6 +220,15 @@ func (r *reader) explain(ctx context.Context, since time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// leader is the broker that leads a partition; -1 where that is not known.
+func (r *reader) leader(p *part) int32 {
+	leader, _, err := r.cl.PartitionLeader(p.topic, p.partition)
+	if err != nil {
+		return -1
+	}
+	return leader
 }
 
 // lose goes on where a log begins now.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -37,6 +38,60 @@ func TestSlowFetchesAreWaitedFor(t *testing.T) {
 				slow(s, topic)
 				s.expect(s.pass(v), nil, "all is well")
 			})
+		}
+	}
+}
+
+// That nothing has come says something when the brokers have answered in earnest what they were asked since, and the leader of a partition was
+// reached at all.
+func TestAnswered(t *testing.T) {
+	const leader, other = 1, 2
+	send := func(a *answered, broker int32) {
+		a.OnBrokerWrite(kgo.BrokerMetadata{NodeID: broker}, int16(kmsg.Fetch), 1, 0, 0, nil)
+	}
+	read := func(a *answered, broker int32) {
+		a.OnBrokerRead(kgo.BrokerMetadata{NodeID: broker}, int16(kmsg.Fetch), 1, 0, 0, nil)
+	}
+	full := func(a *answered, broker int32) {
+		send(a, broker)
+		read(a, broker)
+		send(a, broker)
+	}
+	for name, c := range map[string]struct {
+		do   func(*answered)
+		want bool
+	}{
+		"nothing was asked":      {func(*answered) {}, false},
+		"all answer":             {func(a *answered) { full(a, leader); full(a, other) }, true},
+		"another one answers":    {func(a *answered) { full(a, other) }, false},
+		"the leader does not":    {func(a *answered) { send(a, leader); full(a, other) }, false},
+		"the other one does not": {func(a *answered) { full(a, leader); send(a, other) }, false},
+		"something else is answered": {func(a *answered) {
+			send(a, leader)
+			a.OnBrokerRead(kgo.BrokerMetadata{NodeID: leader}, int16(kmsg.Metadata), 1, 0, 0, nil)
+			send(a, leader)
+		}, false},
+		"by a quota": {func(a *answered) {
+			send(a, leader)
+			read(a, leader)
+			a.OnBrokerThrottle(kgo.BrokerMetadata{NodeID: leader}, time.Hour, true)
+			send(a, leader)
+		}, false},
+		"long ago": {func(a *answered) {
+			full(a, leader)
+			a.brokers[leader].asked = time.Now().Add(-time.Hour)
+		}, false},
+		"from a follower": {func(a *answered) {
+			full(a, leader)
+			f := a.brokers[leader]
+			f.asked, f.sent, f.waits = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour), false
+			full(a, other)
+		}, true},
+	} {
+		var a answered
+		c.do(&a)
+		if got := a.since(time.Now().Add(-time.Minute), leader); got != c.want {
+			t.Errorf("%s: all that is there would have come: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/duewheel/duewheel/state"
@@ -215,21 +217,22 @@ func TestUnusedByALockThatFails(t *testing.T) {
 func TestOwnStoreIsMarkedAsUsed(t *testing.T) {
 	dir := t.TempDir()
 	path := makeStore(t, dir, "0", unusedAfter+time.Hour)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tidyStateDir(ctx, dir, path, (&settings{}).logger(t.Output()))
-	}()
-	for marked := false; !marked; time.Sleep(time.Millisecond) {
-		info, err := os.Stat(path + ".lock")
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go tidyStateDir(ctx, dir, path, (&settings{}).logger(io.Discard))
+		for range 2 {
+			synctest.Wait()
+			info, err := os.Stat(path + ".lock")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at := info.ModTime(); !at.Equal(time.Now()) {
+				t.Errorf("it was marked at %v, and it is %v", at, time.Now())
+			}
+			time.Sleep(lookEvery)
 		}
-		marked = time.Since(info.ModTime()) < time.Hour
-	}
-	cancel()
-	<-ended
+	})
 }
 
 // A file system without locks is told from a directory that is in use, and it is said what to do.

@@ -5,8 +5,17 @@ import (
 	"testing"
 )
 
-// However many records of one target are due at one instant, what is due of another one after it is in one of the next few parts, and then in the
-// next one always: whether they have come while that was near, or the store has brought them, before a restart or after it.
+// anyTarget is a live partition of a route that allows every target.
+func anyTarget(t *testing.T) (l *owner, p *Partition) {
+	t.Helper()
+	l = testOwner(t)
+	r := testRoute(true)
+	r.Allow = []string{"*"}
+	l.route = mustRoute(r)
+	return l, l.live(t)
+}
+
+// However many records of one target are due at one instant, what is due of another one after it is in one of the next few parts: whether they have come while that was near, or the store has brought them, before a restart or after it.
 func TestMuchOfOneTargetHidesNothing(t *testing.T) {
 	const orders, bills, turn = 100_000, 20, 2000
 	for _, c := range []struct {
@@ -71,11 +80,7 @@ func TestMuchOfOneTargetHidesNothing(t *testing.T) {
 // When all numbers of targets are taken, further targets share them until nothing bears one any more; then they are given anew.
 func TestNumbersAreGivenAnew(t *testing.T) {
 	const many, turn = 2 * mostNumbers, 4000
-	l := testOwner(t)
-	r := testRoute(true)
-	r.Allow = []string{"*"}
-	l.route = mustRoute(r)
-	p := l.live(t)
+	l, p := anyTarget(t)
 	offset := int64(0)
 	come := func(first, n, due int64) {
 		for i := range n {
@@ -107,11 +112,7 @@ func TestNumbersAreGivenAnew(t *testing.T) {
 // Of targets that share a time, none shares a line, however many others have been seen since something was pending always.
 func TestManyTargetsSeenShareNothing(t *testing.T) {
 	const seen, others, hot = 300, 200, 1000
-	l := testOwner(t)
-	r := testRoute(true)
-	r.Allow = []string{"*"}
-	l.route = mustRoute(r)
-	p := l.live(t)
+	l, p := anyTarget(t)
 	must(t, p.Load(testNow, l.room))
 	offset := int64(0)
 	come := func(target int, due int64) {
@@ -143,12 +144,8 @@ func TestManyTargetsSeenShareNothing(t *testing.T) {
 // Where more targets have something due than there are lines, none shares that of the one of which most is.
 func TestMoreTargetsThanLines(t *testing.T) {
 	const others, hot, turn = 3 * mostLines, 20_000, 2000
-	l := testOwner(t)
-	r := testRoute(true)
-	r.Allow = []string{"*"}
-	l.route = mustRoute(r)
+	l, p := anyTarget(t)
 	l.room.Budget, l.room.Share = 1<<30, 1<<30
-	p := l.live(t)
 	must(t, p.Load(testNow, l.room))
 	for i := range int64(hot + others) {
 		_, err := p.Accept(req(i, ms(1+i/hot), "t"+strconv.FormatInt(max(i-hot+1, 0), 10)), testNow)

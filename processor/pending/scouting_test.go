@@ -229,11 +229,7 @@ func TestSecondTargetComes(t *testing.T) {
 
 // However many targets there are, there are only so many lines; and what a part has sorted at once is not kept for long.
 func TestLinesAreBounded(t *testing.T) {
-	l := testOwner(t)
-	r := testRoute(true)
-	r.Allow = []string{"*"}
-	l.route = mustRoute(r)
-	p := l.live(t)
+	l, p := anyTarget(t)
 	const many = sortAtOnce + 100
 	var all []*kgo.Record
 	for offset := range int64(many) {
