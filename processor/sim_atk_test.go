@@ -1,0 +1,107 @@
+//go:build synctests
+
+package processor
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/duewheel/duewheel/topics"
+)
+
+// Turns with two parts of one partition, while all sorts of things go wrong. The random schedules hardly ever have such turns: with batches of 10 or less a sixteenth
+// is none, and larger ones are never full.
+func TestSimAtkTwoPartsInTrouble(t *testing.T) {
+	troubles := map[string]func(w *world, a *process, step int){
+		"none": func(*world, *process, int) {},
+		"dead letters away": func(w *world, _ *process, step int) {
+			if step%4 == 1 {
+				mend := w.leaderless(simTopic + ".dead")
+				time.AfterFunc(400*time.Millisecond, mend)
+			}
+		},
+		"end not known": func(w *world, _ *process, step int) {
+			w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.UnknownServerError, Count: 1})
+		},
+		"offsets refused": func(w *world, _ *process, step int) {
+			w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.OffsetCommit}, Err: kerr.RebalanceInProgress, Count: 1 + step%2})
+		},
+		"orders refuse": func(w *world, _ *process, step int) {
+			h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "orders", Err: kerr.NotLeaderForPartition, Count: -1})
+			time.AfterFunc(20*time.Millisecond, func() { h.Remove() })
+		},
+		"bills refuse": func(w *world, _ *process, step int) {
+			h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "bills", Err: kerr.NotEnoughReplicas, Count: -1})
+			time.AfterFunc(20*time.Millisecond, func() { h.Remove() })
+		},
+		"delay topic refuses": func(w *world, _ *process, step int) {
+			h := w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: simTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+			time.AfterFunc(20*time.Millisecond, func() { h.Remove() })
+		},
+		"crash": func(w *world, a *process, step int) {
+			if step == 3 {
+				a.kill()
+				w.start("b", nil)
+			}
+		},
+		"expelled": func(w *world, a *process, step int) {
+			if step%3 == 0 {
+				w.expel()
+			}
+		},
+	}
+	for name, trouble := range troubles {
+		for _, audit := range []bool{false, true} {
+			for _, poison := range []bool{false, true} {
+				for seed := range uint64(2) {
+					t.Run(fmt.Sprintf("%s/audit=%v/poison=%v/%d", name, audit, poison, seed), func(t *testing.T) {
+						cfg := worldConfig{seed: seed, audit: audit, refuses: true, late: 10 * time.Minute, latency: 3 * time.Millisecond, retries: 1000,
+							tune: func(c *Config) { c.BatchRecords = 48 }}
+						guarantees(t, cfg, func(w *world) { twoPartsInTrouble(w, poison, trouble) })
+					})
+				}
+			}
+		}
+	}
+}
+
+func twoPartsInTrouble(w *world, poison bool, trouble func(*world, *process, int)) {
+	const hot, others = 2500, 120
+	a := w.live("a")
+	due := in(5 * time.Second)
+	var all []*kgo.Record
+	for i := range hot {
+		r := addressed("bills", request(fmt.Sprint("h", i), due))
+		if i%40 == 0 {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderExpires, Value: strconv.AppendInt(nil, due.Add(time.Duration(i/10)*time.Millisecond).UnixMilli(), 10)})
+		}
+		all = append(all, r)
+	}
+	for i := range others {
+		key := fmt.Sprint("o", i)
+		if poison && i%30 == 7 {
+			key = "poison"
+		}
+		all = append(all, request(key, due.Add(20*time.Millisecond+time.Duration(i)*5*time.Millisecond)))
+	}
+	w.send(all...)
+	if poison {
+		w.refusing("poison", kerr.InvalidRecord)
+	}
+	time.Sleep(time.Until(due) + 30*time.Millisecond)
+	for step := range 8 {
+		trouble(w, a, step)
+		for i := range 5 { // late, and while all that goes on
+			w.send(request(fmt.Sprint("l", step, i), in(-time.Second)), addressed("bills", request(fmt.Sprint("m", step, i), in(10*time.Millisecond))))
+		}
+		time.Sleep(70 * time.Millisecond)
+	}
+	w.finish()
+}
