@@ -2,7 +2,7 @@ package pending
 
 // drain lets everything happen that is left to do: then all is resolved, and nothing is kept.
 func (v *life) drain() {
-	for range 20 {
+	for range 200 { // where there is room for one record, each round may bring one
 		v.now += secondDue
 		v.latest = max(v.latest, v.now)
 		v.mark()
