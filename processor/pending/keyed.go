@@ -9,6 +9,7 @@ import (
 
 	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
+	"github.com/duewheel/duewheel/wheel"
 )
 
 // keyed resolves records in the order of their keys. What comes with a key at or below W, and what is refused, is late: it is resolved
@@ -120,20 +121,18 @@ func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoi
 	if mustDecide(k) {
 		return items, to
 	}
-	to.Offset = k.position
 	clock := k.clock(now)
-	items, took := k.late.take(clock, k.near, items, most.records, most.bytes)
+	items, over := k.takeLate(clock, items, &most)
 	n := len(items)
-	most.records, most.bytes = most.records-n, most.bytes-took
 	for i := range items {
 		k.removeID(items[i].Run, items[i].Key) // it is too late for those that name it
 	}
 	if k.env.Audit {
 		k.tookAway(items)
 	}
-	if k.late.len() > 0 {
+	if to.Offset = k.offset(); k.late.len() > 0 || len(over) > 0 {
 		// The list is capped, by offset: O stops short of the rest, so W stays (design rule 3).
-		to.Offset = k.late.head().offset
+		items = taking{&k.window}.overtaking(over, items)
 	} else {
 		items = taking{&k.window}.due(clock, items, most)
 		if last := lastInOrder(items); last >= n {
@@ -142,6 +141,37 @@ func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoi
 	}
 	stubs{&k.window}.leaveAll(items, to.Watermark)
 	return items, to
+}
+
+// takeLate takes what is late, and returns what is taken beside it: where more is late than fits, a quarter of a part is for what is due, which would
+// have to wait for the end of the list. That overtakes, and lets W stay. Beside another part, which has taken of the list, it is all of a part.
+func (k *keyed) takeLate(clock int64, items []Item, left *load) ([]Item, []wheel.Entry) {
+	take := func(records int, bytes int64) {
+		before, took := len(items), int64(0)
+		items, took = k.late.take(clock, k.near, items, records, bytes)
+		left.records, left.bytes = left.records-(len(items)-before), left.bytes-took
+	}
+	most := load{records: left.records * 3 / 4, bytes: left.bytes * 3 / 4}
+	fits := k.late.len() <= most.records && k.late.bytes+k.late.away <= most.bytes
+	due, waits := k.wheel.Next()
+	switch waits = waits && int64(due) <= clock && left.records > 1; {
+	case left.beside && !fits:
+	case waits:
+		take(most.records, most.bytes)
+	default:
+		take(left.records, left.bytes)
+	}
+	if !waits || k.late.len() == 0 {
+		return items, nil
+	}
+	over := k.wheel.overtakers(wheel.Tick(clock), *left, k.late.head().offset)
+	for _, e := range over {
+		k.wheel.count(e, left)
+	}
+	if !left.beside {
+		take(left.records, left.bytes)
+	}
+	return items, over
 }
 
 // mustDecide reports whether it has to be decided first what is not delivered.

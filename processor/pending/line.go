@@ -73,6 +73,28 @@ func (l *line) pop() wheel.Entry {
 	return e
 }
 
+// pick looks at the first entries, so many at most and as long as it is told to go on, and takes those out that fn says.
+func (l *line) pick(most int, fn func(wheel.Entry) (takes, goOn bool)) {
+	goOn := true
+	for i := 0; i < len(l.blocks) && goOn && most > 0; i++ {
+		kept := l.blocks[i][:0]
+		for _, e := range l.blocks[i] {
+			takes := false
+			if goOn = goOn && most > 0; goOn {
+				takes, goOn = fn(e)
+				most--
+			}
+			if takes {
+				l.n--
+			} else {
+				kept = append(kept, e)
+			}
+		}
+		l.blocks[i] = kept
+	}
+	l.blocks = slices.DeleteFunc(l.blocks, func(b []wheel.Entry) bool { return len(b) == 0 })
+}
+
 func (l *line) remove(key state.Key) (ref uint64, ok bool) {
 	e := wheel.Entry{Due: wheel.Tick(key.Due), Seq: key.Seq}
 	i := l.blockOf(e)

@@ -281,12 +281,18 @@ func (p *Partition) Take(now int64, items []Item, records int, bytes int64) *Par
 }
 
 // Beside takes a second part of a partition for the turn that has its first one: what has become due since for targets other than the one with
-// most due, so that these do not wait for the next turn.
+// most due, or what is due beside more that is late than fits, so that these do not wait for the next turn.
 type Beside struct{ *Partition }
 
-// May reports whether a second part can have something: more is due than the first part took, and it has seen several targets.
+// May reports whether a second part can have something: more is due than the first part took, and it has seen several targets, or more is late.
 func (p Beside) May() bool {
-	return !p.Ordered() && p.wheel.queued > 0 && p.wheel.numbers.given > 1
+	switch {
+	case p.Ordered():
+		return false
+	case p.late.len() > 0:
+		return p.wheel.Len() > 0
+	}
+	return p.wheel.queued > 0 && p.wheel.numbers.given > 1
 }
 
 // Take is Partition.Take without the longest line.

@@ -72,7 +72,7 @@ func TestCappedLateListKeepsW(t *testing.T) {
 	l.happened(p.Take(testNow, nil, 10, anyBytes))
 	w := p.done.Watermark
 	l.read(t, p, testNow, req(1, testNow-1, "orders"), req(2, testNow+5, "orders"), req(3, testNow-2, "orders"), req(4, testNow-3, "orders"))
-	pt := p.Take(testNow+10, nil, 2, anyBytes)
+	pt := p.Take(testNow+4, nil, 2, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{1, 3})
 	equal(t, "W", pt.To.Watermark, w)
 	equal(t, "O", pt.To.Offset, 4)
@@ -80,6 +80,27 @@ func TestCappedLateListKeepsW(t *testing.T) {
 	equals(t, "the rest", rest.offsets(), []int64{4, 2})
 	equal(t, "W", rest.To.Watermark, state.Key{Due: testNow + 5, Seq: 2})
 	equal(t, "O", rest.To.Offset, 5)
+}
+
+// What becomes due while a turn is rendered ahead that is full of what is late joins it, and nothing more that is late does.
+func TestDueJoinsBesideALateList(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+5, "orders"))
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
+	l.read(t, p, testNow, req(2, testNow-1, "orders"), req(3, testNow-2, "orders"), req(4, testNow-3, "orders"), req(5, testNow-4, "orders"), req(6, testNow-5, "orders"))
+	pt := p.Take(testNow, nil, 2, anyBytes)
+	equals(t, "records", pt.offsets(), []int64{2, 3})
+	beside := Beside{p}
+	if equal(t, "may", beside.May(), true); beside.Take(testNow, nil, 2, anyBytes) != nil {
+		t.Error("nothing is due, and something joins")
+	}
+	joined := beside.Take(testNow+5, nil, 2, anyBytes)
+	equals(t, "what joins", joined.offsets(), []int64{1})
+	equal(t, "it overtakes", joined.Items[0].Overtakes(), true)
+	equal(t, "O", joined.To.Offset, 4)
+	equals(t, "the rest", p.Take(testNow+5, nil, 4, anyBytes).offsets(), []int64{4, 5, 6})
+	equal(t, "may", beside.May(), false)
 }
 
 // The clock of a partition is the later of the wall clock and W: what is late is not held back

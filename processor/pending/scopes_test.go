@@ -144,6 +144,7 @@ var scopesBelow = []scope{
 // Records for two targets, of which more is due than fits into a part: those of one overtake those of the other.
 var scopesOfTargets = []scope{
 	{name: "targets, in memory", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 9, states: 100, shows: "overtakes, taken beside, repeated, repeated in parts"},
+	{name: "targets, late ones", fair: true, sorts: "pal", before: oneDelivered, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 6, deep: 9, states: 100, shows: "overtakes, late, repeated, repeated in parts"},
 	{name: "targets, clock", fair: true, sorts: "be", before: severalDue, most: counts{requests: 5, crashes: 1, setbacks: 1, shortages: 1, rereads: 1}, short: 5, deep: 8, states: 1000, shows: "overtakes, taken beside, read again"},
 	{name: "targets, cancels", fair: true, sorts: "bck", before: severalDue, most: counts{requests: 5, crashes: 1, refusals: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, taken away, repeated"},
 	{name: "targets, replacements", fair: true, sorts: "bqQ", before: severalDue, most: counts{requests: 5, crashes: 1}, short: 5, deep: 8, states: 100, shows: "overtakes, taken away"},

@@ -31,7 +31,20 @@ func (w taking) due(now int64, items []Item, most load) []Item {
 func (w taking) fairly(now int64, items []Item, most load) []Item {
 	got, inOrder := w.wheel.due(wheel.Tick(now), most)
 	items = w.all(got, items, &most)
-	for i := len(items) - len(got) + inOrder; i < len(items); i++ {
+	w.overtake(items[len(items)-len(got)+inOrder:])
+	return items
+}
+
+// overtaking moves entries into items, all of which overtake.
+func (w taking) overtaking(got []wheel.Entry, items []Item) []Item {
+	items = w.all(got, items, &load{})
+	w.overtake(items[len(items)-len(got):])
+	return items
+}
+
+// overtake takes in that items are resolved although W does not pass them.
+func (w taking) overtake(items []Item) {
+	for i := range items {
 		it := &items[i]
 		it.Resolve = true
 		w.ledger.Overtake(it.Key)
@@ -39,7 +52,6 @@ func (w taking) fairly(now int64, items []Item, most load) []Item {
 			w.markGone(it.Key)
 		}
 	}
-	return items
 }
 
 // all moves entries into items, and counts them.

@@ -47,6 +47,8 @@ const (
 	// is parsed. As long as something due is in the wheel, what is due of other targets may be behind it.
 	sortAhead  = 20
 	parseAhead = 2
+	// mostPicked is how many entries of a line are looked at for those that may overtake.
+	mostPicked = 4096
 	// mostScratch are so many entries of scratch that it is kept.
 	mostScratch = 4096
 )
@@ -225,39 +227,19 @@ func dropLines(t *timetable) {
 	}
 }
 
-// load is how much a part may take.
-type load struct {
-	records int
-	bytes   int64
-	stubs   int  // beside the records
-	beside  bool // nothing of the longest line
-}
-
-func (l *load) left() bool { return l.records > 0 && l.bytes > 0 }
-
 // due takes what is due and fits: first what is in order, then what overtakes, each in the order of keys; and says how much of it is in order, which is
 // something if anything is due. What it returns is good until it is called again.
 func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrder int) {
 	if !most.left() {
 		return nil, 0
 	}
-	if cap(t.taken) > mostScratch {
-		t.taken = nil
-	}
-	left, parses := max(sortAtOnce, sortAhead*most.records), max(sortAtOnce, parseAhead*most.records)
-	due := t.Wheel.Take(now, t.taken[:0], parses)
-	for e, l := range t.early.due(now) {
-		t.queue(e, l)
-	}
+	due := t.next(now, most)
 	if t.queued == 0 && t.fits(due, most) {
 		t.taken = due
 		return due, len(due)
 	}
-	for len(due) > 0 {
-		left, parses = left-len(due), parses-t.sort(due)
-		due = t.Wheel.Take(now, due[:0], min(left, parses))
-	}
-	if due = due[:0]; t.queued > 0 && t.inOrder(t.firstLine().head(), farthest) { // else the store has what comes first
+	due = t.sortAll(now, due, most)
+	if t.queued > 0 && t.inOrder(t.firstLine().head(), farthest) { // else the store has what comes first
 		due = t.share(now, most, due)
 	}
 	t.taken = due
@@ -269,6 +251,38 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 		dropLines(t)
 	}
 	return due, inOrder
+}
+
+// overtakers takes of what is due and may overtake as much as fits, of what lies below an offset: it overtakes what waits elsewhere. What it returns is
+// good until it or due is called again.
+func (t *timetable) overtakers(now wheel.Tick, most load, below int64) []wheel.Entry {
+	most.below = below
+	due := t.sortAll(now, t.next(now, most), most)
+	t.taken = t.share(now, most, due)
+	slices.SortFunc(t.taken, compareEntries)
+	return t.taken
+}
+
+// next takes the next due entries out of the wheel, as many as may have to be parsed, into scratch. What is early and due by now is in a line then.
+func (t *timetable) next(now wheel.Tick, most load) []wheel.Entry {
+	if cap(t.taken) > mostScratch {
+		t.taken = nil
+	}
+	due := t.Wheel.Take(now, t.taken[:0], max(sortAtOnce, parseAhead*most.records))
+	for e, l := range t.early.due(now) {
+		t.queue(e, l)
+	}
+	return due
+}
+
+// sortAll puts entries into their lines, and what is due behind them, as much as is to be sorted at once. It returns their memory.
+func (t *timetable) sortAll(now wheel.Tick, due []wheel.Entry, most load) []wheel.Entry {
+	left, parses := max(sortAtOnce, sortAhead*most.records), max(sortAtOnce, parseAhead*most.records)
+	for len(due) > 0 {
+		left, parses = left-len(due), parses-t.sort(due)
+		due = t.Wheel.Take(now, due[:0], min(left, parses))
+	}
+	return due[:0]
 }
 
 // sort puts entries into their lines, and returns how many had to be parsed for that.
@@ -294,98 +308,4 @@ func (t *timetable) inOrder(key, others state.Key) bool {
 	}
 	next, ok := t.Wheel.Next()
 	return !ok || !t.sorted.Less(key) || key.Due < int64(next)
-}
-
-// fits reports whether a part may take all of some entries.
-func (t *timetable) fits(all []wheel.Entry, most load) bool {
-	for i, e := range all {
-		if !most.left() {
-			return false
-		}
-		t.near.touch(i, all)
-		t.count(e, &most)
-	}
-	return true
-}
-
-// count counts what is taken.
-func (t *timetable) count(e wheel.Entry, left *load) {
-	run := t.near.get(ref(e.Ref))
-	if left.stubs > 0 && isStub(run) {
-		left.stubs--
-		return
-	}
-	left.records--
-	left.bytes -= int64(len(run))
-}
-
-// share takes from lines no less than an equal share of each, if it has as much: those that have least come first, and what they leave is shared
-// among the others (max-min fairness). Where there are more lines than records to take, those come first that wait longest. The first of all is
-// taken in any case, so that W moves; not beside another part, which has seen to that: then the longest line is left out.
-func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.Entry {
-	first := t.firstLine()
-	for n := -1; left.left() && len(out) > n; {
-		n = len(out)
-		order := t.order[:0]
-		for _, l := range t.lines {
-			if l.n > 0 && l.blocks[0][0].Due <= now {
-				order = append(order, l)
-			}
-		}
-		if t.order = order; left.beside {
-			order = withoutLongest(order)
-		}
-		few := len(order) <= left.records
-		slices.SortFunc(order, func(a, b *line) int {
-			if few {
-				return cmp.Compare(a.n, b.n)
-			}
-			return a.head().Compare(b.head())
-		})
-		for i, l := range order {
-			if left.left() || l == first && left.records > 0 && n == 0 && !left.beside {
-				out = t.from(l, now, &left, len(order)-i, out)
-			}
-		}
-	}
-	return out
-}
-
-// withoutLongest leaves out the line that is longest.
-func withoutLongest(lines []*line) []*line {
-	if len(lines) == 0 {
-		return nil
-	}
-	longest := slices.MaxFunc(lines, func(a, b *line) int { return cmp.Compare(a.n, b.n) })
-	return slices.DeleteFunc(lines, func(l *line) bool { return l == longest })
-}
-
-// from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits until it is the first of all.
-func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
-	was := load{records: max(left.records/shares, 1), bytes: max(left.bytes/int64(shares), 1), stubs: left.stubs}
-	mine, others := was, t.firstBeside(l)
-	for i := 0; mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (t.inOrder(l.head(), others) || t.overtakes(l.blocks[0][0])); i++ {
-		if i%touchAhead == 0 {
-			t.near.touch(0, l.blocks[0])
-		}
-		e := l.pop()
-		t.queued--
-		t.early.forget(keyOfEntry(e))
-		t.count(e, &mine)
-		out = append(out, e)
-	}
-	left.records -= was.records - mine.records
-	left.bytes -= was.bytes - mine.bytes
-	left.stubs = mine.stubs
-	return out
-}
-
-// overtakes reports whether an entry may be taken while a smaller key waits. A stub may not, nor may what leaves one: a resolve record would say that
-// there is none.
-func (t *timetable) overtakes(e wheel.Entry) bool {
-	if t.parsers.memory() == 0 {
-		return true // nothing leaves a stub
-	}
-	run := t.near.get(ref(e.Ref))
-	return !isStub(run) && t.parsers.leaves(keyOfEntry(e), run, state.Key{}) == (state.Key{})
 }

@@ -1,0 +1,132 @@
+package pending
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// load is how much a part may take.
+type load struct {
+	records int
+	bytes   int64
+	stubs   int   // beside the records
+	beside  bool  // nothing of the longest line
+	below   int64 // above 0: only of what lies below this offset, and all of it overtakes
+}
+
+func (l *load) left() bool { return l.records > 0 && l.bytes > 0 }
+
+// fits reports whether a part may take all of some entries.
+func (t *timetable) fits(all []wheel.Entry, most load) bool {
+	for i, e := range all {
+		if !most.left() {
+			return false
+		}
+		t.near.touch(i, all)
+		t.count(e, &most)
+	}
+	return true
+}
+
+// count counts what is taken.
+func (t *timetable) count(e wheel.Entry, left *load) {
+	run := t.near.get(ref(e.Ref))
+	if left.stubs > 0 && isStub(run) {
+		left.stubs--
+		return
+	}
+	left.records--
+	left.bytes -= int64(len(run))
+}
+
+// share takes from lines no less than an equal share of each, if it has as much: those that have least come first, and what they leave is shared
+// among the others (max-min fairness). Where there are more lines than records to take, those come first that wait longest. The first of all is
+// taken in any case, so that W moves; not beside another part, which has seen to that: then the longest line is left out.
+func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.Entry {
+	first := t.firstLine()
+	for n := -1; left.left() && len(out) > n; {
+		n = len(out)
+		order := t.order[:0]
+		for _, l := range t.lines {
+			if l.n > 0 && l.blocks[0][0].Due <= now {
+				order = append(order, l)
+			}
+		}
+		if t.order = order; left.beside && left.below == 0 { // else it is the list of what is late that is longest
+			order = withoutLongest(order)
+		}
+		few := len(order) <= left.records
+		slices.SortFunc(order, func(a, b *line) int {
+			if few {
+				return cmp.Compare(a.n, b.n)
+			}
+			return a.head().Compare(b.head())
+		})
+		for i, l := range order {
+			if left.left() || l == first && left.records > 0 && n == 0 && !left.beside && left.below == 0 {
+				out = t.from(l, now, &left, len(order)-i, out)
+			}
+		}
+	}
+	return out
+}
+
+// withoutLongest leaves out the line that is longest.
+func withoutLongest(lines []*line) []*line {
+	if len(lines) == 0 {
+		return nil
+	}
+	longest := slices.MaxFunc(lines, func(a, b *line) int { return cmp.Compare(a.n, b.n) })
+	return slices.DeleteFunc(lines, func(l *line) bool { return l == longest })
+}
+
+// from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits until it is the first of all.
+func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
+	was := load{records: max(left.records/shares, 1), bytes: max(left.bytes/int64(shares), 1), stubs: left.stubs}
+	mine, others := was, t.firstBeside(l)
+	take := func(e wheel.Entry) {
+		t.queued--
+		t.early.forget(keyOfEntry(e))
+		t.count(e, &mine)
+		out = append(out, e)
+	}
+	if left.below > 0 {
+		l.pick(mostPicked, func(e wheel.Entry) (takes, goOn bool) {
+			if goOn = mine.left() && e.Due <= now; goOn {
+				if takes = t.liesBelow(e, left.below) && t.overtakes(e); takes {
+					take(e)
+				}
+			}
+			return takes, goOn
+		})
+	}
+	for i := 0; left.below == 0 && mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (t.inOrder(l.head(), others) || t.overtakes(l.blocks[0][0])); i++ {
+		if i%touchAhead == 0 {
+			t.near.touch(0, l.blocks[0])
+		}
+		take(l.pop())
+	}
+	left.records -= was.records - mine.records
+	left.bytes -= was.bytes - mine.bytes
+	left.stubs = mine.stubs
+	return out
+}
+
+// liesBelow reports whether the log holds a record below an offset, and has always.
+func (t *timetable) liesBelow(e wheel.Entry, offset int64) bool {
+	place, err := recordOffset(t.near.get(ref(e.Ref)))
+	return err == nil && e.Seq < offset && place < offset
+}
+
+// overtakes reports whether an entry may be taken while a smaller key waits. A stub may not, nor may what leaves one: a resolve record would say that
+// there is none.
+func (t *timetable) overtakes(e wheel.Entry) bool {
+	if t.parsers.memory() == 0 {
+		return true // nothing leaves a stub
+	}
+	run := t.near.get(ref(e.Ref))
+	return !isStub(run) && t.parsers.leaves(keyOfEntry(e), run, state.Key{}) == (state.Key{})
+}
