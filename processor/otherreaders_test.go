@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/duewheel/duewheel/processor/kafka"
+	"github.com/duewheel/duewheel/state"
 )
 
 // trimmer is a trimming of the test topic with ten records in its log, as a user of a cluster with an authorizer, whose super user is root.
@@ -62,28 +63,51 @@ func newTrimmer(t *testing.T, trim *bool, rights ...kfake.ACL) *trimmer {
 			t.Fatal(err)
 		}
 	}
+	x.commits(state.Checkpoint{Offset: 10, LowWater: 10})
 	return x
 }
 
-// reads has a group commit an offset of the topic.
-func (x *trimmer) reads(group string) {
-	x.t.Helper()
-	var o kadm.Offsets
-	o.AddOffset(testTopic, 0, 0, -1)
-	if err := x.root.CommitAllOffsets(x.t.Context(), group, o); err != nil {
-		x.t.Fatal(err)
-	}
-}
-
-// cuts tries to cut the log at an offset, and says where it begins then and why the topic is not trimmed.
-func (x *trimmer) cuts(to int64) (start int64, why string) {
+// topicID is the id of the test topic.
+func (x *trimmer) topicID() kafka.TopicID {
 	x.t.Helper()
 	tp := kafka.TopicPartition{Topic: testTopic, Partition: 0}
 	ids, err := kafka.TopicIDs(x.t.Context(), x.cl, []kafka.TopicPartition{tp})
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	x.cut(x.t.Context(), x.cl, map[string]cut{testTopic: {0: {id: ids[tp], to: to}}})
+	return ids[tp]
+}
+
+// commits has the group commit a checkpoint of the topic.
+func (x *trimmer) commits(c state.Checkpoint) {
+	x.t.Helper()
+	c.TopicID, c.Parsers = x.topicID().Short(), []state.ParserEpoch{{Spec: "p1"}}
+	text, err := c.Metadata()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.commit("g", c.Offset, text)
+}
+
+func (x *trimmer) commit(group string, offset int64, metadata string) {
+	x.t.Helper()
+	var o kadm.Offsets
+	o.Add(kadm.Offset{Topic: testTopic, At: offset, LeaderEpoch: -1, Metadata: metadata})
+	if err := x.root.CommitAllOffsets(x.t.Context(), group, o); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// reads has a group commit an offset of the topic.
+func (x *trimmer) reads(group string) {
+	x.t.Helper()
+	x.commit(group, 0, "")
+}
+
+// cuts tries to cut the log at an offset, and says where it begins then and why the topic is not trimmed.
+func (x *trimmer) cuts(to int64) (start int64, why string) {
+	x.t.Helper()
+	x.cut(x.t.Context(), x.cl, map[string]cut{testTopic: {0: {id: x.topicID(), to: to}}})
 	return x.c.PartitionInfo(testTopic, 0).LogStartOffset, x.counters.topics[testTopic].whyUntrimmed()
 }
 
@@ -191,6 +215,32 @@ func TestTrimWaitsForAnswersOfGroups(t *testing.T) {
 		if start, why := x.cuts(5); start != 0 || !strings.Contains(why, "(other)") {
 			t.Errorf("another group reads it, and the log begins at %d: %q", start, why)
 		}
+	}
+}
+
+// Nothing is deleted above the L that the group has committed when it is deleted: a process that was away for long, or offsets that were set back, know of a higher
+// one that counts no more.
+func TestTrimUpToTheCommittedLowWater(t *testing.T) {
+	yes := true
+	groups := []kfake.ACL{describe(kmsg.ACLResourceTypeCluster, "kafka-cluster"), describe(kmsg.ACLResourceTypeGroup, "*")}
+	for name, test := range map[string]struct {
+		make  func(x *trimmer)
+		start int64
+		vain  bool
+	}{
+		"as it was":            {func(x *trimmer) {}, 5, false},
+		"L has gone back":      {func(x *trimmer) { x.commits(state.Checkpoint{Offset: 8, LowWater: 3}) }, 3, false},
+		"offsets were reset":   {func(x *trimmer) { x.commit("g", 2, "") }, 0, true},
+		"offsets were deleted": {func(x *trimmer) { x.root.DeleteGroup(x.t.Context(), "g") }, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTrimmer(t, &yes, groups...)
+			test.make(x)
+			start, why := x.cuts(5)
+			equal(t, "the log begins at", start, test.start)
+			equal(t, "it says at once", why, "")
+			equal(t, "in vain", !x.vain.since[testTopic].IsZero(), test.vain)
+		})
 	}
 }
 

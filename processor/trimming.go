@@ -3,6 +3,7 @@ package processor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -27,6 +28,7 @@ type trimming struct {
 	log    *slog.Logger
 	seen   map[kafka.TopicPartition][]waterline
 	others otherReaders
+	own    *kafka.Coordinator // says what this group itself has committed
 	vain   vain
 	inVain int // looks in a row of which something was not answered
 }
@@ -46,7 +48,7 @@ const (
 )
 
 func newTrimming(sh *shared) *trimming {
-	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}, others: newOtherReaders(sh), vain: newVain()}
+	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}, others: newOtherReaders(sh), own: kafka.NewCoordinator(sh.cfg.Group), vain: newVain()}
 }
 
 // run trims until ctx ends.
@@ -138,7 +140,8 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) map[string
 		}
 		tp := p.tp()
 		here[tp] = true
-		seen := slices.DeleteFunc(t.seen[tp], func(s waterline) bool { return s.id != p.TopicID })
+		// L goes back where a log was cut and may go on: what lies above it now is pending.
+		seen := slices.DeleteFunc(t.seen[tp], func(s waterline) bool { return s.id != p.TopicID || s.low > p.LowWater })
 		low := int64(-1)
 		for len(seen) > 0 && now.Sub(seen[0].at) >= old {
 			low, seen = seen[0].low, seen[1:]
@@ -222,21 +225,24 @@ func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded m
 	}
 }
 
-// deleteOf deletes what can go of a topic.
+// deleteOf deletes what can go of a topic. What cannot be told of one of its partitions keeps no other.
 func (t *trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
-	if err := t.sameTopic(ctx, cl, topic, c); err != nil || len(c) == 0 {
-		return err
+	untold, err := t.confirm(ctx, cl, topic, c)
+	if err != nil || len(c) == 0 {
+		return cmp.Or(err, untold)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.patience())
 	defer cancel()
 	adm := kadm.NewClient(cl)
 	adm.SetTimeoutMillis(int32(kafka.BrokerPatience.Milliseconds()))
 	answers, err := adm.DeleteRecords(ctx, kadm.Offsets{topic: c.kadm(topic)})
-	return t.trimmed(topic, c, answers[topic], err)
+	return cmp.Or(t.trimmed(topic, c, answers[topic], err), untold)
 }
 
-// sameTopic leaves out the partitions of a topic that was made anew since they were assigned: offsets of another topic mean nothing.
-func (t *trimming) sameTopic(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
+// confirm leaves out the partitions of a topic that was made anew since they were assigned, since offsets of another topic mean nothing, and what lies above the
+// L that the group has committed by now. That may be lower than what is known here: this process may have been away for long, and another one have gone on with
+// less of the log, or a person have set offsets back. Untold is why a partition was left out of which that L is not known.
+func (t *trimming) confirm(ctx context.Context, cl *kgo.Client, topic string, c cut) (untold, err error) {
 	ctx, cancel := context.WithTimeout(ctx, t.patience())
 	defer cancel()
 	var tps []kafka.TopicPartition
@@ -245,14 +251,51 @@ func (t *trimming) sameTopic(ctx context.Context, cl *kgo.Client, topic string, 
 	}
 	ids, err := kafka.TopicIDs(ctx, cl, tps)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, tp := range tps {
 		if c[tp.Partition].id != ids[tp] {
 			delete(c, tp.Partition)
+			delete(ids, tp)
 		}
 	}
-	return nil
+	if len(c) == 0 {
+		return nil, nil
+	}
+	committed, err := t.own.Fetch(ctx, cl, ids, false) // an open transaction has L go up only
+	if err != nil {
+		return nil, err
+	}
+	for tp, id := range ids {
+		low, err := committedLow(committed, tp, id)
+		if err != nil {
+			untold = fmt.Errorf("it is not known what the checkpoint of partition %d needs: %w", tp.Partition, err)
+			delete(c, tp.Partition)
+			continue
+		}
+		s := c[tp.Partition]
+		s.to = min(s.to, low)
+		c[tp.Partition] = s
+	}
+	return untold, nil
+}
+
+// committedLow is the L of a committed checkpoint.
+func committedLow(committed map[kafka.TopicPartition]kafka.Fetched, tp kafka.TopicPartition, id kafka.TopicID) (int64, error) {
+	f, ok := committed[tp]
+	switch {
+	case !ok:
+		return 0, kerr.UnknownTopicOrPartition
+	case f.Err != nil:
+		return 0, f.Err
+	case f.Offset < 0:
+		return 0, errors.New("nothing is committed")
+	}
+	c, err := checkpointIn(f)
+	if err == nil && c.TopicID != id.Short() {
+		err = errors.New("it is of another topic of that name")
+	}
+	return c.LowWater, err
 }
 
 // trimmed takes in what became of a request. An answer that does not come, or asks to try again, leaves it open why a topic is not trimmed.

@@ -47,6 +47,8 @@ func TestUnneeded(t *testing.T) {
 		{"catching up", ExactlyOnce, []PartitionStats{p("auto", 200, 300), with(p("auto", 250, 300), func(p *PartitionStats) { p.Phase = PhaseCatchUp })}, 0},
 		{"held up", ExactlyOnce, []PartitionStats{p("auto", 200, 300), with(p("auto", 250, 300), func(p *PartitionStats) { p.Error = "the log has lost" })}, 0},
 		{"it was held up meanwhile", ExactlyOnce, []PartitionStats{p("auto", 200, 300), with(p("auto", 210, 300), func(p *PartitionStats) { p.Error = "no answer" }), p("auto", 250, 300)}, 0},
+		{"L has gone back", ExactlyOnce, []PartitionStats{p("auto", 280, 300), p("auto", 200, 300)}, 0},
+		{"and was lower before that", ExactlyOnce, []PartitionStats{p("auto", 180, 300), p("auto", 280, 300), p("auto", 200, 300), p("auto", 210, 300)}, 200},
 		{"a late commit may take it back", AtLeastOnce, []PartitionStats{p("often", 200, 300), p("often", 210, 300)}, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
