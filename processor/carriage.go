@@ -11,12 +11,14 @@ import (
 type carriage struct {
 	tp     kafka.TopicPartition
 	id     kafka.TopicID
-	next   int64 // what lies below was read, and what of it was pending and could be carried was copied
-	old    int64 // what lies below this offset is older than half of what the topic keeps
-	ageing int64 // and than three quarters
-	most   int   // copies in one turn
-	seeks  bool  // a copy was refused, and it is not known yet which
-	weight int64 // bytes that an offset takes in the log, as far as it was read
+	since  time.Time // of when the partition's stay is: in another one its log may be shorter, and have been written on
+	low    int64     // L, when it was last looked at
+	next   int64     // what lies below was read, and what of it was pending and could be carried was copied
+	old    int64     // what lies below this offset is older than half of what the topic keeps
+	ageing int64     // and than three quarters
+	most   int       // copies in one turn
+	seeks  bool      // a copy was refused, and it is not known yet which
+	weight int64     // bytes that an offset takes in the log, as far as it was read
 	rests  time.Time
 	failed int       // in a row
 	ahead  []int64   // from where on was carried for the length of the log, when L has not passed that yet

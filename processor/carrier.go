@@ -100,8 +100,8 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 	for _, p := range pictures {
 		tp := p.tp()
 		here[tp] = true
-		if g := c.of[tp]; g == nil || g.id != p.TopicID {
-			c.of[tp] = &carriage{tp: tp, id: p.TopicID, most: c.most()}
+		if g := c.of[tp]; g == nil || g.id != p.TopicID || !g.since.Equal(p.since) {
+			c.of[tp] = &carriage{tp: tp, id: p.TopicID, since: p.since, most: c.most()}
 			c.lookedAt = time.Time{}
 		}
 	}
@@ -117,9 +117,13 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 // due says whether something of a partition is to be carried now, and from where on; nil: nothing.
 func (c *carrier) due(p PartitionStats) *carriage {
 	g := c.of[p.tp()]
-	if g == nil || g.id != p.TopicID { // it has been given up meanwhile
+	if g == nil || g.id != p.TopicID || !g.since.Equal(p.since) { // it has been given up meanwhile
 		return nil
 	}
+	if p.LowWater < g.low { // it has gone back: what lies above it is pending again
+		g.next, g.ahead = p.LowWater, nil
+	}
+	g.low = p.LowWater
 	for len(g.ahead) > 0 && g.ahead[0] < p.LowWater {
 		g.ahead = g.ahead[1:]
 	}

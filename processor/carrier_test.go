@@ -2,6 +2,7 @@ package processor
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -89,6 +90,38 @@ func TestCarryLost(t *testing.T) {
 	g.next, p.LogStart = 50, 60
 	equal(t, "more is due", c.due(p) == g, true)
 	equal(t, "from, when that has lost more", g.next, 60)
+}
+
+// Where L goes back, since the log was cut and may go on, or a checkpoint was, what lies above it is pending again: it is carried, although it was passed before.
+func TestCarryWhereLGoesBack(t *testing.T) {
+	c, g, p := testCarrier(topics.Route{})
+	c.keeps["t"] = topics.Keeping{Age: time.Hour}
+	g.old, p.LowWater = 100, 90
+	equal(t, "something is old", c.due(p) == g, true)
+	g.next, g.old, g.ahead, g.stuck, g.again = 100, 120, []int64{90}, "it is too large", time.Now().Add(time.Hour)
+	p.LowWater, p.Offset, p.Pending = 60, 120, 60
+	equal(t, "something is old again", c.due(p) == g, true)
+	equal(t, "from", g.next, 60)
+	equal(t, "ahead of L, left, and to be tried again", fmt.Sprintf("%d %q %v", len(g.ahead), g.stuck, !g.again.IsZero()), `0 "" false`)
+}
+
+// Of a partition that comes again it is forgotten how far carrying had come: its log may have been cut meanwhile above L, and been written on.
+func TestCarryInAnotherStay(t *testing.T) {
+	c, g, p := testCarrier(topics.Route{})
+	pt := &partition{tp: g.tp}
+	stays := func(since int64) {
+		p := p
+		p.since = time.Unix(since, 0)
+		pt.picture.Store(&p)
+		c.assigned.remember(0, g.tp, pt)
+		c.partitions()
+	}
+	stays(1)
+	c.of[g.tp].next = 100
+	stays(1)
+	equal(t, "in the same stay", c.of[g.tp].next, 100)
+	stays(2)
+	equal(t, "in another one", c.of[g.tp].next, 0)
 }
 
 // What could not be carried is tried again after a while: the topic may take it by then.

@@ -13,7 +13,7 @@ var agendaWithin = []time.Duration{time.Minute, time.Hour, 24 * time.Hour}
 // publish renews the picture that others may look at.
 func (p *partition) publish(now int64, k *kit) {
 	s := &PartitionStats{
-		Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition, Lane: k.n, Phase: p.phase,
+		Topic: p.tp.Topic, TopicID: p.id, Partition: p.tp.Partition, Lane: k.n, since: p.since, Phase: p.phase,
 		LogStart: p.logStart, LogEnd: p.logEnd, CheckpointAt: p.writing.at,
 	}
 	if p.live() {

@@ -70,6 +70,7 @@ type PartitionStats struct {
 	TopicID   kafka.TopicID `json:"-"`
 	Partition int32
 	Lane      int
+	since     time.Time // when its restore began
 	Phase     Phase
 	Error     string // why it is stopped or held up, and what to do; empty otherwise
 	Anywhere  bool   // all of Error would be so on every replica, so it keeps none from being ready
