@@ -106,7 +106,7 @@ var otherWriter = state.Checkpoint{Writer: "g-other-0", Parsers: []state.ParserE
 // its first transaction, and asks for the end of the log after the checkpoint (design rules 2, 9).
 func TestRestoreClaims(t *testing.T) {
 	mine := otherWriter
-	mine.Writer = "g-me-0"
+	mine.Writer = "g-0@me"
 	for _, c := range []struct {
 		name  string
 		found state.Checkpoint
@@ -134,7 +134,7 @@ func TestRestoreClaims(t *testing.T) {
 					want = append(want, "OffsetCommit")
 				}
 				equals(t, "requests", slices.Compact(seen), want)
-				equal(t, "writer", ps[0].Marks().Committed.Writer, "g-me-0")
+				equal(t, "writer", ps[0].Marks().Committed.Writer, "g-0@me")
 				equal(t, "phase", ps[0].phase, PhaseCatchUp)
 			}
 		})
@@ -474,7 +474,7 @@ func TestParsersOfACheckpoint(t *testing.T) {
 	for from := int64(0); ; from++ {
 		next := full
 		next.Parsers = append(slices.Clone(full.Parsers), state.ParserEpoch{From: from, Spec: topics.Spec(time.Duration(from+1) * time.Second)})
-		next.TopicID, next.Writer = testID.Short(), "g-me-0"
+		next.TopicID, next.Writer = testID.Short(), "g-0@me"
 		if _, err := next.Metadata(); err != nil {
 			break
 		}

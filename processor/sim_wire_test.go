@@ -117,7 +117,7 @@ func (f *frame) ofTimekeeper() bool {
 	case kmsg.EndTxn:
 		id = &f.request().(*kmsg.EndTxnRequest).TransactionalID
 	}
-	return id != nil && strings.Contains(*id, "-clock-")
+	return id != nil && strings.Contains(*id, "-clock@")
 }
 
 func (w *wire) close() {

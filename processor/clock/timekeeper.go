@@ -43,10 +43,10 @@ type Keeper struct {
 	apart        []int32          // brokers whose clocks were
 }
 
-// NewKeeper makes what asks by a client for a clock. Its transactional ids are those of a group's process, which never have
-// a record in what they begin: a timeout that every broker grants will do.
+// NewKeeper makes what asks by a client for a clock. Its transactional ids are those of a group's process, and of no other (producer.Writer has the form); they
+// never have a record in what they begin: a timeout that every broker grants will do.
 func NewKeeper(c *Clock, cl *kgo.Client, group, instance string, timeout time.Duration, log *slog.Logger) *Keeper {
-	return &Keeper{clock: c, cl: cl, group: group, ids: fmt.Sprintf("%s-%s-clock-", group, instance), timeout: timeout, log: log}
+	return &Keeper{clock: c, cl: cl, group: group, ids: fmt.Sprintf("%s-clock@%s-", group, instance), timeout: timeout, log: log}
 }
 
 const (

@@ -3,6 +3,7 @@ package clock
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,5 +59,17 @@ func TestTodoNamesTheRight(t *testing.T) {
 		if got := (&Keeper{group: "g"}).todo(fmt.Errorf("begin: %w", err)); got != want {
 			t.Errorf("of %v: %s", err, got)
 		}
+	}
+}
+
+// The ids of two groups are different ones, whatever their processes are called, and none is that of a lane.
+func TestKeepersHaveNothingInCommon(t *testing.T) {
+	ids := map[string]string{}
+	for _, who := range [][2]string{{"a", "b-0"}, {"a-b", "0"}, {"a", "clock"}, {"a-clock", "0"}, {"a-clock", "clock-0"}, {"a", "clock-clock-0"}} {
+		k := NewKeeper(nil, nil, who[0], who[1], time.Second, nil)
+		if other, ok := ids[k.ids]; ok || !strings.HasPrefix(k.ids, who[0]+"-clock@") {
+			t.Errorf("the ids of %v begin with %s, and so do those of %q", who, k.ids, other)
+		}
+		ids[k.ids] = fmt.Sprint(who)
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"github.com/duewheel/duewheel/processor/wait"
 )
 
-// Writer is how a lane signs its checkpoints; its transactional ids begin with it.
+// Writer is how a lane signs its checkpoints; its transactional ids begin with it. They begin with the group and a dash, as rights to them are given. Both names may
+// have dashes and numbers, but an instance has no @: what follows the last one is the instance and the number of an id, and the group ends where the last dash before
+// it is. So no two lanes have an id in common, whatever groups and instances are called.
 func Writer(group, instance string, lane int) string {
-	return fmt.Sprintf("%s-%s-%d", group, instance, lane)
+	return fmt.Sprintf("%s-%d@%s", group, lane, instance)
 }
 
 // writerIDs is how many transactional ids a writer has: two that take turns, and others in their
