@@ -67,6 +67,51 @@ func logLosesItsEnd(t *testing.T, c *brokers.Cluster) {
 	}
 }
 
+// A log loses its end while a processor runs that may go on. L goes back, and what is written from there on is pending at offsets that L was beyond when it was
+// looked at for trimming: none of that is deleted.
+func logLosesItsEndAndIsTrimmed(t *testing.T, c *brokers.Cluster) {
+	const interval = 20 * time.Second
+	delay := newDelay(t, c, 1, 2)
+	s := newStage(t, c, setting{topic: delay.topic})
+	delay.to = s.targets[0]
+	trim, began := true, time.Now()
+	p := s.start(s.replica(func(c *replicaConfig) { c.AcceptLoss, c.TrimInterval, c.Routes[0].Trim = true, interval, &trim }))
+	s.awaitLive(p, 1)
+	delay.write(0, 10) // seen by both
+	s.awaitTarget(10)
+	s.awaitInSync()
+	if err := c.Node(2).Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	delay.write(10, 15) // by one alone
+	s.awaitTarget(25)
+	s.awaitCheckpoint(25)
+	time.Sleep(time.Until(began.Add(interval + 4*time.Second))) // it is looked at
+	if err := c.Node(1).Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Node(2).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	delay.elect(2)
+	delay.writeDue(time.Now().Add(time.Hour), 100, 30)
+	start := func() int64 {
+		all, _ := kadm.NewClient(delay.cl).ListStartOffsets(t.Context(), delay.topic)
+		of, _ := all.Lookup(delay.topic, 0)
+		return of.Offset
+	}
+	for end := time.Now().Add(3 * interval); start() == 0 && time.Now().Before(end); time.Sleep(time.Second) {
+	}
+	if at := start(); at != 10 {
+		t.Errorf("the log begins at %d, and what lies from 10 on is pending", at)
+	}
+	p.stop()
+	if err := c.Node(1).Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitInSync()
+}
+
 // says runs a command, and fails if its answer lacks something.
 func (s *stage) says(what string, args ...string) {
 	s.t.Helper()
@@ -124,10 +169,15 @@ func newDelay(t *testing.T, c *brokers.Cluster, replicas ...int32) *delay {
 // write writes requests that are due at once, each with its number as value.
 func (d *delay) write(first, n int) {
 	d.t.Helper()
+	d.writeDue(time.Now(), first, n)
+}
+
+func (d *delay) writeDue(due time.Time, first, n int) {
+	d.t.Helper()
 	var rs []*kgo.Record
 	for i := range n {
 		rs = append(rs, &kgo.Record{Topic: d.topic, Partition: 0, Value: strconv.AppendInt(nil, int64(first+i), 10),
-			Headers: []kgo.RecordHeader{{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, time.Now().UnixMilli(), 10)}, {Key: topics.HeaderTargetTopic, Value: []byte(d.to)}}})
+			Headers: []kgo.RecordHeader{{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, due.UnixMilli(), 10)}, {Key: topics.HeaderTargetTopic, Value: []byte(d.to)}}})
 	}
 	if err := d.cl.ProduceSync(d.t.Context(), rs...).FirstErr(); err != nil {
 		d.t.Fatal(err)

@@ -37,6 +37,7 @@ func TestThreeBrokers(t *testing.T) {
 	t.Run("target in trouble", func(t *testing.T) { targetInTrouble(t, c) })
 	t.Run("partition away", func(t *testing.T) { partitionAway(t, c) })
 	t.Run("log loses its end", func(t *testing.T) { logLosesItsEnd(t, c) })
+	t.Run("log loses its end and is trimmed", func(t *testing.T) { logLosesItsEndAndIsTrimmed(t, c) })
 	t.Run("look", func(t *testing.T) { lookWhileLeadersMove(t, c) })
 	t.Run("coordinator killed", func(t *testing.T) { coordinatorKilled(t, c) })
 	t.Run("coordinator frozen", func(t *testing.T) { coordinatorFrozen(t, c) })
