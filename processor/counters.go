@@ -32,6 +32,8 @@ type counters struct {
 	fenced      atomic.Int64
 	readAgain   atomic.Int64
 	warm        atomic.Int64 // partitions taken over from standbys
+	joined      atomic.Int64 // turns that something has joined
+	chained     atomic.Int64 // of those: with two parts of one partition
 }
 
 // newCounters begins at 0 with every label that is known: a rate needs a sample from before the first rise.
@@ -92,6 +94,12 @@ func (c *counters) turn(t *turn) {
 		return
 	}
 	c.turns.add(t.outcome.String(), 1)
+	if len(t.joining) > 0 {
+		c.joined.Add(1)
+		if len(t.lasts()) < len(t.tried) {
+			c.chained.Add(1)
+		}
+	}
 	c.turnTime.Observe(time.Since(t.began), 1)
 }
 

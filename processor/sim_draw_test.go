@@ -44,6 +44,23 @@ func (r *runner) transact(s step) {
 	})
 }
 
+// burst sends requests of one partition that are due at one instant: some turns full, so that others join those, and with another target that is due then, and a
+// little later, two parts of the partition.
+func (r *runner) burst(s step) {
+	due, n := in(s.For), 1+s.N%5
+	for i := range min(s.N, 20*r.plan.Batch) {
+		r.requests++
+		rec, key := (*kgo.Record)(nil), fmt.Sprint("burst", r.requests)
+		if i%4 == 0 {
+			rec = request(key, due.Add(time.Duration(i*n)*milli/2))
+		} else {
+			rec = addressed("bills", request(key, due))
+		}
+		rec.Partition = int32(s.Who) % r.plan.Partitions
+		r.client.Produce(context.Background(), r.prefixed(rec), r.known.add)
+	}
+}
+
 // draw makes a request up, in whatever words.
 func (r *runner) draw() *kgo.Record { return r.worded(r.drawMeaning()) }
 

@@ -104,13 +104,14 @@ const (
 	opCancel                   // N requests of each partition are cancelled when they have been acknowledged
 	opRefuseOne                // the same, and the checkpoints of one partition are refused For, or once
 	opSlow                     // answers to a process are slow For
+	opBurst                    // some hundred requests of one partition are due at one instant in For, most of them of one target
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
 	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions",
 	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints", "refuse carriers",
-	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition", "slow answers"}
+	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition", "slow answers", "burst"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -180,7 +181,7 @@ func drawPlan(t *rapid.T) plan {
 		Brokers:    1 + below(t, "brokers", 3),
 		Processes:  1 + below(t, "processes", 3),
 		Lanes:      oneOf(t, "lanes", 1, 1, 2),
-		Batch:      oneOf(t, "batch", 20_000, 1, 3, 5, 10),
+		Batch:      oneOf(t, "batch", 20_000, 1, 3, 5, 10, 16, 24, 48),
 		Near:       oneOf(t, "near", 5*time.Second, 500*milli, time.Minute),
 		Fixed:      below(t, "fixed", 2) == 1,
 		Classic:    below(t, "classic", 3) == 2,
@@ -202,7 +203,7 @@ func drawPlan(t *rapid.T) plan {
 		Rate:       oneOf(t, "rate", time.Hour, 400*milli, 150*milli, 70*milli),
 	}
 	latencies := []time.Duration{milli, 10 * milli, 40 * milli, 10 * milli, milli}
-	if p.Batch > 10 { // fewer do not keep up with what is requested
+	if !p.small() { // fewer do not keep up with what is requested
 		latencies = append(latencies, 200*milli, 400*milli)
 	}
 	p.Latency = oneOf(t, "latency", latencies...)
@@ -212,7 +213,7 @@ func drawPlan(t *rapid.T) plan {
 
 // often is how much more often than the others an op is drawn.
 var often = map[op]int{opOverlap: 2, opRetain: 3, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
-	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 6}
+	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 6, opBurst: 4}
 
 var weighted = func() (w []op) {
 	for o := range ops {
@@ -228,6 +229,9 @@ func drawStep(t *rapid.T) step {
 	switch s.Op {
 	case opSend:
 		s.N = 1 + below(t, "n", 40)
+		return s
+	case opBurst:
+		s.N, s.Who, s.For = 100+below(t, "n", 300), below(t, "who", 4), oneOf(t, "for", 20*milli, 300*milli, 1100*milli, 3*time.Second)
 		return s
 	case opCancel:
 		s.N = 1 + below(t, "n", 30)
@@ -272,6 +276,9 @@ func (o *op) UnmarshalText(text []byte) error {
 	*o = op(i)
 	return nil
 }
+
+// small reports whether turns take that few records that a fast cluster is needed to keep up.
+func (p plan) small() bool { return p.Batch <= 48 }
 
 // remember is for how long ids are remembered.
 func (p plan) remember() time.Duration {

@@ -161,6 +161,9 @@ func (r *runner) step(s step) bool {
 			r.client.Produce(context.Background(), r.draw(), r.known.add) // the checker sees what became of it
 		}
 		return true
+	case opBurst:
+		r.burst(s)
+		return true
 	case opTransact:
 		r.transact(s)
 		return true

@@ -13,12 +13,12 @@ import (
 
 // tally tells what schedules have brought about.
 type tally struct {
-	schedules, rivals, requested, doubled, late, retried, rebalances, fenced, cut, overlaps int64
-	virtual                                                                                 time.Duration
-	again, parked, postponed, expired, jittered, carried                                    int64
-	prefixed, borrowed, stamped                                                             int64
-	turns, dead, cancels                                                                    map[string]int64
-	acts                                                                                    [ops]int64
+	schedules, rivals, requested, doubled, late, retried, rebalances, fenced, cut, overlaps, joined, chained int64
+	virtual                                                                                                  time.Duration
+	again, parked, postponed, expired, jittered, carried                                                     int64
+	prefixed, borrowed, stamped                                                                              int64
+	turns, dead, cancels                                                                                     map[string]int64
+	acts                                                                                                     [ops]int64
 }
 
 func (c *tally) count(acts map[op]int64) {
@@ -73,6 +73,8 @@ func (c *tally) add(w *world) {
 		c.retried += s.Retried
 		c.rebalances += s.Rebalances
 		c.fenced += p.p.counters.fenced.Load()
+		c.joined += p.p.counters.joined.Load()
+		c.chained += p.p.counters.chained.Load()
 	}
 }
 
@@ -93,6 +95,7 @@ func (c *tally) floor() (missing []string) {
 		"a second group": c.rivals, "a record that came again (at_least_once)": c.doubled, "a late arrival": c.late, "a retry": c.retried,
 		"a rebalance": c.rebalances, "a fence": c.fenced, "a turn that was aborted": c.turns["aborted"], "a turn of unknown outcome": c.turns["unknown"],
 		"a dead letter": int64(len(c.dead)), "a log that was cut": c.cut, "overlapping transactions": c.overlaps,
+		"a turn that something has joined": c.joined, "one with two parts of one partition": c.chained,
 		"a delivery of a retry route": c.again, "a record that was parked": c.parked, "one that came at a time that is not known": c.postponed,
 		"one that had expired": c.expired, "a jitter": c.jittered, "a copy of what is pending": c.carried,
 		"another prefix": c.prefixed, "a request by the headers of another tool": c.borrowed, "a timestamp that is not that of the delivery": c.stamped,
@@ -113,7 +116,7 @@ func (c *tally) floor() (missing []string) {
 }
 
 func TestSimFloor(t *testing.T) {
-	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1, cut: 1, overlaps: 1,
+	all := tally{schedules: enough, rivals: 1, requested: 1, doubled: 1, late: 1, retried: 1, rebalances: 1, fenced: 1, cut: 1, overlaps: 1, joined: 1, chained: 1,
 		again: 1, parked: 1, postponed: 1, expired: 1, jittered: 1, carried: 1, prefixed: 1, borrowed: 1, stamped: 1,
 		turns: map[string]int64{"aborted": 1, "unknown": 1}, dead: map[string]int64{"no_due": 1},
 		cancels: map[string]int64{"cancelled": 1, "too_late": 1, "unknown": 1, "forwarded": 1, "replaced": 1, "not_here": 1, "ignored": 1}}
@@ -126,8 +129,8 @@ func TestSimFloor(t *testing.T) {
 	if missing := (&tally{}).floor(); len(missing) != 2 {
 		t.Errorf("no schedule at all: %q", missing)
 	}
-	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 27+int(ops) {
-		t.Errorf("nothing has happened, but for %d things: %q", 27+int(ops)-len(missing), missing)
+	if missing := (&tally{schedules: enough, requested: 1}).floor(); len(missing) != 29+int(ops) {
+		t.Errorf("nothing has happened, but for %d things: %q", 29+int(ops)-len(missing), missing)
 	}
 }
 
@@ -136,6 +139,6 @@ func (c *tally) String() string {
 	for o, n := range c.acts {
 		fmt.Fprintf(&acts, ", %s %d", opNames[o], n)
 	}
-	return fmt.Sprintf("%d schedules, %d of them with two groups and %d with overlapping transactions, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; %d delivered by retry routes, of which %d were put off first, %d parked, %d expired, %d schedules with jitter, %d with another prefix and %d with another timestamp, %d requests by headers of other tools; cancels %v; turns %v; %d rebalances, %d fenced; %d copies of what was carried; %d records of logs cut; %v of simulated time; acts%s",
-		c.schedules, c.rivals, c.overlaps, c.requested, c.late, c.retried, c.doubled, c.dead, c.again, c.postponed, c.parked, c.expired, c.jittered, c.prefixed, c.stamped, c.borrowed, c.cancels, c.turns, c.rebalances, c.fenced, c.carried, c.cut, c.virtual.Round(time.Second), acts.String())
+	return fmt.Sprintf("%d schedules, %d of them with two groups and %d with overlapping transactions, with %d requests: %d late, %d retried, %d doubled (at_least_once); dead letters %v; %d delivered by retry routes, of which %d were put off first, %d parked, %d expired, %d schedules with jitter, %d with another prefix and %d with another timestamp, %d requests by headers of other tools; cancels %v; turns %v, of which something has joined %d, and %d had two parts of one partition; %d rebalances, %d fenced; %d copies of what was carried; %d records of logs cut; %v of simulated time; acts%s",
+		c.schedules, c.rivals, c.overlaps, c.requested, c.late, c.retried, c.doubled, c.dead, c.again, c.postponed, c.parked, c.expired, c.jittered, c.prefixed, c.stamped, c.borrowed, c.cancels, c.turns, c.joined, c.chained, c.rebalances, c.fenced, c.carried, c.cut, c.virtual.Round(time.Second), acts.String())
 }
