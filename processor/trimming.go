@@ -227,12 +227,12 @@ func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded m
 
 // deleteOf deletes what can go of a topic. What cannot be told of one of its partitions keeps no other.
 func (t *trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
+	ctx, cancel := context.WithTimeout(ctx, t.patience()) // of both: what stands still in between for long is to ask again
+	defer cancel()
 	untold, err := t.confirm(ctx, cl, topic, c)
 	if err != nil || len(c) == 0 {
 		return cmp.Or(err, untold)
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.patience())
-	defer cancel()
 	adm := kadm.NewClient(cl)
 	adm.SetTimeoutMillis(int32(kafka.BrokerPatience.Milliseconds()))
 	answers, err := adm.DeleteRecords(ctx, kadm.Offsets{topic: c.kadm(topic)})
@@ -243,8 +243,6 @@ func (t *trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c
 // L that the group has committed by now. That may be lower than what is known here: this process may have been away for long, and another one have gone on with
 // less of the log, or a person have set offsets back. Untold is why a partition was left out of which that L is not known.
 func (t *trimming) confirm(ctx context.Context, cl *kgo.Client, topic string, c cut) (untold, err error) {
-	ctx, cancel := context.WithTimeout(ctx, t.patience())
-	defer cancel()
 	var tps []kafka.TopicPartition
 	for partition := range c {
 		tps = append(tps, kafka.TopicPartition{Topic: topic, Partition: partition})
