@@ -118,7 +118,7 @@ func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
 
 func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoint) {
 	to := k.planned
-	if mustDecide(k) {
+	if mustDecide(k) || k.late.stuck() {
 		return items, to
 	}
 	clock := k.clock(now)
