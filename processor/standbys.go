@@ -260,7 +260,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 			wait.For(ctx, roomPause)
 			continue
 		}
-		fs := s.reader.PollRecords(ctx, pollRecords)
+		fs := pollSome(ctx, s.reader)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
 			tp := kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
 			b := s.of(tp)

@@ -33,7 +33,7 @@ type inflation struct {
 
 const (
 	// inflated is how many bytes of memory there are for each that a fetch may have in the log.
-	inflated = 2
+	inflated = 4
 	// takesAtFirst is how much a byte of the log is reckoned to take before anything was decoded.
 	takesAtFirst = 8
 	// decodedBytes is what a record takes in memory beside its bytes: itself, a pointer to it and two or three headers.
