@@ -28,7 +28,8 @@ type inflation struct {
 	takes  float64             // how much a byte of the log takes in memory, of late
 	memory int64               // what was decoded since the last fetch
 	log    int64               // what it takes in the log
-	busy   map[int32]time.Time // when brokers last answered with much
+	at     time.Time           // of the last fetch
+	busy   map[int32]time.Time // when brokers last had something
 }
 
 const (
@@ -42,9 +43,8 @@ const (
 	leastFetch = 16 << 10
 	// leastOfMany is how much a broker is asked for at least, where there are many, before that is divided by what it takes.
 	leastOfMany = 1 << 20
-	// muchAnswered is what a fetch has of a broker that is busy, and busyFor for how long it is from then on.
-	muchAnswered = 64 << 10
-	busyFor      = 10 * time.Second
+	// busyFor is for how long a broker counts among those that share what fetches may take, after it had something.
+	busyFor = 10 * time.Second
 )
 
 func newInflation(fetchBytes int32, d kgo.Decompressor) *inflation {
@@ -64,18 +64,15 @@ func (x *inflation) bounds() (fetch, partition int32) {
 func (x *inflation) share() int64 { return x.most / int64(max(len(x.busy), 1)) }
 
 // OnBrokerRead implements [kgo.HookBrokerRead]. An answer is about to be decoded.
-func (x *inflation) OnBrokerRead(meta kgo.BrokerMetadata, key int16, bytes int, _, _ time.Duration, err error) {
+func (x *inflation) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
 	if key != int16(kmsg.Fetch) || err != nil {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	now := time.Now()
-	if bytes >= muchAnswered {
-		x.busy[meta.NodeID] = now
-	}
+	x.at = time.Now()
 	for node, at := range x.busy {
-		if now.Sub(at) > busyFor {
+		if x.at.Sub(at) > busyFor {
 			delete(x.busy, node)
 		}
 	}
@@ -90,13 +87,14 @@ func (x *inflation) OnBrokerRead(meta kgo.BrokerMetadata, key int16, bytes int, 
 }
 
 // OnFetchBatchRead implements [kgo.HookFetchBatchRead].
-func (x *inflation) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
+func (x *inflation) OnFetchBatchRead(meta kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
 	if m.NumRecords == 0 {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	took := int64(m.UncompressedBytes) + decodedBytes*int64(m.NumRecords)
+	x.busy[meta.NodeID] = x.at
 	x.left -= took
 	x.memory += took
 	x.log += int64(m.CompressedBytes)
