@@ -262,7 +262,7 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			p.readAt = time.Now()
 		}
 		err := ftp.Err
-		if kafka.IsCut(err) {
+		if errors.Is(err, kafka.ErrCut) {
 			err = nil
 		}
 		if err == nil {

@@ -268,7 +268,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 				return
 			}
 			s.restAfter(tp, s.step(b, func() error {
-				if err := b.read(ftp.Records); err != nil || ftp.Err == nil || kafka.IsCut(ftp.Err) {
+				if err := b.read(ftp.Records); err != nil || ftp.Err == nil || errors.Is(ftp.Err, kafka.ErrCut) {
 					return err
 				}
 				return b.refused(s.reader, ftp.Err, s.cfg.SessionTimeout)

@@ -9,6 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// ErrCut is told of a partition of which nothing was decoded, since others took the room for it. It is fetched again.
+var ErrCut = errors.New("kafka: a fetch is more than what may be decoded at once")
+
 // inflation bounds what the fetches of a reader take once they are decoded. A broker bounds a fetch by what it takes in the log, and a client decodes
 // all of it at once; well-compressed batches become 50 times as large, and small records take ten times as much in memory as in the log. So fetches
 // are asked for that are as large as the last ones suggest. What is more than that all the same is not decoded: the client passes on what came before
@@ -41,8 +44,6 @@ const (
 	decodedBytes = 280
 	// leastFetch is how much is asked for at least.
 	leastFetch = 16 << 10
-	// leastOfMany is how much a broker is asked for at least, where there are many, before that is divided by what it takes.
-	leastOfMany = 1 << 20
 	// busyFor is for how long a broker counts among those that share what fetches may take, after it had something.
 	busyFor = 10 * time.Second
 )
@@ -54,9 +55,7 @@ func newInflation(fetchBytes int32, d kgo.Decompressor) *inflation {
 
 // bounds are how many bytes of the log the next fetch may have, and of one partition.
 func (x *inflation) bounds() (fetch, partition int32) {
-	n := max(len(x.busy), 1)
-	most := max(x.fetch/int64(n), min(leastOfMany, x.fetch))
-	b := min(max(int64(float64(x.share())/x.takes), leastFetch), most)
+	b := max(min(int64(float64(x.share())/x.takes), x.share()/inflated), leastFetch)
 	return int32(b), int32(b / 2)
 }
 
@@ -106,10 +105,7 @@ func (x *inflation) Decompress(src []byte, codec kgo.CompressionCodecType) ([]by
 	enough := x.left <= 0
 	x.mu.Unlock()
 	if enough {
-		return nil, errEnough
+		return nil, ErrCut
 	}
 	return x.Decompressor.Decompress(src, codec)
 }
-
-// IsCut reports that what was fetched of a partition is fetched again, since other ones took the room for it.
-func IsCut(err error) bool { return errors.Is(err, errEnough) }

@@ -2,11 +2,14 @@ package kafka
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Fetches of batches that are compressed to a hundredth take little memory all the same, and all of their records come, each once and in order.
@@ -51,7 +54,7 @@ func readerBounds(t *testing.T, brokers int) {
 		fs := r.PollRecords(ctx, 1)
 		most = max(most, r.BufferedFetchBytes())
 		fs.EachError(func(_ string, p int32, err error) {
-			if !IsCut(err) {
+			if !errors.Is(err, ErrCut) {
 				t.Fatalf("partition %d: %v", p, err)
 			}
 		})
@@ -67,5 +70,56 @@ func readerBounds(t *testing.T, brokers int) {
 	// The first fetches of several brokers do not know of each other yet.
 	if bound := int64(inflated*fetch*min(brokers, 2) + brokers*size); most > bound || most < size {
 		t.Errorf("%d bytes were decoded at once, and %d may be", most, bound)
+	}
+}
+
+// Fetches are as large as what they took in memory of late suggests, and brokers that have something share that.
+func TestFetchesFollowWhatTheyTake(t *testing.T) {
+	const fetch = 16 << 20
+	x := newInflation(fetch, nil)
+	var asked int32
+	x.resize = func(f, partition int32) {
+		if asked = f; partition != f/2 {
+			t.Errorf("%d bytes are asked for, and %d of a partition", f, partition)
+		}
+	}
+	answer := func(node int32, compressed, uncompressed int) {
+		meta := kgo.BrokerMetadata{NodeID: node}
+		x.OnBrokerRead(meta, int16(kmsg.Metadata), 0, 0, 0, nil) // is none
+		x.OnBrokerRead(meta, int16(kmsg.Fetch), 0, 0, 0, nil)
+		x.OnFetchBatchRead(meta, "t", 0, kgo.FetchBatchMetrics{NumRecords: 1, CompressedBytes: compressed, UncompressedBytes: uncompressed - decodedBytes})
+	}
+	for _, step := range []struct {
+		name                     string
+		nodes                    int32
+		compressed, uncompressed int
+		want                     int32
+	}{
+		{"a hundredth", 1, 1000, 100_000, inflated * fetch / 100},
+		{"a ten-thousandth", 1, 1000, 10_000_000, leastFetch},
+		{"as it is", 1, 1000, 1000, fetch},
+		{"as it is, of four brokers", 4, 1000, 1000, fetch / 4},
+		{"a hundredth, of four brokers", 4, 1000, 100_000, inflated * fetch / 100 / 4},
+		{"as it is, of very many brokers", 100, 1000, 1000, fetch / 100},
+	} {
+		for range 20 { // it grows by and by
+			for node := range step.nodes {
+				answer(node, step.compressed, step.uncompressed)
+			}
+		}
+		if asked < step.want*99/100 || asked > step.want {
+			t.Errorf("%s: %d bytes are asked for, want %d", step.name, asked, step.want)
+		}
+	}
+	for node := range x.busy {
+		x.busy[node] = time.Now().Add(-2 * busyFor)
+	}
+	answer(1, 1000, 1000)
+	if answer(1, 1000, 1000); asked != fetch {
+		t.Errorf("%d bytes are asked for when the others have had nothing for long, want %d", asked, fetch)
+	}
+	x.left = -1
+	if _, err := x.Decompress(nil, kgo.CodecZstd); !errors.Is(err, ErrCut) {
+		t.Errorf("what is too much is decompressed: %v", err)
 	}
 }
