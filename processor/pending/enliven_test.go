@@ -8,15 +8,6 @@ import (
 	"github.com/duewheel/duewheel/wheel"
 )
 
-// GoLive ends a catch-up.
-func (p *Partition) GoLive(room Room) error {
-	for {
-		if live, err := p.Enliven(room); live || err != nil {
-			return err
-		}
-	}
-}
-
 // readMany reads requests that are due from some ms on, so many in each.
 func (l *owner) readMany(t *testing.T, p *Partition, from, to, dueMs, each int64) {
 	t.Helper()

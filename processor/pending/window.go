@@ -225,7 +225,7 @@ func (w *window) spillFrom(dueMillis int64) error {
 			err = w.spill(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
 			spilled += len(run)
 		}
-		w.let(e)
+		let(w, e)
 		if spilled > spillBytes && err == nil {
 			err, spilled = w.commit(), 0
 		}
