@@ -258,7 +258,7 @@ func TestStandbysPauseReading(t *testing.T) {
 	if err := s.run(ended); err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "bytes of a fetch", s.reader.OptValue(kgo.FetchMaxBytes), any(int32(4<<20)))
+	equal(t, "bytes of the first fetch", s.reader.OptValue(kgo.FetchMaxBytes), any(int32(2<<20)))
 	var err error
 	var closeReader func()
 	if s.reader, closeReader, err = kafka.NewReader(l.cfg.Client, standbyFetchBytes); err != nil {
