@@ -102,6 +102,8 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 		return v.atHandleOf(ctx, all[0], h, patience)
 	case len(of) == 1:
 		return v.atHandleOf(ctx, of[0], h, patience)
+	case len(errs) == len(all): // none may be meant
+		return nil, joinLines(errs...)
 	}
 	return nil, joinLines(append([]error{fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))}, errs...)...)
 }
