@@ -359,6 +359,31 @@ func TestShowBytesOnATerminal(t *testing.T) {
 	}
 }
 
+// A terminal does not get all of a header that is long either, whatever it is.
+func TestHeadersOnATerminal(t *testing.T) {
+	for _, test := range []struct {
+		in, got string
+	}{
+		{inLine([]byte("value"), mostOnScreen), "value"},
+		{inLine(nil, mostOnScreen), "null"},
+		{inLine([]byte("…"), mostOnScreen), "…"},
+		{inLine([]byte(strings.Repeat("v", 100_000)), mostOnScreen), strings.Repeat("v", mostInLine-1) + "… cut, of 100000 bytes; --whole shows all"},
+		{inLine([]byte(strings.Repeat("\x00", 100_000)), mostOnScreen), "0x" + strings.Repeat("0", mostInLine-3) + "… cut, of 100000 bytes; --whole shows all"},
+		{inLine([]byte(strings.Repeat("日", 1000)), mostOnScreen), strings.Repeat("日", mostInLine/2-1) + "… cut, of 3000 bytes; --whole shows all"},
+		{textInLine("a\tb", mostOnScreen), `"a\tb"`},
+		{textInLine(strings.Repeat("n", 2000), mostOnScreen), strings.Repeat("n", mostInLine-1) + "… cut, of 2000 bytes; --whole shows all"},
+	} {
+		if test.in != test.got {
+			t.Errorf("got %.2000q, want %.2000q", test.in, test.got)
+		}
+	}
+	for _, s := range []string{"", "v", strings.Repeat("v", 100_000), strings.Repeat("\x00", 5000)} {
+		if got, want := inLine([]byte(s), 0), brief([]byte(s), 1<<20); got != want {
+			t.Errorf("not whole: %d of %d columns", len(got), len(want))
+		}
+	}
+}
+
 func TestDLQSaysWhatIsWrong(t *testing.T) {
 	_, addr, config := graveyard(t)
 	inBoth := func(cmds []string, args ...string) (all [][]string) {
