@@ -24,6 +24,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"ls", "-c", config, "-b", addr}, 0},
 		{[]string{"topics", "check", "-c", config, "-b", addr}, 1}, // there is no dead letter topic
 		{[]string{"get", "0-7-1", "-c", config, "-b", addr}, 1},
+		{[]string{"get", "7-0-1", "-c", config, "-b", addr}, 1}, // of that partition, too, it is told that there is none
+		{[]string{"get", "x", "-p", "7", "-c", config, "-b", addr}, 2},
 		{[]string{"topics", "check", "-b", addr}, 2},
 		{[]string{"topics", "check", "-c", config, "--nothing"}, 2},
 		{[]string{"topics", "check", "-c", "nothing.yaml"}, 2},

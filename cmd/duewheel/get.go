@@ -174,7 +174,9 @@ func (v *view) says(one *foundRecord) (state, text string) {
 	case ahead.IsDeadLettered:
 		switch {
 		case fate.Refusal == nil:
-			text = "dead-lettered, or left out as a duplicate"
+			if text = "dead-lettered: `duewheel dlq ls` tells why"; v.mayBeIgnored(one) {
+				text = "dead-lettered, or left out as a duplicate: `duewheel dlq ls` tells"
+			}
 		case fate.Read:
 			text = "dead-lettered: " + fate.Refusal.Error()
 		default:

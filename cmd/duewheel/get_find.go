@@ -70,7 +70,7 @@ func (v *view) partitionsOfHandle(h topics.Handle) ([]partitionOf, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)
+		return nil, findings{fmt.Errorf("unknown: %s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)}
 	}
 	return found, nil
 }
