@@ -183,8 +183,11 @@ func TestDLQList(t *testing.T) {
 	if lines[4] != "3 dead letters: 2 unknown_target, 1 no_due" {
 		t.Errorf("counted %q", lines[4])
 	}
-	if out, _, err = both(t, "dlq", "ls", "-b", addr, "-t", "delays.dead", "--code", "rejected"); err != nil || out != "no dead letters\n" {
-		t.Errorf("where there are none: %v %q", err, out)
+	if out, _, err = both(t, "dlq", "ls", "-b", addr, "-t", "delays.dead", "--code", "rejected"); err != nil || out != "no dead letters that were asked for\n" {
+		t.Errorf("where there are none of them: %v %q", err, out)
+	}
+	if out, _, err = both(t, "dlq", "replay", "-c", config, "--yes", "--since", "2090-01-01T00:00Z"); err != nil || out != "no dead letters that were asked for\n" {
+		t.Errorf("where there are none of them to replay: %v %q", err, out)
 	}
 }
 
