@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -103,4 +106,32 @@ func TestExitCodeOfUnknownHandles(t *testing.T) {
 		return resp, nil, true
 	})
 	get(2, "delays: unknown: the log of delays/0 ends at offset 0", "reminders: topic reminders: TOPIC_AUTHORIZATION_FAILED")
+}
+
+// Ctrl-C ends a command at once, also while a broker is greeted that is frozen.
+func TestEndsWhileBrokersAreFrozen(t *testing.T) {
+	frozen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+frozen.Addr().String()+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, targets: {allow: [orders]}}\n")
+	for _, args := range []string{"ls", "agenda", "get x", "cancel x", "deliver-now x", "verify", "topics check", "checkpoints", "dlq ls", "produce --to orders --for 5m -v v"} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var asked, ended time.Time
+		go func() {
+			if conn, err := frozen.Accept(); err == nil {
+				defer conn.Close()
+				asked = time.Now()
+				cancel(errors.New("signal interrupt"))
+				<-t.Context().Done()
+			}
+		}()
+		err := run(ctx, append(strings.Fields(args), "-c", config), strings.NewReader(""), &strings.Builder{}, &strings.Builder{})
+		ended = time.Now()
+		cancel(nil)
+		if took := ended.Sub(asked); took > 3*time.Second || exitCode(err) != 2 || told(ctx, err).Error() != "ended by signal interrupt" {
+			t.Errorf("%s: %v, after %v", args, err, took)
+		}
+	}
 }
