@@ -189,7 +189,7 @@ func TestQuotaIsWaitedFor(t *testing.T) {
 func emptyPartition(p *partition, n int32) *partition {
 	inner, err := pending.New(p.Env, p.Marks().Committed, pending.Sighting{})
 	if err == nil {
-		err = inner.GoLive(pending.Room{})
+		_, err = inner.Enliven(pending.Room{})
 	}
 	if err != nil {
 		panic(err)

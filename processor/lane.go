@@ -262,6 +262,9 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 			p.readAt = time.Now()
 		}
 		err := ftp.Err
+		if errors.Is(err, kafka.ErrCut) {
+			err = nil
+		}
 		if err == nil {
 			err = l.store.without(p, p.Expect(ftp.Records))
 		}

@@ -77,7 +77,7 @@ const balanceEvery = 5 * time.Millisecond
 // spillEarly is how much of the budget is left, as a part of it, when near records begin to go to the store, so that reading need not wait for that.
 const spillEarly = 8
 
-// spillSteps is in how many steps near records would go to the store if all of them did.
+// spillSteps is in how many steps near records would go to the store if all of them did, and there were not too many for that.
 const spillSteps = 128
 
 // fit keeps the near records inside the budget: the window shrinks and its far end goes to
@@ -100,7 +100,7 @@ func (m *memory) fit(ps []*partition, now int64, room bool) error {
 		return nil
 	}
 	of := m.room(len(ps))
-	of.Spill = of.Share / spillSteps
+	of.Spill = min(m.budget/spillSteps, pending.SpillBytes) / int64(max(len(ps), 1))
 	if waits {
 		of.Share /= 2 // of what has no store: so much each may keep, and reading goes on
 	}

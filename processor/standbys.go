@@ -260,7 +260,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 			wait.For(ctx, roomPause)
 			continue
 		}
-		fs := s.reader.PollRecords(ctx, pollRecords)
+		fs := pollSome(ctx, s.reader)
 		fs.EachPartition(func(ftp kgo.FetchTopicPartition) {
 			tp := kafka.TopicPartition{Topic: ftp.Topic, Partition: ftp.Partition}
 			b := s.of(tp)
@@ -268,7 +268,7 @@ func (s *standbys) read(ctx context.Context, until time.Time) {
 				return
 			}
 			s.restAfter(tp, s.step(b, func() error {
-				if err := b.read(ftp.Records); err != nil || ftp.Err == nil {
+				if err := b.read(ftp.Records); err != nil || ftp.Err == nil || errors.Is(ftp.Err, kafka.ErrCut) {
 					return err
 				}
 				return b.refused(s.reader, ftp.Err, s.cfg.SessionTimeout)

@@ -35,6 +35,9 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 			l.restart(ctx, p, err)
 			return
 		}
+		if l.settling = !p.live(); l.settling {
+			break
+		}
 		p.writing, p.liveAfter = writing{at: time.Now(), tried: time.Now()}, time.Since(p.since)
 		p.publish(now, &l.kit) // a takeover shows at once, and not with the next tidying
 		l.log.Info("partition is live", "topic", p.tp.Topic, "partition", p.tp.Partition,
@@ -115,9 +118,9 @@ func (p *partition) tidyStore() error {
 	return p.Tidy(due)
 }
 
-// goLive ends a catch-up.
+// goLive ends a catch-up, or takes a step towards it.
 func (p *partition) goLive(room pending.Room) error {
-	if err := p.GoLive(room); err != nil {
+	if live, err := p.Enliven(room); !live || err != nil {
 		return err
 	}
 	p.phase, p.err, p.liveAt = PhaseLive, nil, time.Now()

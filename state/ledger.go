@@ -19,14 +19,14 @@ type Ledger struct {
 	stubs   int   // of pending: what Remember was told of
 	low     int64 // the highest low water given so far. Invariant: no record below it is pending
 
-	overtakers offsets   // by seq: what was resolved before W passed it
-	farthest   Key       // the greatest key of these
-	Displaced  Displaced // of what is pending, as far as whoever adds it tells
+	overtakers overtakers // what was resolved before W passed it
+	overtook   overtakers // and what was noted before these
+	Displaced  Displaced  // of what is pending, as far as whoever adds it tells
 }
 
 // NewLedger is the ledger of a partition of which nothing below low is pending: the low water of its checkpoint.
 func NewLedger(low int64) *Ledger {
-	return &Ledger{pending: newOffsets(low), unsaved: newOffsets(low), overtakers: newOffsets(low), Displaced: Displaced{low: low}, low: low}
+	return &Ledger{pending: newOffsets(low), unsaved: newOffsets(low), overtakers: overtakers{offsets: newOffsets(low)}, overtook: overtakers{offsets: newOffsets(low)}, Displaced: Displaced{low: low}, low: low}
 }
 
 // Add counts a record that became pending; offset is where its current copy lies in the log. Stored tells that the store
@@ -105,26 +105,39 @@ func (l *Ledger) WithholdStub() {
 }
 
 // Overtake notes that a record is resolved although the watermark has not passed it: what has a smaller key is pending. A few bits are kept of it until
-// Passed is told of a watermark that has passed all of them. What came into the log very long ago, and was carried since, is not noted.
+// the watermark has passed it, and for as long again as it took to come from there to here at most. What came into the log very long ago, and was carried
+// since, is not noted.
 func (l *Ledger) Overtake(k Key) {
-	if l.low-k.Seq < longAgo && !l.overtakers.has(k.Seq) {
+	if l.low-k.Seq >= longAgo || l.overtook.has(k.Seq) && !l.overtook.farthest.Less(k) {
+		return
+	}
+	if !l.overtakers.has(k.Seq) {
 		l.overtakers.add(k.Seq)
 	}
-	if l.farthest.Less(k) {
-		l.farthest = k
+	if l.overtakers.farthest.Less(k) {
+		l.overtakers.farthest = k
 	}
+}
+
+// overtakers are what was resolved before the watermark passed it, with the greatest key. There are two generations, so that what is noted
+// meanwhile does not keep what was noted before.
+type overtakers struct {
+	offsets  // the seqs
+	farthest Key
 }
 
 // longAgo is so many offsets that noting one that lies so far below the others takes 128 KiB.
 const longAgo = 1 << 32
 
 // Overtaken tells whether Overtake was told of a record with that seq.
-func (l *Ledger) Overtaken(seq int64) bool { return l.overtakers.count > 0 && l.overtakers.has(seq) }
+func (l *Ledger) Overtaken(seq int64) bool {
+	return l.overtakers.count > 0 && l.overtakers.has(seq) || l.overtook.count > 0 && l.overtook.has(seq)
+}
 
 // Passed takes in how far the watermark has come.
 func (l *Ledger) Passed(w Key) {
-	if l.overtakers.count > 0 && !w.Less(l.farthest) {
-		l.overtakers, l.farthest = newOffsets(l.low), Key{}
+	for l.overtakers.count+l.overtook.count > 0 && !w.Less(l.overtook.farthest) {
+		l.overtook, l.overtakers = l.overtakers, overtakers{offsets: newOffsets(l.low)}
 	}
 }
 

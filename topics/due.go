@@ -99,14 +99,19 @@ func parseFor(c content, base int64) (due int64, form Form, f fault) {
 	return due, form, f
 }
 
-var errJackson = unparsable("with nine decimals, of which the last is 0, it is how Jackson writes a Duration, in seconds, and a number here is milliseconds: write toMillis(), or toString() like PT5M")
+var errJackson = unparsable("with nine decimals it is how Jackson writes a Duration, in seconds, and a number here is milliseconds: write whole milliseconds, as toMillis() has them, or toString() like PT5M")
 
-// isJacksonDuration tells a Duration as Jackson 2 writes it, and so Spring: seconds with nine decimals. Only one that ends in 0 can be told from
-// milliseconds, since no language writes a floating point number with a zero at its end.
+// isJacksonDuration tells a Duration as Jackson writes it, and so Spring: seconds with nine decimals. No language writes a floating point number with a
+// zero at its end. Of other ends hardly any floating point number has just nine decimals as long as five digits stand before them: at most one of 70 that
+// are random, and with four one of 700. With six it is one of nine, so that is taken for milliseconds.
 func isJacksonDuration(number []byte) bool {
-	const decimals = 9
+	const decimals, most = 9, 5
 	point := len(number) - 1 - decimals
-	return point > 0 && number[point] == '.' && number[point-1] >= '0' && number[len(number)-1] == '0' && !bytes.ContainsAny(number[point:], "eE")
+	if point <= 0 || number[point] != '.' || bytes.ContainsAny(number[point:], "eE") {
+		return false
+	}
+	digits := len(bytes.TrimLeft(number[:point], "+-"))
+	return digits > 0 && (digits <= most || number[len(number)-1] == '0')
 }
 
 // after adds a delay to a record's timestamp. A negative one is no delay.

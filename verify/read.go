@@ -86,6 +86,8 @@ func (r *reader) every(is func(*part) bool) bool {
 	return true
 }
 
+func (r *reader) allDone() bool { return r.every((*part).done) }
+
 // read polls until enough has been read.
 func (r *reader) read(ctx context.Context, enough func() bool) error {
 	r.stable = make(map[place]time.Time)

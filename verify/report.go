@@ -213,6 +213,8 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintf(&b, "faults: %d\n", c.Faults)
 	case len(r.Denied) > 0:
 		fmt.Fprintln(&b, "nothing is wrong with what may be looked at")
+	case c.Requested+c.Cancels == 0:
+		fmt.Fprintln(&b, "all is well: the window is empty, nothing was requested in it")
 	default:
 		fmt.Fprintln(&b, "all is well")
 	}

@@ -20,8 +20,8 @@ import (
 
 // lookAround finds the topics of the cluster that may be targets, and what has become of the delay topics.
 func (v *Verifier) lookAround(ctx context.Context) error {
-	if err := v.arrivals.cl.Ping(ctx); err != nil {
-		return fmt.Errorf("reach the brokers: %w", err)
+	if err := v.reach(ctx); err != nil {
+		return err
 	}
 	all, err := v.adm.ListTopics(ctx)
 	if err != nil {
@@ -47,6 +47,21 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 	}
 	v.existing = all
 	return nil
+}
+
+// reach asks a broker for an answer.
+func (v *Verifier) reach(ctx context.Context) error {
+	answered := make(chan error, 1)
+	go func() { answered <- v.arrivals.cl.Ping(ctx) }() // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
+	select {
+	case err := <-answered:
+		if err != nil {
+			return fmt.Errorf("reach the brokers: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // listStarts asks where the logs of the delay topics begin.

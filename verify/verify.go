@@ -165,33 +165,57 @@ func (v *Verifier) findTargets() {
 func (v *Verifier) readAll(ctx context.Context) error {
 	v.seen.partial = true
 	for room := v.config.Memory / 2; ; {
-		allRead := func() bool { return v.requests.every((*part).done) }
 		full := func() bool { return v.checker.Held() > room && v.requests.every((*part).begunOrDone) }
-		if err := v.requests.read(ctx, func() bool { return allRead() || full() }); err != nil {
+		if err := v.requests.read(ctx, func() bool { return v.requests.allDone() || full() }); err != nil {
 			return err
 		}
 		if err := v.openArrivals(ctx); err != nil {
 			return err
 		}
-		last, front := allRead(), v.seen.front()
-		far := func(p *part) bool { return p.done() || !last && p.last > front }
-		if err := v.arrivals.read(ctx, func() bool { return v.arrivals.every(far) }); err != nil {
+		if v.requests.allDone() {
+			v.seen.partial = false
+			return v.readArrivals(ctx, v.arrivals.allDone)
+		}
+		if err := v.settle(ctx); err != nil {
 			return err
 		}
-		for name := range v.arrivals.barred {
-			v.seen.topics[name].gone = true
+		room = max(v.config.Memory/2, v.checker.Held()+v.config.Memory/4)
+	}
+}
+
+// settle reads arrivals as far as requests have been read, at least, and gives up what is settled. How far arrivals have got is chance, as long as that
+// is enough: a fetch has many of them or few. So where too much would wait they are read further, as long as that may help: what has an id takes many times
+// as much when only its request is known as when only its arrival is.
+func (v *Verifier) settle(ctx context.Context) error {
+	for until, step := v.seen.front(), int64(0); ; step = max(2*step, time.Minute.Milliseconds()) {
+		most := int64(never)
+		if step > 0 {
+			most = max(v.config.Memory, v.checker.Held()+v.config.Memory/4)
 		}
-		if v.seen.partial = !last; last {
-			return nil
+		far := func(p *part) bool { return p.done() || p.last > until+step }
+		full := func() bool { return v.checker.Held() > most }
+		if err := v.readArrivals(ctx, func() bool { return v.arrivals.every(far) || full() }); err != nil {
+			return err
 		}
+		atMost := full()
 		v.checker.Forget()
 		held := v.checker.Held()
-		if held > v.config.Memory*3/4 {
+		if held <= v.config.Memory*3/4 {
+			return nil
+		}
+		if atMost || v.arrivals.allDone() {
 			return fmt.Errorf("%w: %d MiB are taken by requests that wait, and --memory is %d MiB; more of it, fewer --route, or a shorter time with --from and --to",
 				ErrMemory, held>>20, v.config.Memory>>20)
 		}
-		room = max(v.config.Memory/2, held+v.config.Memory/4)
 	}
+}
+
+func (v *Verifier) readArrivals(ctx context.Context, enough func() bool) error {
+	err := v.arrivals.read(ctx, enough)
+	for name := range v.arrivals.barred {
+		v.seen.topics[name].gone = true
+	}
+	return err
 }
 
 func (v *Verifier) takeRequest(p *part, r *kgo.Record) {

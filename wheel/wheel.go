@@ -249,39 +249,3 @@ func (w *Wheel) updateSlot(s *slot, d digits, fn func(Entry) (ref uint64, more b
 	}
 	return true
 }
-
-// Remove takes one entry out and returns its reference; false when it is not held. It searches the slot, so its cost
-// grows with how many entries share it.
-func (w *Wheel) Remove(due Tick, seq int64) (ref uint64, ok bool) {
-	d := digitsOf(due)
-	if d < w.cursor {
-		return 0, false
-	}
-	if ref, ok = w.removeFromSlot(d, seq); !ok && d == w.cursor {
-		ref, ok = w.late.remove(seq)
-	}
-	if ok {
-		w.n--
-		w.shrink()
-	}
-	return ref, ok
-}
-
-func (w *Wheel) removeFromSlot(d digits, seq int64) (ref uint64, ok bool) {
-	k := d.level(w.cursor)
-	if w.levels[k] == nil {
-		return 0, false
-	}
-	i := d.at(k)
-	s := &w.levels[k].slots[i]
-	if ref, ok = w.chunks.remove(s, d, seq); !ok {
-		return 0, false
-	}
-	switch {
-	case s.head == 0:
-		w.vacate(k, i)
-	case d == s.min:
-		s.min = w.chunks.minDue(s)
-	}
-	return ref, true
-}

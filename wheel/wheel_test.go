@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -130,6 +131,7 @@ func equalsSortedSlice(t *rapid.T) {
 		"take from": func(t *rapid.T) { p.T = t; p.takeFrom() },
 		"update":    func(t *rapid.T) { p.T = t; p.update() },
 		"remove":    func(t *rapid.T) { p.T = t; p.remove() },
+		"removeAll": func(t *rapid.T) { p.T = t; p.removeAll() },
 	})
 }
 
@@ -217,6 +219,64 @@ func (p *pair) removeOne() {
 	}
 	if ok {
 		p.m.entries = slices.Delete(p.m.entries, i, i+1)
+	}
+}
+
+// removeAll draws some that are held, and some that are not, mostly of one stretch.
+func (p *pair) removeAll() {
+	var keys, want []Entry
+	rest := p.m.entries
+	if n := len(rest); n > 0 {
+		from := rapid.IntRange(0, n-1).Draw(p.T, "from")
+		for _, e := range rest[from:min(n, from+rapid.SampledFrom([]int{5, 100, 10_000}).Draw(p.T, "stretch"))] {
+			if rapid.IntRange(0, 2).Draw(p.T, "whether") > 0 {
+				keys = append(keys, Entry{Due: e.Due + Tick(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1 << 14}).Draw(p.T, "miss")), Seq: e.Seq})
+			}
+		}
+	}
+	keys = append(keys, Entry{Due: p.due(), Seq: p.seq()}, Entry{Due: p.m.now - 1, Seq: 1})
+	slices.SortFunc(keys, byKey)
+	keys = slices.CompactFunc(keys, func(a, b Entry) bool { return byKey(a, b) == 0 })
+	for _, key := range keys {
+		if i, is := slices.BinarySearchFunc(p.m.entries, key, byKey); is {
+			want = append(want, p.m.entries[i])
+			p.m.entries = slices.Delete(p.m.entries, i, i+1)
+		}
+	}
+	var got []Entry
+	p.w.RemoveAll(keys, func(e Entry) { got = append(got, e) })
+	slices.SortFunc(got, byKey)
+	if !slices.Equal(got, want) {
+		p.Fatalf("RemoveAll of %v is %v, want %v", keys, got, want)
+	}
+}
+
+// To take some out costs less than to take all out and put the others back, whatever there are of them in a slot.
+func TestRemovingSomeIsQuick(t *testing.T) {
+	const n = 100_000
+	w := New(0)
+	for i := range int64(n) {
+		w.Add(Tick(1<<16+i), i, 0) // in two slots
+	}
+	some, all := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for round := range int64(5) {
+		var keys []Entry
+		for i := round; i < n; i += 400 {
+			keys = append(keys, Entry{Due: Tick(1<<16 + i), Seq: i})
+		}
+		began := time.Now()
+		w.RemoveAll(keys, func(Entry) {})
+		some = min(some, time.Since(began))
+		var rest []Entry
+		began = time.Now()
+		w.TakeFrom(0, func(e Entry) { rest = append(rest, e) })
+		for _, e := range rest {
+			w.Add(e.Due, e.Seq, e.Ref)
+		}
+		all = min(all, time.Since(began))
+	}
+	if t.Logf("some in %v, all in %v", some, all); w.Len() != n-5*n/400 || some > all {
+		t.Errorf("%d are left; to take some out took %v, and to take all out %v", w.Len(), some, all)
 	}
 }
 

@@ -161,8 +161,9 @@ func plainMillis(v []byte, _ int64) (millis int64, ok bool) {
 	return ceil(exact), true
 }
 
-// jacksonDuration is a Duration in seconds as Jackson 2 writes it: no language ends the decimals of a floating point number with a zero.
-var jacksonDuration = regexp.MustCompile(`^[+-]?[0-9]+\.[0-9]{8}0$`)
+// jacksonDuration is a Duration in seconds as Jackson writes it: no language ends the decimals of a floating point number with a zero, and hardly one that is
+// below 100,000 has nine of them.
+var jacksonDuration = regexp.MustCompile(`^[+-]?([0-9]+\.[0-9]{8}0|[0-9]{1,5}\.[0-9]{9})$`)
 
 // longestMillis is 292 years. What is longer is no delay, and binary may then be little-endian.
 const longestMillis = int64(math.MaxInt64 / int64(time.Millisecond))

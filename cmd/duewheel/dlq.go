@@ -58,6 +58,14 @@ func (c *choice) addFilters(cmd *cobra.Command) {
 	p.StringVar(&c.from, "from", "", "begin with this one, in the order of ls: `[topic/]partition@offset`")
 }
 
+// none says that there are no dead letters, or none of those that the flags choose.
+func (c *choice) none() string {
+	if len(c.codes)+len(c.headers)+len(c.since)+len(c.until)+len(c.targets)+len(c.routes)+len(c.from) > 0 {
+		return "no dead letters that were asked for"
+	}
+	return "no dead letters"
+}
+
 // filter is what of a dead letter must hold for it to be chosen.
 type filter struct {
 	codes        []topics.Code

@@ -129,7 +129,11 @@ func (o *listing) run(ctx context.Context, l *letters, want filter, stdout, stde
 	if others > 0 {
 		fmt.Fprintln(stderr, noteOthers(others))
 	}
-	fmt.Fprintln(summary, countLetters(&codes))
+	if codes.total == 0 {
+		fmt.Fprintln(summary, o.none())
+	} else {
+		fmt.Fprintln(summary, countLetters(&codes))
+	}
 	if next != nil {
 		fmt.Fprintf(stderr, "note: there are more than --limit %d; --from %s goes on\n", o.limit, next)
 	}
@@ -138,9 +142,6 @@ func (o *listing) run(ctx context.Context, l *letters, want filter, stdout, stde
 
 // countLetters says how many there are: 12 dead letters: 10 unknown_target, 2 no_due.
 func countLetters(t *tally) string {
-	if t.total == 0 {
-		return "no dead letters"
-	}
 	return topics.Plural(t.total, "dead letter") + ": " + t.String()
 }
 

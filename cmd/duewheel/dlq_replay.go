@@ -149,7 +149,7 @@ func (o *replaying) run(ctx context.Context, r *replay, want filter) error {
 		return err
 	}
 	if p.codes.total == 0 && p.refused.total == 0 {
-		fmt.Fprintln(r.stdout, "no dead letters")
+		fmt.Fprintln(r.stdout, o.none())
 		return nil
 	}
 	if err := r.tell(ctx, p); err != nil || p.codes.total == 0 {

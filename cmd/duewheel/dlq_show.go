@@ -129,7 +129,7 @@ func (l *letter) show(w io.Writer, most int) error {
 	t := newAligned(w)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(t, "  %s\t%s\n", name, visible(value))
+			fmt.Fprintf(t, "  %s\t%s\n", name, textInLine(value, most))
 		}
 	}
 	row("code", string(l.Refusal.Code))
@@ -148,7 +148,7 @@ func (l *letter) show(w io.Writer, most int) error {
 	if headers := l.written(); len(headers) > 0 {
 		fmt.Fprintln(t, "headers")
 		for _, h := range headers {
-			fmt.Fprintf(t, "  %s\t%s\n", visible(h.Key), oneLine(h.Value))
+			fmt.Fprintf(t, "  %s\t%s\n", textInLine(h.Key, most), inLine(h.Value, most))
 		}
 	}
 	if err := t.Flush(); err != nil {
@@ -160,16 +160,31 @@ func (l *letter) show(w io.Writer, most int) error {
 	return showBytes(w, "value", l.record.Value, most)
 }
 
-// oneLine is a header's value in full.
-func oneLine(b []byte) string {
-	return brief(b, max(2*len(b), 1)+16)
+// mostInLine is how many columns a terminal gets of what stands in a line.
+const mostInLine = 1024
+
+// inLine is a header's value in one line, for a reader who gets so many bytes of a value; 0: all.
+func inLine(b []byte, most int) string { return cutLine(brief(b, max(2*len(b), 1)+16), len(b), most) }
+
+// textInLine is text in one line, for such a reader.
+func textInLine(s string, most int) string { return cutLine(visible(s), len(s), most) }
+
+// cutLine cuts what was made of so many bytes, and says how to see the rest.
+func cutLine(line string, length, most int) string {
+	if most == 0 {
+		return line
+	}
+	if cut := clipped(line, mostInLine, "…"); cut != line {
+		return cut + " cut, of " + topics.Plural(length, "byte") + "; --whole shows all"
+	}
+	return line
 }
 
 // shows is how much of a key and of a value is shown.
 type shows struct{ whole bool }
 
 func (s *shows) addTo(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&s.whole, "whole", false, "show all of a long value on a terminal, too")
+	cmd.Flags().BoolVar(&s.whole, "whole", false, "show all of a long value or header on a terminal, too")
 }
 
 // mostOnScreen is how much of a value a terminal gets, some 50 lines of hexadecimal.

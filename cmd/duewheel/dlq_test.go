@@ -183,8 +183,11 @@ func TestDLQList(t *testing.T) {
 	if lines[4] != "3 dead letters: 2 unknown_target, 1 no_due" {
 		t.Errorf("counted %q", lines[4])
 	}
-	if out, _, err = both(t, "dlq", "ls", "-b", addr, "-t", "delays.dead", "--code", "rejected"); err != nil || out != "no dead letters\n" {
-		t.Errorf("where there are none: %v %q", err, out)
+	if out, _, err = both(t, "dlq", "ls", "-b", addr, "-t", "delays.dead", "--code", "rejected"); err != nil || out != "no dead letters that were asked for\n" {
+		t.Errorf("where there are none of them: %v %q", err, out)
+	}
+	if out, _, err = both(t, "dlq", "replay", "-c", config, "--yes", "--since", "2090-01-01T00:00Z"); err != nil || out != "no dead letters that were asked for\n" {
+		t.Errorf("where there are none of them to replay: %v %q", err, out)
 	}
 }
 
@@ -356,6 +359,31 @@ func TestShowBytesOnATerminal(t *testing.T) {
 	}
 	if most := (&shows{}).most(&strings.Builder{}); most != 0 {
 		t.Errorf("what is no terminal gets %d bytes", most)
+	}
+}
+
+// A terminal does not get all of a header that is long either, whatever it is.
+func TestHeadersOnATerminal(t *testing.T) {
+	for _, test := range []struct {
+		in, got string
+	}{
+		{inLine([]byte("value"), mostOnScreen), "value"},
+		{inLine(nil, mostOnScreen), "null"},
+		{inLine([]byte("…"), mostOnScreen), "…"},
+		{inLine([]byte(strings.Repeat("v", 100_000)), mostOnScreen), strings.Repeat("v", mostInLine-1) + "… cut, of 100000 bytes; --whole shows all"},
+		{inLine([]byte(strings.Repeat("\x00", 100_000)), mostOnScreen), "0x" + strings.Repeat("0", mostInLine-3) + "… cut, of 100000 bytes; --whole shows all"},
+		{inLine([]byte(strings.Repeat("日", 1000)), mostOnScreen), strings.Repeat("日", mostInLine/2-1) + "… cut, of 3000 bytes; --whole shows all"},
+		{textInLine("a\tb", mostOnScreen), `"a\tb"`},
+		{textInLine(strings.Repeat("n", 2000), mostOnScreen), strings.Repeat("n", mostInLine-1) + "… cut, of 2000 bytes; --whole shows all"},
+	} {
+		if test.in != test.got {
+			t.Errorf("got %.2000q, want %.2000q", test.in, test.got)
+		}
+	}
+	for _, s := range []string{"", "v", strings.Repeat("v", 100_000), strings.Repeat("\x00", 5000)} {
+		if got, want := inLine([]byte(s), 0), brief([]byte(s), 1<<20); got != want {
+			t.Errorf("not whole: %d of %d columns", len(got), len(want))
+		}
 	}
 }
 

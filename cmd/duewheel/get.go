@@ -174,7 +174,9 @@ func (v *view) says(one *foundRecord) (state, text string) {
 	case ahead.IsDeadLettered:
 		switch {
 		case fate.Refusal == nil:
-			text = "dead-lettered, or left out as a duplicate"
+			if text = "dead-lettered: `duewheel dlq ls` tells why"; v.mayBeIgnored(one) {
+				text = "dead-lettered, or left out as a duplicate: `duewheel dlq ls` tells"
+			}
 		case fate.Read:
 			text = "dead-lettered: " + fate.Refusal.Error()
 		default:
@@ -283,12 +285,12 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 
 // print is for people.
 func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) error {
-	r := one.record
+	r, most := one.record, o.most(w)
 	fmt.Fprintf(w, "%s/%d@%d, %s\n", row.Topic, row.Partition, r.Offset, writtenAt(r.Timestamp, v.Now))
 	t := newAligned(w)
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(t, "  %s\t%s\n", name, visible(value))
+			fmt.Fprintf(t, "  %s\t%s\n", name, textInLine(value, most))
 		}
 	}
 	line("state", row.Says)
@@ -302,17 +304,17 @@ func (o *getting) print(w io.Writer, v *view, one *foundRecord, row *recordRow) 
 	if len(row.Headers) > 0 {
 		fmt.Fprintln(t, "headers")
 		for i, h := range r.Headers {
-			text := oneLine(h.Value)
+			text := inLine(h.Value, most)
 			if m := row.Headers[i].Means; m != "" {
-				text += "\t" + visible(m)
+				text += "\t" + textInLine(m, most)
 			}
-			fmt.Fprintf(t, "  %s\t%s\n", visible(h.Key), text)
+			fmt.Fprintf(t, "  %s\t%s\n", textInLine(h.Key, most), text)
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if err := showBytes(w, "key", r.Key, o.most(w)); err != nil {
+	if err := showBytes(w, "key", r.Key, most); err != nil {
 		return err
 	}
 	return o.showValue(w, r.Value)

@@ -70,7 +70,7 @@ func (v *view) partitionsOfHandle(h topics.Handle) ([]partitionOf, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)
+		return nil, findings{fmt.Errorf("unknown: %s has no partition %d, which the handle %s names", v.topics(), h.Partition, h)}
 	}
 	return found, nil
 }
@@ -102,6 +102,8 @@ func (v *view) atHandle(ctx context.Context, h topics.Handle, patience time.Dura
 		return v.atHandleOf(ctx, all[0], h, patience)
 	case len(of) == 1:
 		return v.atHandleOf(ctx, of[0], h, patience)
+	case len(errs) == len(all): // none may be meant
+		return nil, joinLines(errs...)
 	}
 	return nil, joinLines(append([]error{fmt.Errorf("a handle does not say in which topic: choose one of %s with -t", strings.Join(names, ", "))}, errs...)...)
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/creack/pty"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -136,5 +140,42 @@ func TestHintAtHandle(t *testing.T) {
 		if got := hintAtHandle(id); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q", id, got)
 		}
+	}
+}
+
+// A terminal gets the beginning of each header, and of what it says; anything else gets all of it.
+func TestGetOnATerminal(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	due := time.Now().Add(time.Hour).UnixMilli()
+	const n = 100_000
+	r := &kgo.Record{Topic: "delays", Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: "delay-until", Value: fmt.Append(nil, due)}, {Key: "delay-target-topic", Value: []byte("orders")},
+		{Key: "kafka_exception-stacktrace", Value: bytes.Repeat([]byte("s"), n)}, {Key: strings.Repeat("k", n)}, {Key: "delay-id", Value: bytes.Repeat([]byte("i"), 300)}}}
+	if err := client(t, addr).ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"get", "-b", addr, "-g", "g", "-t", "delays", topics.Handle{Due: due}.String()}
+	on := func(args ...string) string {
+		master, tty, err := pty.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer master.Close()
+		printed := make(chan string)
+		go func() {
+			b, _ := io.ReadAll(master) // which ends with an error when the other end is closed
+			printed <- string(b)
+		}()
+		err = run(t.Context(), args, strings.NewReader(""), tty, io.Discard)
+		if tty.Close(); err != nil {
+			t.Error(err)
+		}
+		return <-printed
+	}
+	if out := on(args...); len(out) > 6000 || strings.Count(out, "… cut, of 100000 bytes; --whole shows all") != 2 {
+		t.Errorf("a terminal gets %d bytes: %.6000s", len(out), out)
+	}
+	whole, _, err := both(t, args...)
+	if out := on(append(args, "--whole")...); len(out) < 2*n || err != nil || len(whole) < 2*n || strings.Contains(whole, "cut") {
+		t.Errorf("with --whole it gets %d bytes, and what is none %d, %v", len(out), len(whole), err)
 	}
 }

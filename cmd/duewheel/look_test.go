@@ -123,6 +123,11 @@ func (s *lookStory) write(d *datadriven.TestData) string {
 			r.Timestamp = s.instant(v)
 		case "due":
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, s.instant(v).UnixMilli(), 10)})
+		case "resolves": // an offset and the due time of what lies there
+			id := s.c.TopicInfo(r.Topic).TopicID
+			offset, due, _ := strings.Cut(v, ":")
+			seq, _ := strconv.ParseInt(offset, 10, 64)
+			r.Headers = append(r.Headers, topics.Resolve(topics.NewMark([4]byte(id[:4]), "g", r.Partition), seq, s.instant(due).UnixMilli(), seq)...)
 		case "forwarded":
 			id := s.c.TopicInfo(r.Topic).TopicID
 			r.Headers, _ = topics.AppendForward(nil, r.Headers, topics.NewMark([4]byte(id[:4]), "g", r.Partition), r.Partition+1, 7, s.instant(v).UnixMilli(), nil)

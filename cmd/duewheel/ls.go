@@ -72,7 +72,7 @@ func compareSpots(a, b spot) int {
 
 // soonest are the spots that are due first, at most so many of them.
 type soonest struct {
-	most  int // 0: all
+	most  int
 	spots []spot
 }
 
@@ -88,14 +88,30 @@ func (s *soonest) Pop() any {
 
 func (s *soonest) add(p spot) {
 	switch {
-	case s.most == 0:
-		s.spots = append(s.spots, p)
 	case len(s.spots) < s.most:
 		heap.Push(s, p)
 	case compareSpots(p, s.spots[0]) < 0:
 		s.spots[0] = p
 		heap.Fix(s, 0)
 	}
+}
+
+// inOrder returns them one after the other.
+func (s *soonest) inOrder(all []*ahead.Looked) func() (spot, bool) {
+	slices.SortFunc(s.spots, func(a, b spot) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), compareNames(all[a.of], all[b.of]), cmp.Compare(a.offset, b.offset))
+	})
+	i := -1
+	return func() (spot, bool) {
+		if i++; i >= len(s.spots) {
+			return spot{}, false
+		}
+		return s.spots[i], true
+	}
+}
+
+func compareNames(a, b *ahead.Looked) int {
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.TopicPartition.Partition, b.TopicPartition.Partition))
 }
 
 // counted is what was found, shown or not.
@@ -107,14 +123,16 @@ type counted struct {
 func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error {
 	v.Chosen = o.wants()
 	v.Enough = o.enough
-	var found soonest
-	found.most = o.limit
+	found := soonest{most: o.limit}
 	var n counted
 	var all []*ahead.Looked
+	var every []*spotsOf
 	failed := v.each(ctx, func(got *ahead.Looked) {
 		of, before := int32(len(all)), n.pending
+		add := found.add
 		if o.limit == 0 {
-			found.spots = slices.Grow(found.spots, got.Count())
+			every = append(every, newSpotsOf(of, got))
+			add = every[of].add
 		}
 		for p := range got.All() {
 			if !o.between(p.Due) {
@@ -124,7 +142,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 			if p.Due < v.Now.UnixMilli() {
 				n.overdue++
 			}
-			found.add(spot{p.Due, p.Key, p.Offset, p.Place, of, p.Late, p.AtOnce})
+			add(spot{p.Due, p.Key, p.Offset, p.Place, of, p.Late, p.AtOnce})
 		}
 		n.more = n.more || got.Stopped && o.limit > 0 && n.pending-before > int64(o.limit)
 		got.Forget()
@@ -133,10 +151,10 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	if ctx.Err() != nil {
 		return failed
 	}
-	slices.SortFunc(found.spots, func(a, b spot) int {
-		first, second := all[a.of].TopicPartition, all[b.of].TopicPartition
-		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(first.Topic, second.Topic), cmp.Compare(first.Partition, second.Partition), cmp.Compare(a.offset, b.offset))
-	})
+	next := merged(every)
+	if o.limit > 0 {
+		next = found.inOrder(all)
+	}
 	rowsTo, summary := cutting(stdout), stdout
 	if o.output == "json" {
 		rowsTo, summary = stdout, v.stderr
@@ -144,7 +162,18 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	out := bufio.NewWriterSize(rowsTo, 64<<10)
 	t := o.table(v, out, columnsOf(stdout, 0) > 0)
 	shown, gone := 0, 0
-	for window := range slices.Chunk(found.spots, rowsKept) {
+	var window []spot
+	for {
+		for len(window) < mostRows {
+			p, more := next()
+			if !more {
+				break
+			}
+			window = append(window, p)
+		}
+		if len(window) == 0 {
+			break
+		}
 		rows, err := v.rows(ctx, all, window, t.render)
 		if err != nil {
 			return joinLines(v.advise(err, v.topics()), failed)
@@ -159,6 +188,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 			}
 			shown++
 		}
+		window = slices.Delete(window, 0, len(rows))
 	}
 	if err := cmp.Or(t.end(), out.Flush()); err != nil {
 		return err
@@ -172,8 +202,38 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	return failed
 }
 
-// rowsKept is how many rows are held at a time, some 200 bytes each. What is due in no order of the log is read again for each so many.
-const rowsKept = 200_000
+// What is due in no order of the log is read again for each window of rows, so one is as large as memory allows.
+const (
+	mostRows     = 200_000
+	mostRowBytes = 36 << 20
+)
+
+// rowWindow holds the rows of what is due first, as many of them as there is room for: they come in the order of the log.
+type rowWindow struct {
+	rows  [][]byte
+	bytes int
+}
+
+// rowBytes is what a row takes, roughly.
+func rowBytes(row []byte) int { return cap(row) + 24 }
+
+// put takes a row in. Where there is no room, those that are due last are given up: they are of the next window.
+func (w *rowWindow) put(i int, row []byte) {
+	w.rows[i] = row
+	for w.bytes += rowBytes(row); w.bytes > mostRowBytes && len(w.rows) > 1; {
+		least := len(w.rows) * 7 / 8
+		for _, row := range w.rows[least:] {
+			if row != nil {
+				w.bytes -= rowBytes(row)
+			}
+		}
+		clear(w.rows[least:])
+		w.rows = w.rows[:least]
+	}
+}
+
+// wants tells whether a row is one of those that are still asked for.
+func (w *rowWindow) wants(i int) bool { return i < len(w.rows) }
 
 // enough says when a partition with a fixed delay need not be read further: its records come in the order in which they are delivered.
 func (o *pendingList) enough() func(ahead.Pending, bool) bool {
@@ -235,9 +295,9 @@ type pendingRow struct {
 	key, id []byte
 }
 
-// rows reads what is to be shown of records where they lie. A row is nil if its record is not there any more.
+// rows reads what is to be shown of records where they lie, of the first ones at least. A row is nil if its record is not there any more.
 func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, render func(*pendingRow) []byte) ([][]byte, error) {
-	rows := make([][]byte, len(window))
+	kept := rowWindow{rows: make([][]byte, len(window))}
 	order := make([]int, len(window)) // by partition and place
 	for i := range order {
 		order[i] = i
@@ -260,15 +320,16 @@ func (v *view) rows(ctx context.Context, all []*ahead.Looked, window []spot, ren
 			offsets[i] = window[order[i]].place
 		}
 		err := v.Find(ctx, got, offsets, func(i int, r *kgo.Record) {
-			bar.add(1, 0)
-			rows[order[i]] = render(v.row(got, v.asWritten(got, r), window[order[i]]))
+			if bar.add(1, 0); kept.wants(order[i]) {
+				kept.put(order[i], render(v.row(got, v.asWritten(got, r), window[order[i]])))
+			}
 		})
 		if err != nil {
 			return nil, err
 		}
 		order = order[n:]
 	}
-	return rows, nil
+	return kept.rows, nil
 }
 
 // row is what is shown of a record.

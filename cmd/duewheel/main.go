@@ -77,16 +77,26 @@ type findings struct{ error }
 func (f findings) Unwrap() error { return f.error }
 
 // exitCode is how the process ends after an error: 1 for what was found, and 2 where it could not be told or done, by a mistake in the flags or
-// the configuration, by brokers that do not answer, or by a right that is missing.
+// the configuration, by brokers that do not answer, or by a right that is missing. Of several errors one of these is enough: what was not found may be
+// where it could not be looked for.
 func exitCode(err error) int {
 	var found findings
-	switch {
+	switch joined, several := err.(problems); {
 	case err == nil:
 		return 0
+	case several:
+		return exitCodeOf(joined)
 	case errors.Is(err, errShown), errors.As(err, &found):
 		return 1
 	}
 	return 2
+}
+
+func exitCodeOf(all problems) (code int) {
+	for _, err := range all {
+		code = max(code, exitCode(err))
+	}
+	return code
 }
 
 // run is the whole program: main less what belongs to the process.

@@ -110,10 +110,17 @@ func (f *flags) connect(more ...kgo.Opt) (*kgo.Client, settings, error) {
 
 // reach asks a broker for an answer, so that a command that cannot have one says so first.
 func reach(ctx context.Context, cl *kgo.Client, brokers []string) error {
-	if err := cl.Ping(ctx); err != nil {
-		return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), err)
+	answered := make(chan error, 1)
+	go func() { answered <- cl.Ping(ctx) }() // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
+	select {
+	case err := <-answered:
+		if err != nil {
+			return fmt.Errorf("reach %s: %w", strings.Join(brokers, ","), err)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	return nil
 }
 
 // logJSON is the log.format for programs.

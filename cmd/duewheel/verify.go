@@ -54,8 +54,9 @@ meanwhile. What is due and not delivered is overdue as long as the checkpoint do
 that it is resolved; only then it is missing.
 
 It says since when it can tell: a topic whose older part is gone hides what lay there. The
-exit code is 0 when all is well, 1 when faults were found, and 2 when it could not tell:
-brokers that cannot be reached, rights or topics that are missing, a mistake in the flags.
+exit code is 0 when all is well, also of a window in which nothing was requested, 1 when
+faults were found, and 2 when it could not tell: brokers that cannot be reached, rights or
+topics that are missing, a mistake in the flags, such as --from in the future.
 
 With --watch it goes on until it is stopped, prints what it finds as it finds it, and has
 /metrics on --listen.`,
@@ -108,6 +109,9 @@ func (o *verifying) config(cmd *cobra.Command, s settings, now time.Time) (verif
 	var err error
 	if c.From, err = instant("from", o.from, now); err != nil {
 		errs = append(errs, err)
+	}
+	if c.From.After(now) { // of an empty window it would say that all is well, and so of a year that is mistyped
+		errs = append(errs, fmt.Errorf("--from %s lies in the future, %s: the window is empty", o.from, relative(c.From, now)))
 	}
 	if c.To, err = instant("to", o.to, now); err != nil {
 		errs = append(errs, err)

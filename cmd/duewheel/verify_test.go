@@ -248,7 +248,7 @@ func TestVerifyExitCodes(t *testing.T) {
 	if exitCode(err) != 1 || r.Counts.Missing != 1 || len(r.Faults) != 2 || r.Faults[1].First[0].At != "orders/0@2" || r.Lateness.Max < 3.99 || r.Lateness.Max > 4.01 {
 		t.Errorf("exit code %d: %+v", exitCode(err), r)
 	}
-	if out, _, err = both(t, "verify", "-c", config, "--from", "2026-11-20T13:00:00Z"); exitCode(err) != 0 || !strings.HasSuffix(out, "all is well\n") {
+	if out, _, err = both(t, "verify", "-c", config, "--from", "2026-11-20T13:00:00Z"); exitCode(err) != 0 || !strings.HasSuffix(out, "all is well: the window is empty, nothing was requested in it\n") {
 		t.Errorf("of later: exit code %d (%v):\n%s", exitCode(err), err, out)
 	}
 	elsewhere := writeFile(t, "elsewhere.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: nothing, target: orders}\n")
@@ -265,6 +265,8 @@ func TestVerifyExitCodes(t *testing.T) {
 		{[]string{"-c", config, "--memory", "1KiB"}, "--memory 1KiB: a size of at least 16MiB"},
 		{[]string{"-c", config, "--show", "0"}, "--show 0: at least 1"},
 		{[]string{"-c", config, "--grace", "2d", "--from", "2030-01-01T00:00Z", "--to", "2029-12-31"}, "--from 2030-01-01T00:00Z is not before --to 2029-12-31"},
+		{[]string{"-c", config, "--from", "2090-01-01T00:00Z"}, "--from 2090-01-01T00:00Z lies in the future, in "},
+		{[]string{"-c", config, "--watch", "--from", "2090-01-01T00:00Z"}, ": the window is empty"},
 		{[]string{"-c", config, "--grace", "1ms"}, "--grace 1ms: at least 1s"},
 		{[]string{"-c", config, "--every", "20s"}, "--every is for --watch"},
 		{[]string{"-c", config, "--watch", "--listen", ""}, "--listen is empty"},

@@ -42,7 +42,7 @@ func TestClients(t *testing.T) {
 		{"confluent", 20, topics.PartitionerCRC32, python("confluent.py", confluentKafka)},
 		{"kafkapython", 6, topics.PartitionerMurmur2, python("kafkapython.py", kafkaPython)},
 		{"kafkajs", 13, topics.PartitionerMurmur2, kafkajs},
-		{"java", 50, topics.PartitionerMurmur2, java},
+		{"java", 78, topics.PartitionerMurmur2, java},
 	} {
 		t.Run(client.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), ready)

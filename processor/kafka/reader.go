@@ -17,18 +17,23 @@ const FetchMaxWait = 200 * time.Millisecond
 // replicating, and goes on answering, has nothing more. It costs one more fetch.
 const FollowerRecheck = 15 * time.Second
 
-// NewReader makes a client that reads partitions, read_committed and with control records, and what closes it. Its fetches take
-// fetchBytes of memory at most. It begins with no partition: they are added and removed by its owner; group membership is another
-// client's affair.
+// NewReader makes a client that reads partitions, read_committed and with control records, and what closes it. Its fetches have
+// fetchBytes at most, of all brokers, and four times as much once they are decoded, or one batch of each ([ErrCut]). It begins with no
+// partition: they are added and removed by its owner; group membership is another client's affair.
 func NewReader(client []kgo.Opt, fetchBytes int32) (cl *kgo.Client, closes func(), err error) {
 	ctx, end := context.WithCancel(context.Background())
+	pool := &fetchPool{}
+	inflation := newInflation(fetchBytes, kgo.DefaultDecompressor(pool))
+	fetch, partition := inflation.bounds()
 	cl, err = kgo.NewClient(append(Options(client), kgo.WithContext(ctx),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.WithPools(&fetchPool{}),
+		kgo.WithPools(pool),
+		kgo.WithDecompressor(inflation),
+		kgo.WithHooks(inflation),
 		kgo.KeepControlRecords(), // they advance the position: our own appends make logs end in markers
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxBytes(fetchBytes),
-		kgo.FetchMaxPartitionBytes(fetchBytes/2),
+		kgo.FetchMaxBytes(fetch),
+		kgo.FetchMaxPartitionBytes(partition),
 		kgo.FetchMaxWait(FetchMaxWait),
 		kgo.RecheckPreferredReplicaInterval(FollowerRecheck),
 		kgo.KeepRetryableFetchErrors(), // see Unread
@@ -39,6 +44,7 @@ func NewReader(client []kgo.Opt, fetchBytes int32) (cl *kgo.Client, closes func(
 		end()
 		return nil, nil, err
 	}
+	inflation.resize = cl.UpdateFetchMaxBytes // nothing is read yet
 	return cl, func() {
 		defer end()
 		defer time.AfterFunc(farewell, end).Stop() // the client waits for a broker that is silent

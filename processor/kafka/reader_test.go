@@ -18,3 +18,17 @@ func TestReaderAsksItsLeaderAgain(t *testing.T) {
 		t.Errorf("it reads from a follower for %v", got)
 	}
 }
+
+// The first fetch is bounded, although nothing is known of what it takes.
+func TestFirstFetchIsBounded(t *testing.T) {
+	cl, closes, err := NewReader([]kgo.Opt{kgo.SeedBrokers("127.0.0.1:1")}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closes()
+	all, _ := cl.OptValue(kgo.FetchMaxBytes).(int32)
+	one, _ := cl.OptValue(kgo.FetchMaxPartitionBytes).(int32)
+	if all <= 0 || all > 1<<20 || one <= 0 || one > all/2 {
+		t.Errorf("a fetch has %d bytes, and %d of a partition", all, one)
+	}
+}

@@ -118,6 +118,49 @@ func many(b *testing.B, ids bool, targets int64) {
 }
 
 // BenchmarkCancel is what a partition does for a cancel, from its log to the part of a turn that has happened: of what memory holds,
+// What a step with a few cancels costs where very much is pending in memory, due within a quarter of an hour: as with time limits most of which are
+// cancelled before they are reached.
+func BenchmarkCancelAmongMany(b *testing.B) {
+	const many, within = 800_000, 900_000
+	for _, few := range []int64{1, 20, 200} {
+		b.Run(strconv.FormatInt(few, 10), func(b *testing.B) {
+			l := testOwner(b)
+			p := l.live(b)
+			p.horizon = farthest
+			r := req(0, 0, "orders")
+			due := func(i int64) int64 { return testNow + 1000 + i*within/many }
+			for i := range int64(many) {
+				r.Offset, r.Headers[0].Value = i, strconv.AppendInt(r.Headers[0].Value[:0], due(i), 10)
+				if _, err := p.Accept(r, testNow); err != nil {
+					b.Fatal(err)
+				}
+			}
+			must(b, p.Sync())
+			cancel := &kgo.Record{Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel}}}
+			next := int64(0)
+			b.ResetTimer()
+			for range b.N {
+				for range few {
+					i := next * 7919 % many
+					next++
+					h := topics.Handle{Partition: testID.Partition, Offset: i, Due: due(i)}
+					cancel.Offset, cancel.Headers[0].Value = p.position, []byte(h.String())
+					if _, err := p.Accept(cancel, testNow); err != nil {
+						b.Fatal(err)
+					}
+				}
+				must(b, p.Load(testNow, l.room))
+				if pt := p.Take(testNow, nil, 1000, anyBytes); pt != nil {
+					l.happened(pt)
+				}
+			}
+			if p.Pending() >= many {
+				b.Fatal("nothing was cancelled")
+			}
+		})
+	}
+}
+
 // and of what only the store does; and for one that lies below O, in a replay.
 func BenchmarkCancel(b *testing.B) {
 	const many = 20_000

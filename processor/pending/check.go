@@ -160,6 +160,9 @@ func checkEarly(p *Partition) error {
 			}
 		}
 	}
+	if t.keys.n != len(t.above) {
+		return fmt.Errorf("%d keys are early, and %d in order", len(t.above), t.keys.n)
+	}
 	if found != len(t.above) || bytes != t.bytes {
 		return fmt.Errorf("%d early records have %d bytes, and %d with %d are known of", found, bytes, len(t.above), t.bytes)
 	}

@@ -5,7 +5,7 @@
 // and checkpoints come out. Inside there is no client, goroutine, context, clock or logger, and the local
 // store is all that it writes to. It belongs to the goroutine that owns the partition, and has no lock.
 //
-//	 New, Use               Accept               GoLive, Load, Fit           Take, Checkpoint
+//	 New, Use               Accept               Enliven, Load, Fit          Take, Checkpoint
 //	checkpoint, store ──► [L, E) of the log ──► what is due soon is in ──► a Part: records to resolve,
 //	                                            memory, the rest in the     and the checkpoint that
 //	                                            store                       says so

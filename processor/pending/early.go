@@ -11,11 +11,12 @@ import (
 // records of each target are brought early, so that none waits for what the store has of another one (scouting.go). The store holds them too, so
 // that nothing rests on what is here or is not: what the horizon passes is here already, or is loaded.
 //
-// Invariants: above has every key in memory that is above the horizon, and no other. What is in waiting is in above. The store holds, or its open
+// Invariants: above has every key in memory that is above the horizon, and no other, and keys has the same. What is in waiting is in above. The store holds, or its open
 // batch, what is in above.
 type early struct {
 	horizon *state.Key
 	above   map[state.Key]earlyEntry
+	keys    line  // of above, in their order
 	waiting line  // of them, what is in no line since it was not due yet
 	bytes   int64 // of all
 	most    int64 // so many there may be
@@ -30,13 +31,14 @@ type earlyEntry struct {
 }
 
 // earlyBytes is what one takes in memory, about, beside its record and its place in a line.
-const earlyBytes = 64
+const earlyBytes = 88
 
 func (x *early) add(e wheel.Entry, of *line, bytes int) {
 	if x.above == nil {
 		x.above = map[state.Key]earlyEntry{}
 	}
 	x.above[keyOfEntry(e)] = earlyEntry{of, int64(bytes)}
+	x.keys.add(e)
 	of.early += int64(bytes)
 	x.bytes += int64(bytes)
 	x.waiting.add(e)
@@ -52,6 +54,7 @@ func (x *early) has(key state.Key) bool {
 func (x *early) forget(key state.Key) {
 	if e, is := x.above[key]; is {
 		delete(x.above, key)
+		x.keys.remove(key)
 		e.of.early -= e.bytes
 		x.bytes -= e.bytes
 	}
@@ -71,10 +74,8 @@ func (x *early) due(now wheel.Tick) iter.Seq2[wheel.Entry, *line] {
 
 // passed takes in that the horizon has risen, and returns what it has passed that is in no line.
 func (x *early) passed() (out []wheel.Entry) {
-	for key := range x.above {
-		if !x.horizon.Less(key) {
-			x.forget(key)
-		}
+	for x.keys.n > 0 && !x.horizon.Less(x.keys.head()) {
+		x.forget(x.keys.head())
 	}
 	for x.waiting.n > 0 && !x.horizon.Less(x.waiting.head()) {
 		out = append(out, x.waiting.pop())

@@ -118,7 +118,7 @@ func (k *keyed) addLate(r *kgo.Record, h held, at idPlace) {
 
 func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoint) {
 	to := k.planned
-	if mustDecide(k) {
+	if mustDecide(k) || k.late.stuck() {
 		return items, to
 	}
 	clock := k.clock(now)
@@ -324,7 +324,7 @@ func (k *keyed) fill(_ int64, room Room, full bool) bool {
 }
 
 // Fit gives memory back when there is too little for all: what is due last goes to the store, or back
-// to the log. To the store it goes in steps in a live partition, so that nothing waits for long: there may be more.
+// to the log. To the store it goes in steps, so that nothing waits for long, be it in other partitions: there may be more.
 func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 	if k.store == nil {
 		k.shorten(now, room.Share, k.late.bytes)
@@ -336,15 +336,13 @@ func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 		}
 	}
 	limit := max(now, k.judge.Due) + room.Window + 1
-	switch next, ok := k.wheel.Next(); {
-	case k.live && room.Spill > 0:
+	if next, ok := k.wheel.Next(); !k.live && ok && room.Window <= LeastWindow {
+		limit = min(limit, int64(next))
+	}
+	if room.Spill > 0 {
 		if from := k.near.lastStretches(room.Spill, k.horizon.Due); from > limit {
 			limit, more = from, true
 		}
-	case !k.live && ok && room.Window <= LeastWindow:
-		limit = min(limit, int64(next))
-	}
-	if k.live && room.Spill > 0 {
 		if all, err := k.spillSome(limit, room.Spill); !all {
 			return true, err
 		}

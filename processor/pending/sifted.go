@@ -14,33 +14,25 @@ type sifted struct {
 	since int64             // so is one from this offset on: it may have come into the wheel since
 }
 
-// siftFrom is how many keys are worth a look at all that the wheel holds: one alone may lie in a slot with as much.
-const siftFrom = 16
+// siftFrom is how many keys are looked for together, which costs as much as the slots of the wheel hold in which they may lie, and for many as much as
+// for one.
+const siftFrom = 2
 
 // sift looks for keys in the wheel.
 func sift(w *timetable, keys []state.Key, since int64) sifted {
 	s := sifted{wheel: w, since: since}
-	keys = slices.DeleteFunc(slices.Clone(keys), w.horizon.Less) // what lies above is early, or only the store has it
-	if len(keys) < siftFrom {
+	var near []wheel.Entry
+	for _, key := range keys {
+		if !w.horizon.Less(key) { // what lies above is early, or only the store has it
+			near = append(near, wheel.Entry{Due: wheel.Tick(key.Due), Seq: key.Seq})
+		}
+	}
+	if len(near) < siftFrom {
 		return s
 	}
-	wanted := make(map[state.Key]struct{}, len(keys))
-	for _, key := range keys {
-		wanted[key] = struct{}{}
-	}
+	slices.SortFunc(near, compareEntries)
 	s.found = map[state.Key]ref{}
-	var rest []wheel.Entry
-	w.Wheel.TakeFrom(w.Wheel.Now(), func(e wheel.Entry) {
-		key := state.Key{Due: int64(e.Due), Seq: e.Seq}
-		if _, is := wanted[key]; is {
-			s.found[key] = ref(e.Ref)
-		} else {
-			rest = append(rest, e)
-		}
-	})
-	for _, e := range rest {
-		w.Wheel.Add(e.Due, e.Seq, e.Ref)
-	}
+	w.Wheel.RemoveAll(near, func(e wheel.Entry) { s.found[keyOfEntry(e)] = ref(e.Ref) })
 	return s
 }
 

@@ -57,7 +57,7 @@ func (w *window) shorten(now, share, held int64) {
 		limit = max(limit, endOfStretch(int64(next)))
 	}
 	if limit <= w.horizon.Due {
-		w.wheel.TakeFrom(wheel.Tick(limit), w.let)
+		w.wheel.TakeFrom(wheel.Tick(limit), func(e wheel.Entry) { let(w, e) })
 		w.horizon = state.Key{Due: limit - 1, Seq: math.MaxInt64}
 	}
 	if !w.live && w.near.bytes > keep && w.wheel.Len() > 1 {
@@ -80,7 +80,7 @@ func (w *window) UsedUp(now int64, room Room) bool {
 func (w *window) Horizon() state.Key { return w.horizon }
 
 // let forgets a record that the ledger goes on counting.
-func (w *window) let(e wheel.Entry) {
+func let(w *window, e wheel.Entry) {
 	r := ref(e.Ref)
 	if offset, err := recordOffset(w.near.get(r)); err == nil && !r.stored() {
 		w.ledger.Stored(offset) // the log does, as far as it matters here
@@ -126,7 +126,7 @@ func (w *window) split(keep int64) {
 	slices.SortFunc(all, func(a, b wheel.Entry) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) })
 	for i, e := range all {
 		if keep <= 0 && i > 0 {
-			w.let(e)
+			let(w, e)
 			continue
 		}
 		r := ref(e.Ref)

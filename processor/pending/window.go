@@ -11,6 +11,10 @@ import (
 const (
 	// LoadRecords is how many records are loaded from the store in one step, of all partitions of an owner: some ms of work.
 	LoadRecords = 20_000
+	// loadBytes is what those may take, in bytes of each.
+	loadBytes = 400
+	// SpillBytes is how much of a partition goes to the store in one step at most, which takes some ms, too.
+	SpillBytes = 2 << 20
 	// LeastWindow is how far ahead a live partition keeps its records in memory at least, in ms. It pauses
 	// reading instead.
 	LeastWindow = 1000
@@ -54,7 +58,7 @@ func (r Room) step() (records int, bytes int64) {
 	if records = r.Step; records == 0 {
 		records = LoadRecords
 	}
-	return records, min(r.Budget/8, r.Share/2)
+	return records, min(r.Budget/8, r.Share/2, int64(records)*loadBytes)
 }
 
 // window keeps the pending records, split by key: those up to the horizon are in the wheel and in memory, those
@@ -176,47 +180,6 @@ func bring(w *window, k state.Key, run []byte) ref {
 	return r
 }
 
-// GoLive ends a catch-up. What the store held below start has not been read again: what of it
-// is due soon has to be brought into the wheel. What it holds from start on is either in the
-// wheel, having been read again, or has been put there again above the horizon.
-func (w *window) GoLive(room Room) error {
-	if err := w.drops.apply(w); err != nil {
-		return err
-	}
-	if err := (moving{w}).forgetBelow(w.committed.LowWater); err != nil {
-		return err
-	}
-	if w.HasFar() {
-		if err := w.Sync(); err != nil {
-			return err
-		}
-		full := false
-		last := state.Key{}
-		err := w.store.Scan(w.judge, func(k state.Key, run []byte) bool {
-			if w.horizon.Less(k) || full {
-				return false
-			}
-			if offset, err := recordOffset(run); err != nil || offset >= w.start {
-				return true
-			}
-			last = k
-			w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(bring(w, k, run)))
-			full = w.near.bytes > room.Share/2
-			return true
-		})
-		if err != nil {
-			return fmt.Errorf("load records from the store: %w", err)
-		}
-		if full {
-			if err := w.spillFrom(last.Due); err != nil {
-				return err
-			}
-		}
-	}
-	w.live = true
-	return nil
-}
-
 // spillBytes is how much goes to the store in one batch, which is in memory as often as three times.
 const spillBytes = 256 << 10
 
@@ -262,7 +225,7 @@ func (w *window) spillFrom(dueMillis int64) error {
 			err = w.spill(state.Key{Due: int64(e.Due), Seq: e.Seq}, run)
 			spilled += len(run)
 		}
-		w.let(e)
+		let(w, e)
 		if spilled > spillBytes && err == nil {
 			err, spilled = w.commit(), 0
 		}

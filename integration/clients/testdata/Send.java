@@ -40,6 +40,7 @@ public class Send {
         plain();
         connect();
         spring();
+        jackson();
         for (var f : sent) {
             f.get();
         }
@@ -110,6 +111,25 @@ public class Send {
             map(m, "T/bytes" + how, "delay-until", BigInteger.valueOf(MILLIS).toByteArray());
             map(m, "5m/String" + how, "delay-for", "PT5M");
             map(m, "5m/Integer" + how, "x-delay", 300_000);
+        }
+    }
+
+    /** What Jackson makes of times, by which of its features are on. That of Jackson 3 is what this one writes with none of them. */
+    static void jackson() throws Exception {
+        for (int on = 0; on < 8; on++) {
+            boolean dates = (on & 1) > 0, durations = (on & 2) > 0, nanos = (on & 4) > 0;
+            var json = com.fasterxml.jackson.databind.json.JsonMapper.builder().addModule(new com.fasterxml.jackson.datatype.jsr310.JavaTimeModule())
+                .configure(com.fasterxml.jackson.databind.SerializationFeature.WRITE_DATES_AS_TIMESTAMPS, dates)
+                .configure(com.fasterxml.jackson.databind.SerializationFeature.WRITE_DURATIONS_AS_TIMESTAMPS, durations)
+                .configure(com.fasterxml.jackson.databind.SerializationFeature.WRITE_DATE_TIMESTAMPS_AS_NANOSECONDS, nanos)
+                .build();
+            String how = " by Jackson, dates " + dates + ", durations " + durations + ", nanoseconds " + nanos;
+            send("T/Instant" + how, "delay-until", json.writeValueAsBytes(T));
+            send("M/Instant" + how, "delay-until", json.writeValueAsBytes(M));
+            send((durations && nanos ? "refused" : "5m") + "/Duration" + how, "delay-for", json.writeValueAsBytes(Duration.ofMinutes(5)));
+            if (nanos || !durations) { // else milliseconds, rounded down
+                send((durations ? "refused" : "5m") + "/Duration with nanoseconds" + how, "delay-for", json.writeValueAsBytes(Duration.ofMinutes(5).minusNanos(1)));
+            }
         }
     }
 

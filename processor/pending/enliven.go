@@ -1,0 +1,99 @@
+package pending
+
+import (
+	"fmt"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/wheel"
+)
+
+// GoLive ends a catch-up at once.
+func (w *window) GoLive(room Room) error {
+	for {
+		if live, err := w.Enliven(room); live || err != nil {
+			return err
+		}
+	}
+}
+
+// Enliven is a step at the end of a catch-up, and reports whether it was the last one: the partition is live. What the store held below start has not
+// been read again: what of it is at or below the horizon has to be brought into memory. What it holds from start on is either in memory, having been
+// read again, or has been put there again above the horizon. No more is brought than Load brings in a step: where there is more, the horizon is made
+// nearer first, and what memory alone has above it goes to the store, in steps.
+func (w *window) Enliven(room Room) (live bool, err error) {
+	if err := w.drops.apply(w); err != nil {
+		return false, err
+	}
+	if err := (moving{w}).forgetBelow(w.committed.LowWater); err != nil {
+		return false, err
+	}
+	if w.HasFar() {
+		if err := w.Sync(); err != nil {
+			return false, err
+		}
+		if lowered, err := (enlivening{w}).lower(room); !lowered || err != nil {
+			return false, err
+		}
+		if err := (enlivening{w}).bring(); err != nil {
+			return false, err
+		}
+	}
+	w.live = true
+	return true, nil
+}
+
+// enlivening is what a window does at the end of a catch-up.
+type enlivening struct{ *window }
+
+// missing goes through what the store alone has up to the horizon, in the order of keys. What it has beside that is counted in passed.
+func (w enlivening) missing(visit func(k state.Key, run []byte, passed int) bool) error {
+	passed := 0
+	err := w.store.Scan(w.judge, func(k state.Key, run []byte) bool {
+		if w.horizon.Less(k) {
+			return false
+		}
+		if offset, err := recordOffset(run); err != nil || offset >= w.start {
+			passed++
+			return true
+		}
+		return visit(k, run, passed)
+	})
+	if err != nil {
+		return fmt.Errorf("load records from the store: %w", err)
+	}
+	return nil
+}
+
+// lower makes the horizon so near that what is missing up to there may be brought in one step. It reports whether it is.
+func (w enlivening) lower(room Room) (lowered bool, err error) {
+	records, bytes := room.step()
+	n, enough := 0, false
+	var first state.Key // of what is too much
+	err = w.missing(func(k state.Key, run []byte, passed int) bool {
+		if enough = n == records || bytes < 0 || passed > mostPassed; enough {
+			first = k
+			return false
+		}
+		n, bytes = n+1, bytes-int64(len(run))
+		return true
+	})
+	if err != nil || !enough {
+		return !enough, err
+	}
+	from := max(first.Due, w.near.lastStretches(SpillBytes, w.horizon.Due))
+	if all, err := w.spillSome(from, SpillBytes); !all {
+		return false, err
+	}
+	return from == first.Due, w.spillFrom(from)
+}
+
+// mostPassed is how many records that are in memory are passed over in one step.
+const mostPassed = 4 * LoadRecords
+
+// bring brings what is missing into memory.
+func (w enlivening) bring() error {
+	return w.missing(func(k state.Key, run []byte, _ int) bool {
+		w.wheel.Add(wheel.Tick(k.Due), k.Seq, uint64(bring(w.window, k, run)))
+		return true
+	})
+}
