@@ -234,7 +234,7 @@ func (s *stage) transactions(p *child.Process) map[string]int {
 func transactionalIDs(p *child.Process) (ids []string) {
 	for lane := range p.Order.Lanes {
 		for _, n := range []int{0, 1} {
-			ids = append(ids, fmt.Sprintf("%s-%s-%d-%d", p.Order.Group, p.Name(), lane, n))
+			ids = append(ids, fmt.Sprintf("%s-%d@%s-%d", p.Order.Group, lane, p.Name(), n))
 		}
 	}
 	return ids

@@ -73,7 +73,7 @@ func TestSimEvents(t *testing.T) {
 			want []string
 		}{
 			{a, []string{"assigned, restored, live, ", "delivered"}},
-			{b, []string{"assigned, fenced g-a-0-0, restored, live, ", "delivered 1, ", "lost, dropped, assigned, restored, live, leaving"}},
+			{b, []string{"assigned, fenced g-0@a-0, restored, live, ", "delivered 1, ", "lost, dropped, assigned, restored, live, leaving"}},
 		} {
 			story := of.p.story()
 			if !strings.HasPrefix(story, of.want[0]) || slices.ContainsFunc(of.want, func(part string) bool { return !strings.Contains(story, part) }) {

@@ -37,7 +37,7 @@ func TestSimFenceNamesTheAnswer(t *testing.T) {
 		}
 		c := w.start("c", nil)
 		w.within(15*time.Second, "c says why it does not begin", func() bool {
-			return strings.Contains(w.history(), "start producer g-c-2-0-0: the transaction coordinator answers COORDINATOR_NOT_AVAILABLE")
+			return strings.Contains(w.history(), "start producer g-0@c-2-0: the transaction coordinator answers COORDINATOR_NOT_AVAILABLE")
 		})
 		fault.Remove()
 		w.until("c is in the group", c.joined)
