@@ -15,6 +15,12 @@ import (
 // lateOwner is a partition that catches up, and has so many late records in its log, with so little memory for them.
 func lateOwner(t *testing.T, many, budget int64) (*owner, *Partition) {
 	t.Helper()
+	return lateOwnerBehind(t, 0, many, budget)
+}
+
+// lateOwnerBehind has so many records before the late ones that are due 5 ms from now.
+func lateOwnerBehind(t *testing.T, before, many, budget int64) (*owner, *Partition) {
+	t.Helper()
 	l := testOwner(t)
 	l.room.Budget, l.room.Share = budget, budget
 	p, err := l.assign(state.Checkpoint{Watermark: state.Key{Due: ms(0), Seq: 0}}, 0, many, many)
@@ -26,6 +32,9 @@ func lateOwner(t *testing.T, many, budget int64) (*owner, *Partition) {
 		rec.Offset, rec.Headers[1].Value = offset, []byte("orders")
 		if offset50(offset) {
 			rec.Headers[1].Value = []byte("elsewhere")
+		}
+		if rec.Headers[0].Value = req(offset, ms(-1000), "orders").Headers[0].Value; offset < before {
+			rec.Headers[0].Value = req(offset, testNow+5, "orders").Headers[0].Value
 		}
 		_, err := p.Accept(rec, testNow)
 		must(t, err)
@@ -153,7 +162,7 @@ func TestRefusedIsLaidAside(t *testing.T) {
 // A store that fails takes what it has kept of the list along: nothing behind that is delivered before the partition has been read again.
 func TestStoreFailsWithWhatWasLaidAside(t *testing.T) {
 	const many = 10_000
-	l, p := lateOwner(t, many, 1<<20)
+	l, p := lateOwnerBehind(t, 1, many, 1<<20)
 	p.Forgo()
 	taken := 0
 	for pt := p.Take(testNow, nil, 20_000, anyBytes); pt != nil; pt = p.Take(testNow, nil, 20_000, anyBytes) {
@@ -163,11 +172,12 @@ func TestStoreFailsWithWhatWasLaidAside(t *testing.T) {
 	if taken == 0 || taken >= many {
 		t.Errorf("%d are taken", taken)
 	}
-	equal(t, "O", p.Marks().Committed.Offset, int64(taken))
+	equal(t, "O", p.Marks().Committed.Offset, int64(taken)+1)
 	equal(t, "it is to be read again", p.UsedUp(testNow, l.room), true)
 	_, awake := p.Next()
 	equal(t, "it has something to do", awake, false)
-	equal(t, "it wants", p.Wants(testNow), 0)
+	equal(t, "it wants", p.Wants(testNow+5), 0)
+	equal(t, "it takes what is due", p.Take(testNow+5, nil, 20_000, anyBytes) != nil, false)
 }
 
 // What one owner has laid aside is no business of the next.
