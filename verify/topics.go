@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/bench/check"
@@ -20,7 +21,7 @@ import (
 
 // lookAround finds the topics of the cluster that may be targets, and what has become of the delay topics.
 func (v *Verifier) lookAround(ctx context.Context) error {
-	if err := v.reach(ctx); err != nil {
+	if err := reach(ctx, v.arrivals.cl); err != nil {
 		return err
 	}
 	all, err := v.adm.ListTopics(ctx)
@@ -50,9 +51,9 @@ func (v *Verifier) lookAround(ctx context.Context) error {
 }
 
 // reach asks a broker for an answer.
-func (v *Verifier) reach(ctx context.Context) error {
+func reach(ctx context.Context, cl *kgo.Client) error {
 	answered := make(chan error, 1)
-	go func() { answered <- v.arrivals.cl.Ping(ctx) }() // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
+	go func() { answered <- cl.Ping(ctx) }() // which heeds no ctx while a broker that is frozen is greeted; it ends with the client
 	select {
 	case err := <-answered:
 		if err != nil {

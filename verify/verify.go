@@ -174,7 +174,7 @@ func (v *Verifier) readAll(ctx context.Context) error {
 		}
 		if v.requests.allDone() {
 			v.seen.partial = false
-			return v.readArrivals(ctx, v.arrivals.allDone)
+			return readArrivals(ctx, v, v.arrivals.allDone)
 		}
 		if err := v.settle(ctx); err != nil {
 			return err
@@ -194,7 +194,7 @@ func (v *Verifier) settle(ctx context.Context) error {
 		}
 		far := func(p *part) bool { return p.done() || p.last > until+step }
 		full := func() bool { return v.checker.Held() > most }
-		if err := v.readArrivals(ctx, func() bool { return v.arrivals.every(far) || full() }); err != nil {
+		if err := readArrivals(ctx, v, func() bool { return v.arrivals.every(far) || full() }); err != nil {
 			return err
 		}
 		atMost := full()
@@ -210,7 +210,7 @@ func (v *Verifier) settle(ctx context.Context) error {
 	}
 }
 
-func (v *Verifier) readArrivals(ctx context.Context, enough func() bool) error {
+func readArrivals(ctx context.Context, v *Verifier, enough func() bool) error {
 	err := v.arrivals.read(ctx, enough)
 	for name := range v.arrivals.barred {
 		v.seen.topics[name].gone = true

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -359,97 +358,4 @@ func stateOf(at spot, now time.Time) string {
 		return "overdue"
 	}
 	return "pending"
-}
-
-// pendingTable takes rows one after the other, as it has rendered them.
-type pendingTable interface {
-	render(*pendingRow) []byte
-	row([]byte) error
-	end() error
-}
-
-func (o *pendingList) table(v *view, w io.Writer, onScreen bool) pendingTable {
-	if o.output == "json" {
-		return pendingJSON{w}
-	}
-	several := false
-	for _, p := range v.partitions {
-		several = several || p.Topic != v.partitions[0].Topic
-	}
-	if onScreen {
-		return &pendingText{w: w, now: v.Now, topics: several, most: 40} // an UUID has 36
-	}
-	return &pendingText{w: w, now: v.Now, topics: several, most: topics.MostID}
-}
-
-type pendingJSON struct{ w io.Writer }
-
-func (t pendingJSON) render(r *pendingRow) []byte {
-	line, err := json.Marshal(r)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	return append(escaped(line), '\n')
-}
-
-func (t pendingJSON) row(line []byte) error {
-	_, err := t.w.Write(line)
-	return err
-}
-
-func (t pendingJSON) end() error { return nil }
-
-// pendingText sets its columns for some hundred rows at a time.
-type pendingText struct {
-	w      io.Writer
-	t      *aligned
-	now    time.Time
-	topics bool // a column for them
-	rows   int
-	most   int // columns of a target, an id or a key that are shown
-}
-
-func (t *pendingText) render(r *pendingRow) []byte {
-	target, id := "-", "-"
-	if r.Target != "" {
-		target = brief([]byte(r.Target), t.most)
-	}
-	if r.id != nil {
-		id = brief(r.id, t.most)
-	}
-	due := time.UnixMilli(r.Due).In(t.now.Location())
-	when := relative(due, t.now)
-	if r.State == "late" || r.State == "arriving" {
-		when += ", " + r.State
-	}
-	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, brief(r.key, t.most), sizeText(int64(r.Size)))
-	if t.topics {
-		line = append(append(line, '\t'), r.Topic...)
-	}
-	return append(line, '\n')
-}
-
-func (t *pendingText) row(line []byte) error {
-	if t.rows%rowsAtOnce == 0 {
-		if err := t.end(); err != nil {
-			return err
-		}
-		t.t = newAligned(t.w)
-		zone := zoneOf(t.now)
-		header := "DUE (" + zone + ")\t\tTARGET\tHANDLE\tID\tKEY\tSIZE"
-		if t.topics {
-			header += "\tTOPIC"
-		}
-		fmt.Fprintln(t.t, header)
-	}
-	t.rows++
-	_, err := t.t.Write(line)
-	return err
-}
-
-func (t *pendingText) end() error {
-	if t.t == nil {
-		return nil
-	}
-	return t.t.Flush()
 }

@@ -122,7 +122,7 @@ func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoi
 		return items, to
 	}
 	clock := k.clock(now)
-	items, over := k.takeLate(clock, items, &most)
+	items, over := takeLate(k, clock, items, &most)
 	n := len(items)
 	for i := range items {
 		k.removeID(items[i].Run, items[i].Key) // it is too late for those that name it
@@ -145,7 +145,7 @@ func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoi
 
 // takeLate takes what is late, and returns what is taken beside it: where more is late than fits, a quarter of a part is for what is due, which would
 // have to wait for the end of the list. That overtakes, and lets W stay. Beside another part, which has taken of the list, it is all of a part.
-func (k *keyed) takeLate(clock int64, items []Item, left *load) ([]Item, []wheel.Entry) {
+func takeLate(k *keyed, clock int64, items []Item, left *load) ([]Item, []wheel.Entry) {
 	take := func(records int, bytes int64) {
 		before, took := len(items), int64(0)
 		items, took = k.late.take(clock, k.near, items, records, bytes)
@@ -164,7 +164,7 @@ func (k *keyed) takeLate(clock int64, items []Item, left *load) ([]Item, []wheel
 	if !waits || k.late.len() == 0 {
 		return items, nil
 	}
-	over := k.wheel.overtakers(wheel.Tick(clock), *left, k.late.head().offset)
+	over := overtakers(&k.wheel, wheel.Tick(clock), *left, k.late.head().offset)
 	for _, e := range over {
 		k.wheel.count(e, left)
 	}

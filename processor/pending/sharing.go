@@ -96,7 +96,7 @@ func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []
 	if left.below > 0 {
 		l.pick(mostPicked, func(e wheel.Entry) (takes, goOn bool) {
 			if goOn = mine.left() && e.Due <= now; goOn {
-				if takes = t.liesBelow(e, left.below) && t.overtakes(e); takes {
+				if takes = liesBelow(t, e, left.below) && t.overtakes(e); takes {
 					take(e)
 				}
 			}
@@ -116,7 +116,7 @@ func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []
 }
 
 // liesBelow reports whether the log holds a record below an offset, and has always.
-func (t *timetable) liesBelow(e wheel.Entry, offset int64) bool {
+func liesBelow(t *timetable, e wheel.Entry, offset int64) bool {
 	place, err := recordOffset(t.near.get(ref(e.Ref)))
 	return err == nil && e.Seq < offset && place < offset
 }

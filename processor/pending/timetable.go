@@ -233,12 +233,12 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 	if !most.left() {
 		return nil, 0
 	}
-	due := t.next(now, most)
+	due := nextOf(t, now, most)
 	if t.queued == 0 && t.fits(due, most) {
 		t.taken = due
 		return due, len(due)
 	}
-	due = t.sortAll(now, due, most)
+	due = sortAll(t, now, due, most)
 	if t.queued > 0 && t.inOrder(t.firstLine().head(), farthest) { // else the store has what comes first
 		due = t.share(now, most, due)
 	}
@@ -255,16 +255,16 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 
 // overtakers takes of what is due and may overtake as much as fits, of what lies below an offset: it overtakes what waits elsewhere. What it returns is
 // good until it or due is called again.
-func (t *timetable) overtakers(now wheel.Tick, most load, below int64) []wheel.Entry {
+func overtakers(t *timetable, now wheel.Tick, most load, below int64) []wheel.Entry {
 	most.below = below
-	due := t.sortAll(now, t.next(now, most), most)
+	due := sortAll(t, now, nextOf(t, now, most), most)
 	t.taken = t.share(now, most, due)
 	slices.SortFunc(t.taken, compareEntries)
 	return t.taken
 }
 
-// next takes the next due entries out of the wheel, as many as may have to be parsed, into scratch. What is early and due by now is in a line then.
-func (t *timetable) next(now wheel.Tick, most load) []wheel.Entry {
+// nextOf takes the next due entries out of the wheel, as many as may have to be parsed, into scratch. What is early and due by now is in a line then.
+func nextOf(t *timetable, now wheel.Tick, most load) []wheel.Entry {
 	if cap(t.taken) > mostScratch {
 		t.taken = nil
 	}
@@ -276,7 +276,7 @@ func (t *timetable) next(now wheel.Tick, most load) []wheel.Entry {
 }
 
 // sortAll puts entries into their lines, and what is due behind them, as much as is to be sorted at once. It returns their memory.
-func (t *timetable) sortAll(now wheel.Tick, due []wheel.Entry, most load) []wheel.Entry {
+func sortAll(t *timetable, now wheel.Tick, due []wheel.Entry, most load) []wheel.Entry {
 	left, parses := max(sortAtOnce, sortAhead*most.records), max(sortAtOnce, parseAhead*most.records)
 	for len(due) > 0 {
 		left, parses = left-len(due), parses-t.sort(due)
