@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -233,7 +234,7 @@ func (sc *scene) openOf(ctx context.Context, of *replica) (held, error) {
 	}
 	producers := map[int64]bool{}
 	for _, t := range listed {
-		if prefix := sc.group + "-" + of.Name() + "-"; len(t.TxnID) > len(prefix) && t.TxnID[:len(prefix)] == prefix {
+		if strings.HasPrefix(t.TxnID, sc.group+"-") && strings.Contains(t.TxnID, "@"+of.Name()+"-") { // as producer.Writer makes them
 			producers[t.ProducerID] = true
 		}
 	}
