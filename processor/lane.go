@@ -49,6 +49,7 @@ type lane struct {
 	tidiedAt    time.Time
 	stint       stint
 	settling    bool // another partition may become live in the next step
+	enlivens    bool // one needs more than one step for that
 	catchUps    catchUps
 }
 
@@ -190,7 +191,7 @@ func (l *lane) step(ctx context.Context) {
 		return // order has changed
 	}
 	l.stint.end(workLoad)
-	l.settleCatchUps(ctx, now)
+	l.settleCatchUps(ctx, now, room)
 	l.stint.end(workLive)
 	l.checkpoints.begin(l.order, l.membership)
 	l.turns.begin(l.order, now, l.membership)

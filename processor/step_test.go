@@ -30,7 +30,7 @@ func TestCatchUpDoesNothing(t *testing.T) {
 	}
 	l.read(t, p, testNow, control(2))
 	p.endAsked = time.Now()
-	l.settleCatchUps(t.Context(), testNow)
+	l.settleCatchUps(t.Context(), testNow, true)
 	equal(t, "phase at the end of the log", p.phase, PhaseLive)
 	if parts, _ := l.selection.records(l.order, testNow); len(parts) != 1 || len(parts[0].Items) != 2 {
 		t.Error("nothing is delivered when it is live")
@@ -49,7 +49,7 @@ func TestCatchUpEnds(t *testing.T) {
 	cancel() // who asks for the end gets no answer
 	settle := func(why string, want Phase, asks bool) {
 		t.Helper()
-		l.settleCatchUps(ctx, testNow)
+		l.settleCatchUps(ctx, testNow, true)
 		equal(t, "phase "+why, p.phase, want)
 		equal(t, "asking "+why, l.ends.asking, asks)
 		if l.ends.asking {
@@ -99,7 +99,7 @@ func TestCatchUpEndsWhereAnswersAreSlow(t *testing.T) {
 				time.Sleep(c.then)
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				l.settleCatchUps(ctx, testNow)
+				l.settleCatchUps(ctx, testNow, true)
 				equal(t, "live", p.live(), c.live)
 				if l.ends.asking {
 					<-l.ends.answers
@@ -126,7 +126,7 @@ func TestOnePartitionAStepBecomesLive(t *testing.T) {
 		l.order = append(l.order, p)
 	}
 	for step := 1; step <= partitions; step++ {
-		l.settleCatchUps(t.Context(), testNow)
+		l.settleCatchUps(t.Context(), testNow, true)
 		live := 0
 		for _, p := range l.order {
 			if p.live() {
@@ -135,8 +135,12 @@ func TestOnePartitionAStepBecomesLive(t *testing.T) {
 		}
 		equal(t, "live", live, step)
 		equal(t, "there are others", l.settling, step < partitions)
+		l.enlivens = step < partitions // as if one had begun
+		l.settleCatchUps(t.Context(), testNow, false)
+		equal(t, "another one is, and the store has no room", step < partitions && l.order[step].live(), false)
+		equal(t, "it does not wait for that", l.settling, false)
 	}
-	l.settleCatchUps(t.Context(), testNow)
+	l.settleCatchUps(t.Context(), testNow, true)
 	equal(t, "there are others in the end", l.settling, false)
 }
 

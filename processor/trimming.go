@@ -272,7 +272,7 @@ func (t *trimming) confirm(ctx context.Context, cl *kgo.Client, topic string, c 
 			continue
 		}
 		s := c[tp.Partition]
-		s.to = min(s.to, low)
+		s.to = max(min(s.to, low), 0) // below 0 would stand for the end of the log
 		c[tp.Partition] = s
 	}
 	return untold, nil

@@ -9,10 +9,11 @@ import (
 )
 
 // settleCatchUps makes a partition live that has read to the end of the log, and asks again for the end where the answer is old: what was in the log
-// before must be honoured. What is due soon has to come from the store first, so it is one in each step.
-func (l *lane) settleCatchUps(ctx context.Context, now int64) {
+// before must be honoured. What is due soon has to come from the store first, so it is one in each step. What needs more than one step writes to the store, and
+// waits where that has no room.
+func (l *lane) settleCatchUps(ctx context.Context, now int64, room bool) {
 	var ask []*partition
-	settled := false
+	settled := l.enlivens && !room
 	l.settling = false
 	for _, p := range l.order {
 		if p.phase != PhaseCatchUp {
@@ -27,7 +28,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 				continue
 			}
 		}
-		if l.settling = settled; settled {
+		if l.settling = settled && room; settled {
 			break
 		}
 		settled = true
@@ -35,7 +36,8 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64) {
 			l.restart(ctx, p, err)
 			return
 		}
-		if l.settling = !p.live(); l.settling {
+		if l.enlivens = !p.live(); l.enlivens {
+			l.settling = true
 			break
 		}
 		p.writing, p.liveAfter = writing{at: time.Now(), tried: time.Now()}, time.Since(p.since)

@@ -47,27 +47,30 @@ func (w *Wheel) RemoveAll(keys []Entry, fn func(Entry)) {
 	for len(keys) > 0 {
 		d, n := digitsOf(keys[0].Due), 1
 		k := d.level(w.cursor)
-		for n < len(keys) && d > w.cursor && digitsOf(keys[n].Due)>>(digitBits*k) == d>>(digitBits*k) {
+		for n < len(keys) && d >= w.cursor && digitsOf(keys[n].Due)>>(digitBits*k) == d>>(digitBits*k) {
 			n++
 		}
 		if n == 1 {
 			if ref, ok := w.Remove(keys[0].Due, keys[0].Seq); ok {
 				fn(Entry{keys[0].Due, keys[0].Seq, ref})
 			}
-		} else if w.levels[k] != nil {
+		} else {
 			w.removeSlot(k, d.at(k), keys[:n], fn)
+			if d == w.cursor {
+				w.n -= w.late.removeAll(keys[:n], w.Now(), fn)
+			}
 		}
 		keys = keys[n:]
 	}
 	w.shrink()
 }
 
-// removeSlot takes out of a slot, on which the cursor does not stand, what has one of the keys.
+// removeSlot takes out of a slot what has one of the keys.
 func (w *Wheel) removeSlot(k int, i uint8, keys []Entry, fn func(Entry)) {
-	s := &w.levels[k].slots[i]
-	if s.head == 0 {
+	if w.levels[k] == nil || w.levels[k].slots[i].head == 0 {
 		return
 	}
+	s := &w.levels[k].slots[i]
 	least := false
 	w.n -= w.chunks.removeAll(s, keys, func(e Entry) {
 		least = least || digitsOf(e.Due) == s.min
@@ -149,16 +152,20 @@ func (s *slabs) join(c *chain, a, b id) {
 	s.put(b)
 }
 
-// removeAll takes out of a slot, of which nothing was taken, what has one of the keys, and returns how many there were.
+// removeAll takes out of a slot what has one of the keys, and returns how many there were.
 func (s *slabs) removeAll(from *slot, keys []Entry, fn func(Entry)) (removed int) {
-	var wanted duesSeen
+	var dues, seqs seen
 	for _, key := range keys {
-		wanted.add(uint32(digitsOf(key.Due)))
+		dues.add(uint32(digitsOf(key.Due)))
+		seqs.add(uint32(key.Seq))
 	}
 	for before, i := id(0), from.head; i != 0; {
-		c := s.at(i)
-		for j := int32(0); j < c.len(); {
-			if !wanted.has(c.low[j]) || !isKey(keys, c.due(j), c.items[j].seq) {
+		c, start := s.at(i), int32(0)
+		if before == 0 {
+			start = from.start
+		}
+		for j := start; j < c.len(); {
+			if !dues.has(c.low[j]) || !seqs.has(uint32(c.items[j].seq)) || !isKey(keys, c.due(j), c.items[j].seq) {
 				j++
 				continue
 			}
@@ -167,7 +174,7 @@ func (s *slabs) removeAll(from *slot, keys []Entry, fn func(Entry)) (removed int
 			removed++
 		}
 		next := c.next
-		if c.len() == 0 {
+		if c.len() == start {
 			s.unlink(from, before, i)
 		} else {
 			before = i
@@ -183,14 +190,33 @@ func (s *slabs) removeAll(from *slot, keys []Entry, fn func(Entry)) (removed int
 	return removed
 }
 
+// removeAll takes out what has one of the keys, and returns how many there were. All in it is due at now.
+func (h *lateHeap) removeAll(keys []Entry, now Tick, fn func(Entry)) (removed int) {
+	kept := (*h)[:0]
+	for _, it := range *h {
+		if isKey(keys, digitsOf(now), it.seq) {
+			fn(it.entry(now))
+			removed++
+		} else {
+			kept = append(kept, it)
+		}
+	}
+	if *h = kept; removed > 0 {
+		for i := len(kept)/2 - 1; i >= 0; i-- {
+			kept.down(i)
+		}
+	}
+	return removed
+}
+
 func isKey(keys []Entry, d digits, seq int64) bool {
 	_, is := slices.BinarySearchFunc(keys, Entry{Due: d.tick(), Seq: seq}, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.Seq, b.Seq)) })
 	return is
 }
 
-// duesSeen says of most dues that are not among some that they are not, by their low bits.
-type duesSeen [256]uint64
+// seen says of most numbers that are not among some that they are not, by their low bits.
+type seen [256]uint64
 
-func (s *duesSeen) add(low uint32) { s[low>>6%uint32(len(s))] |= 1 << (low % 64) }
+func (s *seen) add(n uint32) { s[n>>6%uint32(len(s))] |= 1 << (n % 64) }
 
-func (s *duesSeen) has(low uint32) bool { return s[low>>6%uint32(len(s))]>>(low%64)&1 == 1 }
+func (s *seen) has(n uint32) bool { return s[n>>6%uint32(len(s))]>>(n%64)&1 == 1 }

@@ -280,6 +280,42 @@ func TestRemovingSomeIsQuick(t *testing.T) {
 	}
 }
 
+// So it is where they are due at the instant that the wheel stands on, of which some was taken and some came late.
+func TestRemovingSomeOfOneDueIsQuick(t *testing.T) {
+	const n, due, few = 200_000, Tick(5), 1000
+	w := New(0)
+	for i := range int64(n) {
+		w.Add(due, 2*i, 0)
+	}
+	w.Take(due, nil, 10)
+	for i := range int64(few) {
+		w.Add(due, 2*(n/2+i*611_953%few)+1, 0)
+	}
+	var keys []Entry
+	for i := range int64(few) {
+		if keys = append(keys, Entry{Due: due, Seq: 2 * (n/2 + i)}); i%2 == 1 {
+			keys = append(keys, Entry{Due: due, Seq: 2*(n/2+i) + 1})
+		}
+	}
+	began, one := time.Now(), time.Duration(0)
+	w.RemoveAll(keys[:len(keys)-2], func(Entry) {})
+	all := time.Since(began)
+	for _, key := range keys[len(keys)-2:] {
+		began = time.Now()
+		w.Remove(key.Due, key.Seq)
+		one = max(one, time.Since(began))
+	}
+	if t.Logf("%d in %v, one in %v", len(keys), all, one); w.Len() != n-10-few/2 || all > few/4*one {
+		t.Errorf("%d are left; to take out %d took %v, and one %v", w.Len(), len(keys), all, one)
+	}
+	for last, got := int64(0), w.Take(due, nil, n); len(got) > 0; got = got[1:] {
+		if got[0].Seq <= last {
+			t.Fatalf("%d comes after %d", got[0].Seq, last)
+		}
+		last = got[0].Seq
+	}
+}
+
 // Very many at one due, added out of order and taken in batches, with entries coming meanwhile: right behind what was
 // taken last, and far behind.
 func TestManyAtOneDue(t *testing.T) {

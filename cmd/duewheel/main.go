@@ -81,11 +81,12 @@ func (f findings) Unwrap() error { return f.error }
 // where it could not be looked for.
 func exitCode(err error) int {
 	var found findings
-	switch joined, several := err.(problems); {
+	var several problems
+	switch {
 	case err == nil:
 		return 0
-	case several:
-		return exitCodeOf(joined)
+	case errors.As(err, &several):
+		return exitCodeOf(several)
 	case errors.Is(err, errShown), errors.As(err, &found):
 		return 1
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/duewheel/duewheel/wheel"
 )
 
-// GoLive ends a catch-up at once.
+// GoLive ends a catch-up at once, for tests and benchmarks.
 func (w *window) GoLive(room Room) error {
 	for {
 		if live, err := w.Enliven(room); live || err != nil {

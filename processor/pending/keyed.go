@@ -149,7 +149,12 @@ func takeLate(k *keyed, clock int64, items []Item, left *load) ([]Item, []wheel.
 	take := func(records int, bytes int64) {
 		before, took := len(items), int64(0)
 		items, took = k.late.take(clock, k.near, items, records, bytes)
-		left.records, left.bytes = left.records-(len(items)-before), left.bytes-took
+		for i := range items[before:] {
+			if left.records--; items[before+i].Effect == EffectForward {
+				left.records -= forwardCounts - 1
+			}
+		}
+		left.bytes -= took
 	}
 	most := load{records: left.records * 3 / 4, bytes: left.bytes * 3 / 4}
 	fits := k.late.len() <= most.records && k.late.bytes+k.late.away <= most.bytes
@@ -161,14 +166,14 @@ func takeLate(k *keyed, clock int64, items []Item, left *load) ([]Item, []wheel.
 	default:
 		take(left.records, left.bytes)
 	}
-	if !waits || k.late.len() == 0 {
+	if !waits || k.late.len() == 0 || k.late.stuck() {
 		return items, nil
 	}
 	over := overtakers(&k.wheel, wheel.Tick(clock), *left, k.late.head().offset)
 	for _, e := range over {
 		k.wheel.count(e, left)
 	}
-	if !left.beside {
+	if !left.beside && left.left() {
 		take(left.records, left.bytes)
 	}
 	return items, over
@@ -302,7 +307,7 @@ func (k *keyed) needs(now int64) time.Duration {
 }
 
 // mostNotes are so many that nothing is read until all of them are taken: while a list that is capped has some left, W stays, and what is
-// due waits. It is more than a few fetches bring, since what was fetched of a partition that is paused is fetched again.
+// due overtakes, which costs a resolve record. It is more than a few fetches bring, since what was fetched of a partition that is paused is fetched again.
 const mostNotes = 100_000
 
 // littleOfShare is which part of its share a partition may hold for which it is read on although memory is full: all that do so hold no more

@@ -73,16 +73,17 @@ func (l *line) pop() wheel.Entry {
 	return e
 }
 
-// pick looks at the first entries, so many at most and as long as it is told to go on, and takes those out that fn says.
-func (l *line) pick(most int, fn func(wheel.Entry) (takes, goOn bool)) {
+// pick looks at the first entries, so many at most and as long as it is told to go on, and takes those out that fn says. It returns at how many it has
+// looked.
+func (l *line) pick(most int, fn func(wheel.Entry) (takes, goOn bool)) (looked int) {
 	goOn := true
-	for i := 0; i < len(l.blocks) && goOn && most > 0; i++ {
+	for i := 0; i < len(l.blocks) && goOn && looked < most; i++ {
 		kept := l.blocks[i][:0]
 		for _, e := range l.blocks[i] {
 			takes := false
-			if goOn = goOn && most > 0; goOn {
+			if goOn = goOn && looked < most; goOn {
 				takes, goOn = fn(e)
-				most--
+				looked++
 			}
 			if takes {
 				l.n--
@@ -93,6 +94,7 @@ func (l *line) pick(most int, fn func(wheel.Entry) (takes, goOn bool)) {
 		l.blocks[i] = kept
 	}
 	l.blocks = slices.DeleteFunc(l.blocks, func(b []wheel.Entry) bool { return len(b) == 0 })
+	return looked
 }
 
 func (l *line) remove(key state.Key) (ref uint64, ok bool) {

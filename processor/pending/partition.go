@@ -295,7 +295,7 @@ func (p Beside) May() bool {
 	return p.wheel.queued > 0 && p.wheel.numbers.given > 1
 }
 
-// Take is Partition.Take without the longest line.
+// Take is Partition.Take without the longest line; beside much that is late, of what is due alone.
 func (p Beside) Take(now int64, items []Item, records int, bytes int64) *Part {
 	if !p.live || p.again.any() || p.leaving || !p.May() {
 		return nil

@@ -13,8 +13,9 @@ type load struct {
 	records int
 	bytes   int64
 	stubs   int   // beside the records
-	beside  bool  // nothing of the longest line
+	beside  bool  // nothing of the longest line, unless much is late
 	below   int64 // above 0: only of what lies below this offset, and all of it overtakes
+	looks   int   // and how many entries are looked at for that
 }
 
 func (l *load) left() bool { return l.records > 0 && l.bytes > 0 }
@@ -44,10 +45,11 @@ func (t *timetable) count(e wheel.Entry, left *load) {
 
 // share takes from lines no less than an equal share of each, if it has as much: those that have least come first, and what they leave is shared
 // among the others (max-min fairness). Where there are more lines than records to take, those come first that wait longest. The first of all is
-// taken in any case, so that W moves; not beside another part, which has seen to that: then the longest line is left out.
+// taken in any case, so that W moves; not beside another part, which has seen to that: then the longest line is left out. Beside a list of what is late,
+// where W stays, each line gives what may overtake.
 func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.Entry {
 	first := t.firstLine()
-	for n := -1; left.left() && len(out) > n; {
+	for n := -1; left.left() && len(out) > n && (n < 0 || left.below == 0); {
 		n = len(out)
 		order := t.order[:0]
 		for _, l := range t.lines {
@@ -94,14 +96,8 @@ func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []
 		out = append(out, e)
 	}
 	if left.below > 0 {
-		l.pick(mostPicked, func(e wheel.Entry) (takes, goOn bool) {
-			if goOn = mine.left() && e.Due <= now; goOn {
-				if takes = liesBelow(t, e, left.below) && t.overtakes(e); takes {
-					take(e)
-				}
-			}
-			return takes, goOn
-		})
+		most := max(left.looks/shares, 1)
+		left.looks -= l.pick(most, picking{t, now, left.below}.of(&mine, take))
 	}
 	for i := 0; left.below == 0 && mine.left() && l.n > 0 && l.blocks[0][0].Due <= now && (t.inOrder(l.head(), others) || t.overtakes(l.blocks[0][0])); i++ {
 		if i%touchAhead == 0 {
@@ -113,6 +109,32 @@ func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []
 	left.bytes -= was.bytes - mine.bytes
 	left.stubs = mine.stubs
 	return out
+}
+
+// picking is what is taken of a line beside a list of what is late.
+type picking struct {
+	*timetable
+	now   wheel.Tick
+	below int64
+}
+
+// of says of entries, one after the other, whether they are taken: not what has to wait, nor what is due together with that and comes behind it.
+func (p picking) of(left *load, take func(wheel.Entry)) func(wheel.Entry) (takes, goOn bool) {
+	waits, waiting := wheel.Tick(0), false
+	return func(e wheel.Entry) (takes, goOn bool) {
+		if !left.left() || e.Due > p.now {
+			return false, false
+		}
+		if waiting && e.Due == waits {
+			return false, true
+		}
+		if takes = liesBelow(p.timetable, e, p.below) && p.overtakes(e); takes {
+			take(e)
+		} else {
+			waits, waiting = e.Due, true
+		}
+		return takes, true
+	}
 }
 
 // liesBelow reports whether the log holds a record below an offset, and has always.

@@ -23,7 +23,7 @@ func sift(w *timetable, keys []state.Key, since int64) sifted {
 	s := sifted{wheel: w, since: since}
 	var near []wheel.Entry
 	for _, key := range keys {
-		if !w.horizon.Less(key) { // what lies above is early, or only the store has it
+		if !w.horizon.Less(key) && w.sorted.Less(key) { // what lies above is early, or only the store has it, and what was sorted is in a line
 			near = append(near, wheel.Entry{Due: wheel.Tick(key.Due), Seq: key.Seq})
 		}
 	}

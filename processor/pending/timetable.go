@@ -47,8 +47,6 @@ const (
 	// is parsed. As long as something due is in the wheel, what is due of other targets may be behind it.
 	sortAhead  = 20
 	parseAhead = 2
-	// mostPicked is how many entries of a line are looked at for those that may overtake.
-	mostPicked = 4096
 	// mostScratch are so many entries of scratch that it is kept.
 	mostScratch = 4096
 )
@@ -256,7 +254,7 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 // overtakers takes of what is due and may overtake as much as fits, of what lies below an offset: it overtakes what waits elsewhere. What it returns is
 // good until it or due is called again.
 func overtakers(t *timetable, now wheel.Tick, most load, below int64) []wheel.Entry {
-	most.below = below
+	most.below, most.looks = below, max(sortAtOnce, sortAhead*most.records)
 	due := sortAll(t, now, nextOf(t, now, most), most)
 	t.taken = t.share(now, most, due)
 	slices.SortFunc(t.taken, compareEntries)
