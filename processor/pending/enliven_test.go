@@ -115,3 +115,22 @@ func TestSpillsInStepsWhileItCatchesUp(t *testing.T) {
 	equal(t, "pending", p.Pending(), many)
 	must(t, Check(p))
 }
+
+// A partition that catches up is read on whatever memory it takes, so its steps are no smaller where its owner has many partitions or little memory.
+func TestSpillsWhatIsReadWhileItCatchesUp(t *testing.T) {
+	const many = 2 * LoadRecords
+	l := testOwner(t)
+	p, err := l.assign(state.Checkpoint{Offset: -1}, 0, many, many)
+	must(t, err)
+	l.readMany(t, p, 0, many, 2500, 10*many)
+	most := int(p.near.bytes/SpillBytes) * 4
+	room, steps := l.room, 0
+	room.Window, room.Spill = LeastWindow, 1000
+	for more := true; more && steps <= most; steps++ {
+		more, err = p.Fit(testNow, room)
+		must(t, err)
+	}
+	if t.Logf("%d bytes in %d steps", p.near.bytes, steps); steps > most {
+		t.Errorf("it takes more than %d steps to give memory back", most)
+	}
+}

@@ -340,6 +340,9 @@ func (k *keyed) Fit(now int64, room Room) (more bool, err error) {
 			return false, fmt.Errorf("lay late records aside: %w", err)
 		}
 	}
+	if !k.live && room.Spill > 0 {
+		room.Spill = SpillBytes // it is read on whatever memory it takes, since nothing would drain it
+	}
 	limit := max(now, k.judge.Due) + room.Window + 1
 	if next, ok := k.wheel.Next(); !k.live && ok && room.Window <= LeastWindow {
 		limit = min(limit, int64(next))
