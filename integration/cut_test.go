@@ -100,8 +100,12 @@ func logLosesItsEndAndIsTrimmed(t *testing.T, c *brokers.Cluster) {
 		of, _ := all.Lookup(delay.topic, 0)
 		return of.Offset
 	}
-	for end := time.Now().Add(3 * interval); start() == 0 && time.Now().Before(end); time.Sleep(time.Second) {
-	}
+	eventually(t, func() string {
+		if start() <= 0 {
+			return "the log to be trimmed"
+		}
+		return ""
+	})
 	if at := start(); at != 10 {
 		t.Errorf("the log begins at %d, and what lies from 10 on is pending", at)
 	}

@@ -11,7 +11,7 @@ import (
 type carriage struct {
 	tp     kafka.TopicPartition
 	id     kafka.TopicID
-	since  time.Time // of when the partition's stay is: in another one its log may be shorter, and have been written on
+	since  time.Time // when the partition's stay began: in another one its log may be shorter, and have been written on
 	low    int64     // L, when it was last looked at
 	next   int64     // what lies below was read, and what of it was pending and could be carried was copied
 	old    int64     // what lies below this offset is older than half of what the topic keeps

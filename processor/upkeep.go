@@ -13,7 +13,8 @@ import (
 // waits where that has no room.
 func (l *lane) settleCatchUps(ctx context.Context, now int64, room bool) {
 	var ask []*partition
-	settled := l.enlivens && !room
+	waits := l.enlivens && !room
+	settled := waits
 	l.settling = false
 	for _, p := range l.order {
 		if p.phase != PhaseCatchUp {
@@ -28,7 +29,7 @@ func (l *lane) settleCatchUps(ctx context.Context, now int64, room bool) {
 				continue
 			}
 		}
-		if l.settling = settled && room; settled {
+		if l.settling = settled && !waits; settled {
 			break
 		}
 		settled = true

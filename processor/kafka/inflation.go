@@ -17,13 +17,12 @@ var ErrCut = errors.New("kafka: a fetch is more than what may be decoded at once
 // are asked for that are as large as the last ones suggest. What is more than that all the same is not decoded: the client passes on what came before
 // it, and fetches the rest again.
 //
-// One batch of each fetch is decoded, however large it is.
+// Of a fetch that comes alone one batch is decoded, however large it is; of several that come together from other brokers maybe of one alone.
 //
 // It is called by the goroutines of the client.
 type inflation struct {
 	kgo.Decompressor
 	most   int64                        // bytes in memory, of the fetches of all brokers
-	fetch  int64                        // bytes in the log, likewise
 	resize func(fetch, partition int32) // the client's next fetches; nil: there is none yet
 
 	mu     sync.Mutex
@@ -49,8 +48,7 @@ const (
 )
 
 func newInflation(fetchBytes int32, d kgo.Decompressor) *inflation {
-	fetch := int64(fetchBytes)
-	return &inflation{Decompressor: d, most: inflated * fetch, fetch: fetch, takes: takesAtFirst, busy: map[int32]time.Time{}}
+	return &inflation{Decompressor: d, most: inflated * int64(fetchBytes), takes: takesAtFirst, busy: map[int32]time.Time{}}
 }
 
 // bounds are how many bytes of the log the next fetch may have, and of one partition.

@@ -18,7 +18,7 @@ const FetchMaxWait = 200 * time.Millisecond
 const FollowerRecheck = 15 * time.Second
 
 // NewReader makes a client that reads partitions, read_committed and with control records, and what closes it. Its fetches have
-// fetchBytes at most, of all brokers, and four times as much once they are decoded, or one batch of each ([ErrCut]). It begins with no
+// fetchBytes at most, of all brokers, and four times as much once they are decoded, or one batch that is larger ([ErrCut]). It begins with no
 // partition: they are added and removed by its owner; group membership is another client's affair.
 func NewReader(client []kgo.Opt, fetchBytes int32) (cl *kgo.Client, closes func(), err error) {
 	ctx, end := context.WithCancel(context.Background())

@@ -75,7 +75,7 @@ func (x *early) due(now wheel.Tick) iter.Seq2[wheel.Entry, *line] {
 // passed takes in that the horizon has risen, and returns what it has passed that is in no line.
 func (x *early) passed() (out []wheel.Entry) {
 	for x.keys.n > 0 && !x.horizon.Less(x.keys.head()) {
-		x.forget(x.keys.head())
+		x.forget(keyOfEntry(x.keys.pop()))
 	}
 	for x.waiting.n > 0 && !x.horizon.Less(x.waiting.head()) {
 		out = append(out, x.waiting.pop())

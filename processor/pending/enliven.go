@@ -87,7 +87,7 @@ func (w enlivening) lower(room Room) (lowered bool, err error) {
 	return from == first.Due, w.spillFrom(from)
 }
 
-// mostPassed is how many records that are in memory are passed over in one step.
+// mostPassed is how many records that are in memory may come before one that is missing, for that to be brought.
 const mostPassed = 4 * LoadRecords
 
 // bring brings what is missing into memory.

@@ -85,7 +85,8 @@ func withoutLongest(lines []*line) []*line {
 	return slices.DeleteFunc(lines, func(l *line) bool { return l == longest })
 }
 
-// from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits until it is the first of all.
+// from takes from a line one of so many shares of what is left, but one record at least. What never overtakes waits until it is the first of all, and
+// beside a list of what is late for the end of that.
 func (t *timetable) from(l *line, now wheel.Tick, left *load, shares int, out []wheel.Entry) []wheel.Entry {
 	was := load{records: max(left.records/shares, 1), bytes: max(left.bytes/int64(shares), 1), stubs: left.stubs}
 	mine, others := was, t.firstBeside(l)
