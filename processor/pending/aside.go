@@ -36,6 +36,7 @@ func (f *fifo) layAside(n *near, store *state.Partition) error {
 			value = binary.AppendVarint(value, h.key.Due)
 			value = binary.AppendVarint(value, h.key.Seq)
 			value = binary.AppendVarint(value, h.offset)
+			value = binary.AppendUvarint(value, uint64(h.ref.number()))
 			value = appendBytes(value, n.get(h.ref))
 			value = appendBytes(value, refusalText(h.refusal))
 			if value = append(value, 0); h.resolve {
@@ -93,13 +94,13 @@ func (f *fifo) bring(i int) bool {
 	err := f.store.Unspool(a.number, func(value []byte) {
 		for d := (decoder{b: value}); len(d.b) > 0; {
 			h := held{key: state.Key{Due: d.varint(), Seq: d.varint()}, offset: d.varint()}
-			run := d.bytes()
+			to, run := number(d.uvarint()), d.bytes()
 			if text := d.bytes(); len(text) > 0 {
 				h.refusal = new(topics.Refusal)
 				d.bad = d.bad || json.Unmarshal(text, h.refusal) != nil
 			}
 			h.resolve = d.byte() != 0
-			h.ref, h.size = f.near.put(0, run, false), int32(len(run))
+			h.ref, h.size = f.near.put(0, run, false).to(to), int32(len(run))
 			back = append(back, h)
 		}
 	})

@@ -82,6 +82,9 @@ func TestLateListIsBounded(t *testing.T) {
 			if it.Offset != next || rec.Offset != next || !it.late || it.stored {
 				t.Fatalf("record %d comes after %d, with the bytes of %d", it.Offset, next-1, rec.Offset)
 			}
+			if known := it.ref.number() > 0; known == offset50(it.Offset) {
+				t.Fatalf("of record %d it is known where it goes: %v", it.Offset, known)
+			}
 			if refused := offset50(it.Offset); refused != (it.Refusal != nil) || refused && (it.Refusal.Code != topics.CodeTargetNotAllowed || it.Resolve) {
 				t.Fatalf("record %d is refused: %v", it.Offset, it.Refusal)
 			}

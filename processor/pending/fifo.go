@@ -36,6 +36,14 @@ func (h *held) due() int64 {
 	return h.key.Due
 }
 
+// goesTo is the number of the target that it is delivered to because it is late; 0: it is not, or that is not known.
+func (h *held) goesTo() number {
+	if h.refusal != nil || h.effect != EffectNone || h.by > 0 {
+		return 0
+	}
+	return h.ref.number()
+}
+
 // item is what a turn resolves.
 func (h *held) item(n *near) Item {
 	it := Item{ref: h.ref, Key: h.key, Offset: h.offset, Refusal: h.refusal, Resolve: h.resolve, By: h.by, Replaced: h.replaced, Effect: h.effect, late: true}

@@ -96,7 +96,9 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now
 		return
 	}
 	k.addLate(r, held{key: key}, who.at)
-	k.lateID(k.late.tail(), who, r.Timestamp.UnixMilli())
+	late := k.late.tail()
+	late.ref = late.ref.to(k.wheel.sees(req.Target))
+	k.lateID(late, who, r.Timestamp.UnixMilli())
 }
 
 // refuse puts a record on the list of what is resolved when O passes it; it will be dead-lettered then. A replay cannot understand it either.
@@ -143,8 +145,9 @@ func (k *keyed) part(now int64, items []Item, most load) ([]Item, state.Checkpoi
 	return items, to
 }
 
-// takeLate takes what is late, and returns what is taken beside it: where more is late than fits, a quarter of a part is for what is due, which would
-// have to wait for the end of the list. That overtakes, and lets W stay. Beside another part, which has taken of the list, it is all of a part.
+// takeLate takes what is late, and returns what is taken beside it: where more is late than fits, a quarter of a part is for what is due of other
+// targets than what is late next, which would have to wait for the end of the list. That overtakes, and lets W stay. Beside another part, which has
+// taken of the list, it is all of a part.
 func takeLate(k *keyed, clock int64, items []Item, left *load) ([]Item, []wheel.Entry) {
 	take := func(records int, bytes int64) {
 		before, took := len(items), int64(0)
@@ -169,14 +172,22 @@ func takeLate(k *keyed, clock int64, items []Item, left *load) ([]Item, []wheel.
 	if !waits || k.late.len() == 0 || k.late.stuck() {
 		return items, nil
 	}
-	over := overtakers(&k.wheel, wheel.Tick(clock), *left, k.late.head().offset)
-	for _, e := range over {
-		k.wheel.count(e, left)
+	var over []wheel.Entry
+	if mayOvertake(k) {
+		over = overtakers(&k.wheel, wheel.Tick(clock), *left, k.late.head())
+		for _, e := range over {
+			k.wheel.count(e, left)
+		}
 	}
 	if !left.beside && left.left() {
 		take(left.records, left.bytes)
 	}
 	return items, over
+}
+
+// mayOvertake reports whether anything in memory goes elsewhere than what is late next.
+func mayOvertake(k *keyed) bool {
+	return k.wheel.Len() > 0 && (k.wheel.several || k.late.head().goesTo() == 0)
 }
 
 // mustDecide reports whether it has to be decided first what is not delivered.

@@ -284,13 +284,13 @@ func (p *Partition) Take(now int64, items []Item, records int, bytes int64) *Par
 // most due, or what is due beside more that is late than fits, so that these do not wait for the next turn.
 type Beside struct{ *Partition }
 
-// May reports whether a second part can have something: more is due than the first part took, and it has seen several targets, or more is late.
+// May reports whether a second part can have something: more is due than the first part took, and it has seen several targets, or more is late and that goes elsewhere.
 func (p Beside) May() bool {
 	switch {
 	case p.Ordered():
 		return false
 	case p.late.len() > 0:
-		return p.wheel.Len() > 0
+		return mayOvertake(&p.keyed)
 	}
 	return p.wheel.queued > 0 && p.wheel.numbers.given > 1
 }

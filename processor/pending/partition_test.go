@@ -88,7 +88,7 @@ func TestDueJoinsBesideALateList(t *testing.T) {
 	p := l.live(t)
 	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+5, "orders"))
 	l.happened(p.Take(testNow, nil, 10, anyBytes))
-	l.read(t, p, testNow, req(2, testNow-1, "orders"), req(3, testNow-2, "orders"), req(4, testNow-3, "orders"), req(5, testNow-4, "orders"), req(6, testNow-5, "orders"))
+	l.read(t, p, testNow, req(2, testNow-1, "refunds"), req(3, testNow-2, "refunds"), req(4, testNow-3, "refunds"), req(5, testNow-4, "refunds"), req(6, testNow-5, "refunds"))
 	pt := p.Take(testNow, nil, 2, anyBytes)
 	equals(t, "records", pt.offsets(), []int64{2, 3})
 	beside := Beside{p}
@@ -101,6 +101,18 @@ func TestDueJoinsBesideALateList(t *testing.T) {
 	equal(t, "O", joined.To.Offset, 4)
 	equals(t, "the rest", p.Take(testNow+5, nil, 4, anyBytes).offsets(), []int64{4, 5, 6})
 	equal(t, "may", beside.May(), false)
+}
+
+// What goes where a late list goes would gain nothing by joining, so it is not even sorted.
+func TestNothingJoinsBesideALateListOfItsTarget(t *testing.T) {
+	l := testOwner(t)
+	p := l.live(t)
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+5, "orders"))
+	l.happened(p.Take(testNow, nil, 10, anyBytes))
+	l.read(t, p, testNow, req(2, testNow-1, "orders"), req(3, testNow-2, "orders"), req(4, testNow-3, "orders"))
+	equals(t, "records", p.Take(testNow+5, nil, 2, anyBytes).offsets(), []int64{2, 3})
+	equal(t, "may", Beside{p}.May(), false)
+	equal(t, "sorted", p.wheel.queued, 0)
 }
 
 // The clock of a partition is the later of the wall clock and W: what is late is not held back

@@ -12,10 +12,12 @@ import (
 type load struct {
 	records int
 	bytes   int64
-	stubs   int   // beside the records
-	beside  bool  // nothing of the longest line, unless much is late
-	below   int64 // above 0: only of what lies below this offset, and all of it overtakes
-	looks   int   // and how many entries are looked at for that
+	stubs   int  // beside the records
+	beside  bool // nothing of the longest line, unless much is late
+	// Above 0: only of what lies below this offset, and all of it overtakes;
+	below int64
+	but   number // what goes to this target does not,
+	looks int    // and so many entries are looked at for that.
 }
 
 func (l *load) left() bool { return l.records > 0 && l.bytes > 0 }
@@ -49,11 +51,15 @@ func (t *timetable) count(e wheel.Entry, left *load) {
 // where W stays, each line gives what may overtake.
 func (t *timetable) share(now wheel.Tick, left load, out []wheel.Entry) []wheel.Entry {
 	first := t.firstLine()
+	var but *line
+	if left.but > 0 {
+		but = t.line(left.but)
+	}
 	for n := -1; left.left() && len(out) > n && (n < 0 || left.below == 0); {
 		n = len(out)
 		order := t.order[:0]
 		for _, l := range t.lines {
-			if l.n > 0 && l.blocks[0][0].Due <= now {
+			if l.n > 0 && l.blocks[0][0].Due <= now && l != but {
 				order = append(order, l)
 			}
 		}

@@ -251,10 +251,10 @@ func (t *timetable) due(now wheel.Tick, most load) (entries []wheel.Entry, inOrd
 	return due, inOrder
 }
 
-// overtakers takes of what is due and may overtake as much as fits, of what lies below an offset: it overtakes what waits elsewhere. What it returns is
-// good until it or due is called again.
-func overtakers(t *timetable, now wheel.Tick, most load, below int64) []wheel.Entry {
-	most.below, most.looks = below, max(sortAtOnce, sortAhead*most.records)
+// overtakers takes of what is due and may overtake as much as fits, of what lies below what is late next and goes elsewhere: it overtakes
+// what waits elsewhere. What it returns is good until it or due is called again.
+func overtakers(t *timetable, now wheel.Tick, most load, next *held) []wheel.Entry {
+	most.below, most.but, most.looks = next.offset, next.goesTo(), max(sortAtOnce, sortAhead*most.records)
 	due := sortAll(t, now, nextOf(t, now, most), most)
 	t.taken = t.share(now, most, due)
 	slices.SortFunc(t.taken, compareEntries)
