@@ -490,7 +490,9 @@ func (v *life) gone(happened bool) {
 				v.again |= bit(offset)
 			}
 		}
-		v.accepted &= bit(v.committed.Offset) - 1
+		passed := bit(v.committed.Offset) - 1
+		v.soon |= v.accepted &^ passed // it was told, and may be again
+		v.accepted &= passed
 		maps.DeleteFunc(v.takenBy, func(of, _ int64) bool { return v.resolved&bit(of) == 0 })
 	}
 }

@@ -65,7 +65,7 @@ func (p *Partition) Checkpoint() *Part {
 	// Otherwise the ledger has given up records that are undecided or to be tried again, so the low
 	// water that it knows would leave them behind: that of the last decision stands.
 	to.Appended = to.Appended || p.ownEnd > to.Offset
-	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater {
+	if to.Offset == p.committed.Offset && to.Watermark == p.committed.Watermark && to.LowWater == p.committed.LowWater && !unsaid(p, to) {
 		return nil
 	}
 	return &Part{of: p, To: to, held: len(p.releases)}
@@ -114,5 +114,11 @@ func (p *Partition) written(to state.Checkpoint, releasable int) {
 
 // Settled reports whether the checkpoint says all that has been delivered.
 func (p *Partition) Settled() bool {
-	return p.turns == 0 && !p.again.any() && p.done.Offset == p.committed.Offset && p.done.Watermark == p.committed.Watermark
+	return p.turns == 0 && !p.again.any() && p.done.Offset == p.committed.Offset && p.done.Watermark == p.committed.Watermark && !unsaid(p, p.done)
+}
+
+// unsaid reports whether the log has records of ours above the O of a checkpoint, and the committed one does not say so: whoever reads by that
+// delivers again what has overtaken.
+func unsaid(p *Partition, c state.Checkpoint) bool {
+	return (c.Appended || p.ownEnd > c.Offset) && !p.committed.Appended
 }

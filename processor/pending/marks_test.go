@@ -154,3 +154,27 @@ func TestCheckpointBearsTheEpoch(t *testing.T) {
 	l.read(t, p, testNow, of(3, req(1, ms(farMs), "orders")))
 	equal(t, "epoch after a replay", p.epoch, 6)
 }
+
+// At least once, whoever reads by a checkpoint that knows of no record of ours delivers again what has overtaken, as W does not pass it and its resolve
+// record is not waited for. So it is not settled before a checkpoint says so.
+func TestWhatHasOvertakenIsCommitted(t *testing.T) {
+	l, p := anyTarget(t)
+	must(t, p.Load(testNow, l.room))
+	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow, "orders"), req(2, testNow, "orders"), req(3, testNow, "refunds"))
+	l.happened(p.Take(testNow, nil, 1, anyBytes))
+	equal(t, "settled", p.Settled(), true)
+	over := Beside{p}.Take(testNow, nil, 1, anyBytes)
+	equals(t, "what overtakes", over.offsets(), []int64{3})
+	p.Appended(9)
+	p.Settle(over)
+	equal(t, "settled", p.Settled(), false)
+	said := p.Checkpoint()
+	if said == nil || !said.To.Appended {
+		t.Fatalf("no checkpoint says that there is a resolve record: %v", said)
+	}
+	p.Wrote(said)
+	equal(t, "settled", p.Settled(), true)
+	if again := p.Checkpoint(); again != nil {
+		t.Errorf("it says so again: %v", again.To)
+	}
+}

@@ -83,6 +83,11 @@ func (v *life) checkStubs(p *Partition, want mask) {
 			}
 		}
 	}
+	for offset := range (want &^ got).within(v.logStart) {
+		if v.stubOf(offset).Due <= v.latest {
+			want &^= bit(offset) // retention has taken it after its time, and no part yet, so it may be gone with the store
+		}
+	}
 	for _, a := range p.questions { // of what was given up nothing is there before its copy is judged
 		if a.copied != nil && a.copied.from < p.lost.below && got&bit(a.copied.key.Seq) == 0 {
 			want &^= bit(a.copied.key.Seq)

@@ -244,11 +244,11 @@ func (v *life) checkPart(pt *Part, wants, records int, repeat bool) {
 		if err := rec.Decode(it.Run); err != nil || rec.Place != it.Offset || rec.Offset != v.seqOf(it.Offset) {
 			v.fail("record %d has the bytes of %d at %d (%v)", it.Offset, rec.Offset, rec.Place, err)
 		}
-		asked := e
+		asked := e.what
 		if _, last, retried := testMark.Written(rec.Headers, rec.Offset); retried { // by an owner that another one is configured otherwise than
-			asked = &v.log[v.seqOf(last.Origin.Offset)]
+			asked, _ = v.log[v.seqOf(last.Origin.Offset)].meant(v.settled(it.Offset))
 		}
-		bad := asked.what == notAllowed || asked.what == hasIDBad
+		bad := asked == notAllowed || asked == hasIDBad
 		carried := v.p.Ordered() && v.isCopy(it.Offset)
 		if refused := bad && it.Offset >= v.p.accepted || e.what == unparsable || carried; !e.replacement() && refused != (it.Refusal != nil && it.Refusal.Code != topics.CodeDuplicateID) {
 			v.fail("record %d is refused: %v", it.Offset, it.Refusal)

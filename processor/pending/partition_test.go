@@ -84,8 +84,8 @@ func TestCappedLateListKeepsW(t *testing.T) {
 
 // What becomes due while a turn is rendered ahead that is full of what is late joins it, and nothing more that is late does.
 func TestDueJoinsBesideALateList(t *testing.T) {
-	l := testOwner(t)
-	p := l.live(t)
+	l, p := anyTarget(t)
+	must(t, p.Load(testNow, l.room))
 	l.read(t, p, testNow, req(0, testNow, "orders"), req(1, testNow+5, "orders"))
 	l.happened(p.Take(testNow, nil, 10, anyBytes))
 	l.read(t, p, testNow, req(2, testNow-1, "refunds"), req(3, testNow-2, "refunds"), req(4, testNow-3, "refunds"), req(5, testNow-4, "refunds"), req(6, testNow-5, "refunds"))
