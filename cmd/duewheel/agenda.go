@@ -59,87 +59,6 @@ func speaksUTF8(env func(string) string) bool {
 	return strings.Contains(said, "UTF-8") || strings.Contains(said, "UTF8")
 }
 
-// step is how long one bar is.
-type step int
-
-const (
-	byMinute step = iota
-	byHour
-	byDay
-)
-
-var stepNames = map[string]step{"minute": byMinute, "hour": byHour, "day": byDay}
-
-// begin is the beginning of the minute, hour or day around a time, where that is.
-func (s step) begin(t time.Time) time.Time {
-	y, m, d := t.Date()
-	switch s {
-	case byMinute:
-		return t.Truncate(time.Minute)
-	case byHour: // a zone may be off by half an hour
-		return t.Add(-time.Duration(t.Minute())*time.Minute - time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
-	}
-	return time.Date(y, m, d, 0, 0, 0, 0, t.Location())
-}
-
-// next is the beginning of the one behind it.
-func (s step) next(t time.Time) time.Time {
-	switch s {
-	case byMinute:
-		return t.Add(time.Minute)
-	case byHour:
-		return t.Add(time.Hour)
-	}
-	y, m, d := t.Date()
-	return time.Date(y, m, d+1, 0, 0, 0, 0, t.Location())
-}
-
-// dueMinute is what is due in one minute, by target.
-type dueMinute struct {
-	records, bytes int64
-	targets        map[string]int64
-}
-
-func (d *dueMinute) add(target string, records, bytes int64) {
-	if d.targets == nil {
-		d.targets = map[string]int64{}
-	}
-	d.records, d.bytes = d.records+records, d.bytes+bytes
-	d.targets[target] += records
-}
-
-// schedule is how much is due when: by minute, so that what it holds does not depend on how much there is.
-type schedule struct {
-	zone    *time.Location       // whose days are meant
-	minutes map[int64]*dueMinute // since 1970
-	overdue dueMinute
-	total   dueMinute
-	last    int64 // ms: when the last one is due
-}
-
-func (s *schedule) add(p ahead.Pending, now int64) {
-	target := cmp.Or(p.Target, "(of the route)")
-	s.total.add(target, 1, int64(p.Size))
-	s.last = max(s.last, p.Due)
-	if p.Due < now {
-		s.overdue.add(target, 1, int64(p.Size))
-		return
-	}
-	if s.minutes == nil {
-		s.minutes = map[int64]*dueMinute{}
-	}
-	m := s.minutes[p.Due/60_000]
-	if m == nil {
-		m = &dueMinute{}
-		s.minutes[p.Due/60_000] = m
-	}
-	m.add(target, 1, int64(p.Size))
-	s.thin()
-}
-
-// mostMinutes bounds how many are told apart; beyond them days are.
-const mostMinutes = 200_000
-
 func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	v.Chosen = o.wants()
 	v.Enough = o.beyond
@@ -180,83 +99,6 @@ func (o *agenda) run(ctx context.Context, v *view, stdout io.Writer) error {
 	}
 	fmt.Fprint(stdout, s.draw(rows, by, v.Now, ink, columnsOf(stdout, 80)))
 	return failed
-}
-
-// thin puts minutes together, those of a day that is farthest first, when there are too many of them.
-func (s *schedule) thin() {
-	if len(s.minutes) <= mostMinutes {
-		return
-	}
-	for _, at := range slices.Backward(slices.Sorted(maps.Keys(s.minutes))) {
-		if len(s.minutes) <= mostMinutes/2 {
-			return
-		}
-		day := byDay.begin(time.UnixMilli(at*60_000).In(s.zone)).UnixMilli() / 60_000
-		if m := s.minutes[at]; at != day {
-			into := s.minutes[day]
-			if into == nil {
-				into = &dueMinute{}
-				s.minutes[day] = into
-			}
-			for target, n := range m.targets {
-				into.add(target, n, 0)
-			}
-			into.bytes += m.bytes
-			delete(s.minutes, at)
-		}
-	}
-}
-
-// fitting is the shortest step that needs no more bars than a person looks at for nine of ten records: a few that are due in a year leave
-// those of today apart.
-func (s *schedule) fitting(now time.Time) step {
-	n, last := s.overdue.records, now.UnixMilli()
-	for _, minute := range slices.Sorted(maps.Keys(s.minutes)) {
-		if 10*n >= 9*s.total.records {
-			break
-		}
-		n, last = n+s.minutes[minute].records, minute*60_000
-	}
-	switch ahead := time.UnixMilli(last).Sub(now); {
-	case ahead <= 45*time.Minute:
-		return byMinute
-	case ahead <= 48*time.Hour:
-		return byHour
-	}
-	return byDay
-}
-
-// agendaRow is what is due in one step, as -o json prints it. Times are ms since the epoch.
-type agendaRow struct {
-	From    *int64           `json:"from"` // null: what is overdue
-	To      int64            `json:"to"`   // not included
-	Records int64            `json:"records"`
-	Bytes   int64            `json:"bytes"`
-	Targets map[string]int64 `json:"targets"`
-
-	at time.Time
-}
-
-// rows are the steps in which anything is due, what is overdue first.
-func (s *schedule) rows(by step, now time.Time) []agendaRow {
-	var rows []agendaRow
-	if s.overdue.records > 0 {
-		rows = append(rows, agendaRow{To: now.UnixMilli(), Records: s.overdue.records, Bytes: s.overdue.bytes, Targets: s.overdue.targets})
-	}
-	for _, minute := range slices.Sorted(maps.Keys(s.minutes)) {
-		m := s.minutes[minute]
-		at := by.begin(time.UnixMilli(minute * 60_000).In(now.Location()))
-		if n := len(rows) - 1; n >= 0 && rows[n].From != nil && rows[n].at.Equal(at) {
-			rows[n].Records, rows[n].Bytes = rows[n].Records+m.records, rows[n].Bytes+m.bytes
-			for target, n2 := range m.targets {
-				rows[n].Targets[target] += n2
-			}
-			continue
-		}
-		from := at.UnixMilli()
-		rows = append(rows, agendaRow{From: &from, To: by.next(at).UnixMilli(), Records: m.records, Bytes: m.bytes, Targets: maps.Clone(m.targets), at: at})
-	}
-	return rows
 }
 
 // What bars are drawn with: one for each of the targets that have most, the last for all others.
@@ -302,7 +144,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, 
 		if i > 0 && rows[i-1].From != nil && rows[i-1].To < *r.From {
 			fmt.Fprintf(&b, "%-*s\n", labels, "  nothing for "+span2(time.Duration(*r.From-rows[i-1].To)*time.Millisecond))
 		}
-		line(by.label(r.at), r, true)
+		line(r.step.label(r.at), r, true)
 	}
 	if later != nil {
 		line("later", later, false)
@@ -323,14 +165,6 @@ func fold(rows []agendaRow) ([]agendaRow, *agendaRow) {
 		later.Records += r.Records
 	}
 	return rows[:mostBars], &later
-}
-
-// label says which minute, hour or day it is.
-func (s step) label(t time.Time) string {
-	if s == byDay {
-		return t.Format("2006-01-02 Mon")
-	}
-	return t.Format("2006-01-02 15:04")
 }
 
 // legend says which target each ink is for.

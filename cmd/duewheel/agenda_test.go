@@ -20,6 +20,13 @@ func TestAgendaIsBounded(t *testing.T) {
 			t.Fatalf("%d minutes", len(s.minutes))
 		}
 	}
+	var last int64
+	for _, r := range s.rows(byMinute, lookNow) { // what is known by day is no minute
+		if r.Records > (r.To-*r.From)/60_000 || *r.From < last {
+			t.Fatalf("from %d to %d there are %d, after %d", *r.From, r.To, r.Records, last)
+		}
+		last = r.To
+	}
 	var records, bytes int64
 	for _, r := range s.rows(byDay, lookNow) {
 		records, bytes = records+r.Records, bytes+r.Bytes
@@ -97,6 +104,50 @@ func TestDaysOfAnAgenda(t *testing.T) {
 		if got := byDay.begin(begin.Add(23*time.Hour + 30*time.Minute)); !got.Equal(begin) {
 			t.Errorf("the last hours of the day that begins at %v are of that which begins at %v", begin, got)
 		}
+	}
+}
+
+// There are zones that set their clocks at midnight, so that a day has no midnight, or two.
+func TestDaysWithoutMidnight(t *testing.T) {
+	for name, day := range map[string]time.Time{
+		"America/Santiago": time.Date(2027, 9, 5, 12, 0, 0, 0, time.UTC),  // forward
+		"America/Havana":   time.Date(2027, 11, 7, 12, 0, 0, 0, time.UTC), // back, at one
+		"Asia/Beirut":      time.Date(2027, 3, 28, 12, 0, 0, 0, time.UTC),
+	} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, m, d := day.Date()
+		noon := time.Date(y, m, d, 12, 0, 0, 0, zone)
+		begin := byDay.begin(noon)
+		if begin.Day() != d || begin.Add(-time.Millisecond).Day() == d || !byDay.begin(begin).Equal(begin) {
+			t.Errorf("%s: the day of %v begins at %v", name, noon, begin)
+		}
+		if next := byDay.next(begin); next.Day() != d+1 || next.Add(-time.Millisecond).Day() != d {
+			t.Errorf("%s: the day that begins at %v ends at %v", name, begin, next)
+		}
+		if before := byDay.begin(begin.Add(-time.Millisecond)); !byDay.next(before).Equal(begin) {
+			t.Errorf("%s: the day before %v ends at %v", name, begin, byDay.next(before))
+		}
+	}
+}
+
+// Of what is due in thousands of years, as a mistyped unit has it, days are not told apart, and putting minutes together takes no time.
+func TestAgendaOfThousandsOfYears(t *testing.T) {
+	s := schedule{zone: lookNow.Location()}
+	now := lookNow.UnixMilli()
+	const many = mostDays + 1000
+	for i := range int64(many) {
+		s.add(ahead.Pending{Due: now + i*dayMillis, Size: 1, Target: "orders"}, now)
+	}
+	if len(s.minutes) > mostDays {
+		t.Errorf("%d days are told apart", len(s.minutes))
+	}
+	rows := s.rows(byHour, lookNow)
+	last := rows[len(rows)-1]
+	if last.Records != many-mostDays || last.To != now+(many-1)*dayMillis+1 {
+		t.Errorf("beyond are %d records, until %d", last.Records, last.To)
 	}
 }
 

@@ -31,6 +31,19 @@ type getting struct {
 
 const defaultPatience = 700 * time.Millisecond
 
+// forLog is how long the log is searched: a third of all patience is left for the audit topic, where there is one.
+func (o *getting) forLog(audit string) time.Duration {
+	if audit == "" {
+		return o.patience
+	}
+	return o.patience * 2 / 3
+}
+
+// forAudit is how long the audit topic is read when finding the record has taken a time.
+func (o *getting) forAudit(audit string, spent time.Duration) time.Duration {
+	return o.patience - min(spent, o.forLog(audit))
+}
+
 func newGetCommand(f *flags) *cobra.Command {
 	var o getting
 	cmd := &cobra.Command{
@@ -51,12 +64,17 @@ An id is looked for in everything that may be pending.`,
 			}
 			return f.withViewOf(cmd.Context(), o.topic, o.only, cmd.ErrOrStderr(), func(v *view) error {
 				audit := cmp.Or(o.audit, v.settings.AuditTopic)
-				found, failed := v.named(cmd.Context(), args[0], o.patience)
-				if told := v.auditOfRemoved(cmd.Context(), audit, failed, o.patience); told != nil {
+				if o.patience == 0 {
+					audit = ""
+				}
+				began := time.Now()
+				found, failed := v.named(cmd.Context(), args[0], o.forLog(audit))
+				until := time.Now().Add(o.forAudit(audit, time.Since(began)))
+				if told := v.auditOfRemoved(cmd.Context(), audit, failed, until); told != nil {
 					return o.showRemoved(cmd.OutOrStdout(), v, told)
 				}
 				for i, one := range found {
-					auditing{v}.lookUp(cmd.Context(), audit, one, o.patience)
+					auditing{v}.lookUp(cmd.Context(), audit, one, until)
 					if i > 0 && o.output == "text" {
 						fmt.Fprintln(cmd.OutOrStdout())
 					}

@@ -71,10 +71,10 @@ func printAudit(w io.Writer, told []auditRow, zone *time.Location) {
 // auditing is what a view does with the audit topic.
 type auditing struct{ *view }
 
-// lookUp reads what the audit topic tells of a record, if it can within a time. Its records have the handle for a key, so they are in one partition.
-func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, patience time.Duration) {
+// lookUp reads what the audit topic tells of a record, if it can until a time. Its records have the handle for a key, so they are in one partition.
+func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, until time.Time) {
 	name, known := v.nameOf(one)
-	if topic == "" || one.record == nil || !known || patience == 0 {
+	if topic == "" || one.record == nil || !known {
 		return
 	}
 	since := one.record.Timestamp
@@ -82,7 +82,7 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, pa
 		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
 		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
 	}
-	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), since, time.Now().Add(patience))
+	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), since, until)
 }
 
 // nameOf is the handle by which the audit topic tells of a record: where its due time is not known, the one that it was found by, if any.

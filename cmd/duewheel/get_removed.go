@@ -30,11 +30,10 @@ type toldOfRemoved struct {
 
 // auditOfRemoved reads what an audit topic tells of records that are not in the log any more. When they were written is not known; most have an
 // outcome when they were due, so what was told since then is read first.
-func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, patience time.Duration) (all []toldOfRemoved) {
-	if topic == "" || patience == 0 {
+func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, until time.Time) (all []toldOfRemoved) {
+	if topic == "" {
 		return nil
 	}
-	until := time.Now().Add(patience)
 	for _, r := range removedIn(failed) {
 		for _, since := range []time.Time{time.UnixMilli(r.handle.Due), time.UnixMilli(0)} {
 			told := auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), since, until)

@@ -179,3 +179,16 @@ func TestGetOnATerminal(t *testing.T) {
 		t.Errorf("with --whole it gets %d bytes, and what is none %d, %v", len(out), len(whole), err)
 	}
 }
+
+// The log and the audit topic share what patience there is.
+func TestPatienceIsSpentOnce(t *testing.T) {
+	o := getting{patience: 900 * time.Millisecond}
+	if got := o.forLog(""); got != o.patience {
+		t.Errorf("without an audit topic the log is searched for %v", got)
+	}
+	for spent, want := range map[time.Duration]time.Duration{100 * time.Millisecond: 800 * time.Millisecond, 600 * time.Millisecond: 300 * time.Millisecond, time.Minute: 300 * time.Millisecond} {
+		if got := o.forAudit("audit", spent); got != want {
+			t.Errorf("after %v the audit topic is read for %v, want %v", spent, got, want)
+		}
+	}
+}

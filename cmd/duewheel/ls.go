@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -129,7 +130,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	failed := v.each(ctx, func(got *ahead.Looked) {
 		of, before := int32(len(all)), n.pending
 		add := found.add
-		if o.limit == 0 {
+		if o.wide() {
 			every = append(every, newSpotsOf(of, got))
 			add = every[of].add
 		}
@@ -151,7 +152,11 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		return failed
 	}
 	next := merged(every)
+	most := math.MaxInt
 	if o.limit > 0 {
+		most = o.limit
+	}
+	if !o.wide() {
 		next = found.inOrder(all)
 	}
 	rowsTo, summary := cutting(stdout), stdout
@@ -163,7 +168,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	shown, gone := 0, 0
 	var window []spot
 	for {
-		for len(window) < mostRows {
+		for len(window) < min(mostRows, most-shown-gone) {
 			p, more := next()
 			if !more {
 				break
@@ -175,7 +180,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		}
 		rows, err := v.rows(ctx, all, window, t.render)
 		if err != nil {
-			return joinLines(v.advise(err, v.topics()), failed)
+			return joinLines(v.advise(err, v.topics()), t.end(), out.Flush(), failed)
 		}
 		for _, row := range rows {
 			if row == nil {
@@ -200,6 +205,12 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	}
 	return failed
 }
+
+// mostSoonest are so many rows that the soonest are sought while the log is read; of more all that is pending is kept, in less memory for each.
+const mostSoonest = 10_000
+
+// wide reports whether so many rows are asked for.
+func (o *pendingList) wide() bool { return o.limit == 0 || o.limit > mostSoonest }
 
 // What is due in no order of the log is read again for each window of rows, so one is as large as memory allows.
 const (

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,37 @@ func TestListOfLargeRows(t *testing.T) {
 		next++
 	}
 	if next != first+n {
+		t.Errorf("%d rows", next-first)
+	}
+}
+
+// What is due first of all that is pending is listed in its order, also where so many rows are asked for that they are not sought while the log is read.
+func TestListOfManyRows(t *testing.T) {
+	_, addr := cluster(t, map[string]int32{"delays": 2, "orders": 1})
+	const n, most = mostSoonest + 2000, mostSoonest + 1
+	cl := client(t, addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	first := time.Now().Add(time.Hour).UnixMilli()
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		records[i] = &kgo.Record{Topic: "delays", Partition: int32(i % 2), Headers: []kgo.RecordHeader{
+			{Key: "delay-until", Value: fmt.Append(nil, first+int64(i)*7919%n)}, {Key: "delay-target-topic", Value: []byte("orders")}}}
+	}
+	if err := cl.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	out, said, err := both(t, "ls", "-b", addr, "-g", "g", "-t", "delays", "--limit", strconv.Itoa(most), "-o", "json")
+	if err != nil || !strings.Contains(said, "12,000 records are pending") {
+		t.Fatalf("%v: %s", err, said)
+	}
+	next := first
+	for line := range strings.Lines(out) {
+		var row pendingRow
+		if err := json.Unmarshal([]byte(line), &row); err != nil || row.Due != next {
+			t.Fatalf("%v, due %d, want %d", err, row.Due, next)
+		}
+		next++
+	}
+	if next != first+most {
 		t.Errorf("%d rows", next-first)
 	}
 }

@@ -240,8 +240,8 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 // stands for what it has passed would not be seen. One that is open for long is some producer's.
 func (l *Looker) settle(ctx context.Context, got *Looked, fetched kafka.Fetched, until time.Time) (err error) {
 	high := got.Bounds.High
-	got.Open = fetched.Offset >= 0 && got.Bounds.Stable < high
-	for got.Open && time.Now().Before(l.settles(until)) && wait.For(ctx, 5*time.Millisecond) {
+	got.Open = got.Bounds.Stable < high
+	for got.Open && fetched.Offset >= 0 && time.Now().Before(l.settles(until)) && wait.For(ctx, 5*time.Millisecond) {
 		if got.Bounds, err = l.Bounds(ctx, got.TopicPartition); err != nil {
 			return err
 		}
