@@ -431,6 +431,7 @@ func TestCommandsRefuse(t *testing.T) {
 		{"another partition than that of what is delivered", []string{"deliver-now", "3-8812-1767225605123", "-p", "4"}, "--partition 4: the handle 3-8812-1767225605123 is of partition 3"},
 		{"another partition than that of what is due later", []string{"reschedule", "3-8812-1767225605123", "-p", "4", "--for", "1h"}, "--partition 4: the handle 3-8812-1767225605123 is of partition 3"},
 		{"a word for a time", []string{"ls", "--before", "soon"}, `--before "soon": a time such as 2027-01-01T09:00+01:00, or how far from now, such as 90s, 2h or -10m (a due time is an epoch time in s, ms, µs or ns, or a date and time with an offset like 2026-01-01T00:00:05.123Z)`},
+		{"two signs of a time", []string{"ls", "--after=-+2h"}, `--after "-+2h": a time such as 2027-01-01T09:00+01:00, or how far from now, such as 90s, 2h or -10m (a due time is an epoch time in s, ms, µs or ns, or a date and time with an offset like 2026-01-01T00:00:05.123Z)`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder

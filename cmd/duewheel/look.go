@@ -81,8 +81,11 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	digits, negative := strings.CutPrefix(text, "-")
-	d, err := setting.Duration(strings.TrimPrefix(digits, "+"))
-	if err != nil {
+	if !negative {
+		digits = strings.TrimPrefix(text, "+")
+	}
+	d, err := setting.Duration(digits)
+	if err != nil || strings.ContainsAny(digits[:1], "+-") { // one sign is enough
 		return readInstant(flag, text, "how far from now, such as 90s, 2h or -10m")
 	}
 	if negative {

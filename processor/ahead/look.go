@@ -210,7 +210,7 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 	if got.Bounds, err = l.Bounds(ctx, tp); err != nil {
 		return state.Checkpoint{}, err
 	}
-	if err := l.settle(ctx, got, fetched, until); err != nil {
+	if err := l.settle(ctx, got, until); err != nil {
 		return state.Checkpoint{}, err
 	}
 	start := got.Bounds.Start
@@ -238,10 +238,10 @@ func (l *Looker) checkpoint(ctx context.Context, got *Looked, until time.Time) (
 // settle waits until the transactions have ended that were open in a log when its checkpoint was asked for. Brokers end a transaction in each
 // partition by itself, so the one that has brought the checkpoint may be open in the log still: what it has resolved would seem to wait, and a copy that
 // stands for what it has passed would not be seen. One that is open for long is some producer's.
-func (l *Looker) settle(ctx context.Context, got *Looked, fetched kafka.Fetched, until time.Time) (err error) {
+func (l *Looker) settle(ctx context.Context, got *Looked, until time.Time) (err error) {
 	high := got.Bounds.High
 	got.Open = got.Bounds.Stable < high
-	for got.Open && fetched.Offset >= 0 && time.Now().Before(l.settles(until)) && wait.For(ctx, 5*time.Millisecond) {
+	for got.Open && time.Now().Before(l.settles(until)) && wait.For(ctx, 5*time.Millisecond) {
 		if got.Bounds, err = l.Bounds(ctx, got.TopicPartition); err != nil {
 			return err
 		}
