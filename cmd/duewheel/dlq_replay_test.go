@@ -254,6 +254,27 @@ func TestDLQReplayAsks(t *testing.T) {
 	}
 }
 
+// It waits after each write as long as all that is written may take. The clock that it asks stands still, so it never has less to wait for.
+func TestReplayKeepsToItsRate(t *testing.T) {
+	const rate = 19 // one at a time
+	_, _, config := graveyard(t)
+	o, began := replaying{rate: rate}, time.Now()
+	var at []time.Time
+	printed := writerFunc(func(b []byte) (int, error) { at = append(at, time.Now()); return len(b), nil })
+	err := o.withLetters(&flags{file: config}, func(l *letters) error {
+		r := &replay{letters: l, rate: o.rate, now: func() time.Time { return began }, stdout: printed, stderr: io.Discard}
+		return o.run(t.Context(), r, filter{})
+	}, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil || len(at) != 5 { // four dead letters, and what is said at the end
+		t.Fatalf("%v, printed %d times", err, len(at))
+	}
+	for n := 1; n < len(at); n++ {
+		if got, least := at[n].Sub(at[n-1]), due(n, rate); got < least {
+			t.Errorf("after %d it waited for %v, want %v", n, got, least)
+		}
+	}
+}
+
 func TestReplayPaceAndProgress(t *testing.T) {
 	for _, test := range []struct {
 		n, rate int
