@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/duewheel/duewheel/admin"
@@ -274,7 +275,7 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 			}
 			metrics.Took(report, v.Held())
 			if err != nil {
-				if last == nil || errors.Is(err, verify.ErrMemory) || errors.Is(err, verify.ErrAnew) {
+				if last == nil && !mayPass(err) || errors.Is(err, verify.ErrMemory) || errors.Is(err, verify.ErrAnew) {
 					return err // it will not be better by itself
 				}
 				fmt.Fprintf(stderr, "%s could not tell: %v\n", formatTime(time.Now()), askToLook(err))
@@ -301,6 +302,16 @@ func (o *verifying) keepWatching(ctx context.Context, v *verify.Verifier, stdout
 		return errors.New("it was stopped before all had been read")
 	}
 	return o.print(stdout, last)
+}
+
+// mayPass reports whether an error of a first pass may be over soon: brokers that start, a leader that moves. Topics, rights and settings of
+// TLS or SASL that are wrong are mistakes.
+func mayPass(err error) bool {
+	if code := (*kerr.Error)(nil); errors.As(err, &code) {
+		return code.Retriable && !errors.Is(err, kerr.UnknownTopicOrPartition)
+	}
+	op := (*net.OpError)(nil)
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, verify.ErrSilent) || kgo.IsRetryableBrokerErr(err)
 }
 
 func metricsHandler(r *prometheus.Registry) http.Handler {

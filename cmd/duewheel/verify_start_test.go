@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/duewheel/duewheel/verify"
+)
+
+// Brokers may come after it: with --watch it says that it cannot tell, and looks again.
+func TestVerifyWatchWaitsForBrokers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, target: orders}\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, notes heard
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, []string{"verify", "-c", config, "--watch", "--every", "1s", "--listen", "off"}, strings.NewReader(""), &out, &notes)
+		fmt.Fprintln(&notes, "it ended:", err)
+		ended <- err
+	}()
+	t.Cleanup(cancel)
+	if said := notes.await(t, `(?m)^(.*reach the brokers: .*)$`); !strings.Contains(said, " could not tell: ") {
+		t.Fatal(said)
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	n, _ := strconv.Atoi(port)
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(n), kfake.SeedTopics(1, "delays", "orders", "delays.dead"))
+	if err != nil {
+		t.Fatal("does another process have the port now? Run it again: ", err)
+	}
+	t.Cleanup(c.Close)
+	out.await(t, `(?m)^\S+ (requested 0), `)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("exit code %d: %v", exitCode(err), err)
+	}
+}
+
+// What is wrong with its configuration ends it at once, with --watch, too.
+func TestVerifyWatchEndsForWantOfATopic(t *testing.T) {
+	_, addr := cluster(t, nil)
+	config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: nothing, target: orders}\n")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, notes heard
+	err := run(ctx, []string{"verify", "-c", config, "--watch", "--every", "1s", "--listen", "off"}, strings.NewReader(""), &out, &notes)
+	if exitCode(err) != 2 || !strings.Contains(fmt.Sprint(err), "the delay topic nothing does not exist") {
+		t.Errorf("exit code %d: %v", exitCode(err), err)
+	}
+}
+
+func TestWhatPasses(t *testing.T) {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{dial(syscall.ECONNREFUSED), true},
+		{dial(&net.DNSError{Err: "no such host", IsNotFound: true}), true},
+		{kerr.CoordinatorNotAvailable, true},
+		{kerr.NotLeaderForPartition, true},
+		{verify.ErrSilent, true},
+		{kerr.UnknownTopicOrPartition, false}, // although Kafka says that this passes
+		{kerr.TopicAuthorizationFailed, false},
+		{kerr.SaslAuthenticationFailed, false},
+		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, false},
+		{verify.ErrMemory, false},
+		{verify.ErrAnew, false},
+		{errors.New("of any other kind"), false},
+	} {
+		if got := mayPass(fmt.Errorf("at %v: %w", time.Second, c.err)); got != c.want {
+			t.Errorf("%v passes: %v", c.err, got)
+		}
+	}
+}
