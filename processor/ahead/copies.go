@@ -14,8 +14,9 @@ func (b *basis) LogBegins(at int64) { b.logStart = at }
 
 // lost are the records that were given up, as far as something has named them that was read: copies of these do not stand for them.
 type lost struct {
-	seqs map[int64]int64       // when they are due, by the offset at which the log had them first
-	ids  map[uint64][]question // which nothing had
+	seqs map[int64]int64     // when they are due, by the offset at which the log had them first
+	ids  map[uint64]naming   // what has named an id that nothing had
+	more map[uint64][]naming // the same where one does not take all that another one does; none of them covers another
 
 	refused map[state.Key]bool // of a queue: those of which it has refused a copy
 }
@@ -40,9 +41,31 @@ func (l *lost) namesID(b *basis, q *question) {
 		return
 	}
 	if l.ids == nil {
-		l.ids = map[uint64][]question{}
+		l.ids, l.more = map[uint64]naming{}, map[uint64][]naming{}
 	}
-	l.ids[q.id] = append(l.ids[q.id], *q)
+	n := naming{q.offset, q.writtenBy}
+	switch was, has := l.ids[q.id]; {
+	case !has || n.covers(was):
+		l.ids[q.id] = n
+	case !was.covers(n):
+		l.more[q.id] = append(slices.DeleteFunc(l.more[q.id], n.covers), n)
+	}
+}
+
+// naming is what takes those records with an id that lie before an offset.
+type naming struct {
+	offset    int64
+	writtenBy int64 // as in question
+}
+
+// takes reports whether it takes a record away.
+func (n naming) takes(seq, written int64) bool {
+	return seq < n.offset && (n.writtenBy <= 0 || written <= n.writtenBy)
+}
+
+// covers reports whether it takes all that another one does.
+func (n naming) covers(other naming) bool {
+	return n.offset >= other.offset && (n.writtenBy <= 0 || other.writtenBy > 0 && n.writtenBy >= other.writtenBy)
 }
 
 // takes reports whether something that was read names the record of a copy.
@@ -50,9 +73,8 @@ func (l *lost) takes(key state.Key, id uint64, written int64) bool {
 	if due, named := l.seqs[key.Seq]; named && due == key.Due {
 		return true
 	}
-	return id != 0 && slices.ContainsFunc(l.ids[id], func(q question) bool {
-		return key.Seq < q.offset && (q.writtenBy <= 0 || written <= q.writtenBy)
-	})
+	of, named := l.ids[id]
+	return named && (of.takes(key.Seq, written) || slices.ContainsFunc(l.more[id], func(n naming) bool { return n.takes(key.Seq, written) }))
 }
 
 // copy takes in a carried copy; r is what it stands for, at the offset of the copy.

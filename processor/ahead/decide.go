@@ -34,9 +34,6 @@ func (p *Partition) remove(q *question) (hit bool) {
 			hit = p.takeOut(place) || hit
 		}
 	}
-	if !hit {
-		p.lost.namesID(&p.basis, q)
-	}
 	return hit
 }
 

@@ -227,10 +227,12 @@ func (p *Partition) cancel(r *kgo.Record, q *topics.Request, decided bool) {
 	p.questions = append(p.questions, p.questionOf(r, q, Cancels))
 }
 
-// takeAway ends what a record below O names.
+// takeAway ends what a record below O names. Where an id names nothing, a copy above O may have it still; what comes above O finds those itself.
 func (p *Partition) takeAway(r *kgo.Record, q *topics.Request, what What) {
 	about := p.questionOf(r, q, what)
-	p.remove(&about)
+	if hit := p.remove(&about); !hit && about.id != 0 {
+		p.lost.namesID(&p.basis, &about)
+	}
 }
 
 // resolve applies a resolve record.
