@@ -144,7 +144,7 @@ func (s *schedule) draw(rows []agendaRow, by step, now time.Time, ink []string, 
 		if i > 0 && rows[i-1].From != nil && rows[i-1].To < *r.From {
 			fmt.Fprintf(&b, "%-*s\n", labels, "  nothing for "+span2(time.Duration(*r.From-rows[i-1].To)*time.Millisecond))
 		}
-		line(r.step.label(r.at), r, true)
+		line(r.label(), r, true)
 	}
 	if later != nil {
 		line("later", later, false)

@@ -82,13 +82,14 @@ func (d *dueMinute) add(target string, records, bytes int64) {
 
 // schedule is how much is due when: by minute, so that what it holds does not depend on how much there is; and by day where that would be too many.
 type schedule struct {
-	zone    *time.Location       // whose days are meant
-	minutes map[int64]*dueMinute // since 1970
-	days    int64                // not 0: from this minute on, which a day begins with, all of a day is at its beginning
-	overdue dueMinute
-	beyond  dueMinute // what is due after farthestDay
-	total   dueMinute
-	last    int64 // ms: when the last one is due
+	zone     *time.Location       // whose days are meant
+	minutes  map[int64]*dueMinute // since 1970
+	days     int64                // not 0: from this minute on, which a day begins with, all of a day is at its beginning
+	farthest int64                // farthestDay; 0: it was not asked for
+	overdue  dueMinute
+	beyond   dueMinute // what is due after farthestDay
+	total    dueMinute
+	last     int64 // ms: when the last one is due
 }
 
 const (
@@ -116,12 +117,14 @@ func (s *schedule) add(p ahead.Pending, now int64) {
 	s.thin()
 }
 
-// farthestDay is from when on days are not told apart, in ms.
+// farthestDay is from when on days are not told apart, in ms: a day begins there.
 func (s *schedule) farthestDay(now int64) int64 {
-	return now - now%dayMillis + mostDays*dayMillis
+	if s.farthest == 0 {
+		y, m, d := time.UnixMilli(now).In(s.zone).Date()
+		s.farthest = dayBegin(y, m, d+mostDays, s.zone).UnixMilli()
+	}
+	return s.farthest
 }
-
-const dayMillis = 24 * 60 * 60 * 1000
 
 // at is what is due in a minute.
 func (s *schedule) at(minute int64) *dueMinute {
@@ -202,8 +205,17 @@ type agendaRow struct {
 	Bytes   int64            `json:"bytes"`
 	Targets map[string]int64 `json:"targets"`
 
-	at   time.Time
-	step step
+	at     time.Time
+	step   step
+	beyond bool // it is all that is due from there on
+}
+
+// label says which minute, hour or day it is.
+func (r *agendaRow) label() string {
+	if r.beyond {
+		return r.at.Format("from 2006-01-02")
+	}
+	return r.step.label(r.at)
 }
 
 // rows are the steps in which anything is due, what is overdue first. Where only days are known a row is a day, and the last may be all that is beyond.
@@ -233,7 +245,7 @@ func (s *schedule) rows(by step, now time.Time) []agendaRow {
 	if s.beyond.records > 0 {
 		from := s.farthestDay(now.UnixMilli())
 		r := s.beyond.row(&from, s.last+1)
-		r.at, r.step = time.UnixMilli(from).In(now.Location()), byDay
+		r.at, r.beyond = time.UnixMilli(from).In(now.Location()), true
 		rows = append(rows, r)
 	}
 	return rows

@@ -137,7 +137,7 @@ func TestDaysWithoutMidnight(t *testing.T) {
 func TestAgendaOfThousandsOfYears(t *testing.T) {
 	s := schedule{zone: lookNow.Location()}
 	now := lookNow.UnixMilli()
-	const many = mostDays + 1000
+	const many, dayMillis = mostDays + 1000, 24 * 60 * 60 * 1000
 	for i := range int64(many) {
 		s.add(ahead.Pending{Due: now + i*dayMillis, Size: 1, Target: "orders"}, now)
 	}
@@ -148,6 +148,29 @@ func TestAgendaOfThousandsOfYears(t *testing.T) {
 	last := rows[len(rows)-1]
 	if last.Records != many-mostDays || last.To != now+(many-1)*dayMillis+1 {
 		t.Errorf("beyond are %d records, until %d", last.Records, last.To)
+	}
+}
+
+// What is beyond all days that are told apart is no day, and begins where the last of those ends, in the zone of the agenda.
+func TestAgendaBeyondItsDays(t *testing.T) {
+	zone, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 7, 0, 0, 0, zone) // in UTC it is the day before
+	s := schedule{zone: zone}
+	last := time.Date(2026, 11, 20+mostDays-1, 23, 59, 0, 0, zone)
+	for _, due := range []time.Time{last, last.Add(time.Minute), now.AddDate(1000, 0, 0)} {
+		s.add(ahead.Pending{Due: due.UnixMilli(), Target: "orders"}, now.UnixMilli())
+	}
+	rows := s.rows(byDay, now)
+	if len(rows) != 2 || rows[0].Records != 1 || rows[0].To != *rows[1].From || rows[1].Records != 2 {
+		t.Fatalf("rows are %+v", rows)
+	}
+	for _, by := range []step{byMinute, byHour, byDay} {
+		if got := s.draw(s.rows(by, now), by, now, letterInk, 52); !strings.Contains(got, "\nfrom 2126-11-21  2  ###") {
+			t.Errorf("by %d:\n%s", by, got)
+		}
 	}
 }
 

@@ -482,7 +482,7 @@ func TestFittingStep(t *testing.T) {
 		{0, 90, 10, 365 * 24 * time.Hour, byMinute}, {0, 89, 11, 365 * 24 * time.Hour, byDay}, {0, 89, 11, 24 * time.Hour, byHour},
 		{50, 40, 10, 365 * 24 * time.Hour, byMinute}, {90, 0, 10, 365 * 24 * time.Hour, byMinute},
 	} {
-		var s schedule
+		s := schedule{zone: time.UTC}
 		for range test.overdue {
 			s.add(ahead.Pending{Due: now.UnixMilli() - 1}, now.UnixMilli())
 		}
