@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -13,7 +15,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/duewheel/duewheel/processor/ahead"
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -148,5 +152,50 @@ func TestListOfManyRows(t *testing.T) {
 	}
 	if next != first+most {
 		t.Errorf("%d rows", next-first)
+	}
+}
+
+// What was found before brokers refuse to go on is printed, to the end of a line.
+func TestListThatFailsHalfWay(t *testing.T) {
+	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+	const n = 1000
+	cl := client(t, addr)
+	key := bytes.Repeat([]byte("k"), 50_000) // a row is less than what is written at once
+	first := time.Now().Add(time.Hour).UnixMilli()
+	for i := range int64(n) {
+		r := &kgo.Record{Topic: "delays", Key: key, Headers: []kgo.RecordHeader{
+			{Key: "delay-until", Value: fmt.Append(nil, first+i)}, {Key: "delay-target-topic", Value: []byte("orders")}}}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	printed := writerFunc(func(b []byte) (int, error) {
+		if out.Len() == 0 { // the first rows; others are to be read
+			c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				resp := req.ResponseKind().(*kmsg.FetchResponse)
+				for _, asked := range req.(*kmsg.FetchRequest).Topics {
+					topic := kmsg.NewFetchResponseTopic()
+					topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
+					p := kmsg.NewFetchResponseTopicPartition()
+					p.ErrorCode = kerr.TopicAuthorizationFailed.Code
+					topic.Partitions = append(topic.Partitions, p)
+					resp.Topics = append(resp.Topics, topic)
+				}
+				return resp, nil, true
+			})
+		}
+		return out.Write(b)
+	})
+	err := run(t.Context(), []string{"ls", "-b", addr, "-g", "g", "-t", "delays", "--limit", "0", "-o", "json"}, nil, printed, io.Discard)
+	rows := strings.Count(out.String(), "\n")
+	if exitCode(err) != 2 || !errors.Is(err, kerr.TopicAuthorizationFailed) || rows == 0 || rows == n || !strings.HasSuffix(out.String(), "\n") {
+		t.Errorf("exit code %d (%v), %d rows in %d bytes", exitCode(err), err, rows, out.Len())
+	}
+	for line := range strings.Lines(out.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Fatalf("a row of %d bytes is cut", len(line))
+		}
 	}
 }
