@@ -213,6 +213,14 @@ func (r *Route) AllowedBy(target string) string {
 // Refuse judges a request by the configuration of today: nil when it may be
 // held. It is asked when a record is accepted, and never again in a replay.
 func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
+	why := r.refuse(q, nowMillis)
+	if why != nil && q.Due > AtOnce {
+		why.Due = q.AskedFor()
+	}
+	return why
+}
+
+func (r *Route) refuse(q *Request, nowMillis int64) *Refusal {
 	switch {
 	case q.Kind != KindRequest:
 		return nil

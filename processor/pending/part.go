@@ -75,20 +75,16 @@ func (pt *Part) AskedFor(offset, due int64) int64 {
 // Remembers reports whether ids are remembered of records where an offset lies.
 func (pt *Part) Remembers(offset int64) bool { return pt.of.parsers.at(offset).Remember() > 0 }
 
-// DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known.
-func (pt *Part) DueOf(it *Item, r *Record) int64 {
-	due := it.Key.Due
-	if due == 0 {
-		req, err := pt.of.parsers.at(r.Offset).Parse(r.Headers, topics.Stamp{Millis: r.Timestamp, Key: r.Key, NoValue: r.Value == nil}, r.Offset, pt.of.Mark)
-		if err != nil {
-			return 0
-		}
-		due = req.Due
+// DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known. What is refused has no key where that says nothing to a
+// replay; then its refusal has the time that was asked for.
+func (pt *Part) DueOf(it *Item) int64 {
+	switch {
+	case it.Key.Due > topics.AtOnce:
+		return it.Key.Due
+	case it.Refusal != nil && it.Refusal.Due > 0:
+		return it.Refusal.Due + pt.of.parsers.at(it.Offset).Jitter(pt.of.Mark, it.Offset)
 	}
-	if due <= topics.AtOnce {
-		return 0
-	}
-	return due
+	return 0
 }
 
 // Touch is called before the ith record is decoded. Every so many it reads something of each line of memory that the next ones take, so
