@@ -31,7 +31,7 @@ type Route struct {
 	// topic borrows our right to write every topic that this matches.
 	Allow []string
 
-	// MaxDelay bounds how far ahead a record may be due when it is accepted.
+	// MaxDelay bounds how far ahead a record may ask to be due when it is accepted: Jitter comes to that.
 	// Zero means no bound.
 	MaxDelay time.Duration
 
@@ -242,9 +242,9 @@ func (r *Route) refuse(q *Request, nowMillis int64) *Refusal {
 		}
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
-	case r.MaxDelay > 0 && q.Due-nowMillis > ceilMillis(r.MaxDelay):
+	case r.MaxDelay > 0 && q.AskedFor()-nowMillis > ceilMillis(r.MaxDelay): // else chance would decide
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
-			"due at %s, which is more than max_delay %s ahead", format(q.Due), FormatDelay(r.MaxDelay))
+			"due at %s, which is more than max_delay %s ahead", format(q.AskedFor()), FormatDelay(r.MaxDelay))
 	}
 	return nil
 }
