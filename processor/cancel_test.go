@@ -348,3 +348,24 @@ func TestTakenAwayByWhatLiesAhead(t *testing.T) {
 		equal(t, "resolve records", int64(len(r.outputs)), tt.want)
 	}
 }
+
+// A partition that has something due learns how many others a cancel by an id goes to, as far as that is known.
+func TestCancelsForAllKnowHowMany(t *testing.T) {
+	l := testLane(t)
+	s := newSelection(&l.kit)
+	equal(t, "other partitions, not looked up", s.others(testTopic), pending.UnknownOthers)
+	l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4})
+	equal(t, "other partitions", s.others(testTopic), 3)
+	p := livePartition(t, l)
+	cancel := func(offset int64) *kgo.Record {
+		return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("x")}}}
+	}
+	l.read(t, p, testNow, cancel(0), cancel(1), cancel(2), cancel(3))
+	if err := p.Load(testNow, l.memory.room(1)); err != nil {
+		t.Fatal(err)
+	}
+	parts, left, _ := s.share([]*partition{p}, testNow, batch{records: 7, bytes: anyBytes})
+	if len(parts) != 1 || len(parts[0].Items) != 2 || left.records != 1 {
+		t.Errorf("taken are %+v, with room for %d more records", parts, left.records)
+	}
+}
