@@ -51,6 +51,7 @@ type Request struct {
 	NamedID   []byte // the id of what it is, in the place of Handle; nil: Handle says it
 	Replaces  bool
 	Forwarded bool  // of a cancel: another partition has passed it on
+	Adopted   bool  // and that was another group, of what this one adopts: it is not answered
 	WrittenBy int64 // with Forwarded and Named: ms since the epoch, it takes nothing that was written after that; 0: anything
 
 	Retry   bool   // appended by us after an attempt to deliver: Attempt and Origin hold

@@ -93,6 +93,7 @@ func TestCancelsForAllCountAsTheyAreWritten(t *testing.T) {
 		if c.others < UnknownOthers && c.ids > 0 {
 			equal(t, what+"written", pt.Records(), c.took*c.others)
 			equal(t, what+"fit into a little", pt.fit(1, anyBytes), 1)
+			equal(t, what+"fit into half of that", pt.fit(c.took*c.others/2, anyBytes), max(c.took/2, 1))
 		}
 	}
 }
