@@ -171,14 +171,14 @@ func (a *auditor) delivered(pt *part, it *pending.Item, first topics.Origin, out
 }
 
 // deadLettered audits why a request was dead-lettered. What became of a cancel is audited with the request that it names.
-func (a *auditor) deadLettered(pt *part, it *pending.Item, rec *pending.Record, first topics.Origin, refusal *topics.Refusal, out *kgo.Record) {
+func (a *auditor) deadLettered(pt *part, it *pending.Item, first topics.Origin, refusal *topics.Refusal, out *kgo.Record) {
 	if a.off() || it.Effect != pending.EffectNone {
 		return
 	}
 	if first.Due == 0 { // it was never tried
-		first.Due = pt.DueOf(it, rec)
+		first.Due = pt.DueOf(it)
 	}
-	h := topics.Handle{Partition: pt.p.tp.Partition, Offset: first.Offset, Due: refusal.Due}
+	h := topics.Handle{Partition: pt.p.tp.Partition, Offset: first.Offset}
 	if first.Due > 0 {
 		h = pt.handle(first)
 	}

@@ -67,7 +67,7 @@ func (b brisk) after(carried batch, took time.Duration, of batch) brisk {
 // it was given up. When that is nothing, it says no more than that all of it was too much.
 func (t *turn) brought() (b batch) {
 	for _, pt := range t.tried {
-		b.records += len(pt.Items)
+		b.records += pt.Records()
 		b.bytes += pt.Size()
 		if pt.copies != nil {
 			b.records, b.bytes = b.records+pt.copies.done.copies, b.bytes+pt.copies.done.bytes

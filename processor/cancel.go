@@ -50,16 +50,17 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	case pending.EffectNotHere:
 		r.auditor.inVain(pt, it, rec, topics.AuditNotHere)
 	}
-	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || byID(pt, it, rec) {
+	if it.Effect == pending.EffectCancelled || it.Effect == pending.EffectNotHere || !p.route.CancelsAnswered || isSilent(pt, it, rec) {
 		return nil
 	}
 	return r.deadLetter(ctx, pt, it, p.route.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
-// byID reports whether a cancel names an id. That has no answer: no partition knows what the others have found.
-func byID(pt *part, it *pending.Item, rec *pending.Record) bool {
+// isSilent reports whether a cancel has no answer. One that names an id has none: no partition knows what the others have found. Nor has what is adopted:
+// another group has answered it.
+func isSilent(pt *part, it *pending.Item, rec *pending.Record) bool {
 	var req topics.Request
-	return pt.p.RequestOf(&req, it, rec) == nil && req.NamedID != nil
+	return pt.p.RequestOf(&req, it, rec) == nil && (req.NamedID != nil || req.Adopted)
 }
 
 // freshLook is how old what is known of the delay topic may be for a partition to be none that it has.

@@ -15,6 +15,7 @@ import (
 	"github.com/duewheel/duewheel/processor/kafka"
 	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/processor/targets"
+	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
@@ -346,5 +347,44 @@ func TestTakenAwayByWhatLiesAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "resolve records", int64(len(r.outputs)), tt.want)
+	}
+}
+
+// A partition that has something due learns how many others a cancel by an id goes to, as far as that is known.
+func TestCancelsForAllKnowHowMany(t *testing.T) {
+	l := testLane(t)
+	s := newSelection(&l.kit)
+	equal(t, "other partitions, not looked up", s.others(testTopic), pending.UnknownOthers)
+	l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Ready, Partitions: 4})
+	equal(t, "other partitions", s.others(testTopic), 3)
+	p := livePartition(t, l)
+	cancel := func(offset int64) *kgo.Record {
+		return &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("x")}}}
+	}
+	l.read(t, p, testNow, cancel(0), cancel(1), cancel(2), cancel(3))
+	if err := p.Load(testNow, l.memory.room(1)); err != nil {
+		t.Fatal(err)
+	}
+	parts, left, _ := s.share([]*partition{p}, testNow, batch{records: 7, bytes: anyBytes})
+	if len(parts) != 1 || len(parts[0].Items) != 2 || left.records != 1 {
+		t.Errorf("taken are %+v, with room for %d more records", parts, left.records)
+	}
+}
+
+// A cancel that another group has passed on, and that counts here for what is adopted, is not dead-lettered where it is in vain: that group has answered it.
+func TestAdoptedCancelIsSilent(t *testing.T) {
+	l := testLane(t)
+	spec := mustRoute(l.cfg.Routes[0]).Spec()
+	p, err := l.assign(state.Checkpoint{TopicID: [4]byte{1, 2, 3, 4}, Offset: 10, LowWater: 10, GivenUp: 10, Parsers: pending.Adopting(spec, 10, 20)}, 10, 20, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := topics.NewMark([4]byte{1, 2, 3, 4}, "others", testTP.Partition)
+	for name, want := range map[string]bool{
+		topics.Handle{Partition: testTP.Partition, Offset: 3, Due: testNow}.String(): true, topics.Handle{Partition: testTP.Partition, Offset: 12, Due: testNow}.String(): false,
+	} {
+		rec := pending.Record{Offset: 15}
+		rec.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}, theirs, 7, 70, testNow, nil)
+		equal(t, "a cancel of "+name+" is silent", isSilent(&part{p: p}, &pending.Item{}, &rec), want)
 	}
 }

@@ -21,7 +21,7 @@ func (r outlasting) undeliverable(ctx context.Context, pt *part, it *pending.Ite
 	if _, again, retried := pt.p.mark.Written(r.rec.Headers, r.rec.Offset); retried {
 		tried = again
 	}
-	tried.Due = retryDue(now + retryPause(&r.cfg, r.rec.Offset, tried.Attempt).Milliseconds())
+	tried.Due = max(retryDue(now+retryPause(&r.cfg, r.rec.Offset, tried.Attempt).Milliseconds()), tried.Origin.Due) // its target may be allowed by then
 	if appended, failed := r.append(ctx, pt, it, outRetry, tried); failed != nil || !appended {
 		return err
 	}
@@ -37,7 +37,10 @@ func (r outlasting) refused(ctx context.Context, pt *part, it *pending.Item, now
 	if it.Refusal.Code != topics.CodeTargetNotAllowed {
 		return r.deadLetter(ctx, pt, it, it.Refusal)
 	}
-	first := topics.Origin{Offset: r.rec.Offset, Timestamp: r.rec.Timestamp, Due: pt.DueOf(it, &r.rec)}
+	first := topics.Origin{Offset: r.rec.Offset, Timestamp: r.rec.Timestamp, Due: pt.DueOf(it)}
+	if first.Due == 0 && pt.p.RequestOf(&r.req, it, &r.rec) == nil { // it came at a time that is not known, and is due after its pause
+		first.Due = now + r.req.Pause
+	}
 	return r.undeliverable(ctx, pt, it, topics.Retry{Origin: first}, now, it.Refusal)
 }
 

@@ -50,3 +50,40 @@ func TestOutlastRefused(t *testing.T) {
 	pt.Items[0].Refusal = &topics.Refusal{Code: topics.CodeNoDue}
 	held("what is refused for its form, which is not judged anew", 1000*time.Hour)
 }
+
+// What is carried on because it cannot be dead-lettered is not delivered before it is due, should its target be allowed by then, and goes on having a due
+// time: one that came at a time that is not known is due after its pause.
+func TestOutlastKeepsDue(t *testing.T) {
+	again := topics.Retrying{Backoff: topics.Backoff{Initial: time.Hour, Factor: 1, Max: time.Hour}, MaxAttempts: 2}
+	const hour = int64(time.Hour / time.Millisecond)
+	for _, c := range []struct {
+		what  string
+		retry *topics.Retrying
+		keeps int64
+		now   int64
+		due   int64 // first
+		next  int64 // at the earliest
+	}{
+		{"far ahead", nil, 1, testNow, ms(farMs), ms(farMs)},
+		{"due before", nil, hour, testNow + hour, ms(5), testNow + hour},
+		{"at a time that is not known", &again, hour, testNow + hour, testNow + 2*hour, testNow + 2*hour},
+	} {
+		l := testLane(t, func(cfg *Config) { cfg.Routes[0].Retry = c.retry })
+		for name, status := range map[string]targets.Status{testTopic: targets.Ready, testTopic + ".dead": targets.Troubled} {
+			l.targets.Of([]byte(name)).State.Store(&targets.State{Status: status, Why: "no leader", Partitions: 4, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}})
+		}
+		p := livePartition(t, l)
+		p.stats.keeps.Store(c.keeps)
+		r := req(0, c.due, "elsewhere")
+		r.Timestamp = time.UnixMilli(testNow - 1)
+		l.read(t, p, testNow, r)
+		re, pt := &renderer{kit: &l.kit}, p.take(testNow, nil, 10, anyBytes)
+		if _, err := re.part(t.Context(), pt, c.now); err != nil || len(re.outputs) == 0 {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		q, err := p.route.Parser().Parse(re.outputs[0].rec.Headers, topics.Stamp{}, 9, testMark)
+		if err != nil || !q.Retry || q.Origin.Due != c.due || q.Due < c.next {
+			t.Errorf("%s: first due at %d, again at %d (%v), want %d, and %d at the earliest", c.what, q.Origin.Due, q.Due, err, c.due, c.next)
+		}
+	}
+}

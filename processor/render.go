@@ -291,7 +291,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
-	r.auditor.deadLettered(pt, it, rec, tried.Origin, refusal, out)
+	r.auditor.deadLettered(pt, it, tried.Origin, refusal, out)
 	r.resolved(pt, it)
 	if first := tried.Origin; retried && pt.Remembers(first.Offset) { // it has left its stub when it was carried on
 		r.resolve(pt, it, topics.Resolve(p.mark, first.Offset, first.Due, first.Offset))

@@ -93,7 +93,7 @@ func (s *selection) join(ps []*partition, now int64) (parts []*part, full bool) 
 			s.keep(items)
 			continue
 		}
-		left.records, left.bytes = left.records-len(pt.Items), left.bytes-pt.Size()
+		left.records, left.bytes = left.records-pt.Records(), left.bytes-pt.Size()
 		parts = s.serve(parts, pt)
 	}
 	if len(parts) > 0 {
@@ -135,6 +135,7 @@ func (s *selection) share(ps []*partition, now int64, left batch) (parts []*part
 	claims := s.claims(due)
 	slices.SortStableFunc(due, func(a, b *partition) int { return cmp.Compare(float64(a.wanted)/a.claim, float64(b.wanted)/b.claim) })
 	for i, p := range due {
+		pending.Among{Partition: p.Partition}.Others(s.others(p.tp.Topic))
 		part := p.claim / claims
 		if claims -= p.claim; i == len(due)-1 {
 			part = 1
@@ -146,13 +147,21 @@ func (s *selection) share(ps []*partition, now int64, left batch) (parts []*part
 			s.keep(items)
 			continue
 		}
-		size := pt.Size()
-		left.records, left.bytes = left.records-len(pt.Items), left.bytes-size
-		p.more = len(pt.Items) >= share.records || size >= share.bytes
+		size, records := pt.Size(), pt.Records()
+		left.records, left.bytes = left.records-records, left.bytes-size
+		p.more = records >= share.records || size >= share.bytes
 		full = full || p.more
 		parts = s.serve(parts, pt)
 	}
 	return parts, left, full
+}
+
+// others is how many other partitions a delay topic has than one of them, as far as that is known.
+func (s *selection) others(topic string) int {
+	if n := s.targets.Partitions(topic); n > 0 {
+		return int(n) - 1
+	}
+	return pending.UnknownOthers
 }
 
 // claims says how much of a turn each partition may claim, and how much all of them: the weight of a route is divided by how many of its

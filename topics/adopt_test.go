@@ -111,3 +111,29 @@ func TestResolvedByAnotherGroup(t *testing.T) {
 		t.Errorf("where nothing is adopted: %+v (%v)", q, err)
 	}
 }
+
+// A cancel of a handle that another group has passed on counts for what is adopted, and for nothing else.
+func TestForwardedByAnotherGroup(t *testing.T) {
+	theirs := NewMark(ours.id, "other", ours.number)
+	of := func(partition int32, offset int64) string { return Handle{partition, offset, T}.String() }
+	for _, c := range []struct {
+		what, name string
+		m          Mark
+		adopts     int64
+		want       Kind
+	}{
+		{"of what is adopted", of(3, 7), theirs, 20, KindCancel},
+		{"the last that is adopted", of(3, 19), theirs, 20, KindCancel},
+		{"of what is there", of(3, 20), theirs, 20, KindOfAnotherGroup},
+		{"where nothing is adopted", of(3, 7), theirs, 0, KindOfAnotherGroup},
+		{"of another partition", of(4, 7), theirs, 20, KindOfAnotherGroup},
+		{"of an id", "x", theirs, 20, KindOfAnotherGroup},
+		{"of ours", of(3, 25), ours, 20, KindCancel},
+	} {
+		hs, _ := AppendForward(nil, headers("delay-cancel", c.name), c.m, 4, 41, T, nil)
+		q, err := (&Parser{adopts: c.adopts}).Parse(hs, Stamp{Millis: T}, 30, ours)
+		if err != nil || q.Kind != c.want || q.Kind == KindCancel && (!q.Here || q.Handle.String() != c.name || q.Adopted != (c.m == theirs)) {
+			t.Errorf("%s: %+v (%v), want kind %v", c.what, q, err, c.want)
+		}
+	}
+}

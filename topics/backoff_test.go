@@ -139,7 +139,8 @@ func TestRetryRoute(t *testing.T) {
 		{Request{Target: []byte("orders"), Round: 2}, ""},
 		{Request{Target: []byte("orders"), Round: 3}, CodeExhausted},
 		{Request{Target: []byte("orders"), Round: 3, Retry: true}, ""}, // accepted before the setting was changed
-		{Request{Target: []byte("payments"), TargetBy: "__connect.errors.topic", Round: 3}, CodeTargetNotAllowed},
+		{Request{Target: []byte("payments"), TargetBy: "__connect.errors.topic", Round: 2}, CodeTargetNotAllowed},
+		{Request{Target: []byte("payments"), TargetBy: "__connect.errors.topic", Round: 3}, CodeExhausted}, // else it could be carried on, and delivered once more
 		{Request{Target: []byte("or ders"), TargetBy: "__connect.errors.topic"}, CodeInvalidTarget},
 		{Request{}, CodeNoTarget},
 	} {

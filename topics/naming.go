@@ -11,7 +11,7 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 	switch {
 	case len(cancel) > 0:
 		if at[fieldForwarded] == int32(len(headers)) && q.forwarded(headers[len(headers)-1].Value, m) == anotherGroup {
-			q.Kind = KindOfAnotherGroup
+			q.adopt(p, trim(cancel), m)
 			return nil
 		}
 	case at[fieldForwarded] != 0:
@@ -67,6 +67,15 @@ func (q *Request) forwarded(v []byte, m Mark) author {
 	}
 	q.Forwarded, q.WrittenBy = true, max(n[2], 0)
 	return who
+}
+
+// adopt reads a cancel that another group has passed on to this partition. It counts for what is adopted: that group has resolved it by then, and says so
+// nowhere else. All else the cancel itself takes away, which this group reads as well.
+func (q *Request) adopt(p *Parser, name []byte, m Mark) {
+	h, is := ParseHandle(name)
+	if q.Kind = KindOfAnotherGroup; is && h.Partition == m.number && h.Offset < p.adopts {
+		q.Kind, q.Handle, q.Here, q.Forwarded, q.Adopted = KindCancel, h, true, true, true
+	}
 }
 
 // Last is the value of the last header of a name.

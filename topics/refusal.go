@@ -76,8 +76,8 @@ type Refusal struct {
 	Value   []byte // the beginning of its value: a copy
 	Message string // for people
 
-	// Due is when a request that Parse refuses would have been due, without jitter: what its producer has in the handle. 0: its headers do
-	// not say so, or it waits in a topic whose records have no handle.
+	// Due is when a request that is refused would have been due, without jitter: what its producer has in the handle. 0: nothing says so. Of what Parse
+	// refuses only headers do, and in a topic with a fixed delay or for retries nothing does.
 	Due int64
 }
 

@@ -28,6 +28,7 @@ type Request struct {
 	Kind Kind
 
 	Due       int64  // ms since the epoch, rounded up, above zero
+	Jitter    int64  // ms of it that the route has added
 	Target    []byte // topic; the route's fixed one when the record names none, nil when there is neither
 	TargetBy  string // the header that names it; "": none does
 	Key       []byte // of the delivered record, when HasKey
@@ -50,6 +51,7 @@ type Request struct {
 	NamedID   []byte // the id of what it is, in the place of Handle; nil: Handle says it
 	Replaces  bool
 	Forwarded bool  // of a cancel: another partition has passed it on
+	Adopted   bool  // and that was another group, of what this one adopts: it is not answered
 	WrittenBy int64 // with Forwarded and Named: ms since the epoch, it takes nothing that was written after that; 0: anything
 
 	Retry   bool   // appended by us after an attempt to deliver: Attempt and Origin hold
@@ -72,6 +74,9 @@ func (q *Request) First(offset, timestampMillis int64) Origin {
 	}
 	return Origin{Offset: offset, Timestamp: timestampMillis, Due: q.Due}
 }
+
+// AskedFor is the due time that a request asks for, and that its handle has: less the jitter of the route.
+func (q *Request) AskedFor() int64 { return q.Due - q.Jitter }
 
 // ErrUnknownParser means that a checkpoint names a parser that this version
 // does not have. Nothing else gives the same keys, so the partition must stop.
@@ -271,8 +276,12 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 			return r
 		}
 	}
-	if due == 0 && !q.Retry {
-		q.Due = min(q.Due+p.Jitter(*m, offset), maxDueMillis)
+	if q.Retry {
+		return nil
+	}
+	if q.Jitter = p.Jitter(*m, offset); due == 0 {
+		q.Jitter = min(q.Jitter, maxDueMillis-q.Due)
+		q.Due += q.Jitter
 	}
 	return nil
 }

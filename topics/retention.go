@@ -39,6 +39,9 @@ func (r *Route) longest() (time.Duration, string) {
 	case fixedDelay:
 		return r.Delay, "delay"
 	}
+	if r.MaxDelay > 0 && r.Jitter > 0 {
+		return r.MaxDelay + r.Jitter, "max_delay and jitter"
+	}
 	return r.MaxDelay, "max_delay"
 }
 
@@ -98,5 +101,5 @@ func (r *Route) rememberedNeeds() time.Duration {
 	if r.MaxDelay == 0 {
 		return 2 * r.Remember
 	}
-	return r.Remember + min(r.MaxDelay, r.Remember)
+	return r.Remember + min(r.MaxDelay+r.Jitter, r.Remember)
 }

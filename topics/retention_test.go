@@ -30,6 +30,8 @@ func TestRetentionSaysWhatItComesTo(t *testing.T) {
 			"note: a record that waits 84h (max_delay) is lost if duewheel does not run for 84h"},
 		{"short delays", 7 * day, Route{MaxDelay: day},
 			"note: a record that waits 1d (max_delay) is lost if duewheel does not run for 6d"},
+		{"delays that are short without their jitter", 7 * day, Route{MaxDelay: 80 * time.Hour, Jitter: 40 * time.Hour},
+			"note: what is pending is carried when it is 84h old, and lost if duewheel does not run for as long; one that waits 5d (max_delay and jitter) is written once more"},
 		{"a retry route, whose pauses are the longest that is waited", 7 * day, Route{MaxDelay: 366 * day, Retry: hourly},
 			"note: a record that waits 1h12m (retry.backoff.max and its jitter) is lost if duewheel does not run for 166h48m"},
 		{"a retry route with a short retention", 2 * time.Hour, Route{MaxDelay: 366 * day, Retry: hourly},

@@ -31,7 +31,7 @@ type Route struct {
 	// topic borrows our right to write every topic that this matches.
 	Allow []string
 
-	// MaxDelay bounds how far ahead a record may be due when it is accepted.
+	// MaxDelay bounds how far ahead a record may ask to be due when it is accepted: Jitter comes to that.
 	// Zero means no bound.
 	MaxDelay time.Duration
 
@@ -213,6 +213,14 @@ func (r *Route) AllowedBy(target string) string {
 // Refuse judges a request by the configuration of today: nil when it may be
 // held. It is asked when a record is accepted, and never again in a replay.
 func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
+	why := r.refuse(q, nowMillis)
+	if why != nil && q.Due > AtOnce {
+		why.Due = q.AskedFor()
+	}
+	return why
+}
+
+func (r *Route) refuse(q *Request, nowMillis int64) *Refusal {
 	switch {
 	case q.Kind != KindRequest:
 		return nil
@@ -222,21 +230,21 @@ func (r *Route) Refuse(q *Request, nowMillis int64) *Refusal {
 	case len(q.Target) == 0:
 		return refuse(CodeNoTarget, StageParse, "", nil,
 			"%s is not set, and the route %s has no target of its own", strings.Join(r.targetHeaders(), ", "), r.Topic)
+	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts: // whatever its target: what is refused for that may be carried on, and counts as accepted then
+		header, said := "", []byte(nil)
+		if q.Round > 0 { // a person may want to take it away
+			header, said = r.Header(HeaderAttempt), strconv.AppendInt(nil, int64(q.Round), 10)
+		}
+		return refuse(CodeExhausted, StageStore, header, said, "it was delivered %s and failed each time", times(q.Round+1))
 	case !r.Allowed(q.Target):
 		if !validTopic(q.Target) {
 			return refuse(CodeInvalidTarget, StageParse, q.TargetBy, q.Target, "a topic name is "+whatAName)
 		}
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
-	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts:
-		header, said := "", []byte(nil)
-		if q.Round > 0 { // a person may want to take it away
-			header, said = r.Header(HeaderAttempt), strconv.AppendInt(nil, int64(q.Round), 10)
-		}
-		return refuse(CodeExhausted, StageStore, header, said, "it was delivered %s and failed each time", times(q.Round+1))
-	case r.MaxDelay > 0 && q.Due-nowMillis > ceilMillis(r.MaxDelay):
+	case r.MaxDelay > 0 && q.AskedFor()-nowMillis > ceilMillis(r.MaxDelay): // else chance would decide
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
-			"due at %s, which is more than max_delay %s ahead", format(q.Due), FormatDelay(r.MaxDelay))
+			"due at %s, which is more than max_delay %s ahead", format(q.AskedFor()), FormatDelay(r.MaxDelay))
 	}
 	return nil
 }

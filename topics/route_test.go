@@ -64,6 +64,8 @@ func TestRefuse(t *testing.T) {
 		{"another target", Route{Allow: []string{"a"}}, Request{Target: []byte("b"), Due: T}, CodeTargetNotAllowed},
 		{"as far ahead as may be", Route{Target: "a", MaxDelay: day}, Request{Target: []byte("a"), Due: T + day.Milliseconds()}, ""},
 		{"too far ahead", Route{Target: "a", MaxDelay: day}, Request{Target: []byte("a"), Due: T + day.Milliseconds() + 1}, CodeTooFarAhead},
+		{"as far ahead as may be, and its jitter", Route{Target: "a", MaxDelay: day, Jitter: time.Hour}, Request{Target: []byte("a"), Due: T + day.Milliseconds() + 7, Jitter: 7}, ""},
+		{"too far ahead without its jitter", Route{Target: "a", MaxDelay: day, Jitter: time.Hour}, Request{Target: []byte("a"), Due: T + day.Milliseconds() + 8, Jitter: 7}, CodeTooFarAhead},
 		{"no bound", Route{Target: "a"}, Request{Target: []byte("a"), Due: maxDueMillis}, ""},
 		{"a resolve record has no target", Route{Target: "a"}, Request{Kind: KindResolve}, ""},
 	} {

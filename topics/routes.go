@@ -196,7 +196,7 @@ func checkDelays(r Route, p *problems) {
 		p.report("delay %s is above max_delay %s: every record would be dead-lettered", FormatDelay(r.Delay), FormatDelay(r.MaxDelay))
 	}
 	if r.MaxDelay > 0 && r.Delay == 0 && r.Retry == nil && r.Jitter > r.MaxDelay {
-		p.report("jitter %s is above max_delay %s: chance would decide which records are dead-lettered", FormatDelay(r.Jitter), FormatDelay(r.MaxDelay))
+		p.report("jitter %s is above max_delay %s: a record could wait longer for that than for what it asks", FormatDelay(r.Jitter), FormatDelay(r.MaxDelay))
 	}
 }
 

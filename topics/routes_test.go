@@ -75,7 +75,7 @@ func TestContradictions(t *testing.T) {
 			[]string{`route "a": delay 1h30m0.001s is above max_delay 1h30m: every record would be dead-lettered`}},
 		{"a jitter that is longer than any delay may be",
 			[]Route{{Topic: "a", DeadLetter: "a.dead", Target: "x", Jitter: time.Hour + time.Millisecond, MaxDelay: time.Hour}, {Topic: "b", DeadLetter: "b.dead", Target: "x", Jitter: time.Hour, MaxDelay: time.Hour}},
-			[]string{`route "a": jitter 1h0m0.001s is above max_delay 1h: chance would decide which records are dead-lettered`}},
+			[]string{`route "a": jitter 1h0m0.001s is above max_delay 1h: a record could wait longer for that than for what it asks`}},
 		{"one delay topic twice",
 			[]Route{{Topic: "a", DeadLetter: "a.dead", Target: "x"}, {Topic: "a", DeadLetter: "a.dead", Target: "y"}},
 			[]string{`route "a" is given twice`}},

@@ -51,6 +51,7 @@ func agreeings() []agreeing {
 		{"prefix", topics.Route{Target: "orders", Prefix: "x-wheel-"}, check.Route{Target: "orders", Prefix: "x-wheel-"}},
 		{"jitter", topics.Route{Target: "orders", Jitter: 1500 * time.Millisecond}, check.Route{Target: "orders", Jitter: 1500 * time.Millisecond}},
 		{"max delay", topics.Route{Target: "orders", MaxDelay: time.Hour}, check.Route{Target: "orders", MaxDelay: time.Hour}},
+		{"jitter, max delay", topics.Route{Target: "orders", Jitter: 40 * time.Hour, MaxDelay: 48 * time.Hour}, check.Route{Target: "orders", Jitter: 40 * time.Hour, MaxDelay: 48 * time.Hour}},
 		{"expiry", topics.Route{Target: "orders", ExpireAfter: time.Minute}, check.Route{Target: "orders", ExpireAfter: time.Minute}},
 		{"keyed", topics.Route{Target: "orders", Keyed: true}, check.Route{Target: "orders", Keyed: true}},
 		{"keyed, prefix", topics.Route{Target: "orders", Keyed: true, Prefix: "x-wheel-"}, check.Route{Target: "orders", Keyed: true, Prefix: "x-wheel-"}},

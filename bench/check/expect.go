@@ -270,9 +270,10 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 		e.refuse(NoDue)
 		return
 	}
-	e.Due = min(e.Due+rt.jitter(r.Partition, r.Offset), latest)
+	asked := e.Due
+	e.Due = min(asked+rt.jitter(r.Partition, r.Offset), latest)
 	if limit := rt.MaxDelay.Milliseconds(); limit > 0 {
-		switch ahead := e.Due - timestamp; {
+		switch ahead := asked - timestamp; {
 		case timestamp < 0: // when it came is not known
 			e.doubt(TooFarAhead)
 		case ahead > limit+doubtful.Milliseconds():

@@ -228,7 +228,7 @@ func (w *explainer) verdict() error {
 		w.line("asks", "for nothing: it is a record that duewheel writes for itself")
 		return nil
 	}
-	q.Due -= w.parser.Jitter(mark, w.record.Offset) // which follows from the id of the topic, too
+	q.Due, q.Jitter = q.AskedFor(), 0 // its jitter follows from the id of the topic, too
 	w.when(&q)
 	w.where(&q)
 	if w.route == nil {
@@ -242,11 +242,7 @@ func (w *explainer) verdict() error {
 		w.line("allowed", "no")
 		return findings{fmt.Errorf("it would be dead-lettered: %w", refusal)}
 	}
-	may := "yes"
-	if q.Due += w.route.Jitter.Milliseconds(); refusedBy(w.route, &q, w.now.UnixMilli()) != nil {
-		may = "while its jitter keeps it within max_delay " + topics.FormatDelay(w.route.MaxDelay)
-	}
-	w.line("allowed", "%s: %s", may, w.why(&q))
+	w.line("allowed", "yes: %s", w.why(&q))
 	return nil
 }
 

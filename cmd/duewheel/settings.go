@@ -122,7 +122,7 @@ type routeSettings struct {
 	// `target` such a route needs no headers at all. Not above `max_delay`.
 	Delay time.Duration `key:"delay"`
 
-	// MaxDelay is how far ahead records may be due. Others are dead-lettered: mostly it is a mistyped unit.
+	// MaxDelay is how far ahead records may ask to be due, without the `jitter` of the route. Others are dead-lettered: mostly it is a mistyped unit.
 	MaxDelay time.Duration `key:"max_delay" default:"366d"`
 
 	// DeadLetter is where records go that cannot be delivered. It cannot be a delay topic or a target; several routes may share one.

@@ -3,6 +3,7 @@ package pending
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -121,4 +122,29 @@ func TestCarryWhatIsAdopted(t *testing.T) {
 			t.Errorf("of %d: %v, %+v, want %+v; headers %v", place, is, c, want, written)
 		}
 	}
+}
+
+// What another group has cancelled across partitions is not adopted, in a group that is new and in its replays: the cancel itself may be gone where it was
+// written.
+func TestAdoptsNothingThatWasCancelled(t *testing.T) {
+	want := map[int64]int64{11: 11, 4: 13, 5: 15}
+	a := testAdoption(t)
+	forward := &kgo.Record{Offset: adoptTo, Timestamp: time.UnixMilli(testNow)}
+	name := topics.Handle{Partition: testID.Partition, Offset: 3, Due: ms(farMs + 3)}.String()
+	forward.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}, a.theirs, 7, 70, testNow, nil)
+	a.log = append(a.log, forward)
+	a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, adoptTo+1)
+	begin := func(c state.Checkpoint) *Partition {
+		p, err := a.assign(c, adoptFrom, adoptTo+1, adoptTo+1)
+		must(t, err)
+		a.read(t, p, testNow, a.log...)
+		must(t, p.GoLive(a.room))
+		must(t, p.Load(testNow, a.room))
+		return p
+	}
+	p := begin(a.begins)
+	pt := p.Take(testNow, nil, 100, 1<<20)
+	a.happened(pt)
+	a.waits(t, p, want)
+	a.waits(t, begin(pt.To), want)
 }

@@ -139,7 +139,7 @@ func (k *decision) answer(q question, stored []indexEntry) error {
 	case q.dedup:
 		return k.duplicate(q, h, effect)
 	case h.key == (state.Key{}):
-		h.effect = effect
+		h.effect, h.replaced = effect, effect == EffectForward
 		return nil
 	}
 	return k.replace(h, effect)

@@ -3,6 +3,7 @@ package pending
 import (
 	"cmp"
 	"iter"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -21,7 +22,7 @@ type held struct {
 	resolve bool // with a resolve record
 
 	hasID    bool   // a note of a record with an id that is audited: ref holds the id, and nothing else
-	replaced bool   // by is a replacement
+	replaced bool   // by is a replacement; with EffectForward: it names an id, and goes to all other partitions
 	effect   Effect // on what it names
 }
 
@@ -66,6 +67,7 @@ type fifo struct {
 	blocks []block
 	first  int // index of the first record in the first block
 	n      int
+	others int   // how many other partitions its topic has
 	notes  int   // of them: about records that are pending themselves
 	bytes  int64 // what the records take in near, and the notes here
 
@@ -164,8 +166,19 @@ func (f *fifo) all() iter.Seq[*held] {
 	}
 }
 
-// forwardCounts is as how many records a cancel counts that is written again, maybe for each partition of its topic.
+// forwardCounts is as how many records a cancel counts that is written again, maybe for each partition of its topic, where the rest of a turn is shared.
 const forwardCounts = 20
+
+// UnknownOthers is how many other partitions a topic has of which it is not known.
+const UnknownOthers = math.MaxInt32
+
+// counts is as how many records an item counts that is resolved: one that goes to all other partitions as so many.
+func (it *Item) counts(others int) int {
+	if it.Effect == EffectForward && it.Replaced {
+		return max(others, 1)
+	}
+	return 1
+}
 
 // take moves what is due from the front, as much as fits into a turn, and says how many bytes that are.
 func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) ([]Item, int64) {
@@ -176,10 +189,13 @@ func (f *fifo) take(clock int64, n *near, out []Item, records int, bytes int64) 
 			break
 		}
 		h = f.head()
-		if h.effect == EffectForward {
-			i += forwardCounts - 1
-		}
 		out = append(out, h.item(n))
+		counts := out[len(out)-1].counts(f.others)
+		if i > 0 && counts > records-i {
+			out = out[:len(out)-1]
+			break
+		}
+		i += counts - 1
 		took += int64(h.size)
 		if h.effect.Pending() {
 			f.notes--

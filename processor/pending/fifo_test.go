@@ -1,8 +1,11 @@
 package pending
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
 	"github.com/duewheel/duewheel/state"
@@ -63,4 +66,34 @@ func TestFIFO(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A cancel by an id that goes to all other partitions counts as many records as it makes, however many partitions there are, also when it is tried again;
+// one of a handle counts as one. Where the partitions are not known yet a turn has one.
+func TestCancelsForAllCountAsTheyAreWritten(t *testing.T) {
+	for _, c := range []struct {
+		others    int
+		ids, took int // took: of ten cancels, where a turn has a hundred records
+	}{{1, 10, 10}, {30, 10, 3}, {999, 10, 1}, {UnknownOthers, 10, 1}, {999, 0, 10}} {
+		l := testOwner(t)
+		p := l.live(t)
+		Among{p}.Others(c.others)
+		for offset := range int64(10) {
+			r := &kgo.Record{Offset: offset, Timestamp: time.UnixMilli(testNow), Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte("x")}}}
+			if c.ids == 0 {
+				r.Headers[0].Value = []byte(topics.Handle{Partition: testID.Partition + 1, Offset: 7, Due: ms(farMs)}.String())
+			}
+			l.read(t, p, testNow, r)
+		}
+		must(t, p.Load(testNow, l.room))
+		pt := p.Take(testNow, nil, 100, anyBytes)
+		what := fmt.Sprintf("%d of ten by ids, with %d other partitions: ", c.ids, c.others)
+		equal(t, what+"taken", len(pt.Items), c.took)
+		equal(t, what+"fit once more", pt.fit(100, anyBytes), c.took)
+		if c.others < UnknownOthers && c.ids > 0 {
+			equal(t, what+"written", pt.Records(), c.took*c.others)
+			equal(t, what+"fit into a little", pt.fit(1, anyBytes), 1)
+			equal(t, what+"fit into half of that", pt.fit(c.took*c.others/2, anyBytes), max(c.took/2, 1))
+		}
+	}
 }

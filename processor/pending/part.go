@@ -19,8 +19,9 @@ type Part struct {
 
 	Carries bool // copies are appended beside it
 
-	nth  int64 // of all that were taken of the partition
-	rest int   // how many records come after it of what was taken together
+	others int   // how many other partitions its topic has
+	nth    int64 // of all that were taken of the partition
+	rest   int   // how many records come after it of what was taken together
 }
 
 // Overtakes reports whether it is resolved although W does not pass it: what has a smaller key waits. A resolve record says so.
@@ -75,20 +76,16 @@ func (pt *Part) AskedFor(offset, due int64) int64 {
 // Remembers reports whether ids are remembered of records where an offset lies.
 func (pt *Part) Remembers(offset int64) bool { return pt.of.parsers.at(offset).Remember() > 0 }
 
-// DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known.
-func (pt *Part) DueOf(it *Item, r *Record) int64 {
-	due := it.Key.Due
-	if due == 0 {
-		req, err := pt.of.parsers.at(r.Offset).Parse(r.Headers, topics.Stamp{Millis: r.Timestamp, Key: r.Key, NoValue: r.Value == nil}, r.Offset, pt.of.Mark)
-		if err != nil {
-			return 0
-		}
-		due = req.Due
+// DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known. What is refused has no key where that says nothing to a
+// replay; then its refusal has the time that was asked for.
+func (pt *Part) DueOf(it *Item) int64 {
+	switch {
+	case it.Key.Due > topics.AtOnce:
+		return it.Key.Due
+	case it.Refusal != nil && it.Refusal.Due > 0:
+		return it.Refusal.Due + pt.of.parsers.at(it.Offset).Jitter(pt.of.Mark, it.Offset)
 	}
-	if due <= topics.AtOnce {
-		return 0
-	}
-	return due
+	return 0
 }
 
 // Touch is called before the ith record is decoded. Every so many it reads something of each line of memory that the next ones take, so
@@ -107,9 +104,21 @@ func (pt *Part) Touch(i int) (read byte) {
 // fit is how many of its records fit into a turn: one at least.
 func (pt *Part) fit(records int, bytes int64) int {
 	n, took := 0, int64(0)
-	for n < len(pt.Items) && (n == 0 || n < records && took < bytes) {
-		took += int64(len(pt.Items[n].Run))
+	for n < len(pt.Items) {
+		it := &pt.Items[n]
+		if records -= it.counts(pt.others); n > 0 && (records < 0 || took >= bytes) {
+			break
+		}
+		took += int64(len(it.Run))
 		n++
+	}
+	return n
+}
+
+// Records is as how many records its items count in a turn.
+func (pt *Part) Records() (n int) {
+	for i := range pt.Items {
+		n += pt.Items[i].counts(pt.others)
 	}
 	return n
 }
@@ -126,8 +135,8 @@ func (pt *Part) fit(records int, bytes int64) int {
 //     which the ledger has given up already.
 //   - While copies are left that it does not pass, it says what was given up.
 func (pt *Part) Split(n int) (first, second *Part) {
-	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n], nth: pt.nth, rest: pt.rest + len(pt.Items) - n}
-	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:], nth: pt.nth, rest: pt.rest}
+	first = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[:n:n], others: pt.others, nth: pt.nth, rest: pt.rest + len(pt.Items) - n}
+	second = &Part{of: pt.of, from: pt.from, To: pt.To, Items: pt.Items[n:], others: pt.others, nth: pt.nth, rest: pt.rest}
 	to, next := &first.To, &second.Items[0]
 	if next.late {
 		to.Offset, to.Watermark = next.Offset, pt.from

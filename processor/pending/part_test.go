@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
 	"github.com/duewheel/duewheel/wheel"
 )
 
@@ -247,4 +248,46 @@ func TestSplitSaysWhatWasGivenUp(t *testing.T) {
 	l.happened(p.Checkpoint())
 	p = restored(first.To)
 	equal(t, "copies that stand for their records", p.ledger.Waiting(), 2)
+}
+
+// When a record was due that is refused is known to the part that resolves it, also where it is late: of a retry route with the broker's timestamps, and
+// less the jitter of its route. Of one that came at a time that is not known it is not.
+func TestPartKnowsWhenARefusedOneWasDue(t *testing.T) {
+	now := ms(2 * time.Minute.Milliseconds())
+	w := state.Key{Due: now, Seq: 1}
+	again := testRoute(false)
+	again.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: time.Second, Factor: 1, Max: time.Second}, MaxAttempts: 1}
+	jittered := testRoute(false)
+	jittered.Jitter = time.Minute
+	byBroker := kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1})
+	for _, c := range []struct {
+		what  string
+		route topics.Route
+		attrs kgo.RecordAttrs
+		want  int64
+	}{
+		{"a retry route, by the broker's time", again, byBroker, ms(1000)},
+		{"a retry route", again, kgo.RecordAttrs{}, 0},
+		{"a route with jitter", jittered, kgo.RecordAttrs{}, ms(5)},
+	} {
+		l := testOwner(t)
+		l.route = mustRoute(c.route)
+		p, err := l.assign(checkpointAt(2, 2, w, state.ParserEpoch{Spec: l.route.Spec()}), 0, 2, 2)
+		must(t, err)
+		must(t, p.GoLive(l.room))
+		r := req(2, ms(5), "elsewhere")
+		if r.Attrs = c.attrs; c.route.Retry != nil {
+			r.Headers = r.Headers[1:]
+		}
+		l.read(t, p, now, r)
+		pt := p.Take(now, nil, 10, anyBytes)
+		if pt == nil || len(pt.Items) != 1 || pt.Items[0].Refusal == nil || pt.Items[0].Key != (state.Key{}) {
+			t.Fatalf("%s: %+v", c.what, pt)
+		}
+		due := pt.DueOf(&pt.Items[0])
+		if due > 0 {
+			due = pt.AskedFor(2, due)
+		}
+		equal(t, c.what+" was due at", due, c.want)
+	}
 }

@@ -147,7 +147,7 @@ type Item struct {
 	leaves  bool   // or a replay by an earlier W would find that it has left something
 
 	Dead     bool // nothing is delivered for it: a turn has written a dead letter
-	Replaced bool // what is at By is a replacement, and no cancel
+	Replaced bool // what is at By is a replacement, and no cancel; with EffectForward: it names an id, and goes to all other partitions
 
 	// What was learned when it was tried, for the next time.
 	Acked   bool // at_least_once: what is written for it has been acknowledged, but for Extra.Unaudited and Extra.Unresolved
@@ -303,6 +303,12 @@ func (p Beside) Take(now int64, items []Item, records int, bytes int64) *Part {
 	return take(p.Partition, now, items, load{records: records, bytes: bytes, stubs: freeStubs, beside: true})
 }
 
+// Among is a partition among the others of its topic.
+type Among struct{ *Partition }
+
+// Others tells how many these are: a cancel by an id goes to all of them.
+func (p Among) Others(n int) { p.late.others = n }
+
 func take(p *Partition, now int64, items []Item, most load) *Part {
 	items, to := p.order.part(now, items, most)
 	if len(items) == 0 {
@@ -312,7 +318,7 @@ func take(p *Partition, now int64, items []Item, most load) *Part {
 	from := p.judge
 	p.planned, p.judge = to, to.Watermark // it is taken for what will happen
 	p.parts++
-	return &Part{of: p, from: from, To: to, Items: items, nth: p.parts}
+	return &Part{of: p, from: from, To: to, Items: items, others: p.late.others, nth: p.parts}
 }
 
 // Wants is at most how many records the partition has to deliver now; 0: none.

@@ -131,6 +131,7 @@ func (q *queue) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	refusal := q.env.Route.Refuse(req, now)
 	if req.Replaces {
 		refusal = q.refused(topics.HeaderReplace)
+		refusal.Due = req.AskedFor()
 	}
 	if refusal != nil {
 		q.refuse(r, refusal)

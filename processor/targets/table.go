@@ -72,6 +72,17 @@ func (ts *Table) Of(name []byte) *Target {
 	return t
 }
 
+// Partitions is how many partitions the topic of a name has; 0: that is not known, and it is not looked up for this.
+func (ts *Table) Partitions(name string) int32 {
+	ts.mu.RLock()
+	t := ts.m[name]
+	ts.mu.RUnlock()
+	if t == nil {
+		return 0
+	}
+	return t.State.Load().Partitions
+}
+
 // All are those that are known now, in no order.
 func (ts *Table) All() []*Target {
 	ts.mu.RLock()
