@@ -56,11 +56,11 @@ func (r *renderer) cancel(ctx context.Context, pt *part, it *pending.Item) error
 	return r.deadLetter(ctx, pt, it, p.route.NotCancelled(rec.Headers, it.Effect == pending.EffectTooLate))
 }
 
-// isSilent reports whether a cancel has no answer. One that names an id has none: no partition knows what the others have found. Nor has what is adopted:
-// another group has answered it.
+// isSilent reports whether a cancel has no answer. One that names an id has none: no partition knows what the others have found. Nor has one that
+// another group has passed on before this one began: that group has answered it.
 func isSilent(pt *part, it *pending.Item, rec *pending.Record) bool {
 	var req topics.Request
-	return pt.p.RequestOf(&req, it, rec) == nil && (req.NamedID != nil || req.Adopted)
+	return pt.p.RequestOf(&req, it, rec) == nil && (req.NamedID != nil || req.Inherited)
 }
 
 // freshLook is how old what is known of the delay topic may be for a partition to be none that it has.

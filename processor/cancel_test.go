@@ -371,20 +371,19 @@ func TestCancelsForAllKnowHowMany(t *testing.T) {
 	}
 }
 
-// A cancel that another group has passed on, and that counts here for what is adopted, is not dead-lettered where it is in vain: that group has answered it.
-func TestAdoptedCancelIsSilent(t *testing.T) {
+// A cancel that another group has passed on, and that counts here, is not dead-lettered where it is in vain: that group has answered it.
+func TestInheritedCancelIsSilent(t *testing.T) {
 	l := testLane(t)
+	id := [4]byte{1, 2, 3, 4}
 	spec := mustRoute(l.cfg.Routes[0]).Spec()
-	p, err := l.assign(state.Checkpoint{TopicID: [4]byte{1, 2, 3, 4}, Offset: 10, LowWater: 10, GivenUp: 10, Parsers: pending.Adopting(spec, 10, 20)}, 10, 20, 20)
+	p, err := l.assign(state.Checkpoint{TopicID: id, Offset: 10, LowWater: 10, GivenUp: 10, Parsers: pending.Adopting(spec, 10, 20)}, 10, 20, 20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := topics.NewMark([4]byte{1, 2, 3, 4}, "others", testTP.Partition)
-	for name, want := range map[string]bool{
-		topics.Handle{Partition: testTP.Partition, Offset: 3, Due: testNow}.String(): true, topics.Handle{Partition: testTP.Partition, Offset: 12, Due: testNow}.String(): false,
-	} {
+	name := topics.Handle{Partition: testTP.Partition, Offset: 12, Due: testNow}.String()
+	for group, want := range map[string]bool{"others": true, l.cfg.Group: false} {
 		rec := pending.Record{Offset: 15}
-		rec.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}, theirs, 7, 70, testNow, nil)
-		equal(t, "a cancel of "+name+" is silent", isSilent(&part{p: p}, &pending.Item{}, &rec), want)
+		rec.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}, topics.NewMark(id, group, testTP.Partition), 7, 70, testNow, nil)
+		equal(t, "a cancel that "+group+" has passed on is silent", isSilent(&part{p: p}, &pending.Item{}, &rec), want)
 	}
 }

@@ -9,14 +9,14 @@ import (
 
 // A group that is new where a log begins above 0 finds copies and retries there that other groups have written for themselves, of records that are gone:
 // nothing else is left of these. So the new group adopts them: they stand for their records, as far as they were there when it began. What is written
-// later it passes over, as it has the record by then. The parsers say for what part of a log that holds, so a replay finds the same.
+// later it passes over, as it has the record by then. And what others have cancelled across partitions by then counts for it, as the cancel itself may be
+// gone where it was written. The parsers say for what part of a log that holds, so a replay finds the same.
 
-// Adopting is a spec that says beside what spec says that what lay below an offset is adopted from other groups. With 0 nothing is.
+// Adopting is a spec that says beside what spec says that it is of what was there when its group began, and that what lay below an offset, where the log
+// began then, is adopted from other groups.
 func Adopting(spec string, below int64) string {
-	if spec, _, _ = strings.Cut(spec, adoptsFrom); below > 0 {
-		spec += adoptsFrom + strconv.FormatInt(below, 10)
-	}
-	return spec
+	spec, _, _ = strings.Cut(spec, adoptsFrom)
+	return spec + adoptsFrom + strconv.FormatInt(below, 10)
 }
 
 // Adopts tells whether a spec is such a one, and below what offset.
@@ -27,6 +27,26 @@ func Adopts(spec string) (below int64, is bool) {
 }
 
 const adoptsFrom = "@"
+
+// inherit reads a cancel that another group has passed on to this partition. It takes away what it names if it was there when this group began: the other
+// one has resolved it, and it may be gone where it was written. What is written later this group passes on itself, since it has read the cancel.
+func (q *Request) inherit(p *Parser, name []byte, m Mark, writtenBy int64) {
+	q.Kind = KindOfAnotherGroup
+	if !p.inherits || p.delay > 0 || writtenBy < 0 {
+		return
+	}
+	if h, is := ParseHandle(trim(name)); is {
+		if h.Partition != m.number {
+			return
+		}
+		q.Handle, q.Here = h, true
+	} else if id, bad := p.idOf(HeaderCancel, name); bad == nil {
+		q.NamedID = id
+	} else {
+		return
+	}
+	q.Kind, q.Forwarded, q.Inherited, q.WrittenBy = KindCancel, true, true, writtenBy
+}
 
 // StandsFor is Copied, also of what another group has written and a parser adopts. Of a retry it is a copy of what was tried, due when that was
 // due first: so whatever stands for one record has one key.

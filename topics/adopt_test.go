@@ -3,6 +3,7 @@ package topics
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,18 +16,21 @@ func TestAdopting(t *testing.T) {
 		if below, is := Adopts(over); over != spec+"@77" || !is || below != 77 {
 			t.Errorf("%s is %s with that, which adopts what lay below %d: %v", spec, over, below, is)
 		}
-		if again := Adopting(over, 5); again != spec+"@5" || Adopting(over, 0) != spec {
-			t.Errorf("%s with another offset is %s, and without any %s", over, again, Adopting(over, 0))
+		if again := Adopting(over, 5); again != spec+"@5" {
+			t.Errorf("%s with another offset is %s", over, again)
 		}
 		if _, is := Adopts(spec); is || FixedDelay(over) != FixedDelay(spec) {
 			t.Errorf("%s adopts something: %v", spec, is)
 		}
 		plain, err := ParserFor(spec)
 		p, failed := ParserFor(over)
-		if err != nil || failed != nil || p.adopts != 77 || plain.adopts != 0 {
+		if err != nil || failed != nil || p.adopts != 77 || !p.inherits || plain.adopts != 0 || plain.inherits {
 			t.Fatalf("%s: %v; %s: %+v, %v", spec, err, over, p, failed)
 		}
-		for _, bad := range []string{spec + "@", spec + "@0", spec + "@07", spec + "@-1", spec + "@7@8", spec + "@x"} {
+		if p, err := ParserFor(spec + "@0"); err != nil || p.adopts != 0 || !p.inherits {
+			t.Errorf("of a log that begins at 0: %+v, %v", p, err)
+		}
+		for _, bad := range []string{spec + "@", spec + "@07", spec + "@-1", spec + "@7@8", spec + "@x"} {
 			if p, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
 				t.Errorf("%s is understood: %+v, %v", bad, p, err)
 			}
@@ -112,28 +116,54 @@ func TestResolvedByAnotherGroup(t *testing.T) {
 	}
 }
 
-// A cancel of a handle that another group has passed on counts for what is adopted, and for nothing else.
+// A cancel that another group has passed on counts where it was there when this one began, and nowhere else.
 func TestForwardedByAnotherGroup(t *testing.T) {
 	theirs := NewMark(ours.id, "other", ours.number)
-	of := func(partition int32, offset int64) string { return Handle{partition, offset, T}.String() }
+	first, firstOfAll := &Parser{inherits: true, adopts: 20}, &Parser{inherits: true}
+	here := Handle{3, 7, T}.String()
 	for _, c := range []struct {
 		what, name string
 		m          Mark
-		adopts     int64
+		p          *Parser
 		want       Kind
 	}{
-		{"of what is adopted", of(3, 7), theirs, 20, KindCancel},
-		{"the last that is adopted", of(3, 19), theirs, 20, KindCancel},
-		{"of what is there", of(3, 20), theirs, 20, KindOfAnotherGroup},
-		{"where nothing is adopted", of(3, 7), theirs, 0, KindOfAnotherGroup},
-		{"of another partition", of(4, 7), theirs, 20, KindOfAnotherGroup},
-		{"of an id", "x", theirs, 20, KindOfAnotherGroup},
-		{"of ours", of(3, 25), ours, 20, KindCancel},
+		{"of what is adopted", here, theirs, first, KindCancel},
+		{"of what is there", Handle{3, 25, T}.String(), theirs, first, KindCancel},
+		{"of a log that begins at 0", here, theirs, firstOfAll, KindCancel},
+		{"later", here, theirs, &Parser{}, KindOfAnotherGroup},
+		{"of another partition", Handle{4, 7, T}.String(), theirs, first, KindOfAnotherGroup},
+		{"of an id", "x", theirs, firstOfAll, KindCancel},
+		{"of an id, where the key is the id", "x", theirs, &Parser{inherits: true, keyed: true}, KindCancel},
+		{"of an id, later", "x", theirs, &Parser{}, KindOfAnotherGroup},
+		{"of what is no id", strings.Repeat("x", 257), theirs, first, KindOfAnotherGroup},
+		{"where the delay is fixed", here, theirs, &Parser{inherits: true, delay: 5}, KindOfAnotherGroup},
+		{"by this group", here, ours, first, KindCancel},
+		{"of an id, by this group", "x", ours, first, KindCancel},
 	} {
 		hs, _ := AppendForward(nil, headers("delay-cancel", c.name), c.m, 4, 41, T, nil)
-		q, err := (&Parser{adopts: c.adopts}).Parse(hs, Stamp{Millis: T}, 30, ours)
-		if err != nil || q.Kind != c.want || q.Kind == KindCancel && (!q.Here || q.Handle.String() != c.name || q.Adopted != (c.m == theirs)) {
+		q, err := c.p.Parse(hs, Stamp{Millis: T + 5}, 30, ours)
+		if err != nil || q.Kind != c.want {
 			t.Errorf("%s: %+v (%v), want kind %v", c.what, q, err, c.want)
+			continue
+		}
+		if q.Kind != KindCancel {
+			if q.Forwarded || q.Inherited || q.Here || q.NamedID != nil || q.WrittenBy != 0 {
+				t.Errorf("%s: %+v", c.what, q)
+			}
+			continue
+		}
+		named := string(q.NamedID)
+		if q.Here {
+			named = q.Handle.String()
+		}
+		if named != c.name || !q.Forwarded || q.Inherited != (c.m == theirs) || q.WrittenBy != T {
+			t.Errorf("%s: %+v", c.what, q)
+		}
+	}
+	for _, value := range []string{"a8098c1a:other:3:4:41", "a8098c1a:other:3:4:41:x", "a8098c1a:other:3:4:41:700:1"} { // a newer release
+		q, err := first.Parse(headers("delay-cancel", here, "delay-forwarded", value), Stamp{Millis: T}, 30, ours)
+		if err != nil || q.Kind != KindOfAnotherGroup {
+			t.Errorf("%s: %+v, %v", value, q, err)
 		}
 	}
 }

@@ -10,9 +10,13 @@ func (p *Parser) naming(q *Request, headers []kgo.RecordHeader, at *[fields]int3
 	name, raw := HeaderCancel, cancel
 	switch {
 	case len(cancel) > 0:
-		if at[fieldForwarded] == int32(len(headers)) && q.forwarded(headers[len(headers)-1].Value, m) == anotherGroup {
-			q.adopt(p, trim(cancel), m)
-			return nil
+		if at[fieldForwarded] == int32(len(headers)) {
+			who, writtenBy := m.forwarded(headers[len(headers)-1].Value)
+			if who == anotherGroup {
+				q.inherit(p, cancel, m, writtenBy)
+				return nil
+			}
+			q.Forwarded, q.WrittenBy = who == thisGroup && writtenBy >= 0, max(writtenBy, 0)
 		}
 	case at[fieldForwarded] != 0:
 		return refuse(CodeUnsupportedHeader, StageParse, HeaderForwarded, value(headers, at[fieldForwarded]), "only duewheel writes this header")
@@ -55,27 +59,14 @@ func nameIn(headers []kgo.RecordHeader, at int32, keyed bool) []byte {
 	return bare(raw)
 }
 
-// forwarded reads the header of a cancel that has come from another partition.
-func (q *Request) forwarded(v []byte, m Mark) author {
+// forwarded reads the header of a cancel that has come from another partition: who has passed it on, and what WrittenBy is then; -1 where that is not read.
+func (m Mark) forwarded(v []byte) (who author, writtenBy int64) {
 	who, rest := m.author(v)
-	if who != thisGroup {
-		return who
-	}
 	var n [3]int64
-	if !parseNumbers(rest, n[:]) {
-		return elsewhere
+	if who == elsewhere || !parseNumbers(rest, n[:]) {
+		return who, -1
 	}
-	q.Forwarded, q.WrittenBy = true, max(n[2], 0)
-	return who
-}
-
-// adopt reads a cancel that another group has passed on to this partition. It counts for what is adopted: that group has resolved it by then, and says so
-// nowhere else. All else the cancel itself takes away, which this group reads as well.
-func (q *Request) adopt(p *Parser, name []byte, m Mark) {
-	h, is := ParseHandle(name)
-	if q.Kind = KindOfAnotherGroup; is && h.Partition == m.number && h.Offset < p.adopts {
-		q.Kind, q.Handle, q.Here, q.Forwarded, q.Adopted = KindCancel, h, true, true, true
-	}
+	return who, max(n[2], 0)
 }
 
 // Last is the value of the last header of a name.

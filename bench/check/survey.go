@@ -225,7 +225,7 @@ func (e surveying) surveyNamed(n *named) {
 	certain, maybe, silent := n.takers()
 	unanswered := 0
 	for _, by := range n.by {
-		if n.route.CancelsAnswered && !by.replaces && by.in == unseen && src.judges(by.name.Offset) {
+		if n.route.CancelsAnswered && !by.replaces && !by.inherited && by.in == unseen && src.judges(by.name.Offset) {
 			if cancel := src.peek(by.name.Offset); (judging{&e.Checker}).unseen(src, by.name.Offset, cancel).Fate == Lost {
 				unanswered++
 			}

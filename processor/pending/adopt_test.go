@@ -2,6 +2,7 @@ package pending
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ type adoption struct {
 	*owner
 	begins state.Checkpoint
 	theirs topics.Mark
+	ids    bool          // each request has one: i and the offset at which it lay first
 	log    []*kgo.Record // from 10 on
 }
 
@@ -25,21 +27,30 @@ func testAdoption(t *testing.T) *adoption {
 	a := &adoption{owner: testOwner(t), theirs: topics.NewMark([4]byte(testID.TopicID[:4]), "others", testID.Partition)}
 	a.begins = checkpointAt(adoptFrom, adoptFrom, state.Key{}, Adopting(a.route.Spec(), adoptFrom, adoptTo)...)
 	a.begins.GivenUp = adoptFrom
+	a.write()
+	return a
+}
+
+// write writes the log.
+func (a *adoption) write() {
+	a.log = nil
 	a.copied(3, 3)
-	a.log = append(a.log, req(11, ms(farMs+11), "orders"))
+	a.log = append(a.log, a.of(11))
 	a.copied(11, 11) // of what is there
 	tried := a.of(4)
 	tried.Headers, _ = topics.AppendRetry(nil, tried.Headers, a.theirs, topics.Retry{Due: ms(2 * farMs), Attempt: 1, Origin: topics.Origin{Offset: 4, Timestamp: testNow, Due: ms(farMs + 4)}}, nil)
 	a.log = append(a.log, tried)
 	a.copied(5, 5)
 	a.copied(5, 14) // a copy of that copy
-	return a
 }
 
 // of is a request for what lay at an offset, at the end of the log.
 func (a *adoption) of(seq int64) *kgo.Record {
 	r := req(adoptFrom+int64(len(a.log)), ms(farMs+seq), "orders")
 	r.Value = fmt.Append(nil, seq)
+	if a.ids {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderID, Value: fmt.Append(nil, "i", seq)})
+	}
 	return r
 }
 
@@ -124,27 +135,56 @@ func TestCarryWhatIsAdopted(t *testing.T) {
 	}
 }
 
-// What another group has cancelled across partitions is not adopted, in a group that is new and in its replays: the cancel itself may be gone where it was
-// written.
-func TestAdoptsNothingThatWasCancelled(t *testing.T) {
-	want := map[int64]int64{11: 11, 4: 13, 5: 15}
-	a := testAdoption(t)
-	forward := &kgo.Record{Offset: adoptTo, Timestamp: time.UnixMilli(testNow)}
-	name := topics.Handle{Partition: testID.Partition, Offset: 3, Due: ms(farMs + 3)}.String()
-	forward.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(name)}}, a.theirs, 7, 70, testNow, nil)
-	a.log = append(a.log, forward)
-	a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, adoptTo+1)
-	begin := func(c state.Checkpoint) *Partition {
-		p, err := a.assign(c, adoptFrom, adoptTo+1, adoptTo+1)
-		must(t, err)
-		a.read(t, p, testNow, a.log...)
-		must(t, p.GoLive(a.room))
-		must(t, p.Load(testNow, a.room))
-		return p
+// What another group has cancelled across partitions is cancelled, whether it is adopted or there, in a group that is new and in its replays: the cancel itself
+// may be gone where it was written. What a group passes on since then counts for itself.
+func TestInheritsWhatWasCancelled(t *testing.T) {
+	handle := func(seq int64) string {
+		return topics.Handle{Partition: testID.Partition, Offset: seq, Due: ms(farMs + seq)}.String()
 	}
-	p := begin(a.begins)
-	pt := p.Take(testNow, nil, 100, 1<<20)
-	a.happened(pt)
-	a.waits(t, p, want)
-	a.waits(t, begin(pt.To), want)
+	all := map[int64]int64{3: 10, 11: 11, 4: 13, 5: 15}
+	for _, c := range []struct {
+		what, name string
+		asked      int64 // when, since all else was written
+		later      bool  // it was passed on when the group had begun
+		takes      []int64
+	}{
+		{"of what is adopted", handle(3), 0, false, []int64{3}},
+		{"of what was tried", handle(4), 0, false, []int64{4}},
+		{"of what is there", handle(11), 0, false, []int64{11}},
+		{"of an id that is adopted", "i5", 0, false, []int64{5}},
+		{"of an id that is there", "i11", 0, false, []int64{11}},
+		{"of an id that nothing has", "i7", 0, false, nil},
+		{"of an id that came to be had since", "i11", -1, false, nil},
+		{"later", handle(11), 0, true, nil},
+		{"of an id, later", "i5", 0, true, nil},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			a := testAdoption(t)
+			a.ids = true
+			a.write()
+			forward := &kgo.Record{Offset: adoptTo, Timestamp: time.UnixMilli(testNow)}
+			forward.Headers, _ = topics.AppendForward(nil, []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(c.name)}}, a.theirs, 7, 70, testNow+c.asked, nil)
+			a.log = append(a.log, forward)
+			if !c.later {
+				a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, adoptTo+1)
+			}
+			begin := func(c state.Checkpoint) *Partition {
+				p, err := a.assign(c, adoptFrom, adoptTo+1, adoptTo+1)
+				must(t, err)
+				a.read(t, p, testNow, a.log...)
+				must(t, p.GoLive(a.room))
+				must(t, p.Load(testNow, a.room))
+				return p
+			}
+			want := maps.Clone(all)
+			for _, seq := range c.takes {
+				delete(want, seq)
+			}
+			p := begin(a.begins)
+			pt := p.Take(testNow, nil, 100, 1<<20)
+			a.happened(pt)
+			a.waits(t, p, want)
+			a.waits(t, begin(pt.To), want)
+		})
+	}
 }
