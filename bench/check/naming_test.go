@@ -158,7 +158,7 @@ func TestInherits(t *testing.T) {
 			{"nothing was forwarded", true, false, false, 1},
 			{"the group was there", false, true, false, 1},
 		} {
-			for seed := range uint64(4) {
+			for seed := range uint64(12) {
 				t.Run(fmt.Sprintf("%s: %s/%d", name, c.what, seed), func(t *testing.T) {
 					w := newWorld()
 					w.config.Inherits, w.config.Routes[0].Group = c.inherits, "g"
