@@ -162,14 +162,17 @@ func (a *ageing) heard(topic string, err error) {
 		since = time.Now()
 		a.fails[topic] = since
 	}
-	k, known := a.keeps[topic]
-	unasked := carryUnasked
-	if k.Age > 0 {
-		unasked = min(unasked, max(k.Age/8, carryUnaskedLeast))
-	}
-	if errors.Is(err, errUnreadable) && !known || time.Since(since) >= unasked {
+	if _, known := a.keeps[topic]; errors.Is(err, errUnreadable) && !known || time.Since(since) >= a.unasked(topic) {
 		a.note(topic, err.Error())
 	}
+}
+
+// unasked is for how long it may be asked in vain how old the logs of a topic are, or its records may not be carried, before that is said.
+func (a *ageing) unasked(topic string) time.Duration {
+	if age := a.keeps[topic].Age; age > 0 {
+		return min(carryUnasked, max(age/8, carryUnaskedLeast))
+	}
+	return carryUnasked
 }
 
 // note tells once why nothing of a topic is carried for its age; "": it is.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/duewheel/duewheel/topics"
 )
@@ -22,6 +23,23 @@ func (c *carrier) tell(pictures []PartitionStats) {
 				c.log.Error("carrying is behind", "topic", p.Topic, "partition", p.Partition, "why", why)
 			} else {
 				c.log.Info("carrying is not behind any more", "topic", p.Topic, "partition", p.Partition)
+			}
+		}
+	}
+}
+
+// tellFailing says of which partitions nothing can be carried, when that has lasted.
+func (c *carrier) tellFailing(pictures []PartitionStats) {
+	for _, p := range pictures {
+		why := ""
+		if g := c.of[p.tp()]; !g.fails.IsZero() && time.Since(g.fails) >= c.unasked(p.Topic) {
+			why = fmt.Sprintf("nothing of partition %d can be carried, so its log grows: %v", p.Partition, g.why)
+		}
+		if was := c.counters.topics[p.Topic].uncopied.set(p.Partition, why); (was == "") != (why == "") {
+			if why != "" {
+				c.log.Warn("nothing can be carried", "topic", p.Topic, "partition", p.Partition, "why", why)
+			} else {
+				c.log.Info("carrying goes on", "topic", p.Topic, "partition", p.Partition)
 			}
 		}
 	}

@@ -23,6 +23,7 @@ type carriage struct {
 	failed int       // in a row
 	ahead  []int64   // from where on was carried for the length of the log, when L has not passed that yet
 	why    error     // nothing could be carried the last time
+	fails  time.Time // since when that is so; zero: something could, or nothing is to be
 	stuck  string    // why some record is not carried
 	again  time.Time // when that is tried again; zero: that has been done
 }

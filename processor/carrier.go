@@ -73,6 +73,7 @@ func (c *carrier) watch(ctx context.Context) (pictures []PartitionStats) {
 	pictures = c.partitions()
 	c.look(ctx, c.cl, c.of)
 	c.tell(pictures)
+	c.tellFailing(pictures)
 	return pictures
 }
 
@@ -108,6 +109,7 @@ func (c *carrier) partitions() (pictures []PartitionStats) {
 	maps.DeleteFunc(c.of, func(tp kafka.TopicPartition, g *carriage) bool {
 		if !here[tp] {
 			c.counters.topics[tp.Topic].behind.set(tp.Partition, "")
+			c.counters.topics[tp.Topic].uncopied.set(tp.Partition, "")
 		}
 		return !here[tp]
 	})
@@ -134,10 +136,14 @@ func (c *carrier) due(p PartitionStats) *carriage {
 		g.next, g.ahead, g.again = p.LowWater, nil, time.Time{}
 	}
 	g.next = max(g.next, p.LogStart) // what lay below and is pending is lost to all but this process
-	if time.Now().Before(g.rests) || p.Pending == 0 {
+	idle := p.Pending == 0 || g.upTo(c.lengthens(g, p), p) <= g.next
+	if idle {
+		g.fails = time.Time{}
+	}
+	if p.Pending == 0 || time.Now().Before(g.rests) {
 		return nil
 	}
-	if g.upTo(c.lengthens(g, p), p) <= g.next {
+	if idle {
 		if g.again.IsZero() {
 			g.stuck = "" // all was tried again, and nothing was left
 		}
@@ -234,7 +240,7 @@ func (c *carrier) hand(ctx context.Context, x *excerpt) copied {
 
 // succeeded takes in that something was copied, or nothing had to be.
 func (c *carrier) succeeded(g *carriage, got copied) {
-	g.failed, g.why, g.most = 0, nil, min(2*g.most, c.most())
+	g.failed, g.why, g.fails, g.most = 0, nil, time.Time{}, min(2*g.most, c.most())
 	g.seeks = g.seeks && g.most < c.most()
 	if got.unfit != nil {
 		c.leave(g, fmt.Sprintf("the record at offset %d does not fit into the topic with two headers more: raise its max.message.bytes", *got.unfit))
@@ -260,7 +266,9 @@ func (c *carrier) failed(g *carriage, got copied) {
 		g.next, g.failed = *got.refused+1, 0
 		return
 	}
-	g.why = got.err
+	if g.why = got.err; g.fails.IsZero() {
+		g.fails = time.Now()
+	}
 	if got.refused != nil {
 		g.most, g.seeks = max(g.most/2, 1), true
 	}

@@ -200,6 +200,45 @@ func TestCarryFailsForLength(t *testing.T) {
 	})
 }
 
+// That nothing can be carried is said when it lasts, whatever it is carried for, and soon where the log is not kept for long; and that it is over.
+func TestCarryFailingIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		keeps topics.Keeping
+		after time.Duration
+	}{"for length": {topics.Keeping{All: true}, carryUnasked}, "for age": {topics.Keeping{Age: 72 * time.Hour}, carryUnasked}, "short": {topics.Keeping{Age: time.Minute}, time.Minute / 8}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				carrier, g, p := testCarrier(topics.Route{})
+				carrier.keeps["t"] = c.keeps
+				g.old = p.Offset
+				of := carrier.counters.topics["t"]
+				said := func() string {
+					carrier.tellFailing([]PartitionStats{p})
+					return of.uncopied.any()
+				}
+				fail := func() { carrier.failed(g, copied{err: errors.New("no right to write")}) }
+				fail()
+				time.Sleep(c.after - time.Millisecond)
+				fail()
+				equal(t, "said at first", said(), "")
+				time.Sleep(time.Millisecond)
+				equal(t, "said when it lasts", said(), "nothing of partition 3 can be carried, so its log grows: no right to write")
+				carrier.due(p)
+				equal(t, "said while it rests", said() != "", true)
+				done := p
+				done.Pending = 0
+				carrier.due(done)
+				equal(t, "said when nothing is to be carried", said(), "")
+				fail()
+				time.Sleep(c.after)
+				equal(t, "said again", said() != "", true)
+				carrier.succeeded(g, copied{copies: 1})
+				equal(t, "said when it is over", said(), "")
+			})
+		})
+	}
+}
+
 // That brokers do not say how old a log is, is said when that lasts, and soon where it is not kept for long.
 func TestCarryUnasked(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -135,6 +135,7 @@ type topicCounters struct {
 	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
 	carried       atomic.Int64
 	uncarried     whys         // why nothing of it is carried for its age, or not in time, by lane
+	uncopied      whys         // why nothing of a partition is carried that is to be, when that has lasted
 	keeps         atomic.Int64 // ms: what the topic keeps of its log; 0: everything, or it is not known
 	behind        whys         // why the log may lose what is pending, by partition
 }

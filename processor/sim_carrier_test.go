@@ -25,11 +25,11 @@ var carriersAsk = []struct {
 	{kmsg.DescribeConfigs, "", []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.UnknownServerError}},
 }
 
-// ofCarriers picks the requests of carriers: a fetch that does not wait and has no session, and offsets by time.
+// ofCarriers picks the requests of carriers: a fetch that waits for no bytes and has no session, and offsets by time.
 func ofCarriers(req kmsg.Request) bool {
 	switch req := req.(type) {
 	case *kmsg.FetchRequest:
-		return req.MaxWaitMillis == 0 && req.SessionEpoch == -1
+		return req.MinBytes == 0 && req.SessionEpoch == -1
 	case *kmsg.ListOffsetsRequest:
 		for _, t := range req.Topics {
 			for _, p := range t.Partitions {

@@ -42,6 +42,7 @@ func TestSimTopicLosesRecords(t *testing.T) {
 		{"cleanup.policy", "compact", "delete"},
 		{"cleanup.policy", "compact,delete", "delete"},
 		{"retention.ms", "180000", "-1"},
+		{"retention.bytes", "1000000000", "-1"},
 	} {
 		t.Run(c.value, func(t *testing.T) {
 			guarantees(t, worldConfig{tune: func(cfg *Config) { cfg.Routes[0].Carry = new(bool) }}, func(w *world) {

@@ -124,10 +124,7 @@ func (x *examination) delayTopic(r *Route) {
 			"cleanup.policy is "+policy, "compaction removes records that are not delivered yet")
 	}
 	x.retention(r, f)
-	if n, ok := f.number("retention.bytes"); ok && n >= 0 {
-		x.report(Error, r.Topic, x.set(r.Topic, "retention.bytes", "-1"),
-			fmt.Sprintf("retention.bytes is %d", n), "a topic that grows beyond it loses records that are not delivered yet")
-	}
+	x.retentionBySize(r.Topic, f)
 	x.durability(r.Topic, f)
 	x.rights(r.Topic, Error, f, kadm.OpRead, kadm.OpWrite)
 	if r.Trim != nil && *r.Trim || r.Trim == nil && f.keepsAll() {

@@ -172,6 +172,7 @@ func TestCheckOfWhatOnlyRealBrokersHave(t *testing.T) {
 		{nil, all, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, true},
 		{nil, all, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite, kadm.OpDelete}, false},
 		{nil, all, nil, false}, // not told
+		{nil, map[string]string{"retention.ms": "9223372036854775807", "retention.bytes": "-1"}, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, true}, // for ever
 		{nil, map[string]string{"retention.ms": "-1", "retention.bytes": "1"}, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, false},
 		{nil, map[string]string{"retention.ms": "1", "retention.bytes": "-1"}, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, false},
 		{&yes, nil, []kadm.ACLOperation{kadm.OpRead, kadm.OpWrite}, true},

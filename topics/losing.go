@@ -40,7 +40,15 @@ type Loss struct {
 func (f facts) keepsAll() bool {
 	age, known := f.number("retention.ms")
 	size, too := f.number("retention.bytes")
-	return known && too && age < 0 && size < 0
+	return known && too && (age < 0 || age > maxDelayMillis) && size < 0
+}
+
+// retentionBySize: Kafka deletes what lies first in a log that is too large, delivered or not.
+func (x *examination) retentionBySize(topic string, f facts) {
+	if n, ok := f.number("retention.bytes"); ok && n >= 0 {
+		x.report(Error, topic, x.set(topic, "retention.bytes", "-1"),
+			fmt.Sprintf("retention.bytes is %d", n), "a topic that grows beyond it loses records that are not delivered yet")
+	}
 }
 
 func (x *examination) losing(topic string, f facts, need time.Duration) {
@@ -50,6 +58,7 @@ func (x *examination) losing(topic string, f facts, need time.Duration) {
 			"cleanup.policy is "+policy, "compaction removes records that are not delivered yet")
 		return
 	}
+	x.retentionBySize(topic, f)
 	n, ok := f.number("retention.ms")
 	if !ok || n < 0 || n > maxDelayMillis {
 		return

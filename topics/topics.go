@@ -192,6 +192,7 @@ func (c *creation) create(ctx context.Context, topic string, partitions int32, m
 	set := map[string]string{
 		"cleanup.policy":                 "delete",
 		"retention.ms":                   "-1",
+		"retention.bytes":                "-1",
 		"min.insync.replicas":            strconv.Itoa(int(min(2, max(1, c.replication-1)))),
 		"unclean.leader.election.enable": "false",
 	}

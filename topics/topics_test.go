@@ -85,7 +85,7 @@ func TestWhatCreateMakesIsWhatCheckWants(t *testing.T) {
 			}
 		}
 		insync := map[int16]string{1: "1", 2: "1", 3: "2"}[replication]
-		both := map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "min.insync.replicas": insync, "unclean.leader.election.enable": "false"}
+		both := map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "min.insync.replicas": insync, "unclean.leader.election.enable": "false"}
 		equal(t, made[0].Configs, both)
 		both["max.message.bytes"] = "1114124" // 1048588, which is Kafka's default, and 64 KiB
 		equal(t, made[2].Configs, both)

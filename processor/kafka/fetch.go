@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,11 +15,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// remoteMaxWait is how long a broker may take to read what lies in tiered storage (KIP-405). Before Kafka 3.8 (KIP-1018) that is bounded by what a fetch
+// itself waits for, so one that waits for nothing never gets it.
+const remoteMaxWait = time.Second
+
 // FetchOnce reads once from an offset of a partition, up to about so many bytes; a larger batch comes all the same. It answers what is
 // committed, as the broker sends it, for Decode. While a quota leaves nothing of it (KIP-219) it is asked again as soon as the client may.
 func FetchOnce(ctx context.Context, leader *kgo.Broker, tp TopicPartition, id TopicID, from int64, atMost int32) (*kmsg.FetchResponseTopicPartition, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.ReplicaID, req.MaxBytes, req.IsolationLevel, req.SessionEpoch = -1, atMost, 1, -1
+	req.MinBytes, req.MaxWaitMillis = 0, int32(remoteMaxWait.Milliseconds()) // it waits for nothing else
 	t, p := kmsg.NewFetchRequestTopic(), kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.FetchOffset, p.PartitionMaxBytes = tp.Partition, from, atMost
 	t.Topic, t.TopicID, t.Partitions = tp.Topic, id, append(t.Partitions, p)

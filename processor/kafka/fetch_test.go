@@ -99,6 +99,9 @@ func TestFetchOnceWaitsForAQuota(t *testing.T) {
 	}
 	throttled := 0
 	c.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if f := req.(*kmsg.FetchRequest); f.MinBytes != 0 || f.MaxWaitMillis < 500 { // what lies in tiered storage takes a while
+			t.Errorf("it waits for %d bytes, and for %d ms at most", f.MinBytes, f.MaxWaitMillis)
+		}
 		if throttled++; throttled > 2 {
 			return nil, nil, false
 		}
