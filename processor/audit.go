@@ -82,8 +82,10 @@ func (a *auditor) render(pt *part, it *pending.Item, says topics.Audit, of *kgo.
 	if of != nil {
 		value = append(value, place[:]...)
 	}
-	if cap(value) == cap(room) { // else it is somewhere else
+	if cap(value) == cap(room) {
 		a.values.keep(len(value))
+	} else { // it is somewhere else, and the key maybe still where the next one will be
+		key = bytes.Clone(key)
 	}
 	a.add(pt, it, says.Event, key, value[:end:len(value)], of)
 }

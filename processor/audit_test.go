@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -265,6 +266,22 @@ func TestTellerOpens(t *testing.T) {
 	}{{"requests", 1000}, {"others", 1000}, {"others", 2000}} {
 		a.open(testAudit, c.of, "g", time.UnixMilli(c.at))
 		equal(t, "in common", string(a.in), string(topics.AppendAuditIn(nil, c.of, "g", c.at)))
+	}
+}
+
+// The key of a record is its handle, however large its value is: also where that only just fits into the room for it, and where it lies in its target does not.
+func TestAuditKeyOfALargeValue(t *testing.T) {
+	var a auditor
+	a.open(testAudit, testTopic, "g", time.UnixMilli(testNow))
+	of := func(i int) topics.Handle { return topics.Handle{Partition: 3, Offset: int64(1000 + i), Due: testNow} }
+	const most = 2 * usualValue
+	for i := range most {
+		a.render(nil, nil, topics.Audit{Event: topics.AuditDelivered, Of: of(i), ID: bytes.Repeat([]byte("x"), i), Target: "orders"}, &kgo.Record{})
+	}
+	for i, o := range a.outputs {
+		if want := of(i).String(); string(o.rec.Key) != want || !strings.Contains(string(o.rec.Value), `"handle":"`+want+`"`) {
+			t.Errorf("with an id of %d bytes: key %s, value %.60s, want %s", i, o.rec.Key, o.rec.Value, want)
+		}
 	}
 }
 

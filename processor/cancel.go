@@ -91,7 +91,7 @@ func (r *renderer) forward(ctx context.Context, pt *part, it *pending.Item) (boo
 	}
 	for to := range st.Partitions {
 		if to != p.tp.Partition {
-			f.bare(to, string(req.NamedID))
+			f.bare(to, string(topics.NameOf(p.route.Parser(), req.NamedID)))
 		}
 	}
 	return st.Partitions > 1, nil

@@ -159,6 +159,27 @@ func TestTurnForwards(t *testing.T) {
 	equal(t, "unknown", effects["unknown"], 1)
 }
 
+// A cancel of an id that is passed on names that id and no other one, whatever it looks like.
+func TestTurnForwardsIDAsItIs(t *testing.T) {
+	for _, id := range []string{"null", `{"schema":null,"payload":"another"}`} {
+		l, w := testCluster(t)
+		cancel := cancelOf(1, 0, 0, 0)
+		cancel.Headers[0].Value = topics.NameOf(l.cfg.Routes[0].Parser(), []byte(id))
+		tn := decidedTurn(t, l, w, cancel)
+		l.targets.Of([]byte(testTopic)).State.Store(&targets.State{Status: targets.Ready, Partitions: testTP.Partition + 1, Takes: targets.Limits{MaxBytes: kafka.DefaultMaxBytes}, Asked: time.Now()})
+		tn.renderParts(t.Context(), tn.parts)
+		if len(tn.render.outputs) != int(testTP.Partition) {
+			t.Fatalf("%s: outputs are %+v", id, tn.render.outputs)
+		}
+		for _, o := range tn.render.outputs {
+			q, err := new(topics.Parser).Parse(o.rec.Headers, topics.Stamp{}, 100, testMark.In(o.rec.Partition))
+			if err != nil || q.Kind != topics.KindCancel || string(q.NamedID) != id {
+				t.Errorf("%s: %s is read as %q, %v", id, o.rec.Headers[0].Value, q.NamedID, err)
+			}
+		}
+	}
+}
+
 // A cancel of an id that is not pending goes to all other partitions, with the time at which it was written, and is never answered; what
 // came with an id that is pending, and is left out, has a resolve record and nothing else.
 func TestTurnForwardsIDs(t *testing.T) {

@@ -224,6 +224,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.Topic, p.tp.Partition, first, now
 	d.Attempt, d.Round, d.Emit, d.Strip = req.Attempt, 0, p.route.Emit, nil
 	d.Preset, d.Prefix = req.Preset, p.route.HeaderPrefix()
+	d.Asked = pt.PrefixAt(rec.Offset)
 	if p.route.Retry != nil {
 		d.Round, d.Strip = req.Round+1, p.route.Retry.Strip
 	}

@@ -33,6 +33,21 @@ func TestAppendedExpiresAsItsRequest(t *testing.T) {
 	equal(t, "offset", string(topics.Last(out.rec.Headers, topics.HeaderErrorOffset)), "3")
 }
 
+// What was read while the prefix was another one loses the headers that it asks by.
+func TestDeliveredWithoutHeadersOfAFormerPrefix(t *testing.T) {
+	l, w := testCluster(t)
+	tn := readyTurn(t, l, w, req(0, testNow, "orders"))
+	r := testRoute(true)
+	r.Prefix = "x-wheel-"
+	tn.parts[0].p.route = mustRoute(r)
+	tn.renderParts(t.Context(), tn.parts)
+	var names []string
+	for _, h := range tn.render.outputs[0].rec.Headers {
+		names = append(names, h.Key)
+	}
+	equals(t, "headers", names, []string{"x-wheel-due", "x-wheel-source"})
+}
+
 // A copy of what was given up is read by the parser of today. Where that takes it for something else than a request it is dead-lettered when it is due, as what it
 // was, and does nothing else.
 func TestCarriedThatIsNoRequestAnyMore(t *testing.T) {

@@ -64,7 +64,7 @@ func (m Mark) StandsFor(p *Parser, headers []kgo.RecordHeader, offset int64) (wr
 	}
 	if tried, r, retried := theirs.Written(written, at); retried {
 		c.Seq, c.Timestamp, c.Due = r.Origin.Offset, r.Origin.Timestamp, r.Origin.Due
-		if r.Attempt == 0 { // it was not due before
+		if r.Attempt == 0 && c.Due == AtOnce { // it was not due before
 			c.Due = r.Due
 		}
 		if !is {

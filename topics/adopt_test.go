@@ -63,6 +63,7 @@ func TestCopiedByAnotherGroup(t *testing.T) {
 		"without a timestamp":                  {copied(theirs, request, Copy{7, due, -1, 7}), Copy{7, due, -1, 7}},
 		"a retry":                              {tried(theirs, 2, origin), Copy{7, due, written, 7}},
 		"before the first attempt":             {tried(theirs, 0, Origin{7, written, 1}), Copy{7, again, written, 7}},
+		"put off for want of a letter box":     {tried(theirs, 0, origin), Copy{7, due, written, 7}},
 		"a retry of what is there":             {tried(theirs, 2, Origin{20, written, due}), Copy{}},
 		"a retry due at no instant":            {tried(theirs, 2, Origin{7, written, 0}), Copy{}},
 		"a copy of a retry":                    {copied(theirs, tried(theirs, 2, origin), Copy{12, again, written + 5, 12}), Copy{7, due, written, 12}},

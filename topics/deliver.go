@@ -49,6 +49,7 @@ type Delivered struct {
 	Emit      Emit
 	Preset    Preset   // whose headers the request asked by: they are left out
 	Prefix    string   // of our headers; "" is HeaderPrefix
+	Asked     string   // what it was when the request was read, by whose headers that asks: they are left out, too; "" is Prefix
 	Strip     []string // names of headers that are left out, too, in which * is any run of characters
 
 	shared shared // what neighbours have in common, as text
@@ -84,7 +85,11 @@ func (s *shared) format(d *Delivered) {
 // one d is used for records that share their partition and hand-over.
 func AppendDelivered(dst, in []kgo.RecordHeader, d *Delivered, buf []byte) ([]kgo.RecordHeader, []byte) {
 	prefix := cmp.Or(d.Prefix, HeaderPrefix)
+	former := d.Asked != "" && d.Asked != prefix
 	for i := range in {
+		if former && leftOut(in[i].Key, d.Asked) {
+			continue
+		}
 		if !leftOut(in[i].Key, prefix) && !d.strips(in[i].Key) {
 			dst = append(dst, in[i])
 		}

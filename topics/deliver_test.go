@@ -57,6 +57,19 @@ func TestAppendDelivered(t *testing.T) {
 	}
 }
 
+// What asked by headers of a former prefix loses those, too, whatever its route calls ours now.
+func TestAppendDeliveredOfAFormerPrefix(t *testing.T) {
+	in := headers("a", "1", "delay-until", "1767225605123", "Delay-For", "mine", "x-wheel-until", "1767225605123", "x-wheel-due", "forged", "delay-seq", "forged", "b", "2")
+	for _, c := range []struct{ asked, now, want string }{
+		{"delay-", "x-wheel-", "a=1\nb=2\nx-wheel-due=0\nx-wheel-source=a/1/0\n"},
+		{"x-wheel-", "delay-", "a=1\nb=2\ndelay-due=0\ndelay-source=a/1/0\n"},
+		{"", "x-wheel-", "a=1\ndelay-until=1767225605123\nDelay-For=mine\nb=2\nx-wheel-due=0\nx-wheel-source=a/1/0\n"},
+	} {
+		got, _ := AppendDelivered(nil, in, &Delivered{Topic: "a", Partition: 1, Prefix: c.now, Asked: c.asked}, nil)
+		equal(t, show(got), c.want)
+	}
+}
+
 // What neighbours share is written anew when it changes.
 func TestAppendDeliveredOfNeighbours(t *testing.T) {
 	d := Delivered{Emit: EmitAll}

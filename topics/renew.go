@@ -2,6 +2,7 @@ package topics
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -47,7 +48,11 @@ func DueNow(p *Parser, ms int64) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: HeaderUntil, Value: strconv.AppendInt(nil, ms-p.jitter, 10)}
 }
 
-// inQuotes is an id or a handle as a header has it: in quotes, if what is around it would be taken off. Where ids are keys they are bytes.
+// NameOf is an id as delay-cancel has it for a parser, so that it is read as the same id again.
+func NameOf(p *Parser, id []byte) []byte { return inQuotes(string(id), p.keyed) }
+
+// inQuotes is an id or a handle as a header has it: as it is, or where something of it would be taken off, in quotes, or an envelope. Where ids are keys
+// they are bytes.
 func inQuotes(name string, key bool) []byte {
 	if key || string(bare([]byte(name))) == name {
 		return []byte(name)
@@ -56,5 +61,8 @@ func inQuotes(name string, key bool) []byte {
 	if err != nil {
 		panic("topics: BUG: " + err.Error())
 	}
-	return quoted
+	if string(bare(quoted)) == name {
+		return quoted
+	}
+	return fmt.Appendf(nil, `{"payload":%s}`, quoted) // of quotes in quotes all are taken off
 }

@@ -87,7 +87,7 @@ func (r *replay) plan(ctx context.Context, all chosen, dryRun bool) (*plan, erro
 		}
 		p.codes.add(string(l.Refusal.Code))
 		p.delays.add(l.Topic)
-		if l.target != "" && len(p.targets) < mostTargets {
+		if topics.CheckTopic(l.target) == nil && len(p.targets) < mostTargets { // of what is no topic brokers would say no more than that
 			p.targets[l.target] = true
 		}
 		a := r.again(l)

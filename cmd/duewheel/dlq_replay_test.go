@@ -207,6 +207,26 @@ func TestDLQReplayIsRefusedByTheBroker(t *testing.T) {
 	}
 }
 
+// What is no topic name is not asked for: brokers answer that with an error, and nothing could be replayed beside it.
+func TestDLQReplayBesideWhatIsNoTopicName(t *testing.T) {
+	c, addr, config := graveyard(t)
+	bury(t, addr, dead{code: topics.CodeInvalidTarget, headers: []string{"delay-for=5m", "delay-target-topic=.."}}, dead{code: topics.CodeNoDue, headers: []string{"delay-target-topic=a b"}})
+	var asked atomic.Int32
+	c.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		for _, topic := range req.(*kmsg.MetadataRequest).Topics {
+			if topic.Topic != nil && topics.CheckTopic(*topic.Topic) != nil {
+				asked.Add(1)
+			}
+		}
+		return nil, nil, false
+	})
+	_, notes, err := both(t, "dlq", "replay", "-c", config, "--dry-run")
+	if err != nil || asked.Load() > 0 || !strings.Contains(notes, "1 invalid_target") || strings.Contains(notes, "the target ..") {
+		t.Errorf("brokers were asked %d times for what is no topic; %v\n%s", asked.Load(), err, notes)
+	}
+}
+
 // Ctrl-C ends a replay between two records, and it says with which to go on.
 func TestDLQReplayIsInterrupted(t *testing.T) {
 	_, addr, config := graveyard(t)

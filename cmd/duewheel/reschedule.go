@@ -153,6 +153,10 @@ func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, erro
 	case o.wait != "":
 		due = kgo.RecordHeader{Key: topics.HeaderFor, Value: []byte(o.wait)}
 	case o.until == "":
+		if route := v.routes[as.Topic]; route != nil && route.ExpireAfter > 0 && route.Jitter > route.ExpireAfter {
+			return nil, fmt.Errorf("%s cannot be delivered at once: it would have to be due before now by the jitter of its route, and expire_after is less; `duewheel reschedule --for 0s` has it delivered within %v",
+				v.handleOf(one), route.Jitter)
+		}
 		due = topics.DueNow(reader, as.Timestamp.UnixMilli())
 	}
 	written, _, _ := mark.Written(r.Headers, r.Offset)

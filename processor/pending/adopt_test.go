@@ -188,3 +188,23 @@ func TestInheritsWhatWasCancelled(t *testing.T) {
 		})
 	}
 }
+
+// What was put off more than once, as what cannot be dead-lettered is, stands for one record, whether or not it was tried in between.
+func TestAdoptsOnceWhatWasPutOff(t *testing.T) {
+	a := testAdoption(t)
+	for i, attempt := range []int{0, 0, 1} {
+		r := a.of(6)
+		r.Headers, _ = topics.AppendRetry(nil, r.Headers, a.theirs,
+			topics.Retry{Due: ms(2*farMs + int64(i)), Attempt: attempt, Origin: topics.Origin{Offset: 6, Timestamp: testNow, Due: ms(farMs + 6)}}, nil)
+		a.log = append(a.log, r)
+	}
+	end := adoptFrom + int64(len(a.log))
+	a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, end)
+	p, err := a.assign(a.begins, adoptFrom, end, end)
+	must(t, err)
+	a.read(t, p, testNow, a.log...)
+	must(t, p.GoLive(a.room))
+	must(t, p.Load(testNow, a.room))
+	a.happened(p.Take(testNow, nil, 100, 1<<20))
+	a.waits(t, p, map[int64]int64{3: 10, 11: 11, 4: 13, 5: 15, 6: end - 1})
+}

@@ -270,7 +270,8 @@ func (r *Record) id(at idPlace) []byte {
 	return topics.Bare(topics.Last(r.Headers, topics.HeaderReplace)) // what replaces an id has it
 }
 
-// idAlone is a record that cancels an id and nothing else, in the place of one that may be large. Header is what its parser calls delay-cancel.
-func idAlone(r *kgo.Record, header string, id []byte) *kgo.Record {
-	return &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp, Headers: []kgo.RecordHeader{{Key: header, Value: id}}}
+// idAlone is a record that cancels an id and nothing else, in the place of one that may be large, as its parser reads it.
+func idAlone(r *kgo.Record, p *topics.Parser, id []byte) *kgo.Record {
+	cancel := kgo.RecordHeader{Key: p.Name(topics.HeaderCancel), Value: topics.NameOf(p, id)}
+	return &kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp, Headers: []kgo.RecordHeader{cancel}}
 }

@@ -115,7 +115,7 @@ func (k *keyed) cancel(r *kgo.Record, req *topics.Request) error {
 		k.replay(r.Offset, req)
 	case r.Offset < k.accepted: // it was forwarded
 	case req.NamedID != nil:
-		k.addQuestion(idAlone(r, k.parsers.at(r.Offset).Name(topics.HeaderCancel), req.NamedID), held{}, questionOf(r.Offset, req), 0)
+		k.addQuestion(idAlone(r, k.parsers.at(r.Offset), req.NamedID), held{}, questionOf(r.Offset, req), 0)
 	case here:
 		if !k.env.Route.CancelsAnswered {
 			of := r
