@@ -28,8 +28,8 @@ type Partition struct {
 	moved   int  // bytes put or scanned since the last range delete
 	stale   bool // what an earlier handle left may lie anywhere: the first Trim deletes
 
-	tally   tally
-	spooled bool // something was laid aside by this handle
+	tally tally
+	swept bool // what earlier handles have laid aside is gone
 }
 
 // Position is what the last Commit wrote, through this handle or an earlier one; false when there was none.
@@ -97,7 +97,7 @@ func (p *Partition) Commit(pos Position) error {
 			}
 			p.trimmed, p.deleted = Key{}, Key{}
 		}
-		return errors.Join(open.write(b, p.slot.part), open.writeIDs(b), p.tally.write(b, p.slot.part, pos.Offset), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
+		return errors.Join(p.sweep(b), open.write(b, p.slot.part), open.writeIDs(b), p.tally.write(b, p.slot.part, pos.Offset), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
 	}, func(s *slot) { s.position, s.used = pos, true })
 }
 

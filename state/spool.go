@@ -11,17 +11,34 @@ import (
 const spoolTag = 't'
 
 // Spool lays something aside under a number that is new, to be taken back by the same handle. It is not part of what the store holds: a later
-// handle drops it.
+// handle drops it with its first batch.
 func (p *Partition) Spool(number uint64, value []byte) error {
-	fresh := !p.spooled
-	p.spooled = true
 	return p.write("spool", func(b *pebble.Batch) error {
-		var err error
-		if fresh {
-			err = b.DeleteRange(appendCounts(nil, p.slot.part, spoolTag), appendCounts(nil, p.slot.part, spoolTag+1), nil)
-		}
-		return errors.Join(err, b.Set(countsKey(p.slot.part, spoolTag, number), value, nil))
+		return errors.Join(p.sweep(b), b.Set(countsKey(p.slot.part, spoolTag, number), value, nil))
 	}, nil)
+}
+
+// sweep adds to the first batch of a handle that nothing is left of what earlier ones have laid aside.
+func (p *Partition) sweep(b *pebble.Batch) error {
+	if p.swept {
+		return nil
+	}
+	p.swept = true
+	from, to := appendCounts(nil, p.slot.part, spoolTag), appendCounts(nil, p.slot.part, spoolTag+1)
+	left := false
+	it, err := p.engine.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err == nil {
+		left = it.First()
+		err = errors.Join(it.Error(), it.Close())
+	}
+	switch {
+	case err != nil:
+		p.engine.fail(err) // wrong bytes or a bad disk
+		return p.engine.failure()
+	case left:
+		return b.DeleteRange(from, to, nil)
+	}
+	return nil
 }
 
 // Unspool takes it back: fn gets the value, which is valid only until that returns.

@@ -31,8 +31,8 @@ type Route struct {
 	// topic borrows our right to write every topic that this matches.
 	Allow []string
 
-	// MaxDelay bounds how far ahead a record may ask to be due when it is accepted: Jitter comes to that.
-	// Zero means no bound.
+	// MaxDelay bounds how far ahead a record may ask to be due when it is accepted: Jitter comes to that. Where the route says how long
+	// records wait (Delay, Retry) they ask for nothing. Zero means no bound.
 	MaxDelay time.Duration
 
 	// DeadLetter is the topic for what cannot be delivered.
@@ -242,11 +242,20 @@ func (r *Route) refuse(q *Request, nowMillis int64) *Refusal {
 		}
 		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
 			"the route %s does not allow the target %s", r.Topic, q.Target)
-	case r.MaxDelay > 0 && q.AskedFor()-nowMillis > ceilMillis(r.MaxDelay): // else chance would decide
+	case r.MaxDelay > 0 && r.kind() == byHeader && r.asked(q)-nowMillis > ceilMillis(r.MaxDelay): // by its jitter, or a clock that is some ms ahead, chance would decide
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
-			"due at %s, which is more than max_delay %s ahead", format(q.AskedFor()), FormatDelay(r.MaxDelay))
+			"due at %s, which is more than max_delay %s ahead", format(r.asked(q)), FormatDelay(r.MaxDelay))
 	}
 	return nil
+}
+
+// asked is the due time that a producer has asked for, at the latest. What is tried again waits for a pause that nobody has asked for, however long; it was due
+// before that, unless it was carried on because it could not be dead-lettered.
+func (r *Route) asked(q *Request) int64 {
+	if q.Retry {
+		return q.Origin.Due - ceilMillis(r.Jitter)
+	}
+	return q.AskedFor()
 }
 
 // Expired judges a request whose time has come, first asked for due: nil when it may still be delivered.

@@ -173,7 +173,7 @@ func checkRetry(r Route, p *problems) {
 	switch {
 	case r.Delay > 0: // which does nothing
 	case r.MaxDelay > 0 && r.Retry.Backoff.longest() > r.MaxDelay:
-		p.report("retry.backoff.max %s, with its jitter, is above max_delay %s: records would be dead-lettered", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
+		p.report("retry.backoff.max %s, with its jitter, is above max_delay %s: raise that, if so long a pause is meant", FormatDelay(r.Retry.Backoff.Max), FormatDelay(r.MaxDelay))
 	case r.Retry.FromHeaders && len(r.Allow) == 0 && r.Target == "":
 		p.report("retry.target is from_headers, and targets.allow is empty: nothing could be delivered")
 	}
@@ -193,7 +193,7 @@ func checkDelays(r Route, p *problems) {
 		p.report("max_delay %v is below %s: nearly every record would be dead-lettered", r.MaxDelay, FormatDelay(leastMaxDelay))
 	}
 	if r.MaxDelay > 0 && ceilMillis(r.Delay) > ceilMillis(r.MaxDelay) {
-		p.report("delay %s is above max_delay %s: every record would be dead-lettered", FormatDelay(r.Delay), FormatDelay(r.MaxDelay))
+		p.report("delay %s is above max_delay %s: raise that, if so long a delay is meant", FormatDelay(r.Delay), FormatDelay(r.MaxDelay))
 	}
 	if r.MaxDelay > 0 && r.Delay == 0 && r.Retry == nil && r.Jitter > r.MaxDelay {
 		p.report("jitter %s is above max_delay %s: a record could wait longer for that than for what it asks", FormatDelay(r.Jitter), FormatDelay(r.MaxDelay))

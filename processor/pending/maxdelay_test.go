@@ -1,0 +1,46 @@
+package pending
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/duewheel/duewheel/state"
+	"github.com/duewheel/duewheel/topics"
+)
+
+// A record of a route that delays it by itself asks for nothing, so max_delay refuses none: not where its producer's clock is some ms ahead, and not what
+// waits for a delay that was longer once.
+func TestWhatARouteDelaysIsNotTooFarAhead(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		retry   *topics.Retrying
+		max     time.Duration
+		spec    string
+		written int64
+	}{
+		{"a fixed delay", nil, time.Hour, "", testNow + 5},
+		{"a fixed delay that was longer", nil, time.Hour, topics.Spec(24 * time.Hour), testNow - 1},
+		{"a retry route", &topics.Retrying{Backoff: topics.Backoff{Initial: time.Hour, Factor: 1, Max: time.Hour}, MaxAttempts: 1}, time.Hour, "", testNow + 5},
+	} {
+		l := testOwner(t)
+		route := testRoute(false)
+		route.Target, route.MaxDelay, route.Retry = "orders", c.max, c.retry
+		if c.retry == nil {
+			route.Delay = time.Hour
+		}
+		l.route = mustRoute(route)
+		at := checkpointAt(0, 0, state.Key{})
+		if c.spec != "" {
+			at.Parsers = []state.ParserEpoch{{Spec: c.spec}}
+		}
+		p, err := l.assign(at, 0, 1, 1)
+		must(t, err)
+		must(t, p.GoLive(l.room))
+		l.read(t, p, testNow, &kgo.Record{Timestamp: time.UnixMilli(c.written), Attrs: kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1})})
+		if pt := p.Take(testNow, nil, 10, anyBytes); pt != nil {
+			t.Errorf("%s: %v", c.what, pt.Items[0].Refusal)
+		}
+	}
+}
