@@ -24,7 +24,7 @@ import (
 // answersCancels has what comes in vain dead-lettered, so that the checker sees the outcome of each.
 func answersCancels(set setting) setting {
 	set.route = func(r *topics.Route) { r.CancelsAnswered = true }
-	set.check = func(c *check.Config) { c.Routes[0].CancelsAnswered = true }
+	set.check = func(c *check.Config) { c.Routes[0].CancelsAnswered, c.InTime = true, time.Minute }
 	return set
 }
 
