@@ -101,6 +101,7 @@ type worldConfig struct {
 	fixed      bool          // there is a fixed-delay route besides
 	refuses    bool          // orders may refuse records for what they are
 	grows      bool          // orders is given partitions meanwhile
+	widens     bool          // the delay topic is
 	more       []string      // more targets, of one partition
 	flush      bool          // what the store was told is on the disk when a process is killed; else it may not be
 	audit      bool          // what becomes of requests is told, and compared with what became of them
@@ -155,7 +156,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	countJoining(c)
 	loseUnreplicated(c)
 	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, outsideLink, cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
-	if cfg.grows {
+	if cfg.grows || cfg.widens {
 		w.outside = slices.Clip(append(w.outside, kgo.MetadataMaxAge(time.Second))) // the checker reads new partitions soon
 	}
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
