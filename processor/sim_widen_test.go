@@ -62,8 +62,10 @@ func TestSimCancelsWhilePartitionsAreAdded(t *testing.T) {
 					if !r.widen() {
 						t.Fatal("no partition was added")
 					}
-					time.Sleep(2 * time.Second)
+					time.Sleep(freshLook + time.Second)
 					added := r.plan.Partitions - 1
+					cancelled = append(cancelled, ask(id("v", added), added)) // it is passed on to where no process reads yet
+					cancel(id("v", added), 0)
 					for p := range added { // from the new one, which no process knows yet, and from another one, to which it may have to go
 						cancel(id("y", p), added)
 					}
