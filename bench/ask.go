@@ -16,6 +16,7 @@ import (
 var asks = []benchCase{
 	{"cancels", cancels},
 	{"retry", retrying},
+	{"retry-dlq", retryingDLQ},
 	{"ids", ids},
 	{"ids-pending", pendingIDs},
 	{"audit", audit},

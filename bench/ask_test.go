@@ -13,6 +13,7 @@ func TestAskCases(t *testing.T) {
 	}{
 		"cancels":     {"3,000 records: each cancelled once, none delivered", []string{"cancels_per_s", "written_per_s"}},
 		"retry":       {"each delivered 3 times", []string{"failures_per_s", "kept_up", "p50_ms", "p99_ms"}},
+		"retry-dlq":   {"each delivered 3 times", []string{"failures_per_s", "kept_up", "p50_ms", "p99_ms"}},
 		"ids":         {"3,000 records: each delivered once", []string{"ratio", "records_per_s", "without_per_s"}},
 		"ids-pending": {"3,000 are pending", []string{"peak_mib", "restarted_mib", "of_budget"}},
 		"audit":       {"3,000 records: each delivered once", []string{"ratio", "records_per_s", "without_per_s"}},

@@ -98,6 +98,7 @@ var goals = map[string]goal{
 	"idle":         {text: "CPU ≤ 1 %; ≤ 12 requests a record", limits: []limit{atMost("cpu_percent", 1), atMost("requests_per_record", 12)}},
 	"cancels":      {text: "≥ 100,000/s", limits: []limit{atLeast("cancels_per_s", 100_000)}},
 	"retry":        {text: "≥ 0.98 of the failures meant", limits: []limit{atLeast("kept_up", 0.98)}},
+	"retry-dlq":    {text: "≥ 0.98 of the failures meant", limits: []limit{atLeast("kept_up", 0.98)}},
 	"ids":          {text: "≤ 1.3 times as long", limits: []limit{atMost("ratio", 1.3)}},
 	"ids-pending":  {text: "≤ twice the budget", limits: []limit{atMost("of_budget", 2)}},
 	"audit":        {text: "≤ 1.67 times as long", limits: []limit{atMost("ratio", 1.67)}},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,18 +25,35 @@ const retryAttempts = 3
 
 // retrying measures a retry route before a consumer that fails everything: each record fails once, and at each of its attempts, and is parked.
 func retrying(ctx context.Context, r *runner) (results []Result, err error) {
-	s, err := r.newStage(ctx, "retry", 1, r.o.Partitions)
+	return retryingAs(ctx, r, "retry", "")
+}
+
+// retryingDLQ is the same where failures are written as the dead letter queue of a sink of Kafka Connect is: with headers that say why, and a timestamp of the
+// original, so that each is written once more; and what is parked has a topic of its own.
+func retryingDLQ(ctx context.Context, r *runner) (results []Result, err error) {
+	return retryingAs(ctx, r, "retry-dlq", strings.Repeat("at org.example. ", 4096/16))
+}
+
+func retryingAs(ctx context.Context, r *runner, name, stackTrace string) (results []Result, err error) {
+	s, err := r.newStage(ctx, name, 1, r.o.Partitions)
 	if err != nil {
 		return nil, err
 	}
-	byBroker := "LogAppendTime"
-	if _, err := r.adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "message.timestamp.type", Value: &byBroker}}, s.delays...); err != nil {
+	kind, said, parking := "LogAppendTime", "", ""
+	if stackTrace != "" {
+		kind, said = "CreateTime", "with 4 kB of headers that say why and a timestamp of a day ago, "
+		parking = s.name + ".parked"
+		if err := r.newTopic(ctx, parking, r.o.Partitions); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := r.adm.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "message.timestamp.type", Value: &kind}}, s.delays...); err != nil {
 		return nil, fmt.Errorf("configure %s: %w", s.delays[0], err)
 	}
-	f := &failing{s: s, into: s.delays[0], warm: time.Duration(retryAttempts+1)*r.o.pause + r.o.For/4}
+	f := &failing{s: s, into: s.delays[0], stackTrace: stackTrace, warm: time.Duration(retryAttempts+1)*r.o.pause + r.o.For/4}
 	backoff := topics.Backoff{Initial: r.o.pause, Factor: 1, Max: r.o.pause}
 	checked, err := f.play(ctx, func(c *processor.Config) {
-		c.Routes[0].Retry = &topics.Retrying{Backoff: backoff, MaxAttempts: retryAttempts}
+		c.Routes[0].Retry = &topics.Retrying{Backoff: backoff, MaxAttempts: retryAttempts, Parking: parking, Strip: topics.ErrorHeaders}
 	})
 	if err != nil {
 		return nil, err
@@ -48,11 +66,11 @@ func retrying(ctx context.Context, r *runner) (results []Result, err error) {
 	figures["failures_per_s"] = f.rose / r.o.For.Seconds()
 	figures["kept_up"] = figures["failures_per_s"] / float64(r.o.Rate)
 	return []Result{{
-		Case: "retry",
-		What: fmt.Sprintf("A retry route with a backoff of %v, %d attempts and message.timestamp.type LogAppendTime, in %d partitions, and a consumer that fails to process whatever it gets: %s new records of 100 B a second fail, "+
+		Case: name,
+		What: fmt.Sprintf("A retry route with a backoff of %v, %d attempts and message.timestamp.type %s, in %d partitions, and a consumer that fails to process whatever it gets, and writes it %sto the route: %s new records of 100 B a second fail, "+
 			"and come back %d times each before they are parked, %s failures a second in all if the route keeps up. How many failures are written in %v after a warm-up, and when the poll of the consumer, in the same process, returns a record, less "+
 			"its due time, over every record of that time. exactly_once, defaults otherwise.",
-			r.o.pause, retryAttempts, r.o.Partitions, thousands(int64(r.o.Rate/(retryAttempts+1))), retryAttempts, thousands(int64(r.o.Rate)), r.o.For),
+			r.o.pause, retryAttempts, kind, r.o.Partitions, said, thousands(int64(r.o.Rate/(retryAttempts+1))), retryAttempts, thousands(int64(r.o.Rate)), r.o.For),
 		Measured: fmt.Sprintf("%s failures/s, %.2f of those meant; %s", thousands(int64(math.Round(figures["failures_per_s"]))), figures["kept_up"], late),
 		Figures:  figures, Checked: checked,
 	}}, nil
@@ -60,14 +78,16 @@ func retrying(ctx context.Context, r *runner) (results []Result, err error) {
 
 // failing is a consumer that fails, and writes what it gets to a retry topic.
 type failing struct {
-	s    *stage
-	into string
-	warm time.Duration
-	cl   *kgo.Client
+	s          *stage
+	into       string
+	stackTrace string // a header of what it writes; "": it writes what it gets
+	warm       time.Duration
+	cl         *kgo.Client
 
 	from, until time.Time // of the measurement
 	failures    atomic.Int64
-	rose        float64 // by how much, in the measurement
+	rose        float64      // by how much, in the measurement
+	largest     atomic.Int64 // size of what has come back
 	broken      atomic.Pointer[error]
 
 	mu   sync.Mutex
@@ -91,13 +111,17 @@ func (f *failing) play(ctx context.Context, change func(*processor.Config)) (che
 	}
 	b := route.Retry.Backoff
 	report, err := f.s.report(ctx, func(c *check.Config) {
-		c.Routes[0].Retry = &check.Retry{Initial: b.Initial, Max: b.Max, Factor: b.Factor, Jitter: b.Jitter, MaxAttempts: int64(route.Retry.MaxAttempts)}
+		c.Routes[0].Retry = &check.Retry{Initial: b.Initial, Max: b.Max, Factor: b.Factor, Jitter: b.Jitter, MaxAttempts: int64(route.Retry.MaxAttempts),
+			Parking: route.Retry.Parking, Strip: route.Retry.Strip}
 	})
 	if err != nil {
 		return "", err
 	}
 	if all := int64(n); report.Parked != all || report.DeadLettered != all || report.Delivered != retryAttempts*all {
 		return "", fmt.Errorf("of %d records, which fail %d times, %d were delivered and %d parked; %d were dead-lettered in all", n, retryAttempts+1, report.Delivered, report.Parked, report.DeadLettered)
+	}
+	if largest := f.largest.Load(); largest > 1000 {
+		return "", fmt.Errorf("a record of 100 B has come back with %d", largest)
 	}
 	r.progress("retry: all %s were parked", thousands(int64(n)))
 	return fmt.Sprintf("%s records: each delivered %d times, none early, altered or out of order, with the number of its attempt, and then parked", thousands(int64(n)), retryAttempts), nil
@@ -159,6 +183,14 @@ func (f *failing) renew(ctx context.Context) (n int, err error) {
 // take fails to process a record.
 func (f *failing) take(ctx context.Context, rec *kgo.Record, now time.Time) {
 	again := &kgo.Record{Topic: f.into, Key: rec.Key, Value: rec.Value, Headers: slices.Clone(rec.Headers)}
+	if size := int64(topics.RecordSize(rec.Key, rec.Value, rec.Headers)); size > f.largest.Load() { // it alone writes there
+		f.largest.Store(size)
+	}
+	if f.stackTrace != "" {
+		again.Timestamp = now.AddDate(0, 0, -1)
+		again.Headers = append(again.Headers, kgo.RecordHeader{Key: "__connect.errors.topic", Value: []byte(rec.Topic)},
+			kgo.RecordHeader{Key: "__connect.errors.exception.stacktrace", Value: []byte(f.stackTrace)})
+	}
 	for _, h := range rec.Headers {
 		if h.Key != topics.HeaderDue {
 			continue

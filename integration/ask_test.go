@@ -24,7 +24,7 @@ import (
 // answersCancels has what comes in vain dead-lettered, so that the checker sees the outcome of each.
 func answersCancels(set setting) setting {
 	set.route = func(r *topics.Route) { r.CancelsAnswered = true }
-	set.check = func(c *check.Config) { c.Routes[0].CancelsAnswered = true }
+	set.check = func(c *check.Config) { c.Routes[0].CancelsAnswered, c.InTime = true, time.Minute }
 	return set
 }
 
@@ -205,7 +205,8 @@ func (a *asker) draw() *kgo.Record {
 }
 
 // A consumer that fails writes what it could not process to a retry topic, as Kafka Connect does: with headers that say why, behind those that
-// are there, and with the timestamp of the original. It gets it back by and by, not larger than it was, and what fails for ever is parked.
+// are there, and with the timestamp of the original. It gets it back by and by, not larger than it was, and what fails for ever is parked, once, in a topic of
+// its own, as it was written the last time.
 func TestRetryRoute(t *testing.T) {
 	for _, kind := range []string{"LogAppendTime", "CreateTime"} {
 		t.Run(kind, func(t *testing.T) {
@@ -213,9 +214,12 @@ func TestRetryRoute(t *testing.T) {
 			retrying := &topics.Retrying{
 				Backoff: topics.Backoff{Initial: 200 * time.Millisecond, Factor: 1.5, Max: time.Second}, MaxAttempts: 20, FromHeaders: true, Strip: topics.ErrorHeaders,
 			}
+			var parking string
 			s := newStage(t, shared(t), setting{delayConfig: map[string]string{"message.timestamp.type": kind}, route: func(r *topics.Route) {
-				r.Retry = retrying
+				parking = strings.TrimSuffix(r.DeadLetter, ".dead") + ".parked"
+				retrying.Parking, r.Retry = parking, retrying
 			}})
+			s.create(1, nil, parking)
 			p := s.start(s.replica())
 			s.awaitLive(p, 4)
 			f := &failing{stage: s, fails: map[string]int{"never": 0, "thrice": 3, "often": 20, "for ever": 1 << 30}, seen: map[string][]trip{}}
@@ -223,15 +227,13 @@ func TestRetryRoute(t *testing.T) {
 			for key := range f.fails {
 				f.write(s.targets[0], key, time.Now().Add(-time.Hour))
 			}
-			parked := f.await(s.route.DeadLetter)
+			parked := f.await(parking)
 			p.stop()
 			f.judge(retrying)
 			if string(parked.Key) != "for ever" || value(parked, "__delay.errors.code") != "attempts_exhausted" || value(parked, "delay-attempt") != "20" {
 				t.Errorf("parked is %s with %v", parked.Key, parked.Headers)
 			}
-			if value(parked, "__connect.errors.exception.message") != "attempt 20 of for ever" {
-				t.Errorf("parked says %q", value(parked, "__connect.errors.exception.message"))
-			}
+			f.compareParked(parked, s.visible(parking), s.visible(s.route.DeadLetter))
 		})
 	}
 }
@@ -301,7 +303,7 @@ func (f *failing) process(r *kgo.Record, from, to string) *kgo.Record {
 	again := &kgo.Record{Topic: to, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp.Add(-time.Hour), Headers: slices.Clone(r.Headers)}
 	for name, v := range map[string]string{
 		"__connect.errors.topic": from, "__connect.errors.exception.message": fmt.Sprintf("attempt %s of %s", cmp.Or(n.attempt, "0"), key),
-		"__connect.errors.exception.stacktrace": strings.Repeat("at org.example ", 250),
+		"__connect.errors.exception.stacktrace": strings.Repeat("at org.example. ", errorBytes/16),
 	} {
 		again.Headers = append(again.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
 	}
@@ -350,6 +352,26 @@ func (f *failing) await(topic string) *kgo.Record {
 	})
 	return first
 }
+
+// compareParked: what is parked has the errors of the last trip and of no other one, and nothing else is parked or dead-lettered.
+func (f *failing) compareParked(parked *kgo.Record, all, dead []*kgo.Record) {
+	f.t.Helper()
+	if value(parked, "__connect.errors.exception.message") != "attempt 20 of for ever" {
+		f.t.Errorf("parked says %q", value(parked, "__connect.errors.exception.message"))
+	}
+	stacks := 0
+	for _, h := range parked.Headers {
+		if h.Key == "__connect.errors.exception.stacktrace" {
+			stacks++
+		}
+	}
+	if size := topics.RecordSize(parked.Key, parked.Value, parked.Headers); stacks != 1 || size < errorBytes || size > errorBytes+1000 || len(all) != 1 || len(dead) > 0 {
+		f.t.Errorf("parked are %d records, the first of %d bytes with %d stack traces; %d others are dead-lettered", len(all), size, stacks, len(dead))
+	}
+}
+
+// errorBytes is what a stack trace takes of those that Kafka Connect writes, about.
+const errorBytes = 4000
 
 // judge looks at the trips: each has its number and comes no sooner than the backoff says, and none is larger than the first.
 func (f *failing) judge(as *topics.Retrying) {

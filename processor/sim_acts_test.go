@@ -108,6 +108,8 @@ func (r *runner) actOnBrokers(s step) (done, handled bool) {
 		r.mend = append(r.mend, func() { r.configure(is.topic, is.key, is.usual) })
 	case opPartitions:
 		return r.addPartition("orders"), true
+	case opWiden:
+		return r.widen(), true
 	case opPoison:
 		h := r.refusing("poison", poisons[s.N])
 		r.after(s.For, func() { h.Remove() })

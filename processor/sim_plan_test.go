@@ -105,13 +105,14 @@ const (
 	opRefuseOne                // the same, and the checkpoints of one partition are refused For, or once
 	opSlow                     // answers to a process are slow For
 	opBurst                    // some hundred requests of one partition are due at one instant in For, most of them of one target
+	opWiden                    // the delay topic has one partition more
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
 	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions",
 	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints", "refuse carriers",
-	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition", "slow answers", "burst"}
+	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition", "slow answers", "burst", "widen the delay topic"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,
@@ -213,7 +214,7 @@ func drawPlan(t *rapid.T) plan {
 
 // often is how much more often than the others an op is drawn.
 var often = map[op]int{opOverlap: 2, opRetain: 3, opSend: 6, opTransact: 2, opKill: 2, opFreeze: 3, opHold: 4, opCutBefore: 2, opCutAfter: 4,
-	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 6, opBurst: 4}
+	opKillBefore: 5, opKillAfter: 5, opFreezeBefore: 5, opFreezeAfter: 3, opFault: 5, opFull: 3, opRefuseOne: 6, opBurst: 4, opWiden: 3}
 
 var weighted = func() (w []op) {
 	for o := range ops {

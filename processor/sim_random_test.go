@@ -113,7 +113,7 @@ func simulate(t testingT, p plan, did *tally) {
 	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), audit: p.audited(),
 		again: p.Again, jitter: p.Jitter, expires: p.Expires, duplicates: p.Duplicates, keyed: p.Keyed, remember: p.remember(),
 		prefix: p.Prefix, tools: p.Tools, timestamp: p.Timestamp, target: p.Target,
-		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), small: p.small(), tune: func(c *Config) {
+		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), widens: p.has(opWiden), small: p.small(), tune: func(c *Config) {
 			c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
 			trim := p.Trim > 0 && !p.Rival // which may come to the topic at any time
 			c.TrimInterval = p.Trim        // 0: the default

@@ -114,8 +114,11 @@ func (r *runner) heal() {
 		do()
 	}
 	remembers := 200 * time.Millisecond // the checker's client remembers for some tens what was answered
-	if r.cfg.grows {
+	if r.cfg.grows || r.cfg.widens {
 		remembers = 1200 * time.Millisecond // and of topics as long as it does without new metadata
+	}
+	if r.acts[opWiden] > 0 {
+		remembers = learnsOfPartitions
 	}
 	time.Sleep(remembers)
 	r.reap()

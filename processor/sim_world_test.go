@@ -86,6 +86,7 @@ type worldConfig struct {
 	skew       time.Duration
 	retries    int                // how often a record may be put off; defaults to what takes a quarter of an hour with growing pauses
 	late       time.Duration      // how late a record may be while nothing is broken; defaults to 30 ms and some latencies
+	inTime     time.Duration      // how long a cancel may have been in the partition of what it names, in vain; defaults to what no trouble lasts for
 	versions   *kversion.Versions // what the brokers speak; defaults to the newest
 	duplicates topics.OnDuplicate // what becomes of a request whose id is pending
 	keyed      bool               // the key is the id
@@ -100,6 +101,7 @@ type worldConfig struct {
 	fixed      bool          // there is a fixed-delay route besides
 	refuses    bool          // orders may refuse records for what they are
 	grows      bool          // orders is given partitions meanwhile
+	widens     bool          // the delay topic is
 	more       []string      // more targets, of one partition
 	flush      bool          // what the store was told is on the disk when a process is killed; else it may not be
 	audit      bool          // what becomes of requests is told, and compared with what became of them
@@ -154,7 +156,7 @@ func newWorld(t testingT, cfg worldConfig) *world {
 	countJoining(c)
 	loseUnreplicated(c)
 	w.outside = []kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.Dialer(newLink(w, outsideLink, cfg.seed).dial), kgo.MetadataMinAge(10 * time.Millisecond)}
-	if cfg.grows {
+	if cfg.grows || cfg.widens {
 		w.outside = slices.Clip(append(w.outside, kgo.MetadataMaxAge(time.Second))) // the checker reads new partitions soon
 	}
 	if w.client, err = kgo.NewClient(append(w.outside, kgo.RecordPartitioner(kgo.ManualPartitioner()))...); err != nil {
@@ -223,6 +225,7 @@ func (w *world) expectations() check.Config {
 		Late:         cmp.Or(w.cfg.late, 30*time.Millisecond+20*w.latency),
 		Covered:      2*time.Second + 10*w.latency, // a turn, and a commit behind it
 		Retries:      cmp.Or(w.cfg.retries, 25),
+		InTime:       cmp.Or(w.cfg.inTime, time.Minute),
 	}
 	if w.cfg.audit {
 		c.Covered += 20 * w.latency // a turn of two stages, each of which has to reach its brokers first

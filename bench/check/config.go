@@ -30,6 +30,9 @@ type Config struct {
 	// that calls Checkpoint; and what a checkpoint has covered for as long must not arrive again, whatever AllowDoubles says. Zero is no
 	// bound.
 	Covered time.Duration
+	// InTime is how long before a request is delivered a cancel or a replacement of it may have been in its partition, in vain; what comes from another
+	// partition is not judged so. It takes a caller that says when requests were seen (Observe). Zero is no bound.
+	InTime time.Duration
 	// Keep is how many faults of each kind are kept in full. Defaults to 10.
 	Keep int
 	// Inherits says that the group may have begun when another one had cancelled requests across partitions: what that has passed on may count for

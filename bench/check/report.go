@@ -86,6 +86,7 @@ func (c *Checker) Report() *Report {
 	end.judgeContents()
 	end.judgeNamings()
 	end.judgeIDs()
+	end.judgePromptness()
 	return &Report{Counts: end.Counts(), Found: end.found, Lateness: c.lateness, ByTarget: c.byTarget, Untellable: end.untold, ByCode: maps.Clone(c.byCode)}
 }
 

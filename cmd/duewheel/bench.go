@@ -123,7 +123,7 @@ runs in this process, but for ids-pending: there it is the memory of a process o
 own that is measured, while very many records with ids are pending.
 
 It makes topics and groups of its own, whose names begin with duewheel-bench-, has every
-record checked, and deletes them, also on Ctrl-C. All cases together take some five
+record checked, and deletes them, also on Ctrl-C. All cases together take some six
 minutes.
 
 The cases are ` + strings.Join(bench.AskCases(), ", ") + `.
@@ -141,8 +141,8 @@ should be; a goal that is missed is only said.`,
 	p.StringSliceVar(&o.Cases, "case", nil, "`cases` to run; may be repeated (default all)")
 	p.IntVar(&o.Records, "records", 500_000, "records of the cases cancels, ids and audit")
 	p.IntVar(&o.Pending, "pending", 1_000_000, "records of the case ids-pending")
-	p.IntVar(&o.Rate, "rate", 10_000, "failures a second of the case retry")
-	lengthFlag(p, &o.For, "for", 0, "how long the case retry is measured (default 20s)")
+	p.IntVar(&o.Rate, "rate", 10_000, "failures a second of the cases retry and retry-dlq")
+	lengthFlag(p, &o.For, "for", 0, "how long the cases retry and retry-dlq are measured (default 20s)")
 	oneProcess(p, &o, &asJSON)
 	return cmd
 }

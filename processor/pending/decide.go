@@ -274,7 +274,7 @@ func (k *decision) withhold(key state.Key, what sought) (r release, taken bool, 
 	if at, near := k.near.take(key); near {
 		run := k.window.near.get(at)
 		if !what.means(run) {
-			k.near.putBack(key, at)
+			k.near.keep(key, at)
 			return r, false, nil
 		}
 		r = what.withhold(&k.window, key, run)

@@ -1,6 +1,7 @@
 package pending
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -38,7 +39,8 @@ type owner struct {
 	atLeastOnce bool
 	audit       bool
 	soon        int64
-	most        int // of what a store is to forget one by one
+	most        int   // of what a store is to forget one by one
+	seen        int64 // when the log was seen to reach as far as it does; 0: as tests begin
 }
 
 func testOwner(t testing.TB) *owner {
@@ -79,7 +81,7 @@ func (l *owner) assign(c state.Checkpoint, start, end, high int64) (*Partition, 
 	}
 	c.TopicID = [4]byte(testID.TopicID[:4])
 	c.Parsers = WithParser(c, l.route.Spec(), high)
-	p, err := New(l.env(), c, Sighting{End: high, At: testNow})
+	p, err := New(l.env(), c, Sighting{End: high, At: cmp.Or(l.seen, testNow)})
 	if err != nil {
 		return nil, err
 	}

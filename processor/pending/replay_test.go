@@ -20,7 +20,7 @@ import (
 func TestReplayIsDeterministic(t *testing.T) {
 	below := 0
 	for seed := range uint64(400) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { below += replays(t, rand.New(rand.NewPCG(seed, 2))) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { below += replaysOf(t, rand.New(rand.NewPCG(seed, 2)), nil).below })
 	}
 	if below == 0 {
 		t.Error("no store that resumes below L was of use")
@@ -39,10 +39,13 @@ type replaying struct {
 	disk   image // what is left of the store after a crash
 	spared int   // how many records the store spared at the last restart
 	below  int   // how often that has resumed below L, and was of use
+
+	seen map[string]int // every kind of configuration and of record is drawn, and counted here; nil: those alone that say when they are due
+	keys []state.Key    // what was pending last
 }
 
-func replays(t *testing.T, rng *rand.Rand) (below int) {
-	r := &replaying{T: t, Rand: rng, l: testOwner(t), now: testNow}
+func replaysOf(t *testing.T, rng *rand.Rand, seen map[string]int) *replaying {
+	r := &replaying{T: t, Rand: rng, l: testOwner(t), now: testNow, seen: seen}
 	r.l.room.Window, r.l.room.Most = 2000, 2000
 	r.configure()
 	r.p = r.l.live(t)
@@ -60,15 +63,13 @@ func replays(t *testing.T, rng *rand.Rand) (below int) {
 		if r.IntN(3) > 0 {
 			r.configure() // what was accepted stays what it was
 		}
-		others := map[string]*owner{"without the store": {route: r.l.route, room: r.l.room}, "with the store": r.l}
+		others := map[string]*owner{"without the store": {route: r.l.route, room: r.l.room, seen: r.now}, "with the store": r.l}
 		if r.IntN(2) == 0 {
-			must(t, r.p.Flush())
+			r.flush()
 		}
 		for _, how := range []string{"without the store", "with the store"} {
 			p := r.restart(others[how], c)
-			if got := r.pending(p); got != want {
-				t.Fatalf("%s, after %d records: pending is\n%s\nand was\n%s", how, len(r.log), got, want)
-			}
+			r.same(p, want, how)
 			r.p = p
 		}
 		if r.l.store == nil {
@@ -76,7 +77,25 @@ func replays(t *testing.T, rng *rand.Rand) (below int) {
 		}
 		r.lag(c)
 	}
-	return r.below
+	return r
+}
+
+// same fails unless what was pending is so in a partition that was made anew.
+func (r *replaying) same(p *Partition, want waiting, how string) {
+	got := r.pending(p)
+	if got.ordered != want.ordered {
+		r.note("a queue and keys, one after the other")
+	}
+	if !got.same(want) {
+		r.Fatalf("%s, after %d records: pending is\n%v\nand was\n%v\n%+v, store %+v", how, len(r.log), got.keys, want.keys, p.committed, r.disk.pos)
+	}
+}
+
+// flush has the store written, if there is one.
+func (r *replaying) flush() {
+	if r.p.HasStore() {
+		must(r.T, r.p.Flush())
+	}
 }
 
 // lag has what the store holds survive a crash, or has a crash leave what has survived the last one.
@@ -88,16 +107,14 @@ func (r *replaying) lag(c state.Checkpoint) {
 		must(r.T, store.Drop())
 		must(r.T, r.disk.writeTo(store))
 		p := r.restart(r.l, c)
-		if got := r.pending(p); got != want {
-			r.Fatalf("with a store that lags, after %d records: pending is\n%s\nand was\n%s\n%+v, store %+v", len(r.log), got, want, c, r.disk.pos)
-		}
+		r.same(p, want, "with a store that lags")
 		if r.disk.pos.Resume < c.LowWater && r.spared > 0 {
 			r.below++
 		}
 		r.p = p
 		return
 	}
-	if r.IntN(2) == 0 {
+	if r.IntN(2) == 0 && !r.p.Ordered() {
 		must(r.T, r.p.Flush())
 		var err error
 		r.disk, err = imageOf(r.p.store)
@@ -107,6 +124,10 @@ func (r *replaying) lag(c state.Checkpoint) {
 
 func (r *replaying) configure() {
 	route := testRoute(r.IntN(2) == 0)
+	if r.otherKind(&route) {
+		r.l.route = mustRoute(route)
+		return
+	}
 	route.OnDuplicate, route.Keyed, route.Jitter = topics.OnDuplicate(r.IntN(3)), r.IntN(4) == 0, time.Duration(r.IntN(2))*time.Second
 	if route.OnDuplicate != topics.DuplicateReplaces && r.IntN(2) == 0 {
 		route.Remember = time.Duration(1+r.IntN(4)) * 1300 * time.Millisecond
@@ -135,6 +156,9 @@ func (r *replaying) request() *kgo.Record {
 	}
 	if r.IntN(4) == 0 {
 		r.otherwise(rec)
+	}
+	if r.otherRequest(rec) {
+		return rec
 	}
 	defer r.prefixed(rec)
 	switch r.IntN(12) {
@@ -187,6 +211,7 @@ func (r *replaying) accept() {
 		_, err := r.p.Accept(r.log[r.p.position], r.now)
 		must(r.T, err)
 	}
+	r.p.Sight(Sighting{End: int64(len(r.log)), At: r.now})
 	must(r.T, r.p.Sync())
 	must(r.T, r.p.Load(r.now, r.l.room))
 	must(r.T, Check(r.p))
@@ -194,7 +219,7 @@ func (r *replaying) accept() {
 
 // deliver has all happen that is due, with the resolve records that go along, and commits. Some of what is pending is carried first.
 func (r *replaying) deliver() {
-	if r.IntN(2) == 0 {
+	if r.IntN(2) == 0 && !r.p.Ordered() {
 		r.carry()
 	}
 	for {
@@ -218,7 +243,13 @@ func (r *replaying) deliver() {
 func (r *replaying) resolve(pt *Part) {
 	for i := range pt.Items {
 		it := &pt.Items[i]
-		it.Dead = it.Leaves() && r.IntN(4) == 0
+		if again := r.triedAgain(it); again != nil {
+			r.append(again)
+			pt.To.Appended = true
+		} else {
+			expired := r.expired(it)
+			it.Dead = it.Leaves() && (r.IntN(4) == 0 || expired)
+		}
 		rec := &kgo.Record{Timestamp: time.UnixMilli(r.now)}
 		switch {
 		case it.Resolve, it.Dead:
@@ -254,24 +285,55 @@ func (r *replaying) goLive(p *Partition, room Room) {
 	must(r.T, Check(p))
 }
 
-// pending are the keys of what is pending.
-func (r *replaying) pending(p *Partition) string {
-	var all []state.Key
+// waiting are the keys of what is not resolved. In a queue, due times decide nothing but when the head goes, and a replay may find other ones.
+type waiting struct {
+	ordered bool
+	keys    []state.Key
+}
+
+func (w waiting) same(as waiting) bool {
+	if w.ordered || as.ordered {
+		return slices.Equal(w.offsets(), as.offsets())
+	}
+	return slices.Equal(w.keys, as.keys)
+}
+
+func (w waiting) offsets() (all []int64) {
+	for _, k := range w.keys {
+		all = append(all, k.Seq)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// pending is what a partition has that is not resolved.
+func (r *replaying) pending(p *Partition) waiting {
+	w := waiting{ordered: p.Ordered()}
+	late := &p.late
+	if q, is := p.order.(*queue); is {
+		late = &q.fifo
+	}
+	for h := range late.all() {
+		if h.by == 0 && h.effect == EffectNone {
+			w.keys = append(w.keys, state.Key{Due: h.key.Due, Seq: h.offset})
+		}
+	}
 	var near []wheel.Entry
 	p.wheel.TakeFrom(p.wheel.Now(), func(e wheel.Entry) { near = append(near, e) })
 	for _, e := range near {
-		all = append(all, state.Key{Due: int64(e.Due), Seq: e.Seq})
+		w.keys = append(w.keys, state.Key{Due: int64(e.Due), Seq: e.Seq})
 		p.wheel.Add(e.Due, e.Seq, e.Ref)
 	}
 	if p.store != nil {
 		must(r.T, p.Sync())
 		must(r.T, p.store.Scan(later(p.horizon, p.judge), func(k state.Key, _ []byte) bool {
 			if _, is := p.gone[k]; !is {
-				all = append(all, k)
+				w.keys = append(w.keys, k)
 			}
 			return true
 		}))
 	}
-	slices.SortFunc(all, state.Key.Compare)
-	return fmt.Sprint(all)
+	slices.SortFunc(w.keys, state.Key.Compare)
+	r.keys = w.keys
+	return w
 }

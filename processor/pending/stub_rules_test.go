@@ -109,6 +109,28 @@ func TestWrongHandleEndsNoMemory(t *testing.T) {
 	})
 }
 
+// A handle names a due time at which nothing was, and the memory of an id that was delivered then would end when the record is due: that stays where it is, to be
+// found by what comes with it.
+func TestWrongHandleBesideARightOne(t *testing.T) {
+	l := remembering(t, 3*time.Second)
+	p := l.live(t)
+	log := []*kgo.Record{withID(req(0, ms(8000), "orders"), "a"), req(1, ms(5000), "orders")}
+	l.read(t, p, testNow, log...)
+	must(t, p.Load(ms(5000), l.room))
+	l.happened(p.Take(ms(5000), nil, 100, anyBytes))
+	for _, due := range []int64{5000, 8000} {
+		log = append(log, cancelling(int64(len(log)), handleOf(0, ms(due))))
+		l.read(t, p, ms(5000), log[len(log)-1])
+	}
+	must(t, p.Load(ms(5000), l.room))
+	pt := p.Take(ms(5000), nil, 100, anyBytes)
+	equal(t, "the wrong one", pt.Items[0].Effect, EffectTooLate)
+	equal(t, "the right one", pt.Items[1].Effect, EffectCancelled)
+	l.happened(pt)
+	equal(t, "pending", p.Pending(), 0)
+	equal(t, "pending after a restart", l.crashed(t, p.committed, log...).Pending(), 0)
+}
+
 // The resolve record of what a turn has dead-lettered may be read before the lane knows that the turn has happened.
 func TestDeadLetteredIsForgottenOnce(t *testing.T) {
 	for _, stored := range []bool{true, false} {

@@ -1,0 +1,99 @@
+package check
+
+import (
+	"slices"
+	"time"
+)
+
+// A cancel or a replacement counts if it is read before the turn of what it names begins, and what lies in one partition is read in order: so one that was
+// there long before its request was delivered, in the same partition, has to have counted. How long that is the test says (Config.InTime).
+
+// promptness is when requests were delivered, and those were written that may have taken them away; nothing without Config.InTime.
+type promptness struct {
+	delivered map[Source]int64 // ms, at the latest
+	there     map[Source]int64 // ms: from then on at the latest it was in the log
+}
+
+// noteThere takes in when a consumer saw a cancel or a replacement.
+func (c *Checker) noteThere(name Source, seen time.Time) {
+	if c.config.InTime == 0 || seen.IsZero() {
+		return
+	}
+	_, cancels := c.ids.cancels[name]
+	if cancels || c.namings.namers[name] != nil {
+		if _, again := c.prompt.there[name]; !again {
+			c.prompt.there[name] = seen.UnixMilli()
+		}
+	}
+}
+
+// noteDelivered takes in when a request was delivered, by its processor's clock, and when a consumer saw that.
+func (c *Checker) noteDelivered(name Source, m moment) {
+	if c.config.InTime == 0 || m.seen.IsZero() && m.written == untimed {
+		return
+	}
+	at := m.written
+	if !m.seen.IsZero() && (at == untimed || m.seen.UnixMilli() < at) {
+		at = m.seen.UnixMilli()
+	}
+	if was, again := c.prompt.delivered[name]; !again || at < was {
+		c.prompt.delivered[name] = at
+	}
+}
+
+// wasInTime tells for how long something had been in the partition of a request when that was delivered, if that is longer than it may take to count. What
+// was tried again had its turn before.
+func (e *ending) wasInTime(of Source, by Source) (time.Duration, bool) {
+	sent, delivered := e.prompt.delivered[of]
+	there, seen := e.prompt.there[by]
+	if !delivered || !seen || by.Partition != of.Partition || by.Topic != of.Topic || by.Offset < of.Offset {
+		return 0, false
+	}
+	src := e.source(of.Topic, of.Partition)
+	if _, tried := src.retries[of.Offset]; tried || src.peek(of.Offset).is(retried) {
+		return 0, false
+	}
+	took := time.Duration(sent-there) * time.Millisecond
+	return took, took > e.config.InTime
+}
+
+// judgePromptness: what has come in time, and says that it has not.
+func (e *ending) judgePromptness() {
+	if e.config.InTime == 0 {
+		return
+	}
+	for _, n := range e.namings.named {
+		for _, by := range n.by {
+			if took, is := e.wasInTime(n.Source, by.name); is && n.requested && n.arrived && (by.in == inVain || !by.replaces && by.in == unseen) {
+				e.unheeded(n.Source, by.name, took)
+				break
+			}
+		}
+	}
+	for _, g := range e.ids.by {
+		for _, offset := range g.members {
+			e.judgeHeeded(g, offset)
+		}
+	}
+}
+
+// judgeHeeded: a cancel of an id takes away all that had it before, in its own partition.
+func (e *ending) judgeHeeded(g *sharers, offset int64) {
+	if slices.Contains(g.duplicates, offset) {
+		return
+	}
+	for _, by := range g.takers {
+		name := g.name(by)
+		if _, cancels := e.ids.cancels[name]; !cancels || e.ids.came[name] {
+			continue
+		}
+		if took, is := e.wasInTime(g.name(offset), name); is {
+			e.unheeded(g.name(offset), name, took)
+			return
+		}
+	}
+}
+
+func (e *ending) unheeded(of, by Source, took time.Duration) {
+	e.fault(BadDelivered, of, nil, "was delivered, and %v, which takes it away, had been in its partition for %v", by, took.Round(time.Millisecond))
+}
