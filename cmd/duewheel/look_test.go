@@ -431,49 +431,6 @@ func TestLookBehindATransaction(t *testing.T) {
 	}
 }
 
-// What takes the place of a record that was carried asks for what that was written with, and names it by its own handle.
-func TestRescheduleWhatWasCarried(t *testing.T) {
-	c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
-	s := &lookStory{T: t, c: c, addr: addr}
-	arg := func(key, value string) datadriven.CmdArg { return datadriven.CmdArg{Key: key, Vals: []string{value}} }
-	due := max(time.Since(lookNow), 0).Round(time.Second) + 24*time.Hour // from lookNow on, and ahead of today
-	s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{arg("due", due.String()), arg("delay-target-topic", "orders"), arg("trace", "17")}})
-	s.copy(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{arg("of", "0"), arg("due", due.String())}})
-	s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{arg("o", "2"), arg("l", "1")}})
-	s.do(&datadriven.TestData{Cmd: "cut", CmdArgs: []datadriven.CmdArg{arg("to", "1")}})
-	handle := topics.Handle{Due: lookNow.Add(due).UnixMilli()}.String()
-	out, err := command(t, "", "deliver-now", "-b", addr, "-g", "g", "-t", "delays", handle)
-	if err != nil || !strings.Contains(out, "takes the place of "+handle) {
-		t.Fatalf("printed %q, %v", out, err)
-	}
-	r := fetch(t, addr, "delays", 2)[1]
-	h := headers(r)
-	if string(r.Value) != "v" || h["trace"] != "17" || h["delay-target-topic"] != "orders" || h["delay-replace"] != handle || h["delay-seq"] != "" || h["delay-from"] != "" || len(h) != 4 {
-		t.Errorf("it is %q with %v", r.Value, h)
-	}
-}
-
-// What is due before now by the jitter of its route may have expired by that: such a record is not written, whatever its place would add.
-func TestDeliverNowWhereJitterOutlastsExpiry(t *testing.T) {
-	for i, c := range []struct {
-		route, says string
-	}{
-		{"jitter: 1m, expire_after: 59s", "`duewheel reschedule --for 0s` has it delivered within 1m0s"},
-		{"jitter: 1m, expire_after: 1m", ""},
-		{"expire_after: 59s", ""},
-	} {
-		cl, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
-		s := &lookStory{T: t, c: cl, addr: addr}
-		due := max(time.Since(lookNow), 0).Round(time.Second) + 24*time.Hour
-		s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{due.String()}}}})
-		config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, target: orders, "+c.route+"}\n")
-		_, err := command(t, "", "deliver-now", "-c", config, topics.Handle{Due: lookNow.Add(due).UnixMilli()}.String())
-		if written := lengthOf(t, addr, "delays") - 1; (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) || (written == 0) != (err != nil) {
-			t.Errorf("case %d: %d written, %v", i, written, err)
-		}
-	}
-}
-
 // Rows of a table are cut at the right edge of a terminal, and are whole elsewhere.
 func TestCutter(t *testing.T) {
 	var b strings.Builder
