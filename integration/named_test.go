@@ -21,7 +21,7 @@ func TestWhatRoutesSay(t *testing.T) {
 		name   string
 		route  func(*topics.Route)
 		check  func(*check.Route)
-		before func(*sayer) // asks, before the first replica begins
+		before func(*sayer) // asks, before the first replica begins; what it leaves in between asks when that has ended
 		after  func(*sayer) // asks, when all of that has come
 		came   []string     // the values of what is delivered, in any order
 		dead   []string     // codes of dead letters, and their values
@@ -79,6 +79,25 @@ func TestWhatRoutesSay(t *testing.T) {
 			},
 			func(s *sayer) { s.ask("by its route again", s.past.Add(-time.Hour)) },
 			[]string{"just so", "later"}, []string{"expired by its header", "expired by its route", "expired by its route again"}, nil},
+		{"while no replica runs", func(*topics.Route) {}, func(*check.Route) {},
+			func(s *sayer) {
+				s.between = func() {
+					soon := time.Now().Add(time.Second)
+					one, two := s.ask("cancelled by its handle", soon), s.ask("replaced", soon)
+					s.ask("cancelled by its id", soon, "delay-id", "x")
+					s.ask("stays", soon)
+					s.ask("", time.Time{}, "delay-cancel", one)
+					s.ask("instead", s.past, "delay-replace", two)
+					s.ask("", time.Time{}, "delay-cancel", "x")
+					eventually(s.t, func() string { // all of it is overdue when a replica is back
+						if left := time.Until(soon); left > 0 {
+							return fmt.Sprintf("%v to be over", left)
+						}
+						return ""
+					})
+				}
+			},
+			func(s *sayer) {}, []string{"instead", "stays"}, nil, func(s *sayer) { s.did("cancelled", 2) }},
 		{"jitter", func(r *topics.Route) { r.Jitter = 2 * time.Second }, func(r *check.Route) { r.Jitter = 2 * time.Second },
 			func(s *sayer) {
 				for i := range 40 {
@@ -94,14 +113,17 @@ func TestWhatRoutesSay(t *testing.T) {
 			s.past, s.soon = time.Now().Add(-time.Minute), time.Now().Add(3*time.Second)
 			c.before(s)
 			s.rest()
+			if s.between != nil {
+				s.between()
+			}
 			s.p = s.start(s.replica(func(c *replicaConfig) { c.StateDir = filepath.Join(s.dir, "b") }))
 			s.arrive()
 			c.after(s)
 			s.arrive()
+			s.p.stop()
 			if c.judge != nil {
 				c.judge(s)
 			}
-			s.p.stop()
 			s.judge()
 			equalSets(t, "delivered", s.values(s.targets[0], ""), c.came)
 			equalSets(t, "dead-lettered", s.values(s.route.DeadLetter, "__delay.errors.code"), c.dead)
@@ -124,6 +146,7 @@ type sayer struct {
 	end        int64  // of what was asked for
 	replaced   string // the handle of what is delivered at once
 	p          *running
+	between    func()
 	first      map[string]int64 // what the first replica counted of what names others
 }
 
@@ -164,8 +187,8 @@ func (s *sayer) rest() {
 		}
 		return ""
 	})
-	s.first = p.Stats().Cancels
 	p.stop()
+	s.first = p.Stats().Cancels
 	if !time.Now().Before(s.soon) { // the same comes of it
 		s.t.Log("the first replica took until what is pending was due, so the next one has replayed nothing")
 	}

@@ -95,7 +95,7 @@ func New(config Config) (*Checker, error) {
 		byCode:   make(map[string]int64),
 	}
 	c.namings, c.ids, c.relays = newNamings(c), newIDs(c), relays{by: make(map[Source][]relay)}
-	c.prompt = promptness{c, make(map[Source]int64), make(map[Source]int64)}
+	c.prompt = newPromptness(config)
 	c.targets.index(others)
 	if !config.Until.IsZero() {
 		c.until = config.Until.UnixMilli()
@@ -161,7 +161,7 @@ func (c *Checker) Observe(r *kgo.Record, seen time.Time) {
 	switch {
 	case c.routes[r.Topic] != nil:
 		c.Requested(r)
-		c.prompt.noteThere(Source{r.Topic, r.Partition, r.Offset}, seen)
+		c.prompt.noteThere(c, Source{r.Topic, r.Partition, r.Offset}, seen)
 		c.awaitAccepted(c.source(r.Topic, r.Partition), r.Offset, seen)
 	case c.letters[r.Topic]:
 		c.DeadLettered(r)

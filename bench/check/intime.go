@@ -10,35 +10,37 @@ import (
 
 // promptness is when requests were delivered, and those were written that may have taken them away; nothing without Config.InTime.
 type promptness struct {
-	*Checker
+	asked     bool             // for that
 	delivered map[Source]int64 // ms, at the latest
 	there     map[Source]int64 // ms: from then on at the latest it was in the log
 }
 
-// noteThere takes in when a consumer saw a cancel or a replacement.
-func (c *promptness) noteThere(name Source, seen time.Time) {
-	if c.config.InTime == 0 || seen.IsZero() {
+func newPromptness(config Config) promptness {
+	return promptness{config.InTime > 0, make(map[Source]int64), make(map[Source]int64)}
+}
+
+// noteThere takes in when a consumer saw a record that may be a cancel or a replacement.
+func (p *promptness) noteThere(c *Checker, name Source, seen time.Time) {
+	if !p.asked || seen.IsZero() {
 		return
 	}
 	_, cancels := c.ids.cancels[name]
-	if cancels || c.namings.namers[name] != nil {
-		if _, again := c.there[name]; !again {
-			c.there[name] = seen.UnixMilli()
-		}
+	if _, again := p.there[name]; !again && (cancels || c.namings.namers[name] != nil) {
+		p.there[name] = seen.UnixMilli()
 	}
 }
 
 // noteDelivered takes in when a request was delivered, by its processor's clock, and when a consumer saw that.
-func (c *promptness) noteDelivered(name Source, m moment) {
-	if c.config.InTime == 0 || m.seen.IsZero() && m.written == untimed {
+func (p *promptness) noteDelivered(name Source, m moment) {
+	if !p.asked || m.seen.IsZero() && m.written == untimed {
 		return
 	}
 	at := m.written
 	if !m.seen.IsZero() && (at == untimed || m.seen.UnixMilli() < at) {
 		at = m.seen.UnixMilli()
 	}
-	if was, again := c.delivered[name]; !again || at < was {
-		c.delivered[name] = at
+	if was, again := p.delivered[name]; !again || at < was {
+		p.delivered[name] = at
 	}
 }
 
