@@ -97,7 +97,7 @@ func (p *Partition) Commit(pos Position) error {
 			}
 			p.trimmed, p.deleted = Key{}, Key{}
 		}
-		return errors.Join(p.sweep(b), open.write(b, p.slot.part), open.writeIDs(b), p.tally.write(b, p.slot.part, pos.Offset), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
+		return errors.Join(sweep(p, b), open.write(b, p.slot.part), open.writeIDs(b), p.tally.write(b, p.slot.part, pos.Offset), b.Set(positionKey(p.slot.part), appendPosition(nil, pos), nil))
 	}, func(s *slot) { s.position, s.used = pos, true })
 }
 

@@ -14,12 +14,12 @@ const spoolTag = 't'
 // handle drops it with its first batch.
 func (p *Partition) Spool(number uint64, value []byte) error {
 	return p.write("spool", func(b *pebble.Batch) error {
-		return errors.Join(p.sweep(b), b.Set(countsKey(p.slot.part, spoolTag, number), value, nil))
+		return errors.Join(sweep(p, b), b.Set(countsKey(p.slot.part, spoolTag, number), value, nil))
 	}, nil)
 }
 
 // sweep adds to the first batch of a handle that nothing is left of what earlier ones have laid aside.
-func (p *Partition) sweep(b *pebble.Batch) error {
+func sweep(p *Partition, b *pebble.Batch) error {
 	if p.swept {
 		return nil
 	}
