@@ -29,18 +29,19 @@ func (k *keyed) written(r *kgo.Record, _ int64) topics.Stamp { return topics.Sta
 
 func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
 	key, replay, who := state.Key{Due: req.Due, Seq: r.Offset}, r.Offset < k.accepted, identityOf(req)
+	judged := judgedAt(k.env, r, now)
 	if req.Replaces {
 		if !replay {
 			a.Target = req.Target
 			k.wheel.sees(req.Target)
-			k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, questionOf(r.Offset, req), who.at)
+			k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, judged)}, questionOf(r.Offset, req), who.at)
 			return a, nil
 		}
 		k.replay(r.Offset, req)
 	} else if req.ID != nil && k.mayDuplicate(r.Offset, req, replay) {
 		a.Target = req.Target
 		k.wheel.sees(req.Target)
-		k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, now)}, questionOf(r.Offset, req), who.at)
+		k.addQuestion(r, held{key: key, refusal: k.env.Route.Refuse(req, judged)}, questionOf(r.Offset, req), who.at)
 		return a, nil
 	}
 	switch late := !k.judge.Less(key); { // at or below W
@@ -48,13 +49,13 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 		return a, copying{k}.replayStub(key, r.Offset, r.Timestamp.UnixMilli(), who.id)
 	case late:
 		a.Late = !req.AtOnce
-		k.admitLate(r, req, key, now, who)
+		k.admitLate(r, req, key, judged, who)
 		return a, nil
 	}
 	// What was accepted below O may have been judged by another configuration: a replay never
 	// refuses (design rule 10).
 	if !replay {
-		if refusal := k.env.Route.Refuse(req, now); refusal != nil {
+		if refusal := k.env.Route.Refuse(req, judged); refusal != nil {
 			k.addLate(r, refused(refusal, key), who.at)
 			return a, nil
 		}
@@ -67,6 +68,15 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	h.keepID(k.near, who.id)
 	k.late.add(h)
 	return a, nil
+}
+
+// judgedAt is the time by which it is judged how far ahead a record asks to be due: when it was written, if its producer's clock is ahead by no more than
+// clocks may differ.
+func judgedAt(env *Env, r *kgo.Record, now int64) int64 {
+	if written := r.Timestamp.UnixMilli(); written <= now+env.Skew {
+		return max(now, written)
+	}
+	return now
 }
 
 // mayDuplicate reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
@@ -87,8 +97,8 @@ func (k *keyed) mayDuplicate(offset int64, req *topics.Request, replay bool) boo
 }
 
 // admitLate is admit for a request whose key the watermark has passed.
-func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, now int64, who identity) {
-	if refusal := k.env.Route.Refuse(req, now); refusal != nil {
+func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, judged int64, who identity) {
+	if refusal := k.env.Route.Refuse(req, judged); refusal != nil {
 		if s := (stubs{&k.window}); !s.isLeft(key, who.id) {
 			key = state.Key{}
 		}

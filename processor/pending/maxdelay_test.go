@@ -44,3 +44,25 @@ func TestWhatARouteDelaysIsNotTooFarAhead(t *testing.T) {
 		}
 	}
 }
+
+// How far ahead a record asks to be due counts from when it was written, by a clock that may be ahead by as much as clocks differ: delay-for of as much as
+// max_delay is not refused by chance.
+func TestTooFarAheadOfWhenItWasWritten(t *testing.T) {
+	for _, c := range []struct {
+		ahead   int64 // ms, the producer's clock
+		refused bool
+	}{{-5, false}, {0, false}, {5, false}, {1000, false}, {1001, true}} {
+		l := testOwner(t)
+		route := testRoute(false)
+		route.Target, route.MaxDelay = "orders", time.Hour
+		l.route = mustRoute(route)
+		p, err := l.assign(checkpointAt(0, 0, state.Key{}), 0, 1, 1)
+		must(t, err)
+		must(t, p.GoLive(l.room))
+		l.read(t, p, testNow, &kgo.Record{Timestamp: time.UnixMilli(testNow + c.ahead), Headers: []kgo.RecordHeader{{Key: topics.HeaderFor, Value: []byte("1h")}}})
+		pt := p.Take(testNow, nil, 10, anyBytes)
+		if refused := pt != nil && pt.Items[0].Refusal != nil && pt.Items[0].Refusal.Code == topics.CodeTooFarAhead; refused != c.refused {
+			t.Errorf("written %d ms ahead: refused is %v, want %v", c.ahead, refused, c.refused)
+		}
+	}
+}
