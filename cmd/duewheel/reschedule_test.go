@@ -1,144 +1,32 @@
 package main
 
 import (
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/cockroachdb/datadriven"
 
-	"github.com/duewheel/duewheel/processor/ahead"
-	"github.com/duewheel/duewheel/state"
 	"github.com/duewheel/duewheel/topics"
 )
 
-// What takes the place of a record asks for all that the record asked for, by whatever headers it did, and is delivered as the record would
-// have been.
-func TestReplacementsAskForTheSame(t *testing.T) {
-	until := time.Now().Add(time.Hour)
-	millis, seconds := strconv.FormatInt(until.UnixMilli(), 10), strconv.FormatInt(until.Unix(), 10)
-	far := time.Now().Add(2 * time.Hour).Format(time.RFC3339)
-	for _, c := range []struct {
-		name    string
-		route   string   // what it says beside
-		asks    []string // name=value
-		key     string   // of the delivered record
-		keeps   []string // headers that are delivered, too
-		at      int32    // partition of the delivered record; -1: any
-		written []string // headers that the replacement has
+// What is due before now by the jitter of its route may have expired by that: such a record is not written, whatever its place would add.
+func TestDeliverNowWhereJitterOutlastsExpiry(t *testing.T) {
+	for i, c := range []struct {
+		route, says string
 	}{
-		{"our headers", "", []string{"delay-until=" + millis, "delay-target-topic=orders", "delay-target-key=other", "delay-target-partition=2", "delay-expires=" + far, "trace=17", "trace=18"}, "other", []string{"trace=17", "trace=18"}, 2,
-			[]string{"delay-expires"}},
-		{"an id in quotes", "", []string{"delay-until=" + millis, "delay-target-topic=orders", `delay-id="a b"`}, "k", nil, -1, []string{"delay-id"}},
-		{"an id that would be taken for an envelope", "", []string{"delay-until=" + millis, "delay-target-topic=orders", `delay-id="{\"schema\":null,\"payload\":\"x\"}"`}, "k", nil, -1, []string{"delay-id"}},
-		{"another prefix", "headers: {prefix: x-wheel-}", []string{"x-wheel-until=" + millis, "x-wheel-target-topic=orders", "x-wheel-target-partition=1", "delay-until=mine"}, "k", []string{"delay-until=mine"}, 1, nil},
-		{"another prefix, and an id", "headers: {prefix: x-wheel-}", []string{"x-wheel-until=" + millis, "x-wheel-target-topic=orders", "x-wheel-id=7"}, "k", nil, -1, []string{"x-wheel-id"}},
-		{"plain", "target: orders", []string{"deliver-at=" + millis, "trace=17"}, "k", []string{"trace=17"}, -1, nil},
-		{"etf1", "target: billing", []string{"scheduler-epoch=" + seconds, "scheduler-target-topic=orders", "scheduler-target-key=other"}, "other", nil, -1, nil},
-		{"karafka", "target: billing", []string{"schedule_target_epoch=" + seconds, "schedule_target_topic=orders", "schedule_target_partition=0", "schedule_target_key=other", "schedule_schema_version=1"}, "other", nil, 0, nil},
-		{"cloudevents", "target: orders", []string{"ce_deliverat=" + until.Format(time.RFC3339), "ce_expirytime=" + far}, "k", []string{"ce_expirytime=" + far}, -1, []string{"delay-expires"}},
-		{"spring-retry", "target: billing, headers: {aliases: [spring-retry]}", []string{"retry_topic-backoff-timestamp=" + millis, "kafka_original-topic=orders"}, "k", []string{"kafka_original-topic=orders"}, -1, nil},
-		{"a jitter", "jitter: 30d", []string{"delay-until=" + millis, "delay-target-topic=orders"}, "k", nil, -1, nil},
-		{"keyed", "mode: keyed", []string{"delay-until=" + millis, "delay-target-topic=orders"}, "k", nil, -1, nil},
+		{"jitter: 1m, expire_after: 59s", "`duewheel reschedule --for 0s` has it delivered within 1m0s"},
+		{"jitter: 1m, expire_after: 1m", ""},
+		{"expire_after: 59s", ""},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, addr := cluster(t, map[string]int32{"delays": 2, "orders": 3, "billing": 1, "delays.dead": 1})
-			route := "topic: delays, targets: {allow: [orders, billing]}"
-			if c.route != "" {
-				route += ", " + c.route
-			}
-			config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {"+route+"}\n")
-			cl := client(t, addr, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-			asks := func() *kgo.Record {
-				r := &kgo.Record{Topic: "delays", Partition: 1, Key: []byte("k"), Value: []byte{0, 255, 1}, Timestamp: time.Now()}
-				for _, h := range c.asks {
-					name, v, _ := strings.Cut(h, "=")
-					r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(v)})
-				}
-				if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
-					t.Fatal(err)
-				}
-				return r
-			}
-			r := asks()
-			out, err := command(t, "", "ls", "-c", config, "-o", "json")
-			if err != nil || strings.Count(out, "\n") != 1 {
-				t.Fatalf("listed %s, %v", out, err)
-			}
-			name := out[strings.Index(out, `"handle":"`)+len(`"handle":"`):]
-			name = name[:strings.Index(name, `"`)]
-			for _, args := range [][]string{{"reschedule", name, "--for", "90m"}, {"deliver-now", ""}} {
-				if args[1] == "" { // what stands for it now
-					out, err = command(t, "", "ls", "-c", config, "-o", "json")
-					if err != nil || strings.Count(out, "\n") != 1 || !strings.Contains(out, `"offset":1,`) || !strings.Contains(out, `"target":"orders"`) {
-						t.Fatalf("listed %s, %v", out, err)
-					}
-					name := out[strings.Index(out, `"handle":"`)+len(`"handle":"`):]
-					args[1] = name[:strings.Index(name, `"`)]
-				}
-				if out, err := command(t, "", append(args, "-c", config)...); err != nil || !strings.Contains(out, "takes the place of 1-") {
-					t.Fatalf("%v: printed %q, %v", args, out, err)
-				}
-			}
-			for _, again := range fetch(t, addr, "delays", 3)[1:] {
-				h := headers(again)
-				for _, name := range c.written {
-					if h[name] == "" {
-						t.Errorf("%v is not in %v", name, h)
-					}
-				}
-			}
-			stop, _ := start(t, addr, t.TempDir(), "-c", config)
-			got := fetch(t, addr, "orders", 1)[0]
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
-			if string(got.Key) != c.key || string(got.Value) != string(r.Value) || c.at >= 0 && got.Partition != c.at {
-				t.Errorf("delivered %q, %q in partition %d, want the key %q in %d", got.Key, got.Value, got.Partition, c.key, c.at)
-			}
-			var kept []string
-			for _, h := range got.Headers {
-				if !strings.HasSuffix(h.Key, "-due") && !strings.HasSuffix(h.Key, "-source") {
-					kept = append(kept, h.Key+"="+string(h.Value))
-				}
-			}
-			if !slices.Equal(kept, c.keeps) {
-				t.Errorf("delivered with %q, want %q", kept, c.keeps)
-			}
-			if n, others := lengthOf(t, addr, "orders"), lengthOf(t, addr, "billing")+lengthOf(t, addr, "delays.dead"); n != 2 || others != 0 {
-				t.Errorf("%d offsets in the target, want that of a record and a marker; %d elsewhere", n, others)
-			}
-			if out, err := command(t, "", "ls", "-c", config); err != nil || !strings.Contains(out, "nothing is pending") {
-				t.Errorf("left %s, %v", out, err)
-			}
-		})
-	}
-}
-
-// Where a replacement is delivered whatever it finds, one is not written for a record that may have been cancelled.
-func TestReplacementsOfWhatMayBeGone(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		route *topics.Route
-		to    int64
-		says  string
-	}{
-		{"it is known to wait", &topics.Route{ReplacesLate: true}, 9, ""},
-		{"too late is dead-lettered", &topics.Route{}, 5, ""},
-		{"too late is delivered", &topics.Route{ReplacesLate: true}, 5, "the last 4 records of the log were not read"},
-		{"the route is not known", nil, 5, "the last 4 records of the log were not read"},
-	} {
-		p, err := ahead.New(ahead.Env{}, state.Checkpoint{}, 9)
-		if err != nil {
-			t.Fatal(err)
-		}
-		one := &foundRecord{got: &ahead.Looked{Partition: p}, record: &kgo.Record{}, searched: searched{c.to, 9}}
-		v := &view{routes: map[string]*topics.Route{"": c.route}}
-		got, err := v.onlyOne("0-0-1795183500000", []*foundRecord{one})
-		if c.says == "" && (err != nil || got != one) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-			t.Errorf("%s: %v", c.name, err)
+		cl, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1})
+		s := &lookStory{T: t, c: cl, addr: addr}
+		due := max(time.Since(lookNow), 0).Round(time.Second) + 24*time.Hour
+		s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{due.String()}}}})
+		config := writeFile(t, "duewheel.yaml", "kafka: {brokers: '"+addr+"'}\ngroup: {id: g}\nroutes:\n  - {topic: delays, target: orders, "+c.route+"}\n")
+		_, err := command(t, "", "deliver-now", "-c", config, topics.Handle{Due: lookNow.Add(due).UnixMilli()}.String())
+		if written := lengthOf(t, addr, "delays") - 1; (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) || (written == 0) != (err != nil) {
+			t.Errorf("case %d: %d written, %v", i, written, err)
 		}
 	}
 }
