@@ -77,12 +77,24 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, un
 	if topic == "" || one.record == nil || !known {
 		return
 	}
-	since := one.record.Timestamp
+	since, due := one.record.Timestamp, name.Due
 	if _, as, is := v.mark(one.got).Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
 		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
-		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
+		name, since, due = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0)), as.Origin.Due
 	}
-	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), since, until)
+	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), toldSince(since, time.UnixMilli(due), v.Now), until)
+}
+
+// toldSince is since when it may have been told what became of a request. A timestamp that is later than it was due says less than that: its clock was
+// ahead. One that has not come yet says nothing.
+func toldSince(written, due, now time.Time) time.Time {
+	if due.Before(written) {
+		written = due
+	}
+	if written.After(now) {
+		return time.UnixMilli(0)
+	}
+	return written
 }
 
 // nameOf is the handle by which the audit topic tells of a record: where its due time is not known, the one that it was found by, if any.

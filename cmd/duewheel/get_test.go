@@ -192,3 +192,19 @@ func TestPatienceIsSpentOnce(t *testing.T) {
 		}
 	}
 }
+
+// A timestamp says when a request was written, unless it is by a clock that is ahead: what became of it may have been told before that.
+func TestToldSince(t *testing.T) {
+	at := func(s int) time.Time { return time.UnixMilli(1767225605123).Add(time.Duration(s) * time.Second) }
+	for _, c := range []struct{ written, due, now, want time.Time }{
+		{at(0), at(60), at(30), at(0)},
+		{at(0), at(60), at(90), at(0)},
+		{at(60), at(10), at(90), at(10)},
+		{at(60), at(10), at(30), at(10)},
+		{at(60), at(90), at(30), time.UnixMilli(0)},
+	} {
+		if got := toldSince(c.written, c.due, c.now); !got.Equal(c.want) {
+			t.Errorf("written %v, due %v, now %v: %v, want %v", c.written, c.due, c.now, got, c.want)
+		}
+	}
+}
