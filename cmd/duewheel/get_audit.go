@@ -80,7 +80,8 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, un
 	since, due := one.record.Timestamp, name.Due
 	if _, as, is := v.mark(one.got).Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
 		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
-		name, since, due = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0)), as.Origin.Due
+		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
+		due = as.Origin.Due
 	}
 	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), toldSince(since, time.UnixMilli(due), v.Now), until)
 }
