@@ -107,7 +107,9 @@ func (k *keyed) admitLate(r *kgo.Record, req *topics.Request, key state.Key, jud
 	}
 	k.addLate(r, held{key: key}, who.at)
 	late := k.late.tail()
-	late.ref = late.ref.to(k.wheel.sees(req.Target))
+	if to := k.wheel.sees(req.Target); !req.AtOnce { // else it is written again, to be due later
+		late.ref = late.ref.to(to)
+	}
 	k.lateID(late, who, r.Timestamp.UnixMilli())
 }
 
