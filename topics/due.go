@@ -3,6 +3,7 @@ package topics
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -242,7 +243,7 @@ func endsInZeros(b []byte) bool {
 func hint(until bool, raw []byte) string {
 	c := open(raw)
 	if !isText(c.b) {
-		return ""
+		return floating(until, c.b)
 	}
 	text := trim(c.b)
 	if d, ok := parseDecimal(text); ok && until {
@@ -255,6 +256,19 @@ func hint(until bool, raw []byte) string {
 		return "; it is an instant, such as delay-until takes, and here a length of time is needed"
 	}
 	return looksLike(string(text[:min(len(text), maxShown)]))
+}
+
+// floating tells of eight bytes that are an instant if they are a floating point number.
+func floating(until bool, b []byte) string {
+	if len(b) != 8 || !until {
+		return ""
+	}
+	for _, bits := range []uint64{binary.BigEndian.Uint64(b), binary.LittleEndian.Uint64(b)} {
+		if f := math.Float64frombits(bits); f >= minDueMillis/1000 && f < maxDueMillis {
+			return fmt.Sprintf("; it is the floating point number %.3f in binary: write an integer, or text", f)
+		}
+	}
+	return ""
 }
 
 // looksLike names the usual wrong forms of a time.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -203,24 +204,48 @@ func TestReferenceOfForms(t *testing.T) {
 			t.Errorf("the reference has no example of %s", f)
 		}
 	}
-	refused := table(t, page, "| like | in | is refused, because |")
-	for _, row := range refused {
+}
+
+// Each example of what is refused is, and its dead letter names the header and says what to write instead.
+func TestReferenceOfRefused(t *testing.T) {
+	advice := map[string]string{
+		"2026-01-01T00:00:05": "write Z behind it for UTC, or an offset", "2026-01-01T00:00[Europe/Paris]": "or an offset like +01:00, before the name",
+		"20454": "a delay belongs in delay-for; in days it is 2026-01-01", "12:30": "write 0:12:30 or 12m30s",
+		"Thu Jan 01 00:00:05 UTC 2026":               "how Java and JavaScript print a date: use their ISO form or epoch milliseconds",
+		"2026-01-01 00:00:05.123 +0000 UTC m=+0.012": "write UnixMilli(), or Round(0) before String()",
+		"AAABm3bavAM=": "base64, which Connect makes of bytes: give it text or a number", "5 minutes": "like 5m",
+		"300.000000000": "write whole milliseconds, as toMillis() has them, or toString()", "300.123456789": "write whole milliseconds, as toMillis() has them, or toString()",
+		"4279b76dabc03000": "write an integer, or text", "3330303000": "leave that out", "31356d00": "leave that out",
+	}
+	for _, row := range table(t, requestsPage(t), "| like | in | is refused, because |") {
+		header := strings.Trim(row[1], "`")
 		for _, e := range example.FindAllStringSubmatch(row[0], -1) {
 			raw := []byte(e[2])
 			if e[1] != "" {
 				raw, _ = hex.DecodeString(e[2])
 			}
-			_, _, f := parseUntil(open(raw))
-			if row[1] == "`delay-for`" {
-				_, _, f = parseFor(open(raw), T)
+			_, err := parser(t, "p1").Parse([]kgo.RecordHeader{{Key: header, Value: raw}}, Stamp{Millis: T}, 42, ours)
+			r, is := err.(*Refusal)
+			if !is || r.Code != CodeUnparsableDue && r.Code != CodeDueOutOfRange || r.Header != header || advice[e[2]] == "" || !strings.Contains(r.Message, advice[e[2]]) {
+				t.Errorf("%s in %s: %v; want it refused with the advice %q", e[0], header, err, advice[e[2]])
 			}
-			if f.code == "" {
-				t.Errorf("%s is not refused in %s", e[0], row[1])
-			}
+			delete(advice, e[2])
 		}
 	}
-	if len(refused) < 5 {
-		t.Errorf("%d refused examples", len(refused))
+	if len(advice) > 0 {
+		t.Errorf("the page has no examples of %v", advice)
+	}
+	// What it says of those that are not refused.
+	for _, read := range []struct {
+		value []byte
+		wait  time.Duration
+	}{
+		{[]byte{0x40, 0x97, 0x70, 0, 0, 0, 0, 0}, 2*time.Hour + 2*time.Minute + 58*time.Second + 752*time.Millisecond},
+		{[]byte("100000.123456789"), 100_001 * time.Millisecond},
+	} {
+		if q, err := parser(t, "p1").Parse(headers(HeaderFor, string(read.value)), Stamp{Millis: T}, 42, ours); err != nil || q.Due != T+read.wait.Milliseconds() {
+			t.Errorf("%x waits for %d ms, %v, want %v", read.value, q.Due-T, err, read.wait)
+		}
 	}
 }
 

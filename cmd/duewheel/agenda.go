@@ -176,11 +176,15 @@ func (s *schedule) legend(ink []string, columns int) (names []string, text strin
 	if len(all) > named {
 		named--
 	}
+	end := "…"
+	if ink[0] == letterInk[0] {
+		end = "~"
+	}
 	var parts []string
 	rest := int64(0)
 	for i, name := range all {
 		if i < named {
-			parts = append(parts, fmt.Sprintf("%s %s %s", ink[i], brief([]byte(name), 30), thousands(s.total.targets[name])))
+			parts = append(parts, fmt.Sprintf("%s %s %s", ink[i], briefTo([]byte(name), 30, end), thousands(s.total.targets[name])))
 			continue
 		}
 		rest += s.total.targets[name]

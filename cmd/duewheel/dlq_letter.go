@@ -135,16 +135,19 @@ func isShown(s, more string) bool {
 }
 
 // brief is a key or a header's value in one short line of at most so many columns.
-func brief(b []byte, most int) string {
+func brief(b []byte, most int) string { return briefTo(b, most, "…") }
+
+// briefTo is brief, and says by what something is left out.
+func briefTo(b []byte, most int, end string) string {
 	switch {
 	case b == nil:
 		return "null"
 	case !utf8.Valid(b) || bytes.ContainsFunc(b, unicode.IsControl):
 		s := "0x" + hex.EncodeToString(b[:min(len(b), most/2)])
 		if len(b) > most/2 {
-			s += "…"
+			s += end
 		}
 		return s
 	}
-	return clipped(visible(string(b)), most, "…")
+	return clipped(visible(string(b)), most, end)
 }

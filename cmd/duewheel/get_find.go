@@ -238,7 +238,7 @@ func hintAtHandle(id string) string {
 	if strings.Contains(id, "-") && strings.Trim(id, "0123456789-") == "" {
 		return "; and it is no handle: that is <partition>-<offset>-<due in ms since 1970>"
 	}
-	if bytes, is := strings.CutPrefix(strings.TrimSuffix(id, "…"), "0x"); is && bytes != "" && strings.Trim(bytes, "0123456789abcdef") == "" {
+	if bytes, is := strings.CutPrefix(strings.TrimRight(id, "…~"), "0x"); is && bytes != "" && strings.Trim(bytes, "0123456789abcdef") == "" {
 		return "; an id that is shown so is no text: name it by its handle"
 	}
 	return ""

@@ -164,7 +164,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		rowsTo, summary = stdout, v.stderr
 	}
 	out := bufio.NewWriterSize(rowsTo, 64<<10)
-	t := o.table(v, out, columnsOf(stdout, 0) > 0)
+	t := o.table(v, out, columnsOf(stdout, 0))
 	shown, gone := 0, 0
 	var window []spot
 	for {

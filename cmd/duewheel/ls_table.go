@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/duewheel/duewheel/topics"
@@ -16,7 +17,8 @@ type pendingTable interface {
 	end() error
 }
 
-func (o *pendingList) table(v *view, w io.Writer, onScreen bool) pendingTable {
+// columns are those of a terminal; 0: it is none.
+func (o *pendingList) table(v *view, w io.Writer, columns int) pendingTable {
 	if o.output == "json" {
 		return pendingJSON{w}
 	}
@@ -24,11 +26,19 @@ func (o *pendingList) table(v *view, w io.Writer, onScreen bool) pendingTable {
 	for _, p := range v.partitions {
 		several = several || p.Topic != v.partitions[0].Topic
 	}
-	if onScreen {
-		return &pendingText{w: w, now: v.Now, topics: several, most: 40} // an UUID has 36
+	if columns > 0 {
+		return &pendingText{w: w, now: v.Now, topics: several, most: mostOfName, mostTarget: targetOn(columns), cut: lookOf(os.Getenv).glyphs().to}
 	}
-	return &pendingText{w: w, now: v.Now, topics: several, most: topics.MostID}
+	return &pendingText{w: w, now: v.Now, topics: several, most: topics.MostID, mostTarget: topics.MostID, cut: "…"}
 }
+
+const (
+	mostOfName   = 40 // columns of a name, an id or a key: an UUID has 36
+	besideTarget = 58 // columns that a row has up to the end of its handle, which other commands ask for, beside the target
+)
+
+// targetOn is how many columns of a target are shown on a terminal: as many as leave room for the handle.
+func targetOn(columns int) int { return max(min(columns-besideTarget, mostOfName), 12) }
 
 type pendingJSON struct{ w io.Writer }
 
@@ -54,23 +64,26 @@ type pendingText struct {
 	now    time.Time
 	topics bool // a column for them
 	rows   int
-	most   int // columns of a target, an id or a key that are shown
+	most   int // columns of an id or a key that are shown
+
+	mostTarget int    // of a target
+	cut        string // what stands for what is left out
 }
 
 func (t *pendingText) render(r *pendingRow) []byte {
 	target, id := "-", "-"
 	if r.Target != "" {
-		target = brief([]byte(r.Target), t.most)
+		target = briefTo([]byte(r.Target), t.mostTarget, t.cut)
 	}
 	if r.id != nil {
-		id = brief(r.id, t.most)
+		id = briefTo(r.id, t.most, t.cut)
 	}
 	due := time.UnixMilli(r.Due).In(t.now.Location())
 	when := relative(due, t.now)
 	if r.State == "late" || r.State == "arriving" {
 		when += ", " + r.State
 	}
-	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, brief(r.key, t.most), sizeText(int64(r.Size)))
+	line := fmt.Appendf(nil, "%s\t%s\t%s\t%s\t%s\t%s\t%s", local(due), when, target, r.Handle, id, briefTo(r.key, t.most, t.cut), sizeText(int64(r.Size)))
 	if t.topics {
 		line = append(append(line, '\t'), r.Topic...)
 	}

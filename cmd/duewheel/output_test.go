@@ -114,9 +114,10 @@ func TestIDsAreWhole(t *testing.T) {
 	const uuid = "123e4567-e89b-12d3-a456-426614174000"
 	row := &pendingRow{id: []byte(uuid + strings.Repeat("x", 200)), key: []byte(uuid)}
 	v := &view{Looker: &ahead.Looker{Now: lookNow}, partitions: []partitionOf{{}}}
-	for onScreen, want := range map[bool]string{true: "\t" + uuid + "xxx…\t" + uuid + "\t", false: "\t" + uuid + strings.Repeat("x", 200) + "\t" + uuid + "\t"} {
-		if line := string(new(pendingList).table(v, io.Discard, onScreen).render(row)); !strings.Contains(line, want) {
-			t.Errorf("on a screen: %v: %q", onScreen, line)
+	t.Setenv("LC_ALL", "C.UTF-8")
+	for columns, want := range map[int]string{80: "\t" + uuid + "xxx…\t" + uuid + "\t", 0: "\t" + uuid + strings.Repeat("x", 200) + "\t" + uuid + "\t"} {
+		if line := string(new(pendingList).table(v, io.Discard, columns).render(row)); !strings.Contains(line, want) {
+			t.Errorf("on %d columns: %q", columns, line)
 		}
 	}
 }
