@@ -42,7 +42,7 @@ func age(t *testing.T, path string, ago time.Duration) {
 	}
 	at := time.Now().Add(-ago)
 	for _, f := range append(files, path+".lock") {
-		if err := os.Chtimes(f, at, at); err != nil {
+		if err := os.Chtimes(f, at, at); err != nil && !errors.Is(err, fs.ErrNotExist) { // a store that is open removes files beside all else
 			t.Fatal(err)
 		}
 	}
