@@ -28,6 +28,7 @@ var aheads = []benchCase{
 	{"ls", lookAhead("ls", "ls", "--limit", "20")},
 	{"agenda", lookAhead("agenda", "agenda")},
 	{"get", get},
+	{"get-behind", getBehind},
 	{"forms", forms},
 }
 
@@ -100,43 +101,57 @@ func peakOf(pid int) int64 {
 // backlog is a topic with records that are due within a day, of which one half lies below the checkpoints of a group.
 type backlog struct {
 	topic, group string
+	partitions   int
 	first        topics.Handle // of the first record in partition 0
 }
 
 // newBacklog writes one.
-func (r *runner) newBacklog(ctx context.Context, name string) (b backlog, err error) {
+func (r *runner) newBacklog(ctx context.Context, name string, partitions int) (b backlog, err error) {
+	b.partitions = partitions
 	b.topic = fmt.Sprintf("%s-%s-%d", r.id, name, r.stages)
 	b.group = b.topic
 	r.stages++
-	if err := r.newTopic(ctx, b.topic, r.o.Partitions); err != nil {
+	if err := r.newTopic(ctx, b.topic, partitions); err != nil {
 		return b, err
 	}
-	cl, err := r.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond))
-	if err != nil {
-		return b, err
-	}
-	defer cl.Close()
 	now := time.Now().Add(time.Hour).UnixMilli()
 	b.first = topics.Handle{Due: now}
 	value := make([]byte, 100)
+	if err := r.fill(ctx, func(i int64) *kgo.Record {
+		return &kgo.Record{Topic: b.topic, Partition: int32(i) % int32(partitions), Key: fmt.Appendf(nil, "customer-%d", i%10_000), Value: value, Headers: []kgo.RecordHeader{
+			{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, b.due(i), 10)},
+			{Key: topics.HeaderTargetTopic, Value: fmt.Appendf(nil, "target-%d", i%3)}}}
+	}); err != nil {
+		return b, err
+	}
+	return b, r.checkpoint(ctx, b)
+}
+
+// due is when its i-th record is, in ms.
+func (b *backlog) due(i int64) int64 { return b.first.Due + i*7919%86_400_000 }
+
+// fill writes as many records as are to be pending.
+func (r *runner) fill(ctx context.Context, record func(i int64) *kgo.Record) error {
+	cl, err := r.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
 	var failed atomic.Pointer[error]
 	for i := range int64(r.o.Pending) {
-		rec := &kgo.Record{Topic: b.topic, Partition: int32(i) % int32(r.o.Partitions), Key: fmt.Appendf(nil, "customer-%d", i%10_000), Value: value, Headers: []kgo.RecordHeader{
-			{Key: topics.HeaderUntil, Value: strconv.AppendInt(nil, now+i*7919%86_400_000, 10)},
-			{Key: topics.HeaderTargetTopic, Value: fmt.Appendf(nil, "target-%d", i%3)}}}
-		cl.Produce(ctx, rec, func(_ *kgo.Record, err error) {
+		cl.Produce(ctx, record(i), func(_ *kgo.Record, err error) {
 			if err != nil {
 				failed.CompareAndSwap(nil, &err)
 			}
 		})
 	}
 	if err := errors.Join(cl.Flush(ctx), ctx.Err()); err != nil {
-		return b, err
+		return err
 	}
 	if err := failed.Load(); err != nil {
-		return b, *err
+		return *err
 	}
-	return b, r.checkpoint(ctx, b)
+	return nil
 }
 
 // checkpoint commits what a replica has read that has ended meanwhile: half of it.
@@ -147,8 +162,8 @@ func (r *runner) checkpoint(ctx context.Context, b backlog) error {
 	}
 	id := details[b.topic].ID
 	var offsets kadm.Offsets
-	for p := range int32(r.o.Partitions) {
-		c := state.Checkpoint{TopicID: [4]byte(id[:4]), Offset: int64(r.o.Pending / r.o.Partitions / 2)}
+	for p := range int32(b.partitions) {
+		c := state.Checkpoint{TopicID: [4]byte(id[:4]), Offset: int64(r.o.Pending / b.partitions / 2)}
 		c.Parsers = pending.WithParser(c, topics.Spec(0), 0)
 		m, err := c.Metadata()
 		if err != nil {
@@ -163,7 +178,7 @@ func (r *runner) checkpoint(ctx context.Context, b backlog) error {
 // lookAhead measures a command that reads all that is pending.
 func lookAhead(name string, args ...string) func(context.Context, *runner) ([]Result, error) {
 	return func(ctx context.Context, r *runner) ([]Result, error) {
-		b, err := r.newBacklog(ctx, name)
+		b, err := r.newBacklog(ctx, name, r.o.Partitions)
 		if err != nil {
 			return nil, err
 		}
@@ -195,28 +210,55 @@ func lookAhead(name string, args ...string) func(context.Context, *runner) ([]Re
 
 // get measures a command that shows one record.
 func get(ctx context.Context, r *runner) ([]Result, error) {
-	b, err := r.newBacklog(ctx, "get")
+	b, err := r.newBacklog(ctx, "get", r.o.Partitions)
 	if err != nil {
 		return nil, err
 	}
+	return r.getFirst("get", b, fmt.Sprintf("the first of %s records that are pending", thousands(int64(r.o.Pending))))
+}
+
+// getBehind is get where all lies in one partition behind the record, and an audit topic of one partition has told of each of them since.
+func getBehind(ctx context.Context, r *runner) ([]Result, error) {
+	b, err := r.newBacklog(ctx, "get-behind", 1)
+	if err != nil {
+		return nil, err
+	}
+	audit := b.topic + "-audit"
+	if err := r.newTopic(ctx, audit, 1); err != nil {
+		return nil, err
+	}
+	in := topics.AppendAuditIn(nil, b.topic, b.group, time.Now().UnixMilli())
+	if err := r.fill(ctx, func(i int64) *kgo.Record {
+		a := topics.Audit{Event: topics.AuditAccepted, Of: topics.Handle{Offset: i, Due: b.due(i)}, In: in}
+		value, key := a.Append(nil)
+		return &kgo.Record{Topic: audit, Key: key, Value: value}
+	}); err != nil {
+		return nil, err
+	}
+	all := thousands(int64(r.o.Pending))
+	return r.getFirst("get-behind", b, fmt.Sprintf("the first of %s records that are pending in one partition, with an audit topic of one partition that has %s records since", all, all), "--audit", audit)
+}
+
+// getFirst measures how long it takes to show the first record of a backlog.
+func (r *runner) getFirst(name string, b backlog, of string, more ...string) ([]Result, error) {
 	var took []float64
 	for round := range r.o.Rounds + 1 {
-		out, u, err := Measure(r.o.Command("get", b.first.String(), "-t", b.topic, "-g", b.group))
+		out, u, err := Measure(r.o.Command(append([]string{"get", b.first.String(), "-t", b.topic, "-g", b.group}, more...)...))
 		if err != nil {
 			return nil, err
 		}
 		if !strings.Contains(string(out), "pending, due") {
-			return nil, fmt.Errorf("get says %s", out)
+			return nil, fmt.Errorf("%s says %s", name, out)
 		}
-		r.progress("get: %s: %v, %v of CPU", roundName(round), u.Took.Round(time.Millisecond), u.CPU.Round(time.Millisecond))
+		r.progress("%s: %s: %v, %v of CPU", name, roundName(round), u.Took.Round(time.Millisecond), u.CPU.Round(time.Millisecond))
 		if round > 0 {
 			took = append(took, u.Took.Seconds())
 		}
 	}
 	f := Figures{"took_s": median(took), "took_max_s": most(took)}
 	return []Result{{
-		Case:     "get",
-		What:     fmt.Sprintf("`duewheel get <handle>` of the first of %s records that are pending: from its start to its end, with the default --patience. Median of %d runs after a warm-up.", thousands(int64(r.o.Pending)), cmp.Or(r.o.Rounds, 1)),
+		Case:     name,
+		What:     fmt.Sprintf("`duewheel get <handle>` of %s: from its start to its end, with the default --patience. Median of %d runs after a warm-up.", of, cmp.Or(r.o.Rounds, 1)),
 		Measured: fmt.Sprintf("%.2f s (longest %.2f s)", f["took_s"], f["took_max_s"]),
 		Figures:  f, Checked: "the record shown, and that it is pending",
 	}}, nil

@@ -31,8 +31,9 @@ func TestLookAheadCases(t *testing.T) {
 	}
 	judgeResults(t, results[:2], []string{"ls", "agenda"}, []string{"log_per_s", "took_s", "cpu_s", "peak_mib"}, "3,000 records counted")
 	judgeResults(t, results[2:3], []string{"get"}, []string{"took_s", "took_max_s"}, "pending")
-	judgeResults(t, results[3:], []string{"forms"}, []string{"millis_ns", "other_ns"}, "understood")
-	if n := results[3].Figures["millis_allocations"]; n != 0 {
+	judgeResults(t, results[3:4], []string{"get-behind"}, []string{"took_s", "took_max_s"}, "pending")
+	judgeResults(t, results[4:], []string{"forms"}, []string{"millis_ns", "other_ns"}, "understood")
+	if n := results[4].Figures["millis_allocations"]; n != 0 {
 		t.Errorf("a time in milliseconds takes %v allocations", n)
 	}
 	if names := left(t, o); len(names) > 0 {

@@ -105,6 +105,7 @@ var goals = map[string]goal{
 	"ls":           goalAhead,
 	"agenda":       goalAhead,
 	"get":          {text: "≤ 1 s", limits: []limit{atMost("took_s", 1)}},
+	"get-behind":   {text: "≤ 1 s", limits: []limit{atMost("took_s", 1)}},
 	"forms":        {text: "≤ 100 ns, no allocation; other forms ≤ 1 µs", limits: []limit{atMost("millis_ns", 100), atMost("millis_allocations", 0), atMost("other_ns", 1000)}},
 	"standby":      goalTakeover,
 	"standby-many": goalTakeover,
