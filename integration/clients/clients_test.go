@@ -21,7 +21,7 @@ const T = 1767225605123
 // partitions are those of each topic.
 const partitions = 5
 
-// What real clients write for a time is read as the time that it is, or refused.
+// What real clients write for a time is read as the time that it is, or refused, and the golden vectors of the parser have it byte for byte.
 func TestClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short leaves out what fetches clients of other languages")
@@ -31,7 +31,7 @@ func TestClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	broker := c.ListenAddrs()[0]
+	broker, golden := c.ListenAddrs()[0], goldenRows(t)
 	for _, client := range []struct {
 		name  string
 		least int                // records
@@ -53,7 +53,8 @@ func TestClients(t *testing.T) {
 				t.Errorf("%d records were written, want %d at least", len(records), client.least)
 			}
 			for _, r := range records {
-				judge(t, r)
+				due, code := judge(t, r)
+				isGolden(t, client.name, golden, r, meaning(r, due, code))
 				if got := partitionBy(client.by, r); got != r.Partition {
 					t.Errorf("%s is in partition %d, and by %s it would be in %d", r.Key, r.Partition, client.by, got)
 				}
@@ -62,8 +63,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// judge compares what a request means with what its key says that it should.
-func judge(t *testing.T, r *kgo.Record) {
+// judge compares what a request means with what its key says that it should, and returns that.
+func judge(t *testing.T, r *kgo.Record) (due int64, code topics.Code) {
 	t.Helper()
 	parser, err := topics.ParserFor(topics.Spec(0))
 	if err != nil {
@@ -71,12 +72,10 @@ func judge(t *testing.T, r *kgo.Record) {
 	}
 	q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, topics.NewMark([4]byte{}, "g", 0))
 	var refusal *topics.Refusal
-	code := topics.Code("")
 	if errors.As(err, &refusal) {
 		code = refusal.Code
 	}
 	expected, _, _ := strings.Cut(string(r.Key), "/")
-	var due int64
 	switch expected {
 	case "T":
 		due = T
@@ -90,18 +89,19 @@ func judge(t *testing.T, r *kgo.Record) {
 		if code != topics.CodeNoDue {
 			t.Errorf("%s: %v is due at %d, %v", r.Key, r.Headers, q.Due, err)
 		}
-		return
+		return 0, code
 	case "refused":
 		if code != topics.CodeUnparsableDue || strings.HasSuffix(refusal.Message, "05.123Z") {
 			t.Errorf("%s: %v is due at %d, %v: want advice", r.Key, r.Headers, q.Due, err)
 		}
-		return
+		return 0, code
 	default:
 		t.Errorf("a key %q", r.Key)
 	}
 	if err != nil || q.Due != due {
 		t.Errorf("%s: %q is due at %d, %v, want %d", r.Key, r.Headers, q.Due, err, due)
 	}
+	return due, ""
 }
 
 // partitionBy is where we would deliver a record with this key.
