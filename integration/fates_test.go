@@ -28,6 +28,14 @@ type claim struct {
 	began, ended time.Time
 }
 
+// listing is what was said to be pending in a partition at one time.
+type listing struct {
+	partition    int32
+	waits        map[int64]bool // where each record was first
+	readTo       int64
+	began, ended time.Time
+}
+
 // claimant asks what has become of records, and keeps what it was told.
 type claimant struct {
 	*stage
@@ -35,13 +43,14 @@ type claimant struct {
 	id    kafka.TopicID
 	asked map[string]bool // the places of all that was asked for
 
-	mu  sync.Mutex
-	all []claim
+	mu    sync.Mutex
+	all   []claim
+	lists []listing
 }
 
 // What is told of a record while replicas are killed is what becomes of it, as the audit topic tells in the end: what waits has not come, what was taken
-// away by something that a replica has read never comes, what is retried is told to be, and what is resolved was delivered or dead-lettered. A group has a
-// route of each kind.
+// away by something that a replica has read never comes, what is retried is told to be, and what is resolved was delivered or dead-lettered. What is listed is
+// what has no end yet. A group has a route of each kind.
 func TestFatesWhileReplicasRun(t *testing.T) {
 	set := setting{seed: newSeed(t), route: kindsOfFates[0].answered(), delayConfig: kindsOfFates[0].delay}
 	s := newStage(t, shared(t), set)
@@ -238,9 +247,16 @@ func (c *claimant) keep(got *ahead.Looked, err error, how string, began time.Tim
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	whole := got.ReadTo >= got.Bounds.Stable && !got.Open && !got.Blind()
+	if how == "id" && whole {
+		l := listing{got.TopicPartition.Partition, map[int64]bool{}, got.ReadTo, began, time.Now()}
+		for w := range got.All() {
+			l.waits[w.Offset] = true
+		}
+		c.lists = append(c.lists, l)
+	}
 	for _, f := range got.Fates() {
 		place := topics.Place{Partition: got.TopicPartition.Partition, Offset: f.Offset}
-		whole := got.ReadTo >= got.Bounds.Stable && !got.Open && !got.Blind()
 		c.all = append(c.all, claim{f, place, how, got.Checkpoint().Offset, whole, began, time.Now()})
 	}
 	return nil
@@ -299,14 +315,61 @@ func (c *claimant) judge(audit []*kgo.Record) {
 		}
 	}
 	c.t.Logf("%d claims, %d of them wrong: %v", len(c.all), faults, told)
+	c.judgeLists(ends, retried)
 	if c.kind == "has a target in trouble" && len(retried) < 20 {
 		c.t.Errorf("only %d were retried", len(retried))
 	}
 }
 
+// judgeLists holds what was listed against what has become of all that was asked for: what has ended is not listed, and what was delivered later is.
+func (c *claimant) judgeLists(ends map[topics.Place]ending, retried map[topics.Place]bool) {
+	c.t.Helper()
+	var asked []topics.Place
+	for text, cancels := range c.asked {
+		var at topics.Place
+		if _, err := fmt.Sscanf(text, "%d-%d", &at.Partition, &at.Offset); err != nil {
+			c.t.Fatal(err)
+		}
+		if !cancels {
+			asked = append(asked, at)
+		}
+	}
+	faults, listed, due := 0, 0, 0
+	for _, l := range c.lists {
+		for _, at := range asked {
+			if at.Partition != l.partition || at.Offset >= l.readTo {
+				continue
+			}
+			end, is := ends[at], l.waits[at.Offset]
+			fault := ""
+			switch {
+			case is && end.At < l.began.Add(-slack).UnixMilli():
+				fault = "listed"
+			case !is && end.Event == "delivered" && end.At > l.ended.Add(slack).UnixMilli() && !retried[at]: // of a retry what stands for it is listed
+				fault = "not listed"
+			case is:
+				listed++
+			case end.Event == "delivered":
+				due++
+			}
+			if fault != "" {
+				if faults++; faults < 10 {
+					c.t.Errorf("%v is %s, asked from %d to %d, and in the end %+v", at, fault, l.began.UnixMilli(), l.ended.UnixMilli(), end)
+				}
+			}
+		}
+	}
+	c.t.Logf("%d lists of %d records that waited, and had been delivered were %d; %d faults", len(c.lists), listed, due, faults)
+	if len(c.lists) < 10 || listed < 100 {
+		c.t.Error("too little was listed")
+	}
+}
+
+// slack is what is not judged: replicas go on while something is asked.
+const slack = 3 * time.Second
+
 // refuted says what was wrongly said of a record. Replicas go on meanwhile, so what is about to happen is not judged.
 func (cl *claim) refuted(end ending) string {
-	const slack = 3 * time.Second
 	want := map[ahead.State]string{ahead.IsCancelled: "cancelled", ahead.IsReplaced: "replaced"}[cl.State]
 	decided := cl.By < cl.offset || cl.Due > cl.ended.Add(slack).UnixMilli()
 	switch {

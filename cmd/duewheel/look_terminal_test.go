@@ -161,6 +161,9 @@ func TestLookOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit(t, addr, "delays", 0, 17, metadata)
+	if row := "2026-11-22 05:06:00  in 1 d 16 h  " + strings.Repeat("t", targetOn(80)) + "  12-12345678-1795320360000"; len(row) >= 80 {
+		t.Errorf("%s has %d columns", row, len(row))
+	}
 	for _, locale := range []string{"C", "de_DE.UTF-8"} {
 		for _, columns := range []int{80, 120} {
 			t.Run(fmt.Sprintf("%s %d", locale, columns), func(t *testing.T) {

@@ -34,7 +34,7 @@ func (o *pendingList) table(v *view, w io.Writer, columns int) pendingTable {
 
 const (
 	mostOfName   = 40 // columns of a name, an id or a key: an UUID has 36
-	besideTarget = 58 // columns that a row has up to the end of its handle, which other commands ask for, beside the target
+	besideTarget = 62 // columns that a row has up to the end of its handle, which other commands ask for, beside the target
 )
 
 // targetOn is how many columns of a target are shown on a terminal: as many as leave room for the handle.
