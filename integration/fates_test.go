@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/ahead"
 	"github.com/duewheel/duewheel/processor/kafka"
@@ -26,74 +31,152 @@ type claim struct {
 // claimant asks what has become of records, and keeps what it was told.
 type claimant struct {
 	*stage
-	id kafka.TopicID
+	kind  string // of its route
+	id    kafka.TopicID
+	asked map[string]bool // the places of all that was asked for
 
 	mu  sync.Mutex
 	all []claim
 }
 
 // What is told of a record while replicas are killed is what becomes of it, as the audit topic tells in the end: what waits has not come, what was taken
-// away by something that a replica has read never comes, and what is resolved was delivered or dead-lettered. A seed draws the route.
+// away by something that a replica has read never comes, what is retried is told to be, and what is resolved was delivered or dead-lettered. A group has a
+// route of each kind.
 func TestFatesWhileReplicasRun(t *testing.T) {
-	set := setting{seed: newSeed(t)}
-	name, change := routeOfFates(set.seed)
-	set.route = func(r *topics.Route) {
-		r.CancelsAnswered = true
-		change(r)
-	}
-	if name == "carries" {
-		set.delayConfig = map[string]string{"retention.ms": "16000"}
-	}
+	set := setting{seed: newSeed(t), route: kindsOfFates[0].answered(), delayConfig: kindsOfFates[0].delay}
 	s := newStage(t, shared(t), set)
 	audit := s.name + ".audit"
 	s.create(3, nil, audit)
-	details, err := s.admin.ListTopics(t.Context(), s.route.Topic)
-	if err != nil {
-		t.Fatal(err)
+	claimants := []*claimant{s.newClaimant(kindsOfFates[0].name)}
+	for i, kind := range kindsOfFates[1:] {
+		claimants = append(claimants, s.sibling(i+1, kind).newClaimant(kind.name))
 	}
-	c := &claimant{stage: s, id: kafka.TopicID(details[s.route.Topic].ID)}
-	k := s.newKiller(2, func(c *replicaConfig) { c.AuditTopic = audit })
-	a := s.newAsker()
-	a.ahead = 20 * time.Second
-	stop := a.keepAsking(300)
+	var routes []topics.Route
+	for _, c := range claimants {
+		routes = append(routes, c.route)
+	}
+	k := s.newKiller(2, func(c *replicaConfig) { c.AuditTopic, c.Routes, c.UnknownTargetAfter = audit, routes, time.Hour })
+	var stops []func()
 	struck := make(chan struct{})
 	var asking sync.WaitGroup
-	for i := range uint64(4) {
-		asking.Go(func() { c.askUntil(struck, rand.New(rand.NewPCG(s.seed, 3+i))) })
+	for i, c := range claimants {
+		a := c.newAsker()
+		a.ahead, c.asked = 20*time.Second, a.places
+		stops = append(stops, a.keepAsking(50))
+		asking.Go(func() { c.askUntil(struck, rand.New(rand.NewPCG(s.seed, 3+uint64(i)))) })
 	}
+	for range 2 {
+		k.strike()
+	}
+	troubled := claimants[len(claimants)-1]
+	troubled.await(5, ahead.IsCarriedOn)
+	troubled.create(targetPartitions, nil, troubled.targets[0])
 	for k.kills < 4 {
 		k.strike()
 	}
+	for _, c := range claimants {
+		c.await(40)
+	}
 	close(struck)
 	asking.Wait()
-	stop()
+	for _, stop := range stops {
+		stop()
+	}
 	eventually(t, func() string {
-		if n := c.waiting(); n > 0 {
-			return fmt.Sprintf("%d records are pending", n)
+		for _, c := range claimants {
+			if n := c.waiting(); n > 0 {
+				return fmt.Sprintf("%d records of the route that %s are pending", n, c.kind)
+			}
 		}
 		return ""
 	})
 	k.terminate()
-	t.Logf("the route %s; killed %d times, %d of them inside an open transaction", name, k.kills, k.open)
-	c.judge(audit)
+	t.Logf("killed %d times, %d of them inside an open transaction", k.kills, k.open)
+	told := s.visible(audit)
+	for _, c := range claimants {
+		t.Run(strings.ReplaceAll(c.kind, " ", "-"), func(t *testing.T) {
+			c.t = t
+			c.judge(told)
+			c.get(told, audit)
+		})
+	}
 }
 
-// routeOfFates draws what a route does with ids, due times and old records.
-func routeOfFates(seed uint64) (string, func(*topics.Route)) {
-	kinds := []struct {
-		name   string
-		change func(*topics.Route)
-	}{
-		{"carries", func(*topics.Route) {}},
-		{"trims", func(*topics.Route) {}},
-		{"is keyed", func(r *topics.Route) { r.Keyed = true }},
-		{"remembers", func(r *topics.Route) { r.Remember = 12 * time.Second }},
-		{"has a jitter", func(r *topics.Route) { r.Jitter = 3 * time.Second }},
-		{"replaces", func(r *topics.Route) { r.OnDuplicate = topics.DuplicateReplaces }},
-		{"leaves out duplicates", func(r *topics.Route) { r.OnDuplicate, r.ReplacesLate = topics.DuplicateIgnored, true }},
+// kindOfFates is what a route does with ids, due times and old records.
+type kindOfFates struct {
+	name   string
+	change func(*topics.Route)
+	delay  map[string]string // configures the delay topic
+	absent bool              // the target is not made
+}
+
+var kindsOfFates = []kindOfFates{
+	{name: "trims", change: func(*topics.Route) {}},
+	{name: "carries", change: func(*topics.Route) {}, delay: map[string]string{"retention.ms": "16000"}},
+	{name: "is keyed", change: func(r *topics.Route) { r.Keyed = true }},
+	{name: "remembers", change: func(r *topics.Route) { r.Remember = 12 * time.Second }},
+	{name: "has a jitter", change: func(r *topics.Route) { r.Jitter = 3 * time.Second }},
+	{name: "replaces", change: func(r *topics.Route) { r.OnDuplicate = topics.DuplicateReplaces }},
+	{name: "leaves out duplicates", change: func(r *topics.Route) { r.OnDuplicate, r.ReplacesLate = topics.DuplicateIgnored, true }},
+	{name: "has a target in trouble", change: func(*topics.Route) {}, absent: true},
+}
+
+// answered is change, and cancels that come in vain are dead-lettered.
+func (k *kindOfFates) answered() func(*topics.Route) {
+	return func(r *topics.Route) {
+		r.CancelsAnswered = true
+		k.change(r)
 	}
-	kind := kinds[rand.New(rand.NewPCG(seed, 7)).IntN(len(kinds))]
-	return kind.name, kind.change
+}
+
+// sibling is another route of the group of a stage, with topics of its own. Nothing watches it.
+func (s *stage) sibling(n int, kind kindOfFates) *stage {
+	s.t.Helper()
+	name := fmt.Sprintf("%s-%d", s.name, n)
+	b := &stage{t: s.t, cluster: s.cluster, client: s.client, admin: s.admin, name: s.name, log: s.log, dir: s.dir, seed: s.seed + uint64(n), patience: s.patience, targets: []string{name + ".target-0"}}
+	b.route = topics.Route{Topic: name, DeadLetter: s.route.DeadLetter, Allow: b.targets, MaxDelay: maxDelay}
+	kind.answered()(&b.route)
+	b.create(4, kind.delay, name)
+	if !kind.absent {
+		b.create(targetPartitions, nil, b.targets[0])
+	}
+	return b
+}
+
+// await waits until so much was claimed, or so often one thing.
+func (c *claimant) await(least int, only ...ahead.State) {
+	c.t.Helper()
+	eventually(c.t, func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n := 0
+		for _, cl := range c.all {
+			if cl.whole && (len(only) == 0 || slices.Contains(only, cl.State)) {
+				n++
+			}
+		}
+		if n < least {
+			return fmt.Sprintf("%d claims of the route that %s, want %d", n, c.kind, least)
+		}
+		return ""
+	})
+}
+
+func (s *stage) newClaimant(kind string) *claimant {
+	s.t.Helper()
+	c := &claimant{stage: s, kind: kind}
+	eventually(s.t, func() string { // each broker learns of a topic by and by
+		details, err := s.admin.ListTopics(s.t.Context(), s.route.Topic)
+		if err == nil {
+			err = details.Error()
+		}
+		if err != nil {
+			return err.Error()
+		}
+		c.id = kafka.TopicID(details[s.route.Topic].ID)
+		return ""
+	})
+	return c
 }
 
 func (c *claimant) looker(w ahead.Watch) *ahead.Looker {
@@ -165,31 +248,34 @@ func (c *claimant) keep(got *ahead.Looked, err error, how string, began time.Tim
 
 // ending is what the audit topic tells of the end of a request.
 type ending struct {
-	Event, Handle, Code string
-	At                  int64
+	Event, Handle, Code, Topic string
+	At                         int64
 }
 
-// endings are what the audit topic tells of requests, but for what they were before.
-func (c *claimant) endings(audit string) map[topics.Place]ending {
-	ends := map[topics.Place]ending{}
-	for _, r := range c.visible(audit) {
+// endings are what the audit topic tells of requests, but for what they were before, and those of which it tells that they were retried.
+func (c *claimant) endings(audit []*kgo.Record) (ends map[topics.Place]ending, retried map[topics.Place]bool) {
+	ends, retried = map[topics.Place]ending{}, map[topics.Place]bool{}
+	for _, r := range audit {
 		var e ending
 		if err := json.Unmarshal(r.Value, &e); err != nil {
 			c.t.Fatal(err)
 		}
 		h, ok := topics.ParseHandle([]byte(e.Handle))
 		switch {
+		case e.Topic != c.route.Topic:
+		case e.Event == "retried":
+			retried[topics.Place{Partition: h.Partition, Offset: h.Offset}] = true
 		case !ok, e.Event == "accepted", e.Event == "forwarded", e.Event == "unknown", e.Event == "not_here", e.Event == "too_late" && e.Code == "":
 		default:
 			ends[topics.Place{Partition: h.Partition, Offset: h.Offset}] = e
 		}
 	}
-	return ends
+	return ends, retried
 }
 
 // judge holds what was told against what has become of it.
-func (c *claimant) judge(audit string) {
-	ends := c.endings(audit)
+func (c *claimant) judge(audit []*kgo.Record) {
+	ends, retried := c.endings(audit)
 	told := map[string]int{}
 	faults := 0
 	for _, cl := range c.all {
@@ -199,15 +285,22 @@ func (c *claimant) judge(audit string) {
 			continue
 		}
 		told[fmt.Sprintf("%d: %s", cl.State, end.Event)]++
-		if fault := cl.refuted(end); fault != "" {
+		fault := cl.refuted(end)
+		if cl.State == ahead.IsCarriedOn && !retried[cl.place] {
+			fault = "retried"
+		}
+		if _, asked := c.asked[fmt.Sprintf("%d-%d", cl.place.Partition, cl.place.Offset)]; end.Event == "" && asked { // of a copy its request is told
+			fault = "what has no end"
+		}
+		if fault != "" {
 			if faults++; faults < 10 {
 				c.t.Errorf("by its %s %v is said to be %s: %+v, read up to %d, asked from %d to %d, and in the end %+v", cl.how, cl.place, fault, cl.Fate, cl.offset, cl.began.UnixMilli(), cl.ended.UnixMilli(), end)
 			}
 		}
 	}
 	c.t.Logf("%d claims, %d of them wrong: %v", len(c.all), faults, told)
-	if len(c.all) < 50 {
-		c.t.Error("too little was asked")
+	if c.kind == "has a target in trouble" && len(retried) < 20 {
+		c.t.Errorf("only %d were retried", len(retried))
 	}
 }
 
@@ -231,4 +324,35 @@ func (cl *claim) refuted(end ending) string {
 		return "resolved"
 	}
 	return ""
+}
+
+// get asks the command for some requests of each end, also of such that have left the log: it says what the audit topic has told last.
+func (c *claimant) get(told []*kgo.Record, audit string) {
+	ends, _ := c.endings(told)
+	asked := map[string]int{}
+	for _, e := range ends {
+		if asked[e.Event] == 2 {
+			continue
+		}
+		asked[e.Event]++
+		cmd := exec.CommandContext(c.t.Context(), buildBinary(c.t), "get", e.Handle, "-b", c.cluster.Addrs()[0], "-g", c.name, "-t", c.route.Topic, "--audit", audit, "--patience", "20s", "-o", "json")
+		var notes strings.Builder
+		cmd.Stderr = &notes
+		out, err := cmd.Output()
+		var got struct {
+			State, Handle string
+			Audit         []ending
+		}
+		if err == nil {
+			err = json.Unmarshal(out, &got)
+		}
+		last := ending{}
+		if n := len(got.Audit); n > 0 {
+			last = got.Audit[n-1]
+		}
+		if err != nil || got.State != e.Event || got.Handle != e.Handle || last.Event != e.Event || last.At != e.At {
+			c.t.Errorf("%+v: get says %s, %v: %s", e, out, err, notes.String())
+		}
+	}
+	c.t.Logf("asked by handle: %v", asked)
 }
