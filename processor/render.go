@@ -353,7 +353,7 @@ func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind 
 	out := r.newRecord()
 	out.Topic, out.Partition, out.Key, out.Value = t.Name, p.tp.Partition, rec.Key, rec.Value
 	written, _, _ := p.mark.Written(rec.Headers, rec.Offset)
-	as.Names = pt.ParserOf(rec).Names()
+	as.Names = topics.NamesOf(pt.ParserOf(rec))
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, as, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]

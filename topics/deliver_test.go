@@ -107,12 +107,12 @@ func TestRetryKeepsItsNames(t *testing.T) {
 	}
 	for _, spec := range []string{"p1", "p1^x-wheel-", "p1!^y-wheel-", "p1!pe", "p1~5/kr"} {
 		p := parser(t, spec)
-		hs := tried(parser(t, "p1^x-wheel-").Names())
+		hs := tried(NamesOf(parser(t, "p1^x-wheel-")))
 		got, err := p.Parse(hs, Stamp{Millis: T + 2, Key: []byte("k")}, 50, ours)
 		if err != nil || string(got.Target) != "later" || got.Expires != T+93_877 || !got.Retry || got.Attempt != 2 || got.Origin != q.First(42, T) {
 			t.Errorf("by %s: %+v, %v", spec, got, err)
 		}
-		if name := p.Of(hs, 50, &ours).Name(HeaderUntil); name != "x-wheel-until" {
+		if name := ParserOf(p, hs, 50, &ours).Name(HeaderUntil); name != "x-wheel-until" {
 			t.Errorf("by %s it has %s", spec, name)
 		}
 	}
@@ -124,12 +124,12 @@ func TestRetryKeepsItsNames(t *testing.T) {
 	}
 	for _, spec := range []string{"p1", "p1!", "p1!pe", "p1^x-wheel-", "p1!p^x-wheel-", "r1+10000+2000+3600000+200", "r1+10000+2000+3600000+200!s^y."} {
 		p := parser(t, spec)
-		if names := p.Names(); !strings.HasSuffix(spec, names) || p.Of(tried(names), 50, &ours) != p {
+		if names := NamesOf(p); !strings.HasSuffix(spec, names) || ParserOf(p, tried(names), 50, &ours) != p {
 			t.Errorf("%s has the names %q", spec, names)
 		}
 	}
 	theirs := NewMark(ours.id, "other", ours.number)
-	if p := parser(t, "p1"); p.Of(tried("^x-wheel-"), 50, &theirs) != p {
+	if p := parser(t, "p1"); ParserOf(p, tried("^x-wheel-"), 50, &theirs) != p {
 		t.Error("what another group has tried is read by its names")
 	}
 	elsewhere := ours.In(9)

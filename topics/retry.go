@@ -19,7 +19,7 @@ type Retry struct {
 	Due     int64  // the next attempt, ms since the epoch
 	Attempt int    // attempts so far
 	Origin  Origin // Request.First of the record that was tried
-	Names   string // Parser.Names of the request
+	Names   string // NamesOf the parser of the request
 }
 
 // AppendRetry appends to dst the headers of a retry record: in, which is the request as it was
@@ -84,11 +84,11 @@ func cutNames(b []byte) (numbers []byte, names string) {
 	return b[:at-1], string(b[at:])
 }
 
-// Names is what a request must have been read by for its headers to mean what they did: which aliases hold, and the prefix of ours, as a spec says it.
-func (p *Parser) Names() string { return aliasSpec(usualAliasesOf(p.kindSpec()), p.aliases, p.ours()) }
+// NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it.
+func NamesOf(p *Parser) string { return aliasSpec(usualAliasesOf(kindSpec(p)), p.aliases, p.ours()) }
 
-// kindSpec begins the specs of parsers of its kind.
-func (p *Parser) kindSpec() string {
+// kindSpec begins the specs of parsers of a kind.
+func kindSpec(p *Parser) string {
 	switch {
 	case p.retries():
 		return "r1"
@@ -98,9 +98,9 @@ func (p *Parser) kindSpec() string {
 	return "p1"
 }
 
-// Of is the parser by which the request of a record is read: a retry has the headers that it was written with, whatever their names are today. Of all others
-// it is p.
-func (p *Parser) Of(headers []kgo.RecordHeader, offset int64, m *Mark) *Parser {
+// ParserOf is the parser by which the request of a record is read where p reads: a retry has the headers that it was written with, whatever their names are
+// today. Of all others it is p.
+func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Parser {
 	last := len(headers) - 1
 	if last < 0 || headers[last].Key != HeaderRetry {
 		return p
@@ -109,7 +109,7 @@ func (p *Parser) Of(headers []kgo.RecordHeader, offset int64, m *Mark) *Parser {
 	if who != thisGroup {
 		return p
 	}
-	_, aliases, prefix, ok := cutAliases(p.kindSpec() + r.Names)
+	_, aliases, prefix, ok := cutAliases(kindSpec(p) + r.Names)
 	if !ok || aliases == p.aliases && prefix == p.ours() {
 		return p
 	}

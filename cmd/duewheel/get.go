@@ -268,7 +268,7 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 	r := one.record
 	var readings []topics.Meaning
 	mark := v.mark(one.got)
-	parser := one.got.Parser(r.Offset).Of(r.Headers, r.Offset, &mark)
+	parser := topics.ParserOf(one.got.Parser(r.Offset), r.Headers, r.Offset, &mark)
 	state, text := v.says(one)
 	row := recordRow{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Offset: r.Offset, State: state, Says: text, Due: one.fate.Due, Timestamp: r.Timestamp.UnixMilli(),
 		NextDue: one.fate.NextDue, Guess: one.fate.Guess, SearchedTo: one.to, LogEnd: one.end, Audit: one.audit, Headers: []readHeaderRow{}}

@@ -49,6 +49,6 @@ func TestRetryIsReadByTheNamesOfItsRequest(t *testing.T) {
 		var req topics.Request
 		must(t, p.RequestOf(&req, it, &rec))
 		equal(t, c.what+": target", string(req.Target), "orders")
-		equal(t, c.what+": names", pt.ParserOf(&rec).Names(), "^x-wheel-")
+		equal(t, c.what+": names", topics.NamesOf(pt.ParserOf(&rec)), "^x-wheel-")
 	}
 }

@@ -78,7 +78,7 @@ func (pt *Part) Remembers(offset int64) bool { return pt.of.parsers.at(offset).R
 
 // ParserOf is the parser by which the request is read of a record that is to be resolved.
 func (pt *Part) ParserOf(r *Record) *topics.Parser {
-	return pt.of.parsers.at(r.Offset).Of(r.Headers, r.Offset, &pt.of.Mark)
+	return topics.ParserOf(pt.of.parsers.at(r.Offset), r.Headers, r.Offset, &pt.of.Mark)
 }
 
 // DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known. What is refused has no key where that says nothing to a
