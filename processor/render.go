@@ -224,7 +224,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 	d.Topic, d.Partition, d.Origin, d.Fired = p.tp.Topic, p.tp.Partition, first, now
 	d.Attempt, d.Round, d.Emit, d.Strip = req.Attempt, 0, p.route.Emit, nil
 	d.Preset, d.Prefix = req.Preset, p.route.HeaderPrefix()
-	d.Asked = pt.PrefixAt(rec.Offset)
+	d.Asked = pt.ParserOf(rec).Name(topics.HeaderPrefix)
 	if p.route.Retry != nil {
 		d.Round, d.Strip = req.Round+1, p.route.Retry.Strip
 	}
@@ -353,6 +353,7 @@ func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind 
 	out := r.newRecord()
 	out.Topic, out.Partition, out.Key, out.Value = t.Name, p.tp.Partition, rec.Key, rec.Value
 	written, _, _ := p.mark.Written(rec.Headers, rec.Offset)
+	as.Names = topics.NamesOf(pt.ParserOf(rec))
 	at := len(r.headers)
 	r.headers, r.buf = topics.AppendRetry(r.headers, written, p.mark, as, r.buf)
 	out.Headers = r.headers[at:len(r.headers):len(r.headers)]

@@ -94,6 +94,50 @@ func TestAppendRetry(t *testing.T) {
 	equal(t, show(got), show(mixed())+"delay-retry=a8098c1b:a%3Ab%2F%C3%BC+%25:12:42:-1:8:1:1767225605123\n")
 }
 
+// A retry is read by the names that its request was written with, whatever its route calls them by then; and what it says of them is read by nothing else.
+func TestRetryKeepsItsNames(t *testing.T) {
+	request := headers("x-wheel-until", "1767225605123", "x-wheel-target-topic", "later", "delay-target-topic", "sooner", "x-wheel-expires", "1767225699000")
+	q, err := parser(t, "p1^x-wheel-").Parse(request, Stamp{Millis: T}, 42, ours)
+	if err != nil || string(q.Target) != "later" {
+		t.Fatalf("%+v, %v", q, err)
+	}
+	tried := func(names string) []kgo.RecordHeader {
+		hs, _ := AppendRetry(nil, request, ours, Retry{Due: T + 60_000, Attempt: 2, Origin: q.First(42, T), Names: names}, nil)
+		return hs
+	}
+	for _, spec := range []string{"p1", "p1^x-wheel-", "p1!^y-wheel-", "p1!pe", "p1~5/kr"} {
+		p := parser(t, spec)
+		hs := tried(NamesOf(parser(t, "p1^x-wheel-")))
+		got, err := p.Parse(hs, Stamp{Millis: T + 2, Key: []byte("k")}, 50, ours)
+		if err != nil || string(got.Target) != "later" || got.Expires != T+93_877 || !got.Retry || got.Attempt != 2 || got.Origin != q.First(42, T) {
+			t.Errorf("by %s: %+v, %v", spec, got, err)
+		}
+		if name := ParserOf(p, hs, 50, &ours).Name(HeaderUntil); name != "x-wheel-until" {
+			t.Errorf("by %s it has %s", spec, name)
+		}
+	}
+	for names, want := range map[string]string{"": "sooner", "^x-wheel-": "later", "!": "sooner", "^": "later", "!z": "later", "^x wheel": "later", "^delay-": "later"} { // made up: as its route has it
+		got, err := parser(t, "p1^x-wheel-").Parse(tried(names), Stamp{Millis: T}, 50, ours)
+		if err != nil || string(got.Target) != want || !got.Retry {
+			t.Errorf("with names %q: %+v, %v", names, got, err)
+		}
+	}
+	for _, spec := range []string{"p1", "p1!", "p1!pe", "p1^x-wheel-", "p1!p^x-wheel-", "r1+10000+2000+3600000+200", "r1+10000+2000+3600000+200!s^y."} {
+		p := parser(t, spec)
+		if names := NamesOf(p); !strings.HasSuffix(spec, names) || ParserOf(p, tried(names), 50, &ours) != p {
+			t.Errorf("%s has the names %q", spec, names)
+		}
+	}
+	theirs := NewMark(ours.id, "other", ours.number)
+	if p := parser(t, "p1"); ParserOf(p, tried("^x-wheel-"), 50, &theirs) != p {
+		t.Error("what another group has tried is read by its names")
+	}
+	elsewhere := ours.In(9)
+	if q, err := parser(t, "p1^x-wheel-").Parse(tried("^x-wheel-"), Stamp{Millis: T + 5}, 50, elsewhere); err != nil || q.Retry {
+		t.Errorf("mirrored: %+v, %v", q, err)
+	}
+}
+
 // Whatever was tried meanwhile, a retry names the first request, and is as long as the one before.
 func TestRetriesNameTheFirstRequestAndDoNotGrow(t *testing.T) {
 	p := parser(t, "p1")

@@ -12,8 +12,10 @@ import (
 // firstWritten is when the request was written first of which a record is a copy or a retry in another partition, in ms.
 func (m Mark) firstWritten(headers []kgo.RecordHeader, at *[fields]int32) (millis int64, is bool) {
 	var tried [5]int64 // as AppendRetry writes them
-	if rest, is := m.copiedFrom(value(headers, at[fieldRetry])); is && parseNumbers(rest, tried[:]) {
-		return tried[1], tried[1] >= 0
+	if rest, is := m.copiedFrom(value(headers, at[fieldRetry])); is {
+		if numbers, _ := cutNames(rest); parseNumbers(numbers, tried[:]) {
+			return tried[1], tried[1] >= 0
+		}
 	}
 	var copied [3]int64 // as AppendCopy does
 	if rest, is := m.copiedFrom(value(headers, at[fieldSeq])); is && parseNumbers(rest, copied[:]) {

@@ -197,6 +197,7 @@ func (p *Parser) Again(q *Request, headers []kgo.RecordHeader, written Stamp, du
 // parse is ParseInto; due is above zero when it is known already.
 func (q *Request) parse(p *Parser, headers []kgo.RecordHeader, written Stamp, offset int64, m *Mark, due int64) error {
 	*q = Request{Partition: -1, Target: p.target}
+	p = ParserOf(p, headers, offset, m)
 	var n headerMap
 	if r := p.understand(q, &n, headers, written, offset, m, due); r != nil {
 		r.Header = n.writtenAs(r.Header, headers)

@@ -1,6 +1,10 @@
 package topics
 
-import "github.com/twmb/franz-go/pkg/kgo"
+import (
+	"bytes"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
 
 // Origin names the request as its producer wrote it, in the same partition. A retry carries it
 // along, so that the delivered record names the first offset, however often it was tried.
@@ -15,6 +19,7 @@ type Retry struct {
 	Due     int64  // the next attempt, ms since the epoch
 	Attempt int    // attempts so far
 	Origin  Origin // Request.First of the record that was tried
+	Names   string // NamesOf the parser of the request
 }
 
 // AppendRetry appends to dst the headers of a retry record: in, which is the request as it was
@@ -25,6 +30,9 @@ func AppendRetry(dst, in []kgo.RecordHeader, m Mark, r Retry, buf []byte) ([]kgo
 	w := writer{headers: append(dst, in...), buf: buf}
 	start := len(w.buf)
 	w.buf = m.appendTo(w.buf, r.Origin.Offset, max(r.Origin.Timestamp, -1), r.Origin.Due, int64(r.Attempt), r.Due)
+	if r.Names != "" {
+		w.buf = append(append(w.buf, ':'), r.Names...)
+	}
 	w.take(HeaderRetry, start)
 	return w.headers, w.buf
 }
@@ -56,12 +64,56 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 		return Retry{}, who
 	}
 	var n [5]int64
-	if !parseNumbers(rest, n[:]) {
+	numbers, names := cutNames(rest)
+	if !parseNumbers(numbers, n[:]) {
 		return Retry{}, elsewhere
 	}
-	r := Retry{Origin: Origin{Offset: n[0], Timestamp: n[1], Due: n[2]}, Attempt: int(n[3]), Due: n[4]}
+	r := Retry{Origin: Origin{Offset: n[0], Timestamp: n[1], Due: n[2]}, Attempt: int(n[3]), Due: n[4], Names: names}
 	if n[0] < 0 || n[0] >= offset || n[2] < 0 || n[3] < 0 || n[3] > 1<<30 || n[4] < 1 || n[4] > maxDueMillis {
 		return Retry{}, elsewhere // made up: it does not look back, or at no instant
 	}
 	return r, thisGroup
+}
+
+// cutNames takes off what AppendRetry writes behind the mark what it says of names.
+func cutNames(b []byte) (numbers []byte, names string) {
+	at := bytes.LastIndexByte(b, ':') + 1
+	if at == 0 || at == len(b) || b[at] != '!' && b[at] != '^' {
+		return b, ""
+	}
+	return b[:at-1], string(b[at:])
+}
+
+// NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it.
+func NamesOf(p *Parser) string { return aliasSpec(usualAliasesOf(kindSpec(p)), p.aliases, p.ours()) }
+
+// kindSpec begins the specs of parsers of a kind.
+func kindSpec(p *Parser) string {
+	switch {
+	case p.retries():
+		return "r1"
+	case p.delay > 0:
+		return "p1+1"
+	}
+	return "p1"
+}
+
+// ParserOf is the parser by which the request of a record is read where p reads: a retry has the headers that it was written with, whatever their names are
+// today. Of all others it is p.
+func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Parser {
+	last := len(headers) - 1
+	if last < 0 || headers[last].Key != HeaderRetry {
+		return p
+	}
+	r, who := m.retry(headers[last].Value, offset)
+	if who != thisGroup {
+		return p
+	}
+	_, aliases, prefix, ok := cutAliases(kindSpec(p) + r.Names)
+	if !ok || aliases == p.aliases && prefix == p.ours() {
+		return p
+	}
+	as := *p
+	as.aliases, as.prefix = aliases, prefix
+	return &as
 }

@@ -279,10 +279,18 @@ func (s *source) retryOf(r *kgo.Record) (origin *kgo.Record, again retry, ok boo
 		return nil, retry{}, false
 	}
 	var n [5]int64 // first offset, its timestamp and due time, attempts, next due time
-	if s.author(r.Headers[last].Value, r.Offset, n[:]) != thisGroup || min(n[2], n[3], n[4]) < 0 {
+	if s.author(unnamed(r.Headers[last].Value), r.Offset, n[:]) != thisGroup || min(n[2], n[3], n[4]) < 0 {
 		return nil, retry{}, false
 	}
 	return asWritten(r, n[0], n[1]), retry{due: n[4], offset: r.Offset, attempt: n[3], first: n[2]}, true
+}
+
+// unnamed leaves out, of what a retry record says of itself, which names its headers had: they stand behind all numbers, and begin with ! or ^.
+func unnamed(v []byte) []byte {
+	if at := bytes.LastIndexByte(v, ':') + 1; at > 0 && at < len(v) && (v[at] == '!' || v[at] == '^') {
+		return v[:at-1]
+	}
+	return v
 }
 
 // hasher makes fingerprints.

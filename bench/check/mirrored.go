@@ -22,7 +22,11 @@ func (m mirrors) began(r *kgo.Record) int64 {
 		header      string
 		numbers, at int
 	}{{"delay-retry", 5, 1}, {"delay-seq", 3, 2}} {
-		if numbers, is := m.numbers(lastOf(r.Headers, said.header), said.numbers); is {
+		v := lastOf(r.Headers, said.header)
+		if said.header == "delay-retry" {
+			v = unnamed(v)
+		}
+		if numbers, is := m.numbers(v, said.numbers); is {
 			if numbers[said.at] < 0 {
 				break
 			}

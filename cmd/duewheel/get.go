@@ -267,7 +267,8 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 	}
 	r := one.record
 	var readings []topics.Meaning
-	parser := one.got.Parser(r.Offset)
+	mark := v.mark(one.got)
+	parser := topics.ParserOf(one.got.Parser(r.Offset), r.Headers, r.Offset, &mark)
 	state, text := v.says(one)
 	row := recordRow{Topic: one.got.Topic, Partition: one.got.TopicPartition.Partition, Offset: r.Offset, State: state, Says: text, Due: one.fate.Due, Timestamp: r.Timestamp.UnixMilli(),
 		NextDue: one.fate.NextDue, Guess: one.fate.Guess, SearchedTo: one.to, LogEnd: one.end, Audit: one.audit, Headers: []readHeaderRow{}}
@@ -281,8 +282,8 @@ func (o *getting) show(w io.Writer, v *view, one *foundRecord) error {
 		row.By = &one.fate.By
 	}
 	if !one.fate.Forgotten {
-		readings = parser.Meanings(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got))
-		if q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, v.mark(one.got)); err == nil {
+		readings = parser.Meanings(r.Headers, topics.StampOf(r), r.Offset, mark)
+		if q, err := parser.Parse(r.Headers, topics.StampOf(r), r.Offset, mark); err == nil {
 			row.Target = string(q.Target)
 		}
 	}

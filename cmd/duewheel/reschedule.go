@@ -137,7 +137,8 @@ func (v *view) onlyOne(name string, found []*foundRecord) (*foundRecord, error) 
 
 // replacement is the record that takes the place of another one. It asks for the same by our own headers, whichever the other one asks by.
 func (o *rescheduling) replacement(v *view, one *foundRecord) (*kgo.Record, error) {
-	r, mark, parser, reader := one.record, v.mark(one.got), one.got.Parser(one.record.Offset), one.got.Parser(one.got.Bounds.High)
+	r, mark, reader := one.record, v.mark(one.got), one.got.Parser(one.got.Bounds.High)
+	parser := topics.ParserOf(one.got.Parser(r.Offset), r.Headers, r.Offset, &mark)
 	var q topics.Request
 	err := parser.Again(&q, r.Headers, topics.StampOf(r), one.fate.Due, r.Offset, &mark)
 	if err != nil {

@@ -76,9 +76,9 @@ func (pt *Part) AskedFor(offset, due int64) int64 {
 // Remembers reports whether ids are remembered of records where an offset lies.
 func (pt *Part) Remembers(offset int64) bool { return pt.of.parsers.at(offset).Remember() > 0 }
 
-// PrefixAt is what the names of our headers begin with in the record at an offset.
-func (pt *Part) PrefixAt(offset int64) string {
-	return pt.of.parsers.at(offset).Name(topics.HeaderPrefix)
+// ParserOf is the parser by which the request is read of a record that is to be resolved.
+func (pt *Part) ParserOf(r *Record) *topics.Parser {
+	return topics.ParserOf(pt.of.parsers.at(r.Offset), r.Headers, r.Offset, &pt.of.Mark)
 }
 
 // DueOf is the due time of a record that is to be resolved, refused or not; 0 where none is known. What is refused has no key where that says nothing to a
