@@ -54,7 +54,12 @@ func client(t *testing.T, addr string, opts ...kgo.Opt) *kgo.Client {
 // command runs one and returns its output.
 func command(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	return commandWithin(t, patience, stdin, args...)
+}
+
+func commandWithin(t *testing.T, limit time.Duration, stdin string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var out bytes.Buffer
 	err := run(ctx, args, strings.NewReader(stdin), &out, io.Discard)
