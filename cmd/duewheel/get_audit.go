@@ -83,7 +83,7 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, un
 		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
 	}
 	due := time.UnixMilli(name.Due)
-	if one.fate.State != ahead.IsResolved || !since.Before(due) || due.After(v.Now) {
+	if one.fate.State != ahead.IsResolved && !one.fate.Guess || !since.Before(due) || due.After(v.Now) {
 		one.audit, _ = v.of(ctx, topic, one.got.Topic, name.String(), auditPart{since: since}, until)
 		return
 	}
