@@ -29,7 +29,6 @@ type toldCase struct {
 	message string // a part of what that says
 	blames  string // the header that it names; "": none
 	topic   string // wheel.delays
-	key     string
 	large   bool
 	headers []string // names and values
 }
