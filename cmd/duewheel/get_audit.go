@@ -77,13 +77,29 @@ func (v auditing) lookUp(ctx context.Context, topic string, one *foundRecord, un
 	if topic == "" || one.record == nil || !known {
 		return
 	}
-	since, due := one.record.Timestamp, name.Due
+	since, asked := one.record.Timestamp, name.Due
 	if _, as, is := v.mark(one.got).Written(one.record.Headers, one.record.Offset); is { // it stands for a request, which is told of
 		first := foundRecord{got: one.got, fate: ahead.Fate{Found: ahead.Found{Offset: as.Origin.Offset, Due: as.Origin.Due}}}
 		name, since = v.handleOf(&first), time.UnixMilli(max(as.Origin.Timestamp, 0))
-		due = as.Origin.Due
+		asked = as.Origin.Due
 	}
-	one.audit = v.of(ctx, topic, one.got.Topic, name.String(), toldSince(since, time.UnixMilli(due), v.Now), until)
+	due := time.UnixMilli(asked)
+	since = toldSince(since, due, v.Now)
+	if one.fate.State != ahead.IsResolved && !one.fate.Guess || !since.Before(due) || due.After(v.Now) {
+		one.audit, _ = v.of(ctx, topic, one.got.Topic, name.String(), auditPart{since: since}, until)
+		return
+	}
+	// Most have an outcome when they were due, and much may have been told of others before that.
+	var read bool
+	one.audit, read = v.of(ctx, topic, one.got.Topic, name.String(), auditPart{since: due, usual: true}, time.Now().Add(time.Until(until)/2))
+	switch {
+	case !read: // so it is said
+	case outcomeOf(one.audit) == nil:
+		one.audit, _ = v.of(ctx, topic, one.got.Topic, name.String(), auditPart{since: since}, until)
+	default:
+		earlier, _ := v.of(ctx, topic, one.got.Topic, name.String(), auditPart{since: since, before: due, usual: true}, until)
+		one.audit = append(earlier, one.audit...)
+	}
 }
 
 // toldSince is since when it may have been told what became of a request. A timestamp that is later than it was due says less than that: its clock was
@@ -98,6 +114,13 @@ func toldSince(written, due, now time.Time) time.Time {
 	return written
 }
 
+// auditPart says which part of an audit topic is read.
+type auditPart struct {
+	since  time.Time
+	before time.Time // zero: all that follows
+	usual  bool      // only the partition in which a handle is told of now; that not all was read is not said
+}
+
 // nameOf is the handle by which the audit topic tells of a record: where its due time is not known, the one that it was found by, if any.
 func (v auditing) nameOf(one *foundRecord) (h topics.Handle, known bool) {
 	if one.fate.Due > 0 {
@@ -106,16 +129,16 @@ func (v auditing) nameOf(one *foundRecord) (h topics.Handle, known bool) {
 	return one.named, one.named.Due > 0 && !one.other
 }
 
-// of is what an audit topic tells of a handle in a delay topic since a time.
-func (v auditing) of(ctx context.Context, topic, of, key string, since, until time.Time) []auditRow {
-	told, err := v.read(ctx, topic, of, key, since, until)
+// of is what an audit topic tells of a handle in a delay topic, if it could be read.
+func (v auditing) of(ctx context.Context, topic, of, key string, part auditPart, until time.Time) (rows []auditRow, read bool) {
+	rows, err := v.read(ctx, topic, of, key, part, until)
 	if err != nil {
 		fmt.Fprintf(v.stderr, "note: the audit topic %s was not read: %v\n", topic, v.advise(err, topic))
 	}
-	return told
+	return rows, err == nil
 }
 
-func (v auditing) read(ctx context.Context, topic, of, key string, since, until time.Time) (told []auditRow, err error) {
+func (v auditing) read(ctx context.Context, topic, of, key string, part auditPart, until time.Time) (rows []auditRow, err error) {
 	adm := kadm.NewClient(v.cl)
 	details, err := adm.ListTopics(ctx, topic)
 	if err == nil {
@@ -125,23 +148,30 @@ func (v auditing) read(ctx context.Context, topic, of, key string, since, until 
 		return nil, err
 	}
 	d := details[topic]
-	from, err := adm.ListOffsetsAfterMilli(ctx, since.Add(-v.Skew).UnixMilli(), topic)
+	from, err := adm.ListOffsetsAfterMilli(ctx, part.since.Add(-v.Skew).UnixMilli(), topic)
+	var to kadm.ListedOffsets
+	if err == nil && !part.before.IsZero() {
+		to, err = adm.ListOffsetsAfterMilli(ctx, part.before.Add(-v.Skew).UnixMilli(), topic)
+	}
 	if err != nil {
 		return nil, err
 	}
 	left := int64(0)
 	usual := auditPartition(topic, key, len(d.Partitions))
-	told, left, err = v.readOne(ctx, kafka.TopicPartition{Topic: topic, Partition: usual}, d.ID, from, of, key, until)
+	rows, left, err = v.readOne(ctx, kafka.TopicPartition{Topic: topic, Partition: usual}, d.ID, from, to, of, key, until)
+	if part.usual {
+		return rows, err
+	}
 	for p := range int32(len(d.Partitions)) { // nothing is told there: it may have been before partitions were added
-		if p == usual || err != nil || len(told) > 0 || left > 0 || time.Now().After(until) {
+		if p == usual || err != nil || len(rows) > 0 || left > 0 || time.Now().After(until) {
 			continue
 		}
-		told, left, err = v.readOne(ctx, kafka.TopicPartition{Topic: topic, Partition: p}, d.ID, from, of, key, until)
+		rows, left, err = v.readOne(ctx, kafka.TopicPartition{Topic: topic, Partition: p}, d.ID, from, to, of, key, until)
 	}
 	if err == nil && left > 0 {
 		fmt.Fprintf(v.stderr, "note: %s of the audit topic were not read (--patience)\n", count(left, "record"))
 	}
-	return told, err
+	return rows, err
 }
 
 // auditPartition is where events of a handle are written to, as long as the audit topic has so many partitions.
@@ -150,23 +180,26 @@ func auditPartition(topic, key string, partitions int) int32 {
 }
 
 // readOne reads what one partition of the audit topic tells. It returns how many records it has not read in time.
-func (v auditing) readOne(ctx context.Context, tp kafka.TopicPartition, id kadm.TopicID, from kadm.ListedOffsets, of, key string, until time.Time) (told []auditRow, left int64, err error) {
+func (v auditing) readOne(ctx context.Context, tp kafka.TopicPartition, id kadm.TopicID, from, to kadm.ListedOffsets, of, key string, until time.Time) (rows []auditRow, left int64, err error) {
 	bounds, err := v.Bounds(ctx, tp)
 	if err != nil {
 		return nil, 0, err
 	}
 	at, _ := from.Lookup(tp.Topic, tp.Partition)
 	begin, end, reached := max(at.Offset, bounds.Start), bounds.Stable, int64(0)
+	if before, bounded := to.Lookup(tp.Topic, tp.Partition); bounded {
+		end = min(end, before.Offset)
+	}
 	err = ahead.Read(ctx, v.cl, tp, kafka.TopicID(id), begin, end, func(r *kgo.Record) bool {
 		reached = r.Offset + 1
 		var a auditRow
 		if string(r.Key) == key && json.Unmarshal(r.Value, &a) == nil && a.Topic == of && a.Group == v.Group {
-			told = append(told, a)
+			rows = append(rows, a)
 		}
 		return reached%1024 != 0 || time.Now().Before(until)
 	}, nil)
 	if err == nil && reached > 0 && reached < end && time.Now().After(until) {
 		left = end - reached
 	}
-	return told, left, err
+	return rows, left, err
 }

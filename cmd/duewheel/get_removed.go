@@ -36,9 +36,9 @@ func (v *view) auditOfRemoved(ctx context.Context, topic string, failed error, u
 	}
 	for _, r := range removedIn(failed) {
 		for _, since := range []time.Time{time.UnixMilli(r.handle.Due), time.UnixMilli(0)} {
-			told := auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), since, until)
-			if outcomeOf(told) != nil {
-				all = append(all, toldOfRemoved{r, told})
+			rows, _ := auditing{v}.of(ctx, topic, r.from.Topic, r.handle.String(), auditPart{since: since}, until)
+			if outcomeOf(rows) != nil {
+				all = append(all, toldOfRemoved{r, rows})
 				break
 			}
 		}

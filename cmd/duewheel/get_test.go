@@ -79,6 +79,48 @@ func TestGetReadsTheAuditTopic(t *testing.T) {
 	}
 }
 
+// An audit topic that is full tells of a record what became of it when it was due, however much it tells of others since that was written: also of one that was
+// cancelled as it seems, and was not.
+func TestGetReadsAFullAuditTopic(t *testing.T) {
+	fixTime(t)
+	due := lookNow.Add(-10 * time.Minute).UnixMilli()
+	handle := topics.Handle{Due: due}
+	written := lookNow.Add(-time.Hour).UnixMilli()
+	for name, more := range map[string][]*kgo.Record{
+		"resolved":  nil,
+		"cancelled": {{Topic: "delays", Headers: []kgo.RecordHeader{{Key: topics.HeaderCancel, Value: []byte(handle.String())}}, Timestamp: lookNow.Add(-30 * time.Minute)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, addr := cluster(t, map[string]int32{"delays": 1, "orders": 1, "audit": 1})
+			s := &lookStory{T: t, c: c, addr: addr}
+			s.write(&datadriven.TestData{Input: "v", CmdArgs: []datadriven.CmdArg{{Key: "due", Vals: []string{"-10m"}}, {Key: "delay-target-topic", Vals: []string{"orders"}}}})
+			all := slices.Clone(more)
+			s.checkpoint(&datadriven.TestData{CmdArgs: []datadriven.CmdArg{{Key: "o", Vals: []string{fmt.Sprint(1 + len(all))}}, {Key: "w", Vals: []string{"-5m:0"}}}})
+			tell := func(event topics.AuditEvent, of topics.Handle, at int64) {
+				a := topics.Audit{Event: event, Of: of, In: topics.AppendAuditIn(nil, "delays", "g", at)}
+				value, key := a.Append(nil)
+				all = append(all, &kgo.Record{Topic: "audit", Key: slices.Clone(key), Value: value, Timestamp: time.UnixMilli(at)})
+			}
+			tell(topics.AuditAccepted, handle, written)
+			for i := range int64(30_000) {
+				tell(topics.AuditAccepted, topics.Handle{Offset: 1 + i, Due: due}, written+i)
+			}
+			tell(topics.AuditDelivered, handle, due+5)
+			if err := client(t, addr).ProduceSync(t.Context(), all...).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{"get", "-b", addr, "-g", "g", "-t", "delays", handle.String(), "-o", "json"}
+			if out, _, err := both(t, args...); err != nil || !strings.Contains(out, `"state":"`+name+`"`) {
+				t.Fatalf("without the audit topic: %v\n%s", err, out)
+			}
+			out, notes, err := both(t, append(args, "--audit", "audit", "--patience", "2ms")...)
+			if err != nil || !strings.Contains(out, `"state":"delivered"`) || !strings.Contains(out, `"audit":[{"event":"accepted"`) || strings.Contains(notes, "were not read") {
+				t.Errorf("%v\n%s%s", err, out, notes)
+			}
+		})
+	}
+}
+
 // That a record waits is said with what else may have become of it, and what the audit topic tells of its beginning does not count more.
 func TestGetSaysWhatWaits(t *testing.T) {
 	for _, c := range []struct {
