@@ -288,18 +288,18 @@ func (p *planner) catchUp(k *killer) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for i := 0; ; i++ {
+		for {
 			select {
 			case <-over:
 				flush()
 				return
-			case <-time.After(50 * time.Millisecond):
-				write(200)
+			case <-time.After(5 * time.Millisecond):
+				write(20)
 			}
 		}
 	}()
 	between, asked := 0, 0 // of a time when some have come, and some not
-	for i := 0; between < 3 && i < 60; i++ {
+	for i := 0; between < 3 && i < 120; i++ {
 		asked++
 		if i < len(k.replicas) {
 			k.start(i)
