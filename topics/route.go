@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Route is what the configuration says of one delay topic. NewRoutes checks it
@@ -208,6 +210,15 @@ func (r *Route) AllowedBy(target string) string {
 		}
 	}
 	return ""
+}
+
+// JudgedAt is the time, in ms, by which Refuse judges how far ahead a record asks to be due: when it was written, if its producer's clock is ahead by no more
+// than clocks may differ.
+func JudgedAt(r *kgo.Record, nowMillis, skewMillis int64) int64 {
+	if written := r.Timestamp.UnixMilli(); written <= nowMillis+skewMillis {
+		return max(nowMillis, written)
+	}
+	return nowMillis
 }
 
 // Refuse judges a request by the configuration of today: nil when it may be

@@ -95,11 +95,11 @@ func (b *basis) written(r *kgo.Record) topics.Stamp {
 }
 
 // judge is what the configuration of today says of a request.
-func (b *basis) judge(q *topics.Request) *topics.Refusal {
+func (b *basis) judge(r *kgo.Record, q *topics.Request) *topics.Refusal {
 	if b.env.Route == nil {
 		return nil
 	}
-	return b.env.Route.Refuse(q, b.env.Now)
+	return b.env.Route.Refuse(q, topics.JudgedAt(r, b.env.Now, b.env.Skew))
 }
 
 // passed reports whether the checkpoint says that a record is resolved.

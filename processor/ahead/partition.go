@@ -141,7 +141,7 @@ func (p *Partition) Accept(r *kgo.Record) {
 
 // enqueue is for a record of a queue, which has no names.
 func (p *Partition) enqueue(r *kgo.Record, q *topics.Request) {
-	switch refusal := p.judge(q); {
+	switch refusal := p.judge(r, q); {
 	case q.Kind == topics.KindResolve:
 		key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
 		if p.lost.names(&p.basis, key); p.lost.refused[key] { // so its copy is passed over
@@ -178,7 +178,7 @@ func (p *Partition) replay(r *kgo.Record, q *topics.Request) {
 
 // arrive is for a request at or above O.
 func (p *Partition) arrive(r *kgo.Record, q *topics.Request) {
-	refusal := p.judge(q)
+	refusal := p.judge(r, q)
 	takes := q.ID != nil && q.OnDuplicate == topics.DuplicateReplaces
 	if refusal != nil {
 		p.refuse(r, q, false, refusal)

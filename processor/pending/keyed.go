@@ -29,7 +29,7 @@ func (k *keyed) written(r *kgo.Record, _ int64) topics.Stamp { return topics.Sta
 
 func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted, err error) {
 	key, replay, who := state.Key{Due: req.Due, Seq: r.Offset}, r.Offset < k.accepted, identityOf(req)
-	judged := judgedAt(k.env, r, now)
+	judged := topics.JudgedAt(r, now, k.env.Skew)
 	if req.Replaces {
 		if !replay {
 			a.Target = req.Target
@@ -68,15 +68,6 @@ func (k *keyed) admit(r *kgo.Record, req *topics.Request, now int64) (a Accepted
 	h.keepID(k.near, who.id)
 	k.late.add(h)
 	return a, nil
-}
-
-// judgedAt is the time by which it is judged how far ahead a record asks to be due: when it was written, if its producer's clock is ahead by no more than
-// clocks may differ.
-func judgedAt(env *Env, r *kgo.Record, now int64) int64 {
-	if written := r.Timestamp.UnixMilli(); written <= now+env.Skew {
-		return max(now, written)
-	}
-	return now
 }
 
 // mayDuplicate reports whether it is to be decided what a record with an id does to those that have the same one. A replay has it do at once what
