@@ -44,10 +44,10 @@ func (ps parsers) at(offset int64) *topics.Parser {
 	return ps[0].parser
 }
 
-// Adopting are the parsers of a group that is new in a log that is not empty: it adopts what other groups have written of what lay below its beginning, and
+// Adopting are the parsers of a group that is new where its log begins above 0: it adopts what other groups have written of what lay below its beginning, and
 // what they have cancelled, as far as that lies below end.
 func Adopting(spec string, begin, end int64) []state.ParserEpoch {
-	if begin >= end {
+	if begin == 0 || begin >= end {
 		return nil
 	}
 	return []state.ParserEpoch{{From: 0, Spec: topics.Adopting(spec, begin)}, {From: end, Spec: spec}}
