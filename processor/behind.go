@@ -1,7 +1,9 @@
 package processor
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -10,38 +12,29 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// tell says of which partitions the log may soon lose what is pending.
+// tell says of which partitions the log may soon lose what is pending, and of which nothing can be carried, when that has lasted.
 func (c *carrier) tell(pictures []PartitionStats) {
 	for _, p := range pictures {
-		g, why := c.of[p.tp()], ""
+		g, of, behind, failing := c.of[p.tp()], c.counters.topics[p.Topic], "", ""
 		if keeps := c.keeps[p.Topic].Age; keeps > 0 && p.LowWater < min(g.ageing, p.Offset) && !g.remembers(p) {
-			why = fmt.Sprintf("what is pending at offset %d is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
+			behind = fmt.Sprintf("what is pending at offset %d is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
 				p.LowWater, topics.FormatDelay(keeps), g.reason())
 		}
-		if was := c.counters.topics[p.Topic].behind.set(p.Partition, why); (was == "") != (why == "") {
-			if why != "" {
-				c.log.Error("carrying is behind", "topic", p.Topic, "partition", p.Partition, "why", why)
-			} else {
-				c.log.Info("carrying is not behind any more", "topic", p.Topic, "partition", p.Partition)
-			}
+		if !g.fails.IsZero() && time.Since(g.fails) >= c.unasked(p.Topic) {
+			failing = fmt.Sprintf("nothing of partition %d can be carried, so its log grows: %v", p.Partition, g.why)
 		}
+		c.say(p, &of.behind, behind, slog.LevelError, "carrying is behind", "carrying is not behind any more")
+		c.say(p, &of.uncopied, failing, slog.LevelWarn, "nothing can be carried", "carrying goes on")
 	}
 }
 
-// tellFailing says of which partitions nothing can be carried, when that has lasted.
-func (c *carrier) tellFailing(pictures []PartitionStats) {
-	for _, p := range pictures {
-		why := ""
-		if g := c.of[p.tp()]; !g.fails.IsZero() && time.Since(g.fails) >= c.unasked(p.Topic) {
-			why = fmt.Sprintf("nothing of partition %d can be carried, so its log grows: %v", p.Partition, g.why)
-		}
-		if was := c.counters.topics[p.Topic].uncopied.set(p.Partition, why); (was == "") != (why == "") {
-			if why != "" {
-				c.log.Warn("nothing can be carried", "topic", p.Topic, "partition", p.Partition, "why", why)
-			} else {
-				c.log.Info("carrying goes on", "topic", p.Topic, "partition", p.Partition)
-			}
-		}
+// say notes why something is as it should not be in a partition, and logs when that begins, and when it is over.
+func (c *carrier) say(p PartitionStats, of *whys, why string, level slog.Level, begun, over string) {
+	switch was := of.set(p.Partition, why); {
+	case was == "" && why != "":
+		c.log.Log(context.Background(), level, begun, "topic", p.Topic, "partition", p.Partition, "why", why)
+	case was != "" && why == "":
+		c.log.Info(over, "topic", p.Topic, "partition", p.Partition)
 	}
 }
 

@@ -73,7 +73,6 @@ func (c *carrier) watch(ctx context.Context) (pictures []PartitionStats) {
 	pictures = c.partitions()
 	c.look(ctx, c.cl, c.of)
 	c.tell(pictures)
-	c.tellFailing(pictures)
 	return pictures
 }
 

@@ -213,7 +213,7 @@ func TestCarryFailingIsSaid(t *testing.T) {
 				g.old = p.Offset
 				of := carrier.counters.topics["t"]
 				said := func() string {
-					carrier.tellFailing([]PartitionStats{p})
+					carrier.tell([]PartitionStats{p})
 					return of.uncopied.any()
 				}
 				fail := func() { carrier.failed(g, copied{err: errors.New("no right to write")}) }

@@ -12,11 +12,13 @@ import (
 // later it passes over, as it has the record by then. And what others have cancelled across partitions by then counts for it, as the cancel itself may be
 // gone where it was written. The parsers say for what part of a log that holds, so a replay finds the same.
 
-// Adopting is a spec that says beside what spec says that it is of what was there when its group began, and that what lay below an offset, where the log
-// began then, is adopted from other groups.
+// Adopting is a spec that says beside what spec says that what lay below an offset, where the log began when its group did, is adopted from other groups, and
+// what they have cancelled is taken over. With 0 nothing is.
 func Adopting(spec string, below int64) string {
-	spec, _, _ = strings.Cut(spec, adoptsFrom)
-	return spec + adoptsFrom + strconv.FormatInt(below, 10)
+	if spec, _, _ = strings.Cut(spec, adoptsFrom); below > 0 {
+		spec += adoptsFrom + strconv.FormatInt(below, 10)
+	}
+	return spec
 }
 
 // Adopts tells whether a spec is such a one, and below what offset.
@@ -32,7 +34,7 @@ const adoptsFrom = "@"
 // one has resolved it, and it may be gone where it was written. What is written later this group passes on itself, since it has read the cancel.
 func (q *Request) inherit(p *Parser, name []byte, m Mark, writtenBy int64) {
 	q.Kind = KindOfAnotherGroup
-	if !p.inherits || p.delay > 0 || writtenBy < 0 {
+	if p.adopts == 0 || p.delay > 0 || writtenBy < 0 {
 		return
 	}
 	if h, is := ParseHandle(trim(name)); is {

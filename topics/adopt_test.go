@@ -16,21 +16,18 @@ func TestAdopting(t *testing.T) {
 		if below, is := Adopts(over); over != spec+"@77" || !is || below != 77 {
 			t.Errorf("%s is %s with that, which adopts what lay below %d: %v", spec, over, below, is)
 		}
-		if again := Adopting(over, 5); again != spec+"@5" {
-			t.Errorf("%s with another offset is %s", over, again)
+		if again := Adopting(over, 5); again != spec+"@5" || Adopting(over, 0) != spec {
+			t.Errorf("%s with another offset is %s, and without any %s", over, again, Adopting(over, 0))
 		}
 		if _, is := Adopts(spec); is || FixedDelay(over) != FixedDelay(spec) {
 			t.Errorf("%s adopts something: %v", spec, is)
 		}
 		plain, err := ParserFor(spec)
 		p, failed := ParserFor(over)
-		if err != nil || failed != nil || p.adopts != 77 || !p.inherits || plain.adopts != 0 || plain.inherits {
+		if err != nil || failed != nil || p.adopts != 77 || plain.adopts != 0 {
 			t.Fatalf("%s: %v; %s: %+v, %v", spec, err, over, p, failed)
 		}
-		if p, err := ParserFor(spec + "@0"); err != nil || p.adopts != 0 || !p.inherits {
-			t.Errorf("of a log that begins at 0: %+v, %v", p, err)
-		}
-		for _, bad := range []string{spec + "@", spec + "@07", spec + "@-1", spec + "@7@8", spec + "@x"} {
+		for _, bad := range []string{spec + "@", spec + "@0", spec + "@07", spec + "@-1", spec + "@7@8", spec + "@x"} {
 			if p, err := ParserFor(bad); !errors.Is(err, ErrUnknownParser) {
 				t.Errorf("%s is understood: %+v, %v", bad, p, err)
 			}
@@ -120,7 +117,7 @@ func TestResolvedByAnotherGroup(t *testing.T) {
 // A cancel that another group has passed on counts where it was there when this one began, and nowhere else.
 func TestForwardedByAnotherGroup(t *testing.T) {
 	theirs := NewMark(ours.id, "other", ours.number)
-	first, firstOfAll := &Parser{inherits: true, adopts: 20}, &Parser{inherits: true}
+	first := &Parser{adopts: 20}
 	here := Handle{3, 7, T}.String()
 	for _, c := range []struct {
 		what, name string
@@ -130,14 +127,13 @@ func TestForwardedByAnotherGroup(t *testing.T) {
 	}{
 		{"of what is adopted", here, theirs, first, KindCancel},
 		{"of what is there", Handle{3, 25, T}.String(), theirs, first, KindCancel},
-		{"of a log that begins at 0", here, theirs, firstOfAll, KindCancel},
 		{"later", here, theirs, &Parser{}, KindOfAnotherGroup},
 		{"of another partition", Handle{4, 7, T}.String(), theirs, first, KindOfAnotherGroup},
-		{"of an id", "x", theirs, firstOfAll, KindCancel},
-		{"of an id, where the key is the id", "x", theirs, &Parser{inherits: true, keyed: true}, KindCancel},
+		{"of an id", "x", theirs, first, KindCancel},
+		{"of an id, where the key is the id", "x", theirs, &Parser{adopts: 20, keyed: true}, KindCancel},
 		{"of an id, later", "x", theirs, &Parser{}, KindOfAnotherGroup},
 		{"of what is no id", strings.Repeat("x", 257), theirs, first, KindOfAnotherGroup},
-		{"where the delay is fixed", here, theirs, &Parser{inherits: true, delay: 5}, KindOfAnotherGroup},
+		{"where the delay is fixed", here, theirs, &Parser{adopts: 20, delay: 5}, KindOfAnotherGroup},
 		{"by this group", here, ours, first, KindCancel},
 		{"of an id, by this group", "x", ours, first, KindCancel},
 	} {

@@ -100,8 +100,7 @@ type Parser struct {
 	onDuplicate OnDuplicate // what a record does whose id is pending
 	remember    int64       // ms: an id is remembered for so long once its record is due
 
-	inherits bool  // it reads what was there when its group began
-	adopts   int64 // then, what lay below this offset is adopted from other groups
+	adopts int64 // what lay below this offset is adopted from other groups, and what they have cancelled is taken over; 0: nothing
 }
 
 // retries tells whether it is the parser of a retry route.
@@ -124,7 +123,7 @@ const logAppendTime = 1 // of kgo.RecordAttrs.TimestampType
 
 // Spec names the parser of a route without retries: "p1", "p1+300000" with a fixed delay of
 // five minutes, or "p1~300000" with a jitter of as much. That of a retry route is "r1+" and its backoff in whole numbers. Behind a slash
-// follows what is not the usual of ids: "p1/kr"; behind ! and ^ what is not of aliases and the prefix, and behind @ from where on the log was there when its group began. None has a ';', ':' or space, so they fit in commit metadata.
+// follows what is not the usual of ids: "p1/kr"; behind ! and ^ what is not of aliases and the prefix, and behind @ what is adopted. None has a ';', ':' or space, so they fit in commit metadata.
 func Spec(delay time.Duration) string {
 	if delay <= 0 {
 		return "p1"
@@ -138,11 +137,11 @@ func FixedDelay(spec string) bool { return strings.HasPrefix(spec, "p1+") }
 // ParserFor returns the parser that Spec named, without a fixed target, or
 // ErrUnknownParser.
 func ParserFor(spec string) (*Parser, error) {
-	own, _, _ := strings.Cut(spec, adoptsFrom)
-	below, inherits := Adopts(spec)
-	if rest, aliases, prefix, ok := cutAliases(own); ok && (!inherits || Adopting(own, below) == spec) {
+	below, _ := Adopts(spec)
+	own := Adopting(spec, 0)
+	if rest, aliases, prefix, ok := cutAliases(own); ok && Adopting(own, below) == spec {
 		if p, ok := parserOf(rest); ok {
-			p.aliases, p.prefix, p.inherits, p.adopts = aliases, prefix, inherits, below
+			p.aliases, p.prefix, p.adopts = aliases, prefix, below
 			return p, nil
 		}
 	}

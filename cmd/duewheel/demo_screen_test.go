@@ -150,6 +150,7 @@ func TestDemoRestoresTheTerminal(t *testing.T) {
 			}
 		}
 	}
+	const crashed = 2 // or another one, where the runtime crashes once more while it prints the stack of a thread that is in C
 	for _, test := range []struct {
 		name string
 		end  func(*testing.T, *terminal)
@@ -160,7 +161,7 @@ func TestDemoRestoresTheTerminal(t *testing.T) {
 		{"SIGTERM", signal(syscall.SIGTERM), 0, "demo: ok: "},
 		{"SIGHUP", signal(syscall.SIGHUP), 0, "demo: ok: "},
 		{"kill -9", signal(syscall.SIGKILL), -1, ""},
-		{"a crash", signal(syscall.SIGABRT), 2, `SIGABRT: abort(?s:.*)` + "\x1b" + `\[\?1049l(?s:.*)SIGABRT: abort`}, // said again where it can be read
+		{"a crash", signal(syscall.SIGABRT), crashed, `SIGABRT: abort(?s:.*)` + "\x1b" + `\[\?1049l(?s:.*)SIGABRT: abort`}, // said again where it can be read
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +171,7 @@ func TestDemoRestoresTheTerminal(t *testing.T) {
 				t.Errorf("the terminal is as it was before: nothing would be restored (%v)", err)
 			}
 			test.end(t, x)
-			if code := x.ended(t); code != test.code {
+			if code := x.ended(t); code != test.code && (test.code != crashed || code == 0) {
 				t.Errorf("exit code %d, want %d\n%q", code, test.code, x.seen.String())
 			}
 			x.restored(t)
