@@ -34,7 +34,16 @@ type passage struct {
 	delivering time.Duration // through the store: from when the first is due to the last that is delivered
 	total      time.Duration // what counts
 	cpu        float64       // µs a record, of this process
+	turns      int64         // that committed
 	storeBytes int64         // on disk when all were accepted
+}
+
+func (p passage) String() string {
+	said := fmt.Sprintf("accepted in %v, %d transactions", p.accepting.Round(time.Millisecond), p.turns)
+	if p.cpu > 0 {
+		said += fmt.Sprintf(", %.2f µs a record", p.cpu)
+	}
+	return said
 }
 
 // throughput measures records that are due within 1 s after they can be seen.
@@ -131,7 +140,7 @@ func compete(ctx context.Context, r *runner, name string, pass func(context.Cont
 			return c, err
 		}
 		rate := float64(r.o.Records) / p.total.Seconds()
-		r.progress("%s: %s: duewheel %s/s", name, roundName(round), thousands(int64(rate)))
+		r.progress("%s: %s: duewheel %s/s: %v", name, roundName(round), thousands(int64(rate)), p)
 		c.ours, c.passages, c.checked = append(c.ours, rate), append(c.passages, p), checked
 		for _, batch := range copyBatches {
 			loop, err := copyLoop(ctx, s, r.o.Records, batch)
@@ -193,6 +202,7 @@ func passNear(ctx context.Context, s *stage) (out passage, checked string, err e
 			return err
 		}
 		out.total, out.cpu = time.Since(began), watch.stop(n).cpu
+		out.turns = p.Stats().Transactions["committed"]
 		return nil
 	})
 	return out, checked, err
@@ -222,7 +232,7 @@ func passStore(ctx context.Context, s *stage) (out passage, checked string, err 
 			return err
 		}
 		out.delivering = time.Since(first)
-		out.total = out.accepting + out.delivering
+		out.total, out.turns = out.accepting+out.delivering, p.Stats().Transactions["committed"]
 		return nil
 	})
 	return out, checked, err

@@ -67,8 +67,8 @@ func (b brisk) after(carried batch, took time.Duration, of batch) brisk {
 // it was given up. When that is nothing, it says no more than that all of it was too much.
 func (t *turn) brought() (b batch) {
 	for _, pt := range t.tried {
-		b.records += pt.Records()
-		b.bytes += pt.Size()
+		records, bytes := pt.Weigh()
+		b.records, b.bytes = b.records+records, b.bytes+bytes
 		if pt.copies != nil {
 			b.records, b.bytes = b.records+pt.copies.done.copies, b.bytes+pt.copies.done.bytes
 		}

@@ -93,7 +93,8 @@ func (s *selection) join(ps []*partition, now int64) (parts []*part, full bool) 
 			s.keep(items)
 			continue
 		}
-		left.records, left.bytes = left.records-pt.Records(), left.bytes-pt.Size()
+		records, size := pt.Weigh()
+		left.records, left.bytes = left.records-records, left.bytes-size
 		parts = s.serve(parts, pt)
 	}
 	if len(parts) > 0 {
@@ -147,7 +148,7 @@ func (s *selection) share(ps []*partition, now int64, left batch) (parts []*part
 			s.keep(items)
 			continue
 		}
-		size, records := pt.Size(), pt.Records()
+		records, size := pt.Weigh()
 		left.records, left.bytes = left.records-records, left.bytes-size
 		p.more = records >= share.records || size >= share.bytes
 		full = full || p.more

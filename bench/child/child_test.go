@@ -58,7 +58,7 @@ func travel[T any](t *testing.T, v T) (got T) {
 
 // A child that tells what cannot be read is ended, and the error says what it was. Other lines are passed over.
 func TestUnreadableMessage(t *testing.T) {
-	cmd := exec.Command("sh", "-c", `echo hello; echo '{"Heeds":true}'; echo '{"Event":1}'; exec sleep 60`)
+	cmd := exec.Command("sh", "-c", `read order; echo hello; echo '{"Heeds":true}'; echo '{"Event":1}'; exec sleep 60`)
 	cmd.Stderr = os.Stderr
 	heard := 0
 	p, err := Start(cmd, Order{}, func(*Process, Message) { heard++ })

@@ -22,6 +22,10 @@ type Part struct {
 	others int   // how many other partitions its topic has
 	nth    int64 // of all that were taken of the partition
 	rest   int   // how many records come after it of what was taken together
+
+	// What Weigh has found.
+	records int
+	bytes   int64
 }
 
 // Overtakes reports whether it is resolved although W does not pass it: what has a smaller key waits. A resolve record says so.
@@ -60,12 +64,15 @@ func (pt *Part) before(other *Part) bool {
 	return pt.rest > other.rest
 }
 
-// Size is what its records take.
-func (pt *Part) Size() (bytes int64) {
-	for i := range pt.Items {
-		bytes += int64(len(pt.Items[i].Run))
+// Weigh says as how many records its items count in a turn, and how many bytes they take. It is counted once, while they are at hand.
+func (pt *Part) Weigh() (records int, bytes int64) {
+	if pt.records == 0 {
+		for i := range pt.Items {
+			pt.records += pt.Items[i].counts(pt.others)
+			pt.bytes += int64(len(pt.Items[i].Run))
+		}
 	}
-	return bytes
+	return pt.records, pt.bytes
 }
 
 // AskedFor is the due time of the request at an offset as it was asked for: a handle has no jitter.
@@ -116,14 +123,6 @@ func (pt *Part) fit(records int, bytes int64) int {
 		}
 		took += int64(len(it.Run))
 		n++
-	}
-	return n
-}
-
-// Records is as how many records its items count in a turn.
-func (pt *Part) Records() (n int) {
-	for i := range pt.Items {
-		n += pt.Items[i].counts(pt.others)
 	}
 	return n
 }
