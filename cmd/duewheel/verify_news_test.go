@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -41,5 +43,35 @@ func TestVerifyTellsWhatIsNew(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%v after %v: it says %q, want %q", c.now, c.before, got, c.want)
 		}
+	}
+}
+
+// docs/operations.md tells of each field of a report.
+func TestVerifyReportIsDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(b), "\n### The report as JSON\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	fields := 0
+	var walk func(reflect.Type)
+	walk = func(is reflect.Type) {
+		switch is.Kind() {
+		case reflect.Slice:
+			walk(is.Elem())
+		case reflect.Struct:
+			for f := range is.NumField() {
+				name, _, _ := strings.Cut(is.Field(f).Tag.Get("json"), ",")
+				if fields++; !strings.Contains(section, "`"+name+"`") {
+					t.Errorf("%s of %v is not told of", name, is)
+				}
+				walk(is.Field(f).Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[verify.Report]())
+	if fields < 40 {
+		t.Errorf("a report has %d fields", fields)
 	}
 }
