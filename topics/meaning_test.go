@@ -38,6 +38,8 @@ func TestMeanings(t *testing.T) {
 			`delay-cancel: cancels what has the id "a"`}},
 		{"a cancel that names nothing", "delay-cancel= delay-for=5s", &Parser{}, []string{"delay-cancel: empty", "delay-for: 5s"}},
 		{"a cancel by a preset", "x-delay=5000 delay-cancel=a", &Parser{aliases: usualAliases}, []string{"x-delay: passed over: a record that cancels", `delay-cancel: cancels what has the id "a"`}},
+		{"two presets", "x-delay=5000 scheduler-epoch=1800000010 scheduler-target-topic=orders", &Parser{aliases: usualAliases}, []string{
+			"x-delay: contradicts what a header of another preset says", "scheduler-epoch: refused: x-delay and scheduler-epoch both say", "scheduler-target-topic: not looked at: the record is refused"}},
 		{"a replacement", "delay-replace=a delay-for=5s", &Parser{}, []string{`delay-replace: takes the place of what has the id "a"`, "delay-for: 5s"}},
 		{"a replacement with its id", "delay-replace=a delay-for=5s delay-id=a", &Parser{}, []string{
 			`delay-replace: takes the place of what has the id "a"`, "delay-for: 5s", "delay-id: its id, which it takes over from what it replaces"}},

@@ -28,7 +28,7 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 		}
 	}
 	byOurs := n.asksByOurs(headers)
-	_ = p.substitute(&q, &n, headers) // what contradicts itself, Parse refuses
+	several := p.substitute(&q, &n, headers) != nil && q.Preset == NoPreset // presets by which the record asks, so it is refused
 	cancels := n.onlyCancels(headers, p.keyed, written.NoValue)
 	for i := range headers {
 		h := &headers[i]
@@ -61,6 +61,10 @@ func (p *Parser) Readings(headers []kgo.RecordHeader, written Stamp) (all []Read
 			r.Note, r.Form, r.At = "passed over: a record that cancels does nothing else", 0, 0
 		case r.By != NoPreset && byOurs:
 			r.Note = "does not count beside headers that begin with " + p.ours() + ": it is delivered"
+		case r.By != NoPreset && several:
+			if a := aliasAt(h.Key); r.Note == "" && aliases[a].asksBy(h.Value) {
+				r.Note = "contradicts what a header of another preset says"
+			}
 		case r.By != NoPreset && r.By != q.Preset:
 			r.Note = "does not count: the record does not say by this preset when it is due, so it is delivered"
 		case r.Note == "" && r.For != "" && n.at[f] != int32(i)+1:

@@ -22,6 +22,8 @@ func TestReadings(t *testing.T) {
 		{"aliases", "p1", []string{"scheduler-epoch", "1767225605", "scheduler-target-topic", "o"}, "scheduler-epoch>delay-until etf1 seconds since 1970|scheduler-target-topic>delay-target-topic etf1"},
 		{"aliases beside ours", "p1", []string{"x-delay", "7", "delay-for", "1s"}, "x-delay>delay-for plain milliseconds (does not count beside headers that begin with delay-: it is delivered)|delay-for>delay-for numbers with units"},
 		{"aliases of another preset", "p1", []string{"x-delay", "7", "ce_expirytime", "2026-01-02"}, "x-delay>delay-for plain milliseconds|ce_expirytime>delay-expires cloudevents date: midnight UTC (does not count: the record does not say by this preset when it is due, so it is delivered)"},
+		{"aliases of two presets", "p1", []string{"x-delay", "7", "scheduler-epoch", "1767225605", "scheduler-target-topic", "o"},
+			"x-delay>delay-for plain milliseconds (contradicts what a header of another preset says)|scheduler-epoch>delay-until etf1 seconds since 1970 (contradicts what a header of another preset says)|scheduler-target-topic>delay-target-topic etf1"},
 		{"aliases that are off", "p1!", []string{"x-delay", "7"}, ""},
 		{"a prefix", "p1^x-wheel-", []string{"x-wheel-for", "1s", "delay-for", "1s"}, "x-wheel-for>delay-for numbers with units"},
 		{"a retry route", "r1+1000+2000+60000+0", []string{"delay-for", "1s", "delay-attempt", "1"}, "delay-for>delay-for numbers with units (passed over: a retry route has its backoff)|delay-attempt>delay-attempt"},

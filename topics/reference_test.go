@@ -211,9 +211,10 @@ func TestReferenceOfRefused(t *testing.T) {
 	advice := map[string]string{
 		"2026-01-01T00:00:05": "write Z behind it for UTC, or an offset", "2026-01-01T00:00[Europe/Paris]": "or an offset like +01:00, before the name",
 		"20454": "a delay belongs in delay-for; in days it is 2026-01-01", "12:30": "write 0:12:30 or 12m30s",
+		"05:00:500":                                  "milliseconds behind a point, like 0:05:00.500",
 		"Thu Jan 01 00:00:05 UTC 2026":               "how Java and JavaScript print a date: use their ISO form or epoch milliseconds",
 		"2026-01-01 00:00:05.123 +0000 UTC m=+0.012": "write UnixMilli(), or Round(0) before String()",
-		"AAABm3bavAM=": "base64, which Connect makes of bytes: give it text or a number", "5 minutes": "like 5m",
+		"AAABm3bavAM=":                               "base64, which Connect makes of bytes: give it text or a number", "5 minutes": "like 5m",
 		"300.000000000": "write whole milliseconds, as toMillis() has them, or toString()", "300.123456789": "write whole milliseconds, as toMillis() has them, or toString()",
 		"4279b76dabc03000": "write an integer, or text", "3330303000": "leave that out", "31356d00": "leave that out",
 	}

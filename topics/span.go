@@ -80,7 +80,10 @@ func skipBlanks(b []byte) []byte {
 	return b
 }
 
-var errClock = unparsable("whether that is hours and minutes or minutes and seconds cannot be told: write 0:12:30 or 12m30s")
+var (
+	errClock       = unparsable("whether that is hours and minutes or minutes and seconds cannot be told: write 0:12:30 or 12m30s")
+	errClockMillis = unparsable("whether its last number is seconds or milliseconds cannot be told: write seconds with two digits, and milliseconds behind a point, like 0:05:00.500")
+)
 
 // parseClock takes hours:mm:ss with decimals, and days before it as Python (2 days, 0:00:05), PostgreSQL (2 days 00:00:05) and
 // .NET (2.00:00:05) write them. A sign is that of all of it, but in Python's form of the days alone.
@@ -119,6 +122,9 @@ func parseClock(b []byte, neg bool) (s span, f fault) {
 	minutes, rest := two(rest[1:]), rest[3:]
 	if !fits(rest, ":00") || two(rest[1:]) > 59 {
 		return s, errSpan
+	}
+	if len(rest) > 3 && rest[3] >= '0' && rest[3] <= '9' {
+		return s, errClockMillis
 	}
 	a, left, ok := parseAmount(rest[1:], false)
 	if !ok || len(left) > 0 {

@@ -174,3 +174,19 @@ func TestFixedDelayWithoutATimestamp(t *testing.T) {
 	s.resolve("reminders", 1, 2, 30, 2)
 	s.expect(s.pass(v), map[string]int64{"delivered in vain": 1, "missing": 1}, "should be dead-lettered")
 }
+
+// A delay counts from the timestamp of its record, so one that has none is dead-lettered, and since when it waits for that is not known.
+func TestDelayWithoutATimestamp(t *testing.T) {
+	s := newStage(t)
+	v := s.verifier()
+	for partition := range int32(2) {
+		s.write(&kgo.Record{Topic: "delays", Partition: partition, Timestamp: time.UnixMilli(-1), Headers: headers("delay-for=5m", "delay-target-topic=orders")})
+	}
+	s.expect(s.pass(v), nil, "2 pending")
+	s.write(s.condemned(&kgo.Record{Topic: "delays", Timestamp: time.UnixMilli(-1), Headers: headers("delay-for=5m", "delay-target-topic=orders")}, "due_out_of_range"))
+	s.resolve("delays", 0, 1, 30, 1)
+	s.expect(s.pass(v), nil, "1 dead-lettered")
+
+	s.write(s.delivered(&kgo.Record{Topic: "delays", Partition: 1}, 30))
+	s.expect(s.pass(v), map[string]int64{"delivered in vain": 1}, "should be dead-lettered")
+}

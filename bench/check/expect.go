@@ -261,8 +261,13 @@ func (rt *route) expectDue(e *Expectation, a asked, r *kgo.Record) {
 	case len(a.lasting) > 0:
 		timestamp = mirrorsOf(rt, r.Partition).began(r)
 		wait, ok := parseFor(a.lasting, timestamp)
-		if !ok || wait > math.MaxInt64-timestamp {
+		if !ok {
 			rt.unreadDue(e)
+			return
+		}
+		if timestamp < 0 || timestamp > latest || timestamp+max(wait, 0) > latest { // it counts from nothing, or the sum is no time
+			e.refuse(DueOutOfRange)
+			e.Due, e.OrLater = atOnce, true
 			return
 		}
 		e.Due = timestamp + max(wait, 0)

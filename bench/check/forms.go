@@ -175,7 +175,7 @@ var (
 	}
 	goParts = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+) *([a-zµμ]+)`)
 	goWhole = regexp.MustCompile(`^[+-]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+) *[a-zµμ]+ *)+$`)
-	clock   = regexp.MustCompile(`^([+-]?)(?:([0-9]{1,9})(?:\.| +days?(,?) +))?([0-9]{1,9}):([0-5][0-9]):([0-5][0-9](?:\.[0-9]{1,40})?)$`)
+	clock   = regexp.MustCompile(`^([+-]?)(?:([0-9]{1,9})(?:\.| +days?(,?) +))?([0-9]{1,9}):([0-5][0-9]):([0-5][0-9](?:\.[0-9]{0,40})?)$`)
 	iso     = regexp.MustCompile(`^([+-]?)P((?:[+-]?[0-9.,]+[YMWD])*)(?:T((?:[+-]?[0-9.,]+[HMS])+))?$`)
 	isoPart = regexp.MustCompile(`([+-]?)([0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)([A-Z])`)
 )
@@ -218,7 +218,7 @@ func isoSpan(v []byte, from int64) (millis int64, ok bool) {
 		parts := isoPart.FindAllStringSubmatch(said, -1)
 		for _, part := range parts {
 			said = strings.TrimPrefix(said, part[0])
-			digits := strings.Replace(part[2], ",", ".", 1)
+			digits := strings.TrimSuffix(strings.Replace(part[2], ",", ".", 1), ".")
 			place, unit := strings.Index(units.letters, part[3]), units.lengths[part[3]]
 			if place <= last || fraction {
 				return 0, false
@@ -231,7 +231,7 @@ func isoSpan(v []byte, from int64) (millis int64, ok bool) {
 				continue
 			}
 			n, err := strconv.Atoi(part[1] + digits)
-			if err != nil || n > 12*290 || n < -12*290 {
+			if err != nil || n > 12*latestYear || n < -12*latestYear {
 				return 0, false
 			}
 			if place == 0 {
@@ -244,27 +244,24 @@ func isoSpan(v []byte, from int64) (millis int64, ok bool) {
 		}
 	}
 	negative := whole[1] == "-"
-	if months == 0 {
-		return inMillis(sum, negative)
-	}
-	if months > 290*12 || months < -290*12 {
-		return 0, false
-	}
 	if negative {
-		months, sum = -months, sum.Neg(sum)
+		months = -months
 	}
-	sum.Add(sum, new(big.Rat).SetInt64(monthsFrom(from, months).Nanoseconds()))
-	return inMillis(sum, false)
+	rest, ok := inMillis(sum, negative)
+	return rest + monthsFrom(from, months), ok
 }
 
-// monthsFrom is how long so many months are that begin at a time in ms. What is no day of a month is its last one.
-func monthsFrom(from int64, months int) time.Duration {
+// latestYear is that of the last due time: a delay may be so many years.
+const latestYear = 5138
+
+// monthsFrom is how long so many months are that begin at a time, in ms. What is no day of a month is its last one.
+func monthsFrom(from int64, months int) int64 {
 	begin := time.UnixMilli(from).UTC()
 	end := begin.AddDate(0, months, 0)
 	if end.Day() != begin.Day() {
 		end = end.AddDate(0, 0, -end.Day())
 	}
-	return end.Sub(begin)
+	return end.UnixMilli() - from
 }
 
 // clockSpan is hours:minutes:seconds, with days before it as .NET, Python and PostgreSQL write them. A sign is that of all of it, but beside a

@@ -22,9 +22,19 @@ func plain(v []byte) []byte {
 }
 
 // schema says of the payload of an envelope what it is.
-type schema struct {
-	Name       string
-	Parameters struct{ Scale string }
+type schema struct{ name, scale string }
+
+// member is one of a JSON object; its name is as it is written, where encoding/json takes it in any case.
+func member(object []byte, name string) json.RawMessage {
+	var all map[string]json.RawMessage
+	_ = json.Unmarshal(object, &all) // what is none has none
+	return all[name]
+}
+
+// textOf is a JSON string; empty where it is none.
+func textOf(v json.RawMessage) (text string) {
+	_ = json.Unmarshal(v, &text)
+	return text
 }
 
 // unwrapped is plain, and the schema in an envelope that has one: then the payload alone does not say what it is.
@@ -51,19 +61,14 @@ func unwrapped(v []byte) (inside []byte, is schema) {
 
 // enveloped reads what Connect's JsonConverter writes with schemas; what is none is as it is.
 func enveloped(v []byte, s string) (inside []byte, is schema) {
-	var e struct {
-		Schema  *schema
-		Payload json.RawMessage
-	}
-	if json.Unmarshal([]byte(s), &e) != nil || len(e.Payload) == 0 && !strings.Contains(s, `"payload"`) {
+	var e map[string]json.RawMessage
+	if json.Unmarshal([]byte(s), &e) != nil || len(e["payload"]) == 0 {
 		return v, is
 	}
-	if e.Schema != nil {
-		is = *e.Schema
-	}
+	is = schema{textOf(member(e["schema"], "name")), textOf(member(member(e["schema"], "parameters"), "scale"))}
 	var text string
-	switch payload := bytes.TrimSpace(e.Payload); {
-	case len(payload) == 0, string(payload) == "null":
+	switch payload := bytes.TrimSpace(e["payload"]); {
+	case string(payload) == "null":
 		return nil, is
 	case payload[0] == '{', payload[0] == '[':
 		return v, schema{}
@@ -88,17 +93,17 @@ func inTime(v []byte, span bool) []byte {
 	if isText(v) && !isText(inside) { // what is written as text is no binary number
 		return v
 	}
-	if len(inside) == 0 || is.Name == "" {
+	if len(inside) == 0 || is.name == "" {
 		return inside
 	}
-	if is.Name == "org.apache.kafka.connect.data.Decimal" {
-		if n, ok := unscaled(inside, is.Parameters.Scale); ok {
+	if is.name == "org.apache.kafka.connect.data.Decimal" {
+		if n, ok := unscaled(inside, is.scale); ok {
 			return n
 		}
 		return inside
 	}
-	exponent, instant := instantsOf[is.Name]
-	shift, length := spansOf[is.Name]
+	exponent, instant := instantsOf[is.name]
+	shift, length := spansOf[is.name]
 	number, ok := decimal(string(inside))
 	switch {
 	case is.date():
@@ -126,11 +131,11 @@ func inTime(v []byte, span bool) []byte {
 
 // date tells whether it is a number of days since 1970, and instant, whether it is a number that says its unit.
 func (is schema) date() bool {
-	return is.Name == "org.apache.kafka.connect.data.Date" || is.Name == "io.debezium.time.Date"
+	return is.name == "org.apache.kafka.connect.data.Date" || is.name == "io.debezium.time.Date"
 }
 
 func (is schema) instant() bool {
-	_, dated := instantsOf[is.Name]
+	_, dated := instantsOf[is.name]
 	return dated || is.date()
 }
 

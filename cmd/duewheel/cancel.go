@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -143,8 +144,10 @@ func (o *order) writeCancels(ctx context.Context, cl *kgo.Client, records []*kgo
 			continue
 		}
 		what := string(r.Headers[0].Value)
-		_, handle := topics.ParseHandle(r.Headers[0].Value)
-		if !handle {
+		h, handle := topics.ParseHandle(bytes.Trim(topics.Bare(r.Headers[0].Value), " \t\r\n"))
+		if handle {
+			what = h.String()
+		} else {
 			where := ""
 			if r.Key == nil {
 				where = ", in whatever partition a replica finds it"

@@ -18,6 +18,11 @@ func TestCancel(t *testing.T) {
 			t.Errorf("partition %d: %s=%q with %v", r.Partition, r.Key, r.Value, got)
 		}
 	}
+	for _, around := range []string{`"2-0-1767225605123"`, " 2-0-1767225605123 "} { // which is read as the same handle
+		if out, err := command(t, "", "cancel", "-b", addr, "-t", "delays", around); err != nil || !strings.HasPrefix(out, "delays/2@") || !strings.HasSuffix(out, ", asks to cancel 2-0-1767225605123\n") {
+			t.Errorf("%q: printed %q, %v", around, out, err)
+		}
+	}
 	for _, bad := range []struct {
 		args []string
 		says string

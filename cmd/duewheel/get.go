@@ -177,7 +177,7 @@ func (v *view) says(one *foundRecord) (state, text string) {
 			text = "pending; no replica has read it yet, which gives it its due time"
 		case w.Late:
 			text += "; delivered as soon as a replica reads it"
-		case !w.Read:
+		case !w.Read && !one.got.Queue(): // with a fixed delay nothing says how far one has read
 			text += "; no replica has read it yet"
 		}
 		if expired := v.expired(one); expired != nil {

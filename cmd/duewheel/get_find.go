@@ -215,6 +215,7 @@ func (v *view) withID(ctx context.Context, id string) ([]*foundRecord, error) {
 	if err != nil && len(all) == 0 {
 		return nil, err
 	}
+	slices.SortStableFunc(all, func(a, b *foundRecord) int { return compareNames(a.got, b.got) }) // partitions are read in any order
 	waits := slices.DeleteFunc(slices.Clone(all), func(f *foundRecord) bool { return f.fate.State != ahead.IsPending })
 	if len(waits) == 0 && len(all) > 0 {
 		waits = all[:0:0]

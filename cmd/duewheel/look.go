@@ -303,7 +303,7 @@ func (v *view) each(ctx context.Context, fn func(*ahead.Looked)) error {
 				if err != nil {
 					all.fail(v.advise(err, p.Topic))
 				} else {
-					all.note(got, v.one)
+					all.note(got, v)
 					fn(got)
 				}
 				mu.Unlock()
@@ -329,6 +329,7 @@ type problemsOf struct {
 	fresh, anew, lost []string
 	open              []string
 	refused           int
+	unrouted          bool // some of these are of a topic whose route is not known
 }
 
 // fail takes in what is wrong with a partition: once what is wrong with all of them, as a right to the group that is missing.
@@ -338,13 +339,13 @@ func (n *problemsOf) fail(err error) {
 	}
 }
 
-func (n *problemsOf) note(got *ahead.Looked, one bool) {
+func (n *problemsOf) note(got *ahead.Looked, v *view) {
 	name := got.TopicPartition.String()
 	if got.Open {
 		n.open = append(n.open, name)
 	}
-	if !one {
-		n.refused += got.Refused()
+	if !v.one && got.Refused() > 0 {
+		n.refused, n.unrouted = n.refused+got.Refused(), n.unrouted || v.routes[got.Topic] == nil
 	}
 	switch {
 	case got.Anew:
@@ -373,6 +374,10 @@ func (n *problemsOf) tell(w io.Writer, group string) {
 	say(n.lost, "the log has lost records that were pending (retention); what is left is shown")
 	say(n.open, "a transaction is open there for long: what lies in it or behind it is not read yet, by replicas neither")
 	if n.refused > 0 {
-		fmt.Fprintf(w, "note: %s that no replica has read yet will be dead-lettered: `duewheel get` tells why, and `duewheel dlq ls` when it is done\n", topics.Plural(n.refused, "request"))
+		unless := ""
+		if n.unrouted {
+			unless = ", unless their route, which is not known (-c), understands them"
+		}
+		fmt.Fprintf(w, "note: %s that no replica has read yet will be dead-lettered%s: `duewheel get` tells why, and `duewheel dlq ls` when it is done\n", topics.Plural(n.refused, "request"), unless)
 	}
 }

@@ -38,3 +38,38 @@ func TestReferenceOfPendingRows(t *testing.T) {
 		t.Errorf("documented are %v, and there are %v", slices.Sorted(maps.Keys(said)), slices.Sorted(maps.Keys(is)))
 	}
 }
+
+// It has each field of get that ls does not have, too.
+func TestReferenceOfRecordRows(t *testing.T) {
+	b, err := os.ReadFile("../../docs/look-ahead.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(b), "\n| field of `get` | |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	said := map[string]bool{}
+	for _, found := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(table, -1) {
+		said[found[1]] = true
+	}
+	named := func(is reflect.Type) map[string]bool {
+		all := map[string]bool{}
+		for _, f := range reflect.VisibleFields(is) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+				all[name] = true
+			}
+		}
+		return all
+	}
+	is := named(reflect.TypeFor[recordRow]())
+	maps.Copy(is, named(reflect.TypeFor[readHeaderRow]()))
+	of := named(reflect.TypeFor[pendingRow]())
+	for name := range of {
+		if left := name == "size" || name == "id" || name == "id_base64"; left == is[name] {
+			t.Errorf("%s: get has it: %v", name, is[name])
+		}
+		delete(is, name)
+	}
+	if !maps.Equal(said, is) {
+		t.Errorf("documented are %v, and there are %v", slices.Sorted(maps.Keys(said)), slices.Sorted(maps.Keys(is)))
+	}
+}

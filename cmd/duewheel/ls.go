@@ -66,18 +66,22 @@ type spot struct {
 	atOnce bool
 }
 
-func compareSpots(a, b spot) int {
-	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.of, b.of), cmp.Compare(a.offset, b.offset))
-}
-
-// soonest are the spots that are due first, at most so many of them.
+// soonest are the spots that are due first, at most so many of them. In what order partitions were read has no say in which these are.
 type soonest struct {
 	most  int
+	of    []*ahead.Looked // the partitions, as they were read
 	spots []spot
 }
 
+func (s *soonest) compare(a, b spot) int {
+	if a.due != b.due {
+		return cmp.Compare(a.due, b.due)
+	}
+	return cmp.Or(compareNames(s.of[a.of], s.of[b.of]), cmp.Compare(a.offset, b.offset))
+}
+
 func (s *soonest) Len() int           { return len(s.spots) }
-func (s *soonest) Less(i, j int) bool { return compareSpots(s.spots[i], s.spots[j]) > 0 }
+func (s *soonest) Less(i, j int) bool { return s.compare(s.spots[i], s.spots[j]) > 0 }
 func (s *soonest) Swap(i, j int)      { s.spots[i], s.spots[j] = s.spots[j], s.spots[i] }
 func (s *soonest) Push(x any)         { s.spots = append(s.spots, x.(spot)) }
 func (s *soonest) Pop() any {
@@ -90,17 +94,15 @@ func (s *soonest) add(p spot) {
 	switch {
 	case len(s.spots) < s.most:
 		heap.Push(s, p)
-	case compareSpots(p, s.spots[0]) < 0:
+	case s.compare(p, s.spots[0]) < 0:
 		s.spots[0] = p
 		heap.Fix(s, 0)
 	}
 }
 
 // inOrder returns them one after the other.
-func (s *soonest) inOrder(all []*ahead.Looked) func() (spot, bool) {
-	slices.SortFunc(s.spots, func(a, b spot) int {
-		return cmp.Or(cmp.Compare(a.due, b.due), compareNames(all[a.of], all[b.of]), cmp.Compare(a.offset, b.offset))
-	})
+func (s *soonest) inOrder() func() (spot, bool) {
+	slices.SortFunc(s.spots, s.compare)
 	i := -1
 	return func() (spot, bool) {
 		if i++; i >= len(s.spots) {
@@ -125,10 +127,10 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 	v.Enough = o.enough
 	found := soonest{most: o.limit}
 	var n counted
-	var all []*ahead.Looked
 	var every []*spotsOf
 	failed := v.each(ctx, func(got *ahead.Looked) {
-		of, before := int32(len(all)), n.pending
+		of, before := int32(len(found.of)), n.pending
+		found.of = append(found.of, got)
 		add := found.add
 		if o.wide() {
 			every = append(every, newSpotsOf(of, got))
@@ -146,7 +148,6 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		}
 		n.more = n.more || got.Stopped && o.limit > 0 && n.pending-before > int64(o.limit)
 		got.Forget()
-		all = append(all, got)
 	})
 	if ctx.Err() != nil {
 		return failed
@@ -157,7 +158,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		most = o.limit
 	}
 	if !o.wide() {
-		next = found.inOrder(all)
+		next = found.inOrder()
 	}
 	rowsTo, summary := cutting(stdout), stdout
 	if o.output == "json" {
@@ -178,7 +179,7 @@ func (o *pendingList) run(ctx context.Context, v *view, stdout io.Writer) error 
 		if len(window) == 0 {
 			break
 		}
-		rows, err := v.rows(ctx, all, window, t.render)
+		rows, err := v.rows(ctx, found.of, window, t.render)
 		if err != nil {
 			return joinLines(v.advise(err, v.topics()), t.end(), out.Flush(), failed)
 		}

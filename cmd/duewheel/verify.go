@@ -346,8 +346,11 @@ func (o *verifying) tellNews(w io.Writer, before, now *verify.Report) error {
 			continue
 		}
 		line := fmt.Sprintf("%s %s: %d, and there were %d", at, strings.ToUpper(f.Kind), f.Count, was.Count)
-		if len(f.First) > len(was.First) {
-			line += ": " + f.First[len(was.First)].String()
+		for _, one := range f.First {
+			if !slices.Contains(was.First, one) {
+				line += ": " + one.String()
+				break
+			}
 		}
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err

@@ -59,21 +59,32 @@ func TestVerifyReadsAsReplicasDo(t *testing.T) {
 		"scheduler-target-key":          {"other"},
 		"schedule_target_epoch":         {"1795186800"},
 		"schedule_target_topic":         {"orders"},
+		"schedule_target_key":           {"other"},
+		"schedule_schema_version":       {"1.0.0"},
 		"schedule_target_partition":     {"1"},
 		"schedule_target_partition_key": {"x", "null", ""},
 		"schedule_source_type":          {"schedule", "cancel", `"schedule"`, "x", "tombstone"},
 		"ce_deliverat":                  {"2026-11-20T14:05:00Z"},
+		"ce_deliverafter":               {"PT5M", "null"},
 		"ce_expirytime":                 {"2026-11-21T14:05:00Z", `"x"`},
 		"trace":                         {"17"},
 		"retry_topic-backoff-timestamp": {"1795186800123", string(eight[2:])},
 		"kafka_original-topic":          {"orders", `"orders"`, "null"},
 		"__connect.errors.topic":        {"orders", " orders "},
+		"kafka_dlt-original-topic":      {"orders"},
+		"__streams.errors.topic":        {"orders", "null"},
+		"__dlq.errors.topic":            {"orders"},
 	}
 	var names []string
 	for name := range values {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	for _, a := range topics.Aliases() {
+		if !slices.Contains(names, a.Name) {
+			t.Errorf("%s of the preset %v is not tried", a.Name, a.Preset)
+		}
+	}
 	routes := []topics.Route{
 		{Topic: "delays", Allow: []string{"orders", "bill*"}},
 		{Topic: "owned", Allow: []string{"orders"}, Target: "orders", Jitter: time.Second, OnDuplicate: topics.DuplicateReplaces},
@@ -96,6 +107,9 @@ func TestVerifyReadsAsReplicasDo(t *testing.T) {
 		}
 		if random.IntN(8) == 0 {
 			r.Key = nil
+		}
+		if random.IntN(16) == 0 {
+			r.Timestamp = time.UnixMilli(-1)
 		}
 		n := random.IntN(4)
 		if random.IntN(3) > 0 {
@@ -188,24 +202,43 @@ func (g goldenTime) bytes(t *testing.T) string {
 	return g.Text + string(b)
 }
 
-// Each time and each delay as producers write them is to verify what it is to a replica, and what that makes of it no fault.
+// Each time and each delay as producers write them is to verify what it is to a replica, and what that makes of it no fault: in our headers, and in those of
+// other tools.
 func TestVerifyReadsGoldenTimes(t *testing.T) {
-	all, checker := surveyed(t, topics.Route{Topic: "delays", Allow: []string{"orders"}})
-	for i, v := range goldenTimes(t) {
-		r := &kgo.Record{Topic: "delays", Offset: int64(100 + i), Timestamp: lookNow, Value: []byte("v"), Headers: []kgo.RecordHeader{
-			{Key: "delay-" + v.Kind, Value: []byte(v.bytes(t))}, {Key: "delay-target-topic", Value: []byte("orders")},
-		}}
-		q, err := all[0].Parser().Parse(r.Headers, topics.StampOf(r), r.Offset, topics.Mark{})
-		e := checker.Expect(r)
-		if wrong := disagree(all[0], r, &q, err, &e); wrong != "" {
-			t.Errorf("%s %q: %s: replica %d, %v; verify %+v", v.Kind, v.bytes(t), wrong, q.Due, err, e)
+	names := map[string][]string{"until": {topics.HeaderUntil}, "for": {topics.HeaderFor}}
+	var tools []string
+	for _, a := range topics.Aliases() {
+		if kind := strings.TrimPrefix(a.For, topics.HeaderPrefix); names[kind] != nil {
+			names[kind], tools = append(names[kind], a.Name), append(tools, a.Preset.String())
 		}
-		if wrong := blamed(checker, all[0], r, &q, err); wrong != "" {
-			t.Errorf("%s %q: verify finds %s in what a replica makes of it: %d, %v", v.Kind, v.bytes(t), wrong, q.Due, err)
+	}
+	slices.Sort(tools)
+	all, checker := surveyed(t, topics.Route{Topic: "delays", Target: "orders", Aliases: slices.Compact(tools)})
+	offset := int64(100)
+	names["until"] = append(names["until"], topics.HeaderExpires, "ce_expirytime")
+	beside := map[string]string{topics.HeaderExpires: topics.HeaderUntil, "ce_expirytime": "ce_deliverat"}
+	for _, v := range goldenTimes(t) {
+		for _, name := range names[v.Kind] {
+			r := &kgo.Record{Topic: "delays", Offset: offset, Timestamp: lookNow, Value: []byte("v"), Headers: []kgo.RecordHeader{{Key: name, Value: []byte(v.bytes(t))}}}
+			if beside[name] != "" { // of most the same second
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: beside[name], Value: []byte("1767225605000")})
+			}
+			offset++
+			q, err := all[0].Parser().Parse(r.Headers, topics.StampOf(r), r.Offset, topics.Mark{})
+			e := checker.Expect(r)
+			if wrong := disagree(all[0], r, &q, err, &e); wrong != "" {
+				t.Errorf("%s %q: %s: replica %d, %v; verify %+v", name, v.bytes(t), wrong, q.Due, err, e)
+			}
+			if wrong := blamed(checker, all[0], r, &q, err); wrong != "" {
+				t.Errorf("%s %q: verify finds %s in what a replica makes of it: %d, %v", name, v.bytes(t), wrong, q.Due, err)
+			}
+			if err == nil && e.Due != q.Due {
+				t.Errorf("%s %q is due at %d, and verify reads %d", name, v.bytes(t), q.Due, e.Due)
+			}
 		}
-		if err == nil && e.Due != q.Due {
-			t.Errorf("%s %q is due at %d, and verify reads %d", v.Kind, v.bytes(t), q.Due, e.Due)
-		}
+	}
+	if n, many := len(names["until"])+len(names["for"]), 2*len(goldenTimes(t)); n < 12 || offset < int64(100+many) {
+		t.Errorf("%d headers say when, and %d records were read", n, offset-100)
 	}
 }
 

@@ -15,6 +15,6 @@
 // called ask are given brokers, and read from their standard input a line of JSON for each record: topic, key, value, headers, and the partition, if
 // it is not the client's choice. They answer with a line that says where it lies. The line null has them connect anew.
 //
-// In the others, what docs/requests.md and docs/retries.md have to be run is run as it stands there: their lines in a shell, and their code in the
+// In the others, what docs/requests.md and docs/retries.md have to be run, and the README for kcat, is run as it stands there: their lines in a shell, and their code in the
 // programs of testdata/docs, in the place of BLOCK and the number that it has among those of its language.
 package clients

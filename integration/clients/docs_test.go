@@ -239,6 +239,30 @@ func TestLinesOfRequests(t *testing.T) {
 	}
 }
 
+// What the README has for kcat, as written, asks for a delay of 5 s.
+func TestLinesOfReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short leaves out what needs clients of other languages")
+	}
+	installed(t, kcatAdvice, "kcat")
+	ctx, cancel := context.WithTimeout(t.Context(), ready)
+	defer cancel()
+	broker, lines := fakeWith(t, "delay-requests"), 0
+	for _, line := range readDocument(t, "../README.md").lines {
+		if strings.Contains(line, "kcat ") {
+			inShell(ctx, t, t.TempDir(), line, broker)
+			lines++
+		}
+	}
+	all := written(ctx, t, broker, "delay-requests")
+	if lines != 1 || len(all) != 1 {
+		t.Fatalf("%d lines have written %d records, want 1", lines, len(all))
+	}
+	if q := parsed(t, topics.Spec(0), all[0]); string(q.Target) != "orders" || string(all[0].Value) != "value" || q.Due != all[0].Timestamp.Add(5*time.Second).UnixMilli() {
+		t.Errorf("%s with %v", all[0].Value, all[0].Headers)
+	}
+}
+
 // meant says what a request of docs/requests.md asks for.
 func meant(t *testing.T, r *kgo.Record) string {
 	t.Helper()
