@@ -84,19 +84,9 @@ func cutNames(b []byte) (numbers []byte, names string) {
 	return b[:at-1], string(b[at:])
 }
 
-// NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it.
-func NamesOf(p *Parser) string { return aliasSpec(usualAliasesOf(kindSpec(p)), p.aliases, p.ours()) }
-
-// kindSpec begins the specs of parsers of a kind.
-func kindSpec(p *Parser) string {
-	switch {
-	case p.retries():
-		return "r1"
-	case p.delay > 0:
-		return "p1+1"
-	}
-	return "p1"
-}
+// NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it
+// where records say when they are due. What a route is by the time that a retry is read, and what is usual there, says nothing of its request.
+func NamesOf(p *Parser) string { return aliasSpec(usualAliases, p.aliases, p.ours()) }
 
 // ParserOf is the parser by which the request of a record is read where p reads: a retry has the headers that it was written with, whatever their names are
 // today. Of all others it is p.
@@ -109,7 +99,7 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 	if who != thisGroup {
 		return p
 	}
-	_, aliases, prefix, ok := cutAliases(kindSpec(p) + r.Names)
+	_, aliases, prefix, ok := cutAliases(Spec(0) + r.Names)
 	if !ok || aliases == p.aliases && prefix == p.ours() {
 		return p
 	}

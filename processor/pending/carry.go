@@ -95,12 +95,16 @@ type hold struct {
 	end int64 // the copies lie below
 }
 
-// add keeps L at or below an offset until O has reached another one. None ends before one that was added before it.
+// add keeps L at or below an offset until O has reached another one. What was added before goes on: a turn with copies ends behind the last of them, and each that
+// is read is added, too.
 func (hs *holds) add(low, end int64) {
-	for n := len(*hs); n > 0 && (*hs)[n-1].low >= low; n-- {
-		*hs = (*hs)[:n-1]
+	n := len(*hs)
+	for ; n > 0 && (*hs)[n-1].low >= low; n-- {
+		end = max(end, (*hs)[n-1].end)
 	}
-	*hs = append(*hs, hold{low, end})
+	if *hs = (*hs)[:n]; n == 0 || (*hs)[n-1].end < end {
+		*hs = append(*hs, hold{low, end})
+	}
 }
 
 // low is how far L may rise with that O.
@@ -128,8 +132,8 @@ type ownCopies map[state.Key]original
 
 // original is what a copy is of.
 type original struct {
-	from  int64 // where it lay
-	taken bool  // something has taken it away since
+	from int64 // where it lay
+	by   int64 // above 0: the offset of what has taken it away since
 }
 
 // mostOwnCopies bounds what memory they take, at some 50 B each; the others are looked up.
@@ -144,19 +148,38 @@ func (o *ownCopies) add(c topics.Copy) {
 	}
 }
 
-// takeAway notes that a record was cancelled or replaced.
-func (o ownCopies) takeAway(k state.Key) {
+// takeAway notes what has cancelled or replaced a record.
+func (o ownCopies) takeAway(k state.Key, by int64) {
 	if of, is := o[k]; is {
-		of.taken = true
+		of.by = by
 		o[k] = of
 	}
 }
 
-// take reports whether a copy is one of them, which is not asked again, and whether its record was taken away.
-func (o ownCopies) take(k state.Key, from int64) (own, taken bool) {
+// take reports whether a copy is one of them, which is not asked again, and what has taken its record away; 0: nothing.
+func (o ownCopies) take(k state.Key, from int64) (own bool, by int64) {
 	of, is := o[k]
-	if is = is && of.from == from; is {
-		delete(o, k)
+	if !is || of.from != from {
+		return false, 0
 	}
-	return is, is && of.taken
+	delete(o, k)
+	return true, of.by
+}
+
+// takers are what was read in the catch-up and takes records away that W has not passed, by the keys of these, until all is decided: copies may come that ask
+// for it. Below 0 it is a resolve record that does not say by what: then whatever names the record may have come too late.
+type takers map[state.Key]int64
+
+// mostTakers bounds what memory they take.
+const mostTakers = 10_000
+
+func (ts *takers) add(k state.Key, by int64) {
+	if *ts == nil {
+		*ts = takers{}
+	}
+	if was, is := (*ts)[k]; is {
+		(*ts)[k] = min(was, by) // the first one
+	} else if len(*ts) < mostTakers {
+		(*ts)[k] = by
+	}
 }

@@ -46,6 +46,7 @@ func (s *span) below(low int64) int64 {
 type copyOf struct {
 	key      state.Key
 	own      bool  // this replica has appended it: from is where its record lay
+	by       int64 // and this has taken that away; 0: nothing has, or it is not known
 	from     int64 // where its record lay when it was copied
 	at       int64 // its own offset
 	run      []byte
@@ -63,8 +64,7 @@ type moving struct{ *window }
 // take takes in a copy. r is what it stands for, at the offset of the copy.
 func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appended int64) error {
 	cp, who := copyOf{key: state.Key{Due: c.Due, Seq: c.Seq}, from: c.From, at: r.Offset, written: c.Timestamp, appended: appended}, identityOf(req)
-	var taken bool
-	cp.own, taken = k.own.take(cp.key, c.From)
+	cp.own, cp.by = k.own.take(cp.key, c.From)
 	k.copied.see(c.Seq)
 	k.wheel.sees(req.Target)
 	if !k.judge.Less(cp.key) {
@@ -72,8 +72,8 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 			cp.stub = k.parsers.stubOf(cp.key)
 		}
 		if !k.judge.Less(cp.stub) {
-			if taken && r.Offset >= k.accepted { // which is told: W has passed it meanwhile, and the log may begin between what has taken it away and this
-				k.stale(r, cp.key)
+			if cp.by > 0 && r.Offset >= k.accepted { // which is told: W has passed it meanwhile, and the log may begin between what has taken it away and this
+				k.stale(r, &cp)
 			}
 			return nil // its record is resolved, and has left nothing
 		}
@@ -91,7 +91,7 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 			return err
 		}
 		if stands == isNot {
-			k.stale(r, cp.key)
+			k.stale(r, &cp)
 			return nil
 		}
 	}
@@ -107,8 +107,8 @@ func (k copying) take(r *kgo.Record, c topics.Copy, req *topics.Request, appende
 }
 
 // stale takes in a copy whose record was resolved meanwhile.
-func (k copying) stale(r *kgo.Record, key state.Key) {
-	k.addLate(&kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp}, held{key: key, resolve: true, effect: EffectStale, by: k.takenBy(key)}, 0)
+func (k copying) stale(r *kgo.Record, cp *copyOf) {
+	k.addLate(&kgo.Record{Offset: r.Offset, Timestamp: r.Timestamp}, held{key: cp.key, resolve: true, effect: EffectStale, by: takenBy(k.keyed, cp.key, cp.by)}, 0)
 }
 
 // replay takes in a copy below O.
@@ -335,7 +335,7 @@ func (k *decision) answerCopy(a question) (known bool, err error) {
 		k.ids.countQuestions(id, -1)
 	}
 	if stands == isNot {
-		h.effect, h.resolve, h.by = EffectStale, true, k.takenBy(cp.key)
+		h.effect, h.resolve, h.by = EffectStale, true, takenBy(k.keyed, cp.key, cp.by)
 		return true, nil
 	}
 	at := h.ref

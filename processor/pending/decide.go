@@ -49,7 +49,7 @@ func (k *keyed) decide() error {
 		k.questions = k.questions[1:]
 	}
 	k.questions = nil
-	k.sure, k.dropped, k.lost = false, nil, lost{}
+	k.sure, k.dropped, k.takers, k.lost = false, nil, nil, lost{}
 	k.forgetIDs(unreadOf(k.removed[before:]))
 	return nil
 }
@@ -265,7 +265,7 @@ func (k *decision) keepBack(by int64, key state.Key, what sought) (Effect, error
 	k.markGone(key)
 	_, stub := what.(soughtStub)
 	k.removed = append(k.removed, removal{by, stub, r})
-	k.own.takeAway(key)
+	k.own.takeAway(key, by)
 	return EffectCancelled, nil
 }
 

@@ -182,6 +182,14 @@ func (d *drops) add(w *window, key state.Key) {
 	}
 }
 
+// takes is add for what lies at an offset, and takes a record away; below 0: it is resolved otherwise.
+func (d *drops) takes(w *window, key state.Key, by int64) {
+	d.add(w, key)
+	if !w.live && w.readAgain > 0 && w.start == w.committed.LowWater && w.judge.Less(key) { // all is read that tells of it, and by no follower, which decides nothing
+		w.takers.add(key, by)
+	}
+}
+
 // addStub takes a stub away for good, if the record with a key has left it; zero: if any has.
 func (d *drops) addStub(w *window, stub, of state.Key) {
 	if _, is := w.gone[stub]; is {
@@ -194,12 +202,12 @@ func (d *drops) addStub(w *window, stub, of state.Key) {
 }
 
 // addEntry takes away what was found by its id.
-func (d *drops) addEntry(w *window, e indexEntry) {
+func (d *drops) addEntry(w *window, e indexEntry, by int64) {
 	if e.stub {
 		d.addStub(w, e.key, state.Key{})
 		return
 	}
-	d.add(w, e.key)
+	d.takes(w, e.key, by)
 }
 
 // addWanted takes away for good what records below O name by id.
@@ -208,7 +216,7 @@ func (d *drops) addWanted(w *window, all wanted) {
 	w.lost.namesID(all) // whatever else has that id: of what was given up a copy may come
 	for _, e := range w.ids.find(all.id) {
 		if all.means(e) {
-			d.addEntry(w, e)
+			d.addEntry(w, e, all.before)
 			w.ids.remove(all.id, e.key) // once is enough
 		}
 	}
@@ -251,7 +259,7 @@ func (d *drops) resolveWanted(w *window) error {
 	}
 	return w.inStore(idsOf(all), func(i int, e indexEntry) {
 		if all[i].means(e) {
-			d.addEntry(w, e)
+			d.addEntry(w, e, all[i].before)
 		}
 	})
 }

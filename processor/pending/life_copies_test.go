@@ -106,15 +106,49 @@ func (v *life) carries(last bool) {
 			from = offset
 		}
 	}
-	if v.nothing = from < 0; v.nothing {
-		return
+	if v.nothing = from < 0; !v.nothing {
+		v.copy(from)
+	}
+}
+
+// carriesAll is the same of all that may be carried.
+func (v *life) carriesAll() {
+	var all []int64
+	for offset := range v.end() {
+		if _, _, is := (Carrying{v.p}).Copy(v.log[offset].Record); is {
+			all = append(all, offset)
+		}
+	}
+	if v.nothing = len(all) < 2; !v.nothing {
+		v.note("carries several")
+		v.copy(all...)
+	}
+}
+
+// copy makes a part that carries what lies at some offsets.
+func (v *life) copy(from ...int64) {
+	var all []topics.Copy
+	for _, offset := range from {
+		v.carry = append(v.carry, v.copyOf(offset, v.end()+1)) // anywhere ahead: its offset is known when it is appended
+		_, c, _ := Carrying{v.p}.Copy(v.log[offset].Record)
+		all = append(all, c)
 	}
 	v.been.carries++
-	v.carry = []entry{v.copyOf(from, v.end()+1)} // anywhere ahead: its offset is known when it is appended
-	_, c, _ := Carrying{v.p}.Copy(v.log[from].Record)
-	v.taken = append(v.taken, Carrying{v.p}.Take(slices.Values([]topics.Copy{c})))
+	v.taken = append(v.taken, Carrying{v.p}.Take(slices.Values(all)))
 	v.p.Begin()
 	v.note("carried")
+}
+
+// checkHeld: L stays at or below what copies were made of until O has passed them, whatever has become of that, unless W has passed it.
+func (v *life) checkHeld() {
+	if v.been.resets > 0 || v.committed.GivenUp > 0 || v.p.Ordered() {
+		return
+	}
+	for offset := v.committed.Offset; offset < v.stable; offset++ {
+		if e := &v.log[offset]; e.what == copied && e.from < v.committed.LowWater && v.committed.Watermark.Less(state.Key{Due: e.due, Seq: e.of}) {
+			v.fail("L is %d and O %d, and the copy at %d was made of what lies at %d", v.committed.LowWater, v.committed.Offset, offset, e.from)
+		}
+	}
 }
 
 // loseCarried has the log lose all below the last place of which the log has a copy that O has not passed.

@@ -136,7 +136,7 @@ func (k *keyed) replay(offset int64, req *topics.Request) {
 	if req.NamedID != nil {
 		k.drops.addWanted(&k.window, wanted{req.NamedID, offset, req.WrittenBy})
 	} else if names := keyOf(req.Handle); names.Seq < offset {
-		k.drops.add(&k.window, names)
+		k.drops.takes(&k.window, names, offset)
 	}
 }
 
@@ -175,7 +175,7 @@ func (k *keyed) resolve(key state.Key, by int64) error {
 	case k.live && !k.ledger.Has(key.Seq) && !k.copied.has(key.Seq): // nor is a stub of it there: this owner has refused it, mostly
 		k.lost.names(key)
 	default:
-		k.drops.add(&k.window, key)
+		k.drops.takes(&k.window, key, by)
 	}
 	if by < 0 && key.Seq < k.position && k.judge.Less(key) {
 		k.ledger.Overtake(key)
@@ -194,7 +194,7 @@ func (k *keyed) Load(now int64, room Room) error {
 			return err
 		}
 	default:
-		k.sure, k.dropped, k.lost = false, nil, lost{} // no copy waits that was read in the catch-up
+		k.sure, k.dropped, k.takers, k.lost = false, nil, nil, lost{} // no copy waits that was read in the catch-up
 	}
 	return k.window.Load(now, room)
 }
@@ -216,19 +216,19 @@ func (n *naming) tookAway(late []Item) {
 	}
 }
 
-// takenBy is what has taken a record away, if it is decided and not committed; 0: nothing.
-func (n *naming) takenBy(key state.Key) int64 {
-	for i := range n.removed {
-		if n.removed[i].key == key {
-			return n.removed[i].by
+// takenBy is what has taken a record away, as far as that is known; 0: nothing. Of a copy of this replica it was noted.
+func takenBy(k *keyed, key state.Key, noted int64) int64 {
+	for i := range k.removed {
+		if k.removed[i].key == key {
+			return k.removed[i].by
 		}
 	}
-	for i := range n.releases {
-		if n.releases[i].key == key {
-			return n.releases[i].by
+	for i := range k.releases {
+		if k.releases[i].key == key {
+			return k.releases[i].by
 		}
 	}
-	return 0
+	return max(cmp.Or(noted, k.takers[key]), 0)
 }
 
 // conclude takes in that a late record is resolved.

@@ -289,6 +289,7 @@ func (v *life) due(e *entry) int64 {
 // flight and pending.
 func (v *life) check() {
 	v.must(Check(v.p))
+	v.checkHeld()
 	if len(v.p.resolved) > 0 && !v.atLeastOnce && v.been.resets == 0 { // else a transaction resolves what its O does not pass
 		v.fail("resolve records name %v, which are not decided yet", v.p.resolved)
 	}

@@ -31,6 +31,7 @@ type scope struct {
 	fair        bool   // parts of two are taken
 	tight       bool   // there is room in memory for one record, and for one of each target that comes early
 	audit       bool   // what becomes of requests is audited
+	pieces      bool   // it reads one record at a time, too, and carries several at once
 	forgiving   bool   // replacements that come too late are delivered, and cancels answered
 	onDuplicate topics.OnDuplicate
 	remember    time.Duration

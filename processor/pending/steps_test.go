@@ -69,6 +69,7 @@ func init() { // whose steps use each other
 				v.readUpTo(v.p.position + 1)
 			}
 		}},
+		{"it reads one", func(v *life) bool { return v.pieces && v.p.live && v.p.position+1 < v.stable }, func(v *life) { v.readUpTo(v.p.position + 1) }},
 		{"it goes live", func(v *life) bool { return !v.p.live && v.stable >= v.until }, (*life).live},
 		{"the second due time has come", func(v *life) bool { return v.now == v.base }, (*life).pass},
 		{"the clock is set back", func(v *life) bool { return v.now > v.base && v.been.setbacks < v.most.setbacks }, func(v *life) {
@@ -110,6 +111,7 @@ func init() { // whose steps use each other
 		}},
 		{"it carries the first record", canCarry, func(v *life) { v.carries(false) }},
 		{"it carries the last record", canCarry, func(v *life) { v.carries(true) }},
+		{"it carries all records", func(v *life) bool { return v.pieces && canCarry(v) }, (*life).carriesAll},
 		{"the log is cut", func(v *life) bool { return v.been.cuts < v.most.cuts && v.logStart < v.committed.LowWater }, func(v *life) {
 			v.been.cuts++
 			v.logStart = v.committed.LowWater

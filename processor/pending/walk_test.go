@@ -56,7 +56,7 @@ func TestSmallScopesAtRandom(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks: %v", n, seen)
-	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside", "a queue from now on", "no queue any more, with some in it", "a fixed delay, and keys are pending", "understood otherwise", "by its key", "carried on", "to be retried", "goes by its store"} {
+	for _, what := range []string{"late", "repeated in parts", "read again", "inherited", "handed over", "taken away", "duplicate", "remembered", "forgotten", "dead-lettered", "accepted", "carried", "cut", "stale", "overtakes", "early", "comes again", "lost", "reset", "forgets", "read by others", "laid aside", "a queue from now on", "no queue any more, with some in it", "a fixed delay, and keys are pending", "understood otherwise", "by its key", "carried on", "to be retried", "goes by its store", "carries several"} {
 		if seen[what] == 0 {
 			t.Errorf("it never shows: %s", what)
 		}
@@ -88,6 +88,7 @@ func randomScope(r *rand.Rand) scope {
 	s.sorts = string(sorts[:3+upTo(3)]) + string(hasID)
 	s.most = counts{requests: 4 + upTo(9), crashes: upTo(4), refusals: upTo(3), setbacks: upTo(2), shortages: upTo(5), failures: upTo(2), rereads: upTo(3), flushes: upTo(3), anews: upTo(4)}
 	if one(2) {
+		s.pieces = one(2)
 		if s.most.carries, s.most.cuts = upTo(4), upTo(2); one(2) {
 			s.most.losses = upTo(2)
 		}
@@ -144,8 +145,8 @@ func beforeOf(s *scope) string {
 }
 
 func (s *scope) told() string {
-	return fmt.Sprintf("scope{queue: %v, fixed: %v, prefix: %v, keyed: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, forgiving: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
-		s.queue, s.fixed, s.prefix, s.keyed, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.forgiving, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
+	return fmt.Sprintf("scope{queue: %v, fixed: %v, prefix: %v, keyed: %v, before: %s, sorts: %q, stored: %v, followed: %v, fair: %v, tight: %v, audit: %v, pieces: %v, forgiving: %v, onDuplicate: %d, remember: %d, others: %+v, atLeastOnce: %v, most: %+v}",
+		s.queue, s.fixed, s.prefix, s.keyed, beforeOf(s), s.sorts, s.stored, s.followed, s.fair, s.tight, s.audit, s.pieces, s.forgiving, s.onDuplicate, s.remember, s.others, s.atLeastOnce, s.most)
 }
 
 // walk goes on at random, and then does all that is left to do.

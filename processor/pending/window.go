@@ -87,6 +87,7 @@ type window struct {
 	dropped    map[state.Key]struct{} // what lies beyond its horizon may still be counted
 	lost       lost
 	own        ownCopies
+	takers     takers
 }
 
 // Load brings what is due soon from the store into the wheel, ahead of need: the upper wheel
