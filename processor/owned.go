@@ -133,6 +133,7 @@ type topicCounters struct {
 	unseen        atomic.Pointer[string] // why that is not known; nil or empty: it is
 	trimmed       atomic.Int64
 	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
+	heldUp        whys                   // why nothing of a partition is deleted that should be, when that has lasted
 	carried       atomic.Int64
 	uncarried     whys         // why nothing of it is carried for its age, or not in time, by lane
 	uncopied      whys         // why nothing of a partition is carried that is to be, when that has lasted
