@@ -39,8 +39,9 @@ type partition struct {
 	open       openTransaction
 	stall      stall
 	logStart   int64
-	told       int32 // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
-	logEnd     int64 // E, as last asked
+	beheaded   time.Time // since when the log begins above the position, as it seems; zero: it does not
+	told       int32     // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
+	logEnd     int64     // E, as last asked
 	endAsked   time.Time
 	endSlow    time.Duration // how long it took at least to be told, twice in a row
 	askAgain   time.Time     // before that it is not asked for: it was in vain
