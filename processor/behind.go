@@ -12,35 +12,31 @@ import (
 	"github.com/duewheel/duewheel/topics"
 )
 
-// tell says of which partitions the log may soon lose what is pending, and of which nothing can be carried, when that has lasted.
+// tell says of which partitions the log may soon lose what is pending, and of which nothing can be carried, when that has lasted. What an open transaction
+// holds back is as good as pending; copies are behind it, too, and L waits for them.
 func (c *carrier) tell(pictures []PartitionStats) {
 	for _, p := range pictures {
 		g, of, behind, failing := c.of[p.tp()], c.counters.topics[p.Topic], "", ""
-		if keeps := c.keeps[p.Topic].Age; keeps > 0 && p.LowWater < min(g.ageing, p.Offset) && !g.remembers(p) {
+		switch keeps := c.keeps[p.Topic].Age; {
+		case keeps <= 0:
+		case p.LowWater < min(g.ageing, p.Offset) && !g.remembers(p):
 			behind = fmt.Sprintf("what is pending at offset %d is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
-				p.LowWater, topics.FormatDelay(keeps), g.reason())
+				p.LowWater, topics.FormatDelay(keeps), g.reason(p))
+		case p.HeldBack != "" && g.ageing > p.Position:
+			behind = fmt.Sprintf("what cannot be read from offset %d on is older than three quarters of the %s that the topic keeps (retention.ms), and is lost when that is over: %s",
+				p.Position, topics.FormatDelay(keeps), g.reason(p))
 		}
 		if !g.fails.IsZero() && time.Since(g.fails) >= c.unasked(p.Topic) {
 			failing = fmt.Sprintf("nothing of partition %d can be carried, so its log grows: %v", p.Partition, g.why)
 		}
-		c.say(p, &of.behind, behind, slog.LevelError, "carrying is behind", "carrying is not behind any more")
-		c.say(p, &of.uncopied, failing, slog.LevelWarn, "nothing can be carried", "carrying goes on")
+		of.behind.say(c.log, p, behind, slog.LevelError, "carrying is behind", "carrying is not behind any more")
+		of.uncopied.say(c.log, p, failing, slog.LevelWarn, "nothing can be carried", "carrying goes on")
 	}
 }
 
-// say notes why something is as it should not be in a partition, and logs when that begins, and when it is over.
-func (c *carrier) say(p PartitionStats, of *whys, why string, level slog.Level, begun, over string) {
-	switch was := of.set(p.Partition, why); {
-	case was == "" && why != "":
-		c.log.Log(context.Background(), level, begun, "topic", p.Topic, "partition", p.Partition, "why", why)
-	case was != "" && why == "":
-		c.log.Info(over, "topic", p.Topic, "partition", p.Partition)
-	}
-}
-
-// remembers reports whether it is an id that L waits for, as far as is known: all that is old and pending has been copied.
+// remembers reports whether it is an id that L waits for, as far as is known: all that is old and pending has been copied, and copies can be read.
 func (g *carriage) remembers(p PartitionStats) bool {
-	return p.Remembered > 0 && g.stuck == "" && g.next >= g.ageing
+	return p.Remembered > 0 && g.stuck == "" && g.next >= g.ageing && p.HeldBack == ""
 }
 
 // whys says of partitions, or of lanes, why something is as it should not be. Every goroutine may use it.
@@ -61,6 +57,23 @@ func (w *whys) set(of int32, why string) (was string) {
 		delete(w.m, of)
 	}
 	return was
+}
+
+// say notes why something is as it should not be in a partition, and logs when that begins, and when it is over.
+func (w *whys) say(log *slog.Logger, p PartitionStats, why string, level slog.Level, begun, over string) {
+	switch was := w.set(p.Partition, why); {
+	case was == "" && why != "":
+		log.Log(context.Background(), level, begun, "topic", p.Topic, "partition", p.Partition, "why", why)
+	case was != "" && why == "":
+		log.Info(over, "topic", p.Topic, "partition", p.Partition)
+	}
+}
+
+// keep forgets what was said of all others.
+func (w *whys) keep(has func(of int32) bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.m, func(of int32, _ string) bool { return !has(of) })
 }
 
 func (w *whys) of(n int32) string {

@@ -37,8 +37,10 @@ func (g *carriage) upTo(long bool, p PartitionStats) int64 {
 }
 
 // reason says what may be the reason that carrying is behind, and what to do.
-func (g *carriage) reason() string {
+func (g *carriage) reason(p PartitionStats) string {
 	switch {
+	case p.HeldBack != "":
+		return p.HeldBack
 	case g.stuck != "":
 		return g.stuck
 	case g.why != nil:

@@ -147,8 +147,8 @@ func TestCarryStuck(t *testing.T) {
 				time.Sleep(2 * time.Millisecond)
 				equal(t, "after that", carrier.due(p) == g, true)
 				equal(t, "from", g.next, p.LowWater)
-				if !strings.Contains(g.reason(), "offset 17") {
-					t.Error(g.reason())
+				if !strings.Contains(g.reason(p), "offset 17") {
+					t.Error(g.reason(p))
 				}
 				g.next, g.ahead = 40, []int64{10, 11, 12, 13, 14, 15, 16, 17}
 				time.Sleep(2 * carryAgain)
@@ -295,7 +295,7 @@ func TestCarryBudget(t *testing.T) {
 // where one is refused, and one that is refused by itself is left where it is.
 func TestCarryAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, g, _ := testCarrier(topics.Route{})
+		c, g, p := testCarrier(topics.Route{})
 		refused := int64(17)
 		for i, want := range []int{500, 250, 125, 62, 31, 15, 7, 3, 1} {
 			c.failed(g, copied{err: errors.New("no"), refused: &refused})
@@ -307,21 +307,21 @@ func TestCarryAnswers(t *testing.T) {
 		equal(t, "next", g.next, 0)
 		c.failed(g, copied{err: errors.New("no"), refused: &refused})
 		equal(t, "next after one that is refused by itself", g.next, 18)
-		if !strings.Contains(g.reason(), "refuse a copy of the record at offset 17: no") {
-			t.Error(g.reason())
+		if !strings.Contains(g.reason(p), "refuse a copy of the record at offset 17: no") {
+			t.Error(g.reason(p))
 		}
 		c.failed(g, copied{err: errors.New("a rebalance")})
 		g.stuck = ""
-		if !strings.Contains(g.reason(), "fails: a rebalance") {
-			t.Error(g.reason())
+		if !strings.Contains(g.reason(p), "fails: a rebalance") {
+			t.Error(g.reason(p))
 		}
 		equal(t, "most of what was not refused", g.most, 1)
 		unfit := int64(5)
 		c.succeeded(g, copied{unfit: &unfit})
 		equal(t, "most after it went well", g.most, 2)
 		equal(t, "failures after it went well", g.failed, 0)
-		if !strings.Contains(g.reason(), "offset 5 does not fit") {
-			t.Error(g.reason())
+		if !strings.Contains(g.reason(p), "offset 5 does not fit") {
+			t.Error(g.reason(p))
 		}
 	})
 }
@@ -364,8 +364,13 @@ func TestCarryBehind(t *testing.T) {
 	behind("not all has been", 51, "offset 10 is older")
 	g.stuck = "the record is too large"
 	behind("something could not be", 50, "the record is too large")
-	p.LowWater = 110
+	g.stuck, p.HeldBack, p.Position = "", "a transaction has been open", 110
+	behind("copies that all wait behind an open transaction", 50, "offset 10 is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: a transaction")
+	p.LowWater, p.HeldBack = 110, ""
 	behind("nothing is pending", 500, "")
+	p.HeldBack = "a transaction has been open"
+	behind("nothing is pending, and what is behind an open transaction is young", 110, "")
+	behind("and is old", 111, "what cannot be read from offset 110 on is older than three quarters of the 3d that the topic keeps (retention.ms), and is lost when that is over: a transaction")
 }
 
 // An excerpt is handed to the lane, and its answer waited for.

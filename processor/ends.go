@@ -137,8 +137,12 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, n
 func (p *partition) checkLog() {
 	lost := p.live() && p.Counted() > 0 && p.logStart > p.needed()
 	if lost && p.loss == nil {
-		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, or a longer one, and do not stop this process before they are delivered",
-			ErrLogTruncated, p.tp, p.needed(), p.logStart)
+		unread := ""
+		if position := p.Marks().Position; position < p.logStart {
+			unread = fmt.Sprintf("; what lay from offset %d on was not read, and is lost: what this process holds is delivered, and then the partition stops until a person decides", position)
+		}
+		p.loss = fmt.Errorf("%w: %s is needed from offset %d on and begins at %d; give the topic retention.ms=-1, or a longer one, and do not stop this process before they are delivered%s",
+			ErrLogTruncated, p.tp, p.needed(), p.logStart, unread)
 		p.log.Error("the log has lost records that this process still holds", "error", p.loss)
 	}
 	if !lost {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/duewheel/duewheel/processor/assignor"
@@ -285,6 +286,8 @@ func (l *lane) acceptAll(ctx context.Context, fs kgo.Fetches) {
 		case l.partitions[p.tp] != p: // started over with another one
 		case kafka.IsRefusedFetch(why[i]):
 			l.refused(ctx, p, why[i])
+		case errors.Is(why[i], kerr.OffsetOutOfRange) && p.live() && p.Counted() > 0:
+			beheading{l}.begin(p)
 		default:
 			l.restart(ctx, p, why[i])
 		}

@@ -107,7 +107,7 @@ func (x *trimmer) reads(group string) {
 // cuts tries to cut the log at an offset, and says where it begins then and why the topic is not trimmed.
 func (x *trimmer) cuts(to int64) (start int64, why string) {
 	x.t.Helper()
-	x.cut(x.t.Context(), x.cl, map[string]cut{testTopic: {0: {id: x.topicID(), to: to}}})
+	x.cut(x.t.Context(), x.cl, cuts{testTopic: {0: {id: x.topicID(), to: to}}})
 	return x.c.PartitionInfo(testTopic, 0).LogStartOffset, x.counters.topics[testTopic].whyUntrimmed()
 }
 

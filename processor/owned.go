@@ -39,8 +39,9 @@ type partition struct {
 	open       openTransaction
 	stall      stall
 	logStart   int64
-	told       int32 // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
-	logEnd     int64 // E, as last asked
+	beheaded   time.Time // since when the log begins above the position, as it seems; zero: it does not
+	told       int32     // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
+	logEnd     int64     // E, as last asked
 	endAsked   time.Time
 	endSlow    time.Duration // how long it took at least to be told, twice in a row
 	askAgain   time.Time     // before that it is not asked for: it was in vain
@@ -133,6 +134,7 @@ type topicCounters struct {
 	unseen        atomic.Pointer[string] // why that is not known; nil or empty: it is
 	trimmed       atomic.Int64
 	untrimmed     atomic.Pointer[string] // why it is not trimmed although it should be; nil or empty: it is, as far as is known
+	heldUp        whys                   // why nothing of a partition is deleted that should be, when that has lasted
 	carried       atomic.Int64
 	uncarried     whys         // why nothing of it is carried for its age, or not in time, by lane
 	uncopied      whys         // why nothing of a partition is carried that is to be, when that has lasted

@@ -31,7 +31,7 @@ func (l *lane) readAgain(ctx context.Context, now int64) {
 		case p.Marks().Leaving: // whatever was the reason may be over by now, but it delivers nothing
 			next = p
 		case next != nil && (next.Marks().Leaving || !p.Horizon().Less(next.Horizon())):
-		case works || p.usedUp(now, l.memory.room(len(l.order))):
+		case works && p.loss == nil || p.usedUp(now, l.memory.room(len(l.order))): // what the log has lost cannot be read again
 			next = p
 		}
 	}

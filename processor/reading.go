@@ -127,7 +127,7 @@ func (r *reading) throttle(ps []*partition, now int64, room pending.Room) {
 	for _, p := range ps {
 		rests := p.unread.Rests(r.cl, p.tp)
 		r.resting = r.resting || rests
-		want := rests || p.opened() && p.Full(now, room)
+		want := rests || p.opened() && p.Full(now, room) || !p.beheaded.IsZero()
 		if want == p.paused {
 			continue
 		}

@@ -114,7 +114,11 @@ func (w *world) recovers() {
 	if w.cfg.again != "" {
 		all += 2
 	}
-	w.within(30*time.Second, "every partition is live", func() bool {
+	soon := 30 * time.Second
+	if w.cfg.loses { // while there is no store a loss is not accepted
+		soon += stoppedRetry
+	}
+	w.within(soon, "every partition is live", func() bool {
 		live := 0
 		for _, p := range w.processes {
 			if p.ended.Load() {

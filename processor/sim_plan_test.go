@@ -106,13 +106,14 @@ const (
 	opSlow                     // answers to a process are slow For
 	opBurst                    // some hundred requests of one partition are due at one instant in For, most of them of one target
 	opWiden                    // the delay topic has one partition more
+	opBehead                   // the log of a partition is cut, N+1 quarters of the way from L to its end
 	ops
 )
 
 var opNames = [ops]string{"send", "transact", "kill", "power loss", "wipe", "flush", "stop", "join", "leave", "freeze", "clock ahead", "clock behind",
 	"hold", "cut before", "cut after", "kill before", "kill after", "freeze before", "freeze after", "fault", "leaderless", "move coordinators", "forget a producer", "move leaders", "fill the disk", "overlap transactions",
 	"cut the log", "configure", "add partitions", "quota", "poison", "produce error", "unwilling target", "refuse", "refuse checkpoints", "refuse carriers",
-	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition", "slow answers", "burst", "widen the delay topic"}
+	"clock of a broker", "clock far off", "freeze a broker", "remove the state directory", "unreachable broker", "cancel many", "refuse one partition", "slow answers", "burst", "widen the delay topic", "behead a log"}
 
 // kinds are the requests that are held and cut.
 var kinds = []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn, kmsg.OffsetCommit, kmsg.Produce, kmsg.OffsetFetch, kmsg.InitProducerID,

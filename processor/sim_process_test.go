@@ -232,6 +232,7 @@ func (h simLog) Handle(_ context.Context, r slog.Record) error {
 		h.lines.Add(1)
 		h.w.count(h.life, "log lines")
 		h.w.note("%s %s: %s%s%s", h.name, r.Level, r.Message, h.attrs, b.String())
+		h.w.hearOfLoss(r.Message + h.attrs + b.String())
 	}
 	return nil
 }

@@ -106,6 +106,9 @@ func hang(p plan) {
 
 // simulate runs a plan.
 func simulate(t testingT, p plan, did *tally) {
+	if p.loses() {
+		p.Keyed, p.Remember = false, 0
+	}
 	var versions *kversion.Versions
 	if p.Classic {
 		versions = kversion.V3_9_0()
@@ -113,10 +116,11 @@ func simulate(t testingT, p plan, did *tally) {
 	w := newWorld(t, worldConfig{seed: p.Seed, versions: versions, guarantee: p.Guarantee, partitions: p.Partitions, brokers: p.Brokers, fixed: p.Fixed, flush: p.Flush, latency: p.Latency, rival: p.Rival, late: p.late(), audit: p.audited(),
 		again: p.Again, jitter: p.Jitter, expires: p.Expires, duplicates: p.Duplicates, keyed: p.Keyed, remember: p.remember(),
 		prefix: p.Prefix, tools: p.Tools, timestamp: p.Timestamp, target: p.Target,
-		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), widens: p.has(opWiden), small: p.small(), tune: func(c *Config) {
+		refuses: p.has(opPoison, opProduceError), grows: p.has(opPartitions), widens: p.has(opWiden), loses: p.loses(), small: p.small(), tune: func(c *Config) {
 			c.Lanes, c.BatchRecords, c.NearWindow, c.Standbys = p.Lanes, p.Batch, p.Near, p.Standbys
-			trim := p.Trim > 0 && !p.Rival // which may come to the topic at any time
-			c.TrimInterval = p.Trim        // 0: the default
+			c.AcceptLoss = p.loses()
+			trim := p.Trim > 0
+			c.TrimInterval = p.Trim // 0: the default
 			for i := range c.Routes {
 				c.Routes[i].Trim = &trim
 			}
@@ -127,6 +131,11 @@ func simulate(t testingT, p plan, did *tally) {
 		w.set("retention.ms", fmt.Sprint(p.Keeps.Milliseconds()))
 	}
 	r := &runner{world: w, plan: p, stepped: map[*process]bool{}, acts: map[op]int64{}, frozenBrokers: map[int32]bool{}}
+	rival := &slot{of: w.rival, name: "rival"}
+	if w.rival != nil { // it has claimed its partitions before anything is trimmed, else the first trim may cross that
+		r.up(rival)
+		w.within(20*time.Second, "the second group has its partitions", w.rival.hasClaimed)
+	}
 	for at := p.Rate; at < time.Minute; at += p.Rate {
 		r.after(at, func() {
 			if !r.healed {
@@ -139,8 +148,7 @@ func simulate(t testingT, p plan, did *tally) {
 		r.up(r.slots[i])
 	}
 	if w.rival != nil {
-		r.slots = append(r.slots, &slot{of: w.rival, name: "rival"})
-		r.up(r.slots[p.Processes])
+		r.slots = append(r.slots, rival)
 	}
 	for _, s := range p.Steps {
 		r.sleep(s.After)
@@ -159,9 +167,12 @@ func simulate(t testingT, p plan, did *tally) {
 	}
 	w.arrived()
 	w.recovers()
+	w.saysLost()
 	w.notices()
 	w.prompt()
 	w.finish()
+	w.accountsForLost()
+	w.leavesTheLogToOthers()
 	did.add(w)
 	did.cut += r.cut
 	did.borrowed += r.borrowed
@@ -193,4 +204,7 @@ func (p plan) late() time.Duration {
 }
 
 // audited reports whether what becomes of requests is told. A turn of one record would tell of one only.
-func (p plan) audited() bool { return p.Seed%4 == 1 && p.Batch > 1 }
+func (p plan) audited() bool { return p.Seed%4 == 1 && p.Batch > 1 && !p.loses() }
+
+// loses reports whether a log is cut above L. Nothing has an id then, or is named: what follows for others when that is lost cannot be told.
+func (p plan) loses() bool { return p.has(opBehead) }

@@ -158,6 +158,9 @@ func (r *runner) play(s step) bool {
 }
 
 func (r *runner) step(s step) bool {
+	if r.plan.loses() && (s.Op == opCancel || s.Op == opRefuseOne) {
+		return false // nothing is named
+	}
 	switch s.Op {
 	case opSend:
 		for range s.N {
@@ -170,11 +173,13 @@ func (r *runner) step(s step) bool {
 	case opTransact:
 		r.transact(s)
 		return true
-	case opCancel:
-		r.cancelMany(s.N, func() {})
-		return true
+	case opBehead:
+		return r.beheadSome(s)
 	case opRefuseOne:
 		r.refuseOne(s)
+		return true
+	case opCancel:
+		r.cancelMany(s.N, func() {})
 		return true
 	case opRetain:
 		went := r.retain()

@@ -163,6 +163,31 @@ func TestSimTrimRefused(t *testing.T) {
 	}
 }
 
+// A partition of which something is held up is not trimmed, which is said when it lasts, and trimmed when that is over.
+func TestSimTrimHeldUp(t *testing.T) {
+	scenario(t, worldConfig{late: time.Hour, tune: func(cfg *Config) { cfg.TrimInterval = 10 * time.Second }}, func(w *world) {
+		w.set("retention.ms", "-1")
+		a := w.live("a")
+		mend := w.leaderless(simTopic + ".dead")
+		for i := range 50 {
+			w.send(request(fmt.Sprint(i), in(0)))
+		}
+		w.within(soonEnough, "delivered", func() bool { return w.outstanding() == 0 })
+		bad := request("bad", in(0))
+		bad.Headers = bad.Headers[:1] // it says nothing of when it is due, or where it goes
+		w.send(bad)
+		time.Sleep(vainUnsaid - time.Minute)
+		equal(t, "said at first", a.untrimmed(), "")
+		w.within(2*time.Minute, "it is said", func() bool {
+			return strings.Contains(a.untrimmed(), "nothing of partition 0 is deleted, so its log grows, while something else is wrong with it")
+		})
+		equal(t, "deleted", a.p.Stats().Topics[0].Trimmed, 0)
+		mend()
+		w.within(2*time.Minute, "trimmed", func() bool { return a.p.Stats().Topics[0].Trimmed >= 50 && a.untrimmed() == "" })
+		w.finish()
+	})
+}
+
 // failing has brokers answer a request with an error that asks to try again, while on.
 func failing(w *world, key kmsg.Key, on *atomic.Bool) {
 	on.Store(true)

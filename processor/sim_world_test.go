@@ -69,6 +69,7 @@ type world struct {
 	furthest  map[kafka.TopicPartition]state.Checkpoint // as seen by inspect
 	setBack   map[kafka.TopicPartition]time.Time        // since when it is not what it was
 	compared  compared
+	lossSaid  map[int32]int // by partition: lines that say that its log has lost something; guarded by the host's mu
 
 	mu     sync.Mutex
 	log    []string
@@ -102,6 +103,7 @@ type worldConfig struct {
 	refuses    bool          // orders may refuse records for what they are
 	grows      bool          // orders is given partitions meanwhile
 	widens     bool          // the delay topic is
+	loses      bool          // the log of the delay topic is cut above L
 	more       []string      // more targets, of one partition
 	flush      bool          // what the store was told is on the disk when a process is killed; else it may not be
 	audit      bool          // what becomes of requests is told, and compared with what became of them

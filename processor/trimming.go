@@ -28,7 +28,8 @@ type trimming struct {
 	log    *slog.Logger
 	seen   map[kafka.TopicPartition][]waterline
 	others otherReaders
-	own    *kafka.Coordinator // says what this group itself has committed
+	own    *kafka.Coordinator                 // says what this group itself has committed
+	heldUp map[kafka.TopicPartition]time.Time // since when a partition is left alone for what else is wrong with it, although some of its log could go
 	vain   vain
 	inVain int // looks in a row of which something was not answered
 }
@@ -48,7 +49,7 @@ const (
 )
 
 func newTrimming(sh *shared) *trimming {
-	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}, others: newOtherReaders(sh), own: kafka.NewCoordinator(sh.cfg.Group), vain: newVain()}
+	return &trimming{shared: sh, log: sh.cfg.Logger, seen: map[kafka.TopicPartition][]waterline{}, heldUp: map[kafka.TopicPartition]time.Time{}, others: newOtherReaders(sh), own: kafka.NewCoordinator(sh.cfg.Group), vain: newVain()}
 }
 
 // run trims until ctx ends.
@@ -69,13 +70,29 @@ func (t *trimming) trim(ctx context.Context, cl *kgo.Client, now time.Time) {
 		}
 	}
 	t.cut(ctx, cl, unneeded)
+	t.tellHeldUp(pictures, unneeded, now)
+}
+
+// tellHeldUp says of which partitions nothing is deleted for what else is wrong with them, when that has lasted; trimmed are the topics that are to be trimmed.
+func (t *trimming) tellHeldUp(pictures []PartitionStats, trimmed cuts, now time.Time) {
+	for _, p := range pictures {
+		if _, fails := t.vain.since[p.Topic]; fails {
+			continue // it is not known whether that one is
+		}
+		why := ""
+		_, trims := trimmed[p.Topic]
+		if since, is := t.heldUp[p.tp()]; is && trims && now.Sub(since) >= vainUnsaid {
+			why = fmt.Sprintf("nothing of partition %d is deleted, so its log grows, while something else is wrong with it: %s", p.Partition, p.Error)
+		}
+		t.counters.topics[p.Topic].heldUp.say(t.log, p, why, slog.LevelWarn, "a partition is not trimmed", "a partition is trimmed again")
+	}
 }
 
 // patience is how long an answer may take: brokers may be slow.
 func (t *trimming) patience() time.Duration { return kafka.RequestTimeout << min(t.inVain, 2) }
 
 // cut deletes what can go of each topic, but for those that are not to be trimmed. What fails of one keeps no other.
-func (t *trimming) cut(ctx context.Context, cl *kgo.Client, unneeded map[string]cut) {
+func (t *trimming) cut(ctx context.Context, cl *kgo.Client, unneeded cuts) {
 	failed := t.leave(ctx, cl, unneeded)
 	for topic, c := range unneeded {
 		if err := t.deleteOf(ctx, cl, topic, c); err != nil {
@@ -108,11 +125,29 @@ func (t *trimming) forget(pictures []PartitionStats) {
 		if !slices.ContainsFunc(pictures, func(p PartitionStats) bool { return p.Topic == topic }) {
 			stats.untrimmed.Store(nil)
 		}
+		stats.heldUp.keep(func(partition int32) bool {
+			return slices.ContainsFunc(pictures, func(p PartitionStats) bool { return p.Topic == topic && p.Partition == partition })
+		})
 	}
 }
 
 // cut is what of a topic's partitions can go.
 type cut map[int32]stretchToCut
+
+// cuts are what of topics can go: nothing of some, which are named all the same.
+type cuts map[string]cut
+
+func (c cuts) of(topic string) cut {
+	if c[topic] == nil {
+		c[topic] = cut{}
+	}
+	return c[topic]
+}
+
+// worthCutting reports whether what lies below a low water is so much of a log that it is worth a request.
+func (p *PartitionStats) worthCutting(low int64) bool {
+	return low > p.LogStart && (low-p.LogStart)*trimShare >= p.LogEnd-p.LogStart
+}
 
 // stretchToCut is the offsets from the log's start up to a low water.
 type stretchToCut struct {
@@ -129,16 +164,26 @@ func (c cut) kadm(topic string) map[int32]kadm.Offset {
 }
 
 // unneeded is what no checkpoint needs that could be found again: what lies below the low water that was committed a while ago.
-func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) map[string]cut {
-	old, all, here := t.cfg.TrimInterval, map[string]cut{}, map[kafka.TopicPartition]bool{}
+func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) cuts {
+	old, all, here, heldUp := t.cfg.TrimInterval, cuts{}, map[kafka.TopicPartition]bool{}, map[kafka.TopicPartition]time.Time{}
 	if t.cfg.Guarantee == AtLeastOnce {
 		old = max(old, staleCheckpoint)
 	}
 	for _, p := range pictures {
-		if p.Phase != PhaseLive || p.Error != "" || !t.mayTrim(p.Topic) {
+		if p.Phase != PhaseLive || !t.mayTrim(p.Topic) {
 			continue
 		}
 		tp := p.tp()
+		if p.Error != "" {
+			if p.worthCutting(p.LowWater) {
+				heldUp[tp] = now
+				if since, was := t.heldUp[tp]; was {
+					heldUp[tp] = since
+				}
+				all.of(p.Topic) // it is asked whether that is to be trimmed
+			}
+			continue
+		}
 		here[tp] = true
 		// L goes back where a log was cut and may go on: what lies above it now is pending.
 		seen := slices.DeleteFunc(t.seen[tp], func(s waterline) bool { return s.id != p.TopicID || s.low > p.LowWater })
@@ -151,13 +196,11 @@ func (t *trimming) unneeded(pictures []PartitionStats, now time.Time) map[string
 		if untrimmed { // it is tried with what there is, be it nothing, which brokers take: else it would stay so until a fifth can go
 			low = max(low, p.LogStart)
 		}
-		if untrimmed || low > p.LogStart && (low-p.LogStart)*trimShare >= p.LogEnd-p.LogStart {
-			if all[p.Topic] == nil {
-				all[p.Topic] = cut{}
-			}
-			all[p.Topic][p.Partition] = stretchToCut{p.TopicID, p.LogStart, low}
+		if untrimmed || p.worthCutting(low) {
+			all.of(p.Topic)[p.Partition] = stretchToCut{p.TopicID, p.LogStart, low}
 		}
 	}
+	t.heldUp = heldUp
 	maps.DeleteFunc(t.seen, func(tp kafka.TopicPartition, _ []waterline) bool { return !here[tp] })
 	return all
 }
@@ -169,7 +212,7 @@ func (t *trimming) mayTrim(topic string) bool {
 }
 
 // leave leaves out the topics that are not to be trimmed, and says why where that was not to be expected; and those of which that cannot be told now.
-func (t *trimming) leave(ctx context.Context, cl *kgo.Client, unneeded map[string]cut) (failed map[string]error) {
+func (t *trimming) leave(ctx context.Context, cl *kgo.Client, unneeded cuts) (failed map[string]error) {
 	var unsaid []string
 	for topic := range unneeded {
 		if t.routes[topic].Trim == nil {
@@ -204,7 +247,7 @@ func (t *trimming) leave(ctx context.Context, cl *kgo.Client, unneeded map[strin
 }
 
 // leaveToOthers leaves out the topics that other groups read, or may read.
-func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded map[string]cut, failed map[string]error) {
+func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded cuts, failed map[string]error) {
 	hidden, err := t.others.look(ctx, cl, t.patience())
 	for topic := range unneeded {
 		trim := t.routes[topic].Trim
@@ -227,6 +270,9 @@ func (t *trimming) leaveToOthers(ctx context.Context, cl *kgo.Client, unneeded m
 
 // deleteOf deletes what can go of a topic. What cannot be told of one of its partitions keeps no other.
 func (t *trimming) deleteOf(ctx context.Context, cl *kgo.Client, topic string, c cut) error {
+	if len(c) == 0 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, t.patience()) // of both: what stands still in between for long is to ask again
 	defer cancel()
 	untold, err := t.confirm(ctx, cl, topic, c)

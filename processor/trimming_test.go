@@ -55,7 +55,7 @@ func TestUnneeded(t *testing.T) {
 			trimming := newTrimming(&shared{cfg: Config{Guarantee: c.guarantee, TrimInterval: time.Minute}, counters: newCounters([]string{"auto", "on", "off", "often"}, nil), routes: map[string]*topics.Route{
 				"auto": {}, "on": {Trim: &yes}, "off": {Trim: &no}, "often": {},
 			}})
-			var got map[string]cut
+			var got cuts
 			for i, picture := range c.pictures {
 				got = trimming.unneeded([]PartitionStats{picture}, time.Unix(int64(60*i), 0))
 			}
@@ -86,6 +86,34 @@ func TestUntrimmedIsTriedWithWhatThereIs(t *testing.T) {
 	equal(t, "nothing", look(3), "110")
 	trimming.note("delays", "")
 	equal(t, "nothing, of a topic that is trimmed", look(4), "0")
+}
+
+// That nothing of a partition is deleted for what else is wrong with it is said when it has lasted while some of its log could go, of a topic that is to be trimmed.
+func TestTrimmingHeldUpIsSaid(t *testing.T) {
+	counters := newCounters([]string{"delays"}, nil)
+	trimming := newTrimming(&shared{cfg: Config{Logger: slog.New(slog.DiscardHandler), TrimInterval: time.Minute}, counters: counters, routes: map[string]*topics.Route{"delays": {}}})
+	at := func(after time.Duration, low int64, wrong string, left bool) string {
+		ps := []PartitionStats{{Topic: "delays", Partition: 3, Phase: PhaseLive, LowWater: low, LogStart: 100, LogEnd: 300, Error: wrong}}
+		unneeded := trimming.unneeded(ps, time.Unix(0, 0).Add(after))
+		if left {
+			unneeded = cuts{}
+		}
+		trimming.tellHeldUp(ps, unneeded, time.Unix(0, 0).Add(after))
+		return counters.topics["delays"].heldUp.any()
+	}
+	const said = "nothing of partition 3 is deleted, so its log grows, while something else is wrong with it: no answer"
+	equal(t, "little could go", at(0, 139, "no answer", false), "")
+	equal(t, "a fifth could", at(time.Minute, 140, "no answer", false), "")
+	equal(t, "at first", at(vainUnsaid, 200, "no answer", false), "")
+	equal(t, "when it lasts", at(time.Minute+vainUnsaid, 200, "no answer", false), said)
+	equal(t, "of a topic that is not to be trimmed", at(time.Minute+vainUnsaid, 200, "no answer", true), "")
+	equal(t, "when it is over", at(2*time.Minute+vainUnsaid, 200, "", false), "")
+	equal(t, "when it has begun anew", at(3*time.Minute+vainUnsaid, 200, "no answer", false), "")
+	equal(t, "and lasts", at(3*time.Minute+2*vainUnsaid, 200, "no answer", false), said)
+	trimming.vain.failed("delays", kerr.NotLeaderForPartition)
+	equal(t, "while that is not known", at(4*time.Minute+2*vainUnsaid, 200, "no answer", true), said)
+	trimming.forget(nil)
+	equal(t, "of what is elsewhere", counters.topics["delays"].heldUp.any(), "")
 }
 
 // In at_least_once an answer that never came may take the checkpoint back, so what it needs is kept however often is looked.

@@ -75,6 +75,9 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 			return
 		}
 	}
+	if (beheading{l}).tidy(ctx) {
+		return
+	}
 	l.readAgain(ctx, now)
 	if l.turns.inFlight == nil && l.turns.ahead == nil { // they belong to a turn otherwise
 		l.producers.forgetGone(ctx, time.Now())

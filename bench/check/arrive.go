@@ -189,7 +189,11 @@ func (c judging) arrived(src *source, s *slot, offset int64, a arrival) bool {
 	if a.retried {
 		s.flags |= retried
 	}
-	if s.is(requested) && !c.apart(src.name(offset), s) {
+	switch {
+	case c.config.Survey == nil && s.is(settled): // the log had lost it
+		s.flags &^= settled
+		c.counts.Lost--
+	case s.is(requested) && !c.apart(src.name(offset), s):
 		*c.waiting(s)--
 	}
 	return true

@@ -58,6 +58,7 @@ type Counts struct {
 	Parked       int64 // of these: delivered too often
 	Resolved     int64 // resolve records
 	Carried      int64 // carried copies
+	Lost         int64 // requests that the log has lost before they have arrived (Watch.Beheaded), and which have not
 	PassedOver   int64 // records that another group wrote for itself
 	Cancels      int64 // committed cancels, those included that were forwarded
 	Forwarded    int64 // of these: written again for the partition that they concern
@@ -191,6 +192,9 @@ func (c *Checker) Requested(r *kgo.Record) {
 	}
 	if was, is := src.copyOf(written); is {
 		c.counts.Carried++
+		if c.config.Survey == nil {
+			src.copied[was.Offset] = max(src.copied[was.Offset], written.Offset)
+		}
 		standing{c, src}.copied(was)
 		return
 	}
@@ -361,7 +365,7 @@ func (c *Checker) newSource(topic string, partition int32) *source {
 		return nil
 	}
 	s := &source{topic: rt.Topic, partition: partition, route: rt, window: whole, pages: make(map[int64]*page), few: make(map[int64]*slot), arrived: make(map[int64]*bits),
-		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), written: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut), gone: make(map[goneAt]*goneBits)}
+		retries: make(map[int64]retry), attempts: make(map[int64]tried), fates: newFates(), overdue: make(map[int64]int64), written: make(map[int64]int64), large: make(map[int64]large), cut: make(map[int64]cut), gone: make(map[goneAt]*goneBits), copied: make(map[int64]int64)}
 	c.sources[topicPartition{rt.Topic, partition}] = s
 	return s
 }

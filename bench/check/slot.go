@@ -77,6 +77,8 @@ type source struct {
 	fates fates
 	freed freed // of a Survey, where what has an id that is had is left out
 
+	copied map[int64]int64 // by offset of what was copied: where its last copy lies
+
 	begins int64                // of a Survey: what lies below has left the log
 	gone   map[goneAt]*goneBits // and what has arrived of it
 

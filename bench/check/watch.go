@@ -204,6 +204,15 @@ func (w *Watch) Checkpoint(topic string, partition int32, offset, due, seq int64
 	w.checker.Checkpoint(topic, partition, offset, due, seq, time.Now())
 }
 
+// Beheaded says that the log of a partition has lost what lay below an offset, which the watch has to have read: what was pending there may be missing.
+func (w *Watch) Beheaded(topic string, partition int32, below int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	beheading{w.checker}.below(topic, partition, below)
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
 // Stop reads every topic to its end once more, ends the watch and reports. Processors should have been stopped before, so that
 // nothing can be doubled afterwards. It reports also when it could not read on; the error then says why.
 func (w *Watch) Stop(ctx context.Context) (*Report, error) {

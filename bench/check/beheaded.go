@@ -1,0 +1,34 @@
+package check
+
+// The log of a delay topic may lose what is pending: DeleteRecords by hand, or a retention. What has left it before it was delivered may be missing then, and
+// may as well arrive, since a processor holds some of it. All else is promised as ever.
+
+// beheading is what a checker does when a log is cut so.
+type beheading struct{ *Checker }
+
+// below takes in that the log of a partition has lost what lay below an offset. Of the requests there those may be missing from now on that have not arrived, and
+// for which nothing stands that lies behind: a carried copy, or a retry record. It does not tell what may follow for others where requests have ids, or are
+// named: those are waited for.
+func (c beheading) below(topic string, partition int32, below int64) {
+	src := c.source(topic, partition)
+	if src == nil {
+		return
+	}
+	for offset, s := range src.slots() {
+		if offset >= below || !s.is(requested) || s.arrivals > 0 || s.is(settled) || c.apart(src.name(offset), s) || lastPlace(src, offset) >= below {
+			continue
+		}
+		s.flags |= settled
+		*c.waiting(s)--
+		c.counts.Lost++
+	}
+}
+
+// lastPlace is where the last record lies that stands for a request: itself, or a copy or a retry record, or the copy of that.
+func lastPlace(s *source, offset int64) int64 {
+	last := offset
+	for _, of := range []int64{offset, s.retries[offset].offset} {
+		last = max(last, of, s.copied[of])
+	}
+	return last
+}

@@ -1,0 +1,58 @@
+package check
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// What the log has lost may be missing, and may arrive, once. What has arrived before, what lies behind, and what a copy or a retry record stands for that lies behind,
+// is owed as ever.
+func TestBeheaded(t *testing.T) {
+	asks := []string{"a=b", "delay-until=" + millis(due), "delay-target-topic=orders"}
+	for name, c := range map[string]struct {
+		below int64
+		came  []int // of the first three requests
+		want  map[Kind]int64
+		lost  int64
+	}{
+		"nothing is lost":               {0, []int{0, 1, 2}, nil, 0},
+		"nothing is, and one is absent": {0, []int{0, 1}, map[Kind]int64{Missing: 1}, 0},
+		"two are":                       {2, []int{2}, nil, 2},
+		"two are, and one comes":        {2, []int{1, 2}, nil, 1},
+		"two are, and one comes twice":  {2, []int{1, 1, 2}, map[Kind]int64{Doubled: 1}, 1},
+		"what lies behind is owed":      {2, []int{0}, map[Kind]int64{Missing: 1}, 1},
+		"the copy is lost, too":         {4, nil, nil, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			var rs []*kgo.Record
+			for range 3 {
+				rs = append(rs, w.request("k", "v", asks...))
+			}
+			checker := newChecker(t, w.config)
+			feed(checker, rs...)
+			beheading{checker}.below("requests", 1, c.below)
+			for _, i := range c.came {
+				checker.Delivered(w.deliver(rs[i], due), due.Add(time.Second))
+			}
+			expectFaults(t, checker, c.want, "requested 3")
+			if n := checker.Counts().Lost; n != c.lost {
+				t.Errorf("%d lost, not %d", n, c.lost)
+			}
+		})
+	}
+	t.Run("a copy stands for it", func(t *testing.T) {
+		w := newWorld()
+		q := w.request("k", "v", asks...)
+		again := w.request("k", "v", append(asks, fmt.Sprintf("delay-seq=abcdef01:g:1:%d:%s:-1", q.Offset, millis(due)), fmt.Sprintf("delay-from=%d", q.Offset))...)
+		checker := newChecker(t, w.config)
+		feed(checker, q, again)
+		beheading{checker}.below("requests", 1, again.Offset)
+		expectFaults(t, checker, map[Kind]int64{Missing: 1}, "requested 1")
+		beheading{checker}.below("requests", 1, again.Offset+1)
+		expectFaults(t, checker, nil, "requested 1")
+	})
+}

@@ -1,0 +1,57 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/duewheel/duewheel/state"
+)
+
+// beheading is what a lane does with a live partition whose reader is told that the log has nothing where it is: it begins above that now, as after
+// DeleteRecords by hand, or has lost its end. In the first case what is held is delivered. It is not read again, since what lies below the log's start has no
+// other copy.
+type beheading struct{ *lane }
+
+// begin pauses the reader, and has the log's start asked for.
+func (l beheading) begin(p *partition) {
+	p.beheaded, p.endAsked, p.loss = time.Now(), time.Time{}, nil
+	l.balancedAt = time.Time{} // it is paused before the next poll
+}
+
+// tidy does what follows, and reports whether it has started a partition over: one that has lost the end of its log, or has nothing left to deliver. With accept_loss it is read
+// on from where its log begins, and nothing is dropped.
+func (l beheading) tidy(ctx context.Context) (startedOver bool) {
+	for _, p := range l.order {
+		if p.beheaded.IsZero() {
+			continue
+		}
+		switch position := p.Marks().Position; {
+		case !p.endAsked.After(p.beheaded):
+			p.endAsked = time.Time{} // it is asked for at once
+		case position >= p.logStart:
+			l.restart(ctx, p, fmt.Errorf("the log does not go on at offset %d", position))
+			return true
+		case l.cfg.AcceptLoss:
+			l.readOn(ctx, p)
+			return true // a poll may have brought something meanwhile
+		case p.Counted() == 0 && p.Settled():
+			l.restart(ctx, p, fmt.Errorf("%w: what lay from offset %d to %d was never read", ErrLogTruncated, position, p.logStart))
+			return true
+		}
+	}
+	return false
+}
+
+// readOn reads a partition on from where its log begins.
+func (l beheading) readOn(ctx context.Context, p *partition) {
+	l.stopPoll(ctx)
+	if l.partitions[p.tp] != p {
+		return
+	}
+	p.log.Error("going on although the log has lost records that were not read", "position", p.Marks().Position, "log_start", p.logStart)
+	p.Pass(p.logStart, state.NoEpoch)
+	p.beheaded, p.loss = time.Time{}, nil
+	l.reading.add(p.tp, p.logStart, state.NoEpoch)
+	l.balancedAt = time.Time{}
+}
