@@ -22,6 +22,7 @@ type part struct {
 
 	first, last int64 // ms: the earliest and the latest timestamp read; unread where there is none
 	waits       bool  // an open transaction has kept it from its goal
+	rests       bool  // it is not read, since it is done
 
 	from int64 // the first offset of the window, or where reading began
 

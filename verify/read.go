@@ -65,15 +65,42 @@ func (r reader) of(cl *kgo.Client, answers *answered, parts map[place]*part, tak
 
 // add begins to read partitions, each from its next offset on.
 func (r *reader) add(fresh []*part) {
-	added := make(map[string]map[int32]kgo.Offset)
+	added, resume := make(map[string]map[int32]kgo.Offset), make(map[string][]int32)
 	for _, p := range fresh {
-		r.parts[p.place] = p
+		r.parts[p.place], p.rests = p, false
+		resume[p.topic] = append(resume[p.topic], p.partition) // one of that name may rest that was forgotten
 		if added[p.topic] == nil {
 			added[p.topic] = make(map[int32]kgo.Offset)
 		}
 		added[p.topic][p.partition] = kgo.NewOffset().At(p.next)
 	}
 	r.cl.AddConsumePartitions(added)
+	if len(resume) > 0 {
+		r.cl.ResumeFetchPartitions(resume)
+	}
+}
+
+// rest reads no more of what has been read to its goal, until that has another one: what is written there all the time would hide that nothing comes of the others,
+// and keep brokers busy.
+func (r *reader) rest() {
+	pause, resume := make(map[string][]int32), make(map[string][]int32)
+	for _, p := range r.parts {
+		switch done := p.done(); {
+		case done && !p.rests:
+			pause[p.topic] = append(pause[p.topic], p.partition)
+		case !done && p.rests:
+			resume[p.topic] = append(resume[p.topic], p.partition)
+		default:
+			continue
+		}
+		p.rests = !p.rests
+	}
+	if len(pause) > 0 { // else kgo tells what is paused, which costs as much
+		r.cl.PauseFetchPartitions(pause)
+	}
+	if len(resume) > 0 {
+		r.cl.ResumeFetchPartitions(resume)
+	}
 }
 
 // every tells whether all partitions are as asked.
@@ -93,6 +120,7 @@ func (r *reader) read(ctx context.Context, enough func() bool) error {
 	r.stable = make(map[place]time.Time)
 	last, told := time.Now(), time.Time{} // of this machine: how long it takes, whatever Config.Now says
 	for !enough() {
+		r.rest()
 		polling, cancel := context.WithTimeout(ctx, atOnce)
 		fetches := r.cl.PollFetches(polling)
 		cancel()
