@@ -63,6 +63,12 @@ func (r reader) of(cl *kgo.Client, answers *answered, parts map[place]*part, tak
 	return &r
 }
 
+// close ends the client. It gives up all topics first: what has been added just now would begin to be read while fetch sessions are ended.
+func (r *reader) close() {
+	r.cl.PurgeTopicsFromConsuming(r.cl.GetConsumeTopics()...)
+	r.cl.Close()
+}
+
 // add begins to read partitions, each from its next offset on.
 func (r *reader) add(fresh []*part) {
 	added, resume := make(map[string]map[int32]kgo.Offset), make(map[string][]int32)

@@ -77,8 +77,8 @@ func New(config Config, opts ...kgo.Opt) (*Verifier, error) {
 
 // Close leaves the cluster.
 func (v *Verifier) Close() {
-	v.requests.cl.Close()
-	v.arrivals.cl.Close()
+	v.requests.close()
+	v.arrivals.close()
 }
 
 func (v *Verifier) newChecker() (*check.Checker, error) {

@@ -47,7 +47,8 @@ func NewReader(client []kgo.Opt, fetchBytes int32) (cl *kgo.Client, closes func(
 	inflation.resize = cl.UpdateFetchMaxBytes // nothing is read yet
 	return cl, func() {
 		defer end()
-		defer time.AfterFunc(farewell, end).Stop() // the client waits for a broker that is silent
+		defer time.AfterFunc(farewell, end).Stop()            // the client waits for a broker that is silent
+		cl.PurgeTopicsFromConsuming(cl.GetConsumeTopics()...) // what was added just now would begin to be read while it closes
 		cl.Close()
 	}, nil
 }
