@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/duewheel/duewheel/processor/pending"
 	"github.com/duewheel/duewheel/state"
 )
 
@@ -41,6 +42,21 @@ func (l beheading) tidy(ctx context.Context) (startedOver bool) {
 		}
 	}
 	return false
+}
+
+// save has the store hold what this process holds of what the log has lost, some in each step, and be on the disk then: so it outlives the process.
+func (l beheading) save(p *partition) error {
+	all, saved, err := pending.Saving{Partition: p.Partition}.Some(pending.SpillBytes)
+	if p.saving = p.saving || saved; err != nil || !all {
+		return err
+	}
+	if p.unsaved = false; p.saving {
+		p.saving = false
+		if err = p.Tidy(true); err == nil { // it says up to where
+			l.store.soon.Store(true)
+		}
+	}
+	return err
 }
 
 // readOn reads a partition on from where its log begins.

@@ -136,7 +136,9 @@ func (p *partition) learnEnds(b kafka.Bounds, asked time.Time, passed passage, n
 // lost as long as this process holds them; it is now that a person can still act.
 func (p *partition) checkLog() {
 	lost := p.live() && p.Counted() > 0 && p.logStart > p.needed()
+	p.unsaved = lost
 	if lost && p.loss == nil {
+		p.saving = true
 		unread := ""
 		if position := p.Marks().Position; position < p.logStart {
 			unread = fmt.Sprintf("; what lay from offset %d on was not read, and is lost: what this process holds is delivered, and then the partition stops until a person decides", position)

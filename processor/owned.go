@@ -39,6 +39,8 @@ type partition struct {
 	open       openTransaction
 	stall      stall
 	logStart   int64
+	unsaved    bool      // the store may not hold all that the log has lost
+	saving     bool      // it is to be on the disk when it does
 	beheaded   time.Time // since when the log begins above the position, as it seems; zero: it does not
 	told       int32     // the epoch of the checkpoint, if its leader has told where that ends; else state.NoEpoch
 	logEnd     int64     // E, as last asked

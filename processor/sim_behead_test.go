@@ -304,3 +304,36 @@ func TestSimBeheadedWithoutAStore(t *testing.T) {
 		equal(t, "lost", w.watch.Counts().Lost, 0)
 	})
 }
+
+// What a process holds of what the log has lost is on its disk soon: neither its end nor its crash loses it, nor a turn of unknown outcome, if it comes back to that.
+func TestSimBeheadedIsSaved(t *testing.T) {
+	for how, do := range map[string]func(w *world, a *process){
+		"is killed":       func(w *world, a *process) { w.start("a", a.kill()) },
+		"is told to stop": func(w *world, a *process) { w.start("a", a.shut()) },
+		"does not know what became of a turn": func(w *world, a *process) {
+			a.link.on(rule{key: kmsg.EndTxn, cut: true, after: true})
+			w.send(request("now", in(0)))
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			guarantees(t, worldConfig{late: time.Hour, tune: func(c *Config) { c.AcceptLoss, c.NearWindow = true, 5*time.Minute }}, func(w *world) {
+				a := w.live("a")
+				for i := range 20 {
+					w.send(request(fmt.Sprint(i), in(2*time.Minute)))
+				}
+				w.committed(20)
+				w.within(soonEnough, "seen", func() bool { return w.watch.Position(simTopic, 0) == 20 })
+				w.behead(0, 12)
+				w.saysLost()
+				time.Sleep(flushEvery + time.Second)
+				do(w, a)
+				w.recovers()
+				time.Sleep(2 * time.Minute)
+				w.arrived()
+				equal(t, "delivered", w.watch.Counts().Delivered >= 20, true)
+				w.finish()
+				equal(t, "lost", w.watch.Counts().Lost, 0)
+			})
+		})
+	}
+}

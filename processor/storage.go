@@ -31,6 +31,7 @@ type storage struct {
 
 	trouble atomic.Pointer[storeTrouble] // nil: the store works
 	opened  atomic.Pointer[state.Store]  // the same store, for goroutines that only look; nil while it does not work
+	soon    atomic.Bool                  // it is to be on the disk, however little that is behind
 
 	mu       sync.Mutex // held while the store is being opened, which may take long
 	store    *state.Store
@@ -253,7 +254,7 @@ func (s *storage) run(ctx context.Context) {
 // all that the log has got in them would be read again after a kill.
 func (s *storage) keepUp() {
 	store := s.opened.Load()
-	if store == nil || store.Unflushed() < flushBehind {
+	if store == nil || !s.soon.Swap(false) && store.Unflushed() < flushBehind {
 		return
 	}
 	if err := store.Flush(); errors.Is(err, state.ErrFailed) {

@@ -70,7 +70,11 @@ func (l *lane) tidy(ctx context.Context, now int64) {
 		l.restore(ctx, again, 0)
 	}
 	for _, p := range l.order {
-		if err := p.tidyStore(); err != nil {
+		err := p.tidyStore()
+		if err == nil && p.unsaved {
+			err = beheading{l}.save(p)
+		}
+		if err != nil {
 			l.restart(ctx, p, err)
 			return
 		}

@@ -213,6 +213,19 @@ func (w *window) spillSome(dueMillis, bytes int64) (all bool, err error) {
 	return all, nil
 }
 
+// Saving has the store hold what memory holds, where it stays: the log has lost it.
+type Saving struct{ *Partition }
+
+// Some is a step of that, of about so many bytes. It reports whether it was the last one, and whether there was anything to be saved.
+func (p Saving) Some(bytes int64) (all, saved bool, err error) {
+	if !p.live || p.store == nil {
+		return true, false, nil
+	}
+	was := p.ledger.Resume(p.position)
+	all, err = p.spillSome(0, bytes)
+	return all, p.ledger.Resume(p.position) != was, err
+}
+
 // spillFrom moves every near record due at or after dueMillis to the store.
 func (w *window) spillFrom(dueMillis int64) error {
 	if w.horizon.Due < dueMillis && w.wheel.nothing() {
