@@ -103,8 +103,13 @@ func (a *auditor) add(pt *part, it *pending.Item, event topics.AuditEvent, key, 
 }
 
 // handle is that of a request of a partition, as it was first asked for.
-func (pt *part) handle(first topics.Origin) topics.Handle {
-	return topics.Handle{Partition: pt.p.tp.Partition, Offset: first.Offset, Due: pt.AskedFor(first.Offset, first.Due)}
+func (pt *part) handle(offset, due int64) topics.Handle {
+	return topics.Handle{Partition: pt.p.tp.Partition, Offset: offset, Due: pt.AskedFor(offset, due)}
+}
+
+// handleBy is that of the request which a record stands for.
+func (pt *part) handleBy(rec *pending.Record, first topics.Origin) topics.Handle {
+	return topics.Handle{Partition: pt.p.tp.Partition, Offset: first.Offset, Due: pt.AskedBy(rec, first)}
 }
 
 // by is where the record of an item lies.
@@ -118,14 +123,14 @@ func (a *auditor) noted(pt *part, it *pending.Item) {
 		return
 	}
 	if it.Effect.Pending() && it.Effect != pending.EffectCarried && it.Key.Due-a.at.UnixMilli() >= shortWait.Milliseconds() {
-		a.render(pt, it, topics.Audit{Event: topics.AuditAccepted, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
+		a.render(pt, it, topics.Audit{Event: topics.AuditAccepted, ID: it.ID(), Of: pt.handle(it.Offset, it.Key.Due)}, nil)
 	}
 	if key, id := it.Took(); key != nil {
 		event := topics.AuditReplaced
 		if it.Effect == pending.EffectCancelled {
 			event = topics.AuditCancelled
 		}
-		a.render(pt, it, topics.Audit{Event: event, ID: id, Of: pt.handle(topics.Origin{Offset: key.Seq, Due: key.Due}), By: pt.by(it.Offset), HasBy: true}, nil)
+		a.render(pt, it, topics.Audit{Event: event, ID: id, Of: topics.Handle{Partition: pt.p.tp.Partition, Offset: key.Seq, Due: pt.TookAsked(it)}, By: pt.by(it.Offset), HasBy: true}, nil)
 	}
 }
 
@@ -143,7 +148,7 @@ func (a *auditor) takenAway(pt *part, it *pending.Item, rec *pending.Record) {
 	if it.Replaced {
 		event = topics.AuditReplaced
 	}
-	a.render(pt, it, topics.Audit{Event: event, ID: it.ID(), Of: pt.handle(first), By: pt.by(it.By), HasBy: true}, nil)
+	a.render(pt, it, topics.Audit{Event: event, ID: it.ID(), Of: pt.handleBy(rec, first), By: pt.by(it.By), HasBy: true}, nil)
 }
 
 // inVain audits a cancel that has taken nothing away, or was passed on. The record is about the cancel, and not about what it names: what
@@ -161,19 +166,19 @@ func (a *auditor) inVain(pt *part, it *pending.Item, rec *pending.Record, event 
 // duplicate audits that a request was left out.
 func (a *auditor) duplicate(pt *part, it *pending.Item) {
 	if !a.off() {
-		a.render(pt, it, topics.Audit{Event: topics.AuditDuplicate, ID: it.ID(), Of: pt.handle(topics.Origin{Offset: it.Offset, Due: it.Key.Due})}, nil)
+		a.render(pt, it, topics.Audit{Event: topics.AuditDuplicate, ID: it.ID(), Of: pt.handle(it.Offset, it.Key.Due)}, nil)
 	}
 }
 
 // delivered audits where a record was delivered to.
-func (a *auditor) delivered(pt *part, it *pending.Item, first topics.Origin, out *kgo.Record) {
+func (a *auditor) delivered(pt *part, it *pending.Item, rec *pending.Record, first topics.Origin, out *kgo.Record) {
 	if !a.off() {
-		a.render(pt, it, topics.Audit{Event: topics.AuditDelivered, ID: it.ID(), Of: pt.handle(first), Target: out.Topic}, out)
+		a.render(pt, it, topics.Audit{Event: topics.AuditDelivered, ID: it.ID(), Of: pt.handleBy(rec, first), Target: out.Topic}, out)
 	}
 }
 
 // deadLettered audits why a request was dead-lettered. What became of a cancel is audited with the request that it names.
-func (a *auditor) deadLettered(pt *part, it *pending.Item, first topics.Origin, refusal *topics.Refusal, out *kgo.Record) {
+func (a *auditor) deadLettered(pt *part, it *pending.Item, rec *pending.Record, first topics.Origin, refusal *topics.Refusal, out *kgo.Record) {
 	if a.off() || it.Effect != pending.EffectNone {
 		return
 	}
@@ -182,15 +187,15 @@ func (a *auditor) deadLettered(pt *part, it *pending.Item, first topics.Origin, 
 	}
 	h := topics.Handle{Partition: pt.p.tp.Partition, Offset: first.Offset}
 	if first.Due > 0 {
-		h = pt.handle(first)
+		h = pt.handleBy(rec, first)
 	}
 	a.render(pt, it, topics.Audit{Event: topics.AuditOf(refusal), ID: it.ID(), Of: h, Refusal: refusal, Target: out.Topic}, out)
 }
 
 // retried audits when a record that was appended to its delay topic is due next.
-func (a *auditor) retried(pt *part, it *pending.Item, as topics.Retry) {
+func (a *auditor) retried(pt *part, it *pending.Item, rec *pending.Record, as topics.Retry) {
 	if !a.off() {
-		a.render(pt, it, topics.Audit{Event: topics.AuditRetried, ID: it.ID(), Of: pt.handle(as.Origin), NextDue: as.Due, Attempt: as.Attempt}, nil)
+		a.render(pt, it, topics.Audit{Event: topics.AuditRetried, ID: it.ID(), Of: pt.handleBy(rec, as.Origin), NextDue: as.Due, Attempt: as.Attempt}, nil)
 	}
 }
 

@@ -94,13 +94,28 @@ func TestTurnTells(t *testing.T) {
 	}
 }
 
-// A record that is carried on, and what becomes of it then, has the handle of the request.
+// A record that is carried on, and what becomes of it then, has the handle of the request, whatever the jitter of its route was by then.
 func TestTurnTellsOfRetries(t *testing.T) {
-	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].Jitter = time.Second })
+	for _, jitter := range []time.Duration{time.Second, 0, 3 * time.Second} {
+		tellsOfRetries(t, jitter)
+	}
+}
+
+// withJitter is what a retry says of a request, with a jitter of a second, that has asked to be due at a time.
+func withJitter(t *testing.T, offset, due int64) (topics.Origin, string) {
+	p, err := topics.ParserFor("p1~1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return topics.Origin{Offset: offset, Timestamp: testNow, Due: due + p.Jitter(testMark, offset)}, topics.NamesOf(p)
+}
+
+func tellsOfRetries(t *testing.T, jitter time.Duration) {
+	l, w := testCluster(t, auditing, func(c *Config) { c.Routes[0].Jitter = jitter })
 	l.auditIs(targets.Ready)
 	again := req(9, testNow, "orders")
-	first := topics.Origin{Offset: 5, Timestamp: testNow, Due: testNow - 10_000 + mustRoute(l.cfg.Routes[0]).Parser().Jitter(testMark, 5)}
-	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow, Attempt: 1, Origin: first}, nil)
+	first, names := withJitter(t, 5, testNow-10_000)
+	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow, Attempt: 1, Origin: first, Names: names}, nil)
 	for _, c := range []struct {
 		target targets.Status
 		want   string
@@ -325,7 +340,8 @@ func TestTurnTellsOfACancelledRetry(t *testing.T) {
 	l, w := testCluster(t, auditing)
 	l.auditIs(targets.Ready)
 	again := req(9, testNow, "orders")
-	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow - 5, Attempt: 1, Origin: topics.Origin{Offset: 5, Timestamp: testNow, Due: testNow - 10_000}}, nil)
+	first, names := withJitter(t, 5, testNow-10_000)
+	again.Headers, _ = topics.AppendRetry(nil, again.Headers, testMark, topics.Retry{Due: testNow - 5, Attempt: 1, Origin: first, Names: names}, nil)
 	tn := decidedTurn(t, l, w, again, cancelOf(10, testTP.Partition, 9, testNow-5))
 	tn.run(t.Context())
 	equals(t, "audited", audits(tn), []string{`3-5-999999990000 {"event":"cancelled","due":999999990000,"by":"3-10"}`})
@@ -338,7 +354,8 @@ func TestTurnTellsOfARetryThatWaits(t *testing.T) {
 		l.auditIs(targets.Ready)
 		retry := func(offset, of, due int64) *kgo.Record {
 			r := req(offset, testNow, "orders")
-			r.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, topics.Retry{Due: due, Attempt: 1, Origin: topics.Origin{Offset: of, Timestamp: testNow, Due: testNow - 10_000}}, nil)
+			first, names := withJitter(t, of, testNow-10_000)
+			r.Headers, _ = topics.AppendRetry(nil, r.Headers, testMark, topics.Retry{Due: due, Attempt: 1, Origin: first, Names: names}, nil)
 			return r
 		}
 		due := testNow + after

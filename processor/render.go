@@ -242,7 +242,7 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, produceRefusal(topics.CodeRejected, "the topic %s is compacted and takes no record without a key", t.Name))
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDelivered, item: it, part: pt, target: t, since: deliverable(first, now), size: size})
-	r.auditor.delivered(pt, it, first, out)
+	r.auditor.delivered(pt, it, rec, first, out)
 	return nil
 }
 
@@ -292,7 +292,7 @@ func (r *renderer) deadLetter(ctx context.Context, pt *part, it *pending.Item, r
 		size = topics.RecordSize(out.Key, out.Value, out.Headers)
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: outDeadLetter, item: it, part: pt, refusal: refusal, offset: tried.Origin.Offset, cut: cut, size: size})
-	r.auditor.deadLettered(pt, it, tried.Origin, refusal, out)
+	r.auditor.deadLettered(pt, it, rec, tried.Origin, refusal, out)
 	r.resolved(pt, it)
 	if first := tried.Origin; retried && pt.Remembers(first.Offset) { // it has left its stub when it was carried on
 		r.resolve(pt, it, topics.Resolve(p.mark, first.Offset, first.Due, first.Offset))
@@ -363,7 +363,7 @@ func (r *renderer) append(ctx context.Context, pt *part, it *pending.Item, kind 
 		return false, nil
 	}
 	r.outputs = append(r.outputs, output{rec: out, kind: kind, item: it, part: pt, size: size})
-	r.auditor.retried(pt, it, as)
+	r.auditor.retried(pt, it, rec, as)
 	return true, nil
 }
 

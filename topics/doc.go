@@ -163,8 +163,9 @@
 // A retry is the request as it was written, and behind its headers one of ours,
 // which has the due time of the next attempt. Its own offset is its seq. Where it
 // is not ours, it still is the request that it was, and its delay counts from when
-// that was written first. Names are the presets and the prefix by which the request was read, as
-// a spec has them, where they are not the usual ones of records that say when they are due.
+// that was written first. Names are the jitter, the presets and the prefix by which the request
+// was read, as a spec has them, where they are not the usual ones of records that say when they
+// are due.
 //
 //	delay-retry     <mark>:<first offset>:<its timestamp>:<its due time>:<attempts so far>:<next due time>[:<names>]
 //

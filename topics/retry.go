@@ -2,6 +2,8 @@ package topics
 
 import (
 	"bytes"
+	"strconv"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -78,18 +80,25 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 // cutNames takes off what AppendRetry writes behind the mark what it says of names.
 func cutNames(b []byte) (numbers []byte, names string) {
 	at := bytes.LastIndexByte(b, ':') + 1
-	if at == 0 || at == len(b) || b[at] != '!' && b[at] != '^' {
+	if at == 0 || at == len(b) || b[at] != '!' && b[at] != '^' && b[at] != '~' {
 		return b, ""
 	}
 	return b[:at-1], string(b[at:])
 }
 
 // NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it
-// where records say when they are due. What a route is by the time that a retry is read, and what is usual there, says nothing of its request.
-func NamesOf(p *Parser) string { return aliasSpec(usualAliases, p.aliases, p.ours()) }
+// where records say when they are due; and before them the jitter that is in its due time. What a route is by the time that a retry is read, and what is
+// usual there, says nothing of its request.
+func NamesOf(p *Parser) string {
+	names := aliasSpec(usualAliases, p.aliases, p.ours())
+	if p.jitter > 0 {
+		names = "~" + strconv.FormatInt(p.jitter, 10) + names
+	}
+	return names
+}
 
 // ParserOf is the parser by which the request of a record is read where p reads: a retry has the headers that it was written with, whatever their names are
-// today. Of all others it is p.
+// today, and the jitter that was its route's. Of all others it is p.
 func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Parser {
 	last := len(headers) - 1
 	if last < 0 || headers[last].Key != HeaderRetry {
@@ -99,11 +108,12 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 	if who != thisGroup {
 		return p
 	}
-	_, aliases, prefix, ok := cutAliases(Spec(0) + r.Names)
-	if !ok || aliases == p.aliases && prefix == p.ours() {
+	rest, aliases, prefix, ok := cutAliases(Spec(0) + r.Names)
+	jitter, _ := parseCount([]byte(strings.TrimPrefix(rest, Spec(0)+"~")))
+	if !ok || aliases == p.aliases && prefix == p.ours() && jitter == p.jitter {
 		return p
 	}
 	as := *p
-	as.aliases, as.prefix = aliases, prefix
+	as.aliases, as.prefix, as.jitter = aliases, prefix, jitter
 	return &as
 }

@@ -241,7 +241,7 @@ func (k *decision) takeAway(by int64, key state.Key) (Effect, error) {
 	}
 	var what soughtRecord
 	if k.env.Audit {
-		what.mark = &k.env.Mark
+		what = soughtRecord{&k.env.Mark, k.parsers}
 	}
 	effect, err := k.keepBack(by, key, what)
 	if effect == EffectUnknown && overtaken {

@@ -28,16 +28,16 @@ func (v *life) carriedOn(pt *Part) (all []entry) {
 		var rec Record
 		v.must(rec.Decode(bytes.Clone(it.Run)))
 		if req := (topics.Request{}); v.p.RequestOf(&req, it, &rec) == nil && v.owns().Route.Allowed(req.Target) { // else it is found by now that it is refused
-			all = append(all, v.triedAgain(it, &rec))
+			all = append(all, v.triedAgain(pt, it, &rec))
 		}
 	}
 	return all
 }
 
-func (v *life) triedAgain(it *Item, rec *Record) entry {
+func (v *life) triedAgain(pt *Part, it *Item, rec *Record) entry {
 	v.note("carried on")
 	written, last, retried := testMark.Written(rec.Headers, rec.Offset)
-	next := topics.Retry{Due: v.now + triesAgain, Attempt: last.Attempt + 1, Origin: last.Origin}
+	next := topics.Retry{Due: v.now + triesAgain, Attempt: last.Attempt + 1, Origin: last.Origin, Names: topics.NamesOf(pt.ParserOf(rec))}
 	if !retried {
 		next.Origin = topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp, Due: it.Key.Due}
 	}

@@ -208,7 +208,7 @@ func (n *naming) tookAway(late []Item) {
 				x := late[i].Extra()
 				x.Took, x.TookID = &r.key, r.id
 				if r.first != (state.Key{}) {
-					x.Took = &r.first
+					x.Took, x.Asked = &r.first, true
 				}
 				break
 			}

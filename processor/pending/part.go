@@ -80,6 +80,11 @@ func (pt *Part) AskedFor(offset, due int64) int64 {
 	return due - pt.of.parsers.at(offset).Jitter(pt.of.Mark, offset)
 }
 
+// AskedBy is AskedFor of the request that a record stands for, which may be a retry: then it says itself what jitter there was.
+func (pt *Part) AskedBy(r *Record, first topics.Origin) int64 {
+	return first.Due - pt.ParserOf(r).Jitter(pt.of.Mark, first.Offset)
+}
+
 // Remembers reports whether ids are remembered of records where an offset lies.
 func (pt *Part) Remembers(offset int64) bool { return pt.of.parsers.at(offset).Remember() > 0 }
 

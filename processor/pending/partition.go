@@ -158,6 +158,7 @@ type Item struct {
 // Extra is what few items have.
 type Extra struct {
 	Took   *state.Key // with Env.Audit: what was pending, and this has cancelled or replaced; of a retry, the request that it stands for
+	Asked  bool       // and that has its due time as it was asked for
 	TookID []byte     // and the id of that; nil: it had none, or only the log has it
 	noted  []byte     // with Env.Audit: of what is pending itself, its id
 
@@ -182,6 +183,14 @@ func (it *Item) Took() (key *state.Key, id []byte) {
 		return nil, nil
 	}
 	return it.extra.Took, it.extra.TookID
+}
+
+// TookAsked is the due time of what it has cancelled or replaced, as that was asked for.
+func (pt *Part) TookAsked(it *Item) int64 {
+	if key := it.extra.Took; !it.extra.Asked {
+		return pt.AskedFor(key.Seq, key.Due)
+	}
+	return it.extra.Took.Due
 }
 
 // Blame is why its target refused it alone; nil: it has not.

@@ -10,7 +10,7 @@ type release struct {
 	id     []byte    // by which the store finds it; nil: it has none
 	bytes  int       // of a record: its weight
 	of     state.Key // of a stub: the record that has left it
-	first  state.Key // with Env.Audit, of a retry: the request that it stands for; zero: it is none
+	first  state.Key // with Env.Audit, of a retry: the request that it stands for, as it was asked for; zero: it is none
 	by     int64     // the offset of what has taken it away; 0: nothing has
 }
 

@@ -142,7 +142,7 @@ func (r *replaying) passOn(rec *kgo.Record, kind string) {
 }
 
 // triedAgain is what a turn appends in the place of a record of which it is not known when it came, or whose target is in trouble.
-func (r *replaying) triedAgain(it *Item) *kgo.Record {
+func (r *replaying) triedAgain(pt *Part, it *Item) *kgo.Record {
 	if r.seen == nil || r.p.Ordered() || !deliverable(it) {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (r *replaying) triedAgain(it *Item) *kgo.Record {
 	}
 	r.note("it is tried again")
 	written, last, retried := testMark.Written(rec.Headers, rec.Offset)
-	next := topics.Retry{Due: r.now + 200 + int64(r.IntN(3000)), Attempt: last.Attempt + 1, Origin: last.Origin}
+	next := topics.Retry{Due: r.now + 200 + int64(r.IntN(3000)), Attempt: last.Attempt + 1, Origin: last.Origin, Names: topics.NamesOf(pt.ParserOf(rec))}
 	if !retried {
 		next.Origin = topics.Origin{Offset: rec.Offset, Timestamp: rec.Timestamp, Due: it.Key.Due}
 	}

@@ -243,7 +243,7 @@ func (r *replaying) deliver() {
 func (r *replaying) resolve(pt *Part) {
 	for i := range pt.Items {
 		it := &pt.Items[i]
-		if again := r.triedAgain(it); again != nil {
+		if again := r.triedAgain(pt, it); again != nil {
 			r.append(again)
 			pt.To.Appended = true
 		} else {

@@ -89,7 +89,8 @@ type sought interface {
 
 // soughtRecord is a record that is looked for.
 type soughtRecord struct {
-	mark *topics.Mark // whose retries stand for a request that is to be known; nil: nothing is told of it
+	mark    *topics.Mark // whose retries stand for a request that is to be known; nil: nothing is told of it
+	parsers *parsers
 }
 
 func (soughtRecord) means(run []byte) bool { return !isStub(run) }
@@ -100,14 +101,15 @@ func (s soughtRecord) withhold(w *window, key state.Key, run []byte) release {
 	return release{kind: releaseRecord, offset: x.Offset, key: key, id: bytes.Clone(runID(run)), bytes: x.Bytes, first: s.standsFor(run)}
 }
 
-// standsFor is the key of the request that a retry stands for, as its producer knows it; zero: it is none, or that is not asked.
+// standsFor is the key of the request that a retry stands for, as its producer has asked for it; zero: it is none, or that is not asked.
 func (s soughtRecord) standsFor(run []byte) state.Key {
 	var rec Record
 	if s.mark == nil || rec.Decode(run) != nil {
 		return state.Key{}
 	}
 	if _, of, is := s.mark.Written(rec.Headers, rec.Offset); is {
-		return state.Key{Due: of.Origin.Due, Seq: of.Origin.Offset}
+		by := topics.ParserOf(s.parsers.at(rec.Offset), rec.Headers, rec.Offset, s.mark)
+		return state.Key{Due: of.Origin.Due - by.Jitter(*s.mark, of.Origin.Offset), Seq: of.Origin.Offset}
 	}
 	return state.Key{}
 }
