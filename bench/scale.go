@@ -199,9 +199,11 @@ func (s *scaled) pass(ctx context.Context, n int) (took, cpu time.Duration, err 
 	return time.Since(began), cpuTime() - used, nil
 }
 
-// heap is what is in use after a collection.
+// heap is what is in use after collections: what a sync.Pool keeps to be used again outlives the first.
 func heap() float64 {
-	runtime.GC()
+	for range 3 {
+		runtime.GC()
+	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
