@@ -132,9 +132,19 @@ func simulate(t testingT, p plan, did *tally) {
 	}
 	r := &runner{world: w, plan: p, stepped: map[*process]bool{}, acts: map[op]int64{}, frozenBrokers: map[int32]bool{}}
 	rival := &slot{of: w.rival, name: "rival"}
-	if w.rival != nil { // it has claimed its partitions before anything is trimmed, else the first trim may cross that
+	if w.rival != nil { // both groups have claimed their partitions before anything is trimmed, else the first trim may cross that
 		r.up(rival)
 		w.within(20*time.Second, "the second group has its partitions", w.rival.hasClaimed)
+	}
+	for i := range p.Processes {
+		r.slots = append(r.slots, &slot{of: w, name: string(rune('a' + i))})
+		r.up(r.slots[i])
+	}
+	if w.rival != nil {
+		if p.Trim > 0 {
+			w.within(20*time.Second, "the first group has its partitions", w.hasClaimed)
+		}
+		r.slots = append(r.slots, rival)
 	}
 	for at := p.Rate; at < time.Minute; at += p.Rate {
 		r.after(at, func() {
@@ -142,13 +152,6 @@ func simulate(t testingT, p plan, did *tally) {
 				w.client.Produce(context.Background(), r.draw(), r.known.add)
 			}
 		})
-	}
-	for i := range p.Processes {
-		r.slots = append(r.slots, &slot{of: w, name: string(rune('a' + i))})
-		r.up(r.slots[i])
-	}
-	if w.rival != nil {
-		r.slots = append(r.slots, rival)
 	}
 	for _, s := range p.Steps {
 		r.sleep(s.After)
