@@ -4,6 +4,7 @@ package processor
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -118,21 +119,31 @@ func (w *world) recovers() {
 	if w.cfg.loses { // while there is no store a loss is not accepted
 		soon += stoppedRetry
 	}
-	w.within(soon, "every partition is live", func() bool {
-		live := 0
-		for _, p := range w.processes {
-			if p.ended.Load() {
-				continue
-			}
-			for _, s := range p.p.Stats().Partitions {
-				if s.Phase == PhaseLive {
-					live++
-				}
+	for range 4 { // a lane that has been out of the group takes partitions when all are live elsewhere, with slow answers some time later
+		w.within(soon, "every partition is live", func() bool { return len(w.whereLive()) == all })
+		was := w.whereLive()
+		time.Sleep(15 * time.Second)
+		if maps.Equal(was, w.whereLive()) {
+			return
+		}
+	}
+	w.fail("partitions go on moving: %v", w.whereLive())
+}
+
+// whereLive tells which partitions are live, and since when.
+func (w *world) whereLive() map[string]time.Time {
+	live := map[string]time.Time{}
+	for _, p := range w.processes {
+		if p.ended.Load() {
+			continue
+		}
+		for _, s := range p.p.Stats().Partitions {
+			if s.Phase == PhaseLive {
+				live[fmt.Sprintf("%s/%d in %s", s.Topic, s.Partition, p.name)] = s.since
 			}
 		}
-		return live == all
-	})
-	time.Sleep(15 * time.Second)
+	}
+	return live
 }
 
 // use sends requests to all partitions, enough for both of a lane's producers. It may say how often consumers fail.
