@@ -408,3 +408,19 @@ func TestInheritedCancelIsSilent(t *testing.T) {
 		equal(t, "a cancel that "+group+" has passed on is silent", isSilent(&part{p: p}, &pending.Item{}, &rec), want)
 	}
 }
+
+// That a copy stands for nothing any more is heard by a group that is new, whether or not its owner knows by what.
+func TestStaleCopyIsHeardByANewGroup(t *testing.T) {
+	id := [4]byte{1, 2, 3, 4}
+	p, err := topics.ParserFor(topics.Adopting("p1", 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range []int64{0, 9} {
+		headers := stale(topics.NewMark(id, "others", testTP.Partition), &pending.Item{Key: state.Key{Due: testNow, Seq: 3}, By: by}, 12)
+		q, err := p.Parse(headers, topics.Stamp{Millis: testNow}, 15, topics.NewMark(id, "ours", testTP.Partition))
+		if err != nil || q.Kind != topics.KindResolve || q.ResolveSeq != 3 || q.ResolveDue != testNow || q.ResolveOffset == q.ResolveSeq {
+			t.Errorf("by %d: %+v, %v", by, q, err)
+		}
+	}
+}

@@ -178,7 +178,7 @@ func (r *renderer) item(ctx context.Context, pt *part, it *pending.Item, now int
 		return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, expired)
 	}
 	if r.target == nil || r.allowed != p.route || string(req.Target) != r.target.Name {
-		if refusal := refuseNow(p, req, now); refusal != nil {
+		if refusal := p.route.RefuseTarget(req); refusal != nil { // what was allowed when it was accepted may not be any more
 			return outlasting{r}.undeliverable(ctx, pt, it, outlasting{r}.triedAs(req), now, refusal)
 		}
 		r.target, r.allowed = r.targets.Of(req.Target), p.route
@@ -250,15 +250,6 @@ func (r *renderer) deliver(ctx context.Context, pt *part, it *pending.Item, req 
 func (r *renderer) drop(rec *kgo.Record) {
 	r.headers = r.headers[:len(r.headers)-len(rec.Headers)]
 	r.back(r.used - 1)
-}
-
-// refuseNow judges a request by the configuration of today: what was allowed when it was
-// accepted may not be any more. How far ahead it was due was judged then.
-func refuseNow(p *partition, req *topics.Request, now int64) *topics.Refusal {
-	if len(req.Target) > 0 && p.route.Allowed(req.Target) {
-		return nil
-	}
-	return p.route.Refuse(req, now)
 }
 
 func produceRefusal(code topics.Code, format string, args ...any) *topics.Refusal {

@@ -33,6 +33,30 @@ func TestAppendedExpiresAsItsRequest(t *testing.T) {
 	equal(t, "offset", string(topics.Last(out.rec.Headers, topics.HeaderErrorOffset)), "3")
 }
 
+// How often a record of a retry route had been delivered was judged when it was accepted: one that may go to its target no more is dead-lettered for that, and not
+// parked because fewer attempts are allowed by now.
+func TestAttemptsAreJudgedOnce(t *testing.T) {
+	route := testRoute(true)
+	route.Retry = &topics.Retrying{Backoff: topics.Backoff{Initial: time.Second, Factor: 1, Max: time.Second}, MaxAttempts: 5, Parking: "bills"}
+	route.Allow, route.Target = []string{"orders"}, "orders"
+	l, w := testCluster(t, func(c *Config) { c.Routes = []topics.Route{route} })
+	r := req(0, testNow, "orders")
+	r.Timestamp, r.Headers = time.UnixMilli(testNow-1000), append(r.Headers, kgo.RecordHeader{Key: topics.HeaderAttempt, Value: []byte("3")})
+	r.Attrs = kgo.NewRecordAttrs(kgo.RecordAttrsOpts{TimestampType: 1})
+	tn := readyTurn(t, l, w, r)
+	equal(t, "taken", len(tn.parts[0].Items), 1)
+	retry := *route.Retry
+	retry.MaxAttempts = 2
+	route.Retry, route.Allow, route.Target = &retry, []string{"payments"}, "payments"
+	tn.parts[0].p.route = mustRoute(route)
+	tn.renderParts(t.Context(), tn.parts)
+	if len(tn.render.outputs) == 0 || tn.render.outputs[0].kind != outDeadLetter {
+		t.Fatalf("outputs are %+v", tn.render.outputs)
+	}
+	equal(t, "code", tn.render.outputs[0].refusal.Code, topics.CodeTargetNotAllowed)
+	equal(t, "dead-lettered in", tn.render.outputs[0].rec.Topic, route.DeadLetter)
+}
+
 // What was read while the prefix was another one loses the headers that it asks by.
 func TestDeliveredWithoutHeadersOfAFormerPrefix(t *testing.T) {
 	l, w := testCluster(t)

@@ -99,7 +99,9 @@ func TestResolvedByAnotherGroup(t *testing.T) {
 		want            Kind
 	}{
 		{"taken away", theirs, 25, 7, 22, KindResolve},
-		{"delivered", theirs, 25, 7, -1, KindOfAnotherGroup},
+		{"delivered", theirs, 7, 7, -1, KindOfAnotherGroup},
+		{"resolved when a copy was read, and by what is not known", theirs, 25, 7, -1, KindResolve},
+		{"the same of what is there", theirs, 25, 20, -1, KindOfAnotherGroup},
 		{"of what is there", theirs, 25, 20, 22, KindOfAnotherGroup},
 		{"of ours", ours, 25, 20, -1, KindResolve},
 	} {

@@ -102,8 +102,8 @@ func TestRetryRoute(t *testing.T) {
 		{"an inherited id that is none", headers("delay-id", strings.Repeat("x", 257), "__connect.errors.topic", "orders"), byBroker, Request{Due: T + 1000, Target: []byte("orders"), TargetBy: "__connect.errors.topic"}},
 		{"it is not known when it came", headers("__connect.errors.topic", "orders", "delay-attempt", " 2 "), byProducer, Request{Due: 1, AtOnce: true, Pause: 4000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
 		{"as often as may be", headers("__connect.errors.topic", "orders", "delay-attempt", "1000000"), byBroker, Request{Due: T + 3_600_000, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 1_000_000}},
-		{"appended by us", headers("__connect.errors.topic", "orders", "delay-attempt", "2", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:0:1767225605123"), byProducer,
-			Request{Due: T, Retry: true, Origin: Origin{7, 1, T}, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
+		{"appended by us", headers("__connect.errors.topic", "orders", "delay-attempt", "2", "delay-retry", "a8098c1a:billing:3:7:1:1767225605123:0:1767225605123:+!"), byProducer,
+			Request{Due: T, Retry: true, ByBackoff: true, Origin: Origin{7, 1, T}, Target: []byte("orders"), TargetBy: "__connect.errors.topic", Round: 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q, err := r.Parser().Parse(tt.headers, tt.written, 42, ours)

@@ -153,7 +153,8 @@ func (d *Delivered) strips(name string) bool {
 
 // Resolve returns the headers of a resolve record: a record of this one header,
 // without key and value, in the same partition of the delay topic. It says that
-// the record at offset, whose key is (due, seq), is resolved for this group.
+// the record at offset, whose key is (due, seq), is resolved for this group. Where
+// offset is not seq a copy lies there, whose record was resolved before it was read.
 func Resolve(m Mark, offset, due, seq int64) []kgo.RecordHeader {
 	return ResolveBy(m, offset, due, seq, -1)
 }

@@ -165,7 +165,7 @@
 // is not ours, it still is the request that it was, and its delay counts from when
 // that was written first. Names are the jitter, the presets and the prefix by which the request
 // was read, as a spec has them, where they are not the usual ones of records that say when they
-// are due.
+// are due; a + stands before them where the request came to a retry route.
 //
 //	delay-retry     <mark>:<first offset>:<its timestamp>:<its due time>:<attempts so far>:<next due time>[:<names>]
 //

@@ -54,9 +54,10 @@ type Request struct {
 	Inherited bool  // and that was another group, before this one began: it is not answered
 	WrittenBy int64 // with Forwarded and Named: ms since the epoch, it takes nothing that was written after that; 0: anything
 
-	Retry   bool   // appended by us after an attempt to deliver: Attempt and Origin hold
-	Attempt int    // attempts so far
-	Origin  Origin // the request that the retry stands for
+	Retry     bool   // appended by us after an attempt to deliver: Attempt and Origin hold
+	Attempt   int    // attempts so far
+	Origin    Origin // the request that the retry stands for
+	ByBackoff bool   // which came to a retry route: when that is due nobody has asked for
 
 	// Of KindResolve: the record at ResolveOffset, whose key is (ResolveDue,
 	// ResolveSeq), is resolved.
@@ -278,6 +279,7 @@ func (p *Parser) understand(q *Request, n *headerMap, headers []kgo.RecordHeader
 		}
 	}
 	if q.Retry {
+		q.ByBackoff = p.retries()
 		return nil
 	}
 	if q.Jitter = p.Jitter(*m, offset); due == 0 {

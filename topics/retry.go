@@ -80,25 +80,31 @@ func (m Mark) retry(value []byte, offset int64) (Retry, author) {
 // cutNames takes off what AppendRetry writes behind the mark what it says of names.
 func cutNames(b []byte) (numbers []byte, names string) {
 	at := bytes.LastIndexByte(b, ':') + 1
-	if at == 0 || at == len(b) || b[at] != '!' && b[at] != '^' && b[at] != '~' {
+	if at == 0 || at == len(b) || strings.IndexByte("!^~"+forRetry, b[at]) < 0 {
 		return b, ""
 	}
 	return b[:at-1], string(b[at:])
 }
 
+// forRetry begins what a retry says of names where its request came to a retry route.
+const forRetry = "+"
+
 // NamesOf is what a request must be read by for its headers to mean what they do for a parser: which aliases hold, and the prefix of ours, as a spec says it
-// where records say when they are due; and before them the jitter that is in its due time. What a route is by the time that a retry is read, and what is
-// usual there, says nothing of its request.
+// where records say when they are due; before them the jitter that is in its due time, and first whether it came to a retry route, which passes over what it
+// says of time. What a route is by the time that a retry is read, and what is usual there, says nothing of its request.
 func NamesOf(p *Parser) string {
 	names := aliasSpec(usualAliases, p.aliases, p.ours())
 	if p.jitter > 0 {
 		names = "~" + strconv.FormatInt(p.jitter, 10) + names
 	}
+	if p.retries() {
+		names = forRetry + names
+	}
 	return names
 }
 
 // ParserOf is the parser by which the request of a record is read where p reads: a retry has the headers that it was written with, whatever their names are
-// today, and the jitter that was its route's. Of all others it is p.
+// today, the jitter that was its route's, and whether that was one for retries. Of all others it is p.
 func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Parser {
 	last := len(headers) - 1
 	if last < 0 || headers[last].Key != HeaderRetry {
@@ -108,12 +114,19 @@ func ParserOf(p *Parser, headers []kgo.RecordHeader, offset int64, m *Mark) *Par
 	if who != thisGroup {
 		return p
 	}
-	rest, aliases, prefix, ok := cutAliases(Spec(0) + r.Names)
+	names, failed := strings.CutPrefix(r.Names, forRetry)
+	rest, aliases, prefix, ok := cutAliases(Spec(0) + names)
 	jitter, _ := parseCount([]byte(strings.TrimPrefix(rest, Spec(0)+"~")))
-	if !ok || aliases == p.aliases && prefix == p.ours() && jitter == p.jitter {
+	if !ok || aliases == p.aliases && prefix == p.ours() && jitter == p.jitter && failed == p.retries() {
 		return p
 	}
 	as := *p
 	as.aliases, as.prefix, as.jitter = aliases, prefix, jitter
+	if failed != p.retries() {
+		as.backoff = backoff{} // a retry says itself when it is due
+		if failed {
+			as.backoff.initial = 1
+		}
+	}
 	return &as
 }

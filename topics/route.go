@@ -100,7 +100,7 @@ type Retrying struct {
 	Backoff     Backoff
 	MaxAttempts int      // how often a record is delivered again before it is parked
 	Parking     string   // topic for what was; "" is the dead letter topic
-	FromHeaders bool     // the target is in a header: Route.targetHeaders
+	FromHeaders bool     // the target is in a header: targetHeaders
 	Strip       []string // headers that a delivered record loses; * is any run of characters
 }
 
@@ -152,8 +152,8 @@ func (r *Route) HeaderPrefix() string { return cmp.Or(r.Prefix, HeaderPrefix) }
 // Header is what a header of ours is called on this route: HeaderUntil, say, with the route's prefix.
 func (r *Route) Header(name string) string { return withPrefix(name, r.Prefix) }
 
-// targetHeaders are those that may name the target of a record, in the order in which they count.
-func (r *Route) targetHeaders() []string {
+// targetHeaders are those that may name the target of a record of a route, in the order in which they count.
+func targetHeaders(r *Route) []string {
 	return append([]string{r.Header(HeaderTargetTopic)}, r.parser.sources...)
 }
 
@@ -235,12 +235,8 @@ func (r *Route) refuse(q *Request, nowMillis int64) *Refusal {
 	switch {
 	case q.Kind != KindRequest:
 		return nil
-	case len(q.Target) == 0 && r.Retry != nil:
-		return refuse(CodeNoTarget, StageParse, "", nil, "the record has none of %s, and the route %s has no target of its own",
-			strings.Join(r.targetHeaders(), ", "), r.Topic)
 	case len(q.Target) == 0:
-		return refuse(CodeNoTarget, StageParse, "", nil,
-			"%s is not set, and the route %s has no target of its own", strings.Join(r.targetHeaders(), ", "), r.Topic)
+		return r.RefuseTarget(q)
 	case r.Retry != nil && !q.Retry && q.Round >= r.Retry.MaxAttempts: // whatever its target: what is refused for that may be carried on, and counts as accepted then
 		header, said := "", []byte(nil)
 		if q.Round > 0 { // a person may want to take it away
@@ -248,16 +244,31 @@ func (r *Route) refuse(q *Request, nowMillis int64) *Refusal {
 		}
 		return refuse(CodeExhausted, StageStore, header, said, "it was delivered %s and failed each time", times(q.Round+1))
 	case !r.Allowed(q.Target):
-		if !validTopic(q.Target) {
-			return refuse(CodeInvalidTarget, StageParse, q.TargetBy, q.Target, "a topic name is "+whatAName)
-		}
-		return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
-			"the route %s does not allow the target %s", r.Topic, q.Target)
-	case r.MaxDelay > 0 && r.kind() == byHeader && r.asked(q)-nowMillis > ceilMillis(r.MaxDelay): // by its jitter, or a clock that is some ms ahead, chance would decide
+		return r.RefuseTarget(q)
+	case r.MaxDelay > 0 && r.kind() == byHeader && !q.ByBackoff && r.asked(q)-nowMillis > ceilMillis(r.MaxDelay): // by its jitter, or a clock that is some ms ahead, chance would decide
 		return refuse(CodeTooFarAhead, StageStore, "", nil,
 			"due at %s, which is more than max_delay %s ahead", format(r.asked(q)), FormatDelay(r.MaxDelay))
 	}
 	return nil
+}
+
+// RefuseTarget judges where a request is to go, by the configuration of today: nil when that is allowed. It is asked again when the time of a request has come;
+// how far ahead that was, and how often the record had been delivered, was judged when it was accepted.
+func (r *Route) RefuseTarget(q *Request) *Refusal {
+	switch {
+	case len(q.Target) == 0 && r.Retry != nil:
+		return refuse(CodeNoTarget, StageParse, "", nil, "the record has none of %s, and the route %s has no target of its own",
+			strings.Join(targetHeaders(r), ", "), r.Topic)
+	case len(q.Target) == 0:
+		return refuse(CodeNoTarget, StageParse, "", nil,
+			"%s is not set, and the route %s has no target of its own", strings.Join(targetHeaders(r), ", "), r.Topic)
+	case r.Allowed(q.Target):
+		return nil
+	case !validTopic(q.Target):
+		return refuse(CodeInvalidTarget, StageParse, q.TargetBy, q.Target, "a topic name is "+whatAName)
+	}
+	return refuse(CodeTargetNotAllowed, StageAuthorize, q.TargetBy, q.Target,
+		"the route %s does not allow the target %s", r.Topic, q.Target)
 }
 
 // asked is the due time that a producer has asked for, at the latest. What is tried again waits for a pause that nobody has asked for, however long; it was due

@@ -70,6 +70,7 @@ func TestRefuse(t *testing.T) {
 		{"carried on before it was due, as far ahead as may be, and its jitter", Route{Target: "a", MaxDelay: day, Jitter: time.Hour}, Request{Target: []byte("a"), Due: T + 25*time.Hour.Milliseconds(), Retry: true, Origin: Origin{7, 1, T + 25*time.Hour.Milliseconds()}}, ""},
 		{"carried on before it was due, too far ahead", Route{Target: "a", MaxDelay: day}, Request{Target: []byte("a"), Due: T + day.Milliseconds() + 1, Retry: true, Origin: Origin{7, 1, T + day.Milliseconds() + 1}}, CodeTooFarAhead},
 		{"of a retry route, when it had longer pauses", Route{Target: "a", MaxDelay: time.Minute, Retry: &Retrying{Backoff: Backoff{Initial: time.Second, Factor: 1, Max: time.Second}, MaxAttempts: 1}}, Request{Target: []byte("a"), Due: T + day.Milliseconds(), Retry: true, Origin: Origin{7, 1, T + day.Milliseconds()}}, ""},
+		{"of a retry route, which the route was before", Route{Target: "a", MaxDelay: time.Minute}, Request{Target: []byte("a"), Due: T + day.Milliseconds(), Retry: true, ByBackoff: true, Origin: Origin{7, 1, T + day.Milliseconds()}}, ""},
 		{"no bound", Route{Target: "a"}, Request{Target: []byte("a"), Due: maxDueMillis}, ""},
 		{"a resolve record has no target", Route{Target: "a"}, Request{Kind: KindResolve}, ""},
 	} {

@@ -47,7 +47,8 @@ func (p *Parser) special(q *Request, headers []kgo.RecordHeader, at *[fields]int
 	return nil
 }
 
-// resolve reads a resolve record. Of what is adopted it counts where something has taken a record away, which this group would have done as well.
+// resolve reads a resolve record. Of what is adopted it counts where something has taken a record away, which this group would have done as well, and where it is
+// of a copy that stood for nothing any more when it was read: what has become of its record that group may not know, but it is not pending.
 func (q *Request) resolve(p *Parser, headers []kgo.RecordHeader, v []byte, written Stamp, offset int64, m Mark) *Refusal {
 	who, rest := m.author(v)
 	var n [4]int64
@@ -58,7 +59,7 @@ func (q *Request) resolve(p *Parser, headers []kgo.RecordHeader, v []byte, writt
 	case copied && written.NoValue && len(written.Key) == 0: // it was mirrored, and says nothing of what lies here
 		q.Kind = KindOfAnotherGroup
 		return nil
-	case who == anotherGroup && !(sound && n[2] < p.adopts && n[3] >= 0):
+	case who == anotherGroup && !(sound && n[2] < p.adopts && (n[3] >= 0 || n[0] != n[2])):
 		q.Kind = KindOfAnotherGroup
 		return nil
 	case who != elsewhere && sound:

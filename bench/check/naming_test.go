@@ -197,7 +197,7 @@ func TestRetryWithNames(t *testing.T) {
 	s := &source{topic: "delays", partition: 3, route: &route{}}
 	for value, want := range map[string]bool{
 		"2:5:1767225605123:1:1767225606123": true, "2:5:1767225605123:1:1767225606123:^x-wheel-": true, "2:5:1767225605123:1:1767225606123:!pe^x.": true,
-		"2:5:1767225605123:1:1767225606123:!": true, "2:5:1767225605123:1:1767225606123:": false, "2:5:1767225605123:1:1767225606123:x": false, "2:5:1767225605123:1:^x-": false,
+		"2:5:1767225605123:1:1767225606123:!": true, "2:5:1767225605123:1:1767225606123:+!^x.": true, "2:5:1767225605123:1:1767225606123:": false, "2:5:1767225605123:1:1767225606123:x": false, "2:5:1767225605123:1:^x-": false,
 	} {
 		r := &kgo.Record{Offset: 9, Headers: []kgo.RecordHeader{{Key: "delay-retry", Value: []byte("a8098c1a:billing:3:" + value)}}}
 		if origin, again, is := s.retryOf(r); is != want || is && (origin.Offset != 2 || again.due != 1767225606123) {

@@ -244,7 +244,9 @@ func (p *Partition) resolve(r *kgo.Record, q *topics.Request) {
 		p.confirmed[q.ResolveBy] = true
 	}
 	key := state.Key{Due: q.ResolveDue, Seq: q.ResolveSeq}
-	p.trace.resolves(r, key, q.ResolveBy)
+	if q.ResolveBy >= 0 || q.ResolveOffset == q.ResolveSeq { // else it is of a copy whose record was resolved before, and its owner does not know by what
+		p.trace.resolves(r, key, q.ResolveBy)
+	}
 	place, has := p.find(key.Seq)
 	switch {
 	case !has:

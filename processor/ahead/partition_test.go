@@ -154,6 +154,8 @@ func TestFates(t *testing.T) {
 	later := cancelOf(6, handleOf(0, over))
 	later.Timestamp = time.UnixMilli(over + 2)
 	copied := again(5, 0, over, soon)
+	stale := request(6, soon)
+	stale.Headers, _ = topics.AppendCopy(nil, stale.Headers, testMark, topics.Copy{Seq: 0, Due: soon, Timestamp: testNow, From: 0}, nil)
 	for _, c := range []struct {
 		name string
 		log  []*kgo.Record
@@ -181,6 +183,7 @@ func TestFates(t *testing.T) {
 		{"it has overtaken what waits, and was cancelled meanwhile", []*kgo.Record{request(0, early), cancelOf(5, handleOf(0, early)), resolved(7, 0, early, -1, testNow)}, Fate{State: IsResolved, Read: true}},
 		{"it was carried on when it overtook", []*kgo.Record{request(0, early), resolved(7, 0, early, -1, testNow), again(8, 0, early, soon)}, Fate{State: IsCarriedOn, By: 8, NextDue: soon, Read: true}},
 		{"it was carried on, and its copy was dead-lettered", []*kgo.Record{request(0, soon), again(5, 0, soon, soon+9), resolved(7, 0, soon, -1, testNow)}, Fate{State: IsCarriedOn, By: 5, NextDue: soon + 9, Read: true}},
+		{"a copy came when it was cancelled, and who has read that did not know by what", []*kgo.Record{request(0, soon), cancelOf(5, handleOf(0, soon)), stale, {Offset: 7, Headers: topics.Resolve(testMark, 6, soon, 0)}}, Fate{State: IsCancelled, By: 5, Read: true}},
 		{"it was carried on, and cancelled meanwhile", []*kgo.Record{request(0, over), inTime, again(6, 0, over, soon)}, Fate{State: IsCarriedOn, By: 6, NextDue: soon, Read: true}},
 	} {
 		p := opened(t, state.Checkpoint{Offset: 10, Watermark: w}, Env{Watch: Watch{Offset: 0, Has: true}})

@@ -189,6 +189,42 @@ func TestInheritsWhatWasCancelled(t *testing.T) {
 	}
 }
 
+// What another group has carried, and found to be resolved when it read the copy, does not come back to life in a group that is new, whether or not that one knew by
+// what it was taken away.
+func TestAdoptsNoStaleCopy(t *testing.T) {
+	for name, c := range map[string]struct {
+		of, by int64
+		waits  bool
+	}{
+		"cancelled":                    {10, 8, false},
+		"resolved by what is not told": {10, -1, false},
+		"delivered before what waits":  {3, -1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := testAdoption(t)
+			a.log = append(a.log, &kgo.Record{Offset: adoptTo, Timestamp: time.UnixMilli(testNow), Headers: topics.ResolveBy(a.theirs, c.of, ms(farMs+3), 3, c.by)})
+			a.begins.Parsers = Adopting(a.route.Spec(), adoptFrom, adoptTo+1)
+			want := map[int64]int64{11: 11, 4: 13, 5: 15}
+			if c.waits {
+				want[3] = 10
+			}
+			begin := func(c state.Checkpoint) *Partition {
+				p, err := a.assign(c, adoptFrom, adoptTo+1, adoptTo+1)
+				must(t, err)
+				a.read(t, p, testNow, a.log...)
+				must(t, p.GoLive(a.room))
+				must(t, p.Load(testNow, a.room))
+				return p
+			}
+			p := begin(a.begins)
+			pt := p.Take(testNow, nil, 100, 1<<20)
+			a.happened(pt)
+			a.waits(t, p, want)
+			a.waits(t, begin(pt.To), want)
+		})
+	}
+}
+
 // What was put off more than once, as what cannot be dead-lettered is, stands for one record, whether or not it was tried in between.
 func TestAdoptsOnceWhatWasPutOff(t *testing.T) {
 	a := testAdoption(t)

@@ -215,7 +215,7 @@ func (v *life) goByStore() {
 	parsers, err := state.ParseParserList(pos.Parsers)
 	v.must(err)
 	v.note("goes by its store")
-	v.held = slices.DeleteFunc(v.held, func(s since) bool { return s.from > parsers[len(parsers)-1].From }) // the store knows of none that was told later
+	v.heldBy(parsers) // the store knows of none that was told later, also from where one was told before
 	begun, given := v.begun, v.given
 	v.supersede(state.Checkpoint{TopicID: v.committed.TopicID, Offset: pos.Offset, Watermark: pos.Watermark, LowWater: pos.LowWater, Parsers: parsers, Appended: true})
 	v.begun, v.given = begun, v.given&given

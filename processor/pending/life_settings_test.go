@@ -79,6 +79,18 @@ func (v *life) holds(c state.Checkpoint) {
 	v.held = append(v.held, since{from, told})
 }
 
+// heldBy has the settings hold that parsers are of.
+func (v *life) heldBy(parsers []state.ParserEpoch) {
+	v.held = nil
+	for _, e := range parsers {
+		of := v.usual
+		if mustRoute(v.routeWith(of)).Spec() != e.Spec {
+			of = v.others
+		}
+		v.held = append(v.held, since{e.From, of})
+	}
+}
+
 // told are the settings of an owner that begins.
 func (v *life) told() settings {
 	if v.changed {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -221,4 +222,41 @@ func TestResolvedAlready(t *testing.T) {
 	_, err := p.Accept(resolving(1, 0, ms(500)), testNow)
 	must(t, err)
 	equal(t, "something is to be taken away", p.drops.any(), false)
+}
+
+// A replacement that is refused for what it says by itself changes nothing, as one does that would expire before it is due. One that is refused for where it is to go
+// takes the other one away all the same.
+func TestReplacementThatIsRefused(t *testing.T) {
+	expires := func(r *kgo.Record) *kgo.Record {
+		return withHeader(r, topics.HeaderExpires, strconv.FormatInt(ms(800), 10))
+	}
+	for _, by := range []struct{ what, header, name string }{
+		{"by its handle", topics.HeaderReplace, handleOf(0, ms(500))},
+		{"by its id", topics.HeaderReplace, "a"},
+		{"by having its id", topics.HeaderID, "a"},
+	} {
+		for _, c := range []struct {
+			r    *kgo.Record
+			code topics.Code
+			left string
+		}{
+			{expires(req(1, ms(900), "orders")), topics.CodeExpired, "[0]"},
+			{expires(req(1, ms(700), "elsewhere")), topics.CodeTargetNotAllowed, "[]"},
+			{req(1, ms(900), "no name"), topics.CodeInvalidTarget, "[0]"},
+		} {
+			l := testOwner(t)
+			r := testRoute(true)
+			r.OnDuplicate = topics.DuplicateReplaces
+			l.route = mustRoute(r)
+			p := l.live(t)
+			l.read(t, p, testNow, withID(req(0, ms(500), "orders"), "a"), withHeader(c.r, by.header, by.name))
+			must(t, p.Load(testNow, l.room))
+			what := fmt.Sprintf("%s, refused as %s", by.what, c.code)
+			equal(t, what+": pending", pendingOf(t, p), c.left)
+			pt := p.Take(testNow, nil, 10, anyBytes)
+			if pt == nil || len(pt.Items) != 1 || pt.Items[0].Refusal == nil || pt.Items[0].Refusal.Code != c.code {
+				t.Errorf("%s: resolved are %+v", what, pt)
+			}
+		}
+	}
 }

@@ -33,7 +33,7 @@ func TestReplayIsDeterministicWhateverTheRoute(t *testing.T) {
 var kindsOfReplays = []string{
 	"a retry route", "a retry route with another pause", "a fixed delay", "a queue and keys, one after the other", "a fixed delay, and keys are pending", "expire_after",
 	"a cancel from another partition, by a handle", "a cancel from another partition, by an id", "a cancel that another group has passed on", "a cancel for another partition",
-	"taken away by what was passed on", "an attempt", "attempts are exhausted", "a record of which it is not known when it came", "it is tried again", "an expiry", "expired",
+	"taken away by what was passed on", "an attempt", "attempts are exhausted", "a record of which it is not known when it came", "it is tried again", "an expiry", "expired", "what is tried again asks for the same",
 }
 
 func (r *replaying) note(kind string) {
@@ -96,6 +96,9 @@ func (r *replaying) otherRequest(rec *kgo.Record) bool {
 	case 1, 2:
 		set(topics.HeaderAttempt, strconv.Itoa(1+r.IntN(4)))
 		r.note("an attempt")
+	case 3:
+		set(topics.HeaderTargetKey, "t")
+		set(topics.HeaderTargetPartition, "2")
 	}
 	switch r.IntN(8) {
 	case 0, 1: // what is pending, or was lately

@@ -42,6 +42,8 @@ type replaying struct {
 
 	seen map[string]int // every kind of configuration and of record is drawn, and counted here; nil: those alone that say when they are due
 	keys []state.Key    // what was pending last
+
+	meant map[int64]meaning // by offset: what requests have asked for
 }
 
 func replaysOf(t *testing.T, rng *rand.Rand, seen map[string]int) *replaying {
@@ -208,6 +210,7 @@ func (r *replaying) prefixed(rec *kgo.Record) {
 func (r *replaying) accept() {
 	must(r.T, r.p.Expect(r.log[min(r.p.position, int64(len(r.log))):]))
 	for r.p.position < int64(len(r.log)) {
+		r.mean(r.p, r.log[r.p.position])
 		_, err := r.p.Accept(r.log[r.p.position], r.now)
 		must(r.T, err)
 	}
@@ -243,6 +246,7 @@ func (r *replaying) deliver() {
 func (r *replaying) resolve(pt *Part) {
 	for i := range pt.Items {
 		it := &pt.Items[i]
+		r.meansStill(it)
 		if again := r.triedAgain(pt, it); again != nil {
 			r.append(again)
 			pt.To.Appended = true
@@ -276,6 +280,7 @@ func (r *replaying) restart(l *owner, c state.Checkpoint) *Partition {
 // goLive has a partition read the log to its end.
 func (r *replaying) goLive(p *Partition, room Room) {
 	for p.position < int64(len(r.log)) {
+		r.mean(p, r.log[p.position])
 		_, err := p.Accept(r.log[p.position], r.now)
 		must(r.T, err)
 	}
