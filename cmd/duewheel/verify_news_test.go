@@ -33,6 +33,8 @@ func TestVerifyTellsWhatIsNew(t *testing.T) {
 		{[]int64{1, 2, 3}, []int64{2, 4}, "OVERDUE: 2, and there were 3: delays/0@4: due"},
 		{[]int64{1, 2, 3}, []int64{2}, "OVERDUE: 1, and there were 3"},
 		{[]int64{1}, []int64{1}, ""},
+		{[]int64{1}, []int64{2}, "OVERDUE: 1, as many as before, and not the same: delays/0@2: due"},
+		{[]int64{1, 5}, []int64{5, 9}, "OVERDUE: 2, as many as before, and not the same: delays/0@9: due"},
 		{[]int64{1}, nil, "overdue: none any more"},
 	} {
 		var b strings.Builder
@@ -62,6 +64,9 @@ func TestVerifyReportIsDocumented(t *testing.T) {
 			walk(is.Elem())
 		case reflect.Struct:
 			for f := range is.NumField() {
+				if !is.Field(f).IsExported() {
+					continue
+				}
 				name, _, _ := strings.Cut(is.Field(f).Tag.Get("json"), ",")
 				if fields++; !strings.Contains(section, "`"+name+"`") {
 					t.Errorf("%s of %v is not told of", name, is)
