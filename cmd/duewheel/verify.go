@@ -352,8 +352,11 @@ func (o *verifying) tellNews(w io.Writer, before, now *verify.Report) error {
 			than = "as many as before, and not the same"
 		}
 		line := fmt.Sprintf("%s %s: %d, %s", at, strings.ToUpper(f.Kind), f.Count, than)
-		if one, is := f.New(was); is {
+		switch one, is := f.New(was); {
+		case is:
 			line += ": " + one.String()
+		case f.Count >= was.Count && f.Count > int64(len(f.First)):
+			line += fmt.Sprintf("; what is new is none of the first %d (--show)", len(f.First))
 		}
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err

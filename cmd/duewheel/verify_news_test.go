@@ -48,6 +48,22 @@ func TestVerifyTellsWhatIsNew(t *testing.T) {
 	}
 }
 
+// What is new and is not among those that are kept is told without a place.
+func TestVerifyTellsOfWhatIsNotShown(t *testing.T) {
+	missing := func(count int64) *verify.Report {
+		return &verify.Report{Faults: []verify.Found{{Kind: "missing", Count: count, First: []verify.Fault{{Topic: "delays", Offset: 5}}}}}
+	}
+	for now, want := range map[int64]string{4: "MISSING: 4, and there were 3; what is new is none of the first 1 (--show)", 3: "", 2: "MISSING: 2, and there were 3"} {
+		var b strings.Builder
+		if err := (&verifying{}).tellNews(&b, missing(3), missing(now)); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(strings.TrimSpace(b.String()), " "); got != want {
+			t.Errorf("%d: it says %q, want %q", now, got, want)
+		}
+	}
+}
+
 // docs/operations.md tells of each field of a report.
 func TestVerifyReportIsDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../docs/operations.md")
